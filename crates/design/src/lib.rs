@@ -1,0 +1,1 @@
+//! The shared language of Siltstone.

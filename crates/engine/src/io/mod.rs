@@ -1,0 +1,78 @@
+//! The one floor that touches the operating system.
+//!
+//! Everything above speaks to two small traits: [`Disk`], a namespace of files, and [`File`], positioned
+//! reads and writes plus `sync`. Three rules give them a meaning that can be simulated and crashed:
+//!
+//! * bytes written are visible to every later read at once, but survive a power cut only after [`File::sync`];
+//! * names created, renamed, linked or removed are visible at once, but survive a power cut only after
+//!   [`Disk::sync_dir`] of their directory;
+//! * between those calls a power cut may keep any subset of the unsynced sectors and name changes.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+pub mod os;
+#[cfg(any(test, feature = "sim"))]
+pub mod sim;
+
+/// How an existing file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Reads only.
+    Read,
+    /// Reads and writes in place.
+    ReadWrite,
+}
+
+/// A held directory lock; dropping it releases the lock.
+pub trait DirLock: Send + Sync + fmt::Debug {}
+
+/// A namespace of files: an ordinary file system or a simulated disk.
+///
+/// Errors are plain [`io::Error`]s; the engine adds the file's name and what to do about it.
+pub trait Disk: Send + Sync + fmt::Debug {
+    /// Creates `dir` and its missing parents; an existing directory is fine.
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
+    /// Creates `path`, or truncates it where it exists, for reading and writing.
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn File>>;
+    /// Opens an existing file; [`io::ErrorKind::NotFound`] where there is none.
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn File>>;
+    /// Renames a file, replacing `to` where it exists. Files already open stay usable.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a file's name. Files already open stay readable.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Gives an existing file a second name on the same file system.
+    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Names of the entries of `dir`, sorted; [`io::ErrorKind::NotFound`] where there is no such directory.
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
+    /// Makes name changes in `dir` survive a power cut.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Takes the exclusive lock on the file `path`, creating it where needed, and writes `owner` into it.
+    ///
+    /// A lock held elsewhere gives [`io::ErrorKind::WouldBlock`], with the holder's text as the message.
+    fn lock(&self, path: &Path, owner: &str) -> io::Result<Box<dyn DirLock>>;
+    /// Bytes that can still be written below `dir`.
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64>;
+    /// Wall-clock milliseconds since the Unix epoch: what items' times to live are counted in.
+    fn now_ms(&self) -> u64;
+}
+
+/// An open file with positioned access; safe to share between threads.
+pub trait File: Send + Sync + fmt::Debug {
+    /// Fills `buf` from `offset`; [`io::ErrorKind::UnexpectedEof`] where the file ends first.
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
+    /// Writes all of `bytes` at `offset`, extending the file (zero-filled) where needed.
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+    /// Makes the file's bytes and length survive a power cut.
+    fn sync(&self) -> io::Result<()>;
+    /// The file's length in bytes.
+    fn len(&self) -> io::Result<u64>;
+    /// Whether the file has no bytes.
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+    /// Cuts or zero-extends the file to `bytes`.
+    fn set_len(&self, bytes: u64) -> io::Result<()>;
+}

@@ -1,0 +1,2 @@
+//! Siltstone: an embedded key-value storage engine.
+pub mod io;
