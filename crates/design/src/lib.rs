@@ -1,1 +1,39 @@
-//! The shared language of Siltstone.
+//! The shared language of Siltstone: what a store's layout *is*, before anything is read or written.
+//!
+//! A [`Design`] is a value. The engine runs it, the model prices it, and every table file records which part of
+//! it made the file. Four nouns hold every layout: **Level › Region › Run › Table**. A store is a trie over the
+//! bits of its keys' digests; the trie's nodes at one depth are a *level*, a node is a *region*, a region holds a
+//! pile of *runs* (newest first), and a run is a list of immutable *tables* that are disjoint in digest.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`digest`] | the keyed hash, [`digest::Digest`] and [`digest::TriePath`] arithmetic |
+//! | [`schema`] | [`Schema`]: user key → [`EncodedKey`] (digest, order, filter fingerprint) |
+//! | [`design`] | [`Design`], [`LevelSpec`], [`Head`], [`Format`], [`IndexSpec`], [`FilterSpec`] |
+//! | [`shape`] | [`Shape`]: what a planner may see of a store |
+//! | [`plan`](mod@plan) | [`plan()`](plan::plan): the pure, deterministic compaction planner; pacing and staggering |
+//! | [`presets`] | named designs |
+//! | [`check`] | rejects an unsound design, naming the field |
+//!
+//! ```
+//! use siltstone_design::{Design, presets};
+//!
+//! let design = presets::stepped_merge();
+//! design.check().unwrap();
+//! assert_eq!(Design::preset("stepped-merge"), Some(design));
+//! ```
+
+pub mod check;
+pub mod design;
+pub mod digest;
+pub mod plan;
+pub mod presets;
+pub mod schema;
+pub mod shape;
+
+pub use check::DesignError;
+pub use design::{Design, FilterSpec, Format, Head, IndexSpec, LevelSpec};
+pub use digest::{Digest, HashSecret, TriePath};
+pub use plan::Task;
+pub use schema::{EncodedKey, Encoder, KeyError, PrefixRule, Schema, SuffixOrder};
+pub use shape::{RegionShape, RunShape, Shape};

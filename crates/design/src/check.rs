@@ -1,0 +1,143 @@
+//! Rejects unsound designs before anything is written, naming the field and what would do.
+
+use crate::design::{Design, FilterSpec};
+use crate::digest::MAX_DEPTH;
+use std::fmt;
+
+/// A field of a [`Design`] that can't work, and what it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DesignError {
+    /// Path of the field, such as `levels[1].runs`.
+    pub field: String,
+    /// What is wrong and what would do.
+    pub message: String,
+}
+
+impl fmt::Display for DesignError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "design.{}: {}", self.field, self.message)
+    }
+}
+
+impl std::error::Error for DesignError {}
+
+/// Smallest table and memtable, in bytes: one page, so that tests can build deep tries from little data.
+pub const MIN_TABLE_BYTES: u64 = 4 << 10;
+/// Largest table, in bytes: page numbers in a table are 32-bit, and tables may grow to twice this.
+pub const MAX_TABLE_BYTES: u64 = 1 << 40;
+
+impl Design {
+    /// Checks that the engine can run this design.
+    ///
+    /// # Errors
+    /// The first unsound field, by name, with the values it may take.
+    pub fn check(&self) -> Result<(), DesignError> {
+        let fail = |field: String, message: String| Err(DesignError { field, message });
+        let sizes = MIN_TABLE_BYTES..=MAX_TABLE_BYTES;
+        if !sizes.contains(&self.head_bytes()) {
+            return fail(
+                "head.bytes".into(),
+                format!("{} is out of range; a memtable takes 4 KiB to 1 TiB", self.head_bytes()),
+            );
+        }
+        if !(0.05..=0.9).contains(&self.max_garbage) {
+            return fail(
+                "max_garbage".into(),
+                format!("{} is out of range; use 0.05 to 0.9", self.max_garbage),
+            );
+        }
+        if self.levels.is_empty() || self.levels.len() > 16 {
+            return fail("levels".into(), format!("{} levels; a design has 1 to 16", self.levels.len()));
+        }
+        let mut depth = 0u32;
+        for (i, level) in self.levels.iter().enumerate() {
+            let field = |name: &str| format!("levels[{i}].{name}");
+            if i == 0 && level.fanout_bits > 8 {
+                return fail(field("fanout_bits"), "level 0 may have at most 2^8 regions".into());
+            }
+            if i > 0 && !(1..=8).contains(&level.fanout_bits) {
+                return fail(
+                    field("fanout_bits"),
+                    format!("{} is out of range; a region has 2^1 to 2^8 children", level.fanout_bits),
+                );
+            }
+            depth += u32::from(level.fanout_bits);
+            if depth > u32::from(MAX_DEPTH) {
+                return fail(field("fanout_bits"), format!("the trie would be deeper than {MAX_DEPTH} bits"));
+            }
+            if !(1..=256).contains(&level.runs) {
+                return fail(field("runs"), format!("{} is out of range; use 1 to 256", level.runs));
+            }
+            if i == 0 && level.runs < 2 {
+                return fail(
+                    field("runs"),
+                    "level 0 takes each memtable as a run of its own and needs at least 2".into(),
+                );
+            }
+            if !sizes.contains(&level.table_bytes) {
+                return fail(
+                    field("table_bytes"),
+                    format!("{} is out of range; use 4 KiB to 1 TiB", level.table_bytes),
+                );
+            }
+            if let FilterSpec::Bloom { bits_per_key } = level.filter
+                && !(1..=64).contains(&bits_per_key)
+            {
+                return fail(
+                    field("filter.bits_per_key"),
+                    format!("{bits_per_key} is out of range; use 1 to 64, or no filter"),
+                );
+            }
+        }
+        // Splits repeat the last level below itself, so it has to divide what it holds.
+        if self.levels.last().is_some_and(|last| last.fanout_bits == 0) {
+            return fail(
+                format!("levels[{}].fanout_bits", self.levels.len() - 1),
+                "the last level repeats as leaves split and needs at least 1 bit".into(),
+            );
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::presets;
+
+    #[test]
+    fn presets_pass() {
+        for (name, design) in presets::all() {
+            assert_eq!(design.check(), Ok(()), "{name}");
+        }
+    }
+
+    #[test]
+    fn each_unsound_field_is_named() {
+        type Breakage = fn(&mut Design);
+        let cases: &[(&str, Breakage)] = &[
+            ("levels", |d| d.levels.clear()),
+            ("head.bytes", |d| d.head = crate::Head::MemTable { bytes: 1 }),
+            ("max_garbage", |d| d.max_garbage = f64::NAN),
+            ("max_garbage", |d| d.max_garbage = 1.0),
+            ("levels[0].runs", |d| d.levels[0].runs = 1),
+            ("levels[1].runs", |d| d.levels[1].runs = 0),
+            ("levels[1].runs", |d| d.levels[1].runs = 257),
+            ("levels[0].fanout_bits", |d| d.levels[0].fanout_bits = 9),
+            ("levels[1].fanout_bits", |d| d.levels[1].fanout_bits = 0),
+            ("levels[2].table_bytes", |d| d.levels[2].table_bytes = 1),
+            ("levels[1].filter.bits_per_key", |d| {
+                d.levels[1].filter = FilterSpec::Bloom { bits_per_key: 0 };
+            }),
+            ("levels[0].fanout_bits", |d| {
+                d.levels.truncate(1);
+                d.levels[0].fanout_bits = 0;
+            }),
+        ];
+        for (field, break_it) in cases {
+            let mut design = presets::stepped_merge();
+            break_it(&mut design);
+            assert_eq!(&design.check().unwrap_err().field, field);
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The layout of a store as a plain value.
+//!
+//! The papers differ in the *values* below and in how bytes lie inside a table or filter, nowhere else. A level's
+//! regions split those of the level above by `fanout_bits` digest bits, so a region overlaps exactly its own
+//! children. The last entry of `levels` also describes every level below it: leaves that fill up split, and the
+//! trie grows by itself as the data grows.
+
+use serde::{Deserialize, Serialize};
+
+/// The layout of one keyspace: what the engine runs and the model prices.
+///
+/// ```
+/// use siltstone_design::{Design, FilterSpec, presets};
+///
+/// let mut design = presets::stepped_merge();
+/// design.levels[0].filter = FilterSpec::Bloom { bits_per_key: 14 };
+/// assert!(design.check().is_ok());
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Design {
+    /// Where writes gather before they become a run of level 0.
+    pub head: Head,
+    /// The levels from the top; the last one repeats below itself where the data outgrows it.
+    pub levels: Vec<LevelSpec>,
+    /// Share of a leaf region's bytes that may be dead before it is rewritten in place; peak space is 1/(1 − this).
+    pub max_garbage: f64,
+}
+
+/// Where writes gather.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Head {
+    /// An ordered in-memory table beside the write-ahead log.
+    MemTable {
+        /// Memory at which it is sealed and flushed.
+        bytes: u64,
+    },
+}
+
+/// One level of the trie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LevelSpec {
+    /// Digest bits by which this level's regions divide those of the level above (level 0: the whole space).
+    pub fanout_bits: u8,
+    /// Runs a region may pile up: 1 = leveled (a push merges with the run that is there), r = stepped merge.
+    pub runs: u16,
+    /// How the bytes of its tables lie.
+    pub format: Format,
+    /// How a key's page is found within a table.
+    pub index: IndexSpec,
+    /// What spares reads of tables that do not hold a key.
+    pub filter: FilterSpec,
+    /// Bytes of one run's share of a region: a region is full at `runs × table_bytes`.
+    pub table_bytes: u64,
+}
+
+/// How the bytes of a table lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    /// Entries in digest order, packed into checksummed 4 KiB pages.
+    Block,
+}
+
+/// How a key's page is found within a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IndexSpec {
+    /// Shortened separators between pages, key-compressed, as in LevelDB.
+    Separators,
+}
+
+/// What spares reads of tables that do not hold a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum FilterSpec {
+    /// No filter: a lookup costs one read per run.
+    None,
+    /// One Bloom filter per table.
+    Bloom {
+        /// Filter bits per key.
+        bits_per_key: u8,
+    },
+}
+
+impl Design {
+    /// The specification of level `level`; the last entry stands for all levels below it.
+    ///
+    /// # Panics
+    /// If the design has no levels, which [`Design::check`] refuses.
+    #[expect(clippy::expect_used, reason = "a checked design has levels")]
+    pub fn level(&self, level: usize) -> &LevelSpec {
+        self.levels.get(level).or(self.levels.last()).expect("a design has at least one level")
+    }
+
+    /// Digest bits fixed by a region of level `level`.
+    pub fn depth(&self, level: usize) -> u8 {
+        (0..=level)
+            .map(|l| u32::from(self.level(l).fanout_bits))
+            .sum::<u32>()
+            .min(u32::from(crate::digest::MAX_DEPTH)) as u8
+    }
+
+    /// Whether `level` is the last the design names, or below it: where leaves stay until they split.
+    pub fn is_leaf_level(&self, level: usize) -> bool {
+        level + 1 >= self.levels.len()
+    }
+
+    /// Bytes at which the memtable is sealed.
+    pub fn head_bytes(&self) -> u64 {
+        let Head::MemTable { bytes } = self.head;
+        bytes
+    }
+}

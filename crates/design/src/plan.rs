@@ -1,0 +1,243 @@
+//! The compaction planner: a pure, deterministic function from a design and a store's shape to the next task.
+//!
+//! * **Push** (SlimDB's stepped merge, LSM-trie's container split): a full region merges its whole pile and deals it
+//!   out to its children by the next digest bits. Where the child's level is leveled, the child's run joins the merge.
+//! * **Split**: the same deal, from a leaf that has outgrown its region; the children are new.
+//! * **Rewrite**: runs of one region are merged in place, to free space in a leaf or to join runs too small to push.
+//!
+//! **Staggering.** Digests are uniform, so all regions of a level would fill up together and the store would compact in
+//! bursts. A region's *first* push therefore comes at its own phase, between 0.5 and 1.5 times the limit by the
+//! bit-reversed number among its siblings; later pushes follow at the full limit and so keep their distance. None of the
+//! papers does this: LSM-trie's PUT latency shows the bursts (PAPERS and measurements in docs/benchmarks.md).
+//!
+//! **Pacing.** [`pressure`] says how far the store has fallen behind, from 0 (on time) to 1 (writers must wait), so that
+//! writers can be slowed smoothly long before they would have to stop.
+
+use crate::design::{Design, LevelSpec};
+use crate::digest::TriePath;
+use crate::shape::{RegionShape, Shape};
+
+/// One unit of background work on the regions of one keyspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// Merge the `runs` oldest runs of a region and deal them out to its children.
+    Push {
+        /// Level of the region.
+        level: usize,
+        /// The region.
+        path: TriePath,
+        /// How many runs, counted from the oldest; the whole pile as it was when planned.
+        runs: usize,
+    },
+    /// The same from a leaf whose children do not exist yet: the trie grows.
+    Split {
+        /// Level of the region.
+        level: usize,
+        /// The region.
+        path: TriePath,
+        /// How many runs, counted from the oldest.
+        runs: usize,
+    },
+    /// Merge the `newest` newest runs of a region into one, in place.
+    Rewrite {
+        /// Level of the region.
+        level: usize,
+        /// The region.
+        path: TriePath,
+        /// How many runs, counted from the newest.
+        newest: usize,
+    },
+}
+
+impl Task {
+    /// The region the task works on.
+    pub fn region(&self) -> (usize, TriePath) {
+        match *self {
+            Self::Push { level, path, .. }
+            | Self::Split { level, path, .. }
+            | Self::Rewrite { level, path, .. } => (level, path),
+        }
+    }
+}
+
+/// The most urgent task of the store, or `None` where nothing needs doing.
+///
+/// Urgency is how full a region is for its limit; ties go to the upper level, then to the smaller path. Regions with
+/// work under way are passed over, and so are pushes into a leveled child with work under way.
+///
+/// ```
+/// use siltstone_design::{presets, plan::plan, RegionShape, RunShape, Shape, Task, TriePath};
+///
+/// struct Pile(RegionShape);
+/// impl Shape for Pile {
+///     fn level_count(&self) -> usize { 1 }
+///     fn visit_regions(&self, _: usize, visit: &mut dyn FnMut(&RegionShape)) { visit(&self.0) }
+///     fn is_busy(&self, _: usize, _: TriePath) -> bool { false }
+/// }
+/// let run = RunShape { bytes: 8 << 20, entries: 70_000 };
+/// let full = Pile(RegionShape { runs: vec![run; 8], ..RegionShape::default() });
+/// let task = plan(&presets::stepped_merge(), &full);
+/// assert_eq!(task, Some(Task::Push { level: 0, path: TriePath::ROOT, runs: 8 }));
+/// ```
+pub fn plan(design: &Design, shape: &dyn Shape) -> Option<Task> {
+    let mut best: Option<(f64, Task)> = None;
+    for level in 0..shape.level_count() {
+        shape.visit_regions(level, &mut |region| {
+            if region.runs.is_empty() || shape.is_busy(level, region.path) {
+                return;
+            }
+            let Some((urgency, task)) = consider(design, level, region) else { return };
+            let better = best.as_ref().is_none_or(|(so_far, _)| urgency > *so_far);
+            if better && !waits_for_a_child(design, shape, &task) {
+                best = Some((urgency, task));
+            }
+        });
+    }
+    best.map(|(_, task)| task)
+}
+
+/// What one region needs, with its urgency (1 = just full).
+fn consider(design: &Design, level: usize, region: &RegionShape) -> Option<(f64, Task)> {
+    let path = region.path;
+    let spec = design.level(level);
+    let is_leaf = design.is_leaf_level(level) && !region.has_children;
+    let count = region.runs.len();
+    let bytes = region.bytes();
+
+    if is_leaf && let Some(newest) = best_reclaim(design, region) {
+        // Space is not as pressing as a pile that blocks what is above it, so its urgency grows from 1 slowly.
+        let urgency = 1.0 + (region.garbage() - design.max_garbage);
+        return Some((urgency, Task::Rewrite { level, path, newest }));
+    }
+
+    let stagger = stagger(spec, region);
+    let run_limit = f64::from(spec.runs.max(1)) * stagger;
+    let capacity = f64::from(spec.runs.max(1)) * spec.table_bytes as f64;
+    let by_bytes = bytes as f64 / (capacity * stagger);
+    // A leveled region holds one run whatever its size; only its bytes say that it is full.
+    let by_count = if spec.runs <= 1 { 0.0 } else { count as f64 / run_limit };
+    let urgency = by_bytes.max(by_count);
+    if urgency < 1.0 {
+        return None;
+    }
+    let dead = region.dead_bytes.last().copied().unwrap_or(0);
+    let live = bytes.saturating_sub(dead) as f64;
+    if by_bytes < 1.0 {
+        // Full by count only. Runs too small to be worth dealing out are joined first, and so is a leaf that is
+        // not full of live data: splitting it would add a level for nothing.
+        let small = bytes as f64 <= capacity / 4.0;
+        let sparse_leaf = is_leaf && live < capacity / 2.0;
+        if (small || sparse_leaf) && count >= 2 {
+            return Some((urgency, Task::Rewrite { level, path, newest: young_runs(region) }));
+        }
+    }
+    let task = if is_leaf {
+        Task::Split { level, path, runs: count }
+    } else {
+        Task::Push { level, path, runs: count }
+    };
+    Some((urgency, task))
+}
+
+/// For a leaf with too much garbage: how many of its newest runs to merge for the best bytes freed per byte written.
+///
+/// Expected leaf write cost is 1 − 1/m + (1 − g)/g for m runs between rewrites at garbage g.
+fn best_reclaim(design: &Design, region: &RegionShape) -> Option<usize> {
+    if region.garbage() < design.max_garbage {
+        return None;
+    }
+    let mut merged = 0u64;
+    let mut best: Option<(f64, usize)> = None;
+    for (k, (run, &dead)) in region.runs.iter().zip(&region.dead_bytes).enumerate() {
+        merged += run.bytes;
+        let written = merged.saturating_sub(dead).max(1);
+        let ratio = dead as f64 / written as f64;
+        // Ties go to the longer merge, which leaves fewer runs.
+        if dead > 0 && best.is_none_or(|(so_far, _)| ratio >= so_far) {
+            best = Some((ratio, k + 1));
+        }
+    }
+    best.map(|(_, newest)| newest)
+}
+
+/// The young runs to join when a pile is full of small runs: from the newest on while the next older run is no larger
+/// than all younger ones together, so that a byte takes part in a number of joins logarithmic in the pile's size.
+fn young_runs(region: &RegionShape) -> usize {
+    let mut joined = 0u64;
+    let mut best = 2.min(region.runs.len());
+    for (k, run) in region.runs.iter().enumerate() {
+        if k > 0 && run.bytes <= joined {
+            best = best.max(k + 1);
+        }
+        joined += run.bytes;
+    }
+    best
+}
+
+/// The factor on a region's limit that keeps it out of step with its siblings: 0.5 to 1.5 before its first push, then 1.
+///
+/// ```
+/// use siltstone_design::{presets, plan::stagger, RegionShape, TriePath};
+///
+/// let design = presets::stepped_merge();
+/// let region = |c: u64| RegionShape { path: TriePath::of(c << 61, 3), ..RegionShape::default() };
+/// let first: Vec<f64> = (0..8).map(|c| stagger(design.level(1), &region(c))).collect();
+/// assert_eq!(first, [0.5625, 1.0625, 0.8125, 1.3125, 0.6875, 1.1875, 0.9375, 1.4375]);
+/// ```
+pub fn stagger(spec: &LevelSpec, region: &RegionShape) -> f64 {
+    let bits = spec.fanout_bits.min(region.path.depth());
+    if region.pushes > 0 || bits == 0 {
+        return 1.0;
+    }
+    let reversed = region.path.sibling_index(bits).reverse_bits() >> (64 - bits);
+    let siblings = f64::from(1u32 << bits);
+    0.5 + (reversed as f64 + 0.5) / siblings
+}
+
+/// Whether the task would merge with a leveled child that other work holds.
+fn waits_for_a_child(design: &Design, shape: &dyn Shape, task: &Task) -> bool {
+    let Task::Push { level, path, .. } = *task else { return false };
+    let child = design.level(level + 1);
+    child.runs == 1 && children(design, level, path).any(|child| shape.is_busy(level + 1, child))
+}
+
+/// The children of region `path` of `level`, in digest order.
+pub fn children(design: &Design, level: usize, path: TriePath) -> impl Iterator<Item = TriePath> {
+    let depth = design.depth(level + 1);
+    let bits = depth.saturating_sub(path.depth());
+    (0..1u64 << bits).map(move |child| {
+        let offset = if bits == 0 { 0 } else { child << (64 - u32::from(depth)) };
+        TriePath::of(path.first() | offset, depth)
+    })
+}
+
+/// How far the store has fallen behind: 0 on time, 1 where writers have to wait.
+///
+/// The top level counts by its pile, which every lookup pays for; the levels below by the bytes that are over their
+/// limits, in units of what one top-level pile holds, so that debt cannot hide further down.
+pub fn pressure(design: &Design, shape: &dyn Shape) -> f64 {
+    let top = design.level(0);
+    let pile = f64::from(top.runs) * top.table_bytes as f64;
+    let (mut worst, mut overdue) = (0f64, 0f64);
+    for level in 0..shape.level_count() {
+        let spec = design.level(level);
+        let capacity = f64::from(spec.runs.max(1)) * spec.table_bytes as f64;
+        shape.visit_regions(level, &mut |region| {
+            if level == 0 {
+                let count = region.runs.len() as f64 / f64::from(spec.runs);
+                worst = worst.max((count - ON_TIME) / (LATEST - ON_TIME));
+            } else {
+                let limit = capacity * stagger(spec, region) * ON_TIME;
+                overdue += (region.bytes() as f64 - limit).max(0.0);
+            }
+        });
+    }
+    worst.max(overdue / (pile * OVERDUE_PILES)).clamp(0.0, 1.0)
+}
+
+/// Fullness of level 0 up to which a store counts as on time.
+const ON_TIME: f64 = 1.5;
+/// Fullness of level 0 at which writers have to wait.
+const LATEST: f64 = 4.0;
+/// Overdue bytes below level 0, in top-level piles, at which writers have to wait.
+const OVERDUE_PILES: f64 = 4.0;

@@ -1,0 +1,56 @@
+//! What the planner may see of a store: counts and sizes, never files.
+//!
+//! The engine's version and the model's simulators both wear this shape, so the planner that runs the store is the
+//! very function that the simulators drive.
+
+use crate::digest::TriePath;
+
+/// One run of a region.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunShape {
+    /// Bytes of its tables.
+    pub bytes: u64,
+    /// Entries in its tables, tombstones included.
+    pub entries: u64,
+}
+
+/// One region: a node of the trie with its pile of runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RegionShape {
+    /// The node.
+    pub path: TriePath,
+    /// The pile, newest run first.
+    pub runs: Vec<RunShape>,
+    /// How often the region has handed its pile to its children; 0 means that its stagger phase is still ahead.
+    pub pushes: u64,
+    /// Whether any region below holds or has held data.
+    pub has_children: bool,
+    /// `dead_bytes[k]`: estimated bytes that merging the `k + 1` newest runs in place would free.
+    ///
+    /// Empty where it is not estimated: only leaves are rewritten to reclaim space.
+    pub dead_bytes: Vec<u64>,
+}
+
+impl RegionShape {
+    /// Bytes in the region's pile.
+    pub fn bytes(&self) -> u64 {
+        self.runs.iter().map(|run| run.bytes).sum()
+    }
+
+    /// Share of the region's bytes that a rewrite of the whole pile is estimated to free.
+    pub fn garbage(&self) -> f64 {
+        let bytes = self.bytes();
+        let dead = self.dead_bytes.last().copied().unwrap_or(0);
+        if bytes == 0 { 0.0 } else { dead as f64 / bytes as f64 }
+    }
+}
+
+/// A store as the planner sees it.
+pub trait Shape {
+    /// Number of levels that exist, empty ones above the deepest included.
+    fn level_count(&self) -> usize;
+    /// Calls `visit` for every region of `level` that has a pile, in digest order.
+    fn visit_regions(&self, level: usize, visit: &mut dyn FnMut(&RegionShape));
+    /// Whether running work already reads or replaces the region's runs.
+    fn is_busy(&self, level: usize, path: TriePath) -> bool;
+}
