@@ -1,1 +1,28 @@
-//! Succinct structures behind Siltstone's indexes and filters: bytes in, bytes out, no I/O.
+//! The succinct structures behind Siltstone's indexes and filters: bytes in, bytes out.
+//!
+//! Nothing here does I/O, reads a clock, spawns a thread or depends on another crate, so that each structure can be
+//! tested, fuzzed and measured alone.
+//!
+//! | module | structure | answers |
+//! |---|---|---|
+//! | [`bits::vector`] | [`BitVec`](bits::vector::BitVec) | the bit, or up to 64 bits, at a position |
+//! | [`bits::rank_select`] | [`RankSelect`](bits::rank_select::RankSelect) | ones before a position; position of the k-th one |
+//! | [`code::varint`] | LEB128 | integers in one to ten bytes |
+//! | [`filter::bloom`] | [`Bloom`](filter::bloom::Bloom) | may this set hold the key? |
+//! | [`index::separators`] | [`Separators`](index::separators::Separators) | which page of a sorted table may hold the key? |
+//!
+//! Conventions that hold in every module:
+//!
+//! - A structure is built once, by a builder or a constructor, and is immutable from then on.
+//! - `to_bytes` appends to a buffer; `from_bytes` takes exactly the bytes that one `to_bytes` wrote. Integers are
+//!   little-endian. Equal structures have equal bytes, and one structure has one encoding.
+//! - `from_bytes` trusts nothing. It returns a [`DecodeError`](error::DecodeError) or a structure whose lookups can't
+//!   panic, and allocates no more than a small multiple of the input. It does not detect every changed bit: checksums
+//!   are the caller's.
+//! - What can be rebuilt in one pass over the bytes (rank counts, restart offsets) is not stored, so it can't be wrong.
+
+pub mod bits;
+pub mod code;
+pub mod error;
+pub mod filter;
+pub mod index;

@@ -1,0 +1,4 @@
+//! Codes: how integers become bytes.
+
+pub mod varint;
+pub(crate) mod words;

@@ -1,0 +1,3 @@
+//! Filters: small sets that may answer "yes" wrongly and "no" never.
+
+pub mod bloom;
