@@ -3,16 +3,25 @@
 //! Everything above speaks to two small traits: [`Disk`], a namespace of files, and [`File`], positioned
 //! reads and writes plus `sync`. Three rules give them a meaning that can be simulated and crashed:
 //!
-//! * bytes written are visible to every later read at once, but survive a power cut only after [`File::sync`];
+//! * bytes written are visible to every later read at once, but survive a power cut only after
+//!   [`File::sync`];
 //! * names created, renamed, linked or removed are visible at once, but survive a power cut only after
 //!   [`Disk::sync_dir`] of their directory;
 //! * between those calls a power cut may keep any subset of the unsynced sectors and name changes.
+//!
+//! A failed sync may have lost what it should have made durable, and a later sync that succeeds does not
+//! bring it back; so it is never retried, and whoever sees one must stop promising durability.
+//!
+//! [`os::OsDisk`] is the real thing; the simulated disk, `sim::SimDisk`, is there for tests (feature `sim`).
+//! `conformance.rs` holds both to the same behaviour.
 
 use std::fmt;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+#[cfg(test)]
+mod conformance;
 pub mod os;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
@@ -33,17 +42,24 @@ pub trait DirLock: Send + Sync + fmt::Debug {}
 ///
 /// Errors are plain [`io::Error`]s; the engine adds the file's name and what to do about it.
 pub trait Disk: Send + Sync + fmt::Debug {
-    /// Creates `dir` and its missing parents; an existing directory is fine.
+    /// Creates `dir` and its missing parents; an existing directory is fine, a file in the way gives
+    /// [`io::ErrorKind::AlreadyExists`].
+    ///
+    /// The directories made here survive a power cut once this returns, unlike the names of files.
     fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
     /// Creates `path`, or truncates it where it exists, for reading and writing.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>>;
     /// Opens an existing file; [`io::ErrorKind::NotFound`] where there is none.
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn File>>;
     /// Renames a file, replacing `to` where it exists. Files already open stay usable.
+    ///
+    /// Within one directory a crash leaves `to` naming the old file or the new one, never neither. Where
+    /// `from` and `to` already name the same file, both stay.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file's name. Files already open stay readable.
     fn remove(&self, path: &Path) -> io::Result<()>;
-    /// Gives an existing file a second name on the same file system.
+    /// Gives an existing file a second name on the same file system; [`io::ErrorKind::AlreadyExists`] where
+    /// `to` exists.
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Names of the entries of `dir`, sorted; [`io::ErrorKind::NotFound`] where there is no such directory.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
@@ -64,6 +80,8 @@ pub trait File: Send + Sync + fmt::Debug {
     /// Fills `buf` from `offset`; [`io::ErrorKind::UnexpectedEof`] where the file ends first.
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
     /// Writes all of `bytes` at `offset`, extending the file (zero-filled) where needed.
+    ///
+    /// After an error, any part of `bytes` may have been written.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// Makes the file's bytes and length survive a power cut.
     fn sync(&self) -> io::Result<()>;

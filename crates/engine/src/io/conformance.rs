@@ -1,0 +1,257 @@
+//! One suite, two disks: whatever [`OsDisk`] and [`SimDisk`] both promise, they do alike.
+
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::os::OsDisk;
+use super::sim::SimDisk;
+use super::{Access, Disk, File};
+
+type Check = fn(&dyn Disk, &Path);
+
+const CHECKS: &[(&str, Check)] = &[
+    ("directories", directories),
+    ("create_truncates", create_truncates),
+    ("open_needs_a_file", open_needs_a_file),
+    ("reads_and_writes", reads_and_writes),
+    ("lengths", lengths),
+    ("read_only_files", read_only_files),
+    ("rename_replaces", rename_replaces),
+    ("rename_corner_cases", rename_corner_cases),
+    ("removed_files_stay_open", removed_files_stay_open),
+    ("hard_links_share_bytes", hard_links_share_bytes),
+    ("checkpoint_by_links", checkpoint_by_links),
+    ("locks", locks),
+    ("locks_follow_the_file", locks_follow_the_file),
+    ("free_bytes", free_bytes),
+];
+
+#[test]
+fn os_disk_conforms() {
+    for (name, check) in CHECKS {
+        println!("{name}");
+        let dir = tempfile::tempdir().unwrap();
+        check(&OsDisk, dir.path());
+    }
+}
+
+#[test]
+fn sim_disk_conforms() {
+    for (name, check) in CHECKS {
+        println!("{name}");
+        let disk = SimDisk::new();
+        disk.create_dir_all(Path::new("/tmp/root")).unwrap();
+        check(&disk, Path::new("/tmp/root"));
+    }
+}
+
+fn contents(disk: &dyn Disk, path: &Path) -> Vec<u8> {
+    bytes(&disk.open(path, Access::Read).unwrap())
+}
+
+fn bytes(file: &Arc<dyn File>) -> Vec<u8> {
+    let mut bytes = vec![0; file.len().unwrap() as usize];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    bytes
+}
+
+fn write(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Arc<dyn File> {
+    let file = disk.create(path).unwrap();
+    file.write_all_at(bytes, 0).unwrap();
+    file
+}
+
+fn kind<T>(result: std::io::Result<T>) -> ErrorKind {
+    result.err().expect("an error").kind()
+}
+
+fn directories(disk: &dyn Disk, root: &Path) {
+    let deep = root.join("a/b");
+    disk.create_dir_all(&deep).unwrap();
+    disk.create_dir_all(&deep).unwrap();
+    write(disk, &root.join("z"), b"");
+    write(disk, &root.join("B"), b"");
+    assert_eq!(disk.list(root).unwrap(), ["B", "a", "z"]);
+    assert_eq!(disk.list(&root.join("a/./b/..")).unwrap(), ["b"]);
+    assert!(disk.list(&deep).unwrap().is_empty());
+    disk.sync_dir(root).unwrap();
+    disk.sync_dir(&deep).unwrap();
+
+    assert_eq!(kind(disk.list(&root.join("none"))), ErrorKind::NotFound);
+    assert_eq!(kind(disk.list(&root.join("z"))), ErrorKind::NotADirectory);
+    assert_eq!(kind(disk.sync_dir(&root.join("none"))), ErrorKind::NotFound);
+    assert_eq!(kind(disk.create(&root.join("none/file"))), ErrorKind::NotFound);
+    assert_eq!(kind(disk.create(&root.join("z/file"))), ErrorKind::NotADirectory);
+    assert_eq!(kind(disk.create(&root.join("a"))), ErrorKind::IsADirectory);
+    for in_the_way in ["z", "z/below"] {
+        assert_eq!(kind(disk.create_dir_all(&root.join(in_the_way))), ErrorKind::AlreadyExists);
+    }
+}
+
+fn create_truncates(disk: &dyn Disk, root: &Path) {
+    let path = root.join("file");
+    let old = write(disk, &path, b"old bytes");
+    let new = disk.create(&path).unwrap();
+    assert!(new.is_empty().unwrap());
+    assert!(old.is_empty().unwrap(), "the same file, not a new one under the old name");
+    new.write_all_at(b"new", 0).unwrap();
+    assert_eq!(bytes(&new), b"new");
+    assert_eq!(bytes(&old), b"new");
+}
+
+fn open_needs_a_file(disk: &dyn Disk, root: &Path) {
+    for access in [Access::Read, Access::ReadWrite] {
+        assert_eq!(kind(disk.open(&root.join("none"), access)), ErrorKind::NotFound);
+    }
+    assert_eq!(kind(disk.remove(&root.join("none"))), ErrorKind::NotFound);
+    assert_eq!(kind(disk.rename(&root.join("none"), &root.join("to"))), ErrorKind::NotFound);
+    assert_eq!(kind(disk.hard_link(&root.join("none"), &root.join("to"))), ErrorKind::NotFound);
+    assert!(disk.list(root).unwrap().is_empty());
+}
+
+fn reads_and_writes(disk: &dyn Disk, root: &Path) {
+    let file = disk.create(&root.join("file")).unwrap();
+    let pattern: Vec<u8> = (0..20_000_u32).map(|i| (i % 251) as u8).collect();
+    // Offsets about the simulated disk's chunk size, and a hole at the front.
+    file.write_all_at(&pattern, 4095).unwrap();
+    assert_eq!(file.len().unwrap(), 24_095);
+    let mut all = bytes(&file);
+    assert_eq!(all.split_off(4095), pattern);
+    assert!(all.iter().all(|byte| *byte == 0), "a hole reads as zeros");
+
+    let mut part = [0; 5];
+    file.read_exact_at(&mut part, 4094).unwrap();
+    assert_eq!(part, [0, 0, 1, 2, 3]);
+    file.write_all_at(&[9, 9], 4096).unwrap();
+    file.read_exact_at(&mut part, 4094).unwrap();
+    assert_eq!(part, [0, 0, 9, 9, 3]);
+
+    assert_eq!(kind(file.read_exact_at(&mut part, 24_091)), ErrorKind::UnexpectedEof);
+    assert_eq!(kind(file.read_exact_at(&mut part, 1 << 30)), ErrorKind::UnexpectedEof);
+    file.read_exact_at(&mut part, 24_090).unwrap();
+    file.read_exact_at(&mut [], 1 << 30).unwrap();
+    file.write_all_at(&[], 1 << 30).unwrap();
+    assert_eq!(file.len().unwrap(), 24_095);
+    file.sync().unwrap();
+}
+
+fn lengths(disk: &dyn Disk, root: &Path) {
+    let file = write(disk, &root.join("file"), &[7; 10_000]);
+    file.set_len(5_000).unwrap();
+    file.set_len(9_000).unwrap();
+    let all = bytes(&file);
+    assert_eq!(all.len(), 9_000);
+    assert!(all[..5_000].iter().all(|byte| *byte == 7));
+    assert!(all[5_000..].iter().all(|byte| *byte == 0), "bytes once cut off do not come back");
+    file.set_len(0).unwrap();
+    assert!(file.is_empty().unwrap());
+    file.sync().unwrap();
+}
+
+fn read_only_files(disk: &dyn Disk, root: &Path) {
+    let path = root.join("file");
+    write(disk, &path, b"bytes");
+    let file = disk.open(&path, Access::Read).unwrap();
+    assert!(file.write_all_at(b"x", 0).is_err());
+    assert!(file.set_len(0).is_err());
+    assert_eq!(contents(disk, &path), b"bytes");
+    let file = disk.open(&path, Access::ReadWrite).unwrap();
+    file.write_all_at(b"B", 0).unwrap();
+    assert_eq!(contents(disk, &path), b"Bytes");
+}
+
+fn rename_replaces(disk: &dyn Disk, root: &Path) {
+    let (from, to) = (root.join("CURRENT.tmp"), root.join("CURRENT"));
+    let old = write(disk, &to, b"old");
+    let new = write(disk, &from, b"new");
+    disk.rename(&from, &to).unwrap();
+    assert_eq!(disk.list(root).unwrap(), ["CURRENT"]);
+    assert_eq!(contents(disk, &to), b"new");
+    assert_eq!(bytes(&old), b"old");
+    new.write_all_at(b"er", 3).unwrap();
+    assert_eq!(contents(disk, &to), b"newer");
+}
+
+fn rename_corner_cases(disk: &dyn Disk, root: &Path) {
+    let (one, two) = (root.join("one"), root.join("two"));
+    write(disk, &one, b"1");
+    disk.rename(&one, &one).unwrap();
+    disk.hard_link(&one, &two).unwrap();
+    disk.rename(&one, &two).unwrap();
+    assert_eq!(disk.list(root).unwrap(), ["one", "two"], "two names of one file both stay");
+    disk.create_dir_all(&root.join("dir")).unwrap();
+    assert_eq!(kind(disk.rename(&one, &root.join("dir"))), ErrorKind::IsADirectory);
+    disk.rename(&one, &root.join("dir/one")).unwrap();
+    assert_eq!(disk.list(root).unwrap(), ["dir", "two"]);
+    assert_eq!(contents(disk, &root.join("dir/one")), b"1");
+    assert_eq!(kind(disk.rename(&two, &root.join("none/two"))), ErrorKind::NotFound);
+}
+
+fn removed_files_stay_open(disk: &dyn Disk, root: &Path) {
+    let path = root.join("file");
+    let file = write(disk, &path, b"still here");
+    disk.remove(&path).unwrap();
+    disk.sync_dir(root).unwrap();
+    assert_eq!(kind(disk.open(&path, Access::Read)), ErrorKind::NotFound);
+    assert_eq!(bytes(&file), b"still here");
+    file.write_all_at(b"S", 0).unwrap();
+    file.sync().unwrap();
+    assert_eq!(bytes(&file), b"Still here");
+    let other = write(disk, &path, b"another");
+    assert_eq!(bytes(&file), b"Still here");
+    assert_eq!(bytes(&other), b"another");
+}
+
+fn hard_links_share_bytes(disk: &dyn Disk, root: &Path) {
+    let (one, two) = (root.join("one"), root.join("two"));
+    let file = write(disk, &one, b"abc");
+    disk.hard_link(&one, &two).unwrap();
+    file.write_all_at(b"A", 0).unwrap();
+    assert_eq!(contents(disk, &two), b"Abc");
+    assert_eq!(kind(disk.hard_link(&one, &two)), ErrorKind::AlreadyExists);
+    disk.remove(&one).unwrap();
+    assert_eq!(contents(disk, &two), b"Abc");
+}
+
+fn checkpoint_by_links(disk: &dyn Disk, root: &Path) {
+    let copy = root.join("checkpoint");
+    disk.create_dir_all(&copy).unwrap();
+    write(disk, &root.join("1.sst"), b"table");
+    disk.hard_link(&root.join("1.sst"), &copy.join("1.sst")).unwrap();
+    disk.sync_dir(&copy).unwrap();
+    disk.remove(&root.join("1.sst")).unwrap();
+    assert_eq!(contents(disk, &copy.join("1.sst")), b"table");
+}
+
+fn locks(disk: &dyn Disk, root: &Path) {
+    let path = root.join("LOCK");
+    write(disk, &path, b"a much longer text left by a dead process");
+    let lock = disk.lock(&path, "process 1").unwrap();
+    assert_eq!(contents(disk, &path), b"process 1");
+    let error = disk.lock(&path, "process 2").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::WouldBlock);
+    assert_eq!(error.to_string(), "process 1");
+    assert_eq!(contents(disk, &path), b"process 1");
+    drop(lock);
+    let _lock = disk.lock(&path, "process 2").unwrap();
+    assert_eq!(contents(disk, &path), b"process 2");
+    assert_eq!(kind(disk.lock(&root.join("none/LOCK"), "process 3")), ErrorKind::NotFound);
+}
+
+fn locks_follow_the_file(disk: &dyn Disk, root: &Path) {
+    let path = root.join("LOCK");
+    let first = disk.lock(&path, "1").unwrap();
+    disk.remove(&path).unwrap();
+    let second = disk.lock(&path, "2").unwrap();
+    drop(first);
+    assert_eq!(kind(disk.lock(&path, "3")), ErrorKind::WouldBlock);
+    drop(second);
+    disk.lock(&path, "3").unwrap();
+}
+
+fn free_bytes(disk: &dyn Disk, root: &Path) {
+    assert!(disk.free_bytes(root).unwrap() > 0);
+    assert_eq!(kind(disk.free_bytes(&root.join("none"))), ErrorKind::NotFound);
+    assert!(disk.now_ms() > 1_600_000_000_000, "milliseconds since 1970");
+}
