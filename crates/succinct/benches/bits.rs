@@ -6,16 +6,19 @@ use criterion::{BenchmarkId, Criterion, Throughput};
 use siltstone_succinct::bits::rank_select::RankSelect;
 use siltstone_succinct::bits::vector::BitVecBuilder;
 
-/// Questions per iteration, at places that a linear congruential generator scatters.
+/// Questions per iteration.
 const QUESTIONS: usize = 1024;
+/// Iterations until the questions come again: together they touch more lines than the cache holds.
+const TURNS: usize = 1024;
 
+/// Numbers below `below`, scattered by a linear congruential generator.
 fn scattered(below: usize) -> Vec<usize> {
     let mut state = 1u64;
     std::iter::repeat_with(|| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((u128::from(state) * below as u128) >> 64) as usize
     })
-    .take(QUESTIONS)
+    .take(TURNS * QUESTIONS)
     .collect()
 }
 
@@ -32,18 +35,24 @@ fn bench(c: &mut Criterion) {
         let overhead = ranked.memory_bytes() as f64 / ranked.bits().memory_bytes() as f64 - 1.0;
         eprintln!("{name}: overhead of rank and select {:.2} %", 100.0 * overhead);
         let positions = scattered(bits - 64);
-        group.bench_function(BenchmarkId::new("get_bits(17)", name), |b| {
-            b.iter(|| {
-                positions.iter().filter_map(|at| ranked.bits().get_bits(*at, 17)).fold(0, |a, v| a ^ v)
-            });
-        });
-        group.bench_function(BenchmarkId::new("rank1", name), |b| {
-            b.iter(|| positions.iter().map(|at| ranked.rank1(black_box(*at))).fold(0, |a, v| a ^ v));
-        });
         let ranks = scattered(ranked.count_ones());
-        group.bench_function(BenchmarkId::new("select1", name), |b| {
-            b.iter(|| ranks.iter().filter_map(|rank| ranked.select1(black_box(*rank))).fold(0, |a, v| a ^ v));
-        });
+        type Ask = fn(&RankSelect, usize) -> Option<usize>;
+        let questions: [(&str, &[usize], Ask); 3] = [
+            ("get_bits(17)", &positions, |ranked, at| {
+                ranked.bits().get_bits(at, 17).map(|value| value as usize)
+            }),
+            ("rank1", &positions, |ranked, at| Some(ranked.rank1(at))),
+            ("select1", &ranks, |ranked, rank| ranked.select1(rank)),
+        ];
+        for (question, places, ask) in questions {
+            let mut turns = places.chunks(QUESTIONS).cycle();
+            group.bench_function(BenchmarkId::new(question, name), |b| {
+                b.iter(|| {
+                    let places = turns.next().unwrap_or_default();
+                    places.iter().filter_map(|place| ask(black_box(&ranked), *place)).fold(0, |a, v| a ^ v)
+                });
+            });
+        }
     }
     group.finish();
 }

@@ -37,8 +37,8 @@ fn build(keys: &[Vec<u8>]) -> Separators {
 
 fn bench(c: &mut Criterion) {
     let mut group = c.benchmark_group("separators");
-    let shapes: [(&str, fn(u64) -> Vec<u8>); 2] = [("digest16", digest), ("prefixed24", prefixed)];
-    for (name, key) in shapes {
+    type Key = fn(u64) -> Vec<u8>;
+    for (name, key) in [("digest16", digest as Key), ("prefixed24", prefixed)] {
         let mut keys: Vec<Vec<u8>> = (0..(PAGES * KEYS_PER_PAGE) as u64).map(key).collect();
         keys.sort_unstable();
         let index = build(&keys);

@@ -182,18 +182,16 @@ impl RankSelect {
         // Bits of the wanted kind in a prefix of `bits` bits, of which `ones` are one.
         let wanted = |bits: usize, ones: usize| if ONES { ones } else { bits - ones };
 
-        // The target lies in superblock `low` or behind it, and before `high`.
+        // The target lies in one of the `span` superblocks from `low` on. Halving the span, rather than moving one of
+        // two ends, leaves no branch to mispredict.
         let hint = rank / HINT_EVERY;
         let mut low = *hints.get(hint)? as usize;
-        let mut high = hints.get(hint + 1).map_or(self.counts.len(), |next| *next as usize + 1);
-        while high - low > 1 {
-            let middle = low.midpoint(high);
-            let ones = (self.counts.get(middle)? >> COUNT_SHIFT) as usize;
-            if wanted(middle * SUPERBLOCK_BITS, ones) <= rank {
-                low = middle;
-            } else {
-                high = middle;
-            }
+        let mut span = hints.get(hint + 1).map_or(self.counts.len(), |next| *next as usize + 1) - low;
+        while span > 1 {
+            let half = span / 2;
+            let ones = (self.counts.get(low + half)? >> COUNT_SHIFT) as usize;
+            low += if wanted((low + half) * SUPERBLOCK_BITS, ones) <= rank { half } else { 0 };
+            span -= half;
         }
 
         let packed = *self.counts.get(low)?;
@@ -202,16 +200,17 @@ impl RankSelect {
         let quarter = (1..4).map(|quarter| usize::from(before(quarter) <= left)).sum();
         left -= before(quarter);
 
-        let first = low * SUPERBLOCK_WORDS + quarter * QUARTER_WORDS;
-        for (offset, word) in self.bits.words().get(first..)?.iter().take(QUARTER_WORDS).enumerate() {
-            let word = if ONES { *word } else { !*word };
-            let inside = word.count_ones() as usize;
+        let mut index = low * SUPERBLOCK_WORDS + quarter * QUARTER_WORDS;
+        let word = |index: usize| self.bits.words().get(index).map(|word| if ONES { *word } else { !*word });
+        for _ in 1..QUARTER_WORDS {
+            let inside = word(index)?.count_ones() as usize;
             if left < inside {
-                return Some((first + offset) * 64 + select_in_word(word, left as u32) as usize);
+                break;
             }
             left -= inside;
+            index += 1;
         }
-        None
+        Some(index * 64 + select_in_word(word(index)?, left as u32) as usize)
     }
 
     /// Bytes of memory held, this value's own included.
@@ -253,19 +252,22 @@ fn ones_before_quarter(packed: u64, quarter: usize) -> usize {
 #[inline]
 fn select_in_word(word: u64, rank: u32) -> u32 {
     const BYTES: u64 = 0x0101_0101_0101_0101;
-    // Ones in each byte, then (by the multiplication) in each byte and all below it. The top byte can hold 64.
+    const TOPS: u64 = 0x80 * BYTES;
+    // How many of the bytes of `sums`, none above 64, are at most `rank`: theirs is the top bit that survives.
+    let at_most = |sums: u64, rank: u32| ((((u64::from(rank) * BYTES) | TOPS) - sums) & TOPS).count_ones();
+
+    // Ones in each byte, then (by the multiplication) in each byte and all below it.
     let pairs = word - (word >> 1 & (0x55 * BYTES));
     let nibbles = (pairs & (0x33 * BYTES)) + (pairs >> 2 & (0x33 * BYTES));
     let sums = ((nibbles + (nibbles >> 4)) & (0x0f * BYTES)).wrapping_mul(BYTES);
-    // Bytes whose sum is at most `rank` lie below the target: their top bit survives this subtraction.
-    let at_most = ((u64::from(rank) * BYTES) | (0x80 * BYTES)) - sums;
-    let byte = (at_most & (0x80 * BYTES)).count_ones() * 8;
-    let before = (sums << 8) >> byte & 0xff;
-    let mut rest = word >> byte & 0xff;
-    for _ in before..u64::from(rank) {
-        rest &= rest - 1;
-    }
-    byte + rest.trailing_zeros()
+    // The bytes whose sum is at most `rank` are those below the target.
+    let byte = at_most(sums, rank) * 8;
+    let left = rank - ((sums << 8) >> byte & 0xff) as u32;
+
+    // The same once more, with each bit of that byte in a byte of its own.
+    let spread = (word >> byte & 0xff).wrapping_mul(BYTES) & 0x8040_2010_0804_0201;
+    let bits = (spread + (TOPS - BYTES)) >> 7 & BYTES;
+    byte + at_most(bits.wrapping_mul(BYTES), left)
 }
 
 #[cfg(test)]

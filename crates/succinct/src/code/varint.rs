@@ -38,11 +38,17 @@ pub fn put_u64(out: &mut Vec<u8>, mut value: u64) {
 /// in fewer bytes.
 #[inline]
 pub fn get_u64(bytes: &[u8]) -> Option<(u64, usize)> {
+    // Most numbers are small, and a single byte can be neither overlong nor too large.
+    if let Some(&byte) = bytes.first()
+        && byte < 0x80
+    {
+        return Some((u64::from(byte), 1));
+    }
     let mut value = 0u64;
     for (index, &byte) in bytes.iter().take(MAX_BYTES).enumerate() {
         value |= u64::from(byte & 0x7f) << (7 * index);
         if byte < 0x80 {
-            let overlong = byte == 0 && index > 0;
+            let overlong = byte == 0;
             // Nine bytes carry 63 bits, so the tenth may add one.
             let overflow = index == MAX_BYTES - 1 && byte > 1;
             return (!overlong && !overflow).then_some((value, index + 1));

@@ -15,6 +15,9 @@
 //! - One byte holds both lengths of an entry, where LevelDB uses three.
 //! - Restart offsets are not stored. The decoder walks all entries anyhow, to check them, and notes the offsets as it
 //!   goes; in memory they take only as many bits as they need.
+//! - In memory each restart also has a head: the four bytes behind the prefix that all restarts share. Binary search
+//!   runs over the heads, which lie side by side, and reads separators only to break ties. At a quarter of a byte per
+//!   page this halves the time of a lookup.
 //!
 //! ```text
 //!  0            4
@@ -31,8 +34,9 @@
 //!  lo = min(suffix length - 1, 15)
 //! ```
 //!
-//! Invariants: separators ascend strictly; `shared` is the whole of the common prefix. The second is what lets a search
-//! walk the entries of an interval without rebuilding them; see [`Separators::find`].
+//! Invariants: separators ascend strictly; `shared` is the whole of the common prefix, except in restarts. The second is what
+//! lets [`Separators::find`] walk the entries of an interval without rebuilding them: where an entry leaves the one
+//! before says on which side of the key it falls.
 
 use crate::bits::vector::{BitVec, BitVecBuilder};
 use crate::code::varint;
@@ -157,18 +161,30 @@ impl<'a> Entry<'a> {
     /// The entry at the start of `bytes`; `None` if it does not end within them.
     #[inline]
     fn parse(bytes: &'a [u8]) -> Option<Self> {
-        let (&header, mut rest) = bytes.split_first()?;
-        let mut shared = usize::from(header >> 4);
-        let mut length = usize::from(header & 15);
-        for value in [&mut shared, &mut length] {
-            if *value == ESCAPE {
-                let (more, taken) = varint::get_u64(rest)?;
-                *value = usize::try_from(more).ok()?.checked_add(ESCAPE)?;
-                rest = rest.get(taken..)?;
-            }
-        }
+        let (&header, rest) = bytes.split_first()?;
+        let (shared, rest) = Self::length(usize::from(header >> 4), rest)?;
+        let (length, rest) = Self::length(usize::from(header & 15), rest)?;
         let (suffix, rest) = rest.split_at_checked(length.checked_add(1)?)?;
         Some(Entry { shared, suffix, rest })
+    }
+
+    /// The length that begins with `nibble` and may go on in `rest`.
+    #[inline]
+    fn length(nibble: usize, rest: &'a [u8]) -> Option<(usize, &'a [u8])> {
+        if nibble < ESCAPE {
+            return Some((nibble, rest));
+        }
+        let (more, taken) = varint::get_u64(rest)?;
+        Some((usize::try_from(more).ok()?.checked_add(ESCAPE)?, rest.get(taken..)?))
+    }
+}
+
+/// The first four bytes, zeros behind the end. Never sorts two strings the wrong way round, but may not tell them apart.
+#[inline]
+fn head(bytes: &[u8]) -> u32 {
+    match bytes.first_chunk::<4>() {
+        Some(chunk) => u32::from_be_bytes(*chunk),
+        None => bytes.iter().rev().fold(0, |head, byte| head >> 8 | u32::from(*byte) << 24),
     }
 }
 
@@ -199,17 +215,38 @@ pub struct Separators {
     /// Offset of each restart in `entries`, `offset_bits` bits each.
     restarts: BitVec,
     offset_bits: u32,
+    /// What all restarts begin with, and the head of each behind that.
+    prefix: Box<[u8]>,
+    heads: Box<[u32]>,
 }
 
 impl Separators {
+    /// `restarts` must be the offsets of whole separators in `entries`.
     fn new(pages: u32, entries: Vec<u8>, restarts: &[u64]) -> Self {
-        // Offsets ascend, so the last one needs the most bits. One bit at least, so that their number can be told.
-        let offset_bits = restarts.last().map_or(1, |last| (64 - last.leading_zeros()).max(1));
+        // Offsets ascend, so the last one needs the most bits.
+        let offset_bits = restarts.last().map_or(0, |last| 64 - last.leading_zeros());
         let mut packed = BitVecBuilder::with_capacity(restarts.len() * offset_bits as usize);
         for offset in restarts {
             packed.push_bits(*offset, offset_bits);
         }
-        Separators { pages, entries: entries.into_boxed_slice(), restarts: packed.finish(), offset_bits }
+        let separator = |offset: &u64| {
+            let entry = entries.get(*offset as usize..).and_then(Entry::parse);
+            entry.map_or(&[][..], |entry| entry.suffix)
+        };
+        // They ascend, so what the first and the last share, all share.
+        let first = restarts.first().map_or(&[][..], separator);
+        let last = restarts.last().map_or(&[][..], separator);
+        let prefix = first.get(..common_prefix(first, last)).unwrap_or(&[]);
+        let heads = restarts.iter().map(separator);
+        let heads = heads.map(|separator| head(separator.get(prefix.len()..).unwrap_or(&[]))).collect();
+        Separators {
+            pages,
+            prefix: prefix.into(),
+            heads,
+            entries: entries.into_boxed_slice(),
+            restarts: packed.finish(),
+            offset_bits,
+        }
     }
 
     /// The only page that may hold `key`: the last whose separator is not above it; page 0 if all are.
@@ -217,8 +254,27 @@ impl Separators {
     /// Takes O(log pages) comparisons and allocates nothing. An index without pages answers 0 too.
     #[inline]
     pub fn find(&self, key: &[u8]) -> u32 {
-        let mut low = 0;
-        let mut high = self.restarts.len() / self.offset_bits as usize;
+        // The last restart not above the key begins the interval to search.
+        match self.restarts_not_above(key).checked_sub(1) {
+            Some(restart) => (restart * RESTART_EVERY) as u32 + self.count_in_interval(restart, key),
+            None => 0,
+        }
+    }
+
+    /// How many restarts are not above `key`.
+    #[inline]
+    fn restarts_not_above(&self, key: &[u8]) -> usize {
+        let Some(key_rest) = key.strip_prefix(&*self.prefix) else {
+            return if key < &*self.prefix { 0 } else { self.heads.len() };
+        };
+        let head = head(key_rest);
+        let below = self.heads.partition_point(|other| *other < head);
+        let undecided = self.heads.get(below..).unwrap_or(&[]);
+        if undecided.first() != Some(&head) {
+            return below;
+        }
+        let mut low = below;
+        let mut high = below + undecided.partition_point(|other| *other == head);
         while low < high {
             let middle = low.midpoint(high);
             if self.restart(middle).is_some_and(|restart| restart.suffix <= key) {
@@ -227,11 +283,7 @@ impl Separators {
                 high = middle;
             }
         }
-        // `low` restarts are not above the key. Their last begins the interval to search.
-        match low.checked_sub(1) {
-            Some(restart) => (restart * RESTART_EVERY) as u32 + self.count_in_interval(restart, key),
-            None => 0,
-        }
+        low
     }
 
     #[inline]
@@ -291,7 +343,11 @@ impl Separators {
 
     /// Bytes of memory held, this value's own included.
     pub fn memory_bytes(&self) -> usize {
-        size_of::<Self>() - size_of::<BitVec>() + self.entries.len() + self.restarts.memory_bytes()
+        size_of::<Self>() - size_of::<BitVec>()
+            + self.restarts.memory_bytes()
+            + self.entries.len()
+            + self.prefix.len()
+            + size_of_val(&*self.heads)
     }
 
     /// Appends the encoding drawn at the top of this file.
