@@ -64,6 +64,15 @@ impl Probe {
 }
 
 /// Collects fingerprints, so that their number need not be known beforehand, and makes a [`Bloom`] of them.
+///
+/// ```
+/// use siltstone_succinct::filter::bloom::BloomBuilder;
+///
+/// let mut builder = BloomBuilder::new(10.0);
+/// builder.extend([0x5bd1_e995_9d6b_7f03, 0x1b87_3593_cc9e_2d51]);
+/// assert_eq!(builder.len(), 2);
+/// assert_eq!(builder.finish().hashes(), 7);
+/// ```
 #[derive(Debug, Clone)]
 pub struct BloomBuilder {
     bits_per_key: f64,

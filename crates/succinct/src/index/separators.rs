@@ -69,6 +69,16 @@ fn common_prefix(a: &[u8], b: &[u8]) -> usize {
 }
 
 /// Takes the pages of a table in order and makes a [`Separators`] of them.
+///
+/// ```
+/// use siltstone_succinct::index::separators::SeparatorsBuilder;
+///
+/// let mut builder = SeparatorsBuilder::new();
+/// builder.add_page(b"apple", b"grape");
+/// builder.add_page(b"lemon", b"mango");
+/// assert_eq!(builder.pages(), 2);
+/// assert_eq!(builder.encoded_bytes(), 6); // four of header, one of lengths, and "l"
+/// ```
 #[derive(Debug, Default, Clone)]
 pub struct SeparatorsBuilder {
     pages: u32,
