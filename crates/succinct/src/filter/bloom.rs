@@ -163,7 +163,7 @@ impl Bloom {
     /// Answers [`Bloom::may_contain`] for each of `fingerprints` into the same place of `found`.
     ///
     /// Keys advance side by side, so that their cache misses overlap and no branch waits for one. That pays where most
-    /// keys are absent: in a filter that fits the cache, a third of the time of asking one by one; in one that does
+    /// keys are absent: in a filter that fits the cache, less than half the time of asking one by one; in one that does
     /// not, somewhat less than the time. Where most keys are present, [`Bloom::may_contain`] in a loop is faster:
     /// its branches all go the same way, and the processor overlaps the misses unasked.
     ///
