@@ -89,7 +89,7 @@ impl BloomBuilder {
         BloomBuilder { bits_per_key, fingerprints: Vec::new() }
     }
 
-    /// Adds a key, given by 64 well-mixed bits. They may share any 32 of them with all other keys.
+    /// Adds a key, given by 64 well-mixed bits. All keys may share their top, or their lowest, 28 bits.
     pub fn insert(&mut self, fingerprint: u64) {
         self.fingerprints.push(fingerprint);
     }

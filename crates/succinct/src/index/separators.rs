@@ -34,9 +34,9 @@
 //!  lo = min(suffix length - 1, 15)
 //! ```
 //!
-//! Invariants: separators ascend strictly; `shared` is the whole of the common prefix, except in restarts. The second is what
-//! lets [`Separators::find`] walk the entries of an interval without rebuilding them: where an entry leaves the one
-//! before says on which side of the key it falls.
+//! Invariants: separators ascend strictly; `shared` is the whole of the common prefix, except in restarts. The second
+//! is what lets [`Separators::find`] walk the entries of an interval without rebuilding them: where an entry leaves the
+//! one before says on which side of the key it falls.
 
 use crate::bits::vector::{BitVec, BitVecBuilder};
 use crate::code::varint;
