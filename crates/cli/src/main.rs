@@ -1,3 +1,21 @@
-//! The command line of Siltstone.
+//! The command line of Siltstone: one file per command in `commands`.
+//!
+//! Results go to standard output, progress and errors to standard error. Exit codes: 0 success, 1 a failed
+//! operation, 2 a usage error.
 
-fn main() {}
+mod cli;
+mod commands;
+mod failure;
+mod generate;
+mod measure;
+mod output;
+mod progress;
+mod rows;
+mod sizes;
+mod store;
+mod table;
+mod text;
+
+fn main() -> std::process::ExitCode {
+    cli::run()
+}

@@ -1,0 +1,94 @@
+//! The commands as the user sees them, and what becomes of a failure.
+
+use crate::commands::{
+    bench, checkpoint, del, demo, export, get, inspect, keyspaces, load, put, scan, stats, verify,
+};
+use crate::failure::Failure;
+use clap::{Parser, Subcommand};
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Siltstone: an embedded key-value store for billions of small items with little memory.
+#[derive(Parser)]
+#[command(
+    name = "siltstone",
+    version,
+    disable_help_subcommand = true,
+    after_help = "Sizes accept 64M, 1.5G or plain bytes (binary units); counts accept 10M or 1e8 (decimal units).\n\
+        Keys and values are text; \\t \\n \\r \\\\ and \\xNN stand for bytes that cannot be typed or printed.\n\
+        Exit codes: 0 success, 1 a failed operation, 2 a usage error.\n\n\
+        Examples:\n  \
+        siltstone demo                        see it work on this machine's own files\n  \
+        siltstone put ./store city:7 Uppsala  create a store and write one item\n  \
+        siltstone get ./store city:7          read it back\n  \
+        siltstone stats ./store               what the store holds, level by level"
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Demo(demo::Args),
+    Put(put::Args),
+    Get(get::Args),
+    Del(del::Args),
+    Scan(scan::Args),
+    Load(load::Args),
+    Export(export::Args),
+    Keyspaces(keyspaces::Args),
+    Stats(stats::Args),
+    Verify(verify::Args),
+    Checkpoint(checkpoint::Args),
+    Inspect(inspect::Args),
+    Bench(bench::Args),
+}
+
+/// Runs the command the process was started with and turns its outcome into an exit code.
+pub fn run() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Demo(args) => demo::run(&args),
+        Command::Put(args) => put::run(&args),
+        Command::Get(args) => get::run(&args),
+        Command::Del(args) => del::run(&args),
+        Command::Scan(args) => scan::run(&args),
+        Command::Load(args) => load::run(&args),
+        Command::Export(args) => export::run(&args),
+        Command::Keyspaces(args) => keyspaces::run(&args),
+        Command::Stats(args) => stats::run(&args),
+        Command::Verify(args) => verify::run(&args),
+        Command::Checkpoint(args) => checkpoint::run(&args),
+        Command::Inspect(args) => inspect::run(&args),
+        Command::Bench(args) => bench::run(&args),
+    };
+    let (message, code) = match outcome {
+        // Whoever reads our output has seen enough: not an error.
+        Ok(()) | Err(Failure::BrokenPipe) => return ExitCode::SUCCESS,
+        Err(Failure::Reported) => return ExitCode::from(1),
+        Err(Failure::Failed(message)) => (message, 1),
+        Err(Failure::Usage(message)) => (message, 2),
+    };
+    // Standard error may be closed too; there is nobody left to tell.
+    let _ = writeln!(std::io::stderr(), "error: {message}");
+    ExitCode::from(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_shows_examples() {
+        for command in Cli::command().get_subcommands_mut() {
+            let help = command.render_long_help().to_string();
+            assert!(help.contains("Examples:"), "{} has no examples", command.get_name());
+        }
+    }
+}

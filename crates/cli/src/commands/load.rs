@@ -1,0 +1,225 @@
+//! `siltstone load`: write many rows from a file.
+
+use crate::failure::{Failure, Result, fail};
+use crate::output::{note, print, print_json};
+use crate::progress;
+use crate::rows::{Format, Line, Row, RowReader};
+use crate::sizes;
+use crate::store::{self, CreateArgs, DEFAULT_KEYSPACE};
+use indicatif::ProgressBar;
+use serde::Serialize;
+use siltstone::{Batch, Db, ErrorKind, Keyspace, Options, WriteOptions};
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// A batch is written early when it holds this many bytes.
+const MAX_BATCH_BYTES: usize = 4 << 20;
+/// Bad rows that are reported one by one before only their number is kept.
+const MAX_REPORTED: u64 = 20;
+
+/// Write many rows from a file, creating the store where there is none
+///
+/// A row that cannot be read, or whose key the keyspace does not take, is reported with its line number. With
+/// --on-error fail (the default) it ends the load: the rows before it stay loaded. Rows replace items of the same
+/// key. All rows are on the disk when the command returns; after a crash, a load can simply be repeated.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    siltstone load ./store cities.tsv --format tsv\n  \
+    zcat features.jsonl.gz | siltstone load ./store - --format jsonl --on-error skip\n  \
+    siltstone load ./store paths.tsv --format tsv --keyspace files --schema delim:/ --suffix ordered")]
+pub struct Args {
+    /// Directory of the store
+    dir: PathBuf,
+    /// File to read, or - for standard input
+    file: PathBuf,
+    /// How the rows are written
+    #[arg(long, value_enum)]
+    format: Format,
+    /// Keyspace to write to; created where it does not exist
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_KEYSPACE)]
+    keyspace: String,
+    #[command(flatten)]
+    create: CreateArgs,
+    /// What to do with a bad row
+    #[arg(long, value_enum, default_value = "fail")]
+    on_error: OnError,
+    /// Rows written at once
+    #[arg(long, value_name = "ROWS", default_value = "1000", value_parser = sizes::parse_positive)]
+    batch: u64,
+    /// Print the summary as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum OnError {
+    /// Report it and go on
+    Skip,
+    /// Report it and stop
+    Fail,
+}
+
+#[derive(Serialize)]
+struct Summary {
+    rows: u64,
+    bad_rows: u64,
+    key_and_value_bytes: u64,
+    seconds: f64,
+    rows_per_second: f64,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<()> {
+    args.create.check()?;
+    // The input first: a mistyped file name must not leave an empty store behind.
+    let (input, bytes) = open_input(&args.file)?;
+    let db = store::open_or_create(&args.dir, Options::default())?;
+    let keyspace = args.create.open_keyspace(&db, &args.keyspace)?;
+    let bar = progress::bytes_bar(bytes);
+    let started = Instant::now();
+    let mut loader = Loader::new(&db, &keyspace, args, &bar);
+    let outcome = loader.load(RowReader::new(input, args.format));
+    bar.finish_and_clear();
+    let Loader { rows, bad_rows, bytes, .. } = loader;
+    // Even after a bad row, what the message calls loaded has to last.
+    db.sync()?;
+    db.close()?;
+    outcome?;
+    let seconds = started.elapsed().as_secs_f64();
+    let rows_per_second = rows as f64 / seconds.max(1e-9);
+    let summary = Summary { rows, bad_rows, key_and_value_bytes: bytes, seconds, rows_per_second };
+    if args.json {
+        return print_json(&summary);
+    }
+    let skipped =
+        if bad_rows > 0 { format!(", {} bad rows skipped", sizes::count(bad_rows)) } else { String::new() };
+    print(&format!(
+        "loaded {} rows ({}) in {}, {}{skipped}\n",
+        sizes::count(rows),
+        sizes::bytes(bytes),
+        sizes::seconds(seconds),
+        sizes::rate(rows_per_second),
+    ))
+}
+
+fn open_input(file: &Path) -> Result<(Box<dyn BufRead>, Option<u64>)> {
+    if file.as_os_str() == "-" {
+        return Ok((Box::new(BufReader::with_capacity(1 << 20, std::io::stdin())), None));
+    }
+    let opened = File::open(file).map_err(|e| Failure::at(file, e))?;
+    let metadata = opened.metadata().map_err(|e| Failure::at(file, e))?;
+    if metadata.is_dir() {
+        return Err(Failure::at(file, "is a directory; give a file of rows, or - for standard input"));
+    }
+    let bytes = metadata.is_file().then_some(metadata.len());
+    Ok((Box::new(BufReader::with_capacity(1 << 20, opened)), bytes))
+}
+
+/// A load under way.
+struct Loader<'a> {
+    db: &'a Db,
+    keyspace: &'a Keyspace,
+    args: &'a Args,
+    bar: &'a ProgressBar,
+    batch: Batch,
+    batch_bytes: usize,
+    started: Instant,
+    /// Rows written; those in `batch` are not.
+    rows: u64,
+    bad_rows: u64,
+    bytes: u64,
+}
+
+impl<'a> Loader<'a> {
+    fn new(db: &'a Db, keyspace: &'a Keyspace, args: &'a Args, bar: &'a ProgressBar) -> Self {
+        let started = Instant::now();
+        Self {
+            db,
+            keyspace,
+            args,
+            bar,
+            batch: Batch::new(),
+            batch_bytes: 0,
+            started,
+            rows: 0,
+            bad_rows: 0,
+            bytes: 0,
+        }
+    }
+
+    fn load(&mut self, mut reader: RowReader<Box<dyn BufRead>>) -> Result<()> {
+        let mut row = Row::default();
+        loop {
+            let line = reader.next_row(&mut row).map_err(|e| {
+                Failure::Failed(format!(
+                    "{}: line {}: {e}",
+                    self.args.file.display(),
+                    reader.line_number() + 1
+                ))
+            })?;
+            let bad = match line {
+                None => break,
+                Some(Line::Bad(why)) => Some(why),
+                Some(Line::Row) => self.add(&row)?,
+            };
+            if let Some(why) = bad {
+                self.bad_row(reader.line_number(), &why)?;
+            }
+            if self.batch.len() as u64 >= self.args.batch || self.batch_bytes >= MAX_BATCH_BYTES {
+                self.write(reader.bytes_read())?;
+            }
+        }
+        self.write(reader.bytes_read())
+    }
+
+    /// Adds a row to the batch; says why if the keyspace does not take it.
+    fn add(&mut self, row: &Row) -> Result<Option<String>> {
+        match self.batch.put(self.keyspace, &row.key, &row.value) {
+            Ok(()) => {
+                self.batch_bytes += row.key.len() + row.value.len();
+                Ok(None)
+            }
+            Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(Some(error.to_string())),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn write(&mut self, bytes_read: u64) -> Result<()> {
+        if !self.batch.is_empty() {
+            if let Err(error) = self.db.write(&self.batch, &WriteOptions::default()) {
+                fail!("{error} ({} rows were loaded)", sizes::count(self.rows));
+            }
+            self.rows += self.batch.len() as u64;
+            self.bytes += self.batch_bytes as u64;
+            self.batch.clear();
+            self.batch_bytes = 0;
+        }
+        self.bar.set_position(bytes_read);
+        let rate = self.rows as f64 / self.started.elapsed().as_secs_f64().max(1e-9);
+        self.bar.set_message(format!("{} rows, {}", sizes::count(self.rows), sizes::rate(rate)));
+        Ok(())
+    }
+
+    fn bad_row(&mut self, line: u64, why: &str) -> Result<()> {
+        let file = match self.args.file.as_os_str() {
+            name if name == "-" => "standard input".to_owned(),
+            name => name.to_string_lossy().into_owned(),
+        };
+        if self.args.on_error == OnError::Fail {
+            self.write(0)?;
+            fail!(
+                "{file}: line {line}: {why}\nthe {} rows before it are loaded; --on-error skip goes on past bad rows",
+                sizes::count(self.rows)
+            );
+        }
+        self.bad_rows += 1;
+        self.bar.suspend(|| match self.bad_rows {
+            ..=MAX_REPORTED => note!("{file}: line {line}: {why}; skipped"),
+            n if n == MAX_REPORTED + 1 => note!("more bad rows are skipped and counted, but not shown"),
+            _ => {}
+        });
+        Ok(())
+    }
+}

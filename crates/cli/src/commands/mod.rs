@@ -1,0 +1,15 @@
+//! One file per command: its arguments with their help, and what it does.
+
+pub mod bench;
+pub mod checkpoint;
+pub mod del;
+pub mod demo;
+pub mod export;
+pub mod get;
+pub mod inspect;
+pub mod keyspaces;
+pub mod load;
+pub mod put;
+pub mod scan;
+pub mod stats;
+pub mod verify;

@@ -1,0 +1,60 @@
+//! `siltstone put`: write one item.
+
+use crate::failure::{Failure, Result};
+use crate::sizes;
+use crate::store::{self, CreateArgs, DEFAULT_KEYSPACE};
+use std::ffi::OsString;
+use std::io::Read;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Write one item, creating the store where there is none
+///
+/// The item is on the disk when the command returns. KEY and VALUE are text with the escapes \t \n \r \\ \xNN;
+/// a VALUE of `-` takes the bytes of standard input as they are.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    siltstone put ./store city:7 Uppsala\n  \
+    siltstone put ./store img:1 - < picture.png\n  \
+    siltstone put ./store user:7/name Ann --keyspace users --schema delim:/\n  \
+    siltstone put ./store session:9 open --ttl 30m")]
+pub struct Args {
+    /// Directory of the store
+    dir: PathBuf,
+    /// The key
+    key: OsString,
+    /// The value, or - for standard input
+    #[arg(allow_hyphen_values = true)]
+    value: OsString,
+    /// Keyspace to write to; created where it does not exist
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_KEYSPACE)]
+    keyspace: String,
+    /// Time after which the item is gone, for example 90s, 10m, 2d
+    #[arg(long, value_name = "TIME", value_parser = sizes::parse_duration)]
+    ttl: Option<Duration>,
+    #[command(flatten)]
+    create: CreateArgs,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<()> {
+    args.create.check()?;
+    let key = store::argument("KEY", &args.key)?;
+    let value = if args.value == "-" {
+        let mut value = Vec::new();
+        std::io::stdin()
+            .lock()
+            .read_to_end(&mut value)
+            .map_err(|e| Failure::Failed(format!("cannot read the value from standard input: {e}")))?;
+        value
+    } else {
+        store::argument("VALUE", &args.value)?
+    };
+    let db = store::open_or_create(&args.dir, store::synced())?;
+    let keyspace = args.create.open_keyspace(&db, &args.keyspace)?;
+    match args.ttl {
+        Some(ttl) => keyspace.put_with_ttl(&key, &value, ttl)?,
+        None => keyspace.put(&key, &value)?,
+    }
+    Ok(db.close()?)
+}

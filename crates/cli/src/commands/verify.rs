@@ -1,0 +1,62 @@
+//! `siltstone verify`: read and check everything.
+
+use crate::failure::{Failure, Result};
+use crate::output::{note, print, print_json};
+use crate::progress;
+use crate::sizes;
+use crate::store;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// Read every page of every table and check it: checksums, order, counts, filters
+///
+/// Opens the store for reading only. Problems are listed and the exit code is 1; nothing is changed.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  siltstone verify ./store\n  siltstone verify ./store --json | jq '.problems[]'"
+)]
+pub struct Args {
+    /// Directory of the store
+    dir: PathBuf,
+    /// Print {"sound": …, "problems": […], "tables": …, "pages": …, "entries": …, "bytes": …, "seconds": …}
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<()> {
+    let db = store::open_read_only(&args.dir)?;
+    let started = Instant::now();
+    let bar = progress::bytes_bar(Some(0));
+    let report = db.verify(&mut |progress| {
+        bar.set_length(progress.bytes_total);
+        bar.set_position(progress.bytes_done);
+    })?;
+    bar.finish_and_clear();
+    let seconds = started.elapsed().as_secs_f64();
+    let sound = report.problems.is_empty();
+    if args.json {
+        print_json(&serde_json::json!({
+            "sound": sound, "problems": report.problems, "tables": report.tables, "pages": report.pages,
+            "entries": report.entries, "bytes": report.bytes, "seconds": seconds,
+        }))?;
+    } else {
+        print(&format!(
+            "{}: read {} tables, {} pages, {} entries ({}) in {}\n",
+            if sound { "sound" } else { "NOT SOUND" },
+            sizes::count(report.tables),
+            sizes::count(report.pages),
+            sizes::count(report.entries),
+            sizes::bytes(report.bytes),
+            sizes::seconds(seconds),
+        ))?;
+        for problem in &report.problems {
+            note!("problem: {problem}");
+        }
+    }
+    if sound {
+        return Ok(());
+    }
+    note!("error: {} problems in {}", sizes::count(report.problems.len() as u64), args.dir.display());
+    Err(Failure::Reported)
+}

@@ -1,0 +1,41 @@
+//! Figures that the bench and the demo both report.
+
+use siltstone::{KeyspaceStats, Stats};
+
+/// The statistics of the keyspace `name`.
+pub fn find<'a>(stats: &'a Stats, keyspace: &str) -> Option<&'a KeyspaceStats> {
+    stats.keyspaces.iter().find(|k| k.name == keyspace)
+}
+
+/// Gets between two moments, and the device reads they took.
+pub struct Reads {
+    /// Gets that found an item.
+    pub hits: u64,
+    /// Gets that did not.
+    pub misses: u64,
+    /// Device reads of the hits.
+    pub by_hits: u64,
+    /// Device reads of the misses.
+    pub by_misses: u64,
+}
+
+impl Reads {
+    /// The difference between two moments.
+    pub fn between(was: &KeyspaceStats, is: &KeyspaceStats) -> Self {
+        let hits = is.get_hits.saturating_sub(was.get_hits);
+        Self {
+            hits,
+            misses: is.gets.saturating_sub(was.gets).saturating_sub(hits),
+            by_hits: is.device_reads_by_hits.saturating_sub(was.device_reads_by_hits),
+            by_misses: is.device_reads_by_misses.saturating_sub(was.device_reads_by_misses),
+        }
+    }
+}
+
+/// The largest amount of memory this process has had, where the system says so.
+pub fn rss_peak_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}

@@ -1,0 +1,240 @@
+//! Opening stores and naming keyspaces, with errors that say what to do.
+
+use crate::failure::{Failure, Result, fail, usage};
+use crate::sizes;
+use crate::text;
+use siltstone::{
+    Db, Design, Durability, Keyspace, KeyspaceOptions, Options, PrefixRule, Schema, SuffixOrder, presets,
+};
+use std::path::Path;
+
+/// The keyspace of commands that do not name one.
+pub const DEFAULT_KEYSPACE: &str = "default";
+
+/// How to lay out a keyspace that does not exist yet.
+#[derive(clap::Args, Debug, Clone)]
+pub struct CreateArgs {
+    /// Schema of a new keyspace: point, fixed:N (the first N bytes of a key are its prefix) or delim:C[:COUNT]
+    /// (up to and including the COUNT-th C)
+    #[arg(long, value_name = "SCHEMA", value_parser = parse_prefix_rule)]
+    schema: Option<PrefixSchema>,
+    /// Order of the keys that share a prefix, in a new keyspace that is not `point` [default: ordered]
+    #[arg(long, value_enum)]
+    suffix: Option<Suffix>,
+    /// Layout of a new keyspace (see `siltstone bench --help` for the names)
+    #[arg(long, value_name = "PRESET", value_parser = parse_preset)]
+    preset: Option<Preset>,
+}
+
+/// `--schema` as typed; `--suffix` completes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PrefixSchema(Option<PrefixRule>);
+
+/// `--suffix` as typed.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum Suffix {
+    /// By hash: smallest index
+    Hashed,
+    /// By bytes: groups can be scanned in order
+    Ordered,
+}
+
+impl Suffix {
+    /// The order of suffixes that it names.
+    pub fn order(self) -> SuffixOrder {
+        match self {
+            Self::Hashed => SuffixOrder::Hashed,
+            Self::Ordered => SuffixOrder::Ordered,
+        }
+    }
+}
+
+/// A design and the name it was asked for by.
+#[derive(Clone, Debug)]
+pub struct Preset {
+    /// The name.
+    pub name: String,
+    /// The design.
+    pub design: Design,
+}
+
+impl CreateArgs {
+    /// The schema that was asked for, if any.
+    fn schema(&self) -> Result<Option<Schema>> {
+        let suffix = self.suffix.unwrap_or(Suffix::Ordered).order();
+        Ok(match self.schema {
+            Some(PrefixSchema(Some(prefix))) => Some(Schema::SemiSorted { prefix, suffix }),
+            _ if self.suffix.is_some() => {
+                usage!("--suffix needs a schema with a prefix: add --schema fixed:N or --schema delim:C")
+            }
+            Some(PrefixSchema(None)) => Some(Schema::Point),
+            None => None,
+        })
+    }
+
+    /// Opens the keyspace `name`, creating it as asked (or as `point`) where it does not exist.
+    pub fn open_keyspace(&self, db: &Db, name: &str) -> Result<Keyspace> {
+        let schema = self.schema()?;
+        if let (Some(existing), None) = (db.keyspace(name), schema) {
+            return Ok(existing);
+        }
+        let design = self.preset.as_ref().map_or_else(Design::default, |preset| preset.design.clone());
+        let options = KeyspaceOptions { schema: schema.unwrap_or(Schema::Point), design };
+        Ok(db.create_keyspace(name, options)?)
+    }
+
+    /// Rejects options that contradict each other before anything is touched.
+    pub fn check(&self) -> Result<()> {
+        self.schema().map(|_| ())
+    }
+}
+
+/// Parses `--schema`.
+pub fn parse_prefix_rule(text: &str) -> std::result::Result<PrefixSchema, String> {
+    const HOW: &str = "write point, fixed:N (N from 1 to 65535) or delim:C[:COUNT]";
+    if text == "point" {
+        return Ok(PrefixSchema(None));
+    }
+    if let Some(number) = text.strip_prefix("fixed:") {
+        let bytes: u16 = number.parse().ok().filter(|n| *n > 0).ok_or(HOW)?;
+        return Ok(PrefixSchema(Some(PrefixRule::Fixed { bytes })));
+    }
+    let delimiter = text.strip_prefix("delim:").ok_or(HOW)?;
+    // The delimiter may be a colon itself: look for the count after the first character.
+    let count_at = delimiter.char_indices().skip(1).find(|(_, c)| *c == ':').map(|(at, _)| at);
+    let (delimiter, count) = match count_at.and_then(|at| delimiter.split_at_checked(at)) {
+        Some((delimiter, count)) => (delimiter, count.trim_start_matches(':').parse().map_err(|_| HOW)?),
+        None => (delimiter, 1u8),
+    };
+    let delimiter = text::unescape(delimiter.as_bytes()).map_err(|e| e.to_string())?;
+    match (delimiter.as_slice(), count) {
+        (&[byte], 1..) => Ok(PrefixSchema(Some(PrefixRule::Delimiter { byte, count }))),
+        (_, 0) => Err(HOW.to_owned()),
+        _ => Err("the delimiter is one byte, for example delim:/ or delim:\\t".to_owned()),
+    }
+}
+
+/// Parses `--preset`.
+pub fn parse_preset(name: &str) -> std::result::Result<Preset, String> {
+    match Design::preset(name) {
+        Some(design) => Ok(Preset { name: name.to_owned(), design }),
+        None => Err(format!("there is no preset {name:?}; there are: {}", preset_names())),
+    }
+}
+
+/// The names of all presets, default first.
+pub fn preset_names() -> String {
+    presets::all().iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+}
+
+/// A keyspace's schema as `--schema` and `--suffix` would say it.
+pub fn schema_name(schema: &Schema) -> String {
+    let Schema::SemiSorted { prefix, suffix } = schema else { return "point".to_owned() };
+    let prefix = match prefix {
+        PrefixRule::Fixed { bytes } => format!("fixed:{bytes}"),
+        PrefixRule::Delimiter { byte, count: 1 } => format!("delim:{}", text::escape(&[*byte])),
+        PrefixRule::Delimiter { byte, count } => format!("delim:{}:{count}", text::escape(&[*byte])),
+        PrefixRule::WholeKey => "whole-key".to_owned(),
+    };
+    match suffix {
+        SuffixOrder::Hashed => format!("{prefix}, hashed suffixes"),
+        SuffixOrder::Ordered => format!("{prefix}, ordered suffixes"),
+    }
+}
+
+/// Opens an existing store for reading; another process may have it open for writing.
+pub fn open_read_only(dir: &Path) -> Result<Db> {
+    open_read_only_within(dir, Options::default().memory_budget_bytes)
+}
+
+/// As [`open_read_only`], within a memory budget.
+pub fn open_read_only_within(dir: &Path, memory_budget_bytes: u64) -> Result<Db> {
+    must_be_a_directory(dir)?;
+    Ok(Db::open_read_only(
+        dir,
+        Options { memory_budget_bytes, create_if_missing: false, ..Options::default() },
+    )?)
+}
+
+/// Opens an existing store for writing.
+pub fn open_existing(dir: &Path, options: Options) -> Result<Db> {
+    must_be_a_directory(dir)?;
+    Ok(Db::open(dir, Options { create_if_missing: false, ..options })?)
+}
+
+/// Opens a store for writing, creating it where `dir` does not exist or is empty.
+pub fn open_or_create(dir: &Path, options: Options) -> Result<Db> {
+    if dir.exists() && !dir.is_dir() {
+        fail!("{}: not a directory", dir.display());
+    }
+    Ok(Db::open(dir, Options { create_if_missing: true, ..options })?)
+}
+
+/// Options for a single write by hand: on the disk when the command returns.
+pub fn synced() -> Options {
+    Options { durability: Durability::Synced, ..Options::default() }
+}
+
+fn must_be_a_directory(dir: &Path) -> Result<()> {
+    match std::fs::metadata(dir) {
+        Ok(found) if found.is_dir() => Ok(()),
+        Ok(_) => Err(Failure::at(dir, "not a directory; give the directory of a store")),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(Failure::at(dir, "no such directory; `siltstone put` or `siltstone load` creates a store"))
+        }
+        Err(error) => Err(Failure::at(dir, error)),
+    }
+}
+
+/// The existing keyspace `name`, or an error that lists those there are.
+pub fn keyspace(db: &Db, name: &str) -> Result<Keyspace> {
+    if let Some(keyspace) = db.keyspace(name) {
+        return Ok(keyspace);
+    }
+    let known = db.keyspaces();
+    if known.is_empty() {
+        fail!("{} holds no keyspaces yet", db.path().display());
+    }
+    let shown: Vec<&str> = known.iter().take(10).map(String::as_str).collect();
+    let more = if known.len() > 10 {
+        format!(", … ({} in all)", sizes::count(known.len() as u64))
+    } else {
+        String::new()
+    };
+    fail!("there is no keyspace {name:?} in {}; there are: {}{more}", db.path().display(), shown.join(", "));
+}
+
+/// A key, prefix or value given on the command line, with its escapes replaced.
+pub fn argument(what: &str, text: &std::ffi::OsStr) -> Result<Vec<u8>> {
+    text::unescape(text.as_encoded_bytes()).map_err(|e| Failure::Usage(format!("{what}: {e}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schemas_are_read() {
+        let delimiter = |byte, count| Ok(PrefixSchema(Some(PrefixRule::Delimiter { byte, count })));
+        assert_eq!(parse_prefix_rule("point"), Ok(PrefixSchema(None)));
+        assert_eq!(parse_prefix_rule("fixed:8"), Ok(PrefixSchema(Some(PrefixRule::Fixed { bytes: 8 }))));
+        assert_eq!(parse_prefix_rule("delim:/"), delimiter(b'/', 1));
+        assert_eq!(parse_prefix_rule("delim::"), delimiter(b':', 1));
+        assert_eq!(parse_prefix_rule("delim:::2"), delimiter(b':', 2));
+        assert_eq!(parse_prefix_rule("delim:\\t:3"), delimiter(b'\t', 3));
+        for bad in
+            ["", "fixed", "fixed:0", "fixed:70000", "delim:", "delim:ab", "delim:/:0", "delim:é", "hash"]
+        {
+            assert!(parse_prefix_rule(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn schemas_are_named_as_they_are_typed() {
+        for text in ["fixed:8", "delim:/", "delim:\\t:2"] {
+            let Ok(PrefixSchema(Some(prefix))) = parse_prefix_rule(text) else { panic!("{text}") };
+            let schema = Schema::SemiSorted { prefix, suffix: SuffixOrder::Ordered };
+            assert_eq!(schema_name(&schema), format!("{text}, ordered suffixes"));
+        }
+    }
+}
