@@ -1,0 +1,70 @@
+//! What a store was filled with, kept in the store, so that a read of items that are not there is noticed as the
+//! mistake it is and not measured as fast misses.
+
+use super::{Args, KEYSPACE};
+use crate::failure::{Failure, Result, fail};
+use serde::{Deserialize, Serialize};
+use siltstone::{Db, KeyspaceOptions};
+
+const META_KEYSPACE: &str = "bench-meta";
+const META_KEY: &[u8] = b"filled";
+
+/// The items of a filled store: positions `0..existing` of the seed's random order exist.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Filled {
+    /// `--items`: the numbers below this come in the seed's order, later ones in their own.
+    pub items: u64,
+    /// `--seed`.
+    pub seed: u64,
+    /// `--key-bytes`.
+    pub key_bytes: u64,
+    /// `--value-bytes`.
+    pub value_bytes: u64,
+    /// `--group`.
+    pub group: u64,
+    /// Positions that have been written.
+    pub existing: u64,
+    /// Whether the fill came to its end.
+    pub complete: bool,
+}
+
+impl Filled {
+    /// Reads what `db` was filled with; `None` if no fill made it.
+    pub fn load(db: &Db) -> Result<Option<Self>> {
+        let Some(keyspace) = db.keyspace(META_KEYSPACE) else { return Ok(None) };
+        let Some(json) = keyspace.get(META_KEY)? else { return Ok(None) };
+        serde_json::from_slice(&json).map(Some).map_err(|e| {
+            Failure::Failed(format!("cannot read what {} was filled with: {e}", db.path().display()))
+        })
+    }
+
+    /// Writes it down, for good when this returns.
+    pub fn save(&self, db: &Db) -> Result<()> {
+        let json = serde_json::to_vec(self).map_err(|e| Failure::Failed(e.to_string()))?;
+        db.create_keyspace(META_KEYSPACE, KeyspaceOptions::default())?.put(META_KEY, &json)?;
+        Ok(db.sync()?)
+    }
+
+    /// Refuses options that speak of other items than these.
+    pub fn must_match(&self, args: &Args) -> Result<()> {
+        let dir = args.dir.display();
+        if !self.complete {
+            fail!("the fill of {dir} was interrupted; fill it again with --overwrite-dir");
+        }
+        if self.existing == 0 {
+            fail!("{dir} was filled with no items at all (keyspace {KEYSPACE:?}); fill it again");
+        }
+        for (option, asked, has) in [
+            ("--items", args.items, self.items),
+            ("--seed", args.seed, self.seed),
+            ("--key-bytes", args.key_bytes, self.key_bytes),
+            ("--value-bytes", args.value_bytes, self.value_bytes),
+            ("--group", args.group, self.group),
+        ] {
+            if asked.is_some_and(|asked| asked != has) {
+                fail!("{dir} was filled with {option} {has}; leave {option} out or fill another directory");
+            }
+        }
+        Ok(())
+    }
+}

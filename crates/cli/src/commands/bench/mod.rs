@@ -1,0 +1,314 @@
+//! `siltstone bench`: measured workloads on items that can be told from their number.
+//!
+//! `fill` writes a store; every other workload runs on a store that a fill has written, so one fill serves many
+//! measurements. What was filled is kept in the store itself ([`filled`]), and reads check what they find.
+
+mod client;
+mod filled;
+mod report;
+mod watch;
+mod workload;
+
+use crate::failure::{Result, fail, usage};
+use crate::generate::items::{GROUP_PREFIX_BYTES, Items};
+use crate::output::{note, print, print_json};
+use crate::sizes;
+use crate::store::{self, Preset, Suffix};
+use client::{Load, Run};
+use filled::Filled;
+use siltstone::{Db, Design, Durability, Keyspace, KeyspaceOptions, Options, PrefixRule, Schema};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use workload::Workload;
+
+/// Where the items are.
+const KEYSPACE: &str = "bench";
+/// How long a workload runs that is told neither --seconds nor --operations.
+const DEFAULT_SECONDS: u64 = 10;
+
+/// Measure a workload
+///
+/// `fill` writes --items items, each once, in random order, into a new store. The other workloads run on a filled
+/// store and take --items, --key-bytes, --value-bytes, --group and --seed from it; given again, they must be the
+/// same. Reads check every value they find; a read that should find an item and does not is an error.
+///
+/// Threads are closed loops: each sends its next call when the last has returned. With --batch, gets are
+/// multi_get calls and puts are atomic batches of that many items: operations and rates count items, latencies are
+/// those of whole calls. Scans and read-modify-writes are never batched.
+#[derive(clap::Args, Debug)]
+#[command(after_help = help_footer())]
+pub struct Args {
+    /// What to do
+    #[arg(value_enum, value_name = "WORKLOAD")]
+    workload: Workload,
+    /// Directory of the store
+    #[arg(long)]
+    dir: PathBuf,
+    /// Layout of the store that fill creates
+    #[arg(long, value_parser = store::parse_preset)]
+    preset: Option<Preset>,
+    /// Number of items [default of fill: 1M]
+    #[arg(long, value_name = "COUNT", value_parser = sizes::parse_positive)]
+    items: Option<u64>,
+    /// Length of every key [default of fill: 16]
+    #[arg(long, value_name = "BYTES", value_parser = sizes::parse_size)]
+    key_bytes: Option<u64>,
+    /// Length of every value [default of fill: 100]
+    #[arg(long, value_name = "BYTES", value_parser = sizes::parse_size)]
+    value_bytes: Option<u64>,
+    /// Items that share an 8-byte prefix; 1 is a `point` keyspace [default of fill: 1]
+    #[arg(long, value_name = "COUNT", value_parser = sizes::parse_positive)]
+    group: Option<u64>,
+    /// Order of the keys of a group in the store that fill creates [default: ordered]
+    #[arg(long, value_enum)]
+    suffix: Option<Suffix>,
+    /// Which keys exist, in which order they are written [default of fill: 1]
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Exponent of the Zipf distribution of the items read and overwritten; 0 is uniform [default: 0, YCSB: 0.99]
+    #[arg(long, value_parser = parse_skew)]
+    skew: Option<f64>,
+    /// Threads
+    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: u16,
+    /// Items per call
+    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = sizes::parse_positive)]
+    batch: u64,
+    /// Stop after this time [default of all but fill and overwrite: 10 s]
+    #[arg(long, value_name = "TIME", value_parser = sizes::parse_duration)]
+    seconds: Option<Duration>,
+    /// Stop after this many operations [default of fill and overwrite: as many as there are items]
+    #[arg(long, value_name = "COUNT", value_parser = sizes::parse_positive)]
+    operations: Option<u64>,
+    /// Share of gets in mixed-blind and mixed-rmw
+    #[arg(long, value_name = "PERCENT", default_value = "50", value_parser = clap::value_parser!(u32).range(0..=100))]
+    read_percent: u32,
+    /// Memory for memtables, filters, indexes and cache
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = sizes::parse_size)]
+    memory_budget: u64,
+    /// What a write survives
+    #[arg(long, value_enum, default_value = "buffered")]
+    durability: DurabilityArg,
+    /// Let fill replace a store that an earlier fill has written
+    #[arg(long)]
+    overwrite_dir: bool,
+    /// Ask the kernel to drop the store's files from its page cache first (Linux)
+    #[arg(long)]
+    drop_page_cache: bool,
+    /// Print the results as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum DurabilityArg {
+    /// A killed process
+    Buffered,
+    /// A power cut
+    Synced,
+}
+
+fn help_footer() -> String {
+    format!(
+        "Presets: {}\n\nExamples:\n  \
+        siltstone bench fill --dir ./b --items 10M --group 128 --batch 100\n  \
+        siltstone bench read-hit --dir ./b --threads 8 --seconds 30 --memory-budget 256M\n  \
+        siltstone bench read-miss --dir ./b --json | jq .device_reads_per_get\n  \
+        siltstone bench scan --dir ./b\n  \
+        siltstone bench ycsb-a --dir ./b --threads 4 --seconds 1m",
+        store::preset_names()
+    )
+}
+
+fn parse_skew(text: &str) -> std::result::Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(skew) if (0.0..=10.0).contains(&skew) => Ok(skew),
+        _ => Err("write an exponent from 0 (uniform) to 10, for example 0.99".to_owned()),
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<()> {
+    if args.workload != Workload::Fill {
+        if args.overwrite_dir || args.suffix.is_some() {
+            usage!(
+                "--overwrite-dir and --suffix are options of fill; {} takes the store as it is",
+                args.workload.name()
+            );
+        }
+        return run_on_filled(args);
+    }
+    let filled = Filled {
+        items: args.items.unwrap_or(1_000_000),
+        seed: args.seed.unwrap_or(1),
+        key_bytes: args.key_bytes.unwrap_or(16),
+        value_bytes: args.value_bytes.unwrap_or(100),
+        group: args.group.unwrap_or(1),
+        existing: 0,
+        complete: false,
+    };
+    if args.suffix.is_some() && filled.group == 1 {
+        usage!("--suffix needs keys with a prefix: add --group");
+    }
+    let items = match items_of(&filled) {
+        Ok(items) => items,
+        Err(why) => usage!("{why}"),
+    };
+    clear_for_fill(&args.dir, args.overwrite_dir)?;
+    let db = store::open_or_create(&args.dir, options(args))?;
+    filled.save(&db)?;
+    let schema = match filled.group {
+        1 => Schema::Point,
+        _ => Schema::SemiSorted {
+            prefix: PrefixRule::Fixed { bytes: GROUP_PREFIX_BYTES as u16 },
+            suffix: args.suffix.unwrap_or(Suffix::Ordered).order(),
+        },
+    };
+    let design = args.preset.as_ref().map_or_else(Design::default, |preset| preset.design.clone());
+    let keyspace = db.create_keyspace(KEYSPACE, KeyspaceOptions { schema, design })?;
+    measure(args, &db, &keyspace, items, filled)
+}
+
+/// Runs a workload on a store that a fill has written.
+fn run_on_filled(args: &Args) -> Result<()> {
+    if args.drop_page_cache {
+        watch::drop_page_cache(&args.dir)?;
+    }
+    let db = if args.workload.writes() {
+        store::open_existing(&args.dir, options(args))?
+    } else {
+        store::open_read_only_within(&args.dir, args.memory_budget)?
+    };
+    let Some(filled) = Filled::load(&db)? else {
+        fail!("{} was not filled by `siltstone bench fill`; fill a directory first", args.dir.display());
+    };
+    filled.must_match(args)?;
+    let Some(keyspace) = db.keyspace(KEYSPACE) else {
+        fail!("{} has no keyspace {KEYSPACE:?}; fill it again with --overwrite-dir", args.dir.display());
+    };
+    if let Some(preset) = &args.preset
+        && keyspace.design() != preset.design
+    {
+        fail!(
+            "{} was filled with the preset {}, not {}",
+            args.dir.display(),
+            keyspace.design().preset_name(),
+            preset.name
+        );
+    }
+    if args.workload.scans() && filled.group == 1 {
+        fail!("{} needs groups to scan; fill a store with --group", args.workload.name());
+    }
+    let items = match items_of(&filled) {
+        Ok(items) => items,
+        Err(why) => fail!("what {} says of its items makes no sense: {why}", args.dir.display()),
+    };
+    measure(args, &db, &keyspace, items, filled)
+}
+
+/// Runs the clients, drains the background work and reports.
+fn measure(args: &Args, db: &Db, keyspace: &Keyspace, items: Items, mut filled: Filled) -> Result<()> {
+    let load = Load {
+        workload: args.workload,
+        mix: args.workload.mix(args.read_percent),
+        skew: args.skew.unwrap_or_else(|| args.workload.default_skew()),
+        threads: usize::from(args.threads),
+        batch: args.batch as usize,
+        deadline: deadline(args),
+        operations: operations(args, &filled),
+    };
+    let before = db.stats();
+    let run = Run::new(db, keyspace, items, &filled, &load);
+    let outcome = watch::run_clients(&run)?;
+    let at_write_end = db.stats();
+    let drain = Instant::now();
+    if args.workload.writes() {
+        if args.workload == Workload::Fill {
+            // So that reads find everything in tables.
+            db.flush()?;
+        }
+        db.wait_until_idle()?;
+    }
+    let drain_seconds = drain.elapsed().as_secs_f64();
+    let after = db.stats();
+    if args.workload.inserts() {
+        filled.existing = run.existing();
+        filled.complete = true;
+        filled.save(db)?;
+    }
+    let stats =
+        report::Measured { before: &before, at_write_end: &at_write_end, after: &after, drain_seconds };
+    let report = report::Report::new(args, &load, &filled, &outcome, &stats, KEYSPACE)?;
+    if args.json {
+        print_json(&report)?
+    } else {
+        print(&report.to_string())?
+    }
+    if let Some(error) = &after.background_error {
+        fail!("background work failed: {error}");
+    }
+    outcome.check_reads()
+}
+
+fn items_of(filled: &Filled) -> std::result::Result<Items, String> {
+    let bytes = |what: &str, bytes: u64| usize::try_from(bytes).map_err(|_| format!("--{what} is too large"));
+    if filled.items > 1 << 48 {
+        return Err("--items must be at most 2^48".to_owned());
+    }
+    if filled.value_bytes > 1 << 30 {
+        return Err("--value-bytes must be at most 1 GiB".to_owned());
+    }
+    Items::new(
+        bytes("key-bytes", filled.key_bytes)?,
+        bytes("value-bytes", filled.value_bytes)?,
+        filled.group,
+        filled.seed,
+        filled.items,
+    )
+}
+
+fn options(args: &Args) -> Options {
+    let durability = match args.durability {
+        DurabilityArg::Buffered => Durability::Buffered,
+        DurabilityArg::Synced => Durability::Synced,
+    };
+    Options { memory_budget_bytes: args.memory_budget, durability, ..Options::default() }
+}
+
+fn deadline(args: &Args) -> Option<Duration> {
+    let by_count = matches!(args.workload, Workload::Fill | Workload::Overwrite);
+    match args.seconds {
+        None if args.operations.is_none() && !by_count => Some(Duration::from_secs(DEFAULT_SECONDS)),
+        seconds => seconds,
+    }
+}
+
+fn operations(args: &Args, filled: &Filled) -> u64 {
+    match args.workload {
+        Workload::Fill => args.operations.unwrap_or(filled.items).min(filled.items),
+        Workload::Overwrite if args.seconds.is_none() => args.operations.unwrap_or(filled.existing),
+        _ => args.operations.unwrap_or(u64::MAX),
+    }
+}
+
+/// Makes sure that fill finds no directory, an empty one, or one it may replace.
+fn clear_for_fill(dir: &Path, overwrite: bool) -> Result<()> {
+    let Ok(mut entries) = std::fs::read_dir(dir) else { return Ok(()) };
+    if entries.next().is_none() {
+        return Ok(());
+    }
+    if !overwrite {
+        fail!(
+            "{} is not empty; choose another directory, or replace an earlier fill with --overwrite-dir",
+            dir.display()
+        );
+    }
+    // Opening for writing takes the lock, so nobody uses what is about to go; what is no bench store stays.
+    let db = store::open_existing(dir, Options::default())?;
+    if Filled::load(&db)?.is_none() {
+        fail!("{} was not written by `siltstone bench fill`; it is not overwritten", dir.display());
+    }
+    db.close()?;
+    note!("removing the earlier store in {}", dir.display());
+    std::fs::remove_dir_all(dir).map_err(|e| crate::failure::Failure::at(dir, e))
+}

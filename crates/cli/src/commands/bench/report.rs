@@ -1,0 +1,376 @@
+//! The figures of one run. Their names are stable: scripts read them.
+
+use super::client::{Load, Outcome};
+use super::filled::Filled;
+use super::workload::Operation;
+use super::{Args, DurabilityArg};
+use crate::failure::{Result, fail};
+use crate::measure::{Reads, find, rss_peak_bytes};
+use crate::sizes::{self, ratio};
+use crate::table::Table;
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use siltstone::{KeyspaceStats, LevelStats, Stats};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Statistics around a run.
+pub struct Measured<'a> {
+    /// Before the first call.
+    pub before: &'a Stats,
+    /// When the last call had returned.
+    pub at_write_end: &'a Stats,
+    /// When no background work was left.
+    pub after: &'a Stats,
+    /// From `at_write_end` to `after`.
+    pub drain_seconds: f64,
+}
+
+/// Quantiles of latencies in microseconds.
+#[derive(Serialize)]
+struct Latency {
+    p50: f64,
+    p99: f64,
+    p999: f64,
+    max: f64,
+    mean: f64,
+    calls: u64,
+}
+
+#[derive(Serialize)]
+struct Memory {
+    memtable: u64,
+    filter: u64,
+    index: u64,
+    cache: u64,
+    compaction: u64,
+    total: u64,
+    budget: u64,
+}
+
+#[derive(Serialize)]
+struct Stalls {
+    count: u64,
+    max_ms: f64,
+    total_ms: f64,
+    paced_ms: f64,
+}
+
+#[derive(Serialize)]
+struct WriteEnd {
+    device_bytes_written: u64,
+    write_amplification: f64,
+    space_bytes: u64,
+}
+
+/// The figures of one run; counters are those of the run, sizes those at its end after draining.
+#[derive(Serialize)]
+pub struct Report {
+    workload: String,
+    preset: String,
+    items: u64,
+    key_bytes: u64,
+    value_bytes: u64,
+    group: u64,
+    seed: u64,
+    skew: f64,
+    threads: usize,
+    batch: usize,
+    durability: &'static str,
+    operations: u64,
+    calls: u64,
+    seconds: f64,
+    operations_per_second: f64,
+    drain_seconds: f64,
+    latency_us: Latency,
+    latency_us_by_operation: BTreeMap<&'static str, Latency>,
+    scanned_items: u64,
+    scanned_items_per_second: f64,
+    user_bytes_written: u64,
+    device_bytes_written: u64,
+    write_amplification: f64,
+    wal_write_amplification: f64,
+    write_amplification_by_level: Vec<f64>,
+    at_write_end: WriteEnd,
+    gets: u64,
+    device_reads: u64,
+    device_reads_per_get: f64,
+    device_reads_per_hit: f64,
+    device_reads_per_miss: f64,
+    filter_probes: u64,
+    false_positives: u64,
+    memory_bytes: Memory,
+    filter_bits_per_item: f64,
+    index_bits_per_item: f64,
+    space_bytes: u64,
+    space_amplification: f64,
+    stalls: Stalls,
+    put_stalls_over_50ms: u64,
+    rss_peak_bytes: u64,
+    levels: Vec<LevelStats>,
+    not_found: u64,
+    found_unexpectedly: u64,
+    wrong: u64,
+}
+
+impl Report {
+    /// Puts the figures together.
+    pub fn new(
+        args: &Args,
+        load: &Load,
+        filled: &Filled,
+        outcome: &Outcome,
+        measured: &Measured<'_>,
+        keyspace: &str,
+    ) -> Result<Self> {
+        let Measured { before, at_write_end, after, drain_seconds } = *measured;
+        let (Some(was), Some(is)) = (find(before, keyspace), find(after, keyspace)) else {
+            fail!("the store has no statistics of keyspace {keyspace:?}");
+        };
+        let user_bytes = after.user_bytes_written.saturating_sub(before.user_bytes_written);
+        let device_bytes = after.device_bytes_written.saturating_sub(before.device_bytes_written);
+        let device_bytes_at_end =
+            at_write_end.device_bytes_written.saturating_sub(before.device_bytes_written);
+        let reads = Reads::between(was, is);
+        let live_bytes = filled.existing * (filled.key_bytes + filled.value_bytes);
+        let mut all = Outcome::new()?;
+        for latencies in &outcome.latencies {
+            if let Some(sum) = all.latencies.first_mut() {
+                // Same bounds, so this cannot fail.
+                let _ = sum.add(latencies);
+            }
+        }
+        let seconds = outcome.seconds.max(1e-9);
+        let m = &after.memory;
+        Ok(Self {
+            workload: load.workload.name(),
+            preset: is.preset.to_string(),
+            items: filled.existing,
+            key_bytes: filled.key_bytes,
+            value_bytes: filled.value_bytes,
+            group: filled.group,
+            seed: filled.seed,
+            skew: load.skew,
+            threads: load.threads,
+            batch: load.batch,
+            durability: match args.durability {
+                DurabilityArg::Buffered => "buffered",
+                DurabilityArg::Synced => "synced",
+            },
+            operations: outcome.operations,
+            calls: outcome.calls,
+            seconds: outcome.seconds,
+            operations_per_second: outcome.operations as f64 / seconds,
+            drain_seconds,
+            latency_us: all.latencies.first().map_or_else(Latency::none, Latency::of),
+            latency_us_by_operation: Operation::ALL
+                .iter()
+                .zip(&outcome.latencies)
+                .filter(|(_, latencies)| !latencies.is_empty())
+                .map(|(operation, latencies)| (operation.name(), Latency::of(latencies)))
+                .collect(),
+            scanned_items: outcome.scanned_items,
+            scanned_items_per_second: outcome.scanned_items as f64 / seconds,
+            user_bytes_written: user_bytes,
+            device_bytes_written: device_bytes,
+            write_amplification: ratio(device_bytes, user_bytes),
+            wal_write_amplification: ratio(
+                after.wal_bytes_written.saturating_sub(before.wal_bytes_written),
+                user_bytes,
+            ),
+            write_amplification_by_level: by_level(was, is, user_bytes),
+            at_write_end: WriteEnd {
+                device_bytes_written: device_bytes_at_end,
+                write_amplification: ratio(device_bytes_at_end, user_bytes),
+                space_bytes: at_write_end.space_bytes,
+            },
+            gets: reads.hits + reads.misses,
+            device_reads: after.device_reads.saturating_sub(before.device_reads),
+            device_reads_per_get: ratio(reads.by_hits + reads.by_misses, reads.hits + reads.misses),
+            device_reads_per_hit: ratio(reads.by_hits, reads.hits),
+            device_reads_per_miss: ratio(reads.by_misses, reads.misses),
+            filter_probes: is.filter_probes.saturating_sub(was.filter_probes),
+            false_positives: is.filter_false_positives.saturating_sub(was.filter_false_positives),
+            memory_bytes: Memory {
+                memtable: m.memtable,
+                filter: m.filter,
+                index: m.index,
+                cache: m.cache,
+                compaction: m.compaction,
+                total: m.total,
+                budget: m.budget,
+            },
+            filter_bits_per_item: is.filter_bits_per_item,
+            index_bits_per_item: is.index_bits_per_item,
+            space_bytes: after.space_bytes,
+            space_amplification: ratio(after.space_bytes, live_bytes),
+            stalls: Stalls {
+                count: after.stalls.count.saturating_sub(before.stalls.count),
+                max_ms: after.stalls.max_ms,
+                total_ms: after.stalls.total_ms - before.stalls.total_ms,
+                paced_ms: after.stalls.paced_ms - before.stalls.paced_ms,
+            },
+            put_stalls_over_50ms: outcome.long_writes,
+            rss_peak_bytes: rss_peak_bytes(),
+            levels: is.levels.clone(),
+            not_found: outcome.missing,
+            found_unexpectedly: outcome.unexpected,
+            wrong: outcome.wrong,
+        })
+    }
+}
+
+/// Bytes written into each level between two moments, per byte that users wrote; top first.
+fn by_level(was: &KeyspaceStats, is: &KeyspaceStats, user_bytes: u64) -> Vec<f64> {
+    is.levels
+        .iter()
+        .map(|level| {
+            let before = was.levels.iter().find(|l| l.level == level.level).map_or(0, |l| l.bytes_written);
+            ratio(level.bytes_written.saturating_sub(before), user_bytes)
+        })
+        .collect()
+}
+
+impl Latency {
+    fn of(latencies: &Histogram<u64>) -> Self {
+        let quantile = |q| latencies.value_at_quantile(q) as f64 / 1e3;
+        Self {
+            p50: quantile(0.5),
+            p99: quantile(0.99),
+            p999: quantile(0.999),
+            max: latencies.max() as f64 / 1e3,
+            mean: latencies.mean() / 1e3,
+            calls: latencies.len(),
+        }
+    }
+
+    fn none() -> Self {
+        Self { p50: 0.0, p99: 0.0, p999: 0.0, max: 0.0, mean: 0.0, calls: 0 }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{} on {} items of {}+{} bytes (group {}, preset {}), {} threads, batch {}, skew {}, {}",
+            self.workload,
+            sizes::count(self.items),
+            self.key_bytes,
+            self.value_bytes,
+            self.group,
+            self.preset,
+            self.threads,
+            self.batch,
+            self.skew,
+            self.durability,
+        )?;
+        let mut figures = Table::new(["", ""]).left(2);
+        let mut row = |name: &str, value: String| _ = figures.row([name.to_owned(), value]);
+        row(
+            "operations",
+            format!(
+                "{} in {}: {}",
+                sizes::count(self.operations),
+                sizes::seconds(self.seconds),
+                sizes::rate(self.operations_per_second)
+            ),
+        );
+        if self.scanned_items > 0 {
+            row(
+                "scanned items",
+                format!(
+                    "{}: {}",
+                    sizes::count(self.scanned_items),
+                    sizes::rate(self.scanned_items_per_second)
+                ),
+            );
+        }
+        if self.user_bytes_written > 0 {
+            let levels: Vec<String> =
+                self.write_amplification_by_level.iter().map(|wa| format!("{wa:.2}")).collect();
+            row(
+                "written",
+                format!(
+                    "{} for {}; {:.2} × when the calls ended",
+                    sizes::bytes(self.device_bytes_written),
+                    sizes::bytes(self.user_bytes_written),
+                    self.at_write_end.write_amplification,
+                ),
+            );
+            row(
+                "write amplification",
+                format!(
+                    "{:.2} = log {:.2} + levels {} + manifest, after {} of draining",
+                    self.write_amplification,
+                    self.wal_write_amplification,
+                    levels.join(" + "),
+                    sizes::seconds(self.drain_seconds)
+                ),
+            );
+            row(
+                "stalls",
+                format!(
+                    "{}, longest {:.1} ms; {} writes over 50 ms",
+                    self.stalls.count, self.stalls.max_ms, self.put_stalls_over_50ms
+                ),
+            );
+        }
+        if self.gets > 0 {
+            row(
+                "device reads per get",
+                format!(
+                    "{:.4} (hit {:.4}, miss {:.4}); {} in all",
+                    self.device_reads_per_get,
+                    self.device_reads_per_hit,
+                    self.device_reads_per_miss,
+                    sizes::count(self.device_reads)
+                ),
+            );
+            row(
+                "filters",
+                format!(
+                    "{} false positives in {} probes",
+                    sizes::count(self.false_positives),
+                    sizes::count(self.filter_probes)
+                ),
+            );
+        }
+        row(
+            "bits per item",
+            format!("filter {:.2}, index {:.2}", self.filter_bits_per_item, self.index_bits_per_item),
+        );
+        let m = &self.memory_bytes;
+        row(
+            "memory",
+            format!(
+                "{} of {} (memtables {}, filters {}, indexes {}, cache {}); process at most {}",
+                sizes::bytes(m.total),
+                sizes::bytes(m.budget),
+                sizes::bytes(m.memtable),
+                sizes::bytes(m.filter),
+                sizes::bytes(m.index),
+                sizes::bytes(m.cache),
+                sizes::bytes(self.rss_peak_bytes)
+            ),
+        );
+        row(
+            "space",
+            format!("{}, {:.2} × the items", sizes::bytes(self.space_bytes), self.space_amplification),
+        );
+        write!(f, "{figures}")?;
+        let mut latencies =
+            Table::new(["latency of a call", "p50 µs", "p99 µs", "p99.9 µs", "max µs", "calls"]);
+        for (name, l) in &self.latency_us_by_operation {
+            latencies.row([
+                (*name).to_owned(),
+                format!("{:.1}", l.p50),
+                format!("{:.1}", l.p99),
+                format!("{:.1}", l.p999),
+                format!("{:.1}", l.max),
+                sizes::count(l.calls),
+            ]);
+        }
+        write!(f, "\n{latencies}")
+    }
+}

@@ -1,0 +1,172 @@
+//! What each workload does: a mix of operations on items chosen by popularity.
+
+/// A workload by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Workload {
+    /// Write every item once, in random order, into a new store
+    Fill,
+    /// Get items that exist
+    ReadHit,
+    /// Get keys that do not exist, of existing groups where there are groups
+    ReadMiss,
+    /// Gets and blind puts of existing items
+    MixedBlind,
+    /// Gets and read-modify-writes of existing items
+    MixedRmw,
+    /// List whole groups
+    Scan,
+    /// 50 % gets, 50 % puts
+    YcsbA,
+    /// 95 % gets, 5 % puts
+    YcsbB,
+    /// Gets only
+    YcsbC,
+    /// 95 % gets of the latest items, 5 % inserts
+    YcsbD,
+    /// 95 % scans of up to 100 items of a group, 5 % inserts
+    YcsbE,
+    /// 50 % gets, 50 % read-modify-writes
+    YcsbF,
+    /// Blind puts of existing items
+    Overwrite,
+}
+
+/// One kind of call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Get items that exist.
+    Get,
+    /// Get keys that do not.
+    GetMissing,
+    /// Put items that exist.
+    Put,
+    /// Read-modify-write an item that exists.
+    Update,
+    /// Put items that do not exist yet.
+    Insert,
+    /// List a group.
+    Scan,
+}
+
+impl Operation {
+    /// All kinds, in the order of their discriminants.
+    pub const ALL: [Self; 6] =
+        [Self::Get, Self::GetMissing, Self::Put, Self::Update, Self::Insert, Self::Scan];
+
+    /// The name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::GetMissing => "get_missing",
+            Self::Put => "put",
+            Self::Update => "update",
+            Self::Insert => "insert",
+            Self::Scan => "scan",
+        }
+    }
+
+    /// Whether a client waits for a write.
+    pub fn writes(self) -> bool {
+        matches!(self, Self::Put | Self::Update | Self::Insert)
+    }
+}
+
+/// Two kinds of call and the share of the first, in per cent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mix {
+    /// The first kind.
+    pub first: Operation,
+    /// Its share of the calls, in per cent.
+    pub first_percent: u32,
+    /// The other kind.
+    pub second: Operation,
+}
+
+impl Workload {
+    /// The mix of calls.
+    pub fn mix(self, read_percent: u32) -> Mix {
+        use Operation::{Get, GetMissing, Insert, Put, Scan, Update};
+        let mix = |first, first_percent, second| Mix { first, first_percent, second };
+        let only = |operation| Mix { first: operation, first_percent: 100, second: operation };
+        match self {
+            Self::Fill => only(Insert),
+            Self::ReadHit | Self::YcsbC => only(Get),
+            Self::ReadMiss => only(GetMissing),
+            Self::Scan => only(Scan),
+            Self::Overwrite => only(Put),
+            Self::MixedBlind => mix(Get, read_percent, Put),
+            Self::MixedRmw => mix(Get, read_percent, Update),
+            Self::YcsbA => mix(Get, 50, Put),
+            Self::YcsbB => mix(Get, 95, Put),
+            Self::YcsbD => mix(Get, 95, Insert),
+            Self::YcsbE => mix(Scan, 95, Insert),
+            Self::YcsbF => mix(Get, 50, Update),
+        }
+    }
+
+    /// The name on the command line.
+    pub fn name(self) -> String {
+        clap::ValueEnum::to_possible_value(&self)
+            .map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    /// Whether the store has to be opened for writing.
+    pub fn writes(self) -> bool {
+        let mix = self.mix(50);
+        mix.first.writes() || mix.second.writes()
+    }
+
+    /// Whether items are added.
+    pub fn inserts(self) -> bool {
+        self.mix(50).second == Operation::Insert
+    }
+
+    /// Whether groups are listed.
+    pub fn scans(self) -> bool {
+        self.mix(50).first == Operation::Scan
+    }
+
+    /// Whether the items written last are the most popular.
+    pub fn prefers_latest(self) -> bool {
+        self == Self::YcsbD
+    }
+
+    /// How many items a scan stops after, at most: YCSB's are short.
+    pub fn longest_scan(self) -> Option<u64> {
+        (self == Self::YcsbE).then_some(100)
+    }
+
+    /// YCSB's constant for YCSB, uniform otherwise.
+    pub fn default_skew(self) -> f64 {
+        match self {
+            Self::YcsbA | Self::YcsbB | Self::YcsbC | Self::YcsbD | Self::YcsbE | Self::YcsbF => 0.99,
+            _ => 0.0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::ValueEnum;
+
+    #[test]
+    fn names_are_those_of_the_documentation() {
+        let names: Vec<String> = Workload::value_variants().iter().map(|w| w.name()).collect();
+        assert_eq!(
+            names.join(" "),
+            "fill read-hit read-miss mixed-blind mixed-rmw scan ycsb-a ycsb-b ycsb-c ycsb-d ycsb-e ycsb-f overwrite"
+        );
+    }
+
+    #[test]
+    fn read_workloads_do_not_write() {
+        for read_only in [Workload::ReadHit, Workload::ReadMiss, Workload::Scan, Workload::YcsbC] {
+            assert!(!read_only.writes());
+        }
+        assert!(Workload::MixedRmw.writes() && Workload::YcsbE.inserts() && Workload::Fill.inserts());
+        for (at, operation) in Operation::ALL.into_iter().enumerate() {
+            assert_eq!(operation as usize, at);
+        }
+    }
+}
