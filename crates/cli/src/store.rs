@@ -78,7 +78,7 @@ impl CreateArgs {
         if let (Some(existing), None) = (db.keyspace(name), schema) {
             return Ok(existing);
         }
-        let design = self.preset.as_ref().map_or_else(Design::default, |preset| preset.design.clone());
+        let design = self.preset.as_ref().map(|preset| preset.design.clone());
         let options = KeyspaceOptions { schema: schema.unwrap_or(Schema::Point), design };
         Ok(db.create_keyspace(name, options)?)
     }

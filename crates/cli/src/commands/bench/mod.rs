@@ -16,7 +16,7 @@ use crate::sizes;
 use crate::store::{self, Preset, Suffix};
 use client::{Load, Run};
 use filled::Filled;
-use siltstone::{Db, Design, Durability, Keyspace, KeyspaceOptions, Options, PrefixRule, Schema};
+use siltstone::{Db, Durability, Keyspace, KeyspaceOptions, Options, PrefixRule, Schema};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use workload::Workload;
@@ -66,7 +66,7 @@ pub struct Args {
     #[arg(long)]
     seed: Option<u64>,
     /// Exponent of the Zipf distribution of the items read and overwritten; 0 is uniform [default: 0, YCSB: 0.99]
-    #[arg(long, value_parser = parse_skew)]
+    #[arg(long, value_parser = parse_skew, allow_negative_numbers = true)]
     skew: Option<f64>,
     /// Threads
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -164,7 +164,7 @@ pub fn run(args: &Args) -> Result<()> {
             suffix: args.suffix.unwrap_or(Suffix::Ordered).order(),
         },
     };
-    let design = args.preset.as_ref().map_or_else(Design::default, |preset| preset.design.clone());
+    let design = args.preset.as_ref().map(|preset| preset.design.clone());
     let keyspace = db.create_keyspace(KEYSPACE, KeyspaceOptions { schema, design })?;
     measure(args, &db, &keyspace, items, filled)
 }

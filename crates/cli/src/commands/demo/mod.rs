@@ -18,7 +18,7 @@ use crate::sizes;
 use crate::store::{self, Preset};
 use record::{DirectoryId, PREFIX_BYTES};
 use scratch::Scratch;
-use siltstone::{Db, Design, KeyspaceOptions, Options, PrefixRule, Schema, SuffixOrder};
+use siltstone::{Db, KeyspaceOptions, Options, PrefixRule, Schema, SuffixOrder};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -98,7 +98,7 @@ pub fn run(args: &Args) -> Result<()> {
 fn demonstrate(args: &Args, dir: &Path, started: Instant) -> Result<report::Report> {
     let options = Options { memory_budget_bytes: args.memory_budget, ..Options::default() };
     let db = store::open_or_create(dir, options.clone())?;
-    let design = args.preset.as_ref().map_or_else(Design::default, |preset| preset.design.clone());
+    let design = args.preset.as_ref().map(|preset| preset.design.clone());
     let ordered = |bytes| KeyspaceOptions {
         schema: Schema::SemiSorted { prefix: PrefixRule::Fixed { bytes }, suffix: SuffixOrder::Ordered },
         design: design.clone(),

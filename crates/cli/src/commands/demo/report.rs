@@ -180,7 +180,7 @@ impl Report {
                 space_bytes: written.space_bytes,
                 drain_seconds: facts.drain_seconds,
                 open_seconds: facts.open_seconds,
-                memory_bytes: facts.after_reading.memory.clone(),
+                memory_bytes: facts.after_reading.memory,
                 memory_budget_bytes: facts.memory_budget_bytes,
                 rss_peak_bytes: rss_peak_bytes(),
             },

@@ -1,0 +1,205 @@
+//! Single items, and commands that look at a store.
+
+use crate::{command, path, run, run_with_input, scratch};
+use std::io::Read;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+#[test]
+fn items_are_put_got_and_deleted() {
+    let (_dir, store) = scratch();
+    let s = store.as_str();
+    assert!(run(&["put", s, "city:7", "Uppsala"]).ok().out.is_empty());
+    assert_eq!(run(&["get", s, "city:7"]).ok().text(), "Uppsala\n");
+    run(&["put", s, "city:7", "-12 °C"]).ok();
+    assert_eq!(run(&["get", s, "city:7"]).ok().text(), "-12 °C\n");
+    assert_eq!(run(&["get", s, "city:7", "--json"]).ok().json()["value"], "-12 °C");
+    let missing = run(&["get", s, "city:8"]).fails(&["city:8", "no such key"]);
+    assert!(missing.out.is_empty());
+    run(&["del", s, "city:7"]).ok();
+    run(&["del", s, "city:7"]).ok();
+    run(&["get", s, "city:7"]).fails(&["no such key"]);
+    run(&["put", s, "empty", ""]).ok();
+    assert_eq!(run(&["get", s, "empty"]).ok().text(), "\n");
+    run(&["put", s, "", "v"]).fails(&["empty"]);
+    run(&["get", s, "k", "--keyspace", "other"]).fails(&["other", "default"]);
+}
+
+#[test]
+fn any_bytes_go_in_and_come_out() {
+    let (_dir, store) = scratch();
+    let s = store.as_str();
+    let bytes: Vec<u8> = (0..=255).cycle().take(70_000).collect();
+    run_with_input(&["put", s, "tab\\there\\xff", "-"], &bytes).ok();
+    assert_eq!(run(&["get", s, "tab\\there\\xff", "--raw"]).ok().out, bytes);
+    let json = run(&["get", s, "tab\\there\\xff", "--json"]).ok().json();
+    assert!(json["key_base64"].is_string() && json["value_base64"].is_string());
+    let shown = run(&["get", s, "tab\\there\\xff"]).ok();
+    assert!(shown.text().starts_with("\\x00\\x01") && shown.text().lines().count() == 1);
+}
+
+#[test]
+fn groups_are_scanned_in_order() {
+    let (_dir, store) = scratch();
+    let s = store.as_str();
+    for (key, value) in [("u7/name", "Ann"), ("u7/age", "37"), ("u8/name", "Bo"), ("u7/zip", "75 310")] {
+        run(&["put", s, key, value, "--keyspace", "users", "--schema", "delim:/"]).ok();
+    }
+    // The keyspace exists: its schema need not be said again, but may not be said differently.
+    run(&["put", s, "u7/mail", "a@b", "--keyspace", "users"]).ok();
+    run(&["put", s, "u7/x", "y", "--keyspace", "users", "--schema", "fixed:2"]).fails(&["schema"]);
+    let scan = |more: &[&str]| run(&[&["scan", s, "u7/", "--keyspace", "users"], more].concat()).ok();
+    assert_eq!(scan(&[]).text(), "u7/age\t37\nu7/mail\ta@b\nu7/name\tAnn\nu7/zip\t75 310\n");
+    assert_eq!(scan(&["--limit", "2"]).text(), "u7/age\t37\nu7/mail\ta@b\n");
+    let json = scan(&["--json"]).json();
+    assert_eq!((&json["count"], &json["items"][2]["value"]), (&4.into(), &"Ann".into()));
+    let nobody = run(&["scan", s, "u9/", "--keyspace", "users", "--json"]).ok().json();
+    assert_eq!((nobody["count"].as_u64(), nobody["items"].as_array().unwrap().len()), (Some(0), 0));
+    run(&["scan", s, "u7", "--keyspace", "users"]).fails(&["prefix"]);
+    run(&["put", s, "no delimiter", "v", "--keyspace", "users"]).fails(&["delimiter"]);
+    run(&["put", s, "k", "v"]).ok();
+    run(&["scan", s, "k"]).fails(&["point"]);
+    let names = run(&["keyspaces", s, "--json"]).ok().json();
+    let names: Vec<_> = names["keyspaces"].as_array().unwrap().iter().map(|k| k["name"].clone()).collect();
+    assert_eq!(names, ["default", "users"]);
+    assert!(run(&["keyspaces", s]).ok().text().contains("delim:/, ordered suffixes"));
+}
+
+#[test]
+fn items_expire() {
+    let (_dir, store) = scratch();
+    let s = store.as_str();
+    run(&["put", s, "short", "v", "--ttl", "1ms"]).ok();
+    run(&["put", s, "long", "v", "--ttl", "2d"]).ok();
+    std::thread::sleep(Duration::from_millis(1100));
+    run(&["get", s, "short"]).fails(&["no such key"]);
+    run(&["get", s, "long"]).ok();
+}
+
+#[test]
+fn a_store_can_be_looked_at_copied_and_verified() {
+    let (dir, store) = scratch();
+    let s = store.as_str();
+    run(&["put", s, "k", "v"]).ok();
+    let stats = run(&["stats", s, "--json"]).ok().json();
+    for field in ["keyspaces", "write_amplification", "memory", "space_bytes", "stalls"] {
+        assert!(!stats[field].is_null(), "{field} in {stats}");
+    }
+    assert_eq!(stats["keyspaces"][0]["name"], "default");
+    assert!(run(&["stats", s]).ok().text().contains("keyspace default (point"));
+    let verified = run(&["verify", s, "--json"]).ok().json();
+    assert_eq!((&verified["sound"], &verified["problems"]), (&true.into(), &serde_json::json!([])));
+    assert!(run(&["verify", s]).ok().text().starts_with("sound"));
+
+    let copy = path(dir.path(), "copy");
+    run(&["checkpoint", s, &copy]).ok();
+    run(&["put", s, "k", "later"]).ok();
+    assert_eq!(run(&["get", &copy, "k"]).ok().text(), "v\n");
+    run(&["verify", &copy]).ok();
+    run(&["checkpoint", s, &copy]).fails(&["copy"]);
+
+    let current = path(std::path::Path::new(s), "CURRENT");
+    assert_eq!(run(&["inspect", &current, "--json"]).ok().json()["kind"], "Current");
+    assert!(run(&["inspect", &current]).ok().text().contains("kind: Current"));
+    run(&["inspect", s]).fails(&["CURRENT"]);
+}
+
+#[test]
+fn every_file_of_a_store_can_be_inspected() {
+    let (_dir, store) = scratch();
+    run(&["bench", "fill", "--dir", &store, "--items", "500", "--json"]).ok();
+    run(&["put", &store, "k", "v"]).ok();
+    let mut files = vec![std::path::PathBuf::from(&store)];
+    let mut kinds = Vec::new();
+    while let Some(at) = files.pop() {
+        if at.is_dir() {
+            files.extend(std::fs::read_dir(at).unwrap().map(|entry| entry.unwrap().path()));
+        } else if !at.ends_with("LOCK") {
+            let ran = run(&["inspect", at.to_str().unwrap(), "--json"]).ok();
+            kinds.push(ran.json()["kind"].as_str().unwrap().to_owned());
+            run(&["inspect", at.to_str().unwrap()]).ok();
+        }
+    }
+    kinds.sort();
+    kinds.dedup();
+    assert_eq!(kinds, ["Current", "Manifest", "Table", "Wal"]);
+}
+
+#[test]
+fn a_second_process_is_told_who_holds_the_store() {
+    let (_dir, store) = scratch();
+    let s = store.as_str();
+    run(&["put", s, "k", "v"]).ok();
+    // A load whose input does not end holds the store open; it is up when its first bad row is reported.
+    let mut holder = command(&["load", s, "-", "--format", "tsv", "--on-error", "skip"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = holder.stdin.take().unwrap();
+    std::io::Write::write_all(&mut input, b"bad row\n").unwrap();
+    let mut first = [0; 1];
+    holder.stderr.as_mut().unwrap().read_exact(&mut first).unwrap();
+    let refused = run(&["put", s, "k", "w"]).fails(&["locked"]);
+    assert!(refused.err.contains(&holder.id().to_string()), "{}", refused.err);
+    run(&["del", s, "k"]).fails(&["locked"]);
+    // Readers are let in.
+    assert_eq!(run(&["get", s, "k"]).ok().text(), "v\n");
+    run(&["stats", s]).ok();
+    run(&["verify", s]).ok();
+    drop(input);
+    assert!(holder.wait().unwrap().success());
+    run(&["put", s, "k", "w"]).ok();
+}
+
+#[test]
+fn a_read_only_directory_can_be_read() {
+    use std::os::unix::fs::PermissionsExt;
+    let (_dir, store) = scratch();
+    let s = store.as_str();
+    run(&["put", s, "k", "v"]).ok();
+    let chmod = |mode_of_files, mode_of_dir| {
+        for entry in std::fs::read_dir(s).unwrap() {
+            let path = entry.unwrap().path();
+            let mode = if path.is_dir() { mode_of_dir } else { mode_of_files };
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        }
+        std::fs::set_permissions(s, std::fs::Permissions::from_mode(mode_of_dir)).unwrap();
+    };
+    let before = listing(s);
+    chmod(0o444, 0o555);
+    assert_eq!(run(&["get", s, "k"]).ok().text(), "v\n");
+    run(&["verify", s]).ok();
+    // The superuser may write anywhere.
+    if std::fs::write(format!("{s}/probe"), "").is_ok() {
+        std::fs::remove_file(format!("{s}/probe")).unwrap();
+    } else {
+        run(&["put", s, "k", "w"]).fails(&["error: "]);
+    }
+    assert_eq!(listing(s), before, "reading has changed the directory");
+    chmod(0o644, 0o755);
+}
+
+fn listing(dir: &str) -> Vec<(std::ffi::OsString, u64)> {
+    let mut files: Vec<_> = std::fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .map(|entry| (entry.file_name(), entry.metadata().unwrap().len()))
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn a_reader_that_goes_away_is_not_an_error() {
+    let (_dir, store) = scratch();
+    let rows: String = (0..20_000).map(|n| format!("key{n}\t{}\n", "x".repeat(100))).collect();
+    run_with_input(&["load", &store, "-", "--format", "tsv"], rows.as_bytes()).ok();
+    let started = Instant::now();
+    let mut child = command(&["export", &store, "--format", "tsv"]).spawn().unwrap();
+    let mut few = [0; 100];
+    child.stdout.take().unwrap().read_exact(&mut few).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    assert!(started.elapsed() < Duration::from_secs(20));
+}
