@@ -1,5 +1,5 @@
 //! The command line as a user meets it: every test runs the real binary.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests may panic like tests")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic like tests")]
 
 mod bench;
 mod demo;
