@@ -99,8 +99,8 @@ fn a_store_can_be_looked_at_copied_and_verified() {
     run(&["checkpoint", s, &copy]).fails(&["copy"]);
 
     let current = path(std::path::Path::new(s), "CURRENT");
-    assert_eq!(run(&["inspect", &current, "--json"]).ok().json()["kind"], "Current");
-    assert!(run(&["inspect", &current]).ok().text().contains("kind: Current"));
+    assert_eq!(run(&["inspect", &current, "--json"]).ok().json()["kind"], "current");
+    assert!(run(&["inspect", &current]).ok().text().contains("kind: current"));
     run(&["inspect", s]).fails(&["CURRENT"]);
 }
 
@@ -122,7 +122,7 @@ fn every_file_of_a_store_can_be_inspected() {
     }
     kinds.sort();
     kinds.dedup();
-    assert_eq!(kinds, ["Current", "Manifest", "Table", "Wal"]);
+    assert_eq!(kinds, ["current", "manifest", "table", "wal"]);
 }
 
 #[test]
