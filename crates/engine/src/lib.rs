@@ -1,2 +1,44 @@
-//! Siltstone: an embedded key-value storage engine.
+//! Siltstone: an embedded key-value storage engine for billions of small items on one machine with little memory.
+//!
+//! A store's layout is a value, a [`Design`]. See [`Db`] for how to begin, the repository's ARCHITECTURE.md for how it is
+//! built, and docs/format.md for every byte on disk.
+//!
+//! | floor | modules | holds |
+//! |---|---|---|
+//! | 8 | this one | the public face |
+//! | 7 | `db` | [`Db`], [`Keyspace`], [`Snapshot`]; the read path, the write path, background work, recovery |
+//! | 6 | `compaction` | tasks run: merge, retain, deal out |
+//! | 5 | `version` | Level › Region › Run; edits and the manifest |
+//! | 4 | `table`, `wal`, `memtable`, `options` | files and memtables |
+//! | 3 | `cache`, `memory`, `record`, `entry`, `codec` | bytes, budget and records |
+//! | 2 | [`io`] | the disk, real or simulated |
+//! | 1 | `error`, `stats` | |
+//!
+//! Each floor uses only those below it; a test reads the imports and holds them to it.
+
+mod cache;
+mod codec;
+mod compaction;
+mod db;
+mod entry;
+mod error;
+pub mod inspect;
 pub mod io;
+mod memory;
+mod memtable;
+mod options;
+mod record;
+mod stats;
+mod table;
+mod version;
+mod wal;
+
+pub use db::{Batch, Db, Iter, Keyspace, MAX_VALUE_BYTES, Snapshot, VerifyProgress, VerifyReport};
+pub use error::{Error, ErrorKind, Result};
+pub use options::{Durability, KeyspaceOptions, Options, WalRecovery, WriteOptions};
+pub use siltstone_design::schema::MAX_KEY_BYTES;
+pub use siltstone_design::{
+    Design, DesignError, FilterSpec, Format, Head, IndexSpec, LevelSpec, PrefixRule, Schema, SuffixOrder,
+    presets,
+};
+pub use stats::{KeyspaceStats, LevelStats, MemoryStats, StallStats, Stats};

@@ -94,3 +94,18 @@ pub trait File: Send + Sync + fmt::Debug {
     /// Cuts or zero-extends the file to `bytes`.
     fn set_len(&self, bytes: u64) -> io::Result<()>;
 }
+
+/// A number nobody can guess, from the operating system's randomness.
+pub(crate) fn random_u64() -> u64 {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    RandomState::new().build_hasher().finish()
+}
+
+/// A whole file.
+pub(crate) fn read_file(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u8>> {
+    let file = disk.open(path, Access::Read)?;
+    let length = usize::try_from(file.len()?).map_err(io::Error::other)?;
+    let mut bytes = vec![0; length];
+    file.read_exact_at(&mut bytes, 0)?;
+    Ok(bytes)
+}

@@ -1,0 +1,238 @@
+//! The k-way merge: one walk over many sources, newest first, in which each key appears once.
+//!
+//! Of equal keys the newest source's entry wins; a prefix deleted by a source hides what older sources say of it. The
+//! smallest head is found by a scan over the heads' digests: piles are a dozen runs at most, for which a scan of adjacent
+//! numbers beats a heap's unpredictable branches.
+
+use crate::entry::{Cursor, EntryRef, PrefixTombstones};
+use crate::error::Result;
+use siltstone_design::Digest;
+use std::cmp::Ordering;
+
+/// One input of a merge.
+pub(crate) struct Source {
+    pub cursor: Box<dyn Cursor>,
+    /// Prefixes this source deletes from older ones.
+    pub tombstones: PrefixTombstones,
+}
+
+/// A merge of sources, newest first.
+pub(crate) struct Merge {
+    cursors: Vec<Box<dyn Cursor>>,
+    tombstones: Vec<PrefixTombstones>,
+    any_tombstones: bool,
+    /// Digest of each cursor's head; `None` past its end.
+    heads: Vec<Option<Digest>>,
+    /// The source whose head is the current entry.
+    current: Option<usize>,
+}
+
+impl Merge {
+    /// A merge standing on its first entry.
+    pub fn new(sources: Vec<Source>) -> Result<Self> {
+        let any_tombstones = sources.iter().any(|source| !source.tombstones.is_empty());
+        let (cursors, tombstones): (Vec<_>, Vec<_>) =
+            sources.into_iter().map(|source| (source.cursor, source.tombstones)).unzip();
+        let heads = cursors.iter().map(|cursor| cursor.peek().map(|entry| entry.key.digest)).collect();
+        let mut merge = Self { cursors, tombstones, any_tombstones, heads, current: None };
+        merge.settle()?;
+        Ok(merge)
+    }
+
+    fn head(&self, source: usize) -> Option<EntryRef<'_>> {
+        self.cursors.get(source)?.peek()
+    }
+
+    fn step(&mut self, source: usize) -> Result<()> {
+        if let (Some(cursor), Some(head)) = (self.cursors.get_mut(source), self.heads.get_mut(source)) {
+            cursor.advance()?;
+            *head = cursor.peek().map(|entry| entry.key.digest);
+        }
+        Ok(())
+    }
+
+    /// The newest source whose head is smallest.
+    fn smallest(&self) -> Option<usize> {
+        let mut best: Option<(Digest, usize)> = None;
+        for (source, head) in self.heads.iter().enumerate() {
+            let Some(digest) = *head else { continue };
+            match &best {
+                Some((smallest, _)) if digest > *smallest => {}
+                Some((smallest, holder)) if digest == *smallest => {
+                    let (theirs, ours) = (self.head(*holder)?, self.head(source)?);
+                    if ours.key.order(&theirs.key) == Ordering::Less {
+                        best = Some((digest, source));
+                    }
+                }
+                _ => best = Some((digest, source)),
+            }
+        }
+        best.map(|(_, source)| source)
+    }
+
+    /// Makes the smallest visible head the current entry.
+    fn settle(&mut self) -> Result<()> {
+        loop {
+            self.current = self.smallest();
+            let Some(winner) = self.current else { return Ok(()) };
+            self.drop_older_versions(winner)?;
+            if !self.is_hidden(winner) {
+                return Ok(());
+            }
+            self.step(winner)?;
+        }
+    }
+
+    /// Steps the other sources past the key that `winner` stands on.
+    fn drop_older_versions(&mut self, winner: usize) -> Result<()> {
+        let Some(Some(digest)) = self.heads.get(winner).copied() else { return Ok(()) };
+        for source in winner + 1..self.cursors.len() {
+            if self.heads.get(source).copied().flatten() != Some(digest) {
+                continue;
+            }
+            let same = match (self.head(winner), self.head(source)) {
+                (Some(ours), Some(theirs)) => ours.key.key == theirs.key.key,
+                _ => false,
+            };
+            if same {
+                self.step(source)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_hidden(&self, source: usize) -> bool {
+        self.any_tombstones
+            && self
+                .head(source)
+                .is_some_and(|entry| self.tombstones.iter().take(source).any(|newer| newer.hides(&entry.key)))
+    }
+}
+
+impl Cursor for Merge {
+    fn peek(&self) -> Option<EntryRef<'_>> {
+        self.head(self.current?)
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        if let Some(current) = self.current {
+            self.step(current)?;
+            self.settle()?;
+        }
+        Ok(())
+    }
+}
+
+/// Cursors over tables that follow one another in the store's order: a run as one source.
+pub(crate) struct Chain {
+    rest: std::vec::IntoIter<Box<dyn FnOnce() -> Result<Box<dyn Cursor>> + Send>>,
+    current: Option<Box<dyn Cursor>>,
+}
+
+impl Chain {
+    /// Opens each part when the one before it ends.
+    pub fn new(parts: Vec<Box<dyn FnOnce() -> Result<Box<dyn Cursor>> + Send>>) -> Result<Self> {
+        let mut chain = Self { rest: parts.into_iter(), current: None };
+        chain.skip_empty()?;
+        Ok(chain)
+    }
+
+    fn skip_empty(&mut self) -> Result<()> {
+        while self.current.as_ref().is_none_or(|cursor| cursor.peek().is_none()) {
+            let Some(open) = self.rest.next() else {
+                self.current = None;
+                return Ok(());
+            };
+            self.current = Some(open()?);
+        }
+        Ok(())
+    }
+}
+
+impl Cursor for Chain {
+    fn peek(&self) -> Option<EntryRef<'_>> {
+        self.current.as_ref()?.peek()
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        if let Some(cursor) = &mut self.current {
+            cursor.advance()?;
+        }
+        self.skip_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::{Item, PrefixTombstone};
+    use proptest::prelude::*;
+    use siltstone_design::{Encoder, HashSecret, PrefixRule, Schema, SuffixOrder};
+    use std::collections::{BTreeMap, BTreeSet};
+
+    const SCHEMA: Schema =
+        Schema::SemiSorted { prefix: PrefixRule::Fixed { bytes: 1 }, suffix: SuffixOrder::Ordered };
+
+    struct Listed {
+        encoder: Encoder,
+        entries: Vec<(Vec<u8>, Option<u8>)>,
+        at: usize,
+    }
+
+    impl Cursor for Listed {
+        fn peek(&self) -> Option<EntryRef<'_>> {
+            let (key, value) = self.entries.get(self.at)?;
+            let item = match value {
+                Some(value) => Item::Put { value: std::slice::from_ref(value), expires_at_ms: 0 },
+                None => Item::Deleted,
+            };
+            Some(EntryRef { key: self.encoder.encode(key).unwrap(), item })
+        }
+
+        fn advance(&mut self) -> Result<()> {
+            self.at += 1;
+            Ok(())
+        }
+    }
+
+    type RunSpec = (BTreeMap<Vec<u8>, Option<u8>>, BTreeSet<u8>);
+
+    fn run_spec() -> impl Strategy<Value = RunSpec> {
+        let key = proptest::collection::vec(0u8..3, 1..4);
+        (
+            proptest::collection::btree_map(key, any::<Option<u8>>(), 0..12),
+            proptest::collection::btree_set(0u8..3, 0..2),
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn merges_like_a_map_written_oldest_first(runs in proptest::collection::vec(run_spec(), 0..6)) {
+            let encoder = Encoder::new(SCHEMA, HashSecret([3; 16]));
+            let mut expected: BTreeMap<Vec<u8>, Option<u8>> = BTreeMap::new();
+            for (entries, deleted_prefixes) in runs.iter().rev() {
+                expected.retain(|key, _| !deleted_prefixes.contains(&key[0]));
+                expected.extend(entries.clone());
+            }
+            let sources = runs.iter().map(|(entries, prefixes)| {
+                let mut entries: Vec<_> = entries.clone().into_iter().collect();
+                entries.sort_by(|a, b| encoder.encode(&a.0).unwrap().order(&encoder.encode(&b.0).unwrap()));
+                let deleted = prefixes.iter().map(|&prefix| PrefixTombstone {
+                    hi: encoder.encode_prefix(&[prefix]).unwrap(), prefix: vec![prefix].into(),
+                });
+                let tombstones = PrefixTombstones::new(deleted.collect());
+                Source { cursor: Box::new(Listed { encoder, entries, at: 0 }), tombstones }
+            });
+            let mut merge = Merge::new(sources.collect()).unwrap();
+            let mut merged = Vec::new();
+            while let Some(entry) = merge.peek() {
+                let value = match entry.item { Item::Put { value, .. } => Some(value[0]), Item::Deleted => None };
+                merged.push((entry.key.key.to_vec(), value));
+                merge.advance().unwrap();
+            }
+            let places: Vec<_> = merged.iter().map(|(key, _)| encoder.encode(key).unwrap()).collect();
+            prop_assert!(places.windows(2).all(|pair| pair[0].order(&pair[1]).is_lt()));
+            prop_assert_eq!(merged.into_iter().collect::<BTreeMap<_, _>>(), expected);
+        }
+    }
+}

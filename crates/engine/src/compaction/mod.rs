@@ -1,0 +1,289 @@
+//! Runs a planned task: stream, merge, retain, build, sync; the result is an edit.
+//!
+//! Flush, push, split and rewrite are one operation: entries in the store's order are dealt out to regions, a new run each.
+
+pub(crate) mod merge;
+pub(crate) mod retain;
+
+use crate::cache::Reader;
+use crate::entry::{Cursor, EntryRef, PrefixTombstones, Span};
+use crate::error::Result;
+use crate::io::Disk;
+use crate::memory::Holder;
+use crate::table::sample::KeySample;
+use crate::table::{Table, TableBuilder, TableSpec, Walk};
+use crate::version::edit::{RunRecord, Step};
+use crate::version::level::{Run, RunId, Version};
+use merge::{Chain, Merge, Source};
+use siltstone_design::plan::children;
+use siltstone_design::{Design, Task, TriePath};
+use std::path::Path;
+use std::sync::Arc;
+
+/// What compactions share.
+pub(crate) struct Context<'a> {
+    pub design: &'a Design,
+    pub disk: &'a dyn Disk,
+    pub dir: &'a Path,
+    pub reader: &'a Arc<Reader>,
+    pub now_ms: u64,
+    /// Hands out numbers of tables and runs.
+    pub next_id: &'a dyn Fn() -> u64,
+    /// Asked now and then; `true` gives the work up.
+    pub cancelled: &'a dyn Fn() -> bool,
+}
+
+/// The runs that `task` reads, fixed when it is planned: later runs may join the pile meanwhile.
+pub(crate) fn inputs(version: &Version, task: &Task) -> Vec<Arc<Run>> {
+    let (level, path) = task.region();
+    let Some(region) = version.levels.get(level).and_then(|l| l.region(path)) else { return Vec::new() };
+    let runs = &region.runs;
+    let chosen = match *task {
+        Task::Push { runs: oldest, .. } | Task::Split { runs: oldest, .. } => {
+            runs.get(runs.len().saturating_sub(oldest)..)
+        }
+        Task::Rewrite { newest, .. } => runs.get(..newest.min(runs.len())),
+    };
+    chosen.unwrap_or(&[]).to_vec()
+}
+
+/// A run within `span` as one source of a merge.
+pub(crate) fn source(run: &Arc<Run>, span: &Span, walk: Walk, reader: &Arc<Reader>) -> Result<Source> {
+    type Part = Box<dyn FnOnce() -> Result<Box<dyn Cursor>> + Send>;
+    let parts = run.tables_in(span).map(|table| {
+        let (table, span, reader) = (Arc::clone(table), span.clone(), Arc::clone(reader));
+        Box::new(move || table.stream(span, walk, &reader)) as Part
+    });
+    let parts: Vec<Part> = parts.collect();
+    Ok(Source { cursor: Box::new(Chain::new(parts)?), tombstones: run.tombstones.clone() })
+}
+
+/// A region that output goes to.
+struct Target {
+    level: usize,
+    path: TriePath,
+    /// The run there that takes part in the merge, in a leveled region.
+    merged_run: Option<RunId>,
+    /// Nothing older lies there or below.
+    bottom: bool,
+    /// Where the new run goes: in the place of this one, or on top.
+    replaces: Option<RunId>,
+}
+
+/// Runs `task` on `inputs` and returns the steps of its edit.
+///
+/// On error, files already written are removed.
+pub(crate) fn execute(
+    context: &Context<'_>,
+    version: &Version,
+    task: &Task,
+    inputs: &[Arc<Run>],
+) -> Result<Vec<Step>> {
+    let (level, path) = task.region();
+    let span = Span::of_hi(path.first(), path.last());
+    let _memory = context.reader.memory().hold(Holder::Compaction, (inputs.len() as u64 + 2) * (512 << 10));
+    let mut sources = Vec::new();
+    for run in inputs {
+        sources.push(source(run, &span, Walk::Compaction, context.reader)?);
+    }
+    let mut tombstones: Vec<_> = inputs.iter().flat_map(|run| run.tombstones.iter().cloned()).collect();
+    let mut steps: Vec<Step> =
+        inputs.iter().map(|run| Step::RemoveRun { level, path, run: run.id }).collect();
+    let targets = match *task {
+        Task::Rewrite { .. } => {
+            let pile = version.levels.get(level).and_then(|l| l.region(path)).map_or(&[][..], |r| &r.runs);
+            let oldest_is_in = pile.last().map(|run| run.id) == inputs.last().map(|run| run.id);
+            let bottom = oldest_is_in && !version.has_data_below(level, path);
+            let replaces = inputs.first().map(|run| run.id);
+            vec![Target { level, path, merged_run: None, bottom, replaces }]
+        }
+        Task::Push { .. } | Task::Split { .. } => {
+            let child_level = level + 1;
+            let leveled = context.design.level(child_level).runs == 1;
+            let pushes = version.levels.get(level).and_then(|l| l.region(path)).map_or(0, |r| r.pushes);
+            steps.push(Step::Pushed { level, path, pushes: pushes + 1 });
+            let mut targets = Vec::new();
+            let mut below = Vec::new();
+            for child in children(context.design, level, path) {
+                let pile = version.levels.get(child_level).and_then(|l| l.region(child));
+                let resident = pile.and_then(|region| region.runs.first());
+                let merged = if leveled { resident } else { None };
+                let bottom =
+                    (merged.is_some() || resident.is_none()) && !version.has_data_below(child_level, child);
+                if let Some(run) = merged {
+                    steps.push(Step::RemoveRun { level: child_level, path: child, run: run.id });
+                    tombstones.extend(run.tombstones.iter().cloned());
+                    below.push(Arc::clone(run));
+                }
+                let merged_run = merged.map(|run| run.id);
+                targets.push(Target {
+                    level: child_level,
+                    path: child,
+                    merged_run,
+                    bottom,
+                    replaces: merged_run,
+                });
+            }
+            if !below.is_empty() {
+                // The children's runs are disjoint: together they are one source, older than the pile.
+                sources.push(joined(&below, &span, context.reader)?);
+            }
+            targets
+        }
+    };
+    let merge = Merge::new(sources)?;
+    steps.extend(deal(context, version, merge, &PrefixTombstones::new(tombstones), &targets)?);
+    Ok(steps)
+}
+
+/// Disjoint runs as one source.
+fn joined(runs: &[Arc<Run>], span: &Span, reader: &Arc<Reader>) -> Result<Source> {
+    let parts = runs.iter().map(|run| {
+        let (run, span, reader) = (Arc::clone(run), span.clone(), Arc::clone(reader));
+        let open = move || Ok(source(&run, &span, Walk::Compaction, &reader)?.cursor);
+        Box::new(open) as Box<dyn FnOnce() -> Result<Box<dyn Cursor>> + Send>
+    });
+    // Nothing is older than these, so what they deleted hides nothing here.
+    Ok(Source { cursor: Box::new(Chain::new(parts.collect())?), tombstones: PrefixTombstones::default() })
+}
+
+/// Writes the entries of a memtable, or of several, as the newest runs of level 0.
+pub(crate) fn flush(context: &Context<'_>, version: &Version, sources: Vec<Source>) -> Result<Vec<Step>> {
+    let tombstones: Vec<_> = sources.iter().flat_map(|s| s.tombstones.iter().cloned()).collect();
+    let _memory = context.reader.memory().hold(Holder::Compaction, 2 << 20);
+    let depth = context.design.depth(0);
+    let regions = (0..1u64 << depth).map(|n| {
+        let path = TriePath::of(if depth == 0 { 0 } else { n << (64 - depth) }, depth);
+        let empty = version.levels.first().and_then(|l| l.region(path)).is_none_or(|r| r.runs.is_empty());
+        let bottom = empty && !version.has_data_below(0, path);
+        Target { level: 0, path, merged_run: None, bottom, replaces: None }
+    });
+    let targets: Vec<Target> = regions.collect();
+    deal(context, version, Merge::new(sources)?, &PrefixTombstones::new(tombstones), &targets)
+}
+
+/// Removes the files of tables that will not be used, unless told to keep them.
+struct Unfinished<'a> {
+    context: &'a Context<'a>,
+    tables: Vec<u64>,
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        for &id in &self.tables {
+            // What can't be removed now is removed as an orphan at the next open.
+            let _ = self.context.disk.remove(&crate::cache::table_path(self.context.dir, id));
+        }
+    }
+}
+
+/// How often a long merge asks whether to go on.
+const ENTRIES_BETWEEN_CHECKS: u32 = 4096;
+
+/// Deals entries out to regions in digest order, a new run each.
+fn deal(
+    context: &Context<'_>,
+    version: &Version,
+    mut entries: Merge,
+    tombstones: &PrefixTombstones,
+    targets: &[Target],
+) -> Result<Vec<Step>> {
+    let mut unfinished = Unfinished { context, tables: Vec::new() };
+    let mut steps = Vec::new();
+    let mut since_check = 0;
+    for target in targets {
+        let spec = context.design.level(target.level);
+        let max_bytes = spec.table_bytes.saturating_mul(2);
+        let own = if target.bottom {
+            PrefixTombstones::default()
+        } else {
+            PrefixTombstones::new(tombstones.within(target.path.first(), target.path.last()))
+        };
+        let mut tables = Vec::new();
+        let mut builder: Option<TableBuilder> = None;
+        while let Some(entry) = entries.peek().filter(|entry| target.path.contains(entry.key.digest.hi)) {
+            since_check += 1;
+            if since_check == ENTRIES_BETWEEN_CHECKS {
+                since_check = 0;
+                if (context.cancelled)() {
+                    return Err(crate::error::Error::new(
+                        crate::error::ErrorKind::Io,
+                        "background work was given up because the store is closing",
+                    ));
+                }
+            }
+            if let Some(item) = retain::retain(entry.item, context.now_ms, target.bottom) {
+                if builder.as_ref().is_some_and(|b| b.bytes() >= max_bytes)
+                    && let Some(full) = builder.take()
+                {
+                    tables.push(full.finish(PrefixTombstones::default())?);
+                }
+                let builder = match &mut builder {
+                    Some(builder) => builder,
+                    None => {
+                        let id = (context.next_id)();
+                        unfinished.tables.push(id);
+                        let table = TableSpec::new(id, spec);
+                        builder.insert(TableBuilder::create(context.disk, context.dir, table)?)
+                    }
+                };
+                builder.add(&EntryRef { key: entry.key, item })?;
+            }
+            entries.advance()?;
+        }
+        if builder.is_none() && tables.is_empty() && !own.is_empty() {
+            let id = (context.next_id)();
+            unfinished.tables.push(id);
+            builder = Some(TableBuilder::create(context.disk, context.dir, TableSpec::new(id, spec))?);
+        }
+        if let Some(last) = builder {
+            tables.push(last.finish(own)?);
+        }
+        // A child that gets nothing exists all the same: the trie does not depend on what happens to be in it.
+        if tables.is_empty() {
+            let exists = version.levels.get(target.level).and_then(|l| l.region(target.path)).is_some();
+            if !exists {
+                steps.push(Step::Pushed { level: target.level, path: target.path, pushes: 0 });
+            }
+            continue;
+        }
+        let bytes: u64 = tables.iter().map(|table| table.bytes).sum();
+        steps.push(Step::Written { level: target.level, bytes });
+        let run = RunRecord { id: (context.next_id)(), tables, kills: Vec::new() };
+        debug_assert!(target.merged_run.is_none() || target.merged_run == target.replaces);
+        steps.push(Step::AddRun { level: target.level, path: target.path, run, replaces: target.replaces });
+    }
+    debug_assert!(entries.peek().is_none(), "every entry belongs to a region");
+    unfinished.tables.clear();
+    Ok(steps)
+}
+
+/// The sample of a run's keys, read from its tables.
+fn run_sample(tables: &[Arc<Table>], reader: &Reader) -> Result<KeySample> {
+    let samples: Result<Vec<_>> = tables.iter().map(|table| table.sample(reader)).collect();
+    Ok(KeySample::union(samples?))
+}
+
+/// Estimates which bytes of the pile `older` (newest first) a new run on top of it makes dead.
+pub(crate) fn estimate_kills(
+    new: &[Arc<Table>],
+    older: &[Arc<Run>],
+    reader: &Reader,
+) -> Result<Vec<(RunId, u64)>> {
+    if older.is_empty() {
+        return Ok(Vec::new());
+    }
+    let sample = run_sample(new, reader)?;
+    let mut between = Vec::new();
+    let mut kills = Vec::new();
+    for run in older {
+        let theirs = run_sample(&run.tables, reader)?;
+        let keys = sample.overlap(&theirs, &between);
+        let bytes = keys * run.bytes() as f64 / run.entries().max(1) as f64;
+        if bytes >= 1.0 {
+            kills.push((run.id, (bytes as u64).min(run.bytes())));
+        }
+        between.push(theirs);
+    }
+    Ok(kills)
+}

@@ -1,0 +1,233 @@
+//! Batches: writes that happen together, and how they stand in the log.
+//!
+//! ```text
+//! payload  operation, operation, ...
+//! operation  kind u8 · keyspace varint · key length varint · key · [expiry varint, ms] · [value length varint · value]
+//! kind       1 put   2 put that expires   3 delete   4 delete prefix
+//! ```
+
+use super::Keyspace;
+use crate::codec::{Decoder, put_bytes};
+use crate::entry::Item;
+use crate::error::{Error, Result};
+use siltstone_design::Digest;
+use siltstone_succinct::code::varint;
+use std::time::Duration;
+
+/// Longest value in bytes.
+pub const MAX_VALUE_BYTES: usize = 1 << 30;
+
+const PUT: u8 = 1;
+const PUT_EXPIRING: u8 = 2;
+const DELETE: u8 = 3;
+const DELETE_PREFIX: u8 = 4;
+
+/// Writes to any keyspaces of one store that become visible, and survive crashes, together or not at all.
+///
+/// ```
+/// # fn main() -> siltstone::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// use siltstone::{Batch, Db, KeyspaceOptions, Options, WriteOptions};
+///
+/// let db = Db::open(dir.path().join("db"), Options::default())?;
+/// let (users, index) =
+///     (db.create_keyspace("users", KeyspaceOptions::default())?, db.create_keyspace("index", KeyspaceOptions::default())?);
+/// let mut batch = Batch::new();
+/// batch.put(&users, b"u1", b"Ada")?;
+/// batch.put(&index, b"Ada", b"u1")?;
+/// db.write(&batch, &WriteOptions::default())?;
+/// assert_eq!(index.get(b"Ada")?.as_deref(), Some(&b"u1"[..]));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    /// The operations as they stand in the log.
+    pub(super) payload: Vec<u8>,
+    /// Where each stands, with what is needed to apply it without decoding.
+    pub(super) operations: Vec<Operation>,
+    /// Bytes of keys and values.
+    pub(super) user_bytes: u64,
+    /// Stores whose keyspaces take part; more than one is refused when written.
+    pub(super) stores: Vec<u64>,
+    /// Whether anything is put, as opposed to deleted.
+    pub(super) puts: bool,
+}
+
+/// One operation of a batch.
+#[derive(Clone, Debug)]
+pub(super) struct Operation {
+    pub keyspace: u64,
+    pub kind: Kind,
+    pub digest: Digest,
+    pub key: (usize, usize),
+    pub value: (usize, usize),
+}
+
+/// What an operation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Put { expires_at_ms: u64 },
+    Delete,
+    DeletePrefix,
+}
+
+impl Batch {
+    /// An empty batch.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Number of operations.
+    pub fn len(&self) -> usize {
+        self.operations.len()
+    }
+
+    /// Whether there are no operations.
+    pub fn is_empty(&self) -> bool {
+        self.operations.is_empty()
+    }
+
+    /// Bytes of keys and values.
+    pub fn bytes(&self) -> u64 {
+        self.user_bytes
+    }
+
+    /// Forgets the operations and keeps the memory.
+    pub fn clear(&mut self) {
+        self.payload.clear();
+        self.operations.clear();
+        self.stores.clear();
+        self.user_bytes = 0;
+        self.puts = false;
+    }
+
+    /// Sets `key` to `value`.
+    ///
+    /// # Errors
+    /// `InvalidInput` where the key does not fit the keyspace's schema or the value is over 1 GiB.
+    pub fn put(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8]) -> Result<()> {
+        self.put_until(keyspace, key, value, 0)
+    }
+
+    /// Sets `key` to `value`, which is gone after `ttl`.
+    ///
+    /// # Errors
+    /// As [`Batch::put`].
+    pub fn put_with_ttl(
+        &mut self,
+        keyspace: &Keyspace,
+        key: &[u8],
+        value: &[u8],
+        ttl: Duration,
+    ) -> Result<()> {
+        let now = keyspace.now_ms();
+        let ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+        self.put_until(keyspace, key, value, now.saturating_add(ttl_ms).max(1))
+    }
+
+    fn put_until(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8], expires_at_ms: u64) -> Result<()> {
+        if value.len() > MAX_VALUE_BYTES {
+            return Err(Error::invalid(format_args!(
+                "the value has {} bytes; values have at most {MAX_VALUE_BYTES} (1 GiB), split it over several keys",
+                value.len()
+            )));
+        }
+        let digest = keyspace.encoder().encode(key)?.digest;
+        self.puts = true;
+        self.add(keyspace, Kind::Put { expires_at_ms }, digest, key, value);
+        Ok(())
+    }
+
+    /// Removes `key`; a missing key is fine.
+    ///
+    /// # Errors
+    /// `InvalidInput` where the key does not fit the keyspace's schema.
+    pub fn delete(&mut self, keyspace: &Keyspace, key: &[u8]) -> Result<()> {
+        let digest = keyspace.encoder().encode(key)?.digest;
+        self.add(keyspace, Kind::Delete, digest, key, &[]);
+        Ok(())
+    }
+
+    /// Removes every key with this prefix, in constant time; compaction frees the space.
+    ///
+    /// # Errors
+    /// `InvalidInput` where the keyspace is not semi-sorted or no key of it can have this prefix.
+    pub fn delete_prefix(&mut self, keyspace: &Keyspace, prefix: &[u8]) -> Result<()> {
+        let hi = keyspace.encoder().encode_prefix(prefix)?;
+        self.add(keyspace, Kind::DeletePrefix, Digest { hi, lo: 0 }, prefix, &[]);
+        Ok(())
+    }
+
+    fn add(&mut self, keyspace: &Keyspace, kind: Kind, digest: Digest, key: &[u8], value: &[u8]) {
+        let out = &mut self.payload;
+        out.push(match kind {
+            Kind::Put { expires_at_ms: 0 } => PUT,
+            Kind::Put { .. } => PUT_EXPIRING,
+            Kind::Delete => DELETE,
+            Kind::DeletePrefix => DELETE_PREFIX,
+        });
+        varint::put_u64(out, keyspace.id());
+        put_bytes(out, key);
+        let key_end = out.len();
+        let mut value_end = key_end;
+        if let Kind::Put { expires_at_ms } = kind {
+            if expires_at_ms > 0 {
+                varint::put_u64(out, expires_at_ms);
+            }
+            put_bytes(out, value);
+            value_end = out.len();
+        }
+        self.user_bytes += (key.len() + value.len()) as u64;
+        self.operations.push(Operation {
+            keyspace: keyspace.id(),
+            kind,
+            digest,
+            key: (key_end - key.len(), key_end),
+            value: (value_end - value.len(), value_end),
+        });
+        let store = keyspace.store_id();
+        if !self.stores.contains(&store) {
+            self.stores.push(store);
+        }
+    }
+
+    /// The operation's key.
+    pub(super) fn key(&self, operation: &Operation) -> &[u8] {
+        self.payload.get(operation.key.0..operation.key.1).unwrap_or(&[])
+    }
+
+    /// What the operation writes under its key; nothing for a deleted prefix.
+    pub(super) fn item(&self, operation: &Operation) -> Option<Item<'_>> {
+        let value = self.payload.get(operation.value.0..operation.value.1).unwrap_or(&[]);
+        match operation.kind {
+            Kind::Put { expires_at_ms } => Some(Item::Put { value, expires_at_ms }),
+            Kind::Delete => Some(Item::Deleted),
+            Kind::DeletePrefix => None,
+        }
+    }
+}
+
+/// An operation decoded from the log.
+pub(crate) struct Logged<'a> {
+    pub keyspace: u64,
+    pub key: &'a [u8],
+    /// What is written under the key; `None` deletes the prefix `key`.
+    pub item: Option<Item<'a>>,
+}
+
+/// Decodes the next operation of a logged batch; `None` where the bytes make no sense.
+pub(crate) fn decode_operation<'a>(from: &mut Decoder<'a>) -> Option<Logged<'a>> {
+    let (kind, keyspace, key) = (from.u8()?, from.varint()?, from.bytes()?);
+    let item = match kind {
+        PUT => Some(Item::Put { value: from.bytes()?, expires_at_ms: 0 }),
+        PUT_EXPIRING => {
+            let expires_at_ms = from.varint()?;
+            Some(Item::Put { value: from.bytes()?, expires_at_ms })
+        }
+        DELETE => Some(Item::Deleted),
+        DELETE_PREFIX => None,
+        _ => return None,
+    };
+    Some(Logged { keyspace, key, item })
+}

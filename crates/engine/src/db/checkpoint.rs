@@ -1,0 +1,96 @@
+//! Checkpoints: a snapshot made into a store of its own.
+//!
+//! Tables are hard-linked, what is still in memtables is written as one run of level 0, and a fresh manifest names it all.
+//! CURRENT comes last: a checkpoint that was cut short is not a store, and says so when opened.
+
+use super::Snapshot;
+use super::recover::is_ours;
+use crate::compaction::merge::Source;
+use crate::compaction::{Context, flush};
+use crate::entry::Span;
+use crate::error::{Error, Result};
+use crate::record::LogStart;
+use crate::table::Table;
+use crate::version::edit::{Edit, Step};
+use crate::version::level::Version;
+use crate::version::manifest::{KeyspaceState, Manifest, StoreState};
+use std::path::Path;
+use std::sync::Arc;
+
+impl Snapshot {
+    pub(super) fn checkpoint(&self, dir: &Path) -> Result<()> {
+        let store = &self.handle.store;
+        let disk = store.disk.as_ref();
+        match disk.list(dir) {
+            Ok(names) if !names.is_empty() => {
+                return Err(Error::invalid(format_args!(
+                    "{} is not empty; name a new directory for the checkpoint",
+                    dir.display()
+                )));
+            }
+            Ok(_) => {}
+            Err(_) => disk.create_dir_all(dir).map_err(|e| Error::io(&e, "creating directory", dir))?,
+        }
+        let result = self.checkpoint_into(dir);
+        if result.is_err() {
+            // Half a checkpoint is of no use to anyone.
+            for name in disk.list(dir).unwrap_or_default().iter().filter(|name| is_ours(name)) {
+                let _ = disk.remove(&dir.join(name));
+            }
+        }
+        result
+    }
+
+    fn checkpoint_into(&self, dir: &Path) -> Result<()> {
+        let store = &self.handle.store;
+        let disk = store.disk.as_ref();
+        // Numbers of the checkpoint's own tables start where the store's end, so that none is used twice.
+        let start = LogStart { segment: 1, lsn: 0 };
+        let mut state =
+            StoreState { next_id: 0, secret: store.secret.0, log_start: start, ..StoreState::default() };
+        for (keyspace, view) in self.views.values() {
+            for table in view.version.tables() {
+                let to = crate::cache::table_path(dir, table.id());
+                disk.hard_link(&store.reader.path(table.id()), &to)
+                    .map_err(|e| Error::io(&e, "linking a table into the checkpoint", &to))?;
+            }
+            let mut sources = Vec::new();
+            for memtable in view.memtables().filter(|memtable| !memtable.is_empty()) {
+                let cursor = memtable.stream(Span::ALL, self.sequence, keyspace.encoder)?;
+                let tombstones = memtable.tombstones(self.sequence);
+                sources.push(Source { cursor: Box::new(cursor), tombstones });
+            }
+            let context = Context {
+                design: &keyspace.design,
+                disk,
+                dir,
+                reader: &store.reader,
+                now_ms: disk.now_ms(),
+                next_id: &|| store.next_id(),
+                cancelled: &|| false,
+            };
+            let mut steps = flush(&context, &view.version, sources)?;
+            // Their bytes were not written into this store's levels.
+            steps.retain(|step| !matches!(step, Step::Written { .. }));
+            let mut open = |meta: &crate::table::envelope::TableMeta| {
+                Arc::new(Table::new(meta.clone(), keyspace.encoder, Arc::default()))
+            };
+            let edit = Edit { keyspace: keyspace.id, steps };
+            let (version, _): (Version, _) = view
+                .version
+                .apply(&edit, &mut open)
+                .map_err(|what| Error::new(crate::ErrorKind::Corruption, what))?;
+            let keyspace_state = KeyspaceState {
+                name: keyspace.name.clone(),
+                schema: *keyspace.encoder.schema(),
+                design: keyspace.design.clone(),
+                version,
+                flushed: start,
+            };
+            state.keyspaces.insert(keyspace.id, keyspace_state);
+        }
+        state.next_id = store.next_id();
+        disk.sync_dir(dir).map_err(|e| Error::io(&e, "syncing directory", dir))?;
+        Manifest::create(Arc::clone(&store.disk), dir, 1, &state).map(|_| ())
+    }
+}

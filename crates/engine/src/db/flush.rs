@@ -1,0 +1,68 @@
+//! Flush: sealed memtables become runs of level 0, oldest first.
+
+use super::store::{KeyspaceInner, Store};
+use crate::compaction::merge::Source;
+use crate::compaction::{Context, flush};
+use crate::entry::Span;
+use crate::error::Result;
+use crate::memtable::Sequence;
+use crate::version::edit::Step;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl Store {
+    /// Flushes the oldest sealed memtable of `keyspace`; false where there is none.
+    pub(super) fn flush_one(&self, keyspace: &Arc<KeyspaceInner>) -> Result<bool> {
+        let view = keyspace.view.load_full();
+        let Some(memtable) = view.sealed.last() else { return Ok(false) };
+        // The next memtable says from where on the log is still needed.
+        let next = view.sealed.iter().rev().nth(1).unwrap_or(&view.active);
+        // Other keyspaces' earlier writes must not be lost where this one's later ones are kept.
+        if self.keyspaces.read().len() > 1 {
+            let work = self.wal.lock().as_ref().and_then(|wal| wal.sync_work_before(next.log_start.segment));
+            self.run_sync(work)?;
+        }
+        let cursor = memtable.stream(Span::ALL, Sequence::MAX, keyspace.encoder)?;
+        let source = Source { cursor: Box::new(cursor), tombstones: memtable.tombstones(Sequence::MAX) };
+        let mut steps = self.with_context(keyspace, |context| flush(context, &view.version, vec![source]))?;
+        self.count_written(&steps);
+        self.sync_tables()?;
+        let user_bytes = view.version.user_bytes + memtable.user_bytes();
+        steps.push(Step::Flushed { start: next.log_start, user_bytes });
+        self.commit_steps(keyspace, steps, Some(memtable))?;
+        Ok(true)
+    }
+
+    /// Makes new tables' names durable; their bytes are already.
+    pub(super) fn sync_tables(&self) -> Result<()> {
+        self.disk
+            .sync_dir(&self.path)
+            .map_err(|e| crate::error::Error::io(&e, "syncing directory", &self.path))
+            .inspect_err(|error| self.poison(error))
+    }
+
+    pub(super) fn count_written(&self, steps: &[Step]) {
+        for step in steps {
+            if let Step::Written { bytes, .. } = step {
+                self.counters.table_bytes.add(*bytes);
+            }
+        }
+    }
+
+    /// Calls `work` with what compactions share.
+    pub(super) fn with_context<T>(
+        &self,
+        keyspace: &KeyspaceInner,
+        work: impl FnOnce(&Context<'_>) -> Result<T>,
+    ) -> Result<T> {
+        work(&Context {
+            design: &keyspace.design,
+            disk: self.disk.as_ref(),
+            dir: &self.path,
+            reader: &self.reader,
+            now_ms: self.disk.now_ms(),
+            next_id: &|| self.next_id(),
+            cancelled: &|| self.closed.load(Ordering::Relaxed) || keyspace.dropped.load(Ordering::Relaxed),
+        })
+    }
+}

@@ -1,0 +1,603 @@
+//! The store as users hold it: [`Db`], [`Keyspace`], [`Snapshot`], each method a few lines.
+
+mod batch;
+mod checkpoint;
+mod flush;
+mod read;
+mod recover;
+mod report;
+mod scan;
+mod snapshot;
+pub(crate) mod store;
+mod verify;
+mod worker;
+mod write;
+
+pub(crate) use batch::decode_operation;
+pub use batch::{Batch, MAX_VALUE_BYTES};
+pub use scan::Iter;
+pub use snapshot::Snapshot;
+pub use verify::{VerifyProgress, VerifyReport};
+
+use crate::entry::Span;
+use crate::error::{Error, Result};
+use crate::io::Disk;
+use crate::io::os::OsDisk;
+use crate::memtable::{MemTable, Sequence};
+use crate::options::{Durability, KeyspaceOptions, Options, WriteOptions};
+use crate::stats::{KeyspaceCounters, KeyspaceStats, Stats};
+use crate::version::edit::{Edit, Step};
+use crate::version::level::Version;
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use scan::Wanted;
+use siltstone_design::{Design, Digest, Encoder, KeyError, Schema};
+use std::ops::{Bound, RangeBounds};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use store::{KeyspaceInner, Store, View};
+use write::{Committed, Condition};
+
+/// Longest keyspace name in bytes.
+const MAX_NAME_BYTES: usize = 255;
+
+/// An open store. Clones are handles to the same one; it closes with the last handle.
+///
+/// ```
+/// # fn main() -> siltstone::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// use siltstone::{Db, KeyspaceOptions, Options, PrefixRule, Schema, SuffixOrder};
+///
+/// let db = Db::open(dir.path().join("db"), Options::default())?;
+/// let schema = Schema::SemiSorted { prefix: PrefixRule::Delimiter { byte: b'/', count: 1 }, suffix: SuffixOrder::Ordered };
+/// let files = db.create_keyspace("files", KeyspaceOptions { schema, ..KeyspaceOptions::default() })?;
+/// files.put(b"home/notes.txt", b"42 bytes")?;
+/// files.put(b"home/ideas.txt", b"7 bytes")?;
+/// files.put(b"root/secret", b"1 byte")?;
+/// let home: Vec<_> = files.prefix(b"home/")?.collect::<Result<_, _>>()?;
+/// assert_eq!(home[0], (b"home/ideas.txt".to_vec(), b"7 bytes".to_vec()));
+/// assert_eq!(home.len(), 2);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Db {
+    handle: Arc<Handle>,
+}
+
+/// What keeps a store open.
+pub(crate) struct Handle {
+    pub(crate) store: Arc<Store>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Handle {
+    /// Stops the threads, makes everything written survive a power cut, and lets go of the directory.
+    fn close(&self) -> Result<()> {
+        let store = &self.store;
+        if store.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        store.board.wake();
+        for thread in self.threads.lock().drain(..) {
+            // A thread that panicked has nothing left to say.
+            let _ = thread.join();
+        }
+        let synced = if store.is_poisoned() { Ok(()) } else { store.sync_wal() };
+        if synced.is_ok()
+            && let Some(wal) = store.wal.lock().as_mut()
+        {
+            // Lets the next open tell damage from a torn tail; a failure loses nothing.
+            let _ = wal.mark_synced();
+        }
+        store.empty_trash();
+        *store.lock.lock() = None;
+        synced
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // Nobody is left to tell; whoever wants to know calls `Db::close`.
+        let _ = self.close();
+    }
+}
+
+impl Db {
+    /// Opens the store in directory `path`, creating it where there is none.
+    ///
+    /// # Errors
+    /// `Locked` if another process has it open, `NotAStore` if the directory holds something else, `Corruption` if files are
+    /// damaged, `InvalidInput` for options that can't work.
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
+        Self::open_on(Arc::new(OsDisk), path, options)
+    }
+
+    /// As [`Db::open`], on any [`Disk`].
+    ///
+    /// # Errors
+    /// As [`Db::open`].
+    pub fn open_on(disk: Arc<dyn Disk>, path: impl AsRef<Path>, options: Options) -> Result<Self> {
+        let store = recover::open(path.as_ref(), options, disk)?;
+        Ok(Self { handle: Handle::start(store)? })
+    }
+
+    /// Opens the store as it is now for reading only. Another process may have it open and go on writing; what it writes
+    /// later is not seen here.
+    ///
+    /// # Errors
+    /// As [`Db::open`], but for `Locked`.
+    pub fn open_read_only(path: impl AsRef<Path>, options: Options) -> Result<Self> {
+        Self::open_read_only_on(Arc::new(OsDisk), path, options)
+    }
+
+    /// As [`Db::open_read_only`], on any [`Disk`].
+    ///
+    /// # Errors
+    /// As [`Db::open_read_only`].
+    pub fn open_read_only_on(disk: Arc<dyn Disk>, path: impl AsRef<Path>, options: Options) -> Result<Self> {
+        let store = recover::open_read_only(path.as_ref(), options, disk)?;
+        Ok(Self { handle: Handle::start(store)? })
+    }
+
+    fn store(&self) -> &Arc<Store> {
+        &self.handle.store
+    }
+
+    /// The store's directory.
+    pub fn path(&self) -> &Path {
+        &self.store().path
+    }
+
+    /// The keyspace `name`, created with `options` where there is none. One that exists keeps its design.
+    ///
+    /// # Errors
+    /// `InvalidInput` if it exists with another schema, or if the name or the design can't be used.
+    pub fn create_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
+        let store = self.store();
+        if name.is_empty() || name.len() > MAX_NAME_BYTES || name.chars().any(char::is_control) {
+            return Err(Error::invalid(format_args!(
+                "{name:?} can't name a keyspace; names have 1 to {MAX_NAME_BYTES} bytes and no control characters"
+            )));
+        }
+        // Held throughout, so that two creators of one name don't meet.
+        let _commit = store.commit.lock();
+        if let Some(existing) = self.keyspace(name) {
+            if existing.schema() != options.schema {
+                return Err(Error::invalid(format_args!(
+                    "keyspace {name:?} exists with schema {:?}, not {:?}; a schema can't be changed, use another name",
+                    existing.schema(),
+                    options.schema
+                )));
+            }
+            return Ok(existing);
+        }
+        store.check_writable()?;
+        let design = options.design.unwrap_or_else(|| store.options.default_design.clone());
+        store.options.check_design(&design)?;
+        let json = |e: serde_json::Error| Error::invalid(format_args!("design: {e}"));
+        let id = store.next_id();
+        let start = store.wal.lock().as_ref().map(|wal| wal.segment()).unwrap_or_default();
+        let edit = Edit {
+            keyspace: id,
+            steps: vec![
+                Step::Created {
+                    name: name.to_owned(),
+                    schema: serde_json::to_string(&options.schema).map_err(json)?,
+                    design: serde_json::to_string(&design).map_err(json)?,
+                },
+                Step::Flushed { start, user_bytes: 0 },
+            ],
+        };
+        store.commit_keyspace(&edit)?;
+        let view = View {
+            active: Arc::new(MemTable::new(start, store.visible(), &store.memory)),
+            sealed: Vec::new(),
+            version: Arc::new(Version::default()),
+        };
+        let inner = Arc::new(KeyspaceInner {
+            id,
+            name: name.to_owned(),
+            encoder: Encoder::new(options.schema, store.secret),
+            design,
+            view: ArcSwap::from_pointee(view),
+            counters: KeyspaceCounters::default(),
+            pressure: AtomicU64::new(0),
+            flushed: Mutex::new(start),
+            dropped: AtomicBool::new(false),
+        });
+        store.keyspaces.write().insert(name.to_owned(), Arc::clone(&inner));
+        Ok(Keyspace { handle: Arc::clone(&self.handle), inner })
+    }
+
+    /// The keyspace `name`, if it exists.
+    pub fn keyspace(&self, name: &str) -> Option<Keyspace> {
+        let inner = self.store().keyspaces.read().get(name).cloned()?;
+        Some(Keyspace { handle: Arc::clone(&self.handle), inner })
+    }
+
+    /// Names of the keyspaces, sorted.
+    pub fn keyspaces(&self) -> Vec<String> {
+        self.store().keyspaces.read().keys().cloned().collect()
+    }
+
+    /// Removes a keyspace with everything in it. Handles to it read what they pinned; their writes are dropped.
+    ///
+    /// # Errors
+    /// `InvalidInput` where there is no such keyspace.
+    pub fn drop_keyspace(&self, name: &str) -> Result<()> {
+        let store = self.store();
+        store.check_writable()?;
+        let _commit = store.commit.lock();
+        let inner = store.keyspaces.read().get(name).cloned();
+        let Some(inner) = inner else {
+            return Err(Error::invalid(format_args!("there is no keyspace {name:?}")));
+        };
+        store.commit_keyspace(&Edit { keyspace: inner.id, steps: vec![Step::Dropped] })?;
+        inner.dropped.store(true, Ordering::Release);
+        store.keyspaces.write().remove(name);
+        for table in inner.view.load().version.tables() {
+            table.mark_obsolete();
+        }
+        store.board.wake();
+        Ok(())
+    }
+
+    /// Writes a batch: all of it or nothing.
+    ///
+    /// # Errors
+    /// `StorageFull` while the disk is full, `Poisoned` after a failed sync, `ReadOnly` where the store is.
+    pub fn write(&self, batch: &Batch, options: &WriteOptions) -> Result<()> {
+        let durability = options.durability.unwrap_or(self.store().options.durability);
+        self.store().write(batch.clone(), durability, None).map(|_| ())
+    }
+
+    /// All keyspaces as they are now. It pins the files it may read; see [`Snapshot::age`].
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::new(Arc::clone(&self.handle))
+    }
+
+    /// Makes everything written so far survive a power cut.
+    ///
+    /// # Errors
+    /// `Io` if the sync fails, which poisons the store.
+    pub fn sync(&self) -> Result<()> {
+        self.store().check_writable()?;
+        self.store().sync_wal()
+    }
+
+    /// Writes the memtables of all keyspaces to tables and waits for it.
+    ///
+    /// # Errors
+    /// Those of the write; what is not flushed stays in the log.
+    pub fn flush(&self) -> Result<()> {
+        let store = self.store();
+        store.check_writable()?;
+        {
+            let _commit = store.commit.lock();
+            for keyspace in store.all_keyspaces() {
+                store.seal(&keyspace)?;
+            }
+        }
+        self.wait_until(|| store.all_keyspaces().iter().all(|k| k.view.load().sealed.is_empty()))
+    }
+
+    /// Waits until no flush or compaction is due.
+    ///
+    /// # Errors
+    /// The error that background work keeps meeting.
+    pub fn wait_until_idle(&self) -> Result<()> {
+        self.wait_until(|| self.store().is_idle())
+    }
+
+    fn wait_until(&self, done: impl Fn() -> bool) -> Result<()> {
+        let store = self.store();
+        while !done() {
+            if store.options.background_threads == 0 {
+                if !store.step()? {
+                    break;
+                }
+                continue;
+            }
+            store.check_writable()?;
+            if let Some(error) = &*store.background_error.lock() {
+                return Err(Error::new(crate::ErrorKind::Io, error.clone()));
+            }
+            store.board.wake();
+            store.board.wait_for_progress(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// Runs one due flush or compaction in the calling thread; false where nothing is due. Meant for stores opened with
+    /// [`Options::background_threads`] 0.
+    ///
+    /// # Errors
+    /// Those of the work; it is tried again at the next step.
+    pub fn step(&self) -> Result<bool> {
+        self.store().check_writable()?;
+        self.store().step()
+    }
+
+    /// Makes a store in the new directory `dir` that holds what this one holds now, mostly by hard links: quick, online,
+    /// and small until either of them changes.
+    ///
+    /// # Errors
+    /// `InvalidInput` if `dir` holds anything; `Io` where it is on another file system.
+    pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<()> {
+        self.snapshot().checkpoint(dir.as_ref())
+    }
+
+    /// Reads every byte of every table and checks it; `progress` hears of it now and then.
+    ///
+    /// # Errors
+    /// `Io` where files can't be read; damage is reported, not returned as an error.
+    pub fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
+        self.snapshot().verify(progress)
+    }
+
+    /// What the store has done and holds.
+    pub fn stats(&self) -> Stats {
+        self.store().stats()
+    }
+
+    /// Closes the store for all its handles and says how that went; dropping the last handle closes it as well.
+    ///
+    /// # Errors
+    /// `Io` if the last sync fails.
+    pub fn close(self) -> Result<()> {
+        self.handle.close()
+    }
+}
+
+impl std::fmt::Debug for Db {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Db").field("path", &self.path()).finish_non_exhaustive()
+    }
+}
+
+/// A named set of keys within a store, with a schema and a design of its own. Clones are handles to the same one.
+#[derive(Clone)]
+pub struct Keyspace {
+    handle: Arc<Handle>,
+    inner: Arc<KeyspaceInner>,
+}
+
+impl Keyspace {
+    /// The keyspace's name.
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// How its keys are ordered.
+    pub fn schema(&self) -> Schema {
+        *self.inner.encoder.schema()
+    }
+
+    /// Its layout.
+    pub fn design(&self) -> Design {
+        self.inner.design.clone()
+    }
+
+    /// What it has done and holds.
+    pub fn stats(&self) -> KeyspaceStats {
+        self.inner.stats()
+    }
+
+    fn store(&self) -> &Arc<Store> {
+        &self.handle.store
+    }
+
+    fn store_id(&self) -> u64 {
+        self.store().id
+    }
+
+    fn id(&self) -> u64 {
+        self.inner.id
+    }
+
+    fn encoder(&self) -> &Encoder {
+        &self.inner.encoder
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.store().disk.now_ms()
+    }
+
+    /// The newest value of `key`.
+    ///
+    /// # Errors
+    /// `InvalidInput` where the key does not fit the schema, `Corruption` where its page is damaged.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let key = self.encoder().encode(key)?;
+        let view = self.inner.view.load();
+        self.store().get(&self.inner, &view, self.store().visible(), &key)
+    }
+
+    /// Whether `key` has a value.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`].
+    pub fn contains(&self, key: &[u8]) -> Result<bool> {
+        Ok(self.get(key)?.is_some())
+    }
+
+    /// The values of `keys`, in their order, all of one moment. Keys are looked up in the store's order, so that those of
+    /// one page share its read.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`], for the first key that fails.
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
+        let encoded: std::result::Result<Vec<_>, KeyError> =
+            keys.iter().map(|key| self.encoder().encode(key.as_ref())).collect();
+        let mut places: Vec<_> = encoded?.into_iter().enumerate().collect();
+        places.sort_unstable_by(|(_, a), (_, b)| a.order(b));
+        let (view, sequence) = self.pin();
+        let mut values = vec![None; keys.len()];
+        for (at, key) in places {
+            if let Some(slot) = values.get_mut(at) {
+                *slot = self.store().get(&self.inner, &view, sequence, &key)?;
+            }
+        }
+        Ok(values)
+    }
+
+    /// Sets `key` to `value`.
+    ///
+    /// # Errors
+    /// `InvalidInput` where the key does not fit the schema or the value is over 1 GiB; those of [`Db::write`].
+    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        let mut batch = Batch::new();
+        batch.put(self, key, value)?;
+        self.write(batch)
+    }
+
+    /// Sets `key` to `value`, which is gone after `ttl`.
+    ///
+    /// # Errors
+    /// As [`Keyspace::put`].
+    pub fn put_with_ttl(&self, key: &[u8], value: &[u8], ttl: Duration) -> Result<()> {
+        let mut batch = Batch::new();
+        batch.put_with_ttl(self, key, value, ttl)?;
+        self.write(batch)
+    }
+
+    /// Removes `key`; a missing key is fine.
+    ///
+    /// # Errors
+    /// As [`Keyspace::put`].
+    pub fn delete(&self, key: &[u8]) -> Result<()> {
+        let mut batch = Batch::new();
+        batch.delete(self, key)?;
+        self.write(batch)
+    }
+
+    /// Removes every key with `prefix` in constant time; compaction frees the space.
+    ///
+    /// # Errors
+    /// `InvalidInput` where the keyspace is not semi-sorted or no key of it can have this prefix.
+    pub fn delete_prefix(&self, prefix: &[u8]) -> Result<()> {
+        let mut batch = Batch::new();
+        batch.delete_prefix(self, prefix)?;
+        self.write(batch)
+    }
+
+    /// Reads `key`, lets `change` make a new value of the old one, and writes it, atomically: no other write to the key
+    /// comes between. `None` deletes. If one did, `change` runs again, so it must not rely on running once.
+    ///
+    /// Returns the new value. Unlike a put, this tells the store whether the key is new (SlimDB's non-blind write).
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// let counters = db.create_keyspace("counters", siltstone::KeyspaceOptions::default())?;
+    /// let add_one = |old: Option<&[u8]>| {
+    ///     let old = old.and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes);
+    ///     Some((old + 1).to_le_bytes().to_vec())
+    /// };
+    /// counters.update(b"visits", add_one)?;
+    /// assert_eq!(counters.update(b"visits", add_one)?, Some(2u64.to_le_bytes().to_vec()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`] and [`Keyspace::put`].
+    pub fn update(
+        &self,
+        key: &[u8],
+        mut change: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>,
+    ) -> Result<Option<Vec<u8>>> {
+        let encoded = self.encoder().encode(key)?;
+        loop {
+            let (view, seen) = self.pin();
+            let old = self.store().get(&self.inner, &view, seen, &encoded)?;
+            drop(view);
+            let new = change(old.as_deref());
+            let mut batch = Batch::new();
+            match &new {
+                Some(value) => batch.put(self, key, value)?,
+                None if old.is_none() => return Ok(None),
+                None => batch.delete(self, key)?,
+            }
+            let keyspace = Arc::clone(&self.inner);
+            let condition = Condition { keyspace, key: key.to_vec(), seen };
+            let durability = self.store().options.durability;
+            if self.store().write(batch, durability, Some(condition))? == Committed::Yes {
+                return Ok(new);
+            }
+        }
+    }
+
+    fn write(&self, batch: Batch) -> Result<()> {
+        let durability: Durability = self.store().options.durability;
+        self.store().write(batch, durability, None).map(|_| ())
+    }
+
+    /// Every item whose key has `prefix`: in suffix order, or in the order of suffix hashes if the schema hashes them.
+    ///
+    /// # Errors
+    /// `InvalidInput` where the keyspace is not semi-sorted or no key of it can have this prefix.
+    pub fn prefix(&self, prefix: &[u8]) -> Result<Iter> {
+        self.prefix_at(prefix, Bound::Unbounded, Bound::Unbounded, self.pin())
+    }
+
+    /// The items whose key has `prefix` and whose suffix lies in `suffixes`, in suffix order.
+    ///
+    /// # Errors
+    /// `InvalidInput` where the keyspace does not keep suffixes in order or no key of it can have this prefix.
+    pub fn prefix_range(&self, prefix: &[u8], suffixes: impl RangeBounds<Vec<u8>>) -> Result<Iter> {
+        if !self.schema().is_ordered() {
+            return Err(KeyError::NotOrdered.into());
+        }
+        self.prefix_at(prefix, suffixes.start_bound().cloned(), suffixes.end_bound().cloned(), self.pin())
+    }
+
+    /// Every item of the keyspace, in the store's order.
+    ///
+    /// # Errors
+    /// Those of reading come with the items.
+    pub fn iter(&self) -> Result<Iter> {
+        Ok(self.iter_at(self.pin()))
+    }
+
+    fn iter_at(&self, pinned: (Arc<View>, Sequence)) -> Iter {
+        let (handle, inner) = (Arc::clone(&self.handle), Arc::clone(&self.inner));
+        Iter::new(handle, inner, pinned, Span::ALL, Wanted::Everything)
+    }
+
+    fn prefix_at(
+        &self,
+        prefix: &[u8],
+        from: Bound<Vec<u8>>,
+        to: Bound<Vec<u8>>,
+        pinned: (Arc<View>, Sequence),
+    ) -> Result<Iter> {
+        let hi = self.encoder().encode_prefix(prefix)?;
+        let mut span = Span::of_hi(hi, hi);
+        if let Bound::Included(suffix) | Bound::Excluded(suffix) = &from {
+            span.first = Digest { hi, lo: self.encoder().encode_suffix_bound(suffix)? };
+        }
+        if let Bound::Included(suffix) | Bound::Excluded(suffix) = &to {
+            span.last = Digest { hi, lo: self.encoder().encode_suffix_bound(suffix)? };
+        }
+        let wanted = Wanted::Group { prefix: prefix.to_vec(), from, to };
+        Ok(Iter::new(Arc::clone(&self.handle), Arc::clone(&self.inner), pinned, span, wanted))
+    }
+
+    /// A view and a sequence number that belong together.
+    fn pin(&self) -> (Arc<View>, Sequence) {
+        let _switch = self.store().switch.lock();
+        (self.inner.view.load_full(), self.store().visible())
+    }
+}
+
+impl std::fmt::Debug for Keyspace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Keyspace").field("name", &self.name()).finish_non_exhaustive()
+    }
+}

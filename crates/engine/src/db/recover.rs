@@ -1,0 +1,371 @@
+//! Opening a store: CURRENT → manifest → drop orphans → replay the log.
+//!
+//! Takes time in the size of the manifest and the log, never in the size of the data: tables are not touched until they
+//! are read.
+
+use super::Handle;
+use super::batch::decode_operation;
+use super::store::{KeyspaceInner, Parts, Store, View};
+use crate::cache::Reader;
+use crate::codec::Decoder;
+use crate::error::{Error, ErrorKind, Result};
+use crate::io::{DirLock, Disk};
+use crate::memory::MemoryBudget;
+use crate::memtable::{MemTable, Sequence};
+use crate::options::{Options, WalRecovery};
+use crate::record::LogStart;
+use crate::stats::{KeyspaceCounters, StoreCounters};
+use crate::table::envelope::TableMeta;
+use crate::table::{Table, Trash};
+use crate::version::manifest::{CURRENT, Loaded, Manifest, StoreState, is_manifest, load};
+use crate::wal::{Replayed, Wal, replay};
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use siltstone_design::{Encoder, HashSecret, Schema};
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+/// Name of the file whose lock means that a store is open.
+pub(super) const LOCK: &str = "LOCK";
+/// How often a read-only open tries to catch the files of a store that another process is writing.
+const READ_ONLY_TRIES: usize = 20;
+
+/// Whether the engine makes files of this name.
+pub(super) fn is_ours(name: &str) -> bool {
+    name == LOCK || name == CURRENT || is_manifest(name) || name.ends_with(".table") || name.ends_with(".wal")
+}
+
+fn names(disk: &dyn Disk, dir: &Path) -> Result<Option<Vec<String>>> {
+    match disk.list(dir) {
+        Ok(names) => Ok(Some(names)),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(e) if e.kind() == std::io::ErrorKind::NotADirectory => Err(Error::new(
+            ErrorKind::NotAStore,
+            format!("{} is a file; a store is a directory", dir.display()),
+        )),
+        Err(e) => Err(Error::io(&e, "listing", dir)),
+    }
+}
+
+/// Refuses directories that hold something else.
+fn check_is_store(names: &[String], dir: &Path) -> Result<()> {
+    if names.iter().any(|name| name == CURRENT) {
+        return Ok(());
+    }
+    if let Some(foreign) = names.iter().find(|name| !is_ours(name)) {
+        return Err(Error::new(
+            ErrorKind::NotAStore,
+            format!(
+                "{} is not a Siltstone store: it holds {foreign:?} and no {CURRENT} file; name an empty or a new directory",
+                dir.display()
+            ),
+        ));
+    }
+    if names.iter().any(|name| name.ends_with(".table")) {
+        return Err(Error::corruption(
+            dir.join(CURRENT).display(),
+            0,
+            "the file that names the manifest",
+            "no such file, although there are tables",
+        )
+        .and("restore it from a copy"));
+    }
+    Ok(())
+}
+
+fn take_lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn DirLock>> {
+    let path = dir.join(LOCK);
+    let owner = format!("process {}", std::process::id());
+    disk.lock(&path, &owner).map_err(|e| match e.kind() {
+        std::io::ErrorKind::WouldBlock => Error::new(
+            ErrorKind::Locked,
+            format!("{} is locked by {e}; close it there, or open it read-only", dir.display()),
+        ),
+        _ => Error::io(&e, "locking", &path),
+    })
+}
+
+/// What a store is made of while it is being opened.
+struct Opening {
+    disk: Arc<dyn Disk>,
+    dir: std::path::PathBuf,
+    options: Options,
+    memory: Arc<MemoryBudget>,
+    counters: Arc<StoreCounters>,
+    trash: Arc<Trash>,
+}
+
+impl Opening {
+    fn new(disk: Arc<dyn Disk>, dir: &Path, options: Options) -> Self {
+        Self {
+            disk,
+            dir: dir.to_owned(),
+            memory: MemoryBudget::new(options.memory_budget_bytes),
+            options,
+            counters: Arc::default(),
+            trash: Arc::default(),
+        }
+    }
+
+    fn load(&self) -> Result<Option<Loaded>> {
+        let mut open = |meta: &TableMeta, schema: &Schema, state: &StoreState| {
+            let encoder = Encoder::new(*schema, HashSecret(state.secret));
+            Arc::new(Table::new(meta.clone(), encoder, Arc::clone(&self.trash)))
+        };
+        load(self.disk.as_ref(), &self.dir, &mut open)
+    }
+
+    fn keyspaces(&self, state: StoreState) -> BTreeMap<String, Arc<KeyspaceInner>> {
+        let start = state.log_start;
+        let keyspaces = state.keyspaces.into_iter().map(|(id, keyspace)| {
+            let view = View {
+                active: Arc::new(MemTable::new(start, 0, &self.memory)),
+                sealed: Vec::new(),
+                version: Arc::new(keyspace.version),
+            };
+            let inner = KeyspaceInner {
+                id,
+                name: keyspace.name.clone(),
+                encoder: Encoder::new(keyspace.schema, HashSecret(state.secret)),
+                design: keyspace.design,
+                view: ArcSwap::from_pointee(view),
+                counters: KeyspaceCounters::default(),
+                pressure: AtomicU64::new(0),
+                flushed: Mutex::new(keyspace.flushed),
+                dropped: AtomicBool::new(false),
+            };
+            (keyspace.name, Arc::new(inner))
+        });
+        keyspaces.collect()
+    }
+
+    /// Replays the log into the keyspaces' memtables; returns it with the last sequence number used.
+    fn replay(
+        &self,
+        start: LogStart,
+        keyspaces: &BTreeMap<String, Arc<KeyspaceInner>>,
+    ) -> Result<(Replayed, Sequence)> {
+        let by_id: BTreeMap<u64, &Arc<KeyspaceInner>> = keyspaces.values().map(|k| (k.id, k)).collect();
+        let mut sequence = 0;
+        let mut apply = |segment: LogStart, payload: &[u8]| {
+            let mut from = Decoder::new(payload);
+            while !from.is_empty() {
+                let operation = decode_operation(&mut from).ok_or_else(|| {
+                    let path = crate::wal::segment_path(&self.dir, segment.segment);
+                    Error::corruption(path.display(), 0, "a batch", "operations this program can't read")
+                })?;
+                sequence += 1;
+                // Writes of dropped keyspaces, and those that are in tables already, are passed over.
+                let Some(keyspace) = by_id.get(&operation.keyspace) else { continue };
+                if segment.segment < keyspace.flushed.lock().segment {
+                    continue;
+                }
+                let active = &keyspace.view.load().active;
+                match operation.item {
+                    Some(item) => {
+                        let digest = keyspace.encoder.encode(operation.key)?.digest;
+                        active.insert(sequence, digest, operation.key, item);
+                    }
+                    None => {
+                        let hi = keyspace.encoder.encode_prefix(operation.key)?;
+                        active.delete_prefix(sequence, hi, operation.key);
+                    }
+                }
+            }
+            Ok(())
+        };
+        let replayed = replay(self.disk.as_ref(), &self.dir, start, self.options.wal_recovery, &mut apply)?;
+        Ok((replayed, sequence))
+    }
+
+    fn reader(&self, max_open_files: usize) -> Arc<Reader> {
+        Arc::new(Reader::new(
+            Arc::clone(&self.disk),
+            self.dir.clone(),
+            max_open_files,
+            Arc::clone(&self.memory),
+            Arc::clone(&self.counters),
+        ))
+    }
+}
+
+/// The largest number any table, run or keyspace of `state` has.
+fn largest_id(state: &StoreState) -> u64 {
+    let runs = state.keyspaces.values().flat_map(|keyspace| {
+        let regions = keyspace.version.levels.iter().flat_map(|level| &level.regions);
+        regions.flat_map(|region| &region.runs).map(|run| run.id)
+    });
+    let tables = state.keyspaces.values().flat_map(|k| k.version.tables()).map(|table| table.id());
+    runs.chain(tables).chain(state.keyspaces.keys().copied()).max().unwrap_or(0)
+}
+
+/// Opens the store in `dir` for reading and writing, creating it where `options` allow.
+pub(super) fn open(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<Arc<Store>> {
+    options.check()?;
+    match names(disk.as_ref(), dir)? {
+        Some(names) => {
+            check_is_store(&names, dir)?;
+            if !options.create_if_missing && !names.iter().any(|name| name == CURRENT) {
+                return Err(missing(dir));
+            }
+        }
+        None if options.create_if_missing => {
+            disk.create_dir_all(dir).map_err(|e| Error::io(&e, "creating directory", dir))?;
+        }
+        None => return Err(missing(dir)),
+    }
+    let lock = take_lock(disk.as_ref(), dir)?;
+    let opening = Opening::new(Arc::clone(&disk), dir, options.clone());
+    let (mut state, manifest_number) = match opening.load()? {
+        Some(loaded) => (loaded.state, loaded.number),
+        None => {
+            let mut secret = [0u8; 16];
+            let (a, b) = secret.split_at_mut(8);
+            a.copy_from_slice(&crate::io::random_u64().to_le_bytes());
+            b.copy_from_slice(&crate::io::random_u64().to_le_bytes());
+            let secret = options.hash_secret.unwrap_or(secret);
+            let log_start = LogStart { segment: 1, lsn: 0 };
+            (StoreState { next_id: 1, secret, log_start, keyspaces: BTreeMap::new() }, 0)
+        }
+    };
+    for keyspace in state.keyspaces.values() {
+        options.check_design(&keyspace.design)?;
+    }
+    let names = names(disk.as_ref(), dir)?.unwrap_or_default();
+    let numbered = names.iter().filter_map(|name| name.strip_suffix(".table")?.parse::<u64>().ok());
+    let largest = numbered.max().unwrap_or(0).max(largest_id(&state));
+    state.next_id = state.next_id.max(largest + 1);
+
+    let (log_start, secret, next_id) = (state.log_start, HashSecret(state.secret), state.next_id);
+    let live: HashSet<u64> =
+        state.keyspaces.values().flat_map(|k| k.version.tables()).map(|table| table.id()).collect();
+    // The numbers of manifests that a crash left behind are passed over too.
+    let left_behind = names.iter().filter_map(|name| name.strip_prefix("MANIFEST-")?.parse::<u64>().ok());
+    let next_manifest = left_behind.max().unwrap_or(0).max(manifest_number) + 1;
+    let keyspaces = opening.keyspaces(state.clone());
+    let (replayed, visible) = opening.replay(log_start, &keyspaces)?;
+
+    // From here on the store is changed: first what is to be kept is made safe, then the rest goes.
+    let wal = Wal::start(Arc::clone(&disk), dir, &replayed)?;
+    if options.wal_recovery == WalRecovery::StopAtDamage && replayed.live.is_empty() {
+        // The log starts anew; nothing before its first segment is asked for again.
+        state.log_start = wal.segment();
+    }
+    let manifest = Manifest::create(Arc::clone(&disk), dir, next_manifest, &state)?;
+    opening.counters.wal_bytes.add(wal.bytes_written());
+    let keep_manifest = format!("MANIFEST-{next_manifest:08}");
+    let is_orphan = |name: &&String| {
+        let table = name.strip_suffix(".table").and_then(|number| number.parse::<u64>().ok());
+        table.is_some_and(|id| !live.contains(&id)) || (is_manifest(name) && **name != keep_manifest)
+    };
+    let orphans = names.iter().filter(is_orphan).map(|name| dir.join(name));
+    for path in orphans.chain(replayed.obsolete.iter().cloned()) {
+        // What stays behind is an orphan at the next open too.
+        let _ = disk.remove(&path);
+    }
+    disk.sync_dir(dir).map_err(|e| Error::io(&e, "syncing directory", dir))?;
+
+    let store = Arc::new(Store::new(Parts {
+        path: dir.to_owned(),
+        disk,
+        reader: opening.reader(options.max_open_files),
+        options,
+        secret,
+        lock: Some(lock),
+        counters: opening.counters,
+        trash: opening.trash,
+        next_id,
+        visible,
+        wal: Some(wal),
+        manifest: Some(manifest),
+        keyspaces,
+    }));
+    store.check_space();
+    for keyspace in store.all_keyspaces() {
+        store.refresh_pressure(&keyspace);
+        // A log longer than a memtable is flushed as one.
+        if keyspace.view.load().active.user_bytes() >= keyspace.design.head_bytes() {
+            let _commit = store.commit.lock();
+            store.seal(&keyspace)?;
+        }
+    }
+    Ok(store)
+}
+
+fn missing(dir: &Path) -> Error {
+    Error::new(
+        ErrorKind::NotAStore,
+        format!(
+            "there is no Siltstone store in {}; check the path, or create one by writing to it",
+            dir.display()
+        ),
+    )
+}
+
+/// Opens the store in `dir` for reading, beside whoever has it open for writing.
+pub(super) fn open_read_only(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<Arc<Store>> {
+    options.check()?;
+    let names = names(disk.as_ref(), dir)?.ok_or_else(|| missing(dir))?;
+    check_is_store(&names, dir)?;
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match try_open_read_only(dir, &options, &disk) {
+            Ok(Some(store)) => return Ok(store),
+            // The writer moved files under us.
+            Ok(None) if tries < READ_ONLY_TRIES => {}
+            Ok(None) => {
+                return Err(Error::new(
+                    ErrorKind::Io,
+                    format!("{} changes too fast to be opened read-only; try again", dir.display()),
+                ));
+            }
+            Err(error) if error.kind() == ErrorKind::Corruption && tries < READ_ONLY_TRIES => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// One try; `None` where the manifest changed meanwhile.
+fn try_open_read_only(dir: &Path, options: &Options, disk: &Arc<dyn Disk>) -> Result<Option<Arc<Store>>> {
+    let opening = Opening::new(Arc::clone(disk), dir, options.clone());
+    let Some(Loaded { state, number }) = opening.load()? else { return Err(missing(dir)) };
+    let tables: Vec<_> = state.keyspaces.values().flat_map(|k| k.version.tables()).cloned().collect();
+    let (log_start, secret, next_id) = (state.log_start, HashSecret(state.secret), state.next_id);
+    let keyspaces = opening.keyspaces(state);
+    let (_, visible) = opening.replay(log_start, &keyspaces)?;
+    // Held open, the files stay readable when the writer removes their names.
+    let reader = opening.reader(options.max_open_files.max(tables.len() + 16));
+    for table in &tables {
+        reader.file(table.id())?;
+    }
+    let again = opening.load()?;
+    if again.is_none_or(|now| now.number != number || now.state.log_start != log_start) {
+        return Ok(None);
+    }
+    Ok(Some(Arc::new(Store::new(Parts {
+        path: dir.to_owned(),
+        disk: Arc::clone(disk),
+        options: options.clone(),
+        secret,
+        lock: None,
+        reader,
+        counters: opening.counters,
+        trash: opening.trash,
+        next_id,
+        visible,
+        wal: None,
+        manifest: None,
+        keyspaces,
+    }))))
+}
+
+impl Handle {
+    /// Starts the threads of an open store.
+    pub(super) fn start(store: Arc<Store>) -> Result<Arc<Self>> {
+        let threads = if store.check_writable().is_ok() { super::worker::start(&store)? } else { Vec::new() };
+        Ok(Arc::new(Self { store, threads: Mutex::new(threads) }))
+    }
+}

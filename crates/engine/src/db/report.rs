@@ -1,0 +1,135 @@
+//! Statistics: counters and the present version, put into numbers for people.
+
+use super::store::{KeyspaceInner, Store};
+use crate::memory::Holder;
+use crate::stats::{KeyspaceStats, LevelStats, MemoryStats, StallStats, Stats};
+use std::sync::atomic::Ordering;
+
+fn ratio(a: u64, b: u64) -> f64 {
+    if b == 0 { 0.0 } else { a as f64 / b as f64 }
+}
+
+impl Store {
+    pub(super) fn stats(&self) -> Stats {
+        let counters = &self.counters;
+        let manifest = self.manifest.lock().as_ref().map_or(0, |manifest| manifest.bytes_written());
+        let (user, wal) = (counters.user_bytes.get(), counters.wal_bytes.get());
+        let device = wal + manifest + counters.table_bytes.get();
+        let ms = |us: u64| us as f64 / 1000.0;
+        let (space_bytes, wal_bytes) = self.space();
+        let mut keyspaces: Vec<_> = self.all_keyspaces().iter().map(|k| k.stats()).collect();
+        keyspaces.sort_by(|a, b| a.name.cmp(&b.name));
+        Stats {
+            keyspaces,
+            user_bytes_written: user,
+            device_bytes_written: device,
+            wal_bytes_written: wal,
+            manifest_bytes_written: manifest,
+            write_amplification: ratio(device, user),
+            device_reads: counters.io.reads.get(),
+            device_bytes_read: counters.io.bytes_read.get(),
+            compaction_bytes_read: counters.io.compaction_bytes_read.get(),
+            memory: self.memory_stats(),
+            stalls: StallStats {
+                count: counters.stalls.get(),
+                total_ms: ms(counters.stall_us.get()),
+                max_ms: ms(counters.longest_stall_us.get()),
+                paced_ms: ms(counters.paced_us.get()),
+            },
+            space_bytes,
+            wal_bytes,
+            background_error: self.background_error.lock().clone(),
+            oldest_snapshot_age_ms: self.oldest_snapshot_age().map(|age| age.as_millis() as u64),
+        }
+    }
+
+    fn memory_stats(&self) -> MemoryStats {
+        let held = |holder| self.memory.held_bytes(holder);
+        let (memtable, filter, index) = (held(Holder::Memtable), held(Holder::Filter), held(Holder::Index));
+        let (cache, compaction) = (self.reader.cached_bytes(), held(Holder::Compaction));
+        let total = memtable + filter + index + cache + compaction;
+        MemoryStats { memtable, filter, index, cache, compaction, total, budget: self.memory.total_bytes() }
+    }
+
+    /// Bytes of all files, and of those of the log.
+    fn space(&self) -> (u64, u64) {
+        let (mut all, mut wal) = (0, 0);
+        for name in self.disk.list(&self.path).unwrap_or_default() {
+            let path = self.path.join(&name);
+            // A file may go while we look.
+            let opened = self.disk.open(&path, crate::io::Access::Read);
+            let bytes = opened.and_then(|file| file.len()).unwrap_or(0);
+            all += bytes;
+            if name.ends_with(".wal") {
+                wal += bytes;
+            }
+        }
+        (all, wal)
+    }
+}
+
+impl KeyspaceInner {
+    pub(super) fn stats(&self) -> KeyspaceStats {
+        let view = self.view.load();
+        let version = &view.version;
+        let (mut entries, mut dead, mut filter, mut index, mut tables, mut bytes) = (0, 0, 0, 0, 0, 0);
+        for table in version.tables() {
+            let meta = table.meta();
+            entries += meta.entries;
+            dead += meta.deleted;
+            filter += meta.filter.length;
+            index += meta.index.length + meta.page_map.length;
+            bytes += meta.bytes;
+            tables += 1;
+        }
+        let mut levels = Vec::new();
+        for (number, level) in version.levels.iter().enumerate() {
+            let mut stats = LevelStats {
+                level: number,
+                bytes_written: level.bytes_written,
+                write_amplification: ratio(level.bytes_written, version.user_bytes),
+                ..LevelStats::default()
+            };
+            for region in level.regions.iter().filter(|region| !region.runs.is_empty()) {
+                stats.regions += 1;
+                stats.runs += region.runs.len() as u64;
+                stats.max_runs_in_a_region = stats.max_runs_in_a_region.max(region.runs.len() as u64);
+                for run in &region.runs {
+                    stats.tables += run.tables.len() as u64;
+                    stats.bytes += run.bytes();
+                    stats.entries += run.entries();
+                    let killed: u64 = run.kills.iter().map(|(_, bytes)| bytes).sum();
+                    dead += (killed as f64 * ratio(run.entries(), run.bytes())) as u64;
+                }
+            }
+            levels.push(stats);
+        }
+        let in_memory: u64 = view.memtables().map(|memtable| memtable.entries()).sum();
+        let counters = &self.counters;
+        KeyspaceStats {
+            name: self.name.clone(),
+            preset: self.design.preset_name().to_owned(),
+            schema: *self.encoder.schema(),
+            items_estimate: (entries + in_memory).saturating_sub(dead),
+            table_entries: entries,
+            table_count: tables,
+            table_bytes: bytes,
+            gets: counters.gets.get(),
+            get_hits: counters.hits.get(),
+            device_reads_by_hits: counters.reads_by_hits.get(),
+            device_reads_by_misses: counters.reads_by_misses.get(),
+            filter_probes: counters.filter_probes.get(),
+            filter_false_positives: counters.false_positives.get(),
+            filter_bytes: filter,
+            index_bytes: index,
+            filter_bits_per_item: ratio(filter * 8, entries),
+            index_bits_per_item: ratio(index * 8, entries),
+            levels,
+        }
+    }
+
+    /// Whether writes to it have been given up.
+    pub(super) fn is_dropped(&self) -> bool {
+        self.dropped.load(Ordering::Acquire)
+    }
+}

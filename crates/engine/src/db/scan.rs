@@ -1,0 +1,167 @@
+//! Scans: one merge over everything that may hold a group, a range of it, or the whole keyspace.
+//!
+//! A walk over the whole keyspace goes stretch by stretch: as long as no level changes its region, one merge over the
+//! memtables and the piles on the path serves; at the end of the finest region the next merge begins.
+
+use super::Handle;
+use super::store::{KeyspaceInner, View};
+use crate::compaction::merge::{Merge, Source};
+use crate::compaction::source;
+use crate::entry::{Cursor, Span};
+use crate::error::Result;
+use crate::memtable::Sequence;
+use crate::table::Walk;
+use siltstone_design::Digest;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// Which keys of the walked digests are wanted.
+pub(super) enum Wanted {
+    Everything,
+    /// Keys with this prefix whose suffix lies between the bounds.
+    Group {
+        prefix: Vec<u8>,
+        from: Bound<Vec<u8>>,
+        to: Bound<Vec<u8>>,
+    },
+}
+
+/// An iterator over a consistent snapshot, in the store's order: by digest, and for semi-sorted keys by prefix hash and
+/// then suffix.
+///
+/// Items are `(key, value)`. It pins the tables it reads until it is dropped. After an error it ends.
+pub struct Iter {
+    handle: Arc<Handle>,
+    keyspace: Arc<KeyspaceInner>,
+    view: Arc<View>,
+    sequence: Sequence,
+    wanted: Wanted,
+    walk: Walk,
+    /// What is still to be walked after the current merge.
+    rest: Option<Span>,
+    merge: Option<Merge>,
+    now_ms: u64,
+    snapshot: u64,
+}
+
+impl Iter {
+    pub(super) fn new(
+        handle: Arc<Handle>,
+        keyspace: Arc<KeyspaceInner>,
+        (view, sequence): (Arc<View>, Sequence),
+        span: Span,
+        wanted: Wanted,
+    ) -> Self {
+        let walk = match wanted {
+            Wanted::Everything => Walk::Long,
+            Wanted::Group { .. } => Walk::Short,
+        };
+        let (now_ms, snapshot) = (handle.store.disk.now_ms(), handle.store.pin_snapshot());
+        Self {
+            handle,
+            keyspace,
+            view,
+            sequence,
+            wanted,
+            walk,
+            rest: Some(span),
+            merge: None,
+            now_ms,
+            snapshot,
+        }
+    }
+
+    /// Begins the merge over the next stretch; false at the end.
+    fn next_stretch(&mut self) -> Result<bool> {
+        self.merge = None;
+        let Some(rest) = self.rest.take() else { return Ok(false) };
+        let levels = &self.view.version.levels;
+        let hi = rest.first.hi;
+        let end = levels.iter().map(|level| level.end_of_stretch(hi)).min().unwrap_or(u64::MAX);
+        let mut span = rest.clone();
+        if end < rest.last.hi {
+            span.last = Digest { hi: end, lo: u64::MAX };
+            self.rest = Some(Span { first: Digest { hi: end + 1, lo: 0 }, last: rest.last });
+        }
+        let mut sources = Vec::new();
+        for memtable in self.view.memtables() {
+            let cursor = memtable.stream(span.clone(), self.sequence, self.keyspace.encoder)?;
+            let tombstones = memtable.tombstones(self.sequence);
+            sources.push(Source { cursor: Box::new(cursor), tombstones });
+        }
+        for region in levels.iter().filter_map(|level| level.region_of(hi)) {
+            for run in &region.runs {
+                sources.push(source(run, &span, self.walk, &self.handle.store.reader)?);
+            }
+        }
+        self.merge = Some(Merge::new(sources)?);
+        Ok(true)
+    }
+
+    fn next_item(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        loop {
+            let Some(merge) = &mut self.merge else {
+                if self.next_stretch()? {
+                    continue;
+                }
+                return Ok(None);
+            };
+            let Some(entry) = merge.peek() else {
+                self.merge = None;
+                continue;
+            };
+            let item = match entry.item.live_value(self.now_ms) {
+                Some(value) if self.wanted.takes(entry.key.key) => {
+                    Some((entry.key.key.to_vec(), value.to_vec()))
+                }
+                _ => None,
+            };
+            merge.advance()?;
+            if item.is_some() {
+                return Ok(item);
+            }
+        }
+    }
+}
+
+impl Wanted {
+    fn takes(&self, key: &[u8]) -> bool {
+        let Self::Group { prefix, from, to } = self else { return true };
+        let Some(suffix) = key.strip_prefix(prefix.as_slice()) else { return false };
+        let after = match from {
+            Bound::Included(from) => suffix >= from.as_slice(),
+            Bound::Excluded(from) => suffix > from.as_slice(),
+            Bound::Unbounded => true,
+        };
+        after
+            && match to {
+                Bound::Included(to) => suffix <= to.as_slice(),
+                Bound::Excluded(to) => suffix < to.as_slice(),
+                Bound::Unbounded => true,
+            }
+    }
+}
+
+impl Iterator for Iter {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.next_item();
+        if next.is_err() {
+            (self.merge, self.rest) = (None, None);
+        }
+        next.transpose()
+    }
+}
+
+impl Drop for Iter {
+    fn drop(&mut self) {
+        self.handle.store.unpin_snapshot(self.snapshot);
+    }
+}
+
+impl std::fmt::Debug for Iter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Iter").field("keyspace", &self.keyspace.name).finish_non_exhaustive()
+    }
+}

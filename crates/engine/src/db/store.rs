@@ -1,0 +1,414 @@
+//! What the threads of an open store share, and the one way from a version to the next.
+//!
+//! Locks, in the order they may be taken: commit → manifest → switch → wal. Readers take none: they load a view.
+
+use super::worker::Board;
+use super::write::CommitQueue;
+use crate::cache::Reader;
+use crate::error::{Error, ErrorKind, Result};
+use crate::io::{DirLock, Disk};
+use crate::memory::MemoryBudget;
+use crate::memtable::{MemTable, Sequence};
+use crate::options::Options;
+use crate::record::LogStart;
+use crate::stats::{KeyspaceCounters, Stopwatch, StoreCounters};
+use crate::table::{Table, Trash};
+use crate::version::edit::{Edit, Step};
+use crate::version::level::Version;
+use crate::version::manifest::{KeyspaceState, Manifest, StoreState};
+use crate::wal::Wal;
+use arc_swap::ArcSwap;
+use parking_lot::{Mutex, RwLock};
+use siltstone_design::plan::pressure;
+use siltstone_design::{Design, Encoder, HashSecret, RegionShape, Shape, TriePath};
+use std::collections::{BTreeMap, HashSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// What a reader pins: one keyspace at one moment.
+#[derive(Clone)]
+pub(crate) struct View {
+    /// Takes writes.
+    pub active: Arc<MemTable>,
+    /// Waiting to be flushed, newest first.
+    pub sealed: Vec<Arc<MemTable>>,
+    pub version: Arc<Version>,
+}
+
+impl View {
+    /// All memtables, newest first.
+    pub fn memtables(&self) -> impl Iterator<Item = &Arc<MemTable>> {
+        std::iter::once(&self.active).chain(&self.sealed)
+    }
+}
+
+/// A keyspace of an open store.
+pub(crate) struct KeyspaceInner {
+    pub id: u64,
+    pub name: String,
+    pub encoder: Encoder,
+    pub design: Design,
+    pub view: ArcSwap<View>,
+    pub counters: KeyspaceCounters,
+    /// Bits of an `f64`: how far compaction has fallen behind; see `design::plan::pressure`.
+    pub pressure: AtomicU64,
+    /// Writes before this are in tables.
+    pub flushed: Mutex<LogStart>,
+    pub dropped: AtomicBool,
+}
+
+/// An open store.
+pub(crate) struct Store {
+    /// Tells stores of one process apart.
+    pub id: u64,
+    pub path: PathBuf,
+    pub disk: Arc<dyn Disk>,
+    pub options: Options,
+    pub secret: HashSecret,
+    /// Held until the store is closed; none where it is read-only.
+    pub lock: Mutex<Option<Box<dyn DirLock>>>,
+    read_only: bool,
+    pub reader: Arc<Reader>,
+    pub memory: Arc<MemoryBudget>,
+    pub counters: Arc<StoreCounters>,
+    pub trash: Arc<Trash>,
+    pub keyspaces: RwLock<BTreeMap<String, Arc<KeyspaceInner>>>,
+    pub next_id: AtomicU64,
+    /// Sequence number of the newest write that readers may see.
+    pub visible: AtomicU64,
+    /// Held by whoever writes to log and memtables or seals a memtable.
+    pub commit: Mutex<()>,
+    pub queue: CommitQueue,
+    /// The log and the manifest; absent where the store is read-only.
+    pub wal: Mutex<Option<Wal>>,
+    pub manifest: Mutex<Option<Manifest>>,
+    /// Held while views change and while snapshots are taken.
+    pub switch: Mutex<()>,
+    pub board: Board,
+    poison: Mutex<Option<Error>>,
+    is_poisoned: AtomicBool,
+    pub closed: AtomicBool,
+    pub background_error: Mutex<Option<String>>,
+    /// Whether the disk is so full that only deletes are taken.
+    pub space_is_low: AtomicBool,
+    /// Snapshots and iterators that are held, with their ages.
+    snapshots: Mutex<BTreeMap<u64, Stopwatch>>,
+}
+
+/// What opening a store brings together.
+pub(crate) struct Parts {
+    pub path: PathBuf,
+    pub disk: Arc<dyn Disk>,
+    pub options: Options,
+    pub secret: HashSecret,
+    pub lock: Option<Box<dyn DirLock>>,
+    pub reader: Arc<Reader>,
+    pub counters: Arc<StoreCounters>,
+    pub trash: Arc<Trash>,
+    pub next_id: u64,
+    pub visible: Sequence,
+    pub wal: Option<Wal>,
+    pub manifest: Option<Manifest>,
+    pub keyspaces: BTreeMap<String, Arc<KeyspaceInner>>,
+}
+
+impl Store {
+    pub fn new(parts: Parts) -> Self {
+        static STORES: AtomicU64 = AtomicU64::new(1);
+        Self {
+            id: STORES.fetch_add(1, Ordering::Relaxed),
+            path: parts.path,
+            disk: parts.disk,
+            options: parts.options,
+            secret: parts.secret,
+            read_only: parts.lock.is_none(),
+            lock: Mutex::new(parts.lock),
+            memory: Arc::clone(parts.reader.memory()),
+            reader: parts.reader,
+            counters: parts.counters,
+            trash: parts.trash,
+            keyspaces: RwLock::new(parts.keyspaces),
+            next_id: AtomicU64::new(parts.next_id),
+            visible: AtomicU64::new(parts.visible),
+            commit: Mutex::new(()),
+            queue: CommitQueue::default(),
+            wal: Mutex::new(parts.wal),
+            manifest: Mutex::new(parts.manifest),
+            switch: Mutex::new(()),
+            board: Board::default(),
+            poison: Mutex::new(None),
+            is_poisoned: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            background_error: Mutex::new(None),
+            space_is_low: AtomicBool::new(false),
+            snapshots: Mutex::new(BTreeMap::new()),
+        }
+    }
+
+    pub fn next_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub fn visible(&self) -> Sequence {
+        self.visible.load(Ordering::Acquire)
+    }
+
+    pub fn all_keyspaces(&self) -> Vec<Arc<KeyspaceInner>> {
+        self.keyspaces.read().values().cloned().collect()
+    }
+
+    /// An error if writes can't be taken at all.
+    pub fn check_writable(&self) -> Result<()> {
+        if self.is_poisoned.load(Ordering::Acquire)
+            && let Some(cause) = &*self.poison.lock()
+        {
+            return Err(Error::poisoned(cause));
+        }
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::invalid("the store has been closed"));
+        }
+        if self.read_only {
+            return Err(Error::new(
+                ErrorKind::ReadOnly,
+                "the store is open read-only; open it with Db::open to write",
+            ));
+        }
+        Ok(())
+    }
+
+    /// After this no write is taken: the operating system may have lost what it said it had.
+    pub fn poison(&self, cause: &Error) {
+        self.poison.lock().get_or_insert_with(|| cause.clone());
+        self.is_poisoned.store(true, Ordering::Release);
+        self.board.wake();
+    }
+
+    /// Whether a failed sync has ended all writing.
+    pub fn is_poisoned(&self) -> bool {
+        self.is_poisoned.load(Ordering::Acquire)
+    }
+
+    /// Syncs the log as far as it is written.
+    pub fn sync_wal(&self) -> Result<()> {
+        let work = self.wal.lock().as_ref().and_then(Wal::sync_work);
+        self.run_sync(work)
+    }
+
+    /// Runs a sync prepared under the log's lock.
+    pub fn run_sync(&self, work: Option<crate::wal::SyncWork>) -> Result<()> {
+        let Some(work) = work else { return Ok(()) };
+        work.run().inspect_err(|error| self.poison(error))?;
+        if let Some(wal) = self.wal.lock().as_mut() {
+            wal.synced(&work);
+        }
+        Ok(())
+    }
+
+    /// A table from its description.
+    pub fn open_table(&self, meta: &crate::table::envelope::TableMeta, encoder: Encoder) -> Arc<Table> {
+        Arc::new(Table::new(meta.clone(), encoder, Arc::clone(&self.trash)))
+    }
+
+    /// Makes `steps` happen to `keyspace`: on disk first, then for readers. `flushed` names the memtable that is now in
+    /// tables, if one is.
+    pub fn commit_steps(
+        &self,
+        keyspace: &Arc<KeyspaceInner>,
+        steps: Vec<Step>,
+        flushed: Option<&Arc<MemTable>>,
+    ) -> Result<()> {
+        let mut guard = self.manifest.lock();
+        let Some(manifest) = guard.as_mut() else { return self.check_writable() };
+        if keyspace.dropped.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let base = Arc::clone(&keyspace.view.load().version);
+        let edit = Edit { keyspace: keyspace.id, steps: absolute(&base, steps) };
+        let mut open = |meta: &crate::table::envelope::TableMeta| self.open_table(meta, keyspace.encoder);
+        let (next, removed) = base.apply(&edit, &mut open).map_err(|what| {
+            Error::new(ErrorKind::Corruption, format!("an edit does not fit the store as it is: {what}"))
+        })?;
+        debug_check(&next, &keyspace.design);
+        manifest.append(&edit)?;
+        manifest.sync().inspect_err(|error| self.poison(error))?;
+        let next = Arc::new(next);
+        {
+            let _switch = self.switch.lock();
+            let mut view = View::clone(&keyspace.view.load());
+            view.version = Arc::clone(&next);
+            if let Some(flushed) = flushed {
+                view.sealed.retain(|memtable| !Arc::ptr_eq(memtable, flushed));
+            }
+            keyspace.view.store(Arc::new(view));
+        }
+        for table in &removed {
+            table.mark_obsolete();
+        }
+        for step in &edit.steps {
+            if let Step::Flushed { start, .. } = step {
+                *keyspace.flushed.lock() = *start;
+            }
+        }
+        self.refresh_pressure(keyspace);
+        if flushed.is_some() {
+            self.advance_log_start(manifest)?;
+        }
+        if manifest.wants_rewrite() {
+            let state = self.state();
+            manifest.rewrite(&state).inspect_err(|error| self.poison(error))?;
+        }
+        Ok(())
+    }
+
+    /// Writes a keyspace's creation or end to the manifest.
+    pub fn commit_keyspace(&self, edit: &Edit) -> Result<()> {
+        let mut guard = self.manifest.lock();
+        let Some(manifest) = guard.as_mut() else { return self.check_writable() };
+        manifest.append(edit)?;
+        manifest.sync().inspect_err(|error| self.poison(error))
+    }
+
+    /// Where the oldest unflushed write of any keyspace may stand.
+    fn log_start(&self) -> LogStart {
+        let _switch = self.switch.lock();
+        let current = self.wal.lock().as_ref().map(Wal::segment).unwrap_or_default();
+        let starts = self.all_keyspaces().into_iter().filter_map(|keyspace| {
+            let view = keyspace.view.load();
+            let oldest = view.sealed.last().unwrap_or(&view.active);
+            (!oldest.is_empty() || !view.sealed.is_empty()).then_some(oldest.log_start)
+        });
+        starts.min().unwrap_or(current).min(current)
+    }
+
+    /// Records how much of the log is no longer needed, then gives that part up.
+    fn advance_log_start(&self, manifest: &mut Manifest) -> Result<()> {
+        let start = self.log_start();
+        let is_new = self.wal.lock().as_ref().is_some_and(|wal| wal.has_segments_before(start.segment));
+        if !is_new {
+            return Ok(());
+        }
+        manifest.append(&Edit { keyspace: 0, steps: vec![Step::LogStart(start)] })?;
+        manifest.sync().inspect_err(|error| self.poison(error))?;
+        let retired =
+            self.wal.lock().as_mut().map(|wal| wal.retire_before(start.segment)).unwrap_or_default();
+        for path in retired {
+            // Left behind, it would be removed at the next open.
+            let _ = self.disk.remove(&path);
+        }
+        Ok(())
+    }
+
+    /// The state that a fresh manifest would describe.
+    pub fn state(&self) -> StoreState {
+        let keyspaces = self.all_keyspaces().into_iter().map(|keyspace| {
+            let state = KeyspaceState {
+                name: keyspace.name.clone(),
+                schema: *keyspace.encoder.schema(),
+                design: keyspace.design.clone(),
+                version: Version::clone(&keyspace.view.load().version),
+                flushed: *keyspace.flushed.lock(),
+            };
+            (keyspace.id, state)
+        });
+        StoreState {
+            next_id: self.next_id.load(Ordering::Relaxed),
+            secret: self.secret.0,
+            keyspaces: keyspaces.collect(),
+            log_start: self.log_start(),
+        }
+    }
+
+    /// Recomputes how far `keyspace` has fallen behind.
+    pub fn refresh_pressure(&self, keyspace: &KeyspaceInner) {
+        let view = keyspace.view.load();
+        let shape = VersionShape { version: &view.version, busy: &|_, _| false, now_ms: 0 };
+        let pressure = pressure(&keyspace.design, &shape);
+        keyspace.pressure.store(pressure.to_bits(), Ordering::Relaxed);
+    }
+
+    /// Removes files of tables that nobody holds any more.
+    pub fn empty_trash(&self) {
+        for (table, pages) in self.trash.take() {
+            self.reader.forget(table, pages);
+            // Left behind, it would be removed as an orphan at the next open.
+            let _ = self.disk.remove(&self.reader.path(table));
+        }
+    }
+
+    /// Notes a snapshot or iterator, and returns its number.
+    pub fn pin_snapshot(&self) -> u64 {
+        static SNAPSHOTS: AtomicU64 = AtomicU64::new(0);
+        let number = SNAPSHOTS.fetch_add(1, Ordering::Relaxed);
+        self.snapshots.lock().insert(number, Stopwatch::start());
+        number
+    }
+
+    pub fn unpin_snapshot(&self, number: u64) {
+        self.snapshots.lock().remove(&number);
+    }
+
+    pub fn oldest_snapshot_age(&self) -> Option<std::time::Duration> {
+        self.snapshots.lock().values().map(|stopwatch| stopwatch.elapsed()).max()
+    }
+
+    /// Looks whether the disk has room for more than deletes.
+    pub fn check_space(&self) {
+        if let Ok(free) = self.disk.free_bytes(&self.path) {
+            self.space_is_low.store(free < self.options.reserve_bytes, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Turns the bytes written of `steps`, which count what they add, into totals, as edits hold them.
+fn absolute(base: &Version, steps: Vec<Step>) -> Vec<Step> {
+    let mut added: BTreeMap<usize, u64> = BTreeMap::new();
+    let mut out = Vec::with_capacity(steps.len());
+    for step in steps {
+        match step {
+            Step::Written { level, bytes } => *added.entry(level).or_default() += bytes,
+            other => out.push(other),
+        }
+    }
+    for (level, bytes) in added {
+        let before = base.levels.get(level).map_or(0, |level| level.bytes_written);
+        out.push(Step::Written { level, bytes: before + bytes });
+    }
+    out
+}
+
+/// In tests and debug builds every new version is checked.
+fn debug_check(version: &Version, design: &Design) {
+    if cfg!(debug_assertions) {
+        let problems = crate::version::check::problems(version, design);
+        assert!(problems.is_empty(), "an edit broke the version: {problems:?}");
+    }
+}
+
+/// A version as the planner sees it.
+pub(crate) struct VersionShape<'a> {
+    pub version: &'a Version,
+    pub busy: &'a dyn Fn(usize, TriePath) -> bool,
+    pub now_ms: u64,
+}
+
+impl Shape for VersionShape<'_> {
+    fn level_count(&self) -> usize {
+        self.version.levels.len()
+    }
+
+    fn visit_regions(&self, level: usize, visit: &mut dyn FnMut(&RegionShape)) {
+        for region in self.version.levels.get(level).map_or(&[][..], |l| &l.regions) {
+            if !region.runs.is_empty() {
+                visit(&region.shape_at(self.now_ms));
+            }
+        }
+    }
+
+    fn is_busy(&self, level: usize, path: TriePath) -> bool {
+        (self.busy)(level, path)
+    }
+}
+
+/// Regions that running work reads or replaces: keyspace, level, path.
+pub(crate) type Busy = HashSet<(u64, usize, TriePath)>;

@@ -1,0 +1,129 @@
+//! Verification: every byte of every table of a snapshot is read and checked against what it should be.
+
+use super::Snapshot;
+use crate::cache::PAGE_BYTES;
+use crate::entry::{EntryRef, Item, Lookup, Span};
+use crate::error::{ErrorKind, Result};
+use crate::stats::ReadTrace;
+use crate::table::{Table, Walk};
+use crate::version::check;
+use serde::Serialize;
+use std::sync::Arc;
+
+/// What a verification found.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct VerifyReport {
+    /// Tables read.
+    pub tables: u64,
+    /// Pages read.
+    pub pages: u64,
+    /// Entries decoded.
+    pub entries: u64,
+    /// Bytes of the tables.
+    pub bytes: u64,
+    /// What is wrong, a sentence each; empty where the store is sound.
+    pub problems: Vec<String>,
+}
+
+/// How far a verification has come.
+#[derive(Clone, Copy, Debug)]
+pub struct VerifyProgress {
+    /// Bytes of tables checked.
+    pub bytes_done: u64,
+    /// Bytes of all tables.
+    pub bytes_total: u64,
+}
+
+/// Every so many entries one is looked up through filter and index.
+const LOOKUP_EVERY: u64 = 16;
+
+impl Snapshot {
+    pub(super) fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
+        let mut report = VerifyReport::default();
+        let tables = || self.views.values().flat_map(|(_, view)| view.version.tables());
+        let bytes_total = tables().map(|table| table.meta().bytes).sum();
+        for (keyspace, view) in self.views.values().filter(|(keyspace, _)| !keyspace.is_dropped()) {
+            let structure = check::problems(&view.version, &keyspace.design);
+            report
+                .problems
+                .extend(structure.into_iter().map(|p| format!("keyspace {:?}: {p}", keyspace.name)));
+            for table in view.version.tables() {
+                let path = self.handle.store.reader.path(table.id());
+                match self.verify_table(table, &mut report) {
+                    Ok(None) => {}
+                    Ok(Some(problem)) => report.problems.push(format!("{}: {problem}", path.display())),
+                    Err(error) if error.kind() == ErrorKind::Corruption => {
+                        report.problems.push(error.to_string())
+                    }
+                    Err(error) => return Err(error),
+                }
+                report.tables += 1;
+                report.pages += u64::from(table.meta().pages);
+                report.bytes += table.meta().bytes;
+                progress(VerifyProgress { bytes_done: report.bytes, bytes_total });
+            }
+        }
+        Ok(report)
+    }
+
+    /// Checks one table; `Some` says what is wrong with it.
+    fn verify_table(&self, table: &Arc<Table>, report: &mut VerifyReport) -> Result<Option<String>> {
+        let reader = &self.handle.store.reader;
+        let meta = table.meta();
+        // Pages no walk passes, such as overflow pages, are read as well.
+        let mut pages = vec![0; 64 * PAGE_BYTES];
+        let mut next = 0;
+        while next < meta.pages {
+            let count = (meta.pages - next).min(64);
+            let Some(chunk) = pages.get_mut(..count as usize * PAGE_BYTES) else { break };
+            reader.pages_for_compaction(meta.id, next, chunk)?;
+            next += count;
+        }
+        if let Some(problem) = table.verify_sections(reader)? {
+            return Ok(Some(problem));
+        }
+        let mut cursor = table.stream(Span::ALL, Walk::Compaction, reader)?;
+        let (mut entries, mut deleted) = (0u64, 0u64);
+        let mut previous: Option<Vec<u8>> = None;
+        while let Some(entry) = cursor.peek() {
+            let place = crate::table::sort_key(entry.key.digest, entry.key.key);
+            if previous.as_ref().is_some_and(|before| *before >= place) {
+                return Ok(Some(format!("entry {entries} is out of order")));
+            }
+            let (first, last) = (&meta.first, &meta.last);
+            if (entry.key.digest, entry.key.key) < (first.0, first.1.as_slice())
+                || (entry.key.digest, entry.key.key) > (last.0, last.1.as_slice())
+            {
+                return Ok(Some(format!("entry {entries} lies outside the table's bounds")));
+            }
+            if entries.is_multiple_of(LOOKUP_EVERY)
+                && let Some(problem) = self.verify_lookup(table, &entry)?
+            {
+                return Ok(Some(format!("entry {entries}: {problem}")));
+            }
+            entries += 1;
+            report.entries += 1;
+            deleted += u64::from(entry.item == Item::Deleted);
+            previous = Some(place);
+            cursor.advance()?;
+        }
+        Ok(((entries, deleted) != (meta.entries, meta.deleted)).then(|| {
+            format!(
+                "it holds {entries} entries with {deleted} tombstones, its properties say {} and {}",
+                meta.entries, meta.deleted
+            )
+        }))
+    }
+
+    /// Looks an entry up as a reader would.
+    fn verify_lookup(&self, table: &Arc<Table>, entry: &EntryRef<'_>) -> Result<Option<String>> {
+        let found = table.get(&entry.key, &self.handle.store.reader, &mut ReadTrace::default())?;
+        let same = match (&found, entry.item) {
+            (Lookup::Put { value, .. }, Item::Put { value: expected, .. }) => value == expected,
+            (Lookup::Deleted, Item::Deleted) => true,
+            _ => false,
+        };
+        let problem = || "filter and index do not lead to it, or to something else".to_owned();
+        Ok((!same).then(problem))
+    }
+}

@@ -1,0 +1,351 @@
+//! THE WRITE PATH.
+//!
+//! A batch joins the queue. Whoever finds no leader leads: it takes the whole queue, appends it to the log in one write,
+//! syncs if anyone asked, puts everything into the memtables, makes it visible, and hands the lead to the next in line.
+//! While it works, the next group gathers. A failed sync poisons the store: no later write may claim durability.
+
+use super::batch::{Batch, Kind};
+use super::store::{KeyspaceInner, Store, View};
+use crate::entry::Item;
+use crate::error::{Error, ErrorKind, Result};
+use crate::memtable::{MemTable, Sequence};
+use crate::options::Durability;
+use crate::stats::Stopwatch;
+use crate::wal::Wal;
+use parking_lot::{Condvar, Mutex};
+use siltstone_design::{Digest, EncodedKey};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Writers in line.
+#[derive(Default)]
+pub(crate) struct CommitQueue {
+    state: Mutex<QueueState>,
+}
+
+#[derive(Default)]
+struct QueueState {
+    waiting: Vec<Arc<Slot>>,
+    has_leader: bool,
+}
+
+/// What one writer waits for.
+#[derive(Default)]
+enum Progress {
+    #[default]
+    Waiting,
+    /// It leads the next group.
+    Leads,
+    Done(Result<Committed>),
+}
+
+/// How a write went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Committed {
+    Yes,
+    /// The key was written since its value was read; nothing was done.
+    Conflict,
+}
+
+/// A precondition: nobody has written `key` since `seen`.
+pub(super) struct Condition {
+    pub keyspace: Arc<KeyspaceInner>,
+    pub key: Vec<u8>,
+    pub seen: Sequence,
+}
+
+/// A write in line.
+struct Slot {
+    batch: Batch,
+    payload_crc: u32,
+    durability: Durability,
+    condition: Option<Condition>,
+    progress: Mutex<Progress>,
+    changed: Condvar,
+}
+
+impl Slot {
+    fn set(&self, progress: Progress) {
+        *self.progress.lock() = progress;
+        self.changed.notify_one();
+    }
+}
+
+/// Bytes after which a group takes no more batches.
+const MAX_GROUP_BYTES: usize = 4 << 20;
+
+impl Store {
+    /// Writes `batch` and returns once it is visible and as durable as asked.
+    pub(super) fn write(
+        &self,
+        batch: Batch,
+        durability: Durability,
+        condition: Option<Condition>,
+    ) -> Result<Committed> {
+        self.check_writable()?;
+        if batch.is_empty() {
+            return Ok(Committed::Yes);
+        }
+        self.check_batch(&batch)?;
+        let payload_crc = crc32c::crc32c(&batch.payload);
+        let (progress, changed) = Default::default();
+        let slot = Arc::new(Slot { batch, payload_crc, durability, condition, progress, changed });
+        {
+            let mut queue = self.queue.state.lock();
+            queue.waiting.push(Arc::clone(&slot));
+            if queue.has_leader {
+                drop(queue);
+                let mut progress = slot.progress.lock();
+                while matches!(*progress, Progress::Waiting) {
+                    slot.changed.wait(&mut progress);
+                }
+                if let Progress::Done(result) = &*progress {
+                    return result.clone();
+                }
+            } else {
+                queue.has_leader = true;
+            }
+        }
+        self.lead();
+        match &*slot.progress.lock() {
+            Progress::Done(result) => result.clone(),
+            _ => Err(Error::new(ErrorKind::Io, "a write was not carried out")),
+        }
+    }
+
+    fn check_batch(&self, batch: &Batch) -> Result<()> {
+        if batch.stores != [self.id] {
+            return Err(Error::invalid(
+                "the batch holds keyspaces of another store; write one batch per store",
+            ));
+        }
+        if batch.payload.len() > crate::record::MAX_PAYLOAD_BYTES {
+            return Err(Error::invalid(format_args!(
+                "the batch has {} bytes; batches have at most {}, write several",
+                batch.payload.len(),
+                crate::record::MAX_PAYLOAD_BYTES
+            )));
+        }
+        if batch.puts && self.space_is_low.load(Ordering::Relaxed) {
+            // What was low may have been freed since.
+            self.check_space();
+            if self.space_is_low.load(Ordering::Relaxed) {
+                return Err(Error::new(
+                    ErrorKind::StorageFull,
+                    format!(
+                        "less than {} bytes are free on the disk of {}; free some space, or delete items: deletes are \
+                         still taken, and writing resumes by itself",
+                        self.options.reserve_bytes,
+                        self.path.display()
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Commits the queue as one group and passes the lead on.
+    fn lead(&self) {
+        let mut group = Vec::new();
+        {
+            let mut queue = self.queue.state.lock();
+            let mut bytes = 0;
+            let taken = queue.waiting.iter().take_while(|slot| {
+                let takes_it = bytes == 0 || bytes + slot.batch.payload.len() <= MAX_GROUP_BYTES;
+                bytes += slot.batch.payload.len();
+                takes_it
+            });
+            let count = taken.count();
+            group.extend(queue.waiting.drain(..count));
+        }
+        self.commit_group(&group);
+        let mut queue = self.queue.state.lock();
+        match queue.waiting.first() {
+            Some(next) => next.set(Progress::Leads),
+            None => queue.has_leader = false,
+        }
+    }
+
+    fn commit_group(&self, group: &[Arc<Slot>]) {
+        self.make_room(group.iter().map(|slot| slot.batch.user_bytes).sum());
+        let _commit = self.commit.lock();
+        let mut accepted = Vec::with_capacity(group.len());
+        let mut written = HashSet::new();
+        let has_conditions = group.iter().any(|slot| slot.condition.is_some());
+        for slot in group {
+            if slot.condition.as_ref().is_some_and(|condition| condition.is_violated(&written)) {
+                slot.set(Progress::Done(Ok(Committed::Conflict)));
+                continue;
+            }
+            if has_conditions {
+                written.extend(slot.batch.operations.iter().map(|op| (op.keyspace, op.digest)));
+            }
+            accepted.push(slot);
+        }
+        let result = self.log(&accepted).map(|()| self.apply(&accepted));
+        for slot in accepted {
+            slot.set(Progress::Done(result.clone().map(|()| Committed::Yes)));
+        }
+    }
+
+    /// Appends the group to the log and syncs it if anyone asked.
+    fn log(&self, group: &[&Arc<Slot>]) -> Result<()> {
+        self.check_writable()?;
+        let work = {
+            let mut guard = self.wal.lock();
+            let Some(wal) = guard.as_mut() else { return self.check_writable() };
+            let before = wal.bytes_written();
+            wal.append(group.iter().map(|slot| (slot.batch.payload.as_slice(), slot.payload_crc)))
+                .inspect_err(|error| self.note_write_error(error))?;
+            self.counters.wal_bytes.add(wal.bytes_written() - before);
+            let wants_sync = group.iter().any(|slot| slot.durability == Durability::Synced);
+            if wants_sync { wal.sync_work() } else { None }
+        };
+        self.run_sync(work)
+    }
+
+    /// A full disk passes; any other failure to write the log leaves it in doubt.
+    fn note_write_error(&self, error: &Error) {
+        if error.kind() == ErrorKind::StorageFull {
+            self.space_is_low.store(true, Ordering::Relaxed);
+        } else {
+            self.poison(error);
+        }
+    }
+
+    /// Puts the group into the memtables, makes it visible and seals memtables that are full.
+    fn apply(&self, group: &[&Arc<Slot>]) {
+        let mut sequence = self.visible();
+        let mut views: BTreeMap<u64, (Arc<KeyspaceInner>, Arc<View>)> = BTreeMap::new();
+        for keyspace in self.all_keyspaces() {
+            let view = keyspace.view.load_full();
+            views.insert(keyspace.id, (keyspace, view));
+        }
+        for slot in group {
+            for operation in &slot.batch.operations {
+                sequence += 1;
+                // A keyspace dropped meanwhile takes its writes with it.
+                let Some((_, view)) = views.get(&operation.keyspace) else { continue };
+                let key = slot.batch.key(operation);
+                match (operation.kind, slot.batch.item(operation)) {
+                    (Kind::DeletePrefix, _) => view.active.delete_prefix(sequence, operation.digest.hi, key),
+                    (_, Some(item)) => view.active.insert(sequence, operation.digest, key, item),
+                    (_, None) => view.active.insert(sequence, operation.digest, key, Item::Deleted),
+                }
+            }
+            self.counters.user_bytes.add(slot.batch.user_bytes);
+        }
+        self.visible.store(sequence, Ordering::Release);
+        for (keyspace, view) in views.values() {
+            if view.active.user_bytes() >= keyspace.design.head_bytes() {
+                // A failure (a full disk) leaves the memtable as it is; the next write tries again.
+                let _ = self.seal(keyspace);
+            }
+        }
+        self.bound_wal();
+    }
+
+    /// Flushes what holds the oldest part of an overlong log.
+    fn bound_wal(&self) {
+        let live = self.wal.lock().as_ref().map_or(0, Wal::live_bytes);
+        if live <= self.options.max_wal_bytes {
+            return;
+        }
+        let keyspaces = self.all_keyspaces();
+        let active = keyspaces.iter().filter(|keyspace| {
+            let view = keyspace.view.load();
+            view.sealed.is_empty() && !view.active.is_empty()
+        });
+        if let Some(oldest) = active.min_by_key(|keyspace| keyspace.view.load().active.log_start) {
+            let _ = self.seal(oldest);
+        }
+    }
+
+    /// Seals the keyspace's memtable for flushing and starts a new one. The caller holds the commit lock.
+    pub(super) fn seal(&self, keyspace: &KeyspaceInner) -> Result<()> {
+        if keyspace.view.load().active.is_empty() {
+            return Ok(());
+        }
+        let _switch = self.switch.lock();
+        let log_start = {
+            let mut guard = self.wal.lock();
+            let Some(wal) = guard.as_mut() else { return self.check_writable() };
+            let before = wal.bytes_written();
+            wal.rotate().inspect_err(|error| {
+                if error.kind() == ErrorKind::StorageFull {
+                    self.space_is_low.store(true, Ordering::Relaxed);
+                }
+            })?;
+            self.counters.wal_bytes.add(wal.bytes_written() - before);
+            wal.segment()
+        };
+        let mut view = View::clone(&keyspace.view.load());
+        let fresh = Arc::new(MemTable::new(log_start, self.visible(), &self.memory));
+        view.sealed.insert(0, std::mem::replace(&mut view.active, fresh));
+        keyspace.view.store(Arc::new(view));
+        self.board.wake();
+        Ok(())
+    }
+
+    /// Slows the writer by as much as compaction is behind, and stops it only where memory would run away.
+    fn make_room(&self, bytes: u64) {
+        if self.options.background_threads == 0 {
+            // Errors stay with the work; it is tried again before the next write.
+            let _ = self.catch_up();
+            return;
+        }
+        let pressure =
+            self.all_keyspaces().iter().map(|keyspace| self.pressure_of(keyspace)).fold(0.0, f64::max);
+        self.board.pace(bytes, pressure, &self.counters.paced_us);
+        let must_wait = || !self.is_poisoned() && self.all_keyspaces().iter().any(|k| self.is_overfull(k));
+        if !must_wait() {
+            return;
+        }
+        let stopwatch = Stopwatch::start();
+        while must_wait() {
+            self.board.wait_for_progress(Duration::from_millis(20));
+            let fails = self.background_error.lock().is_some();
+            if fails && self.space_is_low.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+        let us = u64::try_from(stopwatch.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.counters.stalls.add(1);
+        self.counters.stall_us.add(us);
+        self.counters.longest_stall_us.raise_to(us);
+    }
+
+    /// How far behind the work on a keyspace is: 0 on time, 1 badly late.
+    fn pressure_of(&self, keyspace: &KeyspaceInner) -> f64 {
+        let sealed = keyspace.view.load().sealed.len();
+        let flushing = sealed.saturating_sub(1) as f64 / self.options.max_sealed_memtables as f64;
+        f64::from_bits(keyspace.pressure.load(Ordering::Relaxed)).max(flushing)
+    }
+
+    /// Whether the keyspace can't take another memtable's worth.
+    fn is_overfull(&self, keyspace: &KeyspaceInner) -> bool {
+        let view = keyspace.view.load();
+        view.sealed.len() >= self.options.max_sealed_memtables
+            && view.active.user_bytes() >= keyspace.design.head_bytes() / 2
+    }
+}
+
+impl Condition {
+    /// Whether the key may have been written since its value was read, or is by an earlier batch of the group.
+    fn is_violated(&self, written: &HashSet<(u64, Digest)>) -> bool {
+        let Ok(key) = self.keyspace.encoder.encode(&self.key) else { return true };
+        let key: EncodedKey<'_> = key;
+        let prefix_place = Digest { hi: key.digest.hi, lo: 0 };
+        if written.contains(&(self.keyspace.id, key.digest))
+            || written.contains(&(self.keyspace.id, prefix_place))
+        {
+            return true;
+        }
+        let view = self.keyspace.view.load();
+        let oldest = view.sealed.last().unwrap_or(&view.active);
+        // What was flushed since can't be asked any more.
+        oldest.born_at > self.seen || view.memtables().any(|memtable| memtable.changed_since(&key, self.seen))
+    }
+}

@@ -1,0 +1,121 @@
+//! Entries: what a key maps to, and the cursors that walk them in the store's order.
+//!
+//! Every source of entries (memtable, table, merge) is a [`Cursor`]: it shows one borrowed entry at a time, so that
+//! merging allocates nothing per item. Recency is position: sources are handed over newest first.
+
+use crate::error::Result;
+use siltstone_design::{Digest, EncodedKey};
+use std::sync::Arc;
+
+/// What a key maps to, borrowed from its source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Item<'a> {
+    /// A value, with the wall-clock millisecond from which on it is gone (0 = never).
+    Put { value: &'a [u8], expires_at_ms: u64 },
+    /// A tombstone.
+    Deleted,
+}
+
+impl<'a> Item<'a> {
+    /// The value if it is one and has not expired at `now_ms`.
+    pub fn live_value(self, now_ms: u64) -> Option<&'a [u8]> {
+        match self {
+            Self::Put { value, expires_at_ms } if expires_at_ms == 0 || now_ms < expires_at_ms => Some(value),
+            _ => None,
+        }
+    }
+}
+
+/// One entry, borrowed from its source.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EntryRef<'a> {
+    pub key: EncodedKey<'a>,
+    pub item: Item<'a>,
+}
+
+/// What a source says about one key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Lookup {
+    Put { value: Vec<u8>, expires_at_ms: u64 },
+    Deleted,
+    Absent,
+}
+
+/// A walk over entries in the store's order, each key once.
+pub(crate) trait Cursor: Send {
+    /// The entry the cursor stands on; `None` past the end.
+    fn peek(&self) -> Option<EntryRef<'_>>;
+    /// Moves to the next entry.
+    fn advance(&mut self) -> Result<()>;
+}
+
+/// The range of the store's order that a walk covers: from `(digest, key)` on, up to and including digest `last`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// First digest.
+    pub first: Digest,
+    /// Last digest, inclusive.
+    pub last: Digest,
+}
+
+impl Span {
+    /// Every digest there is.
+    pub const ALL: Self =
+        Self { first: Digest { hi: 0, lo: 0 }, last: Digest { hi: u64::MAX, lo: u64::MAX } };
+
+    /// All digests whose upper half is from `first` to `last`.
+    pub fn of_hi(first: u64, last: u64) -> Self {
+        Self { first: Digest { hi: first, lo: 0 }, last: Digest { hi: last, lo: u64::MAX } }
+    }
+
+    /// Whether any digest from `first` to `last` lies in the span.
+    pub fn overlaps(&self, first: Digest, last: Digest) -> bool {
+        first <= self.last && self.first <= last
+    }
+}
+
+/// Prefixes deleted as a whole; they hide what is older than the run or memtable they stand in, never what is in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PrefixTombstones {
+    sorted: Vec<PrefixTombstone>,
+}
+
+/// One deleted prefix with the digest half its keys share.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PrefixTombstone {
+    pub hi: u64,
+    pub prefix: Arc<[u8]>,
+}
+
+impl PrefixTombstones {
+    /// A set of `tombstones` in any order, repeats allowed.
+    pub fn new(mut tombstones: Vec<PrefixTombstone>) -> Self {
+        tombstones.sort_unstable();
+        tombstones.dedup();
+        Self { sorted: tombstones }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.sorted.is_empty()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &PrefixTombstone> {
+        self.sorted.iter()
+    }
+
+    /// Whether the keys with this prefix are deleted.
+    pub fn covers(&self, hi: u64, prefix: &[u8]) -> bool {
+        !self.sorted.is_empty()
+            && self.sorted.binary_search_by(|t| t.hi.cmp(&hi).then_with(|| (*t.prefix).cmp(prefix))).is_ok()
+    }
+
+    /// Whether this key is deleted with its prefix.
+    pub fn hides(&self, key: &EncodedKey<'_>) -> bool {
+        !self.sorted.is_empty() && self.covers(key.digest.hi, key.prefix())
+    }
+
+    /// Those whose digest half is from `first` to `last`.
+    pub fn within(&self, first: u64, last: u64) -> Vec<PrefixTombstone> {
+        self.sorted.iter().filter(|t| (first..=last).contains(&t.hi)).cloned().collect()
+    }
+}

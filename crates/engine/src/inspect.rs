@@ -1,0 +1,275 @@
+//! What a file of a store holds, decoded without opening the store.
+
+use crate::cache::{PAGE_BYTES, TableId};
+use crate::codec::Decoder;
+use crate::db::decode_operation;
+use crate::entry::Item;
+use crate::error::{Error, ErrorKind, Result};
+use crate::io::os::OsDisk;
+use crate::io::{Access, Disk, read_file};
+use crate::record::{LOG_HEADER_BYTES, LogHeader, LogReader};
+use crate::table::envelope::{self, FOOTER_BYTES, TableMeta, decode_footer};
+use crate::version::edit::{Edit, Step};
+use crate::version::manifest::{self, parse_current};
+use crate::wal;
+use serde::Serialize;
+use std::path::Path;
+
+/// What a file holds.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Inspection {
+    /// A table.
+    Table(TableInspection),
+    /// A manifest.
+    Manifest(LogInspection),
+    /// A segment of the write-ahead log.
+    Wal(LogInspection),
+    /// The file that names the manifest.
+    Current {
+        /// The manifest's name.
+        manifest: String,
+    },
+}
+
+/// A table's properties.
+#[derive(Clone, Debug, Serialize)]
+pub struct TableInspection {
+    /// Its number.
+    pub id: u64,
+    /// How its bytes lie, its index and its filter.
+    pub design: String,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Entries, tombstones included.
+    pub entries: u64,
+    /// Tombstones.
+    pub tombstones: u64,
+    /// Prefixes deleted as a whole.
+    pub deleted_prefixes: u64,
+    /// Bytes of keys and values.
+    pub user_bytes: u64,
+    /// Entries that expire.
+    pub expiring: u64,
+    /// Pages, overflow pages included.
+    pub pages: u32,
+    /// Pages of entries.
+    pub data_pages: u32,
+    /// Share of the data pages' bytes that entries use, in percent.
+    pub fill_percent: f64,
+    /// Bytes of the index.
+    pub index_bytes: u64,
+    /// Bytes of the filter.
+    pub filter_bytes: u64,
+    /// Smallest digest, in hexadecimal.
+    pub first_digest: String,
+    /// Largest digest, in hexadecimal.
+    pub last_digest: String,
+    /// Pages whose checksum is wrong.
+    pub damaged_pages: Vec<u32>,
+}
+
+/// A log's records.
+#[derive(Clone, Debug, Serialize)]
+pub struct LogInspection {
+    /// Its number.
+    pub number: u64,
+    /// Position of its first record.
+    pub first_position: u64,
+    /// Position after its last good record.
+    pub end_position: u64,
+    /// Whether a later record proves that a bad one had been synced: the file is damaged, not torn.
+    pub damaged: bool,
+    /// Records in it.
+    pub records: u64,
+    /// Each record in words, as far as they were asked for.
+    pub contents: Vec<String>,
+    /// Records whose words were left out.
+    pub left_out: u64,
+}
+
+/// Records put into words at most.
+const MAX_RECORDS: u64 = 1000;
+
+/// Decodes the file at `path`; its first or last bytes say what it is.
+///
+/// ```
+/// # fn main() -> siltstone::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+/// let current = siltstone::inspect::file(&dir.path().join("db/CURRENT"))?;
+/// assert!(matches!(current, siltstone::inspect::Inspection::Current { .. }));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// `NotAStore` for other files, `Corruption` for damaged ones.
+pub fn file(path: &Path) -> Result<Inspection> {
+    let disk = OsDisk;
+    let fail = |e: std::io::Error| Error::io(&e, "reading", path);
+    let file = disk.open(path, Access::Read).map_err(fail)?;
+    let length = file.len().map_err(fail)?;
+    let mut head = vec![0; length.min(16) as usize];
+    file.read_exact_at(&mut head, 0).map_err(fail)?;
+    if head.starts_with(manifest::MAGIC) || head.starts_with(wal::MAGIC) {
+        let bytes = read_file(&disk, path).map_err(fail)?;
+        return log(path, &bytes);
+    }
+    if head.starts_with(b"siltstone") {
+        let bytes = read_file(&disk, path).map_err(fail)?;
+        let name = std::str::from_utf8(&bytes).ok().and_then(parse_current);
+        let name = name.ok_or_else(|| {
+            Error::corruption(path.display(), 0, "the name of a manifest", "something else")
+        })?;
+        return Ok(Inspection::Current { manifest: name.to_owned() });
+    }
+    if length >= FOOTER_BYTES as u64 {
+        let mut footer = [0; FOOTER_BYTES];
+        file.read_exact_at(&mut footer, length - FOOTER_BYTES as u64).map_err(fail)?;
+        if footer.starts_with(envelope::MAGIC) {
+            return table(path, file.as_ref(), length, &footer);
+        }
+    }
+    Err(Error::new(
+        ErrorKind::NotAStore,
+        format!(
+            "{} is no file of a Siltstone store: it has neither a log header nor a table footer",
+            path.display()
+        ),
+    ))
+}
+
+fn table(
+    path: &Path,
+    file: &dyn crate::io::File,
+    length: u64,
+    footer: &[u8; FOOTER_BYTES],
+) -> Result<Inspection> {
+    let fail = |e: std::io::Error| Error::io(&e, "reading", path);
+    let damaged =
+        |at: u64, expected: &str, found: &str| Error::corruption(path.display(), at, expected, found);
+    let footer_at = length - FOOTER_BYTES as u64;
+    let footer = decode_footer(footer).map_err(|what| damaged(footer_at, "a footer", &what))?;
+    let at = footer.properties.offset;
+    if at.checked_add(footer.properties.length).is_none_or(|end| end > footer_at) {
+        return Err(damaged(footer_at, "properties within the file", "an offset outside it"));
+    }
+    let mut properties = vec![0; footer.properties.length as usize];
+    file.read_exact_at(&mut properties, at).map_err(fail)?;
+    if crc32c::crc32c(&properties) != footer.properties.crc {
+        return Err(damaged(at, "properties with the footer's checksum", "another checksum"));
+    }
+    let meta = TableMeta::decode(&mut Decoder::new(&properties))
+        .ok_or_else(|| damaged(at, "properties", "malformed bytes"))?;
+    let (mut used, mut damaged_pages) = (0u64, Vec::new());
+    let mut page = [0; PAGE_BYTES];
+    for number in 0..meta.pages {
+        file.read_exact_at(&mut page, u64::from(number) * PAGE_BYTES as u64).map_err(fail)?;
+        if !crate::cache::page_is_sound(footer.id as TableId, number, &page) {
+            damaged_pages.push(number);
+        } else if let Some((bytes, _)) = crate::table::block::page::page_header(&page) {
+            used += bytes as u64;
+        }
+    }
+    let data_bytes = f64::from(meta.data_pages.max(1)) * PAGE_BYTES as f64;
+    Ok(Inspection::Table(TableInspection {
+        id: meta.id,
+        design: format!("{:?}, index {:?}, filter {:?}", meta.format, meta.index_spec, meta.filter_spec),
+        bytes: length,
+        entries: meta.entries,
+        tombstones: meta.deleted,
+        deleted_prefixes: meta.tombstones.iter().count() as u64,
+        user_bytes: meta.user_bytes,
+        expiring: meta.expiring,
+        pages: meta.pages,
+        data_pages: meta.data_pages,
+        fill_percent: 100.0 * used as f64 / data_bytes,
+        index_bytes: meta.index.length,
+        filter_bytes: meta.filter.length,
+        first_digest: format!("{:?}", meta.first.0),
+        last_digest: format!("{:?}", meta.last.0),
+        damaged_pages,
+    }))
+}
+
+fn log(path: &Path, bytes: &[u8]) -> Result<Inspection> {
+    let is_manifest = bytes.starts_with(manifest::MAGIC);
+    let magic = if is_manifest { manifest::MAGIC } else { wal::MAGIC };
+    let header = LogHeader::decode(magic, bytes)
+        .ok_or_else(|| Error::corruption(path.display(), 0, "a log header", "something else"))?;
+    let records = bytes.get(LOG_HEADER_BYTES as usize..).unwrap_or(&[]);
+    let mut reader = LogReader::new(records, header.first_lsn, header.epoch);
+    let (mut count, mut contents) = (0, Vec::new());
+    while let Some((position, payload)) = reader.next_record() {
+        count += 1;
+        if count <= MAX_RECORDS {
+            let words = match payload {
+                [] => "a mark that everything before it is synced".to_owned(),
+                _ if is_manifest => describe_edit(payload),
+                _ => describe_batch(payload),
+            };
+            contents.push(format!("{position}: {words}"));
+        }
+    }
+    let end = reader.end();
+    let inspection = LogInspection {
+        number: header.number,
+        first_position: header.first_lsn,
+        end_position: end.position,
+        damaged: end.proven_synced > end.position,
+        records: count,
+        left_out: count.saturating_sub(MAX_RECORDS),
+        contents,
+    };
+    Ok(if is_manifest { Inspection::Manifest(inspection) } else { Inspection::Wal(inspection) })
+}
+
+fn describe_edit(payload: &[u8]) -> String {
+    let Some(edit) = Edit::decode(payload) else { return "an edit this program can't read".into() };
+    let steps = edit.steps.iter().map(|step| match step {
+        Step::AddRun { level, path, run, replaces } => {
+            let (tables, bytes) = (run.tables.len(), run.tables.iter().map(|t| t.bytes).sum::<u64>());
+            let place = replaces.map_or(String::new(), |old| format!(" in place of run {old}"));
+            format!(
+                "add run {} ({tables} tables, {bytes} bytes) to region {path} of level {level}{place}",
+                run.id
+            )
+        }
+        Step::RemoveRun { level, path, run } => {
+            format!("remove run {run} from region {path} of level {level}")
+        }
+        Step::Pushed { level, path, pushes } => {
+            format!("region {path} of level {level} pushed {pushes} times")
+        }
+        Step::Flushed { start, user_bytes } => {
+            format!("flushed up to log segment {} ({user_bytes} user bytes in all)", start.segment)
+        }
+        Step::Created { name, schema, design } => format!("create keyspace {name:?}: {schema}, {design}"),
+        Step::Dropped => "drop the keyspace".into(),
+        Step::Written { level, bytes } => format!("{bytes} bytes written into level {level} in all"),
+        Step::NextId(id) => format!("next number {id}"),
+        Step::Secret(_) => "the hash secret".into(),
+        Step::LogStart(start) => format!("the log starts at segment {}", start.segment),
+    });
+    format!("keyspace {}: {}", edit.keyspace, steps.collect::<Vec<_>>().join("; "))
+}
+
+fn describe_batch(payload: &[u8]) -> String {
+    let (mut puts, mut deletes, mut prefixes, mut bytes) = (0u64, 0u64, 0u64, 0usize);
+    let mut from = Decoder::new(payload);
+    while !from.is_empty() {
+        let Some(operation) = decode_operation(&mut from) else {
+            return "a batch this program can't read".into();
+        };
+        match operation.item {
+            Some(Item::Put { value, .. }) => {
+                puts += 1;
+                bytes += operation.key.len() + value.len();
+            }
+            Some(Item::Deleted) => deletes += 1,
+            None => prefixes += 1,
+        }
+    }
+    format!("{puts} puts ({bytes} bytes), {deletes} deletes, {prefixes} prefix deletes")
+}

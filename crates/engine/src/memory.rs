@@ -1,0 +1,92 @@
+//! The one memory budget, and who holds how much of it.
+//!
+//! Memtables, filters, indexes and compaction buffers reserve from the budget; the page cache gets what they leave.
+//! A filter or index that does not fit is simply not kept: lookups then read pages instead (SILT, SOSP'11 §5 calls
+//! this fail-graceful indexing), and a later lookup asks again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Who holds memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holder {
+    Memtable,
+    Filter,
+    Index,
+    Compaction,
+}
+
+/// The budget of one store.
+#[derive(Debug)]
+pub(crate) struct MemoryBudget {
+    total_bytes: u64,
+    held: [AtomicU64; 4],
+}
+
+impl MemoryBudget {
+    pub fn new(total_bytes: u64) -> Arc<Self> {
+        Arc::new(Self { total_bytes, held: Default::default() })
+    }
+
+    fn cell(&self, holder: Holder) -> &AtomicU64 {
+        let [memtable, filter, index, compaction] = &self.held;
+        match holder {
+            Holder::Memtable => memtable,
+            Holder::Filter => filter,
+            Holder::Index => index,
+            Holder::Compaction => compaction,
+        }
+    }
+
+    pub fn total_bytes(&self) -> u64 {
+        self.total_bytes
+    }
+
+    pub fn held_bytes(&self, holder: Holder) -> u64 {
+        self.cell(holder).load(Ordering::Relaxed)
+    }
+
+    /// Bytes that nobody has reserved: what the page cache may use.
+    pub fn free_bytes(&self) -> u64 {
+        let held: u64 = self.held.iter().map(|cell| cell.load(Ordering::Relaxed)).sum();
+        self.total_bytes.saturating_sub(held)
+    }
+
+    /// Notes `bytes` that are held whatever the budget says, such as a memtable's.
+    pub fn hold(self: &Arc<Self>, holder: Holder, bytes: u64) -> Reservation {
+        self.cell(holder).fetch_add(bytes, Ordering::Relaxed);
+        Reservation { budget: Arc::clone(self), holder, bytes }
+    }
+
+    /// Reserves `bytes` if that leaves `keep_free` bytes of the budget to others.
+    pub fn try_hold(self: &Arc<Self>, holder: Holder, bytes: u64, keep_free: u64) -> Option<Reservation> {
+        if self.free_bytes() < bytes.saturating_add(keep_free) {
+            return None;
+        }
+        Some(self.hold(holder, bytes))
+    }
+}
+
+/// A part of the budget; given back on drop.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    budget: Arc<MemoryBudget>,
+    holder: Holder,
+    bytes: u64,
+}
+
+impl Reservation {
+    /// Grows the reservation to `bytes`.
+    pub fn grow_to(&mut self, bytes: u64) {
+        if bytes > self.bytes {
+            self.budget.cell(self.holder).fetch_add(bytes - self.bytes, Ordering::Relaxed);
+            self.bytes = bytes;
+        }
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.budget.cell(self.holder).fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,141 @@
+//! Options of a store and of its keyspaces: plain data, checked at open.
+
+use crate::error::{Error, Result};
+use siltstone_design::{Design, Schema};
+
+/// What a write survives once it has returned.
+///
+/// | | killed process | power cut or kernel crash |
+/// |---|---|---|
+/// | `Buffered` | survives | survives once the background sync has run (`sync_interval_ms`) |
+/// | `Synced` | survives | survives |
+///
+/// Whatever is lost is lost from the end: the recovered store is always a prefix of what was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// Handed to the operating system; synced in the background.
+    #[default]
+    Buffered,
+    /// On the device before the write returns; concurrent writers share one sync.
+    Synced,
+}
+
+/// What to do at open when the write-ahead log holds damage that no power cut explains.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WalRecovery {
+    /// Refuse to open, naming the file and the byte.
+    #[default]
+    Strict,
+    /// Open with what precedes the damage and drop the rest.
+    StopAtDamage,
+}
+
+/// Options of a store. Build them from the default: `Options { memory_budget_bytes: 1 << 30, ..Options::default() }`.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Create the store where there is none.
+    pub create_if_missing: bool,
+    /// Memory in bytes for memtables, filters, indexes, page cache and compaction together; at least 1 MiB and four of
+    /// the largest memtable.
+    pub memory_budget_bytes: u64,
+    /// Durability of writes that do not choose for themselves.
+    pub durability: Durability,
+    /// Milliseconds between background syncs of buffered writes; 0 = none.
+    pub sync_interval_ms: u64,
+    /// Compaction threads beside the flush thread. 0 = no threads at all: work runs inside writes once they would have
+    /// to wait, and in [`Db::step`](crate::Db::step), which makes every run with the same calls the same.
+    pub background_threads: usize,
+    /// Design of keyspaces created without one.
+    pub default_design: Design,
+    /// Free bytes of the disk below which writes are refused, so that compaction keeps room to free space.
+    pub reserve_bytes: u64,
+    /// Sealed memtables of one keyspace that may wait for their flush before its writers do.
+    pub max_sealed_memtables: usize,
+    /// Bytes of write-ahead log above which the keyspace that holds the oldest part is flushed.
+    pub max_wal_bytes: u64,
+    /// Open files kept for reading tables.
+    pub max_open_files: usize,
+    /// What to do about a damaged write-ahead log.
+    pub wal_recovery: WalRecovery,
+    /// The secret of a store that is created, instead of a random one: for tests and benchmarks that must repeat exactly.
+    pub hash_secret: Option<[u8; 16]>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            create_if_missing: true,
+            memory_budget_bytes: 256 << 20,
+            durability: Durability::Buffered,
+            sync_interval_ms: 1000,
+            background_threads: 1,
+            default_design: Design::default(),
+            reserve_bytes: 64 << 20,
+            max_sealed_memtables: 3,
+            max_wal_bytes: 256 << 20,
+            max_open_files: 512,
+            wal_recovery: WalRecovery::Strict,
+            hash_secret: None,
+        }
+    }
+}
+
+impl Options {
+    /// Checks that the options can work together.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.default_design.check()?;
+        if self.memory_budget_bytes < 1 << 20 {
+            return Err(Error::invalid(format_args!(
+                "options.memory_budget_bytes: {} is too little; use at least 1 MiB",
+                self.memory_budget_bytes
+            )));
+        }
+        if self.max_sealed_memtables == 0 {
+            return Err(Error::invalid("options.max_sealed_memtables: use at least 1"));
+        }
+        if self.background_threads > 64 {
+            return Err(Error::invalid("options.background_threads: use at most 64"));
+        }
+        if self.max_open_files < 8 {
+            return Err(Error::invalid("options.max_open_files: use at least 8"));
+        }
+        Ok(())
+    }
+
+    /// Checks that a keyspace of `design` fits the budget.
+    pub(crate) fn check_design(&self, design: &Design) -> Result<()> {
+        design.check()?;
+        let needed = design.head_bytes().saturating_mul(2);
+        if needed > self.memory_budget_bytes {
+            return Err(Error::invalid(format_args!(
+                "design.head.bytes: two memtables of {} bytes do not fit options.memory_budget_bytes ({}); shrink the \
+                 memtable or raise the budget",
+                design.head_bytes(),
+                self.memory_budget_bytes
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Options of one keyspace; the schema is fixed when it is created.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeyspaceOptions {
+    /// How keys are ordered and which share a prefix.
+    pub schema: Schema,
+    /// The layout; `None` takes [`Options::default_design`].
+    pub design: Option<Design>,
+}
+
+impl Default for KeyspaceOptions {
+    fn default() -> Self {
+        Self { schema: Schema::Point, design: None }
+    }
+}
+
+/// Options of one write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// What the write survives; `None` takes [`Options::durability`].
+    pub durability: Option<Durability>,
+}

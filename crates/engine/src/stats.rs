@@ -1,0 +1,232 @@
+//! Counters, and the public statistics made of them.
+//!
+//! Counters count what can be counted: bytes handed in, bytes written per level, device reads per get. They start at
+//! zero at each open, but for what the manifest keeps: bytes written per level since the keyspace was created.
+
+use serde::Serialize;
+use siltstone_design::Schema;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// A relaxed counter.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    #[inline]
+    pub fn add(&self, n: u64) {
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub fn raise_to(&self, n: u64) {
+        self.0.fetch_max(n, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The monotonic clock: the only one the engine measures durations with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stopwatch(Instant);
+
+impl Stopwatch {
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    pub fn elapsed(self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+/// Counters of one store.
+#[derive(Debug, Default)]
+pub(crate) struct StoreCounters {
+    pub user_bytes: Counter,
+    pub wal_bytes: Counter,
+    pub table_bytes: Counter,
+    pub stalls: Counter,
+    pub stall_us: Counter,
+    pub longest_stall_us: Counter,
+    pub paced_us: Counter,
+    pub io: IoCounters,
+}
+
+/// Counters of reads.
+#[derive(Debug, Default)]
+pub(crate) struct IoCounters {
+    pub reads: Counter,
+    pub bytes_read: Counter,
+    pub compaction_bytes_read: Counter,
+}
+
+/// Counters of one keyspace.
+#[derive(Debug, Default)]
+pub(crate) struct KeyspaceCounters {
+    pub gets: Counter,
+    pub hits: Counter,
+    pub reads_by_hits: Counter,
+    pub reads_by_misses: Counter,
+    pub filter_probes: Counter,
+    pub false_positives: Counter,
+}
+
+/// What one lookup cost; added to the counters once its outcome is known.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ReadTrace {
+    pub device_reads: u64,
+    pub filter_probes: u64,
+    pub false_positives: u64,
+}
+
+impl KeyspaceCounters {
+    pub fn note_get(&self, hit: bool, trace: &ReadTrace) {
+        self.gets.add(1);
+        if hit {
+            self.hits.add(1);
+        }
+        if trace.device_reads > 0 {
+            let reads = if hit { &self.reads_by_hits } else { &self.reads_by_misses };
+            reads.add(trace.device_reads);
+        }
+        if trace.filter_probes > 0 {
+            self.filter_probes.add(trace.filter_probes);
+            self.false_positives.add(trace.false_positives);
+        }
+    }
+}
+
+/// Statistics of a store, counted since this open unless said otherwise.
+#[derive(Clone, Debug, Serialize)]
+pub struct Stats {
+    /// One entry per keyspace, by name.
+    pub keyspaces: Vec<KeyspaceStats>,
+    /// Bytes of keys and values handed in by writers.
+    pub user_bytes_written: u64,
+    /// Bytes written to the device: write-ahead log, tables and manifest.
+    pub device_bytes_written: u64,
+    /// Bytes written to the write-ahead log.
+    pub wal_bytes_written: u64,
+    /// Bytes written to the manifest.
+    pub manifest_bytes_written: u64,
+    /// `device_bytes_written / user_bytes_written`; 0 before the first write.
+    pub write_amplification: f64,
+    /// Reads issued for gets and scans, each of one page or of one run of pages.
+    pub device_reads: u64,
+    /// Bytes those reads brought in.
+    pub device_bytes_read: u64,
+    /// Bytes read by flushes, compactions and verification.
+    pub compaction_bytes_read: u64,
+    /// Who holds how much of the memory budget.
+    pub memory: MemoryStats,
+    /// How writers were held up.
+    pub stalls: StallStats,
+    /// Bytes of all files of the store.
+    pub space_bytes: u64,
+    /// Bytes of the write-ahead log's files, recyclable ones included.
+    pub wal_bytes: u64,
+    /// Why background work is failing, if it is; it is retried.
+    pub background_error: Option<String>,
+    /// Age of the oldest snapshot or iterator still held; it pins files.
+    pub oldest_snapshot_age_ms: Option<u64>,
+}
+
+/// Memory in bytes by holder.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct MemoryStats {
+    /// Memtables, sealed ones included.
+    pub memtable: u64,
+    /// Filters kept in memory.
+    pub filter: u64,
+    /// Indexes kept in memory.
+    pub index: u64,
+    /// Cached pages.
+    pub cache: u64,
+    /// Buffers of flushes and compactions.
+    pub compaction: u64,
+    /// Sum of the above.
+    pub total: u64,
+    /// The budget they share.
+    pub budget: u64,
+}
+
+/// How writers were held up by background work.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct StallStats {
+    /// Times writers were stopped altogether.
+    pub count: u64,
+    /// Milliseconds they were stopped in all.
+    pub total_ms: f64,
+    /// The longest stop in milliseconds.
+    pub max_ms: f64,
+    /// Milliseconds writers were slowed by pacing, a little at a time.
+    pub paced_ms: f64,
+}
+
+/// Statistics of one keyspace.
+#[derive(Clone, Debug, Serialize)]
+pub struct KeyspaceStats {
+    /// The keyspace's name.
+    pub name: String,
+    /// Name of its design's preset, or `custom`.
+    pub preset: String,
+    /// Its schema.
+    pub schema: Schema,
+    /// Entries in tables and memtables, less the dead ones that the samples of leaf regions estimate.
+    pub items_estimate: u64,
+    /// Entries in tables, tombstones and older versions included.
+    pub table_entries: u64,
+    /// Number of tables.
+    pub table_count: u64,
+    /// Bytes of the tables.
+    pub table_bytes: u64,
+    /// Gets answered.
+    pub gets: u64,
+    /// Gets that found a value.
+    pub get_hits: u64,
+    /// Device reads by gets that found a value.
+    pub device_reads_by_hits: u64,
+    /// Device reads by gets that found none.
+    pub device_reads_by_misses: u64,
+    /// Filters asked by gets.
+    pub filter_probes: u64,
+    /// Filters that said yes where the table had no such key.
+    pub filter_false_positives: u64,
+    /// Bytes of the filters of all tables, in memory or not.
+    pub filter_bytes: u64,
+    /// Bytes of the indexes of all tables, in memory or not.
+    pub index_bytes: u64,
+    /// `filter_bytes` in bits per table entry.
+    pub filter_bits_per_item: f64,
+    /// `index_bytes` in bits per table entry.
+    pub index_bits_per_item: f64,
+    /// One entry per level, top first.
+    pub levels: Vec<LevelStats>,
+}
+
+/// Statistics of one level.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct LevelStats {
+    /// Its number, 0 at the top.
+    pub level: usize,
+    /// Regions with data.
+    pub regions: u64,
+    /// Runs in all its regions.
+    pub runs: u64,
+    /// The highest pile.
+    pub max_runs_in_a_region: u64,
+    /// Tables in all its runs.
+    pub tables: u64,
+    /// Bytes of its tables.
+    pub bytes: u64,
+    /// Entries in its tables.
+    pub entries: u64,
+    /// Bytes written into it by flushes and compactions since the keyspace was created.
+    pub bytes_written: u64,
+    /// `bytes_written` per byte of keys and values written to the keyspace since it was created.
+    pub write_amplification: f64,
+}

@@ -1,0 +1,230 @@
+//! What every table file shares, whatever its format: page header, sections, properties and footer.
+//!
+//! ```text
+//! table   ┌────────┬─────┬────────┬──────────┬─────┬────────────┬────────┐
+//!         │ page 0 │ ... │ page n │ sections │ ... │ properties │ footer │
+//!         └────────┴─────┴────────┴──────────┴─────┴────────────┴────────┘
+//! page    ┌─────────────┬──────────┬──────────────────┬─────────┐
+//!  4096 B │ crc32c u32  │ used u16 │ entries u16      │ payload │   entries = 0xffff: an overflow page
+//!         └─────────────┴──────────┴──────────────────┴─────────┘
+//! footer  ┌────────────┬─────────────┬───────┬──────────┬───────────────────┬───────────────────┬──────┬────────────┐
+//!   48 B  │ "SILTTABL" │ version u32 │ 0 u32 │ id u64   │ properties at u64 │ length u32        │ crc  │ footer crc │
+//!         └────────────┴─────────────┴───────┴──────────┴───────────────────┴───────────────────┴──────┴────────────┘
+//! ```
+//!
+//! The manifest repeats the properties, so that opening a store reads no table. They also stand in the file, so that a
+//! table can be inspected, verified and one day salvaged by itself.
+
+use crate::cache::TableId;
+use crate::codec::{Decoder, put_bytes, put_digest};
+use crate::entry::{PrefixTombstone, PrefixTombstones};
+use siltstone_design::{Digest, FilterSpec, Format, IndexSpec};
+use siltstone_succinct::code::varint;
+
+pub(crate) const MAGIC: &[u8; 8] = b"SILTTABL";
+pub(crate) const VERSION: u32 = 1;
+pub(crate) const FOOTER_BYTES: usize = 48;
+
+/// Bytes of a page before its payload.
+pub(crate) const PAGE_HEADER_BYTES: usize = 8;
+/// `entries` of an overflow page.
+pub(crate) const OVERFLOW_MARK: u16 = u16::MAX;
+
+/// A stretch of a table file behind its pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Section {
+    pub offset: u64,
+    pub length: u64,
+    pub crc: u32,
+}
+
+/// Everything known of a table without reading it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TableMeta {
+    pub id: TableId,
+    pub format: Format,
+    pub index_spec: IndexSpec,
+    pub filter_spec: FilterSpec,
+    /// Bytes of the whole file.
+    pub bytes: u64,
+    /// Entries, tombstones included.
+    pub entries: u64,
+    /// Tombstones among them.
+    pub deleted: u64,
+    /// Bytes of keys and values.
+    pub user_bytes: u64,
+    /// Pages, overflow pages included.
+    pub pages: u32,
+    /// Pages that hold entries.
+    pub data_pages: u32,
+    /// Place of the smallest entry; of the smallest deleted prefix where there are no entries.
+    pub first: (Digest, Vec<u8>),
+    /// Place of the largest entry.
+    pub last: (Digest, Vec<u8>),
+    /// Entries that expire.
+    pub expiring: u64,
+    /// First and last of their expiry times, in milliseconds.
+    pub expires_ms: (u64, u64),
+    pub index: Section,
+    pub filter: Section,
+    /// Which pages hold entries, where some do not.
+    pub page_map: Section,
+    pub sample: Section,
+    pub tombstones: PrefixTombstones,
+}
+
+impl TableMeta {
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let Format::Block = self.format;
+        let IndexSpec::Separators = self.index_spec;
+        let filter = match self.filter_spec {
+            FilterSpec::None => 0,
+            FilterSpec::Bloom { bits_per_key } => bits_per_key,
+        };
+        out.extend_from_slice(&[1, 1, u8::from(filter > 0), filter]);
+        for number in [
+            self.id,
+            self.bytes,
+            self.entries,
+            self.deleted,
+            self.user_bytes,
+            u64::from(self.pages),
+            u64::from(self.data_pages),
+            self.expiring,
+            self.expires_ms.0,
+            self.expires_ms.1,
+        ] {
+            varint::put_u64(out, number);
+        }
+        for (digest, key) in [&self.first, &self.last] {
+            put_digest(out, *digest);
+            put_bytes(out, key);
+        }
+        for section in [&self.index, &self.filter, &self.page_map, &self.sample] {
+            varint::put_u64(out, section.offset);
+            varint::put_u64(out, section.length);
+            out.extend_from_slice(&section.crc.to_le_bytes());
+        }
+        varint::put_u64(out, self.tombstones.iter().count() as u64);
+        for tombstone in self.tombstones.iter() {
+            out.extend_from_slice(&tombstone.hi.to_le_bytes());
+            put_bytes(out, &tombstone.prefix);
+        }
+    }
+
+    pub fn decode(from: &mut Decoder<'_>) -> Option<Self> {
+        let format = match from.u8()? {
+            1 => Format::Block,
+            _ => return None,
+        };
+        let index_spec = match from.u8()? {
+            1 => IndexSpec::Separators,
+            _ => return None,
+        };
+        let filter_spec = match (from.u8()?, from.u8()?) {
+            (0, 0) => FilterSpec::None,
+            (1, bits_per_key) if bits_per_key > 0 => FilterSpec::Bloom { bits_per_key },
+            _ => return None,
+        };
+        let id = from.varint()?;
+        let (bytes, entries, deleted, user_bytes) =
+            (from.varint()?, from.varint()?, from.varint()?, from.varint()?);
+        let (pages, data_pages) = (u32::try_from(from.varint()?).ok()?, u32::try_from(from.varint()?).ok()?);
+        let (expiring, expires_ms) = (from.varint()?, (from.varint()?, from.varint()?));
+        let mut bound = || Some((from.digest()?, from.bytes()?.to_vec()));
+        let (first, last) = (bound()?, bound()?);
+        let mut section =
+            || Some(Section { offset: from.varint()?, length: from.varint()?, crc: from.u32()? });
+        let (index, filter, page_map, sample) = (section()?, section()?, section()?, section()?);
+        let mut tombstones = Vec::new();
+        for _ in 0..from.varint()? {
+            tombstones.push(PrefixTombstone { hi: from.u64()?, prefix: from.bytes()?.into() });
+        }
+        let sections = [&index, &filter, &page_map, &sample];
+        let sane = data_pages <= pages
+            && sections.iter().all(|s| s.offset.checked_add(s.length).is_some_and(|end| end <= bytes));
+        let tombstones = PrefixTombstones::new(tombstones);
+        sane.then_some(Self {
+            id,
+            format,
+            index_spec,
+            filter_spec,
+            bytes,
+            entries,
+            deleted,
+            user_bytes,
+            pages,
+            data_pages,
+            first,
+            last,
+            expiring,
+            expires_ms,
+            index,
+            filter,
+            page_map,
+            sample,
+            tombstones,
+        })
+    }
+
+    /// Estimated share of the entries that have expired at `now_ms`, taking expiry times as evenly spread.
+    pub fn expired_share(&self, now_ms: u64) -> f64 {
+        let (first, last) = self.expires_ms;
+        if self.expiring == 0 || self.entries == 0 || now_ms < first {
+            return 0.0;
+        }
+        let passed =
+            if now_ms >= last { 1.0 } else { (now_ms - first) as f64 / (last - first).max(1) as f64 };
+        passed * self.expiring as f64 / self.entries as f64
+    }
+}
+
+/// Properties and footer of a table whose sections end at `at`.
+pub(crate) fn encode_tail(meta: &TableMeta, at: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    meta.encode(&mut out);
+    let (length, crc) = (out.len() as u32, crc32c::crc32c(&out));
+    let start = out.len();
+    out.extend_from_slice(MAGIC);
+    out.extend_from_slice(&VERSION.to_le_bytes());
+    out.extend_from_slice(&0u32.to_le_bytes());
+    out.extend_from_slice(&meta.id.to_le_bytes());
+    out.extend_from_slice(&at.to_le_bytes());
+    out.extend_from_slice(&length.to_le_bytes());
+    out.extend_from_slice(&crc.to_le_bytes());
+    let crc = crc32c::crc32c(out.get(start..).unwrap_or(&[]));
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&crc.to_le_bytes());
+    out
+}
+
+/// Where a footer says the properties are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Footer {
+    pub id: TableId,
+    pub properties: Section,
+}
+
+/// Decodes a footer, or says what is wrong with it.
+pub(crate) fn decode_footer(bytes: &[u8; FOOTER_BYTES]) -> Result<Footer, String> {
+    let mut from = Decoder::new(bytes);
+    let mut read = || {
+        let magic = from.take(8)?;
+        let (version, _, id) = (from.u32()?, from.u32()?, from.u64()?);
+        let properties = Section { offset: from.u64()?, length: u64::from(from.u32()?), crc: from.u32()? };
+        let (_, crc) = (from.u32()?, from.u32()?);
+        Some((magic, version, Footer { id, properties }, crc))
+    };
+    let Some((magic, version, footer, crc)) = read() else { return Err("a short footer".into()) };
+    if magic != MAGIC {
+        return Err("no table magic".into());
+    }
+    let found = crc32c::crc32c(bytes.get(..FOOTER_BYTES - 8).unwrap_or(&[]));
+    if crc != found {
+        return Err(format!("a footer with checksum {found:08x} instead of {crc:08x}"));
+    }
+    if version != VERSION {
+        return Err(format!("format version {version}; this program reads version {VERSION}"));
+    }
+    Ok(footer)
+}

@@ -1,0 +1,186 @@
+//! Tables: immutable sorted files, and the only place where a format is matched on.
+//!
+//! A table says of each key at most one thing. Which level or region it serves is not its business.
+
+pub(crate) mod block;
+pub(crate) mod envelope;
+pub(crate) mod sample;
+
+use crate::cache::{Reader, TableId, table_path};
+use crate::entry::{Cursor, EntryRef, Lookup, PrefixTombstones, Span};
+use crate::error::{Error, Result};
+use crate::io::Disk;
+use crate::stats::ReadTrace;
+use block::build::BlockBuilder;
+use block::cursor::BlockCursor;
+use block::read::BlockTable;
+use envelope::TableMeta;
+use parking_lot::Mutex;
+use sample::KeySample;
+use siltstone_design::{Digest, EncodedKey, Encoder, FilterSpec, Format, IndexSpec, LevelSpec};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What a new table is to be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TableSpec {
+    pub id: TableId,
+    pub format: Format,
+    pub index: IndexSpec,
+    pub filter: FilterSpec,
+}
+
+impl TableSpec {
+    pub fn new(id: TableId, level: &LevelSpec) -> Self {
+        Self { id, format: level.format, index: level.index, filter: level.filter }
+    }
+}
+
+/// How a walk reads: gets and short scans through the page cache, the others around it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Walk {
+    Short,
+    Long,
+    Compaction,
+}
+
+/// A place in the store's order as bytes that compare like it.
+pub(crate) fn sort_key(digest: Digest, key: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(16 + key.len());
+    crate::codec::put_digest(&mut out, digest);
+    out.extend_from_slice(key);
+    out
+}
+
+enum Layout {
+    Block(BlockTable),
+}
+
+/// An open table. Once marked obsolete, its file is removed when the last holder lets go.
+pub(crate) struct Table {
+    layout: Layout,
+    encoder: Encoder,
+    obsolete: AtomicBool,
+    trash: Arc<Trash>,
+}
+
+/// Files of tables that nobody holds any more, waiting to be removed by background work.
+#[derive(Debug, Default)]
+pub(crate) struct Trash(Mutex<Vec<(TableId, u32)>>);
+
+impl Trash {
+    /// Takes what has gathered: table numbers with their page counts.
+    pub fn take(&self) -> Vec<(TableId, u32)> {
+        std::mem::take(&mut self.0.lock())
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        if self.obsolete.load(Ordering::Acquire) {
+            self.trash.0.lock().push((self.id(), self.meta().pages));
+        }
+    }
+}
+
+impl Table {
+    /// A table known from its properties; nothing is read yet.
+    pub fn new(meta: TableMeta, encoder: Encoder, trash: Arc<Trash>) -> Self {
+        let layout = match meta.format {
+            Format::Block => Layout::Block(BlockTable::new(meta)),
+        };
+        Self { layout, encoder, obsolete: AtomicBool::new(false), trash }
+    }
+
+    pub(crate) fn block(&self) -> &BlockTable {
+        let Layout::Block(block) = &self.layout;
+        block
+    }
+
+    pub fn meta(&self) -> &TableMeta {
+        let Layout::Block(block) = &self.layout;
+        &block.meta
+    }
+
+    pub fn id(&self) -> TableId {
+        self.meta().id
+    }
+
+    /// The file is to go once nobody reads it.
+    pub fn mark_obsolete(&self) {
+        self.obsolete.store(true, Ordering::Release);
+    }
+
+    /// What the table says about `key`.
+    #[inline]
+    pub fn get(&self, key: &EncodedKey<'_>, reader: &Reader, trace: &mut ReadTrace) -> Result<Lookup> {
+        let Layout::Block(block) = &self.layout;
+        block.get(key, &self.encoder, reader, trace)
+    }
+
+    /// Its entries within `span`, in the store's order.
+    pub fn stream(self: &Arc<Self>, span: Span, walk: Walk, reader: &Arc<Reader>) -> Result<Box<dyn Cursor>> {
+        match &self.layout {
+            Layout::Block(_) => Ok(Box::new(BlockCursor::new(self, reader, self.encoder, span, walk)?)),
+        }
+    }
+
+    /// Reads what stands behind the pages and checks it against the table's description; `Some` says what is wrong.
+    pub fn verify_sections(&self, reader: &Reader) -> Result<Option<String>> {
+        let Layout::Block(block) = &self.layout;
+        let meta = &block.meta;
+        for section in [&meta.index, &meta.filter, &meta.page_map, &meta.sample] {
+            block.section(section, reader)?;
+        }
+        let tail_at = meta.sample.offset + meta.sample.length;
+        let tail = reader.section(meta.id, tail_at, (meta.bytes - tail_at) as usize)?;
+        let same = tail == envelope::encode_tail(meta, tail_at);
+        Ok((!same).then(|| "its properties or its footer differ from what the manifest says".to_owned()))
+    }
+
+    /// The sample of its keys.
+    pub fn sample(&self, reader: &Reader) -> Result<KeySample> {
+        let Layout::Block(block) = &self.layout;
+        let section = block.meta.sample;
+        KeySample::from_bytes(&block.section(&section, reader)?).ok_or_else(|| {
+            let path = reader.path(self.id());
+            Error::corruption(path.display(), section.offset, "a key sample", "malformed bytes")
+        })
+    }
+}
+
+/// Builds a table of any format.
+pub(crate) enum TableBuilder {
+    Block(Box<BlockBuilder>),
+}
+
+impl TableBuilder {
+    /// Creates the file of a new table.
+    pub fn create(disk: &dyn Disk, dir: &Path, spec: TableSpec) -> Result<Self> {
+        let path = table_path(dir, spec.id);
+        let file = disk.create(&path).map_err(|e| Error::io(&e, "creating", &path))?;
+        Ok(match spec.format {
+            Format::Block => Self::Block(Box::new(BlockBuilder::new(file, path, spec))),
+        })
+    }
+
+    /// Adds the next entry in the store's order.
+    #[inline]
+    pub fn add(&mut self, entry: &EntryRef<'_>) -> Result<()> {
+        let Self::Block(builder) = self;
+        builder.add(entry)
+    }
+
+    /// Bytes its pages take so far.
+    pub fn bytes(&self) -> u64 {
+        let Self::Block(builder) = self;
+        builder.bytes()
+    }
+
+    /// Finishes and syncs the file; the prefixes deleted by the table's run go in too.
+    pub fn finish(self, tombstones: PrefixTombstones) -> Result<TableMeta> {
+        let Self::Block(builder) = self;
+        builder.finish(tombstones)
+    }
+}

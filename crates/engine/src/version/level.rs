@@ -1,0 +1,205 @@
+//! Level › Region › Run › Table: the four nouns as values.
+
+use crate::entry::{PrefixTombstones, Span};
+use crate::table::Table;
+use siltstone_design::{Digest, RegionShape, RunShape, TriePath};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// Number of a run, unique within a store; larger is not always newer.
+pub(crate) type RunId = u64;
+
+/// A sorted list of tables that are disjoint in the store's order.
+pub(crate) struct Run {
+    pub id: RunId,
+    pub tables: Vec<Arc<Table>>,
+    /// Prefixes deleted by this run, for everything older.
+    pub tombstones: PrefixTombstones,
+    /// Estimated bytes of older runs of the same leaf region that this run makes dead.
+    pub kills: Vec<(RunId, u64)>,
+}
+
+impl Run {
+    pub fn new(id: RunId, tables: Vec<Arc<Table>>, kills: Vec<(RunId, u64)>) -> Self {
+        let tombstones = tables.iter().flat_map(|t| t.meta().tombstones.iter().cloned()).collect();
+        Self { id, tables, tombstones: PrefixTombstones::new(tombstones), kills }
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.tables.iter().map(|t| t.meta().bytes).sum()
+    }
+
+    pub fn entries(&self) -> u64 {
+        self.tables.iter().map(|t| t.meta().entries).sum()
+    }
+
+    /// The one table that may hold the place `(digest, key)`.
+    #[inline]
+    pub fn table_for(&self, digest: Digest, key: &[u8]) -> Option<&Arc<Table>> {
+        let past = self.tables.partition_point(|table| {
+            let (last, last_key) = &table.meta().last;
+            (*last, last_key.as_slice()) < (digest, key)
+        });
+        self.tables.get(past).filter(|table| {
+            let meta = table.meta();
+            meta.entries > 0 && (meta.first.0, meta.first.1.as_slice()) <= (digest, key)
+        })
+    }
+
+    /// The tables with entries in `span`, in order.
+    pub fn tables_in(&self, span: &Span) -> impl Iterator<Item = &Arc<Table>> {
+        self.tables.iter().filter(|table| {
+            let meta = table.meta();
+            meta.entries > 0 && span.overlaps(meta.first.0, meta.last.0)
+        })
+    }
+}
+
+/// A node of the trie with its pile of runs, newest first.
+pub(crate) struct Region {
+    pub path: TriePath,
+    pub runs: Vec<Arc<Run>>,
+    /// How often the pile has been handed down.
+    pub pushes: u64,
+    /// What the planner sees, but for what expires with time.
+    pub shape: RegionShape,
+}
+
+impl Region {
+    pub fn new(path: TriePath, runs: Vec<Arc<Run>>, pushes: u64) -> Self {
+        let shape = RegionShape {
+            path,
+            runs: runs.iter().map(|r| RunShape { bytes: r.bytes(), entries: r.entries() }).collect(),
+            pushes,
+            has_children: false,
+            dead_bytes: dead_bytes(&runs),
+        };
+        Self { path, runs, pushes, shape }
+    }
+
+    /// The shape at wall-clock time `now_ms`: what has expired is dead too.
+    pub fn shape_at(&self, now_ms: u64) -> Cow<'_, RegionShape> {
+        let tables = || self.runs.iter().flat_map(|run| &run.tables);
+        if tables().all(|table| table.meta().expired_share(now_ms) == 0.0) {
+            return Cow::Borrowed(&self.shape);
+        }
+        let mut shape = self.shape.clone();
+        let (mut expired, mut bytes) = (0u64, 0u64);
+        for (run, dead) in self.runs.iter().zip(&mut shape.dead_bytes) {
+            for table in &run.tables {
+                let meta = table.meta();
+                expired += (meta.bytes as f64 * meta.expired_share(now_ms)) as u64;
+            }
+            bytes += run.bytes();
+            *dead = (*dead + expired).min(bytes);
+        }
+        Cow::Owned(shape)
+    }
+}
+
+/// `dead[k]`: estimated bytes freed by merging the `k + 1` newest runs.
+fn dead_bytes(runs: &[Arc<Run>]) -> Vec<u64> {
+    let mut dead = Vec::with_capacity(runs.len());
+    let mut sum = 0u64;
+    for (k, run) in runs.iter().enumerate() {
+        let newer = runs.get(..k).unwrap_or(&[]);
+        sum += newer
+            .iter()
+            .flat_map(|newer| &newer.kills)
+            .filter(|(victim, _)| *victim == run.id)
+            .map(|(_, bytes)| bytes)
+            .sum::<u64>();
+        dead.push(sum);
+    }
+    // Tombstones go only with the oldest run.
+    if let Some(last) = dead.last_mut() {
+        for run in runs {
+            let (deleted, entries): (u64, u64) =
+                run.tables.iter().fold((0, 0), |(d, e), t| (d + t.meta().deleted, e + t.meta().entries));
+            *last += (run.bytes() as f64 * deleted as f64 / entries.max(1) as f64) as u64;
+        }
+    }
+    dead
+}
+
+/// The regions at one depth, in digest order; regions that never held data are not there.
+#[derive(Clone, Default)]
+pub(crate) struct Level {
+    pub regions: Vec<Arc<Region>>,
+    /// Bytes written into the level since the keyspace was created.
+    pub bytes_written: u64,
+}
+
+impl Level {
+    fn position(&self, path: TriePath) -> Result<usize, usize> {
+        self.regions.binary_search_by_key(&path.first(), |region| region.path.first())
+    }
+
+    /// The region of `path`.
+    pub fn region(&self, path: TriePath) -> Option<&Arc<Region>> {
+        self.position(path).ok().and_then(|at| self.regions.get(at))
+    }
+
+    /// The one region that digest half `hi` lies in.
+    #[inline]
+    pub fn region_of(&self, hi: u64) -> Option<&Arc<Region>> {
+        let past = self.regions.partition_point(|region| region.path.first() <= hi);
+        self.regions.get(past.checked_sub(1)?).filter(|region| region.path.contains(hi))
+    }
+
+    /// The last digest half up to which nothing changes at this level as one walks on from `hi`: the end of its region, or
+    /// the end of the gap it lies in.
+    pub fn end_of_stretch(&self, hi: u64) -> u64 {
+        if let Some(region) = self.region_of(hi) {
+            return region.path.last();
+        }
+        let past = self.regions.partition_point(|region| region.path.first() <= hi);
+        self.regions.get(past).map_or(u64::MAX, |next| next.path.first() - 1)
+    }
+
+    /// The regions at or below `path`.
+    pub fn below(&self, path: TriePath) -> &[Arc<Region>] {
+        let from = self.regions.partition_point(|region| region.path.first() < path.first());
+        let to = self.regions.partition_point(|region| region.path.first() <= path.last());
+        self.regions.get(from..to).unwrap_or(&[])
+    }
+
+    /// Puts a region in its place, over the one that is there.
+    pub fn set(&mut self, region: Region) {
+        match self.position(region.path) {
+            Ok(at) => {
+                if let Some(slot) = self.regions.get_mut(at) {
+                    *slot = Arc::new(region);
+                }
+            }
+            Err(at) => self.regions.insert(at, Arc::new(region)),
+        }
+    }
+}
+
+/// The tables of one keyspace at one moment.
+#[derive(Clone, Default)]
+pub(crate) struct Version {
+    pub levels: Vec<Level>,
+    /// Bytes of keys and values written to the keyspace since it was created, as far as they are flushed.
+    pub user_bytes: u64,
+}
+
+impl Version {
+    /// Whether any region below `path` of `level` has runs.
+    pub fn has_data_below(&self, level: usize, path: TriePath) -> bool {
+        let deeper = self.levels.iter().skip(level + 1);
+        deeper.flat_map(|l| l.below(path)).any(|region| !region.runs.is_empty())
+    }
+
+    /// Whether any region below `path` of `level` exists.
+    pub fn has_children(&self, level: usize, path: TriePath) -> bool {
+        self.levels.get(level + 1).is_some_and(|l| !l.below(path).is_empty())
+    }
+
+    /// Every table, level by level.
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        let regions = self.levels.iter().flat_map(|level| &level.regions);
+        regions.flat_map(|region| &region.runs).flat_map(|run| &run.tables)
+    }
+}

@@ -1,0 +1,301 @@
+//! The manifest: the log of edits, and CURRENT, which names it.
+//!
+//! ```text
+//! CURRENT            "siltstone 1\n" + name of the manifest + "\n" + CRC-32C of both lines, 8 hex digits + "\n"
+//! MANIFEST-00000001  a log (record.rs, magic "SILTMANI") whose payloads are edits (edit.rs)
+//! ```
+//!
+//! Every edit is synced before anything relies on it, and followed by an empty record that proves it was: a damaged last
+//! edit is then told from one that a crash tore. A manifest is begun afresh, with the state as it is, at every open and when
+//! it has grown to several times that state; CURRENT is replaced by rename.
+
+use super::edit::{Edit, Step};
+use super::level::Version;
+use crate::error::{Error, Result};
+use crate::io::{Disk, File, read_file};
+use crate::record::LogStart;
+use crate::record::{self, Epoch, LOG_HEADER_BYTES, LogHeader, LogReader};
+use crate::table::Table;
+use crate::table::envelope::TableMeta;
+use siltstone_design::{Design, Schema};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub(crate) const MAGIC: &[u8; 8] = b"SILTMANI";
+/// Name of the file that names the manifest.
+pub(crate) const CURRENT: &str = "CURRENT";
+const CURRENT_NEW: &str = "CURRENT.new";
+const FIRST_LINE: &str = "siltstone 1";
+/// A manifest is rewritten when it passes this and four times its first state.
+const REWRITE_BYTES: u64 = 1 << 20;
+
+/// Whether `name` is a manifest's or belongs to one.
+pub(crate) fn is_manifest(name: &str) -> bool {
+    name.starts_with("MANIFEST-") || name == CURRENT_NEW
+}
+
+fn manifest_name(number: u64) -> String {
+    format!("MANIFEST-{number:08}")
+}
+
+/// A keyspace as the manifest describes it.
+#[derive(Clone)]
+pub(crate) struct KeyspaceState {
+    pub name: String,
+    pub schema: Schema,
+    pub design: Design,
+    pub version: Version,
+    /// Writes before this are in tables.
+    pub flushed: LogStart,
+}
+
+/// A store as the manifest describes it.
+#[derive(Clone, Default)]
+pub(crate) struct StoreState {
+    pub next_id: u64,
+    pub secret: [u8; 16],
+    pub log_start: LogStart,
+    pub keyspaces: BTreeMap<u64, KeyspaceState>,
+}
+
+impl StoreState {
+    /// Applies one edit, or says why it can't be.
+    fn apply(
+        &mut self,
+        edit: &Edit,
+        open: &mut dyn FnMut(&TableMeta, &Schema) -> Arc<Table>,
+    ) -> std::result::Result<(), String> {
+        for step in &edit.steps {
+            match step {
+                Step::NextId(id) => self.next_id = *id,
+                Step::Secret(secret) => self.secret = *secret,
+                Step::LogStart(start) => self.log_start = *start,
+                Step::Created { name, schema, design } => {
+                    let broken = |what: &str, e: serde_json::Error| format!("keyspace {name}'s {what}: {e}");
+                    let keyspace = KeyspaceState {
+                        name: name.clone(),
+                        schema: serde_json::from_str(schema).map_err(|e| broken("schema", e))?,
+                        design: serde_json::from_str(design).map_err(|e| broken("design", e))?,
+                        version: Version::default(),
+                        flushed: self.log_start,
+                    };
+                    keyspace.design.check().map_err(|e| e.to_string())?;
+                    self.keyspaces.insert(edit.keyspace, keyspace);
+                }
+                Step::Dropped => {
+                    self.keyspaces.remove(&edit.keyspace);
+                }
+                _ => {}
+            }
+        }
+        let Some(keyspace) = self.keyspaces.get_mut(&edit.keyspace) else { return Ok(()) };
+        for step in &edit.steps {
+            if let Step::Flushed { start, .. } = step {
+                keyspace.flushed = *start;
+            }
+        }
+        let schema = keyspace.schema;
+        let (version, _) = keyspace.version.apply(edit, &mut |meta| open(meta, &schema))?;
+        keyspace.version = version;
+        Ok(())
+    }
+
+    /// Edits that build this state from nothing.
+    fn to_edits(&self) -> Result<Vec<Edit>> {
+        let steps =
+            vec![Step::NextId(self.next_id), Step::Secret(self.secret), Step::LogStart(self.log_start)];
+        let mut edits = vec![Edit { keyspace: 0, steps }];
+        for (&id, keyspace) in &self.keyspaces {
+            let json = |e: serde_json::Error| Error::invalid(format_args!("design: {e}"));
+            let mut steps = vec![
+                Step::Created {
+                    name: keyspace.name.clone(),
+                    schema: serde_json::to_string(&keyspace.schema).map_err(json)?,
+                    design: serde_json::to_string(&keyspace.design).map_err(json)?,
+                },
+                Step::Flushed { start: keyspace.flushed, user_bytes: keyspace.version.user_bytes },
+            ];
+            steps.extend(keyspace.version.to_steps());
+            edits.push(Edit { keyspace: id, steps });
+        }
+        Ok(edits)
+    }
+}
+
+/// The manifest's writing end.
+pub(crate) struct Manifest {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    number: u64,
+    file: Arc<dyn File>,
+    epoch: Epoch,
+    end: u64,
+    synced: u64,
+    first_bytes: u64,
+    bytes_written: u64,
+}
+
+impl Manifest {
+    /// Begins manifest `number` with `state` and makes it the current one.
+    pub fn create(disk: Arc<dyn Disk>, dir: &Path, number: u64, state: &StoreState) -> Result<Self> {
+        let path = dir.join(manifest_name(number));
+        let epoch = Epoch(crate::io::random_u64());
+        let mut bytes = LogHeader { number, epoch, first_lsn: 0 }.encode(MAGIC);
+        for edit in state.to_edits()? {
+            let position = bytes.len() as u64 - LOG_HEADER_BYTES;
+            record::append(&mut bytes, epoch, position, 0, &edit.encode());
+        }
+        let fail = |e: std::io::Error| Error::io(&e, "writing manifest", &path);
+        let file = disk.create(&path).map_err(fail)?;
+        file.write_all_at(&bytes, 0).map_err(fail)?;
+        file.sync().map_err(fail)?;
+        let end = bytes.len() as u64 - LOG_HEADER_BYTES;
+        let bytes_written = bytes.len() as u64;
+        let dir = dir.to_owned();
+        let mut manifest =
+            Self { disk, dir, number, file, epoch, end, synced: end, first_bytes: end, bytes_written };
+        manifest.mark_synced();
+        manifest.make_current()?;
+        Ok(manifest)
+    }
+
+    fn make_current(&self) -> Result<()> {
+        let name = manifest_name(self.number);
+        let lines = format!("{FIRST_LINE}\n{name}\n");
+        let text = format!("{lines}{:08x}\n", crc32c::crc32c(lines.as_bytes()));
+        let (new, current) = (self.dir.join(CURRENT_NEW), self.dir.join(CURRENT));
+        let fail = |e: std::io::Error| Error::io(&e, "writing", &current);
+        let file = self.disk.create(&new).map_err(fail)?;
+        file.write_all_at(text.as_bytes(), 0).map_err(fail)?;
+        file.sync().map_err(fail)?;
+        // The manifest's own name must not be lost while CURRENT's new one is kept.
+        self.disk.sync_dir(&self.dir).map_err(fail)?;
+        self.disk.rename(&new, &current).map_err(fail)?;
+        self.disk.sync_dir(&self.dir).map_err(fail)
+    }
+
+    /// Appends an edit without syncing it. After an error nothing was appended.
+    pub fn append(&mut self, edit: &Edit) -> Result<()> {
+        let mut bytes = Vec::new();
+        record::append(&mut bytes, self.epoch, self.end, self.synced, &edit.encode());
+        self.write(&bytes)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file
+            .write_all_at(bytes, LOG_HEADER_BYTES + self.end)
+            .map_err(|e| Error::io(&e, "writing manifest", &self.path()))?;
+        self.end += bytes.len() as u64;
+        self.bytes_written += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Makes appended edits durable; a failure must poison the store.
+    pub fn sync(&mut self) -> Result<()> {
+        self.file.sync().map_err(|e| Error::io(&e, "syncing manifest", &self.path()))?;
+        self.synced = self.end;
+        self.mark_synced();
+        Ok(())
+    }
+
+    /// Appends a record that proves the earlier ones synced. It matters only if it is there, so errors don't.
+    fn mark_synced(&mut self) {
+        let mut mark = Vec::new();
+        record::append(&mut mark, self.epoch, self.end, self.synced, &[]);
+        let _ = self.write(&mark);
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.join(manifest_name(self.number))
+    }
+
+    /// Whether the log of edits has outgrown the state it describes.
+    pub fn wants_rewrite(&self) -> bool {
+        self.end > REWRITE_BYTES.max(4 * self.first_bytes)
+    }
+
+    /// Begins the next manifest with `state` and removes this one.
+    pub fn rewrite(&mut self, state: &StoreState) -> Result<()> {
+        let mut next = Self::create(Arc::clone(&self.disk), &self.dir, self.number + 1, state)?;
+        next.bytes_written += self.bytes_written;
+        let old = std::mem::replace(self, next);
+        // Left behind, it would be removed at the next open.
+        let _ = self.disk.remove(&old.path());
+        Ok(())
+    }
+
+    /// Bytes written to manifests since the store was opened.
+    pub fn bytes_written(&self) -> u64 {
+        self.bytes_written
+    }
+}
+
+/// What CURRENT and the manifest say.
+pub(crate) struct Loaded {
+    pub state: StoreState,
+    pub number: u64,
+}
+
+/// Reads CURRENT's text: the name of the manifest.
+pub(crate) fn parse_current(text: &str) -> Option<&str> {
+    let (lines, crc) = text.strip_suffix('\n')?.rsplit_once('\n')?;
+    let with_newline = text.get(..lines.len() + 1)?;
+    let (first, name) = lines.split_once('\n')?;
+    let sound =
+        first == FIRST_LINE && u32::from_str_radix(crc, 16).ok()? == crc32c::crc32c(with_newline.as_bytes());
+    (sound && is_manifest(name)).then_some(name)
+}
+
+/// Reads the manifest that CURRENT names; `None` where there is no CURRENT.
+pub(crate) fn load(
+    disk: &dyn Disk,
+    dir: &Path,
+    open: &mut dyn FnMut(&TableMeta, &Schema, &StoreState) -> Arc<Table>,
+) -> Result<Option<Loaded>> {
+    let current = dir.join(CURRENT);
+    let text = match read_file(disk, &current) {
+        Ok(text) => text,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(Error::io(&e, "reading", &current)),
+    };
+    let name = std::str::from_utf8(&text).ok().and_then(parse_current).ok_or_else(|| {
+        Error::corruption(current.display(), 0, "the name of a manifest", "something else").and(
+            "write a copy of the file back; the newest MANIFEST file beside it is most likely the right one",
+        )
+    })?;
+    let path = dir.join(name);
+    let bytes = read_file(disk, &path).map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => {
+            Error::corruption(path.display(), 0, "the manifest that CURRENT names", "no such file")
+        }
+        _ => Error::io(&e, "reading", &path),
+    })?;
+    let damaged =
+        |at: u64, expected: &str, found: String| Error::corruption(path.display(), at, expected, found);
+    let header = LogHeader::decode(MAGIC, &bytes)
+        .ok_or_else(|| damaged(0, "a manifest header", "something else".into()))?;
+    let mut reader = LogReader::new(bytes.get(LOG_HEADER_BYTES as usize..).unwrap_or(&[]), 0, header.epoch);
+    let mut state = StoreState::default();
+    while let Some((position, payload)) = reader.next_record() {
+        if payload.is_empty() {
+            continue;
+        }
+        let at = LOG_HEADER_BYTES + position;
+        let edit = Edit::decode(payload)
+            .ok_or_else(|| damaged(at, "an edit", "steps this program can't read".into()))?;
+        let secret_holder = StoreState { secret: state.secret, ..StoreState::default() };
+        state
+            .apply(&edit, &mut |meta, schema| open(meta, schema, &secret_holder))
+            .map_err(|what| damaged(at, "an edit of the state before it", what))?;
+    }
+    let end = reader.end();
+    if end.proven_synced > end.position {
+        return Err(damaged(LOG_HEADER_BYTES + end.position, "a record that had been synced", "none".into())
+            .and("restore the file from a copy"));
+    }
+    if state.next_id == 0 {
+        return Err(damaged(LOG_HEADER_BYTES, "the store's first edit", "none".into()));
+    }
+    Ok(Some(Loaded { state, number: header.number }))
+}

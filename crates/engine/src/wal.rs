@@ -1,0 +1,340 @@
+//! The write-ahead log: one for all keyspaces, in segments.
+//!
+//! ```text
+//! segment  ┌─────────────────┬────────┬────────┬─────┐
+//!          │ log header      │ record │ record │ ... │     header and records: see record.rs; magic "SILTWAL1"
+//!          └─────────────────┴────────┴────────┴─────┘
+//! ```
+//!
+//! A position in the log (LSN) counts record bytes from the store's creation; a segment's header says where it starts, so
+//! a missing tail of the segment before it is noticed. Obsolete segments are recycled: their blocks are allocated already, which makes syncs cheaper, and
+//! their records have another epoch. New segments are not filled with zeros first; that would write every byte twice.
+//!
+//! Invariants: records of segment n+1 are replayed only if segment n ends exactly where n+1 starts; a `Synced` write
+//! returns only after every earlier byte, in every earlier segment, is synced, and the directory entries too.
+
+use crate::error::{Error, Result};
+use crate::io::{Access, Disk, File};
+use crate::options::WalRecovery;
+use crate::record::{self, Epoch, LOG_HEADER_BYTES, LogHeader, LogReader, LogStart};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub(crate) const MAGIC: &[u8; 8] = b"SILTWAL1";
+/// Obsolete segments kept for reuse.
+const SPARE_SEGMENTS: usize = 2;
+
+/// The path of segment `number`.
+pub(crate) fn segment_path(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("{number:08}.wal"))
+}
+
+/// A segment that is being written or was.
+#[derive(Clone, Debug)]
+struct Segment {
+    number: u64,
+    file: Arc<dyn File>,
+    path: PathBuf,
+    epoch: Epoch,
+    first_lsn: u64,
+    end_lsn: u64,
+}
+
+/// The log's writing end.
+pub(crate) struct Wal {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    current: Segment,
+    /// Earlier segments that may hold unflushed writes, oldest first.
+    closed: Vec<Segment>,
+    /// Obsolete segments' files, to be renamed and overwritten.
+    spare: Vec<PathBuf>,
+    /// Everything before this LSN is synced, with its directory entries.
+    synced_lsn: u64,
+    /// Number of the last segment whose directory entry is synced.
+    named_segment: u64,
+    /// The last synced mark's place: the one record that needs no sync.
+    mark: Option<(u64, u64)>,
+    buffer: Vec<u8>,
+    bytes_written: u64,
+}
+
+/// What a sync has to touch; taken under the log's lock, worked on outside it.
+pub(crate) struct SyncWork {
+    files: Vec<(Arc<dyn File>, PathBuf)>,
+    dir: Option<PathBuf>,
+    disk: Arc<dyn Disk>,
+    lsn: u64,
+    segment: u64,
+}
+
+impl SyncWork {
+    /// Syncs. A failure must poison the store: the operating system may have dropped the bytes.
+    pub fn run(&self) -> Result<()> {
+        for (file, path) in &self.files {
+            file.sync().map_err(|e| Error::io(&e, "syncing the write-ahead log", path))?;
+        }
+        if let Some(dir) = &self.dir {
+            self.disk.sync_dir(dir).map_err(|e| Error::io(&e, "syncing directory", dir))?;
+        }
+        Ok(())
+    }
+}
+
+impl Wal {
+    /// Starts a new log, or goes on after a replay: with a new segment where the good prefix ended. The replayed segments
+    /// are synced first, since what is promised from now on rests on them.
+    pub fn start(disk: Arc<dyn Disk>, dir: &Path, replayed: &Replayed) -> Result<Self> {
+        let mut closed = Vec::new();
+        for segment in &replayed.live {
+            let path = segment.path.clone();
+            let fail = |e: std::io::Error| Error::io(&e, "syncing the write-ahead log", &path);
+            let file = disk.open(&path, Access::ReadWrite).map_err(fail)?;
+            file.sync().map_err(fail)?;
+            let LogHeader { number, epoch, first_lsn } = segment.header;
+            closed.push(Segment { number, file, path, epoch, first_lsn, end_lsn: segment.end_lsn });
+        }
+        let (number, first_lsn) = (replayed.last_segment + 1, replayed.end_lsn);
+        let mut spare = Vec::new();
+        let current = new_segment(disk.as_ref(), dir, number, first_lsn, &mut spare)?;
+        Ok(Self {
+            disk,
+            dir: dir.to_owned(),
+            current,
+            closed,
+            spare,
+            synced_lsn: first_lsn,
+            named_segment: 0,
+            mark: None,
+            buffer: Vec::new(),
+            bytes_written: LOG_HEADER_BYTES,
+        })
+    }
+
+    /// Where the segment being written starts.
+    pub fn segment(&self) -> LogStart {
+        LogStart { segment: self.current.number, lsn: self.current.first_lsn }
+    }
+
+    /// Whether everything that matters is synced.
+    pub fn is_synced(&self) -> bool {
+        let end = self.current.end_lsn;
+        self.synced_lsn == end || self.mark == Some((self.synced_lsn, end))
+    }
+
+    /// Bytes written since the log was started, headers included.
+    pub fn bytes_written(&self) -> u64 {
+        self.bytes_written
+    }
+
+    /// Bytes of live records.
+    pub fn live_bytes(&self) -> u64 {
+        let first = self.closed.first().unwrap_or(&self.current).first_lsn;
+        self.current.end_lsn - first
+    }
+
+    /// Appends records, given as payloads with their CRC-32C, in one write. After an error nothing was appended.
+    pub fn append<'a>(&mut self, payloads: impl Iterator<Item = (&'a [u8], u32)>) -> Result<()> {
+        self.buffer.clear();
+        let Segment { epoch, first_lsn, end_lsn, .. } = self.current;
+        for (payload, crc) in payloads {
+            let lsn = end_lsn + self.buffer.len() as u64;
+            record::append_with_crc(&mut self.buffer, epoch, lsn, self.synced_lsn, payload, crc);
+        }
+        let offset = LOG_HEADER_BYTES + (end_lsn - first_lsn);
+        // A failed write may leave part of a record; the next append starts at the same place and covers it.
+        self.current
+            .file
+            .write_all_at(&self.buffer, offset)
+            .map_err(|e| Error::io(&e, "writing the write-ahead log", &self.current.path))?;
+        self.current.end_lsn += self.buffer.len() as u64;
+        self.bytes_written += self.buffer.len() as u64;
+        if self.buffer.capacity() > 8 << 20 {
+            self.buffer = Vec::new();
+        }
+        Ok(())
+    }
+
+    /// What has to be synced before `segment` for other keyspaces' writes to be as durable as a flush makes one's.
+    pub fn sync_work_before(&self, segment: u64) -> Option<SyncWork> {
+        let work = self.sync_work()?;
+        let unsynced = self.closed.iter().any(|s| s.number < segment && s.end_lsn > self.synced_lsn);
+        unsynced.then_some(work)
+    }
+
+    /// What has to be synced for everything appended so far to survive a power cut; `None` where it does already.
+    pub fn sync_work(&self) -> Option<SyncWork> {
+        if self.is_synced() {
+            return None;
+        }
+        let unsynced = |segment: &&Segment| segment.end_lsn > self.synced_lsn;
+        let files = self.closed.iter().filter(unsynced).chain([&self.current]);
+        Some(SyncWork {
+            files: files.map(|segment| (Arc::clone(&segment.file), segment.path.clone())).collect(),
+            dir: (self.named_segment < self.current.number).then(|| self.dir.clone()),
+            disk: Arc::clone(&self.disk),
+            lsn: self.current.end_lsn,
+            segment: self.current.number,
+        })
+    }
+
+    /// Notes that `work` has run.
+    pub fn synced(&mut self, work: &SyncWork) {
+        self.synced_lsn = self.synced_lsn.max(work.lsn);
+        self.named_segment = self.named_segment.max(work.segment);
+    }
+
+    /// Appends an empty record that says how far the log is synced, so that later damage before it is told from a torn
+    /// tail. It needs no sync of its own: it matters only if it is there.
+    pub fn mark_synced(&mut self) -> Result<()> {
+        let start = self.current.end_lsn;
+        if self.synced_lsn == start {
+            self.append(std::iter::once((&[][..], crc32c::crc32c(&[]))))?;
+            self.mark = Some((start, self.current.end_lsn));
+        }
+        Ok(())
+    }
+
+    /// Closes the current segment and starts the next.
+    pub fn rotate(&mut self) -> Result<()> {
+        let next = new_segment(
+            self.disk.as_ref(),
+            &self.dir,
+            self.current.number + 1,
+            self.current.end_lsn,
+            &mut self.spare,
+        )?;
+        self.bytes_written += LOG_HEADER_BYTES;
+        self.closed.push(std::mem::replace(&mut self.current, next));
+        Ok(())
+    }
+
+    /// Whether there are segments before `number`.
+    pub fn has_segments_before(&self, number: u64) -> bool {
+        self.closed.first().is_some_and(|segment| segment.number < number)
+    }
+
+    /// Gives up the segments before `number`: some are kept for reuse, the paths of the others are returned for removal.
+    pub fn retire_before(&mut self, number: u64) -> Vec<PathBuf> {
+        let live = self.closed.partition_point(|segment| segment.number < number);
+        let mut to_remove = Vec::new();
+        for segment in self.closed.drain(..live) {
+            // Retired bytes need no sync any more.
+            self.synced_lsn = self.synced_lsn.max(segment.end_lsn);
+            if self.spare.len() < SPARE_SEGMENTS {
+                self.spare.push(segment.path);
+            } else {
+                to_remove.push(segment.path);
+            }
+        }
+        to_remove
+    }
+}
+
+fn new_segment(
+    disk: &dyn Disk,
+    dir: &Path,
+    number: u64,
+    first_lsn: u64,
+    spare: &mut Vec<PathBuf>,
+) -> Result<Segment> {
+    let path = segment_path(dir, number);
+    let fail = |e: std::io::Error| Error::io(&e, "starting a write-ahead log segment", &path);
+    let file = match spare.last() {
+        Some(old) => {
+            disk.rename(old, &path).map_err(fail)?;
+            spare.pop();
+            disk.open(&path, Access::ReadWrite).map_err(fail)?
+        }
+        None => disk.create(&path).map_err(fail)?,
+    };
+    let epoch = Epoch(crate::io::random_u64());
+    let header = LogHeader { number, epoch, first_lsn };
+    file.write_all_at(&header.encode(MAGIC), 0).map_err(fail)?;
+    Ok(Segment { number, file, path, epoch, first_lsn, end_lsn: first_lsn })
+}
+
+/// What replaying the log found.
+#[derive(Debug)]
+pub(crate) struct Replayed {
+    /// Position after the last good record.
+    pub end_lsn: u64,
+    /// Largest segment number seen.
+    pub last_segment: u64,
+    /// Files of segments that hold nothing needed.
+    pub obsolete: Vec<PathBuf>,
+    /// Segments that were replayed; they stay until their writes are flushed.
+    pub live: Vec<LiveSegment>,
+}
+
+/// A segment that was replayed.
+#[derive(Clone, Debug)]
+pub(crate) struct LiveSegment {
+    pub header: LogHeader,
+    pub path: PathBuf,
+    /// Position after its last good record.
+    pub end_lsn: u64,
+}
+
+/// Replays the log of `dir` from `start` on, handing every record to `apply` with its segment's start.
+///
+/// # Errors
+/// `Corruption` where a record is bad that had been synced, unless `recovery` says to stop there.
+pub(crate) fn replay(
+    disk: &dyn Disk,
+    dir: &Path,
+    start: LogStart,
+    recovery: WalRecovery,
+    apply: &mut dyn FnMut(LogStart, &[u8]) -> Result<()>,
+) -> Result<Replayed> {
+    let names = disk.list(dir).map_err(|e| Error::io(&e, "listing", dir))?;
+    let mut segments = Vec::new();
+    let mut replayed =
+        Replayed { end_lsn: start.lsn, last_segment: start.segment, obsolete: Vec::new(), live: Vec::new() };
+    for path in names.iter().filter(|name| name.ends_with(".wal")).map(|name| dir.join(name)) {
+        let bytes = crate::io::read_file(disk, &path).map_err(|e| Error::io(&e, "reading", &path))?;
+        let number =
+            path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse::<u64>().ok());
+        replayed.last_segment = replayed.last_segment.max(number.unwrap_or(0));
+        match LogHeader::decode(MAGIC, &bytes) {
+            Some(header) if header.number >= start.segment => segments.push((header, bytes, path)),
+            _ => replayed.obsolete.push(path),
+        }
+    }
+    segments.sort_by_key(|(header, ..)| header.number);
+    // How far any record, in any segment, proves the log to have been synced.
+    let mut proven_synced = 0;
+    // Where the good prefix ends: a file and an offset in it, for the message.
+    let mut end = (segment_path(dir, start.segment), LOG_HEADER_BYTES);
+    for (i, (header, bytes, path)) in segments.iter().enumerate() {
+        replayed.last_segment = replayed.last_segment.max(header.number);
+        let records = bytes.get(LOG_HEADER_BYTES as usize..).unwrap_or(&[]);
+        let mut reader = LogReader::new(records, header.first_lsn, header.epoch);
+        // A segment that does not continue the good prefix belongs to what a crash tore off, now or earlier.
+        if replayed.end_lsn == header.first_lsn {
+            let later = segments.iter().skip(i + 1).map(|(next, ..)| next.first_lsn);
+            let limit = later.filter(|&lsn| lsn > header.first_lsn).min().unwrap_or(u64::MAX);
+            while replayed.end_lsn < limit
+                && let Some((lsn, payload)) = reader.next_record()
+            {
+                if !payload.is_empty() {
+                    apply(LogStart { segment: header.number, lsn: header.first_lsn }, payload)?;
+                }
+                replayed.end_lsn = lsn + (record::HEADER_BYTES + payload.len()) as u64;
+            }
+            let end_lsn = replayed.end_lsn;
+            replayed.live.push(LiveSegment { header: *header, path: path.clone(), end_lsn });
+            end = (path.clone(), LOG_HEADER_BYTES + (replayed.end_lsn - header.first_lsn));
+        } else {
+            replayed.obsolete.push(path.clone());
+        }
+        proven_synced = proven_synced.max(reader.end().proven_synced);
+    }
+    if proven_synced > replayed.end_lsn && recovery == WalRecovery::Strict {
+        let error = Error::corruption(end.0.display(), end.1, "a log record that had been synced", "none");
+        return Err(error.and(
+            "restore the file from a copy, or open with WalRecovery::StopAtDamage to keep what precedes it",
+        ));
+    }
+    Ok(replayed)
+}

@@ -1,0 +1,133 @@
+//! What a keyspace promises, on the ordinary file system and with threads.
+
+use siltstone::{
+    Batch, Db, Design, ErrorKind, Head, KeyspaceOptions, Options, PrefixRule, Schema, SuffixOrder,
+    WriteOptions,
+};
+use std::collections::BTreeMap;
+
+fn small_design(preset: &str) -> Design {
+    let mut design = Design::preset(preset).unwrap();
+    design.head = Head::MemTable { bytes: 16 << 10 };
+    for level in &mut design.levels {
+        level.table_bytes = if level.runs == 1 { 64 << 10 } else { 16 << 10 };
+    }
+    design
+}
+
+#[test]
+fn a_store_grows_through_its_levels_and_answers() {
+    for preset in ["stepped-merge", "leveled"] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("db");
+        let schema =
+            Schema::SemiSorted { prefix: PrefixRule::Fixed { bytes: 4 }, suffix: SuffixOrder::Ordered };
+        let options = KeyspaceOptions { schema, design: Some(small_design(preset)) };
+        let mut expected = BTreeMap::new();
+        {
+            let db = Db::open(&path, Options::default()).unwrap();
+            let items = db.create_keyspace("items", options.clone()).unwrap();
+            for i in 0u32..40_000 {
+                let n = i.wrapping_mul(2_654_435_761) % 30_000;
+                let key = [&(n / 100).to_be_bytes()[..], &(n % 100).to_be_bytes()].concat();
+                let value = format!("value {i}").into_bytes();
+                items.put(&key, &value).unwrap();
+                expected.insert(key, value);
+            }
+            db.wait_until_idle().unwrap();
+            let report = db.verify(&mut |_| {}).unwrap();
+            assert_eq!(report.problems, Vec::<String>::new());
+            let stats = db.stats();
+            assert!(stats.keyspaces[0].levels.len() >= 2, "{stats:?}");
+            db.close().unwrap();
+        }
+        let db = Db::open(&path, Options::default()).unwrap();
+        let items = db.create_keyspace("items", options).unwrap();
+        for (key, value) in &expected {
+            assert_eq!(items.get(key).unwrap().as_ref(), Some(value));
+        }
+        assert_eq!(items.get(b"none").unwrap(), None);
+        let all: BTreeMap<_, _> = items.iter().unwrap().map(Result::unwrap).collect();
+        assert_eq!(all, expected);
+        for group in [0u32, 7, 299] {
+            let prefix = group.to_be_bytes();
+            let listed: Vec<_> = items.prefix(&prefix).unwrap().map(Result::unwrap).collect();
+            let wanted: Vec<_> = expected
+                .range(prefix.to_vec()..)
+                .take_while(|(key, _)| key.starts_with(&prefix))
+                .map(|(k, v)| (k.clone(), v.clone()))
+                .collect();
+            assert_eq!(listed, wanted);
+            let (from, to) = (20u32.to_be_bytes().to_vec(), 30u32.to_be_bytes().to_vec());
+            let in_range = wanted.iter().filter(|(key, _)| key[4..] >= from[..] && key[4..] < to[..]).count();
+            assert_eq!(items.prefix_range(&prefix, from..to).unwrap().count(), in_range);
+        }
+    }
+}
+
+#[test]
+fn a_batch_is_seen_whole_across_keyspaces() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path().join("db"), Options::default()).unwrap();
+    let a = db.create_keyspace("a", KeyspaceOptions::default()).unwrap();
+    let b = db.create_keyspace("b", KeyspaceOptions::default()).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for i in 0u64..2000 {
+                let mut batch = Batch::new();
+                batch.put(&a, b"n", &i.to_le_bytes()).unwrap();
+                batch.put(&b, b"n", &i.to_le_bytes()).unwrap();
+                db.write(&batch, &WriteOptions::default()).unwrap();
+            }
+        });
+        for _ in 0..2000 {
+            let snapshot = db.snapshot();
+            assert_eq!(snapshot.get(&a, b"n").unwrap(), snapshot.get(&b, b"n").unwrap());
+        }
+    });
+}
+
+#[test]
+fn concurrent_updates_lose_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path().join("db"), Options::default()).unwrap();
+    let options =
+        KeyspaceOptions { design: Some(small_design("stepped-merge")), ..KeyspaceOptions::default() };
+    let counters = db.create_keyspace("counters", options).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for i in 0u64..1000 {
+                    let key = (i % 10).to_le_bytes();
+                    counters
+                        .update(&key, |old| {
+                            let old = old.map_or(0, |old| u64::from_le_bytes(old.try_into().unwrap()));
+                            Some((old + 1).to_le_bytes().to_vec())
+                        })
+                        .unwrap();
+                }
+            });
+        }
+    });
+    for i in 0u64..10 {
+        assert_eq!(counters.get(&i.to_le_bytes()).unwrap(), Some(400u64.to_le_bytes().to_vec()));
+    }
+}
+
+#[test]
+fn a_second_opener_is_told_who_holds_the_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let db = Db::open(&path, Options::default()).unwrap();
+    let error = Db::open(&path, Options::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Locked);
+    assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");
+    let items = db.create_keyspace("items", KeyspaceOptions::default()).unwrap();
+    items.put(b"k", b"v").unwrap();
+    let reader = Db::open_read_only(&path, Options::default()).unwrap();
+    let read = reader.keyspace("items").unwrap();
+    assert_eq!(read.get(b"k").unwrap().as_deref(), Some(&b"v"[..]));
+    assert_eq!(read.put(b"k", b"w").unwrap_err().kind(), ErrorKind::ReadOnly);
+    drop((db, items));
+    Db::open(&path, Options::default()).unwrap();
+}
