@@ -240,15 +240,41 @@ impl Encoder {
             let digest = self.secret.hash128(key);
             return Ok(EncodedKey { digest, fingerprint: digest.lo, key, prefix_len });
         };
-        let (prefix, suffix) = key.split_at_checked(prefix_len).unwrap_or((key, &[]));
-        let hi = self.secret.hash64(prefix);
+        let hi = self.secret.hash64(key.get(..prefix_len).unwrap_or(key));
+        Ok(self.place(hi, order, key, prefix_len))
+    }
+
+    /// Encodes `key`, whose first `shared` bytes are those of the key that was encoded before it, as [`Encoder::encode`]
+    /// does but without hashing a prefix that both have.
+    #[inline]
+    pub fn encode_after<'a>(
+        &self,
+        key: &'a [u8],
+        shared: usize,
+        (before, before_prefix_len): (Digest, usize),
+    ) -> Result<EncodedKey<'a>, KeyError> {
+        match self.schema {
+            Schema::SemiSorted { prefix, suffix } if !matches!(prefix, PrefixRule::WholeKey) => {
+                if before_prefix_len > 0 && shared >= before_prefix_len && key.len() <= MAX_KEY_BYTES {
+                    return Ok(self.place(before.hi, suffix, key, before_prefix_len));
+                }
+                self.encode(key)
+            }
+            _ => self.encode(key),
+        }
+    }
+
+    /// A semi-sorted key's place, given the hash of its prefix.
+    #[inline]
+    fn place<'a>(&self, hi: u64, order: SuffixOrder, key: &'a [u8], prefix_len: usize) -> EncodedKey<'a> {
+        let suffix = key.get(prefix_len..).unwrap_or(&[]);
         let suffix_hash = self.secret.hash64(suffix);
         let lo = match order {
             SuffixOrder::Hashed => suffix_hash,
             SuffixOrder::Ordered => leading_u64(suffix),
         };
         let fingerprint = mix64(hi.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ suffix_hash);
-        Ok(EncodedKey { digest: Digest { hi, lo }, fingerprint, key, prefix_len })
+        EncodedKey { digest: Digest { hi, lo }, fingerprint, key, prefix_len }
     }
 
     /// The digest half that all keys with `prefix` share, or why no key can have it.
@@ -320,6 +346,11 @@ mod tests {
             let (ka, kb) = ([prefix.clone(), a.clone()].concat(), [prefix, b.clone()].concat());
             prop_assert_eq!(e.encode(&ka).unwrap().order(&e.encode(&kb).unwrap()), a.cmp(&b));
             prop_assert!(e.encode_suffix_bound(&a).unwrap() <= e.encode(&ka).unwrap().digest.lo);
+            let (first, second) = (e.encode(&ka).unwrap(), e.encode(&kb).unwrap());
+            let shared = ka.iter().zip(&kb).take_while(|(x, y)| x == y).count();
+            let after = e.encode_after(&kb, shared, (first.digest, first.prefix_len)).unwrap();
+            prop_assert_eq!((after.digest, after.fingerprint, after.prefix_len),
+                (second.digest, second.fingerprint, second.prefix_len));
         }
 
         #[test]

@@ -20,8 +20,12 @@ use std::sync::atomic::{AtomicU64, Ordering as Atomic};
 /// Number of a write; later writes have larger ones.
 pub(crate) type Sequence = u64;
 
-/// Top digest bits that choose the shard.
-const SHARD_BITS: u32 = 6;
+/// Bytes of keys and values per shard: few enough that a search touches few cache lines.
+const SHARD_BYTES: u64 = 16 << 10;
+/// Most top digest bits that choose the shard.
+const MAX_SHARD_BITS: u32 = 10;
+/// Memory of an empty shard.
+const SHARD_OVERHEAD_BYTES: u64 = 640;
 /// Memory an entry takes beside its key and value: skip-list node, place, allocations.
 const ENTRY_OVERHEAD_BYTES: u64 = 112;
 
@@ -29,6 +33,7 @@ const ENTRY_OVERHEAD_BYTES: u64 = 112;
 #[derive(Debug)]
 struct Version {
     digest: Digest,
+    fingerprint: u64,
     sequence: Sequence,
     expires_at_ms: u64,
     /// The key, then the value.
@@ -40,7 +45,15 @@ struct Version {
 impl Version {
     fn probe(digest: Digest, key: &[u8], sequence: Sequence) -> Self {
         let key_len = key.len() as u32;
-        Self { digest, sequence, expires_at_ms: 0, bytes: key.into(), key_len, deleted: false }
+        Self {
+            digest,
+            fingerprint: 0,
+            sequence,
+            expires_at_ms: 0,
+            bytes: key.into(),
+            key_len,
+            deleted: false,
+        }
     }
 
     #[inline]
@@ -85,6 +98,7 @@ impl Ord for Version {
 /// A memtable.
 pub(crate) struct MemTable {
     shards: Vec<SkipMap<Version, ()>>,
+    shard_bits: u32,
     /// Deleted prefixes by digest half, with the sequence number of their deletion.
     deleted_prefixes: RwLock<BTreeMap<u64, Vec<(Sequence, PrefixTombstone)>>>,
     has_deleted_prefixes: AtomicU64,
@@ -100,27 +114,44 @@ pub(crate) struct MemTable {
 
 impl MemTable {
     /// An empty memtable whose writes, all newer than `born_at`, go to log segments from `log_start` on.
-    pub fn new(log_start: LogStart, born_at: Sequence, budget: &Arc<MemoryBudget>) -> Self {
+    ///
+    /// It is sharded for about `head_bytes` of keys and values.
+    pub fn new(log_start: LogStart, born_at: Sequence, head_bytes: u64, budget: &Arc<MemoryBudget>) -> Self {
+        let shard_bits = (head_bytes / SHARD_BYTES).max(1).ilog2().min(MAX_SHARD_BITS);
+        let empty_bytes = SHARD_OVERHEAD_BYTES << shard_bits;
         Self {
-            shards: (0..1 << SHARD_BITS).map(|_| SkipMap::new()).collect(),
+            shards: (0..1 << shard_bits).map(|_| SkipMap::new()).collect(),
+            shard_bits,
             deleted_prefixes: RwLock::new(BTreeMap::new()),
             has_deleted_prefixes: AtomicU64::new(0),
             entries: AtomicU64::new(0),
             user_bytes: AtomicU64::new(0),
-            memory: Mutex::new(budget.hold(Holder::Memtable, 0)),
-            memory_bytes: AtomicU64::new(0),
+            memory: Mutex::new(budget.hold(Holder::Memtable, empty_bytes)),
+            memory_bytes: AtomicU64::new(empty_bytes),
             log_start,
             born_at,
         }
     }
 
     #[inline]
+    fn shard_number(&self, hi: u64) -> usize {
+        // Shifting in two steps, since a shift by 64 is none.
+        (hi >> 1 >> (63 - self.shard_bits)) as usize
+    }
+
+    #[inline]
     fn shard(&self, digest: Digest) -> Option<&SkipMap<Version, ()>> {
-        self.shards.get((digest.hi >> (64 - SHARD_BITS)) as usize)
+        self.shards.get(self.shard_number(digest.hi))
     }
 
     /// Adds an entry. Of two with the same key the one with the larger sequence number is newer.
-    pub fn insert(&self, sequence: Sequence, digest: Digest, key: &[u8], item: Item<'_>) {
+    pub fn insert(
+        &self,
+        sequence: Sequence,
+        (digest, fingerprint): (Digest, u64),
+        key: &[u8],
+        item: Item<'_>,
+    ) {
         let (value, expires_at_ms, deleted) = match item {
             Item::Put { value, expires_at_ms } => (value, expires_at_ms, false),
             Item::Deleted => (&[][..], 0, true),
@@ -129,8 +160,15 @@ impl MemTable {
         bytes.extend_from_slice(key);
         bytes.extend_from_slice(value);
         let key_len = key.len() as u32;
-        let version =
-            Version { digest, sequence, expires_at_ms, bytes: bytes.into_boxed_slice(), key_len, deleted };
+        let version = Version {
+            digest,
+            fingerprint,
+            sequence,
+            expires_at_ms,
+            bytes: bytes.into_boxed_slice(),
+            key_len,
+            deleted,
+        };
         if let Some(shard) = self.shard(digest) {
             shard.insert(version, ());
         }
@@ -240,7 +278,7 @@ impl MemTable {
             at: 0,
             arena: Vec::new(),
         };
-        cursor.shard = (cursor.span.first.hi >> (64 - SHARD_BITS)) as usize;
+        cursor.shard = self.shard_number(cursor.span.first.hi);
         cursor.fill()?;
         Ok(cursor)
     }
@@ -282,7 +320,7 @@ impl MemCursor {
         self.arena.clear();
         self.at = 0;
         let table = Arc::clone(&self.table);
-        let last_shard = (self.span.last.hi >> (64 - SHARD_BITS)) as usize;
+        let last_shard = table.shard_number(self.span.last.hi);
         while self.chunk.is_empty() && self.shard <= last_shard {
             let Some(shard) = table.shards.get(self.shard) else { return Ok(()) };
             let from = match self.after.take() {
@@ -316,7 +354,9 @@ impl MemCursor {
     }
 
     fn copy(&mut self, version: &Version) -> Result<()> {
-        let key = self.encoder.encode(version.key())?;
+        let (digest, fingerprint) = (version.digest, version.fingerprint);
+        let prefix_len = self.encoder.schema().prefix_len(version.key())?;
+        let key = EncodedKey { digest, fingerprint, key: version.key(), prefix_len };
         let hidden =
             self.table.prefix_deleted_at(&key, self.sequence).is_some_and(|at| at > version.sequence);
         let key_at = self.arena.len();
@@ -328,9 +368,9 @@ impl MemCursor {
             (expires_at_ms, deleted) = (at, false);
         }
         self.chunk.push(Copied {
-            digest: key.digest,
-            fingerprint: key.fingerprint,
-            prefix_len: key.prefix_len,
+            digest,
+            fingerprint,
+            prefix_len,
             key_at,
             value_at,
             end: self.arena.len(),

@@ -60,8 +60,16 @@ pub(super) struct Operation {
     pub keyspace: u64,
     pub kind: Kind,
     pub digest: Digest,
+    pub fingerprint: u64,
     pub key: (usize, usize),
     pub value: (usize, usize),
+}
+
+impl Operation {
+    /// The key's digest and fingerprint.
+    pub fn place(&self) -> (Digest, u64) {
+        (self.digest, self.fingerprint)
+    }
 }
 
 /// What an operation does.
@@ -133,9 +141,9 @@ impl Batch {
                 value.len()
             )));
         }
-        let digest = keyspace.encoder().encode(key)?.digest;
+        let place = keyspace.encoder().encode(key)?;
         self.puts = true;
-        self.add(keyspace, Kind::Put { expires_at_ms }, digest, key, value);
+        self.add(keyspace, Kind::Put { expires_at_ms }, (place.digest, place.fingerprint), key, value);
         Ok(())
     }
 
@@ -144,8 +152,8 @@ impl Batch {
     /// # Errors
     /// `InvalidInput` where the key does not fit the keyspace's schema.
     pub fn delete(&mut self, keyspace: &Keyspace, key: &[u8]) -> Result<()> {
-        let digest = keyspace.encoder().encode(key)?.digest;
-        self.add(keyspace, Kind::Delete, digest, key, &[]);
+        let place = keyspace.encoder().encode(key)?;
+        self.add(keyspace, Kind::Delete, (place.digest, place.fingerprint), key, &[]);
         Ok(())
     }
 
@@ -155,11 +163,11 @@ impl Batch {
     /// `InvalidInput` where the keyspace is not semi-sorted or no key of it can have this prefix.
     pub fn delete_prefix(&mut self, keyspace: &Keyspace, prefix: &[u8]) -> Result<()> {
         let hi = keyspace.encoder().encode_prefix(prefix)?;
-        self.add(keyspace, Kind::DeletePrefix, Digest { hi, lo: 0 }, prefix, &[]);
+        self.add(keyspace, Kind::DeletePrefix, (Digest { hi, lo: 0 }, 0), prefix, &[]);
         Ok(())
     }
 
-    fn add(&mut self, keyspace: &Keyspace, kind: Kind, digest: Digest, key: &[u8], value: &[u8]) {
+    fn add(&mut self, keyspace: &Keyspace, kind: Kind, place: (Digest, u64), key: &[u8], value: &[u8]) {
         let out = &mut self.payload;
         out.push(match kind {
             Kind::Put { expires_at_ms: 0 } => PUT,
@@ -182,7 +190,8 @@ impl Batch {
         self.operations.push(Operation {
             keyspace: keyspace.id(),
             kind,
-            digest,
+            digest: place.0,
+            fingerprint: place.1,
             key: (key_end - key.len(), key_end),
             value: (value_end - value.len(), value_end),
         });

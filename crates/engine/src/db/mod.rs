@@ -194,7 +194,7 @@ impl Db {
         };
         store.commit_keyspace(&edit)?;
         let view = View {
-            active: Arc::new(MemTable::new(start, store.visible(), &store.memory)),
+            active: Arc::new(MemTable::new(start, store.visible(), design.head_bytes(), &store.memory)),
             sealed: Vec::new(),
             version: Arc::new(Version::default()),
         };

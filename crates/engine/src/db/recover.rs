@@ -121,7 +121,7 @@ impl Opening {
         let start = state.log_start;
         let keyspaces = state.keyspaces.into_iter().map(|(id, keyspace)| {
             let view = View {
-                active: Arc::new(MemTable::new(start, 0, &self.memory)),
+                active: Arc::new(MemTable::new(start, 0, keyspace.design.head_bytes(), &self.memory)),
                 sealed: Vec::new(),
                 version: Arc::new(keyspace.version),
             };
@@ -165,8 +165,8 @@ impl Opening {
                 let active = &keyspace.view.load().active;
                 match operation.item {
                     Some(item) => {
-                        let digest = keyspace.encoder.encode(operation.key)?.digest;
-                        active.insert(sequence, digest, operation.key, item);
+                        let place = keyspace.encoder.encode(operation.key)?;
+                        active.insert(sequence, (place.digest, place.fingerprint), operation.key, item);
                     }
                     None => {
                         let hi = keyspace.encoder.encode_prefix(operation.key)?;

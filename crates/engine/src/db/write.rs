@@ -231,8 +231,8 @@ impl Store {
                 let key = slot.batch.key(operation);
                 match (operation.kind, slot.batch.item(operation)) {
                     (Kind::DeletePrefix, _) => view.active.delete_prefix(sequence, operation.digest.hi, key),
-                    (_, Some(item)) => view.active.insert(sequence, operation.digest, key, item),
-                    (_, None) => view.active.insert(sequence, operation.digest, key, Item::Deleted),
+                    (_, Some(item)) => view.active.insert(sequence, operation.place(), key, item),
+                    (_, None) => view.active.insert(sequence, operation.place(), key, Item::Deleted),
                 }
             }
             self.counters.user_bytes.add(slot.batch.user_bytes);
@@ -282,7 +282,8 @@ impl Store {
             wal.segment()
         };
         let mut view = View::clone(&keyspace.view.load());
-        let fresh = Arc::new(MemTable::new(log_start, self.visible(), &self.memory));
+        let fresh =
+            Arc::new(MemTable::new(log_start, self.visible(), keyspace.design.head_bytes(), &self.memory));
         view.sealed.insert(0, std::mem::replace(&mut view.active, fresh));
         keyspace.view.store(Arc::new(view));
         self.board.wake();

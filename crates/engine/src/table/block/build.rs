@@ -206,14 +206,15 @@ impl BlockBuilder {
     /// Writes one page with `payload` and returns its number.
     fn write_page(&mut self, payload: &[u8], entries: u16) -> Result<u32> {
         let number = self.next_page;
-        let mut bytes = [0u8; PAGE_BYTES];
-        let used = (payload.len() as u16).to_le_bytes();
-        let header = [0, 0, 0, 0].into_iter().chain(used).chain(entries.to_le_bytes());
-        for (to, from) in bytes.iter_mut().zip(header.chain(payload.iter().copied())) {
-            *to = from;
+        let start = self.out.len();
+        self.out.extend_from_slice(&[0; 4]);
+        self.out.extend_from_slice(&(payload.len() as u16).to_le_bytes());
+        self.out.extend_from_slice(&entries.to_le_bytes());
+        self.out.extend_from_slice(payload);
+        self.out.resize(start + PAGE_BYTES, 0);
+        if let Some(bytes) = self.out.last_chunk_mut::<PAGE_BYTES>() {
+            seal_page(self.spec.id, number, bytes);
         }
-        seal_page(self.spec.id, number, &mut bytes);
-        self.out.extend_from_slice(&bytes);
         self.page_map.push(entries != OVERFLOW_MARK);
         self.next_page =
             number.checked_add(1).ok_or_else(|| Error::invalid("a table may have 2^32 pages"))?;

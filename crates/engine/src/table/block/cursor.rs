@@ -167,7 +167,7 @@ impl BlockCursor {
             self.big_value = value;
             if let Some(Overflow { key_len: Some(_), .. }) = entry.overflow {
                 self.key = key;
-                self.encode()?;
+                self.encode(0)?;
                 self.entry = Some(entry);
                 return Ok(());
             }
@@ -179,13 +179,13 @@ impl BlockCursor {
         key.truncate(entry.shared);
         key.extend_from_slice(self.page().get(entry.tail_at..entry.tail_at + entry.tail_len).unwrap_or(&[]));
         self.key = key;
-        self.encode()?;
+        self.encode(entry.shared)?;
         self.entry = Some(entry);
         Ok(())
     }
 
-    fn encode(&mut self) -> Result<()> {
-        let encoded = self.encoder.encode(&self.key)?;
+    fn encode(&mut self, shared: usize) -> Result<()> {
+        let encoded = self.encoder.encode_after(&self.key, shared, (self.place.0, self.place.2))?;
         self.place = (encoded.digest, encoded.fingerprint, encoded.prefix_len);
         Ok(())
     }
