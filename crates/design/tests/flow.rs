@@ -1,0 +1,564 @@
+//! A store in numbers: the planner's own choices, carried out on counts, measured over thousands of flushes.
+//!
+//! The simulator knows no keys. Where items are new, a merge adds up bytes. Where they overwrite one another, every
+//! run is a uniform sample of a fixed population, so the union of runs holding shares f1, f2, .. of a region's items
+//! holds 1 − (1 − f1)(1 − f2).. of them, and what a newer run makes dead is known without looking. Digests are
+//! uniform, so a push deals equal parts to all children, unless `hot` sends everything down one path.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that finds nothing should fail")]
+
+use proptest::prelude::*;
+use siltstone_design::check::MIN_TABLE_BYTES;
+use siltstone_design::plan::{children, plan, pressure};
+use siltstone_design::{
+    Design, FilterSpec, Format, Head, IndexSpec, LevelSpec, RegionShape, RunShape, Shape, Task, TriePath,
+    presets,
+};
+use std::collections::{BTreeMap, HashSet};
+
+const MIB: u64 = 1 << 20;
+
+/// A store that exists only as sizes.
+struct Sim {
+    design: Design,
+    levels: Vec<BTreeMap<TriePath, RegionShape>>,
+    busy: HashSet<(usize, TriePath)>,
+    /// Bytes of all distinct items, where writes overwrite them at random; otherwise every item is new.
+    population: Option<u64>,
+    /// The one path that everything goes down.
+    hot: Option<u64>,
+    /// Whether regions start as if they had pushed before, which switches their phases off.
+    in_step: bool,
+    /// Bytes written into each level.
+    written: Vec<u64>,
+    /// Bytes that left each level for the one below.
+    left: Vec<u64>,
+    /// Bytes written by rewrites, per level.
+    rewritten: Vec<u64>,
+    flushed: u64,
+    tasks: u64,
+}
+
+impl Shape for Sim {
+    fn level_count(&self) -> usize {
+        self.levels.len()
+    }
+
+    fn visit_regions(&self, level: usize, visit: &mut dyn FnMut(&RegionShape)) {
+        self.levels[level].values().filter(|region| !region.runs.is_empty()).for_each(visit);
+    }
+
+    fn is_busy(&self, level: usize, path: TriePath) -> bool {
+        self.busy.contains(&(level, path))
+    }
+}
+
+impl Sim {
+    fn new(design: Design) -> Self {
+        design.check().unwrap();
+        Self {
+            design,
+            levels: Vec::new(),
+            busy: HashSet::new(),
+            population: None,
+            hot: None,
+            in_step: false,
+            written: Vec::new(),
+            left: Vec::new(),
+            rewritten: Vec::new(),
+            flushed: 0,
+            tasks: 0,
+        }
+    }
+
+    /// Distinct bytes in the region's share of the digest space.
+    fn distinct(&self, path: TriePath) -> f64 {
+        self.population.map_or(f64::INFINITY, |all| all as f64 / 2f64.powi(i32::from(path.depth())))
+    }
+
+    /// Bytes that remain of runs of these sizes when they are merged.
+    fn union(&self, path: TriePath, runs: impl Iterator<Item = u64>) -> u64 {
+        let distinct = self.distinct(path);
+        if distinct.is_infinite() {
+            return runs.sum();
+        }
+        let missing: f64 = runs.map(|bytes| 1.0 - (bytes as f64 / distinct).min(1.0)).product();
+        (distinct * (1.0 - missing)).round() as u64
+    }
+
+    /// Puts a run on a region's pile, or merges it with the run that is there, and keeps the books.
+    fn deliver(&mut self, level: usize, path: TriePath, bytes: u64) {
+        while self.levels.len() <= level {
+            self.levels.push(BTreeMap::new());
+            self.written.push(0);
+            self.left.push(0);
+            self.rewritten.push(0);
+        }
+        let pushes = u64::from(self.in_step);
+        let fresh = || RegionShape { path, pushes, ..RegionShape::default() };
+        let resident = self.levels[level].entry(path).or_insert_with(fresh).runs.first().copied();
+        let leveled = level > 0 && self.design.level(level).runs == 1;
+        if bytes > 0 {
+            let merged = if leveled {
+                self.union(path, resident.into_iter().map(|run| run.bytes).chain([bytes]))
+            } else {
+                bytes
+            };
+            self.written[level] += merged;
+            let run = RunShape { bytes: merged, entries: merged / 128 + 1 };
+            let region = self.levels[level].get_mut(&path).unwrap();
+            if leveled {
+                region.runs.clear();
+            }
+            region.runs.insert(0, run);
+        }
+        self.refresh(level, path);
+    }
+
+    /// Recomputes what depends on a region's runs.
+    fn refresh(&mut self, level: usize, path: TriePath) {
+        let has_children = self.levels.get(level + 1).is_some_and(|below| {
+            below
+                .range(TriePath::of(path.first(), path.depth())..)
+                .next()
+                .is_some_and(|(p, _)| path.covers(*p))
+        });
+        let is_leaf = self.design.is_leaf_level(level) && !has_children;
+        let region = &self.levels[level][&path];
+        let sizes: Vec<u64> = region.runs.iter().map(|run| run.bytes).collect();
+        let dead = (0..sizes.len()).map(|k| {
+            let young = || sizes[..=k].iter().copied();
+            if is_leaf { young().sum::<u64>().saturating_sub(self.union(path, young())) } else { 0 }
+        });
+        let dead_bytes = dead.collect();
+        let region = self.levels[level].get_mut(&path).unwrap();
+        region.has_children = has_children;
+        region.dead_bytes = dead_bytes;
+    }
+
+    /// Deals `bytes` out to `targets` as digests would fall.
+    fn deal(&mut self, level: usize, targets: &[TriePath], bytes: u64) {
+        let count = targets.len() as u64;
+        for (i, &path) in (0u64..).zip(targets) {
+            let share = match self.hot {
+                Some(hi) => u64::from(path.contains(hi)) * bytes,
+                None => bytes / count + u64::from(i < bytes % count),
+            };
+            self.deliver(level, path, share);
+        }
+    }
+
+    /// A memtable of `bytes` becomes a run of level 0.
+    fn flush(&mut self, bytes: u64) {
+        let depth = self.design.depth(0);
+        let regions: Vec<_> =
+            (0..1u64 << depth).map(|n| TriePath::of(n.rotate_right(u32::from(depth)), depth)).collect();
+        self.flushed += bytes;
+        self.deal(0, &regions, bytes);
+    }
+
+    /// The next task, checked against what a planner may ask for.
+    fn plan(&self) -> Option<Task> {
+        let task = plan(&self.design, self);
+        let (level, path) = task?.region();
+        assert!(!self.is_busy(level, path), "busy: {task:?}");
+        let region = self.levels.get(level).and_then(|l| l.get(&path)).unwrap_or_else(|| panic!("{task:?}"));
+        match task? {
+            Task::Push { runs, .. } => {
+                assert_eq!(runs, region.runs.len());
+                let leveled = self.design.level(level + 1).runs == 1;
+                let busy = children(&self.design, level, path).any(|child| self.is_busy(level + 1, child));
+                assert!(!(leveled && busy), "a leveled child is busy: {task:?}");
+            }
+            Task::Split { runs, .. } => {
+                assert_eq!(runs, region.runs.len());
+                assert!(!region.has_children && self.design.is_leaf_level(level), "no leaf: {task:?}");
+                assert!(children(&self.design, level, path).count() > 1, "nothing to split into: {task:?}");
+            }
+            Task::Rewrite { newest, .. } => {
+                assert!((1..=region.runs.len()).contains(&newest), "{task:?}");
+                assert!(newest > 1 || region.dead_bytes[0] > 0, "rewrites one run for nothing: {task:?}");
+            }
+        }
+        task
+    }
+
+    fn execute(&mut self, task: Task) {
+        self.tasks += 1;
+        let (level, path) = task.region();
+        let region = self.levels[level].get_mut(&path).unwrap();
+        match task {
+            Task::Push { runs, .. } | Task::Split { runs, .. } => {
+                let moved = region.runs.split_off(region.runs.len() - runs);
+                region.pushes += 1;
+                let bytes = self.union(path, moved.iter().map(|run| run.bytes));
+                self.left[level] += bytes;
+                let targets: Vec<_> = children(&self.design, level, path).collect();
+                self.deal(level + 1, &targets, bytes);
+            }
+            Task::Rewrite { newest, .. } => {
+                let old = region.runs.split_off(newest);
+                let young = std::mem::replace(&mut region.runs, old);
+                let bytes = self.union(path, young.iter().map(|run| run.bytes));
+                self.written[level] += bytes;
+                self.rewritten[level] += bytes;
+                let run = RunShape { bytes, entries: bytes / 128 + 1 };
+                self.levels[level].get_mut(&path).unwrap().runs.insert(0, run);
+            }
+        }
+        self.refresh(level, path);
+    }
+
+    /// Works until nothing is due; `None` if that takes more than `at_most` tasks.
+    fn settle(&mut self, at_most: usize) -> Option<Vec<Task>> {
+        let mut done = Vec::new();
+        while let Some(task) = self.plan() {
+            if done.len() == at_most {
+                return None;
+            }
+            self.execute(task);
+            done.push(task);
+        }
+        Some(done)
+    }
+
+    /// A flush and all the work it makes due; the bytes that work wrote.
+    fn tick(&mut self) -> u64 {
+        self.flush(self.design.head_bytes());
+        let before: u64 = self.written.iter().sum();
+        self.settle(100_000).expect("work ends");
+        self.written.iter().sum::<u64>() - before
+    }
+
+    fn total_written(&self) -> u64 {
+        self.written.iter().sum()
+    }
+
+    fn bytes_in(&self, level: usize) -> u64 {
+        self.levels[level].values().map(RegionShape::bytes).sum()
+    }
+
+    fn bytes(&self) -> u64 {
+        (0..self.levels.len()).map(|level| self.bytes_in(level)).sum()
+    }
+
+    fn regions(&self) -> Vec<(usize, TriePath)> {
+        let levels = self.levels.iter().enumerate();
+        levels.flat_map(|(level, regions)| regions.keys().map(move |path| (level, *path))).collect()
+    }
+}
+
+/// Written per byte flushed.
+fn amplification(sim: &Sim) -> f64 {
+    sim.total_written() as f64 / sim.flushed as f64
+}
+
+#[test]
+fn stepped_merge_writes_every_byte_once_per_level() {
+    let mut sim = Sim::new(presets::stepped_merge());
+    // Just short of where leaves of the fourth level begin to split, so that nearly all data has come down to it.
+    while sim.levels.len() < 5 {
+        sim.tick();
+    }
+    let mut depth_sum = 0;
+    for level in 0..sim.levels.len() {
+        // What was written into a level is there or went on; nothing was written twice.
+        assert_eq!(sim.written[level], sim.bytes_in(level) + sim.left[level], "level {level}");
+        assert_eq!(sim.rewritten[level], 0);
+        depth_sum += sim.bytes_in(level) * (level as u64 + 1);
+    }
+    assert_eq!(sim.total_written(), depth_sum);
+    let found = amplification(&sim);
+    println!("4 levels, {} flushes: write amplification {found:.3}", sim.flushed / (8 * MIB));
+    assert!((found / 4.0 - 1.0).abs() < 0.1, "{found}");
+}
+
+/// Bytes of compaction after each of many flushes.
+fn ticks(in_step: bool) -> Vec<u64> {
+    let mut sim = Sim::new(presets::stepped_merge());
+    sim.in_step = in_step;
+    (0..6144).map(|_| sim.tick()).collect()
+}
+
+/// Most and mean bytes of compaction per byte flushed, over windows of so many flushes, after a warm-up.
+fn windows(ticks: &[u64], window: usize) -> (f64, f64) {
+    let sums: Vec<u64> = ticks[512..].chunks_exact(window).map(|w| w.iter().sum()).collect();
+    let flushed = (window as u64 * 8 * MIB) as f64;
+    let most = *sums.iter().max().unwrap() as f64;
+    (most / flushed, sums.iter().sum::<u64>() as f64 / sums.len() as f64 / flushed)
+}
+
+#[test]
+fn staggering_keeps_compaction_flat() {
+    let (staggered, in_step) = (ticks(false), ticks(true));
+    for window in [64, 16] {
+        let ((most, mean), (most_in_step, mean_in_step)) =
+            (windows(&staggered, window), windows(&in_step, window));
+        let (flat, bursts) = (most / mean, most_in_step / mean_in_step);
+        println!(
+            "windows of {window} flushes, bytes compacted per byte flushed: {mean:.2} mean, {most:.2} at most ({flat:.2}); \
+             in step {mean_in_step:.2} mean, {most_in_step:.2} at most ({bursts:.1})"
+        );
+        assert!(flat < 1.5 && flat * 3.0 < bursts, "windows of {window}: {flat} against {bursts}");
+        // The work is the same, only spread.
+        assert!((mean / mean_in_step - 1.0).abs() < 0.25, "{mean} against {mean_in_step}");
+    }
+}
+
+#[test]
+fn leveled_regions_stay_bounded() {
+    let mut sim = Sim::new(presets::leveled());
+    let limit = 64 * MIB;
+    let mut most = 0;
+    for _ in 0..3072 {
+        sim.tick();
+        for level in 1..sim.levels.len() {
+            for region in sim.levels[level].values() {
+                assert!(region.runs.len() <= 1);
+                most = most.max(region.bytes());
+            }
+        }
+    }
+    println!(
+        "leveled: {} levels, write amplification {:.2}, largest region {:.2} of its limit",
+        sim.levels.len(),
+        amplification(&sim),
+        most as f64 / limit as f64
+    );
+    // Settled, a region is below the latest phase there is.
+    assert!(most < limit * 3 / 2, "{most}");
+    let mut into = 0;
+    for level in 1..sim.levels.len() {
+        into += sim.written[level];
+        // Each arrival rewrites at most what a region may hold: the fan-out and a half, and itself.
+        assert!(sim.written[level] <= sim.left[level - 1] * 13, "level {level}");
+    }
+    assert!(into > 0);
+}
+
+/// A steady state of random overwrites: space per distinct byte (mean and peak), bytes written into leaves per byte
+/// that arrives there, and the mean number of runs between rewrites.
+fn overwrites(max_garbage: f64, population: u64, flushes: usize) -> (f64, f64, f64) {
+    let mut design = presets::stepped_merge();
+    design.max_garbage = max_garbage;
+    let mut sim = Sim::new(design);
+    sim.population = Some(population);
+    for _ in 0..flushes {
+        sim.tick();
+    }
+    // Leaves sit on several levels once some have split, so all levels at or below the design's last count.
+    let leaves = sim.design.levels.len() - 1;
+    let books = |sim: &Sim| {
+        let written: u64 = sim.written[leaves..].iter().sum();
+        (written, sim.left[leaves - 1], sim.left[leaves..].iter().sum::<u64>())
+    };
+    let (written, arrived, passed) = books(&sim);
+    let (mut peak, mut sum) = (0f64, 0f64);
+    for _ in 0..flushes {
+        sim.tick();
+        // Upper levels hold a few piles of what is yet to arrive, whatever the population.
+        let space = (leaves..sim.levels.len()).map(|level| leaf_bytes(&sim, level)).sum::<u64>() as f64;
+        let covered = (leaves..sim.levels.len()).map(|level| leaf_space(&sim, level)).sum::<f64>();
+        let space = space / (population as f64 * covered);
+        peak = peak.max(space);
+        sum += space;
+    }
+    let (written_after, arrived_after, passed_after) = books(&sim);
+    let cost = (written_after - written) as f64 / (arrived_after - arrived) as f64;
+    // What inner regions of the last level passed on was written there once more on its way.
+    let passed = (passed_after - passed) as f64 / (arrived_after - arrived) as f64;
+    (sum / flushes as f64, peak, cost - passed)
+}
+
+fn leaf_bytes(sim: &Sim, level: usize) -> u64 {
+    sim.levels[level].values().filter(|region| !region.has_children).map(RegionShape::bytes).sum()
+}
+
+/// Share of the digest space that the level's leaves cover.
+fn leaf_space(sim: &Sim, level: usize) -> f64 {
+    let leaves = sim.levels[level].values().filter(|region| !region.has_children);
+    leaves.map(|region| 0.5f64.powi(i32::from(region.path.depth()))).sum()
+}
+
+#[test]
+fn overwrites_stay_within_space_and_cost() {
+    for (g, population) in
+        [(0.33, 64 * 24 * MIB), (0.33, 64 * 12 * MIB), (0.2, 64 * 24 * MIB), (0.5, 64 * 16 * MIB)]
+    {
+        let (mean, peak, cost) = overwrites(g, population, 2048);
+        let expected = 1.0 + (1.0 - g) / g;
+        println!(
+            "g {g}, {} MiB a leaf: space {mean:.2} mean, {peak:.2} peak (1/(1-g) = {:.2}); leaf cost {cost:.2} (1+(1-g)/g = {expected:.2})",
+            population / 64 / MIB,
+            1.0 / (1.0 - g)
+        );
+        assert!(peak <= 1.0 / (1.0 - g) + 0.15, "peak space {peak} at g = {g}");
+        assert!(cost <= expected * 1.15, "leaf cost {cost} at g = {g}, not {expected}");
+    }
+}
+
+#[test]
+fn one_group_that_outgrows_every_region_comes_to_rest() {
+    for (name, design) in presets::all() {
+        let mut sim = Sim::new(design);
+        sim.hot = Some(0x0123_4567_89ab_cdef);
+        for _ in 0..1024 {
+            sim.tick();
+        }
+        println!(
+            "{name}, one group of 8 GiB: {} levels, write amplification {:.1}",
+            sim.levels.len(),
+            amplification(&sim)
+        );
+        assert_eq!(sim.bytes(), sim.flushed);
+        assert_eq!(sim.levels.len(), 17, "as deep as a trie can be, and no deeper");
+        assert_eq!(
+            pressure(&sim.design, &sim),
+            0.0,
+            "{name}: writers are held up for work that can't be done"
+        );
+    }
+}
+
+#[test]
+fn the_same_flow_makes_the_same_plans() {
+    let flow = || {
+        let mut sim = Sim::new(presets::stepped_merge());
+        sim.population = Some(900 * MIB);
+        let mut tasks = Vec::new();
+        for _ in 0..700 {
+            sim.flush(sim.design.head_bytes());
+            tasks.extend(sim.settle(10_000).unwrap());
+        }
+        tasks
+    };
+    let tasks = flow();
+    assert!(tasks.iter().any(|task| matches!(task, Task::Push { .. })));
+    assert!(tasks.iter().any(|task| matches!(task, Task::Rewrite { .. })));
+    assert_eq!(tasks, flow());
+}
+
+fn level_spec(least_bits: u8, least_runs: u16) -> impl Strategy<Value = LevelSpec> {
+    let runs = prop_oneof![Just(1u16), 2u16..9, Just(40)].prop_map(move |runs| runs.max(least_runs));
+    (least_bits..=4, runs, 0u64..5).prop_map(|(fanout_bits, runs, size)| LevelSpec {
+        fanout_bits,
+        runs,
+        format: Format::Block,
+        index: IndexSpec::Separators,
+        filter: FilterSpec::None,
+        table_bytes: MIN_TABLE_BYTES << size,
+    })
+}
+
+fn any_design() -> impl Strategy<Value = Design> {
+    let below = proptest::collection::vec(level_spec(1, 1), 0..4);
+    (level_spec(0, 2), below, 0u64..4, 0.05..0.9).prop_map(|(mut top, below, head, max_garbage)| {
+        if below.is_empty() {
+            top.fanout_bits = top.fanout_bits.max(1);
+        }
+        let levels = std::iter::once(top).chain(below).collect();
+        Design { head: Head::MemTable { bytes: MIN_TABLE_BYTES << head }, levels, max_garbage }
+    })
+}
+
+/// What happens to a simulated store next.
+#[derive(Clone, Debug)]
+enum Event {
+    /// A memtable of so many 64ths of its limit is flushed.
+    Flush(u64),
+    /// Work on one of the regions begins somewhere else, and ends.
+    Busy(usize),
+    Idle,
+    /// So many tasks are carried out.
+    Work(usize),
+}
+
+fn any_event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        4 => (1u64..100).prop_map(Event::Flush),
+        2 => any::<usize>().prop_map(Event::Busy),
+        1 => Just(Event::Idle),
+        2 => (1usize..8).prop_map(Event::Work),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 192, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_design_under_any_work_plans_soundly_and_comes_to_rest(
+        design in any_design(),
+        events in proptest::collection::vec(any_event(), 1..120),
+        population in proptest::option::of(1u64 << 12..1 << 22),
+        hot in proptest::option::of(any::<u64>()),
+    ) {
+        let mut sim = Sim::new(design);
+        (sim.population, sim.hot) = (population, hot);
+        for event in events {
+            match event {
+                Event::Flush(part) => sim.flush(sim.design.head_bytes() * part / 64),
+                Event::Busy(pick) => {
+                    let regions = sim.regions();
+                    if !regions.is_empty() {
+                        sim.busy.insert(regions[pick % regions.len()]);
+                    }
+                }
+                Event::Idle => sim.busy.clear(),
+                Event::Work(tasks) => {
+                    for _ in 0..tasks {
+                        let Some(task) = sim.plan() else { break };
+                        prop_assert_eq!(Some(task), sim.plan());
+                        sim.execute(task);
+                    }
+                }
+            }
+            let pressure = pressure(&sim.design, &sim);
+            prop_assert!((0.0..=1.0).contains(&pressure), "{}", pressure);
+        }
+        sim.busy.clear();
+        prop_assert!(sim.settle(50_000).is_some(), "work does not end");
+        prop_assert_eq!(pressure(&sim.design, &sim), 0.0, "at rest, and behind all the same");
+        if population.is_none() {
+            prop_assert_eq!(sim.bytes(), sim.flushed);
+        }
+        // What is at rest is within its limits: no region below the top holds more than the latest phase allows.
+        for (number, level) in sim.levels.iter().enumerate() {
+            let spec = sim.design.level(number);
+            let deepest = sim.design.depth(number) == sim.design.depth(number + 1);
+            let limit = u64::from(spec.runs) * spec.table_bytes * 3 / 2;
+            for region in level.values() {
+                prop_assert!(deepest || region.bytes() <= limit, "level {}: {:?}", number, region);
+                prop_assert!(region.runs.len() <= usize::from(spec.runs) * 3 / 2 + 1, "level {}: {:?}", number, region);
+                prop_assert!(region.garbage() < sim.design.max_garbage + 1e-9);
+            }
+        }
+    }
+
+    #[test]
+    fn shapes_that_no_flow_leads_to_are_planned_without_panic(
+        design in any_design(),
+        piles in proptest::collection::vec(
+            (0usize..20, any::<u64>(), proptest::collection::vec(0u64..1 << 40, 0..12),
+             proptest::collection::vec(0u64..1 << 42, 0..14), 0u64..3, any::<bool>(), any::<bool>()),
+            0..20,
+        ),
+    ) {
+        let mut sim = Sim::new(design);
+        for (level, hi, runs, dead_bytes, pushes, has_children, busy) in piles {
+            while sim.levels.len() <= level {
+                sim.levels.push(BTreeMap::new());
+            }
+            let path = TriePath::of(hi, sim.design.depth(level));
+            let runs = runs.into_iter().map(|bytes| RunShape { bytes, entries: bytes / 100 }).collect();
+            sim.levels[level].insert(path, RegionShape { path, runs, pushes, has_children, dead_bytes });
+            if busy {
+                sim.busy.insert((level, path));
+            }
+        }
+        if let Some(task) = plan(&sim.design, &sim) {
+            let (level, path) = task.region();
+            prop_assert!(sim.levels[level].contains_key(&path) && !sim.is_busy(level, path));
+        }
+        prop_assert!((0.0..=1.0).contains(&pressure(&sim.design, &sim)));
+    }
+}
