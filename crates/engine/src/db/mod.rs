@@ -192,7 +192,6 @@ impl Db {
                 Step::Flushed { start, user_bytes: 0 },
             ],
         };
-        store.commit_keyspace(&edit)?;
         let view = View {
             active: Arc::new(MemTable::new(start, store.visible(), design.head_bytes(), &store.memory)),
             sealed: Vec::new(),
@@ -209,7 +208,9 @@ impl Db {
             flushed: Mutex::new(start),
             dropped: AtomicBool::new(false),
         });
-        store.keyspaces.write().insert(name.to_owned(), Arc::clone(&inner));
+        store.commit_keyspace(&edit, || {
+            store.keyspaces.write().insert(name.to_owned(), Arc::clone(&inner));
+        })?;
         Ok(Keyspace { handle: Arc::clone(&self.handle), inner })
     }
 
@@ -236,12 +237,14 @@ impl Db {
         let Some(inner) = inner else {
             return Err(Error::invalid(format_args!("there is no keyspace {name:?}")));
         };
-        store.commit_keyspace(&Edit { keyspace: inner.id, steps: vec![Step::Dropped] })?;
-        inner.dropped.store(true, Ordering::Release);
-        store.keyspaces.write().remove(name);
-        for table in inner.view.load().version.tables() {
-            table.mark_obsolete();
-        }
+        let edit = Edit { keyspace: inner.id, steps: vec![Step::Dropped] };
+        store.commit_keyspace(&edit, || {
+            inner.dropped.store(true, Ordering::Release);
+            store.keyspaces.write().remove(name);
+            for table in inner.view.load().version.tables() {
+                table.mark_obsolete();
+            }
+        })?;
         store.board.wake();
         Ok(())
     }

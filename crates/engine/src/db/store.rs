@@ -261,12 +261,17 @@ impl Store {
         Ok(())
     }
 
-    /// Writes a keyspace's creation or end to the manifest.
-    pub fn commit_keyspace(&self, edit: &Edit) -> Result<()> {
+    /// Writes a keyspace's creation or end to the manifest, then lets `publish` show it. The manifest stays locked
+    /// meanwhile: one that is written afresh must not miss what it replaces.
+    pub fn commit_keyspace(&self, edit: &Edit, publish: impl FnOnce()) -> Result<()> {
+        // What was written before must not be lost where this is kept.
+        self.sync_wal()?;
         let mut guard = self.manifest.lock();
         let Some(manifest) = guard.as_mut() else { return self.check_writable() };
         manifest.append(edit)?;
-        manifest.sync().inspect_err(|error| self.poison(error))
+        manifest.sync().inspect_err(|error| self.poison(error))?;
+        publish();
+        Ok(())
     }
 
     /// Where the oldest unflushed write of any keyspace may stand.
