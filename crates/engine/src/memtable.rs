@@ -14,8 +14,8 @@ use siltstone_design::{Digest, EncodedKey, Encoder};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering as Atomic};
+use std::sync::{Arc, OnceLock};
 
 /// Number of a write; later writes have larger ones.
 pub(crate) type Sequence = u64;
@@ -106,17 +106,15 @@ pub(crate) struct MemTable {
     user_bytes: AtomicU64,
     memory: Mutex<Reservation>,
     memory_bytes: AtomicU64,
-    /// First log segment that may hold its writes.
-    pub log_start: LogStart,
+    /// First log segment that holds its writes; unset while it is empty.
+    log_start: OnceLock<LogStart>,
     /// Sequence number that was visible when the memtable was made: everything in it is newer.
     pub born_at: Sequence,
 }
 
 impl MemTable {
-    /// An empty memtable whose writes, all newer than `born_at`, go to log segments from `log_start` on.
-    ///
-    /// It is sharded for about `head_bytes` of keys and values.
-    pub fn new(log_start: LogStart, born_at: Sequence, head_bytes: u64, budget: &Arc<MemoryBudget>) -> Self {
+    /// An empty memtable whose writes are all newer than `born_at`, sharded for about `head_bytes` of keys and values.
+    pub fn new(born_at: Sequence, head_bytes: u64, budget: &Arc<MemoryBudget>) -> Self {
         let shard_bits = (head_bytes / SHARD_BYTES).max(1).ilog2().min(MAX_SHARD_BITS);
         let empty_bytes = SHARD_OVERHEAD_BYTES << shard_bits;
         Self {
@@ -128,7 +126,7 @@ impl MemTable {
             user_bytes: AtomicU64::new(0),
             memory: Mutex::new(budget.hold(Holder::Memtable, empty_bytes)),
             memory_bytes: AtomicU64::new(empty_bytes),
-            log_start,
+            log_start: OnceLock::new(),
             born_at,
         }
     }
@@ -142,6 +140,16 @@ impl MemTable {
     #[inline]
     fn shard(&self, digest: Digest) -> Option<&SkipMap<Version, ()>> {
         self.shards.get(self.shard_number(digest.hi))
+    }
+
+    /// Where in the log its writes begin; `None` while there are none.
+    pub fn log_start(&self) -> Option<LogStart> {
+        self.log_start.get().copied()
+    }
+
+    /// Notes that a write that is in the log segment starting at `start` comes next.
+    pub fn note_log_start(&self, start: LogStart) {
+        self.log_start.get_or_init(|| start);
     }
 
     /// Adds an entry. Of two with the same key the one with the larger sequence number is newer.

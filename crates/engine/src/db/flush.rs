@@ -13,13 +13,18 @@ use std::sync::atomic::Ordering;
 impl Store {
     /// Flushes the oldest sealed memtable of `keyspace`; false where there is none.
     pub(super) fn flush_one(&self, keyspace: &Arc<KeyspaceInner>) -> Result<bool> {
+        // Two flushes of one memtable would make two runs of it.
+        let _flushing = self.flushing.lock();
         let view = keyspace.view.load_full();
         let Some(memtable) = view.sealed.last() else { return Ok(false) };
-        // The next memtable says from where on the log is still needed.
+        // The next memtable says from where on the log is still needed. While it is empty, so does the present segment: what
+        // is being appended now, and will be inserted, stands there or later.
         let next = view.sealed.iter().rev().nth(1).unwrap_or(&view.active);
+        let current = self.wal.lock().as_ref().map(|wal| wal.segment()).unwrap_or_default();
+        let start = next.log_start().unwrap_or(current);
         // Other keyspaces' earlier writes must not be lost where this one's later ones are kept.
         if self.keyspaces.read().len() > 1 {
-            let work = self.wal.lock().as_ref().and_then(|wal| wal.sync_work_before(next.log_start.segment));
+            let work = self.wal.lock().as_ref().and_then(|wal| wal.sync_work_before(start.segment));
             self.run_sync(work)?;
         }
         let cursor = memtable.stream(Span::ALL, Sequence::MAX, keyspace.encoder)?;
@@ -28,7 +33,7 @@ impl Store {
         self.count_written(&steps);
         self.sync_tables()?;
         let user_bytes = view.version.user_bytes + memtable.user_bytes();
-        steps.push(Step::Flushed { start: next.log_start, user_bytes });
+        steps.push(Step::Flushed { start, user_bytes });
         self.commit_steps(keyspace, steps, Some(memtable))?;
         Ok(true)
     }

@@ -193,7 +193,7 @@ impl Db {
             ],
         };
         let view = View {
-            active: Arc::new(MemTable::new(start, store.visible(), design.head_bytes(), &store.memory)),
+            active: Arc::new(MemTable::new(store.visible(), design.head_bytes(), &store.memory)),
             sealed: Vec::new(),
             version: Arc::new(Version::default()),
         };

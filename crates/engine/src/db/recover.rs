@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::io::{DirLock, Disk};
 use crate::memory::MemoryBudget;
 use crate::memtable::{MemTable, Sequence};
-use crate::options::{Options, WalRecovery};
+use crate::options::Options;
 use crate::record::LogStart;
 use crate::stats::{KeyspaceCounters, StoreCounters};
 use crate::table::envelope::TableMeta;
@@ -118,10 +118,9 @@ impl Opening {
     }
 
     fn keyspaces(&self, state: StoreState) -> BTreeMap<String, Arc<KeyspaceInner>> {
-        let start = state.log_start;
         let keyspaces = state.keyspaces.into_iter().map(|(id, keyspace)| {
             let view = View {
-                active: Arc::new(MemTable::new(start, 0, keyspace.design.head_bytes(), &self.memory)),
+                active: Arc::new(MemTable::new(0, keyspace.design.head_bytes(), &self.memory)),
                 sealed: Vec::new(),
                 version: Arc::new(keyspace.version),
             };
@@ -163,6 +162,7 @@ impl Opening {
                     continue;
                 }
                 let active = &keyspace.view.load().active;
+                active.note_log_start(segment);
                 match operation.item {
                     Some(item) => {
                         let place = keyspace.encoder.encode(operation.key)?;
@@ -249,10 +249,6 @@ pub(super) fn open(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<
 
     // From here on the store is changed: first what is to be kept is made safe, then the rest goes.
     let wal = Wal::start(Arc::clone(&disk), dir, &replayed)?;
-    if options.wal_recovery == WalRecovery::StopAtDamage && replayed.live.is_empty() {
-        // The log starts anew; nothing before its first segment is asked for again.
-        state.log_start = wal.segment();
-    }
     let manifest = Manifest::create(Arc::clone(&disk), dir, next_manifest, &state)?;
     opening.counters.wal_bytes.add(wal.bytes_written());
     let keep_manifest = format!("MANIFEST-{next_manifest:08}");

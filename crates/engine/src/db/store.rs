@@ -1,6 +1,6 @@
 //! What the threads of an open store share, and the one way from a version to the next.
 //!
-//! Locks, in the order they may be taken: commit → manifest → switch → wal. Readers take none: they load a view.
+//! Locks, in the order they may be taken: commit → flushing → manifest → switch → wal. Readers take none: they load a view.
 
 use super::worker::Board;
 use super::write::CommitQueue;
@@ -79,6 +79,8 @@ pub(crate) struct Store {
     pub visible: AtomicU64,
     /// Held by whoever writes to log and memtables or seals a memtable.
     pub commit: Mutex<()>,
+    /// Held by whoever flushes.
+    pub flushing: Mutex<()>,
     pub queue: CommitQueue,
     /// The log and the manifest; absent where the store is read-only.
     pub wal: Mutex<Option<Wal>>,
@@ -132,6 +134,7 @@ impl Store {
             next_id: AtomicU64::new(parts.next_id),
             visible: AtomicU64::new(parts.visible),
             commit: Mutex::new(()),
+            flushing: Mutex::new(()),
             queue: CommitQueue::default(),
             wal: Mutex::new(parts.wal),
             manifest: Mutex::new(parts.manifest),
@@ -221,6 +224,7 @@ impl Store {
         let mut guard = self.manifest.lock();
         let Some(manifest) = guard.as_mut() else { return self.check_writable() };
         if keyspace.dropped.load(Ordering::Acquire) {
+            self.remove_new_tables(&steps);
             return Ok(());
         }
         let base = Arc::clone(&keyspace.view.load().version);
@@ -230,7 +234,8 @@ impl Store {
             Error::new(ErrorKind::Corruption, format!("an edit does not fit the store as it is: {what}"))
         })?;
         debug_check(&next, &keyspace.design);
-        manifest.append(&edit)?;
+        // An edit that was not written needs no tables; one that may have been does.
+        manifest.append(&edit).inspect_err(|_| self.remove_new_tables(&edit.steps))?;
         manifest.sync().inspect_err(|error| self.poison(error))?;
         let next = Arc::new(next);
         {
@@ -251,6 +256,7 @@ impl Store {
             }
         }
         self.refresh_pressure(keyspace);
+        self.reader.fit_cache();
         if flushed.is_some() {
             self.advance_log_start(manifest)?;
         }
@@ -259,6 +265,18 @@ impl Store {
             manifest.rewrite(&state).inspect_err(|error| self.poison(error))?;
         }
         Ok(())
+    }
+
+    /// Removes the files of tables that `steps` would have added.
+    fn remove_new_tables(&self, steps: &[Step]) {
+        for step in steps {
+            let Step::AddRun { run, .. } = step else { continue };
+            for table in &run.tables {
+                self.reader.forget(table.id, 0);
+                // Left behind, it would be removed as an orphan at the next open.
+                let _ = self.disk.remove(&self.reader.path(table.id));
+            }
+        }
     }
 
     /// Writes a keyspace's creation or end to the manifest, then lets `publish` show it. The manifest stays locked
@@ -280,8 +298,7 @@ impl Store {
         let current = self.wal.lock().as_ref().map(Wal::segment).unwrap_or_default();
         let starts = self.all_keyspaces().into_iter().filter_map(|keyspace| {
             let view = keyspace.view.load();
-            let oldest = view.sealed.last().unwrap_or(&view.active);
-            (!oldest.is_empty() || !view.sealed.is_empty()).then_some(oldest.log_start)
+            view.sealed.last().unwrap_or(&view.active).log_start()
         });
         starts.min().unwrap_or(current).min(current)
     }

@@ -218,6 +218,7 @@ impl Store {
     /// Puts the group into the memtables, makes it visible and seals memtables that are full.
     fn apply(&self, group: &[&Arc<Slot>]) {
         let mut sequence = self.visible();
+        let log_start = self.wal.lock().as_ref().map(Wal::segment).unwrap_or_default();
         let mut views: BTreeMap<u64, (Arc<KeyspaceInner>, Arc<View>)> = BTreeMap::new();
         for keyspace in self.all_keyspaces() {
             let view = keyspace.view.load_full();
@@ -228,6 +229,7 @@ impl Store {
                 sequence += 1;
                 // A keyspace dropped meanwhile takes its writes with it.
                 let Some((_, view)) = views.get(&operation.keyspace) else { continue };
+                view.active.note_log_start(log_start);
                 let key = slot.batch.key(operation);
                 match (operation.kind, slot.batch.item(operation)) {
                     (Kind::DeletePrefix, _) => view.active.delete_prefix(sequence, operation.digest.hi, key),
@@ -258,7 +260,7 @@ impl Store {
             let view = keyspace.view.load();
             view.sealed.is_empty() && !view.active.is_empty()
         });
-        if let Some(oldest) = active.min_by_key(|keyspace| keyspace.view.load().active.log_start) {
+        if let Some(oldest) = active.min_by_key(|keyspace| keyspace.view.load().active.log_start()) {
             let _ = self.seal(oldest);
         }
     }
@@ -269,7 +271,7 @@ impl Store {
             return Ok(());
         }
         let _switch = self.switch.lock();
-        let log_start = {
+        {
             let mut guard = self.wal.lock();
             let Some(wal) = guard.as_mut() else { return self.check_writable() };
             let before = wal.bytes_written();
@@ -279,13 +281,12 @@ impl Store {
                 }
             })?;
             self.counters.wal_bytes.add(wal.bytes_written() - before);
-            wal.segment()
-        };
+        }
         let mut view = View::clone(&keyspace.view.load());
-        let fresh =
-            Arc::new(MemTable::new(log_start, self.visible(), keyspace.design.head_bytes(), &self.memory));
+        let fresh = Arc::new(MemTable::new(self.visible(), keyspace.design.head_bytes(), &self.memory));
         view.sealed.insert(0, std::mem::replace(&mut view.active, fresh));
         keyspace.view.store(Arc::new(view));
+        self.reader.fit_cache();
         self.board.wake();
         Ok(())
     }
