@@ -3,6 +3,7 @@
 mod batch;
 mod checkpoint;
 mod flush;
+mod keyspace;
 mod read;
 mod recover;
 mod report;
@@ -15,31 +16,28 @@ mod write;
 
 pub(crate) use batch::decode_operation;
 pub use batch::{Batch, MAX_VALUE_BYTES};
+pub use keyspace::Keyspace;
 pub use scan::Iter;
 pub use snapshot::Snapshot;
 pub use verify::{VerifyProgress, VerifyReport};
 
-use crate::entry::Span;
 use crate::error::{Error, Result};
 use crate::io::Disk;
 use crate::io::os::OsDisk;
-use crate::memtable::{MemTable, Sequence};
-use crate::options::{Durability, KeyspaceOptions, Options, WriteOptions};
-use crate::stats::{KeyspaceCounters, KeyspaceStats, Stats};
+use crate::memtable::MemTable;
+use crate::options::{KeyspaceOptions, Options, WriteOptions};
+use crate::stats::{KeyspaceCounters, Stats};
 use crate::version::edit::{Edit, Step};
 use crate::version::level::Version;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use scan::Wanted;
-use siltstone_design::{Design, Digest, Encoder, KeyError, Schema};
-use std::ops::{Bound, RangeBounds};
+use siltstone_design::Encoder;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use store::{KeyspaceInner, Store, View};
-use write::{Committed, Condition};
 
 /// Longest keyspace name in bytes.
 const MAX_NAME_BYTES: usize = 255;
@@ -359,248 +357,5 @@ impl Db {
 impl std::fmt::Debug for Db {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Db").field("path", &self.path()).finish_non_exhaustive()
-    }
-}
-
-/// A named set of keys within a store, with a schema and a design of its own. Clones are handles to the same one.
-#[derive(Clone)]
-pub struct Keyspace {
-    handle: Arc<Handle>,
-    inner: Arc<KeyspaceInner>,
-}
-
-impl Keyspace {
-    /// The keyspace's name.
-    pub fn name(&self) -> &str {
-        &self.inner.name
-    }
-
-    /// How its keys are ordered.
-    pub fn schema(&self) -> Schema {
-        *self.inner.encoder.schema()
-    }
-
-    /// Its layout.
-    pub fn design(&self) -> Design {
-        self.inner.design.clone()
-    }
-
-    /// What it has done and holds.
-    pub fn stats(&self) -> KeyspaceStats {
-        self.inner.stats()
-    }
-
-    fn store(&self) -> &Arc<Store> {
-        &self.handle.store
-    }
-
-    fn store_id(&self) -> u64 {
-        self.store().id
-    }
-
-    fn id(&self) -> u64 {
-        self.inner.id
-    }
-
-    fn encoder(&self) -> &Encoder {
-        &self.inner.encoder
-    }
-
-    fn now_ms(&self) -> u64 {
-        self.store().disk.now_ms()
-    }
-
-    /// The newest value of `key`.
-    ///
-    /// # Errors
-    /// `InvalidInput` where the key does not fit the schema, `Corruption` where its page is damaged.
-    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let key = self.encoder().encode(key)?;
-        let view = self.inner.view.load();
-        self.store().get(&self.inner, &view, self.store().visible(), &key)
-    }
-
-    /// Whether `key` has a value.
-    ///
-    /// # Errors
-    /// As [`Keyspace::get`].
-    pub fn contains(&self, key: &[u8]) -> Result<bool> {
-        Ok(self.get(key)?.is_some())
-    }
-
-    /// The values of `keys`, in their order, all of one moment. Keys are looked up in the store's order, so that those of
-    /// one page share its read.
-    ///
-    /// # Errors
-    /// As [`Keyspace::get`], for the first key that fails.
-    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
-        let encoded: std::result::Result<Vec<_>, KeyError> =
-            keys.iter().map(|key| self.encoder().encode(key.as_ref())).collect();
-        let mut places: Vec<_> = encoded?.into_iter().enumerate().collect();
-        places.sort_unstable_by(|(_, a), (_, b)| a.order(b));
-        let (view, sequence) = self.pin();
-        let mut values = vec![None; keys.len()];
-        for (at, key) in places {
-            if let Some(slot) = values.get_mut(at) {
-                *slot = self.store().get(&self.inner, &view, sequence, &key)?;
-            }
-        }
-        Ok(values)
-    }
-
-    /// Sets `key` to `value`.
-    ///
-    /// # Errors
-    /// `InvalidInput` where the key does not fit the schema or the value is over 1 GiB; those of [`Db::write`].
-    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        let mut batch = Batch::new();
-        batch.put(self, key, value)?;
-        self.write(batch)
-    }
-
-    /// Sets `key` to `value`, which is gone after `ttl`.
-    ///
-    /// # Errors
-    /// As [`Keyspace::put`].
-    pub fn put_with_ttl(&self, key: &[u8], value: &[u8], ttl: Duration) -> Result<()> {
-        let mut batch = Batch::new();
-        batch.put_with_ttl(self, key, value, ttl)?;
-        self.write(batch)
-    }
-
-    /// Removes `key`; a missing key is fine.
-    ///
-    /// # Errors
-    /// As [`Keyspace::put`].
-    pub fn delete(&self, key: &[u8]) -> Result<()> {
-        let mut batch = Batch::new();
-        batch.delete(self, key)?;
-        self.write(batch)
-    }
-
-    /// Removes every key with `prefix` in constant time; compaction frees the space.
-    ///
-    /// # Errors
-    /// `InvalidInput` where the keyspace is not semi-sorted or no key of it can have this prefix.
-    pub fn delete_prefix(&self, prefix: &[u8]) -> Result<()> {
-        let mut batch = Batch::new();
-        batch.delete_prefix(self, prefix)?;
-        self.write(batch)
-    }
-
-    /// Reads `key`, lets `change` make a new value of the old one, and writes it, atomically: no other write to the key
-    /// comes between. `None` deletes. If one did, `change` runs again, so it must not rely on running once.
-    ///
-    /// Returns the new value. Unlike a put, this tells the store whether the key is new (SlimDB's non-blind write).
-    ///
-    /// ```
-    /// # fn main() -> siltstone::Result<()> {
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
-    /// let counters = db.create_keyspace("counters", siltstone::KeyspaceOptions::default())?;
-    /// let add_one = |old: Option<&[u8]>| {
-    ///     let old = old.and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes);
-    ///     Some((old + 1).to_le_bytes().to_vec())
-    /// };
-    /// counters.update(b"visits", add_one)?;
-    /// assert_eq!(counters.update(b"visits", add_one)?, Some(2u64.to_le_bytes().to_vec()));
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Keyspace::get`] and [`Keyspace::put`].
-    pub fn update(
-        &self,
-        key: &[u8],
-        mut change: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>,
-    ) -> Result<Option<Vec<u8>>> {
-        let encoded = self.encoder().encode(key)?;
-        loop {
-            let (view, seen) = self.pin();
-            let old = self.store().get(&self.inner, &view, seen, &encoded)?;
-            drop(view);
-            let new = change(old.as_deref());
-            let mut batch = Batch::new();
-            match &new {
-                Some(value) => batch.put(self, key, value)?,
-                None if old.is_none() => return Ok(None),
-                None => batch.delete(self, key)?,
-            }
-            let keyspace = Arc::clone(&self.inner);
-            let condition = Condition { keyspace, key: key.to_vec(), seen };
-            let durability = self.store().options.durability;
-            if self.store().write(batch, durability, Some(condition))? == Committed::Yes {
-                return Ok(new);
-            }
-        }
-    }
-
-    fn write(&self, batch: Batch) -> Result<()> {
-        let durability: Durability = self.store().options.durability;
-        self.store().write(batch, durability, None).map(|_| ())
-    }
-
-    /// Every item whose key has `prefix`: in suffix order, or in the order of suffix hashes if the schema hashes them.
-    ///
-    /// # Errors
-    /// `InvalidInput` where the keyspace is not semi-sorted or no key of it can have this prefix.
-    pub fn prefix(&self, prefix: &[u8]) -> Result<Iter> {
-        self.prefix_at(prefix, Bound::Unbounded, Bound::Unbounded, self.pin())
-    }
-
-    /// The items whose key has `prefix` and whose suffix lies in `suffixes`, in suffix order.
-    ///
-    /// # Errors
-    /// `InvalidInput` where the keyspace does not keep suffixes in order or no key of it can have this prefix.
-    pub fn prefix_range(&self, prefix: &[u8], suffixes: impl RangeBounds<Vec<u8>>) -> Result<Iter> {
-        if !self.schema().is_ordered() {
-            return Err(KeyError::NotOrdered.into());
-        }
-        self.prefix_at(prefix, suffixes.start_bound().cloned(), suffixes.end_bound().cloned(), self.pin())
-    }
-
-    /// Every item of the keyspace, in the store's order.
-    ///
-    /// # Errors
-    /// Those of reading come with the items.
-    pub fn iter(&self) -> Result<Iter> {
-        Ok(self.iter_at(self.pin()))
-    }
-
-    fn iter_at(&self, pinned: (Arc<View>, Sequence)) -> Iter {
-        let (handle, inner) = (Arc::clone(&self.handle), Arc::clone(&self.inner));
-        Iter::new(handle, inner, pinned, Span::ALL, Wanted::Everything)
-    }
-
-    fn prefix_at(
-        &self,
-        prefix: &[u8],
-        from: Bound<Vec<u8>>,
-        to: Bound<Vec<u8>>,
-        pinned: (Arc<View>, Sequence),
-    ) -> Result<Iter> {
-        let hi = self.encoder().encode_prefix(prefix)?;
-        let mut span = Span::of_hi(hi, hi);
-        if let Bound::Included(suffix) | Bound::Excluded(suffix) = &from {
-            span.first = Digest { hi, lo: self.encoder().encode_suffix_bound(suffix)? };
-        }
-        if let Bound::Included(suffix) | Bound::Excluded(suffix) = &to {
-            span.last = Digest { hi, lo: self.encoder().encode_suffix_bound(suffix)? };
-        }
-        let wanted = Wanted::Group { prefix: prefix.to_vec(), from, to };
-        Ok(Iter::new(Arc::clone(&self.handle), Arc::clone(&self.inner), pinned, span, wanted))
-    }
-
-    /// A view and a sequence number that belong together.
-    fn pin(&self) -> (Arc<View>, Sequence) {
-        let _switch = self.store().switch.lock();
-        (self.inner.view.load_full(), self.store().visible())
-    }
-}
-
-impl std::fmt::Debug for Keyspace {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Keyspace").field("name", &self.name()).finish_non_exhaustive()
     }
 }
