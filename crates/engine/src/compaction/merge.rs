@@ -123,15 +123,18 @@ impl Cursor for Merge {
     }
 }
 
+/// Opens one part of a [`Chain`] when it is reached.
+pub(crate) type Part = Box<dyn FnOnce() -> Result<Box<dyn Cursor>> + Send>;
+
 /// Cursors over tables that follow one another in the store's order: a run as one source.
 pub(crate) struct Chain {
-    rest: std::vec::IntoIter<Box<dyn FnOnce() -> Result<Box<dyn Cursor>> + Send>>,
+    rest: std::vec::IntoIter<Part>,
     current: Option<Box<dyn Cursor>>,
 }
 
 impl Chain {
     /// Opens each part when the one before it ends.
-    pub fn new(parts: Vec<Box<dyn FnOnce() -> Result<Box<dyn Cursor>> + Send>>) -> Result<Self> {
+    pub fn new(parts: Vec<Part>) -> Result<Self> {
         let mut chain = Self { rest: parts.into_iter(), current: None };
         chain.skip_empty()?;
         Ok(chain)

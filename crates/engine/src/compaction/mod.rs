@@ -14,7 +14,7 @@ use crate::table::sample::KeySample;
 use crate::table::{Table, TableBuilder, TableSpec, Walk};
 use crate::version::edit::{RunRecord, Step};
 use crate::version::level::{Run, RunId, Version};
-use merge::{Chain, Merge, Source};
+use merge::{Chain, Merge, Part, Source};
 use siltstone_design::plan::children;
 use siltstone_design::{Design, Task, TriePath};
 use std::path::Path;
@@ -49,7 +49,6 @@ pub(crate) fn inputs(version: &Version, task: &Task) -> Vec<Arc<Run>> {
 
 /// A run within `span` as one source of a merge.
 pub(crate) fn source(run: &Arc<Run>, span: &Span, walk: Walk, reader: &Arc<Reader>) -> Result<Source> {
-    type Part = Box<dyn FnOnce() -> Result<Box<dyn Cursor>> + Send>;
     let parts = run.tables_in(span).map(|table| {
         let (table, span, reader) = (Arc::clone(table), span.clone(), Arc::clone(reader));
         Box::new(move || table.stream(span, walk, &reader)) as Part
@@ -141,7 +140,7 @@ fn joined(runs: &[Arc<Run>], span: &Span, reader: &Arc<Reader>) -> Result<Source
     let parts = runs.iter().map(|run| {
         let (run, span, reader) = (Arc::clone(run), span.clone(), Arc::clone(reader));
         let open = move || Ok(source(&run, &span, Walk::Compaction, &reader)?.cursor);
-        Box::new(open) as Box<dyn FnOnce() -> Result<Box<dyn Cursor>> + Send>
+        Box::new(open) as Part
     });
     // Nothing is older than these, so what they deleted hides nothing here.
     Ok(Source { cursor: Box::new(Chain::new(parts.collect())?), tombstones: PrefixTombstones::default() })
