@@ -22,6 +22,9 @@ mod compaction;
 mod db;
 mod entry;
 mod error;
+#[cfg(feature = "sim")]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod inspect;
 pub mod io;
 mod memory;

@@ -1,0 +1,229 @@
+//! The engine's decoders as functions of bytes, for the targets in `fuzz/` and for nobody else.
+//!
+//! Each takes arbitrary bytes, decodes them, and where they are accepted asserts what must hold of the result: lengths stay
+//! within the bytes, and what was decoded encodes to something that decodes to the same. No input may panic.
+
+use crate::cache::PAGE_BYTES;
+use crate::codec::Decoder;
+use crate::db::decode_operation;
+use crate::record::{self, Epoch, LOG_HEADER_BYTES, LogHeader, LogReader};
+use crate::table::block::page::{self, Found};
+use crate::table::envelope::{FOOTER_BYTES, PAGE_HEADER_BYTES, TableMeta, decode_footer, encode_tail};
+use crate::table::sample::KeySample;
+use crate::table::{Table, Trash};
+use crate::version::check;
+use crate::version::edit::Edit;
+use crate::version::level::Version;
+use crate::version::manifest::{self, parse_current};
+use crate::wal;
+use siltstone_design::{Design, Digest, Encoder, HashSecret, Schema};
+use std::sync::Arc;
+
+/// Eight bytes off the front as a number, or what there is of them.
+fn number(from: &mut Decoder<'_>) -> u64 {
+    from.u64().unwrap_or(from.remaining() as u64)
+}
+
+/// A log's header, and its records under the header's own epoch or one chosen by the bytes.
+pub fn log(bytes: &[u8]) {
+    for magic in [manifest::MAGIC, wal::MAGIC] {
+        let Some(header) = LogHeader::decode(magic, bytes) else { continue };
+        assert_eq!(LogHeader::decode(magic, &header.encode(magic)), Some(header));
+        read_log(bytes.get(LOG_HEADER_BYTES as usize..).unwrap_or(&[]), header.first_lsn, header.epoch);
+    }
+    let mut from = Decoder::new(bytes);
+    let (epoch, start) = (Epoch(number(&mut from)), number(&mut from) >> 1);
+    read_log(from.take(from.remaining()).unwrap_or(&[]), start, epoch);
+}
+
+fn read_log(bytes: &[u8], start: u64, epoch: Epoch) -> Vec<Vec<u8>> {
+    let mut reader = LogReader::new(bytes, start, epoch);
+    let mut payloads = Vec::new();
+    let mut expected = start;
+    while let Some((position, payload)) = reader.next_record() {
+        assert_eq!(position, expected);
+        expected += (record::HEADER_BYTES + payload.len()) as u64;
+        payloads.push(payload.to_vec());
+    }
+    let end = reader.end();
+    assert_eq!(end.position, expected);
+    assert!(end.position - start <= bytes.len() as u64);
+    payloads
+}
+
+/// A log made of the bytes and then damaged as they say: what is read is a prefix of what was written, and damage to what a
+/// later record proves synced does not pass for a torn tail.
+pub fn damaged_log(bytes: &[u8]) {
+    let mut from = Decoder::new(bytes);
+    let (epoch, start) = (Epoch(number(&mut from)), number(&mut from) >> 8);
+    let mut log = Vec::new();
+    let mut payloads = Vec::new();
+    let mut ends = Vec::new();
+    let (mut synced, mut proven) = (start, start);
+    while let (Some(length), Some(kind)) = (from.u8(), from.u8()) {
+        if kind == 0xff {
+            break;
+        }
+        let payload = from.take(usize::from(length).min(from.remaining())).unwrap_or(&[]);
+        let position = start + log.len() as u64;
+        record::append(&mut log, epoch, position, synced, payload);
+        payloads.push(payload.to_vec());
+        ends.push(start + log.len() as u64);
+        proven = synced;
+        if kind & 1 == 1 {
+            synced = start + log.len() as u64;
+        }
+    }
+    assert_eq!(read_log(&log, start, epoch), payloads);
+    let Some(at) = from.u32().filter(|_| !log.is_empty()).map(|at| at as usize % log.len()) else { return };
+    let flip = from.u8().unwrap_or(0) | 1;
+    if let Some(byte) = log.get_mut(at) {
+        *byte ^= flip;
+    }
+    let whole = ends.iter().take_while(|&&end| end <= start + at as u64).count();
+    let read = read_log(&log, start, epoch);
+    assert_eq!(read.as_slice(), payloads.get(..whole).unwrap_or(&[]), "one changed byte ends the log there");
+    let mut reader = LogReader::new(&log, start, epoch);
+    while reader.next_record().is_some() {}
+    let end = reader.end();
+    // The last record says how far the log was synced, unless it is the one that was hit.
+    if whole + 1 < ends.len() && proven > end.position {
+        assert!(end.proven_synced > end.position, "damage before {proven} passed for a torn tail");
+    }
+    assert!(end.proven_synced <= proven);
+}
+
+/// A batch of operations, as a record of the write-ahead log holds it.
+pub fn batch(bytes: &[u8]) {
+    let mut from = Decoder::new(bytes);
+    while !from.is_empty() {
+        let before = from.remaining();
+        let Some(operation) = decode_operation(&mut from) else { return };
+        assert!(operation.key.len() < before && from.remaining() < before);
+    }
+}
+
+/// An edit of the manifest, applied to an empty version where it fits.
+pub fn edit(bytes: &[u8]) {
+    let Some(edit) = Edit::decode(bytes) else { return };
+    assert_eq!(Edit::decode(&edit.encode()).as_ref(), Some(&edit));
+    let encoder = Encoder::new(Schema::Point, HashSecret([7; 16]));
+    let trash = Arc::new(Trash::default());
+    let mut open = |meta: &TableMeta| Arc::new(Table::new(meta.clone(), encoder, Arc::clone(&trash)));
+    if let Ok((version, _)) = Version::default().apply(&edit, &mut open) {
+        // It may well be unsound; saying so must not panic.
+        let _ = check::problems(&version, &Design::default());
+        let rebuilt = Edit { keyspace: edit.keyspace, steps: version.to_steps() };
+        assert_eq!(Edit::decode(&rebuilt.encode()).as_ref(), Some(&rebuilt));
+    }
+}
+
+/// The text of CURRENT.
+pub fn current(bytes: &[u8]) {
+    let name = std::str::from_utf8(bytes).ok().and_then(parse_current);
+    assert!(name.is_none_or(|name| manifest::is_manifest(name)));
+}
+
+/// A page of a block table: a search for a key chosen by the bytes, then a walk over all entries.
+pub fn page(bytes: &[u8]) {
+    let (key_len, rest) =
+        bytes.split_first().map_or((0, bytes), |(first, rest)| (usize::from(*first % 32), rest));
+    let (key, rest) = rest.split_at_checked(key_len).unwrap_or((&[], rest));
+    let mut page = rest.to_vec();
+    page.resize(PAGE_BYTES, 0);
+    let digest = Digest { hi: key.len() as u64, lo: 7 };
+    let mut asked = 0;
+    let found = page::find(&page, key, digest, |_| {
+        asked += 1;
+        asked % 3 == 0
+    });
+    let Some((used, entries)) = page::page_header(&page) else {
+        assert!(found == Found::Damaged, "an overflow page has no entries");
+        return;
+    };
+    assert!(used <= PAGE_BYTES);
+    let (mut at, mut last_key) = (PAGE_HEADER_BYTES, Vec::new());
+    let mut holds_key = false;
+    for _ in 0..entries {
+        let Some(entry) = page::decode(&page, at, used) else {
+            return;
+        };
+        assert!(entry.end > at && entry.end <= used);
+        at = entry.end;
+        let tail = page.get(entry.tail_at..entry.tail_at + entry.tail_len).unwrap_or(&[]);
+        if entry.overflow.is_some_and(|overflow| overflow.key_len.is_some()) {
+            // Asked about in the search; it shares nothing with the next.
+            last_key.clear();
+            continue;
+        }
+        if entry.overflow.is_none() {
+            assert!(page.get(entry.value_at..entry.value_at + entry.value_len).is_some());
+        }
+        if entry.shared > last_key.len() {
+            return; // A walk stops here and reports it.
+        }
+        last_key.truncate(entry.shared);
+        last_key.extend_from_slice(tail);
+        holds_key |= last_key == key;
+    }
+    if asked == 0 {
+        assert_eq!(matches!(found, Found::Entry(_)), holds_key, "search and walk disagree");
+    }
+}
+
+/// A table's footer, properties and key sample.
+pub fn tail(bytes: &[u8]) {
+    if let Some(footer) = bytes.last_chunk::<FOOTER_BYTES>() {
+        let _ = decode_footer(footer);
+    }
+    if let Some(meta) = TableMeta::decode(&mut Decoder::new(bytes)) {
+        let mut encoded = Vec::new();
+        meta.encode(&mut encoded);
+        assert_eq!(TableMeta::decode(&mut Decoder::new(&encoded)).as_ref(), Some(&meta));
+        for now_ms in [0, meta.expires_ms.0, meta.expires_ms.1, u64::MAX] {
+            assert!(meta.expired_share(now_ms) >= 0.0);
+        }
+        let tail = encode_tail(&meta, 4096);
+        let footer = tail.last_chunk::<FOOTER_BYTES>().map(decode_footer);
+        assert!(
+            footer.is_some_and(|footer| footer.is_ok_and(|f| f.properties.length == encoded.len() as u64))
+        );
+    }
+    if let Some(sample) = KeySample::from_bytes(bytes) {
+        assert_eq!(KeySample::from_bytes(&sample.to_bytes()).as_ref(), Some(&sample));
+        assert!(sample.overlap(&sample, &[]) >= 0.0);
+        assert!(sample.overlap(&sample, std::slice::from_ref(&sample)) == 0.0);
+    }
+}
+
+/// Every decoder above by name.
+pub const DECODERS: &[(&str, fn(&[u8]))] = &[
+    ("log", log),
+    ("damaged_log", damaged_log),
+    ("batch", batch),
+    ("edit", edit),
+    ("current", current),
+    ("page", page),
+    ("tail", tail),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        // A taste of fuzzing on every test run; coverage-guided fuzzing is in `fuzz/`.
+        #[test]
+        fn arbitrary_bytes_are_refused_or_decoded(
+            bytes in prop_oneof![
+                proptest::collection::vec(any::<u8>(), 0..300),
+                proptest::collection::vec(0u8..12, 0..300),
+            ],
+        ) {
+            for (_, decode) in DECODERS {
+                decode(&bytes);
+            }
+        }
+    }
+}
