@@ -1,7 +1,7 @@
 //! The commands as the user sees them, and what becomes of a failure.
 
 use crate::commands::{
-    bench, checkpoint, del, demo, export, get, inspect, keyspaces, load, put, scan, stats, verify,
+    bench, checkpoint, del, demo, export, get, inspect, keyspaces, load, put, repair, scan, stats, verify,
 };
 use crate::failure::Failure;
 use clap::{Parser, Subcommand};
@@ -42,6 +42,7 @@ enum Command {
     Verify(verify::Args),
     Checkpoint(checkpoint::Args),
     Inspect(inspect::Args),
+    Repair(repair::Args),
     Bench(bench::Args),
 }
 
@@ -60,6 +61,7 @@ pub fn run() -> ExitCode {
         Command::Verify(args) => verify::run(&args),
         Command::Checkpoint(args) => checkpoint::run(&args),
         Command::Inspect(args) => inspect::run(&args),
+        Command::Repair(args) => repair::run(&args),
         Command::Bench(args) => bench::run(&args),
     };
     let (message, code) = match outcome {

@@ -179,6 +179,32 @@ fn a_read_only_directory_can_be_read() {
     chmod(0o644, 0o755);
 }
 
+#[test]
+fn a_damaged_log_is_named_and_given_up_only_when_asked() {
+    let (_dir, store) = scratch();
+    let rows: String = (0..2_000).map(|n| format!("key{n:04}\tvalue\n")).collect();
+    run_with_input(&["load", &store, "-", "--format", "tsv", "--batch", "10"], rows.as_bytes()).ok();
+    assert!(run(&["repair", &store]).ok().text().contains("nothing to repair"));
+    let log = std::fs::read_dir(&store).unwrap().map(|entry| entry.unwrap().path());
+    let log = log.filter(|path| path.extension().is_some_and(|e| e == "wal")).max().unwrap();
+    let mut bytes = std::fs::read(&log).unwrap();
+    let place = bytes.windows(7).position(|w| w == b"key1000").unwrap();
+    bytes[place] ^= 1;
+    std::fs::write(&log, bytes).unwrap();
+
+    run(&["get", &store, "key0000"]).fails(&["damaged", ".wal"]);
+    run(&["put", &store, "key0000", "x"]).fails(&["damaged"]);
+    run(&["repair", &store]).fails(&["damaged", "--drop-damaged-log"]);
+    let repaired = run(&["repair", &store, "--drop-damaged-log", "--json"]).ok();
+    assert_eq!(repaired.json()["repaired"], true);
+    assert_eq!(run(&["get", &store, "key0999"]).ok().text(), "value\n");
+    run(&["get", &store, "key1000"]).fails(&["no such key"]);
+    run(&["put", &store, "key1000", "again"]).ok();
+    assert_eq!(run(&["get", &store, "key1000"]).ok().text(), "again\n");
+    assert_eq!(run(&["export", &store, "--format", "tsv"]).ok().text().lines().count(), 1001);
+    run(&["verify", &store]).ok();
+}
+
 fn listing(dir: &str) -> Vec<(std::ffi::OsString, u64)> {
     let mut files: Vec<_> = std::fs::read_dir(dir)
         .unwrap()

@@ -49,6 +49,7 @@ fn help_is_everywhere_and_has_examples() {
         "verify",
         "checkpoint",
         "inspect",
+        "repair",
         "bench",
     ] {
         let help = run(&[command, "--help"]).ok();
@@ -73,6 +74,7 @@ fn a_missing_directory_is_refused_and_not_created() {
         &["verify", s],
         &["checkpoint", s, &target],
         &["inspect", s],
+        &["repair", s],
         &["bench", "read-hit", "--dir", s],
         &["bench", "overwrite", "--dir", s],
     ];

@@ -235,6 +235,8 @@ fn measure(args: &Args, db: &Db, keyspace: &Keyspace, items: Items, mut filled: 
         filled.existing = run.existing();
         filled.complete = true;
         filled.save(db)?;
+        // Or these few bytes would pin the log behind them through later runs.
+        db.flush()?;
     }
     let stats =
         report::Measured { before: &before, at_write_end: &at_write_end, after: &after, drain_seconds };
