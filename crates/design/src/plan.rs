@@ -96,17 +96,20 @@ pub fn plan(design: &Design, shape: &dyn Shape) -> Option<Task> {
     best.map(|(_, task)| task)
 }
 
-/// Whether regions of `level` are as deep as the trie can be, so that they can't be dealt out.
-fn is_foot(design: &Design, level: usize) -> bool {
+/// Whether a region can't be dealt out: it is as deep as the trie can be, or a leaf that is mostly one group of keys, which
+/// would sink through the levels below undivided, rewritten at each.
+fn is_indivisible(design: &Design, level: usize, region: &RegionShape) -> bool {
+    let is_leaf = design.is_leaf_level(level) && !region.has_children;
     design.depth(level + 1) == design.depth(level)
+        || (is_leaf && region.largest_group_bytes.saturating_mul(2) > region.bytes())
 }
 
 /// What one region needs, with its urgency (1 = just full).
 fn consider(design: &Design, level: usize, region: &RegionShape) -> Option<(f64, Task)> {
     let path = region.path;
     let spec = design.level(level);
-    let is_foot = is_foot(design, level);
-    let is_leaf = is_foot || (design.is_leaf_level(level) && !region.has_children);
+    let is_indivisible = is_indivisible(design, level, region);
+    let is_leaf = is_indivisible || (design.is_leaf_level(level) && !region.has_children);
     let count = region.runs.len();
     let bytes = region.bytes();
 
@@ -126,8 +129,8 @@ fn consider(design: &Design, level: usize, region: &RegionShape) -> Option<(f64,
     if urgency < 1.0 {
         return None;
     }
-    if is_foot {
-        // One group of keys can outgrow any region, and no further bit divides it: only its runs can be joined.
+    if is_indivisible {
+        // One group of keys can outgrow any region: only its runs can be joined.
         let join = Task::Rewrite { level, path, newest: young_runs(region) };
         return (by_count >= 1.0 && count >= 2).then_some((urgency, join));
     }
@@ -233,12 +236,10 @@ pub fn pressure(design: &Design, shape: &dyn Shape) -> f64 {
     for level in 0..shape.level_count() {
         let spec = design.level(level);
         let capacity = f64::from(spec.runs.max(1)) * spec.table_bytes as f64;
-        if is_foot(design, level) {
-            // However large, nothing can be done about it; writers would wait for ever.
-            continue;
-        }
         shape.visit_regions(level, &mut |region| {
-            if level == 0 {
+            if is_indivisible(design, level, region) {
+                // However large, nothing can be done about it; writers would wait for ever.
+            } else if level == 0 {
                 let count = region.runs.len() as f64 / f64::from(spec.runs);
                 worst = worst.max((count - ON_TIME) / (LATEST - ON_TIME));
             } else {

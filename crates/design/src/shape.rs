@@ -25,6 +25,8 @@ pub struct RegionShape {
     pub pushes: u64,
     /// Whether any region below holds or has held data.
     pub has_children: bool,
+    /// Bytes of its largest group of keys with one digest half, which no split can divide.
+    pub largest_group_bytes: u64,
     /// `dead_bytes[k]`: estimated bytes that merging the `k + 1` newest runs in place would free.
     ///
     /// Empty where it is not estimated: only leaves are rewritten to reclaim space.

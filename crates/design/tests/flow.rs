@@ -550,7 +550,7 @@ proptest! {
             }
             let path = TriePath::of(hi, sim.design.depth(level));
             let runs = runs.into_iter().map(|bytes| RunShape { bytes, entries: bytes / 100 }).collect();
-            sim.levels[level].insert(path, RegionShape { path, runs, pushes, has_children, dead_bytes });
+            sim.levels[level].insert(path, RegionShape { path, runs, pushes, has_children, largest_group_bytes: 0, dead_bytes });
             if busy {
                 sim.busy.insert((level, path));
             }

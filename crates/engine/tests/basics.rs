@@ -131,3 +131,23 @@ fn a_second_opener_is_told_who_holds_the_store() {
     drop((db, items));
     Db::open(&path, Options::default()).unwrap();
 }
+
+#[test]
+fn one_giant_group_does_not_sink_through_the_trie() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path().join("db"), Options::default()).unwrap();
+    let schema = Schema::SemiSorted { prefix: PrefixRule::Fixed { bytes: 1 }, suffix: SuffixOrder::Ordered };
+    let design = small_design("stepped-merge");
+    let named_levels = design.levels.len();
+    let items = db.create_keyspace("items", KeyspaceOptions { schema, design: Some(design) }).unwrap();
+    for i in 0u32..30_000 {
+        let key = [b"d", &i.wrapping_mul(2_654_435_761).to_be_bytes()[..]].concat();
+        items.put(&key, &[0; 60]).unwrap();
+    }
+    db.flush().unwrap();
+    db.wait_until_idle().unwrap();
+    let stats = db.stats();
+    assert!(stats.keyspaces[0].levels.len() <= named_levels, "{:?}", stats.keyspaces[0].levels);
+    assert!(stats.write_amplification < 8.0, "{}", stats.write_amplification);
+    assert_eq!(items.prefix(b"d").unwrap().count(), 30_000);
+}

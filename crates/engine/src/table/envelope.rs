@@ -61,6 +61,8 @@ pub(crate) struct TableMeta {
     pub first: (Digest, Vec<u8>),
     /// Place of the largest entry.
     pub last: (Digest, Vec<u8>),
+    /// The digest half that most bytes of keys and values share, and how many they are.
+    pub largest_group: (u64, u64),
     /// Entries that expire.
     pub expiring: u64,
     /// First and last of their expiry times, in milliseconds.
@@ -93,9 +95,11 @@ impl TableMeta {
             self.expiring,
             self.expires_ms.0,
             self.expires_ms.1,
+            self.largest_group.1,
         ] {
             varint::put_u64(out, number);
         }
+        out.extend_from_slice(&self.largest_group.0.to_le_bytes());
         for (digest, key) in [&self.first, &self.last] {
             put_digest(out, *digest);
             put_bytes(out, key);
@@ -131,6 +135,8 @@ impl TableMeta {
             (from.varint()?, from.varint()?, from.varint()?, from.varint()?);
         let (pages, data_pages) = (u32::try_from(from.varint()?).ok()?, u32::try_from(from.varint()?).ok()?);
         let (expiring, expires_ms) = (from.varint()?, (from.varint()?, from.varint()?));
+        let largest_bytes = from.varint()?;
+        let largest_group = (from.u64()?, largest_bytes);
         let mut bound = || Some((from.digest()?, from.bytes()?.to_vec()));
         let (first, last) = (bound()?, bound()?);
         let mut section =
@@ -157,6 +163,7 @@ impl TableMeta {
             data_pages,
             first,
             last,
+            largest_group,
             expiring,
             expires_ms,
             index,

@@ -72,6 +72,7 @@ impl Region {
             runs: runs.iter().map(|r| RunShape { bytes: r.bytes(), entries: r.entries() }).collect(),
             pushes,
             has_children: false,
+            largest_group_bytes: largest_group_bytes(&runs),
             dead_bytes: dead_bytes(&runs),
         };
         Self { path, runs, pushes, shape }
@@ -95,6 +96,18 @@ impl Region {
         }
         Cow::Owned(shape)
     }
+}
+
+/// Bytes, as they stand in tables, of the largest group that any table has: the sum of that group's over all tables.
+fn largest_group_bytes(runs: &[Arc<Run>]) -> u64 {
+    let metas = || runs.iter().flat_map(|run| &run.tables).map(|table| table.meta());
+    let Some((hi, _)) = metas().map(|meta| meta.largest_group).max_by_key(|(_, bytes)| *bytes) else {
+        return 0;
+    };
+    let same = metas().filter(|meta| meta.largest_group.0 == hi);
+    let bytes =
+        same.map(|meta| meta.bytes as f64 * meta.largest_group.1 as f64 / meta.user_bytes.max(1) as f64);
+    bytes.sum::<f64>() as u64
 }
 
 /// `dead[k]`: estimated bytes freed by merging the `k + 1` newest runs.

@@ -48,6 +48,9 @@ pub(crate) struct BlockBuilder {
     entries: u64,
     deleted: u64,
     user_bytes: u64,
+    /// Digest half and bytes of the group being added, and of the largest so far.
+    group: (u64, u64),
+    largest_group: (u64, u64),
     expiring: u64,
     expires_ms: (u64, u64),
     index: SeparatorsBuilder,
@@ -81,6 +84,8 @@ impl BlockBuilder {
             entries: 0,
             deleted: 0,
             user_bytes: 0,
+            group: (0, 0),
+            largest_group: (0, 0),
             expiring: 0,
             expires_ms: (u64::MAX, 0),
             index: SeparatorsBuilder::new(),
@@ -115,7 +120,15 @@ impl BlockBuilder {
         self.previous_key.extend_from_slice(key);
         self.entries += 1;
         self.deleted += u64::from(deleted);
-        self.user_bytes += (key.len() + value.len()) as u64;
+        let user_bytes = (key.len() + value.len()) as u64;
+        self.user_bytes += user_bytes;
+        if self.group.0 != entry.key.digest.hi {
+            self.group = (entry.key.digest.hi, 0);
+        }
+        self.group.1 += user_bytes;
+        if self.group.1 > self.largest_group.1 {
+            self.largest_group = self.group;
+        }
         if expires_at_ms > 0 {
             self.expiring += 1;
             self.expires_ms = (self.expires_ms.0.min(expires_at_ms), self.expires_ms.1.max(expires_at_ms));
@@ -303,6 +316,7 @@ impl BlockBuilder {
             data_pages: self.data_pages,
             first,
             last,
+            largest_group: self.largest_group,
             expiring: self.expiring,
             expires_ms: if self.expiring == 0 { (0, 0) } else { self.expires_ms },
             index,
