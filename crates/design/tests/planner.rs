@@ -6,7 +6,7 @@
 //! # what the case shows, in words
 //! design stepped-merge runs=4            a preset, then overrides: runs, table, bits, head, garbage, levels
 //! L0 root: 8M 8M 2M                      a region's pile, newest run first
-//! L1 010: 8M | pushes=1 children dead=0  flags: pushes=N, children, busy, dead=A,B,..
+//! L1 010: 8M | pushes=1 children dead=0  flags: pushes=N, children, busy, dead=A,B,.., group=A (the largest group)
 //! => push L0 root 3                      or split, rewrite, none; any number of `=>` lines
 //! => pressure 0.25
 //! ```
@@ -103,6 +103,7 @@ fn region(drawn: &mut Drawn, line: &str) {
         match flag.split_once('=').unwrap_or((flag, "")) {
             ("pushes", n) => shape.pushes = n.parse().expect("a number"),
             ("children", _) => shape.has_children = true,
+            ("group", size) => shape.largest_group_bytes = bytes(size),
             ("busy", _) => drop(drawn.busy.get_mut().insert((level, at))),
             ("dead", list) => shape.dead_bytes = list.split(',').map(bytes).collect(),
             _ => panic!("no flag {flag:?}"),
