@@ -234,8 +234,13 @@ impl Store {
             Error::new(ErrorKind::Corruption, format!("an edit does not fit the store as it is: {what}"))
         })?;
         debug_check(&next, &keyspace.design);
-        // An edit that was not written needs no tables; one that may have been does.
-        manifest.append(&edit).inspect_err(|_| self.remove_new_tables(&edit.steps))?;
+        manifest.append(&edit).inspect_err(|error| {
+            // A full disk took a part of the edit at most, and needs the room. After any other failure the whole of it may
+            // be there, and a crash may find it; its tables then have to be there too.
+            if error.kind() == ErrorKind::StorageFull {
+                self.remove_new_tables(&edit.steps);
+            }
+        })?;
         manifest.sync().inspect_err(|error| self.poison(error))?;
         let next = Arc::new(next);
         {
