@@ -90,6 +90,10 @@ impl Wal {
             let path = segment.path.clone();
             let fail = |e: std::io::Error| Error::io(&e, "syncing the write-ahead log", &path);
             let file = disk.open(&path, Access::ReadWrite).map_err(fail)?;
+            if replayed.is_damaged {
+                // What was given up must not be found again: the next opening would take it for damage once more.
+                file.set_len(LOG_HEADER_BYTES + (segment.end_lsn - segment.header.first_lsn)).map_err(fail)?;
+            }
             file.sync().map_err(fail)?;
             let LogHeader { number, epoch, first_lsn } = segment.header;
             closed.push(Segment { number, file, path, epoch, first_lsn, end_lsn: segment.end_lsn });
@@ -265,6 +269,8 @@ pub(crate) struct Replayed {
     pub obsolete: Vec<PathBuf>,
     /// Segments that were replayed; they stay until their writes are flushed.
     pub live: Vec<LiveSegment>,
+    /// Whether records that had been synced are missing, and are given up.
+    pub is_damaged: bool,
 }
 
 /// A segment that was replayed.
@@ -289,8 +295,13 @@ pub(crate) fn replay(
 ) -> Result<Replayed> {
     let names = disk.list(dir).map_err(|e| Error::io(&e, "listing", dir))?;
     let mut segments = Vec::new();
-    let mut replayed =
-        Replayed { end_lsn: start.lsn, last_segment: start.segment, obsolete: Vec::new(), live: Vec::new() };
+    let mut replayed = Replayed {
+        end_lsn: start.lsn,
+        last_segment: start.segment,
+        obsolete: Vec::new(),
+        live: Vec::new(),
+        is_damaged: false,
+    };
     for path in names.iter().filter(|name| name.ends_with(".wal")).map(|name| dir.join(name)) {
         let bytes = crate::io::read_file(disk, &path).map_err(|e| Error::io(&e, "reading", &path))?;
         let number =
@@ -330,7 +341,8 @@ pub(crate) fn replay(
         }
         proven_synced = proven_synced.max(reader.end().proven_synced);
     }
-    if proven_synced > replayed.end_lsn && recovery == WalRecovery::Strict {
+    replayed.is_damaged = proven_synced > replayed.end_lsn;
+    if replayed.is_damaged && recovery == WalRecovery::Strict {
         let error = Error::corruption(end.0.display(), end.1, "a log record that had been synced", "none");
         return Err(error.and(
             "restore the file from a copy, or open with WalRecovery::StopAtDamage to keep what precedes it",
