@@ -287,6 +287,8 @@ impl Store {
         view.sealed.insert(0, std::mem::replace(&mut view.active, fresh));
         keyspace.view.store(Arc::new(view));
         self.reader.fit_cache();
+        // Often enough to keep the reserve, which is many memtables large.
+        self.check_space();
         self.board.wake();
         Ok(())
     }
