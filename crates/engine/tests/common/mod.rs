@@ -1,0 +1,328 @@
+//! What the engine's tests share: a repeatable random source, tiny designs, and a model to compare a store with.
+//!
+//! Everything is derived from seeds, so a failure's seed is all that is needed to see it again. Tests that take long by
+//! choice run a part by default and everything with `SILTSTONE_LONG=1`.
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+pub mod session;
+pub mod trace;
+
+use siltstone::io::sim::SimDisk;
+use siltstone::{
+    Db, Design, FilterSpec, Format, Head, IndexSpec, Keyspace, KeyspaceOptions, LevelSpec, Options,
+    PrefixRule, Schema, SuffixOrder, presets,
+};
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+/// Whether the long tests are to run in full.
+pub fn is_long() -> bool {
+    std::env::var("SILTSTONE_LONG").is_ok_and(|value| value == "1")
+}
+
+/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): the same numbers for a seed on every platform and for ever.
+#[derive(Clone)]
+pub struct Rng(u64);
+
+impl Rng {
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0xD129_0E52_63A4_9F35) ^ 0x5EED)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `bound`.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    /// A number from `from` to `to`, both included.
+    pub fn range(&mut self, from: u64, to: u64) -> u64 {
+        from + self.below(to - from + 1)
+    }
+
+    pub fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+        &from[self.below(from.len() as u64) as usize]
+    }
+
+    pub fn bytes(&mut self, len: usize) -> Vec<u8> {
+        let mut out = Vec::with_capacity(len + 8);
+        while out.len() < len {
+            out.extend_from_slice(&self.next().to_le_bytes());
+        }
+        out.truncate(len);
+        out
+    }
+}
+
+/// A preset scaled down so that a few hundred items grow several levels.
+pub fn tiny(preset: &str) -> Design {
+    let mut design = Design::preset(preset).unwrap();
+    design.head = Head::MemTable { bytes: 4 << 10 };
+    for level in &mut design.levels {
+        level.table_bytes = if level.runs == 1 { 16 << 10 } else { 4 << 10 };
+        level.runs = level.runs.min(4);
+        level.fanout_bits = level.fanout_bits.min(2);
+    }
+    design.check().unwrap();
+    design
+}
+
+/// Every preset, scaled down.
+pub fn tiny_presets() -> Vec<Design> {
+    presets::all().into_iter().map(|(name, _)| tiny(name)).collect()
+}
+
+/// Any valid design with small tables.
+pub fn random_design(rng: &mut Rng) -> Design {
+    let count = rng.range(1, 4);
+    let mut levels = Vec::new();
+    for level in 0..count {
+        levels.push(LevelSpec {
+            fanout_bits: if level == 0 && count > 1 { rng.below(3) as u8 } else { rng.range(1, 3) as u8 },
+            runs: if level == 0 { rng.range(2, 6) as u16 } else { rng.range(1, 5) as u16 },
+            format: Format::Block,
+            index: IndexSpec::Separators,
+            filter: if rng.one_in(3) {
+                FilterSpec::None
+            } else {
+                FilterSpec::Bloom { bits_per_key: rng.range(1, 16) as u8 }
+            },
+            table_bytes: (4 << 10) << rng.below(3),
+        });
+    }
+    let design = Design {
+        head: Head::MemTable { bytes: (4 << 10) << rng.below(2) },
+        levels,
+        max_garbage: 0.05 + 0.85 * (rng.below(100) as f64 / 100.0),
+    };
+    design.check().unwrap();
+    design
+}
+
+/// Options under which the same calls always do the same.
+pub fn options() -> Options {
+    Options {
+        memory_budget_bytes: 1 << 20,
+        sync_interval_ms: 0,
+        background_threads: 0,
+        default_design: tiny("stepped-merge"),
+        reserve_bytes: 0,
+        max_sealed_memtables: 2,
+        max_open_files: 16,
+        hash_secret: Some(*b"sixteen byte key"),
+        ..Options::default()
+    }
+}
+
+/// The store's directory on simulated disks.
+pub const DIR: &str = "/db";
+
+pub fn open(disk: &SimDisk) -> siltstone::Result<Db> {
+    Db::open_on(Arc::new(disk.clone()), DIR, options())
+}
+
+pub const ORDERED: Schema = Schema::SemiSorted {
+    prefix: PrefixRule::Delimiter { byte: b'/', count: 1 },
+    suffix: SuffixOrder::Ordered,
+};
+pub const HASHED: Schema =
+    Schema::SemiSorted { prefix: PrefixRule::Fixed { bytes: 2 }, suffix: SuffixOrder::Hashed };
+pub const WHOLE: Schema = Schema::SemiSorted { prefix: PrefixRule::WholeKey, suffix: SuffixOrder::Ordered };
+
+pub fn keyspace_options(schema: Schema, design: Design) -> KeyspaceOptions {
+    KeyspaceOptions { schema, design: Some(design) }
+}
+
+/// A key that fits `schema`, out of about `variety`, so that keys come again.
+pub fn key(rng: &mut Rng, schema: Schema, variety: u64) -> Vec<u8> {
+    let n = rng.below(variety);
+    match schema {
+        Schema::SemiSorted { prefix: PrefixRule::Fixed { bytes }, .. } => {
+            let mut key = vec![b'a' + (n % 7) as u8; usize::from(bytes)];
+            key.extend_from_slice(format!("{}", n / 7).as_bytes());
+            key
+        }
+        Schema::SemiSorted { prefix: PrefixRule::Delimiter { byte, count }, .. } => {
+            let mut key = Vec::new();
+            for _ in 0..count {
+                key.extend_from_slice(format!("dir{}", n % 5).as_bytes());
+                key.push(byte);
+            }
+            // Many suffixes agree in their first eight bytes, where the digest can't tell them apart.
+            key.extend_from_slice(
+                format!("{}{}", ["", "suffix__", "suffix__long"][(n % 3) as usize], n).as_bytes(),
+            );
+            key
+        }
+        _ => format!("key{n}").into_bytes(),
+    }
+}
+
+/// A prefix of `schema` that keys from [`key`] have.
+pub fn prefix(rng: &mut Rng, schema: Schema, variety: u64) -> Vec<u8> {
+    let key = key(rng, schema, variety);
+    let length = schema.prefix_len(&key).unwrap();
+    key[..length].to_vec()
+}
+
+/// What a write does, for the model.
+#[derive(Clone, Debug)]
+pub enum Effect {
+    Put { keyspace: String, key: Vec<u8>, value: Vec<u8>, expires_at_ms: u64 },
+    Delete { keyspace: String, key: Vec<u8> },
+    DeletePrefix { keyspace: String, prefix: Vec<u8> },
+    Create { keyspace: String, schema: Schema },
+    Drop { keyspace: String },
+}
+
+/// A keyspace of the model: items with the millisecond at which they expire, or 0.
+#[derive(Clone, Debug)]
+pub struct ModelKeyspace {
+    pub schema: Schema,
+    pub items: BTreeMap<Vec<u8>, (Vec<u8>, u64)>,
+}
+
+impl ModelKeyspace {
+    pub fn live(&self, now_ms: u64) -> BTreeMap<Vec<u8>, Vec<u8>> {
+        let live = self.items.iter().filter(|(_, (_, expires))| *expires == 0 || now_ms < *expires);
+        live.map(|(key, (value, _))| (key.clone(), value.clone())).collect()
+    }
+
+    pub fn get(&self, key: &[u8], now_ms: u64) -> Option<Vec<u8>> {
+        let (value, expires) = self.items.get(key)?;
+        (*expires == 0 || now_ms < *expires).then(|| value.clone())
+    }
+}
+
+/// What a store should hold.
+#[derive(Clone, Debug, Default)]
+pub struct Model {
+    pub keyspaces: BTreeMap<String, ModelKeyspace>,
+}
+
+impl Model {
+    pub fn apply(&mut self, effect: &Effect) {
+        match effect {
+            Effect::Put { keyspace, key, value, expires_at_ms } => {
+                if let Some(keyspace) = self.keyspaces.get_mut(keyspace) {
+                    keyspace.items.insert(key.clone(), (value.clone(), *expires_at_ms));
+                }
+            }
+            Effect::Delete { keyspace, key } => {
+                if let Some(keyspace) = self.keyspaces.get_mut(keyspace) {
+                    keyspace.items.remove(key);
+                }
+            }
+            Effect::DeletePrefix { keyspace, prefix } => {
+                if let Some(ModelKeyspace { schema, items }) = self.keyspaces.get_mut(keyspace) {
+                    items.retain(|key, _| key[..schema.prefix_len(key).unwrap()] != prefix[..]);
+                }
+            }
+            Effect::Create { keyspace, schema } => {
+                let new = ModelKeyspace { schema: *schema, items: BTreeMap::new() };
+                self.keyspaces.entry(keyspace.clone()).or_insert(new);
+            }
+            Effect::Drop { keyspace } => {
+                self.keyspaces.remove(keyspace);
+            }
+        }
+    }
+
+    /// The model in short: what it is at any moment from now on, if nothing is written.
+    pub fn print(&self) -> Print {
+        let mut print = Print::default();
+        for (name, keyspace) in &self.keyspaces {
+            print.add(hash(&(name, format!("{:?}", keyspace.schema))), 0);
+            for (key, (value, expires)) in &keyspace.items {
+                print.add(hash(&(name, key, value)), *expires);
+            }
+        }
+        print
+    }
+}
+
+/// A fingerprint of a state that knows what will expire.
+#[derive(Clone, Debug, Default)]
+pub struct Print {
+    sum: u64,
+    expiring: Vec<(u64, u64)>,
+}
+
+impl Print {
+    pub fn add(&mut self, hash: u64, expires_at_ms: u64) {
+        if expires_at_ms == 0 {
+            self.sum = self.sum.wrapping_add(hash);
+        } else {
+            self.expiring.push((expires_at_ms, hash));
+        }
+    }
+
+    pub fn at(&self, now_ms: u64) -> u64 {
+        let alive = self.expiring.iter().filter(|(expires, _)| now_ms < *expires);
+        alive.fold(self.sum, |sum, (_, hash)| sum.wrapping_add(*hash))
+    }
+}
+
+pub fn hash(of: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    of.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The fingerprint of what a store holds now.
+pub fn print_of(db: &Db) -> siltstone::Result<u64> {
+    let mut print = Print::default();
+    for name in db.keyspaces() {
+        let keyspace = db.keyspace(&name).unwrap();
+        print.add(hash(&(&name, format!("{:?}", keyspace.schema()))), 0);
+        for item in keyspace.iter()? {
+            let (key, value) = item?;
+            print.add(hash(&(&name, &key, &value)), 0);
+        }
+    }
+    Ok(print.at(0))
+}
+
+/// Everything in a keyspace.
+pub fn contents(keyspace: &Keyspace) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let mut all = BTreeMap::new();
+    for item in keyspace.iter().unwrap() {
+        let (key, value) = item.unwrap();
+        assert!(all.insert(key, value).is_none(), "a key came twice");
+    }
+    all
+}
+
+/// Says what a store and a model differ in; `None` where they agree.
+pub fn difference(db: &Db, model: &Model, now_ms: u64) -> Option<String> {
+    let wanted: Vec<_> = model.keyspaces.keys().cloned().collect();
+    if db.keyspaces() != wanted {
+        return Some(format!("keyspaces {:?} instead of {wanted:?}", db.keyspaces()));
+    }
+    for (name, expected) in &model.keyspaces {
+        let (found, expected) = (contents(&db.keyspace(name).unwrap()), expected.live(now_ms));
+        let short = |bytes: &[u8]| String::from_utf8_lossy(&bytes[..bytes.len().min(24)]).into_owned();
+        for (key, value) in &expected {
+            if found.get(key) != Some(value) {
+                let got = found.get(key).map(|v| short(v));
+                return Some(format!("{name}: {:?} is {got:?} instead of {:?}", short(key), short(value)));
+            }
+        }
+        if let Some(key) = found.keys().find(|key| !expected.contains_key(*key)) {
+            return Some(format!("{name}: {:?} should not be there", short(key)));
+        }
+    }
+    None
+}

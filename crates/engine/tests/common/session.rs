@@ -1,0 +1,383 @@
+//! A store driven beside its model: random operations as values, so that the same ones can be run on many stores.
+
+use super::*;
+use siltstone::io::sim::CrashMode;
+use siltstone::{Batch, Durability, ErrorKind, Snapshot, WriteOptions};
+use std::ops::Bound;
+use std::time::Duration;
+
+/// The keyspaces of a session.
+pub const KEYSPACES: [(&str, Schema); 5] =
+    [("point", Schema::Point), ("files", ORDERED), ("tags", HASHED), ("whole", WHOLE), ("long", LONG)];
+
+/// Prefixes end with the second slash.
+const LONG: Schema = Schema::SemiSorted {
+    prefix: PrefixRule::Delimiter { byte: b'/', count: 2 },
+    suffix: SuffixOrder::Ordered,
+};
+
+/// One operation.
+#[derive(Clone, Debug)]
+pub enum Op {
+    /// A batch; expiry times are relative to the moment it is written.
+    Write {
+        effects: Vec<Effect>,
+        synced: bool,
+    },
+    Update {
+        keyspace: &'static str,
+        key: Vec<u8>,
+        byte: u8,
+    },
+    Step,
+    StepAll,
+    Flush,
+    Sync,
+    Reopen,
+    Kill,
+    TakeSnapshot,
+    DropSnapshot,
+    Wait {
+        ms: u64,
+    },
+    Check {
+        seed: u64,
+    },
+}
+
+/// What random operations are made of.
+#[derive(Clone, Copy)]
+pub struct Mix {
+    /// Different keys per keyspace.
+    pub variety: u64,
+    /// One value in so many takes overflow pages.
+    pub large_one_in: u64,
+    pub largest_value: u64,
+    /// One key in so many is longer than a page.
+    pub big_key_one_in: u64,
+}
+
+pub const SMALL: Mix = Mix { variety: 80, large_one_in: 30, largest_value: 9_000, big_key_one_in: 200 };
+pub const LARGE: Mix = Mix { variety: 30, large_one_in: 4, largest_value: 100_000, big_key_one_in: 6 };
+
+fn any_key(rng: &mut Rng, schema: Schema, mix: &Mix) -> Vec<u8> {
+    let mut key = key(rng, schema, mix.variety);
+    if rng.one_in(mix.big_key_one_in) {
+        // The length follows from the key, so that big keys come again too.
+        let lengths = [4_000, 4_040, 4_088, 5_000, 20_000, 65_535];
+        let length = lengths[(hash(&key) % 6) as usize];
+        let fill = (hash(&key) % 2) as u8 + b'x';
+        key.resize(length, fill);
+    }
+    key
+}
+
+fn any_value(rng: &mut Rng, mix: &Mix) -> Vec<u8> {
+    let len = match rng.below(mix.large_one_in * 2) {
+        0 | 1 => rng.range(4_000, mix.largest_value),
+        2 => 0,
+        _ => rng.range(1, 300),
+    };
+    rng.bytes(len as usize)
+}
+
+pub fn any_effect(rng: &mut Rng, mix: &Mix) -> Effect {
+    let &(keyspace, schema) = rng.pick(&KEYSPACES);
+    let keyspace = keyspace.to_owned();
+    let key = any_key(rng, schema, mix);
+    match rng.below(20) {
+        0..4 => Effect::Delete { keyspace, key },
+        4 if schema != Schema::Point => {
+            Effect::DeletePrefix { keyspace, prefix: prefix(rng, schema, mix.variety) }
+        }
+        5..7 => {
+            let value = any_value(rng, mix);
+            Effect::Put { keyspace, key, value, expires_at_ms: rng.range(1, 5000) }
+        }
+        _ => Effect::Put { keyspace, key, value: any_value(rng, mix), expires_at_ms: 0 },
+    }
+}
+
+/// `count` random operations.
+pub fn operations(rng: &mut Rng, count: usize, mix: &Mix) -> Vec<Op> {
+    let mut ops = Vec::with_capacity(count);
+    for _ in 0..count {
+        ops.push(match rng.below(100) {
+            0..52 => {
+                let size = if rng.one_in(2) { 1 } else { rng.range(2, 12) };
+                let mut effects = Vec::new();
+                for _ in 0..size {
+                    effects.push(any_effect(rng, mix));
+                }
+                Op::Write { effects, synced: rng.one_in(10) }
+            }
+            52..58 => {
+                let &(keyspace, schema) = rng.pick(&KEYSPACES);
+                Op::Update { keyspace, key: any_key(rng, schema, mix), byte: rng.next() as u8 }
+            }
+            58..72 => Op::Step,
+            72 => Op::StepAll,
+            73..75 => Op::Flush,
+            75..77 => Op::Sync,
+            77..79 => Op::Reopen,
+            79..82 => Op::Kill,
+            82..85 => Op::TakeSnapshot,
+            85..87 => Op::DropSnapshot,
+            87..90 => Op::Wait { ms: rng.below(3000) },
+            _ => Op::Check { seed: rng.next() },
+        });
+    }
+    ops.push(Op::Check { seed: 0 });
+    ops
+}
+
+/// A store and what it should hold.
+pub struct Session {
+    pub disk: SimDisk,
+    pub db: Option<Db>,
+    pub model: Model,
+    snapshots: Vec<(Snapshot, Model)>,
+    designs: Vec<Design>,
+    /// The order of all items at every check: the same whatever the design.
+    pub orders: Vec<u64>,
+}
+
+impl Session {
+    /// A store whose keyspaces take `designs` in turn.
+    pub fn new(designs: &[Design]) -> Self {
+        let disk = SimDisk::new();
+        let db = Some(open(&disk).unwrap());
+        let designs = designs.to_vec();
+        let mut session =
+            Self { disk, db, model: Model::default(), snapshots: Vec::new(), designs, orders: Vec::new() };
+        for (i, (name, schema)) in KEYSPACES.into_iter().enumerate() {
+            let design = session.designs[i % session.designs.len()].clone();
+            session.db().create_keyspace(name, keyspace_options(schema, design)).unwrap();
+            session.model.apply(&Effect::Create { keyspace: name.into(), schema });
+        }
+        session
+    }
+
+    pub fn db(&self) -> &Db {
+        self.db.as_ref().unwrap()
+    }
+
+    pub fn keyspace(&self, name: &str) -> Keyspace {
+        self.db().keyspace(name).unwrap()
+    }
+
+    /// Lets go of the store and of everything that keeps it open.
+    pub fn shut(&mut self) {
+        self.snapshots.clear();
+        self.db = None;
+    }
+
+    pub fn now_ms(&self) -> u64 {
+        siltstone::io::Disk::now_ms(&self.disk)
+    }
+
+    /// Writes a batch to the store, and to the model if the store took it.
+    pub fn write(&mut self, effects: &[Effect], synced: bool) -> siltstone::Result<()> {
+        let mut batch = Batch::new();
+        let mut absolute = effects.to_vec();
+        for effect in &mut absolute {
+            match effect {
+                Effect::Put { keyspace, key, value, expires_at_ms } => {
+                    let keyspace = self.keyspace(keyspace);
+                    if *expires_at_ms == 0 {
+                        batch.put(&keyspace, key, value)?;
+                    } else {
+                        let ttl = Duration::from_millis(*expires_at_ms);
+                        batch.put_with_ttl(&keyspace, key, value, ttl)?;
+                        *expires_at_ms += self.now_ms();
+                    }
+                }
+                Effect::Delete { keyspace, key } => batch.delete(&self.keyspace(keyspace), key)?,
+                Effect::DeletePrefix { keyspace, prefix } => {
+                    batch.delete_prefix(&self.keyspace(keyspace), prefix)?;
+                }
+                Effect::Create { .. } | Effect::Drop { .. } => unreachable!("no write"),
+            }
+        }
+        let durability = Some(if synced { Durability::Synced } else { Durability::Buffered });
+        self.db().write(&batch, &WriteOptions { durability })?;
+        absolute.iter().for_each(|effect| self.model.apply(effect));
+        Ok(())
+    }
+
+    pub fn run(&mut self, op: &Op) -> siltstone::Result<()> {
+        match op {
+            Op::Write { effects, synced } => self.write(effects, *synced)?,
+            Op::Update { keyspace, key, byte } => {
+                let expected = self.model.keyspaces[*keyspace].get(key, self.now_ms());
+                let mut seen = None;
+                let new = self.keyspace(keyspace).update(key, |old| {
+                    seen = old.map(<[u8]>::to_vec);
+                    (*byte > 60).then(|| [old.unwrap_or(b""), &[*byte]].concat())
+                })?;
+                assert_eq!(seen, expected, "update of {keyspace} sees another value");
+                if let Some(value) = new {
+                    let (keyspace, key) = ((*keyspace).to_owned(), key.clone());
+                    self.model.apply(&Effect::Put { keyspace, key, value, expires_at_ms: 0 });
+                } else if expected.is_some() {
+                    self.model.apply(&Effect::Delete { keyspace: (*keyspace).into(), key: key.clone() });
+                }
+            }
+            Op::Step => {
+                self.db().step()?;
+            }
+            Op::StepAll => self.db().wait_until_idle()?,
+            Op::Flush => self.db().flush()?,
+            Op::Sync => self.db().sync()?,
+            Op::Reopen => {
+                self.snapshots.clear();
+                self.db.take().unwrap().close()?;
+                self.db = Some(open(&self.disk)?);
+            }
+            Op::Kill => {
+                self.snapshots.clear();
+                let disk = self.disk.crash(CrashMode::Kill, 0);
+                self.db = Some(open(&disk)?);
+                self.disk = disk;
+            }
+            Op::TakeSnapshot => {
+                if self.snapshots.len() < 4 {
+                    self.snapshots.push((self.db().snapshot(), self.model.clone()));
+                }
+            }
+            Op::DropSnapshot => {
+                if !self.snapshots.is_empty() {
+                    self.snapshots.remove(0);
+                }
+            }
+            Op::Wait { ms } => self.disk.advance_ms(*ms),
+            Op::Check { seed } => self.check(*seed),
+        }
+        Ok(())
+    }
+
+    /// Compares every way of reading with the model.
+    pub fn check(&mut self, seed: u64) {
+        let mut rng = Rng::new(seed);
+        if let Some(what) = difference(self.db(), &self.model, self.now_ms()) {
+            panic!("{what}");
+        }
+        let mut order = Vec::new();
+        for (name, schema) in KEYSPACES {
+            let keyspace = self.keyspace(name);
+            let live = self.model.keyspaces[name].live(self.now_ms());
+            order.extend(keyspace.iter().unwrap().map(|item| hash(&item.unwrap())));
+            let keys = probes(&mut rng, schema, &live);
+            let found = keyspace.multi_get(&keys).unwrap();
+            for (key, found) in keys.iter().zip(found) {
+                assert_eq!(found.as_ref(), live.get(key), "multi_get in {name}");
+                assert_eq!(keyspace.get(key).unwrap(), found, "get in {name}");
+                assert_eq!(keyspace.contains(key).unwrap(), found.is_some());
+            }
+            if schema != Schema::Point {
+                check_prefixes(&mut rng, &keyspace, &live);
+            }
+        }
+        self.orders.push(hash(&order));
+        for (snapshot, model) in &self.snapshots {
+            self.check_snapshot(&mut rng, snapshot, model);
+        }
+    }
+
+    fn check_snapshot(&self, rng: &mut Rng, snapshot: &Snapshot, model: &Model) {
+        for (name, schema) in KEYSPACES {
+            let keyspace = self.keyspace(name);
+            let live = model.keyspaces[name].live(self.now_ms());
+            let all: BTreeMap<_, _> = snapshot.iter(&keyspace).unwrap().map(Result::unwrap).collect();
+            assert!(all == live, "a snapshot of {name} has changed");
+            for key in probes(rng, schema, &live) {
+                assert_eq!(snapshot.get(&keyspace, &key).unwrap().as_ref(), live.get(&key));
+            }
+            if schema != Schema::Point {
+                let prefix = prefix(rng, schema, 40);
+                let found: BTreeMap<_, _> =
+                    snapshot.prefix(&keyspace, &prefix).unwrap().map(Result::unwrap).collect();
+                assert!(found == with_prefix(&keyspace, &live, &prefix).into_iter().collect());
+            }
+        }
+    }
+}
+
+/// Keys that are there and keys that are not.
+fn probes(rng: &mut Rng, schema: Schema, live: &BTreeMap<Vec<u8>, Vec<u8>>) -> Vec<Vec<u8>> {
+    let mut keys: Vec<_> = live.keys().filter(|_| rng.one_in(4)).cloned().collect();
+    for _ in 0..10 {
+        let mut key = key(rng, schema, 120);
+        if rng.one_in(2) {
+            key.push(b'?');
+        }
+        keys.push(key);
+    }
+    keys
+}
+
+type Items = Vec<(Vec<u8>, Vec<u8>)>;
+
+fn with_prefix(keyspace: &Keyspace, live: &BTreeMap<Vec<u8>, Vec<u8>>, prefix: &[u8]) -> Items {
+    let schema = keyspace.schema();
+    let group = live.iter().filter(|(key, _)| key[..schema.prefix_len(key).unwrap()] == *prefix);
+    group.map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+fn check_prefixes(rng: &mut Rng, keyspace: &Keyspace, live: &BTreeMap<Vec<u8>, Vec<u8>>) {
+    for _ in 0..4 {
+        let prefix = prefix(rng, keyspace.schema(), 80);
+        let expected = with_prefix(keyspace, live, &prefix);
+        let mut found: Items = keyspace.prefix(&prefix).unwrap().map(Result::unwrap).collect();
+        let bounds = (bound(rng, &expected, prefix.len()), bound(rng, &expected, prefix.len()));
+        let range = keyspace.prefix_range(&prefix, bounds.clone());
+        if keyspace.schema().is_ordered() {
+            let in_range: Items = range.unwrap().map(Result::unwrap).collect();
+            let expected: Items = expected
+                .iter()
+                .filter(|(key, _)| {
+                    let suffix = &key[prefix.len()..];
+                    let after = match &bounds.0 {
+                        Bound::Included(from) => suffix >= from.as_slice(),
+                        Bound::Excluded(from) => suffix > from.as_slice(),
+                        Bound::Unbounded => true,
+                    };
+                    after
+                        && match &bounds.1 {
+                            Bound::Included(to) => suffix <= to.as_slice(),
+                            Bound::Excluded(to) => suffix < to.as_slice(),
+                            Bound::Unbounded => true,
+                        }
+                })
+                .cloned()
+                .collect();
+            assert!(in_range == expected, "prefix_range {bounds:?} in {}", keyspace.name());
+        } else {
+            assert_eq!(range.unwrap_err().kind(), ErrorKind::InvalidInput);
+            found.sort();
+        }
+        assert!(found == expected, "prefix scan in {}", keyspace.name());
+    }
+}
+
+/// A bound at, just before or just after a suffix that is there, or anywhere.
+fn bound(rng: &mut Rng, group: &[(Vec<u8>, Vec<u8>)], prefix_len: usize) -> Bound<Vec<u8>> {
+    let mut suffix = match group.len() {
+        0 => b"suffix__3".to_vec(),
+        _ => rng.pick(group).0[prefix_len..].to_vec(),
+    };
+    suffix.truncate(4100);
+    match rng.below(6) {
+        0 => suffix.push(0),
+        1 => {
+            suffix.pop();
+        }
+        2 => suffix = b"suffix__".to_vec(),
+        _ => {}
+    }
+    match rng.below(5) {
+        0 => Bound::Unbounded,
+        1 | 2 => Bound::Excluded(suffix),
+        _ => Bound::Included(suffix),
+    }
+}

@@ -1,0 +1,254 @@
+//! A recorded run of random operations, with what the store held after each.
+
+use super::*;
+use siltstone::io::sim::{CallInfo, DiskImage};
+use siltstone::{Batch, Durability, Snapshot, WriteOptions};
+use std::time::Duration;
+
+const VARIETY: u64 = 60;
+
+/// Operations that were run on a simulated disk, one after the other.
+pub struct Trace {
+    pub seed: u64,
+    pub disk: SimDisk,
+    /// The disk at every call that changed it; the marker is the number of the operation under way, from 1.
+    pub images: Vec<(CallInfo, DiskImage)>,
+    /// What the store held after each number of operations.
+    pub prints: Vec<Print>,
+    /// How many operations had to survive a power cut after each number of operations.
+    pub floors: Vec<usize>,
+    effects: Vec<Vec<Effect>>,
+    names: Vec<&'static str>,
+}
+
+impl Trace {
+    /// Runs `operations` or a few more operations; the same for a seed always.
+    pub fn record(seed: u64, operations: u64) -> Self {
+        let disk = SimDisk::new();
+        disk.record_images(true);
+        let mut runner = Runner {
+            rng: Rng::new(seed),
+            db: Some(open(&disk).unwrap()),
+            snapshots: Vec::new(),
+            model: Model::default(),
+            trace: Self {
+                seed,
+                disk: disk.clone(),
+                images: Vec::new(),
+                prints: vec![Print::default()],
+                floors: vec![0],
+                effects: vec![Vec::new()],
+                names: vec!["open"],
+            },
+        };
+        let designs = tiny_presets();
+        for (name, schema) in [("point", Schema::Point), ("files", ORDERED), ("tags", HASHED)] {
+            runner.begin("create keyspace");
+            let design = if name == "tags" {
+                random_design(&mut runner.rng)
+            } else {
+                runner.rng.pick(&designs).clone()
+            };
+            runner.create(name, schema, design);
+        }
+        for _ in 0..operations + runner.rng.below(1 + operations / 4) {
+            runner.operation();
+        }
+        let Runner { mut trace, db, snapshots, .. } = runner;
+        // Whatever the end has to say was covered by a close in some trace; here the machine stops.
+        trace.disk.set_marker(trace.prints.len() as u64);
+        let (mut images, last) = (disk.take_recorded(), disk.snapshot());
+        if let Some((call, _)) = images.last() {
+            let call =
+                CallInfo { marker: trace.prints.len() as u64, number: call.number + 1, ..call.clone() };
+            images.push((call, last));
+        }
+        trace.images = images;
+        disk.record_images(false);
+        drop((db, snapshots));
+        trace
+    }
+
+    /// What operation `number` was, from 1.
+    pub fn describe(&self, number: usize) -> &'static str {
+        self.names.get(number).copied().unwrap_or("the end")
+    }
+
+    pub fn model_after(&self, operations: usize) -> Model {
+        let mut model = Model::default();
+        self.effects[..=operations].iter().flatten().for_each(|effect| model.apply(effect));
+        model
+    }
+}
+
+struct Runner {
+    rng: Rng,
+    db: Option<Db>,
+    snapshots: Vec<Snapshot>,
+    model: Model,
+    trace: Trace,
+}
+
+impl Runner {
+    fn db(&self) -> &Db {
+        self.db.as_ref().unwrap()
+    }
+
+    fn begin(&mut self, name: &'static str) {
+        self.trace.disk.set_marker(self.trace.prints.len() as u64);
+        self.trace.names.push(name);
+    }
+
+    fn end(&mut self, effects: Vec<Effect>, is_durable: bool) {
+        effects.iter().for_each(|effect| self.model.apply(effect));
+        self.trace.effects.push(effects);
+        let operations = self.trace.prints.len();
+        self.trace.prints.push(self.model.print());
+        let floor = if is_durable { operations } else { *self.trace.floors.last().unwrap() };
+        self.trace.floors.push(floor);
+    }
+
+    fn create(&mut self, name: &str, schema: Schema, design: Design) {
+        self.db().create_keyspace(name, keyspace_options(schema, design)).unwrap();
+        self.end(vec![Effect::Create { keyspace: name.into(), schema }], true);
+    }
+
+    fn any_keyspace(&mut self) -> (Keyspace, Schema) {
+        let names = self.db().keyspaces();
+        let name = self.rng.pick(&names).clone();
+        let keyspace = self.db().keyspace(&name).unwrap();
+        let schema = keyspace.schema();
+        (keyspace, schema)
+    }
+
+    fn value(&mut self) -> Vec<u8> {
+        let len = match self.rng.below(12) {
+            0 => 0,
+            1 => self.rng.range(5_000, 9_000),
+            _ => self.rng.range(10, 400),
+        };
+        self.rng.bytes(len as usize)
+    }
+
+    /// Adds a random write to `batch`.
+    fn write(&mut self, batch: &mut Batch, effects: &mut Vec<Effect>) {
+        let (keyspace, schema) = self.any_keyspace();
+        let (name, key) = (keyspace.name().to_owned(), key(&mut self.rng, schema, VARIETY));
+        match self.rng.below(20) {
+            0..4 => {
+                batch.delete(&keyspace, &key).unwrap();
+                effects.push(Effect::Delete { keyspace: name, key });
+            }
+            4..6 if schema != Schema::Point => {
+                let prefix = prefix(&mut self.rng, schema, VARIETY);
+                batch.delete_prefix(&keyspace, &prefix).unwrap();
+                effects.push(Effect::DeletePrefix { keyspace: name, prefix });
+            }
+            6..8 => {
+                let (value, ttl_ms) = (self.value(), self.rng.range(1, 4000));
+                batch.put_with_ttl(&keyspace, &key, &value, Duration::from_millis(ttl_ms)).unwrap();
+                let expires_at_ms = siltstone::io::Disk::now_ms(&self.trace.disk) + ttl_ms;
+                effects.push(Effect::Put { keyspace: name, key, value, expires_at_ms });
+            }
+            _ => {
+                let value = self.value();
+                batch.put(&keyspace, &key, &value).unwrap();
+                effects.push(Effect::Put { keyspace: name, key, value, expires_at_ms: 0 });
+            }
+        }
+    }
+
+    fn operation(&mut self) {
+        match self.rng.below(100) {
+            0..60 => {
+                let synced = self.rng.one_in(8);
+                self.begin(if synced { "synced batch" } else { "batch" });
+                let (mut batch, mut effects) = (Batch::new(), Vec::new());
+                let size = if self.rng.one_in(2) { 1 } else { self.rng.range(2, 10) };
+                for _ in 0..size {
+                    self.write(&mut batch, &mut effects);
+                }
+                let durability = Some(if synced { Durability::Synced } else { Durability::Buffered });
+                self.db().write(&batch, &WriteOptions { durability }).unwrap();
+                self.end(effects, synced);
+            }
+            60..66 => {
+                self.begin("update");
+                let (keyspace, schema) = self.any_keyspace();
+                let key = key(&mut self.rng, schema, VARIETY);
+                let byte = self.rng.next() as u8;
+                let now_ms = siltstone::io::Disk::now_ms(&self.trace.disk);
+                let old = self.model.keyspaces[keyspace.name()].get(&key, now_ms);
+                let change = |old: Option<&[u8]>| {
+                    let mut new = old.map(<[u8]>::to_vec).unwrap_or_default();
+                    new.push(byte);
+                    (byte > 20).then_some(new)
+                };
+                let name = keyspace.name().to_owned();
+                let effect = match keyspace.update(&key, change).unwrap() {
+                    Some(value) => Effect::Put { keyspace: name, key, value, expires_at_ms: 0 },
+                    None => Effect::Delete { keyspace: name, key },
+                };
+                // An update of nothing into nothing writes nothing, and an expired value stays what it is.
+                let wrote = old.is_some() || byte > 20;
+                self.end(if wrote { vec![effect] } else { Vec::new() }, false);
+            }
+            66..78 => {
+                self.begin("step");
+                self.db().step().unwrap();
+                self.end(Vec::new(), false);
+            }
+            78..82 => {
+                self.begin("flush");
+                self.db().flush().unwrap();
+                self.end(Vec::new(), true);
+            }
+            82..86 => {
+                self.begin("sync");
+                self.db().sync().unwrap();
+                self.end(Vec::new(), true);
+            }
+            86..90 => {
+                self.begin("snapshot");
+                if self.snapshots.len() < 2 {
+                    self.snapshots.push(self.db.as_ref().unwrap().snapshot());
+                } else {
+                    self.snapshots.remove(0);
+                }
+                self.end(Vec::new(), false);
+            }
+            90..93 => {
+                // The clock moves between operations, so that an image's clock is the operation's.
+                self.trace.disk.advance_ms(self.rng.clone().below(2500));
+                self.begin("step after a while");
+                self.db().step().unwrap();
+                self.end(Vec::new(), false);
+            }
+            93 => {
+                self.begin("checkpoint");
+                let number = self.trace.prints.len();
+                self.db().checkpoint(format!("/checkpoint{number}")).unwrap();
+                self.end(Vec::new(), false);
+            }
+            94..97 => {
+                let name = *self.rng.pick(&["tags", "more"]);
+                let design = random_design(&mut self.rng);
+                if self.model.keyspaces.contains_key(name) {
+                    self.begin("drop keyspace");
+                    self.db().drop_keyspace(name).unwrap();
+                    self.end(vec![Effect::Drop { keyspace: name.into() }], true);
+                } else {
+                    self.begin("create keyspace");
+                    self.create(name, HASHED, design);
+                }
+            }
+            _ => {
+                self.begin("reopen");
+                self.snapshots.clear();
+                self.db.take().unwrap().close().unwrap();
+                self.db = Some(open(&self.trace.disk).unwrap());
+                self.end(Vec::new(), true);
+            }
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! Damaged bytes, missing files, foreign directories and bad input.
+//!
+//! A flipped bit anywhere in a closed store gives an error that names the file, or changes nothing. By default every
+//! eleventh byte of the middles of files is tried; `SILTSTONE_LONG=1` tries every byte.
+
+mod common;
+
+use common::*;
+use siltstone::io::sim::{CrashMode, DiskImage, SimDisk};
+use siltstone::{
+    Batch, Db, Durability, ErrorKind, Head, KeyspaceOptions, Options, WalRecovery, WriteOptions,
+};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+type Items = BTreeMap<Vec<u8>, Vec<u8>>;
+
+struct Store {
+    image: DiskImage,
+    /// What each keyspace holds.
+    expected: BTreeMap<String, Items>,
+    /// The last writes, which stand in the log, in order.
+    in_log: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// A store with tables of several levels, overflow pages, deleted prefixes and an unflushed log, closed in order.
+fn store() -> Store {
+    let disk = SimDisk::new();
+    let db = open(&disk).unwrap();
+    let files = db.create_keyspace("files", keyspace_options(ORDERED, tiny("stepped-merge"))).unwrap();
+    let point =
+        db.create_keyspace("point", keyspace_options(siltstone::Schema::Point, tiny("leveled"))).unwrap();
+    let mut rng = Rng::new(11);
+    for n in 0..150u32 {
+        let len = if n % 40 == 7 { 5000 } else { 60 };
+        files.put(format!("d{}/{n}", n % 5).as_bytes(), &rng.bytes(len)).unwrap();
+        point.put(&n.to_be_bytes(), &rng.bytes(40)).unwrap();
+        if n % 50 == 49 {
+            db.flush().unwrap();
+            db.step().unwrap();
+        }
+    }
+    files.delete_prefix(b"d3/").unwrap();
+    db.flush().unwrap();
+    let mut in_log = Vec::new();
+    for n in 0..12u32 {
+        let (key, value) = (format!("d3/new{n}").into_bytes(), rng.bytes(50));
+        files.put(&key, &value).unwrap();
+        in_log.push((key, value));
+        if n == 5 {
+            db.sync().unwrap();
+        }
+    }
+    let expected = [&files, &point].map(|keyspace| (keyspace.name().to_owned(), contents(keyspace)));
+    drop((files, point));
+    db.close().unwrap();
+    Store { image: disk.snapshot(), expected: expected.into(), in_log }
+}
+
+/// What happens to a damaged store.
+#[derive(Debug, PartialEq, Eq)]
+enum Outcome {
+    /// All answers are right.
+    Right,
+    /// An error named the file.
+    Noticed,
+}
+
+/// Opens the store and reads everything; the damaged file is `file`.
+fn outcome(disk: &SimDisk, store: &Store, file: &str) -> Outcome {
+    let named = |error: &siltstone::Error| {
+        assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+        assert!(error.to_string().contains(file), "{error} does not name {file}");
+    };
+    let db = match open(disk) {
+        Ok(db) => db,
+        Err(error) => {
+            named(&error);
+            return Outcome::Noticed;
+        }
+    };
+    let mut noticed = false;
+    assert_eq!(db.keyspaces(), store.expected.keys().cloned().collect::<Vec<_>>());
+    for (name, expected) in &store.expected {
+        let keyspace = db.keyspace(name).unwrap();
+        match keyspace.iter().and_then(Iterator::collect::<siltstone::Result<Items>>) {
+            Ok(found) => assert!(found == *expected, "a wrong answer after damage to {file}"),
+            Err(error) => {
+                named(&error);
+                noticed = true;
+            }
+        }
+        for (key, value) in expected.iter().step_by(3) {
+            match keyspace.get(key) {
+                Ok(found) => assert_eq!(found.as_ref(), Some(value)),
+                Err(error) => {
+                    named(&error);
+                    noticed = true;
+                }
+            }
+        }
+        match keyspace.get(b"d1/absent") {
+            Ok(found) => assert_eq!(found, None),
+            Err(error) => named(&error),
+        }
+    }
+    let report = db.verify(&mut |_| {}).unwrap();
+    if noticed || (file.ends_with(".table") && !report.problems.is_empty()) {
+        assert!(!report.problems.is_empty(), "verify does not see the damage to {file}");
+        assert!(report.problems.iter().all(|problem| problem.contains(file)), "{:?}", report.problems);
+        return Outcome::Noticed;
+    }
+    assert_eq!(report.problems, Vec::<String>::new());
+    Outcome::Right
+}
+
+fn files(image: &DiskImage, part: &str) -> Vec<String> {
+    let names = image.list(DIR).unwrap();
+    names.into_iter().filter(|name| name.contains(part)).collect()
+}
+
+/// Flips a bit at every offset of the files whose name holds `part`, and says at how many it was noticed and tried.
+fn flip_everywhere(store: &Store, part: &str) -> (usize, usize) {
+    let (mut noticed, mut tried) = (0, 0);
+    let names = files(&store.image, part);
+    assert!(!names.is_empty());
+    for (number, name) in names.iter().enumerate() {
+        let path = format!("{DIR}/{name}");
+        let length = store.image.read_file(&path).unwrap().len();
+        for at in 0..length {
+            let is_edge = at < 100 || at + 400 > length || at % 4096 < 12 || (512..560).contains(&at);
+            let is_due = is_long() || (at + number) % 11 == 0 || (is_edge && number < 2);
+            if !is_due {
+                continue;
+            }
+            let disk = store.image.crash(CrashMode::Kill, 0);
+            disk.flip_bit(&path, at as u64, (at % 8) as u8).unwrap();
+            tried += 1;
+            noticed += usize::from(outcome(&disk, store, name) == Outcome::Noticed);
+        }
+    }
+    println!("{part}: {noticed} of {tried} flips noticed");
+    (noticed, tried)
+}
+
+#[test]
+fn a_flipped_bit_in_current_is_noticed() {
+    let store = store();
+    let (noticed, tried) = flip_everywhere(&store, "CURRENT");
+    // Only a checksum's digit in the other case says the same.
+    assert!(noticed + 8 >= tried, "{noticed} of {tried}");
+}
+
+#[test]
+fn a_flipped_bit_in_the_manifest_is_noticed() {
+    let store = store();
+    let (noticed, tried) = flip_everywhere(&store, "MANIFEST");
+    // The header stands twice, and the mark at the end says nothing of its own.
+    assert!(noticed + 1100 > tried, "{noticed} of {tried}");
+}
+
+#[test]
+fn a_flipped_bit_in_the_log_is_noticed() {
+    let store = store();
+    let (noticed, _) = flip_everywhere(&store, ".wal");
+    assert!(noticed > 0);
+}
+
+#[test]
+fn a_flipped_bit_in_a_table_is_noticed() {
+    let store = store();
+    let (noticed, tried) = flip_everywhere(&store, ".table");
+    assert_eq!(noticed, tried);
+}
+
+#[test]
+fn cut_files_are_noticed_or_leave_a_prefix() {
+    let store = store();
+    for name in files(&store.image, "") {
+        let path = format!("{DIR}/{name}");
+        let bytes = store.image.read_file(&path).unwrap();
+        let lengths = (0..bytes.len()).step_by(if is_long() { 1 } else { bytes.len() / 40 + 1 });
+        for length in lengths.chain([bytes.len().saturating_sub(1)]) {
+            let disk = store.image.crash(CrashMode::Kill, 0);
+            disk.write_file(&path, &bytes[..length]).unwrap();
+            if name.ends_with(".wal") || name.starts_with("MANIFEST") {
+                // The end of a log may be lost in a crash, so losing it is no sign of damage; but there is no hole.
+                let db = match open(&disk) {
+                    Ok(db) => db,
+                    Err(error) => {
+                        assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+                        continue;
+                    }
+                };
+                let Some(keyspace) = db.keyspace("files").filter(|_| name.ends_with(".wal")) else {
+                    continue;
+                };
+                let found = contents(&keyspace);
+                let kept = store.in_log.iter().take_while(|(key, _)| found.contains_key(key)).count();
+                let mut expected = store.expected["files"].clone();
+                store.in_log[kept..].iter().for_each(|(key, _)| assert!(expected.remove(key).is_some()));
+                assert!(found == expected, "{name} cut to {length} bytes");
+            } else if name != "LOCK" {
+                assert_eq!(outcome(&disk, &store, &name), Outcome::Noticed, "{name} cut to {length} bytes");
+            }
+        }
+    }
+}
+
+#[test]
+fn missing_files_are_named() {
+    let store = store();
+    for name in files(&store.image, "") {
+        let disk = store.image.crash(CrashMode::Kill, 0);
+        siltstone::io::Disk::remove(&disk, Path::new(&format!("{DIR}/{name}"))).unwrap();
+        if name == "CURRENT" || name.starts_with("MANIFEST") || name.ends_with(".table") {
+            assert_eq!(outcome(&disk, &store, &name), Outcome::Noticed, "without {name}");
+        }
+    }
+}
+
+#[test]
+fn stop_at_damage_opens_with_what_precedes_it_and_goes_on() {
+    let store = store();
+    let stop = Options { wal_recovery: WalRecovery::StopAtDamage, ..options() };
+    let mut stopped = 0;
+    for name in files(&store.image, ".wal") {
+        let path = format!("{DIR}/{name}");
+        let length = store.image.read_file(&path).unwrap().len();
+        for at in (0..length).step_by(if is_long() { 1 } else { 13 }) {
+            let disk = store.image.crash(CrashMode::Kill, 0);
+            disk.flip_bit(&path, at as u64, 3).unwrap();
+            let Err(error) = open(&disk) else { continue };
+            assert_eq!(error.kind(), ErrorKind::Corruption);
+            assert!(error.to_string().contains("StopAtDamage"), "{error}");
+            stopped += 1;
+            let db = Db::open_on(Arc::new(disk.clone()), DIR, stop.clone()).unwrap();
+            let files = db.keyspace("files").unwrap();
+            let found = contents(&files);
+            let kept = store.in_log.iter().take_while(|(key, _)| found.contains_key(key)).count();
+            assert!(kept < store.in_log.len());
+            assert!(store.in_log[kept..].iter().all(|(key, _)| !found.contains_key(key)), "a hole");
+            files.put(b"d9/after", b"").unwrap();
+            let now = contents(&files);
+            drop(files);
+            db.close().unwrap();
+            // Once given up, the damage is no longer in the way.
+            let db = open(&disk).unwrap_or_else(|error| panic!("byte {at} of {name}, opened again: {error}"));
+            assert!(contents(&db.keyspace("files").unwrap()) == now);
+        }
+    }
+    assert!(stopped > 0);
+}
+
+#[test]
+fn a_directory_that_is_no_store_is_left_alone() {
+    let disk = SimDisk::new();
+    siltstone::io::Disk::create_dir_all(&disk, Path::new(DIR)).unwrap();
+    disk.write_file("/db/notes.txt", b"mine").unwrap();
+    let error = open(&disk).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotAStore);
+    assert!(error.to_string().contains("notes.txt"), "{error}");
+    assert_eq!(disk.snapshot().list(DIR).unwrap(), ["notes.txt"]);
+    disk.write_file("/file", b"").unwrap();
+    let error = Db::open_on(Arc::new(disk.clone()), "/file", options()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotAStore, "{error}");
+
+    let missing = Options { create_if_missing: false, ..options() };
+    for dir in ["/nowhere", "/empty"] {
+        let error = Db::open_on(Arc::new(disk.clone()), dir, missing.clone()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotAStore, "{error}");
+        let error = Db::open_read_only_on(Arc::new(disk.clone()), dir, missing.clone()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotAStore, "{error}");
+        siltstone::io::Disk::create_dir_all(&disk, Path::new("/empty")).unwrap();
+    }
+    let db = Db::open_on(Arc::new(disk), "/empty", options()).unwrap();
+    assert!(db.keyspaces().is_empty());
+}
+
+#[test]
+fn bad_input_is_refused_and_changes_nothing() {
+    let disk = SimDisk::new();
+    let db = open(&disk).unwrap();
+    let point = db.create_keyspace("point", KeyspaceOptions::default()).unwrap();
+    let files = db.create_keyspace("files", keyspace_options(ORDERED, tiny("leveled"))).unwrap();
+    let tags = db.create_keyspace("tags", keyspace_options(HASHED, tiny("leveled"))).unwrap();
+    point.put(b"k", b"v").unwrap();
+    let invalid = |result: siltstone::Result<()>, says: &str| {
+        let error = result.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+        assert!(error.to_string().contains(says), "{error:?} does not say {says:?}");
+    };
+    invalid(point.put(b"", b"v"), "empty");
+    invalid(point.get(b"").map(|_| ()), "empty");
+    invalid(point.put(&[0; 65_536], b"v"), "65535");
+    invalid(point.delete(&[0; 65_536]), "65535");
+    point.put(&[0; 65_535], b"v").unwrap();
+    invalid(point.put(b"big", &vec![0; (1 << 30) + 1]), "1 GiB");
+    invalid(point.delete_prefix(b"k"), "semi-sorted");
+    invalid(point.prefix(b"k").map(|_| ()), "semi-sorted");
+    invalid(files.put(b"no-slash", b"v"), "delimiter");
+    invalid(files.delete_prefix(b"dir"), "delimiter");
+    invalid(files.prefix(b"a/b").map(|_| ()), "delimiter");
+    invalid(tags.put(b"a", b""), "prefix of 2 bytes");
+    invalid(tags.prefix(b"abc").map(|_| ()), "length");
+    invalid(tags.prefix_range(b"ab", ..).map(|_| ()), "ordered");
+    for name in ["", "tab\t", &"x".repeat(256)] {
+        invalid(db.create_keyspace(name, KeyspaceOptions::default()).map(|_| ()), "name");
+    }
+    let other = KeyspaceOptions { schema: HASHED, design: None };
+    invalid(db.create_keyspace("files", other).map(|_| ()), "schema");
+    invalid(db.drop_keyspace("none"), "none");
+    let mut design = tiny("leveled");
+    design.levels[1].runs = 0;
+    let options = KeyspaceOptions { design: Some(design), ..KeyspaceOptions::default() };
+    invalid(db.create_keyspace("new", options).map(|_| ()), "levels[1].runs");
+    let mut design = tiny("leveled");
+    design.head = Head::MemTable { bytes: 1 << 20 };
+    let options = KeyspaceOptions { design: Some(design), ..KeyspaceOptions::default() };
+    invalid(db.create_keyspace("new", options).map(|_| ()), "memory_budget_bytes");
+    let elsewhere = open(&SimDisk::new()).unwrap();
+    let foreign = elsewhere.create_keyspace("point", KeyspaceOptions::default()).unwrap();
+    let mut batch = Batch::new();
+    batch.put(&point, b"a", b"").unwrap();
+    batch.put(&foreign, b"a", b"").unwrap();
+    let synced = WriteOptions { durability: Some(Durability::Synced) };
+    invalid(db.write(&batch, &synced), "another store");
+    assert!(db.snapshot().get(&foreign, b"k").is_err());
+    assert_eq!(db.keyspaces(), ["files", "point", "tags"]);
+    assert_eq!(contents(&point).len(), 2);
+}
+
+#[test]
+fn options_that_can_not_work_are_refused_by_name() {
+    let cases: [(Options, &str); 5] = [
+        (Options { memory_budget_bytes: 1000, ..options() }, "memory_budget_bytes"),
+        (Options { max_sealed_memtables: 0, ..options() }, "max_sealed_memtables"),
+        (Options { background_threads: 65, ..options() }, "background_threads"),
+        (Options { max_open_files: 0, ..options() }, "max_open_files"),
+        (
+            Options {
+                default_design: siltstone::Design { levels: Vec::new(), ..tiny("leveled") },
+                ..options()
+            },
+            "levels",
+        ),
+    ];
+    for (options, field) in cases {
+        let disk = SimDisk::new();
+        let error = Db::open_on(Arc::new(disk.clone()), DIR, options).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert!(error.to_string().contains(field), "{error}");
+        assert!(disk.snapshot().list("/").unwrap().is_empty());
+    }
+}

@@ -1,0 +1,363 @@
+//! Calls that fail: once or for a while, with EIO, ENOSPC or half a write, anywhere.
+//!
+//! Whatever fails, an answer is right or an error; an acknowledged write is there as long as the store lives; what was
+//! acknowledged as synced is there after a power cut. `SILTSTONE_LONG=1` runs many more seeds.
+
+mod common;
+
+use common::session::{Op, SMALL, Session, any_effect, operations};
+use common::*;
+use siltstone::io::sim::{CallKind, CrashMode, Fault, FaultError, SimDisk};
+use siltstone::{Db, Durability, Error, ErrorKind, KeyspaceOptions, Options};
+use std::sync::Arc;
+
+const KINDS: [CallKind; 10] = [
+    CallKind::Create,
+    CallKind::Open,
+    CallKind::Rename,
+    CallKind::Remove,
+    CallKind::SyncDir,
+    CallKind::Read,
+    CallKind::Write,
+    CallKind::Write,
+    CallKind::Sync,
+    CallKind::Len,
+];
+
+fn any_fault(rng: &mut Rng) -> Fault {
+    let error = match rng.below(3) {
+        0 => FaultError::Io,
+        1 => FaultError::StorageFull,
+        _ => FaultError::ShortWrite { bytes: rng.below(6000) },
+    };
+    let fault = match rng.below(6) {
+        0 => Fault::on_any(error),
+        _ => Fault::new(*rng.pick(&KINDS), error),
+    };
+    let fault = match rng.below(5) {
+        0 => fault.on_path(".wal"),
+        1 => fault.on_path(".table"),
+        2 => fault.on_path("MANIFEST"),
+        _ => fault,
+    };
+    let times = if rng.one_in(2) { 1 } else { rng.range(2, 12) };
+    fault.after(rng.below(40)).times(times)
+}
+
+fn is_expected(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Io | ErrorKind::StorageFull | ErrorKind::Poisoned)
+}
+
+/// A session with what a power cut may leave of it.
+struct Faulty {
+    session: Session,
+    /// What the store held after each write since it was last known to be synced.
+    since_sync: Vec<Print>,
+    /// What a write that failed may have left.
+    in_doubt: Vec<Print>,
+}
+
+impl Faulty {
+    fn new(seed: u64) -> Self {
+        let mut designs = tiny_presets();
+        designs.push(random_design(&mut Rng::new(seed)));
+        let session = Session::new(&designs);
+        let since_sync = vec![session.model.print()];
+        Self { session, since_sync, in_doubt: Vec::new() }
+    }
+
+    fn note(&mut self, is_synced: bool) {
+        if is_synced {
+            self.since_sync.clear();
+        }
+        self.since_sync.push(self.session.model.print());
+    }
+
+    /// Runs an operation that may fail; true where the store is poisoned now.
+    fn run(&mut self, op: &Op) -> bool {
+        match op {
+            Op::Write { effects, synced } => match self.session.write(effects, *synced) {
+                Ok(()) => self.note(*synced),
+                Err(error) => {
+                    assert!(is_expected(&error), "{error:?}");
+                    let mut with = self.session.model.clone();
+                    for mut effect in effects.clone() {
+                        if let Effect::Put { expires_at_ms, .. } = &mut effect
+                            && *expires_at_ms > 0
+                        {
+                            *expires_at_ms += self.session.now_ms();
+                        }
+                        with.apply(&effect);
+                    }
+                    if error.kind() != ErrorKind::StorageFull && self.in_doubt.is_empty() {
+                        self.in_doubt.push(with.print());
+                    }
+                }
+            },
+            Op::Sync | Op::Flush | Op::Step | Op::StepAll => match self.session.run(op) {
+                Ok(()) => self.note(matches!(op, Op::Sync)),
+                Err(error) => assert!(is_expected(&error), "{op:?}: {error:?}"),
+            },
+            Op::Wait { .. } => self.session.run(op).unwrap(),
+            Op::Check { seed } => self.peek(*seed),
+            Op::Kill | Op::Reopen | Op::TakeSnapshot | Op::DropSnapshot | Op::Update { .. } => {}
+        }
+        matches!(self.session.db().step(), Err(error) if error.kind() == ErrorKind::Poisoned)
+    }
+
+    /// Reads while calls fail: what is answered is right.
+    fn peek(&self, seed: u64) {
+        let mut rng = Rng::new(seed);
+        let now_ms = self.session.now_ms();
+        for (name, expected) in &self.session.model.keyspaces {
+            let keyspace = self.session.keyspace(name);
+            for _ in 0..20 {
+                let key = key(&mut rng, expected.schema, 80);
+                match keyspace.get(&key) {
+                    Ok(found) => assert_eq!(found, expected.get(&key, now_ms)),
+                    Err(error) => assert!(is_expected(&error), "{error:?}"),
+                }
+            }
+            let all: Result<std::collections::BTreeMap<_, _>, _> = keyspace.iter().unwrap().collect();
+            match all {
+                Ok(all) => assert!(all == expected.live(now_ms), "iteration of {name}"),
+                Err(error) => assert!(is_expected(&error), "{error:?}"),
+            }
+        }
+    }
+
+    fn finish(mut self, poisoned: bool, seed: u64) {
+        self.session.disk.clear_faults();
+        self.session.check(seed);
+        let now_ms = self.session.now_ms();
+        // A power cut leaves what was synced, or more.
+        let mut legal: Vec<u64> =
+            self.since_sync.iter().chain(&self.in_doubt).map(|print| print.at(now_ms)).collect();
+        for mode in [CrashMode::PowerCut, CrashMode::Torn, CrashMode::Reordered] {
+            let disk = self.session.disk.crash(mode, seed);
+            let db = open(&disk).unwrap_or_else(|error| panic!("seed {seed}, {mode:?}: {error}"));
+            assert!(legal.contains(&print_of(&db).unwrap()), "seed {seed}, {mode:?}");
+            assert_eq!(db.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());
+        }
+        // Killed, everything acknowledged is there.
+        legal.clear();
+        legal.push(self.session.model.print().at(now_ms));
+        legal.extend(self.in_doubt.iter().filter(|_| poisoned).map(|print| print.at(now_ms)));
+        let disk = self.session.disk.crash(CrashMode::Kill, 0);
+        let db = open(&disk).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        assert!(
+            legal.contains(&print_of(&db).unwrap()),
+            "seed {seed}: {:?}",
+            difference(&db, &self.session.model, now_ms)
+        );
+        if !poisoned {
+            let synced = Op::Write { effects: vec![any_effect(&mut Rng::new(seed), &SMALL)], synced: true };
+            self.session.run(&synced).unwrap();
+            self.session.run(&Op::StepAll).unwrap();
+            self.session.run(&Op::Reopen).unwrap();
+            self.session.check(seed);
+        }
+    }
+}
+
+#[test]
+fn no_failure_makes_an_answer_wrong_or_loses_what_was_acknowledged() {
+    let (mut poisonings, seeds) = (0, if is_long() { 20_000 } else { 300 });
+    for seed in 0..seeds {
+        let mut rng = Rng::new(seed ^ 0xFA17);
+        let mut faulty = Faulty::new(seed);
+        let ops = operations(&mut rng, 80, &SMALL);
+        let mut poisoned = false;
+        for (number, op) in ops.iter().enumerate() {
+            if number == 20 || rng.one_in(25) {
+                faulty.session.disk.inject(any_fault(&mut rng));
+            }
+            poisoned = faulty.run(op);
+            if poisoned {
+                let write = faulty.session.write(&[any_effect(&mut rng, &SMALL)], false);
+                assert_eq!(write.unwrap_err().kind(), ErrorKind::Poisoned);
+                faulty.peek(seed);
+                poisonings += 1;
+                break;
+            }
+        }
+        faulty.finish(poisoned, seed);
+    }
+    assert!(poisonings > seeds / 20 && poisonings < seeds, "{poisonings} of {seeds}");
+}
+
+#[test]
+fn an_opening_that_fails_changes_nothing() {
+    for seed in 0..if is_long() { 3000 } else { 60 } {
+        let mut rng = Rng::new(seed ^ 0x09E2);
+        let mut session = Session::new(&tiny_presets());
+        for op in operations(&mut rng, 40, &SMALL) {
+            session.run(&op).unwrap();
+        }
+        session.shut();
+        for _ in 0..3 {
+            let mut fault = any_fault(&mut rng);
+            fault.after_calls = rng.below(12);
+            session.disk.inject(fault);
+            if let Err(error) = open(&session.disk) {
+                assert!(is_expected(&error), "seed {seed}: {error:?}");
+            }
+            session.disk.clear_faults();
+            session.disk = session.disk.crash(*rng.pick(&CrashMode::ALL), seed);
+        }
+        session.db = Some(open(&session.disk).unwrap_or_else(|error| panic!("seed {seed}: {error}")));
+        // Everything had been closed in order, and so synced.
+        session.check(seed);
+    }
+}
+
+fn store(disk: &SimDisk, options: Options) -> (Db, siltstone::Keyspace) {
+    let db = Db::open_on(Arc::new(disk.clone()), DIR, options).unwrap();
+    let items = db.create_keyspace("items", KeyspaceOptions::default()).unwrap();
+    (db, items)
+}
+
+#[test]
+fn a_failed_sync_poisons_until_the_store_is_reopened() {
+    type Doing = fn(&Db, &siltstone::Keyspace) -> siltstone::Result<()>;
+    let flush: Doing = |db, _| db.flush();
+    let sync: Doing = |db, _| db.sync();
+    for (kind, path, doing) in
+        [(CallKind::Sync, ".wal", sync), (CallKind::Sync, "MANIFEST", flush), (CallKind::SyncDir, "", flush)]
+    {
+        let disk = SimDisk::new();
+        let (db, items) = store(&disk, Options { durability: Durability::Synced, ..options() });
+        items.put(b"synced", b"1").unwrap();
+        let mut batch = siltstone::Batch::new();
+        batch.put(&items, b"buffered", b"1").unwrap();
+        let buffered = siltstone::WriteOptions { durability: Some(Durability::Buffered) };
+        db.write(&batch, &buffered).unwrap();
+        disk.inject(Fault::new(kind, FaultError::Io).on_path(path).times(1));
+        assert_eq!(doing(&db, &items).unwrap_err().kind(), ErrorKind::Io, "{kind:?} {path}");
+        let refused = items.put(b"later", b"1").unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Poisoned);
+        assert!(refused.to_string().contains("reopen"), "{refused}");
+        assert_eq!(db.sync().unwrap_err().kind(), ErrorKind::Poisoned);
+        assert_eq!(items.get(b"buffered").unwrap(), Some(b"1".to_vec()));
+        assert_eq!(items.get(b"later").unwrap(), None);
+        let disk = disk.crash(CrashMode::PowerCut, 0);
+        let (_db, items) = store(&disk, options());
+        assert_eq!(items.get(b"synced").unwrap(), Some(b"1".to_vec()));
+        assert_eq!(items.get(b"later").unwrap(), None);
+        items.put(b"later", b"2").unwrap();
+    }
+}
+
+#[test]
+fn an_edit_whose_write_failed_after_all_its_bytes_does_no_harm() {
+    for after in 0..4 {
+        let disk = SimDisk::new();
+        let (db, items) = store(&disk, options());
+        for n in 0..60u32 {
+            items.put(&n.to_le_bytes(), &[1; 100]).unwrap();
+        }
+        let whole = FaultError::ShortWrite { bytes: 1 << 20 };
+        disk.inject(Fault::new(CallKind::Write, whole).on_path("MANIFEST").after(after).times(1));
+        let _ = db.flush();
+        let crashed = disk.crash(CrashMode::Kill, 0);
+        let (again, recovered) = store(&crashed, options());
+        assert_eq!(contents(&recovered).len(), 60, "write {after} of the flush");
+        assert_eq!(again.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());
+        assert_eq!(contents(&items).len(), 60);
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_writes_and_takes_them_again_once_there_is_room() {
+    for reserve_bytes in [0, 32 << 10] {
+        for seed in 0..if is_long() { 200 } else { 8 } {
+            let mut rng = Rng::new(seed);
+            let disk = SimDisk::new();
+            disk.set_capacity(Some(rng.range(60, 300) << 10));
+            let (db, items) = store(&disk, Options { reserve_bytes, ..options() });
+            let mut model = std::collections::BTreeMap::new();
+            for round in 0..3 {
+                let mut refused = 0;
+                while refused < 5 {
+                    let (key, value) =
+                        (rng.below(2000).to_le_bytes(), vec![round; rng.range(1, 900) as usize]);
+                    match items.put(&key, &value) {
+                        Ok(()) => {
+                            model.insert(key.to_vec(), value);
+                        }
+                        Err(error) => {
+                            assert_eq!(error.kind(), ErrorKind::StorageFull, "{error}");
+                            assert!(error.to_string().contains("free some space"), "{error}");
+                            refused += 1;
+                        }
+                    }
+                    match db.step() {
+                        Ok(_) => {}
+                        Err(error) => assert_eq!(error.kind(), ErrorKind::StorageFull, "{error}"),
+                    }
+                }
+                if let Err(error) = db.flush() {
+                    assert_eq!(error.kind(), ErrorKind::StorageFull, "{error}");
+                }
+                assert!(contents(&items) == model, "seed {seed}, round {round}");
+                if reserve_bytes > 0 {
+                    // The reserve is for deletes, among others.
+                    let key = model.keys().next().unwrap().clone();
+                    items.delete(&key).unwrap();
+                    model.remove(&key);
+                }
+                let free = siltstone::io::Disk::free_bytes(&disk, std::path::Path::new("/db")).unwrap();
+                let more = rng.range(200, 400) << 10;
+                disk.set_capacity(Some(disk.used_bytes() + free + more));
+                items.put(b"room", b"again").unwrap();
+                model.insert(b"room".to_vec(), b"again".to_vec());
+            }
+            disk.set_capacity(None);
+            db.wait_until_idle().unwrap();
+            db.flush().unwrap();
+            db.wait_until_idle().unwrap();
+            assert!(contents(&items) == model);
+            let tables = db.verify(&mut |_| {}).unwrap().tables;
+            let names = disk.snapshot().list(DIR).unwrap();
+            let files = names.iter().filter(|name| name.ends_with(".table")).count() as u64;
+            assert_eq!(files, tables, "failed work has left tables behind");
+            let (_db, items) = store(&disk.crash(CrashMode::Kill, 0), options());
+            assert!(contents(&items) == model);
+        }
+    }
+}
+
+#[test]
+fn a_write_refused_for_want_of_room_does_not_come_back() {
+    for round in 0..if is_long() { 3000 } else { 150 } {
+        let disk = SimDisk::new();
+        let (_db, items) = store(&disk, options());
+        items.put(b"first", b"").unwrap();
+        disk.set_capacity(Some(disk.used_bytes() + 1000 + 17 * round % 200));
+        let refused: Vec<Vec<u8>> = std::thread::scope(|scope| {
+            let writers = (0..4u8).map(|thread| {
+                let items = items.clone();
+                scope.spawn(move || {
+                    let mut refused = Vec::new();
+                    for n in 0..10u8 {
+                        let key = vec![thread, n];
+                        match items.put(&key, &[n; 40]) {
+                            Ok(()) => {}
+                            Err(error) => {
+                                assert_eq!(error.kind(), ErrorKind::StorageFull, "{error}");
+                                refused.push(key);
+                            }
+                        }
+                    }
+                    refused
+                })
+            });
+            let writers: Vec<_> = writers.collect();
+            writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect()
+        });
+        let (_db, recovered) = store(&disk.crash(CrashMode::Kill, 0), options());
+        let found = contents(&recovered);
+        assert!(found == contents(&items), "round {round}: recovery finds what the store did not hold");
+        assert!(refused.iter().all(|key| !found.contains_key(key)));
+    }
+}
