@@ -191,7 +191,8 @@ fn list(keyspace: &Keyspace, stored: &Stored, directory: &Directory, round: &mut
     let listed = keyspace.prefix(&directory.id.prefix())?.collect::<std::result::Result<Vec<_>, _>>()?;
     round.scan_time += started.elapsed();
     round.scanned += listed.len() as u64;
-    let at = |name: &[u8]| format!("{}/{}", directory.path.display(), text::escape(name));
+    let parent = directory.path.display().to_string();
+    let at = |name: &[u8]| format!("{}/{}", parent.trim_end_matches('/'), text::escape(name));
     let ordered = listed.windows(2).all(|pair| matches!(pair, [(a, _), (b, _)] if a < b));
     round.lists.check(ordered, || format!("{}: not in the order of names", directory.path.display()));
 
