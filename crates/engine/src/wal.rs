@@ -13,7 +13,7 @@
 //! Invariants: records of segment n+1 are replayed only if segment n ends exactly where n+1 starts; a `Synced` write
 //! returns only after every earlier byte, in every earlier segment, is synced, and the directory entries too.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::io::{Access, Disk, File};
 use crate::options::WalRecovery;
 use crate::record::{self, Epoch, LOG_HEADER_BYTES, LogHeader, LogReader, LogStart};
@@ -92,7 +92,8 @@ impl Wal {
             let file = disk.open(&path, Access::ReadWrite).map_err(fail)?;
             if replayed.is_damaged {
                 // What was given up must not be found again: the next opening would take it for damage once more.
-                file.set_len(LOG_HEADER_BYTES + (segment.end_lsn - segment.header.first_lsn)).map_err(fail)?;
+                file.set_len(LOG_HEADER_BYTES + (segment.end_lsn - segment.header.first_lsn))
+                    .map_err(fail)?;
             }
             file.sync().map_err(fail)?;
             let LogHeader { number, epoch, first_lsn } = segment.header;
@@ -146,17 +147,31 @@ impl Wal {
             record::append_with_crc(&mut self.buffer, epoch, lsn, self.synced_lsn, payload, crc);
         }
         let offset = LOG_HEADER_BYTES + (end_lsn - first_lsn);
-        // A failed write may leave part of a record; the next append starts at the same place and covers it.
-        self.current
-            .file
-            .write_all_at(&self.buffer, offset)
-            .map_err(|e| Error::io(&e, "writing the write-ahead log", &self.current.path))?;
+        if let Err(e) = self.current.file.write_all_at(&self.buffer, offset) {
+            return Err(self.take_back(offset, &e));
+        }
         self.current.end_lsn += self.buffer.len() as u64;
         self.bytes_written += self.buffer.len() as u64;
         if self.buffer.capacity() > 8 << 20 {
             self.buffer = Vec::new();
         }
         Ok(())
+    }
+
+    /// Cuts off what a write that found the disk full left at `offset`: of a group there may be whole records, and a crash
+    /// must not bring back what was refused. Other failures leave the log in doubt anyway.
+    fn take_back(&self, offset: u64, error: &std::io::Error) -> Error {
+        let Segment { file, path, .. } = &self.current;
+        let error = Error::io(error, "writing the write-ahead log", path);
+        if error.kind() == ErrorKind::StorageFull
+            && let Err(e) = file.set_len(offset).and_then(|()| file.sync())
+        {
+            return Error::new(
+                ErrorKind::Io,
+                format!("cutting off a failed write of {}: {e} (after: {error})", path.display()),
+            );
+        }
+        error
     }
 
     /// What has to be synced before `segment` for other keyspaces' writes to be as durable as a flush makes one's.
@@ -282,6 +297,14 @@ pub(crate) struct LiveSegment {
     pub end_lsn: u64,
 }
 
+/// The header of the segment at `path`, if either copy of it is sound.
+fn read_header(disk: &dyn Disk, path: &Path) -> std::io::Result<Option<LogHeader>> {
+    let file = disk.open(path, Access::Read)?;
+    let mut bytes = vec![0; file.len()?.min(LOG_HEADER_BYTES) as usize];
+    file.read_exact_at(&mut bytes, 0)?;
+    Ok(LogHeader::decode(MAGIC, &bytes))
+}
+
 /// Replays the log of `dir` from `start` on, handing every record to `apply` with its segment's start.
 ///
 /// # Errors
@@ -303,28 +326,30 @@ pub(crate) fn replay(
         is_damaged: false,
     };
     for path in names.iter().filter(|name| name.ends_with(".wal")).map(|name| dir.join(name)) {
-        let bytes = crate::io::read_file(disk, &path).map_err(|e| Error::io(&e, "reading", &path))?;
+        let header = read_header(disk, &path).map_err(|e| Error::io(&e, "reading", &path))?;
         let number =
             path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse::<u64>().ok());
         replayed.last_segment = replayed.last_segment.max(number.unwrap_or(0));
-        match LogHeader::decode(MAGIC, &bytes) {
-            Some(header) if header.number >= start.segment => segments.push((header, bytes, path)),
+        match header {
+            Some(header) if header.number >= start.segment => segments.push((header, path)),
             _ => replayed.obsolete.push(path),
         }
     }
-    segments.sort_by_key(|(header, ..)| header.number);
+    segments.sort_by_key(|(header, _)| header.number);
     // How far any record, in any segment, proves the log to have been synced.
     let mut proven_synced = 0;
     // Where the good prefix ends: a file and an offset in it, for the message.
     let mut end = (segment_path(dir, start.segment), LOG_HEADER_BYTES);
-    for (i, (header, bytes, path)) in segments.iter().enumerate() {
+    for (i, (header, path)) in segments.iter().enumerate() {
         replayed.last_segment = replayed.last_segment.max(header.number);
+        // One segment at a time: the log may be larger than memory should be.
+        let bytes = crate::io::read_file(disk, path).map_err(|e| Error::io(&e, "reading", path))?;
         let records = bytes.get(LOG_HEADER_BYTES as usize..).unwrap_or(&[]);
         let mut reader = LogReader::new(records, header.first_lsn, header.epoch);
         // A segment that does not continue the good prefix belongs to what a crash tore off, now or earlier.
+        let later = segments.iter().skip(i + 1).map(|(next, _)| next.first_lsn);
+        let limit = later.filter(|&lsn| lsn > header.first_lsn).min().unwrap_or(u64::MAX);
         if replayed.end_lsn == header.first_lsn {
-            let later = segments.iter().skip(i + 1).map(|(next, ..)| next.first_lsn);
-            let limit = later.filter(|&lsn| lsn > header.first_lsn).min().unwrap_or(u64::MAX);
             while replayed.end_lsn < limit
                 && let Some((lsn, payload)) = reader.next_record()
             {
@@ -339,7 +364,10 @@ pub(crate) fn replay(
         } else {
             replayed.obsolete.push(path.clone());
         }
-        proven_synced = proven_synced.max(reader.end().proven_synced);
+        // Behind the end of a segment that another continues, there is nothing to prove.
+        let is_continued = replayed.end_lsn == limit;
+        let proven = if is_continued { reader.proven_synced() } else { reader.end().proven_synced };
+        proven_synced = proven_synced.max(proven);
     }
     replayed.is_damaged = proven_synced > replayed.end_lsn;
     if replayed.is_damaged && recovery == WalRecovery::Strict {
