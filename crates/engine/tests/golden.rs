@@ -1,0 +1,141 @@
+//! Stores written by every format version there has been, checked in; this program must read them all.
+//!
+//! `golden/v1` was made by `cargo test --test golden -- --ignored`, which writes a new one beside the build's other
+//! temporary files and says where. A new format version gets a directory of its own; an old one is never made again.
+
+mod common;
+
+use common::*;
+use siltstone::{Db, Keyspace, Options, Schema};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Longer than anyone will run this test: an item that expires, but not yet.
+const AGES: Duration = Duration::from_secs(500 * 365 * 24 * 3600);
+
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1")
+}
+
+fn keyspaces(db: &Db) -> [Keyspace; 3] {
+    [
+        ("point", Schema::Point, tiny("leveled")),
+        ("files", ORDERED, tiny("stepped-merge")),
+        ("tags", HASHED, tiny("stepped-merge")),
+    ]
+    .map(|(name, schema, design)| db.create_keyspace(name, keyspace_options(schema, design)).unwrap())
+}
+
+/// A value of `len` bytes that depends on `n` only.
+fn value(n: u32, len: usize) -> Vec<u8> {
+    (0..len).map(|i| (n as usize * 31 + i * 7) as u8).collect()
+}
+
+/// Makes a store with every kind of entry, in tables and in the log.
+fn write(db: &Db) {
+    let [point, files, tags] = keyspaces(db);
+    for n in 0..200u32 {
+        point.put(format!("key{n}").as_bytes(), &value(n, 30)).unwrap();
+        files.put(format!("d{}/{n}", n % 4).as_bytes(), &value(n, 40)).unwrap();
+        tags.put(format!("t{}{n}", n % 3).as_bytes(), &value(n, 20)).unwrap();
+    }
+    db.flush().unwrap();
+    while db.step().unwrap() {}
+    point.put(b"overflow", &value(1, 9000)).unwrap();
+    point.put(&value(2, 5000), b"big key").unwrap();
+    point.put(b"empty", b"").unwrap();
+    point.put_with_ttl(b"expires", b"not yet", AGES).unwrap();
+    point.put_with_ttl(b"expired", b"gone", Duration::ZERO).unwrap();
+    for n in 0..20 {
+        point.delete(format!("key{n}").as_bytes()).unwrap();
+    }
+    files.delete_prefix(b"d1/").unwrap();
+    files.put(b"d1/back", b"again").unwrap();
+    db.flush().unwrap();
+    // From here on in the log only.
+    files.delete_prefix(b"d2/").unwrap();
+    files.put(b"d2/log", b"unflushed").unwrap();
+    point.delete(b"key20").unwrap();
+    point.put(b"key21", &value(21, 5000)).unwrap();
+    point.put_with_ttl(b"expires too", b"not yet", AGES).unwrap();
+    tags.put(b"t0", b"").unwrap();
+    db.sync().unwrap();
+}
+
+type Items = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn expected() -> [Items; 3] {
+    let [mut point, mut files, mut tags] = <[Items; 3]>::default();
+    for n in 0..200u32 {
+        if n > 20 {
+            point.insert(format!("key{n}").into_bytes(), value(n, if n == 21 { 5000 } else { 30 }));
+        }
+        if n % 4 == 0 || n % 4 == 3 {
+            files.insert(format!("d{}/{n}", n % 4).into_bytes(), value(n, 40));
+        }
+        tags.insert(format!("t{}{n}", n % 3).into_bytes(), value(n, 20));
+    }
+    point.insert(b"overflow".to_vec(), value(1, 9000));
+    point.insert(value(2, 5000), b"big key".to_vec());
+    point.insert(b"empty".to_vec(), Vec::new());
+    point.insert(b"expires".to_vec(), b"not yet".to_vec());
+    point.insert(b"expires too".to_vec(), b"not yet".to_vec());
+    files.insert(b"d1/back".to_vec(), b"again".to_vec());
+    files.insert(b"d2/log".to_vec(), b"unflushed".to_vec());
+    tags.insert(b"t0".to_vec(), Vec::new());
+    [point, files, tags]
+}
+
+fn check(db: &Db) {
+    assert_eq!(db.keyspaces(), ["files", "point", "tags"]);
+    for (keyspace, expected) in keyspaces(db).iter().zip(expected()) {
+        assert!(contents(keyspace) == expected, "{}", keyspace.name());
+        for (key, value) in &expected {
+            assert_eq!(keyspace.get(key).unwrap().as_ref(), Some(value));
+        }
+    }
+    let [point, files, _] = keyspaces(db);
+    for gone in ["key0", "key20", "expired"] {
+        assert_eq!(point.get(gone.as_bytes()).unwrap(), None);
+    }
+    assert_eq!(files.prefix(b"d1/").unwrap().count(), 1);
+    assert_eq!(files.prefix(b"d3/").unwrap().count(), 50);
+    assert_eq!(db.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());
+}
+
+#[test]
+fn a_store_of_format_version_1_is_read_and_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    std::fs::create_dir(&path).unwrap();
+    let mut bytes = 0;
+    for file in std::fs::read_dir(golden()).unwrap() {
+        let file = file.unwrap();
+        bytes += std::fs::copy(file.path(), path.join(file.file_name())).unwrap();
+    }
+    assert!(bytes < 200_000, "{bytes} bytes are too many to check in");
+    // A store made by others has a secret of its own, and opens with any options.
+    let options = Options { background_threads: 0, ..Options::default() };
+    check(&Db::open_read_only(&path, options.clone()).unwrap());
+    let db = Db::open(&path, options.clone()).unwrap();
+    check(&db);
+    db.flush().unwrap();
+    while db.step().unwrap() {}
+    check(&db);
+    db.close().unwrap();
+    check(&Db::open(&path, options).unwrap());
+}
+
+#[test]
+#[ignore = "makes a golden store to be checked in"]
+fn generate() {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("golden");
+    let _ = std::fs::remove_dir_all(&path);
+    let db = Db::open(&path, options()).unwrap();
+    write(&db);
+    check(&db);
+    db.close().unwrap();
+    std::fs::remove_file(path.join("LOCK")).unwrap();
+    println!("{}", path.display());
+}
