@@ -51,7 +51,8 @@ pub struct Options {
     pub reserve_bytes: u64,
     /// Sealed memtables of one keyspace that may wait for their flush before its writers do.
     pub max_sealed_memtables: usize,
-    /// Bytes of write-ahead log above which the keyspace that holds the oldest part is flushed.
+    /// Bytes of write-ahead log above which the keyspace that holds the oldest part is flushed. A quarter of the memory budget,
+    /// or two memtables, bounds it as well: the log is replayed into memory.
     pub max_wal_bytes: u64,
     /// Open files kept for reading tables.
     pub max_open_files: usize,

@@ -180,6 +180,11 @@ impl<'a> LogReader<'a> {
         Some((position, payload))
     }
 
+    /// Furthest position that a record read so far proves to have been synced.
+    pub fn proven_synced(&self) -> u64 {
+        self.proven_synced
+    }
+
     /// Looks behind the good prefix for records that tell how far the log had been synced.
     pub fn end(mut self) -> End {
         let position = self.start + self.at as u64;

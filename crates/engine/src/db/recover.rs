@@ -241,6 +241,11 @@ pub(super) fn open(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<
     let (log_start, secret, next_id) = (state.log_start, HashSecret(state.secret), state.next_id);
     let live: HashSet<u64> =
         state.keyspaces.values().flat_map(|k| k.version.tables()).map(|table| table.id()).collect();
+    if let Some(missing) = live.iter().find(|id| names.binary_search(&format!("{id:08}.table")).is_err()) {
+        let path = crate::cache::table_path(dir, *missing);
+        let error = Error::corruption(path.display(), 0, "a table that the manifest names", "no such file");
+        return Err(error.and("restore it from a copy"));
+    }
     // The numbers of manifests that a crash left behind are passed over too.
     let left_behind = names.iter().filter_map(|name| name.strip_prefix("MANIFEST-")?.parse::<u64>().ok());
     let next_manifest = left_behind.max().unwrap_or(0).max(manifest_number) + 1;

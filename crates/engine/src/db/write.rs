@@ -240,6 +240,7 @@ impl Store {
             self.counters.user_bytes.add(slot.batch.user_bytes);
         }
         self.visible.store(sequence, Ordering::Release);
+        self.reader.fit_cache();
         for (keyspace, view) in views.values() {
             if view.active.user_bytes() >= keyspace.design.head_bytes() {
                 // A failure (a full disk) leaves the memtable as it is; the next write tries again.
@@ -249,19 +250,23 @@ impl Store {
         self.bound_wal();
     }
 
-    /// Flushes what holds the oldest part of an overlong log.
+    /// Flushes what holds the oldest part of an overlong log. The log is replayed into memory, so the budget bounds it too.
     fn bound_wal(&self) {
         let live = self.wal.lock().as_ref().map_or(0, Wal::live_bytes);
-        if live <= self.options.max_wal_bytes {
+        let keyspaces = self.all_keyspaces();
+        let heads = keyspaces.iter().map(|keyspace| keyspace.design.head_bytes()).max().unwrap_or(0);
+        let affordable = (self.options.memory_budget_bytes / 4).max(2 * heads);
+        if live <= self.options.max_wal_bytes.min(affordable) {
             return;
         }
-        let keyspaces = self.all_keyspaces();
-        let active = keyspaces.iter().filter(|keyspace| {
+        let oldest = keyspaces.iter().filter_map(|keyspace| {
             let view = keyspace.view.load();
-            view.sealed.is_empty() && !view.active.is_empty()
+            let start = view.sealed.last().unwrap_or(&view.active).log_start()?;
+            Some((start, view.sealed.is_empty(), keyspace))
         });
-        if let Some(oldest) = active.min_by_key(|keyspace| keyspace.view.load().active.log_start()) {
-            let _ = self.seal(oldest);
+        // One that is sealed already is being flushed.
+        if let Some((_, true, keyspace)) = oldest.min_by_key(|(start, ..)| *start) {
+            let _ = self.seal(keyspace);
         }
     }
 
