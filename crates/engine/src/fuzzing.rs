@@ -121,7 +121,7 @@ pub fn edit(bytes: &[u8]) {
 /// The text of CURRENT.
 pub fn current(bytes: &[u8]) {
     let name = std::str::from_utf8(bytes).ok().and_then(parse_current);
-    assert!(name.is_none_or(|name| manifest::is_manifest(name)));
+    assert!(name.is_none_or(manifest::is_manifest));
 }
 
 /// A page of a block table: a search for a key chosen by the bytes, then a walk over all entries.
@@ -196,8 +196,11 @@ pub fn tail(bytes: &[u8]) {
     }
 }
 
+/// A decoder as a function of bytes.
+pub type Target = fn(&[u8]);
+
 /// Every decoder above by name.
-pub const DECODERS: &[(&str, fn(&[u8]))] = &[
+pub const DECODERS: &[(&str, Target)] = &[
     ("log", log),
     ("damaged_log", damaged_log),
     ("batch", batch),
