@@ -330,6 +330,45 @@ fn a_full_disk_refuses_writes_and_takes_them_again_once_there_is_room() {
     }
 }
 
+#[test]
+fn with_threads_a_full_disk_is_called_one_and_writing_resumes_by_itself() {
+    let disk = SimDisk::new();
+    let threaded =
+        Options { background_threads: 1, sync_interval_ms: 20, reserve_bytes: 16 << 10, ..options() };
+    let (db, items) = store(&disk, threaded);
+    disk.set_capacity(Some(disk.used_bytes() + (60 << 10)));
+    let mut model = std::collections::BTreeMap::new();
+    let mut n = 0u32;
+    let mut write = |model: &mut std::collections::BTreeMap<Vec<u8>, Vec<u8>>| {
+        n += 1;
+        let (key, value) = (n.to_le_bytes().to_vec(), vec![1; 200]);
+        items.put(&key, &value).map(|()| {
+            model.insert(key, value);
+        })
+    };
+    let error = loop {
+        if let Err(error) = write(&mut model) {
+            break error;
+        }
+    };
+    assert_eq!(error.kind(), ErrorKind::StorageFull, "{error}");
+    assert!(contents(&items) == model);
+    // No room at all: what flushing meets is a full disk as well.
+    disk.set_capacity(Some(0));
+    if let Err(error) = db.flush() {
+        assert_eq!(error.kind(), ErrorKind::StorageFull, "{error}");
+    }
+    disk.set_capacity(None);
+    let started = std::time::Instant::now();
+    while write(&mut model).is_err() || db.flush().is_err() {
+        assert!(started.elapsed().as_secs() < 20, "writing does not resume");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    db.wait_until_idle().unwrap();
+    assert!(contents(&items) == model);
+    assert_eq!(db.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());
+}
+
 /// A simulated disk whose writes take their time, so that writers queue up behind one and are written as a group.
 #[derive(Clone, Debug)]
 struct SlowDisk(SimDisk);

@@ -305,7 +305,7 @@ impl Db {
             }
             store.check_writable()?;
             if let Some(error) = &*store.background_error.lock() {
-                return Err(Error::new(crate::ErrorKind::Io, error.clone()));
+                return Err(error.clone());
             }
             store.board.wake();
             store.board.wait_for_progress(Duration::from_millis(20));

@@ -38,7 +38,7 @@ impl Store {
             },
             space_bytes,
             wal_bytes,
-            background_error: self.background_error.lock().clone(),
+            background_error: self.background_error.lock().as_ref().map(ToString::to_string),
             oldest_snapshot_age_ms: self.oldest_snapshot_age().map(|age| age.as_millis() as u64),
         }
     }

@@ -91,7 +91,7 @@ pub(crate) struct Store {
     poison: Mutex<Option<Error>>,
     is_poisoned: AtomicBool,
     pub closed: AtomicBool,
-    pub background_error: Mutex<Option<String>>,
+    pub background_error: Mutex<Option<Error>>,
     /// Whether the disk is so full that only deletes are taken.
     pub space_is_low: AtomicBool,
     /// Snapshots and iterators that are held, with their ages.

@@ -217,7 +217,7 @@ impl Store {
                 if error.kind() == crate::error::ErrorKind::StorageFull {
                     self.space_is_low.store(true, Ordering::Relaxed);
                 }
-                *self.background_error.lock() = Some(error.to_string());
+                *self.background_error.lock() = Some(error.clone());
                 Some(RETRY)
             }
         }
