@@ -1,5 +1,11 @@
 //! Threads: writers, readers, scanners and snapshots on tiny designs, so that flushes and compactions come all the time.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
+)]
+
 mod common;
 
 use common::*;

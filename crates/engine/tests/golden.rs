@@ -3,6 +3,12 @@
 //! `golden/v1` was made by `cargo test --test golden -- --ignored`, which writes a new one beside the build's other
 //! temporary files and says where. A new format version gets a directory of its own; an old one is never made again.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
+)]
+
 mod common;
 
 use common::*;

@@ -3,6 +3,12 @@
 //!
 //! `SILTSTONE_LONG=1` runs many more seeds.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
+)]
+
 mod common;
 
 use common::session::{LARGE, Mix, Op, SMALL, Session, operations};
