@@ -164,6 +164,12 @@ impl<'a> LogReader<'a> {
         Some(Header { payload_crc: number(0), length: number(1) as usize, synced })
     }
 
+    /// The length that a header at `at` would give.
+    fn length_at(&self, at: usize) -> Option<usize> {
+        let bytes = self.bytes.get(at + 4..)?.first_chunk::<4>()?;
+        Some(u32::from_le_bytes(*bytes) as usize)
+    }
+
     fn payload(&self, at: usize, header: &Header) -> Option<&'a [u8]> {
         let from = at + HEADER_BYTES;
         let payload = self.bytes.get(from..from.checked_add(header.length)?)?;
@@ -190,7 +196,9 @@ impl<'a> LogReader<'a> {
         let position = self.start + self.at as u64;
         let mut at = self.at + 1;
         while at + HEADER_BYTES <= self.bytes.len() {
-            if let Some(header) = self.header(at)
+            // Most bytes that are no header give a length that leads nowhere; only the others are worth a checksum.
+            if self.length_at(at).is_some_and(|length| length <= self.bytes.len() - at - HEADER_BYTES)
+                && let Some(header) = self.header(at)
                 && self.payload(at, &header).is_some()
             {
                 self.proven_synced = self.proven_synced.max(header.synced.unwrap_or(0));

@@ -103,7 +103,7 @@ impl Keyspace {
     /// Sets `key` to `value`.
     ///
     /// # Errors
-    /// `InvalidInput` where the key does not fit the schema or the value is over 1 GiB; those of [`Db::write`].
+    /// `InvalidInput` where the key does not fit the schema or the value is over 1 GiB; those of [`Db::write`](crate::Db::write).
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         let mut batch = Batch::new();
         batch.put(self, key, value)?;

@@ -267,7 +267,11 @@ impl Store {
         }
         if manifest.wants_rewrite() {
             let state = self.state();
-            manifest.rewrite(&state).inspect_err(|error| self.poison(error))?;
+            match manifest.rewrite(&state) {
+                // The old manifest is as good; the next edit tries again.
+                Err(error) if error.kind() == ErrorKind::StorageFull => {}
+                rewritten => rewritten.inspect_err(|error| self.poison(error))?,
+            }
         }
         Ok(())
     }
