@@ -8,7 +8,7 @@
 //! **Staggering.** Digests are uniform, so all regions of a level would fill up together and the store would compact in
 //! bursts. A region's *first* push therefore comes at its own phase, between 0.5 and 1.5 times the limit by the
 //! bit-reversed number among its siblings; later pushes follow at the full limit and so keep their distance. None of the
-//! papers does this: LSM-trie's PUT latency shows the bursts (PAPERS and measurements in docs/benchmarks.md).
+//! papers does this, and LSM-trie's puts stall while the containers of a level split one after the other.
 //!
 //! **Pacing.** [`pressure`] says how far the store has fallen behind, from 0 (on time) to 1 (writers must wait), so that
 //! writers can be slowed smoothly long before they would have to stop.

@@ -25,7 +25,9 @@
 //! Invariant: a record is accepted only if every record before it is.
 
 use crate::codec::Decoder;
+use crate::error::{Error, Result};
 use crc32c::{crc32c, crc32c_append};
+use std::path::Path;
 
 /// Bytes of a record before its payload.
 pub(crate) const HEADER_BYTES: usize = 16;
@@ -67,15 +69,25 @@ impl LogHeader {
         sector.repeat(2)
     }
 
-    /// Decodes a header from either of its copies.
-    pub fn decode(magic: &[u8; 8], log: &[u8]) -> Option<Self> {
-        log.chunks(SECTOR_BYTES).take(2).find_map(|sector| {
+    /// Decodes the header of the log at `path` from either of its copies; `None` where neither is sound.
+    ///
+    /// # Errors
+    /// `InvalidInput` where a sound header has a format version that this program does not read.
+    pub fn decode(magic: &[u8; 8], log: &[u8], path: &Path) -> Result<Option<Self>> {
+        let sound = log.chunks(SECTOR_BYTES).take(2).find_map(|sector| {
             let mut from = Decoder::new(sector);
             let (found, version) = (from.take(8)?, from.u32()?);
             let header = Self { number: from.u64()?, epoch: Epoch(from.u64()?), first_lsn: from.u64()? };
             let crc = crc32c(sector.get(..36)?);
-            (found == magic && version == VERSION && from.u32()? == crc).then_some(header)
-        })
+            (found == magic && from.u32()? == crc).then_some((version, header))
+        });
+        match sound {
+            Some((version, _)) if version != VERSION => Err(Error::invalid(format_args!(
+                "{} has log format version {version}, and this program reads version {VERSION}; use the program that wrote it",
+                path.display()
+            ))),
+            sound => Ok(sound.map(|(_, header)| header)),
+        }
     }
 }
 
@@ -244,6 +256,25 @@ mod tests {
         assert_eq!(payloads, [b"one".to_vec(), b"".to_vec(), b"three".to_vec()]);
         assert_eq!(end.position, bytes.len() as u64);
         assert!(end.proven_synced <= end.position);
+    }
+
+    #[test]
+    fn a_header_is_read_from_either_copy_and_other_versions_are_named() {
+        let header = LogHeader { number: 7, epoch: EPOCH, first_lsn: 99 };
+        let path = Path::new("log");
+        for damaged in [5, SECTOR_BYTES + 5] {
+            let mut bytes = header.encode(b"SILTTEST");
+            bytes[damaged] ^= 1;
+            assert_eq!(LogHeader::decode(b"SILTTEST", &bytes, path).unwrap(), Some(header));
+            bytes[(damaged + SECTOR_BYTES) % (2 * SECTOR_BYTES)] ^= 1;
+            assert_eq!(LogHeader::decode(b"SILTTEST", &bytes, path).unwrap(), None);
+        }
+        let mut newer = header.encode(b"SILTTEST");
+        newer[8] = 2;
+        let crc = crc32c(&newer[..36]).to_le_bytes();
+        newer[36..40].copy_from_slice(&crc);
+        let error = LogHeader::decode(b"SILTTEST", &newer, path).unwrap_err();
+        assert!(error.to_string().contains("log has log format version 2"), "{error}");
     }
 
     #[test]

@@ -298,11 +298,15 @@ pub(crate) struct LiveSegment {
 }
 
 /// The header of the segment at `path`, if either copy of it is sound.
-fn read_header(disk: &dyn Disk, path: &Path) -> std::io::Result<Option<LogHeader>> {
-    let file = disk.open(path, Access::Read)?;
-    let mut bytes = vec![0; file.len()?.min(LOG_HEADER_BYTES) as usize];
-    file.read_exact_at(&mut bytes, 0)?;
-    Ok(LogHeader::decode(MAGIC, &bytes))
+fn read_header(disk: &dyn Disk, path: &Path) -> Result<Option<LogHeader>> {
+    let read = || {
+        let file = disk.open(path, Access::Read)?;
+        let mut bytes = vec![0; file.len()?.min(LOG_HEADER_BYTES) as usize];
+        file.read_exact_at(&mut bytes, 0)?;
+        Ok(bytes)
+    };
+    let bytes = read().map_err(|e: std::io::Error| Error::io(&e, "reading", path))?;
+    LogHeader::decode(MAGIC, &bytes, path)
 }
 
 /// Replays the log of `dir` from `start` on, handing every record to `apply` with its segment's start.
@@ -326,7 +330,7 @@ pub(crate) fn replay(
         is_damaged: false,
     };
     for path in names.iter().filter(|name| name.ends_with(".wal")).map(|name| dir.join(name)) {
-        let header = read_header(disk, &path).map_err(|e| Error::io(&e, "reading", &path))?;
+        let header = read_header(disk, &path)?;
         let number =
             path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse::<u64>().ok());
         replayed.last_segment = replayed.last_segment.max(number.unwrap_or(0));
