@@ -250,6 +250,7 @@ fn describe_edit(payload: &[u8]) -> String {
         Step::Written { level, bytes } => format!("{bytes} bytes written into level {level} in all"),
         Step::NextId(id) => format!("next number {id}"),
         Step::Secret(_) => "the hash secret".into(),
+        Step::LogEnd(lsn) => format!("the log is synced up to position {lsn} at least"),
         Step::LogStart(start) => format!("the log starts at segment {}", start.segment),
     });
     format!("keyspace {}: {}", edit.keyspace, steps.collect::<Vec<_>>().join("; "))

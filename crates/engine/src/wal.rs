@@ -127,6 +127,11 @@ impl Wal {
         self.synced_lsn == end || self.mark == Some((self.synced_lsn, end))
     }
 
+    /// LSN up to which the log is synced.
+    pub fn synced_lsn(&self) -> u64 {
+        self.synced_lsn
+    }
+
     /// Bytes written since the log was started, headers included.
     pub fn bytes_written(&self) -> u64 {
         self.bytes_written
@@ -309,7 +314,7 @@ fn read_header(disk: &dyn Disk, path: &Path) -> Result<Option<LogHeader>> {
     LogHeader::decode(MAGIC, &bytes, path)
 }
 
-/// Replays the log of `dir` from `start` on, handing every record to `apply` with its segment's start.
+/// Replays the log of `dir`, which was synced up to LSN `synced` at least, from `start` on, handing every record to `apply` with its segment's start.
 ///
 /// # Errors
 /// `Corruption` where a record is bad that had been synced, unless `recovery` says to stop there.
@@ -317,6 +322,7 @@ pub(crate) fn replay(
     disk: &dyn Disk,
     dir: &Path,
     start: LogStart,
+    synced: u64,
     recovery: WalRecovery,
     apply: &mut dyn FnMut(LogStart, &[u8]) -> Result<()>,
 ) -> Result<Replayed> {
@@ -341,7 +347,7 @@ pub(crate) fn replay(
     }
     segments.sort_by_key(|(header, _)| header.number);
     // How far any record, in any segment, proves the log to have been synced.
-    let mut proven_synced = 0;
+    let mut proven_synced = synced;
     // Where the good prefix ends: a file and an offset in it, for the message.
     let mut end = (segment_path(dir, start.segment), LOG_HEADER_BYTES);
     for (i, (header, path)) in segments.iter().enumerate() {
@@ -377,7 +383,8 @@ pub(crate) fn replay(
     if replayed.is_damaged && recovery == WalRecovery::Strict {
         let error = Error::corruption(end.0.display(), end.1, "a log record that had been synced", "none");
         return Err(error.and(
-            "restore the file from a copy, or open with WalRecovery::StopAtDamage to keep what precedes it",
+            "restore the log from a copy, or give up what follows: `siltstone repair DIR --drop-damaged-log`, or \
+             WalRecovery::StopAtDamage in the library",
         ));
     }
     Ok(replayed)

@@ -157,3 +157,65 @@ fn one_giant_group_does_not_sink_through_the_trie() {
     assert!(stats.write_amplification < 8.0, "{}", stats.write_amplification);
     assert_eq!(items.prefix(b"d").unwrap().count(), 30_000);
 }
+
+#[test]
+fn many_short_sessions_leave_a_short_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    for i in 0u32..40 {
+        let db = Db::open(&path, Options::default()).unwrap();
+        let items = db.create_keyspace("items", KeyspaceOptions::default()).unwrap();
+        items.put(&i.to_be_bytes(), b"v").unwrap();
+        db.close().unwrap();
+    }
+    let names =
+        std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let segments = names.filter(|name| name.ends_with(".wal")).count();
+    assert!(segments <= 8, "{segments} log segments");
+    let db = Db::open(&path, Options::default()).unwrap();
+    assert_eq!(db.keyspace("items").unwrap().iter().unwrap().count(), 40);
+}
+
+#[test]
+fn a_log_that_lost_its_end_is_missed() {
+    for damage in ["header", "cut", "gone"] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("db");
+        {
+            let db = Db::open(&path, Options::default()).unwrap();
+            let items = db.create_keyspace("items", KeyspaceOptions::default()).unwrap();
+            for i in 0u32..1000 {
+                items.put(&i.to_be_bytes(), b"v").unwrap();
+            }
+            db.close().unwrap();
+        }
+        let segments = std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path());
+        let log = segments.filter(|path| path.extension().is_some_and(|e| e == "wal")).max().unwrap();
+        match damage {
+            "header" => {
+                let mut bytes = std::fs::read(&log).unwrap();
+                bytes[..1024].fill(0);
+                std::fs::write(&log, bytes).unwrap();
+            }
+            "cut" => std::fs::File::options().write(true).open(&log).unwrap().set_len(5000).unwrap(),
+            _ => std::fs::remove_file(&log).unwrap(),
+        }
+        let error = Db::open(&path, Options::default()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption, "{damage}: {error}");
+        let options = Options { wal_recovery: siltstone::WalRecovery::StopAtDamage, ..Options::default() };
+        let left = Db::open(&path, options).unwrap().keyspace("items").unwrap().iter().unwrap().count();
+        assert!(left < 1000, "{damage}: {left}");
+        Db::open(&path, Options::default()).unwrap();
+    }
+}
+
+#[test]
+fn a_dropped_keyspace_refuses_writes() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path().join("db"), Options::default()).unwrap();
+    let items = db.create_keyspace("items", KeyspaceOptions::default()).unwrap();
+    db.drop_keyspace("items").unwrap();
+    for error in [items.put(b"k", b"v").unwrap_err(), items.delete(b"k").unwrap_err()] {
+        assert!(error.to_string().contains("dropped"), "{error}");
+    }
+}

@@ -38,17 +38,18 @@ pub fn run(args: &Args) -> Result<()> {
     if args.json {
         print_json(&serde_json::json!({
             "sound": sound, "problems": report.problems, "tables": report.tables, "pages": report.pages,
-            "entries": report.entries, "bytes": report.bytes, "seconds": seconds,
+            "entries": report.entries, "bytes": report.bytes, "log_entries": report.log_entries, "seconds": seconds,
         }))?;
     } else {
         print(&format!(
-            "{}: read {} tables, {} pages, {} entries ({}) in {}\n",
+            "{}: read {} tables, {} pages, {} entries ({}) in {}; {} more in the log, checked as it was opened\n",
             if sound { "sound" } else { "NOT SOUND" },
             sizes::count(report.tables),
             sizes::count(report.pages),
             sizes::count(report.entries),
             sizes::bytes(report.bytes),
             sizes::seconds(seconds),
+            sizes::count(report.log_entries),
         ))?;
         for problem in &report.problems {
             note!("problem: {problem}");

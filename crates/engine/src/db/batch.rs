@@ -141,7 +141,7 @@ impl Batch {
                 value.len()
             )));
         }
-        let place = keyspace.encoder().encode(key)?;
+        let place = keyspace.place_for_write(key)?;
         self.puts = true;
         self.add(keyspace, Kind::Put { expires_at_ms }, (place.digest, place.fingerprint), key, value);
         Ok(())
@@ -152,7 +152,7 @@ impl Batch {
     /// # Errors
     /// `InvalidInput` where the key does not fit the keyspace's schema.
     pub fn delete(&mut self, keyspace: &Keyspace, key: &[u8]) -> Result<()> {
-        let place = keyspace.encoder().encode(key)?;
+        let place = keyspace.place_for_write(key)?;
         self.add(keyspace, Kind::Delete, (place.digest, place.fingerprint), key, &[]);
         Ok(())
     }
@@ -162,6 +162,7 @@ impl Batch {
     /// # Errors
     /// `InvalidInput` where the keyspace is not semi-sorted or no key of it can have this prefix.
     pub fn delete_prefix(&mut self, keyspace: &Keyspace, prefix: &[u8]) -> Result<()> {
+        keyspace.check_exists()?;
         let hi = keyspace.encoder().encode_prefix(prefix)?;
         self.add(keyspace, Kind::DeletePrefix, (Digest { hi, lo: 0 }, 0), prefix, &[]);
         Ok(())

@@ -6,10 +6,10 @@ use super::scan::{Iter, Wanted};
 use super::store::{KeyspaceInner, Store, View};
 use super::write::{Committed, Condition};
 use crate::entry::Span;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memtable::Sequence;
 use crate::stats::KeyspaceStats;
-use siltstone_design::{Design, Digest, Encoder, KeyError, Schema};
+use siltstone_design::{Design, Digest, EncodedKey, Encoder, KeyError, Schema};
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,6 +56,20 @@ impl Keyspace {
 
     pub(super) fn encoder(&self) -> &Encoder {
         &self.inner.encoder
+    }
+
+    /// An error if the keyspace has been dropped.
+    pub(super) fn check_exists(&self) -> Result<()> {
+        if self.inner.is_dropped() {
+            return Err(Error::invalid(format_args!("keyspace {:?} has been dropped", self.name())));
+        }
+        Ok(())
+    }
+
+    /// Where `key` goes, if it can be written.
+    pub(super) fn place_for_write<'a>(&self, key: &'a [u8]) -> Result<EncodedKey<'a>> {
+        self.check_exists()?;
+        Ok(self.encoder().encode(key)?)
     }
 
     pub(super) fn now_ms(&self) -> u64 {
@@ -205,6 +219,7 @@ impl Keyspace {
     /// # Errors
     /// `InvalidInput` where the keyspace does not keep suffixes in order or no key of it can have this prefix.
     pub fn prefix_range(&self, prefix: &[u8], suffixes: impl RangeBounds<Vec<u8>>) -> Result<Iter> {
+        self.schema().check_prefix(prefix)?;
         if !self.schema().is_ordered() {
             return Err(KeyError::NotOrdered.into());
         }

@@ -85,11 +85,8 @@ impl Handle {
             let _ = thread.join();
         }
         let synced = if store.is_poisoned() { Ok(()) } else { store.sync_wal() };
-        if synced.is_ok()
-            && let Some(wal) = store.wal.lock().as_mut()
-        {
-            // Lets the next open tell damage from a torn tail; a failure loses nothing.
-            let _ = wal.mark_synced();
+        if synced.is_ok() && !store.is_poisoned() {
+            store.note_log_end();
         }
         store.empty_trash();
         *store.lock.lock() = None;
@@ -223,7 +220,7 @@ impl Db {
         self.store().keyspaces.read().keys().cloned().collect()
     }
 
-    /// Removes a keyspace with everything in it. Handles to it read what they pinned; their writes are dropped.
+    /// Removes a keyspace with everything in it. Handles to it read what they pinned; and refuse writes.
     ///
     /// # Errors
     /// `InvalidInput` where there is no such keyspace.

@@ -29,6 +29,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// Name of the file whose lock means that a store is open.
 pub(super) const LOCK: &str = "LOCK";
+/// Log segments that an open leaves to the next one.
+const MOST_SEGMENTS: usize = 4;
 /// How often a read-only open tries to catch the files of a store that another process is writing.
 const READ_ONLY_TRIES: usize = 20;
 
@@ -144,6 +146,7 @@ impl Opening {
     fn replay(
         &self,
         start: LogStart,
+        synced: u64,
         keyspaces: &BTreeMap<String, Arc<KeyspaceInner>>,
     ) -> Result<(Replayed, Sequence)> {
         let by_id: BTreeMap<u64, &Arc<KeyspaceInner>> = keyspaces.values().map(|k| (k.id, k)).collect();
@@ -176,7 +179,8 @@ impl Opening {
             }
             Ok(())
         };
-        let replayed = replay(self.disk.as_ref(), &self.dir, start, self.options.wal_recovery, &mut apply)?;
+        let replayed =
+            replay(self.disk.as_ref(), &self.dir, start, synced, self.options.wal_recovery, &mut apply)?;
         Ok((replayed, sequence))
     }
 
@@ -227,7 +231,7 @@ pub(super) fn open(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<
             b.copy_from_slice(&crate::io::random_u64().to_le_bytes());
             let secret = options.hash_secret.unwrap_or(secret);
             let log_start = LogStart { segment: 1, lsn: 0 };
-            (StoreState { next_id: 1, secret, log_start, keyspaces: BTreeMap::new() }, 0)
+            (StoreState { next_id: 1, secret, log_start, log_end: 0, keyspaces: BTreeMap::new() }, 0)
         }
     };
     for keyspace in state.keyspaces.values() {
@@ -238,7 +242,8 @@ pub(super) fn open(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<
     let largest = numbered.max().unwrap_or(0).max(largest_id(&state));
     state.next_id = state.next_id.max(largest + 1);
 
-    let (log_start, secret, next_id) = (state.log_start, HashSecret(state.secret), state.next_id);
+    let (log_start, log_end) = (state.log_start, state.log_end);
+    let (secret, next_id) = (HashSecret(state.secret), state.next_id);
     let live: HashSet<u64> =
         state.keyspaces.values().flat_map(|k| k.version.tables()).map(|table| table.id()).collect();
     if let Some(missing) = live.iter().find(|id| names.binary_search(&format!("{id:08}.table")).is_err()) {
@@ -250,10 +255,11 @@ pub(super) fn open(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<
     let left_behind = names.iter().filter_map(|name| name.strip_prefix("MANIFEST-")?.parse::<u64>().ok());
     let next_manifest = left_behind.max().unwrap_or(0).max(manifest_number) + 1;
     let keyspaces = opening.keyspaces(state.clone());
-    let (replayed, visible) = opening.replay(log_start, &keyspaces)?;
+    let (replayed, visible) = opening.replay(log_start, log_end, &keyspaces)?;
 
     // From here on the store is changed: first what is to be kept is made safe, then the rest goes.
     let wal = Wal::start(Arc::clone(&disk), dir, &replayed)?;
+    state.log_end = replayed.end_lsn;
     let manifest = Manifest::create(Arc::clone(&disk), dir, next_manifest, &state)?;
     opening.counters.wal_bytes.add(wal.bytes_written());
     let keep_manifest = format!("MANIFEST-{next_manifest:08}");
@@ -268,6 +274,7 @@ pub(super) fn open(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<
     }
     disk.sync_dir(dir).map_err(|e| Error::io(&e, "syncing directory", dir))?;
 
+    let is_scattered = replayed.live.len() >= MOST_SEGMENTS;
     let store = Arc::new(Store::new(Parts {
         path: dir.to_owned(),
         disk,
@@ -286,11 +293,13 @@ pub(super) fn open(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<
     store.check_space();
     for keyspace in store.all_keyspaces() {
         store.refresh_pressure(&keyspace);
-        // A log longer than a memtable is flushed as one.
-        if keyspace.view.load().active.user_bytes() >= keyspace.design.head_bytes() {
+        // A log longer than a memtable is flushed as one; so is one in many pieces, as many short sessions leave it.
+        if is_scattered || keyspace.view.load().active.user_bytes() >= keyspace.design.head_bytes() {
             let _commit = store.commit.lock();
             store.seal(&keyspace)?;
         }
+        // A failure (a full disk) leaves the log as it is.
+        while is_scattered && store.flush_one(&keyspace).unwrap_or(false) {}
     }
     Ok(store)
 }
@@ -334,9 +343,10 @@ fn try_open_read_only(dir: &Path, options: &Options, disk: &Arc<dyn Disk>) -> Re
     let opening = Opening::new(Arc::clone(disk), dir, options.clone());
     let Some(Loaded { state, number }) = opening.load()? else { return Err(missing(dir)) };
     let tables: Vec<_> = state.keyspaces.values().flat_map(|k| k.version.tables()).cloned().collect();
-    let (log_start, secret, next_id) = (state.log_start, HashSecret(state.secret), state.next_id);
+    let (log_start, log_end) = (state.log_start, state.log_end);
+    let (secret, next_id) = (HashSecret(state.secret), state.next_id);
     let keyspaces = opening.keyspaces(state);
-    let (_, visible) = opening.replay(log_start, &keyspaces)?;
+    let (_, visible) = opening.replay(log_start, log_end, &keyspaces)?;
     // Held open, the files stay readable when the writer removes their names.
     let reader = opening.reader(options.max_open_files.max(tables.len() + 16));
     for table in &tables {

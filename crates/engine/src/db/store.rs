@@ -330,6 +330,23 @@ impl Store {
         Ok(())
     }
 
+    /// Writes down, in the log and in the manifest, that the log is synced to its end: the next open can then tell damage
+    /// from a torn tail, and miss what is missing. A failure loses nothing.
+    pub fn note_log_end(&self) {
+        let synced = {
+            let mut wal = self.wal.lock();
+            let Some(wal) = wal.as_mut() else { return };
+            let synced = wal.synced_lsn();
+            let _ = wal.mark_synced();
+            synced
+        };
+        if let Some(manifest) = self.manifest.lock().as_mut()
+            && manifest.append(&Edit { keyspace: 0, steps: vec![Step::LogEnd(synced)] }).is_ok()
+        {
+            let _ = manifest.sync();
+        }
+    }
+
     /// The state that a fresh manifest would describe.
     pub fn state(&self) -> StoreState {
         let keyspaces = self.all_keyspaces().into_iter().map(|keyspace| {
@@ -347,6 +364,7 @@ impl Store {
             secret: self.secret.0,
             keyspaces: keyspaces.collect(),
             log_start: self.log_start(),
+            log_end: self.wal.lock().as_ref().map_or(0, Wal::synced_lsn),
         }
     }
 

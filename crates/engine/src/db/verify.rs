@@ -3,11 +3,12 @@
 use super::Snapshot;
 use crate::cache::PAGE_BYTES;
 use crate::entry::{EntryRef, Item, Lookup, Span};
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::stats::ReadTrace;
 use crate::table::{Table, Walk};
 use crate::version::check;
 use serde::Serialize;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// What a verification found.
@@ -21,6 +22,8 @@ pub struct VerifyReport {
     pub entries: u64,
     /// Bytes of the tables.
     pub bytes: u64,
+    /// Entries in memtables: what of the log is not in tables yet. The log was checked when the store was opened.
+    pub log_entries: u64,
     /// What is wrong, a sentence each; empty where the store is sound.
     pub problems: Vec<String>,
 }
@@ -43,6 +46,7 @@ impl Snapshot {
         let tables = || self.views.values().flat_map(|(_, view)| view.version.tables());
         let bytes_total = tables().map(|table| table.meta().bytes).sum();
         for (keyspace, view) in self.views.values().filter(|(keyspace, _)| !keyspace.is_dropped()) {
+            report.log_entries += view.memtables().map(|memtable| memtable.entries()).sum::<u64>();
             let structure = check::problems(&view.version, &keyspace.design);
             report
                 .problems
@@ -72,12 +76,19 @@ impl Snapshot {
         let meta = table.meta();
         // Pages no walk passes, such as overflow pages, are read as well.
         let mut pages = vec![0; 64 * PAGE_BYTES];
-        let mut next = 0;
+        let (mut next, mut damaged) = (0, Vec::new());
         while next < meta.pages {
             let count = (meta.pages - next).min(64);
             let Some(chunk) = pages.get_mut(..count as usize * PAGE_BYTES) else { break };
-            reader.pages_for_compaction(meta.id, next, chunk)?;
+            if let Err(error) = reader.pages_for_compaction(meta.id, next, chunk) {
+                damaged.extend(self.damaged_pages(meta.id, next..next + count, error)?);
+            }
             next += count;
+        }
+        if let Some(last) = damaged.pop() {
+            // Walking on would stop at the first of them again.
+            report.problems.extend(damaged);
+            return Ok(Some(last));
         }
         if let Some(problem) = table.verify_sections(reader)? {
             return Ok(Some(problem));
@@ -113,6 +124,23 @@ impl Snapshot {
                 meta.entries, meta.deleted
             )
         }))
+    }
+
+    /// What is wrong with each damaged page of `pages`, of which at least one is.
+    fn damaged_pages(&self, table: u64, pages: Range<u32>, error: Error) -> Result<Vec<String>> {
+        if error.kind() != ErrorKind::Corruption {
+            return Err(error);
+        }
+        let mut bytes = [0; PAGE_BYTES];
+        let mut damaged = Vec::new();
+        for page in pages {
+            match self.handle.store.reader.pages_for_compaction(table, page, &mut bytes) {
+                Err(error) if error.kind() == ErrorKind::Corruption => damaged.push(error.to_string()),
+                outcome => outcome?,
+            }
+        }
+        // Where each page alone is sound, the file was read differently the second time.
+        Ok(if damaged.is_empty() { vec![error.to_string()] } else { damaged })
     }
 
     /// Looks an entry up as a reader would.

@@ -9,7 +9,8 @@
 //!         5 created      name, schema JSON, design JSON
 //!         6 dropped
 //!         7 written      level varint, bytes varint (absolute)
-//! store   a record of keyspace 0: 8 next ids varint; 9 hash secret, 16 bytes; 10 log start, two varints
+//! store   a record of keyspace 0: 8 next ids varint; 9 hash secret, 16 bytes; 10 log start, two varints;
+//!         11 log end, LSN varint: the log is synced at least that far
 //! ```
 //!
 //! One edit is one log record: it happens whole or not at all. Applying an edit to the version it was made for can't fail;
@@ -55,6 +56,8 @@ pub(crate) enum Step {
     Secret([u8; 16]),
     /// Where the log starts when no keyspace says so.
     LogStart(LogStart),
+    /// The log is synced up to this LSN at least; one that ends earlier has lost something.
+    LogEnd(u64),
 }
 
 /// Steps that happen together, on one keyspace (0: the store itself).
@@ -136,6 +139,10 @@ impl Step {
                 out.push(9);
                 out.extend_from_slice(secret);
             }
+            Self::LogEnd(lsn) => {
+                out.push(11);
+                varint::put_u64(out, *lsn);
+            }
             Self::LogStart(start) => {
                 out.push(10);
                 [start.segment, start.lsn].into_iter().for_each(|n| varint::put_u64(out, n));
@@ -174,6 +181,7 @@ impl Step {
             8 => Self::NextId(from.varint()?),
             9 => Self::Secret(*from.take(16)?.first_chunk()?),
             10 => Self::LogStart(LogStart { segment: from.varint()?, lsn: from.varint()? }),
+            11 => Self::LogEnd(from.varint()?),
             _ => return None,
         })
     }

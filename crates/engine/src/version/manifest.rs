@@ -56,6 +56,8 @@ pub(crate) struct StoreState {
     pub next_id: u64,
     pub secret: [u8; 16],
     pub log_start: LogStart,
+    /// The log is synced up to this LSN at least.
+    pub log_end: u64,
     pub keyspaces: BTreeMap<u64, KeyspaceState>,
 }
 
@@ -71,6 +73,7 @@ impl StoreState {
                 Step::NextId(id) => self.next_id = *id,
                 Step::Secret(secret) => self.secret = *secret,
                 Step::LogStart(start) => self.log_start = *start,
+                Step::LogEnd(lsn) => self.log_end = *lsn,
                 Step::Created { name, schema, design } => {
                     let broken = |what: &str, e: serde_json::Error| format!("keyspace {name}'s {what}: {e}");
                     let keyspace = KeyspaceState {
@@ -103,8 +106,12 @@ impl StoreState {
 
     /// Edits that build this state from nothing.
     fn to_edits(&self) -> Result<Vec<Edit>> {
-        let steps =
-            vec![Step::NextId(self.next_id), Step::Secret(self.secret), Step::LogStart(self.log_start)];
+        let steps = vec![
+            Step::NextId(self.next_id),
+            Step::Secret(self.secret),
+            Step::LogStart(self.log_start),
+            Step::LogEnd(self.log_end),
+        ];
         let mut edits = vec![Edit { keyspace: 0, steps }];
         for (&id, keyspace) in &self.keyspaces {
             let json = |e: serde_json::Error| Error::invalid(format_args!("design: {e}"));
