@@ -61,9 +61,14 @@ pub(crate) fn seal_page(table: TableId, page: u32, bytes: &mut [u8; PAGE_BYTES])
     }
 }
 
+/// The file name of table `id`.
+pub(crate) fn table_name(id: TableId) -> String {
+    format!("{id:08}.table")
+}
+
 /// The path of table `id`.
 pub(crate) fn table_path(dir: &Path, id: TableId) -> PathBuf {
-    dir.join(format!("{id:08}.table"))
+    dir.join(table_name(id))
 }
 
 /// Reads tables' bytes.

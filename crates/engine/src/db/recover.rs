@@ -6,7 +6,7 @@
 use super::Handle;
 use super::batch::decode_operation;
 use super::store::{KeyspaceInner, Parts, Store, View};
-use crate::cache::Reader;
+use crate::cache::{Reader, table_name};
 use crate::codec::Decoder;
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{DirLock, Disk};
@@ -17,7 +17,7 @@ use crate::record::LogStart;
 use crate::stats::{KeyspaceCounters, StoreCounters};
 use crate::table::envelope::TableMeta;
 use crate::table::{Table, Trash};
-use crate::version::manifest::{CURRENT, Loaded, Manifest, StoreState, is_manifest, load};
+use crate::version::manifest::{CURRENT, Loaded, Manifest, StoreState, is_manifest, load, manifest_name};
 use crate::wal::{Replayed, Wal, replay};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -246,7 +246,7 @@ pub(super) fn open(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<
     let (secret, next_id) = (HashSecret(state.secret), state.next_id);
     let live: HashSet<u64> =
         state.keyspaces.values().flat_map(|k| k.version.tables()).map(|table| table.id()).collect();
-    if let Some(missing) = live.iter().find(|id| names.binary_search(&format!("{id:08}.table")).is_err()) {
+    if let Some(missing) = live.iter().find(|id| names.binary_search(&table_name(**id)).is_err()) {
         let path = crate::cache::table_path(dir, *missing);
         let error = Error::corruption(path.display(), 0, "a table that the manifest names", "no such file");
         return Err(error.and("restore it from a copy"));
@@ -262,7 +262,7 @@ pub(super) fn open(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<
     state.log_end = replayed.end_lsn;
     let manifest = Manifest::create(Arc::clone(&disk), dir, next_manifest, &state)?;
     opening.counters.wal_bytes.add(wal.bytes_written());
-    let keep_manifest = format!("MANIFEST-{next_manifest:08}");
+    let keep_manifest = manifest_name(next_manifest);
     let is_orphan = |name: &&String| {
         let table = name.strip_suffix(".table").and_then(|number| number.parse::<u64>().ok());
         table.is_some_and(|id| !live.contains(&id)) || (is_manifest(name) && **name != keep_manifest)

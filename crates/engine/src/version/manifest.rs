@@ -35,7 +35,8 @@ pub(crate) fn is_manifest(name: &str) -> bool {
     name.starts_with("MANIFEST-") || name == CURRENT_NEW
 }
 
-fn manifest_name(number: u64) -> String {
+/// The file name of manifest `number`.
+pub(crate) fn manifest_name(number: u64) -> String {
     format!("MANIFEST-{number:08}")
 }
 
