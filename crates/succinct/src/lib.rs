@@ -9,7 +9,13 @@
 //! | [`bits::rank_select`] | [`RankSelect`](bits::rank_select::RankSelect) | ones before a position; position of the k-th one |
 //! | [`code::varint`] | LEB128 | integers in one to ten bytes |
 //! | [`filter::bloom`] | [`Bloom`](filter::bloom::Bloom) | may this set hold the key? |
+//! | [`filter::cuckoo`] | [`CuckooFilter`](filter::cuckoo::CuckooFilter) | the same, in two cache lines |
+//! | [`filter::multi_level_cuckoo`] | [`MultiLevelCuckooFilter`](filter::multi_level_cuckoo::MultiLevelCuckooFilter) | which run of a pile may hold the key? |
+//! | [`code::bit_stream`], [`code::elias`], [`code::huffman`] | prefix codes | small integers in few bits |
+//! | [`index::entropy_trie`] | [`EntropyTrie`](index::entropy_trie::EntropyTrie) | the rank of a key, or its block, without the keys |
 //! | [`index::separators`] | [`Separators`](index::separators::Separators) | which page of a sorted table may hold the key? |
+//! | [`index::leveldb`] | [`LevelDbIndex`](index::leveldb::LevelDbIndex) | the same, in LevelDB's own forms, and where the page lies |
+//! | [`index::three_level`] | [`ThreeLevelIndex`](index::three_level::ThreeLevelIndex) | the same for keys of a hashed prefix and a suffix, in a bit per key |
 //!
 //! Conventions that hold in every module:
 //!

@@ -1,3 +1,5 @@
 //! Filters: small sets that may answer "yes" wrongly and "no" never.
 
 pub mod bloom;
+pub mod cuckoo;
+pub mod multi_level_cuckoo;

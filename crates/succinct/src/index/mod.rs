@@ -1,3 +1,6 @@
 //! Indexes: from a key to the one page of a table that may hold it.
 
+pub mod entropy_trie;
+pub mod leveldb;
 pub mod separators;
+pub mod three_level;

@@ -110,6 +110,23 @@ impl SeparatorsBuilder {
         self.last_key.extend_from_slice(last);
     }
 
+    /// Adds the next page, which begins at `separator`; the first page's is ignored. For borders that the caller cut
+    /// himself.
+    ///
+    /// # Panics
+    ///
+    /// If `separator` is empty or not above the one before, or if there are 2^32 - 1 pages already.
+    pub(crate) fn add_separator(&mut self, separator: &[u8]) {
+        assert!(self.pages < u32::MAX, "add_separator: more than 2^32 - 1 pages");
+        if self.pages > 0 {
+            assert!(*self.last_key < *separator, "add_separator: not above the separator before");
+            self.entries.push(separator);
+            self.last_key.clear();
+            self.last_key.extend_from_slice(separator);
+        }
+        self.pages += 1;
+    }
+
     /// Pages added so far.
     pub fn pages(&self) -> u32 {
         self.pages
@@ -269,6 +286,21 @@ impl Separators {
             Some(restart) => (restart * RESTART_EVERY) as u32 + self.count_in_interval(restart, key),
             None => 0,
         }
+    }
+
+    /// [`Separators::find`] of the two numbers, big-endian, and the key behind them. Allocates if the key has more than
+    /// 240 bytes.
+    #[inline]
+    pub fn find_place(&self, hi: u64, lo: u64, key: &[u8]) -> u32 {
+        let mut buffer = [0u8; 256];
+        let Some((place, tail)) = buffer.get_mut(..16 + key.len()).and_then(<[u8]>::split_first_chunk_mut)
+        else {
+            return self.find(&[&hi.to_be_bytes()[..], &lo.to_be_bytes(), key].concat());
+        };
+        *place = (u128::from(hi) << 64 | u128::from(lo)).to_be_bytes();
+        tail.copy_from_slice(key);
+        let length = 16 + key.len();
+        self.find(buffer.get(..length).unwrap_or(&[]))
     }
 
     /// How many restarts are not above `key`.
