@@ -1,6 +1,6 @@
 //! Rejects unsound designs before anything is written, naming the field and what would do.
 
-use crate::design::{Design, FilterSpec};
+use crate::design::{Design, FilterSpec, LevelSpec};
 use crate::digest::MAX_DEPTH;
 use std::fmt;
 
@@ -25,6 +25,13 @@ impl std::error::Error for DesignError {}
 pub const MIN_TABLE_BYTES: u64 = 4 << 10;
 /// Largest table, in bytes: page numbers in a table are 32-bit, and tables may grow to twice this.
 pub const MAX_TABLE_BYTES: u64 = 1 << 40;
+
+/// Fingerprints of cuckoo filters, in bits.
+pub const FINGERPRINT_BITS: std::ops::RangeInclusive<u8> = 8..=20;
+/// Fingerprints of multi-level cuckoo filters, in bits: they store three more until they have grown.
+pub const MULTI_LEVEL_FINGERPRINT_BITS: std::ops::RangeInclusive<u8> = 8..=17;
+/// Most runs per region that a multi-level cuckoo filter may be asked to tell apart.
+pub const MAX_GUIDED_RUNS: u16 = 32;
 
 impl Design {
     /// Checks that the engine can run this design.
@@ -80,14 +87,7 @@ impl Design {
                     format!("{} is out of range; use 4 KiB to 1 TiB", level.table_bytes),
                 );
             }
-            if let FilterSpec::Bloom { bits_per_key } = level.filter
-                && !(1..=64).contains(&bits_per_key)
-            {
-                return fail(
-                    field("filter.bits_per_key"),
-                    format!("{bits_per_key} is out of range; use 1 to 64, or no filter"),
-                );
-            }
+            check_filter(level).or_else(|(name, message)| fail(field(name), message))?;
         }
         // Splits repeat the last level below itself, so it has to divide what it holds.
         if self.levels.last().is_some_and(|last| last.fanout_bits == 0) {
@@ -100,6 +100,30 @@ impl Design {
     }
 }
 
+/// The unsound part of a level's filter, and what would do.
+fn check_filter(level: &LevelSpec) -> Result<(), (&'static str, String)> {
+    let fingerprints = |bits: u8, range: std::ops::RangeInclusive<u8>| {
+        let message = format!("{bits} is out of range; use {} to {}", range.start(), range.end());
+        if range.contains(&bits) { Ok(()) } else { Err(("filter.fingerprint_bits", message)) }
+    };
+    match level.filter {
+        FilterSpec::Bloom { bits_per_key } if !(1..=64).contains(&bits_per_key) => {
+            Err(("filter.bits_per_key", format!("{bits_per_key} is out of range; use 1 to 64, or no filter")))
+        }
+        FilterSpec::None | FilterSpec::Bloom { .. } => Ok(()),
+        FilterSpec::Cuckoo { fingerprint_bits } => fingerprints(fingerprint_bits, FINGERPRINT_BITS),
+        FilterSpec::MultiLevelCuckoo { .. } if !(2..=MAX_GUIDED_RUNS).contains(&level.runs) => Err((
+            "filter",
+            format!(
+                "a multi-level cuckoo filter tells 2 to {MAX_GUIDED_RUNS} runs apart; use a cuckoo filter per table"
+            ),
+        )),
+        FilterSpec::MultiLevelCuckoo { fingerprint_bits } => {
+            fingerprints(fingerprint_bits, MULTI_LEVEL_FINGERPRINT_BITS)
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,8 +131,10 @@ mod tests {
 
     #[test]
     fn presets_pass() {
-        for (name, design) in presets::all() {
+        for (name, design) in presets::all().into_iter().chain(presets::slimdb_table_1()) {
             assert_eq!(design.check(), Ok(()), "{name}");
+            assert_eq!(Design::preset(name), Some(design.clone()), "{name}");
+            assert_eq!(design.preset_name(), name);
         }
     }
 
@@ -128,6 +154,13 @@ mod tests {
             ("levels[2].table_bytes", |d| d.levels[2].table_bytes = 1),
             ("levels[1].filter.bits_per_key", |d| {
                 d.levels[1].filter = FilterSpec::Bloom { bits_per_key: 0 };
+            }),
+            ("levels[1].filter.fingerprint_bits", |d| {
+                d.levels[1].filter = FilterSpec::Cuckoo { fingerprint_bits: 40 };
+            }),
+            ("levels[1].filter", |d| {
+                d.levels[1].filter = FilterSpec::MultiLevelCuckoo { fingerprint_bits: 14 };
+                d.levels[1].runs = 1;
             }),
             ("levels[0].fanout_bits", |d| {
                 d.levels.truncate(1);

@@ -66,10 +66,33 @@ pub enum Format {
 
 /// How a key's page is found within a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum IndexSpec {
-    /// Shortened separators between pages, key-compressed, as in LevelDB.
+    /// Shortened separators between pages of one size: LevelDB's index at its smallest (SlimDB Table 3, fixed block).
     Separators,
+    /// The last key of every page in full, with the page's offset and length: LevelDB's default (SlimDB Table 3).
+    LastKeys,
+    /// Shortened separators, with every page's offset and length (SlimDB Table 3, key-compressed).
+    LocatedSeparators,
+    /// SlimDB's three levels: prefixes in an entropy-coded trie, where each prefix's pages end, and a small index of
+    /// suffixes per prefix that spans pages (SlimDB §3.1).
+    ThreeLevel {
+        /// What tells apart the pages of one prefix.
+        third: ThirdLevel,
+    },
+    /// Separators in pages of their own on the device; memory holds one per index page. A lookup reads one page more:
+    /// the rows of SlimDB's Table 1 without an index in memory.
+    Paged,
+}
+
+/// The third level of a three-level index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ThirdLevel {
+    /// Entropy-coded tries of the suffixes: the smallest.
+    EntropyTrie,
+    /// The shortest distinguishing part of each suffix: larger, and quicker to search.
+    PartialSuffixes,
 }
 
 /// What spares reads of tables that do not hold a key.
@@ -82,6 +105,16 @@ pub enum FilterSpec {
     Bloom {
         /// Filter bits per key.
         bits_per_key: u8,
+    },
+    /// One cuckoo filter per table (SlimDB's CF).
+    Cuckoo {
+        /// Bits of a key's fingerprint.
+        fingerprint_bits: u8,
+    },
+    /// One multi-level cuckoo filter per region, which says in which run of the pile a key is (SlimDB §3.2).
+    MultiLevelCuckoo {
+        /// Bits of a key's fingerprint; the run's number comes on top.
+        fingerprint_bits: u8,
     },
 }
 
@@ -106,6 +139,14 @@ impl Design {
     /// Whether `level` is the last the design names, or below it: where leaves stay until they split.
     pub fn is_leaf_level(&self, level: usize) -> bool {
         level + 1 >= self.levels.len()
+    }
+
+    /// Whether a multi-level cuckoo filter guides reads at `level` or anywhere below: what a write learnt about older
+    /// versions of its key is then worth keeping.
+    pub fn is_guided_from(&self, level: usize) -> bool {
+        let first = level.min(self.levels.len().saturating_sub(1));
+        let mut below = self.levels.iter().skip(first);
+        below.any(|spec| matches!(spec.filter, FilterSpec::MultiLevelCuckoo { .. }))
     }
 
     /// Bytes at which the memtable is sealed.

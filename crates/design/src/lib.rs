@@ -32,7 +32,7 @@ pub mod schema;
 pub mod shape;
 
 pub use check::DesignError;
-pub use design::{Design, FilterSpec, Format, Head, IndexSpec, LevelSpec};
+pub use design::{Design, FilterSpec, Format, Head, IndexSpec, LevelSpec, ThirdLevel};
 pub use digest::{Digest, HashSecret, TriePath};
 pub use plan::Task;
 pub use schema::{EncodedKey, Encoder, KeyError, PrefixRule, Schema, SuffixOrder};

@@ -1,13 +1,14 @@
 //! Named designs.
 //!
-//! Both presets have the same head, tables, index and filters; they differ in `runs`, so that what stepped merge
-//! saves in writes and costs in reads can be seen by itself.
+//! [`leveled`] and [`stepped_merge`] have the same head, tables, index and filters; they differ in `runs`, so that what
+//! stepped merge saves in writes and costs in reads can be seen by itself. [`slimdb`] mixes layouts by level, and
+//! [`slimdb_table_1`] has each of the mixture's parts as a design of its own.
 
-use crate::design::{Design, FilterSpec, Format, Head, IndexSpec, LevelSpec};
+use crate::design::{Design, FilterSpec, Format, Head, IndexSpec, LevelSpec, ThirdLevel};
 
 const MIB: u64 = 1 << 20;
 
-/// The level both presets are made of.
+/// The level the presets are made of.
 const LEVEL: LevelSpec = LevelSpec {
     fanout_bits: 3,
     runs: 8,
@@ -17,43 +18,86 @@ const LEVEL: LevelSpec = LevelSpec {
     table_bytes: 8 * MIB,
 };
 
+/// The same region with one run of as many bytes as a stepped region's whole pile.
+const LEVELED: LevelSpec = LevelSpec { runs: 1, table_bytes: LEVEL.table_bytes * LEVEL.runs as u64, ..LEVEL };
+
+/// Partial suffixes are as small as tries for groups of up to 32 items, and twice as fast.
+const THREE_LEVEL: IndexSpec = IndexSpec::ThreeLevel { third: ThirdLevel::PartialSuffixes };
+const CUCKOO: FilterSpec = FilterSpec::Cuckoo { fingerprint_bits: 13 };
+const MULTI_LEVEL_CUCKOO: FilterSpec = FilterSpec::MultiLevelCuckoo { fingerprint_bits: 13 };
+
 /// The LevelDB-like baseline: one run per region below level 0, merged with on every push.
 ///
 /// Few runs to search and little space held by old versions; every level rewrites its data several times.
 pub fn leveled() -> Design {
-    // A leveled region holds one run of as many bytes as a stepped region's whole pile.
-    let leveled = LevelSpec { runs: 1, table_bytes: LEVEL.table_bytes * u64::from(LEVEL.runs), ..LEVEL };
-    Design {
-        head: Head::MemTable { bytes: LEVEL.table_bytes },
-        levels: vec![LevelSpec { fanout_bits: 0, ..LEVEL }, leveled, leveled],
-        max_garbage: 0.33,
-    }
+    of_levels(&[LevelSpec { fanout_bits: 0, ..LEVEL }, LEVELED, LEVELED])
 }
 
 /// The same trie with up to eight runs per region: stepped merge (Jagadish et al., VLDB'97), the growth scheme of
 /// LSM-trie and of SlimDB's upper levels. Every level writes its data once.
 pub fn stepped_merge() -> Design {
-    Design {
-        head: Head::MemTable { bytes: LEVEL.table_bytes },
-        levels: vec![LevelSpec { fanout_bits: 0, ..LEVEL }, LEVEL, LEVEL],
-        max_garbage: 0.33,
-    }
+    of_levels(&[LevelSpec { fanout_bits: 0, ..LEVEL }, LEVEL, LEVEL])
+}
+
+/// SlimDB's mixture (VLDB'17, Figure 4): stepped merge with multi-level cuckoo filters and three-level indexes in the three
+/// upper levels, one run with a filter and an index below, and one run with an index only at the bottom.
+///
+/// Most lookups that hit read one page; memory goes where most of the saving is, and the bottom level, which holds most of
+/// the items, costs about two bits for each. Where all data lies in the upper levels this is
+/// [`stepped_merge`] with better filters.
+pub fn slimdb() -> Design {
+    let stepped = LevelSpec { index: THREE_LEVEL, filter: MULTI_LEVEL_CUCKOO, ..LEVEL };
+    let filtered = LevelSpec { index: THREE_LEVEL, filter: CUCKOO, ..LEVELED };
+    let bottom = LevelSpec { filter: FilterSpec::None, ..filtered };
+    of_levels(&[LevelSpec { fanout_bits: 0, ..stepped }, stepped, stepped, filtered, bottom])
+}
+
+/// The rows of SlimDB's Table 1, each as a whole design: every level laid out alike.
+///
+/// Level 0 takes each memtable as a run of its own, so its pile is several runs high in the `lsm` rows too. `cf`: cuckoo
+/// filters; `mlcf`: multi-level cuckoo filters; `tl`: three-level indexes. Rows without `tl` keep their index on the
+/// device.
+pub fn slimdb_table_1() -> Vec<(&'static str, Design)> {
+    let (on_device, none) = (IndexSpec::Paged, FilterSpec::None);
+    let row = |below: LevelSpec, filter: FilterSpec, index: IndexSpec| {
+        let below = LevelSpec { filter, index, ..below };
+        of_levels(&[LevelSpec { fanout_bits: 0, filter, index, ..LEVEL }, below, below])
+    };
+    vec![
+        ("lsm", row(LEVELED, none, on_device)),
+        ("lsm+cf", row(LEVELED, CUCKOO, on_device)),
+        ("lsm+cf+tl", row(LEVELED, CUCKOO, THREE_LEVEL)),
+        ("lsm+tl", row(LEVELED, none, THREE_LEVEL)),
+        ("sm", row(LEVEL, none, on_device)),
+        ("sm+mlcf", row(LEVEL, MULTI_LEVEL_CUCKOO, on_device)),
+        ("sm+mlcf+tl", row(LEVEL, MULTI_LEVEL_CUCKOO, THREE_LEVEL)),
+        ("sm+tl", row(LEVEL, none, THREE_LEVEL)),
+    ]
+}
+
+fn of_levels(levels: &[LevelSpec]) -> Design {
+    Design { head: Head::MemTable { bytes: LEVEL.table_bytes }, levels: levels.to_vec(), max_garbage: 0.33 }
 }
 
 /// Every preset with its name, default first.
 pub fn all() -> Vec<(&'static str, Design)> {
-    vec![("stepped-merge", stepped_merge()), ("leveled", leveled())]
+    vec![("stepped-merge", stepped_merge()), ("leveled", leveled()), ("slimdb", slimdb())]
+}
+
+/// The presets and the rows of SlimDB's Table 1.
+fn named() -> impl Iterator<Item = (&'static str, Design)> {
+    all().into_iter().chain(slimdb_table_1())
 }
 
 impl Design {
-    /// The preset called `name` (see [`all`]).
+    /// The preset called `name` (see [`all`] and [`slimdb_table_1`]).
     pub fn preset(name: &str) -> Option<Self> {
-        all().into_iter().find(|(known, _)| *known == name).map(|(_, design)| design)
+        named().find(|(known, _)| *known == name).map(|(_, design)| design)
     }
 
     /// The name of the preset equal to this design, or `"custom"`.
     pub fn preset_name(&self) -> &'static str {
-        all().into_iter().find(|(_, design)| design == self).map_or("custom", |(name, _)| name)
+        named().find(|(_, design)| design == self).map_or("custom", |(name, _)| name)
     }
 }
 

@@ -172,6 +172,15 @@ impl Reader {
         Ok(shared)
     }
 
+    /// Lets the device fetch `pages` of `table` while others are asked for, unless the first of them is cached.
+    pub fn prefetch(&self, table: TableId, pages: std::ops::Range<u32>) -> Result<()> {
+        if !pages.is_empty() && self.pages.peek(&(table, pages.start)).is_none() {
+            let (first, count) = (u64::from(pages.start), u64::from(pages.end - pages.start));
+            self.file(table)?.will_need(first * PAGE_BYTES as u64, count * PAGE_BYTES as u64);
+        }
+        Ok(())
+    }
+
     /// `buf.len() / PAGE_BYTES` pages from `first` on in one read, verified, around the cache.
     pub fn pages_for_lookup(
         &self,

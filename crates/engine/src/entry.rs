@@ -31,6 +31,9 @@ impl<'a> Item<'a> {
 pub(crate) struct EntryRef<'a> {
     pub key: EncodedKey<'a>,
     pub item: Item<'a>,
+    /// The table that held the key's next older version when this one was written, as far as the writer learnt; 0 says
+    /// nothing. It spares a multi-level cuckoo filter from asking whether two equal fingerprints are one key (SlimDB §3.2).
+    pub older_in: u64,
 }
 
 /// What a source says about one key.

@@ -42,6 +42,6 @@ pub use options::{Durability, KeyspaceOptions, Options, WalRecovery, WriteOption
 pub use siltstone_design::schema::MAX_KEY_BYTES;
 pub use siltstone_design::{
     Design, DesignError, FilterSpec, Format, Head, IndexSpec, LevelSpec, PrefixRule, Schema, SuffixOrder,
-    presets,
+    ThirdLevel, presets,
 };
 pub use stats::{KeyspaceStats, LevelStats, MemoryStats, StallStats, Stats};

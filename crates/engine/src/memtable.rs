@@ -40,6 +40,8 @@ struct Version {
     bytes: Box<[u8]>,
     key_len: u32,
     deleted: bool,
+    /// See [`EntryRef::older_in`].
+    older_in: u64,
 }
 
 impl Version {
@@ -53,6 +55,7 @@ impl Version {
             bytes: key.into(),
             key_len,
             deleted: false,
+            older_in: 0,
         }
     }
 
@@ -159,6 +162,7 @@ impl MemTable {
         (digest, fingerprint): (Digest, u64),
         key: &[u8],
         item: Item<'_>,
+        older_in: u64,
     ) {
         let (value, expires_at_ms, deleted) = match item {
             Item::Put { value, expires_at_ms } => (value, expires_at_ms, false),
@@ -176,6 +180,7 @@ impl MemTable {
             bytes: bytes.into_boxed_slice(),
             key_len,
             deleted,
+            older_in,
         };
         if let Some(shard) = self.shard(digest) {
             shard.insert(version, ());
@@ -305,6 +310,7 @@ struct Copied {
     end: usize,
     expires_at_ms: u64,
     deleted: bool,
+    older_in: u64,
 }
 
 /// A cursor over a memtable as one sequence number sees it.
@@ -346,7 +352,12 @@ impl MemCursor {
                 let repeats = previous
                     .as_ref()
                     .is_some_and(|(digest, key)| *digest == version.digest && key == version.key());
-                if !repeats && version.sequence <= self.sequence {
+                if repeats {
+                    // The newest version goes on, with what the oldest one's writer learnt of tables.
+                    if let Some(newest) = self.chunk.last_mut() {
+                        newest.older_in = version.older_in;
+                    }
+                } else if version.sequence <= self.sequence {
                     if self.chunk.len() == CHUNK_ENTRIES {
                         self.after = previous;
                         return Ok(());
@@ -384,6 +395,7 @@ impl MemCursor {
             end: self.arena.len(),
             expires_at_ms,
             deleted,
+            older_in: version.older_in,
         });
         Ok(())
     }
@@ -404,7 +416,7 @@ impl Cursor for MemCursor {
             let value = self.arena.get(copied.value_at..copied.end)?;
             Item::Put { value, expires_at_ms: copied.expires_at_ms }
         };
-        Some(EntryRef { key, item })
+        Some(EntryRef { key, item, older_in: copied.older_in })
     }
 
     fn advance(&mut self) -> Result<()> {

@@ -73,6 +73,8 @@ pub(crate) struct KeyspaceCounters {
     pub reads_by_misses: Counter,
     pub filter_probes: Counter,
     pub false_positives: Counter,
+    pub tables_probed: Counter,
+    pub most_probed_in_region: Counter,
 }
 
 /// What one lookup cost; added to the counters once its outcome is known.
@@ -81,6 +83,17 @@ pub(crate) struct ReadTrace {
     pub device_reads: u64,
     pub filter_probes: u64,
     pub false_positives: u64,
+    /// Tables of which a page was looked at.
+    pub tables_probed: u64,
+    /// Most of them that belong to one region.
+    pub most_probed_in_region: u64,
+}
+
+impl ReadTrace {
+    /// Notes how many tables were looked at in a region, of which there were `before` in others.
+    pub fn note_region(&mut self, before: u64) {
+        self.most_probed_in_region = self.most_probed_in_region.max(self.tables_probed - before);
+    }
 }
 
 impl KeyspaceCounters {
@@ -96,6 +109,10 @@ impl KeyspaceCounters {
         if trace.filter_probes > 0 {
             self.filter_probes.add(trace.filter_probes);
             self.false_positives.add(trace.false_positives);
+        }
+        if trace.tables_probed > 0 {
+            self.tables_probed.add(trace.tables_probed);
+            self.most_probed_in_region.raise_to(trace.most_probed_in_region);
         }
     }
 }
@@ -196,7 +213,11 @@ pub struct KeyspaceStats {
     pub filter_probes: u64,
     /// Filters that said yes where the table had no such key.
     pub filter_false_positives: u64,
-    /// Bytes of the filters of all tables, in memory or not.
+    /// Tables of which gets looked at a page.
+    pub tables_probed: u64,
+    /// Most tables of one region that one get looked at; 1 where multi-level cuckoo filters know every key's run.
+    pub most_tables_probed_in_a_region: u64,
+    /// Bytes of the filters of all tables and regions, in memory or not.
     pub filter_bytes: u64,
     /// Bytes of the indexes of all tables, in memory or not.
     pub index_bytes: u64,
@@ -225,6 +246,12 @@ pub struct LevelStats {
     pub bytes: u64,
     /// Entries in its tables.
     pub entries: u64,
+    /// Bytes of the filters of its tables and regions, in memory or not.
+    pub filter_bytes: u64,
+    /// Bytes of the indexes of its tables, in memory or not.
+    pub index_bytes: u64,
+    /// Runs that a multi-level cuckoo filter covers.
+    pub guided_runs: u64,
     /// Bytes written into it by flushes and compactions since the keyspace was created.
     pub bytes_written: u64,
     /// `bytes_written` per byte of keys and values written to the keyspace since it was created.

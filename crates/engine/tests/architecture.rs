@@ -409,7 +409,9 @@ fn crates_depend_only_downwards() {
         dependencies(krate).into_iter().filter(|name| name.starts_with("siltstone")).collect()
     };
     assert_eq!(siltstone("engine"), ["siltstone-design", "siltstone-succinct"]);
-    assert_eq!(siltstone("cli"), ["siltstone"], "the command line uses what every program can use");
+    assert_eq!(siltstone("model"), ["siltstone-design"]);
+    // Stores are used through the library alone; structures and models are measured by themselves.
+    assert_eq!(siltstone("cli"), ["siltstone", "siltstone-model", "siltstone-succinct"]);
 }
 
 #[test]

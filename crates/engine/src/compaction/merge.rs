@@ -25,6 +25,8 @@ pub(crate) struct Merge {
     heads: Vec<Option<Digest>>,
     /// The source whose head is the current entry.
     current: Option<usize>,
+    /// What the oldest of the current key's versions says of still older ones.
+    older_in: u64,
 }
 
 impl Merge {
@@ -34,7 +36,7 @@ impl Merge {
         let (cursors, tombstones): (Vec<_>, Vec<_>) =
             sources.into_iter().map(|source| (source.cursor, source.tombstones)).unzip();
         let heads = cursors.iter().map(|cursor| cursor.peek().map(|entry| entry.key.digest)).collect();
-        let mut merge = Self { cursors, tombstones, any_tombstones, heads, current: None };
+        let mut merge = Self { cursors, tombstones, any_tombstones, heads, current: None, older_in: 0 };
         merge.settle()?;
         Ok(merge)
     }
@@ -86,15 +88,17 @@ impl Merge {
     /// Steps the other sources past the key that `winner` stands on.
     fn drop_older_versions(&mut self, winner: usize) -> Result<()> {
         let Some(Some(digest)) = self.heads.get(winner).copied() else { return Ok(()) };
+        self.older_in = self.head(winner).map_or(0, |entry| entry.older_in);
         for source in winner + 1..self.cursors.len() {
             if self.heads.get(source).copied().flatten() != Some(digest) {
                 continue;
             }
-            let same = match (self.head(winner), self.head(source)) {
-                (Some(ours), Some(theirs)) => ours.key.key == theirs.key.key,
-                _ => false,
+            let older = match (self.head(winner), self.head(source)) {
+                (Some(ours), Some(theirs)) if ours.key.key == theirs.key.key => Some(theirs.older_in),
+                _ => None,
             };
-            if same {
+            if let Some(older_in) = older {
+                self.older_in = older_in;
                 self.step(source)?;
             }
         }
@@ -111,7 +115,7 @@ impl Merge {
 
 impl Cursor for Merge {
     fn peek(&self) -> Option<EntryRef<'_>> {
-        self.head(self.current?)
+        Some(EntryRef { older_in: self.older_in, ..self.head(self.current?)? })
     }
 
     fn advance(&mut self) -> Result<()> {
@@ -189,7 +193,7 @@ mod tests {
                 Some(value) => Item::Put { value: std::slice::from_ref(value), expires_at_ms: 0 },
                 None => Item::Deleted,
             };
-            Some(EntryRef { key: self.encoder.encode(key).unwrap(), item })
+            Some(EntryRef { key: self.encoder.encode(key).unwrap(), item, older_in: 0 })
         }
 
         fn advance(&mut self) -> Result<()> {

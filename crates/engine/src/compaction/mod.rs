@@ -13,6 +13,7 @@ use crate::memory::Holder;
 use crate::table::sample::KeySample;
 use crate::table::{Table, TableBuilder, TableSpec, Walk};
 use crate::version::edit::{RunRecord, Step};
+use crate::version::guide::{Guide, GuideBuilder, GuideSpec, NewGuide};
 use crate::version::level::{Run, RunId, Version};
 use merge::{Chain, Merge, Part, Source};
 use siltstone_design::plan::children;
@@ -57,6 +58,13 @@ pub(crate) fn source(run: &Arc<Run>, span: &Span, walk: Walk, reader: &Arc<Reade
     Ok(Source { cursor: Box::new(Chain::new(parts)?), tombstones: run.tombstones.clone() })
 }
 
+/// What work did: the steps of its edit, and the guides of the piles that its new runs lie on.
+#[derive(Default)]
+pub(crate) struct Output {
+    pub steps: Vec<Step>,
+    pub guides: Vec<NewGuide>,
+}
+
 /// A region that output goes to.
 struct Target {
     level: usize,
@@ -77,7 +85,7 @@ pub(crate) fn execute(
     version: &Version,
     task: &Task,
     inputs: &[Arc<Run>],
-) -> Result<Vec<Step>> {
+) -> Result<Output> {
     let (level, path) = task.region();
     let span = Span::of_hi(path.first(), path.last());
     let _memory = context.reader.memory().hold(Holder::Compaction, (inputs.len() as u64 + 2) * (512 << 10));
@@ -131,8 +139,10 @@ pub(crate) fn execute(
         }
     };
     let merge = Merge::new(sources)?;
-    steps.extend(deal(context, version, merge, &PrefixTombstones::new(tombstones), &targets)?);
-    Ok(steps)
+    let entries = inputs.iter().map(|run| run.entries()).sum();
+    let mut output = deal(context, version, (merge, entries), &PrefixTombstones::new(tombstones), &targets)?;
+    steps.append(&mut output.steps);
+    Ok(Output { steps, ..output })
 }
 
 /// Disjoint runs as one source.
@@ -146,8 +156,13 @@ fn joined(runs: &[Arc<Run>], span: &Span, reader: &Arc<Reader>) -> Result<Source
     Ok(Source { cursor: Box::new(Chain::new(parts.collect())?), tombstones: PrefixTombstones::default() })
 }
 
-/// Writes the entries of a memtable, or of several, as the newest runs of level 0.
-pub(crate) fn flush(context: &Context<'_>, version: &Version, sources: Vec<Source>) -> Result<Vec<Step>> {
+/// Writes the entries of a memtable, or of several, as the newest runs of level 0; there are about `entries`.
+pub(crate) fn flush(
+    context: &Context<'_>,
+    version: &Version,
+    sources: Vec<Source>,
+    entries: u64,
+) -> Result<Output> {
     let tombstones: Vec<_> = sources.iter().flat_map(|s| s.tombstones.iter().cloned()).collect();
     let _memory = context.reader.memory().hold(Holder::Compaction, 2 << 20);
     let depth = context.design.depth(0);
@@ -158,7 +173,7 @@ pub(crate) fn flush(context: &Context<'_>, version: &Version, sources: Vec<Sourc
         Target { level: 0, path, merged_run: None, bottom, replaces: None }
     });
     let targets: Vec<Target> = regions.collect();
-    deal(context, version, Merge::new(sources)?, &PrefixTombstones::new(tombstones), &targets)
+    deal(context, version, (Merge::new(sources)?, entries), &PrefixTombstones::new(tombstones), &targets)
 }
 
 /// Removes the files of tables that will not be used, unless told to keep them.
@@ -179,16 +194,32 @@ impl Drop for Unfinished<'_> {
 /// How often a long merge asks whether to go on.
 const ENTRIES_BETWEEN_CHECKS: u32 = 4096;
 
-/// Deals entries out to regions in digest order, a new run each.
+/// Begins the guide of the pile that a new run of `target` will lie on: where the level has guides and the one that is
+/// there covers the whole pile.
+fn extend_guide(context: &Context<'_>, version: &Version, target: &Target) -> Option<GuideBuilder> {
+    let spec = GuideSpec::of(context.design.level(target.level))?;
+    if target.replaces.is_some() {
+        return None;
+    }
+    let region = version.levels.get(target.level).and_then(|l| l.region(target.path));
+    let (pile, guide) = region.map_or((&[][..], None), |r| (r.runs.as_slice(), r.guide.as_deref()));
+    if guide.map_or(0, Guide::covered) < pile.len() {
+        return None;
+    }
+    Some(GuideBuilder::new(spec, guide, pile)).filter(GuideBuilder::has_room)
+}
+
+/// Deals entries, about as many as given beside them, out to regions in digest order, a new run each.
 fn deal(
     context: &Context<'_>,
     version: &Version,
-    mut entries: Merge,
+    (mut entries, count): (Merge, u64),
     tombstones: &PrefixTombstones,
     targets: &[Target],
-) -> Result<Vec<Step>> {
+) -> Result<Output> {
     let mut unfinished = Unfinished { context, tables: Vec::new() };
-    let mut steps = Vec::new();
+    let (mut steps, mut guides) = (Vec::new(), Vec::new());
+    let share = count / targets.len().max(1) as u64;
     let mut since_check = 0;
     for target in targets {
         let spec = context.design.level(target.level);
@@ -199,6 +230,7 @@ fn deal(
             PrefixTombstones::new(tombstones.within(target.path.first(), target.path.last()))
         };
         let mut tables = Vec::new();
+        let mut guide = extend_guide(context, version, target);
         let mut builder: Option<TableBuilder> = None;
         while let Some(entry) = entries.peek().filter(|entry| target.path.contains(entry.key.digest.hi)) {
             since_check += 1;
@@ -222,18 +254,22 @@ fn deal(
                     None => {
                         let id = (context.next_id)();
                         unfinished.tables.push(id);
-                        let table = TableSpec::new(id, spec);
+                        let table = TableSpec::new(id, context.design, target.level);
                         builder.insert(TableBuilder::create(context.disk, context.dir, table)?)
                     }
                 };
-                builder.add(&EntryRef { key: entry.key, item })?;
+                builder.add(&EntryRef { item, ..entry })?;
+                if let Some(guide) = &mut guide {
+                    guide.add(&entry.key, entry.older_in, share);
+                }
             }
             entries.advance()?;
         }
         if builder.is_none() && tables.is_empty() && !own.is_empty() {
             let id = (context.next_id)();
             unfinished.tables.push(id);
-            builder = Some(TableBuilder::create(context.disk, context.dir, TableSpec::new(id, spec))?);
+            let table = TableSpec::new(id, context.design, target.level);
+            builder = Some(TableBuilder::create(context.disk, context.dir, table)?);
         }
         if let Some(last) = builder {
             tables.push(last.finish(own)?);
@@ -249,12 +285,17 @@ fn deal(
         let bytes: u64 = tables.iter().map(|table| table.bytes).sum();
         steps.push(Step::Written { level: target.level, bytes });
         let run = RunRecord { id: (context.next_id)(), tables, kills: Vec::new() };
+        if let Some(mut guide) = guide {
+            guide.end_run(run.id, run.tables.iter().map(|table| table.id));
+            let guide = guide.finish(context.reader.memory());
+            guides.extend(guide.map(|guide| NewGuide::new(target.level, target.path, guide)));
+        }
         debug_assert!(target.merged_run.is_none() || target.merged_run == target.replaces);
         steps.push(Step::AddRun { level: target.level, path: target.path, run, replaces: target.replaces });
     }
     debug_assert!(entries.peek().is_none(), "every entry belongs to a region");
     unfinished.tables.clear();
-    Ok(steps)
+    Ok(Output { steps, guides })
 }
 
 /// The sample of a run's keys, read from its tables.

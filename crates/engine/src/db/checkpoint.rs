@@ -69,7 +69,8 @@ impl Snapshot {
                 next_id: &|| store.next_id(),
                 cancelled: &|| false,
             };
-            let mut steps = flush(&context, &view.version, sources)?;
+            let entries = view.memtables().map(|memtable| memtable.entries()).sum();
+            let mut steps = flush(&context, &view.version, sources, entries)?.steps;
             // Their bytes were not written into this store's levels.
             steps.retain(|step| !matches!(step, Step::Written { .. }));
             let mut open = |meta: &crate::table::envelope::TableMeta| {

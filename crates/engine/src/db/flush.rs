@@ -29,12 +29,14 @@ impl Store {
         }
         let cursor = memtable.stream(Span::ALL, Sequence::MAX, keyspace.encoder)?;
         let source = Source { cursor: Box::new(cursor), tombstones: memtable.tombstones(Sequence::MAX) };
-        let mut steps = self.with_context(keyspace, |context| flush(context, &view.version, vec![source]))?;
-        self.count_written(&steps);
+        let mut output = self.with_context(keyspace, |context| {
+            flush(context, &view.version, vec![source], memtable.entries())
+        })?;
+        self.count_written(&output.steps);
         self.sync_tables()?;
         let user_bytes = view.version.user_bytes + memtable.user_bytes();
-        steps.push(Step::Flushed { start, user_bytes });
-        self.commit_steps(keyspace, steps, Some(memtable))?;
+        output.steps.push(Step::Flushed { start, user_bytes });
+        self.commit_steps(keyspace, output, Some(memtable))?;
         Ok(true)
     }
 

@@ -2,6 +2,7 @@
 
 use super::Handle;
 use super::batch::Batch;
+use super::read::Found;
 use super::scan::{Iter, Wanted};
 use super::store::{KeyspaceInner, Store, View};
 use super::write::{Committed, Condition};
@@ -184,7 +185,8 @@ impl Keyspace {
         let encoded = self.encoder().encode(key)?;
         loop {
             let (view, seen) = self.pin();
-            let old = self.store().get(&self.inner, &view, seen, &encoded)?;
+            let Found { value: old, table: found_in } =
+                self.store().find(&self.inner, &view, seen, &encoded)?;
             drop(view);
             let new = change(old.as_deref());
             let mut batch = Batch::new();
@@ -194,7 +196,7 @@ impl Keyspace {
                 None => batch.delete(self, key)?,
             }
             let keyspace = Arc::clone(&self.inner);
-            let condition = Condition { keyspace, key: key.to_vec(), seen };
+            let condition = Condition { keyspace, key: key.to_vec(), seen, found_in };
             let durability = self.store().options.durability;
             if self.store().write(batch, durability, Some(condition))? == Committed::Yes {
                 return Ok(new);

@@ -3,6 +3,7 @@
 mod batch;
 mod checkpoint;
 mod flush;
+mod guides;
 mod keyspace;
 mod read;
 mod recover;
@@ -89,6 +90,7 @@ impl Handle {
             store.note_log_end();
         }
         store.empty_trash();
+        store.save_guides();
         *store.lock.lock() = None;
         synced
     }

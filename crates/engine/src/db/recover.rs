@@ -5,6 +5,7 @@
 
 use super::Handle;
 use super::batch::decode_operation;
+use super::guides::GUIDES;
 use super::store::{KeyspaceInner, Parts, Store, View};
 use crate::cache::{Reader, table_name};
 use crate::codec::Decoder;
@@ -36,7 +37,10 @@ const READ_ONLY_TRIES: usize = 20;
 
 /// Whether the engine makes files of this name.
 pub(super) fn is_ours(name: &str) -> bool {
-    name == LOCK || name == CURRENT || is_manifest(name) || name.ends_with(".table") || name.ends_with(".wal")
+    [LOCK, CURRENT, GUIDES].contains(&name)
+        || is_manifest(name)
+        || name.ends_with(".table")
+        || name.ends_with(".wal")
 }
 
 fn names(disk: &dyn Disk, dir: &Path) -> Result<Option<Vec<String>>> {
@@ -169,7 +173,7 @@ impl Opening {
                 match operation.item {
                     Some(item) => {
                         let place = keyspace.encoder.encode(operation.key)?;
-                        active.insert(sequence, (place.digest, place.fingerprint), operation.key, item);
+                        active.insert(sequence, (place.digest, place.fingerprint), operation.key, item, 0);
                     }
                     None => {
                         let hi = keyspace.encoder.encode_prefix(operation.key)?;
@@ -291,6 +295,7 @@ pub(super) fn open(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<
         keyspaces,
     }));
     store.check_space();
+    store.load_guides();
     for keyspace in store.all_keyspaces() {
         store.refresh_pressure(&keyspace);
         // A log longer than a memtable is flushed as one; so is one in many pieces, as many short sessions leave it.
@@ -356,7 +361,7 @@ fn try_open_read_only(dir: &Path, options: &Options, disk: &Arc<dyn Disk>) -> Re
     if again.is_none_or(|now| now.number != number || now.state.log_start != log_start) {
         return Ok(None);
     }
-    Ok(Some(Arc::new(Store::new(Parts {
+    let store = Store::new(Parts {
         path: dir.to_owned(),
         disk: Arc::clone(disk),
         options: options.clone(),
@@ -370,7 +375,9 @@ fn try_open_read_only(dir: &Path, options: &Options, disk: &Arc<dyn Disk>) -> Re
         wal: None,
         manifest: None,
         keyspaces,
-    }))))
+    });
+    store.load_guides();
+    Ok(Some(Arc::new(store)))
 }
 
 impl Handle {

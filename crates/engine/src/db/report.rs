@@ -72,13 +72,11 @@ impl KeyspaceInner {
     pub(super) fn stats(&self) -> KeyspaceStats {
         let view = self.view.load();
         let version = &view.version;
-        let (mut entries, mut dead, mut filter, mut index, mut tables, mut bytes) = (0, 0, 0, 0, 0, 0);
+        let (mut entries, mut dead, mut tables, mut bytes) = (0, 0, 0, 0);
         for table in version.tables() {
             let meta = table.meta();
             entries += meta.entries;
             dead += meta.deleted;
-            filter += meta.filter.length;
-            index += meta.index.length + meta.page_map.length;
             bytes += meta.bytes;
             tables += 1;
         }
@@ -94,7 +92,16 @@ impl KeyspaceInner {
                 stats.regions += 1;
                 stats.runs += region.runs.len() as u64;
                 stats.max_runs_in_a_region = stats.max_runs_in_a_region.max(region.runs.len() as u64);
+                if let Some(guide) = &region.guide {
+                    stats.guided_runs += guide.covered() as u64;
+                    stats.filter_bytes += guide.memory_bytes();
+                }
                 for run in &region.runs {
+                    for table in &run.tables {
+                        let meta = table.meta();
+                        stats.filter_bytes += meta.filter.length;
+                        stats.index_bytes += meta.index.length + meta.page_map.length;
+                    }
                     stats.tables += run.tables.len() as u64;
                     stats.bytes += run.bytes();
                     stats.entries += run.entries();
@@ -104,6 +111,8 @@ impl KeyspaceInner {
             }
             levels.push(stats);
         }
+        let filter: u64 = levels.iter().map(|level| level.filter_bytes).sum();
+        let index: u64 = levels.iter().map(|level| level.index_bytes).sum();
         let in_memory: u64 = view.memtables().map(|memtable| memtable.entries()).sum();
         let counters = &self.counters;
         KeyspaceStats {
@@ -120,10 +129,12 @@ impl KeyspaceInner {
             device_reads_by_misses: counters.reads_by_misses.get(),
             filter_probes: counters.filter_probes.get(),
             filter_false_positives: counters.false_positives.get(),
+            tables_probed: counters.tables_probed.get(),
+            most_tables_probed_in_a_region: counters.most_probed_in_region.get(),
             filter_bytes: filter,
             index_bytes: index,
-            filter_bits_per_item: ratio(filter * 8, entries),
-            index_bits_per_item: ratio(index * 8, entries),
+            filter_bits_per_item: ratio(8 * filter, entries),
+            index_bits_per_item: ratio(8 * index, entries),
             levels,
         }
     }

@@ -89,9 +89,17 @@ impl Iter {
             let tombstones = memtable.tombstones(self.sequence);
             sources.push(Source { cursor: Box::new(cursor), tombstones });
         }
-        for region in levels.iter().filter_map(|level| level.region_of(hi)) {
+        let regions = || levels.iter().filter_map(|level| level.region_of(hi));
+        let reader = &self.handle.store.reader;
+        if self.walk == Walk::Short {
+            // A group has a few pages in each run: all of them are asked for before the first is waited for.
+            for table in regions().flat_map(|region| &region.runs).flat_map(|run| run.tables_in(&span)) {
+                table.prefetch(&span, reader)?;
+            }
+        }
+        for region in regions() {
             for run in &region.runs {
-                sources.push(source(run, &span, self.walk, &self.handle.store.reader)?);
+                sources.push(source(run, &span, self.walk, reader)?);
             }
         }
         self.merge = Some(Merge::new(sources)?);

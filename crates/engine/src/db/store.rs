@@ -5,6 +5,7 @@
 use super::worker::Board;
 use super::write::CommitQueue;
 use crate::cache::Reader;
+use crate::compaction::Output;
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{DirLock, Disk};
 use crate::memory::MemoryBudget;
@@ -14,7 +15,7 @@ use crate::record::LogStart;
 use crate::stats::{KeyspaceCounters, Stopwatch, StoreCounters};
 use crate::table::{Table, Trash};
 use crate::version::edit::{Edit, Step};
-use crate::version::level::Version;
+use crate::version::level::{RunId, Version};
 use crate::version::manifest::{KeyspaceState, Manifest, StoreState};
 use crate::wal::Wal;
 use arc_swap::ArcSwap;
@@ -92,6 +93,8 @@ pub(crate) struct Store {
     is_poisoned: AtomicBool,
     pub closed: AtomicBool,
     pub background_error: Mutex<Option<Error>>,
+    /// Held by whoever builds guides; runs whose keys can't be read, and so not be guided.
+    pub guiding: Mutex<HashSet<RunId>>,
     /// Whether the disk is so full that only deletes are taken.
     pub space_is_low: AtomicBool,
     /// Snapshots and iterators that are held, with their ages.
@@ -144,6 +147,7 @@ impl Store {
             is_poisoned: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             background_error: Mutex::new(None),
+            guiding: Mutex::default(),
             space_is_low: AtomicBool::new(false),
             snapshots: Mutex::new(BTreeMap::new()),
         }
@@ -213,14 +217,15 @@ impl Store {
         Arc::new(Table::new(meta.clone(), encoder, Arc::clone(&self.trash)))
     }
 
-    /// Makes `steps` happen to `keyspace`: on disk first, then for readers. `flushed` names the memtable that is now in
+    /// Makes `output` happen to `keyspace`: on disk first, then for readers. `flushed` names the memtable that is now in
     /// tables, if one is.
     pub fn commit_steps(
         &self,
         keyspace: &Arc<KeyspaceInner>,
-        steps: Vec<Step>,
+        output: Output,
         flushed: Option<&Arc<MemTable>>,
     ) -> Result<()> {
+        let Output { steps, guides } = output;
         let mut guard = self.manifest.lock();
         let Some(manifest) = guard.as_mut() else { return self.check_writable() };
         if keyspace.dropped.load(Ordering::Acquire) {
@@ -230,9 +235,11 @@ impl Store {
         let base = Arc::clone(&keyspace.view.load().version);
         let edit = Edit { keyspace: keyspace.id, steps: absolute(&base, steps) };
         let mut open = |meta: &crate::table::envelope::TableMeta| self.open_table(meta, keyspace.encoder);
-        let (next, removed) = base.apply(&edit, &mut open).map_err(|what| {
+        let (mut next, removed) = base.apply(&edit, &mut open).map_err(|what| {
             Error::new(ErrorKind::Corruption, format!("an edit does not fit the store as it is: {what}"))
         })?;
+        next.guide_by(guides);
+        next.guide_by(base.guides_after_rewrites(&edit.steps, &self.memory));
         debug_check(&next, &keyspace.design);
         manifest.append(&edit).inspect_err(|error| {
             // A full disk took a part of the edit at most, and needs the room. After any other failure the whole of it may

@@ -7,6 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::stats::ReadTrace;
 use crate::table::{Table, Walk};
 use crate::version::check;
+use crate::version::level::{Candidate, Region};
 use serde::Serialize;
 use std::ops::Range;
 use std::sync::Arc;
@@ -51,9 +52,14 @@ impl Snapshot {
             report
                 .problems
                 .extend(structure.into_iter().map(|p| format!("keyspace {:?}: {p}", keyspace.name)));
-            for table in view.version.tables() {
+            let regions = view.version.levels.iter().flat_map(|level| &level.regions);
+            let places = regions.flat_map(|region| {
+                let runs = region.runs.iter().enumerate();
+                runs.flat_map(move |(at, run)| run.tables.iter().map(move |table| (region, at, table)))
+            });
+            for (region, at, table) in places {
                 let path = self.handle.store.reader.path(table.id());
-                match self.verify_table(table, &mut report) {
+                match self.verify_table(region, at, table, &mut report) {
                     Ok(None) => {}
                     Ok(Some(problem)) => report.problems.push(format!("{}: {problem}", path.display())),
                     Err(error) if error.kind() == ErrorKind::Corruption => {
@@ -70,8 +76,14 @@ impl Snapshot {
         Ok(report)
     }
 
-    /// Checks one table; `Some` says what is wrong with it.
-    fn verify_table(&self, table: &Arc<Table>, report: &mut VerifyReport) -> Result<Option<String>> {
+    /// Checks one table, of the run at place `at` of a region's pile; `Some` says what is wrong with it.
+    fn verify_table(
+        &self,
+        region: &Region,
+        at: usize,
+        table: &Arc<Table>,
+        report: &mut VerifyReport,
+    ) -> Result<Option<String>> {
         let reader = &self.handle.store.reader;
         let meta = table.meta();
         // Pages no walk passes, such as overflow pages, are read as well.
@@ -108,7 +120,7 @@ impl Snapshot {
                 return Ok(Some(format!("entry {entries} lies outside the table's bounds")));
             }
             if entries.is_multiple_of(LOOKUP_EVERY)
-                && let Some(problem) = self.verify_lookup(table, &entry)?
+                && let Some(problem) = self.verify_lookup(region, at, table, &entry)?
             {
                 return Ok(Some(format!("entry {entries}: {problem}")));
             }
@@ -144,7 +156,20 @@ impl Snapshot {
     }
 
     /// Looks an entry up as a reader would.
-    fn verify_lookup(&self, table: &Arc<Table>, entry: &EntryRef<'_>) -> Result<Option<String>> {
+    fn verify_lookup(
+        &self,
+        region: &Region,
+        at: usize,
+        table: &Arc<Table>,
+        entry: &EntryRef<'_>,
+    ) -> Result<Option<String>> {
+        // A newer run may hold the key as well, and then it is that one's.
+        if region.candidates(&entry.key).take(at + 1).all(|candidate| candidate == Candidate::No) {
+            return Ok(Some(
+                "the filter of its region does not lead to it; close the store and remove the file GUIDES"
+                    .to_owned(),
+            ));
+        }
         let found = table.get(&entry.key, &self.handle.store.reader, &mut ReadTrace::default())?;
         let same = match (&found, entry.item) {
             (Lookup::Put { value, .. }, Item::Put { value: expected, .. }) => value == expected,

@@ -130,13 +130,13 @@ impl Store {
     fn run_job(&self, job: &Job) -> Result<()> {
         let keyspace = &job.keyspace;
         let runs = inputs(&job.version, &job.task);
-        let mut steps =
+        let mut output =
             self.with_context(keyspace, |context| execute(context, &job.version, &job.task, &runs))?;
-        self.count_written(&steps);
+        self.count_written(&output.steps);
         self.sync_tables()?;
         // Only estimates: a sample that can't be read costs a later rewrite, not this work.
-        let _ = self.note_kills(keyspace, &mut steps);
-        self.commit_steps(keyspace, steps, None)
+        let _ = self.note_kills(keyspace, &mut output.steps);
+        self.commit_steps(keyspace, output, None)
     }
 
     /// Estimates what the new runs of leaf regions make dead.
@@ -174,7 +174,11 @@ impl Store {
     }
 
     fn compact_once(&self) -> Result<bool> {
-        let Some(job) = self.take_job() else { return Ok(false) };
+        // What is read most comes first; the other guides wait until the piles are in order.
+        if self.guide_one(0..1) {
+            return Ok(true);
+        }
+        let Some(job) = self.take_job() else { return Ok(self.guide_one(1..usize::MAX)) };
         let result = self.run_job(&job);
         self.finish_job(&job);
         drop(job);
@@ -202,7 +206,8 @@ impl Store {
             && self.all_keyspaces().iter().all(|keyspace| {
                 let view = keyspace.view.load();
                 let shape = VersionShape { version: &view.version, busy: &|_, _| false, now_ms };
-                view.sealed.is_empty() && plan(&keyspace.design, &shape).is_none()
+                let is_in_order = view.sealed.is_empty() && plan(&keyspace.design, &shape).is_none();
+                is_in_order && self.unguided(keyspace, &view.version, 0..usize::MAX).is_none()
             })
     }
 

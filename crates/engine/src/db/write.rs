@@ -6,6 +6,7 @@
 
 use super::batch::{Batch, Kind};
 use super::store::{KeyspaceInner, Store, View};
+use crate::cache::TableId;
 use crate::entry::Item;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memtable::{MemTable, Sequence};
@@ -54,6 +55,8 @@ pub(super) struct Condition {
     pub keyspace: Arc<KeyspaceInner>,
     pub key: Vec<u8>,
     pub seen: Sequence,
+    /// The table in which the value was found; 0 where it was in a memtable, or there was none.
+    pub found_in: TableId,
 }
 
 /// A write in line.
@@ -225,6 +228,8 @@ impl Store {
             views.insert(keyspace.id, (keyspace, view));
         }
         for slot in group {
+            // A conditional write is of one key.
+            let older_in = slot.condition.as_ref().map_or(0, |condition| condition.found_in);
             for operation in &slot.batch.operations {
                 sequence += 1;
                 // A keyspace dropped meanwhile takes its writes with it.
@@ -233,8 +238,10 @@ impl Store {
                 let key = slot.batch.key(operation);
                 match (operation.kind, slot.batch.item(operation)) {
                     (Kind::DeletePrefix, _) => view.active.delete_prefix(sequence, operation.digest.hi, key),
-                    (_, Some(item)) => view.active.insert(sequence, operation.place(), key, item),
-                    (_, None) => view.active.insert(sequence, operation.place(), key, Item::Deleted),
+                    (_, item) => {
+                        let item = item.unwrap_or(Item::Deleted);
+                        view.active.insert(sequence, operation.place(), key, item, older_in);
+                    }
                 }
             }
             self.counters.user_bytes.add(slot.batch.user_bytes);

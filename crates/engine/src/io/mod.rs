@@ -91,6 +91,12 @@ pub trait File: Send + Sync + fmt::Debug {
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
+    /// Hints that `length` bytes from `offset` on will be read soon, so that several reads can be under way at once.
+    ///
+    /// Returns at once; nothing depends on it.
+    fn will_need(&self, offset: u64, length: u64) {
+        let _ = (offset, length);
+    }
     /// Cuts or zero-extends the file to `bytes`.
     fn set_len(&self, bytes: u64) -> io::Result<()>;
 }

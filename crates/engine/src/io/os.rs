@@ -145,6 +145,13 @@ impl File for OsFile {
     fn set_len(&self, bytes: u64) -> io::Result<()> {
         self.file.set_len(bytes)
     }
+
+    #[cfg(target_os = "linux")]
+    fn will_need(&self, offset: u64, length: u64) {
+        // Only a hint: where it is refused, the reads that follow take their time.
+        let length = std::num::NonZeroU64::new(length);
+        let _ = rustix::fs::fadvise(&self.file, offset, length, rustix::fs::Advice::WillNeed);
+    }
 }
 
 /// An advisory lock that lasts as long as the file stays open; the system releases it when a process dies.

@@ -18,7 +18,7 @@
 use crate::cache::TableId;
 use crate::codec::{Decoder, put_bytes, put_digest};
 use crate::entry::{PrefixTombstone, PrefixTombstones};
-use siltstone_design::{Digest, FilterSpec, Format, IndexSpec};
+use siltstone_design::{Digest, FilterSpec, Format, IndexSpec, ThirdLevel};
 use siltstone_succinct::code::varint;
 
 pub(crate) const MAGIC: &[u8; 8] = b"SILTTABL";
@@ -78,12 +78,8 @@ pub(crate) struct TableMeta {
 impl TableMeta {
     pub fn encode(&self, out: &mut Vec<u8>) {
         let Format::Block = self.format;
-        let IndexSpec::Separators = self.index_spec;
-        let filter = match self.filter_spec {
-            FilterSpec::None => 0,
-            FilterSpec::Bloom { bits_per_key } => bits_per_key,
-        };
-        out.extend_from_slice(&[1, 1, u8::from(filter > 0), filter]);
+        let (filter, bits) = filter_code(self.filter_spec);
+        out.extend_from_slice(&[1, index_code(self.index_spec), filter, bits]);
         for number in [
             self.id,
             self.bytes,
@@ -121,15 +117,8 @@ impl TableMeta {
             1 => Format::Block,
             _ => return None,
         };
-        let index_spec = match from.u8()? {
-            1 => IndexSpec::Separators,
-            _ => return None,
-        };
-        let filter_spec = match (from.u8()?, from.u8()?) {
-            (0, 0) => FilterSpec::None,
-            (1, bits_per_key) if bits_per_key > 0 => FilterSpec::Bloom { bits_per_key },
-            _ => return None,
-        };
+        let index_spec = index_of_code(from.u8()?)?;
+        let filter_spec = filter_of_code(from.u8()?, from.u8()?)?;
         let id = from.varint()?;
         let (bytes, entries, deleted, user_bytes) =
             (from.varint()?, from.varint()?, from.varint()?, from.varint()?);
@@ -184,6 +173,50 @@ impl TableMeta {
             if now_ms >= last { 1.0 } else { (now_ms - first) as f64 / (last - first).max(1) as f64 };
         passed * self.expiring as f64 / self.entries as f64
     }
+}
+
+fn index_code(index: IndexSpec) -> u8 {
+    match index {
+        IndexSpec::Separators => 1,
+        IndexSpec::LastKeys => 2,
+        IndexSpec::LocatedSeparators => 3,
+        IndexSpec::ThreeLevel { third: ThirdLevel::EntropyTrie } => 4,
+        IndexSpec::ThreeLevel { third: ThirdLevel::PartialSuffixes } => 5,
+        IndexSpec::Paged => 6,
+    }
+}
+
+fn index_of_code(code: u8) -> Option<IndexSpec> {
+    Some(match code {
+        1 => IndexSpec::Separators,
+        2 => IndexSpec::LastKeys,
+        3 => IndexSpec::LocatedSeparators,
+        4 => IndexSpec::ThreeLevel { third: ThirdLevel::EntropyTrie },
+        5 => IndexSpec::ThreeLevel { third: ThirdLevel::PartialSuffixes },
+        6 => IndexSpec::Paged,
+        _ => return None,
+    })
+}
+
+/// A filter's code and its parameter.
+fn filter_code(filter: FilterSpec) -> (u8, u8) {
+    match filter {
+        FilterSpec::None => (0, 0),
+        FilterSpec::Bloom { bits_per_key } => (1, bits_per_key),
+        FilterSpec::Cuckoo { fingerprint_bits } => (2, fingerprint_bits),
+        FilterSpec::MultiLevelCuckoo { fingerprint_bits } => (3, fingerprint_bits),
+    }
+}
+
+fn filter_of_code(code: u8, bits: u8) -> Option<FilterSpec> {
+    Some(match (code, bits) {
+        (0, 0) => FilterSpec::None,
+        (_, 0) => return None,
+        (1, bits_per_key) => FilterSpec::Bloom { bits_per_key },
+        (2, fingerprint_bits) => FilterSpec::Cuckoo { fingerprint_bits },
+        (3, fingerprint_bits) => FilterSpec::MultiLevelCuckoo { fingerprint_bits },
+        _ => return None,
+    })
 }
 
 /// Properties and footer of a table whose sections end at `at`.

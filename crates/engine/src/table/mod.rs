@@ -4,6 +4,7 @@
 
 pub(crate) mod block;
 pub(crate) mod envelope;
+pub(crate) mod filter;
 pub(crate) mod sample;
 
 use crate::cache::{Reader, TableId, table_path};
@@ -17,7 +18,7 @@ use block::read::BlockTable;
 use envelope::TableMeta;
 use parking_lot::Mutex;
 use sample::KeySample;
-use siltstone_design::{Digest, EncodedKey, Encoder, FilterSpec, Format, IndexSpec, LevelSpec};
+use siltstone_design::{Design, Digest, EncodedKey, Encoder, FilterSpec, Format, IndexSpec, LevelSpec};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,11 +30,15 @@ pub(crate) struct TableSpec {
     pub format: Format,
     pub index: IndexSpec,
     pub filter: FilterSpec,
+    /// Whether entries keep what their writer learnt of older versions.
+    pub keeps_older_in: bool,
 }
 
 impl TableSpec {
-    pub fn new(id: TableId, level: &LevelSpec) -> Self {
-        Self { id, format: level.format, index: level.index, filter: level.filter }
+    /// A table of level `level` of `design`.
+    pub fn new(id: TableId, design: &Design, level: usize) -> Self {
+        let LevelSpec { format, index, filter, .. } = *design.level(level);
+        Self { id, format, index, filter, keeps_older_in: design.is_guided_from(level) }
     }
 }
 
@@ -123,6 +128,13 @@ impl Table {
     pub fn stream(self: &Arc<Self>, span: Span, walk: Walk, reader: &Arc<Reader>) -> Result<Box<dyn Cursor>> {
         match &self.layout {
             Layout::Block(_) => Ok(Box::new(BlockCursor::new(self, reader, self.encoder, span, walk)?)),
+        }
+    }
+
+    /// Asks the device for the pages of `span` ahead of a walk over it.
+    pub fn prefetch(&self, span: &Span, reader: &Reader) -> Result<()> {
+        match &self.layout {
+            Layout::Block(block) => block.prefetch(span, reader),
         }
     }
 

@@ -213,8 +213,7 @@ impl Version {
                 }
                 Step::Pushed { level, path, pushes } => {
                     let region = next.region_mut(*level, *path);
-                    let runs = region.runs.clone();
-                    next.put_region(*level, Region::new(*path, runs, *pushes));
+                    next.put_region(*level, region.with_runs(region.runs.clone(), *pushes));
                 }
                 Step::Flushed { user_bytes, .. } => next.user_bytes = *user_bytes,
                 Step::Written { level, bytes } => {
@@ -267,7 +266,7 @@ impl Version {
             })?,
         };
         runs.insert(at, Arc::new(run));
-        self.put_region(level, Region::new(path, runs, region.pushes));
+        self.put_region(level, region.with_runs(runs, region.pushes));
         Ok(())
     }
 
@@ -279,7 +278,7 @@ impl Version {
             .position(|r| r.id == run)
             .ok_or_else(|| format!("run {run} is to go, but is not in region {path} of level {level}"))?;
         let gone = runs.remove(at);
-        self.put_region(level, Region::new(path, runs, region.pushes));
+        self.put_region(level, region.with_runs(runs, region.pushes));
         Ok(gone.tables.clone())
     }
 
@@ -292,7 +291,7 @@ impl Version {
             });
             for path in stale {
                 let old = self.region_mut(number, path);
-                let mut region = Region::new(path, old.runs.clone(), old.pushes);
+                let mut region = old.with_runs(old.runs.clone(), old.pushes);
                 region.shape.has_children = self.has_children(number, path);
                 self.put_region(number, region);
             }

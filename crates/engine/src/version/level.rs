@@ -1,8 +1,11 @@
 //! Level › Region › Run › Table: the four nouns as values.
 
+use super::edit::Step;
+use super::guide::{Guide, NewGuide};
 use crate::entry::{PrefixTombstones, Span};
+use crate::memory::MemoryBudget;
 use crate::table::Table;
-use siltstone_design::{Digest, RegionShape, RunShape, TriePath};
+use siltstone_design::{Digest, EncodedKey, RegionShape, RunShape, TriePath};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -55,7 +58,19 @@ impl Run {
     }
 }
 
+/// What a guide says of a run and a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Candidate {
+    /// The run does not hold the key's newest version.
+    No,
+    /// It may.
+    Yes,
+    /// The guide does not cover the run.
+    Unknown,
+}
+
 /// A node of the trie with its pile of runs, newest first.
+#[derive(Clone)]
 pub(crate) struct Region {
     pub path: TriePath,
     pub runs: Vec<Arc<Run>>,
@@ -63,6 +78,8 @@ pub(crate) struct Region {
     pub pushes: u64,
     /// What the planner sees, but for what expires with time.
     pub shape: RegionShape,
+    /// Says which of the oldest runs may hold a key.
+    pub guide: Option<Arc<Guide>>,
 }
 
 impl Region {
@@ -75,7 +92,31 @@ impl Region {
             largest_group_bytes: largest_group_bytes(&runs),
             dead_bytes: dead_bytes(&runs),
         };
-        Self { path, runs, pushes, shape }
+        Self { path, runs, pushes, shape, guide: None }
+    }
+
+    /// The region with another pile, and its guide if that still fits.
+    pub fn with_runs(&self, runs: Vec<Arc<Run>>, pushes: u64) -> Self {
+        let guide = self.guide.clone();
+        Self::new(self.path, runs, pushes).guided_by(guide)
+    }
+
+    /// The region with `guide`, if it fits the pile.
+    pub fn guided_by(mut self, guide: Option<Arc<Guide>>) -> Self {
+        self.guide = guide.filter(|guide| guide.fits(&self.runs));
+        self
+    }
+
+    /// What the guide says of each run, newest first, as to the newest version of `key`.
+    #[inline]
+    pub fn candidates(&self, key: &EncodedKey<'_>) -> impl Iterator<Item = Candidate> {
+        let (covered, slots) =
+            self.guide.as_ref().map_or((0, 0), |guide| (guide.covered(), guide.candidates(key)));
+        (0..self.runs.len()).rev().map(move |slot| match slot {
+            _ if slot >= covered => Candidate::Unknown,
+            _ if slots >> slot & 1 == 1 => Candidate::Yes,
+            _ => Candidate::No,
+        })
     }
 
     /// The shape at wall-clock time `now_ms`: what has expired is dead too.
@@ -187,6 +228,32 @@ impl Level {
             }
             Err(at) => self.regions.insert(at, Arc::new(region)),
         }
+    }
+}
+
+impl Version {
+    /// Puts guides in their regions, where they fit what lies there.
+    pub fn guide_by(&mut self, guides: impl IntoIterator<Item = NewGuide>) {
+        for NewGuide { level, path, guide } in guides {
+            let Some(level) = self.levels.get_mut(level) else { continue };
+            let Some(region) = level.region(path).filter(|region| guide.fits(&region.runs)) else { continue };
+            level.set(Region { guide: Some(guide), ..Region::clone(region) });
+        }
+    }
+
+    /// The guides of regions whose runs `steps` merge in place.
+    pub fn guides_after_rewrites(&self, steps: &[Step], memory: &Arc<MemoryBudget>) -> Vec<NewGuide> {
+        let rewrites = steps.iter().filter_map(|step| {
+            let Step::AddRun { level, path, run, replaces: Some(_) } = step else { return None };
+            let guide = self.levels.get(*level)?.region(*path)?.guide.as_ref()?;
+            let merged = steps.iter().filter_map(|step| match step {
+                Step::RemoveRun { level: l, path: p, run } if (l, p) == (level, path) => Some(*run),
+                _ => None,
+            });
+            let guide = guide.after_rewrite(&merged.collect::<Vec<_>>(), run.id, memory)?;
+            Some(NewGuide::new(*level, *path, guide))
+        });
+        rewrites.collect()
     }
 }
 

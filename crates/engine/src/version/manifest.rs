@@ -90,6 +90,11 @@ impl StoreState {
                 Step::Dropped => {
                     self.keyspaces.remove(&edit.keyspace);
                 }
+                // A number is never used again, not even that of a table long gone: entries speak of tables by number.
+                Step::AddRun { run, .. } => {
+                    let largest = run.tables.iter().map(|table| table.id).fold(run.id, u64::max);
+                    self.next_id = self.next_id.max(largest + 1);
+                }
                 _ => {}
             }
         }

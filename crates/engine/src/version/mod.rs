@@ -5,5 +5,6 @@
 
 pub(crate) mod check;
 pub(crate) mod edit;
+pub(crate) mod guide;
 pub(crate) mod level;
 pub(crate) mod manifest;

@@ -10,7 +10,7 @@ pub mod trace;
 use siltstone::io::sim::SimDisk;
 use siltstone::{
     Db, Design, FilterSpec, Format, Head, IndexSpec, Keyspace, KeyspaceOptions, LevelSpec, Options,
-    PrefixRule, Schema, SuffixOrder, presets,
+    PrefixRule, Schema, SuffixOrder, ThirdLevel, presets,
 };
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -79,9 +79,30 @@ pub fn tiny(preset: &str) -> Design {
     design
 }
 
-/// Every preset, scaled down.
+/// Every preset and every row of SlimDB's Table 1, scaled down.
 pub fn tiny_presets() -> Vec<Design> {
-    presets::all().into_iter().map(|(name, _)| tiny(name)).collect()
+    presets::all().into_iter().chain(presets::slimdb_table_1()).map(|(name, _)| tiny(name)).collect()
+}
+
+fn random_index(rng: &mut Rng) -> IndexSpec {
+    match rng.below(7) {
+        0 => IndexSpec::LastKeys,
+        1 => IndexSpec::LocatedSeparators,
+        2 => IndexSpec::ThreeLevel { third: ThirdLevel::EntropyTrie },
+        3 => IndexSpec::ThreeLevel { third: ThirdLevel::PartialSuffixes },
+        4 => IndexSpec::Paged,
+        _ => IndexSpec::Separators,
+    }
+}
+
+fn random_filter(rng: &mut Rng, runs: u16) -> FilterSpec {
+    match rng.below(5) {
+        0 => FilterSpec::None,
+        1 => FilterSpec::Cuckoo { fingerprint_bits: rng.range(8, 20) as u8 },
+        // Few bits, so that fingerprints collide.
+        2 | 3 if runs > 1 => FilterSpec::MultiLevelCuckoo { fingerprint_bits: rng.range(8, 14) as u8 },
+        _ => FilterSpec::Bloom { bits_per_key: rng.range(1, 16) as u8 },
+    }
 }
 
 /// Any valid design with small tables.
@@ -89,16 +110,13 @@ pub fn random_design(rng: &mut Rng) -> Design {
     let count = rng.range(1, 4);
     let mut levels = Vec::new();
     for level in 0..count {
+        let runs = if level == 0 { rng.range(2, 6) as u16 } else { rng.range(1, 5) as u16 };
         levels.push(LevelSpec {
             fanout_bits: if level == 0 && count > 1 { rng.below(3) as u8 } else { rng.range(1, 3) as u8 },
-            runs: if level == 0 { rng.range(2, 6) as u16 } else { rng.range(1, 5) as u16 },
+            runs,
             format: Format::Block,
-            index: IndexSpec::Separators,
-            filter: if rng.one_in(3) {
-                FilterSpec::None
-            } else {
-                FilterSpec::Bloom { bits_per_key: rng.range(1, 16) as u8 }
-            },
+            index: random_index(rng),
+            filter: random_filter(rng, runs),
             table_bytes: (4 << 10) << rng.below(3),
         });
     }

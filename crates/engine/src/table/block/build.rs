@@ -3,6 +3,7 @@
 //! Pages leave in large sequential writes as they fill; the index, the filter and the sample grow in memory and follow
 //! the pages. Memory is bounded by the largest value, the write buffer and about ten bytes per key.
 
+use super::index::PageIndexBuilder;
 use super::page::{NewEntry, Overflow, PAYLOAD_BYTES, encode};
 use crate::cache::{PAGE_BYTES, seal_page};
 use crate::codec::put_digest;
@@ -10,17 +11,18 @@ use crate::entry::{EntryRef, Item, PrefixTombstones};
 use crate::error::{Error, Result};
 use crate::io::File;
 use crate::table::envelope::{OVERFLOW_MARK, PAGE_HEADER_BYTES, Section, TableMeta, encode_tail};
+use crate::table::filter::TableFilterBuilder;
 use crate::table::sample::SampleBuilder;
 use crate::table::{TableSpec, sort_key};
-use siltstone_design::{Digest, FilterSpec, Format};
+use siltstone_design::{Digest, Format};
 use siltstone_succinct::bits::{rank_select::RankSelect, vector::BitVecBuilder};
-use siltstone_succinct::filter::bloom::BloomBuilder;
-use siltstone_succinct::index::separators::SeparatorsBuilder;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Bytes gathered before a write.
 const WRITE_BYTES: usize = 1 << 20;
+/// Room for the header of an entry that stands in a page.
+const MAX_HEADER_BYTES: usize = 32;
 /// Largest key that is kept inside a page.
 const MAX_PAGE_KEY_BYTES: usize = PAYLOAD_BYTES - 64;
 
@@ -53,18 +55,14 @@ pub(crate) struct BlockBuilder {
     largest_group: (u64, u64),
     expiring: u64,
     expires_ms: (u64, u64),
-    index: SeparatorsBuilder,
-    filter: Option<BloomBuilder>,
+    index: PageIndexBuilder,
+    filter: TableFilterBuilder,
     sample: SampleBuilder,
 }
 
 impl BlockBuilder {
     /// A builder of table `spec.id` into `file`.
     pub fn new(file: Arc<dyn File>, path: PathBuf, spec: TableSpec) -> Self {
-        let filter = match spec.filter {
-            FilterSpec::None => None,
-            FilterSpec::Bloom { bits_per_key } => Some(BloomBuilder::new(f64::from(bits_per_key))),
-        };
         Self {
             file,
             path,
@@ -88,8 +86,8 @@ impl BlockBuilder {
             largest_group: (0, 0),
             expiring: 0,
             expires_ms: (u64::MAX, 0),
-            index: SeparatorsBuilder::new(),
-            filter,
+            index: PageIndexBuilder::new(spec.index),
+            filter: TableFilterBuilder::new(spec.filter),
             sample: SampleBuilder::default(),
         }
     }
@@ -115,6 +113,7 @@ impl BlockBuilder {
         if self.first.is_none() {
             self.first = Some((entry.key.digest, key.to_vec()));
         }
+        self.index.add_entry(entry.key.digest);
         self.previous_digest = entry.key.digest;
         self.previous_key.clear();
         self.previous_key.extend_from_slice(key);
@@ -133,9 +132,7 @@ impl BlockBuilder {
             self.expiring += 1;
             self.expires_ms = (self.expires_ms.0.min(expires_at_ms), self.expires_ms.1.max(expires_at_ms));
         }
-        if let Some(filter) = &mut self.filter {
-            filter.insert(entry.key.fingerprint);
-        }
+        self.filter.insert(entry.key.fingerprint);
         self.sample.insert(entry.key.fingerprint);
         Ok(())
     }
@@ -143,16 +140,18 @@ impl BlockBuilder {
     /// Encodes an entry into the current page, the next one, or overflow pages.
     fn place(&mut self, entry: &EntryRef<'_>, value: &[u8], expires_at_ms: u64, deleted: bool) -> Result<()> {
         let key = entry.key.key;
+        let older_in = if self.spec.keeps_older_in { entry.older_in } else { 0 };
         let plain = |shared: usize| NewEntry {
             shared,
             tail: key.get(shared..).unwrap_or(&[]),
             deleted,
             expires_at_ms,
+            older_in,
             value_len: value.len(),
             value,
             overflow: None,
         };
-        let fits_a_page = key.len() + value.len() + 24 <= PAYLOAD_BYTES;
+        let fits_a_page = key.len() + value.len() + MAX_HEADER_BYTES <= PAYLOAD_BYTES;
         if fits_a_page {
             if self.page_entries == 0 {
                 self.start_page(entry);
@@ -178,8 +177,9 @@ impl BlockBuilder {
         let tail = if is_big_key { digest.as_slice() } else { key };
         let mut encoded = Vec::new();
         let shared = 0;
+        let (older_in, value_len) = (0, value.len());
         let header =
-            NewEntry { shared, tail, deleted, expires_at_ms, value_len: value.len(), value: &[], overflow };
+            NewEntry { shared, tail, deleted, expires_at_ms, older_in, value_len, value: &[], overflow };
         encode(&mut encoded, &header);
         if self.page.len() + encoded.len() > PAGE_BYTES {
             self.finish_page()?;
@@ -205,7 +205,7 @@ impl BlockBuilder {
             return Ok(());
         }
         let last = sort_key(self.previous_digest, &self.previous_key);
-        self.index.add_page(&self.page_first, &last);
+        self.index.add_page(&self.page_first, &last, self.next_page);
         let (page, entries) = (std::mem::take(&mut self.page), self.page_entries);
         self.write_page(page.get(PAGE_HEADER_BYTES..).unwrap_or(&[]), entries)?;
         self.data_pages += 1;
@@ -275,21 +275,22 @@ impl BlockBuilder {
     /// Writes what follows the pages, syncs the file and says what it holds.
     pub fn finish(mut self, tombstones: PrefixTombstones) -> Result<TableMeta> {
         self.finish_page()?;
+        let has_overflow = self.data_pages < self.next_page;
+        let page_map = std::mem::take(&mut self.page_map);
         let mut bytes = Vec::new();
-        std::mem::take(&mut self.index).finish().to_bytes(&mut bytes);
+        let index = std::mem::replace(&mut self.index, PageIndexBuilder::new(self.spec.index));
+        index.finish(&mut bytes, |part| self.write_overflow(&[], part))?;
         let index = self.write_section(&bytes);
-        let mut filter = Section::default();
-        if let Some(builder) = self.filter.take() {
+        bytes.clear();
+        std::mem::replace(&mut self.filter, TableFilterBuilder::None).finish(&mut bytes);
+        let filter = if bytes.is_empty() { Section::default() } else { self.write_section(&bytes) };
+        let page_map = if has_overflow {
             bytes.clear();
-            builder.finish().to_bytes(&mut bytes);
-            filter = self.write_section(&bytes);
-        }
-        let mut page_map = Section::default();
-        if self.data_pages < self.next_page {
-            bytes.clear();
-            RankSelect::new(std::mem::take(&mut self.page_map).finish()).to_bytes(&mut bytes);
-            page_map = self.write_section(&bytes);
-        }
+            RankSelect::new(page_map.finish()).to_bytes(&mut bytes);
+            self.write_section(&bytes)
+        } else {
+            Section::default()
+        };
         let sample = std::mem::take(&mut self.sample).finish().to_bytes();
         let sample = self.write_section(&sample);
         let edge = |tombstone: Option<&crate::entry::PrefixTombstone>| {

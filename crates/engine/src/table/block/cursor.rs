@@ -88,7 +88,7 @@ impl BlockCursor {
         }
         if first > block.meta.first.0 {
             let mut trace = ReadTrace::default();
-            let page = block.find_page((first, &[]), &encoder, reader, &mut trace)?;
+            let page = block.seek_page((first, &[]), &encoder, reader, &mut trace)?;
             cursor.next_page = block.file_page(page, reader)?;
             cursor.data_pages_left -= page;
         }
@@ -206,7 +206,7 @@ impl Cursor for BlockCursor {
             };
             Item::Put { value, expires_at_ms: entry.expires_at_ms }
         };
-        Some(EntryRef { key, item })
+        Some(EntryRef { key, item, older_in: entry.older_in })
     }
 
     fn advance(&mut self) -> Result<()> {

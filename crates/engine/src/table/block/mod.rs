@@ -19,5 +19,7 @@
 
 pub(crate) mod build;
 pub(crate) mod cursor;
+mod index;
 pub(crate) mod page;
+mod paged;
 pub(crate) mod read;

@@ -12,6 +12,7 @@ pub(crate) const PAYLOAD_BYTES: usize = PAGE_BYTES - PAGE_HEADER_BYTES;
 const DELETED: u64 = 1;
 const EXPIRES: u64 = 2;
 const OVERFLOW: u64 = 4;
+/// With `OVERFLOW`: the key stands in the overflow pages too. Without it: the table with the older version follows.
 const BIG_KEY: u64 = 8;
 const FLAG_BITS: u32 = 4;
 
@@ -33,6 +34,8 @@ pub(crate) struct RawEntry {
     pub tail_len: usize,
     pub deleted: bool,
     pub expires_at_ms: u64,
+    /// Table with the key's next older version, 0 where nothing is known of it.
+    pub older_in: u64,
     pub value_len: usize,
     pub value_at: usize,
     pub overflow: Option<Overflow>,
@@ -47,6 +50,8 @@ pub(crate) struct NewEntry<'a> {
     pub tail: &'a [u8],
     pub deleted: bool,
     pub expires_at_ms: u64,
+    /// Table with the key's next older version, or 0; overflowing entries have no room for it.
+    pub older_in: u64,
     pub value_len: usize,
     /// The value where it is inline.
     pub value: &'a [u8],
@@ -60,6 +65,8 @@ pub(crate) fn encode(out: &mut Vec<u8>, entry: &NewEntry<'_>) {
     tag |= if entry.expires_at_ms > 0 { EXPIRES } else { 0 };
     if let Some(overflow) = &entry.overflow {
         tag |= OVERFLOW | if overflow.key_len.is_some() { BIG_KEY } else { 0 };
+    } else if entry.older_in > 0 {
+        tag |= BIG_KEY;
     }
     varint::put_u64(out, entry.shared as u64);
     varint::put_u64(out, entry.tail.len() as u64);
@@ -72,6 +79,8 @@ pub(crate) fn encode(out: &mut Vec<u8>, entry: &NewEntry<'_>) {
         if let Some(key_len) = overflow.key_len {
             varint::put_u64(out, key_len as u64);
         }
+    } else if entry.older_in > 0 {
+        varint::put_u64(out, entry.older_in);
     }
     out.extend_from_slice(entry.tail);
     out.extend_from_slice(entry.value);
@@ -97,7 +106,7 @@ pub(crate) fn decode(page: &[u8], at: usize, used: usize) -> Option<RawEntry> {
     };
     let value_len = usize::try_from(tag >> FLAG_BITS).ok()?;
     let mut tail_at = at + header;
-    let (mut expires_at_ms, mut overflow) = (0, None);
+    let (mut expires_at_ms, mut older_in, mut overflow) = (0, 0, None);
     if tag & (EXPIRES | OVERFLOW | BIG_KEY) != 0 {
         let mut from = Decoder::new(page.get(tail_at..used)?);
         let before = from.remaining();
@@ -108,18 +117,21 @@ pub(crate) fn decode(page: &[u8], at: usize, used: usize) -> Option<RawEntry> {
             let page = u32::try_from(from.varint()?).ok()?;
             let key_len = if tag & BIG_KEY != 0 { Some(from.length()?) } else { None };
             overflow = Some(Overflow { page, key_len });
+        } else if tag & BIG_KEY != 0 {
+            older_in = from.varint()?;
         }
         tail_at += before - from.remaining();
     }
     let value_at = tail_at.checked_add(tail_len)?;
     let end = if overflow.is_some() { value_at } else { value_at.checked_add(value_len)? };
     let big_key_is_whole = overflow.is_none_or(|o| o.key_len.is_none() || (shared == 0 && tail_len == 16));
-    (end <= used && big_key_is_whole && tag & (OVERFLOW | BIG_KEY) != BIG_KEY).then_some(RawEntry {
+    (end <= used && big_key_is_whole).then_some(RawEntry {
         shared,
         tail_at,
         tail_len,
         deleted: tag & DELETED != 0,
         expires_at_ms,
+        older_in,
         value_len,
         value_at,
         overflow,
@@ -197,6 +209,7 @@ mod tests {
                 tail: &key[shared..],
                 deleted: false,
                 expires_at_ms: key.len() as u64 % 3,
+                older_in: key.len() as u64 % 4 * 1000,
                 value_len: key.len(),
                 value: key,
                 overflow: None,
@@ -224,6 +237,7 @@ mod tests {
                         prop_assert!(keys.contains(key));
                         prop_assert_eq!(&page[entry.value_at..entry.value_at + entry.value_len], key.as_slice());
                         prop_assert_eq!(entry.expires_at_ms, key.len() as u64 % 3);
+                        prop_assert_eq!(entry.older_in, key.len() as u64 % 4 * 1000);
                     }
                     Found::Absent => prop_assert!(!keys.contains(key)),
                     Found::Damaged => prop_assert!(false),

@@ -3,19 +3,21 @@
 //! Index and filter are loaded at first use if the memory budget has room. Without the filter a lookup reads the page it
 //! might have been spared; without the index it searches the pages by halves, which the page cache makes bearable.
 
+use super::index::{PageIndex, Route, with_sort_key};
 use super::page::{Found, Overflow, PAYLOAD_BYTES, RawEntry, decode, find, page_header};
+use super::paged::Part;
 use crate::cache::{PAGE_BYTES, Page, Reader};
 use crate::codec::Decoder;
-use crate::entry::Lookup;
+use crate::entry::{Lookup, Span};
 use crate::error::{Error, Result};
 use crate::memory::{Holder, Reservation};
 use crate::stats::ReadTrace;
 use crate::table::envelope::{PAGE_HEADER_BYTES, Section, TableMeta};
+use crate::table::filter::TableFilter;
 use crate::table::sort_key;
 use siltstone_design::{Digest, EncodedKey, Encoder};
 use siltstone_succinct::bits::rank_select::RankSelect;
 use siltstone_succinct::error::DecodeError;
-use siltstone_succinct::filter::bloom::Bloom;
 use siltstone_succinct::index::separators::Separators;
 use std::sync::OnceLock;
 
@@ -25,14 +27,16 @@ type Resident<T> = OnceLock<(T, Reservation)>;
 /// An open block table.
 pub(crate) struct BlockTable {
     pub meta: TableMeta,
-    index: Resident<Separators>,
-    filter: Resident<Bloom>,
+    index: Resident<PageIndex>,
+    filter: Resident<TableFilter>,
     page_map: Resident<RankSelect>,
 }
 
 /// Part of the budget that filters leave to indexes and pages, and indexes to pages.
 const KEPT_FROM_FILTERS: u64 = 4;
 const KEPT_FROM_INDEXES: u64 = 16;
+/// Most pages of one table that are asked for ahead of a scan.
+const PREFETCH_PAGES: u32 = 32;
 
 impl BlockTable {
     pub fn new(meta: TableMeta) -> Self {
@@ -83,23 +87,26 @@ impl BlockTable {
     }
 
     /// The filter, if the table has one and it fits the budget.
-    pub fn filter(&self, reader: &Reader) -> Result<Option<&Bloom>> {
+    pub fn filter(&self, reader: &Reader) -> Result<Option<&TableFilter>> {
         if self.meta.filter.length == 0 {
             return Ok(None);
         }
         let keep = reader.memory().total_bytes() / KEPT_FROM_FILTERS;
-        self.load(&self.filter, &self.meta.filter, Holder::Filter, Some(keep), reader, Bloom::from_bytes)
+        let decode = |bytes: &[u8]| TableFilter::from_bytes(self.meta.filter_spec, bytes);
+        self.load(&self.filter, &self.meta.filter, Holder::Filter, Some(keep), reader, decode)
     }
 
     /// The index, if it fits the budget.
-    pub fn index(&self, reader: &Reader) -> Result<Option<&Separators>> {
+    pub fn index(&self, reader: &Reader) -> Result<Option<&PageIndex>> {
         let keep = reader.memory().total_bytes() / KEPT_FROM_INDEXES;
-        self.load(&self.index, &self.meta.index, Holder::Index, Some(keep), reader, Separators::from_bytes)
+        let decode = |bytes: &[u8]| PageIndex::from_bytes(self.meta.index_spec, bytes);
+        self.load(&self.index, &self.meta.index, Holder::Index, Some(keep), reader, decode)
     }
 
     /// The file page of data page `number`.
     pub fn file_page(&self, number: u32, reader: &Reader) -> Result<u32> {
-        if self.meta.data_pages == self.meta.pages {
+        // Pages of an index stand behind all that hold entries.
+        if self.meta.page_map.length == 0 {
             return Ok(number);
         }
         let decode = RankSelect::from_bytes;
@@ -127,16 +134,10 @@ impl BlockTable {
     ) -> Result<u32> {
         let (digest, key) = place;
         if let Some(index) = self.index(reader)? {
-            let mut buffer = [0u8; 256];
-            let Some(short) = buffer.get_mut(..16 + key.len()) else {
-                return Ok(index.find(&sort_key(digest, key)));
+            return match index.route(digest, key) {
+                Route::Page(page) => Ok(page),
+                Route::Part(part) => self.find_in_part(part, place, reader, trace),
             };
-            let (hi, rest) = short.split_at_mut(8);
-            let (lo, tail) = rest.split_at_mut(8);
-            hi.copy_from_slice(&digest.hi.to_be_bytes());
-            lo.copy_from_slice(&digest.lo.to_be_bytes());
-            tail.copy_from_slice(key);
-            return Ok(index.find(short));
         }
         // The last page whose first entry is not past the place.
         let (mut low, mut high) = (0, self.meta.data_pages.max(1));
@@ -153,6 +154,106 @@ impl BlockTable {
         Ok(low)
     }
 
+    /// The data page from which a walk over what is at or after `(digest, key)` has to start.
+    ///
+    /// Most indexes lead there. One that knows only the places of entries is checked against the pages themselves: the
+    /// page it names is read by the walk anyhow, and seldom another.
+    pub fn seek_page(
+        &self,
+        place: (Digest, &[u8]),
+        encoder: &Encoder,
+        reader: &Reader,
+        trace: &mut ReadTrace,
+    ) -> Result<u32> {
+        let guess = self.find_page(place, encoder, reader, trace)?;
+        let Some(pages) = self.index(reader)?.and_then(|index| index.uncertainty(place.0)) else {
+            return Ok(guess);
+        };
+        let place = sort_key(place.0, place.1);
+        let (mut low, mut high) = pages.into_inner();
+        // By steps that double from the guess on.
+        let (mut probe, mut step) = (guess.clamp(low, high), 1);
+        while low < high {
+            let (first, last) = self.page_places(probe, encoder, reader, trace)?;
+            if first > place && probe > low {
+                high = probe - 1;
+                probe = probe.saturating_sub(step).clamp(low, high);
+            } else if first > place || last >= place || probe == high {
+                return Ok(probe);
+            } else {
+                low = probe + 1;
+                probe = probe.saturating_add(step).clamp(low, high);
+            }
+            step *= 2;
+        }
+        Ok(low)
+    }
+
+    /// The places of a data page's first and last entry.
+    fn page_places(
+        &self,
+        page: u32,
+        encoder: &Encoder,
+        reader: &Reader,
+        trace: &mut ReadTrace,
+    ) -> Result<(Vec<u8>, Vec<u8>)> {
+        let number = self.file_page(page, reader)?;
+        let bytes = reader.page(self.meta.id, number, trace)?;
+        let (used, entries) = page_header(&bytes[..]).ok_or_else(|| self.page_nonsense(number, reader))?;
+        let (mut at, mut key, mut last) = (PAGE_HEADER_BYTES, Vec::new(), None);
+        for _ in 0..entries {
+            let entry = decode(&bytes[..], at, used).ok_or_else(|| self.page_nonsense(number, reader))?;
+            at = entry.end;
+            key.truncate(entry.shared);
+            if entry.overflow.is_some_and(|overflow| overflow.key_len.is_some()) {
+                key.clear();
+            } else {
+                key.extend_from_slice(self.slice(&bytes, entry.tail_at, entry.tail_len, number, reader)?);
+            }
+            last = Some(entry);
+        }
+        let first = self.first_place(&bytes, number, encoder, reader, trace)?;
+        let last = last.ok_or_else(|| self.page_nonsense(number, reader))?;
+        let last = match last.overflow {
+            Some(Overflow { key_len: Some(_), .. }) => {
+                self.big_place(&last, &bytes, number, reader, trace)?
+            }
+            _ => sort_key(encoder.encode(&key)?.digest, &key),
+        };
+        Ok((first, last))
+    }
+
+    /// Asks the device for the pages of `span`, up to a few dozen, where the index in memory tells which they are.
+    pub fn prefetch(&self, span: &Span, reader: &Reader) -> Result<()> {
+        let Some(index) = self.index(reader)? else { return Ok(()) };
+        // No key of this digest comes after it in all practice, and this is a hint.
+        let after = [0xff; 64];
+        let (first, last) = (index.route(span.first, &[]), index.route(span.last, &after));
+        let (Route::Page(first), Route::Page(last)) = (first, last) else { return Ok(()) };
+        let last = last.min(first.saturating_add(PREFETCH_PAGES - 1));
+        let (first, last) = (self.file_page(first, reader)?, self.file_page(last.max(first), reader)?);
+        reader.prefetch(self.meta.id, first..last.saturating_add(1))
+    }
+
+    /// Searches a part of the index that lies on the device.
+    fn find_in_part(
+        &self,
+        part: Part,
+        (digest, key): (Digest, &[u8]),
+        reader: &Reader,
+        trace: &mut ReadTrace,
+    ) -> Result<u32> {
+        let mut bytes = Vec::with_capacity(part.bytes as usize);
+        for page in part.page..part.page.saturating_add(part.bytes.div_ceil(PAYLOAD_BYTES as u32)) {
+            let page = reader.page(self.meta.id, page, trace)?;
+            bytes.extend_from_slice(page.get(PAGE_HEADER_BYTES..).unwrap_or(&[]));
+        }
+        bytes.truncate(part.bytes as usize);
+        let offset = u64::from(part.page) * PAGE_BYTES as u64;
+        let separators = Separators::from_bytes(&bytes).map_err(|e| self.damaged(offset, &e, reader))?;
+        Ok(part.first_data_page + with_sort_key(digest, key, |place| separators.find(place)))
+    }
+
     /// The place of a page's first entry, for the search without an index.
     fn first_place(
         &self,
@@ -166,13 +267,26 @@ impl BlockTable {
             .filter(|&(_, entries)| entries > 0)
             .and_then(|(used, _)| decode(&bytes[..], PAGE_HEADER_BYTES, used))
             .ok_or_else(|| self.page_nonsense(page, reader))?;
-        let tail = self.slice(bytes, entry.tail_at, entry.tail_len, page, reader)?;
         if let Some(Overflow { key_len: Some(_), .. }) = entry.overflow {
-            let digest = Decoder::new(tail).digest().unwrap_or_default();
-            let (key, _) = self.overflow(&entry, reader, trace)?;
-            return Ok(sort_key(digest, &key));
+            return self.big_place(&entry, bytes, page, reader, trace);
         }
+        let tail = self.slice(bytes, entry.tail_at, entry.tail_len, page, reader)?;
         Ok(sort_key(encoder.encode(tail)?.digest, tail))
+    }
+
+    /// The place of an entry whose key stands in overflow pages.
+    fn big_place(
+        &self,
+        entry: &RawEntry,
+        bytes: &Page,
+        page: u32,
+        reader: &Reader,
+        trace: &mut ReadTrace,
+    ) -> Result<Vec<u8>> {
+        let tail = self.slice(bytes, entry.tail_at, entry.tail_len, page, reader)?;
+        let digest = Decoder::new(tail).digest().unwrap_or_default();
+        let (key, _) = self.overflow(entry, reader, trace)?;
+        Ok(sort_key(digest, &key))
     }
 
     pub fn page_nonsense(&self, page: u32, reader: &Reader) -> Error {
@@ -238,6 +352,7 @@ impl BlockTable {
             }
             filtered = true;
         }
+        trace.tables_probed += 1;
         let number =
             self.file_page(self.find_page((key.digest, key.key), encoder, reader, trace)?, reader)?;
         let page = reader.page(self.meta.id, number, trace)?;

@@ -1,0 +1,232 @@
+//! Guides of an open store: built where they are missing, kept in a file while the store is closed.
+//!
+//! ```text
+//! file     "SILTGUID" · version u32 · record, record, ...
+//! record   length u32 · crc32c u32 · keyspace varint · level varint · path · guide (version/guide.rs)
+//! ```
+//!
+//! The file is only advice. Runs never change and their numbers are not used twice, so a record that fits the oldest runs
+//! of its region is right however old it is; any other is passed over, and the guide is built from the tables.
+
+use super::store::{KeyspaceInner, Store, View};
+use crate::codec::{Decoder, put_path};
+use crate::compaction::source;
+use crate::entry::Span;
+use crate::error::Result;
+use crate::io::{Access, File};
+use crate::table::Walk;
+use crate::version::guide::{Guide, GuideBuilder, GuideSpec, NewGuide};
+use crate::version::level::{Region, Version};
+use siltstone_succinct::code::varint;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// The file with guides.
+pub(super) const GUIDES: &str = "GUIDES";
+const MAGIC: &[u8; 8] = b"SILTGUID";
+const VERSION: u32 = 1;
+/// Larger records are not believed.
+const MAX_RECORD_BYTES: u32 = 1 << 30;
+
+/// A region with runs that a guide could cover and none does.
+pub(super) struct Unguided {
+    level: usize,
+    region: Arc<Region>,
+    spec: GuideSpec,
+}
+
+impl Store {
+    /// A region at `levels` of `keyspace` whose guide is missing or covers less than it could, and fits the budget.
+    pub(super) fn unguided(
+        &self,
+        keyspace: &KeyspaceInner,
+        version: &Version,
+        levels: Range<usize>,
+    ) -> Option<Unguided> {
+        let failed = self.guiding.try_lock();
+        let levels = version.levels.iter().enumerate().take(levels.end).skip(levels.start);
+        for (level, regions) in levels {
+            let Some(spec) = GuideSpec::of(keyspace.design.level(level)) else { continue };
+            for region in &regions.regions {
+                let covered = region.guide.as_ref().map_or(0, |guide| guide.covered());
+                let can_read = || match &failed {
+                    Some(failed) => !region.runs.iter().any(|run| failed.contains(&run.id)),
+                    None => true,
+                };
+                if covered < region.runs.len().min(spec.max_runs()) && can_read() {
+                    let keys = region.runs.iter().map(|run| run.entries()).sum();
+                    let keep = self.memory.total_bytes() / 4;
+                    if keys > 0 && self.memory.free_bytes() > spec.estimated_bytes(keys) * 2 + keep {
+                        return Some(Unguided { level, region: Arc::clone(region), spec });
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// Builds one missing guide at `levels`; false where none is missing, or another thread is at it.
+    pub(super) fn guide_one(&self, levels: Range<usize>) -> bool {
+        for keyspace in self.all_keyspaces() {
+            let version = Arc::clone(&keyspace.view.load().version);
+            let Some(unguided) = self.unguided(&keyspace, &version, levels.clone()) else { continue };
+            let Some(mut failed) = self.guiding.try_lock() else { return false };
+            match self.build_guide(&keyspace, &unguided) {
+                Ok(Some(guide)) => self.publish_guides(&keyspace, vec![guide]),
+                // Without a guide every run is asked; whoever reads a damaged page is told.
+                Ok(None) | Err(_) => failed.extend(unguided.region.runs.iter().map(|run| run.id)),
+            }
+            return true;
+        }
+        false
+    }
+
+    /// A guide over as many runs of the region as it can cover: on top of the present one, or else from the keys of all.
+    fn build_guide(&self, keyspace: &KeyspaceInner, unguided: &Unguided) -> Result<Option<NewGuide>> {
+        let Unguided { level, region, spec } = unguided;
+        let mut guide = None;
+        if let Some(present) = &region.guide {
+            let builder = GuideBuilder::new(*spec, Some(present), &region.runs);
+            guide = self.cover_runs(keyspace, builder, region, present.covered())?;
+        }
+        if guide.is_none() {
+            let builder = GuideBuilder::new(*spec, None, &region.runs);
+            guide = self.cover_runs(keyspace, builder, region, 0)?;
+        }
+        Ok(guide.map(|guide| NewGuide::new(*level, region.path, guide)))
+    }
+
+    /// Adds the runs of `region` but for the `covered` oldest.
+    fn cover_runs(
+        &self,
+        keyspace: &KeyspaceInner,
+        mut builder: GuideBuilder,
+        region: &Region,
+        covered: usize,
+    ) -> Result<Option<Guide>> {
+        let runs = || region.runs.iter().rev().skip(covered);
+        if covered == 0 {
+            // Sized for the oldest run, which may be a small one, the filter might not grow far enough.
+            builder.make_room(runs().map(|run| run.entries()).sum());
+        }
+        let mut since_check = 0u32;
+        for run in runs() {
+            if !builder.has_room() {
+                break;
+            }
+            let mut cursor = source(run, &Span::ALL, Walk::Compaction, &self.reader)?.cursor;
+            while let Some(entry) = cursor.peek() {
+                builder.add(&entry.key, entry.older_in, run.entries());
+                since_check += 1;
+                let given_up = || self.closed.load(Ordering::Relaxed) || keyspace.is_dropped();
+                if since_check.is_multiple_of(4096) && given_up() {
+                    return Ok(None);
+                }
+                cursor.advance()?;
+            }
+            builder.end_run(run.id, run.tables.iter().map(|table| table.id()));
+        }
+        Ok(builder.finish(&self.memory))
+    }
+
+    /// Lets readers see guides of regions that still have the runs they cover.
+    fn publish_guides(&self, keyspace: &KeyspaceInner, guides: Vec<NewGuide>) {
+        // Versions change under the manifest's lock.
+        let _manifest = self.manifest.lock();
+        let _switch = self.switch.lock();
+        let mut view = View::clone(&keyspace.view.load());
+        let mut version = Version::clone(&view.version);
+        version.guide_by(guides);
+        view.version = Arc::new(version);
+        keyspace.view.store(Arc::new(view));
+        self.reader.fit_cache();
+    }
+
+    /// Keeps the guides for the next open. A failure costs time then, and nothing else.
+    pub(super) fn save_guides(&self) {
+        let has_guides = |keyspace: &Arc<KeyspaceInner>| keyspace.design.is_guided_from(0);
+        if self.manifest.lock().is_none() || !self.all_keyspaces().iter().any(has_guides) {
+            return;
+        }
+        let path = self.path.join(GUIDES);
+        let written = self.disk.create(&path).and_then(|file| self.write_guides(file.as_ref()));
+        if written.is_err() {
+            let _ = self.disk.remove(&path);
+        }
+    }
+
+    fn write_guides(&self, file: &dyn File) -> std::io::Result<()> {
+        let mut header = MAGIC.to_vec();
+        header.extend_from_slice(&VERSION.to_le_bytes());
+        file.write_all_at(&header, 0)?;
+        let mut at = header.len() as u64;
+        for keyspace in self.all_keyspaces() {
+            let version = Arc::clone(&keyspace.view.load().version);
+            for (level, regions) in version.levels.iter().enumerate() {
+                for region in &regions.regions {
+                    let Some(guide) = &region.guide else { continue };
+                    let mut payload = Vec::new();
+                    varint::put_u64(&mut payload, keyspace.id);
+                    varint::put_u64(&mut payload, level as u64);
+                    put_path(&mut payload, region.path);
+                    guide.encode(&mut payload);
+                    let mut record = (payload.len() as u32).to_le_bytes().to_vec();
+                    record.extend_from_slice(&crc32c::crc32c(&payload).to_le_bytes());
+                    record.append(&mut payload);
+                    file.write_all_at(&record, at)?;
+                    at += record.len() as u64;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes over the guides that were kept when the store was closed, as far as they fit and memory goes.
+    pub(super) fn load_guides(&self) {
+        let mut found: BTreeMap<u64, Vec<NewGuide>> = BTreeMap::new();
+        if let Ok(file) = self.disk.open(&self.path.join(GUIDES), Access::Read) {
+            // Whatever can't be read is built anew.
+            let _ = self.read_guides(file.as_ref(), &mut found);
+        }
+        for keyspace in self.all_keyspaces() {
+            if let Some(guides) = found.remove(&keyspace.id) {
+                self.publish_guides(&keyspace, guides);
+            }
+        }
+    }
+
+    fn read_guides(&self, file: &dyn File, found: &mut BTreeMap<u64, Vec<NewGuide>>) -> std::io::Result<()> {
+        let wrong = || std::io::Error::from(std::io::ErrorKind::InvalidData);
+        let mut header = [0; 12];
+        file.read_exact_at(&mut header, 0)?;
+        if header.get(..8) != Some(MAGIC) || header.get(8..) != Some(&VERSION.to_le_bytes()) {
+            return Err(wrong());
+        }
+        let (mut at, end) = (header.len() as u64, file.len()?);
+        while at < end {
+            let mut frame = [0; 8];
+            file.read_exact_at(&mut frame, at)?;
+            let mut from = Decoder::new(&frame);
+            let (length, crc) = from.u32().zip(from.u32()).ok_or_else(wrong)?;
+            if length > MAX_RECORD_BYTES || u64::from(length) > end - at {
+                return Err(wrong());
+            }
+            let mut payload = vec![0; length as usize];
+            file.read_exact_at(&mut payload, at + 8)?;
+            at += 8 + u64::from(length);
+            if crc32c::crc32c(&payload) != crc {
+                return Err(wrong());
+            }
+            let mut from = Decoder::new(&payload);
+            let place = from.varint().zip(from.length()).zip(from.path());
+            let ((keyspace, level), path) = place.ok_or_else(wrong)?;
+            let guide = Guide::decode(&mut from, &self.memory).map_err(|()| wrong())?;
+            if let Some(guide) = guide {
+                found.entry(keyspace).or_default().push(NewGuide::new(level, path, guide));
+            }
+        }
+        Ok(())
+    }
+}
