@@ -1,7 +1,8 @@
 //! The commands as the user sees them, and what becomes of a failure.
 
 use crate::commands::{
-    bench, checkpoint, del, demo, export, get, inspect, keyspaces, load, put, repair, scan, stats, verify,
+    bench, checkpoint, del, demo, export, get, inspect, keyspaces, load, model, put, repair, scan, stats,
+    tune, verify,
 };
 use crate::failure::Failure;
 use clap::{Parser, Subcommand};
@@ -44,6 +45,8 @@ enum Command {
     Inspect(inspect::Args),
     Repair(repair::Args),
     Bench(bench::Args),
+    Model(model::Args),
+    Tune(tune::Args),
 }
 
 /// Runs the command the process was started with and turns its outcome into an exit code.
@@ -63,6 +66,8 @@ pub fn run() -> ExitCode {
         Command::Inspect(args) => inspect::run(&args),
         Command::Repair(args) => repair::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Model(args) => model::run(&args),
+        Command::Tune(args) => tune::run(&args),
     };
     let (message, code) = match outcome {
         // Whoever reads our output has seen enough: not an error.

@@ -9,6 +9,7 @@ mod failure;
 mod generate;
 mod measure;
 mod output;
+mod plot;
 mod progress;
 mod rows;
 mod sizes;

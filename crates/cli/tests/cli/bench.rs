@@ -171,3 +171,44 @@ fn fill_replaces_only_its_own_stores() {
     run(&["bench", "read-hit", "--dir", &other]).fails(&["fill"]);
     assert_eq!(run(&["get", &other, "precious"]).ok().text(), "data\n");
 }
+
+#[test]
+fn a_papers_evaluation_comes_as_tables_plots_and_json() {
+    let (dir, place) = scratch();
+    std::fs::create_dir(&place).unwrap();
+    let out = crate::path(dir.path(), "plots");
+    let index = run(&["bench", "slimdb", "--quick", "--only", "index", "--out", &out, "--json"]);
+    let index = index.ok().json();
+    let figures = index["figures"].as_array().unwrap();
+    assert!(figures.iter().any(|figure| figure["paper"] == 2.56), "{index}");
+    for figure in figures {
+        if figure["source"] == "Table 3" && figure["paper"].is_number() {
+            let (ours, paper) = (figure["ours"].as_f64().unwrap(), figure["paper"].as_f64().unwrap());
+            assert!(ours <= paper, "more bits per key than the paper's: {figure}");
+        }
+    }
+    for plot in ["table3.svg", "table4.svg"] {
+        assert!(std::fs::read_to_string(format!("{out}/{plot}")).unwrap().starts_with("<svg"), "{plot}");
+    }
+    let args = [
+        "bench",
+        "slimdb",
+        "--quick",
+        "--only",
+        "system",
+        "--items",
+        "2000",
+        "--seconds",
+        "50ms",
+        "--out",
+        &out,
+    ];
+    let system = run(&[&args[..], &["--dir", &place]].concat());
+    let system = system.ok();
+    let text = system.text();
+    for source in ["Figure 11", "Table 7", "Figure 14", "Figure 12", "Figure 13"] {
+        assert!(text.contains(source), "{source} in {text}");
+    }
+    let left: Vec<_> = std::fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(left.is_empty(), "stores are left: {left:?}");
+}

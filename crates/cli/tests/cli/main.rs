@@ -4,7 +4,10 @@
 mod bench;
 mod demo;
 mod items;
+mod model;
 mod rows;
+mod simulate;
+mod tune;
 mod usage;
 
 use std::ffi::OsStr;

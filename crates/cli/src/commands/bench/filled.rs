@@ -1,7 +1,7 @@
 //! What a store was filled with, kept in the store, so that a read of items that are not there is noticed as the
 //! mistake it is and not measured as fast misses.
 
-use super::{Args, KEYSPACE};
+use super::{KEYSPACE, WorkloadArgs};
 use crate::failure::{Failure, Result, fail};
 use serde::{Deserialize, Serialize};
 use siltstone::{Db, KeyspaceOptions};
@@ -46,7 +46,7 @@ impl Filled {
     }
 
     /// Refuses options that speak of other items than these.
-    pub fn must_match(&self, args: &Args) -> Result<()> {
+    pub fn must_match(&self, args: &WorkloadArgs) -> Result<()> {
         let dir = args.dir.display();
         if !self.complete {
             fail!("the fill of {dir} was interrupted; fill it again with --overwrite-dir");

@@ -6,6 +6,7 @@
 mod client;
 mod filled;
 mod report;
+mod slimdb;
 mod watch;
 mod workload;
 
@@ -26,6 +27,30 @@ const KEYSPACE: &str = "bench";
 /// How long a workload runs that is told neither --seconds nor --operations.
 const DEFAULT_SECONDS: u64 = 10;
 
+/// Measure a workload, or redo a paper's evaluation
+#[derive(clap::Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct Args {
+    #[command(subcommand)]
+    paper: Option<Paper>,
+    #[command(flatten)]
+    workload: Option<WorkloadArgs>,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Paper {
+    Slimdb(slimdb::Args),
+}
+
+/// Runs the command.
+pub fn run(bench: &Args) -> Result<()> {
+    match (&bench.paper, &bench.workload) {
+        (Some(Paper::Slimdb(args)), _) => slimdb::run(args),
+        (None, Some(args)) => run_workload(args),
+        (None, None) => usage!("name a workload or a paper; `siltstone bench --help` lists them"),
+    }
+}
+
 /// Measure a workload
 ///
 /// `fill` writes --items items, each once, in random order, into a new store. The other workloads run on a filled
@@ -37,7 +62,7 @@ const DEFAULT_SECONDS: u64 = 10;
 /// those of whole calls. Scans and read-modify-writes are never batched.
 #[derive(clap::Args, Debug)]
 #[command(after_help = help_footer())]
-pub struct Args {
+pub struct WorkloadArgs {
     /// What to do
     #[arg(value_enum, value_name = "WORKLOAD")]
     workload: Workload,
@@ -127,8 +152,7 @@ fn parse_skew(text: &str) -> std::result::Result<f64, String> {
     }
 }
 
-/// Runs the command.
-pub fn run(args: &Args) -> Result<()> {
+fn run_workload(args: &WorkloadArgs) -> Result<()> {
     if args.workload != Workload::Fill {
         if args.overwrite_dir || args.suffix.is_some() {
             usage!(
@@ -170,7 +194,7 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 /// Runs a workload on a store that a fill has written.
-fn run_on_filled(args: &Args) -> Result<()> {
+fn run_on_filled(args: &WorkloadArgs) -> Result<()> {
     if args.drop_page_cache {
         watch::drop_page_cache(&args.dir)?;
     }
@@ -207,7 +231,13 @@ fn run_on_filled(args: &Args) -> Result<()> {
 }
 
 /// Runs the clients, drains the background work and reports.
-fn measure(args: &Args, db: &Db, keyspace: &Keyspace, items: Items, mut filled: Filled) -> Result<()> {
+fn measure(
+    args: &WorkloadArgs,
+    db: &Db,
+    keyspace: &Keyspace,
+    items: Items,
+    mut filled: Filled,
+) -> Result<()> {
     let load = Load {
         workload: args.workload,
         mix: args.workload.mix(args.read_percent),
@@ -269,7 +299,7 @@ fn items_of(filled: &Filled) -> std::result::Result<Items, String> {
     )
 }
 
-fn options(args: &Args) -> Options {
+fn options(args: &WorkloadArgs) -> Options {
     let durability = match args.durability {
         DurabilityArg::Buffered => Durability::Buffered,
         DurabilityArg::Synced => Durability::Synced,
@@ -277,7 +307,7 @@ fn options(args: &Args) -> Options {
     Options { memory_budget_bytes: args.memory_budget, durability, ..Options::default() }
 }
 
-fn deadline(args: &Args) -> Option<Duration> {
+fn deadline(args: &WorkloadArgs) -> Option<Duration> {
     let by_count = matches!(args.workload, Workload::Fill | Workload::Overwrite);
     match args.seconds {
         None if args.operations.is_none() && !by_count => Some(Duration::from_secs(DEFAULT_SECONDS)),
@@ -285,7 +315,7 @@ fn deadline(args: &Args) -> Option<Duration> {
     }
 }
 
-fn operations(args: &Args, filled: &Filled) -> u64 {
+fn operations(args: &WorkloadArgs, filled: &Filled) -> u64 {
     match args.workload {
         Workload::Fill => args.operations.unwrap_or(filled.items).min(filled.items),
         Workload::Overwrite if args.seconds.is_none() => args.operations.unwrap_or(filled.existing),

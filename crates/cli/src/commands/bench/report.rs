@@ -3,7 +3,7 @@
 use super::client::{Load, Outcome};
 use super::filled::Filled;
 use super::workload::Operation;
-use super::{Args, DurabilityArg};
+use super::{DurabilityArg, WorkloadArgs};
 use crate::failure::{Result, fail};
 use crate::measure::{Reads, find, rss_peak_bytes};
 use crate::sizes::{self, ratio};
@@ -116,7 +116,7 @@ pub struct Report {
 impl Report {
     /// Puts the figures together.
     pub fn new(
-        args: &Args,
+        args: &WorkloadArgs,
         load: &Load,
         filled: &Filled,
         outcome: &Outcome,
