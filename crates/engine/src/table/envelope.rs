@@ -15,7 +15,7 @@
 //! The manifest repeats the properties, so that opening a store reads no table. They also stand in the file, so that a
 //! table can be inspected, verified and one day salvaged by itself.
 
-use crate::cache::TableId;
+use crate::cache::{PAGE_BYTES, TableId};
 use crate::codec::{Decoder, put_bytes, put_digest};
 use crate::entry::{PrefixTombstone, PrefixTombstones};
 use siltstone_design::{Digest, FilterSpec, Format, IndexSpec, ThirdLevel};
@@ -27,6 +27,8 @@ pub(crate) const FOOTER_BYTES: usize = 48;
 
 /// Bytes of a page before its payload.
 pub(crate) const PAGE_HEADER_BYTES: usize = 8;
+/// Bytes of a page that hold entries, or a part of what overflows.
+pub(crate) const PAYLOAD_BYTES: usize = PAGE_BYTES - PAGE_HEADER_BYTES;
 /// `entries` of an overflow page.
 pub(crate) const OVERFLOW_MARK: u16 = u16::MAX;
 

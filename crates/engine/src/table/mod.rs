@@ -5,7 +5,9 @@
 pub(crate) mod block;
 pub(crate) mod envelope;
 pub(crate) mod filter;
+mod parts;
 pub(crate) mod sample;
+mod writer;
 
 use crate::cache::{Reader, TableId, table_path};
 use crate::entry::{Cursor, EntryRef, Lookup, PrefixTombstones, Span};
@@ -17,11 +19,13 @@ use block::cursor::BlockCursor;
 use block::read::BlockTable;
 use envelope::TableMeta;
 use parking_lot::Mutex;
+use parts::read_section;
 use sample::KeySample;
 use siltstone_design::{Design, Digest, EncodedKey, Encoder, FilterSpec, Format, IndexSpec, LevelSpec};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use writer::TableWriter;
 
 /// What a new table is to be.
 #[derive(Clone, Copy, Debug)]
@@ -140,10 +144,9 @@ impl Table {
 
     /// Reads what stands behind the pages and checks it against the table's description; `Some` says what is wrong.
     pub fn verify_sections(&self, reader: &Reader) -> Result<Option<String>> {
-        let Layout::Block(block) = &self.layout;
-        let meta = &block.meta;
+        let meta = self.meta();
         for section in [&meta.index, &meta.filter, &meta.page_map, &meta.sample] {
-            block.section(section, reader)?;
+            read_section(meta, section, reader)?;
         }
         let tail_at = meta.sample.offset + meta.sample.length;
         let tail = reader.section(meta.id, tail_at, (meta.bytes - tail_at) as usize)?;
@@ -153,9 +156,8 @@ impl Table {
 
     /// The sample of its keys.
     pub fn sample(&self, reader: &Reader) -> Result<KeySample> {
-        let Layout::Block(block) = &self.layout;
-        let section = block.meta.sample;
-        KeySample::from_bytes(&block.section(&section, reader)?).ok_or_else(|| {
+        let section = self.meta().sample;
+        KeySample::from_bytes(&read_section(self.meta(), &section, reader)?).ok_or_else(|| {
             let path = reader.path(self.id());
             Error::corruption(path.display(), section.offset, "a key sample", "malformed bytes")
         })
@@ -172,8 +174,9 @@ impl TableBuilder {
     pub fn create(disk: &dyn Disk, dir: &Path, spec: TableSpec) -> Result<Self> {
         let path = table_path(dir, spec.id);
         let file = disk.create(&path).map_err(|e| Error::io(&e, "creating", &path))?;
+        let writer = TableWriter::new(file, path, spec);
         Ok(match spec.format {
-            Format::Block => Self::Block(Box::new(BlockBuilder::new(file, path, spec))),
+            Format::Block => Self::Block(Box::new(BlockBuilder::new(writer))),
         })
     }
 

@@ -6,9 +6,6 @@ use crate::table::envelope::{OVERFLOW_MARK, PAGE_HEADER_BYTES};
 use siltstone_design::Digest;
 use siltstone_succinct::code::varint;
 
-/// Bytes of a page that hold entries, or a part of an overflowing value.
-pub(crate) const PAYLOAD_BYTES: usize = PAGE_BYTES - PAGE_HEADER_BYTES;
-
 const DELETED: u64 = 1;
 const EXPIRES: u64 = 2;
 const OVERFLOW: u64 = 4;

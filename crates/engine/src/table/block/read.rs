@@ -4,25 +4,21 @@
 //! might have been spared; without the index it searches the pages by halves, which the page cache makes bearable.
 
 use super::index::{PageIndex, Route, with_sort_key};
-use super::page::{Found, Overflow, PAYLOAD_BYTES, RawEntry, decode, find, page_header};
+use super::page::{Found, Overflow, RawEntry, decode, find, page_header};
 use super::paged::Part;
 use crate::cache::{PAGE_BYTES, Page, Reader};
 use crate::codec::Decoder;
 use crate::entry::{Lookup, Span};
 use crate::error::{Error, Result};
-use crate::memory::{Holder, Reservation};
 use crate::stats::ReadTrace;
-use crate::table::envelope::{PAGE_HEADER_BYTES, Section, TableMeta};
+use crate::table::envelope::{PAGE_HEADER_BYTES, PAYLOAD_BYTES, TableMeta};
 use crate::table::filter::TableFilter;
+use crate::table::parts::{Resident, Worth, damaged, page_nonsense, read_overflow};
 use crate::table::sort_key;
 use siltstone_design::{Digest, EncodedKey, Encoder};
 use siltstone_succinct::bits::rank_select::RankSelect;
 use siltstone_succinct::error::DecodeError;
 use siltstone_succinct::index::separators::Separators;
-use std::sync::OnceLock;
-
-/// A structure kept in memory with its share of the budget.
-type Resident<T> = OnceLock<(T, Reservation)>;
 
 /// An open block table.
 pub(crate) struct BlockTable {
@@ -32,75 +28,22 @@ pub(crate) struct BlockTable {
     page_map: Resident<RankSelect>,
 }
 
-/// Part of the budget that filters leave to indexes and pages, and indexes to pages.
-const KEPT_FROM_FILTERS: u64 = 4;
-const KEPT_FROM_INDEXES: u64 = 16;
 /// Most pages of one table that are asked for ahead of a scan.
 const PREFETCH_PAGES: u32 = 32;
 
 impl BlockTable {
     pub fn new(meta: TableMeta) -> Self {
-        Self { meta, index: OnceLock::new(), filter: OnceLock::new(), page_map: OnceLock::new() }
-    }
-
-    /// A section's checked bytes.
-    pub fn section(&self, section: &Section, reader: &Reader) -> Result<Vec<u8>> {
-        let bytes = reader.section(self.meta.id, section.offset, section.length as usize)?;
-        let found = crc32c::crc32c(&bytes);
-        if found == section.crc {
-            return Ok(bytes);
-        }
-        Err(Error::corruption(
-            reader.path(self.meta.id).display(),
-            section.offset,
-            format_args!("a section with checksum {:08x}", section.crc),
-            format_args!("{found:08x}"),
-        ))
+        Self { meta, index: Resident::default(), filter: Resident::default(), page_map: Resident::default() }
     }
 
     fn damaged(&self, offset: u64, error: &DecodeError, reader: &Reader) -> Error {
-        Error::corruption(reader.path(self.meta.id).display(), offset, error.expected(), error.found())
-    }
-
-    fn load<'a, T>(
-        &self,
-        slot: &'a Resident<T>,
-        section: &Section,
-        holder: Holder,
-        keep_free: Option<u64>,
-        reader: &Reader,
-        decode: impl Fn(&[u8]) -> std::result::Result<T, DecodeError>,
-    ) -> Result<Option<&'a T>> {
-        if let Some((loaded, _)) = slot.get() {
-            return Ok(Some(loaded));
-        }
-        // What the structure takes in memory differs little from its encoding.
-        let held = match keep_free {
-            Some(keep_free) => reader.memory().try_hold(holder, section.length, keep_free),
-            None => Some(reader.memory().hold(holder, section.length)),
-        };
-        let Some(held) = held else { return Ok(None) };
-        let bytes = self.section(section, reader)?;
-        let decoded = decode(&bytes).map_err(|e| self.damaged(section.offset, &e, reader))?;
-        reader.fit_cache();
-        Ok(Some(&slot.get_or_init(|| (decoded, held)).0))
-    }
-
-    /// The filter, if the table has one and it fits the budget.
-    pub fn filter(&self, reader: &Reader) -> Result<Option<&TableFilter>> {
-        if self.meta.filter.length == 0 {
-            return Ok(None);
-        }
-        let keep = reader.memory().total_bytes() / KEPT_FROM_FILTERS;
-        let decode = |bytes: &[u8]| TableFilter::from_bytes(self.meta.filter_spec, bytes);
-        self.load(&self.filter, &self.meta.filter, Holder::Filter, Some(keep), reader, decode)
+        damaged(&self.meta, offset, error, reader)
     }
 
     /// The index, if it fits the budget.
     pub fn index(&self, reader: &Reader) -> Result<Option<&PageIndex>> {
-        let keep = reader.memory().total_bytes() / KEPT_FROM_INDEXES;
         let decode = |bytes: &[u8]| PageIndex::from_bytes(self.meta.index_spec, bytes);
-        self.load(&self.index, &self.meta.index, Holder::Index, Some(keep), reader, decode)
+        self.index.load(&self.meta, &self.meta.index, Worth::Index, reader, decode)
     }
 
     /// The file page of data page `number`.
@@ -110,7 +53,7 @@ impl BlockTable {
             return Ok(number);
         }
         let decode = RankSelect::from_bytes;
-        let map = self.load(&self.page_map, &self.meta.page_map, Holder::Index, None, reader, decode)?;
+        let map = self.page_map.load(&self.meta, &self.meta.page_map, Worth::Needed, reader, decode)?;
         map.and_then(|map| map.select1(number as usize)).and_then(|page| u32::try_from(page).ok()).ok_or_else(
             || {
                 let path = reader.path(self.meta.id);
@@ -290,13 +233,7 @@ impl BlockTable {
     }
 
     pub fn page_nonsense(&self, page: u32, reader: &Reader) -> Error {
-        let offset = u64::from(page) * PAGE_BYTES as u64;
-        Error::corruption(
-            reader.path(self.meta.id).display(),
-            offset,
-            "a page of entries",
-            "malformed entries",
-        )
+        page_nonsense(&self.meta, page, reader)
     }
 
     fn slice<'a>(
@@ -319,18 +256,8 @@ impl BlockTable {
     ) -> Result<(Vec<u8>, Vec<u8>)> {
         let Some(Overflow { page, key_len }) = entry.overflow else { return Ok((Vec::new(), Vec::new())) };
         let key_len = key_len.unwrap_or(0);
-        let payload_len = key_len.saturating_add(entry.value_len);
-        let pages = payload_len.div_ceil(PAYLOAD_BYTES);
-        if u64::from(page) + pages as u64 > u64::from(self.meta.pages) {
-            return Err(self.page_nonsense(page, reader));
-        }
-        let mut raw = vec![0; pages * PAGE_BYTES];
-        reader.pages_for_lookup(self.meta.id, page, &mut raw, trace)?;
-        let mut payload = Vec::with_capacity(pages * PAYLOAD_BYTES);
-        for bytes in raw.chunks_exact(PAGE_BYTES) {
-            payload.extend_from_slice(bytes.get(PAGE_HEADER_BYTES..).unwrap_or(&[]));
-        }
-        payload.truncate(payload_len);
+        let length = key_len.saturating_add(entry.value_len);
+        let mut payload = read_overflow(&self.meta, page, length, reader, trace)?;
         let value = payload.split_off(key_len.min(payload.len()));
         Ok((payload, value))
     }
@@ -345,7 +272,7 @@ impl BlockTable {
         trace: &mut ReadTrace,
     ) -> Result<Lookup> {
         let mut filtered = false;
-        if let Some(filter) = self.filter(reader)? {
+        if let Some(filter) = self.filter.filter(&self.meta, reader)? {
             trace.filter_probes += 1;
             if !filter.may_contain(key.fingerprint) {
                 return Ok(Lookup::Absent);

@@ -1,0 +1,122 @@
+//! Reading what tables of all formats have: sections behind the pages, structures kept in memory, overflow pages.
+
+use super::envelope::{PAGE_HEADER_BYTES, PAYLOAD_BYTES, Section, TableMeta};
+use super::filter::TableFilter;
+use crate::cache::{PAGE_BYTES, Reader};
+use crate::error::{Error, Result};
+use crate::memory::{Holder, Reservation};
+use crate::stats::ReadTrace;
+use siltstone_succinct::error::DecodeError;
+use std::sync::OnceLock;
+
+/// Part of the budget that filters leave to indexes and pages, and indexes to pages.
+const KEPT_FROM_FILTERS: u64 = 4;
+const KEPT_FROM_INDEXES: u64 = 16;
+
+/// How much a structure is worth its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Worth {
+    /// Spares reads of tables without the key: kept while much of the budget is free.
+    Filter,
+    /// Spares the search for a page: kept while some of it is.
+    Index,
+    /// Small, and nothing can be read without it.
+    Needed,
+}
+
+/// A structure of a table that is kept in memory, once it is loaded, with its share of the budget.
+pub(crate) struct Resident<T>(OnceLock<(T, Reservation)>);
+
+impl<T> Default for Resident<T> {
+    fn default() -> Self {
+        Self(OnceLock::new())
+    }
+}
+
+impl<T> Resident<T> {
+    /// The structure that `section` of `table` holds; `None` where its worth is not the memory it takes.
+    pub fn load(
+        &self,
+        table: &TableMeta,
+        section: &Section,
+        worth: Worth,
+        reader: &Reader,
+        decode: impl Fn(&[u8]) -> std::result::Result<T, DecodeError>,
+    ) -> Result<Option<&T>> {
+        if let Some((loaded, _)) = self.0.get() {
+            return Ok(Some(loaded));
+        }
+        let memory = reader.memory();
+        // What the structure takes in memory differs little from its encoding.
+        let bytes = section.length;
+        let held = match worth {
+            Worth::Filter => memory.try_hold(Holder::Filter, bytes, memory.total_bytes() / KEPT_FROM_FILTERS),
+            Worth::Index => memory.try_hold(Holder::Index, bytes, memory.total_bytes() / KEPT_FROM_INDEXES),
+            Worth::Needed => Some(memory.hold(Holder::Index, bytes)),
+        };
+        let Some(held) = held else { return Ok(None) };
+        let bytes = read_section(table, section, reader)?;
+        let decoded = decode(&bytes).map_err(|e| damaged(table, section.offset, &e, reader))?;
+        reader.fit_cache();
+        Ok(Some(&self.0.get_or_init(|| (decoded, held)).0))
+    }
+}
+
+impl Resident<TableFilter> {
+    /// The filter of `table`, if it has one and it fits the budget.
+    pub fn filter(&self, table: &TableMeta, reader: &Reader) -> Result<Option<&TableFilter>> {
+        if table.filter.length == 0 {
+            return Ok(None);
+        }
+        let decode = |bytes: &[u8]| TableFilter::from_bytes(table.filter_spec, bytes);
+        self.load(table, &table.filter, Worth::Filter, reader, decode)
+    }
+}
+
+/// A section's checked bytes.
+pub(crate) fn read_section(table: &TableMeta, section: &Section, reader: &Reader) -> Result<Vec<u8>> {
+    let bytes = reader.section(table.id, section.offset, section.length as usize)?;
+    let found = crc32c::crc32c(&bytes);
+    if found == section.crc {
+        return Ok(bytes);
+    }
+    Err(Error::corruption(
+        reader.path(table.id).display(),
+        section.offset,
+        format_args!("a section with checksum {:08x}", section.crc),
+        format_args!("{found:08x}"),
+    ))
+}
+
+/// What to say of bytes at `offset` that are not what they should be.
+pub(crate) fn damaged(table: &TableMeta, offset: u64, error: &DecodeError, reader: &Reader) -> Error {
+    Error::corruption(reader.path(table.id).display(), offset, error.expected(), error.found())
+}
+
+/// What to say of a page whose checksum is right and whose entries make no sense.
+pub(crate) fn page_nonsense(table: &TableMeta, page: u32, reader: &Reader) -> Error {
+    let offset = u64::from(page) * PAGE_BYTES as u64;
+    Error::corruption(reader.path(table.id).display(), offset, "a page of entries", "malformed entries")
+}
+
+/// The `length` bytes of overflow pages from `page` on, in one read.
+pub(crate) fn read_overflow(
+    table: &TableMeta,
+    page: u32,
+    length: usize,
+    reader: &Reader,
+    trace: &mut ReadTrace,
+) -> Result<Vec<u8>> {
+    let pages = length.div_ceil(PAYLOAD_BYTES);
+    if u64::from(page) + pages as u64 > u64::from(table.pages) {
+        return Err(page_nonsense(table, page, reader));
+    }
+    let mut raw = vec![0; pages * PAGE_BYTES];
+    reader.pages_for_lookup(table.id, page, &mut raw, trace)?;
+    let mut payload = Vec::with_capacity(pages * PAYLOAD_BYTES);
+    for bytes in raw.chunks_exact(PAGE_BYTES) {
+        payload.extend_from_slice(bytes.get(PAGE_HEADER_BYTES..).unwrap_or(&[]));
+    }
+    payload.truncate(length);
+    Ok(payload)
+}

@@ -1,0 +1,261 @@
+//! What builders of all formats share: pages and sections leave in large sequential writes, entries are counted, and the
+//! table's description is put together.
+//!
+//! A builder decides what stands in which page and what its index says; the rest is here. Memory is bounded by the write
+//! buffer and about ten bytes per key of a filter.
+//!
+//! Invariants: entries are noted in the store's order, each key once; nothing is written twice.
+
+use super::TableSpec;
+use super::envelope::{OVERFLOW_MARK, PAYLOAD_BYTES, Section, TableMeta, encode_tail};
+use super::filter::TableFilterBuilder;
+use super::sample::SampleBuilder;
+use crate::cache::{PAGE_BYTES, seal_page};
+use crate::entry::{EntryRef, Item, PrefixTombstone, PrefixTombstones};
+use crate::error::{Error, Result};
+use crate::io::File;
+use siltstone_design::Digest;
+use siltstone_succinct::bits::{rank_select::RankSelect, vector::BitVecBuilder};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Bytes gathered before a write.
+const WRITE_BYTES: usize = 1 << 20;
+
+/// What a builder has to say of its table when all pages are written.
+#[derive(Default)]
+pub(crate) struct Sections {
+    pub index: Vec<u8>,
+    /// The format's own filter; `None` for the one that the table's specification names.
+    pub filter: Option<Vec<u8>>,
+    /// Which pages hold entries, as [`TableWriter::page_map`] said before the index was written.
+    pub page_map: Vec<u8>,
+}
+
+/// Writes the file of one new table and counts what goes into it.
+pub(crate) struct TableWriter {
+    file: Arc<dyn File>,
+    path: PathBuf,
+    pub spec: TableSpec,
+    /// Bytes gathered, and where in the file they go.
+    out: Vec<u8>,
+    out_at: u64,
+    next_page: u32,
+    page_map: BitVecBuilder,
+    data_pages: u32,
+    first: Option<(Digest, Vec<u8>)>,
+    last: (Digest, Vec<u8>),
+    entries: u64,
+    deleted: u64,
+    user_bytes: u64,
+    /// Digest half and bytes of the group being added, and of the largest so far.
+    group: (u64, u64),
+    largest_group: (u64, u64),
+    expiring: u64,
+    expires_ms: (u64, u64),
+    filter: TableFilterBuilder,
+    sample: SampleBuilder,
+}
+
+impl TableWriter {
+    /// A writer of table `spec.id` into `file`.
+    pub fn new(file: Arc<dyn File>, path: PathBuf, spec: TableSpec) -> Self {
+        Self {
+            file,
+            path,
+            spec,
+            out: Vec::with_capacity(WRITE_BYTES + PAGE_BYTES),
+            out_at: 0,
+            next_page: 0,
+            page_map: BitVecBuilder::new(),
+            data_pages: 0,
+            first: None,
+            last: Default::default(),
+            entries: 0,
+            deleted: 0,
+            user_bytes: 0,
+            group: (0, 0),
+            largest_group: (0, 0),
+            expiring: 0,
+            expires_ms: (u64::MAX, 0),
+            filter: TableFilterBuilder::new(spec.filter),
+            sample: SampleBuilder::default(),
+        }
+    }
+
+    /// Number of the page that is written next.
+    pub fn next_page(&self) -> u32 {
+        self.next_page
+    }
+
+    /// Place of the entry noted last.
+    pub fn last(&self) -> (Digest, &[u8]) {
+        (self.last.0, &self.last.1)
+    }
+
+    /// Counts the next entry; entries come in the store's order, each key once.
+    pub fn note(&mut self, entry: &EntryRef<'_>) {
+        let key = entry.key.key;
+        debug_assert!(
+            self.first.is_none() || (self.last.0, self.last.1.as_slice()) < (entry.key.digest, key),
+            "entries must ascend"
+        );
+        let (value_len, expires_at_ms, deleted) = match entry.item {
+            Item::Put { value, expires_at_ms } => (value.len(), expires_at_ms, false),
+            Item::Deleted => (0, 0, true),
+        };
+        if self.first.is_none() {
+            self.first = Some((entry.key.digest, key.to_vec()));
+        }
+        self.last.0 = entry.key.digest;
+        self.last.1.clear();
+        self.last.1.extend_from_slice(key);
+        self.entries += 1;
+        self.deleted += u64::from(deleted);
+        let user_bytes = (key.len() + value_len) as u64;
+        self.user_bytes += user_bytes;
+        if self.group.0 != entry.key.digest.hi {
+            self.group = (entry.key.digest.hi, 0);
+        }
+        self.group.1 += user_bytes;
+        if self.group.1 > self.largest_group.1 {
+            self.largest_group = self.group;
+        }
+        if expires_at_ms > 0 {
+            self.expiring += 1;
+            self.expires_ms = (self.expires_ms.0.min(expires_at_ms), self.expires_ms.1.max(expires_at_ms));
+        }
+        self.filter.insert(entry.key.fingerprint);
+        self.sample.insert(entry.key.fingerprint);
+    }
+
+    /// Writes one page with `payload` and returns its number.
+    pub fn write_page(&mut self, payload: &[u8], entries: u16) -> Result<u32> {
+        let number = self.next_page;
+        let start = self.out.len();
+        self.out.extend_from_slice(&[0; 4]);
+        self.out.extend_from_slice(&(payload.len() as u16).to_le_bytes());
+        self.out.extend_from_slice(&entries.to_le_bytes());
+        self.out.extend_from_slice(payload);
+        self.out.resize(start + PAGE_BYTES, 0);
+        if let Some(bytes) = self.out.last_chunk_mut::<PAGE_BYTES>() {
+            seal_page(self.spec.id, number, bytes);
+        }
+        let has_entries = entries != OVERFLOW_MARK;
+        self.page_map.push(has_entries);
+        self.data_pages += u32::from(has_entries);
+        self.next_page =
+            number.checked_add(1).ok_or_else(|| Error::invalid("a table may have 2^32 pages"))?;
+        if self.out.len() >= WRITE_BYTES {
+            self.write_out()?;
+        }
+        Ok(number)
+    }
+
+    /// Writes `first` and then `second` to overflow pages and returns the first page's number.
+    pub fn write_overflow<'a>(&mut self, mut first: &'a [u8], mut second: &'a [u8]) -> Result<u32> {
+        let page = self.next_page;
+        let mut payload = Vec::with_capacity(PAYLOAD_BYTES);
+        while !(first.is_empty() && second.is_empty()) {
+            payload.clear();
+            for part in [&mut first, &mut second] {
+                let (taken, rest) = part.split_at(part.len().min(PAYLOAD_BYTES - payload.len()));
+                payload.extend_from_slice(taken);
+                *part = rest;
+            }
+            self.write_page(&payload, OVERFLOW_MARK)?;
+        }
+        Ok(page)
+    }
+
+    fn write_out(&mut self) -> Result<()> {
+        self.file
+            .write_all_at(&self.out, self.out_at)
+            .map_err(|e| Error::io(&e, "writing table", &self.path))?;
+        self.out_at += self.out.len() as u64;
+        self.out.clear();
+        Ok(())
+    }
+
+    /// Which of the pages so far hold entries, encoded; empty where all do.
+    pub fn page_map(&mut self) -> Vec<u8> {
+        let map = std::mem::take(&mut self.page_map);
+        let mut bytes = Vec::new();
+        if self.data_pages < self.next_page {
+            RankSelect::new(map.finish()).to_bytes(&mut bytes);
+        }
+        bytes
+    }
+
+    fn write_section(&mut self, bytes: &[u8]) -> Section {
+        if bytes.is_empty() {
+            return Section::default();
+        }
+        let section = Section {
+            offset: self.out_at + self.out.len() as u64,
+            length: bytes.len() as u64,
+            crc: crc32c::crc32c(bytes),
+        };
+        self.out.extend_from_slice(bytes);
+        section
+    }
+
+    /// Writes what follows the pages, syncs the file and says what it holds.
+    pub fn finish(mut self, sections: Sections, tombstones: PrefixTombstones) -> Result<TableMeta> {
+        let index = self.write_section(&sections.index);
+        let filter = std::mem::replace(&mut self.filter, TableFilterBuilder::None);
+        let filter = sections.filter.unwrap_or_else(|| {
+            let mut bytes = Vec::new();
+            filter.finish(&mut bytes);
+            bytes
+        });
+        let filter = self.write_section(&filter);
+        let page_map = self.write_section(&sections.page_map);
+        let sample = std::mem::take(&mut self.sample).finish().to_bytes();
+        let sample = self.write_section(&sample);
+        let edge = |tombstone: Option<&PrefixTombstone>| {
+            tombstone
+                .map_or((Digest::default(), Vec::new()), |t| (Digest { hi: t.hi, lo: 0 }, t.prefix.to_vec()))
+        };
+        let has_entries = self.first.is_some();
+        let first = self.first.take().unwrap_or_else(|| edge(tombstones.iter().next()));
+        let last = if has_entries { std::mem::take(&mut self.last) } else { edge(tombstones.iter().last()) };
+        let mut meta = TableMeta {
+            id: self.spec.id,
+            format: self.spec.format,
+            index_spec: self.spec.index,
+            filter_spec: self.spec.filter,
+            bytes: 0,
+            entries: self.entries,
+            deleted: self.deleted,
+            user_bytes: self.user_bytes,
+            pages: self.next_page,
+            data_pages: self.data_pages,
+            first,
+            last,
+            largest_group: self.largest_group,
+            expiring: self.expiring,
+            expires_ms: if self.expiring == 0 { (0, 0) } else { self.expires_ms },
+            index,
+            filter,
+            page_map,
+            sample,
+            tombstones,
+        };
+        let at = self.out_at + self.out.len() as u64;
+        // The properties hold the file's length, and its own length varies with it: settle by trying again.
+        let mut tail = encode_tail(&meta, at);
+        loop {
+            let bytes = at + tail.len() as u64;
+            if meta.bytes == bytes {
+                break;
+            }
+            meta.bytes = bytes;
+            tail = encode_tail(&meta, at);
+        }
+        self.out.extend_from_slice(&tail);
+        self.write_out()?;
+        self.file.sync().map_err(|e| Error::io(&e, "syncing table", &self.path))?;
+        Ok(meta)
+    }
+}
