@@ -100,7 +100,9 @@ fn linear_ticks(from: f64, to: f64, most: usize) -> Vec<f64> {
     let step =
         [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| m * power).find(|step| *step >= rough).unwrap_or(rough);
     let first = (from / step).ceil();
-    (0..=most).map(|number| (first + number as f64) * step).filter(|tick| *tick <= to + step * 1e-9).collect()
+    // Steps below 1 are one divided by a whole number, and dividing by that gives 0.6 where multiplying does not.
+    let tick = |number: f64| if step < 1.0 { number / (1.0 / step).round() } else { number * step };
+    (0..=most).map(|number| tick(first + number as f64)).filter(|tick| *tick <= to + step * 1e-9).collect()
 }
 
 /// Powers of ten, or of a power of ten where there are too many; with 2 and 5 times them where there are few.
@@ -143,7 +145,8 @@ mod tests {
     #[test]
     fn ticks_are_round_and_few() {
         assert_eq!(linear_ticks(0.0, 26.0, 6), [0.0, 5.0, 10.0, 15.0, 20.0, 25.0]);
-        assert_eq!(linear_ticks(0.43, 1.01, 8), [0.6, 0.8, 1.0]);
+        assert_eq!(linear_ticks(0.43, 1.01, 8), [0.5, 0.6, 0.7, 0.8, 0.9, 1.0]);
+        assert_eq!(linear_ticks(0.43, 1.01, 4), [0.6, 0.8, 1.0]);
         assert_eq!(logarithmic_ticks(1e6, 1e9, 12), [1e6, 2e6, 5e6, 1e7, 2e7, 5e7, 1e8, 2e8, 5e8, 1e9]);
         assert_eq!(logarithmic_ticks(10.0, 1e7, 8).len(), 7);
         assert!(logarithmic_ticks(1e-300, 1e300, 10).len() <= 12);
