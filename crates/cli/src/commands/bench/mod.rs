@@ -5,6 +5,7 @@
 
 mod client;
 mod filled;
+mod paper;
 mod report;
 mod slimdb;
 mod watch;

@@ -1,7 +1,8 @@
 //! Tables 5 and 6 and Figure 10: one multi-level cuckoo filter against a cuckoo filter per level, over eight levels, at
 //! several shares of keys that every level has anew.
 
-use super::Results;
+use super::Args;
+use crate::commands::bench::paper::Results;
 use crate::failure::{Failure, Result};
 use crate::generate::mix;
 use crate::output::note;
@@ -13,7 +14,7 @@ use siltstone_succinct::filter::multi_level_cuckoo::{
 use std::hint::black_box;
 use std::time::Instant;
 
-const LEVELS: u64 = 8;
+pub const LEVELS: u64 = 8;
 /// Bits of the fingerprints of the filters per level, as in the paper.
 const CUCKOO_BITS: u8 = 16;
 /// Keys asked about together.
@@ -28,11 +29,11 @@ const DUPLICATION: [(u64, f64, f64); 6] = [
 ];
 
 /// The key in place `at` of `level` (0: the oldest): the first `shared` keys of every level are the same.
-fn key(level: u64, at: u64, keys: u64, shared: u64) -> u64 {
+pub fn key(level: u64, at: u64, keys: u64, shared: u64) -> u64 {
     if at < shared { at } else { level * keys + at }
 }
 
-fn bytes(key: u64) -> [u8; 16] {
+pub fn bytes(key: u64) -> [u8; 16] {
     (u128::from(mix(key)) << 64 | u128::from(key)).to_be_bytes()
 }
 
@@ -65,8 +66,8 @@ fn measure(keys: u64, percent: u64) -> Result<Measured> {
     });
     let distinct = keys + (LEVELS - 1) * (keys - shared);
     let unsound = |e: &dyn std::fmt::Display| Failure::Failed(format!("cannot build the filter: {e}"));
-    // The number of keys is known, so nothing is kept for growth.
-    let parameters = Parameters { growth_bits: 0, ..Parameters::default() };
+    // The number of keys is known, so nothing is kept for growth, and the filter may be as full as it gets.
+    let parameters = Parameters { growth_bits: 0, load_permille: 965, ..Parameters::default() };
     let mut multi = MultiLevelCuckooFilter::new(parameters, distinct).map_err(|e| unsound(&e))?;
     let mut failure = None;
     let key_bytes: Vec<Vec<[u8; 16]>> =
@@ -136,8 +137,8 @@ fn measure(keys: u64, percent: u64) -> Result<Measured> {
     Ok(measured)
 }
 
-pub fn run(results: &mut Results<'_>) -> Result<()> {
-    let keys = results.args.keys_per_level();
+pub fn run(args: &Args, results: &mut Results) -> Result<()> {
+    let keys = args.keys_per_level();
     let mut measured = Vec::new();
     for (percent, ..) in DUPLICATION {
         note!("tables 5 and 6, figure 10: filters, {percent} % duplicates");

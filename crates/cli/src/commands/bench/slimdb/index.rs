@@ -1,6 +1,6 @@
 //! Tables 3 and 4: memory and speed of the page indexes of a 32 MB table, for four patterns of groups.
 
-use super::Results;
+use crate::commands::bench::paper::Results;
 use crate::failure::Result;
 use crate::generate::mix;
 use crate::output::note;
@@ -88,7 +88,7 @@ fn speed(keys: &[(u64, u64)], find: impl Fn(u64, u64) -> u32) -> f64 {
     rates.get(1).copied().unwrap_or(f64::NAN)
 }
 
-pub fn run(results: &mut Results<'_>) -> Result<()> {
+pub fn run(results: &mut Results) -> Result<()> {
     note!("tables 3 and 4: page indexes");
     let paper_bits: [(&str, [Option<f64>; 4]); 5] = [
         ("three-level, tries", [Some(2.56), Some(1.94), Some(1.57), Some(1.56)]),

@@ -5,17 +5,15 @@
 //! shape, not to be beaten. Where it compares with LevelDB and RocksDB, this command has the designs of Siltstone that are
 //! laid out like them; measurements beside the engines themselves are another program's business.
 
+mod blind;
 mod filters;
 mod index;
 mod system;
 
-use crate::failure::{Failure, Result};
-use crate::output::{note, print, print_json};
-use crate::plot::Chart;
-use crate::table::Table;
-use serde::Serialize;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use super::paper::{Results, Scratch};
+use crate::failure::Result;
+use std::path::PathBuf;
+use std::time::Duration;
 
 /// Redo the tables and figures of SlimDB (VLDB 2017)
 ///
@@ -76,122 +74,20 @@ impl Args {
     }
 }
 
-/// One figure of ours, and the paper's where it printed one.
-#[derive(Serialize)]
-struct Figure {
-    /// Table or figure of the paper.
-    source: &'static str,
-    /// Row or series.
-    row: String,
-    /// Column or point.
-    column: String,
-    unit: &'static str,
-    ours: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    paper: Option<f64>,
-}
-
-/// A row of a table: its name, our figures by column, and the paper's where it printed any.
-type Row = (String, Vec<f64>, Vec<Option<f64>>);
-
-/// All that was measured, as it comes.
-struct Results<'a> {
-    args: &'a Args,
-    figures: Vec<Figure>,
-    text: String,
-}
-
-impl Results<'_> {
-    /// Adds rows of one table or figure, and a terminal table of them: each cell ours, then the paper's in parentheses.
-    fn add(
-        &mut self,
-        source: &'static str,
-        title: &str,
-        unit: &'static str,
-        columns: &[String],
-        rows: &[Row],
-    ) {
-        use std::fmt::Write;
-        let mut table = Table::new(std::iter::once(String::new()).chain(columns.iter().cloned()));
-        for (row, ours, paper) in rows {
-            let mut cells = vec![row.clone()];
-            for (place, (value, column)) in ours.iter().zip(columns).enumerate() {
-                let paper = paper.get(place).copied().flatten();
-                cells.push(match paper {
-                    Some(paper) => format!("{} ({})", number(*value), number(paper)),
-                    None => number(*value),
-                });
-                let (row, column) = (row.clone(), column.clone());
-                self.figures.push(Figure { source, row, column, unit, ours: *value, paper });
-            }
-            table.row(cells);
-        }
-        // Writing to a string can't fail.
-        let _ = writeln!(self.text, "{source}: {title} [{unit}; the paper's in parentheses]\n{table}");
-    }
-
-    fn draw(&self, name: &str, chart: &Chart) -> Result<()> {
-        chart.save(&self.args.out.join(name))
-    }
-}
-
-/// A figure with three significant digits or so.
-fn number(value: f64) -> String {
-    match value.abs() {
-        a if a >= 1000.0 => format!("{value:.0}"),
-        a if a >= 10.0 => format!("{value:.1}"),
-        a if a >= 0.1 || a == 0.0 => format!("{value:.2}"),
-        _ => format!("{value:.5}"),
-    }
-}
-
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
-    std::fs::create_dir_all(&args.out).map_err(|e| Failure::at(&args.out, e))?;
-    let started = Instant::now();
-    let mut results = Results { args, figures: Vec::new(), text: String::new() };
+    let mut results = Results::new(&args.out)?;
     let wants = |part: Part| args.only.is_none_or(|only| only == part);
     if wants(Part::Index) {
         index::run(&mut results)?;
     }
     if wants(Part::Filters) {
-        filters::run(&mut results)?;
+        filters::run(args, &mut results)?;
+        blind::run(args, &mut results)?;
     }
     if wants(Part::System) {
-        let scratch = Scratch::new(args.dir.as_deref())?;
-        system::run(&mut results, &scratch.0)?;
+        let scratch = Scratch::new(args.dir.as_deref(), "slimdb")?;
+        system::run(args, &mut results, scratch.path())?;
     }
-    note!("plots in {}; {:.0} s in all", args.out.display(), started.elapsed().as_secs_f64());
-    if args.json { print_json(&results.figures_by_name()) } else { print(&results.text) }
-}
-
-/// What `--json` prints.
-#[derive(Serialize)]
-struct Printed<'a> {
-    figures: &'a [Figure],
-}
-
-impl Results<'_> {
-    fn figures_by_name(&self) -> Printed<'_> {
-        Printed { figures: &self.figures }
-    }
-}
-
-/// A directory for stores that goes when the command ends.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(parent: Option<&Path>) -> Result<Self> {
-        let parent = parent.map_or_else(std::env::temp_dir, Path::to_path_buf);
-        let path = parent.join(format!("siltstone-bench-slimdb-{}", std::process::id()));
-        std::fs::create_dir_all(&path).map_err(|e| Failure::at(&path, e))?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // What can't be removed is left to the user, who chose the place.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+    results.print(args.json)
 }

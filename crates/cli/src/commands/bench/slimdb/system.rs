@@ -1,8 +1,9 @@
 //! Figures 11 to 14 and Table 7: whole stores in SlimDB's layout and in those it was compared with.
 
-use super::Results;
+use super::Args;
 use crate::commands::bench::client::{Load, Outcome, Run};
 use crate::commands::bench::filled::Filled;
+use crate::commands::bench::paper::Results;
 use crate::commands::bench::workload::{Operation, Workload};
 use crate::commands::bench::{KEYSPACE, items_of, watch};
 use crate::failure::{Failure, Result, fail};
@@ -95,15 +96,15 @@ fn budget(items: u64, share: f64) -> u64 {
     ((items as f64 * 116.0 * share) as u64).max(LEAST_BUDGET)
 }
 
-pub fn run(results: &mut Results<'_>, dir: &Path) -> Result<()> {
-    whole(results, dir)?;
-    groups(results, dir)?;
-    memory(results, dir)
+pub fn run(args: &Args, results: &mut Results, dir: &Path) -> Result<()> {
+    whole(args, results, dir)?;
+    groups(args, results, dir)?;
+    memory(args, results, dir)
 }
 
 /// Figure 11, Figure 14 and Table 7.
-fn whole(results: &mut Results<'_>, dir: &Path) -> Result<()> {
-    let (items, time) = (results.args.items(), results.args.seconds());
+fn whole(args: &Args, results: &mut Results, dir: &Path) -> Result<()> {
+    let (items, time) = (args.items(), args.seconds());
     let workloads = [
         ("random read", Workload::ReadHit),
         ("50% R + 50% BW", Workload::MixedBlind),
@@ -120,12 +121,15 @@ fn whole(results: &mut Results<'_>, dir: &Path) -> Result<()> {
             note!("  {name}");
             let measured = measure(&store, workload, time)?;
             row.push(measured.per_second / 1000.0);
-            if workload == Workload::ReadHit {
+            if let Workload::ReadHit | Workload::MixedBlind = workload {
                 let gets = measured.outcome.latencies.get(Operation::Get as usize);
                 let quantile = |(q, _): (f64, &str)| {
                     gets.map_or(f64::NAN, |gets| gets.value_at_quantile(q) as f64 / 1e6)
                 };
-                latencies.push((preset.to_owned(), QUANTILES.map(quantile).to_vec()));
+                let beside = if workload == Workload::ReadHit { "" } else { ", beside blind writes" };
+                latencies.push((format!("{preset}{beside}"), QUANTILES.map(quantile).to_vec()));
+            }
+            if workload == Workload::ReadHit {
                 let stats = store.keyspace.stats();
                 let bits =
                     vec![measured.reads_per_get, stats.filter_bits_per_item, stats.index_bits_per_item];
@@ -185,8 +189,8 @@ fn whole(results: &mut Results<'_>, dir: &Path) -> Result<()> {
 }
 
 /// Figure 12: groups of 128, 256 and 512 items.
-fn groups(results: &mut Results<'_>, dir: &Path) -> Result<()> {
-    let (items, time) = (results.args.items() / 4, results.args.seconds() / 2);
+fn groups(args: &Args, results: &mut Results, dir: &Path) -> Result<()> {
+    let (items, time) = (args.items() / 4, args.seconds() / 2);
     let sizes = [128u64, 256, 512];
     let (mut inserts, mut scans) = (Vec::new(), Vec::new());
     for preset in PRESETS {
@@ -214,8 +218,8 @@ fn groups(results: &mut Results<'_>, dir: &Path) -> Result<()> {
 }
 
 /// Figure 13: more and less memory for the same data.
-fn memory(results: &mut Results<'_>, dir: &Path) -> Result<()> {
-    let (items, time) = (results.args.items() / 2, results.args.seconds() / 2);
+fn memory(args: &Args, results: &mut Results, dir: &Path) -> Result<()> {
+    let (items, time) = (args.items() / 2, args.seconds() / 2);
     let shares = [32.0, 16.0, 8.0];
     let mut rows = Vec::new();
     for preset in PRESETS {

@@ -1,0 +1,122 @@
+//! What commands share that redo a paper's tables and figures: figures beside the paper's, as text, JSON and plots, and a
+//! directory for the stores.
+
+use crate::failure::{Failure, Result};
+use crate::output::{note, print, print_json};
+use crate::plot::Chart;
+use crate::table::Table;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// One figure of ours, and the paper's where it printed one.
+#[derive(Serialize)]
+struct Figure {
+    /// Table or figure of the paper.
+    source: &'static str,
+    /// Row or series.
+    row: String,
+    /// Column or point.
+    column: String,
+    unit: &'static str,
+    ours: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    paper: Option<f64>,
+}
+
+/// A row of a table: its name, our figures by column, and the paper's where it printed any.
+pub type Row = (String, Vec<f64>, Vec<Option<f64>>);
+
+/// All that was measured, as it comes.
+pub struct Results {
+    out: PathBuf,
+    started: Instant,
+    figures: Vec<Figure>,
+    text: String,
+}
+
+impl Results {
+    /// No results yet; plots will go to `out`, which is made.
+    pub fn new(out: &Path) -> Result<Self> {
+        std::fs::create_dir_all(out).map_err(|e| Failure::at(out, e))?;
+        Ok(Self { out: out.to_owned(), started: Instant::now(), figures: Vec::new(), text: String::new() })
+    }
+
+    /// Adds rows of one table or figure, and a terminal table of them: each cell ours, then the paper's in parentheses.
+    pub fn add(
+        &mut self,
+        source: &'static str,
+        title: &str,
+        unit: &'static str,
+        columns: &[String],
+        rows: &[Row],
+    ) {
+        use std::fmt::Write;
+        let mut table = Table::new(std::iter::once(String::new()).chain(columns.iter().cloned()));
+        for (row, ours, paper) in rows {
+            let mut cells = vec![row.clone()];
+            for (place, (value, column)) in ours.iter().zip(columns).enumerate() {
+                let paper = paper.get(place).copied().flatten();
+                cells.push(match paper {
+                    Some(paper) => format!("{} ({})", number(*value), number(paper)),
+                    None => number(*value),
+                });
+                let (row, column) = (row.clone(), column.clone());
+                self.figures.push(Figure { source, row, column, unit, ours: *value, paper });
+            }
+            table.row(cells);
+        }
+        // Writing to a string can't fail.
+        let _ = writeln!(self.text, "{source}: {title} [{unit}; the paper's in parentheses]\n{table}");
+    }
+
+    /// Saves a chart under this name.
+    pub fn draw(&self, name: &str, chart: &Chart) -> Result<()> {
+        chart.save(&self.out.join(name))
+    }
+
+    /// Prints everything: as text, or as one JSON object.
+    pub fn print(&self, json: bool) -> Result<()> {
+        #[derive(Serialize)]
+        struct Printed<'a> {
+            figures: &'a [Figure],
+        }
+        note!("plots in {}; {:.0} s in all", self.out.display(), self.started.elapsed().as_secs_f64());
+        if json { print_json(&Printed { figures: &self.figures }) } else { print(&self.text) }
+    }
+}
+
+/// A figure with three significant digits or so.
+fn number(value: f64) -> String {
+    match value.abs() {
+        a if a >= 1000.0 => format!("{value:.0}"),
+        a if a >= 10.0 => format!("{value:.1}"),
+        a if a >= 0.1 || a == 0.0 => format!("{value:.2}"),
+        _ => format!("{value:.5}"),
+    }
+}
+
+/// A directory for stores that goes when the command ends.
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// A directory below `parent`, or below the system's for temporary files, named after what it is for.
+    pub fn new(parent: Option<&Path>, name: &str) -> Result<Self> {
+        let parent = parent.map_or_else(std::env::temp_dir, Path::to_path_buf);
+        let path = parent.join(format!("siltstone-bench-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).map_err(|e| Failure::at(&path, e))?;
+        Ok(Self(path))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What can't be removed is left to the user, who chose the place.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
