@@ -13,6 +13,7 @@
 //! | [`filter::multi_level_cuckoo`] | [`MultiLevelCuckooFilter`](filter::multi_level_cuckoo::MultiLevelCuckooFilter) | which run of a pile may hold the key? |
 //! | [`code::bit_stream`], [`code::elias`], [`code::huffman`] | prefix codes | small integers in few bits |
 //! | [`index::entropy_trie`] | [`EntropyTrie`](index::entropy_trie::EntropyTrie) | the rank of a key, or its block, without the keys |
+//! | [`index::partial_key_cuckoo`] | [`PartialKeyCuckoo`](index::partial_key_cuckoo::PartialKeyCuckoo) | the few numbers that may be a key's, in six bytes each |
 //! | [`index::separators`] | [`Separators`](index::separators::Separators) | which page of a sorted table may hold the key? |
 //! | [`index::leveldb`] | [`LevelDbIndex`](index::leveldb::LevelDbIndex) | the same, in LevelDB's own forms, and where the page lies |
 //! | [`index::three_level`] | [`ThreeLevelIndex`](index::three_level::ThreeLevelIndex) | the same for keys of a hashed prefix and a suffix, in a bit per key |

@@ -26,6 +26,7 @@
 
 pub(crate) mod buckets;
 pub(crate) mod geometry;
+pub(crate) mod search;
 pub(crate) mod table;
 
 use crate::error::DecodeError;

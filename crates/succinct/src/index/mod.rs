@@ -2,5 +2,6 @@
 
 pub mod entropy_trie;
 pub mod leveldb;
+pub mod partial_key_cuckoo;
 pub mod separators;
 pub mod three_level;

@@ -3,17 +3,15 @@
 //! The idea: a new entry goes into the emptier of its two buckets. If both are full, a search through the buckets to
 //! which their entries could move finds the shortest chain of moves that ends in an empty lane.
 //!
-//! Sources: Fan et al., "Cuckoo Filter" (CoNEXT 2014); the breadth-first search is that of Li et al., "Algorithmic
-//! Improvements for Fast Concurrent Cuckoo Hashing" (EuroSys 2014), §4.3. Where we differ, and why:
-//!
-//! - Nothing is moved before a whole chain is found, so an insertion that fails leaves the table as it was.
-//! - A table can be rebuilt with more buckets from itself alone (see [`super::geometry`]).
+//! Source: Fan et al., "Cuckoo Filter" (CoNEXT 2014); the search is in [`super::search`]. Where we differ, and why: a table
+//! can be rebuilt with more buckets from itself alone (see [`super::geometry`]).
 //!
 //! Invariants: an entry stands in a seat of its own; `entries` counts lanes that are not empty. Equal fingerprints may
 //! stand there several times, eight at most: what that means is the caller's.
 
 use super::buckets::{Buckets, LANES, Lane, Planes, field_of, lane, slot_of};
 use super::geometry::{Geometry, Seat};
+use super::search::{Chain, Move};
 use crate::error::DecodeError;
 
 /// Buckets that a search for an empty lane looks into before it gives up.
@@ -30,15 +28,6 @@ pub(crate) struct Table {
     entries: u64,
     /// Entries at the load that the table is meant for.
     entries_comfortable: u64,
-}
-
-/// A bucket that the search has reached, and from which lane of which bucket before.
-#[derive(Debug, Clone, Copy, Default)]
-struct Reached {
-    bucket: u32,
-    /// Index of the bucket before; its own for one of the two that the search began with.
-    from: u16,
-    from_lane: u8,
 }
 
 /// What became of an entry.
@@ -228,59 +217,26 @@ impl Table {
 
     /// [`Table::insert_by_moving`], looking into `N` buckets.
     fn move_and_insert<const N: usize>(&mut self, seats: &[Seat; 2], slot: u8) -> bool {
-        let mut reached = [Reached::default(); N];
-        let Some((last, from_lane, target)) = self.search(seats, &mut reached) else {
+        let others = |bucket: u32| {
+            self.lanes(bucket)
+                .map(|entry| self.geometry.other_seat(Seat { bucket, field: field_of(entry) }).bucket)
+        };
+        let has_room = |bucket: u32| self.buckets.room(self.buckets.load(bucket)) > 0;
+        let Some(chain) = Chain::<N>::find(seats.map(|seat| seat.bucket), others, has_room) else {
             return false;
         };
-        let at = |index: u16| reached.get(usize::from(index)).copied().unwrap_or_default();
-        // From the end: the last entry goes into the empty lane, the one before into the lane it left, and so on.
-        let (mut index, mut hole, mut into, mut into_lane) = (last, from_lane, target, 0);
-        loop {
-            let step = at(index);
-            let moving = get(self.lanes(step.bucket), hole);
-            let seat = self.geometry.other_seat(Seat { bucket: step.bucket, field: field_of(moving) });
-            self.put(into, into_lane, lane(seat.field, slot_of(moving)));
-            (into, into_lane) = (step.bucket, hole);
-            if step.from == index {
-                break;
-            }
-            (index, hole) = (step.from, step.from_lane);
+        // The lane that the last move left, or for the first one any empty lane: entries fill lanes from the front.
+        let mut hole = (0, 0);
+        for Move { from, lane: from_lane, to } in chain {
+            let moving = get(self.lanes(from), from_lane);
+            let seat = self.geometry.other_seat(Seat { bucket: from, field: field_of(moving) });
+            self.put(to, if hole.0 == to { hole.1 } else { 0 }, lane(seat.field, slot_of(moving)));
+            hole = (from, from_lane);
         }
-        let field = seats.iter().find(|seat| seat.bucket == into).map_or(0, |seat| seat.field);
-        self.put(into, into_lane, lane(field, slot));
+        let field = seats.iter().find(|seat| seat.bucket == hole.0).map_or(0, |seat| seat.field);
+        self.put(hole.0, hole.1, lane(field, slot));
         self.entries += 1;
         true
-    }
-
-    /// The nearest bucket with an empty lane: the last step before it, the lane to move from there, and the bucket.
-    fn search(&self, seats: &[Seat; 2], reached: &mut [Reached]) -> Option<(u16, u8, u32)> {
-        let mut end = 0u16;
-        for seat in seats {
-            // Both seats may be in one bucket; starting there twice would do no harm but cost.
-            if let Some(start) = reached.get_mut(usize::from(end)) {
-                *start = Reached { bucket: seat.bucket, from: end, from_lane: 0 };
-                end += 1;
-            }
-        }
-        let mut next = 0u16;
-        while next < end {
-            let bucket = reached.get(usize::from(next))?.bucket;
-            for (from_lane, entry) in (0u8..).zip(self.lanes(bucket)) {
-                let other = self.geometry.other_seat(Seat { bucket, field: field_of(entry) }).bucket;
-                if other == bucket {
-                    continue;
-                }
-                if self.buckets.room(self.buckets.load(other)) > 0 {
-                    return Some((next, from_lane, other));
-                }
-                if let Some(place) = reached.get_mut(usize::from(end)) {
-                    *place = Reached { bucket: other, from: next, from_lane };
-                    end += 1;
-                }
-            }
-            next += 1;
-        }
-        None
     }
 
     #[inline]
