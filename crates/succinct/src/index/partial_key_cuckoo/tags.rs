@@ -160,9 +160,9 @@ impl Tags {
     /// The top bit of every lane of a bucket that holds `tag`.
     #[inline]
     fn matches(&self, Seat { bucket, tag }: Seat) -> u64 {
-        let differing = self.word(bucket) ^ u64::from(tag | TAKEN) * ONES;
+        let differing = self.word(bucket) ^ (u64::from(tag | TAKEN) * ONES);
         // A lane is zero where neither its low bits carry into its top bit nor that is set.
-        !((differing & !TOPS) + !TOPS | differing) & TOPS
+        !(((differing & !TOPS) + !TOPS) | differing) & TOPS
     }
 
     /// Calls `visit` with every lane whose tag agrees with the key's.
