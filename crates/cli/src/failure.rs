@@ -41,6 +41,12 @@ impl From<siltstone::Error> for Failure {
     }
 }
 
+impl From<siltstone_bench_kit::plot::ChartError> for Failure {
+    fn from(error: siltstone_bench_kit::plot::ChartError) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
 /// `Err(Failure::Failed)` with a formatted message.
 macro_rules! fail {
     ($($message:tt)*) => { return Err($crate::failure::Failure::Failed(format!($($message)*))) };

@@ -6,16 +6,14 @@
 mod cli;
 mod commands;
 mod failure;
-mod generate;
 mod measure;
 mod output;
-mod plot;
 mod progress;
 mod rows;
-mod sizes;
 mod store;
-mod table;
 mod text;
+
+use siltstone_bench_kit::{generate, plot, sizes, table};
 
 fn main() -> std::process::ExitCode {
     cli::run()

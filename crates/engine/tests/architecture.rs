@@ -411,7 +411,11 @@ fn crates_depend_only_downwards() {
     assert_eq!(siltstone("engine"), ["siltstone-design", "siltstone-succinct"]);
     assert_eq!(siltstone("model"), ["siltstone-design"]);
     // Stores are used through the library alone; structures and models are measured by themselves.
-    assert_eq!(siltstone("cli"), ["siltstone", "siltstone-model", "siltstone-succinct"]);
+    assert_eq!(
+        siltstone("cli"),
+        ["siltstone", "siltstone-bench-kit", "siltstone-model", "siltstone-succinct"]
+    );
+    assert_eq!(siltstone("bench-kit"), [""; 0]);
 }
 
 #[test]

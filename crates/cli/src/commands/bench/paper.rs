@@ -72,7 +72,7 @@ impl Results {
 
     /// Saves a chart under this name.
     pub fn draw(&self, name: &str, chart: &Chart) -> Result<()> {
-        chart.save(&self.out.join(name))
+        Ok(chart.save(&self.out.join(name))?)
     }
 
     /// Prints everything: as text, or as one JSON object.

@@ -21,7 +21,7 @@
 mod draw;
 mod scale;
 
-use crate::failure::{Failure, Result};
+use std::fmt;
 use std::path::Path;
 
 /// An axis: what it shows, and on which scale.
@@ -83,6 +83,18 @@ pub struct Five {
     /// Largest, or a high percentile.
     pub high: f64,
 }
+
+/// Why there is no chart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChartError(String);
+
+impl fmt::Display for ChartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ChartError {}
 
 #[derive(Clone, Debug)]
 struct Series {
@@ -198,10 +210,6 @@ impl Chart {
     }
 
     /// A box with whiskers per name of the horizontal axis.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "for distributions of latencies, which no command draws yet")
-    )]
     pub fn boxes(self, name: &str, boxes: impl IntoIterator<Item = Five>) -> Self {
         self.with(name, Marks::Boxes(boxes.into_iter().collect()))
     }
@@ -217,16 +225,16 @@ impl Chart {
     ///
     /// # Errors
     /// A chart without a single value to draw.
-    pub fn svg(&self) -> Result<String> {
-        draw::svg(self).map_err(|why| Failure::Failed(format!("cannot draw {:?}: {why}", self.title)))
+    pub fn svg(&self) -> Result<String, ChartError> {
+        draw::svg(self).map_err(|why| ChartError(format!("cannot draw {:?}: {why}", self.title)))
     }
 
     /// Draws the chart into a file, replacing it.
     ///
     /// # Errors
     /// As [`Chart::svg`], or the file cannot be written.
-    pub fn save(&self, path: &Path) -> Result<()> {
-        std::fs::write(path, self.svg()?).map_err(|e| Failure::at(path, e))
+    pub fn save(&self, path: &Path) -> Result<(), ChartError> {
+        std::fs::write(path, self.svg()?).map_err(|e| ChartError(format!("{}: {e}", path.display())))
     }
 
     /// The largest and smallest value on an axis.
