@@ -7,11 +7,13 @@
 //! |---|---|---|
 //! | [`bits::vector`] | [`BitVec`](bits::vector::BitVec) | the bit, or up to 64 bits, at a position |
 //! | [`bits::rank_select`] | [`RankSelect`](bits::rank_select::RankSelect) | ones before a position; position of the k-th one |
+//! | [`bits::sorted_lines`] | [`SortedLines`](bits::sorted_lines::SortedLines) | integers before a value, and equal to it, for one cache miss |
 //! | [`code::varint`] | LEB128 | integers in one to ten bytes |
 //! | [`filter::bloom`] | [`Bloom`](filter::bloom::Bloom) | may this set hold the key? |
 //! | [`filter::cuckoo`] | [`CuckooFilter`](filter::cuckoo::CuckooFilter) | the same, in two cache lines |
 //! | [`filter::multi_level_cuckoo`] | [`MultiLevelCuckooFilter`](filter::multi_level_cuckoo::MultiLevelCuckooFilter) | which run of a pile may hold the key? |
 //! | [`code::bit_stream`], [`code::elias`], [`code::huffman`] | prefix codes | small integers in few bits |
+//! | [`index::cells`] | [`Cells`](index::cells::Cells) | which page of a sorted table of hashed keys may hold the key? in nine bits a page |
 //! | [`index::entropy_trie`] | [`EntropyTrie`](index::entropy_trie::EntropyTrie) | the rank of a key, or its block, without the keys |
 //! | [`index::partial_key_cuckoo`] | [`PartialKeyCuckoo`](index::partial_key_cuckoo::PartialKeyCuckoo) | the few numbers that may be a key's, in six bytes each |
 //! | [`index::separators`] | [`Separators`](index::separators::Separators) | which page of a sorted table may hold the key? |

@@ -250,7 +250,7 @@ fn ones_before_quarter(packed: u64, quarter: usize) -> usize {
 
 /// The position of the one number `rank` of `word`, which has more ones than that.
 #[inline]
-fn select_in_word(word: u64, rank: u32) -> u32 {
+pub(super) fn select_in_word(word: u64, rank: u32) -> u32 {
     const BYTES: u64 = 0x0101_0101_0101_0101;
     const TOPS: u64 = 0x80 * BYTES;
     // How many of the bytes of `sums`, none above 64, are at most `rank`: theirs is the top bit that survives.

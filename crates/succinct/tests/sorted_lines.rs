@@ -1,0 +1,103 @@
+//! The sorted list in lines against a sorted vector.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use siltstone_succinct::bits::sorted_lines::{
+    Found, Geometry, Group, MAX_VALUE, SortedLines, SortedLinesBuilder,
+};
+use std::collections::BTreeMap;
+
+/// Values and how many of each: even, in clusters, far apart, and many of one.
+fn groups() -> impl Strategy<Value = Vec<Group>> {
+    let value = prop_oneof![
+        0u64..20_000,
+        0u64..300,
+        (0u64..8, 0u64..50).prop_map(|(cluster, place)| cluster * 1_000_000 + place),
+        (0u32..63).prop_map(|bit| 1 << bit),
+        Just(MAX_VALUE),
+    ];
+    let many = prop_oneof![20 => 0u32..3, 1 => 0u32..400];
+    vec((value, many, prop_oneof![3 => Just(0u32), 1 => 0u32..3]), 0..400).prop_map(|items| {
+        let mut groups = BTreeMap::new();
+        for (value, plain, marks) in items {
+            let group = groups.entry(value).or_insert(Group { value, plain: 0, marks: 0 });
+            group.plain += plain;
+            group.marks += marks;
+        }
+        groups.into_values().filter(|group| group.plain + group.marks > 0).collect()
+    })
+}
+
+fn build(geometry: Geometry, groups: &[Group]) -> SortedLines {
+    let mut builder = SortedLinesBuilder::new(geometry);
+    groups.iter().for_each(|group| builder.push(*group));
+    builder.finish()
+}
+
+/// The naive twin.
+fn naive(groups: &[Group], value: u64) -> Found {
+    let mut found = Found::default();
+    for group in groups.iter().take_while(|group| group.value <= value) {
+        let (count, marks) = (group.plain + group.marks, group.marks);
+        if group.value == value {
+            (found.equal, found.marks) = (count, marks);
+        } else {
+            (found.before, found.marks_before) = (found.before + count, found.marks_before + marks);
+        }
+    }
+    found
+}
+
+fn check(list: &SortedLines, groups: &[Group]) {
+    assert_eq!(list.groups().collect::<Vec<_>>(), groups);
+    let near = groups.iter().flat_map(|group| [group.value.saturating_sub(1), group.value, group.value + 1]);
+    for value in near.chain([0, 1, 12_345, MAX_VALUE, u64::MAX]) {
+        assert_eq!(list.find(value), naive(groups, value), "of {value}");
+    }
+    let mut bytes = Vec::new();
+    list.to_bytes(&mut bytes);
+    bytes.push(7);
+    assert_eq!(SortedLines::from_front(&bytes), Ok((list.clone(), &[7][..])));
+    assert!(SortedLines::from_front(&bytes[..bytes.len() - 2]).is_err());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(192))]
+
+    #[test]
+    fn the_smallest_geometry_answers_like_a_vector(groups in groups()) {
+        check(&build(Geometry::smallest(&groups), &groups), &groups);
+    }
+
+    #[test]
+    fn so_does_any_geometry_that_leaves_few_lines_empty(
+        groups in groups(), heads in 1u32..440, low_bits in 0u32..50, is_marked: bool,
+    ) {
+        let is_marked = is_marked || groups.iter().any(|group| group.marks > 0);
+        if let Some(geometry) = Geometry::new(heads, low_bits, is_marked) {
+            let groups: Vec<Group> =
+                groups.into_iter().filter(|group| group.value / geometry.span() < 20_000).collect();
+            check(&build(geometry, &groups), &groups);
+        }
+    }
+
+    #[test]
+    fn changed_bytes_are_refused_or_answer(
+        groups in groups(), changes in vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+    ) {
+        let list = build(Geometry::smallest(&groups), &groups);
+        let mut bytes = Vec::new();
+        list.to_bytes(&mut bytes);
+        for (at, byte) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        if let Ok((list, rest)) = SortedLines::from_front(&bytes) {
+            let mut again = Vec::new();
+            list.to_bytes(&mut again);
+            prop_assert_eq!(&again[..], &bytes[..bytes.len() - rest.len()]);
+            let groups: Vec<Group> = list.groups().collect();
+            check(&list, &groups);
+        }
+    }
+}
