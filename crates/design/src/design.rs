@@ -80,6 +80,8 @@ pub enum IndexSpec {
         /// What tells apart the pages of one prefix.
         third: ThirdLevel,
     },
+    /// Borders of pages as small integers: the digests are cut into cells, and pages end with a cell where they can (ours).
+    Cells,
     /// Separators in pages of their own on the device; memory holds one per index page. A lookup reads one page more:
     /// the rows of SlimDB's Table 1 without an index in memory.
     Paged,

@@ -5,7 +5,7 @@
 pub(crate) mod merge;
 pub(crate) mod retain;
 
-use crate::cache::Reader;
+use crate::cache::{PAGE_BYTES, Reader};
 use crate::entry::{Cursor, EntryRef, PrefixTombstones, Span};
 use crate::error::Result;
 use crate::io::Disk;
@@ -139,8 +139,11 @@ pub(crate) fn execute(
         }
     };
     let merge = Merge::new(sources)?;
-    let entries = inputs.iter().map(|run| run.entries()).sum();
-    let mut output = deal(context, version, (merge, entries), &PrefixTombstones::new(tombstones), &targets)?;
+    let amount = Amount {
+        entries: inputs.iter().map(|run| run.entries()).sum(),
+        bytes: inputs.iter().map(|run| run.bytes()).sum(),
+    };
+    let mut output = deal(context, version, (merge, amount), &PrefixTombstones::new(tombstones), &targets)?;
     steps.append(&mut output.steps);
     Ok(Output { steps, ..output })
 }
@@ -156,12 +159,25 @@ fn joined(runs: &[Arc<Run>], span: &Span, reader: &Arc<Reader>) -> Result<Source
     Ok(Source { cursor: Box::new(Chain::new(parts.collect())?), tombstones: PrefixTombstones::default() })
 }
 
-/// Writes the entries of a memtable, or of several, as the newest runs of level 0; there are about `entries`.
+/// About how much is dealt out: what comes down to the targets, without the runs that lie there.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Amount {
+    pub entries: u64,
+    pub bytes: u64,
+}
+
+/// How far apart pages begin if `bytes` are spread over the digests of `path`.
+fn digests_per_page(path: TriePath, bytes: u64) -> u64 {
+    let pages = (bytes as f64 / PAGE_BYTES as f64).max(1.0);
+    (2f64.powi(64 - i32::from(path.depth())) / pages) as u64
+}
+
+/// Writes the entries of a memtable, or of several, as the newest runs of level 0.
 pub(crate) fn flush(
     context: &Context<'_>,
     version: &Version,
     sources: Vec<Source>,
-    entries: u64,
+    amount: Amount,
 ) -> Result<Output> {
     let tombstones: Vec<_> = sources.iter().flat_map(|s| s.tombstones.iter().cloned()).collect();
     let _memory = context.reader.memory().hold(Holder::Compaction, 2 << 20);
@@ -173,7 +189,7 @@ pub(crate) fn flush(
         Target { level: 0, path, merged_run: None, bottom, replaces: None }
     });
     let targets: Vec<Target> = regions.collect();
-    deal(context, version, (Merge::new(sources)?, entries), &PrefixTombstones::new(tombstones), &targets)
+    deal(context, version, (Merge::new(sources)?, amount), &PrefixTombstones::new(tombstones), &targets)
 }
 
 /// Removes the files of tables that will not be used, unless told to keep them.
@@ -209,17 +225,17 @@ fn extend_guide(context: &Context<'_>, version: &Version, target: &Target) -> Op
     Some(GuideBuilder::new(spec, guide, pile)).filter(GuideBuilder::has_room)
 }
 
-/// Deals entries, about as many as given beside them, out to regions in digest order, a new run each.
+/// Deals entries, about as much as given beside them, out to regions in digest order, a new run each.
 fn deal(
     context: &Context<'_>,
     version: &Version,
-    (mut entries, count): (Merge, u64),
+    (mut entries, amount): (Merge, Amount),
     tombstones: &PrefixTombstones,
     targets: &[Target],
 ) -> Result<Output> {
     let mut unfinished = Unfinished { context, tables: Vec::new() };
     let (mut steps, mut guides) = (Vec::new(), Vec::new());
-    let share = count / targets.len().max(1) as u64;
+    let share = amount.entries / targets.len().max(1) as u64;
     let mut since_check = 0;
     for target in targets {
         let spec = context.design.level(target.level);
@@ -229,6 +245,11 @@ fn deal(
         } else {
             PrefixTombstones::new(tombstones.within(target.path.first(), target.path.last()))
         };
+        let pile =
+            version.levels.get(target.level).and_then(|l| l.region(target.path)).map_or(&[][..], |r| &r.runs);
+        let merged = pile.iter().filter(|run| Some(run.id) == target.merged_run).map(|run| run.bytes());
+        let bytes = amount.bytes / targets.len().max(1) as u64 + merged.sum::<u64>();
+        let spread = digests_per_page(target.path, bytes);
         let mut tables = Vec::new();
         let mut guide = extend_guide(context, version, target);
         let mut builder: Option<TableBuilder> = None;
@@ -254,7 +275,7 @@ fn deal(
                     None => {
                         let id = (context.next_id)();
                         unfinished.tables.push(id);
-                        let table = TableSpec::new(id, context.design, target.level);
+                        let table = TableSpec::new(id, context.design, target.level, spread);
                         builder.insert(TableBuilder::create(context.disk, context.dir, table)?)
                     }
                 };
@@ -268,7 +289,7 @@ fn deal(
         if builder.is_none() && tables.is_empty() && !own.is_empty() {
             let id = (context.next_id)();
             unfinished.tables.push(id);
-            let table = TableSpec::new(id, context.design, target.level);
+            let table = TableSpec::new(id, context.design, target.level, spread);
             builder = Some(TableBuilder::create(context.disk, context.dir, table)?);
         }
         if let Some(last) = builder {

@@ -6,7 +6,7 @@
 use super::Snapshot;
 use super::recover::is_ours;
 use crate::compaction::merge::Source;
-use crate::compaction::{Context, flush};
+use crate::compaction::{Amount, Context, flush};
 use crate::entry::Span;
 use crate::error::{Error, Result};
 use crate::record::LogStart;
@@ -69,8 +69,11 @@ impl Snapshot {
                 next_id: &|| store.next_id(),
                 cancelled: &|| false,
             };
-            let entries = view.memtables().map(|memtable| memtable.entries()).sum();
-            let mut steps = flush(&context, &view.version, sources, entries)?.steps;
+            let amount = Amount {
+                entries: view.memtables().map(|memtable| memtable.entries()).sum(),
+                bytes: view.memtables().map(|memtable| memtable.user_bytes()).sum(),
+            };
+            let mut steps = flush(&context, &view.version, sources, amount)?.steps;
             // Their bytes were not written into this store's levels.
             steps.retain(|step| !matches!(step, Step::Written { .. }));
             let mut open = |meta: &crate::table::envelope::TableMeta| {

@@ -2,7 +2,7 @@
 
 use super::store::{KeyspaceInner, Store};
 use crate::compaction::merge::Source;
-use crate::compaction::{Context, flush};
+use crate::compaction::{Amount, Context, flush};
 use crate::entry::Span;
 use crate::error::Result;
 use crate::memtable::Sequence;
@@ -30,7 +30,8 @@ impl Store {
         let cursor = memtable.stream(Span::ALL, Sequence::MAX, keyspace.encoder)?;
         let source = Source { cursor: Box::new(cursor), tombstones: memtable.tombstones(Sequence::MAX) };
         let mut output = self.with_context(keyspace, |context| {
-            flush(context, &view.version, vec![source], memtable.entries())
+            let amount = Amount { entries: memtable.entries(), bytes: memtable.user_bytes() };
+            flush(context, &view.version, vec![source], amount)
         })?;
         self.count_written(&output.steps);
         self.sync_tables()?;

@@ -185,6 +185,7 @@ fn index_code(index: IndexSpec) -> u8 {
         IndexSpec::ThreeLevel { third: ThirdLevel::EntropyTrie } => 4,
         IndexSpec::ThreeLevel { third: ThirdLevel::PartialSuffixes } => 5,
         IndexSpec::Paged => 6,
+        IndexSpec::Cells => 7,
     }
 }
 
@@ -196,6 +197,7 @@ fn index_of_code(code: u8) -> Option<IndexSpec> {
         4 => IndexSpec::ThreeLevel { third: ThirdLevel::EntropyTrie },
         5 => IndexSpec::ThreeLevel { third: ThirdLevel::PartialSuffixes },
         6 => IndexSpec::Paged,
+        7 => IndexSpec::Cells,
         _ => return None,
     })
 }

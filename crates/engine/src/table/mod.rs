@@ -36,13 +36,16 @@ pub(crate) struct TableSpec {
     pub filter: FilterSpec,
     /// Whether entries keep what their writer learnt of older versions.
     pub keeps_older_in: bool,
+    /// How far apart in the upper digest half two pages are expected to begin. Only a hint: it costs bits of the index where
+    /// it is wrong.
+    pub digests_per_page: u64,
 }
 
 impl TableSpec {
     /// A table of level `level` of `design`.
-    pub fn new(id: TableId, design: &Design, level: usize) -> Self {
+    pub fn new(id: TableId, design: &Design, level: usize, digests_per_page: u64) -> Self {
         let LevelSpec { format, index, filter, .. } = *design.level(level);
-        Self { id, format, index, filter, keeps_older_in: design.is_guided_from(level) }
+        Self { id, format, index, filter, keeps_older_in: design.is_guided_from(level), digests_per_page }
     }
 }
 

@@ -85,7 +85,8 @@ pub fn tiny_presets() -> Vec<Design> {
 }
 
 fn random_index(rng: &mut Rng) -> IndexSpec {
-    match rng.below(7) {
+    match rng.below(9) {
+        7 | 8 => IndexSpec::Cells,
         0 => IndexSpec::LastKeys,
         1 => IndexSpec::LocatedSeparators,
         2 => IndexSpec::ThreeLevel { third: ThirdLevel::EntropyTrie },
