@@ -1,5 +1,7 @@
 //! The cell index against the table it is built over.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that finds nothing should fail")]
+
 use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
 use siltstone_succinct::index::cells::{Cells, CellsBuilder, Place};

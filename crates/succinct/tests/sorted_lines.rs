@@ -1,5 +1,7 @@
 //! The sorted list in lines against a sorted vector.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that finds nothing should fail")]
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 use siltstone_succinct::bits::sorted_lines::{
