@@ -144,16 +144,13 @@ pub fn schema_name(schema: &Schema) -> String {
 
 /// Opens an existing store for reading; another process may have it open for writing.
 pub fn open_read_only(dir: &Path) -> Result<Db> {
-    open_read_only_within(dir, Options::default().memory_budget_bytes)
+    open_read_only_with(dir, Options::default())
 }
 
-/// As [`open_read_only`], within a memory budget.
-pub fn open_read_only_within(dir: &Path, memory_budget_bytes: u64) -> Result<Db> {
+/// As [`open_read_only`], with options of one's own.
+pub fn open_read_only_with(dir: &Path, options: Options) -> Result<Db> {
     must_be_a_directory(dir)?;
-    Ok(Db::open_read_only(
-        dir,
-        Options { memory_budget_bytes, create_if_missing: false, ..Options::default() },
-    )?)
+    Ok(Db::open_read_only(dir, Options { create_if_missing: false, ..options })?)
 }
 
 /// Opens an existing store for writing.

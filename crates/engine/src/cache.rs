@@ -2,13 +2,20 @@
 //!
 //! Gets and scans read single pages through the cache; compaction reads long stretches around it. Every page that
 //! comes from the device is verified before anyone sees it.
+//!
+//! Lookups of many keys read ahead: a reader that [is](Reader::reading_ahead) notes a page that would have to come from
+//! the device and gives up with an error; once all lookups have done so, all pages are [fetched](Reader::fetch) at once,
+//! and the lookups go on.
 
-use crate::error::{Error, Result};
-use crate::io::{Access, Disk, File};
+use crate::error::{Error, ErrorKind, Result};
+use crate::io::direct::AlignedPage;
+use crate::io::{Access, Disk, File, ReadRequest};
 use crate::memory::MemoryBudget;
 use crate::stats::{IoCounters, ReadTrace, StoreCounters};
+use parking_lot::Mutex;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -73,6 +80,13 @@ pub(crate) fn table_path(dir: &Path, id: TableId) -> PathBuf {
 
 /// Reads tables' bytes.
 pub(crate) struct Reader {
+    shared: Arc<Shared>,
+    /// Pages fetched ahead, where that is done.
+    ahead: Option<Mutex<Ahead>>,
+}
+
+/// What all readers of a store share.
+struct Shared {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     files: Cache<TableId, Arc<dyn File>>,
@@ -80,6 +94,17 @@ pub(crate) struct Reader {
     memory: Arc<MemoryBudget>,
     cache_capacity: AtomicU64,
     counters: Arc<StoreCounters>,
+}
+
+/// Pages that lookups want, and those they have got, with whether a lookup has been charged for the read.
+#[derive(Default)]
+struct Ahead {
+    pages: HashMap<(TableId, u32), (Page, bool)>,
+    wanted: Vec<(TableId, u32)>,
+    /// A lookup has given up for want of a page.
+    gave_up: bool,
+    /// Whether pages that were not fetched are waited for.
+    waits: bool,
 }
 
 impl Reader {
@@ -92,93 +117,166 @@ impl Reader {
     ) -> Self {
         let capacity = memory.free_bytes().max(LEAST_CACHE_BYTES);
         let pages = Cache::with_weighter((capacity / CACHED_PAGE_BYTES) as usize, capacity, PageWeight);
-        Self {
-            disk,
-            dir,
-            files: Cache::new(max_open_files.max(8)),
-            pages,
-            memory,
-            cache_capacity: AtomicU64::new(capacity),
-            counters,
-        }
+        let files = Cache::new(max_open_files.max(8));
+        let cache_capacity = AtomicU64::new(capacity);
+        let shared = Shared { disk, dir, files, pages, memory, cache_capacity, counters };
+        Self { shared: Arc::new(shared), ahead: None }
+    }
+
+    /// The same reader, for lookups that read ahead.
+    pub fn reading_ahead(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), ahead: Some(Mutex::default()) }
     }
 
     pub fn memory(&self) -> &Arc<MemoryBudget> {
-        &self.memory
+        &self.shared.memory
     }
 
     pub fn path(&self, table: TableId) -> PathBuf {
-        table_path(&self.dir, table)
+        table_path(&self.shared.dir, table)
     }
 
     fn io(&self) -> &IoCounters {
-        &self.counters.io
+        &self.shared.counters.io
     }
 
     /// Bytes of cached pages.
     pub fn cached_bytes(&self) -> u64 {
-        self.pages.weight()
+        self.shared.pages.weight()
     }
 
     /// Gives the cache what the budget's other holders leave; called when they change.
     pub fn fit_cache(&self) {
-        let capacity = self.memory.free_bytes().max(LEAST_CACHE_BYTES);
-        let before = self.cache_capacity.load(Ordering::Relaxed);
+        let capacity = self.shared.memory.free_bytes().max(LEAST_CACHE_BYTES);
+        let before = self.shared.cache_capacity.load(Ordering::Relaxed);
         // Small changes are not worth the cache's rebalancing.
         if capacity.abs_diff(before) > before / 32 {
-            self.cache_capacity.store(capacity, Ordering::Relaxed);
-            self.pages.set_capacity(capacity);
+            self.shared.cache_capacity.store(capacity, Ordering::Relaxed);
+            self.shared.pages.set_capacity(capacity);
         }
     }
 
     /// The open file of `table`.
     pub fn file(&self, table: TableId) -> Result<Arc<dyn File>> {
-        if let Some(file) = self.files.get(&table) {
+        if let Some(file) = self.shared.files.get(&table) {
             return Ok(file);
         }
         let path = self.path(table);
-        let file = self.disk.open(&path, Access::Read).map_err(|e| match e.kind() {
+        let file = self.shared.disk.open(&path, Access::Read).map_err(|e| match e.kind() {
             std::io::ErrorKind::NotFound => {
                 Error::corruption(path.display(), 0, "a table file", "no such file")
             }
             _ => Error::io(&e, "opening", &path),
         })?;
-        self.files.insert(table, Arc::clone(&file));
+        self.shared.files.insert(table, Arc::clone(&file));
         Ok(file)
     }
 
     /// Forgets a table whose file goes away.
     pub fn forget(&self, table: TableId, pages: u32) {
-        self.files.remove(&table);
+        self.shared.files.remove(&table);
         for page in 0..pages {
-            self.pages.remove(&(table, page));
+            self.shared.pages.remove(&(table, page));
         }
     }
 
     /// One page of `table`, from the cache or verified from the device.
     #[inline]
     pub fn page(&self, table: TableId, page: u32, trace: &mut ReadTrace) -> Result<Page> {
-        if let Some(cached) = self.pages.get(&(table, page)) {
+        if let Some(ahead) = &self.ahead
+            && let Some(page) = self.page_ahead(&mut ahead.lock(), (table, page), trace)?
+        {
+            return Ok(page);
+        }
+        if let Some(cached) = self.shared.pages.get(&(table, page)) {
             return Ok(cached);
         }
-        let mut bytes = [0u8; PAGE_BYTES];
-        self.read_exact(table, u64::from(page) * PAGE_BYTES as u64, &mut bytes)?;
+        let mut bytes = AlignedPage::default();
+        self.read_exact(table, u64::from(page) * PAGE_BYTES as u64, &mut bytes.0)?;
+        trace.device_reads += 1;
+        self.arrived(table, page, &bytes.0)
+    }
+
+    /// A page that came from the device, once it is verified.
+    fn arrived(&self, table: TableId, page: u32, bytes: &[u8; PAGE_BYTES]) -> Result<Page> {
         self.io().reads.add(1);
         self.io().bytes_read.add(PAGE_BYTES as u64);
-        trace.device_reads += 1;
-        self.verify(table, page, &bytes)?;
-        let shared = Arc::new(bytes);
-        self.pages.insert((table, page), Arc::clone(&shared));
+        self.verify(table, page, bytes)?;
+        let shared = Arc::new(*bytes);
+        self.shared.pages.insert((table, page), Arc::clone(&shared));
         Ok(shared)
     }
 
-    /// Lets the device fetch `pages` of `table` while others are asked for, unless the first of them is cached.
-    pub fn prefetch(&self, table: TableId, pages: std::ops::Range<u32>) -> Result<()> {
-        if !pages.is_empty() && self.pages.peek(&(table, pages.start)).is_none() {
-            let (first, count) = (u64::from(pages.start), u64::from(pages.end - pages.start));
-            self.file(table)?.will_need(first * PAGE_BYTES as u64, count * PAGE_BYTES as u64);
+    /// A page for a reader that reads ahead: one that is neither fetched nor cached is an error for now, unless it waits.
+    fn page_ahead(
+        &self,
+        ahead: &mut Ahead,
+        place: (TableId, u32),
+        trace: &mut ReadTrace,
+    ) -> Result<Option<Page>> {
+        if let Some((page, charged)) = ahead.pages.get_mut(&place) {
+            trace.device_reads += u64::from(!std::mem::replace(charged, true));
+            return Ok(Some(Arc::clone(page)));
+        }
+        if ahead.waits {
+            return Ok(None);
+        }
+        if let Some(cached) = self.shared.pages.get(&place) {
+            // It may be evicted before the lookup comes back to it.
+            ahead.pages.insert(place, (Arc::clone(&cached), true));
+            return Ok(Some(cached));
+        }
+        ahead.wanted.push(place);
+        ahead.gave_up = true;
+        Err(Error::new(ErrorKind::Io, ""))
+    }
+
+    /// Whether the lookup that failed just now did so for want of a page, so that it is to go on after [`Reader::fetch`].
+    pub fn gave_up(&self) -> bool {
+        self.ahead.as_ref().is_some_and(|ahead| std::mem::take(&mut ahead.lock().gave_up))
+    }
+
+    /// Reads all pages that lookups have given up for, at the same time.
+    pub fn fetch(&self) -> Result<()> {
+        let Some(ahead) = &self.ahead else { return Ok(()) };
+        let mut wanted = std::mem::take(&mut ahead.lock().wanted);
+        wanted.sort_unstable();
+        wanted.dedup();
+        let files = wanted.iter().map(|(table, _)| self.file(*table)).collect::<Result<Vec<_>>>()?;
+        let mut pages = vec![AlignedPage::default(); wanted.len()];
+        let mut requests: Vec<ReadRequest<'_>> = (wanted.iter().zip(&files).zip(&mut pages))
+            .map(|(((_, page), file), bytes)| ReadRequest {
+                file: &**file,
+                offset: u64::from(*page) * PAGE_BYTES as u64,
+                buf: &mut bytes.0,
+                result: Ok(()),
+            })
+            .collect();
+        self.shared.disk.read_many(&mut requests);
+        let results: Vec<_> = requests.into_iter().map(|request| request.result).collect();
+        let mut ahead = ahead.lock();
+        for ((result, (table, page)), bytes) in results.into_iter().zip(wanted).zip(&pages) {
+            let offset = u64::from(page) * PAGE_BYTES as u64;
+            result.map_err(|error| self.read_error(&error, table, offset, PAGE_BYTES))?;
+            ahead.pages.insert((table, page), (self.arrived(table, page, &bytes.0)?, false));
         }
         Ok(())
+    }
+
+    /// Notes pages of `table` that will be asked for, to be [fetched](Reader::fetch) with others.
+    pub fn want(&self, table: TableId, pages: std::ops::Range<u32>) {
+        if let Some(ahead) = &self.ahead {
+            let missing =
+                pages.map(|page| (table, page)).filter(|place| self.shared.pages.peek(place).is_none());
+            ahead.lock().wanted.extend(missing);
+        }
+    }
+
+    /// Lets what was not fetched ahead be read when it is asked for, instead of giving up.
+    pub fn wait_for_the_rest(&self) {
+        if let Some(ahead) = &self.ahead {
+            ahead.lock().waits = true;
+        }
     }
 
     /// `buf.len() / PAGE_BYTES` pages from `first` on in one read, verified, around the cache.
@@ -211,15 +309,21 @@ impl Reader {
     }
 
     fn read_exact(&self, table: TableId, offset: u64, buf: &mut [u8]) -> Result<()> {
-        self.file(table)?.read_exact_at(buf, offset).map_err(|e| match e.kind() {
+        let read = self.file(table)?.read_exact_at(buf, offset);
+        read.map_err(|error| self.read_error(&error, table, offset, buf.len()))
+    }
+
+    fn read_error(&self, error: &std::io::Error, table: TableId, offset: u64, length: usize) -> Error {
+        let path = self.path(table);
+        match error.kind() {
             std::io::ErrorKind::UnexpectedEof => Error::corruption(
-                self.path(table).display(),
+                path.display(),
                 offset,
-                format_args!("{} bytes", buf.len()),
+                format_args!("{length} bytes"),
                 "the end of the file",
             ),
-            _ => Error::io(&e, "reading", &self.path(table)),
-        })
+            _ => Error::io(error, "reading", &path),
+        }
     }
 
     fn verify_all(&self, table: TableId, first: u32, buf: &[u8]) -> Result<()> {

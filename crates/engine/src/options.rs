@@ -56,6 +56,10 @@ pub struct Options {
     pub max_wal_bytes: u64,
     /// Open files kept for reading tables.
     pub max_open_files: usize,
+    /// Read tables around the system's page cache, which no budget counts: the store then caches as much as its budget
+    /// allows and no more. Where it does not, spare memory of the machine serves as a second cache. File systems that know
+    /// no direct reads are read as ever, and a store opened on a disk of its own reads as that disk does.
+    pub direct_reads: bool,
     /// What to do about a damaged write-ahead log.
     pub wal_recovery: WalRecovery,
     /// The secret of a store that is created, instead of a random one: for tests and benchmarks that must repeat exactly.
@@ -75,6 +79,7 @@ impl Default for Options {
             max_sealed_memtables: 3,
             max_wal_bytes: 256 << 20,
             max_open_files: 512,
+            direct_reads: false,
             wal_recovery: WalRecovery::Strict,
             hash_secret: None,
         }

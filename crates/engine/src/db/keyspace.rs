@@ -95,24 +95,16 @@ impl Keyspace {
         Ok(self.get(key)?.is_some())
     }
 
-    /// The values of `keys`, in their order, all of one moment. Keys are looked up in the store's order, so that those of
-    /// one page share its read.
+    /// The values of `keys`, in their order, all of one moment. What has to come from the device is read at the same time,
+    /// a page that several keys need once.
     ///
     /// # Errors
     /// As [`Keyspace::get`], for the first key that fails.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
         let encoded: std::result::Result<Vec<_>, KeyError> =
             keys.iter().map(|key| self.encoder().encode(key.as_ref())).collect();
-        let mut places: Vec<_> = encoded?.into_iter().enumerate().collect();
-        places.sort_unstable_by(|(_, a), (_, b)| a.order(b));
         let (view, sequence) = self.pin();
-        let mut values = vec![None; keys.len()];
-        for (at, key) in places {
-            if let Some(slot) = values.get_mut(at) {
-                *slot = self.store().get(&self.inner, &view, sequence, &key)?;
-            }
-        }
-        Ok(values)
+        self.store().get_many(&self.inner, &view, sequence, &encoded?)
     }
 
     /// Sets `key` to `value`.

@@ -24,6 +24,7 @@ pub use verify::{VerifyProgress, VerifyReport};
 
 use crate::error::{Error, Result};
 use crate::io::Disk;
+use crate::io::direct::DirectDisk;
 use crate::io::os::OsDisk;
 use crate::memtable::MemTable;
 use crate::options::{KeyspaceOptions, Options, WriteOptions};
@@ -103,6 +104,11 @@ impl Drop for Handle {
     }
 }
 
+/// The operating system's disk, used as the options say.
+fn disk(options: &Options) -> Arc<dyn Disk> {
+    if options.direct_reads { Arc::new(DirectDisk::default()) } else { Arc::new(OsDisk) }
+}
+
 impl Db {
     /// Opens the store in directory `path`, creating it where there is none.
     ///
@@ -110,7 +116,7 @@ impl Db {
     /// `Locked` if another process has it open, `NotAStore` if the directory holds something else, `Corruption` if files are
     /// damaged, `InvalidInput` for options that can't work.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
-        Self::open_on(Arc::new(OsDisk), path, options)
+        Self::open_on(disk(&options), path, options)
     }
 
     /// As [`Db::open`], on any [`Disk`].
@@ -128,7 +134,7 @@ impl Db {
     /// # Errors
     /// As [`Db::open`], but for `Locked`.
     pub fn open_read_only(path: impl AsRef<Path>, options: Options) -> Result<Self> {
-        Self::open_read_only_on(Arc::new(OsDisk), path, options)
+        Self::open_read_only_on(disk(&options), path, options)
     }
 
     /// As [`Db::open_read_only`], on any [`Disk`].

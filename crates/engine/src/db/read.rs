@@ -2,9 +2,12 @@
 //!
 //! Pin a view → memtables, newest first → per level the one region on the key's path → its runs, newest first, each with at
 //! most one table that may hold the key → filter, index, one page. The first answer ends it.
+//!
+//! Many keys at once ([`Store::get_many`]): each search goes as far as it can with what is in memory and gives up at the
+//! first page that is not. Those pages are fetched at the same time, and the searches go on where they stood.
 
 use super::store::{KeyspaceInner, Store, View};
-use crate::cache::TableId;
+use crate::cache::{Reader, TableId};
 use crate::entry::Lookup;
 use crate::error::Result;
 use crate::memtable::Sequence;
@@ -18,6 +21,18 @@ pub(super) struct Found {
     pub value: Option<Vec<u8>>,
     /// The table whose entry ended it; 0 where a memtable's did, or none was found.
     pub table: TableId,
+}
+
+/// How far a search has come, and what it has cost.
+#[derive(Default)]
+struct Progress {
+    trace: ReadTrace,
+    /// It failed at the table of run `run` of `level`, and goes on there.
+    failed: bool,
+    level: usize,
+    run: usize,
+    /// Tables probed before the region it stands in.
+    probed_above: u64,
 }
 
 impl Store {
@@ -40,34 +55,86 @@ impl Store {
         sequence: Sequence,
         key: &EncodedKey<'_>,
     ) -> Result<Found> {
-        let mut trace = ReadTrace::default();
-        let found = self.search(view, sequence, key, &mut trace)?;
-        keyspace.counters.note_get(found.value.is_some(), &trace);
+        let mut progress = Progress::default();
+        let found = self.search(view, sequence, key, &self.reader, &mut progress)?;
+        keyspace.counters.note_get(found.value.is_some(), &progress.trace);
         Ok(found)
     }
 
+    /// The values of `keys`, in their order, as `sequence` sees them in `view`.
+    pub(super) fn get_many(
+        &self,
+        keyspace: &KeyspaceInner,
+        view: &View,
+        sequence: Sequence,
+        keys: &[EncodedKey<'_>],
+    ) -> Result<Vec<Option<Vec<u8>>>> {
+        let reader = self.reader.reading_ahead();
+        let mut values = vec![None; keys.len()];
+        let mut searches: Vec<_> =
+            keys.iter().zip(&mut values).map(|(key, value)| (key, value, Progress::default())).collect();
+        while !searches.is_empty() {
+            let mut failure = None;
+            searches.retain_mut(|(key, value, progress)| {
+                match self.search(view, sequence, key, &reader, progress) {
+                    Ok(found) => {
+                        keyspace.counters.note_get(found.value.is_some(), &progress.trace);
+                        **value = found.value;
+                        false
+                    }
+                    Err(_) if reader.gave_up() => true,
+                    Err(error) => {
+                        failure.get_or_insert(error);
+                        false
+                    }
+                }
+            });
+            if let Some(error) = failure {
+                return Err(error);
+            }
+            reader.fetch()?;
+        }
+        Ok(values)
+    }
+
+    /// Searches from where `progress` stands; after an error it stands at the table that failed.
     fn search(
         &self,
         view: &View,
         sequence: Sequence,
         key: &EncodedKey<'_>,
-        trace: &mut ReadTrace,
+        reader: &Reader,
+        progress: &mut Progress,
     ) -> Result<Found> {
-        for memtable in view.memtables() {
-            if let Some(value) = self.answer(memtable.get(key, sequence)) {
-                return Ok(Found { value, table: 0 });
+        let resumes = progress.failed;
+        if !resumes {
+            for memtable in view.memtables() {
+                if let Some(value) = self.answer(memtable.get(key, sequence)) {
+                    return Ok(Found { value, table: 0 });
+                }
             }
         }
-        for level in &view.version.levels {
+        for (depth, level) in view.version.levels.iter().enumerate().skip(progress.level) {
             let Some(region) = level.region_of(key.digest.hi) else { continue };
-            let probed_before = trace.tables_probed;
-            trace.filter_probes += u64::from(region.guide.is_some());
-            for (run, is_candidate) in region.runs.iter().zip(region.candidates(key)) {
+            let trace = &mut progress.trace;
+            let first = if resumes && depth == progress.level { progress.run } else { 0 };
+            if !(resumes && depth == progress.level) {
+                progress.probed_above = trace.tables_probed;
+                trace.filter_probes += u64::from(region.guide.is_some());
+            }
+            for (number, (run, is_candidate)) in
+                region.runs.iter().zip(region.candidates(key)).enumerate().skip(first)
+            {
                 if is_candidate != Candidate::No
                     && let Some(table) = run.table_for(key.digest, key.key)
                 {
-                    let found = self.answer(table.get(key, &self.reader, trace)?);
-                    trace.note_region(probed_before);
+                    let before = *trace;
+                    let lookup = table.get(key, reader, trace).inspect_err(|_| {
+                        (progress.failed, progress.level, progress.run, *trace) =
+                            (true, depth, number, before);
+                    })?;
+                    let found = self.answer(lookup);
+                    trace.note_region(progress.probed_above);
                     if let Some(value) = found {
                         return Ok(Found { value, table: table.id() });
                     }

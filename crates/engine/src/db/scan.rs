@@ -90,16 +90,22 @@ impl Iter {
             sources.push(Source { cursor: Box::new(cursor), tombstones });
         }
         let regions = || levels.iter().filter_map(|level| level.region_of(hi));
-        let reader = &self.handle.store.reader;
-        if self.walk == Walk::Short {
-            // A group has a few pages in each run: all of them are asked for before the first is waited for.
-            for table in regions().flat_map(|region| &region.runs).flat_map(|run| run.tables_in(&span)) {
-                table.prefetch(&span, reader)?;
+        let reader = match self.walk {
+            Walk::Long | Walk::Compaction => Arc::clone(&self.handle.store.reader),
+            Walk::Short => {
+                // A group has a few pages in each run: they are all fetched at the same time.
+                let reader = self.handle.store.reader.reading_ahead();
+                for table in regions().flat_map(|region| &region.runs).flat_map(|run| run.tables_in(&span)) {
+                    table.want(&span, &reader)?;
+                }
+                reader.fetch()?;
+                reader.wait_for_the_rest();
+                Arc::new(reader)
             }
-        }
+        };
         for region in regions() {
             for run in &region.runs {
-                sources.push(source(run, &span, self.walk, reader)?);
+                sources.push(source(run, &span, self.walk, &reader)?);
             }
         }
         self.merge = Some(Merge::new(sources)?);

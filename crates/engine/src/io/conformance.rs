@@ -1,12 +1,13 @@
-//! One suite, two disks: whatever [`OsDisk`] and [`SimDisk`] both promise, they do alike.
+//! One suite, three disks: whatever [`OsDisk`], [`DirectDisk`] and [`SimDisk`] all promise, they do alike.
 
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::direct::DirectDisk;
 use super::os::OsDisk;
 use super::sim::SimDisk;
-use super::{Access, Disk, File};
+use super::{Access, Disk, File, ReadRequest};
 
 type Check = fn(&dyn Disk, &Path);
 
@@ -17,6 +18,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("reads_and_writes", reads_and_writes),
     ("lengths", lengths),
     ("read_only_files", read_only_files),
+    ("many_reads_at_once", many_reads_at_once),
     ("rename_replaces", rename_replaces),
     ("rename_corner_cases", rename_corner_cases),
     ("removed_files_stay_open", removed_files_stay_open),
@@ -33,6 +35,15 @@ fn os_disk_conforms() {
         println!("{name}");
         let dir = tempfile::tempdir().unwrap();
         check(&OsDisk, dir.path());
+    }
+}
+
+#[test]
+fn direct_disk_conforms() {
+    for (name, check) in CHECKS {
+        println!("{name}");
+        let dir = tempfile::tempdir().unwrap();
+        check(&DirectDisk::default(), dir.path());
     }
 }
 
@@ -254,4 +265,32 @@ fn free_bytes(disk: &dyn Disk, root: &Path) {
     assert!(disk.free_bytes(root).unwrap() > 0);
     assert_eq!(kind(disk.free_bytes(&root.join("none"))), ErrorKind::NotFound);
     assert!(disk.now_ms() > 1_600_000_000_000, "milliseconds since 1970");
+}
+
+/// Reads of all lengths and places, more of them than fit one submission, some of which fail.
+fn many_reads_at_once(disk: &dyn Disk, root: &Path) {
+    let bytes: Vec<u8> = (0..50_000u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    write(disk, &root.join("a"), &bytes);
+    write(disk, &root.join("b"), &bytes[..8192]);
+    let files = ["a", "b"].map(|name| disk.open(&root.join(name), Access::Read).unwrap());
+    let place = |number: usize| (number * 7919 % 60_000, [1, 100, 4096, 9000][number % 4]);
+    let mut buffers: Vec<Vec<u8>> = (0..300).map(|number| vec![0; place(number).1]).collect();
+    let mut requests: Vec<ReadRequest<'_>> = (buffers.iter_mut().enumerate())
+        .map(|(number, buf)| ReadRequest {
+            file: &*files[number % 2],
+            offset: place(number).0 as u64,
+            buf,
+            result: Ok(()),
+        })
+        .collect();
+    disk.read_many(&mut requests);
+    let results: Vec<Result<(), ErrorKind>> =
+        requests.into_iter().map(|request| request.result.map_err(|error| error.kind())).collect();
+    for (number, (result, buffer)) in results.into_iter().zip(&buffers).enumerate() {
+        let (at, length) = place(number);
+        match bytes[..[50_000, 8192][number % 2]].get(at..at + length) {
+            Some(expected) => assert_eq!((result, buffer.as_slice()), (Ok(()), expected), "read {number}"),
+            None => assert_eq!(result, Err(ErrorKind::UnexpectedEof), "read {number}"),
+        }
+    }
 }

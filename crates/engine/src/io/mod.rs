@@ -12,19 +12,23 @@
 //! A failed sync may have lost what it should have made durable, and a later sync that succeeds does not
 //! bring it back; so it is never retried, and whoever sees one must stop promising durability.
 //!
-//! [`os::OsDisk`] is the real thing; the simulated disk, `sim::SimDisk`, is there for tests (feature `sim`).
-//! `conformance.rs` holds both to the same behaviour.
+//! [`os::OsDisk`] is the real thing, [`direct::DirectDisk`] the same around the system's page cache; the simulated disk,
+//! `sim::SimDisk`, is there for tests (feature `sim`). `conformance.rs` holds all of them to the same behaviour.
 
 use std::fmt;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 
 #[cfg(test)]
 mod conformance;
+pub mod direct;
 pub mod os;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
+#[cfg(target_os = "linux")]
+mod uring;
 
 /// How an existing file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,8 +75,36 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn lock(&self, path: &Path, owner: &str) -> io::Result<Box<dyn DirLock>>;
     /// Bytes that can still be written below `dir`.
     fn free_bytes(&self, dir: &Path) -> io::Result<u64>;
+    /// Carries out all of `requests`, in any order and as far as the system can at the same time, and notes in each how it
+    /// went.
+    fn read_many(&self, requests: &mut [ReadRequest<'_>]) {
+        read_one_by_one(requests);
+    }
     /// Wall-clock milliseconds since the Unix epoch: what items' times to live are counted in.
     fn now_ms(&self) -> u64;
+}
+
+/// One of several reads that are issued together.
+#[derive(Debug)]
+pub struct ReadRequest<'a> {
+    /// Where to read.
+    pub file: &'a dyn File,
+    /// From which byte on.
+    pub offset: u64,
+    /// What to fill.
+    pub buf: &'a mut [u8],
+    /// How it went; as [`File::read_exact_at`] has it.
+    pub result: io::Result<()>,
+}
+
+/// [`Disk::read_many`] where nothing happens at the same time; the system is told beforehand what is coming.
+pub(crate) fn read_one_by_one(requests: &mut [ReadRequest<'_>]) {
+    for request in &*requests {
+        request.file.will_need(request.offset, request.buf.len() as u64);
+    }
+    for request in requests {
+        request.result = request.file.read_exact_at(request.buf, request.offset);
+    }
 }
 
 /// An open file with positioned access; safe to share between threads.
@@ -93,9 +125,18 @@ pub trait File: Send + Sync + fmt::Debug {
     }
     /// Hints that `length` bytes from `offset` on will be read soon, so that several reads can be under way at once.
     ///
-    /// Returns at once; nothing depends on it.
-    fn will_need(&self, offset: u64, length: u64) {
+    /// Returns at once; nothing depends on it. False where such hints have no effect.
+    fn will_need(&self, offset: u64, length: u64) -> bool {
         let _ = (offset, length);
+        false
+    }
+    /// What the operating system knows the file by, where there is such a thing.
+    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+    /// Whether whole aligned pages are read without a copy in the system's page cache.
+    fn is_direct(&self) -> bool {
+        false
     }
     /// Cuts or zero-extends the file to `bytes`.
     fn set_len(&self, bytes: u64) -> io::Result<()>;

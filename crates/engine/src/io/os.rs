@@ -10,12 +10,13 @@
 
 use std::fs;
 use std::io::{self, ErrorKind, Read};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::{Access, DirLock, Disk, File};
+use super::{Access, DirLock, Disk, File, ReadRequest};
 
 /// The operating system's file system, with buffered reads and writes.
 ///
@@ -113,6 +114,14 @@ impl Disk for OsDisk {
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
     }
 
+    fn read_many(&self, requests: &mut [ReadRequest<'_>]) {
+        #[cfg(target_os = "linux")]
+        if super::uring::read_many(requests) {
+            return;
+        }
+        super::read_one_by_one(requests);
+    }
+
     fn now_ms(&self) -> u64 {
         // A clock set before 1970 counts as 1970: items then live longer instead of vanishing.
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
@@ -121,8 +130,8 @@ impl Disk for OsDisk {
 
 /// An open file of the operating system.
 #[derive(Debug)]
-struct OsFile {
-    file: fs::File,
+pub(super) struct OsFile {
+    pub(super) file: fs::File,
 }
 
 impl File for OsFile {
@@ -147,10 +156,14 @@ impl File for OsFile {
     }
 
     #[cfg(target_os = "linux")]
-    fn will_need(&self, offset: u64, length: u64) {
+    fn will_need(&self, offset: u64, length: u64) -> bool {
         // Only a hint: where it is refused, the reads that follow take their time.
         let length = std::num::NonZeroU64::new(length);
-        let _ = rustix::fs::fadvise(&self.file, offset, length, rustix::fs::Advice::WillNeed);
+        rustix::fs::fadvise(&self.file, offset, length, rustix::fs::Advice::WillNeed).is_ok()
+    }
+
+    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.file.as_fd())
     }
 }
 

@@ -138,10 +138,10 @@ impl Table {
         }
     }
 
-    /// Asks the device for the pages of `span` ahead of a walk over it.
-    pub fn prefetch(&self, span: &Span, reader: &Reader) -> Result<()> {
+    /// Asks for the pages of `span` to be fetched ahead of a walk over it.
+    pub fn want(&self, span: &Span, reader: &Reader) -> Result<()> {
         match &self.layout {
-            Layout::Block(block) => block.prefetch(span, reader),
+            Layout::Block(block) => block.want(span, reader),
         }
     }
 

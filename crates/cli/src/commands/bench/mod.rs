@@ -121,6 +121,9 @@ pub struct WorkloadArgs {
     /// Ask the kernel to drop the store's files from its page cache first (Linux)
     #[arg(long)]
     drop_page_cache: bool,
+    /// Read tables around the system's page cache
+    #[arg(long)]
+    direct_reads: bool,
     /// Print the results as one JSON object
     #[arg(long)]
     json: bool,
@@ -202,7 +205,7 @@ fn run_on_filled(args: &WorkloadArgs) -> Result<()> {
     let db = if args.workload.writes() {
         store::open_existing(&args.dir, options(args))?
     } else {
-        store::open_read_only_within(&args.dir, args.memory_budget)?
+        store::open_read_only_with(&args.dir, options(args))?
     };
     let Some(filled) = Filled::load(&db)? else {
         fail!("{} was not filled by `siltstone bench fill`; fill a directory first", args.dir.display());
@@ -305,7 +308,12 @@ fn options(args: &WorkloadArgs) -> Options {
         DurabilityArg::Buffered => Durability::Buffered,
         DurabilityArg::Synced => Durability::Synced,
     };
-    Options { memory_budget_bytes: args.memory_budget, durability, ..Options::default() }
+    Options {
+        memory_budget_bytes: args.memory_budget,
+        durability,
+        direct_reads: args.direct_reads,
+        ..Options::default()
+    }
 }
 
 fn deadline(args: &WorkloadArgs) -> Option<Duration> {

@@ -29,7 +29,7 @@ pub(crate) struct BlockTable {
 }
 
 /// Most pages of one table that are asked for ahead of a scan.
-const PREFETCH_PAGES: u32 = 32;
+const AHEAD_PAGES: u32 = 32;
 
 impl BlockTable {
     pub fn new(meta: TableMeta) -> Self {
@@ -166,16 +166,17 @@ impl BlockTable {
         Ok((first, last))
     }
 
-    /// Asks the device for the pages of `span`, up to a few dozen, where the index in memory tells which they are.
-    pub fn prefetch(&self, span: &Span, reader: &Reader) -> Result<()> {
+    /// Asks for the pages of `span` to be fetched, up to a few dozen, where the index in memory tells which they are.
+    pub fn want(&self, span: &Span, reader: &Reader) -> Result<()> {
         let Some(index) = self.index(reader)? else { return Ok(()) };
         // No key of this digest comes after it in all practice, and this is a hint.
         let after = [0xff; 64];
         let (first, last) = (index.route(span.first, &[]), index.route(span.last, &after));
         let (Route::Page(first), Route::Page(last)) = (first, last) else { return Ok(()) };
-        let last = last.min(first.saturating_add(PREFETCH_PAGES - 1));
+        let last = last.min(first.saturating_add(AHEAD_PAGES - 1));
         let (first, last) = (self.file_page(first, reader)?, self.file_page(last.max(first), reader)?);
-        reader.prefetch(self.meta.id, first..last.saturating_add(1))
+        reader.want(self.meta.id, first..last.saturating_add(1));
+        Ok(())
     }
 
     /// Searches a part of the index that lies on the device.

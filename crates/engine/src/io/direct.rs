@@ -1,0 +1,242 @@
+//! Files around the system's page cache: [`DirectDisk`] is [`OsDisk`](super::os::OsDisk) but for how files are read.
+//!
+//! The idea: a store that has a memory budget should not have its pages cached a second time where no budget counts them.
+//! Tables are opened with `O_DIRECT`; where a file system knows no such thing (tmpfs), they are opened as ever. Writes go
+//! through the page cache, since logs append a few bytes at a time, and what [`File::sync`] has made durable is dropped
+//! from it.
+//!
+//! Source: ours, as other engines do it. Direct reads need offset, length and memory in whole pages. Reads that are
+//! not so are served by way of a buffer that is.
+//!
+//! Invariant: what a file says does not depend on how it was opened.
+
+use super::os::{OsDisk, OsFile};
+use super::{Access, DirLock, Disk, File, ReadRequest};
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Alignment that every device and file system is content with.
+pub const ALIGNMENT: usize = 4096;
+
+/// Memory that direct reads can fill.
+///
+/// ```
+/// use siltstone::io::direct::{ALIGNMENT, AlignedPage};
+///
+/// let pages = vec![AlignedPage::default(); 3];
+/// assert!(pages.iter().all(|page| page.0.as_ptr().addr() % ALIGNMENT == 0));
+/// ```
+#[derive(Clone, Debug)]
+#[repr(C, align(4096))]
+pub struct AlignedPage(pub [u8; ALIGNMENT]);
+
+impl Default for AlignedPage {
+    fn default() -> Self {
+        Self([0; ALIGNMENT])
+    }
+}
+
+/// Most bytes of the buffer for reads that are not aligned.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// The operating system's file system, read around its page cache.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DirectDisk {
+    inner: OsDisk,
+}
+
+impl Disk for DirectDisk {
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        self.inner.create_dir_all(dir)
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        let file = fs::OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
+        Ok(Arc::new(Written(OsFile { file })))
+    }
+
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn File>> {
+        if access == Access::Read
+            && let Some(file) = open_direct(path)?
+        {
+            return Ok(Arc::new(DirectFile { file }));
+        }
+        self.inner.open(path, access)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.inner.remove(path)
+    }
+
+    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.inner.hard_link(from, to)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        self.inner.list(dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.inner.sync_dir(dir)
+    }
+
+    fn lock(&self, path: &Path, owner: &str) -> io::Result<Box<dyn DirLock>> {
+        self.inner.lock(path, owner)
+    }
+
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        self.inner.free_bytes(dir)
+    }
+
+    fn read_many(&self, requests: &mut [ReadRequest<'_>]) {
+        self.inner.read_many(requests);
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.inner.now_ms()
+    }
+}
+
+/// The file, opened for direct reads; `None` where the file system has none.
+#[cfg(target_os = "linux")]
+fn open_direct(path: &Path) -> io::Result<Option<fs::File>> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let flags = rustix::fs::OFlags::DIRECT.bits().cast_signed();
+    match fs::OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_direct(_: &Path) -> io::Result<Option<fs::File>> {
+    Ok(None)
+}
+
+/// A file that is read directly.
+#[derive(Debug)]
+struct DirectFile {
+    file: fs::File,
+}
+
+fn is_aligned(buf: &[u8], offset: u64) -> bool {
+    buf.as_ptr().addr().is_multiple_of(ALIGNMENT)
+        && buf.len().is_multiple_of(ALIGNMENT)
+        && offset.is_multiple_of(ALIGNMENT as u64)
+}
+
+impl DirectFile {
+    /// Reads by way of aligned memory, a stretch at a time.
+    fn read_unaligned(&self, mut buf: &mut [u8], mut offset: u64) -> io::Result<()> {
+        let within = (offset % ALIGNMENT as u64) as usize;
+        let stretch = (within + buf.len()).next_multiple_of(ALIGNMENT).min(BUFFER_BYTES);
+        let mut memory = vec![0; stretch + ALIGNMENT];
+        let start = memory.as_ptr().align_offset(ALIGNMENT);
+        let Some(memory) = memory.get_mut(start..start.saturating_add(stretch)) else {
+            return Err(io::Error::other("memory that can't be aligned"));
+        };
+        while !buf.is_empty() {
+            let within = (offset % ALIGNMENT as u64) as usize;
+            // Short where the file ends, and whoever asked may be content with that.
+            let read = match self.file.read_at(memory, offset - within as u64) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                read => read?,
+            };
+            let bytes = memory.get(within..read).unwrap_or_default();
+            let taken = bytes.len().min(buf.len());
+            if taken == 0 {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+            let (now, later) = buf.split_at_mut(taken);
+            now.copy_from_slice(bytes.get(..taken).unwrap_or_default());
+            (buf, offset) = (later, offset + taken as u64);
+        }
+        Ok(())
+    }
+}
+
+impl File for DirectFile {
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        if !is_aligned(buf, offset) {
+            return self.read_unaligned(buf, offset);
+        }
+        match self.file.read_exact_at(buf, offset) {
+            // After a part of the read, the rest need not be aligned.
+            Err(error) if error.kind() == ErrorKind::InvalidInput => self.read_unaligned(buf, offset),
+            read => read,
+        }
+    }
+
+    fn write_all_at(&self, _: &[u8], _: u64) -> io::Result<()> {
+        Err(io::Error::new(ErrorKind::PermissionDenied, "the file was opened for reading"))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.file.as_fd())
+    }
+
+    fn is_direct(&self) -> bool {
+        true
+    }
+
+    fn set_len(&self, _: u64) -> io::Result<()> {
+        Err(io::Error::new(ErrorKind::PermissionDenied, "the file was opened for reading"))
+    }
+}
+
+/// A file that was created here: an ordinary one that leaves the page cache once it is synced.
+#[derive(Debug)]
+struct Written(OsFile);
+
+impl File for Written {
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.0.read_exact_at(buf, offset)
+    }
+
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.0.write_all_at(bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync()?;
+        #[cfg(target_os = "linux")]
+        {
+            // Only a hint; where it is refused, the system drops the pages when it needs to.
+            let _ = rustix::fs::fadvise(&self.0.file, 0, None, rustix::fs::Advice::DontNeed);
+        }
+        Ok(())
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+
+    fn will_need(&self, offset: u64, length: u64) -> bool {
+        self.0.will_need(offset, length)
+    }
+
+    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.0.as_fd()
+    }
+
+    fn set_len(&self, bytes: u64) -> io::Result<()> {
+        self.0.set_len(bytes)
+    }
+}
