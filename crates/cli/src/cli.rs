@@ -1,8 +1,8 @@
 //! The commands as the user sees them, and what becomes of a failure.
 
 use crate::commands::{
-    bench, checkpoint, del, demo, export, get, inspect, keyspaces, load, model, put, repair, scan, stats,
-    tune, verify,
+    bench, checkpoint, del, demo, export, get, inspect, keyspaces, load, model, probe, put, repair, scan,
+    stats, tune, verify,
 };
 use crate::failure::Failure;
 use clap::{Parser, Subcommand};
@@ -45,6 +45,7 @@ enum Command {
     Inspect(inspect::Args),
     Repair(repair::Args),
     Bench(bench::Args),
+    Probe(probe::Args),
     Model(model::Args),
     Tune(tune::Args),
 }
@@ -66,6 +67,7 @@ pub fn run() -> ExitCode {
         Command::Inspect(args) => inspect::run(&args),
         Command::Repair(args) => repair::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Probe(args) => probe::run(&args),
         Command::Model(args) => model::run(&args),
         Command::Tune(args) => tune::run(&args),
     };

@@ -10,6 +10,7 @@ pub mod inspect;
 pub mod keyspaces;
 pub mod load;
 pub mod model;
+pub mod probe;
 pub mod put;
 pub mod repair;
 pub mod scan;

@@ -212,3 +212,26 @@ fn a_papers_evaluation_comes_as_tables_plots_and_json() {
     let left: Vec<_> = std::fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(left.is_empty(), "stores are left: {left:?}");
 }
+
+#[test]
+fn direct_reads_and_many_keys_at_once_find_the_same() {
+    let (_dir, store) = scratch();
+    fill(&store, &["--group", "64", "--direct-reads"]);
+    let more = ["--batch", "64", "--operations", "6400", "--direct-reads", "--drop-page-cache", "--json"];
+    let read = run(&[&["bench", "read-hit", "--dir", &store], &more[..]].concat()).ok().json();
+    assert_eq!(read["calls"], 100);
+    assert_eq!(read["wrong"], 0);
+}
+
+#[test]
+fn probe_measures_and_leaves_nothing_behind() {
+    let (dir, _) = scratch();
+    let place = dir.path().to_str().unwrap();
+    let probed = run(&["probe", place, "--bytes", "2M", "--seconds", "20ms", "--json"]).ok().json();
+    let rates = probed["random_reads"].as_array().unwrap();
+    assert!(rates.iter().all(|shape| shape["reads_per_second"].as_f64() > Some(0.0)), "{probed}");
+    assert!(probed["sync_us"]["p50"].as_f64() > Some(0.0));
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    run(&["probe", place, "--bytes", "1000T"]).fails(&["too little", "--bytes"]);
+    run(&["probe", &format!("{place}/none")]).fails(&["not a directory"]);
+}

@@ -51,6 +51,7 @@ fn help_is_everywhere_and_has_examples() {
         "inspect",
         "repair",
         "bench",
+        "probe",
     ] {
         let help = run(&[command, "--help"]).ok();
         assert!(help.text().contains("Examples:"), "{command}");

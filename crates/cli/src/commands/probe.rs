@@ -1,0 +1,226 @@
+//! `siltstone probe`: what the device below a directory can do, measured the way the engine uses it.
+
+use crate::failure::{Failure, Result, fail};
+use crate::generate::mix;
+use crate::output::{note, print, print_json};
+use crate::sizes;
+use crate::table::Table;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use serde::Serialize;
+use siltstone::io::direct::{AlignedPage, DirectDisk};
+use siltstone::io::{Access, Disk, File, ReadRequest};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+const PAGE_BYTES: u64 = 4096;
+/// Bytes of a sequential read or write.
+const STRETCH_BYTES: usize = 1 << 20;
+/// Readers, and reads that each of them has under way.
+const SHAPES: [(usize, usize); 7] = [(1, 1), (1, 8), (1, 32), (2, 32), (8, 1), (16, 1), (32, 1)];
+/// How often a few bytes are appended and synced.
+const SYNCS: usize = 200;
+
+/// Measure the device below a directory: random reads, sequential reads and writes, syncs
+///
+/// Writes a file of its own, reads it around the system's page cache, and removes it. A rate of a store is worth something
+/// only beside that of its device in the same hour, and hosts cache what guests believe to be on a device: everything is
+/// read once before it is measured.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  siltstone probe .\n  siltstone probe /mnt/ssd --bytes 8G --seconds 5 --json"
+)]
+pub struct Args {
+    /// An existing directory on the device
+    dir: PathBuf,
+    /// Size of the file; larger than the device's cache tells more
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = sizes::parse_size)]
+    bytes: u64,
+    /// How long each kind of random read is measured
+    #[arg(long, value_name = "TIME", default_value = "2", value_parser = sizes::parse_duration)]
+    seconds: Duration,
+    /// Print the results as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct RandomReads {
+    threads: usize,
+    /// Reads that a thread issues together, and waits for.
+    batch: usize,
+    reads_per_second: f64,
+}
+
+#[derive(Serialize)]
+struct Report {
+    bytes: u64,
+    page_bytes: u64,
+    random_reads: Vec<RandomReads>,
+    sequential_read_bytes_per_second: f64,
+    sequential_write_bytes_per_second: f64,
+    /// Appending 4 KiB and syncing.
+    sync_us: Syncs,
+}
+
+#[derive(Serialize)]
+struct Syncs {
+    p50: f64,
+    p99: f64,
+    max: f64,
+}
+
+/// Removes the file, however the command ends.
+struct Removed(PathBuf);
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        // What can't be removed is left to the user, who chose the place.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<()> {
+    if !args.dir.is_dir() {
+        fail!("{} is not a directory; name an existing one on the device", args.dir.display());
+    }
+    let disk = DirectDisk::default();
+    let bytes = args.bytes.max(STRETCH_BYTES as u64).next_multiple_of(STRETCH_BYTES as u64);
+    let free = disk.free_bytes(&args.dir).map_err(|e| Failure::at(&args.dir, e))?;
+    if free < bytes + bytes / 8 {
+        fail!(
+            "{} has {} free, too little for a file of {}; choose less with --bytes",
+            args.dir.display(),
+            sizes::bytes(free),
+            sizes::bytes(bytes)
+        );
+    }
+    let file = Removed(args.dir.join(format!("siltstone-probe-{}", std::process::id())));
+    let report = measure(&disk, &file.0, bytes, args.seconds).map_err(|e| Failure::at(&file.0, e))?;
+    if args.json { print_json(&report) } else { print(&report.to_string()) }
+}
+
+fn measure(disk: &DirectDisk, path: &Path, bytes: u64, time: Duration) -> std::io::Result<Report> {
+    note!("writing {}", sizes::bytes(bytes));
+    let started = Instant::now();
+    write(&*disk.create(path)?, bytes)?;
+    let sequential_write_bytes_per_second = bytes as f64 / started.elapsed().as_secs_f64();
+    let file = disk.open(path, Access::Read)?;
+    note!("reading it");
+    read_through(&*file, bytes)?;
+    let started = Instant::now();
+    read_through(&*file, bytes)?;
+    let sequential_read_bytes_per_second = bytes as f64 / started.elapsed().as_secs_f64();
+    let mut random_reads = Vec::new();
+    for (threads, batch) in SHAPES {
+        note!("random reads, {threads} threads, {batch} at a time");
+        let reads_per_second = random(disk, &file, bytes, (threads, batch), time)?;
+        random_reads.push(RandomReads { threads, batch, reads_per_second });
+    }
+    note!("syncs");
+    let sync_us = syncs(&*disk.open(path, Access::ReadWrite)?, bytes)?;
+    Ok(Report {
+        bytes,
+        page_bytes: PAGE_BYTES,
+        random_reads,
+        sequential_read_bytes_per_second,
+        sequential_write_bytes_per_second,
+        sync_us,
+    })
+}
+
+fn write(file: &dyn File, bytes: u64) -> std::io::Result<()> {
+    // Bytes that a device or a host can neither compress nor find to be the same.
+    let mut stretch = vec![0u8; STRETCH_BYTES];
+    for number in 0..bytes / STRETCH_BYTES as u64 {
+        for (place, word) in (0u64..).zip(stretch.as_chunks_mut::<8>().0) {
+            *word = mix(number << 32 | place).to_le_bytes();
+        }
+        file.write_all_at(&stretch, number * STRETCH_BYTES as u64)?;
+    }
+    file.sync()
+}
+
+fn read_through(file: &dyn File, bytes: u64) -> std::io::Result<()> {
+    let mut stretch = vec![0u8; STRETCH_BYTES];
+    (0..bytes / STRETCH_BYTES as u64)
+        .try_for_each(|number| file.read_exact_at(&mut stretch, number * STRETCH_BYTES as u64))
+}
+
+/// Random pages a second.
+fn random(
+    disk: &DirectDisk,
+    file: &Arc<dyn File>,
+    bytes: u64,
+    (threads, batch): (usize, usize),
+    time: Duration,
+) -> std::io::Result<f64> {
+    let (started, done) = (Instant::now(), AtomicU64::new(0));
+    let reader = |number: usize| -> std::io::Result<()> {
+        let mut rng = SmallRng::seed_from_u64(mix(number as u64));
+        let mut pages = vec![AlignedPage::default(); batch];
+        while started.elapsed() < time {
+            let mut requests: Vec<ReadRequest<'_>> = (pages.iter_mut())
+                .map(|page| ReadRequest {
+                    file: &**file,
+                    offset: rng.random_range(0..bytes / PAGE_BYTES) * PAGE_BYTES,
+                    buf: &mut page.0,
+                    result: Ok(()),
+                })
+                .collect();
+            disk.read_many(&mut requests);
+            requests.into_iter().try_for_each(|request| request.result)?;
+            done.fetch_add(batch as u64, Ordering::Relaxed);
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..threads).map(|number| scope.spawn(move || reader(number))).collect();
+        readers.into_iter().try_for_each(|reader| match reader.join() {
+            Ok(outcome) => outcome,
+            Err(panic) => std::panic::resume_unwind(panic),
+        })
+    })?;
+    Ok(done.into_inner() as f64 / started.elapsed().as_secs_f64())
+}
+
+fn syncs(file: &dyn File, end: u64) -> std::io::Result<Syncs> {
+    let page = [1u8; PAGE_BYTES as usize];
+    let mut times = Vec::with_capacity(SYNCS);
+    for number in 0..SYNCS as u64 {
+        let started = Instant::now();
+        file.write_all_at(&page, end + number * PAGE_BYTES)?;
+        file.sync()?;
+        times.push(started.elapsed().as_secs_f64() * 1e6);
+    }
+    times.sort_unstable_by(f64::total_cmp);
+    let at = |share: f64| times.get((share * (SYNCS - 1) as f64) as usize).copied().unwrap_or(f64::NAN);
+    Ok(Syncs { p50: at(0.5), p99: at(0.99), max: at(1.0) })
+}
+
+impl std::fmt::Display for Report {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut table = Table::new(["random reads of 4 KiB", "a second"]);
+        for shape in &self.random_reads {
+            let name = format!("{} threads, {} at a time", shape.threads, shape.batch);
+            table.row([name, format!("{:.0}", shape.reads_per_second)]);
+        }
+        writeln!(f, "{table}")?;
+        let rate = |bytes: f64| format!("{}/s", sizes::bytes(bytes as u64));
+        let mut table = Table::new(["", ""]);
+        table.row(["sequential reads".to_owned(), rate(self.sequential_read_bytes_per_second)]);
+        table.row([
+            "sequential writes, synced at the end".to_owned(),
+            rate(self.sequential_write_bytes_per_second),
+        ]);
+        let Syncs { p50, p99, max } = self.sync_us;
+        table.row([
+            "append 4 KiB and sync: p50, p99, max".to_owned(),
+            format!("{p50:.0}, {p99:.0}, {max:.0} µs"),
+        ]);
+        write!(f, "{table}")
+    }
+}
