@@ -1,6 +1,6 @@
 //! Rejects unsound designs before anything is written, naming the field and what would do.
 
-use crate::design::{Design, FilterSpec, LevelSpec};
+use crate::design::{Design, FilterSpec, Format, IndexSpec, LevelSpec};
 use crate::digest::MAX_DEPTH;
 use std::fmt;
 
@@ -87,6 +87,7 @@ impl Design {
                     format!("{} is out of range; use 4 KiB to 1 TiB", level.table_bytes),
                 );
             }
+            check_index(level).or_else(|message| fail(field("index"), message))?;
             check_filter(level).or_else(|(name, message)| fail(field(name), message))?;
         }
         // Splits repeat the last level below itself, so it has to divide what it holds.
@@ -97,6 +98,17 @@ impl Design {
             );
         }
         Ok(())
+    }
+}
+
+/// What is wrong with a level's index for its format, and what would do.
+fn check_index(level: &LevelSpec) -> Result<(), String> {
+    match (level.format, level.index) {
+        (Format::Block, IndexSpec::None) => Err("a block table needs an index; use separators".into()),
+        (Format::HTable, index) if index != IndexSpec::None => {
+            Err(format!("an HTable computes a key's page and has no index; use none instead of {index:?}"))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -158,6 +170,8 @@ mod tests {
             ("levels[1].filter.fingerprint_bits", |d| {
                 d.levels[1].filter = FilterSpec::Cuckoo { fingerprint_bits: 40 };
             }),
+            ("levels[1].index", |d| d.levels[1].format = Format::HTable),
+            ("levels[2].index", |d| d.levels[2].index = IndexSpec::None),
             ("levels[1].filter", |d| {
                 d.levels[1].filter = FilterSpec::MultiLevelCuckoo { fingerprint_bits: 14 };
                 d.levels[1].runs = 1;

@@ -62,12 +62,17 @@ pub struct LevelSpec {
 pub enum Format {
     /// Entries in digest order, packed into checksummed 4 KiB pages.
     Block,
+    /// A hash table whose buckets are checksummed 4 KiB pages: a key's page is computed (LSM-trie). For point keys; those of
+    /// semi-sorted keyspaces cluster too much, and are searched by halves.
+    HTable,
 }
 
 /// How a key's page is found within a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum IndexSpec {
+    /// None: the format itself says where a key is.
+    None,
     /// Shortened separators between pages of one size: LevelDB's index at its smallest (SlimDB Table 3, fixed block).
     Separators,
     /// The last key of every page in full, with the page's offset and length: LevelDB's default (SlimDB Table 3).

@@ -197,9 +197,13 @@ pub fn tail(bytes: &[u8]) {
     }
 }
 
+/// A directory of an HTable's segments, and the notes of one of its pages.
+pub fn htable(bytes: &[u8]) {
+    crate::table::htable::check(bytes);
+}
+
 /// A decoder as a function of bytes.
 pub type Target = fn(&[u8]);
-
 /// Every decoder above by name.
 pub const DECODERS: &[(&str, Target)] = &[
     ("log", log),
@@ -209,6 +213,7 @@ pub const DECODERS: &[(&str, Target)] = &[
     ("current", current),
     ("page", page),
     ("tail", tail),
+    ("htable", htable),
 ];
 
 #[cfg(test)]

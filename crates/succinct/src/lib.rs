@@ -10,6 +10,10 @@
 //! | [`bits::sorted_lines`] | [`SortedLines`](bits::sorted_lines::SortedLines) | integers before a value, and equal to it, for one cache miss |
 //! | [`code::varint`] | LEB128 | integers in one to ten bytes |
 //! | [`filter::bloom`] | [`Bloom`](filter::bloom::Bloom) | may this set hold the key? |
+//! | [`filter::bucket_blooms`] | [`BucketBlooms`](filter::bucket_blooms::BucketBlooms) | the same, a small filter for each bucket of a hash table |
+//! | [`filter::bloom_cluster`] | [`ClusterShape`](filter::bloom_cluster::ClusterShape) | which of many sets may hold the key, by one page of all their filters |
+//! | [`buckets::migration`] | [`Migration`](buckets::migration::Migration) | which items leave overfull pages, and for which |
+//! | [`buckets::hash_marks`] | [`HashMarks`](buckets::hash_marks::HashMarks) | where a key's item is that has left its bucket |
 //! | [`filter::cuckoo`] | [`CuckooFilter`](filter::cuckoo::CuckooFilter) | the same, in two cache lines |
 //! | [`filter::multi_level_cuckoo`] | [`MultiLevelCuckooFilter`](filter::multi_level_cuckoo::MultiLevelCuckooFilter) | which run of a pile may hold the key? |
 //! | [`code::bit_stream`], [`code::elias`], [`code::huffman`] | prefix codes | small integers in few bits |
@@ -31,6 +35,7 @@
 //! - What can be rebuilt in one pass over the bytes (rank counts, restart offsets) is not stored, so it can't be wrong.
 
 pub mod bits;
+pub mod buckets;
 pub mod code;
 pub mod error;
 pub mod filter;

@@ -71,7 +71,7 @@ pub(crate) struct TableMeta {
     pub expires_ms: (u64, u64),
     pub index: Section,
     pub filter: Section,
-    /// Which pages hold entries, where some do not.
+    /// Which pages hold entries, where some do not; of an HTable its HashMarks.
     pub page_map: Section,
     pub sample: Section,
     pub tombstones: PrefixTombstones,
@@ -79,9 +79,12 @@ pub(crate) struct TableMeta {
 
 impl TableMeta {
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let Format::Block = self.format;
+        let format = match self.format {
+            Format::Block => 1,
+            Format::HTable => 2,
+        };
         let (filter, bits) = filter_code(self.filter_spec);
-        out.extend_from_slice(&[1, index_code(self.index_spec), filter, bits]);
+        out.extend_from_slice(&[format, index_code(self.index_spec), filter, bits]);
         for number in [
             self.id,
             self.bytes,
@@ -117,6 +120,7 @@ impl TableMeta {
     pub fn decode(from: &mut Decoder<'_>) -> Option<Self> {
         let format = match from.u8()? {
             1 => Format::Block,
+            2 => Format::HTable,
             _ => return None,
         };
         let index_spec = index_of_code(from.u8()?)?;
@@ -186,6 +190,7 @@ fn index_code(index: IndexSpec) -> u8 {
         IndexSpec::ThreeLevel { third: ThirdLevel::PartialSuffixes } => 5,
         IndexSpec::Paged => 6,
         IndexSpec::Cells => 7,
+        IndexSpec::None => 0,
     }
 }
 
@@ -198,6 +203,7 @@ fn index_of_code(code: u8) -> Option<IndexSpec> {
         5 => IndexSpec::ThreeLevel { third: ThirdLevel::PartialSuffixes },
         6 => IndexSpec::Paged,
         7 => IndexSpec::Cells,
+        0 => IndexSpec::None,
         _ => return None,
     })
 }

@@ -5,6 +5,7 @@
 pub(crate) mod block;
 pub(crate) mod envelope;
 pub(crate) mod filter;
+pub(crate) mod htable;
 mod parts;
 pub(crate) mod sample;
 mod writer;
@@ -18,6 +19,9 @@ use block::build::BlockBuilder;
 use block::cursor::BlockCursor;
 use block::read::BlockTable;
 use envelope::TableMeta;
+use htable::build::HTableBuilder;
+use htable::cursor::HTableCursor;
+use htable::read::HTable;
 use parking_lot::Mutex;
 use parts::read_section;
 use sample::KeySample;
@@ -66,7 +70,8 @@ pub(crate) fn sort_key(digest: Digest, key: &[u8]) -> Vec<u8> {
 }
 
 enum Layout {
-    Block(BlockTable),
+    Block(Arc<BlockTable>),
+    HTable(Arc<HTable>),
 }
 
 /// An open table. Once marked obsolete, its file is removed when the last holder lets go.
@@ -100,19 +105,17 @@ impl Table {
     /// A table known from its properties; nothing is read yet.
     pub fn new(meta: TableMeta, encoder: Encoder, trash: Arc<Trash>) -> Self {
         let layout = match meta.format {
-            Format::Block => Layout::Block(BlockTable::new(meta)),
+            Format::Block => Layout::Block(Arc::new(BlockTable::new(meta))),
+            Format::HTable => Layout::HTable(Arc::new(HTable::new(meta))),
         };
         Self { layout, encoder, obsolete: AtomicBool::new(false), trash }
     }
 
-    pub(crate) fn block(&self) -> &BlockTable {
-        let Layout::Block(block) = &self.layout;
-        block
-    }
-
     pub fn meta(&self) -> &TableMeta {
-        let Layout::Block(block) = &self.layout;
-        &block.meta
+        match &self.layout {
+            Layout::Block(block) => &block.meta,
+            Layout::HTable(htable) => &htable.meta,
+        }
     }
 
     pub fn id(&self) -> TableId {
@@ -127,14 +130,21 @@ impl Table {
     /// What the table says about `key`.
     #[inline]
     pub fn get(&self, key: &EncodedKey<'_>, reader: &Reader, trace: &mut ReadTrace) -> Result<Lookup> {
-        let Layout::Block(block) = &self.layout;
-        block.get(key, &self.encoder, reader, trace)
+        match &self.layout {
+            Layout::Block(block) => block.get(key, &self.encoder, reader, trace),
+            Layout::HTable(htable) => htable.get(key, &self.encoder, reader, trace),
+        }
     }
 
     /// Its entries within `span`, in the store's order.
     pub fn stream(self: &Arc<Self>, span: Span, walk: Walk, reader: &Arc<Reader>) -> Result<Box<dyn Cursor>> {
         match &self.layout {
-            Layout::Block(_) => Ok(Box::new(BlockCursor::new(self, reader, self.encoder, span, walk)?)),
+            Layout::Block(block) => {
+                Ok(Box::new(BlockCursor::new((self, block), reader, self.encoder, span, walk)?))
+            }
+            Layout::HTable(htable) => {
+                Ok(Box::new(HTableCursor::new((self, htable), reader, self.encoder, &span, walk)?))
+            }
         }
     }
 
@@ -142,6 +152,8 @@ impl Table {
     pub fn want(&self, span: &Span, reader: &Reader) -> Result<()> {
         match &self.layout {
             Layout::Block(block) => block.want(span, reader),
+            // Walks read whole segments at once.
+            Layout::HTable(_) => Ok(()),
         }
     }
 
@@ -170,6 +182,7 @@ impl Table {
 /// Builds a table of any format.
 pub(crate) enum TableBuilder {
     Block(Box<BlockBuilder>),
+    HTable(Box<HTableBuilder>),
 }
 
 impl TableBuilder {
@@ -180,25 +193,32 @@ impl TableBuilder {
         let writer = TableWriter::new(file, path, spec);
         Ok(match spec.format {
             Format::Block => Self::Block(Box::new(BlockBuilder::new(writer))),
+            Format::HTable => Self::HTable(Box::new(HTableBuilder::new(writer))),
         })
     }
 
     /// Adds the next entry in the store's order.
     #[inline]
     pub fn add(&mut self, entry: &EntryRef<'_>) -> Result<()> {
-        let Self::Block(builder) = self;
-        builder.add(entry)
+        match self {
+            Self::Block(builder) => builder.add(entry),
+            Self::HTable(builder) => builder.add(entry),
+        }
     }
 
     /// Bytes its pages take so far.
     pub fn bytes(&self) -> u64 {
-        let Self::Block(builder) = self;
-        builder.bytes()
+        match self {
+            Self::Block(builder) => builder.bytes(),
+            Self::HTable(builder) => builder.bytes(),
+        }
     }
 
     /// Finishes and syncs the file; the prefixes deleted by the table's run go in too.
     pub fn finish(self, tombstones: PrefixTombstones) -> Result<TableMeta> {
-        let Self::Block(builder) = self;
-        builder.finish(tombstones)
+        match self {
+            Self::Block(builder) => builder.finish(tombstones),
+            Self::HTable(builder) => builder.finish(tombstones),
+        }
     }
 }

@@ -83,6 +83,11 @@ impl TableWriter {
         }
     }
 
+    /// Gathers no keys for the filter that the specification names: the format has its own.
+    pub fn drop_filter(&mut self) {
+        self.filter = TableFilterBuilder::None;
+    }
+
     /// Number of the page that is written next.
     pub fn next_page(&self) -> u32 {
         self.next_page

@@ -112,11 +112,16 @@ pub fn random_design(rng: &mut Rng) -> Design {
     let mut levels = Vec::new();
     for level in 0..count {
         let runs = if level == 0 { rng.range(2, 6) as u16 } else { rng.range(1, 5) as u16 };
+        let (format, index) = if rng.one_in(3) {
+            (Format::HTable, IndexSpec::None)
+        } else {
+            (Format::Block, random_index(rng))
+        };
         levels.push(LevelSpec {
             fanout_bits: if level == 0 && count > 1 { rng.below(3) as u8 } else { rng.range(1, 3) as u8 },
             runs,
-            format: Format::Block,
-            index: random_index(rng),
+            format,
+            index,
             filter: random_filter(rng, runs),
             table_bytes: (4 << 10) << rng.below(3),
         });

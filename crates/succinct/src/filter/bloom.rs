@@ -37,6 +37,11 @@ pub const BITS_PER_KEY: std::ops::RangeInclusive<f64> = 1.0..=64.0;
 /// Keys that [`Bloom::may_contain_many`] keeps in flight: more than the cache misses a core can have outstanding.
 const BATCH: usize = u64::BITS as usize;
 
+/// The number of positions per key that makes the rate least.
+pub(super) fn hashes_for(bits_per_key: f64) -> u8 {
+    ((bits_per_key * std::f64::consts::LN_2).round() as u8).clamp(1, MAX_HASHES)
+}
+
 /// The positions of one key: an arithmetic progression modulo 2^64, scaled down to the array.
 #[derive(Clone, Copy, Default)]
 struct Probe {
@@ -107,8 +112,7 @@ impl BloomBuilder {
     /// Sets the bits. The array has `bits_per_key` bits per key, rounded up to a whole word.
     pub fn finish(self) -> Bloom {
         let bits = (self.fingerprints.len() as f64 * self.bits_per_key).ceil() as usize;
-        let hashes = (self.bits_per_key * std::f64::consts::LN_2).round() as u8;
-        let hashes = hashes.clamp(1, MAX_HASHES);
+        let hashes = hashes_for(self.bits_per_key);
         let mut words = vec![0u64; bits.div_ceil(64)].into_boxed_slice();
         let bits = words.len() as u64 * 64;
         for fingerprint in self.fingerprints {

@@ -1,5 +1,7 @@
 //! Filters: small sets that may answer "yes" wrongly and "no" never.
 
 pub mod bloom;
+pub mod bloom_cluster;
+pub mod bucket_blooms;
 pub mod cuckoo;
 pub mod multi_level_cuckoo;

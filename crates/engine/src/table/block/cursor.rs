@@ -4,6 +4,7 @@
 //! around it.
 
 use super::page::{Overflow, RawEntry, decode, page_header};
+use super::read::BlockTable;
 use crate::cache::{PAGE_BYTES, Page, Reader};
 use crate::entry::{Cursor, EntryRef, Item, Span};
 use crate::error::Result;
@@ -27,7 +28,9 @@ enum Bytes {
 
 /// A cursor over one table.
 pub(crate) struct BlockCursor {
-    table: Arc<Table>,
+    /// Keeps the file.
+    _table: Arc<Table>,
+    block: Arc<BlockTable>,
     reader: Arc<Reader>,
     encoder: Encoder,
     walk: Walk,
@@ -54,15 +57,15 @@ pub(crate) struct BlockCursor {
 impl BlockCursor {
     /// A cursor on the first entry of `span`.
     pub fn new(
-        table: &Arc<Table>,
+        (table, block): (&Arc<Table>, &Arc<BlockTable>),
         reader: &Arc<Reader>,
         encoder: Encoder,
         span: Span,
         walk: Walk,
     ) -> Result<Self> {
-        let block = table.block();
         let mut cursor = Self {
-            table: Arc::clone(table),
+            _table: Arc::clone(table),
+            block: Arc::clone(block),
             reader: Arc::clone(reader),
             encoder,
             walk,
@@ -110,8 +113,8 @@ impl BlockCursor {
 
     /// Steps to the next page with entries; false at the end.
     fn next_data_page(&mut self) -> Result<bool> {
-        let table = Arc::clone(&self.table);
-        let meta = &table.block().meta;
+        let block = Arc::clone(&self.block);
+        let meta = &block.meta;
         while self.data_pages_left > 0 && self.next_page < meta.pages {
             let number = self.next_page;
             self.next_page += 1;
@@ -130,7 +133,7 @@ impl BlockCursor {
         let at_once = match self.walk {
             Walk::Short => {
                 let mut trace = ReadTrace::default();
-                self.bytes = Some(Bytes::Cached(self.reader.page(self.table.id(), number, &mut trace)?));
+                self.bytes = Some(Bytes::Cached(self.reader.page(self.block.meta.id, number, &mut trace)?));
                 return Ok(());
             }
             Walk::Long => LONG_SCAN_PAGES,
@@ -140,7 +143,7 @@ impl BlockCursor {
         if !held.contains(&number) {
             let count = at_once.min((pages - number) as usize);
             self.chunk.resize(count * PAGE_BYTES, 0);
-            let id = self.table.id();
+            let id = self.block.meta.id;
             if self.walk == Walk::Compaction {
                 self.reader.pages_for_compaction(id, number, &mut self.chunk)?;
             } else {
@@ -153,7 +156,7 @@ impl BlockCursor {
     }
 
     fn nonsense(&self) -> crate::error::Error {
-        self.table.block().page_nonsense(self.next_page.saturating_sub(1), &self.reader)
+        self.block.page_nonsense(self.next_page.saturating_sub(1), &self.reader)
     }
 
     /// Takes over the entry at `self.at`.
@@ -161,9 +164,8 @@ impl BlockCursor {
         let entry = decode(self.page(), self.at, self.used).ok_or_else(|| self.nonsense())?;
         self.at = entry.end;
         self.entries_left -= 1;
-        let table = Arc::clone(&self.table);
         if entry.overflow.is_some() {
-            let (key, value) = table.block().overflow(&entry, &self.reader, &mut ReadTrace::default())?;
+            let (key, value) = self.block.overflow(&entry, &self.reader, &mut ReadTrace::default())?;
             self.big_value = value;
             if let Some(Overflow { key_len: Some(_), .. }) = entry.overflow {
                 self.key = key;

@@ -42,7 +42,8 @@ impl PageIndex {
             IndexSpec::LastKeys | IndexSpec::LocatedSeparators => {
                 Self::LevelDb(LevelDbIndex::from_bytes(bytes)?)
             }
-            IndexSpec::Separators => Self::Separators(Separators::from_bytes(bytes)?),
+            // A checked design gives every block table an index.
+            IndexSpec::Separators | IndexSpec::None => Self::Separators(Separators::from_bytes(bytes)?),
         })
     }
 
@@ -120,7 +121,7 @@ impl PageIndexBuilder {
             })),
             IndexSpec::LastKeys => Self::LevelDb(LevelDbBuilder::new(Form::FullKeys)),
             IndexSpec::LocatedSeparators => Self::LevelDb(LevelDbBuilder::new(Form::KeyCompressed)),
-            IndexSpec::Separators => Self::Separators(SeparatorsBuilder::new()),
+            IndexSpec::Separators | IndexSpec::None => Self::Separators(SeparatorsBuilder::new()),
         }
     }
 

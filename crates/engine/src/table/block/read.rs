@@ -255,12 +255,7 @@ impl BlockTable {
         reader: &Reader,
         trace: &mut ReadTrace,
     ) -> Result<(Vec<u8>, Vec<u8>)> {
-        let Some(Overflow { page, key_len }) = entry.overflow else { return Ok((Vec::new(), Vec::new())) };
-        let key_len = key_len.unwrap_or(0);
-        let length = key_len.saturating_add(entry.value_len);
-        let mut payload = read_overflow(&self.meta, page, length, reader, trace)?;
-        let value = payload.split_off(key_len.min(payload.len()));
-        Ok((payload, value))
+        overflow(&self.meta, entry, reader, trace)
     }
 
     /// What this table says about `key`: at most one filter probe, one index search and one page (two reads for a
@@ -284,31 +279,60 @@ impl BlockTable {
         let number =
             self.file_page(self.find_page((key.digest, key.key), encoder, reader, trace)?, reader)?;
         let page = reader.page(self.meta.id, number, trace)?;
-        let mut big = Ok(None);
-        let found = find(&page[..], key.key, key.digest, |entry| {
-            if big.is_err() {
-                return false;
-            }
-            big = self.overflow(entry, reader, trace).map(Some);
-            matches!(&big, Ok(Some((big_key, _))) if big_key == key.key)
-        });
-        let overflowed = big?;
-        let entry = match found {
-            Found::Entry(entry) => entry,
-            Found::Absent => {
-                trace.false_positives += u64::from(filtered);
-                return Ok(Lookup::Absent);
-            }
-            Found::Damaged => return Err(self.page_nonsense(number, reader)),
-        };
-        if entry.deleted {
-            return Ok(Lookup::Deleted);
-        }
-        let value = match (entry.overflow, overflowed) {
-            (Some(Overflow { key_len: Some(_), .. }), Some((_, value))) => value,
-            (Some(_), _) => self.overflow(&entry, reader, trace)?.1,
-            (None, _) => self.slice(&page, entry.value_at, entry.value_len, number, reader)?.to_vec(),
-        };
-        Ok(Lookup::Put { value, expires_at_ms: entry.expires_at_ms })
+        let found = look_up(&self.meta, &page, number, key, reader, trace)?;
+        trace.false_positives += u64::from(filtered && found == Lookup::Absent);
+        Ok(found)
     }
+}
+
+/// Key (empty if it stands in the entry) and value of an overflowing entry, in one read.
+pub(crate) fn overflow(
+    table: &TableMeta,
+    entry: &RawEntry,
+    reader: &Reader,
+    trace: &mut ReadTrace,
+) -> Result<(Vec<u8>, Vec<u8>)> {
+    let Some(Overflow { page, key_len }) = entry.overflow else { return Ok((Vec::new(), Vec::new())) };
+    let key_len = key_len.unwrap_or(0);
+    let length = key_len.saturating_add(entry.value_len);
+    let mut payload = read_overflow(table, page, length, reader, trace)?;
+    let value = payload.split_off(key_len.min(payload.len()));
+    Ok((payload, value))
+}
+
+/// What page `number` of a table says about `key`; one read more for a value that overflows it.
+pub(crate) fn look_up(
+    table: &TableMeta,
+    page: &Page,
+    number: u32,
+    key: &EncodedKey<'_>,
+    reader: &Reader,
+    trace: &mut ReadTrace,
+) -> Result<Lookup> {
+    let mut big = Ok(None);
+    let found = find(&page[..], key.key, key.digest, |entry| {
+        if big.is_err() {
+            return false;
+        }
+        big = overflow(table, entry, reader, trace).map(Some);
+        matches!(&big, Ok(Some((big_key, _))) if big_key == key.key)
+    });
+    let overflowed = big?;
+    let entry = match found {
+        Found::Entry(entry) => entry,
+        Found::Absent => return Ok(Lookup::Absent),
+        Found::Damaged => return Err(page_nonsense(table, number, reader)),
+    };
+    if entry.deleted {
+        return Ok(Lookup::Deleted);
+    }
+    let value = match (entry.overflow, overflowed) {
+        (Some(Overflow { key_len: Some(_), .. }), Some((_, value))) => value,
+        (Some(_), _) => overflow(table, &entry, reader, trace)?.1,
+        (None, _) => page
+            .get(entry.value_at..entry.value_at + entry.value_len)
+            .ok_or_else(|| page_nonsense(table, number, reader))?
+            .to_vec(),
+    };
+    Ok(Lookup::Put { value, expires_at_ms: entry.expires_at_ms })
 }

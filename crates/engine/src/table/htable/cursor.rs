@@ -1,0 +1,210 @@
+//! A walk over an HTable's entries in the store's order, a segment at a time.
+//!
+//! Entries at home stand in order already, those that moved are few; so putting a segment in order costs little more than the
+//! digests, which any walk computes.
+
+use super::read::HTable;
+use crate::cache::{PAGE_BYTES, Reader};
+use crate::entry::{Cursor, EntryRef, Item, Span};
+use crate::error::Result;
+use crate::stats::ReadTrace;
+use crate::table::block::page::{Overflow, RawEntry, decode, page_header};
+use crate::table::block::read::overflow;
+use crate::table::envelope::PAGE_HEADER_BYTES;
+use crate::table::parts::page_nonsense;
+use crate::table::{Table, Walk};
+use siltstone_design::{Digest, EncodedKey, Encoder};
+use std::sync::Arc;
+
+/// Where an entry of the segment is.
+struct Spot {
+    digest: Digest,
+    fingerprint: u64,
+    prefix_len: usize,
+    /// Page of the segment and place in it.
+    page: u32,
+    at: u32,
+    /// For a key that overflows: its number among these.
+    big_key: Option<u32>,
+}
+
+/// A cursor over one table.
+pub(crate) struct HTableCursor {
+    /// Keeps the file.
+    _table: Arc<Table>,
+    htable: Arc<HTable>,
+    reader: Arc<Reader>,
+    encoder: Encoder,
+    walk: Walk,
+    last: Digest,
+    next_segment: usize,
+    /// The present segment: its first page, its pages' bytes, its entries in order, and keys that overflow.
+    first_page: u32,
+    bytes: Vec<u8>,
+    spots: Vec<Spot>,
+    big_keys: Vec<Vec<u8>>,
+    /// The entry after the current one.
+    next: usize,
+    entry: Option<RawEntry>,
+    big_value: Vec<u8>,
+}
+
+impl HTableCursor {
+    /// A cursor on the first entry of `span`.
+    pub fn new(
+        (table, htable): (&Arc<Table>, &Arc<HTable>),
+        reader: &Arc<Reader>,
+        encoder: Encoder,
+        span: &Span,
+        walk: Walk,
+    ) -> Result<Self> {
+        let mut cursor = Self {
+            _table: Arc::clone(table),
+            htable: Arc::clone(htable),
+            reader: Arc::clone(reader),
+            encoder,
+            walk,
+            last: span.last,
+            next_segment: 0,
+            first_page: 0,
+            bytes: Vec::new(),
+            spots: Vec::new(),
+            big_keys: Vec::new(),
+            next: 0,
+            entry: None,
+            big_value: Vec::new(),
+        };
+        let meta = &htable.meta;
+        if meta.entries == 0 || !span.overlaps(meta.first.0, meta.last.0) {
+            cursor.next_segment = usize::MAX;
+            return Ok(cursor);
+        }
+        if let Some(directory) = htable.directory(reader)? {
+            cursor.next_segment = directory.find(span.first, &[]).unwrap_or(0);
+        }
+        // The first entry may stand in the segment after: keys of one digest can be in two.
+        while cursor.next == cursor.spots.len() && cursor.load_segment()? {
+            cursor.next = cursor.spots.partition_point(|spot| spot.digest < span.first);
+        }
+        cursor.advance()?;
+        Ok(cursor)
+    }
+
+    /// Reads the next segment and puts its entries in order; false at the end.
+    fn load_segment(&mut self) -> Result<bool> {
+        let htable = Arc::clone(&self.htable);
+        let located = htable.directory(&self.reader)?.and_then(|directory| directory.get(self.next_segment));
+        let Some(located) = located.filter(|located| located.segment.first.0 <= self.last) else {
+            return Ok(false);
+        };
+        self.next_segment += 1;
+        self.first_page = located.segment.page;
+        htable.read_segment(located, &self.reader, self.walk == Walk::Compaction, &mut self.bytes)?;
+        self.spots.clear();
+        self.big_keys.clear();
+        self.next = 0;
+        let mut moved = Vec::new();
+        let bytes = std::mem::take(&mut self.bytes);
+        for (number, page) in (0..).zip(bytes.chunks_exact(PAGE_BYTES)) {
+            let nonsense = || page_nonsense(&htable.meta, self.first_page + number, &self.reader);
+            let (used, entries) = page_header(page).ok_or_else(nonsense)?;
+            let mut at = PAGE_HEADER_BYTES;
+            for _ in 0..entries {
+                let entry = decode(page, at, used).filter(|entry| entry.shared == 0).ok_or_else(nonsense)?;
+                let mut big_key = None;
+                let mut key = page.get(entry.tail_at..entry.tail_at + entry.tail_len).ok_or_else(nonsense)?;
+                let overflowed;
+                if let Some(Overflow { key_len: Some(_), .. }) = entry.overflow {
+                    overflowed = overflow(&htable.meta, &entry, &self.reader, &mut ReadTrace::default())?.0;
+                    big_key = Some(self.big_keys.len() as u32);
+                    self.big_keys.push(overflowed.clone());
+                    key = &overflowed;
+                }
+                let EncodedKey { digest, fingerprint, prefix_len, .. } = self.encoder.encode(key)?;
+                let spot = Spot { digest, fingerprint, prefix_len, page: number, at: at as u32, big_key };
+                let is_home = located.segment.is_packed || located.spread.bucket(digest.hi) == number;
+                if is_home {
+                    self.spots.push(spot)
+                } else {
+                    moved.push(spot)
+                }
+                at = entry.end;
+            }
+        }
+        self.bytes = bytes;
+        let mut spots = std::mem::take(&mut self.spots);
+        spots.append(&mut moved);
+        spots.sort_by(|a, b| a.digest.cmp(&b.digest).then_with(|| self.key(a).cmp(self.key(b))));
+        self.spots = spots;
+        Ok(true)
+    }
+
+    fn page(&self, spot: &Spot) -> &[u8] {
+        let start = spot.page as usize * PAGE_BYTES;
+        self.bytes.get(start..start + PAGE_BYTES).unwrap_or(&[])
+    }
+
+    /// The key of an entry that was decoded once.
+    fn key(&self, spot: &Spot) -> &[u8] {
+        if let Some(key) = spot.big_key.and_then(|number| self.big_keys.get(number as usize)) {
+            return key;
+        }
+        let page = self.page(spot);
+        let entry = decode(page, spot.at as usize, PAGE_BYTES);
+        entry.and_then(|entry| page.get(entry.tail_at..entry.tail_at + entry.tail_len)).unwrap_or(&[])
+    }
+
+    fn current(&self) -> Option<&Spot> {
+        self.next.checked_sub(1).and_then(|at| self.spots.get(at))
+    }
+}
+
+impl Cursor for HTableCursor {
+    fn peek(&self) -> Option<EntryRef<'_>> {
+        let (entry, spot) = (self.entry.as_ref()?, self.current()?);
+        let key = match spot.big_key {
+            Some(number) => self.big_keys.get(number as usize)?.as_slice(),
+            None => self.page(spot).get(entry.tail_at..entry.tail_at + entry.tail_len)?,
+        };
+        let key = EncodedKey {
+            digest: spot.digest,
+            fingerprint: spot.fingerprint,
+            key,
+            prefix_len: spot.prefix_len,
+        };
+        let item = if entry.deleted {
+            Item::Deleted
+        } else {
+            let value = if entry.overflow.is_some() {
+                &self.big_value
+            } else {
+                self.page(spot).get(entry.value_at..entry.value_at + entry.value_len)?
+            };
+            Item::Put { value, expires_at_ms: entry.expires_at_ms }
+        };
+        Some(EntryRef { key, item, older_in: entry.older_in })
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        self.big_value = Vec::new();
+        self.entry = None;
+        while self.next == self.spots.len() {
+            if !self.load_segment()? {
+                return Ok(());
+            }
+        }
+        self.next += 1;
+        let Some(spot) = self.current().filter(|spot| spot.digest <= self.last) else {
+            (self.next_segment, self.next) = (usize::MAX, self.spots.len());
+            return Ok(());
+        };
+        let number = self.first_page + spot.page;
+        let entry = decode(self.page(spot), spot.at as usize, PAGE_BYTES)
+            .ok_or_else(|| page_nonsense(&self.htable.meta, number, &self.reader))?;
+        if entry.overflow.is_some() {
+            self.big_value = overflow(&self.htable.meta, &entry, &self.reader, &mut ReadTrace::default())?.1;
+        }
+        self.entry = Some(entry);
+        Ok(())
+    }
+}
