@@ -1,4 +1,4 @@
-//! Files around the system's page cache: [`DirectDisk`] is [`OsDisk`](super::os::OsDisk) but for how files are read.
+//! Files around the system's page cache: [`DirectDisk`] is [`OsDisk`] but for how files are read.
 //!
 //! The idea: a store that has a memory budget should not have its pages cached a second time where no budget counts them.
 //! Tables are opened with `O_DIRECT`; where a file system knows no such thing (tmpfs), they are opened as ever. Writes go
