@@ -1,0 +1,198 @@
+//! The memtable: what has been written and not yet flushed, in the store's order.
+//!
+//! Sharded by the top bits of the digest: a shard is short (`shard.rs`), and locked for the part of a microsecond that an
+//! insertion or a lookup takes, so that readers and writers hardly ever meet. Entries carry a sequence number, the only
+//! place where Siltstone has one: it lets a snapshot share the memtable with later writers. Tables hold one entry per key,
+//! and recency is position.
+
+mod cursor;
+mod shard;
+
+pub(crate) use cursor::MemCursor;
+
+use crate::entry::{Item, Lookup, PrefixTombstone, PrefixTombstones, Span};
+use crate::error::Result;
+use crate::memory::{Holder, MemoryBudget, Reservation};
+use crate::record::LogStart;
+use parking_lot::{Mutex, RwLock};
+use shard::{Shard, Version};
+use siltstone_design::{Digest, EncodedKey, Encoder};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// Number of a write; later writes have larger ones.
+pub(crate) type Sequence = u64;
+
+/// Bytes of keys and values per shard.
+const SHARD_BYTES: u64 = 64 << 10;
+/// Most top digest bits that choose the shard.
+const MAX_SHARD_BITS: u32 = 10;
+/// Memory of a shard beside its entries: half a block, half a chunk, and the shard itself.
+const SHARD_OVERHEAD_BYTES: u64 = 6 << 10;
+/// Memory an entry takes beside its key and value: its head, and its place in a chunk three quarters full.
+const ENTRY_OVERHEAD_BYTES: u64 = 56;
+
+/// A memtable.
+pub(crate) struct MemTable {
+    shards: Vec<RwLock<Shard>>,
+    shard_bits: u32,
+    /// Deleted prefixes by digest half, with the sequence number of their deletion.
+    deleted_prefixes: RwLock<BTreeMap<u64, Vec<(Sequence, PrefixTombstone)>>>,
+    has_deleted_prefixes: AtomicU64,
+    entries: AtomicU64,
+    user_bytes: AtomicU64,
+    memory: Mutex<Reservation>,
+    memory_bytes: AtomicU64,
+    /// First log segment that holds its writes; unset while it is empty.
+    log_start: OnceLock<LogStart>,
+    /// Sequence number that was visible when the memtable was made: everything in it is newer.
+    pub born_at: Sequence,
+}
+
+impl MemTable {
+    /// An empty memtable whose writes are all newer than `born_at`, sharded for about `head_bytes` of keys and values.
+    pub fn new(born_at: Sequence, head_bytes: u64, budget: &Arc<MemoryBudget>) -> Self {
+        let shard_bits = (head_bytes / SHARD_BYTES).max(1).ilog2().min(MAX_SHARD_BITS);
+        let empty_bytes = SHARD_OVERHEAD_BYTES << shard_bits;
+        Self {
+            shards: (0..1 << shard_bits).map(|_| RwLock::default()).collect(),
+            shard_bits,
+            deleted_prefixes: RwLock::new(BTreeMap::new()),
+            has_deleted_prefixes: AtomicU64::new(0),
+            entries: AtomicU64::new(0),
+            user_bytes: AtomicU64::new(0),
+            memory: Mutex::new(budget.hold(Holder::Memtable, empty_bytes)),
+            memory_bytes: AtomicU64::new(empty_bytes),
+            log_start: OnceLock::new(),
+            born_at,
+        }
+    }
+
+    #[inline]
+    fn shard_number(&self, hi: u64) -> usize {
+        // Shifting in two steps, since a shift by 64 is none.
+        (hi >> 1 >> (63 - self.shard_bits)) as usize
+    }
+
+    #[inline]
+    fn shard(&self, digest: Digest) -> Option<&RwLock<Shard>> {
+        self.shards.get(self.shard_number(digest.hi))
+    }
+
+    /// Where in the log its writes begin; `None` while there are none.
+    pub fn log_start(&self) -> Option<LogStart> {
+        self.log_start.get().copied()
+    }
+
+    /// Notes that a write that is in the log segment starting at `start` comes next.
+    pub fn note_log_start(&self, start: LogStart) {
+        self.log_start.get_or_init(|| start);
+    }
+
+    /// Adds an entry. Of two with the same key the one with the larger sequence number is newer.
+    pub fn insert(
+        &self,
+        sequence: Sequence,
+        (digest, fingerprint): (Digest, u64),
+        key: &[u8],
+        item: Item<'_>,
+        older_in: u64,
+    ) {
+        let value_bytes = match item {
+            Item::Put { value, .. } => value.len(),
+            Item::Deleted => 0,
+        };
+        if let Some(shard) = self.shard(digest) {
+            shard.write().insert(&Version { digest, fingerprint, sequence, key, item, older_in });
+        }
+        self.note((key.len() + value_bytes) as u64);
+    }
+
+    /// Deletes a prefix: hides older entries here and in everything below.
+    pub fn delete_prefix(&self, sequence: Sequence, hi: u64, prefix: &[u8]) {
+        let tombstone = PrefixTombstone { hi, prefix: prefix.into() };
+        self.deleted_prefixes.write().entry(hi).or_default().push((sequence, tombstone));
+        self.has_deleted_prefixes.fetch_add(1, Ordering::Release);
+        self.note(prefix.len() as u64);
+    }
+
+    fn note(&self, user_bytes: u64) {
+        self.entries.fetch_add(1, Ordering::Relaxed);
+        self.user_bytes.fetch_add(user_bytes, Ordering::Relaxed);
+        let memory = self.memory_bytes.fetch_add(user_bytes + ENTRY_OVERHEAD_BYTES, Ordering::Relaxed);
+        // Tell the budget in steps; a lock per entry would be waste.
+        const STEP: u64 = 64 << 10;
+        if memory / STEP != (memory + user_bytes + ENTRY_OVERHEAD_BYTES) / STEP {
+            self.memory.lock().grow_to(memory + user_bytes + ENTRY_OVERHEAD_BYTES);
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entries.load(Ordering::Relaxed) == 0
+    }
+
+    /// Entries added, replaced ones included.
+    pub fn entries(&self) -> u64 {
+        self.entries.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of keys and values added.
+    pub fn user_bytes(&self) -> u64 {
+        self.user_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Sequence number of the newest deletion of the key's prefix that `sequence` can see.
+    fn prefix_deleted_at(&self, key: &EncodedKey<'_>, sequence: Sequence) -> Option<Sequence> {
+        if self.has_deleted_prefixes.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let deleted = self.deleted_prefixes.read();
+        let group = deleted.get(&key.digest.hi)?;
+        let seen = group.iter().filter(|(at, t)| *at <= sequence && *t.prefix == *key.prefix());
+        seen.map(|(at, _)| *at).max()
+    }
+
+    /// The newest version of `key` that `sequence` can see.
+    pub fn get(&self, key: &EncodedKey<'_>, sequence: Sequence) -> Lookup {
+        let hidden_up_to = self.prefix_deleted_at(key, sequence);
+        let shard = self.shard(key.digest).map(RwLock::read);
+        let newest = shard.as_ref().and_then(|shard| shard.from(key.digest, key.key, sequence).next());
+        match newest.filter(|version| version.digest == key.digest && version.key == key.key) {
+            Some(version) if hidden_up_to.is_some_and(|at| at > version.sequence) => Lookup::Deleted,
+            Some(Version { item: Item::Put { value, expires_at_ms }, .. }) => {
+                Lookup::Put { value: value.to_vec(), expires_at_ms }
+            }
+            Some(_) => Lookup::Deleted,
+            None if hidden_up_to.is_some() => Lookup::Deleted,
+            None => Lookup::Absent,
+        }
+    }
+
+    /// Whether the key, or its prefix, was written after `sequence`.
+    pub fn changed_since(&self, key: &EncodedKey<'_>, sequence: Sequence) -> bool {
+        if self.prefix_deleted_at(key, Sequence::MAX).is_some_and(|at| at > sequence) {
+            return true;
+        }
+        let shard = self.shard(key.digest).map(RwLock::read);
+        let newest = shard.as_ref().and_then(|shard| shard.from(key.digest, key.key, Sequence::MAX).next());
+        newest.is_some_and(|version| {
+            version.digest == key.digest && version.key == key.key && version.sequence > sequence
+        })
+    }
+
+    /// The prefixes deleted as far as `sequence` can see; they hide what is older than this memtable.
+    pub fn tombstones(&self, sequence: Sequence) -> PrefixTombstones {
+        if self.has_deleted_prefixes.load(Ordering::Acquire) == 0 {
+            return PrefixTombstones::default();
+        }
+        let deleted = self.deleted_prefixes.read();
+        let seen = deleted.values().flatten().filter(|(at, _)| *at <= sequence);
+        PrefixTombstones::new(seen.map(|(_, tombstone)| tombstone.clone()).collect())
+    }
+
+    /// A walk over the newest visible version of each key within `span`.
+    pub fn stream(self: &Arc<Self>, span: Span, sequence: Sequence, encoder: Encoder) -> Result<MemCursor> {
+        MemCursor::new(Arc::clone(self), span, sequence, encoder)
+    }
+}

@@ -1,0 +1,233 @@
+//! A shard of the memtable: versions of keys in order, in two kinds of memory that are allotted a few kilobytes at a time.
+//!
+//! The idea: a node per entry costs an allocation, and a walk over nodes a cache miss per step. Here the keys and values
+//! go to the end of a block of bytes, one behind the other, and what is kept in order are places of 24 bytes, in chunks
+//! of at most [`CHUNK_PLACES`]: finding one touches two or three cache lines, inserting one moves a kilobyte at most.
+//!
+//! ```text
+//!  version, in a block:
+//!  0             8                16            20              24
+//! +-------------+----------------+-------------+---------------+ ... --------+-----+-------+
+//! | sequence u64| fingerprint u64| key len u32 | value len u32 | extras      | key | value |
+//! +-------------+----------------+-------------+---------------+ ... --------+-----+-------+
+//!  bit 31 of the key's length: deleted.  Bit 30: extras follow, expiry and older table, a u64 each.
+//! ```
+//!
+//! Source: ours; the chunks are the leaves of a B-tree of two levels. Invariants: places ascend by (digest, key), then
+//! from the newest version to the oldest; no chunk is empty; a block never grows beyond what it was made with.
+
+use super::Sequence;
+use crate::entry::Item;
+use siltstone_design::Digest;
+use std::cmp::Ordering;
+
+/// Places in a chunk at most; a full one is halved.
+const CHUNK_PLACES: usize = 128;
+/// Bytes of a block; a larger version has one of its own.
+const BLOCK_BYTES: usize = 8 << 10;
+const DELETED: u32 = 1 << 31;
+const EXTRAS: u32 = 1 << 30;
+
+/// A version of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Version<'a> {
+    pub digest: Digest,
+    pub fingerprint: u64,
+    pub sequence: Sequence,
+    pub key: &'a [u8],
+    pub item: Item<'a>,
+    /// See [`EntryRef::older_in`](crate::entry::EntryRef::older_in).
+    pub older_in: u64,
+}
+
+/// Where a version lies.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    digest: Digest,
+    block: u32,
+    offset: u32,
+}
+
+/// Versions in order.
+#[derive(Debug, Default)]
+pub(super) struct Shard {
+    chunks: Vec<Vec<Place>>,
+    blocks: Vec<Vec<u8>>,
+}
+
+fn word(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..).and_then(|bytes| bytes.first_chunk()).map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
+fn half_word(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..).and_then(|bytes| bytes.first_chunk()).map_or(0, |bytes| u32::from_le_bytes(*bytes))
+}
+
+impl Shard {
+    /// Adds a version. No other of its key may have its sequence number.
+    pub fn insert(&mut self, version: &Version<'_>) {
+        let place = self.write(version);
+        let target = (version.digest, version.key, version.sequence);
+        let (chunk, index) = self.lower_bound(target);
+        // Behind all others it belongs to the last chunk.
+        let chunk = chunk.min(self.chunks.len().saturating_sub(1));
+        let Some(places) = self.chunks.get_mut(chunk) else {
+            let mut places = Vec::with_capacity(CHUNK_PLACES / 4);
+            places.push(place);
+            self.chunks.push(places);
+            return;
+        };
+        places.insert(index.min(places.len()), place);
+        if places.len() >= CHUNK_PLACES {
+            let mut upper = Vec::with_capacity(CHUNK_PLACES);
+            upper.extend(places.drain(CHUNK_PLACES / 2..));
+            self.chunks.insert(chunk + 1, upper);
+        }
+    }
+
+    /// Appends a version to a block.
+    fn write(&mut self, version: &Version<'_>) -> Place {
+        let (value, expires_at_ms, deleted) = match version.item {
+            Item::Put { value, expires_at_ms } => (value, expires_at_ms, false),
+            Item::Deleted => (&[][..], 0, true),
+        };
+        let extras = expires_at_ms != 0 || version.older_in != 0;
+        let bytes = 24 + if extras { 16 } else { 0 } + version.key.len() + value.len();
+        if self.blocks.last().is_none_or(|block| block.capacity() - block.len() < bytes) {
+            self.blocks.push(Vec::with_capacity(bytes.max(BLOCK_BYTES)));
+        }
+        let number = self.blocks.len().saturating_sub(1) as u32;
+        let mut place = Place { digest: version.digest, block: number, offset: 0 };
+        if let Some(block) = self.blocks.last_mut() {
+            place.offset = block.len() as u32;
+            // Keys have up to 2^16 bytes and values up to 2^30.
+            let flags = if deleted { DELETED } else { 0 } | if extras { EXTRAS } else { 0 };
+            block.extend_from_slice(&version.sequence.to_le_bytes());
+            block.extend_from_slice(&version.fingerprint.to_le_bytes());
+            block.extend_from_slice(&(version.key.len() as u32 | flags).to_le_bytes());
+            block.extend_from_slice(&(value.len() as u32).to_le_bytes());
+            if extras {
+                block.extend_from_slice(&expires_at_ms.to_le_bytes());
+                block.extend_from_slice(&version.older_in.to_le_bytes());
+            }
+            block.extend_from_slice(version.key);
+            block.extend_from_slice(value);
+        }
+        place
+    }
+
+    fn version(&self, place: Place) -> Version<'_> {
+        let block = self.blocks.get(place.block as usize).map_or(&[][..], Vec::as_slice);
+        let bytes = block.get(place.offset as usize..).unwrap_or(&[]);
+        let lengths = half_word(bytes, 16);
+        let key_len = (lengths & !(DELETED | EXTRAS)) as usize;
+        let (expires_at_ms, older_in, key_at) =
+            if lengths & EXTRAS == 0 { (0, 0, 24) } else { (word(bytes, 24), word(bytes, 32), 40) };
+        let value_at = key_at + key_len;
+        let value = bytes.get(value_at..value_at + half_word(bytes, 20) as usize).unwrap_or(&[]);
+        Version {
+            digest: place.digest,
+            fingerprint: word(bytes, 8),
+            sequence: word(bytes, 0),
+            key: bytes.get(key_at..value_at).unwrap_or(&[]),
+            item: if lengths & DELETED == 0 { Item::Put { value, expires_at_ms } } else { Item::Deleted },
+            older_in,
+        }
+    }
+
+    fn compare(&self, place: Place, (digest, key, sequence): (Digest, &[u8], Sequence)) -> Ordering {
+        place.digest.cmp(&digest).then_with(|| {
+            let version = self.version(place);
+            version.key.cmp(key).then_with(|| sequence.cmp(&version.sequence))
+        })
+    }
+
+    /// Chunk, and index in it, of the first place at or after `target`; where there is none, behind the last.
+    fn lower_bound(&self, target: (Digest, &[u8], Sequence)) -> (usize, usize) {
+        let is_before = |place: &Place| self.compare(*place, target).is_lt();
+        // In the last chunk that begins before the target, or right behind it.
+        let after = self.chunks.partition_point(|places| places.first().is_some_and(is_before));
+        let Some(chunk) = after.checked_sub(1) else { return (0, 0) };
+        let index = self.chunks.get(chunk).map_or(0, |places| places.partition_point(is_before));
+        (chunk, index)
+    }
+
+    /// Versions at or after (digest, key, version), in order.
+    pub fn from<'a>(
+        &'a self,
+        digest: Digest,
+        key: &[u8],
+        sequence: Sequence,
+    ) -> impl Iterator<Item = Version<'a>> + use<'a> {
+        let (chunk, index) = self.lower_bound((digest, key, sequence));
+        let first = self.chunks.get(chunk).and_then(|places| places.get(index..)).unwrap_or(&[]);
+        let rest = self.chunks.get(chunk + 1..).unwrap_or(&[]).iter().flatten();
+        first.iter().chain(rest).map(|place| self.version(*place))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cmp::Reverse;
+    use std::collections::BTreeMap;
+
+    /// Random versions, many of them of one digest or one key, beside a map.
+    #[test]
+    fn versions_stand_in_order() {
+        let mut state = 7u64;
+        let mut next = move |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        for spread in [1, 3, 50, 1 << 30] {
+            let mut shard = Shard::default();
+            let mut twin = BTreeMap::new();
+            for sequence in 1..2_000u64 {
+                let digest = Digest { hi: next(spread), lo: next(3) };
+                let key = vec![b'k'; next(40) as usize];
+                let value = vec![sequence as u8; if next(100) == 0 { 20_000 } else { next(60) as usize }];
+                let item = match next(4) {
+                    0 => Item::Deleted,
+                    _ => Item::Put { value: &value, expires_at_ms: next(2) * 1_000 },
+                };
+                let older_in = next(2) * 77;
+                shard.insert(&Version {
+                    digest,
+                    fingerprint: sequence * 3,
+                    sequence,
+                    key: &key,
+                    item,
+                    older_in,
+                });
+                let kept = match item {
+                    Item::Put { expires_at_ms, .. } => Some((value.clone(), expires_at_ms)),
+                    Item::Deleted => None,
+                };
+                twin.insert((digest, key.clone(), Reverse(sequence)), (kept, older_in));
+            }
+            let mut probes: Vec<_> = twin.keys().step_by(37).cloned().collect();
+            probes.push((Digest { hi: 0, lo: 0 }, Vec::new(), Reverse(u64::MAX)));
+            probes.push((Digest { hi: u64::MAX, lo: 0 }, Vec::new(), Reverse(0)));
+            for (digest, key, Reverse(sequence)) in probes {
+                let found: Vec<_> = (shard.from(digest, &key, sequence))
+                    .map(|version| {
+                        let kept = match version.item {
+                            Item::Put { value, expires_at_ms } => Some((value.to_vec(), expires_at_ms)),
+                            Item::Deleted => None,
+                        };
+                        assert_eq!(version.fingerprint, version.sequence * 3);
+                        (
+                            (version.digest, version.key.to_vec(), Reverse(version.sequence)),
+                            (kept, version.older_in),
+                        )
+                    })
+                    .collect();
+                let from = (digest, key, Reverse(sequence));
+                let expected: Vec<_> =
+                    twin.range(from..).map(|(place, kept)| (place.clone(), kept.clone())).collect();
+                assert!(found == expected, "{} of {} versions", found.len(), expected.len());
+            }
+        }
+    }
+}
