@@ -13,11 +13,11 @@ use crate::memtable::{MemTable, Sequence};
 use crate::options::Durability;
 use crate::stats::Stopwatch;
 use crate::wal::Wal;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use siltstone_design::{Digest, EncodedKey};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Writers in line.
@@ -66,15 +66,39 @@ struct Slot {
     durability: Durability,
     condition: Option<Condition>,
     progress: Mutex<Progress>,
+    /// Whether `progress` is no longer `Waiting`, for whoever looks without the lock.
+    has_changed: AtomicBool,
     changed: Condvar,
 }
 
 impl Slot {
     fn set(&self, progress: Progress) {
         *self.progress.lock() = progress;
+        self.has_changed.store(true, Ordering::Release);
         self.changed.notify_one();
     }
+
+    /// Waits until the write is done or leads.
+    fn wait(&self) -> MutexGuard<'_, Progress> {
+        // Mostly that takes a few microseconds, less than falling asleep and being woken.
+        for _ in 0..YIELDS {
+            if self.has_changed.load(Ordering::Acquire) {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        let mut progress = self.progress.lock();
+        while matches!(*progress, Progress::Waiting) {
+            self.changed.wait(&mut progress);
+        }
+        progress
+    }
 }
+
+/// How often a waiting writer lets others run before it falls asleep. More would write faster, and some wait longer.
+const YIELDS: usize = 8;
+/// Groups that a leader commits at most before another leads, while writers keep coming.
+const GROUPS_PER_LEAD: usize = 16;
 
 /// Bytes after which a group takes no more batches.
 const MAX_GROUP_BYTES: usize = 4 << 20;
@@ -93,18 +117,15 @@ impl Store {
         }
         self.check_batch(&batch)?;
         let payload_crc = crc32c::crc32c(&batch.payload);
-        let (progress, changed) = Default::default();
-        let slot = Arc::new(Slot { batch, payload_crc, durability, condition, progress, changed });
+        let (progress, has_changed, changed) = Default::default();
+        let slot =
+            Arc::new(Slot { batch, payload_crc, durability, condition, progress, has_changed, changed });
         {
             let mut queue = self.queue.state.lock();
             queue.waiting.push(Arc::clone(&slot));
             if queue.has_leader {
                 drop(queue);
-                let mut progress = slot.progress.lock();
-                while matches!(*progress, Progress::Waiting) {
-                    slot.changed.wait(&mut progress);
-                }
-                if let Progress::Done(result) = &*progress {
+                if let Progress::Done(result) = &*slot.wait() {
                     return result.clone();
                 }
             } else {
@@ -149,26 +170,38 @@ impl Store {
         Ok(())
     }
 
-    /// Commits the queue as one group and passes the lead on.
+    /// Commits the queue group by group and passes the lead on.
     fn lead(&self) {
-        let mut group = Vec::new();
-        {
-            let mut queue = self.queue.state.lock();
-            let mut bytes = 0;
-            let taken = queue.waiting.iter().take_while(|slot| {
-                let takes_it = bytes == 0 || bytes + slot.batch.payload.len() <= MAX_GROUP_BYTES;
-                bytes += slot.batch.payload.len();
-                takes_it
-            });
-            let count = taken.count();
-            group.extend(queue.waiting.drain(..count));
+        for _ in 0..GROUPS_PER_LEAD {
+            let group = self.next_group();
+            if group.is_empty() {
+                return;
+            }
+            self.commit_group(&group);
+            // Others' syncs take long, and its own write is done.
+            if group.iter().any(|slot| slot.durability == Durability::Synced) {
+                break;
+            }
         }
-        self.commit_group(&group);
         let mut queue = self.queue.state.lock();
         match queue.waiting.first() {
             Some(next) => next.set(Progress::Leads),
             None => queue.has_leader = false,
         }
+    }
+
+    /// Takes the next group off the queue; an empty one ends the lead.
+    fn next_group(&self) -> Vec<Arc<Slot>> {
+        let mut queue = self.queue.state.lock();
+        let mut bytes = 0;
+        let taken = queue.waiting.iter().take_while(|slot| {
+            let takes_it = bytes == 0 || bytes + slot.batch.payload.len() <= MAX_GROUP_BYTES;
+            bytes += slot.batch.payload.len();
+            takes_it
+        });
+        let count = taken.count();
+        queue.has_leader = count > 0;
+        queue.waiting.drain(..count).collect()
     }
 
     fn commit_group(&self, group: &[Arc<Slot>]) {
