@@ -10,7 +10,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::direct::AlignedPage;
 use crate::io::{Access, Disk, File, ReadRequest};
-use crate::memory::MemoryBudget;
+use crate::memory::{MemoryBudget, Pooled};
 use crate::stats::{IoCounters, ReadTrace, StoreCounters};
 use parking_lot::Mutex;
 use quick_cache::Weighter;
@@ -21,10 +21,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes of a page.
-pub(crate) const PAGE_BYTES: usize = 4096;
+pub(crate) const PAGE_BYTES: usize = crate::memory::PIECE_BYTES;
 
 /// A verified page.
-pub(crate) type Page = Arc<[u8; PAGE_BYTES]>;
+pub(crate) type Page = Arc<Pooled>;
 
 /// Memory a cached page takes, bookkeeping included.
 const CACHED_PAGE_BYTES: u64 = PAGE_BYTES as u64 + 96;
@@ -202,7 +202,7 @@ impl Reader {
         self.io().reads.add(1);
         self.io().bytes_read.add(PAGE_BYTES as u64);
         self.verify(table, page, bytes)?;
-        let shared = Arc::new(*bytes);
+        let shared = Arc::new(self.shared.memory.piece_of(bytes));
         self.shared.pages.insert((table, page), Arc::clone(&shared));
         Ok(shared)
     }

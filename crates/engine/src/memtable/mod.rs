@@ -29,7 +29,7 @@ const SHARD_BYTES: u64 = 64 << 10;
 /// Most top digest bits that choose the shard.
 const MAX_SHARD_BITS: u32 = 10;
 /// Memory of a shard beside its entries: half a block, half a chunk, and the shard itself.
-const SHARD_OVERHEAD_BYTES: u64 = 6 << 10;
+const SHARD_OVERHEAD_BYTES: u64 = 4 << 10;
 /// Memory an entry takes beside its key and value: its head, and its place in a chunk three quarters full.
 const ENTRY_OVERHEAD_BYTES: u64 = 56;
 
@@ -42,6 +42,7 @@ pub(crate) struct MemTable {
     has_deleted_prefixes: AtomicU64,
     entries: AtomicU64,
     user_bytes: AtomicU64,
+    budget: Arc<MemoryBudget>,
     memory: Mutex<Reservation>,
     memory_bytes: AtomicU64,
     /// First log segment that holds its writes; unset while it is empty.
@@ -62,6 +63,7 @@ impl MemTable {
             has_deleted_prefixes: AtomicU64::new(0),
             entries: AtomicU64::new(0),
             user_bytes: AtomicU64::new(0),
+            budget: Arc::clone(budget),
             memory: Mutex::new(budget.hold(Holder::Memtable, empty_bytes)),
             memory_bytes: AtomicU64::new(empty_bytes),
             log_start: OnceLock::new(),
@@ -104,7 +106,8 @@ impl MemTable {
             Item::Deleted => 0,
         };
         if let Some(shard) = self.shard(digest) {
-            shard.write().insert(&Version { digest, fingerprint, sequence, key, item, older_in });
+            let version = Version { digest, fingerprint, sequence, key, item, older_in };
+            shard.write().insert(&version, &self.budget);
         }
         self.note((key.len() + value_bytes) as u64);
     }
@@ -194,5 +197,13 @@ impl MemTable {
     /// A walk over the newest visible version of each key within `span`.
     pub fn stream(self: &Arc<Self>, span: Span, sequence: Sequence, encoder: Encoder) -> Result<MemCursor> {
         MemCursor::new(Arc::clone(self), span, sequence, encoder)
+    }
+}
+
+impl Drop for MemTable {
+    fn drop(&mut self) {
+        for shard in std::mem::take(&mut self.shards) {
+            self.budget.give_back(shard.into_inner().into_pieces());
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! A shard of the memtable: versions of keys in order, in two kinds of memory that are allotted a few kilobytes at a time.
 //!
 //! The idea: a node per entry costs an allocation, and a walk over nodes a cache miss per step. Here the keys and values
-//! go to the end of a block of bytes, one behind the other, and what is kept in order are places of 24 bytes, in chunks
+//! go to the end of a block, which is a piece of the store's pooled memory, one behind the other, and what is kept in order are places of 24 bytes, in chunks
 //! of at most [`CHUNK_PLACES`]: finding one touches two or three cache lines, inserting one moves a kilobyte at most.
 //!
 //! ```text
@@ -14,17 +14,20 @@
 //! ```
 //!
 //! Source: ours; the chunks are the leaves of a B-tree of two levels. Invariants: places ascend by (digest, key), then
-//! from the newest version to the oldest; no chunk is empty; a block never grows beyond what it was made with.
+//! from the newest version to the oldest; no chunk is empty; no version spans blocks, and one that is larger than a piece is a
+//! block by itself.
 
 use super::Sequence;
 use crate::entry::Item;
+use crate::memory::{MemoryBudget, PIECE_BYTES, Piece};
 use siltstone_design::Digest;
 use std::cmp::Ordering;
 
 /// Places in a chunk at most; a full one is halved.
 const CHUNK_PLACES: usize = 128;
-/// Bytes of a block; a larger version has one of its own.
-const BLOCK_BYTES: usize = 8 << 10;
+/// Bytes before a key, and of the extras.
+const HEAD_BYTES: usize = 24;
+const EXTRA_BYTES: usize = 16;
 const DELETED: u32 = 1 << 31;
 const EXTRAS: u32 = 1 << 30;
 
@@ -52,7 +55,27 @@ struct Place {
 #[derive(Debug, Default)]
 pub(super) struct Shard {
     chunks: Vec<Vec<Place>>,
-    blocks: Vec<Vec<u8>>,
+    blocks: Vec<Block>,
+    /// Bytes in use of the block that is being filled.
+    filled: usize,
+    /// Number of that block.
+    filling: usize,
+}
+
+#[derive(Debug)]
+enum Block {
+    Piece(Piece),
+    /// A version that fits no piece.
+    Large(Box<[u8]>),
+}
+
+impl Block {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Piece(piece) => &piece[..],
+            Self::Large(bytes) => bytes,
+        }
+    }
 }
 
 fn word(bytes: &[u8], at: usize) -> u64 {
@@ -63,10 +86,20 @@ fn half_word(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..).and_then(|bytes| bytes.first_chunk()).map_or(0, |bytes| u32::from_le_bytes(*bytes))
 }
 
+/// Copies `parts` one behind the other to the beginning of `target`.
+#[inline]
+fn copy_all(mut target: &mut [u8], parts: &[&[u8]]) {
+    for part in parts {
+        let Some((place, rest)) = target.split_at_mut_checked(part.len()) else { return };
+        place.copy_from_slice(part);
+        target = rest;
+    }
+}
+
 impl Shard {
     /// Adds a version. No other of its key may have its sequence number.
-    pub fn insert(&mut self, version: &Version<'_>) {
-        let place = self.write(version);
+    pub fn insert(&mut self, version: &Version<'_>, memory: &MemoryBudget) {
+        let place = self.write(version, memory);
         let target = (version.digest, version.key, version.sequence);
         let (chunk, index) = self.lower_bound(target);
         // Behind all others it belongs to the last chunk.
@@ -86,43 +119,63 @@ impl Shard {
     }
 
     /// Appends a version to a block.
-    fn write(&mut self, version: &Version<'_>) -> Place {
+    fn write(&mut self, version: &Version<'_>, memory: &MemoryBudget) -> Place {
         let (value, expires_at_ms, deleted) = match version.item {
             Item::Put { value, expires_at_ms } => (value, expires_at_ms, false),
             Item::Deleted => (&[][..], 0, true),
         };
         let extras = expires_at_ms != 0 || version.older_in != 0;
-        let bytes = 24 + if extras { 16 } else { 0 } + version.key.len() + value.len();
-        if self.blocks.last().is_none_or(|block| block.capacity() - block.len() < bytes) {
-            self.blocks.push(Vec::with_capacity(bytes.max(BLOCK_BYTES)));
+        // Keys have up to 2^16 bytes and values up to 2^30.
+        let flags = if deleted { DELETED } else { 0 } | if extras { EXTRAS } else { 0 };
+        let mut head = [0; HEAD_BYTES + EXTRA_BYTES];
+        let fields: [&[u8]; 6] = [
+            &version.sequence.to_le_bytes(),
+            &version.fingerprint.to_le_bytes(),
+            &(version.key.len() as u32 | flags).to_le_bytes(),
+            &(value.len() as u32).to_le_bytes(),
+            &expires_at_ms.to_le_bytes(),
+            &version.older_in.to_le_bytes(),
+        ];
+        copy_all(&mut head, &fields);
+        let head = if extras { &head[..] } else { head.get(..HEAD_BYTES).unwrap_or_default() };
+        let parts = [head, version.key, value];
+        let bytes = parts.iter().map(|part| part.len()).sum::<usize>();
+        if bytes > PIECE_BYTES {
+            self.blocks.push(Block::Large(parts.concat().into_boxed_slice()));
+            return Place { digest: version.digest, block: self.blocks.len() as u32 - 1, offset: 0 };
         }
-        let number = self.blocks.len().saturating_sub(1) as u32;
-        let mut place = Place { digest: version.digest, block: number, offset: 0 };
-        if let Some(block) = self.blocks.last_mut() {
-            place.offset = block.len() as u32;
-            // Keys have up to 2^16 bytes and values up to 2^30.
-            let flags = if deleted { DELETED } else { 0 } | if extras { EXTRAS } else { 0 };
-            block.extend_from_slice(&version.sequence.to_le_bytes());
-            block.extend_from_slice(&version.fingerprint.to_le_bytes());
-            block.extend_from_slice(&(version.key.len() as u32 | flags).to_le_bytes());
-            block.extend_from_slice(&(value.len() as u32).to_le_bytes());
-            if extras {
-                block.extend_from_slice(&expires_at_ms.to_le_bytes());
-                block.extend_from_slice(&version.older_in.to_le_bytes());
-            }
-            block.extend_from_slice(version.key);
-            block.extend_from_slice(value);
+        let has_room = matches!(self.blocks.get(self.filling), Some(Block::Piece(_)))
+            && self.filled + bytes <= PIECE_BYTES;
+        if !has_room {
+            (self.filling, self.filled) = (self.blocks.len(), 0);
+            self.blocks.push(Block::Piece(memory.piece()));
         }
+        if let Some(Block::Piece(piece)) = self.blocks.get_mut(self.filling) {
+            copy_all(piece.get_mut(self.filled..).unwrap_or_default(), &parts);
+        }
+        let place = Place { digest: version.digest, block: self.filling as u32, offset: self.filled as u32 };
+        self.filled += bytes;
         place
     }
 
+    /// The memory of its blocks, for the pool.
+    pub fn into_pieces(self) -> impl Iterator<Item = Piece> {
+        self.blocks.into_iter().filter_map(|block| match block {
+            Block::Piece(piece) => Some(piece),
+            Block::Large(_) => None,
+        })
+    }
+
     fn version(&self, place: Place) -> Version<'_> {
-        let block = self.blocks.get(place.block as usize).map_or(&[][..], Vec::as_slice);
+        let block = self.blocks.get(place.block as usize).map_or(&[][..], Block::bytes);
         let bytes = block.get(place.offset as usize..).unwrap_or(&[]);
         let lengths = half_word(bytes, 16);
         let key_len = (lengths & !(DELETED | EXTRAS)) as usize;
-        let (expires_at_ms, older_in, key_at) =
-            if lengths & EXTRAS == 0 { (0, 0, 24) } else { (word(bytes, 24), word(bytes, 32), 40) };
+        let (expires_at_ms, older_in, key_at) = if lengths & EXTRAS == 0 {
+            (0, 0, HEAD_BYTES)
+        } else {
+            (word(bytes, HEAD_BYTES), word(bytes, HEAD_BYTES + 8), HEAD_BYTES + EXTRA_BYTES)
+        };
         let value_at = key_at + key_len;
         let value = bytes.get(value_at..value_at + half_word(bytes, 20) as usize).unwrap_or(&[]);
         Version {
@@ -181,6 +234,7 @@ mod tests {
             (state >> 33) % below
         };
         for spread in [1, 3, 50, 1 << 30] {
+            let memory = MemoryBudget::new(1 << 20);
             let mut shard = Shard::default();
             let mut twin = BTreeMap::new();
             for sequence in 1..2_000u64 {
@@ -192,14 +246,9 @@ mod tests {
                     _ => Item::Put { value: &value, expires_at_ms: next(2) * 1_000 },
                 };
                 let older_in = next(2) * 77;
-                shard.insert(&Version {
-                    digest,
-                    fingerprint: sequence * 3,
-                    sequence,
-                    key: &key,
-                    item,
-                    older_in,
-                });
+                let version =
+                    Version { digest, fingerprint: sequence * 3, sequence, key: &key, item, older_in };
+                shard.insert(&version, &memory);
                 let kept = match item {
                     Item::Put { expires_at_ms, .. } => Some((value.clone(), expires_at_ms)),
                     Item::Deleted => None,
