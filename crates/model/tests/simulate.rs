@@ -10,7 +10,9 @@
 use serde_json::Value;
 use siltstone_design::presets;
 use siltstone_model::engines::sizes;
-use siltstone_model::simulate::{Leveled, Load, Measured, Order, Pick, Protocol, Ranks, simulate_design};
+use siltstone_model::simulate::{
+    LevelState, Leveled, Load, Measured, Order, Pick, Protocol, Ranks, simulate_design,
+};
 
 fn run(store: &Leveled, ranks: &Ranks, protocol: &Protocol) -> Measured {
     store.simulate(ranks, protocol, &mut |_, _| {}).unwrap()
@@ -225,8 +227,15 @@ fn overwrites_in_a_design_stay_within_its_garbage() {
             "{name}: {:.3}, space {:.3}",
             measured.cost.write_amplification, measured.space_amplification
         );
-        // Dead data in leaves is bounded; above them lies at most a pile or two per region.
-        assert!(measured.most_space_amplification < 1.0 / (1.0 - design.max_garbage) + 0.5, "{name}");
+        // Dead data in leaves is bounded, and above them lies at most a pile or two per region. In levels that are
+        // no leaves nothing is reclaimed: a store too small to reach its leaves holds whole piles.
+        let runs = |state: &LevelState| state.runs as f64 / state.regions.max(1) as f64;
+        let most_space = if measured.levels.len() >= design.levels.len() {
+            1.0 / (1.0 - design.max_garbage) + 0.5
+        } else {
+            measured.levels.iter().map(runs).fold(1.0, f64::max)
+        };
+        assert!(measured.most_space_amplification < most_space, "{name}: {measured:?}");
         assert!(measured.space_amplification <= measured.most_space_amplification);
         assert!((60..=101).contains(&measured.timeline.len()), "{}", measured.timeline.len());
         let steps: f64 = measured.cost.steps.iter().map(|step| step.write_amplification).sum();

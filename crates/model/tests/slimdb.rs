@@ -101,7 +101,8 @@ fn without_the_limit_a_fourth_stepped_level_wins_as_soon_as_it_fits() {
         );
         assert!(ours.cost < theirs.cost);
     }
-    assert_eq!(best(SlimDb::default(), Mix::MIX, 297.1).numbers(), PAPER_LAYOUT);
+    // Just below, layouts with a smaller filter in one of the upper levels fit already; the paper's comes before those.
+    assert_eq!(best(SlimDb::default(), Mix::MIX, 294.0).numbers(), PAPER_LAYOUT);
 }
 
 #[test]
