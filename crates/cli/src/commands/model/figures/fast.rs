@@ -153,7 +153,7 @@ pub fn figure_10(scale: &Scale) -> Result<Figure> {
     let mut chart = Chart::new("FAST 2016, Figure 10: write amplification by write buffer")
         .x(Axis::logarithmic("write buffer (items)"))
         .y(Axis::linear(WA).from(0.0))
-        .note("LevelDB, 10 million keys of 1 kB; simulated with a tenth of keys and buffer unless --full");
+        .note("LevelDB, 10 million keys of 1 kB; simulated with one key in ten unless --full");
     let mut errors = [Vec::new(), Vec::new()];
     for (name, skew) in SKEWS {
         let popularity = keys(COUNT, skew)?;
@@ -165,7 +165,7 @@ pub fn figure_10(scale: &Scale) -> Result<Figure> {
         };
         let mut simulated = Vec::new();
         for buffer in [4194.304, 100_000.0, 1_000_000.0] {
-            let measured = simulated_buffer(scale, COUNT, skew, buffer)?;
+            let measured = scale.simulate(COUNT, skew, Some(buffer), &leveldb(COUNT)?.level_sizes)?;
             simulated.push((buffer, measured));
             for (errors, form) in errors.iter_mut().zip([Form::Paper, Form::V2]) {
                 errors.push((with(buffer, form)?, measured));
@@ -184,28 +184,6 @@ pub fn figure_10(scale: &Scale) -> Result<Figure> {
         worst(v2)
     );
     Ok(Figure::one(chart, comparison))
-}
-
-/// In quick runs everything is a tenth of its size: write amplification depends on ratios only.
-fn simulated_buffer(scale: &Scale, count: u64, skew: f64, buffer: f64) -> Result<f64> {
-    let shrink = if scale.full { 1.0 } else { 10.0 };
-    let mut store =
-        Leveled::leveldb(leveldb(count)?.level_sizes.iter().map(|size| size / shrink).collect(), ITEM_BYTES)
-            .map_err(refused)?;
-    store.write_buffer = buffer / shrink;
-    store.table /= shrink;
-    let small = (count as f64 / shrink) as u64;
-    let ranks = Ranks::zipf(small, skew).map_err(refused)?;
-    let bar = &scale.bar;
-    let measured = store
-        .simulate(&ranks, &Protocol::paper(small), &mut |done, total| {
-            bar.set_message(format!(
-                "simulating a buffer of {buffer:.0} items: {} %",
-                done * 100 / total.max(1)
-            ));
-        })
-        .map_err(refused)?;
-    Ok(measured.cost.write_amplification)
 }
 
 /// Universal compaction over the number of keys.
