@@ -13,7 +13,7 @@
 //! | [`read`] | read amplification |
 //! | [`optimize`] | level sizes, growth factor, level count and write buffer that write least |
 //! | [`simulate`] | item-level and table-level simulators |
-//! | [`cost`] | SILT's and SlimDB's own cost models, and the price of a Siltstone design |
+//! | [`cost`] | SILT's and SlimDB's own cost models |
 //! | [`tune`] | options for other engines, from their workload |
 //!
 //! Conventions: sizes are **items**, as `f64`, wherever a name does not end in `_bytes`; requests are inserts;

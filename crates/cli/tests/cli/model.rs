@@ -69,6 +69,8 @@ fn optimize_reaches_the_papers_optimum() {
 
 #[test]
 fn ra_and_sweep_answer() {
+    let silt = run(&["model", "ra", "--engine", "silt", "--keys", "100M", "--json"]).ok().json();
+    assert_eq!(format!("{:.3}", number(&silt["read_amplification"])), "1.008");
     let json =
         run(&["model", "ra", "--engine", "leveldb", "--keys", "10M", "--skew", "0.99", "--json"]).ok().json();
     let shares: f64 = json["steps"].as_array().unwrap().iter().map(|step| number(&step["share"])).sum();
@@ -128,6 +130,12 @@ fn nonsense_is_refused_by_name() {
         run(&[&["model", "wa", "--engine", engine, "--keys", "1M"], *more].concat()).exits(2, &[more[0]]);
     }
     run(&["model", "optimize", "--engine", "cola", "--keys", "1M"]).exits(2, &["--engine", "cola"]);
+    run(&["model", "optimize", "--engine", "leveldb", "--keys", "1M", "--model", "tables"])
+        .exits(2, &["--model"]);
+    run(&[&wa[..], &["--model", "v2", "--table-bytes", "2M"]].concat()).exits(2, &["--table-bytes"]);
+    run(&[&wa[..], &["--model", "tables", "--grow"]].concat()).exits(2, &["--grow"]);
+    run(&["model", "ra", "--engine", "silt", "--keys", "1M", "--absent", "0.5"]).exits(2, &["--absent"]);
+    run(&["model", "simulate", "--engine", "silt", "--keys", "1M"]).exits(2, &["silt"]);
     run(&["model", "optimize", "--engine", "leveldb", "--keys", "1M", "--target", "9"])
         .exits(2, &["--target"]);
     run(&["model", "sweep", "--engine", "leveldb", "--keys", "1M", "--vary", "colour=1"])

@@ -95,6 +95,7 @@ fn the_model_by_tables_is_near_the_simulation() {
         &simulate(&["--skew", "1.2", "--warm-up", "300k", "--requests", "300k"])["write_amplification"],
     );
     let (fluid, tables) = (wa(&[]), wa(&["--table-bytes", "2M"]));
+    assert_eq!(tables, wa(&["--model", "tables"]));
     assert!((tables / simulated - 1.0).abs() < 0.06, "{tables} {simulated}");
     assert!((tables / simulated - 1.0).abs() < (fluid / simulated - 1.0).abs());
     let cola = ["model", "wa", "--engine", "cola", "--keys", "1M", "--table-bytes", "2M"];

@@ -39,6 +39,23 @@ fn a_real_store_is_tuned_and_its_options_written_with_only_the_changes() {
 }
 
 #[test]
+fn a_load_can_be_asked_for() {
+    let options = fixture("uniform-fixed/OPTIONS");
+    let args =
+        ["tune", "--engine", "rocksdb", text_of(&options), "--keys", "500k", "--item-bytes", "250", "--json"];
+    let load = run(&[&args[..], &["--load"]].concat()).ok().json();
+    let updates = run(&args).ok().json();
+    let before = |json: &serde_json::Value| json["before"]["write_amplification"].as_f64().unwrap();
+    assert!(before(&load) < before(&updates));
+    assert!(load["workload"]["course"]["load"]["requests"].is_number());
+    assert_eq!(updates["workload"]["course"], "updates");
+    assert!(load["once_loaded"]["now"].as_f64().unwrap() > before(&load) && updates["once_loaded"].is_null());
+    let page = run(&[&args[..8], &["--load"]].concat()).ok();
+    assert!(page.text().contains("once loaded, of updates") && page.text().contains("after the load"));
+    run(&[&args[..], &["--load", "--updates"]].concat()).exits(2, &["--updates"]);
+}
+
+#[test]
 fn what_is_missing_or_wrong_is_said() {
     let options = fixture("uniform-fixed/OPTIONS");
     let rocksdb = ["tune", "--engine", "rocksdb"];

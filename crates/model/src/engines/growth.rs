@@ -51,7 +51,7 @@ impl LevelDb {
         let mut sums = vec![0.0; self.level_sizes.len()];
         for point in 0..POINTS {
             let now = requests * (point as f64 + 0.5) / POINTS as f64;
-            self.flows_at(keys, now, &mut sums);
+            self.flows_at(keys, now, false, &mut sums);
         }
         let buffer = self.write_buffer / keys.per_request();
         let flushed = if self.flush_dedup { keys.unique(buffer) / self.write_buffer } else { 1.0 };
@@ -63,9 +63,12 @@ impl LevelDb {
     }
 
     /// Adds each step's cost per byte inserted after `now` requests.
-    fn flows_at(&self, keys: &impl Primitives, now: f64, sums: &mut [f64]) {
+    ///
+    /// With `moves`, tables that overlap nothing of the next level are chosen first and go there unwritten: then the
+    /// deepest level costs nothing until it is as large as the one above.
+    pub(crate) fn flows_at(&self, keys: &impl Primitives, now: f64, moves: bool, sums: &mut [f64]) {
         let level0 = self.level0_interval(keys);
-        let (mut above, mut own) = (0.0, None);
+        let (mut above, mut own, mut size_above) = (0.0, None, 0.0);
         let mut older = now - level0 / 2.0;
         for ((level, &limit), sum) in self.level_sizes.iter().enumerate().zip(sums) {
             if older <= 0.0 {
@@ -73,6 +76,9 @@ impl LevelDb {
             }
             let reached = keys.unique(older);
             let deepest = reached < limit;
+            if deepest && moves && reached < size_above {
+                return;
+            }
             let interval = own.map_or(level0, |own| self.step_interval(above, own, level0, deepest));
             let next_size = reached.min(limit);
             let step = Compaction { interval, next_size, into_last: false, from_level0: level == 0 };
@@ -82,7 +88,7 @@ impl LevelDb {
             }
             let interval_of_key = self.key_interval(keys, limit);
             older -= interval_of_key / 2.0;
-            (above, own) = (interval, Some(interval_of_key));
+            (above, own, size_above) = (interval, Some(interval_of_key), limit);
         }
     }
 }

@@ -3,11 +3,14 @@
 //! Source: RocksDB's `LOG` files, versions 5 to 10: events (`EVENT_LOG_v1 {json}`) for exact counts of flushes and
 //! compactions, and the statistics that it dumps at intervals (`** DB Stats **`, `** Compaction Stats [family] **`)
 //! for totals since the database was opened. *Ours*: events are summed up to the last dump, so that both speak of the
-//! same time; two dumps give the later half of that time, in which a store is closer to its steady state.
+//! same time; two dumps give the later half of that time, in which a store is closer to its steady state. Where less
+//! than half of the writes came before the last dump (the first that tells anything comes after ten minutes), the events
+//! stand for all (`tune/events.rs`).
 
+use super::events::EventReader;
+pub use super::events::Events;
 use crate::ModelError;
-use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
+use serde::Serialize;
 
 /// A level as the last statistics show it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -24,39 +27,6 @@ pub struct LevelState {
     pub keys_in: f64,
     /// Of these, dropped.
     pub keys_dropped: f64,
-}
-
-/// Flushes and compactions counted one by one, of one column family.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Events {
-    /// Memtables flushed.
-    pub flushes: f64,
-    /// Writes they had taken.
-    pub flush_requests: f64,
-    /// Of these, deletions.
-    pub flush_deletes: f64,
-    /// Flushes of a memtable that was not full: at close, on request, for the log's sake.
-    pub early_flushes: f64,
-    /// Bytes of memory that full memtables held, and the writes in these.
-    pub full_memory_bytes: f64,
-    /// Writes that full memtables had taken.
-    pub full_requests: f64,
-    /// Full memtables flushed.
-    pub full_flushes: f64,
-    /// Entries of the tables that flushes wrote.
-    pub flushed_items: f64,
-    /// Bytes of these tables.
-    pub flushed_bytes: f64,
-    /// Compactions out of level 0.
-    pub level0_compactions: f64,
-    /// Level-0 tables they took.
-    pub level0_tables: f64,
-    /// Entries and bytes of all tables written, flushes included.
-    pub table_items: f64,
-    /// Bytes of all tables written.
-    pub table_bytes: f64,
-    /// Of all tables' bytes, those that compactions wrote.
-    pub compacted_bytes: f64,
 }
 
 /// Totals at one moment.
@@ -93,6 +63,8 @@ pub struct LogSummary {
     pub column_families: Vec<String>,
     /// Exact counts for the column family, up to the last statistics.
     pub events: Events,
+    /// Whether totals and levels are from events alone, since there are no statistics of most of the time.
+    pub from_events: bool,
 }
 
 impl LogSummary {
@@ -136,8 +108,9 @@ pub struct LogReader {
     dump: Dump,
     /// Totals of all statistics, with the bytes of the family's levels.
     dumps: Vec<(Totals, f64)>,
-    jobs: HashMap<u64, Job>,
-    running: Events,
+    events: EventReader,
+    /// Totals after every flush, as events count them, with the bytes of the family's levels.
+    flushes: Vec<(Totals, f64)>,
     lines_known: u64,
     summary: LogSummary,
 }
@@ -150,43 +123,7 @@ struct Dump {
     complete: bool,
 }
 
-/// A flush or compaction between its first event and its last.
-#[derive(Debug, Default)]
-struct Job {
-    flush: Option<Event>,
-    level0_tables: usize,
-    compaction: bool,
-    foreign: bool,
-    items: f64,
-    bytes: f64,
-}
-
-/// The fields of events that matter here.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Event {
-    event: String,
-    job: u64,
-    cf_name: Option<String>,
-    num_entries: f64,
-    num_deletes: f64,
-    memory_usage: f64,
-    flush_reason: String,
-    file_size: f64,
-    #[serde(rename = "files_L0")]
-    files_level0: Vec<u64>,
-    table_properties: TableProperties,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct TableProperties {
-    num_entries: f64,
-}
-
-/// Jobs remembered at most; RocksDB runs a few at a time, so more of them only come from a LOG that lost lines.
-const MOST_JOBS: usize = 4096;
-/// Dumps remembered at most: every other one is forgotten when there are more.
+/// Dumps, or moments of flushes, remembered at most: every other one is forgotten when there are more.
 const MOST_DUMPS: usize = 1024;
 
 impl LogReader {
@@ -198,8 +135,8 @@ impl LogReader {
             columns: Vec::new(),
             dump: Dump::default(),
             dumps: Vec::new(),
-            jobs: HashMap::new(),
-            running: Events::default(),
+            events: EventReader::new(family),
+            flushes: Vec::new(),
             lines_known: 0,
             summary: LogSummary::default(),
         }
@@ -208,10 +145,14 @@ impl LogReader {
     /// Takes the next line. Lines that mean nothing here are passed over.
     pub fn line(&mut self, line: &str) {
         if let Some((_, json)) = line.split_once("EVENT_LOG_v1 ") {
-            if let Ok(event) = serde_json::from_str::<Event>(json.trim()) {
-                self.lines_known += 1;
-                self.event(event);
+            let (known, flushed) = self.events.event(json);
+            self.lines_known += u64::from(known);
+            if flushed {
+                let moment = (self.events.counted().totals(), self.events.held_bytes());
+                remember(&mut self.flushes, moment);
             }
+        } else if let Some((_, moved)) = line.split_once("] Moving #") {
+            self.events.moved(moved);
         } else if line.contains("DUMPING STATS") {
             self.end_dump();
             self.dump = Dump::default();
@@ -235,9 +176,16 @@ impl LogReader {
                 "no statistics and no events in it; give RocksDB's own LOG, from the store's directory";
             return Err(ModelError::new("LOG", message));
         }
-        if self.dumps.is_empty() {
-            // Opened a short while ago: events are all there is.
-            self.summary.events = self.running;
+        let counted = self.events.counted();
+        if self.summary.totals.keys < counted.flush_requests / 2.0 {
+            self.summary.from_events = true;
+            self.summary.totals = counted.totals();
+            self.summary.events = counted;
+            self.dumps = std::mem::take(&mut self.flushes);
+            // Otherwise tables from before the LOG are missing, and what the last dump said is nearer.
+            if counted.began_empty == Some(true) || self.summary.levels.is_empty() {
+                self.summary.levels = self.events.levels();
+            }
         }
         let half = self.summary.totals.ingest_bytes / 2.0;
         let distance = |totals: &Totals| (totals.ingest_bytes - half).abs();
@@ -292,78 +240,24 @@ impl LogReader {
             return;
         }
         self.dump.complete = false;
-        if self.dumps.len() == MOST_DUMPS {
-            let mut keep = false;
-            self.dumps.retain(|_| {
-                keep = !keep;
-                keep
-            });
-        }
         let bytes = self.dump.levels.iter().map(|level| level.bytes).sum();
-        self.dumps.push((self.dump.totals, bytes));
+        remember(&mut self.dumps, (self.dump.totals, bytes));
         self.summary.totals = self.dump.totals;
         self.summary.levels = std::mem::take(&mut self.dump.levels);
-        self.summary.events = self.running;
+        self.summary.events = self.events.counted();
     }
+}
 
-    fn event(&mut self, event: Event) {
-        if self.jobs.len() >= MOST_JOBS {
-            self.jobs.clear();
-        }
-        let family = &self.family;
-        match event.event.as_str() {
-            "flush_started" => {
-                self.jobs.insert(event.job, Job { flush: Some(event), ..Job::default() });
-            }
-            "compaction_started" => {
-                let level0_tables = event.files_level0.len();
-                self.jobs.insert(event.job, Job { compaction: true, level0_tables, ..Job::default() });
-            }
-            "table_file_creation" => {
-                if let Some(job) = self.jobs.get_mut(&event.job) {
-                    job.foreign |= event.cf_name.as_ref().is_some_and(|name| name != family);
-                    job.items += event.table_properties.num_entries;
-                    job.bytes += event.file_size;
-                }
-            }
-            "flush_finished" | "compaction_finished" => {
-                if let Some(job) = self.jobs.remove(&event.job) {
-                    self.finish_job(&job);
-                }
-            }
-            _ => {}
-        }
+/// Adds to a list that forgets every other entry when it is full.
+fn remember(list: &mut Vec<(Totals, f64)>, entry: (Totals, f64)) {
+    if list.len() == MOST_DUMPS {
+        let mut keep = false;
+        list.retain(|_| {
+            keep = !keep;
+            keep
+        });
     }
-
-    fn finish_job(&mut self, job: &Job) {
-        // A job without a table does not say whose it was; it wrote nothing either.
-        if job.foreign || job.items == 0.0 {
-            return;
-        }
-        let events = &mut self.running;
-        events.table_items += job.items;
-        events.table_bytes += job.bytes;
-        if let Some(flush) = &job.flush {
-            events.flushes += 1.0;
-            events.flush_requests += flush.num_entries;
-            events.flush_deletes += flush.num_deletes;
-            events.flushed_items += job.items;
-            events.flushed_bytes += job.bytes;
-            if flush.flush_reason == "Write Buffer Full" {
-                events.full_flushes += 1.0;
-                events.full_requests += flush.num_entries;
-                events.full_memory_bytes += flush.memory_usage;
-            } else {
-                events.early_flushes += 1.0;
-            }
-        } else if job.compaction {
-            events.compacted_bytes += job.bytes;
-            if job.level0_tables > 0 {
-                events.level0_compactions += 1.0;
-                events.level0_tables += job.level0_tables as f64;
-            }
-        }
-    }
+    list.push(entry);
 }
 
 /// A row such as `L1  17/1  8.11 MB  3.1  2.3 …`, read by the header's names. `None` for sums and rulers.

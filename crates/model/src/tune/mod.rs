@@ -7,6 +7,7 @@
 //! | [`settings`] | what it says about writing, and remarks on what the model leaves out |
 //! | [`log`] | RocksDB's LOG: what was really written |
 //! | [`leveldb`] | the same for LevelDB, which has no OPTIONS file |
+//! | [`course`] | whether a store is loaded or updated |
 //! | [`workload`] | how popular keys are, from a person, a trace or the LOG |
 //! | [`predict`] | write amplification, reads and space for given settings |
 //! | [`suggest`] | settings that write less |
@@ -23,6 +24,8 @@
 //! # Ok::<(), siltstone_model::ModelError>(())
 //! ```
 
+pub mod course;
+mod events;
 pub mod ini;
 pub mod leveldb;
 pub mod log;

@@ -2,21 +2,28 @@
 //!
 //! Source: the models of [`crate::engines`], which count items; here items get the sizes that they have in batches,
 //! logs and tables, levels the targets that the settings give them, and memtables as many requests as fit. *Ours*: the
-//! share of false overlaps that is left where RocksDB cuts tables at the bounds of the next level's,
-//! [`ALIGNED_FALSE_OVERLAP`].
+//! share of false overlaps that is left where RocksDB cuts tables at the bounds of the next level's, [`false_overlap`].
 
+use super::course::Course;
 use super::settings::{Priority, Settings, Style};
 use super::workload::{ItemBytes, Workload};
 use crate::engines::leveldb::{LevelDb, Pick};
 use crate::engines::rocksdb_leveled::rocksdb;
-use crate::engines::rocksdb_universal::Universal;
+use crate::engines::rocksdb_universal::{Tables, Universal, Written};
 use crate::engines::{Cost, Step};
 use crate::{ModelError, Primitives};
 use serde::Serialize;
 
-/// What is left of false overlaps where tables are cut at the bounds of the next level's tables and the table that
-/// meets least of it goes first (RocksDB from 7.8 on). Measured, not derived: the runs in docs/models.md ask for 0.2 to 0.8.
-pub const ALIGNED_FALSE_OVERLAP: f64 = 0.5;
+/// What is left of false overlaps where tables are cut at the bounds of the next level's tables (RocksDB from 7.8 on).
+/// Measured, not derived.
+const ALIGNED_FALSE_OVERLAP: f64 = 0.5;
+
+/// The same where the table that meets least of the next level goes first as well: next to nothing if the next level is four
+/// times as large, since some table then overlaps hardly more than it has to, and all of it at fourteen times. A line through
+/// what the runs in docs/models.md ask for (0 to 0.2 at 4 to 5.4 times, 0.5 to 0.8 at ten times).
+fn left_of_false_overlap(ratio: f64) -> f64 {
+    ((ratio - 4.0) / 10.0).clamp(0.0, 1.0)
+}
 
 /// What is predicted for one set of settings.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -65,7 +72,7 @@ impl Frame {
     }
 }
 
-/// Predicts what `settings` write.
+/// Predicts what `settings` write in a course of requests.
 ///
 /// # Errors
 /// Settings that describe no working engine, naming them.
@@ -73,11 +80,12 @@ pub fn predict(
     settings: &Settings,
     frame: Frame,
     item: ItemBytes,
+    course: Course,
     keys: &impl Primitives,
 ) -> Result<Prediction, ModelError> {
     match settings.style {
-        Style::Leveled => leveled(settings, frame, item, keys),
-        Style::Universal { .. } => universal(settings, frame, item, keys),
+        Style::Leveled => leveled(settings, frame, item, course, keys),
+        Style::Universal { .. } => universal(settings, frame, item, course, keys),
     }
 }
 
@@ -85,18 +93,17 @@ fn leveled(
     settings: &Settings,
     frame: Frame,
     item: ItemBytes,
+    course: Course,
     keys: &impl Primitives,
 ) -> Result<Prediction, ModelError> {
-    let last_bytes = keys.total() * item.table;
+    let last_bytes = course.live(keys) * item.table;
     let level_bytes = settings.level_targets(last_bytes);
     let engine = engine(settings, frame, &level_bytes, item);
-    let cost = engine.write_amplification(keys)?;
-    let overlap = false_overlap(settings);
-    let steps = cost.steps.iter().enumerate().map(|(number, step)| {
-        let saved = spared_overlap(&cost, number, keys) * (1.0 - overlap);
-        in_bytes(step, step.write_amplification - saved, item)
-    });
-    let steps: Vec<Step> = steps.collect();
+    engine.check()?;
+    let steps = match course {
+        Course::Updates => steps_of_updates(&engine, settings, item, keys)?,
+        Course::Load { requests } => steps_of_load(settings, frame, item, requests, keys),
+    };
     let flushed = keys.unique(frame.requests_per_flush) * item.table;
     let level0_bytes = flushed * frame.level0_tables;
     let above: f64 = level_bytes.iter().rev().skip(1).sum();
@@ -112,6 +119,63 @@ fn leveled(
     })
 }
 
+fn steps_of_updates(
+    engine: &LevelDb,
+    settings: &Settings,
+    item: ItemBytes,
+    keys: &impl Primitives,
+) -> Result<Vec<Step>, ModelError> {
+    let cost = engine.write_amplification(keys)?;
+    let steps = cost.steps.iter().enumerate().map(|(number, step)| {
+        // Steps are: log, flush, out of level 0, out of level 1, …
+        let left =
+            number.checked_sub(2).map_or(1.0, |level| false_overlap(settings, &engine.level_sizes, level));
+        let saved = spared_overlap(&cost, number, keys) * (1.0 - left);
+        in_bytes(step, step.write_amplification - saved, item)
+    });
+    Ok(steps.collect())
+}
+
+/// Moments of a load at which the flows are computed.
+const MOMENTS: u32 = 60;
+
+/// The mean over the load of what is written with the levels that the store has by then: with level sizes that follow the last
+/// level's, those change all the time.
+fn steps_of_load(
+    settings: &Settings,
+    frame: Frame,
+    item: ItemBytes,
+    requests: f64,
+    keys: &impl Primitives,
+) -> Vec<Step> {
+    let moves = settings.priority == Priority::LeastOverlap;
+    let mut sums: Vec<f64> = Vec::new();
+    for moment in 0..MOMENTS {
+        let now = requests * (f64::from(moment) + 0.5) / f64::from(MOMENTS);
+        let targets = settings.level_targets(keys.unique(now) * item.table);
+        let mut engine = engine(settings, frame, &targets, item);
+        sums.resize(sums.len().max(targets.len()), 0.0);
+        for aligned_tables in [false, true] {
+            engine.aligned_tables = aligned_tables;
+            let mut flows = vec![0.0; targets.len()];
+            engine.flows_at(keys, now, moves, &mut flows);
+            for (level, (sum, flow)) in sums.iter_mut().zip(flows).enumerate() {
+                let left = false_overlap(settings, &engine.level_sizes, level);
+                *sum += flow * if aligned_tables { 1.0 - left } else { left } / f64::from(MOMENTS);
+            }
+        }
+    }
+    let flushed = match settings.flush_dedup {
+        true => keys.unique(frame.requests_per_flush) / (frame.requests_per_flush * keys.per_request()),
+        false => 1.0,
+    };
+    let memtable = [("log", 1.0), ("level-0", flushed)];
+    let memtable =
+        memtable.map(|(to, amplification)| (Step::new("memtable", to, amplification), amplification));
+    let levels = sums.iter().enumerate().map(|(level, &sum)| (Step::between_levels(level, sum), sum));
+    memtable.into_iter().chain(levels).map(|(step, sum)| in_bytes(&step, sum, item)).collect()
+}
+
 fn engine(settings: &Settings, frame: Frame, level_bytes: &[f64], item: ItemBytes) -> LevelDb {
     let sizes = level_bytes.iter().map(|bytes| bytes / item.table).collect();
     let pick = match settings.priority {
@@ -124,9 +188,22 @@ fn engine(settings: &Settings, frame: Frame, level_bytes: &[f64], item: ItemByte
     engine
 }
 
-fn false_overlap(settings: &Settings) -> f64 {
-    let aligned = settings.aligned_tables && settings.priority != Priority::Largest;
-    if aligned { ALIGNED_FALSE_OVERLAP } else { 1.0 }
+/// The share of the model's false overlap that is left in the step out of `level`, counted from 0.
+fn false_overlap(settings: &Settings, level_sizes: &[f64], level: usize) -> f64 {
+    if !settings.aligned_tables {
+        return 1.0;
+    }
+    match settings.priority {
+        Priority::Largest => 1.0,
+        Priority::RoundRobin | Priority::Oldest => ALIGNED_FALSE_OVERLAP,
+        Priority::LeastOverlap => {
+            let size = level.checked_sub(1).and_then(|above| level_sizes.get(above));
+            match (size, level_sizes.get(level)) {
+                (Some(size), Some(next)) => left_of_false_overlap(next / size),
+                _ => 1.0,
+            }
+        }
+    }
 }
 
 /// What the model counts as false overlap in a step, per byte inserted: `Unique(Interval) / Interval`, for compactions
@@ -150,6 +227,7 @@ fn universal(
     settings: &Settings,
     frame: Frame,
     item: ItemBytes,
+    course: Course,
     keys: &impl Primitives,
 ) -> Result<Prediction, ModelError> {
     let Style::Universal { size_ratio_percent, max_size_amplification_percent } = settings.style else {
@@ -164,10 +242,17 @@ fn universal(
         size_ratio: size_ratio_percent,
         ..Universal::new(frame.requests_per_flush)
     };
-    let cost = engine.write_amplification(keys)?;
+    let cost = match course {
+        Course::Updates => engine.write_amplification(keys)?,
+        Course::Load { requests } => {
+            let mut tables = Tables::new(engine)?;
+            tables.insert(keys, requests);
+            tables.cost_since(&Written::default())
+        }
+    };
     let steps: Vec<Step> =
         cost.steps.iter().map(|step| in_bytes(step, step.write_amplification, item)).collect();
-    let last_bytes = keys.total() * item.table;
+    let last_bytes = course.live(keys) * item.table;
     Ok(Prediction {
         write_amplification: steps.iter().map(|step| step.write_amplification).sum(),
         steps,

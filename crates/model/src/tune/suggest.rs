@@ -8,7 +8,7 @@
 use super::predict::{Frame, Prediction, predict};
 use super::settings::{Priority, Settings, Style};
 use super::workload::Workload;
-use crate::{Direct, ModelError, Primitives, Tabulated};
+use crate::{Direct, ModelError, Tabulated};
 use serde::Serialize;
 
 /// Room that is left in the last level's target before one more level opens: the store may grow this much.
@@ -51,6 +51,17 @@ pub struct Advice {
     pub after: Prediction,
     /// Others, at a price, best first.
     pub alternatives: Vec<Alternative>,
+    /// Where `now` and `after` are for a load: what would be written once the keys that are there are only updated.
+    pub updates: Option<UpdatesLater>,
+}
+
+/// Write amplification of updates that come after a load.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct UpdatesLater {
+    /// With the settings as they are.
+    pub now: f64,
+    /// With the changes.
+    pub after: f64,
 }
 
 /// Predicts, and searches for settings that write less.
@@ -71,6 +82,16 @@ pub fn advise(settings: &Settings, workload: &Workload) -> Result<Advice, ModelE
     };
     let best =
         best.filter(|(_, after)| after.write_amplification < now.write_amplification * (1.0 - WORTHWHILE));
+    let tuned = best.as_ref().map_or(settings, |(tuned, _)| tuned);
+    let updates = match workload.after_load()? {
+        Some(later) => {
+            let keys = Direct::new(&later.popularity);
+            let search = Search { workload: &later, exact: &keys, ..search };
+            let [now, after] = [settings, tuned].map(|settings| search.exactly(settings));
+            Some(UpdatesLater { now: now?.write_amplification, after: after?.write_amplification })
+        }
+        None => None,
+    };
     let (changes, after) = match best {
         Some((tuned, after)) => (changes(settings, &tuned), after),
         None => (Vec::new(), now.clone()),
@@ -82,7 +103,7 @@ pub fn advise(settings: &Settings, workload: &Workload) -> Result<Advice, ModelE
     });
     alternatives
         .sort_by(|a, b| a.prediction.write_amplification.total_cmp(&b.prediction.write_amplification));
-    Ok(Advice { now, changes, after, alternatives })
+    Ok(Advice { now, changes, after, alternatives, updates })
 }
 
 struct Search<'a> {
@@ -100,12 +121,12 @@ const ROUNDS: u32 = 5;
 impl Search<'_> {
     fn exactly(&self, settings: &Settings) -> Result<Prediction, ModelError> {
         let frame = Frame::new(settings, self.logged, self.workload, self.exact);
-        predict(settings, frame, self.workload.item, self.exact)
+        predict(settings, frame, self.workload.item, self.workload.course, self.exact)
     }
 
     fn quickly(&self, settings: &Settings) -> Option<f64> {
         let frame = Frame::new(settings, self.logged, self.workload, self.keys);
-        let found = predict(settings, frame, self.workload.item, self.keys).ok()?;
+        let found = predict(settings, frame, self.workload.item, self.workload.course, self.keys).ok()?;
         let fits = found.space_amplification <= self.most_space;
         (fits && found.write_amplification.is_finite()).then_some(found.write_amplification)
     }
@@ -120,7 +141,7 @@ impl Search<'_> {
             return Ok(None);
         }
         let start = modern(base);
-        let last = self.keys.total() * self.workload.item.table;
+        let last = self.workload.course.live(self.exact) * self.workload.item.table;
         if levels == 1 {
             // One level of everything: its target has to be above the data, and nothing else matters.
             let tuned = Settings { base_bytes: whole(last * HEADROOM), dynamic_level_bytes: false, ..start };

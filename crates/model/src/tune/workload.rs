@@ -5,8 +5,9 @@
 //! leaves just that share. *Limits*: it sees what repeats within one memtable. Any distribution has some Zipf
 //! distribution with the same share; keys in order, or new keys only, look uniform.
 
+use super::course::{Course, Loaded, uniform_keys};
 use super::log::LogSummary;
-use super::settings::{Remark, Settings};
+use super::settings::{Remark, Settings, Style};
 use crate::{Direct, ModelError, Popularity, Primitives};
 use serde::Serialize;
 
@@ -49,6 +50,8 @@ pub struct Given {
     pub skew: Option<f64>,
     /// Popularity from a trace; goes before `keys` and `skew`.
     pub popularity: Option<Popularity>,
+    /// Whether predictions are for a load (true) or for updates; otherwise for what the LOG shows.
+    pub load: Option<bool>,
 }
 
 /// A workload as the predictions need it.
@@ -60,6 +63,8 @@ pub struct Workload {
     pub skew: Option<f64>,
     /// What items take.
     pub item: ItemBytes,
+    /// What the predictions are for.
+    pub course: Course,
     /// Requests per flush, as counted in the LOG.
     pub requests_per_flush: Option<f64>,
     /// Level-0 tables per compaction, as counted in the LOG.
@@ -80,23 +85,49 @@ impl Workload {
         let events = log.map(|log| log.events).unwrap_or_default();
         let mut remarks = Vec::new();
         let item = item_bytes(given, log)?;
-        let keys = key_count(given, log, item, &mut remarks)?;
         let full = events.full_flushes > 0.0;
         let requests_per_flush = full.then(|| events.full_requests / events.full_flushes);
-        let (popularity, skew) = match (&given.popularity, given.skew) {
+        let loaded = load_in_log(given, log, item, &mut remarks);
+        let (popularity, skew) = match (&given.popularity, loaded) {
             (Some(popularity), _) => (popularity.clone(), None),
-            (None, Some(skew)) => (Popularity::zipf(keys, skew)?, Some(skew)),
+            (None, Some(loaded)) => {
+                let (keys, skew) = keys_of_load(given, &loaded, &events, &mut remarks)?;
+                (Popularity::zipf(keys, skew)?, Some(skew))
+            }
             (None, None) => {
-                let skew = skew_from_log(keys, &events, &mut remarks)?;
+                let keys = key_count(given, log, item, &mut remarks)?;
+                let skew = match given.skew {
+                    Some(skew) => skew,
+                    None => skew_from_log(keys, &events, &mut remarks)?,
+                };
                 (Popularity::zipf(keys, skew)?, Some(skew))
             }
         };
+        let course = match (loaded, given.load) {
+            (Some(loaded), _) => Course::Load { requests: loaded.requests },
+            // Without a LOG that shows one, a load writes every key once on average.
+            (None, Some(true)) => Course::Load { requests: popularity.keys() },
+            (None, _) => Course::Updates,
+        };
         if let Some(log) = log {
-            remark_on_log(log, settings, &mut remarks);
+            remark_on_log(log, settings, course, &mut remarks);
         }
         let level0_tables = (events.level0_compactions > 0.0)
             .then(|| (events.level0_tables / events.level0_compactions).max(1.0));
-        Ok(Self { popularity, skew, item, requests_per_flush, level0_tables, remarks })
+        Ok(Self { popularity, skew, item, course, requests_per_flush, level0_tables, remarks })
+    }
+
+    /// Where this is a load: the updates that could follow it, of the keys that are there by then.
+    pub(super) fn after_load(&self) -> Result<Option<Self>, ModelError> {
+        let Course::Load { .. } = self.course else { return Ok(None) };
+        let popularity = match self.skew {
+            Some(skew) => {
+                let live = self.course.live(&Direct::new(&self.popularity));
+                Popularity::zipf(live.round().max(1.0) as u64, skew)?
+            }
+            None => self.popularity.clone(),
+        };
+        Ok(Some(Self { popularity, course: Course::Updates, ..self.clone() }))
     }
 
     /// Requests that fill what one flush writes, with the settings' memtable.
@@ -133,6 +164,56 @@ fn item_bytes(given: &Given, log: Option<&LogSummary>) -> Result<ItemBytes, Mode
     })
 }
 
+/// The load that the LOG shows, unless predictions are to be for updates.
+fn load_in_log(
+    given: &Given,
+    log: Option<&LogSummary>,
+    item: ItemBytes,
+    remarks: &mut Vec<Remark>,
+) -> Option<Loaded> {
+    if given.load == Some(false) {
+        return None;
+    }
+    let (loaded, ordered) = Loaded::of(log?, item)?;
+    let mut remark = |effect: String| remarks.push(Remark { setting: "load".to_owned(), effect });
+    if ordered && given.load.is_none() {
+        remark(
+            "keys were loaded in order, where tables are moved down and hardly rewritten: predictions are for updates \
+             of these keys, which write more than was measured"
+                .to_owned(),
+        );
+        return None;
+    }
+    remark(format!(
+        "the LOG begins with an empty store, so predictions are for its {:.0} writes to one; the line \"once loaded\" is for \
+         updates afterwards",
+        loaded.requests
+    ));
+    Some(loaded)
+}
+
+/// Keys and skew of a load, where they are not given.
+fn keys_of_load(
+    given: &Given,
+    loaded: &Loaded,
+    events: &super::log::Events,
+    remarks: &mut Vec<Remark>,
+) -> Result<(u64, f64), ModelError> {
+    let (keys, skew) = match (given.keys, given.skew) {
+        (Some(keys), skew) => {
+            let keys = checked_keys(keys)?;
+            return Ok((keys, skew.map_or_else(|| skew_from_log(keys, events, remarks), Ok)?));
+        }
+        (None, Some(skew)) => (loaded.keys(skew)?, skew),
+        (None, None) => loaded.keys_and_skew()?,
+    };
+    let effect = format!(
+        "{keys} with skew {skew:.3} would be written in time, from how often keys repeat within flushes and in the store"
+    );
+    remarks.push(Remark { setting: "keys".to_owned(), effect });
+    Ok((keys, skew))
+}
+
 fn key_count(
     given: &Given,
     log: Option<&LogSummary>,
@@ -151,14 +232,42 @@ fn key_count(
                 let message = "the LOG's statistics show no level below 0 yet; give --keys";
                 return Err(ModelError::new("keys", message));
             };
-            let keys = (last.bytes / item.table).round();
-            remarks.push(Remark {
-                setting: "keys".to_owned(),
-                effect: format!("{keys:.0}, from the size of the last level (L{})", last.level),
-            });
+            let in_last = (last.bytes / item.table).round();
+            let (keys, place) = match keys_beyond_last_level(log, item, in_last) {
+                Some(keys) => {
+                    let place = format!(
+                        "since flushes repeat fewer keys than the {in_last:.0} of L{} would",
+                        last.level
+                    );
+                    (keys, place)
+                }
+                None => (in_last, format!("from the size of the last level (L{})", last.level)),
+            };
+            remarks.push(Remark { setting: "keys".to_owned(), effect: format!("{keys:.0}, {place}") });
             keys
         }
     };
+    checked_keys(keys)
+}
+
+/// The number of keys where the last level clearly does not hold nearly all, as while a store grows or compaction is behind:
+/// what flushes keep of their writes then asks for many more.
+fn keys_beyond_last_level(log: &LogSummary, item: ItemBytes, in_last: f64) -> Option<f64> {
+    const CLEARLY: f64 = 1.3;
+    const REPETITIONS: f64 = 100.0;
+    let events = &log.events;
+    let repeated = events.flush_requests - events.flushed_items;
+    if events.flushes == 0.0 || repeated < REPETITIONS {
+        return None;
+    }
+    let in_store = log.levels.iter().map(|level| level.bytes).sum::<f64>() / item.table;
+    let kept = events.flushed_items / events.flush_requests;
+    // Keys that were not written yet may be as many again, but hardly more.
+    let keys = uniform_keys(events.flush_requests / events.flushes, kept, 2.0 * in_store);
+    (keys > CLEARLY * in_last).then_some(keys.round())
+}
+
+fn checked_keys(keys: f64) -> Result<u64, ModelError> {
     ModelError::positive("keys", keys)?;
     // Beyond this a popularity could not be grouped in f64 without losing whole keys.
     if !(1.0..=1e15).contains(&keys) {
@@ -229,7 +338,7 @@ pub fn infer_skew(keys: u64, requests: f64, kept: f64) -> Result<f64, ModelError
     Ok((low + high) / 2.0)
 }
 
-fn remark_on_log(log: &LogSummary, settings: &Settings, remarks: &mut Vec<Remark>) {
+fn remark_on_log(log: &LogSummary, settings: &Settings, course: Course, remarks: &mut Vec<Remark>) {
     let mut remark = |setting: &str, effect: String| {
         remarks.push(Remark { setting: setting.to_owned(), effect });
     };
@@ -266,9 +375,30 @@ fn remark_on_log(log: &LogSummary, settings: &Settings, remarks: &mut Vec<Remark
     {
         remark("version", format!("OPTIONS are of RocksDB {version}, the LOG of {logged}"));
     }
+    if log.from_events {
+        let effect = "the LOG has no statistics of most of these writes (RocksDB dumps them every stats_dump_period_sec): \
+                      measured figures are counted from its events, each write taken to be a batch of its own";
+        remark("statistics", effect.to_owned());
+    }
+    let last = log.levels.iter().map(|level| level.bytes).fold(0.0, f64::max);
+    let targets = settings.level_targets(last);
+    let inner = targets.len().saturating_sub(1);
+    let fuller = log.levels.iter().skip(1).zip(targets.iter().take(inner));
+    let fuller =
+        fuller.map(|(level, target)| (level.level, level.bytes / target)).filter(|(_, times)| *times > 1.5);
+    if settings.style == Style::Leveled
+        && !settings.dynamic_level_bytes
+        && let Some((level, times)) = fuller.max_by(|a, b| a.1.total_cmp(&b.1))
+    {
+        let effect = format!(
+            "L{level} held {times:.1} times what it should: compaction was behind, which saves writes and \
+             costs reads; predictions are for a store that keeps up, which writes more"
+        );
+        remark("level sizes", effect);
+    }
     let growth =
         log.halfway_bytes.map(|before| log.levels.iter().map(|level| level.bytes).sum::<f64>() / before);
-    if let Some(growth) = growth.filter(|growth| *growth > 1.15) {
+    if let Some(growth) = growth.filter(|growth| *growth > 1.15 && course == Course::Updates) {
         let effect = format!(
             "the store grew by {:.0} % in the LOG's later half; a growing store writes less than this predicts",
             100.0 * (growth - 1.0)

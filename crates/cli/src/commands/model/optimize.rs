@@ -1,6 +1,6 @@
 //! `siltstone model optimize`: the parameters at which a leveled engine writes least.
 
-use super::parameters::{Layout, Parameters, refused};
+use super::parameters::{Layout, Model, Parameters, refused};
 use super::wa::level_table;
 use crate::failure::{Result, usage};
 use crate::output::{print, print_json};
@@ -64,6 +64,9 @@ pub fn run(args: &Args) -> Result<()> {
     };
     if parameters.grow {
         usage!("--grow: the search is for a store that holds all keys; leave it out");
+    }
+    if parameters.model == Some(Model::Tables) {
+        usage!("--model: the search is not for tables; give paper or v2");
     }
     refuse_unused(args)?;
     let started = Instant::now();

@@ -10,6 +10,7 @@ use siltstone_model::engines::cola::{self, Growing};
 use siltstone_model::engines::leveldb::{self, Deletes, Form, LevelDb};
 use siltstone_model::engines::rocksdb_universal::Universal;
 use siltstone_model::engines::sizes as level_sizes;
+use siltstone_model::engines::table_aware::DEFAULT_TABLE_BYTES;
 use siltstone_model::engines::{Cost, samt};
 use siltstone_model::{Direct, ModelError, Popularity};
 
@@ -26,7 +27,7 @@ pub enum Engine {
     Cola,
     /// Sorted array merge tree
     Samt,
-    /// Log, hash tables and a sorted store (wa only)
+    /// Log, hash tables and a sorted store (wa and ra)
     Silt,
 }
 
@@ -46,6 +47,8 @@ pub enum Model {
     Paper,
     /// Better with large write buffers
     V2,
+    /// Tables have a size: better with few tables a level and strong skew
+    Tables,
 }
 
 /// Engine, workload and layout.
@@ -161,9 +164,7 @@ impl Parameters {
             Engine::Cola => self.growing(2).map(Layout::Cola),
             Engine::Samt => self.growing(4).map(Layout::Samt),
             Engine::Silt => {
-                usage!(
-                    "--engine: silt has no such model here; see siltstone model wa or siltstone model silt --help"
-                )
+                usage!("--engine: silt has wa and ra only; see also siltstone model silt --help")
             }
         }
     }
@@ -260,10 +261,16 @@ impl Parameters {
         self.engine.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// What the layout writes.
-    pub fn cost(&self, layout: &Layout) -> Result<Cost> {
+    /// What the layout writes; `table_bytes` is for the form that counts tables.
+    pub fn cost(&self, layout: &Layout, table_bytes: Option<u64>) -> Result<Cost> {
         let keys = Direct::new(&self.popularity()?);
+        let by_tables = table_bytes.is_some() || self.model == Some(Model::Tables);
+        let table = table_bytes.map_or(DEFAULT_TABLE_BYTES / self.item_bytes as f64, |b| self.items(b));
         let cost = match layout {
+            Layout::Leveled(_) if self.grow && by_tables => {
+                usage!("--grow: not modelled by tables; give another --model")
+            }
+            Layout::Leveled(engine) if by_tables => engine.write_amplification_by_tables(&keys, table),
             Layout::Leveled(engine) if self.grow => {
                 engine.write_amplification_growing(&keys, self.keys as f64)
             }

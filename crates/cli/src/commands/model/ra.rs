@@ -1,11 +1,12 @@
 //! `siltstone model ra`: read amplification, by the level where queries end.
 
-use super::parameters::{Layout, Parameters, refused};
+use super::parameters::{Engine, Layout, Parameters, refused};
 use crate::failure::{Result, usage};
 use crate::output::{print, print_json};
 use crate::sizes;
 use crate::table::Table;
 use clap::ValueEnum;
+use siltstone_model::cost::silt::Silt;
 use siltstone_model::read::{Ages as ModelAges, Queries};
 
 /// How ages enter the model.
@@ -64,6 +65,9 @@ pub fn run(args: &Args) -> Result<()> {
         }
         Some(_) => 1.0,
     };
+    if parameters.engine == Engine::Silt {
+        return silt(args);
+    }
     let ages = if args.ages == Ages::Spread { ModelAges::Spread } else { ModelAges::Expected };
     let queries = Queries { exponent, absent: args.absent, false_positives: args.false_positives, ages };
     let popularity = parameters.popularity()?;
@@ -87,5 +91,33 @@ pub fn run(args: &Args) -> Result<()> {
         sizes::count(parameters.keys),
         parameters.skew,
         cost.read_amplification,
+    ))
+}
+
+/// SILT's own model: lookups that find their key, false positives of the hash stores' tags included.
+fn silt(args: &Args) -> Result<()> {
+    let parameters = &args.parameters;
+    parameters.refuse_all_but_workload()?;
+    if args.absent != 0.0 || args.false_positives.is_some() || args.ages != Ages::Spread {
+        usage!("--engine: SILT's model has no --absent, --false-positives or --ages");
+    }
+    let costs =
+        Silt { keys: parameters.keys as f64, item_bytes: parameters.item_bytes as f64, ..Silt::default() }
+            .costs()
+            .map_err(refused)?;
+    if args.json {
+        return print_json(&serde_json::json!({
+            "read_amplification": costs.read_amplification,
+            "steps": [],
+            "false_positive_rate": costs.false_positive_rate,
+            "hash_stores": costs.hash_stores,
+        }));
+    }
+    print(&format!(
+        "silt: {} keys: {:.4} device reads per lookup, {:.1} hash stores asked at a false-positive rate of {:.6}\n",
+        sizes::count(parameters.keys),
+        costs.read_amplification,
+        costs.hash_stores,
+        costs.false_positive_rate,
     ))
 }

@@ -1,6 +1,6 @@
 //! `siltstone model sweep`: write amplification over a range of one parameter.
 
-use super::parameters::{Layout, Parameters, refused};
+use super::parameters::{Layout, Model, Parameters, refused};
 use crate::failure::{Result, usage};
 use crate::output::{print, print_json};
 use crate::sizes;
@@ -87,7 +87,7 @@ fn row(args: &Args, value: &str) -> Result<Row> {
     let parameters = with(&args.parameters, &args.vary.name, value)?;
     let layout = parameters.layout()?;
     let popularity = parameters.popularity()?;
-    let cost = parameters.cost(&layout)?;
+    let cost = parameters.cost(&layout, None)?;
     let queries = Queries::default();
     let reads = match &layout {
         Layout::Leveled(engine) => queries.leveldb(engine, &popularity),
@@ -96,6 +96,9 @@ fn row(args: &Args, value: &str) -> Result<Row> {
         Layout::Samt(engine) => queries.samt(engine, &popularity),
     }
     .map_err(refused)?;
+    if args.optimize && parameters.model == Some(Model::Tables) {
+        usage!("--optimize: not by tables; give another --model");
+    }
     let optimized = match (&layout, args.optimize) {
         (_, false) => None,
         (Layout::Leveled(engine), true) => {

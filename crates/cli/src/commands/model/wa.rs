@@ -1,11 +1,10 @@
 //! `siltstone model wa`: write amplification, step by step.
 
-use super::parameters::{Engine, Layout, Parameters, refused};
+use super::parameters::{Engine, Model, Parameters, refused};
 use crate::failure::{Result, usage};
 use crate::output::{print, print_json};
 use crate::sizes;
 use crate::table::Table;
-use siltstone_model::Direct;
 use siltstone_model::cost::silt::Silt;
 use siltstone_model::engines::{Cost, Step};
 use std::fmt::Write as _;
@@ -13,7 +12,8 @@ use std::fmt::Write as _;
 /// Estimate what an engine writes per byte inserted
 ///
 /// With --steady, the default, the store holds all keys and takes updates; with --grow it starts empty and takes as
-/// many requests as there are keys. Level sizes are limits; the last level's is all keys.
+/// many requests as there are keys. Level sizes are limits; the last level's is all keys. --model tables is within some 4 % of
+/// simulation, round-robin picking, where paper and v2 are off by up to 10 %; docs/models.md says how.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     siltstone model wa --engine leveldb --keys 100M --item-bytes 1000\n  \
@@ -22,10 +22,8 @@ use std::fmt::Write as _;
 pub struct Args {
     #[command(flatten)]
     parameters: Parameters,
-    /// Takes into account that tables have this size, which matters where a level is a few tables or the buffer is large
-    ///
-    /// Within some 4 % of simulation where --model paper and v2 are off by up to 10 %; docs/models.md says how.
-    #[arg(long, value_name = "SIZE", value_parser = sizes::parse_size, conflicts_with_all = ["model", "grow"])]
+    /// Size of a table, for --model tables, which this asks for [default: 2M]
+    #[arg(long, value_name = "SIZE", value_parser = sizes::parse_size, conflicts_with = "grow")]
     table_bytes: Option<u64>,
     /// Print {"write_amplification": …, "steps": [{"from", "to", "write_amplification"}], "level_sizes_items": […]}
     #[arg(long)]
@@ -35,19 +33,16 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
     let parameters = &args.parameters;
+    let leveled = matches!(parameters.engine, Engine::Leveldb | Engine::RocksdbLeveled);
+    if args.table_bytes.is_some() && !leveled {
+        usage!("--table-bytes: the model of {} has no such parameter", parameters.engine_name());
+    }
+    if args.table_bytes.is_some() && parameters.model.is_some_and(|model| model != Model::Tables) {
+        usage!("--table-bytes: only with --model tables");
+    }
     let cost = match parameters.engine {
-        Engine::Silt if args.table_bytes.is_some() => {
-            usage!("--table-bytes: SILT's model has no such parameter")
-        }
         Engine::Silt => silt(parameters)?,
-        _ => match (parameters.layout()?, args.table_bytes) {
-            (layout, None) => parameters.cost(&layout)?,
-            (Layout::Leveled(engine), Some(bytes)) => {
-                let keys = Direct::new(&parameters.popularity()?);
-                engine.write_amplification_by_tables(&keys, parameters.items(bytes)).map_err(refused)?
-            }
-            _ => usage!("--table-bytes: the model of {} has no such parameter", parameters.engine_name()),
-        },
+        _ => parameters.cost(&parameters.layout()?, args.table_bytes)?,
     };
     if args.json {
         return print_json(&serde_json::json!({

@@ -24,7 +24,8 @@ use std::path::{Path, PathBuf};
 /// Reads the store's OPTIONS file and, better, its LOG; the store itself is not touched. Predicts write amplification with
 /// the settings as they are, shows beside it what the LOG measured, and searches for level sizes that write less with
 /// as many levels and as much memory. What else could be had for more memory or more reads is listed too. Settings
-/// that the model leaves out are named.
+/// that the model leaves out are named. Where the LOG shows an empty store being loaded, which writes less than updates
+/// later will, predictions are for such a load.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     siltstone tune --engine rocksdb /data/db/OPTIONS-000123 --log /data/db/LOG\n  \
@@ -54,6 +55,12 @@ pub struct Args {
     /// Take the popularity of keys from a file of written keys, one per line
     #[arg(long, value_name = "FILE", conflicts_with_all = ["keys", "skew"])]
     trace: Option<PathBuf>,
+    /// Predict for the load of an empty store [default where the LOG shows one]
+    #[arg(long, conflicts_with = "updates")]
+    load: bool,
+    /// Predict for updates to a store that holds all keys [default otherwise]
+    #[arg(long)]
+    updates: bool,
     /// Write the OPTIONS file with the changes to this new file; all other lines stay as they are
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -180,6 +187,7 @@ fn given(args: &Args) -> Result<Given> {
         item_bytes: args.item_bytes.map(|bytes| bytes as f64),
         skew: args.skew,
         popularity,
+        load: (args.load || args.updates).then_some(args.load),
     })
 }
 

@@ -4,6 +4,8 @@ use super::Outcome;
 use crate::sizes;
 use crate::table::Table;
 use serde_json::{Value, json};
+use siltstone_model::Direct;
+use siltstone_model::tune::course::Course;
 use siltstone_model::tune::predict::Prediction;
 use siltstone_model::tune::settings::{Remark, Style};
 use siltstone_model::tune::suggest::Change;
@@ -16,6 +18,7 @@ pub fn json(outcome: &Outcome) -> Value {
         "settings": settings,
         "workload": {
             "keys": workload.popularity.keys(),
+            "course": workload.course,
             "skew": workload.skew,
             "item_bytes": workload.item,
             "level0_tables_per_compaction": workload.level0_tables,
@@ -24,6 +27,7 @@ pub fn json(outcome: &Outcome) -> Value {
         "before": advice.now,
         "changes": advice.changes,
         "after": advice.after,
+        "once_loaded": advice.updates,
         "alternatives": advice.alternatives,
         "remarks": remarks(outcome),
     })
@@ -52,12 +56,13 @@ fn remarks(outcome: &Outcome) -> Vec<&Remark> {
 
 fn workload(outcome: &Outcome, text: &mut String) {
     let Outcome { settings, workload, .. } = outcome;
-    let keys = sizes::count(workload.popularity.keys().round() as u64);
+    let keys = sizes::count(workload.course.live(&Direct::new(&workload.popularity)).round() as u64);
     let popularity = match workload.skew {
         Some(skew) if skew < 0.05 => "about equally popular".to_owned(),
         Some(skew) => format!("Zipf {skew:.3}"),
         None => "popularity from the trace".to_owned(),
     };
+    let loaded = if workload.course == Course::Updates { "" } else { " after the load" };
     let style = match settings.style {
         Style::Leveled if settings.dynamic_level_bytes => "leveled, level sizes from the last level's",
         Style::Leveled => "leveled",
@@ -65,7 +70,7 @@ fn workload(outcome: &Outcome, text: &mut String) {
     };
     let _ = writeln!(
         text,
-        "Store: {keys} keys, {popularity}; {:.0} bytes an item in tables; {style}",
+        "Store: {keys} keys{loaded}, {popularity}; {:.0} bytes an item in tables; {style}",
         workload.item.table
     );
 }
@@ -82,6 +87,10 @@ fn predictions(outcome: &Outcome, text: &mut String) {
         table.row(cells);
     };
     row("write amplification, predicted", &|p| format!("{:.2}", p.write_amplification));
+    if let Some(updates) = &advice.updates {
+        let cells = ["  once loaded, of updates".to_owned(), format!("{:.2}", updates.now)];
+        table.row(cells.into_iter().chain(changed.then(|| format!("{:.2}", updates.after))));
+    }
     if let Some(measured) = measured {
         let number = |value: Option<f64>| value.map_or("–".to_owned(), |value| format!("{value:.2}"));
         let mut line = |name: &str, value| {
