@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `keys` | which key the next request writes: exact draws from any popularity |
 //! | `tables` | tables as sorted slices; sorting and merging them |
+//! | `level` | a level of tables, and which of them goes next |
 //! | `leveled` | [`Leveled`]: LevelDB, and RocksDB's leveled compaction |
 //! | `design` | [`simulate_design`]: our designs, driven by the engine's own planner |
 //! | `universal` | [`simulate_universal`]: RocksDB's universal compaction |
@@ -15,6 +16,7 @@
 
 mod design;
 mod keys;
+mod level;
 mod leveled;
 mod protocol;
 mod tables;
