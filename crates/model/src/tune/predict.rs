@@ -2,7 +2,7 @@
 //!
 //! Source: the models of [`crate::engines`], which count items; here items get the sizes that they have in batches,
 //! logs and tables, levels the targets that the settings give them, and memtables as many requests as fit. *Ours*: the
-//! share of false overlaps that is left where RocksDB cuts tables at the bounds of the next level's, [`false_overlap`].
+//! share of false overlaps that is left where RocksDB cuts tables at the bounds of the next level's, `false_overlap`.
 
 use super::course::Course;
 use super::settings::{Priority, Settings, Style};
