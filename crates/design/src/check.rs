@@ -2,6 +2,7 @@
 
 use crate::design::{Design, FilterSpec, Format, IndexSpec, LevelSpec};
 use crate::digest::MAX_DEPTH;
+use crate::schema::Schema;
 use std::fmt;
 
 /// A field of a [`Design`] that can't work, and what it should be.
@@ -34,6 +35,24 @@ pub const MULTI_LEVEL_FINGERPRINT_BITS: std::ops::RangeInclusive<u8> = 8..=17;
 pub const MAX_GUIDED_RUNS: u16 = 32;
 
 impl Design {
+    /// Checks that the engine can run this design on keys of `schema`.
+    ///
+    /// # Errors
+    /// As [`Design::check`], or a format that can't hold such keys.
+    pub fn check_for(&self, schema: &Schema) -> Result<(), DesignError> {
+        self.check()?;
+        let of_points = |level: &LevelSpec| level.format == Format::Sorted;
+        match self.levels.iter().position(of_points) {
+            Some(level) if *schema != Schema::Point => Err(DesignError {
+                field: format!("levels[{level}].format"),
+                message: "a sorted store finds keys by a hash of the whole key and can't keep those of one prefix together; \
+                          use the schema \"point\", or block tables"
+                    .into(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
     /// Checks that the engine can run this design.
     ///
     /// # Errors
@@ -87,7 +106,7 @@ impl Design {
                     format!("{} is out of range; use 4 KiB to 1 TiB", level.table_bytes),
                 );
             }
-            check_index(level).or_else(|message| fail(field("index"), message))?;
+            check_format(level).or_else(|(name, message)| fail(field(name), message))?;
             check_filter(level).or_else(|(name, message)| fail(field(name), message))?;
         }
         // Splits repeat the last level below itself, so it has to divide what it holds.
@@ -101,12 +120,24 @@ impl Design {
     }
 }
 
-/// What is wrong with a level's index for its format, and what would do.
-fn check_index(level: &LevelSpec) -> Result<(), String> {
-    match (level.format, level.index) {
-        (Format::Block, IndexSpec::None) => Err("a block table needs an index; use separators".into()),
-        (Format::HTable, index) if index != IndexSpec::None => {
-            Err(format!("an HTable computes a key's page and has no index; use none instead of {index:?}"))
+/// What of a level does not go with its format, and what would do.
+fn check_format(level: &LevelSpec) -> Result<(), (&'static str, String)> {
+    match (level.format, level.index, level.filter) {
+        (Format::Block, IndexSpec::None, _) => {
+            Err(("index", "a block table needs an index; use separators".into()))
+        }
+        (Format::HTable, index, _) if index != IndexSpec::None => Err((
+            "index",
+            format!("an HTable computes a key's page and has no index; use none instead of {index:?}"),
+        )),
+        (Format::Hash | Format::Sorted, index, _) if index != IndexSpec::None => Err((
+            "index",
+            format!(
+                "hash stores and sorted stores have an index of their own; use none instead of {index:?}"
+            ),
+        )),
+        (Format::Hash, _, filter) if filter != FilterSpec::None => {
+            Err(("filter", "a hash store's index is a filter as well; use none".into()))
         }
         _ => Ok(()),
     }
@@ -175,6 +206,11 @@ mod tests {
             ("levels[1].filter", |d| {
                 d.levels[1].filter = FilterSpec::MultiLevelCuckoo { fingerprint_bits: 14 };
                 d.levels[1].runs = 1;
+            }),
+            ("levels[1].index", |d| d.levels[1].index = IndexSpec::None),
+            ("levels[1].index", |d| d.levels[1].format = Format::Sorted),
+            ("levels[1].filter", |d| {
+                (d.levels[1].format, d.levels[1].index) = (Format::Hash, IndexSpec::None);
             }),
             ("levels[0].fanout_bits", |d| {
                 d.levels.truncate(1);

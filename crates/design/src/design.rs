@@ -65,6 +65,12 @@ pub enum Format {
     /// A hash table whose buckets are checksummed 4 KiB pages: a key's page is computed (LSM-trie). For point keys; those of
     /// semi-sorted keyspaces cluster too much, and are searched by halves.
     HTable,
+    /// SILT's hash store: slots of one size in the order of a partial-key cuckoo table, whose tags are filter and index
+    /// (SILT §3.2).
+    Hash,
+    /// SILT's sorted store: slots of one size in digest order, which an entropy-coded trie leads to; one read per lookup, hit or
+    /// miss. For keyspaces whose keys are looked up one by one (SILT §3.3).
+    Sorted,
 }
 
 /// How a key's page is found within a table.

@@ -4,6 +4,7 @@
 //! stepped merge saves in writes and costs in reads can be seen by itself. [`slimdb`] mixes layouts by level, and
 //! [`slimdb_table_1`] has each of the mixture's parts as a design of its own.
 
+use crate::check::MAX_TABLE_BYTES;
 use crate::design::{Design, FilterSpec, Format, Head, IndexSpec, LevelSpec, ThirdLevel};
 
 const MIB: u64 = 1 << 20;
@@ -52,6 +53,22 @@ pub fn slimdb() -> Design {
     of_levels(&[LevelSpec { fanout_bits: 0, ..stepped }, stepped, stepped, filtered, bottom])
 }
 
+/// SILT (SOSP 2011, Figure 2) in four partitions: up to 31 hash stores, whose tags are filter and index, above sorted stores
+/// that take two bits of index for an item and one read for a lookup, hit or miss.
+///
+/// Nearly all items lie in the sorted stores, so that memory is small; a lookup costs 1.01 reads, and a write is rewritten
+/// whenever a partition's hash stores are merged into its sorted stores, which never split. For keyspaces whose keys are
+/// looked up one by one.
+pub fn silt() -> Design {
+    let (index, filter) = (IndexSpec::None, FilterSpec::None);
+    let hash =
+        LevelSpec { fanout_bits: 2, runs: 31, format: Format::Hash, index, filter, table_bytes: 8 * MIB };
+    // Each partition's sorted store is cut in two, since a level has to divide the one above it.
+    let sorted =
+        LevelSpec { fanout_bits: 1, runs: 1, format: Format::Sorted, table_bytes: MAX_TABLE_BYTES, ..hash };
+    Design { head: Head::MemTable { bytes: 32 * MIB }, levels: vec![hash, sorted], max_garbage: 0.33 }
+}
+
 /// The rows of SlimDB's Table 1, each as a whole design: every level laid out alike.
 ///
 /// Level 0 takes each memtable as a run of its own, so its pile is several runs high in the `lsm` rows too. `cf`: cuckoo
@@ -81,7 +98,7 @@ fn of_levels(levels: &[LevelSpec]) -> Design {
 
 /// Every preset with its name, default first.
 pub fn all() -> Vec<(&'static str, Design)> {
-    vec![("stepped-merge", stepped_merge()), ("leveled", leveled()), ("slimdb", slimdb())]
+    vec![("stepped-merge", stepped_merge()), ("leveled", leveled()), ("slimdb", slimdb()), ("silt", silt())]
 }
 
 /// The presets and the rows of SlimDB's Table 1.

@@ -207,6 +207,29 @@ impl Reader {
         Ok(shared)
     }
 
+    /// Two neighbouring pages of `table`, from the cache or verified from the device in one read.
+    pub fn two_pages(&self, table: TableId, first: u32, trace: &mut ReadTrace) -> Result<[Page; 2]> {
+        let second = first.saturating_add(1);
+        if self.ahead.is_some() {
+            // Both are asked for before either is waited for.
+            let pages = [self.page(table, first, trace), self.page(table, second, trace)];
+            let [first, second] = pages;
+            return Ok([first?, second?]);
+        }
+        let cached = [first, second].map(|page| self.shared.pages.get(&(table, page)));
+        if let [Some(first), Some(second)] = cached {
+            return Ok([first, second]);
+        }
+        let mut bytes = [0u8; 2 * PAGE_BYTES];
+        self.pages_for_lookup(table, first, &mut bytes, trace)?;
+        let mut pages = [Arc::new([0u8; PAGE_BYTES]), Arc::new([0u8; PAGE_BYTES])];
+        for ((page, read), number) in pages.iter_mut().zip(bytes.as_chunks().0).zip(first..) {
+            *page = Arc::new(*read);
+            self.shared.pages.insert((table, number), Arc::clone(page));
+        }
+        Ok(pages)
+    }
+
     /// A page for a reader that reads ahead: one that is neither fetched nor cached is an error for now, unless it waits.
     fn page_ahead(
         &self,

@@ -9,7 +9,11 @@ use crate::db::decode_operation;
 use crate::record::{self, Epoch, LOG_HEADER_BYTES, LogHeader, LogReader};
 use crate::table::block::page::{self, Found};
 use crate::table::envelope::{FOOTER_BYTES, PAGE_HEADER_BYTES, TableMeta, decode_footer, encode_tail};
+use crate::table::hash_store::read::{decode_directory, decode_tags};
 use crate::table::sample::KeySample;
+use crate::table::slots::record::{Parts, Slot};
+use crate::table::slots::{MAX_SLOT_BYTES, MIN_SLOT_BYTES, SlotLayout};
+use crate::table::sorted_store::read::Tries;
 use crate::table::{Table, Trash};
 use crate::version::check;
 use crate::version::edit::Edit;
@@ -202,6 +206,27 @@ pub fn htable(bytes: &[u8]) {
     crate::table::htable::check(bytes);
 }
 
+/// What stands in a slot, and the directories and tries that lead to slots, of a layout chosen by the first bytes.
+pub fn slots(bytes: &[u8]) {
+    if let Some(Slot::Whole(record) | Slot::Spilled { head: record, .. }) = Slot::decode(bytes) {
+        for key_bytes in [0, 1, 8, u32::MAX] {
+            let Some(parts) = Parts::decode(record, key_bytes) else { continue };
+            assert!(parts.key_at <= parts.value_at && parts.value_at <= parts.end);
+            assert!(parts.item(record).is_none() || parts.end <= record.len() && parts.key(record).is_some());
+        }
+    }
+    let Some(([low, high, entries], rest)) = bytes.split_first_chunk() else { return };
+    let slot_bytes = u32::from(u16::from_le_bytes([*low, *high])).clamp(MIN_SLOT_BYTES, MAX_SLOT_BYTES);
+    let layout = SlotLayout { slot_bytes, key_bytes: 0 };
+    let _ = (decode_directory(rest, layout), decode_tags(rest));
+    if let Ok(tries) = Tries::from_bytes(rest, layout, u64::from(*entries)) {
+        for hi in [0, 1, 1 << 40, u64::MAX] {
+            let slots = tries.slots(hi);
+            assert!(slots.start <= slots.end && slots.end <= usize::from(*entries));
+        }
+    }
+}
+
 /// A decoder as a function of bytes.
 pub type Target = fn(&[u8]);
 /// Every decoder above by name.
@@ -214,6 +239,7 @@ pub const DECODERS: &[(&str, Target)] = &[
     ("page", page),
     ("tail", tail),
     ("htable", htable),
+    ("slots", slots),
 ];
 
 #[cfg(test)]

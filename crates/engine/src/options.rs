@@ -108,9 +108,9 @@ impl Options {
         Ok(())
     }
 
-    /// Checks that a keyspace of `design` fits the budget.
-    pub(crate) fn check_design(&self, design: &Design) -> Result<()> {
-        design.check()?;
+    /// Checks that a keyspace of `design` suits its keys and fits the budget.
+    pub(crate) fn check_design(&self, design: &Design, schema: &Schema) -> Result<()> {
+        design.check_for(schema)?;
         let needed = design.head_bytes().saturating_mul(2);
         if needed > self.memory_budget_bytes {
             return Err(Error::invalid(format_args!(

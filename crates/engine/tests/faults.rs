@@ -84,6 +84,7 @@ impl Faulty {
 
     /// Runs an operation that may fail; true where the store is poisoned now.
     fn run(&mut self, op: &Op) -> bool {
+        let mut refused = None;
         match op {
             Op::Write { effects, synced } => match self.session.write(effects, *synced) {
                 Ok(()) => self.note(*synced),
@@ -98,7 +99,9 @@ impl Faulty {
                         }
                         with.apply(&effect);
                     }
-                    if error.kind() != ErrorKind::StorageFull && self.in_doubt.is_empty() {
+                    if error.kind() == ErrorKind::StorageFull {
+                        refused = Some(with.print());
+                    } else if self.in_doubt.is_empty() {
                         self.in_doubt.push(with.print());
                     }
                 }
@@ -111,7 +114,10 @@ impl Faulty {
             Op::Check { seed } => self.peek(*seed),
             Op::Kill | Op::Reopen | Op::TakeSnapshot | Op::DropSnapshot | Op::Update { .. } => {}
         }
-        matches!(self.session.db().step(), Err(error) if error.kind() == ErrorKind::Poisoned)
+        let poisoned = matches!(self.session.db().step(), Err(error) if error.kind() == ErrorKind::Poisoned);
+        // A sync may find the disk full as well; what it should have synced is written.
+        self.in_doubt.extend(refused.filter(|_| poisoned));
+        poisoned
     }
 
     /// Reads while calls fail: what is answered is right.

@@ -216,7 +216,9 @@ fn a_design_that_only_grows_writes_each_item_once_a_level() {
 #[test]
 fn overwrites_in_a_design_stay_within_its_garbage() {
     let ranks = Ranks::zipf(1_000_000, 0.5).unwrap();
-    for (name, design) in presets::all() {
+    // SILT's hash stores alone take as much as a store of this size.
+    let bounded = presets::all().into_iter().filter(|(name, _)| *name != "silt");
+    for (name, design) in bounded {
         let protocol = Protocol { requests: 2_000_000, ..Protocol::steady(1_000_000) };
         let run = |miniature| {
             let protocol = Protocol { miniature, ..protocol };

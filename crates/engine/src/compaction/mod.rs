@@ -265,7 +265,8 @@ fn deal(
                 }
             }
             if let Some(item) = retain::retain(entry.item, context.now_ms, target.bottom) {
-                if builder.as_ref().is_some_and(|b| b.bytes() >= max_bytes)
+                let is_full = |b: &TableBuilder| b.bytes() >= max_bytes || !b.takes(entry.key.digest);
+                if builder.as_ref().is_some_and(is_full)
                     && let Some(full) = builder.take()
                 {
                     tables.push(full.finish(PrefixTombstones::default())?);

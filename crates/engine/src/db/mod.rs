@@ -180,7 +180,7 @@ impl Db {
         }
         store.check_writable()?;
         let design = options.design.unwrap_or_else(|| store.options.default_design.clone());
-        store.options.check_design(&design)?;
+        store.options.check_design(&design, &options.schema)?;
         let json = |e: serde_json::Error| Error::invalid(format_args!("design: {e}"));
         let id = store.next_id();
         let start = store.wal.lock().as_ref().map(|wal| wal.segment()).unwrap_or_default();

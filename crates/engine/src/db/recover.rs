@@ -239,7 +239,7 @@ pub(super) fn open(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<
         }
     };
     for keyspace in state.keyspaces.values() {
-        options.check_design(&keyspace.design)?;
+        options.check_design(&keyspace.design, &keyspace.schema)?;
     }
     let names = names(disk.as_ref(), dir)?.unwrap_or_default();
     let numbered = names.iter().filter_map(|name| name.strip_suffix(".table")?.parse::<u64>().ok());

@@ -18,6 +18,7 @@
 use crate::cache::{PAGE_BYTES, TableId};
 use crate::codec::{Decoder, put_bytes, put_digest};
 use crate::entry::{PrefixTombstone, PrefixTombstones};
+use crate::table::slots::{MAX_SLOT_BYTES, MIN_SLOT_BYTES, SlotLayout};
 use siltstone_design::{Digest, FilterSpec, Format, IndexSpec, ThirdLevel};
 use siltstone_succinct::code::varint;
 
@@ -75,16 +76,14 @@ pub(crate) struct TableMeta {
     pub page_map: Section,
     pub sample: Section,
     pub tombstones: PrefixTombstones,
+    /// How slots are cut: hash stores and sorted stores have some.
+    pub slots: Option<SlotLayout>,
 }
 
 impl TableMeta {
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let format = match self.format {
-            Format::Block => 1,
-            Format::HTable => 2,
-        };
         let (filter, bits) = filter_code(self.filter_spec);
-        out.extend_from_slice(&[format, index_code(self.index_spec), filter, bits]);
+        out.extend_from_slice(&[format_code(self.format), index_code(self.index_spec), filter, bits]);
         for number in [
             self.id,
             self.bytes,
@@ -115,14 +114,14 @@ impl TableMeta {
             out.extend_from_slice(&tombstone.hi.to_le_bytes());
             put_bytes(out, &tombstone.prefix);
         }
+        if let Some(SlotLayout { slot_bytes, key_bytes }) = self.slots {
+            varint::put_u64(out, u64::from(slot_bytes));
+            varint::put_u64(out, u64::from(key_bytes));
+        }
     }
 
     pub fn decode(from: &mut Decoder<'_>) -> Option<Self> {
-        let format = match from.u8()? {
-            1 => Format::Block,
-            2 => Format::HTable,
-            _ => return None,
-        };
+        let format = format_of_code(from.u8()?)?;
         let index_spec = index_of_code(from.u8()?)?;
         let filter_spec = filter_of_code(from.u8()?, from.u8()?)?;
         let id = from.varint()?;
@@ -141,8 +140,18 @@ impl TableMeta {
         for _ in 0..from.varint()? {
             tombstones.push(PrefixTombstone { hi: from.u64()?, prefix: from.bytes()?.into() });
         }
+        let slots = match format {
+            Format::Block | Format::HTable => None,
+            Format::Hash | Format::Sorted => {
+                let slot_bytes = u32::try_from(from.varint()?).ok()?;
+                let key_bytes = u32::try_from(from.varint()?).ok()?;
+                let is_sound = (MIN_SLOT_BYTES..=MAX_SLOT_BYTES).contains(&slot_bytes);
+                Some(SlotLayout { slot_bytes, key_bytes }).filter(|_| is_sound)
+            }
+        };
         let sections = [&index, &filter, &page_map, &sample];
-        let sane = data_pages <= pages
+        let sane = (matches!(format, Format::Block | Format::HTable) || slots.is_some())
+            && data_pages <= pages
             && sections.iter().all(|s| s.offset.checked_add(s.length).is_some_and(|end| end <= bytes));
         let tombstones = PrefixTombstones::new(tombstones);
         sane.then_some(Self {
@@ -166,6 +175,7 @@ impl TableMeta {
             page_map,
             sample,
             tombstones,
+            slots,
         })
     }
 
@@ -179,6 +189,25 @@ impl TableMeta {
             if now_ms >= last { 1.0 } else { (now_ms - first) as f64 / (last - first).max(1) as f64 };
         passed * self.expiring as f64 / self.entries as f64
     }
+}
+
+fn format_code(format: Format) -> u8 {
+    match format {
+        Format::Block => 1,
+        Format::HTable => 2,
+        Format::Hash => 3,
+        Format::Sorted => 4,
+    }
+}
+
+fn format_of_code(code: u8) -> Option<Format> {
+    Some(match code {
+        1 => Format::Block,
+        2 => Format::HTable,
+        3 => Format::Hash,
+        4 => Format::Sorted,
+        _ => return None,
+    })
 }
 
 fn index_code(index: IndexSpec) -> u8 {

@@ -5,9 +5,12 @@
 pub(crate) mod block;
 pub(crate) mod envelope;
 pub(crate) mod filter;
+pub(crate) mod hash_store;
 pub(crate) mod htable;
 mod parts;
 pub(crate) mod sample;
+pub(crate) mod slots;
+pub(crate) mod sorted_store;
 mod writer;
 
 use crate::cache::{Reader, TableId, table_path};
@@ -19,6 +22,8 @@ use block::build::BlockBuilder;
 use block::cursor::BlockCursor;
 use block::read::BlockTable;
 use envelope::TableMeta;
+use hash_store::build::HashPlacement;
+use hash_store::read::HashStore;
 use htable::build::HTableBuilder;
 use htable::cursor::HTableCursor;
 use htable::read::HTable;
@@ -26,6 +31,10 @@ use parking_lot::Mutex;
 use parts::read_section;
 use sample::KeySample;
 use siltstone_design::{Design, Digest, EncodedKey, Encoder, FilterSpec, Format, IndexSpec, LevelSpec};
+use slots::build::SlotBuilder;
+use slots::cursor::{Chunked, SlotCursor};
+use sorted_store::build::SortedPlacement;
+use sorted_store::read::SortedStore;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -72,6 +81,8 @@ pub(crate) fn sort_key(digest: Digest, key: &[u8]) -> Vec<u8> {
 enum Layout {
     Block(Arc<BlockTable>),
     HTable(Arc<HTable>),
+    Hash(Arc<HashStore>),
+    Sorted(Arc<SortedStore>),
 }
 
 /// An open table. Once marked obsolete, its file is removed when the last holder lets go.
@@ -107,6 +118,8 @@ impl Table {
         let layout = match meta.format {
             Format::Block => Layout::Block(Arc::new(BlockTable::new(meta))),
             Format::HTable => Layout::HTable(Arc::new(HTable::new(meta))),
+            Format::Hash => Layout::Hash(Arc::new(HashStore::new(meta))),
+            Format::Sorted => Layout::Sorted(Arc::new(SortedStore::new(meta))),
         };
         Self { layout, encoder, obsolete: AtomicBool::new(false), trash }
     }
@@ -115,6 +128,8 @@ impl Table {
         match &self.layout {
             Layout::Block(block) => &block.meta,
             Layout::HTable(htable) => &htable.meta,
+            Layout::Hash(store) => &store.file().meta,
+            Layout::Sorted(store) => &store.file().meta,
         }
     }
 
@@ -133,27 +148,30 @@ impl Table {
         match &self.layout {
             Layout::Block(block) => block.get(key, &self.encoder, reader, trace),
             Layout::HTable(htable) => htable.get(key, &self.encoder, reader, trace),
+            Layout::Hash(store) => store.get(key, reader, trace),
+            Layout::Sorted(store) => store.get(key, &self.encoder, reader, trace),
         }
     }
 
     /// Its entries within `span`, in the store's order.
     pub fn stream(self: &Arc<Self>, span: Span, walk: Walk, reader: &Arc<Reader>) -> Result<Box<dyn Cursor>> {
-        match &self.layout {
-            Layout::Block(block) => {
-                Ok(Box::new(BlockCursor::new((self, block), reader, self.encoder, span, walk)?))
-            }
+        let encoder = self.encoder;
+        Ok(match &self.layout {
+            Layout::Block(block) => Box::new(BlockCursor::new((self, block), reader, encoder, span, walk)?),
             Layout::HTable(htable) => {
-                Ok(Box::new(HTableCursor::new((self, htable), reader, self.encoder, &span, walk)?))
+                Box::new(HTableCursor::new((self, htable), reader, encoder, &span, walk)?)
             }
-        }
+            Layout::Hash(store) => Box::new(SlotCursor::new((self, store), reader, encoder, span, walk)?),
+            Layout::Sorted(store) => Box::new(SlotCursor::new((self, store), reader, encoder, span, walk)?),
+        })
     }
 
     /// Asks for the pages of `span` to be fetched ahead of a walk over it.
     pub fn want(&self, span: &Span, reader: &Reader) -> Result<()> {
         match &self.layout {
             Layout::Block(block) => block.want(span, reader),
-            // Walks read whole segments at once.
-            Layout::HTable(_) => Ok(()),
+            // Their walks read whole segments, or chunks, at once.
+            Layout::HTable(_) | Layout::Hash(_) | Layout::Sorted(_) => Ok(()),
         }
     }
 
@@ -183,6 +201,8 @@ impl Table {
 pub(crate) enum TableBuilder {
     Block(Box<BlockBuilder>),
     HTable(Box<HTableBuilder>),
+    Hash(Box<SlotBuilder<HashPlacement>>),
+    Sorted(Box<SlotBuilder<SortedPlacement>>),
 }
 
 impl TableBuilder {
@@ -194,7 +214,18 @@ impl TableBuilder {
         Ok(match spec.format {
             Format::Block => Self::Block(Box::new(BlockBuilder::new(writer))),
             Format::HTable => Self::HTable(Box::new(HTableBuilder::new(writer))),
+            Format::Hash => Self::Hash(Box::new(SlotBuilder::new(writer, HashPlacement::new))),
+            Format::Sorted => Self::Sorted(Box::new(SlotBuilder::new(writer, SortedPlacement::new))),
         })
+    }
+
+    /// Whether the table can take an entry of this digest behind those it has; else the run goes on in another table.
+    pub fn takes(&self, digest: Digest) -> bool {
+        match self {
+            Self::Block(_) | Self::HTable(_) => true,
+            Self::Hash(builder) => builder.takes(digest),
+            Self::Sorted(builder) => builder.takes(digest),
+        }
     }
 
     /// Adds the next entry in the store's order.
@@ -203,6 +234,8 @@ impl TableBuilder {
         match self {
             Self::Block(builder) => builder.add(entry),
             Self::HTable(builder) => builder.add(entry),
+            Self::Hash(builder) => builder.add(entry),
+            Self::Sorted(builder) => builder.add(entry),
         }
     }
 
@@ -211,6 +244,8 @@ impl TableBuilder {
         match self {
             Self::Block(builder) => builder.bytes(),
             Self::HTable(builder) => builder.bytes(),
+            Self::Hash(builder) => builder.bytes(),
+            Self::Sorted(builder) => builder.bytes(),
         }
     }
 
@@ -219,6 +254,8 @@ impl TableBuilder {
         match self {
             Self::Block(builder) => builder.finish(tombstones),
             Self::HTable(builder) => builder.finish(tombstones),
+            Self::Hash(builder) => builder.finish(tombstones),
+            Self::Sorted(builder) => builder.finish(tombstones),
         }
     }
 }

@@ -10,6 +10,7 @@ use super::TableSpec;
 use super::envelope::{OVERFLOW_MARK, PAYLOAD_BYTES, Section, TableMeta, encode_tail};
 use super::filter::TableFilterBuilder;
 use super::sample::SampleBuilder;
+use super::slots::SlotLayout;
 use crate::cache::{PAGE_BYTES, seal_page};
 use crate::entry::{EntryRef, Item, PrefixTombstone, PrefixTombstones};
 use crate::error::{Error, Result};
@@ -30,6 +31,8 @@ pub(crate) struct Sections {
     pub filter: Option<Vec<u8>>,
     /// Which pages hold entries, as [`TableWriter::page_map`] said before the index was written.
     pub page_map: Vec<u8>,
+    /// How slots are cut, in tables of slots.
+    pub slots: Option<SlotLayout>,
 }
 
 /// Writes the file of one new table and counts what goes into it.
@@ -246,6 +249,7 @@ impl TableWriter {
             page_map,
             sample,
             tombstones,
+            slots: sections.slots,
         };
         let at = self.out_at + self.out.len() as u64;
         // The properties hold the file's length, and its own length varies with it: settle by trying again.

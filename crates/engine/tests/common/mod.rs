@@ -112,17 +112,13 @@ pub fn random_design(rng: &mut Rng) -> Design {
     let mut levels = Vec::new();
     for level in 0..count {
         let runs = if level == 0 { rng.range(2, 6) as u16 } else { rng.range(1, 5) as u16 };
-        let (format, index) = if rng.one_in(3) {
-            (Format::HTable, IndexSpec::None)
-        } else {
-            (Format::Block, random_index(rng))
-        };
+        let format = *rng.pick(&[Format::Block, Format::Block, Format::HTable, Format::Hash, Format::Sorted]);
         levels.push(LevelSpec {
             fanout_bits: if level == 0 && count > 1 { rng.below(3) as u8 } else { rng.range(1, 3) as u8 },
             runs,
             format,
-            index,
-            filter: random_filter(rng, runs),
+            index: if format == Format::Block { random_index(rng) } else { IndexSpec::None },
+            filter: if format == Format::Hash { FilterSpec::None } else { random_filter(rng, runs) },
             table_bytes: (4 << 10) << rng.below(3),
         });
     }
@@ -132,6 +128,17 @@ pub fn random_design(rng: &mut Rng) -> Design {
         max_garbage: 0.05 + 0.85 * (rng.below(100) as f64 / 100.0),
     };
     design.check().unwrap();
+    design
+}
+
+/// The design, or the one most like it that suits keys of `schema`.
+pub fn fitting(mut design: Design, schema: Schema) -> Design {
+    for level in design.levels.iter_mut().filter(|level| level.format == Format::Sorted) {
+        if schema != Schema::Point {
+            (level.format, level.index) = (Format::Block, IndexSpec::Separators);
+        }
+    }
+    design.check_for(&schema).unwrap();
     design
 }
 
@@ -166,7 +173,7 @@ pub const HASHED: Schema =
 pub const WHOLE: Schema = Schema::SemiSorted { prefix: PrefixRule::WholeKey, suffix: SuffixOrder::Ordered };
 
 pub fn keyspace_options(schema: Schema, design: Design) -> KeyspaceOptions {
-    KeyspaceOptions { schema, design: Some(design) }
+    KeyspaceOptions { schema, design: Some(fitting(design, schema)) }
 }
 
 /// A key that fits `schema`, out of about `variety`, so that keys come again.

@@ -236,6 +236,6 @@ impl BlockBuilder {
         let page_map = self.writer.page_map();
         let mut index = Vec::new();
         self.index.finish(&mut index, |part| self.writer.write_overflow(&[], part))?;
-        self.writer.finish(Sections { index, filter: None, page_map }, tombstones)
+        self.writer.finish(Sections { index, filter: None, page_map, slots: None }, tombstones)
     }
 }

@@ -256,6 +256,6 @@ impl HTableBuilder {
             marks.to_bytes(&mut page_map);
         }
         let index = encode_directory(&self.segments);
-        self.writer.finish(Sections { index, filter, page_map }, tombstones)
+        self.writer.finish(Sections { index, filter, page_map, slots: None }, tombstones)
     }
 }

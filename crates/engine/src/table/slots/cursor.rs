@@ -1,0 +1,202 @@
+//! A walk over a table of slots in the store's order.
+//!
+//! A chunk is read at a time, its entries' places computed, and, where slots lie in another order, sorted: chunks follow one
+//! another in the store's order in every format. So a merge reads hash stores sequentially and in bounded memory.
+
+use super::build::SlotPages;
+use super::read::{Chunk, SlotFile};
+use super::record::{Parts, Slot};
+use crate::cache::Reader;
+use crate::entry::{Cursor, EntryRef, Span};
+use crate::error::Result;
+use crate::stats::ReadTrace;
+use crate::table::{Table, Walk};
+use siltstone_design::{Digest, EncodedKey, Encoder};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// A table of slots whose chunks are in the store's order.
+pub(crate) trait Chunked: Send + Sync {
+    fn file(&self) -> &SlotFile;
+    /// Chunk number `number`; `None` past the last.
+    fn chunk(&self, number: usize, reader: &Reader) -> Result<Option<Chunk>>;
+    /// A chunk in which, or behind which, the first entry at or after `digest` is.
+    fn seek(&self, digest: Digest, encoder: &Encoder, reader: &Reader) -> Result<usize>;
+}
+
+/// A cursor over one table.
+pub(crate) struct SlotCursor<T> {
+    /// Keeps the file from being removed.
+    _table: Arc<Table>,
+    store: Arc<T>,
+    reader: Arc<Reader>,
+    encoder: Encoder,
+    walk: Walk,
+    span: Span,
+    next_chunk: usize,
+    chunk: Chunk,
+    payload: Vec<u8>,
+    /// Digest, fingerprint, and offset in the payload of every entry of the chunk, in order; the next one's number.
+    entries: Vec<(Digest, u64, u32)>,
+    next: usize,
+    current: Option<(Digest, u64, Parts)>,
+    prefix_len: usize,
+    /// Where the current record starts in the payload, or all of it if it is spilled.
+    record_at: usize,
+    spilled: Option<Vec<u8>>,
+}
+
+impl<T: Chunked> SlotCursor<T> {
+    /// A cursor on the first entry of `span`.
+    pub fn new(
+        (table, store): (&Arc<Table>, &Arc<T>),
+        reader: &Arc<Reader>,
+        encoder: Encoder,
+        span: Span,
+        walk: Walk,
+    ) -> Result<Self> {
+        let mut cursor = Self {
+            _table: Arc::clone(table),
+            store: Arc::clone(store),
+            reader: Arc::clone(reader),
+            encoder,
+            walk,
+            span,
+            next_chunk: 0,
+            chunk: Chunk::default(),
+            payload: Vec::new(),
+            entries: Vec::new(),
+            next: 0,
+            current: None,
+            prefix_len: 0,
+            record_at: 0,
+            spilled: None,
+        };
+        let meta = &store.file().meta;
+        if meta.entries == 0 || !cursor.span.overlaps(meta.first.0, meta.last.0) {
+            cursor.next_chunk = usize::MAX;
+            return Ok(cursor);
+        }
+        let first = cursor.span.first;
+        if first > meta.first.0 {
+            cursor.next_chunk = store.seek(first, &encoder, reader)?;
+        }
+        loop {
+            cursor.advance()?;
+            if cursor.current.is_none_or(|(digest, ..)| digest >= first) {
+                return Ok(cursor);
+            }
+        }
+    }
+
+    /// Reads the next chunk; false at the end.
+    fn load(&mut self) -> Result<bool> {
+        let Some(chunk) = self.store.chunk(self.next_chunk, &self.reader)? else { return Ok(false) };
+        self.next_chunk += 1;
+        let file = self.store.file();
+        self.chunk = chunk;
+        self.payload = file.chunk(chunk, self.walk, &self.reader)?;
+        self.entries.clear();
+        self.next = 0;
+        for slot in 0..chunk.slots {
+            let at = SlotPages::offset(&file.layout, slot);
+            let bytes = self.payload.get(at..at + file.layout.bytes());
+            let bytes = bytes.ok_or_else(|| file.nonsense(chunk, &self.reader))?;
+            // Of a spilled record the start mostly holds the key.
+            let parts = match Slot::decode(bytes) {
+                Some(Slot::Empty) => continue,
+                Some(Slot::Spilled { head, .. }) => {
+                    Parts::decode(head, file.layout.key_bytes).map(|parts| (head, parts))
+                }
+                Some(Slot::Whole(record)) => {
+                    Parts::decode(record, file.layout.key_bytes).map(|parts| (record, parts))
+                }
+                None => return Err(file.nonsense(chunk, &self.reader)),
+            };
+            let place = match parts.and_then(|(record, parts)| parts.key(record)) {
+                Some(key) => self.encoder.encode(key).map(|key| (key.digest, key.fingerprint))?,
+                None => {
+                    let record = file.record(chunk, bytes, &self.reader, &mut ReadTrace::default())?;
+                    let key = record.as_ref().and_then(|(record, parts)| parts.key(record));
+                    let key = key.ok_or_else(|| file.nonsense(chunk, &self.reader))?;
+                    self.encoder.encode(key).map(|key| (key.digest, key.fingerprint))?
+                }
+            };
+            self.entries.push((place.0, place.1, at as u32));
+        }
+        if !self.entries.is_sorted_by_key(|(digest, ..)| *digest) {
+            self.entries.sort_by_key(|(digest, ..)| *digest);
+        }
+        self.order_equal_digests()
+    }
+
+    /// Puts entries of equal digests in the order of their keys.
+    fn order_equal_digests(&mut self) -> Result<bool> {
+        let mut entries = std::mem::take(&mut self.entries);
+        for equal in entries.chunk_by_mut(|a, b| a.0 == b.0).filter(|equal| equal.len() > 1) {
+            let mut keyed = Vec::with_capacity(equal.len());
+            for entry in equal.iter() {
+                keyed.push((self.key_at(entry.2 as usize)?, *entry));
+            }
+            keyed.sort();
+            equal.iter_mut().zip(keyed).for_each(|(entry, (_, sorted))| *entry = sorted);
+        }
+        self.entries = entries;
+        Ok(true)
+    }
+
+    /// The key of the record at an offset of the payload.
+    fn key_at(&self, at: usize) -> Result<Vec<u8>> {
+        let file = self.store.file();
+        let bytes = self.payload.get(at..at + file.layout.bytes()).unwrap_or(&[]);
+        let record = file.record(self.chunk, bytes, &self.reader, &mut ReadTrace::default())?;
+        let key = record.as_ref().and_then(|(record, parts)| parts.key(record));
+        key.map(<[u8]>::to_vec).ok_or_else(|| file.nonsense(self.chunk, &self.reader))
+    }
+
+    fn record(&self) -> &[u8] {
+        match &self.spilled {
+            Some(record) => record,
+            None => self.payload.get(self.record_at..).unwrap_or(&[]),
+        }
+    }
+}
+
+impl<T: Chunked> Cursor for SlotCursor<T> {
+    fn peek(&self) -> Option<EntryRef<'_>> {
+        let (digest, fingerprint, parts) = self.current?;
+        let record = self.record();
+        let key = EncodedKey { digest, fingerprint, key: parts.key(record)?, prefix_len: self.prefix_len };
+        Some(EntryRef { key, item: parts.item(record)?, older_in: 0 })
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        (self.current, self.spilled) = (None, None);
+        while self.next == self.entries.len() {
+            if !self.load()? {
+                self.next_chunk = usize::MAX;
+                self.entries.clear();
+                self.next = 0;
+                return Ok(());
+            }
+        }
+        let Some(&(digest, fingerprint, at)) = self.entries.get(self.next) else { return Ok(()) };
+        self.next += 1;
+        if digest > self.span.last {
+            self.entries.clear();
+            (self.next, self.next_chunk) = (0, usize::MAX);
+            return Ok(());
+        }
+        let file = self.store.file();
+        self.record_at = at as usize;
+        let bytes = self.payload.get(self.record_at..self.record_at + file.layout.bytes()).unwrap_or(&[]);
+        let record = file.record(self.chunk, bytes, &self.reader, &mut ReadTrace::default())?;
+        let Some((record, parts)) = record else { return Err(file.nonsense(self.chunk, &self.reader)) };
+        self.prefix_len = self.encoder.schema().prefix_len(parts.key(&record).unwrap_or(&[]))?;
+        if let Cow::Owned(record) = record {
+            self.spilled = Some(record);
+        }
+        self.current = Some((digest, fingerprint, parts));
+        Ok(())
+    }
+}

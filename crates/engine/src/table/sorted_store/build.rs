@@ -1,0 +1,74 @@
+//! Writes a sorted store, a chunk of pages and a trie at a time.
+
+use super::{chunk_slots, trie_keys, trie_spec};
+use crate::error::Result;
+use crate::table::envelope::PAYLOAD_BYTES;
+use crate::table::slots::SlotLayout;
+use crate::table::slots::build::{CHUNK_PAGES, Placement, SlotPages};
+use siltstone_design::Digest;
+use siltstone_succinct::code::varint;
+use siltstone_succinct::index::entropy_trie::EntropyTrie;
+
+/// The chunk and the trie being filled.
+pub(crate) struct SortedPlacement {
+    layout: SlotLayout,
+    payload: Vec<u8>,
+    slots: usize,
+    keys: Vec<u64>,
+    index: Vec<u8>,
+}
+
+impl SortedPlacement {
+    pub fn new(layout: SlotLayout) -> Self {
+        let payload = vec![0; CHUNK_PAGES * PAYLOAD_BYTES];
+        Self { layout, payload, slots: 0, keys: Vec::new(), index: Vec::new() }
+    }
+
+    fn end_chunk(&mut self, pages: &mut SlotPages) -> Result<()> {
+        let used = self.layout.pages_for(self.slots) * PAYLOAD_BYTES;
+        pages.write(self.payload.get(..used).unwrap_or(&self.payload))?;
+        self.payload.fill(0);
+        self.slots = 0;
+        Ok(())
+    }
+
+    fn end_trie(&mut self) {
+        let Some(first) = self.keys.first() else { return };
+        self.index.extend_from_slice(&first.to_le_bytes());
+        let mut trie = Vec::new();
+        EntropyTrie::build(trie_spec(self.layout), &self.keys).to_bytes(&mut trie);
+        varint::put_u64(&mut self.index, trie.len() as u64);
+        self.index.extend_from_slice(&trie);
+        self.keys.clear();
+    }
+}
+
+impl Placement for SortedPlacement {
+    const IS_DISTINCT: bool = true;
+
+    fn place(&mut self, (digest, _): (Digest, u64), content: &[u8], pages: &mut SlotPages) -> Result<()> {
+        let at = SlotPages::offset(&self.layout, self.slots);
+        if let Some(place) = self.payload.get_mut(at..at + content.len()) {
+            place.copy_from_slice(content);
+        }
+        self.slots += 1;
+        self.keys.push(digest.hi);
+        if self.slots == chunk_slots(self.layout) {
+            self.end_chunk(pages)?;
+        }
+        if self.keys.len() == trie_keys(self.layout) {
+            self.end_trie();
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, pages: &mut SlotPages) -> Result<(Vec<u8>, Option<Vec<u8>>)> {
+        self.end_chunk(pages)?;
+        self.end_trie();
+        Ok((self.index, None))
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.slots * self.layout.slot_bytes as usize
+    }
+}

@@ -1,0 +1,208 @@
+//! Lookups in a sorted store: filter if there is one, trie, one read.
+//!
+//! Where the trie does not fit the memory budget, the slots themselves are searched (SILT §4, fail-graceful indexing).
+
+use super::{chunk_slots, trie_keys, trie_spec};
+use crate::cache::Reader;
+use crate::codec::Decoder;
+use crate::entry::Lookup;
+use crate::error::Result;
+use crate::stats::ReadTrace;
+use crate::table::envelope::TableMeta;
+use crate::table::filter::TableFilter;
+use crate::table::parts::{Resident, Worth};
+use crate::table::slots::SlotLayout;
+use crate::table::slots::build::CHUNK_PAGES;
+use crate::table::slots::cursor::Chunked;
+use crate::table::slots::read::{Chunk, SlotFile};
+use siltstone_design::{Digest, EncodedKey, Encoder};
+use siltstone_succinct::error::DecodeError;
+use siltstone_succinct::index::entropy_trie::EntropyTrie;
+use std::ops::Range;
+
+/// Steps of a search without a trie that interpolate; what is left then is halved.
+const INTERPOLATIONS: usize = 8;
+
+/// An open sorted store.
+pub(crate) struct SortedStore {
+    file: SlotFile,
+    tries: Resident<Tries>,
+    filter: Resident<TableFilter>,
+}
+
+/// The tries of a store, with their first keys.
+#[derive(Debug)]
+pub(crate) struct Tries {
+    tries: Vec<(u64, EntropyTrie)>,
+    keys_each: usize,
+    per_page: usize,
+}
+
+impl Tries {
+    /// The tries of a store of `entries` slots cut as `layout` says.
+    pub fn from_bytes(
+        bytes: &[u8],
+        layout: SlotLayout,
+        entries: u64,
+    ) -> std::result::Result<Self, DecodeError> {
+        let wrong =
+            |found: &str| DecodeError::new("sorted store, index", "tries of all keys in order", found);
+        let mut from = Decoder::new(bytes);
+        let mut tries: Vec<(u64, EntropyTrie)> = Vec::new();
+        let (keys_each, mut keys) = (trie_keys(layout), 0u64);
+        while !from.is_empty() {
+            let (Some(first), Some(trie)) = (from.u64(), from.bytes()) else {
+                return Err(wrong("a cut-off trie"));
+            };
+            let trie = EntropyTrie::from_bytes(trie)?;
+            if tries.last().is_some_and(|(before, trie)| *before >= first || trie.len() != keys_each) {
+                return Err(wrong("tries out of order"));
+            }
+            if trie.spec() != trie_spec(layout) || trie.is_empty() {
+                return Err(wrong("a trie of other blocks"));
+            }
+            keys += trie.len() as u64;
+            tries.push((first, trie));
+        }
+        if keys != entries {
+            return Err(wrong("a trie of another number of keys"));
+        }
+        Ok(Self { tries, keys_each, per_page: trie_spec(layout).block_keys as usize })
+    }
+
+    /// The slots, all of one page, of which one is that of the entry with this digest half, if there is one.
+    #[inline]
+    pub fn slots(&self, hi: u64) -> Range<usize> {
+        let past = self.tries.partition_point(|(first, _)| *first <= hi);
+        let Some((number, (_, trie))) = past.checked_sub(1).and_then(|n| Some((n, self.tries.get(n)?)))
+        else {
+            return 0..0;
+        };
+        let block = trie.block(hi);
+        let start = block * self.per_page;
+        let base = number * self.keys_each;
+        base + start..base + (start + self.per_page).min(trie.len())
+    }
+}
+
+impl SortedStore {
+    pub fn new(meta: TableMeta) -> Self {
+        Self { file: SlotFile::new(meta), tries: Resident::default(), filter: Resident::default() }
+    }
+
+    fn tries(&self, reader: &Reader) -> Result<Option<&Tries>> {
+        let SlotFile { meta, layout, .. } = &self.file;
+        let decode = |bytes: &[u8]| Tries::from_bytes(bytes, *layout, meta.entries);
+        self.tries.load(meta, &meta.index, Worth::Index, reader, decode)
+    }
+
+    /// The chunk of a slot of the store, and the slot's number in it.
+    fn chunk_of(&self, slot: usize) -> (Chunk, usize) {
+        let per_chunk = chunk_slots(self.file.layout);
+        let number = slot / per_chunk;
+        let slots = per_chunk.min(self.file.meta.entries as usize - number * per_chunk);
+        (Chunk { data_page: (number * CHUNK_PAGES) as u32, slots }, slot % per_chunk)
+    }
+
+    /// What this store says about `key`.
+    pub fn get(
+        &self,
+        key: &EncodedKey<'_>,
+        encoder: &Encoder,
+        reader: &Reader,
+        trace: &mut ReadTrace,
+    ) -> Result<Lookup> {
+        let mut filtered = false;
+        if let Some(filter) = self.filter.filter(&self.file.meta, reader)? {
+            trace.filter_probes += 1;
+            if !filter.may_contain(key.fingerprint) {
+                return Ok(Lookup::Absent);
+            }
+            filtered = true;
+        }
+        trace.tables_probed += 1;
+        let slots = match self.tries(reader)? {
+            Some(tries) => tries.slots(key.digest.hi),
+            None => {
+                let slot = self.search(key.digest, encoder, reader, trace)?;
+                slot..(slot + 1).min(self.file.meta.entries as usize)
+            }
+        };
+        for slot in slots {
+            let (chunk, slot) = self.chunk_of(slot);
+            let bytes = self.file.slot(chunk, slot, reader, trace)?;
+            let found = self.file.lookup(chunk, &bytes, key.key, reader, trace)?;
+            if found != Lookup::Absent {
+                return Ok(found);
+            }
+        }
+        trace.false_positives += u64::from(filtered);
+        Ok(Lookup::Absent)
+    }
+
+    /// The digest of the entry in a slot.
+    fn digest(
+        &self,
+        slot: usize,
+        encoder: &Encoder,
+        reader: &Reader,
+        trace: &mut ReadTrace,
+    ) -> Result<Digest> {
+        let (chunk, slot) = self.chunk_of(slot);
+        let bytes = self.file.slot(chunk, slot, reader, trace)?;
+        let record = self.file.record(chunk, &bytes, reader, trace)?;
+        let key = record.as_ref().and_then(|(record, parts)| parts.key(record));
+        Ok(encoder.encode(key.ok_or_else(|| self.file.nonsense(chunk, reader))?)?.digest)
+    }
+
+    /// The first slot whose entry is at or after `digest`, without the trie: there is none such before `low`, and at `high`
+    /// there is one.
+    fn search(
+        &self,
+        digest: Digest,
+        encoder: &Encoder,
+        reader: &Reader,
+        trace: &mut ReadTrace,
+    ) -> Result<usize> {
+        let meta = &self.file.meta;
+        let (mut low, mut high) = (0, meta.entries as usize);
+        let (mut first, mut last) = (meta.first.0.hi, meta.last.0.hi);
+        for step in 0.. {
+            if low == high {
+                break;
+            }
+            let count = (high - low) as u128;
+            let middle = if step < INTERPOLATIONS {
+                let share =
+                    u128::from(digest.hi.saturating_sub(first)) * count / (u128::from(last - first) + 1);
+                low + (share as usize).min(high - low - 1)
+            } else {
+                low + (high - low) / 2
+            };
+            let found = self.digest(middle, encoder, reader, trace)?;
+            if found < digest {
+                (low, first) = (middle + 1, found.hi.min(last));
+            } else {
+                (high, last) = (middle, found.hi.max(first));
+            }
+        }
+        Ok(low)
+    }
+}
+
+impl Chunked for SortedStore {
+    fn file(&self) -> &SlotFile {
+        &self.file
+    }
+
+    fn chunk(&self, number: usize, _: &Reader) -> Result<Option<Chunk>> {
+        let slot = number.checked_mul(chunk_slots(self.file.layout));
+        let slot = slot.filter(|slot| (*slot as u64) < self.file.meta.entries);
+        Ok(slot.map(|slot| self.chunk_of(slot).0))
+    }
+
+    fn seek(&self, digest: Digest, encoder: &Encoder, reader: &Reader) -> Result<usize> {
+        let slot = self.search(digest, encoder, reader, &mut ReadTrace::default())?;
+        Ok(slot / chunk_slots(self.file.layout))
+    }
+}
