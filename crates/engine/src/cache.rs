@@ -220,14 +220,14 @@ impl Reader {
         if let [Some(first), Some(second)] = cached {
             return Ok([first, second]);
         }
-        let mut bytes = [0u8; 2 * PAGE_BYTES];
-        self.pages_for_lookup(table, first, &mut bytes, trace)?;
-        let mut pages = [Arc::new([0u8; PAGE_BYTES]), Arc::new([0u8; PAGE_BYTES])];
-        for ((page, read), number) in pages.iter_mut().zip(bytes.as_chunks().0).zip(first..) {
-            *page = Arc::new(*read);
-            self.shared.pages.insert((table, number), Arc::clone(page));
-        }
-        Ok(pages)
+        let mut bytes = [[0u8; PAGE_BYTES]; 2];
+        self.pages_for_lookup(table, first, bytes.as_flattened_mut(), trace)?;
+        let [first_bytes, second_bytes] = &bytes;
+        Ok([(first, first_bytes), (second, second_bytes)].map(|(number, bytes)| {
+            let page = Arc::new(self.shared.memory.piece_of(bytes));
+            self.shared.pages.insert((table, number), Arc::clone(&page));
+            page
+        }))
     }
 
     /// A page for a reader that reads ahead: one that is neither fetched nor cached is an error for now, unless it waits.
