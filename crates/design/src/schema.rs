@@ -32,6 +32,26 @@ pub enum Schema {
     },
 }
 
+impl fmt::Display for Schema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::SemiSorted { prefix, suffix } = self else { return f.write_str("point") };
+        match prefix {
+            PrefixRule::Fixed { bytes } => write!(f, "a prefix of {bytes} bytes")?,
+            PrefixRule::Delimiter { byte, count: 1 } => {
+                write!(f, "a prefix up to the first {:?}", char::from(*byte))?
+            }
+            PrefixRule::Delimiter { byte, count } => {
+                write!(f, "a prefix up to the {:?} number {count}", char::from(*byte))?;
+            }
+            PrefixRule::WholeKey => f.write_str("the whole key as prefix")?,
+        }
+        f.write_str(match suffix {
+            SuffixOrder::Hashed => ", suffixes hashed",
+            SuffixOrder::Ordered => ", suffixes in order",
+        })
+    }
+}
+
 /// Where a semi-sorted key's prefix ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

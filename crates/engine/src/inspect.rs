@@ -32,6 +32,17 @@ pub enum Inspection {
     },
 }
 
+impl Inspection {
+    /// Whether the file has damage that no crash explains.
+    pub fn is_damaged(&self) -> bool {
+        match self {
+            Self::Table(table) => !table.damaged_pages.is_empty(),
+            Self::Manifest(log) | Self::Wal(log) => log.damaged,
+            Self::Current { .. } => false,
+        }
+    }
+}
+
 /// A table's properties.
 #[derive(Clone, Debug, Serialize)]
 pub struct TableInspection {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 /// Show what one file of a store holds, without opening the store
 ///
-/// Takes a table, a manifest, a log file or CURRENT; which it is follows from its content.
+/// Takes a table, a manifest, a log file or CURRENT; which it is follows from its content. Exits with 1 if it is damaged.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  siltstone inspect ./store/CURRENT\n  siltstone inspect ./store/CURRENT --json"
@@ -31,14 +31,15 @@ pub fn run(args: &Args) -> Result<()> {
         ));
     }
     let inspection = siltstone::inspect::file(&args.file)?;
+    let outcome = if inspection.is_damaged() { Err(Failure::Reported) } else { Ok(()) };
     if args.json {
-        return print_json(&inspection);
+        return print_json(&inspection).and(outcome);
     }
     let tree = serde_json::to_value(&inspection)
         .map_err(|e| Failure::at(&args.file, format!("cannot show what was read: {e}")))?;
     let mut text = String::new();
     outline(&tree, 0, &mut text);
-    print(&text)
+    print(&text).and(outcome)
 }
 
 /// Writes a tree as indented `name: value` lines, lists as `- ` items.

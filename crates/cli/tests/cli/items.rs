@@ -97,6 +97,7 @@ fn a_store_can_be_looked_at_copied_and_verified() {
     assert_eq!(run(&["get", &copy, "k"]).ok().text(), "v\n");
     run(&["verify", &copy]).ok();
     run(&["checkpoint", s, &copy]).fails(&["copy"]);
+    run(&["checkpoint", s, &format!("{s}/within")]).fails(&["lies within the store"]);
 
     let current = path(std::path::Path::new(s), "CURRENT");
     assert_eq!(run(&["inspect", &current, "--json"]).ok().json()["kind"], "current");
@@ -118,6 +119,14 @@ fn every_file_of_a_store_can_be_inspected() {
             let ran = run(&["inspect", at.to_str().unwrap(), "--json"]).ok();
             kinds.push(ran.json()["kind"].as_str().unwrap().to_owned());
             run(&["inspect", at.to_str().unwrap()]).ok();
+            if kinds.last().unwrap() == "table" {
+                let mut bytes = std::fs::read(&at).unwrap();
+                bytes[50] ^= 1;
+                std::fs::write(&at, bytes).unwrap();
+                let damaged = run(&["inspect", at.to_str().unwrap(), "--json"]);
+                assert_eq!(damaged.json()["damaged_pages"], serde_json::json!([0]));
+                damaged.exits(1, &[]);
+            }
         }
     }
     kinds.sort();

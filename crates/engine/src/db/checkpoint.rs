@@ -21,6 +21,12 @@ impl Snapshot {
     pub(super) fn checkpoint(&self, dir: &Path) -> Result<()> {
         let store = &self.handle.store;
         let disk = store.disk.as_ref();
+        if dir.starts_with(&store.path) {
+            return Err(Error::invalid(format_args!(
+                "{} lies within the store; name a directory outside it for the checkpoint",
+                dir.display()
+            )));
+        }
         match disk.list(dir) {
             Ok(names) if !names.is_empty() => {
                 return Err(Error::invalid(format_args!(

@@ -171,7 +171,7 @@ impl Db {
         if let Some(existing) = self.keyspace(name) {
             if existing.schema() != options.schema {
                 return Err(Error::invalid(format_args!(
-                    "keyspace {name:?} exists with schema {:?}, not {:?}; a schema can't be changed, use another name",
+                    "keyspace {name:?} exists with another schema ({}, not {}); a schema can't be changed, use another name",
                     existing.schema(),
                     options.schema
                 )));
