@@ -31,6 +31,8 @@ pub const MAX_TABLE_BYTES: u64 = 1 << 40;
 pub const FINGERPRINT_BITS: std::ops::RangeInclusive<u8> = 8..=20;
 /// Fingerprints of multi-level cuckoo filters, in bits: they store three more until they have grown.
 pub const MULTI_LEVEL_FINGERPRINT_BITS: std::ops::RangeInclusive<u8> = 8..=17;
+/// Most runs per region whose filters a cluster may gather: a staggered pile grows to half as many again.
+pub const MAX_CLUSTERED_RUNS: u16 = 80;
 /// Most runs per region that a multi-level cuckoo filter may be asked to tell apart.
 pub const MAX_GUIDED_RUNS: u16 = 32;
 
@@ -153,7 +155,13 @@ fn check_filter(level: &LevelSpec) -> Result<(), (&'static str, String)> {
         FilterSpec::Bloom { bits_per_key } if !(1..=64).contains(&bits_per_key) => {
             Err(("filter.bits_per_key", format!("{bits_per_key} is out of range; use 1 to 64, or no filter")))
         }
-        FilterSpec::None | FilterSpec::Bloom { .. } => Ok(()),
+        FilterSpec::BloomCluster { bits_per_key } if !(1..=64).contains(&bits_per_key) => {
+            Err(("filter.bits_per_key", format!("{bits_per_key} is out of range; use 1 to 64")))
+        }
+        FilterSpec::BloomCluster { .. } if !(2..=MAX_CLUSTERED_RUNS).contains(&level.runs) => {
+            Err(("filter", format!("a cluster gathers the filters of 2 to {MAX_CLUSTERED_RUNS} runs")))
+        }
+        FilterSpec::None | FilterSpec::Bloom { .. } | FilterSpec::BloomCluster { .. } => Ok(()),
         FilterSpec::Cuckoo { fingerprint_bits } => fingerprints(fingerprint_bits, FINGERPRINT_BITS),
         FilterSpec::MultiLevelCuckoo { .. } if !(2..=MAX_GUIDED_RUNS).contains(&level.runs) => Err((
             "filter",

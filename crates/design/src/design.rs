@@ -124,6 +124,12 @@ pub enum FilterSpec {
         /// Bits of a key's fingerprint.
         fingerprint_bits: u8,
     },
+    /// One Bloom filter per run and column of digests, those of a region's runs side by side on the device, so that one read
+    /// fetches all that a lookup asks (LSM-trie).
+    BloomCluster {
+        /// Filter bits per key.
+        bits_per_key: u8,
+    },
     /// One multi-level cuckoo filter per region, which says in which run of the pile a key is (SlimDB §3.2).
     MultiLevelCuckoo {
         /// Bits of a key's fingerprint; the run's number comes on top.

@@ -2,7 +2,7 @@
 //!
 //! [`leveled`] and [`stepped_merge`] have the same head, tables, index and filters; they differ in `runs`, so that what
 //! stepped merge saves in writes and costs in reads can be seen by itself. [`slimdb`] mixes layouts by level, and
-//! [`slimdb_table_1`] has each of the mixture's parts as a design of its own.
+//! [`slimdb_table_1`] has each of the mixture's parts as a design of its own. [`lsm_trie`] is made of hash tables.
 
 use crate::check::MAX_TABLE_BYTES;
 use crate::design::{Design, FilterSpec, Format, Head, IndexSpec, LevelSpec, ThirdLevel};
@@ -69,6 +69,29 @@ pub fn silt() -> Design {
     Design { head: Head::MemTable { bytes: 32 * MIB }, levels: vec![hash, sorted], max_garbage: 0.33 }
 }
 
+/// LSM-trie (Wu et al., ATC'15): hash tables of pages in a trie of piles. The four upper levels grow by the trie's fan-out and keep a
+/// Bloom filter per bucket in memory; the fifth grows by runs, and its filters lie in clusters on the device.
+///
+/// Every level writes its data once; an item of the last level takes two reads, its cluster's and its page's, and hardly any
+/// memory. For point keys.
+pub fn lsm_trie() -> Design {
+    lsm_trie_with(LEVEL.table_bytes)
+}
+
+/// [`lsm_trie`] with tables of `table_bytes`: smaller ones reach five levels with less data.
+pub fn lsm_trie_with(table_bytes: u64) -> Design {
+    let upper = LevelSpec {
+        format: Format::HTable,
+        index: IndexSpec::None,
+        filter: FilterSpec::Bloom { bits_per_key: 16 },
+        table_bytes,
+        ..LEVEL
+    };
+    let last = LevelSpec { runs: 32, filter: FilterSpec::BloomCluster { bits_per_key: 16 }, ..upper };
+    let levels = vec![LevelSpec { fanout_bits: 0, ..upper }, upper, upper, upper, last];
+    Design { head: Head::MemTable { bytes: table_bytes }, levels, max_garbage: 0.3 }
+}
+
 /// The rows of SlimDB's Table 1, each as a whole design: every level laid out alike.
 ///
 /// Level 0 takes each memtable as a run of its own, so its pile is several runs high in the `lsm` rows too. `cf`: cuckoo
@@ -98,7 +121,13 @@ fn of_levels(levels: &[LevelSpec]) -> Design {
 
 /// Every preset with its name, default first.
 pub fn all() -> Vec<(&'static str, Design)> {
-    vec![("stepped-merge", stepped_merge()), ("leveled", leveled()), ("slimdb", slimdb()), ("silt", silt())]
+    vec![
+        ("stepped-merge", stepped_merge()),
+        ("leveled", leveled()),
+        ("slimdb", slimdb()),
+        ("lsm-trie", lsm_trie()),
+        ("silt", silt()),
+    ]
 }
 
 /// The presets and the rows of SlimDB's Table 1.

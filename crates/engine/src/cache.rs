@@ -15,7 +15,7 @@ use crate::stats::{IoCounters, ReadTrace, StoreCounters};
 use parking_lot::Mutex;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -68,6 +68,14 @@ pub(crate) fn seal_page(table: TableId, page: u32, bytes: &mut [u8; PAGE_BYTES])
     }
 }
 
+/// Set in the numbers of files that hold Bloom clusters instead of tables.
+pub(crate) const CLUSTER: TableId = 1 << 63;
+
+/// The file name of the cluster file `id`, with or without its mark.
+pub(crate) fn cluster_name(id: TableId) -> String {
+    format!("{:08}.cluster", id & !CLUSTER)
+}
+
 /// The file name of table `id`.
 pub(crate) fn table_name(id: TableId) -> String {
     format!("{id:08}.table")
@@ -89,6 +97,7 @@ pub(crate) struct Reader {
 struct Shared {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
+    metadata_dir: PathBuf,
     files: Cache<TableId, Arc<dyn File>>,
     pages: Cache<(u64, u32), Page, PageWeight>,
     memory: Arc<MemoryBudget>,
@@ -101,6 +110,8 @@ struct Shared {
 struct Ahead {
     pages: HashMap<(TableId, u32), (Page, bool)>,
     wanted: Vec<(TableId, u32)>,
+    /// Pages of clusters that are damaged: whoever asks for one is told, others need not know.
+    damaged: HashSet<(TableId, u32)>,
     /// A lookup has given up for want of a page.
     gave_up: bool,
     /// Whether pages that were not fetched are waited for.
@@ -119,8 +130,17 @@ impl Reader {
         let pages = Cache::with_weighter((capacity / CACHED_PAGE_BYTES) as usize, capacity, PageWeight);
         let files = Cache::new(max_open_files.max(8));
         let cache_capacity = AtomicU64::new(capacity);
-        let shared = Shared { disk, dir, files, pages, memory, cache_capacity, counters };
+        let metadata_dir = dir.clone();
+        let shared = Shared { disk, dir, metadata_dir, files, pages, memory, cache_capacity, counters };
         Self { shared: Arc::new(shared), ahead: None }
+    }
+
+    /// The reader of a store that keeps clusters in `metadata_dir`.
+    pub fn with_metadata_in(mut self, metadata_dir: PathBuf) -> Self {
+        if let Some(shared) = Arc::get_mut(&mut self.shared) {
+            shared.metadata_dir = metadata_dir;
+        }
+        self
     }
 
     /// The same reader, for lookups that read ahead.
@@ -132,8 +152,18 @@ impl Reader {
         &self.shared.memory
     }
 
+    /// The path of a table, or of a cluster file.
     pub fn path(&self, table: TableId) -> PathBuf {
-        table_path(&self.shared.dir, table)
+        if table & CLUSTER == 0 {
+            table_path(&self.shared.dir, table)
+        } else {
+            self.shared.metadata_dir.join(cluster_name(table))
+        }
+    }
+
+    /// Where files of clusters are.
+    pub fn metadata_dir(&self) -> &Path {
+        &self.shared.metadata_dir
     }
 
     fn io(&self) -> &IoCounters {
@@ -241,7 +271,7 @@ impl Reader {
             trace.device_reads += u64::from(!std::mem::replace(charged, true));
             return Ok(Some(Arc::clone(page)));
         }
-        if ahead.waits {
+        if ahead.waits || ahead.damaged.contains(&place) {
             return Ok(None);
         }
         if let Some(cached) = self.shared.pages.get(&place) {
@@ -265,7 +295,27 @@ impl Reader {
         let mut wanted = std::mem::take(&mut ahead.lock().wanted);
         wanted.sort_unstable();
         wanted.dedup();
-        let files = wanted.iter().map(|(table, _)| self.file(*table)).collect::<Result<Vec<_>>>()?;
+        let is_spared =
+            |table: TableId, error: &Error| table & CLUSTER != 0 && error.kind() == ErrorKind::Corruption;
+        let mut files = Vec::with_capacity(wanted.len());
+        let mut failure = None;
+        wanted.retain(|&(table, page)| match self.file(table) {
+            Ok(file) => {
+                files.push(file);
+                true
+            }
+            Err(error) => {
+                if is_spared(table, &error) {
+                    ahead.lock().damaged.insert((table, page));
+                } else {
+                    failure.get_or_insert(error);
+                }
+                false
+            }
+        });
+        if let Some(error) = failure {
+            return Err(error);
+        }
         let mut pages = vec![AlignedPage::default(); wanted.len()];
         let mut requests: Vec<ReadRequest<'_>> = (wanted.iter().zip(&files).zip(&mut pages))
             .map(|(((_, page), file), bytes)| ReadRequest {
@@ -280,8 +330,18 @@ impl Reader {
         let mut ahead = ahead.lock();
         for ((result, (table, page)), bytes) in results.into_iter().zip(wanted).zip(&pages) {
             let offset = u64::from(page) * PAGE_BYTES as u64;
-            result.map_err(|error| self.read_error(&error, table, offset, PAGE_BYTES))?;
-            ahead.pages.insert((table, page), (self.arrived(table, page, &bytes.0)?, false));
+            let arrived = result
+                .map_err(|error| self.read_error(&error, table, offset, PAGE_BYTES))
+                .and_then(|()| self.arrived(table, page, &bytes.0));
+            match arrived {
+                Ok(arrived) => {
+                    ahead.pages.insert((table, page), (arrived, false));
+                }
+                Err(error) if is_spared(table, &error) => {
+                    ahead.damaged.insert((table, page));
+                }
+                Err(error) => return Err(error),
+            }
         }
         Ok(())
     }

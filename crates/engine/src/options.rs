@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use siltstone_design::{Design, Schema};
+use std::path::PathBuf;
 
 /// What a write survives once it has returned.
 ///
@@ -28,6 +29,22 @@ pub enum WalRecovery {
     Strict,
     /// Open with what precedes the damage and drop the rest.
     StopAtDamage,
+}
+
+/// Whether a get asks the last level, where its Bloom clusters lie on the device, while the levels above are still being searched.
+///
+/// Answers are the same; reads and waiting differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ParallelSearch {
+    /// Never: level after level.
+    Serial,
+    /// Together with a page of an upper level, while most such pages turn out to be read in vain and the device is not busy.
+    #[default]
+    Learned,
+    /// Together with the first page of an upper level, always.
+    Always,
+    /// By a second thread from the start, as in the paper.
+    TwoThreads,
 }
 
 /// Options of a store. Build them from the default: `Options { memory_budget_bytes: 1 << 30, ..Options::default() }`.
@@ -60,6 +77,11 @@ pub struct Options {
     /// allows and no more. Where it does not, spare memory of the machine serves as a second cache. File systems that know
     /// no direct reads are read as ever, and a store opened on a disk of its own reads as that disk does.
     pub direct_reads: bool,
+    /// How gets search the last level.
+    pub parallel_search: ParallelSearch,
+    /// Where Bloom clusters are kept instead of the store's own directory, such as a small fast device beside a large one. They
+    /// can always be made anew; several stores may share it.
+    pub metadata_dir: Option<PathBuf>,
     /// What to do about a damaged write-ahead log.
     pub wal_recovery: WalRecovery,
     /// The secret of a store that is created, instead of a random one: for tests and benchmarks that must repeat exactly.
@@ -80,6 +102,8 @@ impl Default for Options {
             max_wal_bytes: 256 << 20,
             max_open_files: 512,
             direct_reads: false,
+            parallel_search: ParallelSearch::Learned,
+            metadata_dir: None,
             wal_recovery: WalRecovery::Strict,
             hash_secret: None,
         }

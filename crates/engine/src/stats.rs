@@ -75,6 +75,8 @@ pub(crate) struct KeyspaceCounters {
     pub false_positives: Counter,
     pub tables_probed: Counter,
     pub most_probed_in_region: Counter,
+    pub asked_ahead: Counter,
+    pub asked_in_vain: Counter,
 }
 
 /// What one lookup cost; added to the counters once its outcome is known.
@@ -90,6 +92,15 @@ pub(crate) struct ReadTrace {
 }
 
 impl ReadTrace {
+    /// Adds what another thread's part of the lookup cost.
+    pub fn add(&mut self, other: &Self) {
+        self.device_reads += other.device_reads;
+        self.filter_probes += other.filter_probes;
+        self.false_positives += other.false_positives;
+        self.tables_probed += other.tables_probed;
+        self.most_probed_in_region = self.most_probed_in_region.max(other.most_probed_in_region);
+    }
+
     /// Notes how many tables were looked at in a region, of which there were `before` in others.
     pub fn note_region(&mut self, before: u64) {
         self.most_probed_in_region = self.most_probed_in_region.max(self.tables_probed - before);
@@ -217,6 +228,10 @@ pub struct KeyspaceStats {
     pub tables_probed: u64,
     /// Most tables of one region that one get looked at; 1 where multi-level cuckoo filters know every key's run.
     pub most_tables_probed_in_a_region: u64,
+    /// Gets that asked the last level while an upper level was still being searched.
+    pub asked_ahead: u64,
+    /// Those that found their answer above after all.
+    pub asked_in_vain: u64,
     /// Bytes of the filters of all tables and regions, in memory or not.
     pub filter_bytes: u64,
     /// Bytes of the indexes of all tables, in memory or not.

@@ -12,6 +12,7 @@ use crate::io::Disk;
 use crate::memory::Holder;
 use crate::table::sample::KeySample;
 use crate::table::{Table, TableBuilder, TableSpec, Walk};
+use crate::version::cluster::{ClusterRowBuilder, NewRow, cluster_bits};
 use crate::version::edit::{RunRecord, Step};
 use crate::version::guide::{Guide, GuideBuilder, GuideSpec, NewGuide};
 use crate::version::level::{Run, RunId, Version};
@@ -63,6 +64,7 @@ pub(crate) fn source(run: &Arc<Run>, span: &Span, walk: Walk, reader: &Arc<Reade
 pub(crate) struct Output {
     pub steps: Vec<Step>,
     pub guides: Vec<NewGuide>,
+    pub rows: Vec<NewRow>,
 }
 
 /// A region that output goes to.
@@ -225,6 +227,19 @@ fn extend_guide(context: &Context<'_>, version: &Version, target: &Target) -> Op
     Some(GuideBuilder::new(spec, guide, pile)).filter(GuideBuilder::has_room)
 }
 
+/// Begins the row of a new run in the cluster of `target`, where the level has clusters.
+fn begin_row(
+    context: &Context<'_>,
+    version: &Version,
+    target: &Target,
+    keys: u64,
+) -> Option<ClusterRowBuilder> {
+    let bits_per_key = cluster_bits(context.design.level(target.level))?;
+    let region = version.levels.get(target.level).and_then(|l| l.region(target.path));
+    let cluster = region.and_then(|region| region.cluster.as_deref());
+    Some(ClusterRowBuilder::new(target.path, bits_per_key, cluster, keys))
+}
+
 /// Deals entries, about as much as given beside them, out to regions in digest order, a new run each.
 fn deal(
     context: &Context<'_>,
@@ -234,7 +249,7 @@ fn deal(
     targets: &[Target],
 ) -> Result<Output> {
     let mut unfinished = Unfinished { context, tables: Vec::new() };
-    let (mut steps, mut guides) = (Vec::new(), Vec::new());
+    let (mut steps, mut guides, mut rows) = (Vec::new(), Vec::new(), Vec::new());
     let share = amount.entries / targets.len().max(1) as u64;
     let mut since_check = 0;
     for target in targets {
@@ -252,6 +267,7 @@ fn deal(
         let spread = digests_per_page(target.path, bytes);
         let mut tables = Vec::new();
         let mut guide = extend_guide(context, version, target);
+        let mut row = begin_row(context, version, target, share);
         let mut builder: Option<TableBuilder> = None;
         while let Some(entry) = entries.peek().filter(|entry| target.path.contains(entry.key.digest.hi)) {
             since_check += 1;
@@ -284,6 +300,9 @@ fn deal(
                 if let Some(guide) = &mut guide {
                     guide.add(&entry.key, entry.older_in, share);
                 }
+                if let Some(row) = &mut row {
+                    row.add(&entry.key);
+                }
             }
             entries.advance()?;
         }
@@ -312,12 +331,15 @@ fn deal(
             let guide = guide.finish(context.reader.memory());
             guides.extend(guide.map(|guide| NewGuide::new(target.level, target.path, guide)));
         }
+        let row =
+            row.and_then(|row| row.finish((target.level, target.path), run.id, context.reader.memory()));
+        rows.extend(row);
         debug_assert!(target.merged_run.is_none() || target.merged_run == target.replaces);
         steps.push(Step::AddRun { level: target.level, path: target.path, run, replaces: target.replaces });
     }
     debug_assert!(entries.peek().is_none(), "every entry belongs to a region");
     unfinished.tables.clear();
-    Ok(Output { steps, guides })
+    Ok(Output { steps, guides, rows })
 }
 
 /// The sample of a run's keys, read from its tables.

@@ -60,6 +60,11 @@ impl Snapshot {
                 disk.hard_link(&store.reader.path(table.id()), &to)
                     .map_err(|e| Error::io(&e, "linking a table into the checkpoint", &to))?;
             }
+            for file in view.version.cluster_files() {
+                // Without it, as where clusters lie on another device, the checkpoint makes one of its own.
+                let to = dir.join(crate::cache::cluster_name(file.id));
+                let _ = disk.hard_link(&store.reader.path(file.id), &to);
+            }
             let mut sources = Vec::new();
             for memtable in view.memtables().filter(|memtable| !memtable.is_empty()) {
                 let cursor = memtable.stream(Span::ALL, self.sequence, keyspace.encoder)?;

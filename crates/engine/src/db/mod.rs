@@ -2,9 +2,11 @@
 
 mod batch;
 mod checkpoint;
+mod clusters;
 mod flush;
 mod guides;
 mod keyspace;
+mod parallel;
 mod read;
 mod recover;
 mod report;
@@ -207,6 +209,7 @@ impl Db {
             design,
             view: ArcSwap::from_pointee(view),
             counters: KeyspaceCounters::default(),
+            upper_reads: Default::default(),
             pressure: AtomicU64::new(0),
             flushed: Mutex::new(start),
             dropped: AtomicBool::new(false),
@@ -244,9 +247,9 @@ impl Db {
         store.commit_keyspace(&edit, || {
             inner.dropped.store(true, Ordering::Release);
             store.keyspaces.write().remove(name);
-            for table in inner.view.load().version.tables() {
-                table.mark_obsolete();
-            }
+            let version = Arc::clone(&inner.view.load().version);
+            version.tables().for_each(|table| table.mark_obsolete());
+            version.cluster_files().for_each(|file| file.mark_obsolete());
         })?;
         store.board.wake();
         Ok(())

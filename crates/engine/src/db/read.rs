@@ -12,7 +12,7 @@ use crate::entry::Lookup;
 use crate::error::Result;
 use crate::memtable::Sequence;
 use crate::stats::ReadTrace;
-use crate::version::level::Candidate;
+use crate::version::level::{Candidate, Version};
 use siltstone_design::EncodedKey;
 
 /// What a search ends with.
@@ -25,14 +25,26 @@ pub(super) struct Found {
 
 /// How far a search has come, and what it has cost.
 #[derive(Default)]
-struct Progress {
-    trace: ReadTrace,
+pub(super) struct Progress {
+    pub trace: ReadTrace,
     /// It failed at the table of run `run` of `level`, and goes on there.
     failed: bool,
     level: usize,
     run: usize,
     /// Tables probed before the region it stands in.
     probed_above: u64,
+}
+
+impl Progress {
+    /// A search that has come to `level`.
+    pub fn at(level: usize) -> Self {
+        Self { level, ..Self::default() }
+    }
+
+    /// The level where the search ended or failed; beyond all levels where it found nothing.
+    pub fn level(&self) -> usize {
+        self.level
+    }
 }
 
 impl Store {
@@ -56,7 +68,7 @@ impl Store {
         key: &EncodedKey<'_>,
     ) -> Result<Found> {
         let mut progress = Progress::default();
-        let found = self.search(view, sequence, key, &self.reader, &mut progress)?;
+        let found = self.search_parallel(keyspace, view, sequence, key, &mut progress)?.unwrap_or_default();
         keyspace.counters.note_get(found.value.is_some(), &progress.trace);
         Ok(found)
     }
@@ -76,8 +88,9 @@ impl Store {
         while !searches.is_empty() {
             let mut failure = None;
             searches.retain_mut(|(key, value, progress)| {
-                match self.search(view, sequence, key, &reader, progress) {
+                match self.search(view, sequence, key, &reader, progress, usize::MAX) {
                     Ok(found) => {
+                        let found = found.unwrap_or_default();
                         keyspace.counters.note_get(found.value.is_some(), &progress.trace);
                         **value = found.value;
                         false
@@ -97,24 +110,47 @@ impl Store {
         Ok(values)
     }
 
-    /// Searches from where `progress` stands; after an error it stands at the table that failed.
-    fn search(
+    /// What the memtables say.
+    pub(super) fn ask_memtables(
+        &self,
+        view: &View,
+        sequence: Sequence,
+        key: &EncodedKey<'_>,
+    ) -> Option<Found> {
+        let mut answers = view.memtables().map(|memtable| self.answer(memtable.get(key, sequence)));
+        answers.find_map(|answer| answer.map(|value| Found { value, table: 0 }))
+    }
+
+    /// Searches from where `progress` stands, up to but not including level `end`; after an error it stands at the table that
+    /// failed. `None` where nothing is said of the key.
+    pub(super) fn search(
         &self,
         view: &View,
         sequence: Sequence,
         key: &EncodedKey<'_>,
         reader: &Reader,
         progress: &mut Progress,
-    ) -> Result<Found> {
-        let resumes = progress.failed;
-        if !resumes {
-            for memtable in view.memtables() {
-                if let Some(value) = self.answer(memtable.get(key, sequence)) {
-                    return Ok(Found { value, table: 0 });
-                }
-            }
+        end: usize,
+    ) -> Result<Option<Found>> {
+        if !progress.failed
+            && let Some(found) = self.ask_memtables(view, sequence, key)
+        {
+            return Ok(Some(found));
         }
-        for (depth, level) in view.version.levels.iter().enumerate().skip(progress.level) {
+        self.search_levels(&view.version, key, reader, progress, end)
+    }
+
+    /// The same in tables alone.
+    pub(super) fn search_levels(
+        &self,
+        version: &Version,
+        key: &EncodedKey<'_>,
+        reader: &Reader,
+        progress: &mut Progress,
+        end: usize,
+    ) -> Result<Option<Found>> {
+        let resumes = progress.failed;
+        for (depth, level) in version.levels.iter().enumerate().take(end).skip(progress.level) {
             let Some(region) = level.region_of(key.digest.hi) else { continue };
             let trace = &mut progress.trace;
             let first = if resumes && depth == progress.level { progress.run } else { 0 };
@@ -122,9 +158,11 @@ impl Store {
                 progress.probed_above = trace.tables_probed;
                 trace.filter_probes += u64::from(region.guide.is_some());
             }
-            for (number, (run, is_candidate)) in
-                region.runs.iter().zip(region.candidates(key)).enumerate().skip(first)
-            {
+            let before = *trace;
+            let candidates = region.candidates(key, reader, trace).inspect_err(|_| {
+                (progress.failed, progress.level, progress.run, *trace) = (true, depth, first, before);
+            })?;
+            for (number, (run, is_candidate)) in region.runs.iter().zip(candidates).enumerate().skip(first) {
                 if is_candidate != Candidate::No
                     && let Some(table) = run.table_for(key.digest, key.key)
                 {
@@ -136,16 +174,19 @@ impl Store {
                     let found = self.answer(lookup);
                     trace.note_region(progress.probed_above);
                     if let Some(value) = found {
-                        return Ok(Found { value, table: table.id() });
+                        progress.level = depth;
+                        return Ok(Some(Found { value, table: table.id() }));
                     }
                     trace.false_positives += u64::from(is_candidate == Candidate::Yes);
                 }
                 if run.tombstones.hides(key) {
-                    return Ok(Found::default());
+                    progress.level = depth;
+                    return Ok(Some(Found::default()));
                 }
             }
         }
-        Ok(Found::default())
+        progress.level = usize::MAX;
+        Ok(None)
     }
 
     /// What a lookup means for a get; the clock is read only for values that expire.

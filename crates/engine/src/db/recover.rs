@@ -41,6 +41,7 @@ pub(super) fn is_ours(name: &str) -> bool {
         || is_manifest(name)
         || name.ends_with(".table")
         || name.ends_with(".wal")
+        || name.ends_with(".cluster")
 }
 
 fn names(disk: &dyn Disk, dir: &Path) -> Result<Option<Vec<String>>> {
@@ -137,6 +138,7 @@ impl Opening {
                 design: keyspace.design,
                 view: ArcSwap::from_pointee(view),
                 counters: KeyspaceCounters::default(),
+                upper_reads: Default::default(),
                 pressure: AtomicU64::new(0),
                 flushed: Mutex::new(keyspace.flushed),
                 dropped: AtomicBool::new(false),
@@ -189,13 +191,15 @@ impl Opening {
     }
 
     fn reader(&self, max_open_files: usize) -> Arc<Reader> {
-        Arc::new(Reader::new(
+        let reader = Reader::new(
             Arc::clone(&self.disk),
             self.dir.clone(),
             max_open_files,
             Arc::clone(&self.memory),
             Arc::clone(&self.counters),
-        ))
+        );
+        let metadata_dir = self.options.metadata_dir.clone().unwrap_or_else(|| self.dir.clone());
+        Arc::new(reader.with_metadata_in(metadata_dir))
     }
 }
 
@@ -223,6 +227,10 @@ pub(super) fn open(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<
             disk.create_dir_all(dir).map_err(|e| Error::io(&e, "creating directory", dir))?;
         }
         None => return Err(missing(dir)),
+    }
+    if let Some(metadata_dir) = &options.metadata_dir {
+        let fail = |error: std::io::Error| Error::io(&error, "creating directory", metadata_dir);
+        disk.create_dir_all(metadata_dir).map_err(fail)?;
     }
     let lock = take_lock(disk.as_ref(), dir)?;
     let opening = Opening::new(Arc::clone(&disk), dir, options.clone());
@@ -296,6 +304,7 @@ pub(super) fn open(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<
     }));
     store.check_space();
     store.load_guides();
+    store.load_clusters();
     for keyspace in store.all_keyspaces() {
         store.refresh_pressure(&keyspace);
         // A log longer than a memtable is flushed as one; so is one in many pieces, as many short sessions leave it.
@@ -377,6 +386,7 @@ fn try_open_read_only(dir: &Path, options: &Options, disk: &Arc<dyn Disk>) -> Re
         keyspaces,
     });
     store.load_guides();
+    store.load_clusters();
     Ok(Some(Arc::new(store)))
 }
 

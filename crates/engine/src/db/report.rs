@@ -131,6 +131,8 @@ impl KeyspaceInner {
             filter_false_positives: counters.false_positives.get(),
             tables_probed: counters.tables_probed.get(),
             most_tables_probed_in_a_region: counters.most_probed_in_region.get(),
+            asked_ahead: counters.asked_ahead.get(),
+            asked_in_vain: counters.asked_in_vain.get(),
             filter_bytes: filter,
             index_bytes: index,
             filter_bits_per_item: ratio(8 * filter, entries),

@@ -2,6 +2,7 @@
 //!
 //! Locks, in the order they may be taken: commit → flushing → manifest → switch → wal. Readers take none: they load a view.
 
+use super::parallel::{Helpers, UpperReads};
 use super::worker::Board;
 use super::write::CommitQueue;
 use crate::cache::Reader;
@@ -25,7 +26,7 @@ use siltstone_design::{Design, Encoder, HashSecret, RegionShape, Shape, TriePath
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// What a reader pins: one keyspace at one moment.
 #[derive(Clone)]
@@ -52,6 +53,7 @@ pub(crate) struct KeyspaceInner {
     pub design: Design,
     pub view: ArcSwap<View>,
     pub counters: KeyspaceCounters,
+    pub upper_reads: UpperReads,
     /// Bits of an `f64`: how far compaction has fallen behind; see `design::plan::pressure`.
     pub pressure: AtomicU64,
     /// Writes before this are in tables.
@@ -95,6 +97,9 @@ pub(crate) struct Store {
     pub background_error: Mutex<Option<Error>>,
     /// Held by whoever builds guides; runs whose keys can't be read, and so not be guided.
     pub guiding: Mutex<HashSet<RunId>>,
+    /// Threads that search last levels for others, and lookups that wait for the device.
+    pub helpers: Helpers,
+    pub waiting: AtomicUsize,
     /// Whether the disk is so full that only deletes are taken.
     pub space_is_low: AtomicBool,
     /// Snapshots and iterators that are held, with their ages.
@@ -148,6 +153,8 @@ impl Store {
             closed: AtomicBool::new(false),
             background_error: Mutex::new(None),
             guiding: Mutex::default(),
+            helpers: Helpers::default(),
+            waiting: AtomicUsize::new(0),
             space_is_low: AtomicBool::new(false),
             snapshots: Mutex::new(BTreeMap::new()),
         }
@@ -225,7 +232,7 @@ impl Store {
         output: Output,
         flushed: Option<&Arc<MemTable>>,
     ) -> Result<()> {
-        let Output { steps, guides } = output;
+        let Output { steps, guides, rows } = output;
         let mut guard = self.manifest.lock();
         let Some(manifest) = guard.as_mut() else { return self.check_writable() };
         if keyspace.dropped.load(Ordering::Acquire) {
@@ -239,6 +246,7 @@ impl Store {
             Error::new(ErrorKind::Corruption, format!("an edit does not fit the store as it is: {what}"))
         })?;
         next.guide_by(guides);
+        next.cluster_by(&rows);
         next.guide_by(base.guides_after_rewrites(&edit.steps, &self.memory));
         debug_check(&next, &keyspace.design);
         manifest.append(&edit).inspect_err(|error| {
@@ -259,6 +267,7 @@ impl Store {
             }
             keyspace.view.store(Arc::new(view));
         }
+        super::clusters::retire_clusters(&base, &next);
         for table in &removed {
             table.mark_obsolete();
         }

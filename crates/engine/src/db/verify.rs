@@ -52,6 +52,14 @@ impl Snapshot {
             report
                 .problems
                 .extend(structure.into_iter().map(|p| format!("keyspace {:?}: {p}", keyspace.name)));
+            for file in view.version.cluster_files() {
+                match self.handle.store.verify_cluster(file) {
+                    Err(error) if error.kind() == ErrorKind::Corruption => {
+                        report.problems.push(format!("{error}; it only costs reads, and is made anew"));
+                    }
+                    outcome => outcome?,
+                }
+            }
             let regions = view.version.levels.iter().flat_map(|level| &level.regions);
             let places = regions.flat_map(|region| {
                 let runs = region.runs.iter().enumerate();
@@ -164,7 +172,16 @@ impl Snapshot {
         entry: &EntryRef<'_>,
     ) -> Result<Option<String>> {
         // A newer run may hold the key as well, and then it is that one's.
-        if region.candidates(&entry.key).take(at + 1).all(|candidate| candidate == Candidate::No) {
+        let mut trace = ReadTrace::default();
+        let mut candidates = region.candidates(&entry.key, &self.handle.store.reader, &mut trace)?;
+        if candidates.nth(at) == Some(Candidate::No) && region.guide.is_none() {
+            return Ok(Some(
+                "the cluster of its region does not lead to it; remove the store's .cluster files".into(),
+            ));
+        }
+        let mut candidates =
+            region.candidates(&entry.key, &self.handle.store.reader, &mut trace)?.take(at + 1);
+        if candidates.all(|candidate| candidate == Candidate::No) {
             return Ok(Some(
                 "the filter of its region does not lead to it; close the store and remove the file GUIDES"
                     .to_owned(),

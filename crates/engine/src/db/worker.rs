@@ -3,9 +3,11 @@
 //! A flusher, `background_threads` compactors and a syncer. With no threads the same steps run inside writes once they would
 //! have to wait, and one at a time in [`Db::step`](super::Db::step): every interleaving of work and use can then be tested.
 
+use super::parallel::HELPERS;
 use super::store::{Busy, KeyspaceInner, Store, VersionShape};
 use crate::compaction::{estimate_kills, execute, inputs};
 use crate::error::{Error, Result};
+use crate::options::ParallelSearch;
 use crate::stats::Counter;
 use crate::table::Table;
 use crate::version::edit::Step;
@@ -175,10 +177,13 @@ impl Store {
 
     fn compact_once(&self) -> Result<bool> {
         // What is read most comes first; the other guides wait until the piles are in order.
-        if self.guide_one(0..1) {
+        if self.guide_one(0..1) || self.cluster_one(0..1) {
             return Ok(true);
         }
-        let Some(job) = self.take_job() else { return Ok(self.guide_one(1..usize::MAX)) };
+        let below = 1..usize::MAX;
+        let Some(job) = self.take_job() else {
+            return Ok(self.guide_one(below.clone()) || self.cluster_one(below));
+        };
         let result = self.run_job(&job);
         self.finish_job(&job);
         drop(job);
@@ -207,7 +212,9 @@ impl Store {
                 let view = keyspace.view.load();
                 let shape = VersionShape { version: &view.version, busy: &|_, _| false, now_ms };
                 let is_in_order = view.sealed.is_empty() && plan(&keyspace.design, &shape).is_none();
-                is_in_order && self.unguided(keyspace, &view.version, 0..usize::MAX).is_none()
+                is_in_order
+                    && self.unguided(keyspace, &view.version, 0..usize::MAX).is_none()
+                    && self.unclustered(keyspace, &view.version, 0..usize::MAX).is_none()
             })
     }
 
@@ -295,6 +302,11 @@ pub(super) fn start(store: &Arc<Store>) -> Result<Vec<JoinHandle<()>>> {
     spawn("flush", |store| store.background(|| store.flush_any()))?;
     for _ in 0..store.options.background_threads {
         spawn("compact", |store| store.background(|| store.compact_once()))?;
+    }
+    if store.options.parallel_search == ParallelSearch::TwoThreads {
+        for _ in 0..HELPERS {
+            spawn("search", Store::help)?;
+        }
     }
     if store.options.sync_interval_ms > 0 {
         spawn("sync", Store::sync_regularly)?;

@@ -244,6 +244,7 @@ fn filter_code(filter: FilterSpec) -> (u8, u8) {
         FilterSpec::Bloom { bits_per_key } => (1, bits_per_key),
         FilterSpec::Cuckoo { fingerprint_bits } => (2, fingerprint_bits),
         FilterSpec::MultiLevelCuckoo { fingerprint_bits } => (3, fingerprint_bits),
+        FilterSpec::BloomCluster { bits_per_key } => (5, bits_per_key),
     }
 }
 
@@ -254,6 +255,7 @@ fn filter_of_code(code: u8, bits: u8) -> Option<FilterSpec> {
         (1, bits_per_key) => FilterSpec::Bloom { bits_per_key },
         (2, fingerprint_bits) => FilterSpec::Cuckoo { fingerprint_bits },
         (3, fingerprint_bits) => FilterSpec::MultiLevelCuckoo { fingerprint_bits },
+        (5, bits_per_key) => FilterSpec::BloomCluster { bits_per_key },
         _ => return None,
     })
 }

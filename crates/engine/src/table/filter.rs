@@ -42,7 +42,9 @@ pub(crate) enum TableFilterBuilder {
 impl TableFilterBuilder {
     pub fn new(spec: FilterSpec) -> Self {
         match spec {
-            FilterSpec::None | FilterSpec::MultiLevelCuckoo { .. } => Self::None,
+            FilterSpec::None | FilterSpec::MultiLevelCuckoo { .. } | FilterSpec::BloomCluster { .. } => {
+                Self::None
+            }
             FilterSpec::Bloom { bits_per_key } => Self::Bloom(BloomBuilder::new(f64::from(bits_per_key))),
             FilterSpec::Cuckoo { fingerprint_bits } => {
                 Self::Cuckoo(CuckooFilterBuilder::new(fingerprint_bits))

@@ -98,6 +98,11 @@ pub(crate) struct Table {
 pub(crate) struct Trash(Mutex<Vec<(TableId, u32)>>);
 
 impl Trash {
+    /// Adds a file that nobody holds any more.
+    pub fn put(&self, file: TableId, pages: u32) {
+        self.0.lock().push((file, pages));
+    }
+
     /// Takes what has gathered: table numbers with their page counts.
     pub fn take(&self) -> Vec<(TableId, u32)> {
         std::mem::take(&mut self.0.lock())
@@ -107,7 +112,7 @@ impl Trash {
 impl Drop for Table {
     fn drop(&mut self) {
         if self.obsolete.load(Ordering::Acquire) {
-            self.trash.0.lock().push((self.id(), self.meta().pages));
+            self.trash.put(self.id(), self.meta().pages);
         }
     }
 }

@@ -1,9 +1,13 @@
 //! Level › Region › Run › Table: the four nouns as values.
 
+use super::cluster::{Cluster, ClusterFile, NewRow};
 use super::edit::Step;
 use super::guide::{Guide, NewGuide};
+use crate::cache::Reader;
 use crate::entry::{PrefixTombstones, Span};
+use crate::error::Result;
 use crate::memory::MemoryBudget;
+use crate::stats::ReadTrace;
 use crate::table::Table;
 use siltstone_design::{Digest, EncodedKey, RegionShape, RunShape, TriePath};
 use std::borrow::Cow;
@@ -80,6 +84,8 @@ pub(crate) struct Region {
     pub shape: RegionShape,
     /// Says which of the oldest runs may hold a key.
     pub guide: Option<Arc<Guide>>,
+    /// The same in another way: which runs do not.
+    pub cluster: Option<Arc<Cluster>>,
 }
 
 impl Region {
@@ -92,13 +98,14 @@ impl Region {
             largest_group_bytes: largest_group_bytes(&runs),
             dead_bytes: dead_bytes(&runs),
         };
-        Self { path, runs, pushes, shape, guide: None }
+        Self { path, runs, pushes, shape, guide: None, cluster: None }
     }
 
     /// The region with another pile, and its guide if that still fits.
     pub fn with_runs(&self, runs: Vec<Arc<Run>>, pushes: u64) -> Self {
         let guide = self.guide.clone();
-        Self::new(self.path, runs, pushes).guided_by(guide)
+        let cluster = self.cluster.as_ref().and_then(|cluster| cluster.fitted(&runs)).map(Arc::new);
+        Self { cluster, ..Self::new(self.path, runs, pushes) }.guided_by(guide)
     }
 
     /// The region with `guide`, if it fits the pile.
@@ -107,16 +114,26 @@ impl Region {
         self
     }
 
-    /// What the guide says of each run, newest first, as to the newest version of `key`.
+    /// What guide and cluster say of each run, newest first, as to the newest version of `key`.
     #[inline]
-    pub fn candidates(&self, key: &EncodedKey<'_>) -> impl Iterator<Item = Candidate> {
+    pub fn candidates(
+        &self,
+        key: &EncodedKey<'_>,
+        reader: &Reader,
+        trace: &mut ReadTrace,
+    ) -> Result<impl Iterator<Item = Candidate> + use<>> {
         let (covered, slots) =
             self.guide.as_ref().map_or((0, 0), |guide| (guide.covered(), guide.candidates(key)));
-        (0..self.runs.len()).rev().map(move |slot| match slot {
+        let absent = match &self.cluster {
+            Some(cluster) => cluster.absent(key, reader, trace)?,
+            None => 0,
+        };
+        Ok((0..self.runs.len()).rev().zip(0u32..).map(move |(slot, place)| match slot {
+            _ if absent.checked_shr(place).unwrap_or(0) & 1 == 1 => Candidate::No,
             _ if slot >= covered => Candidate::Unknown,
             _ if slots >> slot & 1 == 1 => Candidate::Yes,
             _ => Candidate::No,
-        })
+        }))
     }
 
     /// The shape at wall-clock time `now_ms`: what has expired is dead too.
@@ -185,7 +202,7 @@ pub(crate) struct Level {
 }
 
 impl Level {
-    fn position(&self, path: TriePath) -> Result<usize, usize> {
+    fn position(&self, path: TriePath) -> std::result::Result<usize, usize> {
         self.regions.binary_search_by_key(&path.first(), |region| region.path.first())
     }
 
@@ -239,6 +256,38 @@ impl Version {
             let Some(region) = level.region(path).filter(|region| guide.fits(&region.runs)) else { continue };
             level.set(Region { guide: Some(guide), ..Region::clone(region) });
         }
+    }
+
+    /// Puts rows in their regions' clusters, where their runs lie there.
+    pub fn cluster_by(&mut self, rows: &[NewRow]) {
+        for row in rows {
+            let Some(level) = self.levels.get_mut(row.level) else { continue };
+            let Some(region) = level.region(row.path) else { continue };
+            if let Some(cluster) = Cluster::with_row(region.cluster.as_deref(), row, &region.runs) {
+                level.set(Region { cluster: Some(Arc::new(cluster)), ..Region::clone(region) });
+            }
+        }
+    }
+
+    /// Lets a region's cluster use `file`.
+    pub fn cluster_with(&mut self, level: usize, path: TriePath, file: &Arc<ClusterFile>) {
+        let Some(level) = self.levels.get_mut(level) else { return };
+        let Some(region) = level.region(path) else { return };
+        let cluster = match &region.cluster {
+            Some(cluster) if cluster.columns() == file.shape.columns() => {
+                cluster.with_file(Arc::clone(file), &region.runs)
+            }
+            _ => Cluster::of_file(path, Arc::clone(file), &region.runs),
+        };
+        if let Some(cluster) = cluster {
+            level.set(Region { cluster: Some(Arc::new(cluster)), ..Region::clone(region) });
+        }
+    }
+
+    /// The files of all clusters.
+    pub fn cluster_files(&self) -> impl Iterator<Item = &Arc<ClusterFile>> {
+        let regions = self.levels.iter().flat_map(|level| &level.regions);
+        regions.filter_map(|region| region.cluster.as_ref()?.file())
     }
 
     /// The guides of regions whose runs `steps` merge in place.

@@ -4,6 +4,7 @@
 //! the next and is on disk before the new version is seen.
 
 pub(crate) mod check;
+pub(crate) mod cluster;
 pub(crate) mod edit;
 pub(crate) mod guide;
 pub(crate) mod level;

@@ -97,8 +97,9 @@ fn random_index(rng: &mut Rng) -> IndexSpec {
 }
 
 fn random_filter(rng: &mut Rng, runs: u16) -> FilterSpec {
-    match rng.below(5) {
+    match rng.below(6) {
         0 => FilterSpec::None,
+        5 if runs > 1 => FilterSpec::BloomCluster { bits_per_key: rng.range(1, 16) as u8 },
         1 => FilterSpec::Cuckoo { fingerprint_bits: rng.range(8, 20) as u8 },
         // Few bits, so that fingerprints collide.
         2 | 3 if runs > 1 => FilterSpec::MultiLevelCuckoo { fingerprint_bits: rng.range(8, 14) as u8 },

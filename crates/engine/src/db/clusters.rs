@@ -1,0 +1,387 @@
+//! Bloom clusters of an open store: rows made where they are missing, files written when enough rows are in memory, and found
+//! again when the store is opened.
+//!
+//! All of it runs in the background and none of it is needed for an answer; see `version/cluster.rs`.
+
+use super::store::{KeyspaceInner, Store, View};
+use crate::cache::{CLUSTER, PAGE_BYTES, TableId, seal_page};
+use crate::compaction::source;
+use crate::entry::Span;
+use crate::error::{Error, Result};
+use crate::io::{Access, File};
+use crate::stats::ReadTrace;
+use crate::table::Walk;
+use crate::table::envelope::{PAGE_HEADER_BYTES, PAYLOAD_BYTES};
+use crate::version::cluster::{ClusterFile, ClusterPlace, ClusterRowBuilder, Source, cluster_bits};
+use crate::version::level::{Region, RunId, Version};
+use siltstone_design::HashSecret;
+use siltstone_succinct::filter::bloom_cluster::ClusterShape;
+use std::collections::HashSet;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Bytes gathered before a write, and pages read at once.
+const WRITE_BYTES: usize = 1 << 20;
+const READ_PAGES: u32 = 64;
+
+/// What a region's cluster lacks.
+enum Lack {
+    /// The row of the run at this place of the pile.
+    Row(usize),
+    /// A file with the rows that are in memory.
+    File,
+}
+
+/// A region whose cluster lacks something.
+pub(super) struct Unclustered {
+    level: usize,
+    region: Arc<Region>,
+    bits_per_key: u8,
+    lack: Lack,
+}
+
+impl Store {
+    /// A region at `levels` of `keyspace` whose cluster lacks something that can be had.
+    pub(super) fn unclustered(
+        &self,
+        keyspace: &KeyspaceInner,
+        version: &Version,
+        levels: Range<usize>,
+    ) -> Option<Unclustered> {
+        let failed = self.guiding.try_lock();
+        let has_failed = |run: RunId| failed.as_ref().is_some_and(|failed| failed.contains(&run));
+        for (level, regions) in version.levels.iter().enumerate().take(levels.end).skip(levels.start) {
+            let Some(bits_per_key) = cluster_bits(keyspace.design.level(level)) else { continue };
+            for region in &regions.regions {
+                let unknown = match &region.cluster {
+                    Some(cluster) => cluster.unknown().find(|at| self.can_row(region, *at, &has_failed)),
+                    None => (0..region.runs.len()).find(|at| self.can_row(region, *at, &has_failed)),
+                };
+                let lack = match (unknown, &region.cluster) {
+                    (Some(at), _) => Lack::Row(at),
+                    (None, Some(cluster)) => {
+                        let (held, filed) = cluster.row_bytes();
+                        // Whoever failed to write tries again when the pile has another run.
+                        let newest = region.runs.first().map_or(0, |run| run.id);
+                        if held == 0 || held * 3 < filed || has_failed(newest) {
+                            continue;
+                        }
+                        Lack::File
+                    }
+                    (None, None) => continue,
+                };
+                return Some(Unclustered { level, region: Arc::clone(region), bits_per_key, lack });
+            }
+        }
+        None
+    }
+
+    /// Whether the row of a region's run can be made: its keys can be read, and there is memory.
+    fn can_row(&self, region: &Region, at: usize, has_failed: &dyn Fn(RunId) -> bool) -> bool {
+        let Some(run) = region.runs.get(at) else { return false };
+        let keep = self.memory.total_bytes() / 4;
+        run.entries() > 0 && !has_failed(run.id) && self.memory.free_bytes() > run.entries() * 12 + keep
+    }
+
+    /// Makes what one cluster at `levels` lacks; false where none lacks anything, or another thread is at it.
+    pub(super) fn cluster_one(&self, levels: Range<usize>) -> bool {
+        for keyspace in self.all_keyspaces() {
+            let version = Arc::clone(&keyspace.view.load().version);
+            let Some(unclustered) = self.unclustered(&keyspace, &version, levels.clone()) else { continue };
+            let Some(mut failed) = self.guiding.try_lock() else { return false };
+            let region = &unclustered.region;
+            let (made, run) = match unclustered.lack {
+                Lack::Row(at) => (self.make_row(&keyspace, &unclustered, at), region.runs.get(at)),
+                Lack::File => (self.make_file(&keyspace, &unclustered), region.runs.first()),
+            };
+            if !matches!(made, Ok(true)) {
+                // Without it every run is asked; whoever reads a damaged page is told.
+                failed.extend(run.map(|run| run.id));
+            }
+            return true;
+        }
+        false
+    }
+
+    /// Makes the row of a run from its keys; false where it can't be had.
+    fn make_row(&self, keyspace: &KeyspaceInner, unclustered: &Unclustered, at: usize) -> Result<bool> {
+        let Unclustered { level, region, bits_per_key, .. } = unclustered;
+        let Some(run) = region.runs.get(at) else { return Ok(false) };
+        let cluster = region.cluster.as_deref();
+        let mut builder = ClusterRowBuilder::new(region.path, *bits_per_key, cluster, run.entries());
+        let mut cursor = source(run, &Span::ALL, Walk::Compaction, &self.reader)?.cursor;
+        let mut since_check = 0u32;
+        while let Some(entry) = cursor.peek() {
+            builder.add(&entry.key);
+            since_check += 1;
+            let given_up = || self.closed.load(Ordering::Relaxed) || keyspace.is_dropped();
+            if since_check.is_multiple_of(4096) && given_up() {
+                return Ok(false);
+            }
+            cursor.advance()?;
+        }
+        let Some(row) = builder.finish((*level, region.path), run.id, &self.memory) else { return Ok(false) };
+        self.publish(keyspace, |version| version.cluster_by(&[row]));
+        Ok(true)
+    }
+
+    /// Writes a file of all rows of a region's cluster and lets readers see it; false where it can't be had.
+    fn make_file(&self, keyspace: &KeyspaceInner, unclustered: &Unclustered) -> Result<bool> {
+        let Unclustered { level, region, .. } = unclustered;
+        let Some(cluster) = &region.cluster else { return Ok(false) };
+        let parts = cluster.parts();
+        let old = cluster.file().cloned();
+        let rows = parts.iter().filter_map(|(_, part)| match part {
+            Source::Row(row) => Some(row.row.shape()),
+            Source::Nothing => None,
+            Source::File(number) => old.as_ref()?.shape.rows().get(*number).copied(),
+        });
+        let Some(shape) = ClusterShape::new(cluster.columns(), rows.collect(), PAYLOAD_BYTES) else {
+            return Ok(false);
+        };
+        let id = self.next_id() | CLUSTER;
+        let runs = parts.iter().map(|(run, _)| *run).collect();
+        let new = ClusterFile::new(id, runs, shape, Arc::clone(&self.trash));
+        let place = ClusterPlace {
+            stamp: stamp(&self.secret),
+            keyspace: keyspace.id,
+            level: *level,
+            path: region.path,
+        };
+        let path = self.reader.path(id);
+        let written = self.write_cluster(&new, &place, &parts, old.as_deref());
+        if !matches!(written, Ok(true)) {
+            let _ = self.disk.remove(&path);
+            return written;
+        }
+        self.counters.table_bytes.add(u64::from(new.pages()) * PAGE_BYTES as u64);
+        let new = Arc::new(new);
+        self.publish(keyspace, |version| version.cluster_with(*level, region.path, &new));
+        Ok(true)
+    }
+
+    /// Writes boxes first and the header last, so that a file with a header is whole.
+    fn write_cluster(
+        &self,
+        new: &ClusterFile,
+        place: &ClusterPlace,
+        parts: &[(RunId, Source)],
+        old: Option<&ClusterFile>,
+    ) -> Result<bool> {
+        let path = self.reader.path(new.id);
+        let fail = |error: std::io::Error| Error::io(&error, "writing a cluster", &path);
+        let file = self.disk.create(&path).map_err(fail)?;
+        let mut pages = PageWriter { file: file.as_ref(), id: new.id, next: 1, out: Vec::new(), out_at: 1 };
+        let mut boxes = old.map(|old| BoxReader { store: self, file: old, first: 0, bytes: Vec::new() });
+        let mut payload: Vec<u8> = Vec::with_capacity(PAYLOAD_BYTES);
+        let mut page = 0;
+        for column in 0..new.shape.columns() {
+            let box_place = new.shape.place(column);
+            if box_place.page != page {
+                pages.write(&payload).map_err(fail)?;
+                payload.clear();
+                page = box_place.page;
+            }
+            payload.resize(box_place.offset, 0);
+            let old_box = match &mut boxes {
+                Some(boxes) => boxes.file.spared(boxes.read(column))?,
+                None => Some(Vec::new()),
+            };
+            // The file turned out to be damaged: its rows are made anew first.
+            let Some(old_box) = old_box else { return Ok(false) };
+            let old_parts: Vec<&[u8]> = old.map_or_else(Vec::new, |old| old.shape.split(&old_box).collect());
+            for (_, part) in parts {
+                payload.extend_from_slice(match part {
+                    Source::Row(row) => row.row.filter(column),
+                    Source::Nothing => &[],
+                    Source::File(number) => old_parts.get(*number).copied().unwrap_or(&[]),
+                });
+            }
+            if box_place.pages > 1 {
+                for part in payload.chunks(PAYLOAD_BYTES) {
+                    pages.write(part).map_err(fail)?;
+                }
+                payload.clear();
+                page = box_place.page + box_place.pages;
+            }
+            if column % 4096 == 0 && self.closed.load(Ordering::Relaxed) {
+                return Ok(false);
+            }
+        }
+        if !payload.is_empty() {
+            pages.write(&payload).map_err(fail)?;
+        }
+        pages.flush().map_err(fail)?;
+        file.sync().map_err(fail)?;
+        let mut header = PageWriter { file: file.as_ref(), id: new.id, next: 0, out: Vec::new(), out_at: 0 };
+        header.write(&new.header(place)).and_then(|()| header.flush()).map_err(fail)?;
+        file.sync().map_err(fail)?;
+        self.disk.sync_dir(self.reader.metadata_dir()).map_err(fail)?;
+        Ok(true)
+    }
+
+    /// Lets readers see a version that `change` makes of the present one; files of clusters that it no longer has go.
+    fn publish(&self, keyspace: &KeyspaceInner, change: impl FnOnce(&mut Version)) {
+        // Versions change under the manifest's lock.
+        let _manifest = self.manifest.lock();
+        let _switch = self.switch.lock();
+        let mut view = View::clone(&keyspace.view.load());
+        let before = Arc::clone(&view.version);
+        let mut version = Version::clone(&before);
+        change(&mut version);
+        retire_clusters(&before, &version);
+        view.version = Arc::new(version);
+        keyspace.view.store(Arc::new(view));
+        self.reader.fit_cache();
+    }
+
+    /// Finds the files of clusters that belong to regions as they are now, and removes the others of this store.
+    pub(super) fn load_clusters(&self) {
+        let dir = self.reader.metadata_dir().to_owned();
+        let names = self.disk.list(&dir).unwrap_or_default();
+        let numbered = names.iter().filter_map(|name| name.strip_suffix(".cluster")?.parse::<u64>().ok());
+        let ids: Vec<u64> = numbered.filter(|id| *id < CLUSTER).collect();
+        if let Some(largest) = ids.iter().max() {
+            self.next_id.fetch_max(largest + 1, Ordering::Relaxed);
+        }
+        let is_ours_alone = dir == self.path;
+        let keyspaces = self.all_keyspaces();
+        for id in ids {
+            let path = dir.join(crate::cache::cluster_name(id));
+            let found = self.open_cluster(id | CLUSTER, &path);
+            let mut is_ours = is_ours_alone;
+            if let Some((file, place)) = found {
+                is_ours |= place.stamp == stamp(&self.secret);
+                let file = Arc::new(file);
+                let keyspace = keyspaces.iter().find(|keyspace| keyspace.id == place.keyspace);
+                if let Some(keyspace) = keyspace.filter(|_| place.stamp == stamp(&self.secret)) {
+                    self.publish(keyspace, |version| version.cluster_with(place.level, place.path, &file));
+                    let version = Arc::clone(&keyspace.view.load().version);
+                    if version.cluster_files().any(|used| used.id == file.id) {
+                        continue;
+                    }
+                }
+            }
+            if is_ours && self.check_writable().is_ok() {
+                // Left behind, it would be removed at the next open.
+                let _ = self.disk.remove(&path);
+            }
+        }
+        self.empty_trash_if_writable();
+    }
+
+    fn empty_trash_if_writable(&self) {
+        if self.check_writable().is_ok() {
+            self.empty_trash();
+        }
+    }
+
+    /// A cluster file by its header; `None` where that or the file's length is not what it should be.
+    fn open_cluster(&self, id: TableId, path: &Path) -> Option<(ClusterFile, ClusterPlace)> {
+        let page = self.reader.page(id, 0, &mut ReadTrace::default()).ok()?;
+        let used = usize::from(u16::from_le_bytes([*page.get(4)?, *page.get(5)?]));
+        let payload = page.get(PAGE_HEADER_BYTES..PAGE_HEADER_BYTES + used)?;
+        let (file, place) = ClusterFile::from_header(id, payload, Arc::clone(&self.trash))?;
+        let length = self.disk.open(path, Access::Read).ok()?.len().ok()?;
+        (length == u64::from(file.pages()) * PAGE_BYTES as u64).then_some((file, place))
+    }
+
+    /// Reads every page of a cluster file.
+    pub(super) fn verify_cluster(&self, file: &ClusterFile) -> Result<()> {
+        let mut bytes = vec![0; READ_PAGES as usize * PAGE_BYTES];
+        let mut next = 0;
+        while next < file.pages() {
+            let count = (file.pages() - next).min(READ_PAGES);
+            let Some(chunk) = bytes.get_mut(..count as usize * PAGE_BYTES) else { break };
+            self.reader.pages_for_compaction(file.id, next, chunk)?;
+            next += count;
+        }
+        if file.is_damaged() {
+            let path = self.reader.path(file.id);
+            return Err(Error::corruption(path.display(), 0, "a cluster of filters", "damage"));
+        }
+        Ok(())
+    }
+}
+
+/// Marks the files of clusters that `after` no longer has.
+pub(super) fn retire_clusters(before: &Version, after: &Version) {
+    let kept: HashSet<TableId> = after.cluster_files().map(|file| file.id).collect();
+    before.cluster_files().filter(|file| !kept.contains(&file.id)).for_each(|file| file.mark_obsolete());
+}
+
+/// Tells a store's clusters from those of others in one directory.
+fn stamp(secret: &HashSecret) -> u64 {
+    secret.hash64(b"clusters of filters")
+}
+
+/// Writes pages one after the other.
+struct PageWriter<'a> {
+    file: &'a dyn File,
+    id: TableId,
+    next: u32,
+    /// Bytes gathered, and the page they start with.
+    out: Vec<u8>,
+    out_at: u32,
+}
+
+impl PageWriter<'_> {
+    fn write(&mut self, payload: &[u8]) -> std::io::Result<()> {
+        let start = self.out.len();
+        self.out.extend_from_slice(&[0; 4]);
+        self.out.extend_from_slice(&(payload.len() as u16).to_le_bytes());
+        self.out.extend_from_slice(&[0; 2]);
+        self.out.extend_from_slice(payload);
+        self.out.resize(start + PAGE_BYTES, 0);
+        if let Some(bytes) = self.out.last_chunk_mut::<PAGE_BYTES>() {
+            seal_page(self.id, self.next, bytes);
+        }
+        self.next += 1;
+        if self.out.len() >= WRITE_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.file.write_all_at(&self.out, u64::from(self.out_at) * PAGE_BYTES as u64)?;
+        self.out.clear();
+        self.out_at = self.next;
+        Ok(())
+    }
+}
+
+/// Reads the boxes of a file column by column.
+struct BoxReader<'a> {
+    store: &'a Store,
+    file: &'a ClusterFile,
+    /// The pages held: the first one's number among the boxes', and their bytes.
+    first: u32,
+    bytes: Vec<u8>,
+}
+
+impl BoxReader<'_> {
+    fn read(&mut self, column: u32) -> Result<Vec<u8>> {
+        let place = self.file.shape.place(column);
+        let mut filters = Vec::with_capacity(self.file.shape.box_bytes());
+        let mut offset = place.offset;
+        for number in place.page..place.page + place.pages {
+            let held = self.first..self.first + (self.bytes.len() / PAGE_BYTES) as u32;
+            if !held.contains(&number) {
+                let count = READ_PAGES.min(self.file.shape.pages() - number);
+                self.bytes.resize(count as usize * PAGE_BYTES, 0);
+                self.first = number;
+                let read = self.store.reader.pages_for_compaction(self.file.id, number + 1, &mut self.bytes);
+                if read.is_err() {
+                    self.bytes.clear();
+                }
+                read?;
+            }
+            let at = (number - self.first) as usize * PAGE_BYTES;
+            let page = self.bytes.get(at + PAGE_HEADER_BYTES..at + PAGE_BYTES).unwrap_or(&[]);
+            let missing = self.file.shape.box_bytes() - filters.len();
+            filters.extend(page.iter().skip(offset).take(missing));
+            offset = 0;
+        }
+        Ok(filters)
+    }
+}

@@ -1,0 +1,251 @@
+//! What LSM-trie's structures promise within the engine, counted: reads per get with filters in memory and with clusters on
+//! the device, clusters that survive closing, crashes and damage without changing an answer, and parallel search in all its forms.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
+)]
+
+mod common;
+
+use common::{DIR, Rng, options};
+use siltstone::io::sim::{CrashMode, SimDisk};
+use siltstone::{
+    Db, Design, Format, IndexSpec, Keyspace, KeyspaceOptions, KeyspaceStats, Options, ParallelSearch, Schema,
+    presets,
+};
+use std::path::Path;
+use std::sync::Arc;
+
+const ITEMS: u32 = 24_000;
+
+fn key(number: u32) -> [u8; 16] {
+    let mut key = [0; 16];
+    key[..8].copy_from_slice(&u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
+    key[8..].copy_from_slice(&u64::from(number).to_be_bytes());
+    key
+}
+
+/// LSM-trie with tables of 16 KiB, fan-out 4 and piles of 4: five levels of 24 K items.
+fn small() -> Design {
+    let mut design = presets::lsm_trie_with(16 << 10);
+    for (number, level) in design.levels.iter_mut().enumerate() {
+        level.fanout_bits = if number == 0 { 0 } else { 1 };
+        level.runs = if number == 4 { 16 } else { 4 };
+    }
+    design.check().unwrap();
+    design
+}
+
+fn roomy() -> Options {
+    Options { memory_budget_bytes: 8 << 20, default_design: small(), ..options() }
+}
+
+fn open_with(disk: &SimDisk, options: Options) -> (Db, Keyspace) {
+    let db = Db::open_on(Arc::new(disk.clone()), DIR, options).unwrap();
+    let items = KeyspaceOptions { schema: Schema::Point, design: Some(small()) };
+    let items = db.create_keyspace("items", items).unwrap();
+    (db, items)
+}
+
+fn settle(db: &Db) {
+    db.flush().unwrap();
+    while db.step().unwrap() {}
+}
+
+fn fill(items: &Keyspace) {
+    for number in 0..ITEMS {
+        items.put(&key(number), &[number as u8; 100]).unwrap();
+    }
+}
+
+/// Stats of reading some items, and then as many that are not there.
+fn read(items: &Keyspace) -> KeyspaceStats {
+    let before = items.stats();
+    for number in (0..ITEMS).step_by(5) {
+        assert_eq!(items.get(&key(number)).unwrap().as_deref(), Some(&[number as u8; 100][..]));
+    }
+    for number in (ITEMS..2 * ITEMS).step_by(5) {
+        assert_eq!(items.get(&key(number)).unwrap(), None);
+    }
+    let mut after = items.stats();
+    after.gets -= before.gets;
+    after.device_reads_by_hits -= before.device_reads_by_hits;
+    after.device_reads_by_misses -= before.device_reads_by_misses;
+    after
+}
+
+fn clusters(disk: &SimDisk, dir: &str) -> Vec<String> {
+    use siltstone::io::Disk;
+    let names = disk.list(Path::new(dir)).unwrap_or_default();
+    names.into_iter().filter(|name| name.ends_with(".cluster")).collect()
+}
+
+#[test]
+fn items_take_a_read_above_and_two_in_the_last_level() {
+    let disk = SimDisk::new();
+    let (db, items) = open_with(&disk, roomy());
+    fill(&items);
+    settle(&db);
+    let levels = items.stats().levels;
+    assert!(levels.len() >= 5);
+    let below = levels[4..].iter().map(|level| level.entries).sum::<u64>() as f64 / f64::from(ITEMS);
+    assert!(below > 0.5, "{below} of the items are in the last level");
+    assert!(!clusters(&disk, DIR).is_empty());
+    assert_eq!(db.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());
+    drop((items, db));
+    // A cache of hardly a page: what is read counts.
+    let (db, items) = open_with(&disk, Options { memory_budget_bytes: 1 << 20, ..roomy() });
+    settle(&db);
+    let stats = read(&items);
+    let hits = f64::from(ITEMS / 5);
+    let (per_hit, per_miss) =
+        (stats.device_reads_by_hits as f64 / hits, stats.device_reads_by_misses as f64 / hits);
+    assert!(per_hit <= 2.02, "{per_hit} reads a hit");
+    assert!(per_miss <= 1.05, "{per_miss} reads a miss");
+}
+
+#[test]
+fn clusters_are_found_again_and_made_again_where_they_are_damaged() {
+    let disk = SimDisk::new();
+    let (db, items) = open_with(&disk, roomy());
+    fill(&items);
+    settle(&db);
+    let expected = read(&items);
+    drop(items);
+    db.close().unwrap();
+    let files = clusters(&disk, DIR);
+    let mut rng = Rng::new(5);
+    for damage in 0..12u64 {
+        let disk = disk.crash(CrashMode::Kill, damage);
+        for name in &files {
+            let path = Path::new(DIR).join(name);
+            let mut bytes = disk.read_file(&path).unwrap();
+            match damage {
+                0 => {}
+                1 => bytes.clear(),
+                2 => bytes.truncate(bytes.len() - 100),
+                3 => bytes = rng.bytes(bytes.len()),
+                // In the middle of the boxes.
+                4 => bytes[5000..].fill(0xff),
+                _ => {
+                    let at = rng.below(bytes.len() as u64) as usize;
+                    bytes[at] ^= 1 << rng.below(8);
+                }
+            }
+            disk.write_file(&path, &bytes).unwrap();
+        }
+        let (db, items) = open_with(&disk, roomy());
+        let _ = read(&items);
+        settle(&db);
+        let stats = read(&items);
+        assert!(
+            stats.tables_probed < expected.tables_probed * 2 + u64::from(ITEMS) * 40,
+            "damage {damage}: {} tables",
+            stats.tables_probed
+        );
+        settle(&db);
+        let problems = db.verify(&mut |_| {}).unwrap().problems;
+        assert!(damage > 0 || problems.is_empty(), "{problems:?}");
+        assert!(!clusters(&disk, DIR).is_empty());
+        // Whatever was damaged and used has been written anew; nothing is left behind.
+        drop(items);
+        db.close().unwrap();
+        let (db, items) = open_with(&disk, roomy());
+        settle(&db);
+        let _ = read(&items);
+        assert!(clusters(&disk, DIR).len() <= files.len() + 1, "damage {damage}");
+    }
+}
+
+#[test]
+fn clusters_may_lie_in_a_directory_of_their_own() {
+    let disk = SimDisk::new();
+    let elsewhere = Options { metadata_dir: Some("/metadata".into()), ..roomy() };
+    let (db, items) = open_with(&disk, elsewhere.clone());
+    fill(&items);
+    settle(&db);
+    assert!(clusters(&disk, DIR).is_empty());
+    let files = clusters(&disk, "/metadata");
+    assert!(!files.is_empty());
+    // A stranger's file stays.
+    disk.write_file(Path::new("/metadata/99999999.cluster"), b"not a cluster").unwrap();
+    db.checkpoint("/copy").unwrap();
+    drop(items);
+    db.close().unwrap();
+    let (db, items) = open_with(&disk, elsewhere);
+    let _ = read(&items);
+    assert!(clusters(&disk, "/metadata").len() > files.len() / 2 + 1);
+    assert_eq!(db.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());
+    let copy = Db::open_on(Arc::new(disk.clone()), "/copy", roomy()).unwrap();
+    let _ = read(&copy.keyspace("items").unwrap());
+}
+
+#[test]
+fn every_form_of_parallel_search_answers_alike() {
+    let disk = SimDisk::new();
+    let (db, items) = open_with(&disk, roomy());
+    fill(&items);
+    settle(&db);
+    // Some items deleted, some written again: what is above hides what is below.
+    for number in (0..ITEMS).step_by(7) {
+        items.delete(&key(number)).unwrap();
+    }
+    for number in (0..ITEMS).step_by(11) {
+        items.put(&key(number), b"new").unwrap();
+    }
+    settle(&db);
+    drop(items);
+    db.close().unwrap();
+    let modes =
+        [ParallelSearch::Serial, ParallelSearch::Learned, ParallelSearch::Always, ParallelSearch::TwoThreads];
+    for (parallel_search, filters) in modes.into_iter().flat_map(|mode| [(mode, true), (mode, false)]) {
+        let disk = disk.crash(CrashMode::Kill, 3);
+        // Without filters of the upper levels in memory: 1 MiB holds little.
+        let memory_budget_bytes = if filters { 8 << 20 } else { 1 << 20 };
+        let background_threads = usize::from(parallel_search == ParallelSearch::TwoThreads);
+        let options = Options { parallel_search, memory_budget_bytes, background_threads, ..roomy() };
+        let (db, items) = open_with(&disk, options);
+        if background_threads == 0 {
+            settle(&db);
+        }
+        for number in 0..ITEMS + 500 {
+            let expected = match number {
+                ITEMS.. => None,
+                _ if number % 11 == 0 => Some(b"new".to_vec()),
+                _ if number % 7 == 0 => None,
+                _ => Some(vec![number as u8; 100]),
+            };
+            assert_eq!(items.get(&key(number)).unwrap(), expected, "{parallel_search:?}, item {number}");
+        }
+        let stats = items.stats();
+        assert!(stats.asked_in_vain <= stats.asked_ahead);
+        match parallel_search {
+            ParallelSearch::Serial => assert_eq!(stats.asked_ahead, 0),
+            ParallelSearch::Always if !filters => assert!(stats.asked_ahead > 0),
+            // Where upper filters are in memory, what is read above is mostly there.
+            ParallelSearch::Learned if filters => assert!(stats.asked_ahead < 200, "{}", stats.asked_ahead),
+            _ => {}
+        }
+        drop(items);
+        db.close().unwrap();
+    }
+}
+
+#[test]
+fn hash_tables_may_lie_above_block_tables() {
+    let disk = SimDisk::new();
+    let mut design = small();
+    for level in &mut design.levels[2..] {
+        (level.format, level.index) = (Format::Block, IndexSpec::Separators);
+    }
+    let db = Db::open_on(Arc::new(disk.clone()), DIR, roomy()).unwrap();
+    let mixed = KeyspaceOptions { schema: Schema::Point, design: Some(design) };
+    let items = db.create_keyspace("items", mixed).unwrap();
+    fill(&items);
+    settle(&db);
+    let _ = read(&items);
+    assert_eq!(items.iter().unwrap().count(), ITEMS as usize);
+    assert_eq!(db.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());
+}
