@@ -9,6 +9,8 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 const WIDTH: u32 = 860;
 const HEIGHT: u32 = 480;
 const LEGEND_WIDTH: u32 = 210;
+/// Room for names at the left.
+const NAMES_WIDTH: u32 = 230;
 const FONT: &str = "sans-serif";
 const INK: RGBColor = RGBColor(40, 40, 40);
 const GRID: RGBColor = RGBColor(225, 225, 225);
@@ -36,8 +38,8 @@ pub fn svg(chart: &Chart) -> Outcome<String> {
     else {
         return Err("it has no value that could be drawn".to_owned());
     };
-    let x = Scale::new(&chart.x, xs, false);
-    let y = Scale::new(&chart.y, ys, chart.has_bars());
+    let x = Scale::new(&chart.x, xs, chart.has_bars() && chart.is_sideways());
+    let y = Scale::new(&chart.y, ys, chart.has_bars() && !chart.is_sideways());
     let mut text = String::new();
     {
         let root = SVGBackend::with_string(&mut text, (WIDTH, HEIGHT)).into_drawing_area();
@@ -45,15 +47,23 @@ pub fn svg(chart: &Chart) -> Outcome<String> {
         let (main, legend) = root.split_horizontally(WIDTH - LEGEND_WIDTH);
         let mut plot = axes(chart, &main, x.clone(), y.clone())?;
         let groups = chart.series.iter().filter(|series| is_bar(series)).count();
-        let mut group = 0;
+        let mut bars = Bars { group: 0, groups, sideways: chart.is_sideways() };
         for series in &chart.series {
-            draw(&mut plot, series, (&x, &y), (group, groups))?;
-            group += usize::from(is_bar(series));
+            draw(&mut plot, series, (&x, &y), bars)?;
+            bars.group += usize::from(is_bar(series));
         }
         names(chart, &legend)?;
         root.present().map_err(said)?;
     }
     Ok(text)
+}
+
+/// Which series of bars is drawn, of how many, and whether they lie.
+#[derive(Clone, Copy)]
+struct Bars {
+    group: usize,
+    groups: usize,
+    sideways: bool,
 }
 
 fn is_bar(series: &Series) -> bool {
@@ -77,7 +87,7 @@ fn axes<'a, 's>(chart: &Chart, main: &'a Area<'a, 's>, x: Scale, y: Scale) -> Ou
         .margin_right(18)
         .margin_bottom(30)
         .x_label_area_size(44)
-        .y_label_area_size(66)
+        .y_label_area_size(if chart.is_sideways() { NAMES_WIDTH } else { 66 })
         .build_cartesian_2d(x, y)
         .map_err(said)?;
     plot.configure_mesh()
@@ -99,7 +109,7 @@ fn colour(series: &Series) -> RGBColor {
     COLOURS.get(series.colour % COLOURS.len()).copied().unwrap_or(INK)
 }
 
-fn draw(plot: &mut Plot, series: &Series, (x, y): (&Scale, &Scale), bars: (usize, usize)) -> Outcome {
+fn draw(plot: &mut Plot, series: &Series, (x, y): (&Scale, &Scale), bars: Bars) -> Outcome {
     let paint = colour(series);
     let drawable = |points: &[(f64, f64)]| {
         points.iter().copied().filter(|p| x.holds(p.0) && y.holds(p.1)).collect::<Vec<_>>()
@@ -126,7 +136,7 @@ fn draw(plot: &mut Plot, series: &Series, (x, y): (&Scale, &Scale), bars: (usize
             dots(plot, &drawable(points), WHITE.stroke_width(5), 6)?;
             dots(plot, &drawable(points), paint.stroke_width(2), 6)?;
         }
-        Marks::Bars(values) => bar_group(plot, values, paint, y, bars)?,
+        Marks::Bars(values) => bar_group(plot, values, paint, if bars.sideways { x } else { y }, bars)?,
         Marks::Boxes(boxes) => {
             for (at, five) in boxes.iter().enumerate() {
                 whiskers(plot, at as f64, five, paint)?;
@@ -154,21 +164,18 @@ fn stepped(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     steps
 }
 
-fn bar_group(
-    plot: &mut Plot,
-    values: &[f64],
-    paint: RGBColor,
-    y: &Scale,
-    (group, groups): (usize, usize),
-) -> Outcome {
+fn bar_group(plot: &mut Plot, values: &[f64], paint: RGBColor, scale: &Scale, bars: Bars) -> Outcome {
     // Bars of one name share four fifths of its place.
-    let width = 0.8 / groups.max(1) as f64;
-    let foot = y.from().max(if y.holds(0.0) { 0.0 } else { y.from() });
-    let bars = values.iter().enumerate().filter(|(_, value)| y.holds(**value)).map(|(at, value)| {
-        let left = at as f64 - 0.4 + group as f64 * width;
-        Rectangle::new([(left, foot), (left + width * 0.94, *value)], paint.filled())
+    let width = 0.8 / bars.groups.max(1) as f64;
+    let foot = scale.from().max(if scale.holds(0.0) { 0.0 } else { scale.from() });
+    let drawable = values.iter().enumerate().filter(|(_, value)| scale.holds(**value));
+    let drawn = drawable.map(|(at, value)| {
+        let first = at as f64 - 0.4 + bars.group as f64 * width;
+        let corners = [(first, foot), (first + width * 0.94, *value)];
+        let corners = if bars.sideways { corners.map(|(place, value)| (value, place)) } else { corners };
+        Rectangle::new(corners, paint.filled())
     });
-    plot.draw_series(bars).map_err(said)?;
+    plot.draw_series(drawn).map_err(said)?;
     Ok(())
 }
 

@@ -204,7 +204,7 @@ impl Chart {
         self
     }
 
-    /// A bar per name of the horizontal axis; bars of several series stand side by side.
+    /// A bar per name of the axis that has names, which may be the vertical one; bars of several series stand side by side.
     pub fn bars(self, name: &str, values: impl IntoIterator<Item = f64>) -> Self {
         self.with(name, Marks::Bars(values.into_iter().collect()))
     }
@@ -243,7 +243,7 @@ impl Chart {
         let values: Vec<f64> = self
             .series
             .iter()
-            .flat_map(|series| series.marks.points())
+            .flat_map(|series| series.marks.points().into_iter().map(|point| self.placed(series, point)))
             .map(|point| pick(&point))
             .chain([axis.from, axis.to].into_iter().flatten())
             .filter(drawable)
@@ -255,6 +255,16 @@ impl Chart {
 
     fn has_bars(&self) -> bool {
         self.series.iter().any(|series| matches!(series.marks, Marks::Bars(_)))
+    }
+
+    /// Whether names stand at the left, so that bars lie.
+    fn is_sideways(&self) -> bool {
+        matches!(self.y.kind, Kind::Named(_))
+    }
+
+    /// A bar's place and value as a point of the chart.
+    fn placed(&self, series: &Series, (x, y): (f64, f64)) -> (f64, f64) {
+        if self.is_sideways() && matches!(series.marks, Marks::Bars(_)) { (y, x) } else { (x, y) }
     }
 }
 
@@ -310,6 +320,21 @@ mod tests {
             .svg()
             .unwrap();
         assert!(svg.contains("get") && svg.contains("put") && svg.matches("<rect").count() > 6);
+    }
+
+    #[test]
+    fn bars_lie_where_names_stand_at_the_left() {
+        let bars = |values| {
+            Chart::new("t")
+                .x(Axis::linear("KiB"))
+                .y(Axis::named("", ["short", "a rather long name"]))
+                .bars("b", values)
+        };
+        let svg = bars([10.0, 4000.0]).svg().unwrap();
+        assert!(svg.contains("a rather long name") && svg.contains("4000"));
+        // The background, two bars and the legend's sample.
+        assert_eq!(svg.matches("<rect").count(), 4);
+        assert_eq!(bars([10.0, f64::NAN]).svg().unwrap().matches("<rect").count(), 3);
     }
 
     #[test]

@@ -1,0 +1,100 @@
+//! The program as a user runs it: small campaigns, interrupted and gone on with.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that finds nothing should fail")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn peers(dir: &Path, arguments: &[&str]) -> Output {
+    let line =
+        "--quick --items 20000 --seconds 0.2 --threads 2 --memory-cap 128M --results results --dir stores";
+    Command::new(env!("CARGO_BIN_EXE_siltstone-peers"))
+        .current_dir(dir)
+        .args(line.split(' '))
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn record(dir: &Path, run: &str) -> serde_json::Value {
+    let path = dir.join("results").join(format!("{run}.json"));
+    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+}
+
+#[test]
+fn a_campaign_runs_keeps_its_records_and_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let only = "--only=siltstone-stepped-merge,redb";
+    let first = peers(dir.path(), &[only, "--workloads=fill,get-hit,get-miss"]);
+    assert!(first.status.success(), "{}", text(&first.stderr));
+    let fill = record(dir.path(), "redb/fill");
+    assert_eq!((&fill["outcome"], &fill["figures"]["items"]), (&"complete".into(), &20_000.into()));
+    assert_eq!(record(dir.path(), "siltstone-stepped-merge/get-miss")["figures"]["found_unexpectedly"], 0);
+    assert!(!dir.path().join("stores/redb").exists(), "a store stayed");
+    // More workloads: what is there is kept, and the store is filled again without a second record.
+    let before = std::fs::read(dir.path().join("results/redb/fill.json")).unwrap();
+    let second =
+        peers(dir.path(), &[only, "--workloads=fill,get-hit,scan,mixed,put-single,overwrite-zipf", "--json"]);
+    let said = text(&second.stderr);
+    assert!(second.status.success(), "{said}");
+    assert!(said.contains("redb fill: kept from before") && said.contains("redb: filling a store"), "{said}");
+    assert_eq!(std::fs::read(dir.path().join("results/redb/fill.json")).unwrap(), before);
+    let json: serde_json::Value = serde_json::from_slice(&second.stdout).unwrap();
+    assert_eq!(json["records"].as_array().unwrap().len(), 12);
+    for record in json["records"].as_array().unwrap() {
+        let figures = &record["figures"];
+        assert_eq!(record["outcome"], "complete", "{record}");
+        assert_eq!([&figures["wrong"], &figures["not_found"]], [0, 0], "{record}");
+        assert!(figures["operations"].as_u64().unwrap() > 0, "{record}");
+        assert!(figures["cpu_us_per_operation"].as_f64().unwrap() > 0.0, "{record}");
+    }
+    let zipf = record(dir.path(), "siltstone-stepped-merge/overwrite-zipf");
+    assert_eq!(zipf["figures"]["user_bytes_written"], 20_000 * 116);
+    // What is written can't be less than the items by more than what was overwritten in memory.
+    assert!(zipf["figures"]["write_amplification"].as_f64().unwrap() > 0.5);
+    assert!(dir.path().join("results/writes.svg").exists());
+    let report = peers(dir.path(), &["--report"]);
+    assert!(text(&report.stdout).contains("\noverwrite-zipf\n"), "{}", text(&report.stdout));
+}
+
+#[test]
+fn results_of_other_parameters_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(peers(dir.path(), &["--only=redb", "--workloads=fill"]).status.success());
+    let other = peers(dir.path(), &["--only=redb", "--workloads=fill", "--seed=2"]);
+    assert!(!other.status.success());
+    assert!(text(&other.stderr).contains("other parameters"), "{}", text(&other.stderr));
+}
+
+#[test]
+fn a_missing_library_is_named_and_passed_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_siltstone-peers"))
+        .current_dir(dir.path())
+        .env("SILTSTONE_PEERS_LEVELDB", "/nowhere/libleveldb.so")
+        .args("--quick --items 5000 --only leveldb --workloads fill,get-hit".split(' '))
+        .output()
+        .unwrap();
+    let (said, printed) = (text(&output.stderr), text(&output.stdout));
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("leveldb fill: skipped, library not found"), "{said}");
+    assert!(printed.contains("leveldb get-hit: skipped:") && printed.contains("libleveldb-dev"), "{printed}");
+    assert!(!dir.path().join("peers-results/leveldb/fill.json").exists());
+}
+
+#[test]
+fn a_run_that_dies_is_a_record() {
+    let dir = tempfile::tempdir().unwrap();
+    // A file where the store's directory should be able to hold a table.
+    assert!(peers(dir.path(), &["--only=redb", "--workloads=fill", "--keep-stores"]).status.success());
+    std::fs::write(dir.path().join("stores/redb/store/items.redb"), b"this was a database").unwrap();
+    let output = peers(dir.path(), &["--only=redb", "--workloads=fill,get-hit", "--keep-stores"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let failed = record(dir.path(), "redb/get-hit");
+    assert_eq!(failed["outcome"], "failed");
+    assert!(!failed["why"].as_str().unwrap().is_empty());
+    assert!(text(&output.stdout).contains("redb get-hit: FAILED"), "{}", text(&output.stdout));
+}
