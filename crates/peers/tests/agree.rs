@@ -95,6 +95,19 @@ fn every_engine_agrees_with_a_map() {
 }
 
 #[test]
+fn a_store_that_cannot_be_opened_says_why() {
+    for engine in Engine::all().into_iter().filter(|engine| engine.version().is_ok()) {
+        let dir = tempfile::tempdir().unwrap();
+        // A file where a directory should be.
+        let path = dir.path().join("store");
+        std::fs::write(&path, b"not a directory").unwrap();
+        let setting = Setting { dir: &path, memory: Memory { cap_bytes: 128 << 20 }, user_bytes: 1 };
+        let Err(why) = engine.open(setting) else { panic!("{} opened a file", engine.name) };
+        assert!(why.to_string().len() > 10, "{}: {why}", engine.name);
+    }
+}
+
+#[test]
 fn engines_are_read_and_written_from_many_threads() {
     let items = Items::new(16, 100, GROUP, 7, COUNT).unwrap();
     for engine in Engine::all().into_iter().filter(|engine| engine.version().is_ok()) {

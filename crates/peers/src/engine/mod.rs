@@ -12,7 +12,6 @@ pub mod rocksdb;
 pub mod siltstone;
 
 use crate::failure::Result;
-use ::siltstone::{Design, presets};
 use std::path::Path;
 
 /// Items that are written together: keys and values.
@@ -107,7 +106,7 @@ pub struct Engine {
 
 #[derive(Clone, Debug)]
 enum Kind {
-    Siltstone(Box<Design>),
+    Siltstone(Box<siltstone::Variant>),
     RocksDb(rocksdb::Variant),
     LevelDb,
     Fjall,
@@ -119,9 +118,9 @@ impl Engine {
     /// Every engine, in the order of reports.
     pub fn all() -> Vec<Self> {
         let engine = |name: &str, kind| Self { name: name.to_owned(), kind };
-        presets::all()
+        siltstone::Variant::all()
             .into_iter()
-            .map(|(name, design)| engine(&format!("siltstone-{name}"), Kind::Siltstone(Box::new(design))))
+            .map(|variant| engine(&variant.name(), Kind::Siltstone(Box::new(variant))))
             .chain(rocksdb::Variant::ALL.map(|variant| engine(variant.name(), Kind::RocksDb(variant))))
             .chain([
                 engine("leveldb", Kind::LevelDb),
@@ -155,7 +154,7 @@ impl Engine {
     /// The settings that matter, for the record.
     pub fn settings(&self, memory: Memory) -> String {
         match &self.kind {
-            Kind::Siltstone(design) => siltstone::settings(design, memory),
+            Kind::Siltstone(variant) => variant.settings(memory),
             Kind::RocksDb(variant) => variant.settings(memory),
             Kind::LevelDb => leveldb::settings(memory),
             Kind::Fjall => fjall::settings(memory),
@@ -170,7 +169,7 @@ impl Engine {
     /// The library is missing, or the engine's own.
     pub fn open(&self, setting: Setting<'_>) -> Result<Box<dyn Store>> {
         match &self.kind {
-            Kind::Siltstone(design) => siltstone::open(design, setting),
+            Kind::Siltstone(variant) => siltstone::open(variant, setting),
             Kind::RocksDb(variant) => rocksdb::open(*variant, setting),
             Kind::LevelDb => leveldb::open(setting),
             Kind::Fjall => fjall::open(setting),

@@ -1,36 +1,68 @@
 //! Siltstone, one engine per preset.
 //!
-//! Groups are semi-sorted keys with an 8-byte prefix and suffixes in byte order, since every peer returns groups in order;
-//! hashed suffixes would take less index. The budget is all that the engine manages: memtables, filters, indexes, cache and
-//! compaction. One compaction thread beside the flush thread, which is the default and what RocksDB's
-//! two background jobs amount to. The log is synced once a second in the background, which is the default as well; the
-//! peers with logs never sync them.
+//! | setting | value | why |
+//! |---|---|---|
+//! | budget | all of the managed memory | it covers memtables, filters, indexes, cache and compaction |
+//! | direct reads | on, but for one variant | as RocksDB's: the cap counts the page cache |
+//! | schema | 8-byte prefixes, suffixes in byte order | every peer returns groups in order; hashed suffixes would take less index |
+//! | background threads | 1 beside the flush thread | the default, and what RocksDB's two background jobs amount to |
+//! | log | on, synced each second in the background | the default; the peers with logs never sync theirs |
 
 use super::{Items, Memory, Setting, Store};
 use crate::failure::Result;
 use siltstone::{
     Batch, Db, Design, Keyspace, KeyspaceOptions, Options, PrefixRule, Schema, SuffixOrder, WriteOptions,
+    presets,
 };
 use siltstone_bench_kit::generate::items::GROUP_PREFIX_BYTES;
 use siltstone_bench_kit::sizes;
 
 const KEYSPACE: &str = "peers";
 
-/// The settings for the record.
-pub fn settings(design: &Design, memory: Memory) -> String {
-    format!(
-        "preset {}, budget {}, ordered suffixes, log buffered and synced each second",
-        design.preset_name(),
-        sizes::bytes(memory.managed_bytes())
-    )
+/// A preset, read directly or through the page cache.
+#[derive(Clone, Debug)]
+pub struct Variant {
+    preset: &'static str,
+    design: Design,
+    direct: bool,
+}
+
+impl Variant {
+    /// Every preset, and the default one through the page cache.
+    pub fn all() -> Vec<Self> {
+        let direct = presets::all().into_iter().map(|(preset, design)| Self { preset, design, direct: true });
+        let mut all: Vec<_> = direct.collect();
+        let through_page_cache = all.first().map(|first| Self { direct: false, ..first.clone() });
+        all.extend(through_page_cache);
+        all
+    }
+
+    /// The engine's name.
+    pub fn name(&self) -> String {
+        format!("siltstone-{}{}", self.preset, if self.direct { "" } else { "-page-cache" })
+    }
+
+    /// The settings for the record.
+    pub fn settings(&self, memory: Memory) -> String {
+        format!(
+            "preset {}, budget {}, reads {}, ordered suffixes, log synced each second",
+            self.preset,
+            sizes::bytes(memory.managed_bytes()),
+            if self.direct { "direct" } else { "through the page cache" }
+        )
+    }
 }
 
 /// Opens or creates a store.
 ///
 /// # Errors
 /// The engine's own.
-pub fn open(design: &Design, setting: Setting<'_>) -> Result<Box<dyn Store>> {
-    let options = Options { memory_budget_bytes: setting.memory.managed_bytes(), ..Options::default() };
+pub fn open(variant: &Variant, setting: Setting<'_>) -> Result<Box<dyn Store>> {
+    let options = Options {
+        memory_budget_bytes: setting.memory.managed_bytes(),
+        direct_reads: variant.direct,
+        ..Options::default()
+    };
     let db = Db::open(setting.dir, options)?;
     let schema = Schema::SemiSorted {
         prefix: PrefixRule::Fixed { bytes: GROUP_PREFIX_BYTES as u16 },
@@ -38,7 +70,9 @@ pub fn open(design: &Design, setting: Setting<'_>) -> Result<Box<dyn Store>> {
     };
     let keyspace = match db.keyspace(KEYSPACE) {
         Some(keyspace) => keyspace,
-        None => db.create_keyspace(KEYSPACE, KeyspaceOptions { schema, design: Some(design.clone()) })?,
+        None => {
+            db.create_keyspace(KEYSPACE, KeyspaceOptions { schema, design: Some(variant.design.clone()) })?
+        }
     };
     Ok(Box::new(Siltstone { db, keyspace }))
 }
