@@ -16,6 +16,7 @@
 //! | [`buckets::hash_marks`] | [`HashMarks`](buckets::hash_marks::HashMarks) | where a key's item is that has left its bucket |
 //! | [`filter::cuckoo`] | [`CuckooFilter`](filter::cuckoo::CuckooFilter) | the same, in two cache lines |
 //! | [`filter::multi_level_cuckoo`] | [`MultiLevelCuckooFilter`](filter::multi_level_cuckoo::MultiLevelCuckooFilter) | which run of a pile may hold the key? |
+//! | [`filter::maplet`] | [`Maplet`](filter::maplet::Maplet) | the same, built by merging |
 //! | [`code::bit_stream`], [`code::elias`], [`code::huffman`] | prefix codes | small integers in few bits |
 //! | [`index::cells`] | [`Cells`](index::cells::Cells) | which page of a sorted table of hashed keys may hold the key? in nine bits a page |
 //! | [`index::entropy_trie`] | [`EntropyTrie`](index::entropy_trie::EntropyTrie) | the rank of a key, or its block, without the keys |

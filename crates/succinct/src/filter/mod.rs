@@ -4,4 +4,5 @@ pub mod bloom;
 pub mod bloom_cluster;
 pub mod bucket_blooms;
 pub mod cuckoo;
+pub mod maplet;
 pub mod multi_level_cuckoo;
