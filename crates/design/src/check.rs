@@ -33,7 +33,9 @@ pub const FINGERPRINT_BITS: std::ops::RangeInclusive<u8> = 8..=20;
 pub const MULTI_LEVEL_FINGERPRINT_BITS: std::ops::RangeInclusive<u8> = 8..=17;
 /// Most runs per region whose filters a cluster may gather: a staggered pile grows to half as many again.
 pub const MAX_CLUSTERED_RUNS: u16 = 80;
-/// Most runs per region that a multi-level cuckoo filter may be asked to tell apart.
+/// Remainders of maplets, in bits.
+pub const REMAINDER_BITS: std::ops::RangeInclusive<u8> = 4..=20;
+/// Most runs per region that a multi-level cuckoo filter or a maplet may be asked to tell apart.
 pub const MAX_GUIDED_RUNS: u16 = 32;
 
 impl Design {
@@ -172,6 +174,21 @@ fn check_filter(level: &LevelSpec) -> Result<(), (&'static str, String)> {
         FilterSpec::MultiLevelCuckoo { fingerprint_bits } => {
             fingerprints(fingerprint_bits, MULTI_LEVEL_FINGERPRINT_BITS)
         }
+        FilterSpec::Maplet { .. } if !(2..=MAX_GUIDED_RUNS).contains(&level.runs) => Err((
+            "filter",
+            format!(
+                "a maplet tells 2 to {MAX_GUIDED_RUNS} runs apart; use a Bloom or cuckoo filter per table"
+            ),
+        )),
+        FilterSpec::Maplet { remainder_bits } if !REMAINDER_BITS.contains(&remainder_bits) => Err((
+            "filter.remainder_bits",
+            format!(
+                "{remainder_bits} is out of range; use {} to {}",
+                REMAINDER_BITS.start(),
+                REMAINDER_BITS.end()
+            ),
+        )),
+        FilterSpec::Maplet { .. } => Ok(()),
     }
 }
 
@@ -219,6 +236,13 @@ mod tests {
             ("levels[1].index", |d| d.levels[1].format = Format::Sorted),
             ("levels[1].filter", |d| {
                 (d.levels[1].format, d.levels[1].index) = (Format::Hash, IndexSpec::None);
+            }),
+            ("levels[1].filter", |d| {
+                d.levels[1].filter = FilterSpec::Maplet { remainder_bits: 8 };
+                d.levels[1].runs = 1;
+            }),
+            ("levels[1].filter.remainder_bits", |d| {
+                d.levels[1].filter = FilterSpec::Maplet { remainder_bits: 3 };
             }),
             ("levels[0].fanout_bits", |d| {
                 d.levels.truncate(1);

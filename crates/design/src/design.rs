@@ -135,6 +135,19 @@ pub enum FilterSpec {
         /// Bits of a key's fingerprint; the run's number comes on top.
         fingerprint_bits: u8,
     },
+    /// One maplet per region, which says in which runs of the pile a key may be, and is merged rather than updated (ours).
+    Maplet {
+        /// Bits of a key's fingerprint beyond those that tell the keys of a full pile apart: an absent key costs a probe at
+        /// a rate of 2 to the minus this.
+        remainder_bits: u8,
+    },
+}
+
+impl LevelSpec {
+    /// Bytes of a region's full pile.
+    pub fn pile_bytes(&self) -> u64 {
+        self.table_bytes.saturating_mul(u64::from(self.runs))
+    }
 }
 
 impl Design {
@@ -166,6 +179,13 @@ impl Design {
         let first = level.min(self.levels.len().saturating_sub(1));
         let mut below = self.levels.iter().skip(first);
         below.any(|spec| matches!(spec.filter, FilterSpec::MultiLevelCuckoo { .. }))
+    }
+
+    /// Whether filters that span the runs of a region guide reads at any level.
+    pub fn has_guides(&self) -> bool {
+        let is_guide =
+            |filter| matches!(filter, FilterSpec::MultiLevelCuckoo { .. } | FilterSpec::Maplet { .. });
+        self.levels.iter().any(|spec| is_guide(spec.filter))
     }
 
     /// Bytes at which the memtable is sealed.

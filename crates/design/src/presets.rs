@@ -2,7 +2,8 @@
 //!
 //! [`leveled`] and [`stepped_merge`] have the same head, tables, index and filters; they differ in `runs`, so that what
 //! stepped merge saves in writes and costs in reads can be seen by itself. [`slimdb`] mixes layouts by level, and
-//! [`slimdb_table_1`] has each of the mixture's parts as a design of its own. [`lsm_trie`] is made of hash tables.
+//! [`slimdb_table_1`] has each of the mixture's parts as a design of its own. [`lsm_trie`] is made of hash tables, and [`siltstone`] is
+//! ours.
 
 use crate::check::MAX_TABLE_BYTES;
 use crate::design::{Design, FilterSpec, Format, Head, IndexSpec, LevelSpec, ThirdLevel};
@@ -26,6 +27,22 @@ const LEVELED: LevelSpec = LevelSpec { runs: 1, table_bytes: LEVEL.table_bytes *
 const THREE_LEVEL: IndexSpec = IndexSpec::ThreeLevel { third: ThirdLevel::PartialSuffixes };
 const CUCKOO: FilterSpec = FilterSpec::Cuckoo { fingerprint_bits: 13 };
 const MULTI_LEVEL_CUCKOO: FilterSpec = FilterSpec::MultiLevelCuckoo { fingerprint_bits: 13 };
+
+/// Our own: a wide trie with high piles, so that few levels write an item, pages found by cells, and a maplet beside every
+/// pile, so that a get reads one page and a miss none, however many runs there are.
+///
+/// Level 1 is where leaves begin: a small store has two levels, and a larger one grows more by itself. A leaf is rewritten when
+/// three tenths of it are garbage.
+pub fn siltstone() -> Design {
+    let level = LevelSpec {
+        fanout_bits: 4,
+        runs: 16,
+        index: IndexSpec::Cells,
+        filter: FilterSpec::Maplet { remainder_bits: 8 },
+        ..LEVEL
+    };
+    Design { max_garbage: 0.3, ..of_levels(&[LevelSpec { fanout_bits: 0, ..level }, level]) }
+}
 
 /// The LevelDB-like baseline: one run per region below level 0, merged with on every push.
 ///
@@ -127,6 +144,7 @@ pub fn all() -> Vec<(&'static str, Design)> {
         ("slimdb", slimdb()),
         ("lsm-trie", lsm_trie()),
         ("silt", silt()),
+        ("siltstone", siltstone()),
     ]
 }
 

@@ -427,7 +427,8 @@ fn data_that_no_digest_bit_divides_comes_to_rest() {
         assert_eq!(one_path(name, design.clone(), true).levels.len(), levels, "a group sinks no deeper");
         // Leaves that may hold everything never split.
         let never_splits = design.levels.last().is_some_and(|leaf| leaf.table_bytes > 8 << 30);
-        let deepest = if never_splits { levels } else { 17 };
+        let steps = 48usize.div_ceil(usize::from(design.levels.last().unwrap().fanout_bits));
+        let deepest = if never_splits { levels } else { steps + 1 };
         assert_eq!(
             one_path(name, design, false).levels.len(),
             deepest,

@@ -327,7 +327,8 @@ fn deal(
         steps.push(Step::Written { level: target.level, bytes });
         let run = RunRecord { id: (context.next_id)(), tables, kills: Vec::new() };
         if let Some(mut guide) = guide {
-            guide.end_run(run.id, run.tables.iter().map(|table| table.id));
+            let bytes = run.tables.iter().map(|table| table.user_bytes).sum();
+            guide.end_run(run.id, run.tables.iter().map(|table| table.id), bytes);
             let guide = guide.finish(context.reader.memory());
             guides.extend(guide.map(|guide| NewGuide::new(target.level, target.path, guide)));
         }

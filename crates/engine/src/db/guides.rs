@@ -16,8 +16,9 @@ use crate::error::Result;
 use crate::io::{Access, File};
 use crate::table::Walk;
 use crate::version::guide::{Guide, GuideBuilder, GuideSpec, NewGuide};
-use crate::version::level::{Region, Version};
+use crate::version::level::{Region, Run, Version};
 use siltstone_succinct::code::varint;
+use siltstone_succinct::filter::maplet::Maplet;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use std::sync::atomic::Ordering;
 /// The file with guides.
 pub(super) const GUIDES: &str = "GUIDES";
 const MAGIC: &[u8; 8] = b"SILTGUID";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Larger records are not believed.
 const MAX_RECORD_BYTES: u32 = 1 << 30;
 
@@ -89,20 +90,27 @@ impl Store {
         let mut guide = None;
         if let Some(present) = &region.guide {
             let builder = GuideBuilder::new(*spec, Some(present), &region.runs);
-            guide = self.cover_runs(keyspace, builder, region, present.covered())?;
+            guide = self.cover_runs(keyspace, (*spec, builder), region, present.covered())?;
         }
         if guide.is_none() {
             let builder = GuideBuilder::new(*spec, None, &region.runs);
-            guide = self.cover_runs(keyspace, builder, region, 0)?;
+            guide = self.cover_runs(keyspace, (*spec, builder), region, 0)?;
         }
         Ok(guide.map(|guide| NewGuide::new(*level, region.path, guide)))
+    }
+
+    /// The fingerprints that the tables of `run` keep; `None` where one has none, or they can't be read: then its keys say
+    /// the same.
+    fn fingerprints(&self, run: &Run) -> Option<Vec<Maplet>> {
+        let tables = run.tables.iter().filter(|table| table.meta().entries > 0);
+        tables.map(|table| table.fingerprints(&self.reader).ok().flatten()).collect()
     }
 
     /// Adds the runs of `region` but for the `covered` oldest.
     fn cover_runs(
         &self,
         keyspace: &KeyspaceInner,
-        mut builder: GuideBuilder,
+        (spec, mut builder): (GuideSpec, GuideBuilder),
         region: &Region,
         covered: usize,
     ) -> Result<Option<Guide>> {
@@ -116,6 +124,15 @@ impl Store {
             if !builder.has_room() {
                 break;
             }
+            let bytes = run.tables.iter().map(|table| table.meta().user_bytes).sum();
+            let tables = run.tables.iter().map(|table| table.id());
+            if spec.wants_fingerprints()
+                && let Some(fingerprints) = self.fingerprints(run)
+            {
+                fingerprints.iter().for_each(|table| builder.add_fingerprints(table));
+                builder.end_run(run.id, tables, bytes);
+                continue;
+            }
             let mut cursor = source(run, &Span::ALL, Walk::Compaction, &self.reader)?.cursor;
             while let Some(entry) = cursor.peek() {
                 builder.add(&entry.key, entry.older_in, run.entries());
@@ -126,7 +143,7 @@ impl Store {
                 }
                 cursor.advance()?;
             }
-            builder.end_run(run.id, run.tables.iter().map(|table| table.id()));
+            builder.end_run(run.id, tables, bytes);
         }
         Ok(builder.finish(&self.memory))
     }
@@ -146,7 +163,7 @@ impl Store {
 
     /// Keeps the guides for the next open. A failure costs time then, and nothing else.
     pub(super) fn save_guides(&self) {
-        let has_guides = |keyspace: &Arc<KeyspaceInner>| keyspace.design.is_guided_from(0);
+        let has_guides = |keyspace: &Arc<KeyspaceInner>| keyspace.design.has_guides();
         if self.manifest.lock().is_none() || !self.all_keyspaces().iter().any(has_guides) {
             return;
         }

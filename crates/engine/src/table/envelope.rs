@@ -245,6 +245,7 @@ fn filter_code(filter: FilterSpec) -> (u8, u8) {
         FilterSpec::Cuckoo { fingerprint_bits } => (2, fingerprint_bits),
         FilterSpec::MultiLevelCuckoo { fingerprint_bits } => (3, fingerprint_bits),
         FilterSpec::BloomCluster { bits_per_key } => (5, bits_per_key),
+        FilterSpec::Maplet { remainder_bits } => (4, remainder_bits),
     }
 }
 
@@ -256,6 +257,7 @@ fn filter_of_code(code: u8, bits: u8) -> Option<FilterSpec> {
         (2, fingerprint_bits) => FilterSpec::Cuckoo { fingerprint_bits },
         (3, fingerprint_bits) => FilterSpec::MultiLevelCuckoo { fingerprint_bits },
         (5, bits_per_key) => FilterSpec::BloomCluster { bits_per_key },
+        (4, remainder_bits) => FilterSpec::Maplet { remainder_bits },
         _ => return None,
     })
 }

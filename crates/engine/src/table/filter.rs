@@ -1,11 +1,13 @@
 //! Filters of single tables: which one a table has, how it is built, and how it is asked.
 //!
-//! A filter that spans the runs of a region is a guide (`version/guide.rs`), not a table's business.
+//! A filter that spans the runs of a region is a guide (`version/guide.rs`), not a table's business. But where that is a maplet,
+//! each table keeps the fingerprints of its keys in order, so that a lost maplet is merged from them without reading a key.
 
 use siltstone_design::FilterSpec;
 use siltstone_succinct::error::DecodeError;
 use siltstone_succinct::filter::bloom::{Bloom, BloomBuilder};
 use siltstone_succinct::filter::cuckoo::{CuckooFilter, CuckooFilterBuilder};
+use siltstone_succinct::filter::maplet::{MAX_FINGERPRINT_BITS, Maplet};
 
 /// A table's filter in memory.
 pub(crate) enum TableFilter {
@@ -37,6 +39,15 @@ pub(crate) enum TableFilterBuilder {
     None,
     Bloom(BloomBuilder),
     Cuckoo(CuckooFilterBuilder),
+    Fingerprints { hashes: Vec<u64>, remainder_bits: u8 },
+}
+
+/// Bits by which `entries` keys of `bytes` bytes in all are told apart in a maplet of a pile of `pile_bytes`, or of the
+/// entries themselves if they are more.
+pub(crate) fn maplet_fingerprint_bits(remainder_bits: u8, pile_bytes: u64, entries: u64, bytes: u64) -> u8 {
+    let each = bytes as f64 / entries.max(1) as f64;
+    let keys = (pile_bytes as f64 / each.max(1.0)).max(entries as f64).max(1.0);
+    (keys.log2().round() as u8).saturating_add(remainder_bits).clamp(1, MAX_FINGERPRINT_BITS)
 }
 
 impl TableFilterBuilder {
@@ -49,6 +60,9 @@ impl TableFilterBuilder {
             FilterSpec::Cuckoo { fingerprint_bits } => {
                 Self::Cuckoo(CuckooFilterBuilder::new(fingerprint_bits))
             }
+            FilterSpec::Maplet { remainder_bits } => {
+                Self::Fingerprints { hashes: Vec::new(), remainder_bits }
+            }
         }
     }
 
@@ -58,15 +72,23 @@ impl TableFilterBuilder {
             Self::None => {}
             Self::Bloom(builder) => builder.insert(fingerprint),
             Self::Cuckoo(builder) => builder.insert(fingerprint),
+            Self::Fingerprints { hashes, .. } => hashes.push(fingerprint),
         }
     }
 
-    /// Appends the filter's bytes; none where the table has no filter of its own.
-    pub fn finish(self, out: &mut Vec<u8>) {
+    /// Appends the filter's bytes; none where the table has no filter of its own. The table's keys and values have `bytes`
+    /// bytes, a full pile of its runs `pile_bytes`.
+    pub fn finish(self, bytes: u64, pile_bytes: u64, out: &mut Vec<u8>) {
         match self {
             Self::None => {}
             Self::Bloom(builder) => builder.finish().to_bytes(out),
             Self::Cuckoo(builder) => builder.finish().to_bytes(out),
+            Self::Fingerprints { hashes, .. } if hashes.is_empty() => {}
+            Self::Fingerprints { mut hashes, remainder_bits } => {
+                hashes.sort_unstable();
+                let bits = maplet_fingerprint_bits(remainder_bits, pile_bytes, hashes.len() as u64, bytes);
+                Maplet::new(bits, 0).with_run(0, bits, &hashes).to_bytes(out);
+            }
         }
     }
 }

@@ -31,6 +31,7 @@ use parking_lot::Mutex;
 use parts::read_section;
 use sample::KeySample;
 use siltstone_design::{Design, Digest, EncodedKey, Encoder, FilterSpec, Format, IndexSpec, LevelSpec};
+use siltstone_succinct::filter::maplet::Maplet;
 use slots::build::SlotBuilder;
 use slots::cursor::{Chunked, SlotCursor};
 use sorted_store::build::SortedPlacement;
@@ -52,13 +53,16 @@ pub(crate) struct TableSpec {
     /// How far apart in the upper digest half two pages are expected to begin. Only a hint: it costs bits of the index where
     /// it is wrong.
     pub digests_per_page: u64,
+    /// Bytes of a full pile of runs like the table's, which its keys are told apart in by a maplet.
+    pub pile_bytes: u64,
 }
 
 impl TableSpec {
     /// A table of level `level` of `design`.
     pub fn new(id: TableId, design: &Design, level: usize, digests_per_page: u64) -> Self {
         let LevelSpec { format, index, filter, .. } = *design.level(level);
-        Self { id, format, index, filter, keeps_older_in: design.is_guided_from(level), digests_per_page }
+        let (keeps_older_in, pile_bytes) = (design.is_guided_from(level), design.level(level).pile_bytes());
+        Self { id, format, index, filter, keeps_older_in, digests_per_page, pile_bytes }
     }
 }
 
@@ -190,6 +194,17 @@ impl Table {
         let tail = reader.section(meta.id, tail_at, (meta.bytes - tail_at) as usize)?;
         let same = tail == envelope::encode_tail(meta, tail_at);
         Ok((!same).then(|| "its properties or its footer differ from what the manifest says".to_owned()))
+    }
+
+    /// The fingerprints of its keys, as a maplet of one run; `None` if it keeps none.
+    pub fn fingerprints(&self, reader: &Reader) -> Result<Option<Maplet>> {
+        let meta = self.meta();
+        if meta.filter.length == 0 || !matches!(meta.filter_spec, FilterSpec::Maplet { .. }) {
+            return Ok(None);
+        }
+        let bytes = read_section(meta, &meta.filter, reader)?;
+        let maplet = Maplet::from_bytes(&bytes);
+        maplet.map(Some).map_err(|error| parts::damaged(meta, meta.filter.offset, &error, reader))
     }
 
     /// The sample of its keys.

@@ -6,6 +6,7 @@ use crate::cache::{PAGE_BYTES, Reader};
 use crate::error::{Error, Result};
 use crate::memory::{Holder, Reservation};
 use crate::stats::ReadTrace;
+use siltstone_design::FilterSpec;
 use siltstone_succinct::error::DecodeError;
 use std::sync::OnceLock;
 
@@ -65,7 +66,8 @@ impl<T> Resident<T> {
 impl Resident<TableFilter> {
     /// The filter of `table`, if it has one and it fits the budget.
     pub fn filter(&self, table: &TableMeta, reader: &Reader) -> Result<Option<&TableFilter>> {
-        if table.filter.length == 0 {
+        // Fingerprints are kept for a maplet, and not asked themselves.
+        if table.filter.length == 0 || matches!(table.filter_spec, FilterSpec::Maplet { .. }) {
             return Ok(None);
         }
         let decode = |bytes: &[u8]| TableFilter::from_bytes(table.filter_spec, bytes);

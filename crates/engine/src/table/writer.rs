@@ -214,7 +214,7 @@ impl TableWriter {
         let filter = std::mem::replace(&mut self.filter, TableFilterBuilder::None);
         let filter = sections.filter.unwrap_or_else(|| {
             let mut bytes = Vec::new();
-            filter.finish(&mut bytes);
+            filter.finish(self.user_bytes, self.spec.pile_bytes, &mut bytes);
             bytes
         });
         let filter = self.write_section(&filter);

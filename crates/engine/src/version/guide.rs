@@ -1,13 +1,14 @@
-//! Guides: one multi-level cuckoo filter per region, which says in which run of the pile a key may be.
+//! Guides: one filter per region, which says in which run of the pile a key may be: a multi-level cuckoo filter, or a maplet.
 //!
-//! Source: SlimDB (VLDB'17) §3.2. Where we differ, and why:
+//! Source: SlimDB (VLDB'17) §3.2 for the cuckoo filter; the maplet is ours, and adds a run by merging. Where we differ, and
+//! why:
 //!
 //! * A guide belongs to a region and goes with its pile, so no entry ever moves from one level's filter to another's.
 //! * A guide is never changed. To add a run the writer copies it, adds the run's keys and publishes the copy with the
 //!   version that has the run: readers never wait, and a snapshot keeps the guide that fits its tables.
 //! * A guide may cover only the oldest runs of a pile; those above it are simply asked. Nothing depends on having one:
 //!   it may be dropped where memory is short, and is built anew from the tables in the background.
-//! * What a non-blind write learnt is a *table*, not a yes or no: "the next older version of this key lies in table T".
+//! * To the cuckoo filter, what a non-blind write learnt is a *table*, not a yes or no: "the next older version of this key lies in table T".
 //!   If T is in the pile, that version is the pile's newest, whatever has been moved since the write; if it is not,
 //!   nothing is known. So knowledge may be stale, and is never wrong.
 //!
@@ -17,8 +18,10 @@
 use super::level::{Run, RunId};
 use crate::codec::{Decoder, put_bytes};
 use crate::memory::{Holder, MemoryBudget, Reservation};
+use crate::table::filter::maplet_fingerprint_bits;
 use siltstone_design::{EncodedKey, FilterSpec, LevelSpec, TriePath};
 use siltstone_succinct::code::varint;
+use siltstone_succinct::filter::maplet::Maplet;
 use siltstone_succinct::filter::multi_level_cuckoo::{Knowledge, MultiLevelCuckooFilter, Parameters, RunKey};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,18 +34,30 @@ const BATCH_KEYS: usize = 256;
 /// What the guides of a level are like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GuideSpec {
-    fingerprint_bits: u8,
+    kind: Kind,
     slot_bits: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    MultiLevelCuckoo { fingerprint_bits: u8 },
+    Maplet { remainder_bits: u8, pile_bytes: u64 },
 }
 
 impl GuideSpec {
     /// `None` where the level has none.
     pub fn of(level: &LevelSpec) -> Option<Self> {
-        let FilterSpec::MultiLevelCuckoo { fingerprint_bits } = level.filter else { return None };
+        let kind = match level.filter {
+            FilterSpec::MultiLevelCuckoo { fingerprint_bits } => Kind::MultiLevelCuckoo { fingerprint_bits },
+            FilterSpec::Maplet { remainder_bits } => {
+                Kind::Maplet { remainder_bits, pile_bytes: level.pile_bytes() }
+            }
+            FilterSpec::None | FilterSpec::Bloom { .. } | FilterSpec::Cuckoo { .. } => return None,
+        };
         // A staggered pile grows to one and a half times its limit.
         let runs = u32::from(level.runs) * 3 / 2;
         let slot_bits = runs.max(2).next_power_of_two().ilog2() as u8;
-        Some(Self { fingerprint_bits, slot_bits })
+        Some(Self { kind, slot_bits })
     }
 
     /// Most runs that a guide tells apart.
@@ -50,17 +65,87 @@ impl GuideSpec {
         1 << self.slot_bits
     }
 
-    fn parameters(self) -> Parameters {
-        let Self { fingerprint_bits, slot_bits } = self;
-        // Room for as many runs of the first one's size as there are slots, and then some at fewer fingerprint bits.
-        let floor_bits = fingerprint_bits.saturating_sub(2).max(8);
-        Parameters { fingerprint_bits, slot_bits, growth_bits: 3, floor_bits, ..Parameters::default() }
+    /// Whether guides are merged from the fingerprints that tables keep.
+    pub fn wants_fingerprints(self) -> bool {
+        matches!(self.kind, Kind::Maplet { .. })
     }
 
     /// About what a guide for `keys` keys takes in memory.
     pub fn estimated_bytes(self, keys: u64) -> u64 {
-        // Nearly full but for the last step of growth, which is an eighth; growth bits not yet used; the secondary table.
-        keys * u64::from(self.fingerprint_bits + self.slot_bits + 3) / 6
+        match self.kind {
+            // Nearly full but for the last step of growth, which is an eighth; growth bits not yet used; the secondary table.
+            Kind::MultiLevelCuckoo { fingerprint_bits } => {
+                keys * u64::from(fingerprint_bits + self.slot_bits + 3) / 6
+            }
+            // A pile that is not yet full has longer fingerprints.
+            Kind::Maplet { remainder_bits, .. } => keys * u64::from(remainder_bits + self.slot_bits + 6) / 8,
+        }
+    }
+}
+
+/// The filter of a guide.
+#[derive(Clone, Debug)]
+enum Filter {
+    MultiLevelCuckoo(MultiLevelCuckooFilter),
+    Maplet(Maplet),
+}
+
+impl Filter {
+    const MULTI_LEVEL_CUCKOO: u8 = 1;
+    const MAPLET: u8 = 2;
+
+    fn memory_bytes(&self) -> u64 {
+        match self {
+            Self::MultiLevelCuckoo(filter) => filter.memory_bytes() as u64,
+            Self::Maplet(maplet) => maplet.memory_bytes() as u64,
+        }
+    }
+
+    #[inline]
+    fn slots(&self, key: &EncodedKey<'_>) -> u64 {
+        match self {
+            Self::MultiLevelCuckoo(filter) => filter.lookup(key.fingerprint, key.key).bits(),
+            Self::Maplet(maplet) => maplet.lookup(key.fingerprint),
+        }
+    }
+
+    /// The filter after slot `s` has become `slots[s]`.
+    fn remapped(&self, slots: &[u8]) -> Self {
+        match self {
+            Self::MultiLevelCuckoo(filter) => {
+                let mut filter = filter.clone();
+                filter.remap(slots);
+                Self::MultiLevelCuckoo(filter)
+            }
+            Self::Maplet(maplet) => Self::Maplet(maplet.remapped(slots)),
+        }
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        let mut bytes = Vec::new();
+        match self {
+            Self::MultiLevelCuckoo(filter) => {
+                out.push(Self::MULTI_LEVEL_CUCKOO);
+                filter.to_bytes(&mut bytes);
+            }
+            Self::Maplet(maplet) => {
+                out.push(Self::MAPLET);
+                maplet.to_bytes(&mut bytes);
+            }
+        }
+        put_bytes(out, &bytes);
+    }
+
+    fn decode(from: &mut Decoder<'_>) -> Option<Self> {
+        let kind = from.u8()?;
+        let bytes = from.bytes()?;
+        Some(match kind {
+            Self::MULTI_LEVEL_CUCKOO => {
+                Self::MultiLevelCuckoo(MultiLevelCuckooFilter::from_bytes(bytes).ok()?)
+            }
+            Self::MAPLET => Self::Maplet(Maplet::from_bytes(bytes).ok()?),
+            _ => return None,
+        })
     }
 }
 
@@ -68,14 +153,14 @@ impl GuideSpec {
 #[derive(Debug)]
 pub(crate) struct Guide {
     runs: Vec<RunId>,
-    filter: MultiLevelCuckooFilter,
+    filter: Filter,
     _held: Reservation,
 }
 
 impl Guide {
-    fn new(runs: Vec<RunId>, filter: MultiLevelCuckooFilter, memory: &Arc<MemoryBudget>) -> Option<Self> {
+    fn new(runs: Vec<RunId>, filter: Filter, memory: &Arc<MemoryBudget>) -> Option<Self> {
         let keep_free = memory.total_bytes() / KEPT_FROM_GUIDES;
-        let held = memory.try_hold(Holder::Filter, filter.memory_bytes() as u64, keep_free)?;
+        let held = memory.try_hold(Holder::Filter, filter.memory_bytes(), keep_free)?;
         Some(Self { runs, filter, _held: held })
     }
 
@@ -86,7 +171,7 @@ impl Guide {
 
     /// Bytes in memory.
     pub fn memory_bytes(&self) -> u64 {
-        self.filter.memory_bytes() as u64
+        self.filter.memory_bytes()
     }
 
     /// Whether it covers the oldest runs of `pile`, which is newest first.
@@ -97,7 +182,7 @@ impl Guide {
     /// The slots that may hold the newest version of `key`, as bits.
     #[inline]
     pub fn candidates(&self, key: &EncodedKey<'_>) -> u64 {
-        self.filter.lookup(key.fingerprint, key.key).bits()
+        self.filter.slots(key)
     }
 
     /// The guide after the neighbouring runs `merged` have become `run`; `None` where it can't be had from this one.
@@ -118,18 +203,14 @@ impl Guide {
             _ => old + 1 - merged.len(),
         };
         let slots: Vec<u8> = (0..self.runs.len()).map(|old| slot(old) as u8).collect();
-        let mut filter = self.filter.clone();
-        filter.remap(&slots);
-        Self::new(runs, filter, memory)
+        Self::new(runs, self.filter.remapped(&slots), memory)
     }
 
-    /// Appends the guide's bytes: runs varint, each run's number varint, the filter's length varint and bytes.
+    /// Appends the guide's bytes: runs varint, each run's number varint, the filter's kind, length varint and bytes.
     pub fn encode(&self, out: &mut Vec<u8>) {
         varint::put_u64(out, self.runs.len() as u64);
         self.runs.iter().for_each(|run| varint::put_u64(out, *run));
-        let mut filter = Vec::new();
-        self.filter.to_bytes(&mut filter);
-        put_bytes(out, &filter);
+        self.filter.encode(out);
     }
 
     /// A guide from its bytes; `Ok(None)` where memory is short, `Err` where they make no sense.
@@ -138,7 +219,7 @@ impl Guide {
         for _ in 0..from.varint().ok_or(())? {
             runs.push(from.varint().ok_or(())?);
         }
-        let filter = MultiLevelCuckooFilter::from_bytes(from.bytes().ok_or(())?).map_err(|_| ())?;
+        let filter = Filter::decode(from).ok_or(())?;
         Ok(Self::new(runs, filter, memory))
     }
 }
@@ -161,30 +242,32 @@ impl NewGuide {
 pub(crate) struct GuideBuilder {
     spec: GuideSpec,
     runs: Vec<RunId>,
-    /// Slot of every table of the covered runs.
-    tables: HashMap<u64, u8>,
-    filter: Option<MultiLevelCuckooFilter>,
-    /// Whether the filter has been made, or made larger, for the run being added.
-    has_room_for_run: bool,
-    /// Keys that wait to be added together: fingerprint, end of the key in `keys`, what is known of it.
-    batch: Vec<(u64, usize, Knowledge)>,
-    keys: Vec<u8>,
+    growing: Growing,
     is_full: bool,
+}
+
+/// The filter being made.
+enum Growing {
+    MultiLevelCuckoo(CuckooGrowing),
+    Maplet { maplet: Option<Maplet>, hashes: Vec<u64>, hash_bits: u8, expected_keys: u64 },
 }
 
 impl GuideBuilder {
     /// A builder on top of `guide`, which covers the oldest runs of `pile` (newest first), or of nothing.
     pub fn new(spec: GuideSpec, guide: Option<&Guide>, pile: &[Arc<Run>]) -> Self {
-        let mut builder = Self {
-            spec,
-            runs: Vec::new(),
-            tables: HashMap::new(),
-            filter: guide.map(|guide| guide.filter.clone()),
-            has_room_for_run: false,
-            batch: Vec::with_capacity(BATCH_KEYS),
-            keys: Vec::new(),
-            is_full: false,
+        let filter = guide.map(|guide| guide.filter.clone());
+        let (growing, is_full) = match (spec.kind, filter) {
+            (Kind::MultiLevelCuckoo { .. }, Some(Filter::MultiLevelCuckoo(filter))) => {
+                (Growing::MultiLevelCuckoo(CuckooGrowing::new(Some(filter))), false)
+            }
+            (Kind::Maplet { .. }, Some(Filter::Maplet(maplet))) => (Growing::maplet(Some(maplet)), false),
+            // A guide of another kind can't be added to, and is replaced by one that covers its runs anew.
+            (Kind::MultiLevelCuckoo { .. }, other) => {
+                (Growing::MultiLevelCuckoo(CuckooGrowing::new(None)), other.is_some())
+            }
+            (Kind::Maplet { .. }, other) => (Growing::maplet(None), other.is_some()),
         };
+        let mut builder = Self { spec, runs: Vec::new(), growing, is_full };
         let covered = guide.map_or(0, Guide::covered);
         for run in pile.iter().rev().take(covered) {
             builder.cover(run.id, run.tables.iter().map(|table| table.id()));
@@ -193,8 +276,10 @@ impl GuideBuilder {
     }
 
     fn cover(&mut self, run: RunId, tables: impl Iterator<Item = u64>) {
-        let slot = self.runs.len() as u8;
-        self.tables.extend(tables.map(|table| (table, slot)));
+        if let Growing::MultiLevelCuckoo(growing) = &mut self.growing {
+            let slot = self.runs.len() as u8;
+            growing.tables.extend(tables.map(|table| (table, slot)));
+        }
         self.runs.push(run);
     }
 
@@ -205,8 +290,106 @@ impl GuideBuilder {
 
     /// Adds a key of the run being added, which is expected to have about `expected_keys`.
     pub fn add(&mut self, key: &EncodedKey<'_>, older_in: u64, expected_keys: u64) {
+        match &mut self.growing {
+            Growing::MultiLevelCuckoo(growing) => {
+                let slot = self.runs.len() as u8;
+                self.is_full |= growing.add(self.spec, slot, key, older_in, expected_keys).is_err();
+            }
+            Growing::Maplet { hashes, .. } => hashes.push(key.fingerprint),
+        }
+    }
+
+    /// Adds all keys of a table of the run being added by the fingerprints that it keeps; only where they are wanted.
+    pub fn add_fingerprints(&mut self, table: &Maplet) {
+        if let Growing::Maplet { hashes, hash_bits, .. } = &mut self.growing {
+            *hash_bits = (*hash_bits).min(table.fingerprint_bits());
+            let shift = 64 - u32::from(table.fingerprint_bits());
+            hashes.extend(table.entries().map(|(fingerprint, _)| fingerprint << shift));
+        }
+    }
+
+    /// Makes room for `keys` keys more at once.
+    pub fn make_room(&mut self, keys: u64) {
+        match &mut self.growing {
+            Growing::MultiLevelCuckoo(growing) => growing.make_room(self.spec, keys),
+            Growing::Maplet { expected_keys, .. } => *expected_keys = keys,
+        }
+    }
+
+    /// Ends the run being added, whose tables, by number, have `bytes` bytes of keys and values.
+    pub fn end_run(&mut self, run: RunId, tables: impl Iterator<Item = u64>, bytes: u64) {
+        let slot = self.runs.len() as u8;
+        match &mut self.growing {
+            Growing::MultiLevelCuckoo(growing) => self.is_full |= growing.end_run(slot).is_err(),
+            Growing::Maplet { maplet, hashes, hash_bits, expected_keys } => {
+                hashes.sort_unstable();
+                let Kind::Maplet { remainder_bits, pile_bytes } = self.spec.kind else { return };
+                let before = maplet.take().unwrap_or_else(|| {
+                    let keys = hashes.len() as u64;
+                    // The whole pile, where it is covered at once and larger than it should be.
+                    let all = bytes.saturating_mul((*expected_keys).max(keys)) / keys.max(1);
+                    let pile_bytes = pile_bytes.max(all);
+                    let bits = maplet_fingerprint_bits(remainder_bits, pile_bytes, keys, bytes);
+                    Maplet::new(bits, self.spec.slot_bits)
+                });
+                let after = before.with_run(slot, *hash_bits, hashes);
+                // Full at twice the rate that was asked for; built anew, it gets longer fingerprints.
+                self.is_full |= after.false_probe_rate() > 2f64.powi(1 - i32::from(remainder_bits));
+                *maplet = Some(after);
+                hashes.clear();
+                *hash_bits = u64::BITS as u8;
+            }
+        }
+        self.cover(run, tables);
+    }
+
+    /// The guide; `None` where there is nothing to guide, the filter is full or memory is short.
+    pub fn finish(self, memory: &Arc<MemoryBudget>) -> Option<Guide> {
+        let filter = match self.growing {
+            Growing::MultiLevelCuckoo(growing) => Filter::MultiLevelCuckoo(growing.filter?),
+            Growing::Maplet { maplet, .. } => Filter::Maplet(maplet?),
+        };
+        if self.is_full { None } else { Guide::new(self.runs, filter, memory) }
+    }
+}
+
+impl Growing {
+    fn maplet(maplet: Option<Maplet>) -> Self {
+        Self::Maplet { maplet, hashes: Vec::new(), hash_bits: u64::BITS as u8, expected_keys: 0 }
+    }
+}
+
+/// A multi-level cuckoo filter to which keys are added in batches.
+struct CuckooGrowing {
+    /// Slot of every table of the covered runs.
+    tables: HashMap<u64, u8>,
+    filter: Option<MultiLevelCuckooFilter>,
+    /// Whether the filter has been made, or made larger, for the run being added.
+    has_room_for_run: bool,
+    /// Keys that wait to be added together: fingerprint, end of the key in `keys`, what is known of it.
+    batch: Vec<(u64, usize, Knowledge)>,
+    keys: Vec<u8>,
+}
+
+/// The filter can take no more.
+struct Full;
+
+impl CuckooGrowing {
+    fn new(filter: Option<MultiLevelCuckooFilter>) -> Self {
+        let (tables, batch) = (HashMap::new(), Vec::with_capacity(BATCH_KEYS));
+        Self { tables, filter, has_room_for_run: false, batch, keys: Vec::new() }
+    }
+
+    fn add(
+        &mut self,
+        spec: GuideSpec,
+        slot: u8,
+        key: &EncodedKey<'_>,
+        older_in: u64,
+        expected_keys: u64,
+    ) -> Result<(), Full> {
         if !self.has_room_for_run {
-            self.make_room(expected_keys);
+            self.make_room(spec, expected_keys);
         }
         let knowledge = match self.tables.get(&older_in) {
             Some(slot) => Knowledge::InSlot(*slot),
@@ -214,47 +397,46 @@ impl GuideBuilder {
         };
         self.keys.extend_from_slice(key.key);
         self.batch.push((key.fingerprint, self.keys.len(), knowledge));
-        if self.batch.len() == BATCH_KEYS {
-            self.insert_batch();
-        }
+        if self.batch.len() == BATCH_KEYS { self.insert_batch(slot) } else { Ok(()) }
     }
 
     /// Sizes the filter for `keys` keys more at once, and a sixteenth larger: the last places of a full table are dear to
     /// find.
-    pub fn make_room(&mut self, keys: u64) {
+    fn make_room(&mut self, spec: GuideSpec, keys: u64) {
         self.has_room_for_run = true;
         self.filter = match self.filter.take() {
             // Where it may not grow so much, it grows as far as it may.
             Some(filter) => filter.grown(keys + (filter.entries() + keys) / 16).ok().or(Some(filter)),
             // Parameters of a checked design are sound.
-            None => MultiLevelCuckooFilter::new(self.spec.parameters(), keys + keys / 16).ok(),
+            None => MultiLevelCuckooFilter::new(parameters(spec), keys + keys / 16).ok(),
         };
     }
 
-    fn insert_batch(&mut self) {
-        let slot = self.runs.len() as u8;
+    fn insert_batch(&mut self, slot: u8) -> Result<(), Full> {
         let mut from = 0;
         let batch = self.batch.drain(..).map(|(hash, end, knowledge)| {
             let key = self.keys.get(from..end).unwrap_or(&[]);
             from = end;
             RunKey { hash, key, knowledge }
         });
-        if let Some(filter) = &mut self.filter {
-            self.is_full |= filter.insert_run(slot, batch).is_err();
-        }
+        let inserted = match &mut self.filter {
+            Some(filter) => filter.insert_run(slot, batch).map_err(|_| Full),
+            None => Ok(()),
+        };
         self.keys.clear();
+        inserted
     }
 
-    /// Ends the run being added.
-    pub fn end_run(&mut self, run: RunId, tables: impl Iterator<Item = u64>) {
-        self.insert_batch();
-        self.cover(run, tables);
+    fn end_run(&mut self, slot: u8) -> Result<(), Full> {
         self.has_room_for_run = false;
+        self.insert_batch(slot)
     }
+}
 
-    /// The guide; `None` where there is nothing to guide, the filter is full or memory is short.
-    pub fn finish(self, memory: &Arc<MemoryBudget>) -> Option<Guide> {
-        let filter = self.filter.filter(|_| !self.is_full)?;
-        Guide::new(self.runs, filter, memory)
-    }
+fn parameters(spec: GuideSpec) -> Parameters {
+    let GuideSpec { kind, slot_bits } = spec;
+    let Kind::MultiLevelCuckoo { fingerprint_bits } = kind else { return Parameters::default() };
+    // Room for as many runs of the first one's size as there are slots, and then some at fewer fingerprint bits.
+    let floor_bits = fingerprint_bits.saturating_sub(2).max(8);
+    Parameters { fingerprint_bits, slot_bits, growth_bits: 3, floor_bits, ..Parameters::default() }
 }

@@ -97,7 +97,8 @@ fn random_index(rng: &mut Rng) -> IndexSpec {
 }
 
 fn random_filter(rng: &mut Rng, runs: u16) -> FilterSpec {
-    match rng.below(6) {
+    match rng.below(8) {
+        6 | 7 if runs > 1 => FilterSpec::Maplet { remainder_bits: rng.range(4, 10) as u8 },
         0 => FilterSpec::None,
         5 if runs > 1 => FilterSpec::BloomCluster { bits_per_key: rng.range(1, 16) as u8 },
         1 => FilterSpec::Cuckoo { fingerprint_bits: rng.range(8, 20) as u8 },
