@@ -23,7 +23,7 @@ fn small_design(preset: &str) -> Design {
 
 #[test]
 fn a_store_grows_through_its_levels_and_answers() {
-    for preset in ["stepped-merge", "leveled", "slimdb"] {
+    for preset in ["stepped-merge", "leveled", "slimdb", "siltstone"] {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("db");
         let schema =

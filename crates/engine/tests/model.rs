@@ -71,7 +71,7 @@ fn long_histories_grow_deep_tries() {
 
 #[test]
 fn a_group_larger_than_its_region_settles() {
-    for preset in ["stepped-merge", "leveled", "slimdb"] {
+    for preset in ["stepped-merge", "leveled", "slimdb", "siltstone"] {
         let disk = siltstone::io::sim::SimDisk::new();
         let db = open(&disk).unwrap();
         let files = db.create_keyspace("files", keyspace_options(ORDERED, tiny(preset))).unwrap();
@@ -95,7 +95,7 @@ fn a_group_larger_than_its_region_settles() {
 
 #[test]
 fn what_has_been_deleted_gives_its_space_back() {
-    for preset in ["stepped-merge", "leveled", "slimdb"] {
+    for preset in ["stepped-merge", "leveled", "slimdb", "siltstone"] {
         let disk = siltstone::io::sim::SimDisk::new();
         let db = open(&disk).unwrap();
         let options = KeyspaceOptions { schema: ORDERED, design: Some(tiny(preset)) };

@@ -1,0 +1,143 @@
+//! What our own design promises within the engine, counted: a get that hits looks at one table, a miss at none, however
+//! items were written; maplets survive closing, and are merged from the tables' fingerprints where they are lost.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
+)]
+
+mod common;
+
+use common::{DIR, Rng, open, options};
+use siltstone::io::sim::{CrashMode, SimDisk};
+use siltstone::{Db, Design, Head, Keyspace, KeyspaceOptions, PrefixRule, Schema, SuffixOrder};
+use std::sync::Arc;
+
+const ITEMS: u32 = 6_000;
+const SCHEMAS: [Schema; 3] = [
+    Schema::Point,
+    Schema::SemiSorted { prefix: PrefixRule::Fixed { bytes: 8 }, suffix: SuffixOrder::Hashed },
+    Schema::SemiSorted { prefix: PrefixRule::Fixed { bytes: 8 }, suffix: SuffixOrder::Ordered },
+];
+
+fn key(number: u32) -> Vec<u8> {
+    let scattered = u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    [u64::from(number / 100).to_be_bytes(), scattered.to_be_bytes()].concat()
+}
+
+fn create(db: &Db, schema: Schema) -> Keyspace {
+    let mut design = Design::preset("siltstone").unwrap();
+    design.head = Head::MemTable { bytes: 16 << 10 };
+    design.levels.iter_mut().for_each(|level| level.table_bytes = 16 << 10);
+    db.create_keyspace("items", KeyspaceOptions { schema, design: Some(design) }).unwrap()
+}
+
+/// Puts every item blindly, in an order of its own.
+fn fill(items: &Keyspace, seed: u64, value: u8) {
+    let mut numbers: Vec<u32> = (0..ITEMS).collect();
+    let mut rng = Rng::new(seed);
+    for last in (1..numbers.len()).rev() {
+        numbers.swap(last, rng.below(last as u64 + 1) as usize);
+    }
+    numbers.iter().for_each(|number| items.put(&key(*number), &[value; 100]).unwrap());
+}
+
+fn settle(db: &Db) {
+    db.flush().unwrap();
+    while db.step().unwrap() {}
+}
+
+/// Tables looked at per get of every item, which has `value`, and of as many absent ones.
+fn probes(items: &Keyspace, value: u8) -> (f64, f64) {
+    let before = items.stats().tables_probed;
+    for number in 0..ITEMS {
+        assert_eq!(items.get(&key(number)).unwrap(), Some(vec![value; 100]), "item {number}");
+    }
+    let between = items.stats().tables_probed;
+    for number in 0..ITEMS {
+        let mut absent = key(number);
+        absent[15] ^= 1;
+        assert_eq!(items.get(&absent).unwrap(), None);
+    }
+    let after = items.stats().tables_probed;
+    ((between - before) as f64 / f64::from(ITEMS), (after - between) as f64 / f64::from(ITEMS))
+}
+
+/// Runs with a guide, and all.
+fn guided(items: &Keyspace) -> (u64, u64) {
+    let levels = items.stats().levels;
+    (levels.iter().map(|level| level.guided_runs).sum(), levels.iter().map(|level| level.runs).sum())
+}
+
+#[test]
+fn a_hit_looks_at_one_table_and_a_miss_at_none() {
+    for schema in SCHEMAS {
+        let disk = SimDisk::new();
+        let db = open(&disk).unwrap();
+        let items = create(&db, schema);
+        let mut highest = 0;
+        for round in 0..4 {
+            // Blind overwrites cost no probes: a search ends at the newest.
+            fill(&items, u64::from(round), round);
+            settle(&db);
+            let (hit, miss) = probes(&items, round);
+            let piles = items.stats().levels.into_iter().map(|level| level.max_runs_in_a_region);
+            highest = piles.fold(highest, u64::max);
+            let (guided, runs) = guided(&items);
+            assert_eq!(guided, runs);
+            assert!(
+                hit <= 1.015 && miss <= 0.015,
+                "{hit} per hit, {miss} per miss, {schema:?}, round {round}"
+            );
+        }
+        assert!(highest > 8, "the piles are piles: {highest}");
+        assert_eq!(db.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());
+    }
+}
+
+#[test]
+fn maplets_are_kept_while_a_store_is_closed() {
+    let disk = SimDisk::new();
+    let db = open(&disk).unwrap();
+    let items = create(&db, SCHEMAS[1]);
+    fill(&items, 1, 7);
+    settle(&db);
+    let before = guided(&items);
+    assert!(before.0 > 0 && before.0 == before.1);
+    drop(items);
+    db.close().unwrap();
+    let db = open(&disk).unwrap();
+    let items = create(&db, SCHEMAS[1]);
+    assert_eq!(guided(&items), before, "all maplets are back");
+    assert_eq!(db.stats().compaction_bytes_read, 0, "and no table was read for them");
+    let (hit, miss) = probes(&items, 7);
+    assert!(hit <= 1.015 && miss <= 0.015);
+    drop(items);
+    db.close().unwrap();
+    let db = Db::open_read_only_on(Arc::new(disk.clone()), DIR, options()).unwrap();
+    assert_eq!(guided(&db.keyspace("items").unwrap()), before);
+}
+
+#[test]
+fn lost_maplets_are_merged_from_the_fingerprints_of_tables() {
+    for schema in SCHEMAS {
+        let disk = SimDisk::new();
+        let db = open(&disk).unwrap();
+        let items = create(&db, schema);
+        fill(&items, 3, 1);
+        fill(&items, 4, 9);
+        settle(&db);
+        // Killed, so nothing was saved.
+        let disk = disk.crash(CrashMode::Kill, 0);
+        let db = open(&disk).unwrap();
+        let items = create(&db, schema);
+        assert_eq!(guided(&items).0, 0);
+        while db.step().unwrap() {}
+        let (guided, runs) = guided(&items);
+        assert_eq!(guided, runs);
+        assert_eq!(db.stats().compaction_bytes_read, 0, "no keys were read for it");
+        let (hit, miss) = probes(&items, 9);
+        assert!(hit <= 1.015 && miss <= 0.015, "{hit} per hit, {miss} per miss, {schema:?}");
+    }
+}
