@@ -34,13 +34,16 @@ fn create(db: &Db, schema: Schema) -> Keyspace {
 }
 
 /// Puts every item blindly, in an order of its own.
-fn fill(items: &Keyspace, seed: u64, value: u8) {
+fn fill(db: &Db, items: &Keyspace, seed: u64, value: u8) {
     let mut numbers: Vec<u32> = (0..ITEMS).collect();
     let mut rng = Rng::new(seed);
     for last in (1..numbers.len()).rev() {
         numbers.swap(last, rng.below(last as u64 + 1) as usize);
     }
-    numbers.iter().for_each(|number| items.put(&key(*number), &[value; 100]).unwrap());
+    for (at, number) in numbers.iter().enumerate() {
+        items.put(&key(*number), &[value; 100]).unwrap();
+        while at % 100 == 0 && db.step().unwrap() {}
+    }
 }
 
 fn settle(db: &Db) {
@@ -79,7 +82,7 @@ fn a_hit_looks_at_one_table_and_a_miss_at_none() {
         let mut highest = 0;
         for round in 0..4 {
             // Blind overwrites cost no probes: a search ends at the newest.
-            fill(&items, u64::from(round), round);
+            fill(&db, &items, u64::from(round), round);
             settle(&db);
             let (hit, miss) = probes(&items, round);
             let piles = items.stats().levels.into_iter().map(|level| level.max_runs_in_a_region);
@@ -91,7 +94,7 @@ fn a_hit_looks_at_one_table_and_a_miss_at_none() {
                 "{hit} per hit, {miss} per miss, {schema:?}, round {round}"
             );
         }
-        assert!(highest > 8, "the piles are piles: {highest}");
+        assert!(highest >= 6, "the piles are piles: {highest}");
         assert_eq!(db.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());
     }
 }
@@ -101,7 +104,7 @@ fn maplets_are_kept_while_a_store_is_closed() {
     let disk = SimDisk::new();
     let db = open(&disk).unwrap();
     let items = create(&db, SCHEMAS[1]);
-    fill(&items, 1, 7);
+    fill(&db, &items, 1, 7);
     settle(&db);
     let before = guided(&items);
     assert!(before.0 > 0 && before.0 == before.1);
@@ -125,8 +128,8 @@ fn lost_maplets_are_merged_from_the_fingerprints_of_tables() {
         let disk = SimDisk::new();
         let db = open(&disk).unwrap();
         let items = create(&db, schema);
-        fill(&items, 3, 1);
-        fill(&items, 4, 9);
+        fill(&db, &items, 3, 1);
+        fill(&db, &items, 4, 9);
         settle(&db);
         // Killed, so nothing was saved.
         let disk = disk.crash(CrashMode::Kill, 0);
