@@ -52,7 +52,10 @@ impl GuideSpec {
             FilterSpec::Maplet { remainder_bits } => {
                 Kind::Maplet { remainder_bits, pile_bytes: level.pile_bytes() }
             }
-            FilterSpec::None | FilterSpec::Bloom { .. } | FilterSpec::Cuckoo { .. } => return None,
+            FilterSpec::None
+            | FilterSpec::Bloom { .. }
+            | FilterSpec::Cuckoo { .. }
+            | FilterSpec::BloomCluster { .. } => return None,
         };
         // A staggered pile grows to one and a half times its limit.
         let runs = u32::from(level.runs) * 3 / 2;
