@@ -12,10 +12,12 @@
 //! - Parcels are placed largest first, each into the hole that fits it best, and no parcel is much larger than it has to be. So
 //!   hardly more moves than the overflow itself, which any plan has to move.
 //! - Where holes are too small for the end of a bucket, single items are chosen that fit; they lie between two marks.
+//! - A bucket that none of this relieves, since others took the holes that its large items need, comes first in another attempt.
 //!
 //! Invariants of a plan: every bucket's own items below its first mark, its parcels' notes and what it takes fit the
 //! capacity; marks ascend.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 /// An item of a bucket.
@@ -54,6 +56,8 @@ pub struct Migration {
 pub const MOST_PARCELS: usize = 12;
 /// How many ends of a bucket are tried that relieve it.
 const SPARE_ATOMS: usize = 2;
+/// Attempts at a plan: each puts the bucket first that the one before could not relieve.
+const ATTEMPTS: usize = 16;
 
 /// What a page holds, and what a parcel's note in it costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,21 +85,35 @@ impl Migration {
     ///
     /// let items: Vec<Item> = (0..5).map(|order| Item { bucket: 0, order, bytes: 30 }).collect();
     /// let plan = Migration::plan(&items, 2, Page { capacity: 100, note_bytes: 4 }).unwrap();
-    /// assert_eq!(plan.parcels(0), [Parcel { mark: 3, target: 1, items: 2 }]);
+    /// assert_eq!(plan.parcels(0), [Parcel { mark: 2, target: 1, items: 3 }]);
     /// assert_eq!(plan.target(0, 4), Some(1));
-    /// assert_eq!(plan.target(0, 2), None);
+    /// assert_eq!(plan.target(0, 1), None);
     /// ```
     pub fn plan(items: &[Item], buckets: u32, page: Page) -> Option<Self> {
+        let mut first = BTreeSet::new();
+        for _ in 0..ATTEMPTS {
+            match Self::attempt(items, buckets, page, &first) {
+                Ok(plan) => return Some(plan),
+                // Its items are large, and the holes that were large enough went to others.
+                Err(Some(bucket)) if first.insert(bucket) => {}
+                Err(_) => return None,
+            }
+        }
+        None
+    }
+
+    /// A plan that relieves the buckets in `first` first; or else the bucket that it could not relieve, if it was one.
+    fn attempt(items: &[Item], buckets: u32, page: Page, first: &BTreeSet<u32>) -> Result<Self, Option<u32>> {
         let mut loads = vec![0u32; buckets as usize];
         for item in items {
-            let load = loads.get_mut(item.bucket as usize)?;
-            *load = load.checked_add(item.bytes)?;
+            let load = loads.get_mut(item.bucket as usize).ok_or(None)?;
+            *load = load.checked_add(item.bytes).ok_or(None)?;
         }
         let mut holes = Holes::default();
         let mut givers = Vec::new();
         for (bucket, &load) in (0..).zip(&loads) {
             if load > page.capacity.saturating_mul(MOST_PARCELS as u32) {
-                return None;
+                return Err(None);
             }
             if load > page.capacity {
                 let atoms = atoms(items, bucket);
@@ -112,26 +130,27 @@ impl Migration {
             }
         }
         // What is hardest to place comes first, and leaves its own room to what is smaller.
-        givers.sort_by_key(|giver| (std::cmp::Reverse(giver.parcel), giver.bucket));
+        givers.sort_by_key(|giver| (!first.contains(&giver.bucket), Reverse(giver.parcel), giver.bucket));
         let mut by_bucket: Vec<Vec<Parcel>> = vec![Vec::new(); loads.len()];
         for Giver { bucket, excess, mut atoms, .. } in givers {
             holes.filled.clear();
             if give_end(&mut atoms, excess, page, &mut holes).is_none() {
                 holes.undo();
                 atoms.iter_mut().for_each(|atom| atom.target = None);
-                give_singly(&mut atoms, excess, page, &mut holes)?;
+                give_singly(&mut atoms, excess, page, &mut holes).ok_or(Some(bucket))?;
             }
             let parcels = parcels(&atoms, bucket);
             let stays: u32 = atoms.iter().filter(|atom| atom.target.is_none()).map(|atom| atom.bytes).sum();
-            holes.open(page.capacity.checked_sub(stays + parcels.len() as u32 * page.note_bytes)?, bucket);
-            *by_bucket.get_mut(bucket as usize)? = parcels;
+            let taken = stays + parcels.len() as u32 * page.note_bytes;
+            holes.open(page.capacity.checked_sub(taken).ok_or(Some(bucket))?, bucket);
+            *by_bucket.get_mut(bucket as usize).ok_or(None)? = parcels;
         }
         let mut plan = Self { ends: Vec::with_capacity(loads.len()), parcels: Vec::new() };
         for mut parcels in by_bucket {
             plan.parcels.append(&mut parcels);
             plan.ends.push(plan.parcels.len() as u32);
         }
-        Some(plan)
+        Ok(plan)
     }
 
     /// The parcels of `bucket`, by ascending marks.

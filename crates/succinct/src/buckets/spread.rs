@@ -1,4 +1,4 @@
-//! Deals out a range of numbers to buckets in order: a multiplication and a shift, no division.
+//! Deals out a range of numbers to buckets in order: two multiplications and no division.
 //!
 //! Source: LSM-trie (Wu et al., ATC'15) takes the bucket from hash bits of its own, modulo the number of buckets. Here it
 //! rises with the digest, so that a table of buckets can be written and read in digest order, and merging stays one
@@ -19,8 +19,10 @@
 pub struct Spread {
     first: u64,
     span: u64,
+    /// Stretches the range to between 2^63 and 2^64 numbers.
     shift: u32,
-    multiplier: u64,
+    /// 2^127 divided by the stretched range, rounded up since products are rounded down.
+    reciprocal: u64,
     buckets: u32,
 }
 
@@ -29,17 +31,19 @@ impl Spread {
     pub fn new(first: u64, last: u64, buckets: u32) -> Self {
         let span = last.saturating_sub(first);
         let shift = span.leading_zeros().min(63);
-        // The range is stretched to 63 bits at least, so that rounding down costs no bucket its share.
-        let stretched = (u128::from(span) + 1) << shift;
-        let multiplier = (u128::from(buckets.max(1)) << 64) / stretched;
-        Self { first, span, shift, multiplier: multiplier as u64, buckets: buckets.max(1) }
+        let reciprocal = (1u128 << 127).div_ceil((u128::from(span) + 1) << shift);
+        // It is 2^64 for a range of one number, which has the first bucket whatever stands here.
+        let reciprocal = u64::try_from(reciprocal).unwrap_or(u64::MAX);
+        Self { first, span, shift, reciprocal, buckets: buckets.max(1) }
     }
 
     /// The bucket of `number`, which is below the number of buckets; numbers outside the range have the first or the last.
     #[inline]
     pub fn bucket(&self, number: u64) -> u32 {
         let offset = u128::from(number.saturating_sub(self.first).min(self.span)) << self.shift;
-        let bucket = (offset * u128::from(self.multiplier)) >> 64;
+        // The number's share of the range, in units of 2^-64 and rounded up: borders are where they should be.
+        let share = ((offset * u128::from(self.reciprocal)) >> 63) + 1;
+        let bucket = (share * u128::from(self.buckets)) >> 64;
         (bucket as u32).min(self.buckets - 1)
     }
 
