@@ -214,6 +214,25 @@ fn a_papers_evaluation_comes_as_tables_plots_and_json() {
 }
 
 #[test]
+fn silts_tables_and_figures_are_redone() {
+    let (dir, place) = scratch();
+    std::fs::create_dir(&place).unwrap();
+    let out = crate::path(dir.path(), "plots");
+    let scale = ["--quick", "--items", "3000", "--seconds", "20ms", "--dir", &place, "--out", &out, "--json"];
+    let shown = run(&[&["bench", "silt", "--only", "stores"], &scale[..]].concat());
+    let shown = shown.ok().json();
+    let figures = shown["figures"].as_array().unwrap();
+    for source in ["Table 6", "Table 7", "Figure 9", "Figure 10", "Figure 11"] {
+        assert!(figures.iter().any(|figure| figure["source"] == source), "{source} in {shown}");
+    }
+    for plot in ["table7.svg", "figure9.svg", "figure10.svg"] {
+        assert!(std::fs::read_to_string(format!("{out}/{plot}")).unwrap().starts_with("<svg"), "{plot}");
+    }
+    let left: Vec<_> = std::fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(left.is_empty(), "stores are left: {left:?}");
+}
+
+#[test]
 fn direct_reads_and_many_keys_at_once_find_the_same() {
     let (_dir, store) = scratch();
     fill(&store, &["--group", "64", "--direct-reads"]);

@@ -7,6 +7,7 @@ mod client;
 mod filled;
 mod paper;
 mod report;
+mod silt;
 mod slimdb;
 mod watch;
 mod workload;
@@ -40,12 +41,14 @@ pub struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 enum Paper {
+    Silt(silt::Args),
     Slimdb(slimdb::Args),
 }
 
 /// Runs the command.
 pub fn run(bench: &Args) -> Result<()> {
     match (&bench.paper, &bench.workload) {
+        (Some(Paper::Silt(args)), _) => silt::run(args),
         (Some(Paper::Slimdb(args)), _) => slimdb::run(args),
         (None, Some(args)) => run_workload(args),
         (None, None) => usage!("name a workload or a paper; `siltstone bench --help` lists them"),

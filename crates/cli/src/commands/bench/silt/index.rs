@@ -1,0 +1,124 @@
+//! Table 5: the indexes by themselves, in memory, on one thread; and what §3 says of their sizes.
+
+use super::Args;
+use crate::commands::bench::paper::Results;
+use crate::generate::mix;
+use crate::output::note;
+use siltstone_succinct::index::entropy_trie::{Code, EntropyTrie, Spec};
+use siltstone_succinct::index::partial_key_cuckoo::{
+    Candidates, Form, LANES, MOST_BUCKETS_BY_TAG, PartialKeyCuckoo,
+};
+use std::hint::black_box;
+use std::time::Instant;
+
+/// Lookups of each kind.
+const LOOKUPS: usize = 1 << 20;
+const BATCH: usize = 1024;
+
+/// Thousands per second of `count` things done by `run`.
+fn rate<T>(count: usize, run: impl FnOnce() -> T) -> (f64, T) {
+    let started = Instant::now();
+    let made = run();
+    (count as f64 / started.elapsed().as_secs_f64() / 1e3, made)
+}
+
+/// A table of the paper's size, filled from key number `first` on until an insertion fails.
+fn table(first: u64) -> PartialKeyCuckoo {
+    let mut table = PartialKeyCuckoo::new(Form::OtherBucket, MOST_BUCKETS_BY_TAG);
+    let mut number = 0;
+    while table.insert(mix(first + u64::from(number)), number).is_ok() {
+        number += 1;
+    }
+    table
+}
+
+pub fn run(args: &Args, results: &mut Results) {
+    let keys = args.keys();
+    note!("table 5: {keys} keys in partial-key cuckoo tables and in tries");
+    let tables = keys / (LANES * MOST_BUCKETS_BY_TAG as usize);
+    let first = |table: usize| (table as u64) << 32;
+    let lanes = tables * LANES * MOST_BUCKETS_BY_TAG as usize;
+    let (insertions, cuckoo) =
+        rate(lanes, || (0..tables).map(|number| table(first(number))).collect::<Vec<_>>());
+    let entries: usize = cuckoo.iter().map(PartialKeyCuckoo::len).sum();
+    let asked = LOOKUPS / tables.max(1);
+    let questions: Vec<Vec<u64>> = (0..tables)
+        .map(|number| (0..asked).map(|n| mix(first(number) + mix(n as u64) % 110_000)).collect())
+        .collect();
+    let (single, _) = rate(asked * tables, || {
+        let all = cuckoo.iter().zip(&questions);
+        all.map(|(table, keys)| keys.iter().map(|key| table.candidates(*key).len()).sum::<usize>())
+            .sum::<usize>()
+    });
+    let mut found = vec![Candidates::default(); BATCH];
+    let (batched, ()) = rate(asked * tables, || {
+        for (table, keys) in cuckoo.iter().zip(&questions) {
+            for keys in keys.chunks_exact(BATCH) {
+                table.candidates_many(keys, &mut found);
+                black_box(&found);
+            }
+        }
+    });
+    let strangers = (0..LOOKUPS as u64).map(|n| mix(1 << 60 | n));
+    let false_positives: usize = match cuckoo.first() {
+        Some(table) => strangers.map(|key| table.candidates(key).len()).sum(),
+        None => 0,
+    };
+
+    let mut sorted: Vec<u64> = (0..keys as u64).map(mix).collect();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let (bulk, trie) = rate(sorted.len(), || EntropyTrie::build(Spec::dense(Code::Weak), &sorted));
+    let paper = EntropyTrie::build(Spec::dense(Code::Paper), &sorted);
+    let pruned = EntropyTrie::build(Spec::sparse(Code::Weak, 4), &sorted);
+    let questions: Vec<u64> = (0..LOOKUPS as u64).map(|n| mix(mix(n) % keys as u64)).collect();
+    let (ranks, _) = rate(LOOKUPS, || questions.iter().map(|key| trie.rank(*key)).sum::<usize>());
+    let mut answers = Vec::new();
+    let (batched_ranks, ()) = rate(LOOKUPS, || {
+        for keys in questions.chunks(BATCH) {
+            trie.rank_batch(keys, &mut answers);
+            black_box(&answers);
+        }
+    });
+
+    let columns = ["partial-key cuckoo", "trie"].map(str::to_owned);
+    let insertions = insertions * entries as f64 / lanes as f64;
+    let rows = vec![
+        (
+            "insertion, one by one; in bulk".to_owned(),
+            vec![insertions, bulk],
+            vec![Some(10_182.0), Some(7_603.0)],
+        ),
+        ("lookup".to_owned(), vec![single, ranks], vec![Some(1_840.0), Some(208.0)]),
+        ("lookup in batches".to_owned(), vec![batched, batched_ranks], Vec::new()),
+    ];
+    results.add("Table 5", "indexes in memory", "thousand/s", &columns, &rows);
+    let columns = ["ours".to_owned()];
+    let bits = |trie: &EntropyTrie| trie.bits() as f64 / trie.len().max(1) as f64;
+    let rows = vec![
+        (
+            "occupancy at the first failure, %".to_owned(),
+            vec![100.0 * entries as f64 / lanes as f64],
+            vec![Some(93.0)],
+        ),
+        (
+            "false positives, %".to_owned(),
+            vec![100.0 * false_positives as f64 / LOOKUPS as f64],
+            vec![Some(0.024)],
+        ),
+        (
+            "log store's index, bytes per key".to_owned(),
+            vec![6.0 * lanes as f64 / entries.max(1) as f64],
+            vec![Some(6.5)],
+        ),
+        (
+            "hash filter, bits per key".to_owned(),
+            vec![16.0 * lanes as f64 / entries.max(1) as f64],
+            vec![Some(16.12)],
+        ),
+        ("trie, bits per key".to_owned(), vec![bits(&trie)], vec![Some(3.1)]),
+        ("trie in the paper's code".to_owned(), vec![bits(&paper)], vec![Some(3.1)]),
+        ("trie pruned to pages of four".to_owned(), vec![bits(&pruned)], Vec::new()),
+    ];
+    results.add("Section 3", "what the indexes hold", "as named", &columns, &rows);
+}
