@@ -16,7 +16,8 @@ use std::time::Duration;
 
 /// Redo the tables and figures of SILT (SOSP 2011)
 ///
-/// Table 5 (indexes in memory), Tables 6 and 7 and Figures 9 to 11 (stores), Figure 8 (the model of §5 beside a running store).
+/// Table 5 (indexes in memory), Tables 6 and 7 and Figures 9 to 11 (stores), Figures 7 and 8 (sizes of slots, and the
+/// model of §5 beside a running store).
 /// Prints a table for each and draws it into --out. The stores are written below --dir and removed afterwards.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
@@ -53,7 +54,7 @@ enum Part {
     Index,
     /// Tables 6 and 7, Figures 9 to 11
     Stores,
-    /// Figure 8
+    /// Figures 7 and 8
     Model,
 }
 

@@ -1,4 +1,4 @@
-//! Figure 8: write amplification, reads and memory as more is merged at once: the model of §5 beside a running store.
+//! Figure 7, computed; and Figure 8: write amplification, reads and memory as more is merged at once: the model of §5 beside a running store.
 //!
 //! The model gets our constants where they are not the paper's: how full hash stores are, how many bits a trie takes, and
 //! that every update is written to the log as a record. What it says of merging is the paper's: the sorted stores are
@@ -8,14 +8,18 @@ use super::Args;
 use super::stores::{KEY_BYTES, Store, VALUE_BYTES, design};
 use crate::commands::bench::paper::Results;
 use crate::commands::bench::workload::Workload;
-use crate::failure::{Result, fail};
+use crate::failure::{Failure, Result, fail};
 use crate::measure::find;
 use crate::output::note;
 use crate::plot::{Axis, Chart};
 use crate::sizes::ratio;
 use siltstone::KeyspaceStats;
+use siltstone_model::cost::inlining::Sizes;
 use std::path::Path;
 
+/// Exponents of Figure 7's sizes, and the slots that are printed.
+const EXPONENTS: [f64; 4] = [0.9, 1.0, 1.1, 1.2];
+const SLOTS: [usize; 3] = [64, 1024, 16_384];
 /// Hash stores per part at which they are merged.
 const RUNS: [u16; 4] = [8, 16, 31, 62];
 /// Merges of every part over which writes are counted.
@@ -43,6 +47,10 @@ fn modelled(items: f64, merged: f64, runs: f64) -> Costs {
     let reads = 1.0 + stores * FALSE_POSITIVES;
     let memory = TRIE_BYTES + TAG_BYTES / OCCUPANCY * (merged / 2.0) / items;
     [writes, reads, memory]
+}
+
+fn refused(error: siltstone_model::ModelError) -> Failure {
+    Failure::Failed(error.to_string())
 }
 
 fn written(stats: &KeyspaceStats) -> u64 {
@@ -81,12 +89,44 @@ fn measured(dir: &Path, items: u64, runs: u16) -> Result<(Costs, f64)> {
     };
     let writes = (written(after) - written(&before)) as f64 / (updates as f64 * ITEM_BYTES);
     store.db.close()?;
-    std::fs::remove_dir_all(dir).map_err(|e| crate::failure::Failure::at(dir, e))?;
+    std::fs::remove_dir_all(dir).map_err(|e| Failure::at(dir, e))?;
     let memory = memory / (CYCLES * SAMPLES) as f64;
     Ok(([writes, ratio(probes, gets), memory], merged as f64))
 }
 
+/// Figure 7: what slots of one size cost items of many.
+fn slots(results: &mut Results) -> Result<()> {
+    note!("figure 7: slots for sizes from 4 bytes to 1 MiB");
+    let mut chart = Chart::new("SILT figure 7: slots of one size for items of many")
+        .x(Axis::logarithmic("bytes on the device per byte of items"))
+        .y(Axis::linear("reads per get").from(1.0));
+    let mut rows = Vec::new();
+    for exponent in EXPONENTS {
+        let sizes = Sizes::zipf(exponent).map_err(refused)?;
+        let points = (3..=20).map(|bits| sizes.slots(1 << bits));
+        let points = points.collect::<std::result::Result<Vec<_>, _>>().map_err(refused)?;
+        let line = points.iter().map(|cost| (cost.space_amplification, cost.reads_per_get));
+        chart = chart.line(&format!("exponent {exponent}"), line);
+        for slot in SLOTS {
+            let cost = sizes.slots(slot).map_err(refused)?;
+            let name = format!("exponent {exponent}, slots of {slot} bytes");
+            rows.push((name, vec![cost.space_amplification, cost.reads_per_get], Vec::new()));
+        }
+    }
+    results.draw("figure7.svg", &chart)?;
+    let columns = ["bytes per byte", "reads per get"].map(str::to_owned);
+    results.add(
+        "Figure 7",
+        "items of Zipf sizes in slots of one size, computed",
+        "as named",
+        &columns,
+        &rows,
+    );
+    Ok(())
+}
+
 pub fn run(args: &Args, results: &mut Results, dir: &Path) -> Result<()> {
+    slots(results)?;
     let items = args.items() / 4;
     let mut rows = Vec::new();
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
