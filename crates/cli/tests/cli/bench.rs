@@ -233,6 +233,24 @@ fn silts_tables_and_figures_are_redone() {
 }
 
 #[test]
+fn lsm_tries_evaluation_comes_as_tables_and_plots() {
+    let (dir, place) = scratch();
+    std::fs::create_dir(&place).unwrap();
+    let out = crate::path(dir.path(), "plots");
+    let scale = ["--quick", "--items", "3000", "--seconds", "20ms", "--out", &out, "--dir", &place];
+    let all = run(&[&["bench", "lsm-trie"], &scale[..]].concat()).ok();
+    let text = all.text();
+    for source in ["HTable", "PUT", "WA", "GET", "Costs", "Overwrites", "Figure 5", "Figure 8", "Table 3"] {
+        assert!(text.contains(source), "{source} in {text}");
+    }
+    for plot in ["migration.svg", "write-amplification.svg", "figure5.svg", "figure8.svg"] {
+        assert!(std::fs::read_to_string(format!("{out}/{plot}")).unwrap().starts_with("<svg"), "{plot}");
+    }
+    let left: Vec<_> = std::fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(left.is_empty(), "stores are left: {left:?}");
+}
+
+#[test]
 fn direct_reads_and_many_keys_at_once_find_the_same() {
     let (_dir, store) = scratch();
     fill(&store, &["--group", "64", "--direct-reads"]);

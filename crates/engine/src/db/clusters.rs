@@ -43,12 +43,14 @@ pub(super) struct Unclustered {
 }
 
 impl Store {
-    /// A region at `levels` of `keyspace` whose cluster lacks something that can be had.
+    /// A region at `levels` of `keyspace` whose cluster lacks something that can be had. Where there is time, rows in memory are
+    /// written even where they are few: closing would lose them.
     pub(super) fn unclustered(
         &self,
         keyspace: &KeyspaceInner,
         version: &Version,
         levels: Range<usize>,
+        has_time: bool,
     ) -> Option<Unclustered> {
         let failed = self.guiding.try_lock();
         let has_failed = |run: RunId| failed.as_ref().is_some_and(|failed| failed.contains(&run));
@@ -65,7 +67,8 @@ impl Store {
                         let (held, filed) = cluster.row_bytes();
                         // Whoever failed to write tries again when the pile has another run.
                         let newest = region.runs.first().map_or(0, |run| run.id);
-                        if held == 0 || held * 3 < filed || has_failed(newest) {
+                        let is_due = held * 3 >= filed || has_time;
+                        if held == 0 || !is_due || has_failed(newest) {
                             continue;
                         }
                         Lack::File
@@ -86,10 +89,12 @@ impl Store {
     }
 
     /// Makes what one cluster at `levels` lacks; false where none lacks anything, or another thread is at it.
-    pub(super) fn cluster_one(&self, levels: Range<usize>) -> bool {
+    pub(super) fn cluster_one(&self, levels: Range<usize>, has_time: bool) -> bool {
         for keyspace in self.all_keyspaces() {
             let version = Arc::clone(&keyspace.view.load().version);
-            let Some(unclustered) = self.unclustered(&keyspace, &version, levels.clone()) else { continue };
+            let Some(unclustered) = self.unclustered(&keyspace, &version, levels.clone(), has_time) else {
+                continue;
+            };
             let Some(mut failed) = self.guiding.try_lock() else { return false };
             let region = &unclustered.region;
             let (made, run) = match unclustered.lack {

@@ -177,12 +177,14 @@ impl Store {
 
     fn compact_once(&self) -> Result<bool> {
         // What is read most comes first; the other guides wait until the piles are in order.
-        if self.guide_one(0..1) || self.cluster_one(0..1) {
+        if self.guide_one(0..1) || self.cluster_one(0..1, false) {
             return Ok(true);
         }
         let below = 1..usize::MAX;
         let Some(job) = self.take_job() else {
-            return Ok(self.guide_one(below.clone()) || self.cluster_one(below));
+            return Ok(self.guide_one(below.clone())
+                || self.cluster_one(below, false)
+                || self.cluster_one(0..usize::MAX, true));
         };
         let result = self.run_job(&job);
         self.finish_job(&job);
@@ -214,7 +216,7 @@ impl Store {
                 let is_in_order = view.sealed.is_empty() && plan(&keyspace.design, &shape).is_none();
                 is_in_order
                     && self.unguided(keyspace, &view.version, 0..usize::MAX).is_none()
-                    && self.unclustered(keyspace, &view.version, 0..usize::MAX).is_none()
+                    && self.unclustered(keyspace, &view.version, 0..usize::MAX, true).is_none()
             })
     }
 

@@ -5,8 +5,8 @@
 //! Where we differ, and why:
 //!
 //! * The published system rewrites a cluster whenever a run is added. Here a new run's filters are first held in memory, and the
-//!   file is written again once they are a quarter of all: a filter is written about three times in the life of a pile of
-//!   thirty runs, and at most a quarter of the last level's filters are in memory.
+//!   file is written again once they are a quarter of all, or once there is nothing else to do: under load a filter is written
+//!   about three times in the life of a pile of thirty runs, and at most a quarter of the last level's filters are in memory.
 //! * A file is never changed. It names the runs it covers; runs never change and their numbers are not used twice, so a
 //!   file is right for as long as one of its runs lies in its region, whatever lies there beside it.
 //! * Files are only advice, and no edit of the manifest names them: one that is missing or damaged makes lookups ask every run,

@@ -5,6 +5,7 @@
 
 mod client;
 mod filled;
+mod lsm_trie;
 mod paper;
 mod report;
 mod silt;
@@ -41,6 +42,7 @@ pub struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 enum Paper {
+    LsmTrie(lsm_trie::Args),
     Silt(silt::Args),
     Slimdb(slimdb::Args),
 }
@@ -48,6 +50,7 @@ enum Paper {
 /// Runs the command.
 pub fn run(bench: &Args) -> Result<()> {
     match (&bench.paper, &bench.workload) {
+        (Some(Paper::LsmTrie(args)), _) => lsm_trie::run(args),
         (Some(Paper::Silt(args)), _) => silt::run(args),
         (Some(Paper::Slimdb(args)), _) => slimdb::run(args),
         (None, Some(args)) => run_workload(args),
