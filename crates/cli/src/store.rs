@@ -83,6 +83,15 @@ impl CreateArgs {
         Ok(db.create_keyspace(name, options)?)
     }
 
+    /// Refuses a key that does not fit the schema that was asked for, before a store or a keyspace is made for it.
+    pub fn check_key(&self, key: &[u8]) -> Result<()> {
+        // Without a schema an existing keyspace may have any; what no schema takes is refused.
+        match self.schema()?.unwrap_or(Schema::Point).check_key(key) {
+            Ok(_) => Ok(()),
+            Err(error) => fail!("{error}"),
+        }
+    }
+
     /// Rejects options that contradict each other before anything is touched.
     pub fn check(&self) -> Result<()> {
         self.schema().map(|_| ())
@@ -114,6 +123,16 @@ pub fn parse_prefix_rule(text: &str) -> std::result::Result<PrefixSchema, String
     }
 }
 
+impl Preset {
+    /// Refuses a schema that the design can't hold, before anything is made for it.
+    pub fn check_for(&self, schema: &Schema) -> Result<()> {
+        match self.design.check_for(schema) {
+            Ok(()) => Ok(()),
+            Err(error) => usage!("--preset {} can't hold keys in groups: {}", self.name, error.message),
+        }
+    }
+}
+
 /// Parses `--preset`.
 pub fn parse_preset(name: &str) -> std::result::Result<Preset, String> {
     match Design::preset(name) {
@@ -122,9 +141,10 @@ pub fn parse_preset(name: &str) -> std::result::Result<Preset, String> {
     }
 }
 
-/// The names of all presets, default first.
+/// The names of all presets, default first, and of the rows of SlimDB's Table 1.
 pub fn preset_names() -> String {
-    presets::all().iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+    let names = presets::all().into_iter().chain(presets::slimdb_table_1()).map(|(name, _)| name);
+    names.collect::<Vec<_>>().join(", ")
 }
 
 /// A keyspace's schema as `--schema` and `--suffix` would say it.

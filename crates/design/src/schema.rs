@@ -144,6 +144,18 @@ impl fmt::Display for KeyError {
 impl std::error::Error for KeyError {}
 
 impl Schema {
+    /// The length in bytes of `key`'s prefix, or why no keyspace with this schema can hold it.
+    #[inline]
+    pub fn check_key(&self, key: &[u8]) -> Result<usize, KeyError> {
+        if key.is_empty() {
+            return Err(KeyError::Empty);
+        }
+        if key.len() > MAX_KEY_BYTES {
+            return Err(KeyError::TooLong { bytes: key.len() });
+        }
+        self.prefix_len(key)
+    }
+
     /// The length in bytes of `key`'s prefix under this schema, or why the key does not fit it.
     #[inline]
     pub fn prefix_len(&self, key: &[u8]) -> Result<usize, KeyError> {
@@ -249,13 +261,7 @@ impl Encoder {
     /// ```
     #[inline]
     pub fn encode<'a>(&self, key: &'a [u8]) -> Result<EncodedKey<'a>, KeyError> {
-        if key.is_empty() {
-            return Err(KeyError::Empty);
-        }
-        if key.len() > MAX_KEY_BYTES {
-            return Err(KeyError::TooLong { bytes: key.len() });
-        }
-        let prefix_len = self.schema.prefix_len(key)?;
+        let prefix_len = self.schema.check_key(key)?;
         let Schema::SemiSorted { suffix: order, .. } = self.schema else {
             let digest = self.secret.hash128(key);
             return Ok(EncodedKey { digest, fingerprint: digest.lo, key, prefix_len });

@@ -21,6 +21,8 @@ impl Scale {
             Kind::Logarithmic => {
                 // At least a factor of two, so that a single value has ticks beside it.
                 let (low, high) = if most / least < 2.0 { (least / 1.5, most * 1.5) } else { (least, most) };
+                // The smallest bar has to be seen too.
+                let low = if from_zero { low / 2.0 } else { low };
                 (axis.from.unwrap_or(low), axis.to.unwrap_or(high))
             }
             Kind::Linear => {
@@ -175,6 +177,10 @@ mod tests {
         assert_eq!(scale.map(&1.0, (0, 100)), 0);
         assert_eq!(scale.map(&10.0, (0, 100)), 50);
         assert_eq!(scale.map(&100.0, (0, 100)), 100);
+        assert!(
+            Scale::new(&axis, (1.0, 100.0), true).map(&1.0, (0, 100)) > 5,
+            "a bar of the smallest value is seen"
+        );
         assert_eq!(Scale::new(&Axis::named("", ["a", "b"]), (0.0, 1.0), false).map(&0.0, (0, 100)), 25);
     }
 }

@@ -50,6 +50,7 @@ pub fn run(args: &Args) -> Result<()> {
     } else {
         store::argument("VALUE", &args.value)?
     };
+    args.create.check_key(&key)?;
     let db = store::open_or_create(&args.dir, store::synced())?;
     let keyspace = args.create.open_keyspace(&db, &args.keyspace)?;
     match args.ttl {

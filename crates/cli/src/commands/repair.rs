@@ -40,7 +40,8 @@ pub fn run(args: &Args) -> Result<()> {
         None => {}
         Some(damage) if !args.drop_damaged_log => {
             return Err(Failure::Failed(format!(
-                "{damage}\nif that is the log, `siltstone repair --drop-damaged-log` keeps what precedes the damage"
+                "{damage}\nif that file is a log (.wal), `siltstone repair --drop-damaged-log` keeps what precedes the damage and \
+                 gives up all that follows it; copy the store first. Other files can't be repaired, only restored from a copy"
             )));
         }
         Some(damage) => {

@@ -238,3 +238,12 @@ fn a_reader_that_goes_away_is_not_an_error() {
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
     assert!(started.elapsed() < Duration::from_secs(20));
 }
+
+#[test]
+fn a_put_that_does_not_fit_leaves_nothing_behind() {
+    let (_dir, store) = scratch();
+    run(&["put", &store, "", "v"]).fails(&["empty"]);
+    assert!(!std::path::Path::new(&store).exists());
+    run(&["put", &store, "k", "v", "--keyspace", "a", "--schema", "fixed:4"]).fails(&["4 bytes"]);
+    run(&["put", &store, "k", "v", "--keyspace", "a", "--schema", "fixed:1"]).ok();
+}

@@ -27,6 +27,9 @@ fn usage_errors_exit_with_2() {
         (&["bench", "fill", "--dir", s, "--threads", "0"], "1..=1024"),
         (&["bench", "scan", "--dir", s, "--overwrite-dir"], "fill"),
         (&["demo", "--features", "1.5"], "1e8"),
+        (&["demo", "--preset", "silt"], "groups"),
+        (&["bench", "fill", "--dir", s, "--preset", "silt", "--group", "8"], "groups"),
+        (&["bench", "fill", "--dir", s, "--preset", "nope"], "sm+mlcf"),
     ];
     for (args, word) in cases {
         run(args).exits(2, &[word]);

@@ -346,7 +346,10 @@ pub(super) fn open_read_only(dir: &Path, options: Options, disk: Arc<dyn Disk>) 
                     format!("{} changes too fast to be opened read-only; try again", dir.display()),
                 ));
             }
-            Err(error) if error.kind() == ErrorKind::Corruption && tries < READ_ONLY_TRIES => {}
+            // A log that was reused looks damaged, one that was removed is not there.
+            Err(error)
+                if matches!(error.kind(), ErrorKind::Corruption | ErrorKind::Io)
+                    && tries < READ_ONLY_TRIES => {}
             Err(error) => return Err(error),
         }
     }

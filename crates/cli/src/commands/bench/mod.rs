@@ -188,9 +188,6 @@ fn run_workload(args: &WorkloadArgs) -> Result<()> {
         Ok(items) => items,
         Err(why) => usage!("{why}"),
     };
-    clear_for_fill(&args.dir, args.overwrite_dir)?;
-    let db = store::open_or_create(&args.dir, options(args))?;
-    filled.save(&db)?;
     let schema = match filled.group {
         1 => Schema::Point,
         _ => Schema::SemiSorted {
@@ -198,6 +195,12 @@ fn run_workload(args: &WorkloadArgs) -> Result<()> {
             suffix: args.suffix.unwrap_or(Suffix::Ordered).order(),
         },
     };
+    if let Some(preset) = &args.preset {
+        preset.check_for(&schema)?;
+    }
+    clear_for_fill(&args.dir, args.overwrite_dir)?;
+    let db = store::open_or_create(&args.dir, options(args))?;
+    filled.save(&db)?;
     let design = args.preset.as_ref().map(|preset| preset.design.clone());
     let keyspace = db.create_keyspace(KEYSPACE, KeyspaceOptions { schema, design })?;
     measure(args, &db, &keyspace, items, filled)

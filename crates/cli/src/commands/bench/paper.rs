@@ -1,7 +1,7 @@
 //! What commands share that redo a paper's tables and figures: figures beside the paper's, as text, JSON and plots, and a
 //! directory for the stores.
 
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, fail};
 use crate::output::{note, print, print_json};
 use crate::plot::Chart;
 use crate::table::Table;
@@ -42,7 +42,8 @@ impl Results {
         Ok(Self { out: out.to_owned(), started: Instant::now(), figures: Vec::new(), text: String::new() })
     }
 
-    /// Adds rows of one table or figure, and a terminal table of them: each cell ours, then the paper's in parentheses.
+    /// Adds rows of one table or figure, and a terminal table of them: each cell ours, then the paper's in parentheses where it
+    /// printed one.
     pub fn add(
         &mut self,
         source: &'static str,
@@ -67,7 +68,9 @@ impl Results {
             table.row(cells);
         }
         // Writing to a string can't fail.
-        let _ = writeln!(self.text, "{source}: {title} [{unit}; the paper's in parentheses]\n{table}");
+        let printed = rows.iter().any(|(.., paper)| paper.iter().any(Option::is_some));
+        let printed = if printed { "; the paper's in parentheses" } else { "" };
+        let _ = writeln!(self.text, "{source}: {title} [{unit}{printed}]\n{table}");
     }
 
     /// Saves a chart under this name.
@@ -103,6 +106,12 @@ impl Scratch {
     /// A directory below `parent`, or below the system's for temporary files, named after what it is for.
     pub fn new(parent: Option<&Path>, name: &str) -> Result<Self> {
         let parent = parent.map_or_else(std::env::temp_dir, Path::to_path_buf);
+        if !parent.is_dir() {
+            fail!(
+                "{} is not a directory; name an existing one on the device to be measured",
+                parent.display()
+            );
+        }
         let path = parent.join(format!("siltstone-bench-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).map_err(|e| Failure::at(&path, e))?;
         Ok(Self(path))

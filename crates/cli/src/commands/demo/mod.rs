@@ -69,6 +69,9 @@ pub fn run(args: &Args) -> Result<()> {
     if !root.is_dir() {
         return Err(Failure::at(&args.path, "not a directory; give a directory tree to store"));
     }
+    if let Some(preset) = &args.preset {
+        preset.check_for(&in_groups(PREFIX_BYTES))?;
+    }
     let scratch = match &args.dir {
         Some(dir) => Scratch::in_empty(dir)?,
         None => Scratch::temporary(args.keep)?,
@@ -95,14 +98,16 @@ pub fn run(args: &Args) -> Result<()> {
     fail!("the store does not agree with what was stored; see the disagreements above");
 }
 
+/// Keys with a prefix of so many bytes.
+fn in_groups(bytes: u16) -> Schema {
+    Schema::SemiSorted { prefix: PrefixRule::Fixed { bytes }, suffix: SuffixOrder::Ordered }
+}
+
 fn demonstrate(args: &Args, dir: &Path, started: Instant) -> Result<report::Report> {
     let options = Options { memory_budget_bytes: args.memory_budget, ..Options::default() };
     let db = store::open_or_create(dir, options.clone())?;
     let design = args.preset.as_ref().map(|preset| preset.design.clone());
-    let ordered = |bytes| KeyspaceOptions {
-        schema: Schema::SemiSorted { prefix: PrefixRule::Fixed { bytes }, suffix: SuffixOrder::Ordered },
-        design: design.clone(),
-    };
+    let ordered = |bytes| KeyspaceOptions { schema: in_groups(bytes), design: design.clone() };
     let files = db.create_keyspace(FILES, ordered(PREFIX_BYTES))?;
     let features =
         db.create_keyspace(FEATURES, ordered(crate::generate::items::GROUP_PREFIX_BYTES as u16))?;

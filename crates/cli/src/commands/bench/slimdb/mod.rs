@@ -25,7 +25,7 @@ use std::time::Duration;
     siltstone bench slimdb --only filters --out ./figures\n  \
     siltstone bench slimdb --dir /mnt/ssd/bench --items 50M")]
 pub struct Args {
-    /// A scale that ends within a minute or two
+    /// A scale that ends within a few minutes, too small for the stores' levels to fill
     #[arg(long)]
     quick: bool,
     /// Only this part
