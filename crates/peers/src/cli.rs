@@ -38,7 +38,7 @@ struct Args {
     /// Items that fill writes [default: 30M, with --quick 300K]
     #[arg(long, value_name = "COUNT", value_parser = sizes::parse_positive)]
     items: Option<u64>,
-    /// Memory of a run, page cache included [default: a seventh of the items, at least 64M]
+    /// Memory of a run, page cache included [default: a seventh of the items, at least 128M]
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse_size)]
     memory_cap: Option<u64>,
     /// Threads that read
@@ -193,7 +193,7 @@ fn campaign(args: &Args) -> Result<Campaign> {
         seconds,
         warm_up_seconds: seconds / 4.0,
         overwrites: args.overwrites,
-        memory_cap_bytes: args.memory_cap.unwrap_or(seventh.max(64 << 20)),
+        memory_cap_bytes: args.memory_cap.unwrap_or(seventh.max(128 << 20)),
         budget_seconds: budget,
     };
     parameters.check()?;
@@ -265,7 +265,7 @@ mod tests {
     fn the_cap_follows_from_the_items() {
         let of = |line: &[&str]| campaign(&Args::parse_from(line)).unwrap().parameters.memory_cap_bytes >> 20;
         assert_eq!(of(&["p"]), 480);
-        assert_eq!(of(&["p", "--quick"]), 64);
+        assert_eq!(of(&["p", "--quick"]), 128);
         assert_eq!(of(&["p", "--items", "5M", "--memory-cap", "96M"]), 96);
     }
 }

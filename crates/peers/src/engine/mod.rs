@@ -63,10 +63,10 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// What the engine manages itself: five eighths of the cap. The rest is for the process, the allocator's slack, and
-    /// the kernel's page cache, through which most engines read.
+    /// What the engine manages itself: half of the cap. Engines take up to 1.6 times what they are told, in fragments and in
+    /// buffers that they do not count; the rest is the kernel's page cache, through which most of them read.
     pub fn managed_bytes(self) -> u64 {
-        self.cap_bytes / 8 * 5
+        self.cap_bytes / 2
     }
 
     /// Of it, all write buffers together: two fifths, at most two of 64 MiB, which is RocksDB's and fjall's default.

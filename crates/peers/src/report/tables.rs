@@ -94,7 +94,7 @@ fn costs(operations: &[Operation], records: &[&Record]) -> Table {
     let reads = operations.iter().any(|operation| !operation.writes());
     let mut header = vec!["engine", "CPU µs"];
     if writes {
-        header.extend(["write amp.", "settled in", "space"]);
+        header.extend(["write amp.", "of it cancelled", "settled in", "space"]);
     }
     if reads {
         header.extend(["reads, engine's", "kernel's", "KiB, kernel's"]);
@@ -107,6 +107,10 @@ fn costs(operations: &[Operation], records: &[&Record]) -> Table {
             let more = if figures.settled { "" } else { "> " };
             cells.extend([
                 format!("{more}{:.2}", figures.write_amplification),
+                format!(
+                    "{:.2}",
+                    sizes::ratio(figures.after_settling.cancelled_write_bytes, figures.user_bytes_written)
+                ),
                 format!("{more}{}", sizes::seconds(figures.settle_seconds)),
                 format!("{:.2} ×", figures.space_amplification),
             ]);
