@@ -198,7 +198,10 @@ fn whiskers(plot: &mut Plot, at: f64, five: &Five, paint: RGBColor) -> Outcome {
 /// The legend: a sample of each series and its name, from the top down.
 fn names(chart: &Chart, area: &Area) -> Outcome {
     let style = (FONT, 13).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Center));
-    for (number, series) in chart.series.iter().enumerate() {
+    // Bars that lie are piled from the bottom up, and named in the order in which they are seen.
+    let upwards = chart.series.iter().rev().filter(|_| chart.is_sideways());
+    let downwards = chart.series.iter().filter(|_| !chart.is_sideways());
+    for (number, series) in upwards.chain(downwards).enumerate() {
         let (height, paint) = (54 + 22 * number as i32, colour(series));
         let line = |width| PathElement::new(vec![(4, height), (28, height)], paint.stroke_width(width));
         match series.marks {
