@@ -80,7 +80,7 @@ impl Campaign {
                 let library = match engine.version() {
                     Ok(library) => library,
                     Err(why) => {
-                        note!("{name}: skipped, library {why}");
+                        note!("{name}: skipped, {why}");
                         skipped.push(self.without_figures(engine, *workload, Outcome::Skipped, &why, ""));
                         continue;
                     }

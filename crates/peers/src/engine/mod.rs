@@ -142,7 +142,7 @@ impl Engine {
     /// The engine's library is missing.
     pub fn version(&self) -> std::result::Result<String, String> {
         match &self.kind {
-            Kind::Siltstone(_) => Ok(format!("Siltstone {}", env!("CARGO_PKG_VERSION"))),
+            Kind::Siltstone(variant) => variant.version(),
             Kind::RocksDb(_) => rocksdb::version(),
             Kind::LevelDb => leveldb::version(),
             Kind::Fjall => Ok("fjall 3.1".to_owned()),

@@ -18,6 +18,10 @@ use siltstone_bench_kit::generate::items::GROUP_PREFIX_BYTES;
 use siltstone_bench_kit::sizes;
 
 const KEYSPACE: &str = "peers";
+const SCHEMA: Schema = Schema::SemiSorted {
+    prefix: PrefixRule::Fixed { bytes: GROUP_PREFIX_BYTES as u16 },
+    suffix: SuffixOrder::Ordered,
+};
 
 /// A preset, read directly or through the page cache.
 #[derive(Clone, Debug)]
@@ -42,6 +46,15 @@ impl Variant {
         format!("siltstone-{}{}", self.preset, if self.direct { "" } else { "-page-cache" })
     }
 
+    /// The version, or why the preset can't hold groups: some are for point keys alone, and are named and passed over.
+    ///
+    /// # Errors
+    /// The preset's reason.
+    pub fn version(&self) -> std::result::Result<String, String> {
+        self.design.check_for(&SCHEMA).map_err(|why| why.to_string())?;
+        Ok(format!("Siltstone {}", env!("CARGO_PKG_VERSION")))
+    }
+
     /// The settings for the record.
     pub fn settings(&self, memory: Memory) -> String {
         format!(
@@ -64,15 +77,12 @@ pub fn open(variant: &Variant, setting: Setting<'_>) -> Result<Box<dyn Store>> {
         ..Options::default()
     };
     let db = Db::open(setting.dir, options)?;
-    let schema = Schema::SemiSorted {
-        prefix: PrefixRule::Fixed { bytes: GROUP_PREFIX_BYTES as u16 },
-        suffix: SuffixOrder::Ordered,
-    };
     let keyspace = match db.keyspace(KEYSPACE) {
         Some(keyspace) => keyspace,
-        None => {
-            db.create_keyspace(KEYSPACE, KeyspaceOptions { schema, design: Some(variant.design.clone()) })?
-        }
+        None => db.create_keyspace(
+            KEYSPACE,
+            KeyspaceOptions { schema: SCHEMA, design: Some(variant.design.clone()) },
+        )?,
     };
     Ok(Box::new(Siltstone { db, keyspace }))
 }
