@@ -25,6 +25,10 @@ pub struct Design {
     pub levels: Vec<LevelSpec>,
     /// Share of a leaf region's bytes that may be dead before it is rewritten in place; peak space is 1/(1 − this).
     pub max_garbage: f64,
+    /// Whether piles are handed down early where overwrites make the whole store take more than 1/(1 − `max_garbage`) times
+    /// what is live in its leaves; else each pile waits until it is full, as the papers have it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hands_down_early: bool,
 }
 
 /// Where writes gather.

@@ -10,6 +10,11 @@
 //! bit-reversed number among its siblings; later pushes follow at the full limit and so keep their distance. None of the
 //! papers does this, and LSM-trie's puts stall while the containers of a level split one after the other.
 //!
+//! **Space.** `max_garbage` bounds what is dead in a leaf, but what lies above the leaves may be newer versions of what they hold
+//! as well, and a trie that has just grown a level has much above little. So in designs that say so, where the whole store holds more than
+//! 1 / (1 − `max_garbage`) times what is live in its leaves, and things are overwritten at all, the fullest piles are
+//! handed down before they are full: the leaves then see what is dead. That writes no byte more than once a level either.
+//!
 //! **Pacing.** [`pressure`] says how far the store has fallen behind, from 0 (on time) to 1 (writers must wait), so that
 //! writers can be slowed smoothly long before they would have to stop.
 
@@ -80,13 +85,14 @@ impl Task {
 /// assert_eq!(task, Some(Task::Push { level: 0, path: TriePath::ROOT, runs: 8 }));
 /// ```
 pub fn plan(design: &Design, shape: &dyn Shape) -> Option<Task> {
+    let is_crowded = is_crowded(design, shape);
     let mut best: Option<(f64, Task)> = None;
     for level in 0..shape.level_count() {
         shape.visit_regions(level, &mut |region| {
             if region.runs.is_empty() || shape.is_busy(level, region.path) {
                 return;
             }
-            let Some((urgency, task)) = consider(design, level, region) else { return };
+            let Some((urgency, task)) = consider(design, level, region, is_crowded) else { return };
             let better = best.as_ref().is_none_or(|(so_far, _)| urgency > *so_far);
             if better && !waits_for_a_child(design, shape, &task) {
                 best = Some((urgency, task));
@@ -95,6 +101,30 @@ pub fn plan(design: &Design, shape: &dyn Shape) -> Option<Task> {
     }
     best.map(|(_, task)| task)
 }
+
+/// Whether the store takes more space than the garbage that leaves may hold would make it take, and overwrites are why.
+fn is_crowded(design: &Design, shape: &dyn Shape) -> bool {
+    if !design.hands_down_early {
+        return false;
+    }
+    let (mut all, mut live, mut dead) = (0u64, 0u64, 0u64);
+    for level in 0..shape.level_count() {
+        shape.visit_regions(level, &mut |region| {
+            let bytes = region.bytes();
+            all = all.saturating_add(bytes);
+            if design.is_leaf_level(level) && !region.has_children {
+                let garbage = region.dead_bytes.last().copied().unwrap_or(0).min(bytes);
+                (live, dead) = (live.saturating_add(bytes - garbage), dead.saturating_add(garbage));
+            }
+        });
+    }
+    dead as f64 > live as f64 * OVERWRITTEN && all as f64 * (1.0 - design.max_garbage) > live as f64
+}
+
+/// Share of the live bytes that has to be dead in the leaves before overwrites are taken to be the rule.
+const OVERWRITTEN: f64 = 0.02;
+/// Part of its limit that a pile must have to be handed down early: its children get runs of so small a part of theirs.
+const EARLY_PART: f64 = 0.125;
 
 /// Whether a region can't be dealt out: it is as deep as the trie can be, or a leaf that is mostly one group of keys, which
 /// would sink through the levels below undivided, rewritten at each.
@@ -105,7 +135,7 @@ fn is_indivisible(design: &Design, level: usize, region: &RegionShape) -> bool {
 }
 
 /// What one region needs, with its urgency (1 = just full).
-fn consider(design: &Design, level: usize, region: &RegionShape) -> Option<(f64, Task)> {
+fn consider(design: &Design, level: usize, region: &RegionShape, is_crowded: bool) -> Option<(f64, Task)> {
     let path = region.path;
     let spec = design.level(level);
     let is_indivisible = is_indivisible(design, level, region);
@@ -127,7 +157,9 @@ fn consider(design: &Design, level: usize, region: &RegionShape) -> Option<(f64,
     let by_count = if spec.runs <= 1 { 0.0 } else { count as f64 / run_limit };
     let urgency = by_bytes.max(by_count);
     if urgency < 1.0 {
-        return None;
+        let is_early = is_crowded && !is_leaf && by_bytes >= EARLY_PART && design.level(level + 1).runs > 1;
+        // The fullest first, and all behind what is due anyhow.
+        return is_early.then_some((urgency, Task::Push { level, path, runs: count }));
     }
     if is_indivisible {
         // One group of keys can outgrow any region: only its runs can be joined.

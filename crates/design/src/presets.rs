@@ -41,7 +41,11 @@ pub fn siltstone() -> Design {
         filter: FilterSpec::Maplet { remainder_bits: 8 },
         ..LEVEL
     };
-    Design { max_garbage: 0.3, ..of_levels(&[LevelSpec { fanout_bits: 0, ..level }, level]) }
+    Design {
+        max_garbage: 0.3,
+        hands_down_early: true,
+        ..of_levels(&[LevelSpec { fanout_bits: 0, ..level }, level])
+    }
 }
 
 /// The LevelDB-like baseline: one run per region below level 0, merged with on every push.
@@ -83,7 +87,12 @@ pub fn silt() -> Design {
     // Each partition's sorted store is cut in two, since a level has to divide the one above it.
     let sorted =
         LevelSpec { fanout_bits: 1, runs: 1, format: Format::Sorted, table_bytes: MAX_TABLE_BYTES, ..hash };
-    Design { head: Head::MemTable { bytes: 32 * MIB }, levels: vec![hash, sorted], max_garbage: 0.33 }
+    Design {
+        head: Head::MemTable { bytes: 32 * MIB },
+        levels: vec![hash, sorted],
+        max_garbage: 0.33,
+        hands_down_early: false,
+    }
 }
 
 /// LSM-trie (Wu et al., ATC'15): hash tables of pages in a trie of piles. The four upper levels grow by the trie's fan-out and keep a
@@ -106,7 +115,7 @@ pub fn lsm_trie_with(table_bytes: u64) -> Design {
     };
     let last = LevelSpec { runs: 32, filter: FilterSpec::BloomCluster { bits_per_key: 16 }, ..upper };
     let levels = vec![LevelSpec { fanout_bits: 0, ..upper }, upper, upper, upper, last];
-    Design { head: Head::MemTable { bytes: table_bytes }, levels, max_garbage: 0.3 }
+    Design { head: Head::MemTable { bytes: table_bytes }, levels, max_garbage: 0.3, hands_down_early: true }
 }
 
 /// The rows of SlimDB's Table 1, each as a whole design: every level laid out alike.
@@ -133,7 +142,12 @@ pub fn slimdb_table_1() -> Vec<(&'static str, Design)> {
 }
 
 fn of_levels(levels: &[LevelSpec]) -> Design {
-    Design { head: Head::MemTable { bytes: LEVEL.table_bytes }, levels: levels.to_vec(), max_garbage: 0.33 }
+    Design {
+        head: Head::MemTable { bytes: LEVEL.table_bytes },
+        levels: levels.to_vec(),
+        max_garbage: 0.33,
+        hands_down_early: false,
+    }
 }
 
 /// Every preset with its name, default first.

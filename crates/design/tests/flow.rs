@@ -472,13 +472,20 @@ fn level_spec(least_bits: u8, least_runs: u16) -> impl Strategy<Value = LevelSpe
 
 fn any_design() -> impl Strategy<Value = Design> {
     let below = proptest::collection::vec(level_spec(1, 1), 0..4);
-    (level_spec(0, 2), below, 0u64..4, 0.05..0.9).prop_map(|(mut top, below, head, max_garbage)| {
-        if below.is_empty() {
-            top.fanout_bits = top.fanout_bits.max(1);
-        }
-        let levels = std::iter::once(top).chain(below).collect();
-        Design { head: Head::MemTable { bytes: MIN_TABLE_BYTES << head }, levels, max_garbage }
-    })
+    (level_spec(0, 2), below, 0u64..4, 0.05..0.9, any::<bool>()).prop_map(
+        |(mut top, below, head, max_garbage, hands_down_early)| {
+            if below.is_empty() {
+                top.fanout_bits = top.fanout_bits.max(1);
+            }
+            let levels = std::iter::once(top).chain(below).collect();
+            Design {
+                head: Head::MemTable { bytes: MIN_TABLE_BYTES << head },
+                levels,
+                max_garbage,
+                hands_down_early,
+            }
+        },
+    )
 }
 
 /// What happens to a simulated store next.

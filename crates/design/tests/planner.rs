@@ -191,6 +191,11 @@ fn staggering() {
 }
 
 #[test]
+fn space() {
+    run_file("space.txt", 4);
+}
+
+#[test]
 fn urgency() {
     run_file("urgency.txt", 7);
 }
@@ -206,5 +211,6 @@ fn every_file_of_cases_is_run() {
     let mut names: Vec<_> =
         std::fs::read_dir(dir).unwrap().map(|f| f.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
-    assert_eq!(names, ["join.txt", "leaf.txt", "pressure.txt", "push.txt", "stagger.txt", "urgency.txt"]);
+    let run = ["join.txt", "leaf.txt", "pressure.txt", "push.txt", "space.txt", "stagger.txt", "urgency.txt"];
+    assert_eq!(names, run);
 }

@@ -128,6 +128,7 @@ pub fn random_design(rng: &mut Rng) -> Design {
         head: Head::MemTable { bytes: (4 << 10) << rng.below(2) },
         levels,
         max_garbage: 0.05 + 0.85 * (rng.below(100) as f64 / 100.0),
+        hands_down_early: rng.below(2) == 0,
     };
     design.check().unwrap();
     design
