@@ -2,7 +2,7 @@
 
 use crate::cache::{PAGE_BYTES, TableId};
 use crate::codec::Decoder;
-use crate::db::decode_operation;
+use crate::db::{decode_operation, guides};
 use crate::entry::Item;
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::os::OsDisk;
@@ -25,6 +25,8 @@ pub enum Inspection {
     Manifest(LogInspection),
     /// A segment of the write-ahead log.
     Wal(LogInspection),
+    /// Filters of regions, kept while the store is closed; only advice.
+    Guides(GuidesInspection),
     /// The file that names the manifest.
     Current {
         /// The manifest's name.
@@ -38,6 +40,7 @@ impl Inspection {
         match self {
             Self::Table(table) => !table.damaged_pages.is_empty(),
             Self::Manifest(log) | Self::Wal(log) => log.damaged,
+            Self::Guides(guides) => guides.damaged,
             Self::Current { .. } => false,
         }
     }
@@ -78,6 +81,30 @@ pub struct TableInspection {
     pub last_digest: String,
     /// Pages whose checksum is wrong.
     pub damaged_pages: Vec<u32>,
+}
+
+/// A file of guides.
+#[derive(Clone, Debug, Serialize)]
+pub struct GuidesInspection {
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Whether reading ended before the file did; what follows is built again from the tables.
+    pub damaged: bool,
+    /// The guides.
+    pub guides: Vec<GuideInspection>,
+}
+
+/// A guide.
+#[derive(Clone, Debug, Serialize)]
+pub struct GuideInspection {
+    /// Number of its keyspace.
+    pub keyspace: u64,
+    /// Level of its region.
+    pub level: usize,
+    /// The digest bits that the region's keys begin with.
+    pub region: String,
+    /// Bytes of its record.
+    pub bytes: u64,
 }
 
 /// A log's records.
@@ -134,6 +161,16 @@ pub fn file(path: &Path) -> Result<Inspection> {
             Error::corruption(path.display(), 0, "the name of a manifest", "something else")
         })?;
         return Ok(Inspection::Current { manifest: name.to_owned() });
+    }
+    if head.starts_with(guides::MAGIC) {
+        let mut found = Vec::new();
+        let read = guides::read_records(file.as_ref(), &mut |place, _, bytes| {
+            let (keyspace, level, region) = (place.keyspace, place.level, place.path.to_string());
+            found.push(GuideInspection { keyspace, level, region, bytes });
+            Ok(())
+        });
+        let damaged = read.is_err();
+        return Ok(Inspection::Guides(GuidesInspection { bytes: length, damaged, guides: found }));
     }
     if length >= FOOTER_BYTES as u64 {
         let mut footer = [0; FOOTER_BYTES];

@@ -108,7 +108,7 @@ fn a_store_can_be_looked_at_copied_and_verified() {
 #[test]
 fn every_file_of_a_store_can_be_inspected() {
     let (_dir, store) = scratch();
-    run(&["bench", "fill", "--dir", &store, "--items", "500", "--json"]).ok();
+    run(&["bench", "fill", "--dir", &store, "--items", "500", "--preset", "slimdb", "--json"]).ok();
     run(&["put", &store, "k", "v"]).ok();
     let mut files = vec![std::path::PathBuf::from(&store)];
     let mut kinds = Vec::new();
@@ -131,7 +131,7 @@ fn every_file_of_a_store_can_be_inspected() {
     }
     kinds.sort();
     kinds.dedup();
-    assert_eq!(kinds, ["current", "manifest", "table", "wal"]);
+    assert_eq!(kinds, ["current", "guides", "manifest", "table", "wal"]);
 }
 
 #[test]

@@ -17,6 +17,7 @@ use crate::io::{Access, File};
 use crate::table::Walk;
 use crate::version::guide::{Guide, GuideBuilder, GuideSpec, NewGuide};
 use crate::version::level::{Region, Run, Version};
+use siltstone_design::digest::TriePath;
 use siltstone_succinct::code::varint;
 use siltstone_succinct::filter::maplet::Maplet;
 use std::collections::BTreeMap;
@@ -26,7 +27,7 @@ use std::sync::atomic::Ordering;
 
 /// The file with guides.
 pub(super) const GUIDES: &str = "GUIDES";
-const MAGIC: &[u8; 8] = b"SILTGUID";
+pub(crate) const MAGIC: &[u8; 8] = b"SILTGUID";
 const VERSION: u32 = 2;
 /// Larger records are not believed.
 const MAX_RECORD_BYTES: u32 = 1 << 30;
@@ -215,35 +216,57 @@ impl Store {
     }
 
     fn read_guides(&self, file: &dyn File, found: &mut BTreeMap<u64, Vec<NewGuide>>) -> std::io::Result<()> {
-        let wrong = || std::io::Error::from(std::io::ErrorKind::InvalidData);
-        let mut header = [0; 12];
-        file.read_exact_at(&mut header, 0)?;
-        if header.get(..8) != Some(MAGIC) || header.get(8..) != Some(&VERSION.to_le_bytes()) {
-            return Err(wrong());
-        }
-        let (mut at, end) = (header.len() as u64, file.len()?);
-        while at < end {
-            let mut frame = [0; 8];
-            file.read_exact_at(&mut frame, at)?;
-            let mut from = Decoder::new(&frame);
-            let (length, crc) = from.u32().zip(from.u32()).ok_or_else(wrong)?;
-            if length > MAX_RECORD_BYTES || u64::from(length) > end - at {
-                return Err(wrong());
-            }
-            let mut payload = vec![0; length as usize];
-            file.read_exact_at(&mut payload, at + 8)?;
-            at += 8 + u64::from(length);
-            if crc32c::crc32c(&payload) != crc {
-                return Err(wrong());
-            }
-            let mut from = Decoder::new(&payload);
-            let place = from.varint().zip(from.length()).zip(from.path());
-            let ((keyspace, level), path) = place.ok_or_else(wrong)?;
-            let guide = Guide::decode(&mut from, &self.memory).map_err(|()| wrong())?;
+        read_records(file, &mut |place, from, _| {
+            let guide = Guide::decode(from, &self.memory).map_err(|()| nonsense())?;
             if let Some(guide) = guide {
-                found.entry(keyspace).or_default().push(NewGuide::new(level, path, guide));
+                let guide = NewGuide::new(place.level, place.path, guide);
+                found.entry(place.keyspace).or_default().push(guide);
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
+}
+
+/// What a record of the file is of.
+pub(crate) struct GuidePlace {
+    pub keyspace: u64,
+    pub level: usize,
+    pub path: TriePath,
+}
+
+fn nonsense() -> std::io::Error {
+    std::io::ErrorKind::InvalidData.into()
+}
+
+/// Hands every record of a file of guides to `each`: its place, the guide's bytes, and the record's length.
+pub(crate) fn read_records(
+    file: &dyn File,
+    each: &mut dyn FnMut(GuidePlace, &mut Decoder<'_>, u64) -> std::io::Result<()>,
+) -> std::io::Result<()> {
+    let mut header = [0; 12];
+    file.read_exact_at(&mut header, 0)?;
+    if header.get(..8) != Some(MAGIC) || header.get(8..) != Some(&VERSION.to_le_bytes()) {
+        return Err(nonsense());
+    }
+    let (mut at, end) = (header.len() as u64, file.len()?);
+    while at < end {
+        let mut frame = [0; 8];
+        file.read_exact_at(&mut frame, at)?;
+        let mut from = Decoder::new(&frame);
+        let (length, crc) = from.u32().zip(from.u32()).ok_or_else(nonsense)?;
+        if length > MAX_RECORD_BYTES || u64::from(length) > end - at {
+            return Err(nonsense());
+        }
+        let mut payload = vec![0; length as usize];
+        file.read_exact_at(&mut payload, at + 8)?;
+        at += 8 + u64::from(length);
+        if crc32c::crc32c(&payload) != crc {
+            return Err(nonsense());
+        }
+        let mut from = Decoder::new(&payload);
+        let place = from.varint().zip(from.length()).zip(from.path());
+        let ((keyspace, level), path) = place.ok_or_else(nonsense)?;
+        each(GuidePlace { keyspace, level, path }, &mut from, u64::from(length))?;
+    }
+    Ok(())
 }

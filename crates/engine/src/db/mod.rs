@@ -4,7 +4,7 @@ mod batch;
 mod checkpoint;
 mod clusters;
 mod flush;
-mod guides;
+pub(crate) mod guides;
 mod keyspace;
 mod parallel;
 mod read;
