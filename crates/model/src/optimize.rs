@@ -109,13 +109,13 @@ impl Optimizer {
             Ok((engine.total_with(self.table.direct(), &sizes), sizes))
         };
         let mut best = (f64::INFINITY, Vec::new(), 10.0);
-        // Sizes are rounded up to whole multiples of level 1 and levels come and go, so the cost has many dips; a
-        // fine grid, then a finer one about the best.
+        // Levels come and go, so the cost has many dips; a fine grid, then a finer one about the best. Factors are
+        // thousandths, so that the one shown is the one whose cost is given.
         let mut range = (2.0f64, 200.0f64);
         for points in [400, 200, 100] {
             let step = (range.1 / range.0).powf(1.0 / f64::from(points));
             for point in 0..=points {
-                let growth = range.0 * step.powi(point);
+                let growth = (range.0 * step.powi(point) * 1000.0).round() / 1000.0;
                 let (total, sizes) = cost(growth)?;
                 if total < best.0 {
                     best = (total, sizes, growth);

@@ -1,7 +1,9 @@
 //! Level sizes as engines choose them: a first level and a growth factor, until everything fits.
 //!
-//! Source: Lim et al., FAST 2016, §4.3, and what the authors' code adds to it: sizes are items of real type, a level
-//! is `level1 · ceil(growth^(l−1))`, and the first that would hold all keys is the last and holds exactly those.
+//! Source: Lim et al., FAST 2016, §4.3, and what the authors' code adds to it: sizes are items of real type, and
+//! the first level that would hold all keys is the last and holds exactly those. That code rounds `growth^(l−1)` up to a whole
+//! number; we do so only where the number of levels is given, as for its Figure 15. For a growth factor that is given we
+//! don't, as engines don't: 5.0001 would make level 2 six times as large as level 1.
 
 use crate::ModelError;
 
@@ -13,6 +15,7 @@ pub const MOST_LEVELS: usize = 64;
 /// ```
 /// use siltstone_model::engines::sizes::geometric;
 /// assert_eq!(geometric(10_000.0, 10.0, 2e6)?, [10_000.0, 100_000.0, 1_000_000.0, 2e6]);
+/// assert_eq!(geometric(10_000.0, 2.5, 1e5)?, [10_000.0, 25_000.0, 62_500.0, 1e5]);
 /// # Ok::<(), siltstone_model::ModelError>(())
 /// ```
 pub fn geometric(level1: f64, growth: f64, keys: f64) -> Result<Vec<f64>, ModelError> {
@@ -23,7 +26,7 @@ pub fn geometric(level1: f64, growth: f64, keys: f64) -> Result<Vec<f64>, ModelE
     }
     let mut sizes = Vec::new();
     for level in 0..MOST_LEVELS {
-        let size = level1 * growth.powi(level as i32).ceil();
+        let size = level1 * growth.powi(level as i32);
         if size >= keys {
             sizes.push(keys);
             return Ok(sizes);
