@@ -141,3 +141,18 @@ fn nonsense_is_refused_by_name() {
     run(&["model", "sweep", "--engine", "leveldb", "--keys", "1M", "--vary", "colour=1"])
         .exits(2, &["--vary"]);
 }
+
+#[test]
+fn the_growth_found_is_the_growth_used_and_large_buffers_are_noted() {
+    let store = ["--engine", "leveldb", "--keys", "100M", "--json"];
+    let best = run(&[&["model", "optimize", "--over", "growth"], &store[..]].concat()).ok().json();
+    let growth = number(&best["growth"]).to_string();
+    let same = run(&[&["model", "wa", "--growth", &growth], &store[..]].concat()).ok().json();
+    assert!((number(&same["write_amplification"]) - number(&best["after"])).abs() < 1e-9, "{best} {same}");
+    assert_eq!(same["level_sizes_items"], best["level_sizes_items"]);
+    assert!(same["note"].is_null());
+    let large = [&["model", "wa", "--write-buffer", "1G"], &store[..]].concat();
+    assert!(run(&large).ok().json()["note"].as_str().unwrap().contains("--model tables"));
+    let tables = [&large[..], &["--model", "tables"]].concat();
+    assert!(run(&tables).ok().json()["note"].is_null());
+}

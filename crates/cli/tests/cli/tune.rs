@@ -70,6 +70,7 @@ fn what_is_missing_or_wrong_is_said() {
     run(&[&rocksdb[..], &[text_of(&options), "--column-family", "users"]].concat())
         .fails(&["there are: default"]);
     run(&["tune", "--engine", "leveldb", "--out", "x"]).exits(2, &["no OPTIONS file"]);
+    run(&["tune", "--engine", "leveldb", "--item-bytes", "100"]).exits(2, &["--keys", "--trace FILE"]);
 }
 
 #[test]

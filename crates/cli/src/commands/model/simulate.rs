@@ -3,7 +3,7 @@
 use super::parameters::{Layout, Parameters, refused};
 use crate::commands::model::wa::level_table;
 use crate::failure::{Failure, Result, usage};
-use crate::output::{print, print_json};
+use crate::output::{note, print, print_json};
 use crate::progress::count_bar;
 use crate::sizes;
 use crate::store::preset_names;
@@ -85,6 +85,9 @@ impl FromArgMatches for Args {
         self.0.update_from_arg_matches(matches)
     }
 }
+
+/// Items that a miniature's tables must keep for its result to hold.
+const LEAST_TABLE_ITEMS: f64 = 200.0;
 
 /// Runs the command.
 pub fn run(Args(args): &Args) -> Result<()> {
@@ -173,6 +176,14 @@ fn run_engine(args: &Inner) -> Result<()> {
     let (measured, seconds) = match &layout {
         Layout::Leveled(engine) => {
             let store = leveled(parameters, args.table_bytes, engine)?;
+            let kept = store.table / args.miniature as f64;
+            if args.miniature > 1 && kept < LEAST_TABLE_ITEMS {
+                note!(
+                    "--miniature {}: a table keeps {kept:.1} items; below {LEAST_TABLE_ITEMS} the result is unreliable, \
+                     take a smaller miniature",
+                    args.miniature
+                );
+            }
             timed(|progress| store.simulate(&ranks, &protocol, progress).map_err(refused))
         }
         Layout::Universal(engine) => timed(|progress| universal(args, engine, progress)),

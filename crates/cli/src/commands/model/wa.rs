@@ -1,6 +1,6 @@
 //! `siltstone model wa`: write amplification, step by step.
 
-use super::parameters::{Engine, Model, Parameters, refused};
+use super::parameters::{Engine, Layout, Model, Parameters, refused};
 use crate::failure::{Result, usage};
 use crate::output::{print, print_json};
 use crate::sizes;
@@ -44,15 +44,34 @@ pub fn run(args: &Args) -> Result<()> {
         Engine::Silt => silt(parameters)?,
         _ => parameters.cost(&parameters.layout()?, args.table_bytes)?,
     };
+    let note = if args.table_bytes.is_none() { outside(parameters)? } else { None };
     if args.json {
         return print_json(&serde_json::json!({
             "engine": parameters.engine_name(),
             "write_amplification": cost.write_amplification,
             "steps": cost.steps,
             "level_sizes_items": cost.level_sizes_items,
+            "note": note,
         }));
     }
-    print(&describe(parameters, &cost))
+    let mut text = describe(parameters, &cost);
+    if let Some(note) = note {
+        let _ = writeln!(text, "\nnote: {note}");
+    }
+    print(&text)
+}
+
+/// Says where the leveled model was found to be off: write buffers larger than level 1.
+fn outside(parameters: &Parameters) -> Result<Option<&'static str>> {
+    let leveled = matches!(parameters.engine, Engine::Leveldb | Engine::RocksdbLeveled);
+    if !leveled || parameters.grow || parameters.model == Some(Model::Tables) {
+        return Ok(None);
+    }
+    let Layout::Leveled(engine) = parameters.layout()? else { return Ok(None) };
+    let outside = engine.level_sizes.first().is_some_and(|level1| engine.write_buffer > *level1);
+    Ok(outside.then_some(
+        "the write buffer is larger than level 1, where this model may be 10 to 20 % too high; --model tables is more accurate",
+    ))
 }
 
 /// SILT's own model, with the paper's other parameters.

@@ -11,7 +11,7 @@ use clap::ValueEnum;
 use siltstone_model::tune::ini::{MAX_BYTES, OptionsFile};
 use siltstone_model::tune::leveldb::{self, LevelDbLog};
 use siltstone_model::tune::log::{LogReader, LogSummary};
-use siltstone_model::tune::settings::{Settings, family_section};
+use siltstone_model::tune::settings::{Remark, Settings, family_section};
 use siltstone_model::tune::suggest::{Advice, advise};
 use siltstone_model::tune::workload::{Given, Workload};
 use siltstone_model::{Grouping, ModelError, Popularity};
@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
     siltstone tune --engine rocksdb OPTIONS-000123 --keys 100M --item-bytes 116 --skew 0.99 --out OPTIONS-tuned\n  \
     siltstone tune --engine leveldb --log /data/db/LOG --keys 10M --item-bytes 116")]
 pub struct Args {
-    /// The OPTIONS-… file in the store's directory; for LevelDB, which has none, a list of name=value, or nothing
+    /// The OPTIONS-… file in the store's directory; for LevelDB, which has none, a file of name=value lines, or nothing
     options: Option<PathBuf>,
     /// The engine that the store belongs to
     #[arg(long, value_enum)]
@@ -148,7 +148,7 @@ fn leveldb_engine(args: &Args) -> Result<()> {
     }
     let text = args.options.as_deref().map(read_text).transpose()?.unwrap_or_default();
     let place = args.options.clone().unwrap_or_else(|| PathBuf::from("LevelDB's settings"));
-    let settings = leveldb::settings(&text).map_err(|e| at(&place, &e))?;
+    let mut settings = leveldb::settings(&text).map_err(|e| at(&place, &e))?;
     let log = match &args.log {
         Some(path) => {
             let mut log = LevelDbLog::default();
@@ -158,9 +158,24 @@ fn leveldb_engine(args: &Args) -> Result<()> {
         None => None,
     };
     // LevelDB's LOG counts no keys and no requests: those have to be given.
+    if args.item_bytes.is_none() {
+        usage!(
+            "--item-bytes: missing; give it (key and value together), since LevelDB's LOG counts no items"
+        );
+    }
+    if args.keys.is_none() && args.trace.is_none() {
+        usage!("--keys: missing; give --keys or --trace FILE, since LevelDB's LOG counts no keys");
+    }
     let mut workload = Workload::new(&given(args)?, &settings, None).map_err(parameter)?;
     workload.level0_tables = log.as_ref().and_then(LevelDbLog::level0_tables_per_compaction);
     let advice = advise(&settings, &workload).map_err(parameter)?;
+    if !advice.changes.is_empty() {
+        settings.remarks.push(Remark {
+            setting: "level sizes".to_owned(),
+            effect: "constants in LevelDB's source (config::kL0_… and MaxBytesForLevel): changing them takes a patched build"
+                .to_owned(),
+        });
+    }
     let measured = log.map(|log| Measured {
         write_amplification: log.write_amplification(),
         later_write_amplification: None,

@@ -170,13 +170,22 @@ fn alternatives(outcome: &Outcome, text: &mut String) {
     if outcome.advice.alternatives.is_empty() {
         return;
     }
-    let mut table = Table::new(["or, at a price", "writes", "runs", "memtables"]);
+    let mut table = Table::new([
+        "or, at a price",
+        "writes",
+        "runs",
+        "memtables",
+        "tables over data",
+        "level-0 compaction",
+    ]);
     for other in &outcome.advice.alternatives {
         table.row([
             other.what.clone(),
             format!("{:.2}", other.prediction.write_amplification),
             format!("{:.1}", other.prediction.sorted_runs),
             sizes::bytes(other.prediction.memtable_bytes as u64),
+            format!("{:.2}", other.prediction.space_amplification),
+            sizes::bytes(other.prediction.level0_compaction_bytes as u64),
         ]);
         for change in &other.changes {
             table.row([format!("    {}={}", change.name, change.to)]);

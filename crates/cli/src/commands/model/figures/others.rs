@@ -35,7 +35,7 @@ fn slimdb_chart(store: &SlimDb, what: &str) -> Result<Chart> {
     let mut chart = Chart::new("SlimDB, Figure 9: cost of an operation by memory")
         .x(Axis::linear("memory for filters and indexes (MB)").from(0.0).to(MOST_MB))
         .y(Axis::linear("random block reads per operation").from(0.0).to(4.0))
-        .note(&format!("5 levels, growth 8, 613 million entries; {what}"));
+        .note(&format!("5 levels, growth 8, 614 million entries; {what}"));
     for (name, mix) in Mix::FIGURE_9 {
         let front = store.front(mix).map_err(refused)?;
         let last = front.last().map(|layout| (MOST_MB, layout.cost));
