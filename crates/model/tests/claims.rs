@@ -116,7 +116,7 @@ fn the_worst_case_is_far_off() {
     }
 }
 
-/// Fig. 15: three levels at the best sizes cost less than four at a fixed growth factor under skew.
+/// Fig. 15: three levels at the best sizes cost not much more than four at a fixed growth factor.
 #[test]
 fn best_sizes_save_almost_a_level() {
     let keys = zipf(100_000_000);

@@ -1,6 +1,6 @@
 //! `siltstone model`: the contract of names and fields, and what is refused.
 
-use crate::run;
+use crate::{path, run, scratch};
 
 fn number(value: &serde_json::Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("a number, not {value}"))
@@ -155,4 +155,18 @@ fn the_growth_found_is_the_growth_used_and_large_buffers_are_noted() {
     assert!(run(&large).ok().json()["note"].as_str().unwrap().contains("--model tables"));
     let tables = [&large[..], &["--model", "tables"]].concat();
     assert!(run(&tables).ok().json()["note"].is_null());
+}
+
+#[test]
+fn a_sweep_is_drawn() {
+    let (dir, _) = scratch();
+    let file = path(dir.path(), "sweep.svg");
+    let sweep =
+        ["model", "sweep", "--engine", "leveldb", "--keys", "1M", "--vary", "skew=0,0.5,0.99", "--optimize"];
+    run(&[&sweep[..], &["--plot", &file]].concat()).ok();
+    let drawn = std::fs::read_to_string(&file).unwrap();
+    assert!(
+        ["0.99", "writes at the best level sizes", "reads"].iter().all(|text| drawn.contains(text)),
+        "{drawn}"
+    );
 }

@@ -3,12 +3,14 @@
 use super::parameters::{Layout, Model, Parameters, refused};
 use crate::failure::{Result, usage};
 use crate::output::{print, print_json};
+use crate::plot::{Axis, Chart};
 use crate::sizes;
 use crate::table::Table;
 use serde::Serialize;
 use siltstone_model::Direct;
 use siltstone_model::optimize::Optimizer;
 use siltstone_model::read::Queries;
+use std::path::PathBuf;
 
 /// Estimate write and read amplification while one parameter varies
 ///
@@ -17,7 +19,7 @@ use siltstone_model::read::Queries;
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     siltstone model sweep --engine leveldb --keys 100M --vary skew=0,0.2,0.4,0.8,0.99,1.2 --optimize\n  \
-    siltstone model sweep --engine leveldb --keys 10M --vary write-buffer=4M,16M,64M,256M --model v2 --json")]
+    siltstone model sweep --engine leveldb --keys 10M --vary write-buffer=4M,16M,64M,256M --model v2 --plot sweep.svg")]
 pub struct Args {
     #[command(flatten)]
     parameters: Parameters,
@@ -27,6 +29,9 @@ pub struct Args {
     /// Also find the best level sizes for each value
     #[arg(long)]
     optimize: bool,
+    /// Draw it into this SVG file
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
     /// Print {"parameter": …, "rows": [{"value", "write_amplification", "read_amplification", "optimized", …}]}
     #[arg(long)]
     json: bool,
@@ -61,6 +66,9 @@ struct Row {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
     let rows: Vec<Row> = args.vary.values.iter().map(|value| row(args, value)).collect::<Result<_>>()?;
+    if let Some(file) = &args.plot {
+        draw(args, &rows).save(file)?;
+    }
     if args.json {
         return print_json(&serde_json::json!({
             "engine": args.parameters.engine_name(), "parameter": args.vary.name, "rows": rows,
@@ -81,6 +89,22 @@ pub fn run(args: &Args) -> Result<()> {
         table.row(cells);
     }
     print(&table.to_string())
+}
+
+/// The values side by side, in the order in which they were given.
+fn draw(args: &Args, rows: &[Row]) -> Chart {
+    let title = format!("{}: amplification by {}", args.parameters.engine_name(), args.vary.name);
+    let mut chart = Chart::new(&title)
+        .x(Axis::named(&args.vary.name, rows.iter().map(|row| row.value.clone())))
+        .y(Axis::linear("amplification").from(0.0));
+    let places = || (0..rows.len()).map(|place| place as f64);
+    chart = chart.line("writes", places().zip(rows.iter().map(|row| row.write_amplification)));
+    chart = chart.line("reads", places().zip(rows.iter().map(|row| row.read_amplification)));
+    if args.optimize {
+        let best = rows.iter().map(|row| row.optimized.unwrap_or(f64::NAN));
+        chart = chart.line("writes at the best level sizes", places().zip(best));
+    }
+    chart
 }
 
 fn row(args: &Args, value: &str) -> Result<Row> {
