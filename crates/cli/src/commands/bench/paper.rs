@@ -9,6 +9,32 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+/// The options that all of these commands have, with the same meaning.
+#[derive(clap::Args, Debug)]
+pub struct Common {
+    /// A scale that ends within a few minutes; its stores are too small to be compared with the papers'
+    #[arg(long)]
+    pub quick: bool,
+    /// Where the stores are written, in a directory of their own [default: the system's temporary directory]
+    #[arg(long)]
+    pub dir: Option<PathBuf>,
+    /// Print the results as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Common {
+    /// `quick` for a quick run, else `full`.
+    pub fn scale<T>(&self, quick: T, full: T) -> T {
+        if self.quick { quick } else { full }
+    }
+
+    /// A directory for the stores of `name`, below the one that was asked for.
+    pub fn scratch(&self, name: &str) -> Result<Scratch> {
+        Scratch::new(self.dir.as_deref(), name)
+    }
+}
+
 /// One figure of ours, and the paper's where it printed one.
 #[derive(Serialize)]
 struct Figure {
@@ -104,7 +130,7 @@ pub struct Scratch(PathBuf);
 
 impl Scratch {
     /// A directory below `parent`, or below the system's for temporary files, named after what it is for.
-    pub fn new(parent: Option<&Path>, name: &str) -> Result<Self> {
+    fn new(parent: Option<&Path>, name: &str) -> Result<Self> {
         let parent = parent.map_or_else(std::env::temp_dir, Path::to_path_buf);
         if !parent.is_dir() {
             fail!(

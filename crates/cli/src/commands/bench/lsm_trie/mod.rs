@@ -9,7 +9,7 @@ mod parallel;
 mod store;
 mod tables;
 
-use super::paper::{Results, Scratch};
+use super::paper::{Common, Results};
 use crate::failure::Result;
 use siltstone::{Design, presets};
 use std::path::PathBuf;
@@ -26,15 +26,11 @@ use std::time::Duration;
     siltstone bench lsm-trie --only tables --out ./figures\n  \
     siltstone bench lsm-trie --dir /mnt/ssd/bench --items 100M")]
 pub struct Args {
-    /// A scale that ends within a minute or two
-    #[arg(long)]
-    quick: bool,
+    #[command(flatten)]
+    common: Common,
     /// Only this part
     #[arg(long, value_enum, value_name = "PART")]
     only: Option<Part>,
-    /// Where the stores are written, in a directory of their own [default: the system's temporary directory]
-    #[arg(long)]
-    dir: Option<PathBuf>,
     /// Where the SVG plots go
     #[arg(long, value_name = "DIR", default_value = "bench-lsm-trie")]
     out: PathBuf,
@@ -44,9 +40,6 @@ pub struct Args {
     /// How long each read workload runs [default: 10 s, with --quick 0.5 s]
     #[arg(long, value_name = "TIME", value_parser = crate::sizes::parse_duration)]
     seconds: Option<Duration>,
-    /// Print the results as one JSON object
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -61,11 +54,11 @@ enum Part {
 
 impl Args {
     fn items(&self) -> u64 {
-        self.items.unwrap_or(if self.quick { 300_000 } else { 30_000_000 })
+        self.items.unwrap_or(self.common.scale(300_000, 30_000_000))
     }
 
     fn seconds(&self) -> Duration {
-        self.seconds.unwrap_or(Duration::from_millis(if self.quick { 500 } else { 10_000 }))
+        self.seconds.unwrap_or(Duration::from_millis(self.common.scale(500, 10_000)))
     }
 }
 
@@ -98,12 +91,12 @@ pub fn run(args: &Args) -> Result<()> {
         tables::run(&mut results)?;
     }
     if wants(Part::Stores) {
-        let scratch = Scratch::new(args.dir.as_deref(), "lsm-trie")?;
+        let scratch = args.common.scratch("lsm-trie")?;
         store::run(args, &mut results, scratch.path())?;
     }
     if wants(Part::Parallel) {
-        let scratch = Scratch::new(args.dir.as_deref(), "lsm-trie-parallel")?;
+        let scratch = args.common.scratch("lsm-trie-parallel")?;
         parallel::run(args, &mut results, scratch.path())?;
     }
-    results.print(args.json)
+    results.print(args.common.json)
 }

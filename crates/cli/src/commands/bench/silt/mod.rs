@@ -9,7 +9,7 @@ mod index;
 mod model;
 mod stores;
 
-use super::paper::{Results, Scratch};
+use super::paper::{Common, Results};
 use crate::failure::Result;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -25,15 +25,11 @@ use std::time::Duration;
     siltstone bench silt --only index --out ./figures\n  \
     siltstone bench silt --dir /mnt/ssd/bench --items 10M")]
 pub struct Args {
-    /// A scale that ends within a minute or two
-    #[arg(long)]
-    quick: bool,
+    #[command(flatten)]
+    common: Common,
     /// Only this part
     #[arg(long, value_enum, value_name = "PART")]
     only: Option<Part>,
-    /// Where the stores are written, in a directory of their own [default: the system's temporary directory]
-    #[arg(long)]
-    dir: Option<PathBuf>,
     /// Where the SVG plots go
     #[arg(long, value_name = "DIR", default_value = "bench-silt")]
     out: PathBuf,
@@ -43,9 +39,6 @@ pub struct Args {
     /// How long each workload of a store runs [default: 20 s, with --quick 2 s]
     #[arg(long, value_name = "TIME", value_parser = crate::sizes::parse_duration)]
     seconds: Option<Duration>,
-    /// Print the results as one JSON object
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -60,16 +53,16 @@ enum Part {
 
 impl Args {
     fn items(&self) -> u64 {
-        self.items.unwrap_or(if self.quick { 60_000 } else { 5_000_000 })
+        self.items.unwrap_or(self.common.scale(60_000, 5_000_000))
     }
 
     /// Keys of the indexes; the paper has 126 million.
     fn keys(&self) -> usize {
-        if self.quick { 2 << 20 } else { 16 << 20 }
+        self.common.scale(2 << 20, 16 << 20)
     }
 
     fn seconds(&self) -> Duration {
-        self.seconds.unwrap_or(Duration::from_secs(if self.quick { 2 } else { 20 }))
+        self.seconds.unwrap_or(Duration::from_secs(self.common.scale(2, 20)))
     }
 }
 
@@ -81,12 +74,12 @@ pub fn run(args: &Args) -> Result<()> {
         index::run(args, &mut results);
     }
     if wants(Part::Stores) {
-        let scratch = Scratch::new(args.dir.as_deref(), "silt")?;
+        let scratch = args.common.scratch("silt")?;
         stores::run(args, &mut results, scratch.path())?;
     }
     if wants(Part::Model) {
-        let scratch = Scratch::new(args.dir.as_deref(), "silt-model")?;
+        let scratch = args.common.scratch("silt-model")?;
         model::run(args, &mut results, scratch.path())?;
     }
-    results.print(args.json)
+    results.print(args.common.json)
 }

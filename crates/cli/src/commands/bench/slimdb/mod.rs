@@ -10,7 +10,7 @@ mod filters;
 mod index;
 mod system;
 
-use super::paper::{Results, Scratch};
+use super::paper::{Common, Results};
 use crate::failure::Result;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -25,15 +25,11 @@ use std::time::Duration;
     siltstone bench slimdb --only filters --out ./figures\n  \
     siltstone bench slimdb --dir /mnt/ssd/bench --items 50M")]
 pub struct Args {
-    /// A scale that ends within a few minutes, too small for the stores' levels to fill
-    #[arg(long)]
-    quick: bool,
+    #[command(flatten)]
+    common: Common,
     /// Only this part
     #[arg(long, value_enum, value_name = "PART")]
     only: Option<Part>,
-    /// Where the stores are written, in a directory of their own [default: the system's temporary directory]
-    #[arg(long)]
-    dir: Option<PathBuf>,
     /// Where the SVG plots go
     #[arg(long, value_name = "DIR", default_value = "bench-slimdb")]
     out: PathBuf,
@@ -43,9 +39,6 @@ pub struct Args {
     /// How long each workload of a store runs [default: 20 s, with --quick 2 s]
     #[arg(long, value_name = "TIME", value_parser = crate::sizes::parse_duration)]
     seconds: Option<Duration>,
-    /// Print the results as one JSON object
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -60,17 +53,17 @@ enum Part {
 
 impl Args {
     fn items(&self) -> u64 {
-        self.items.unwrap_or(if self.quick { 500_000 } else { 20_000_000 })
+        self.items.unwrap_or(self.common.scale(500_000, 20_000_000))
     }
 
     /// Keys of each of the eight levels of a filter; the paper has 10 million.
     fn keys_per_level(&self) -> u64 {
-        if self.quick { 500_000 } else { 4_000_000 }
+        self.common.scale(500_000, 4_000_000)
     }
 
     /// How long each workload of a store runs.
     fn seconds(&self) -> Duration {
-        self.seconds.unwrap_or(Duration::from_secs(if self.quick { 2 } else { 20 }))
+        self.seconds.unwrap_or(Duration::from_secs(self.common.scale(2, 20)))
     }
 }
 
@@ -86,8 +79,8 @@ pub fn run(args: &Args) -> Result<()> {
         blind::run(args, &mut results)?;
     }
     if wants(Part::System) {
-        let scratch = Scratch::new(args.dir.as_deref(), "slimdb")?;
+        let scratch = args.common.scratch("slimdb")?;
         system::run(args, &mut results, scratch.path())?;
     }
-    results.print(args.json)
+    results.print(args.common.json)
 }
