@@ -5,6 +5,7 @@
 
 mod cli;
 mod commands;
+mod device;
 mod failure;
 mod measure;
 mod output;

@@ -1,21 +1,17 @@
 //! `siltstone probe`: what the device below a directory can do, measured the way the engine uses it.
 
+use crate::device::{PAGE_BYTES, RawReads};
 use crate::failure::{Failure, Result, fail};
 use crate::generate::mix;
 use crate::output::{note, print, print_json};
 use crate::sizes;
 use crate::table::Table;
-use rand::rngs::SmallRng;
-use rand::{RngExt, SeedableRng};
 use serde::Serialize;
-use siltstone::io::direct::{AlignedPage, DirectDisk};
-use siltstone::io::{Access, Disk, File, ReadRequest};
+use siltstone::io::direct::DirectDisk;
+use siltstone::io::{Access, Disk, File};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-const PAGE_BYTES: u64 = 4096;
 /// Bytes of a sequential read or write.
 const STRETCH_BYTES: usize = 1 << 20;
 /// Readers, and reads that each of them has under way.
@@ -114,10 +110,10 @@ fn measure(disk: &DirectDisk, path: &Path, bytes: u64, time: Duration) -> std::i
     let started = Instant::now();
     read_through(&*file, bytes)?;
     let sequential_read_bytes_per_second = bytes as f64 / started.elapsed().as_secs_f64();
-    let mut random_reads = Vec::new();
+    let (raw, mut random_reads) = (RawReads::of_file(path)?, Vec::new());
     for (threads, batch) in SHAPES {
         note!("random reads, {threads} threads, {batch} at a time");
-        let reads_per_second = random(disk, &file, bytes, (threads, batch), time)?;
+        let reads_per_second = raw.per_second(threads, batch, time)?;
         random_reads.push(RandomReads { threads, batch, reads_per_second });
     }
     note!("syncs");
@@ -148,43 +144,6 @@ fn read_through(file: &dyn File, bytes: u64) -> std::io::Result<()> {
     let mut stretch = vec![0u8; STRETCH_BYTES];
     (0..bytes / STRETCH_BYTES as u64)
         .try_for_each(|number| file.read_exact_at(&mut stretch, number * STRETCH_BYTES as u64))
-}
-
-/// Random pages a second.
-fn random(
-    disk: &DirectDisk,
-    file: &Arc<dyn File>,
-    bytes: u64,
-    (threads, batch): (usize, usize),
-    time: Duration,
-) -> std::io::Result<f64> {
-    let (started, done) = (Instant::now(), AtomicU64::new(0));
-    let reader = |number: usize| -> std::io::Result<()> {
-        let mut rng = SmallRng::seed_from_u64(mix(number as u64));
-        let mut pages = vec![AlignedPage::default(); batch];
-        while started.elapsed() < time {
-            let mut requests: Vec<ReadRequest<'_>> = (pages.iter_mut())
-                .map(|page| ReadRequest {
-                    file: &**file,
-                    offset: rng.random_range(0..bytes / PAGE_BYTES) * PAGE_BYTES,
-                    buf: &mut page.0,
-                    result: Ok(()),
-                })
-                .collect();
-            disk.read_many(&mut requests);
-            requests.into_iter().try_for_each(|request| request.result)?;
-            done.fetch_add(batch as u64, Ordering::Relaxed);
-        }
-        Ok(())
-    };
-    std::thread::scope(|scope| {
-        let readers: Vec<_> = (0..threads).map(|number| scope.spawn(move || reader(number))).collect();
-        readers.into_iter().try_for_each(|reader| match reader.join() {
-            Ok(outcome) => outcome,
-            Err(panic) => std::panic::resume_unwind(panic),
-        })
-    })?;
-    Ok(done.into_inner() as f64 / started.elapsed().as_secs_f64())
 }
 
 fn syncs(file: &dyn File, end: u64) -> std::io::Result<Syncs> {

@@ -238,12 +238,19 @@ fn lsm_tries_evaluation_comes_as_tables_and_plots() {
     std::fs::create_dir(&place).unwrap();
     let out = crate::path(dir.path(), "plots");
     let scale = ["--quick", "--items", "3000", "--seconds", "20ms", "--out", &out, "--dir", &place];
-    let all = run(&[&["bench", "lsm-trie"], &scale[..]].concat()).ok();
-    let text = all.text();
+    let all = run(&[&["bench", "lsm-trie", "--json"], &scale[..]].concat()).ok().json();
+    assert_eq!(all["quick"], true);
+    let figures = all["figures"].as_array().unwrap();
     for source in ["HTable", "PUT", "WA", "GET", "Costs", "Overwrites", "Figure 5", "Figure 8", "Table 3"] {
-        assert!(text.contains(source), "{source} in {text}");
+        assert!(figures.iter().any(|figure| figure["source"] == source), "{source} in {all}");
     }
-    for plot in ["migration.svg", "write-amplification.svg", "figure5.svg", "figure8.svg"] {
+    let mut names: Vec<String> = (figures.iter())
+        .map(|figure| ["source", "title", "row", "column"].map(|part| figure[part].to_string()).concat())
+        .collect();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), figures.len(), "figures of one name");
+    for plot in ["migration.svg", "write-amplification.svg", "figure5-uniform.svg", "figure8-zipf.svg"] {
         assert!(std::fs::read_to_string(format!("{out}/{plot}")).unwrap().starts_with("<svg"), "{plot}");
     }
     let left: Vec<_> = std::fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().file_name()).collect();

@@ -40,6 +40,8 @@ impl Common {
 struct Figure {
     /// Table or figure of the paper.
     source: &'static str,
+    /// What the table shows; with source, row and column it tells figures apart.
+    title: String,
     /// Row or series.
     row: String,
     /// Column or point.
@@ -56,6 +58,7 @@ pub type Row = (String, Vec<f64>, Vec<Option<f64>>);
 /// All that was measured, as it comes.
 pub struct Results {
     out: PathBuf,
+    quick: bool,
     started: Instant,
     figures: Vec<Figure>,
     text: String,
@@ -63,9 +66,10 @@ pub struct Results {
 
 impl Results {
     /// No results yet; plots will go to `out`, which is made.
-    pub fn new(out: &Path) -> Result<Self> {
+    pub fn new(out: &Path, common: &Common) -> Result<Self> {
         std::fs::create_dir_all(out).map_err(|e| Failure::at(out, e))?;
-        Ok(Self { out: out.to_owned(), started: Instant::now(), figures: Vec::new(), text: String::new() })
+        let (started, quick) = (Instant::now(), common.quick);
+        Ok(Self { out: out.to_owned(), quick, started, figures: Vec::new(), text: String::new() })
     }
 
     /// Adds rows of one table or figure, and a terminal table of them: each cell ours, then the paper's in parentheses where it
@@ -88,8 +92,8 @@ impl Results {
                     Some(paper) => format!("{} ({})", number(*value), number(paper)),
                     None => number(*value),
                 });
-                let (row, column) = (row.clone(), column.clone());
-                self.figures.push(Figure { source, row, column, unit, ours: *value, paper });
+                let (title, row, column) = (title.to_owned(), row.clone(), column.clone());
+                self.figures.push(Figure { source, title, row, column, unit, ours: *value, paper });
             }
             table.row(cells);
         }
@@ -108,10 +112,15 @@ impl Results {
     pub fn print(&self, json: bool) -> Result<()> {
         #[derive(Serialize)]
         struct Printed<'a> {
+            quick: bool,
             figures: &'a [Figure],
         }
         note!("plots in {}; {:.0} s in all", self.out.display(), self.started.elapsed().as_secs_f64());
-        if json { print_json(&Printed { figures: &self.figures }) } else { print(&self.text) }
+        if self.quick {
+            note!("a quick run: too small to be held against the papers' figures");
+        }
+        let printed = Printed { quick: self.quick, figures: &self.figures };
+        if json { print_json(&printed) } else { print(&self.text) }
     }
 }
 

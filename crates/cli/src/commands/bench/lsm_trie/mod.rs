@@ -85,7 +85,7 @@ fn scaled(items: u64) -> Design {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
-    let mut results = Results::new(&args.out)?;
+    let mut results = Results::new(&args.out, &args.common)?;
     let wants = |part: Part| args.only.is_none_or(|only| only == part);
     if wants(Part::Tables) {
         tables::run(&mut results)?;

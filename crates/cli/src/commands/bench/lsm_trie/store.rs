@@ -3,20 +3,23 @@
 use super::{Args, scaled};
 use crate::commands::bench::client::{Load, Outcome, Run};
 use crate::commands::bench::filled::Filled;
-use crate::commands::bench::paper::Results;
+use crate::commands::bench::paper::{Results, Row};
 use crate::commands::bench::workload::Workload;
 use crate::commands::bench::{KEYSPACE, items_of, watch};
+use crate::device::RawReads;
 use crate::failure::{Failure, Result, fail};
 use crate::measure::{Reads, find};
 use crate::output::note;
 use crate::plot::{Axis, Chart};
-use crate::sizes::ratio;
+use crate::sizes::{count, ratio};
 use siltstone::{Db, Design, Keyspace, KeyspaceOptions, Options, Schema};
 use std::path::Path;
 use std::time::Duration;
 
 /// Moments of growth at which a store is measured.
 const STEPS: u64 = 5;
+/// Clients of read workloads; the parallel-search paper has eight pairs of threads.
+pub(super) const CLIENTS: usize = 8;
 
 /// A store that is being filled.
 pub(super) struct Store {
@@ -112,77 +115,118 @@ pub fn run(args: &Args, results: &mut Results, dir: &Path) -> Result<()> {
     overwrite(args, results, dir)
 }
 
-/// PUT, write amplification and GET at five sizes.
+/// What a growing store gave, at each size.
+#[derive(Default)]
+struct Growth {
+    /// Thousands a second.
+    put: Vec<f64>,
+    written: Vec<f64>,
+    /// Thousands a second.
+    get: Vec<f64>,
+    /// Gets by what as many readers of single pages get from the device below the same files, in per cent.
+    of_raw: Vec<f64>,
+    levels: Vec<f64>,
+    /// In the order of `COSTS`, at the last size.
+    costs: Vec<f64>,
+}
+
+const COSTS: [&str; 5] = ["reads a hit", "reads a miss", "MB of index a GB", "filter bits an item", "space"];
+
+fn growth(args: &Args, path: &Path, design: Design, sizes: &[u64]) -> Result<Growth> {
+    // The paper has 4 GB for up to 250 GB; filters of the upper levels fit.
+    let memory_budget_bytes = (args.items() * 4).max(8 << 20);
+    let options = Options { memory_budget_bytes, direct_reads: true, ..Options::default() };
+    let mut store = open(path, design, args.items(), options)?;
+    let mut growth = Growth::default();
+    for size in sizes {
+        growth.put.push(store.grow(*size)? / 1000.0);
+        store.settle()?;
+        growth.written.push(store.db.stats().write_amplification);
+        // The device before and after, since what else it does changes.
+        let raw = RawReads::of_directory(path).map_err(|e| Failure::at(path, e))?;
+        let raw = || raw.per_second(CLIENTS, 1, args.seconds() / 2).map_err(|e| Failure::at(path, e));
+        let before = raw()?;
+        let gets = store.read(Workload::ReadHit, args.seconds(), CLIENTS, 0.0)?;
+        growth.of_raw.push(200.0 * gets.per_second / (before + raw()?));
+        growth.get.push(gets.per_second / 1000.0);
+        let stats = store.keyspace.stats();
+        growth.levels.push(stats.levels.len() as f64);
+        growth.costs = vec![
+            gets.reads_per_get,
+            f64::NAN,
+            stats.index_bytes as f64 / 1e6 / (stats.table_bytes as f64 / 1e9),
+            stats.filter_bits_per_item,
+            stats.table_bytes as f64 / (size * super::ITEM_BYTES) as f64,
+        ];
+    }
+    if let Some(reads_per_miss) = growth.costs.get_mut(1) {
+        *reads_per_miss = store.read(Workload::ReadMiss, args.seconds(), CLIENTS, 0.0)?.reads_per_get;
+    }
+    Ok(growth)
+}
+
+/// PUT, write amplification and GET at five sizes, beside the slides': LevelDB's where ours is laid out like it.
 fn grow(args: &Args, results: &mut Results, dir: &Path) -> Result<()> {
+    const NAMES: [&str; 2] = ["lsm-trie", "leveled"];
     let trie = scaled(args.items());
+    let leveled = leveled_like(&trie);
     let sizes: Vec<u64> = (1..=STEPS).map(|step| args.items() * step / STEPS).collect();
-    let columns: Vec<String> =
-        sizes.iter().map(|size| format!("{:.2} M items", *size as f64 / 1e6)).collect();
-    let (mut puts, mut written, mut gets, mut reads, mut levels) =
-        (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for (name, design) in [("lsm-trie", trie.clone()), ("leveled", leveled_like(&trie))] {
+    let mut both = Vec::new();
+    for (name, design) in NAMES.into_iter().zip([trie, leveled]) {
         note!("put, write amplification, get: {} items in {name}", args.items());
         let path = dir.join(name);
-        // The paper has 4 GB for up to 250 GB; filters of the upper levels fit.
-        let memory_budget_bytes = (args.items() * 4).max(64 << 20);
-        let options = Options { memory_budget_bytes, direct_reads: true, ..Options::default() };
-        let mut store = open(&path, design, args.items(), options)?;
-        let (mut put, mut amplification, mut get, mut per_get, mut depth) =
-            (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for size in &sizes {
-            put.push(store.grow(*size)? / 1000.0);
-            store.settle()?;
-            amplification.push(store.db.stats().write_amplification);
-            let measured = store.read(Workload::ReadHit, args.seconds(), 8, 0.0)?;
-            get.push(measured.per_second / 1000.0);
-            per_get.push(measured.reads_per_get);
-            depth.push(store.keyspace.stats().levels.len() as f64);
-        }
-        let misses = store.read(Workload::ReadMiss, args.seconds(), 8, 0.0)?;
-        let stats = store.keyspace.stats();
-        let data_gb = stats.table_bytes as f64 / 1e9;
-        let costs = vec![
-            per_get.last().copied().unwrap_or(f64::NAN),
-            misses.reads_per_get,
-            stats.index_bytes as f64 / 1e6 / data_gb,
-            stats.filter_bits_per_item,
-            stats.table_bytes as f64 / (args.items() * super::ITEM_BYTES) as f64,
-        ];
-        let paper = if name == "lsm-trie" { vec![Some(2.0), Some(1.0), Some(0.4)] } else { Vec::new() };
-        reads.push((name.to_owned(), costs, paper));
-        let paper = |value: Option<f64>| vec![value; sizes.len()];
-        let is_trie = name == "lsm-trie";
-        puts.push((name.to_owned(), put, Vec::new()));
-        written.push((name.to_owned(), amplification, paper(Some(if is_trie { 5.0 } else { 45.0 }))));
-        gets.push((name.to_owned(), get, Vec::new()));
-        levels.push((name.to_owned(), depth, paper(Some(5.0))));
-        drop(store);
+        both.push(growth(args, &path, design, &sizes)?);
         std::fs::remove_dir_all(&path).map_err(|e| Failure::at(&path, e))?;
     }
+    let millions: Vec<f64> = sizes.iter().map(|size| *size as f64 / 1e6).collect();
+    let columns: Vec<String> = sizes.iter().map(|size| format!("{} items", count(*size))).collect();
+    let everywhere = |value: f64| vec![Some(value); sizes.len()];
+    let rows = |of: fn(&Growth) -> &Vec<f64>, papers: [Option<f64>; 2]| -> Vec<Row> {
+        let rows = NAMES.into_iter().zip(&both).zip(papers);
+        rows.map(|((name, growth), paper)| {
+            (name.to_owned(), of(growth).clone(), paper.map_or_else(Vec::new, everywhere))
+        })
+        .collect()
+    };
+    let mut put = rows(|growth| &growth.put, [None, None]);
+    let written = rows(|growth| &growth.written, [Some(5.0), Some(45.0)]);
+    let get = rows(|growth| &growth.get, [None, None]);
+    let of_raw = rows(|growth| &growth.of_raw, [Some(50.0), None]);
+    let levels = rows(|growth| &growth.levels, [Some(5.0), Some(5.0)]);
     for (file, title, unit, rows) in [
-        ("put.svg", "LSM-trie: PUT", "thousand a second", &puts),
-        ("write-amplification.svg", "LSM-trie: write amplification", "bytes written a byte put", &written),
-        ("get.svg", "LSM-trie: GET", "thousand a second", &gets),
+        ("put.svg", "LSM-trie: PUT", "thousand puts a second", &put),
+        ("write-amplification.svg", "LSM-trie: write amplification", "bytes written per byte put", &written),
+        ("get.svg", "LSM-trie: GET", "thousand gets a second", &get),
+        ("get-of-raw.svg", "LSM-trie: GET, of the device's raw rate", "per cent", &of_raw),
     ] {
-        let mut chart = Chart::new(title).x(Axis::linear("million items")).y(Axis::linear(unit));
-        for (name, row, _) in rows {
-            chart = chart.line(name, sizes.iter().map(|size| *size as f64 / 1e6).zip(row.iter().copied()));
+        let mut chart = Chart::new(title).x(Axis::linear("million items")).y(Axis::linear(unit).from(0.0));
+        for (name, ours, paper) in rows {
+            chart = chart.line(name, millions.iter().copied().zip(ours.iter().copied()));
+            if let Some(paper) = paper.last().copied().flatten() {
+                let last = millions.last().copied().unwrap_or(f64::NAN);
+                chart = chart.printed(&format!("{name}, the slides'"), [(last, paper)]);
+            }
         }
         results.draw(file, &chart)?;
     }
-    results.add("PUT", "one client, batches of 100, with a log", "thousand/s", &columns, &puts);
-    results.add("WA", "all writes, the log's included; the paper has none", "bytes/byte", &columns, &written);
+    if let [(_, trie, _), (_, leveled, _)] = put.as_slice() {
+        // The slides have two to three times.
+        let ratio = trie.iter().zip(leveled).map(|(trie, leveled)| trie / leveled).collect();
+        put.push(("lsm-trie by leveled".to_owned(), ratio, everywhere(2.0)));
+    }
+    results.add("PUT", "one client, batches of 100, with a log", "thousand/s", &columns, &put);
+    let title = "all writes, the log's included; the paper's has none";
+    results.add("WA", title, "bytes/byte", &columns, &written);
     results.add("Levels", "levels with data", "levels", &columns, &levels);
-    results.add("GET", "8 clients, uniform, around the page cache", "thousand/s", &columns, &gets);
-    let columns = ["reads a hit", "reads a miss", "MB of index a GB", "filter bits an item", "space"]
-        .map(str::to_owned);
-    results.add(
-        "Costs",
-        "at the last size; space in bytes of tables a byte of items",
-        "as named",
-        &columns,
-        &reads,
-    );
+    results.add("GET", "8 clients, uniform, around the page cache", "thousand/s", &columns, &get);
+    let title = "of as many single-page reads of the same files, without a store";
+    results.add("GET", title, "%", &columns, &of_raw);
+    let papers = [vec![Some(2.0), Some(1.0), Some(0.4)], Vec::new()];
+    let costs: Vec<Row> = (NAMES.into_iter().zip(&both).zip(papers))
+        .map(|((name, growth), paper)| (name.to_owned(), growth.costs.clone(), paper))
+        .collect();
+    let title = "at the last size; space in bytes of tables a byte of items";
+    results.add("Costs", title, "as named", &COSTS.map(str::to_owned), &costs);
     Ok(())
 }
 

@@ -68,7 +68,7 @@ impl Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
-    let mut results = Results::new(&args.out)?;
+    let mut results = Results::new(&args.out, &args.common)?;
     let wants = |part: Part| args.only.is_none_or(|only| only == part);
     if wants(Part::Index) {
         index::run(args, &mut results);
