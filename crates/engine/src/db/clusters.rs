@@ -177,7 +177,7 @@ impl Store {
     ) -> Result<bool> {
         let path = self.reader.path(new.id);
         let fail = |error: std::io::Error| Error::io(&error, "writing a cluster", &path);
-        let file = self.disk.create(&path).map_err(fail)?;
+        let file = self.disk.create_streamed(&path).map_err(fail)?;
         let mut pages = PageWriter { file: file.as_ref(), id: new.id, next: 1, out: Vec::new(), out_at: 1 };
         let mut boxes = old.map(|old| BoxReader { store: self, file: old, first: 0, bytes: Vec::new() });
         let mut payload: Vec<u8> = Vec::with_capacity(PAYLOAD_BYTES);

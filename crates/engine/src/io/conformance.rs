@@ -14,6 +14,7 @@ type Check = fn(&dyn Disk, &Path);
 const CHECKS: &[(&str, Check)] = &[
     ("directories", directories),
     ("create_truncates", create_truncates),
+    ("streamed_files_are_files", streamed_files_are_files),
     ("open_needs_a_file", open_needs_a_file),
     ("reads_and_writes", reads_and_writes),
     ("lengths", lengths),
@@ -109,6 +110,29 @@ fn create_truncates(disk: &dyn Disk, root: &Path) {
     new.write_all_at(b"new", 0).unwrap();
     assert_eq!(bytes(&new), b"new");
     assert_eq!(bytes(&old), b"new");
+}
+
+fn streamed_files_are_files(disk: &dyn Disk, root: &Path) {
+    let path = root.join("table");
+    write(disk, &path, &[1; 5000]);
+    let file = disk.create_streamed(&path).unwrap();
+    assert!(file.is_empty().unwrap());
+    // A stretch of several buffers, one that ends within a page, one that starts there, and a page written again.
+    let pattern: Vec<u8> = (0..900_000_u32).map(|i| (i % 251) as u8).collect();
+    let mut at = 0;
+    for bytes in [700_416, 5_000, 4_096, 100_000] {
+        file.write_all_at(&pattern[at..at + bytes], at as u64).unwrap();
+        at += bytes;
+    }
+    file.write_all_at(&[7; 4096], 8192).unwrap();
+    let mut expected = pattern[..at].to_vec();
+    expected[8192..12_288].fill(7);
+    assert_eq!(bytes(&file), expected);
+    assert_eq!(contents(disk, &path), expected);
+    file.sync().unwrap();
+    assert_eq!(contents(disk, &path), expected);
+    assert_eq!(file.len().unwrap(), at as u64);
+    assert_eq!(kind(disk.create_streamed(&root.join("none/file"))), ErrorKind::NotFound);
 }
 
 fn open_needs_a_file(disk: &dyn Disk, root: &Path) {

@@ -1,17 +1,18 @@
 //! Files around the system's page cache: [`DirectDisk`] is [`OsDisk`] but for how files are read.
 //!
-//! The idea: a store that has a memory budget should not have its pages cached a second time where no budget counts them.
-//! Tables are opened with `O_DIRECT`; where a file system knows no such thing (tmpfs), they are opened as ever. Writes go
-//! through the page cache, since logs append a few bytes at a time, and what [`File::sync`] has made durable is dropped
-//! from it.
+//! The idea: a store that has a memory budget should not have its pages cached a second time where no budget counts them, nor
+//! the system's memory filled with tables that wait for being written back. Tables are opened with `O_DIRECT` and their whole
+//! pages written with it; where a file system knows no such thing (tmpfs), all is as ever. Other writes go through the page
+//! cache, since logs append a few bytes at a time, and what [`File::sync`] has made durable is dropped from it.
 //!
-//! Source: ours, as other engines do it. Direct reads need offset, length and memory in whole pages. Reads that are
-//! not so are served by way of a buffer that is.
+//! Source: ours, as other engines do it. Direct reads and writes need offset, length and memory in whole pages. Those that
+//! are not so are served by way of a buffer that is, or through the page cache.
 //!
-//! Invariant: what a file says does not depend on how it was opened.
+//! Invariant: what a file says does not depend on how it was opened or written.
 
 use super::os::{OsDisk, OsFile};
 use super::{Access, DirLock, Disk, File, ReadRequest};
+use parking_lot::Mutex;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -40,7 +41,7 @@ impl Default for AlignedPage {
     }
 }
 
-/// Most bytes of the buffer for reads that are not aligned.
+/// Most bytes of the buffer by way of which memory that is not aligned is read or written.
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// The operating system's file system, read around its page cache.
@@ -56,12 +57,18 @@ impl Disk for DirectDisk {
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         let file = fs::OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
-        Ok(Arc::new(Written(OsFile { file })))
+        Ok(Arc::new(Written { ordinary: OsFile { file }, direct: Mutex::new(None) }))
+    }
+
+    fn create_streamed(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        let file = fs::OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
+        let direct = open_direct(path, Access::ReadWrite)?;
+        Ok(Arc::new(Written { ordinary: OsFile { file }, direct: Mutex::new(direct) }))
     }
 
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn File>> {
         if access == Access::Read
-            && let Some(file) = open_direct(path)?
+            && let Some(file) = open_direct(path, access)?
         {
             return Ok(Arc::new(DirectFile { file }));
         }
@@ -105,12 +112,14 @@ impl Disk for DirectDisk {
     }
 }
 
-/// The file, opened for direct reads; `None` where the file system has none.
+/// The file, opened for direct reads or writes; `None` where the file system has none.
 #[cfg(target_os = "linux")]
-fn open_direct(path: &Path) -> io::Result<Option<fs::File>> {
+fn open_direct(path: &Path, access: Access) -> io::Result<Option<fs::File>> {
     use std::os::unix::fs::OpenOptionsExt;
     let flags = rustix::fs::OFlags::DIRECT.bits().cast_signed();
-    match fs::OpenOptions::new().read(true).custom_flags(flags).open(path) {
+    let mut options = fs::OpenOptions::new();
+    options.read(true).write(access == Access::ReadWrite).custom_flags(flags);
+    match options.open(path) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(None),
         Err(error) => Err(error),
@@ -118,7 +127,7 @@ fn open_direct(path: &Path) -> io::Result<Option<fs::File>> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn open_direct(_: &Path) -> io::Result<Option<fs::File>> {
+fn open_direct(_: &Path, _: Access) -> io::Result<Option<fs::File>> {
     Ok(None)
 }
 
@@ -201,42 +210,80 @@ impl File for DirectFile {
     }
 }
 
-/// A file that was created here: an ordinary one that leaves the page cache once it is synced.
+/// A file that was created here: an ordinary one that leaves the page cache once it is synced, and whose whole pages go around
+/// it where it is streamed.
 #[derive(Debug)]
-struct Written(OsFile);
+struct Written {
+    ordinary: OsFile,
+    /// The same file for direct writes, as long as they succeed.
+    direct: Mutex<Option<fs::File>>,
+}
+
+impl Written {
+    /// Writes the whole pages that `bytes` begins with directly, where that can be done, and returns their number of bytes.
+    fn write_pages(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        let whole = bytes.len() - bytes.len() % ALIGNMENT;
+        let mut direct = self.direct.lock();
+        let Some(file) = direct.as_ref().filter(|_| whole > 0 && offset.is_multiple_of(ALIGNMENT as u64))
+        else {
+            return Ok(0);
+        };
+        let mut memory = vec![0; whole.min(BUFFER_BYTES) + ALIGNMENT];
+        let start = memory.as_ptr().align_offset(ALIGNMENT);
+        let mut written = 0;
+        for piece in bytes.get(..whole).unwrap_or_default().chunks(BUFFER_BYTES) {
+            let Some(aligned) = memory.get_mut(start..start.saturating_add(piece.len())) else {
+                return Err(io::Error::other("memory that can't be aligned"));
+            };
+            aligned.copy_from_slice(piece);
+            match file.write_all_at(aligned, offset + written as u64) {
+                // The device wants more than pages, or took a part of the piece: the page cache does for the rest.
+                Err(error) if error.kind() == ErrorKind::InvalidInput => {
+                    *direct = None;
+                    return Ok(written);
+                }
+                outcome => outcome?,
+            }
+            written += piece.len();
+        }
+        Ok(written)
+    }
+}
 
 impl File for Written {
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        self.0.read_exact_at(buf, offset)
+        self.ordinary.read_exact_at(buf, offset)
     }
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.0.write_all_at(bytes, offset)
+        let written = self.write_pages(bytes, offset)?;
+        let rest = bytes.get(written..).unwrap_or_default();
+        self.ordinary.write_all_at(rest, offset + written as u64)
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.0.sync()?;
+        self.ordinary.sync()?;
         #[cfg(target_os = "linux")]
         {
             // Only a hint; where it is refused, the system drops the pages when it needs to.
-            let _ = rustix::fs::fadvise(&self.0.file, 0, None, rustix::fs::Advice::DontNeed);
+            let _ = rustix::fs::fadvise(&self.ordinary.file, 0, None, rustix::fs::Advice::DontNeed);
         }
         Ok(())
     }
 
     fn len(&self) -> io::Result<u64> {
-        self.0.len()
+        self.ordinary.len()
     }
 
     fn will_need(&self, offset: u64, length: u64) -> bool {
-        self.0.will_need(offset, length)
+        self.ordinary.will_need(offset, length)
     }
 
     fn as_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.0.as_fd()
+        self.ordinary.as_fd()
     }
 
     fn set_len(&self, bytes: u64) -> io::Result<()> {
-        self.0.set_len(bytes)
+        self.ordinary.set_len(bytes)
     }
 }

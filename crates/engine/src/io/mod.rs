@@ -53,6 +53,10 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
     /// Creates `path`, or truncates it where it exists, for reading and writing.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>>;
+    /// As [`Disk::create`], for a file that is written once, from front to back and in large pieces, and then only read.
+    fn create_streamed(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        self.create(path)
+    }
     /// Opens an existing file; [`io::ErrorKind::NotFound`] where there is none.
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn File>>;
     /// Renames a file, replacing `to` where it exists. Files already open stay usable.

@@ -229,7 +229,7 @@ impl TableBuilder {
     /// Creates the file of a new table.
     pub fn create(disk: &dyn Disk, dir: &Path, spec: TableSpec) -> Result<Self> {
         let path = table_path(dir, spec.id);
-        let file = disk.create(&path).map_err(|e| Error::io(&e, "creating", &path))?;
+        let file = disk.create_streamed(&path).map_err(|e| Error::io(&e, "creating", &path))?;
         let writer = TableWriter::new(file, path, spec);
         Ok(match spec.format {
             Format::Block => Self::Block(Box::new(BlockBuilder::new(writer))),
