@@ -33,7 +33,16 @@ fn groups() -> impl Strategy<Value = Vec<Group>> {
 fn build(geometry: Geometry, groups: &[Group]) -> SortedLines {
     let mut builder = SortedLinesBuilder::new(geometry);
     groups.iter().for_each(|group| builder.push(*group));
-    builder.finish()
+    let list = builder.finish();
+    let mut builder = SortedLinesBuilder::new(geometry);
+    for Group { value, plain, marks } in groups.iter().copied() {
+        for (plain, marks) in [(plain / 2, 0), (0, marks / 2), (0, 0), (plain - plain / 2, marks - marks / 2)]
+        {
+            builder.push(Group { value, plain, marks });
+        }
+    }
+    assert_eq!(builder.finish(), list, "equal ones that come one after the other");
+    list
 }
 
 /// The naive twin.
@@ -52,6 +61,8 @@ fn naive(groups: &[Group], value: u64) -> Found {
 
 fn check(list: &SortedLines, groups: &[Group]) {
     assert_eq!(list.groups().collect::<Vec<_>>(), groups);
+    let values = groups.iter().flat_map(|group| (0..group.plain + group.marks).map(|_| group.value));
+    assert!(list.values().eq(values));
     let near = groups.iter().flat_map(|group| [group.value.saturating_sub(1), group.value, group.value + 1]);
     for value in near.chain([0, 1, 12_345, MAX_VALUE, u64::MAX]) {
         assert_eq!(list.find(value), naive(groups, value), "of {value}");

@@ -9,13 +9,21 @@ pub struct SortedLinesBuilder {
     geometry: Geometry,
     lines: Vec<Line>,
     spill: BitVecBuilder,
-    /// Groups of the line that is open, and where its values begin and end.
-    open: Vec<Group>,
-    first: u64,
-    end: u64,
     /// Integers and marks in the lines that are closed.
     count: u32,
     marks: u32,
+    /// The open line as far as it goes without its header, and where its values begin and end.
+    open: Line,
+    first: u64,
+    end: u64,
+    /// Integers and marks in it.
+    inside: u32,
+    inside_marks: u32,
+    /// The last value, and how many of it are marked.
+    last: u64,
+    last_marks: u32,
+    /// The open line's groups, once there are too many integers for it.
+    spilling: Vec<Group>,
 }
 
 impl SortedLinesBuilder {
@@ -25,11 +33,16 @@ impl SortedLinesBuilder {
             geometry,
             lines: Vec::new(),
             spill: BitVecBuilder::new(),
-            open: Vec::new(),
-            first: 0,
-            end: geometry.span(),
             count: 0,
             marks: 0,
+            open: Line::default(),
+            first: 0,
+            end: geometry.span(),
+            inside: 0,
+            inside_marks: 0,
+            last: 0,
+            last_marks: 0,
+            spilling: Vec::new(),
         }
     }
 
@@ -40,77 +53,108 @@ impl SortedLinesBuilder {
     /// If their value is below the last one or above [`MAX_VALUE`], or if there are more than 2^32 - 1 integers.
     #[inline]
     pub fn push(&mut self, group: Group) {
-        assert!(group.value >= self.first, "push: a value below one before");
+        assert!(group.value >= self.last, "push: a value below one before");
         assert!(group.value <= MAX_VALUE, "push: a value above 2^63 - 1");
-        if group.plain == 0 && group.marks == 0 {
+        let many = u64::from(group.plain) + u64::from(group.marks);
+        if many == 0 {
             return;
         }
         if group.value >= self.end {
-            self.close_line();
-            let line = group.value / self.geometry.span();
-            // Lines without integers.
-            while (self.lines.len() as u64) < line {
-                self.close_line();
-            }
+            self.open_line_of(group.value);
         }
-        match self.open.last_mut() {
-            Some(last) if last.value >= group.value => {
-                assert!(last.value == group.value, "push: a value below one before");
+        let all = u64::from(self.count) + u64::from(self.inside) + many;
+        assert!(all <= u64::from(u32::MAX), "a list has at most 2^32 - 1 integers");
+        if u64::from(self.inside) + many > u64::from(self.geometry.capacity()) {
+            self.put_aside(group);
+        } else if self.geometry.is_plain() {
+            self.put_plain(group);
+        } else {
+            self.put(group);
+        }
+        if self.last != group.value {
+            (self.last, self.last_marks) = (group.value, 0);
+        }
+        self.last_marks += group.marks;
+        self.inside_marks += group.marks;
+    }
+
+    #[inline(never)]
+    fn open_line_of(&mut self, value: u64) {
+        self.close_line();
+        let line = value / self.geometry.span();
+        // Lines without integers.
+        while (self.lines.len() as u64) < line {
+            self.close_line();
+        }
+    }
+
+    /// Puts integers into the open line, which has room for them.
+    fn put(&mut self, group: Group) {
+        let (geometry, from) = (self.geometry, self.inside);
+        let offset = group.value - self.first;
+        let low = offset & ((1 << geometry.low_bits()) - 1);
+        self.put_plain(group);
+        for rank in from..self.inside {
+            self.open.set(geometry.lows_at() + rank * geometry.low_bits(), geometry.low_bits(), low);
+        }
+        if geometry.is_marked() {
+            // Of equal ones the marked stand at the end, also of those that come one after the other.
+            let before = if self.last == group.value { self.last_marks } else { 0 };
+            (from - before..from).for_each(|rank| self.open.clear(geometry.marks_at() + rank));
+            let marked = self.inside - before - group.marks..self.inside;
+            marked.for_each(|rank| self.open.set(geometry.marks_at() + rank, 1, 1));
+        }
+    }
+
+    /// Puts their high parts, which is all where there are neither low bits nor marks.
+    #[inline]
+    fn put_plain(&mut self, group: Group) {
+        let head = ((group.value - self.first) >> self.geometry.low_bits()) as u32;
+        let from = self.geometry.header_bits() + head + self.inside;
+        self.inside += group.plain + group.marks;
+        for at in from..from + group.plain + group.marks {
+            self.open.set(at, 1, 1);
+        }
+    }
+
+    /// Takes note of integers whose line has no room for them.
+    #[cold]
+    fn put_aside(&mut self, group: Group) {
+        if self.spilling.is_empty() {
+            let groups = self.open.decode(self.geometry, self.first, &mut self.spilling);
+            debug_assert!(groups.is_some(), "what was put can be read");
+        }
+        self.inside += group.plain + group.marks;
+        match self.spilling.last_mut() {
+            Some(last) if last.value == group.value => {
                 last.plain += group.plain;
                 last.marks += group.marks;
             }
-            _ => self.open.push(group),
+            _ => self.spilling.push(group),
         }
     }
 
     fn close_line(&mut self) {
         let geometry = self.geometry;
-        let mut line = Line::default();
-        line.set(0, 32, u64::from(self.count));
-        let mut base_marks = 0;
-        if geometry.is_marked() {
-            line.set(32, 32, u64::from(self.marks));
-            base_marks = self.marks;
-        }
-        let count: u64 = self.open.iter().map(|group| u64::from(group.plain) + u64::from(group.marks)).sum();
-        assert!(u64::from(self.count) + count <= u64::from(u32::MAX), "a list has at most 2^32 - 1 integers");
-        let count = count as u32;
-        if count <= geometry.capacity() {
-            self.encode(&mut line);
-        } else {
+        let mut line = std::mem::take(&mut self.open);
+        if !self.spilling.is_empty() {
+            line = Line::default();
             line.set(geometry.header_bits() - 1, 1, 1);
             let [_, _, at, counts, ..] = &mut line.0;
             *at = self.spill.len() as u64;
-            *counts = self.open.len() as u64 | u64::from(count) << 32;
+            *counts = self.spilling.len() as u64 | u64::from(self.inside) << 32;
             self.spill_line(&line);
         }
-        self.count += count;
-        self.marks = base_marks + self.open.iter().map(|group| group.marks).sum::<u32>();
-        self.open.clear();
+        line.set(0, 32, u64::from(self.count));
+        if geometry.is_marked() {
+            line.set(32, 32, u64::from(self.marks));
+        }
         self.lines.push(line);
+        self.count += self.inside;
+        self.marks += self.inside_marks;
+        (self.inside, self.inside_marks) = (0, 0);
         self.first = self.end;
         self.end += geometry.span();
-    }
-
-    /// Puts the open integers, which fit, into their line.
-    fn encode(&self, line: &mut Line) {
-        let geometry = self.geometry;
-        let mut rank = 0;
-        for group in &self.open {
-            let offset = group.value - self.first;
-            let head = (offset >> geometry.low_bits()) as u32;
-            let low = offset & ((1 << geometry.low_bits()) - 1);
-            for number in 0..group.plain + group.marks {
-                line.set(geometry.header_bits() + head + rank, 1, 1);
-                if geometry.low_bits() > 0 {
-                    line.set(geometry.lows_at() + rank * geometry.low_bits(), geometry.low_bits(), low);
-                }
-                if number >= group.plain {
-                    line.set(geometry.marks_at() + rank, 1, 1);
-                }
-                rank += 1;
-            }
-        }
     }
 
     fn spill_line(&mut self, line: &Line) {
@@ -124,7 +168,7 @@ impl SortedLinesBuilder {
                 spill.push_bits(u64::from(marks_before), count_bits);
             }
         };
-        for group in &self.open {
+        for group in self.spilling.drain(..) {
             record(group.value - self.first, before, marks_before);
             before += group.plain + group.marks;
             marks_before += group.marks;
@@ -134,7 +178,7 @@ impl SortedLinesBuilder {
 
     /// Freezes the list.
     pub fn finish(mut self) -> SortedLines {
-        if !self.open.is_empty() {
+        if self.inside > 0 {
             self.close_line();
         }
         SortedLines {

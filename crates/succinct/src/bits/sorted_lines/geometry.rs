@@ -11,18 +11,26 @@ pub struct Geometry {
     heads: u32,
     low_bits: u32,
     is_marked: bool,
+    /// Follows from the others; kept since every lookup would have to divide for it.
+    capacity: u32,
 }
 
 impl Geometry {
+    const fn of(heads: u32, low_bits: u32, is_marked: bool) -> Self {
+        let mut geometry = Self { heads, low_bits, is_marked, capacity: 0 };
+        let free = LINE_BITS.saturating_sub(geometry.header_bits() + heads);
+        geometry.capacity = free / (low_bits + 1 + is_marked as u32);
+        geometry
+    }
+
     /// Lines that cover `heads << low_bits` values each, whose integers carry marks or don't; `None` if they would have no
     /// room for a single integer.
     pub fn new(heads: u32, low_bits: u32, is_marked: bool) -> Option<Self> {
-        let geometry = Self { heads, low_bits, is_marked };
-        let is_sound = heads > 0
-            && low_bits <= MAX_LOW_BITS
-            && geometry.header_bits() + heads < LINE_BITS
-            && geometry.capacity() > 0;
-        is_sound.then_some(geometry)
+        if heads == 0 || heads >= LINE_BITS || low_bits > MAX_LOW_BITS {
+            return None;
+        }
+        let geometry = Self::of(heads, low_bits, is_marked);
+        (geometry.capacity > 0).then_some(geometry)
     }
 
     /// The best for integers that are spread evenly: `count` of them below `universe`, as the hash of each key is.
@@ -32,11 +40,11 @@ impl Geometry {
         let per_head = count as f64 / (universe as f64 / (1u64 << low_bits) as f64).max(1.0);
         let fits = |heads: &u32| {
             let inside = f64::from(*heads) * per_head;
-            let room = Self { heads: *heads, low_bits, is_marked: false }.capacity();
+            let room = Self::of(*heads, low_bits, false).capacity;
             inside + 2.8 * inside.sqrt() + 1.0 <= f64::from(room)
         };
         let heads = (8..=440).rev().find(fits).unwrap_or(8);
-        Self { heads, low_bits: low_bits.min(MAX_LOW_BITS), is_marked: false }
+        Self::of(heads, low_bits.min(MAX_LOW_BITS), false)
     }
 
     /// About the smallest for these groups, tried one by one.
@@ -47,7 +55,7 @@ impl Geometry {
         let gap = universe / count.max(1) as f64;
         let middle = (gap.log2().max(0.0) as u32).min(MAX_LOW_BITS);
         let room = |low_bits: u32| low_bits + 1 + u32::from(is_marked);
-        let header = Self { heads: 1, low_bits: 0, is_marked }.header_bits();
+        let header = Self::of(1, 0, is_marked).header_bits();
         let mut best: Option<(u64, Self)> = None;
         for low_bits in middle.saturating_sub(1)..=middle {
             let per_head = count as f64 * (1u64 << low_bits) as f64 / universe;
@@ -62,7 +70,7 @@ impl Geometry {
                 }
             }
         }
-        best.map_or(Self { heads: 64, low_bits: middle.min(32), is_marked }, |(_, geometry)| geometry)
+        best.map_or(Self::of(64, middle.min(32), is_marked), |(_, geometry)| geometry)
     }
 
     /// Bits of lines and spill for these groups.
@@ -112,28 +120,33 @@ impl Geometry {
         self.is_marked
     }
 
+    /// Whether a line has nothing but high parts.
+    #[inline]
+    pub(super) fn is_plain(self) -> bool {
+        self.low_bits == 0 && !self.is_marked
+    }
+
     /// Most integers of a line that is not spilled.
     #[inline]
     pub fn capacity(self) -> u32 {
-        let free = LINE_BITS.saturating_sub(self.header_bits() + self.heads);
-        free / (self.low_bits + 1 + u32::from(self.is_marked))
+        self.capacity
     }
 
     #[inline]
-    pub(super) fn header_bits(self) -> u32 {
+    pub(super) const fn header_bits(self) -> u32 {
         if self.is_marked { 65 } else { 33 }
     }
 
     /// First bit of the low parts.
     #[inline]
     pub(super) fn lows_at(self) -> u32 {
-        self.header_bits() + self.heads + self.capacity()
+        self.header_bits() + self.heads + self.capacity
     }
 
     /// First bit of the marks.
     #[inline]
     pub(super) fn marks_at(self) -> u32 {
-        self.lows_at() + self.capacity() * self.low_bits
+        self.lows_at() + self.capacity * self.low_bits
     }
 
     /// Bits of a value within a line.

@@ -4,14 +4,14 @@ use super::{MAX_FINGERPRINT_BITS, MAX_SLOT_BITS, Maplet};
 use crate::bits::sorted_lines::{Geometry, Group, SortedLinesBuilder};
 use crate::bits::vector::BitVecBuilder;
 
-/// Takes entries in order.
+/// Takes entries in order, each as one number: the slot, and the fingerprint above it.
 pub(super) struct Writer {
     fingerprint_bits: u8,
     quotient_bits: u8,
     slot_bits: u8,
     quotients: SortedLinesBuilder,
     entries: BitVecBuilder,
-    last: Option<(u64, u8)>,
+    last: Option<u64>,
 }
 
 impl Writer {
@@ -38,17 +38,15 @@ impl Writer {
 
     /// Adds an entry; one that is there already changes nothing.
     #[inline]
-    pub fn push(&mut self, fingerprint: u64, slot: u8) {
-        if self.last == Some((fingerprint, slot)) {
+    pub fn push(&mut self, entry: u64) {
+        if self.last == Some(entry) {
             return;
         }
-        debug_assert!(self.last < Some((fingerprint, slot)), "entries ascend");
-        self.last = Some((fingerprint, slot));
-        let remainder_bits = u32::from(self.fingerprint_bits - self.quotient_bits);
-        self.quotients.push(Group { value: fingerprint >> remainder_bits, plain: 1, marks: 0 });
-        let remainder = fingerprint & ((1 << remainder_bits) - 1);
-        let entry = remainder << self.slot_bits | u64::from(slot);
-        self.entries.push_bits(entry, remainder_bits + u32::from(self.slot_bits));
+        debug_assert!(self.last < Some(entry), "entries ascend");
+        self.last = Some(entry);
+        let width = u32::from(self.fingerprint_bits - self.quotient_bits + self.slot_bits);
+        self.quotients.push(Group { value: entry >> width, plain: 1, marks: 0 });
+        self.entries.push_bits(entry, width);
     }
 
     pub fn finish(self) -> Maplet {
@@ -91,26 +89,26 @@ impl Maplet {
         debug_assert!(hashes.is_sorted(), "hashes are sorted");
         let fingerprint_bits = self.fingerprint_bits.min(hash_bits);
         let cut = self.fingerprint_bits - fingerprint_bits;
-        let shift = 64 - u32::from(fingerprint_bits);
+        let (shift, slot_bits) = (64 - u32::from(fingerprint_bits), self.slot_bits);
         let mut writer =
-            Writer::new(fingerprint_bits, self.slot_bits, u64::from(self.len()) + hashes.len() as u64);
+            Writer::new(fingerprint_bits, slot_bits, u64::from(self.len()) + hashes.len() as u64);
+        let mut new = hashes.iter().map(|hash| hash >> shift << slot_bits | u64::from(slot)).peekable();
         if cut > 0 {
             // Entries that were told apart by the bits cut off may tie now, their slots in any order.
-            let mut entries: Vec<(u64, u8)> =
-                self.entries().map(|(print, slot)| (print >> cut, slot)).collect();
-            entries.extend(hashes.iter().map(|hash| (hash >> shift, slot)));
+            let slots = (1 << slot_bits) - 1;
+            let old = self.sorted().map(|entry| entry >> slot_bits >> cut << slot_bits | entry & slots);
+            let mut entries: Vec<u64> = old.chain(new).collect();
             entries.sort_unstable();
-            entries.iter().for_each(|(print, slot)| writer.push(*print, *slot));
+            entries.iter().for_each(|entry| writer.push(*entry));
             return writer.finish();
         }
-        let mut new = hashes.iter().map(|hash| (hash >> shift, slot)).peekable();
-        for entry in self.entries() {
-            while let Some((print, slot)) = new.next_if(|next| *next < entry) {
-                writer.push(print, slot);
+        for entry in self.sorted() {
+            while let Some(new) = new.next_if(|new| *new < entry) {
+                writer.push(new);
             }
-            writer.push(entry.0, entry.1);
+            writer.push(entry);
         }
-        new.for_each(|(print, slot)| writer.push(print, slot));
+        new.for_each(|new| writer.push(new));
         writer.finish()
     }
 
@@ -126,7 +124,7 @@ impl Maplet {
         let mut last = 0;
         let mut flush = |print: u64, equal: &mut Vec<u8>| {
             equal.sort_unstable();
-            equal.drain(..).for_each(|slot| writer.push(print, slot));
+            equal.drain(..).for_each(|slot| writer.push(print << self.slot_bits | u64::from(slot)));
         };
         for (print, slot) in self.entries() {
             if print != last {

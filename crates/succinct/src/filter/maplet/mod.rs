@@ -155,17 +155,18 @@ impl Maplet {
 
     /// The entries in order: fingerprint and slot.
     pub fn entries(&self) -> impl Iterator<Item = (u64, u8)> {
-        let (remainder_bits, slot_bits) = (self.remainder_bits(), u32::from(self.slot_bits));
+        let slots = (1 << self.slot_bits) - 1;
+        self.sorted().map(move |entry| (entry >> self.slot_bits, (entry & slots) as u8))
+    }
+
+    /// The entries in order, each as one number: the slot, and the fingerprint above it.
+    fn sorted(&self) -> impl Iterator<Item = u64> {
+        let width = self.remainder_bits() + u32::from(self.slot_bits);
         let mut at = 0;
-        self.quotients.groups().flat_map(move |group| {
-            let start = at;
-            at += group.plain as usize;
-            (start..at).map(move |number| {
-                let width = remainder_bits + slot_bits;
-                let entry = self.entries.get_bits(number * width as usize, width).unwrap_or(0);
-                let slot = entry & ((1 << slot_bits) - 1);
-                (group.value << remainder_bits | entry >> slot_bits, slot as u8)
-            })
+        self.quotients.values().map(move |quotient| {
+            let entry = self.entries.get_bits(at, width).unwrap_or(0);
+            at += width as usize;
+            quotient << width | entry
         })
     }
 }
