@@ -32,7 +32,7 @@ const MULTI_LEVEL_CUCKOO: FilterSpec = FilterSpec::MultiLevelCuckoo { fingerprin
 /// pile, so that a get reads one page and a miss none, however many runs there are.
 ///
 /// Level 1 is where leaves begin: a small store has two levels, and a larger one grows more by itself. A leaf is rewritten when
-/// three tenths of it are garbage.
+/// more than a fifth of it is garbage, so that a store that is overwritten stays below one and a half times its items.
 pub fn siltstone() -> Design {
     let level = LevelSpec {
         fanout_bits: 4,
@@ -42,7 +42,7 @@ pub fn siltstone() -> Design {
         ..LEVEL
     };
     Design {
-        max_garbage: 0.3,
+        max_garbage: 0.22,
         hands_down_early: true,
         ..of_levels(&[LevelSpec { fanout_bits: 0, ..level }, level])
     }
@@ -115,7 +115,7 @@ pub fn lsm_trie_with(table_bytes: u64) -> Design {
     };
     let last = LevelSpec { runs: 32, filter: FilterSpec::BloomCluster { bits_per_key: 16 }, ..upper };
     let levels = vec![LevelSpec { fanout_bits: 0, ..upper }, upper, upper, upper, last];
-    Design { head: Head::MemTable { bytes: table_bytes }, levels, max_garbage: 0.3, hands_down_early: true }
+    Design { head: Head::MemTable { bytes: table_bytes }, levels, max_garbage: 0.22, hands_down_early: true }
 }
 
 /// The rows of SlimDB's Table 1, each as a whole design: every level laid out alike.
