@@ -1,6 +1,6 @@
 //! Rejects unsound designs before anything is written, naming the field and what would do.
 
-use crate::design::{Design, FilterSpec, Format, IndexSpec, LevelSpec};
+use crate::design::{Design, FilterSpec, Format, Head, IndexSpec, LevelSpec};
 use crate::digest::MAX_DEPTH;
 use crate::schema::Schema;
 use std::fmt;
@@ -27,6 +27,9 @@ pub const MIN_TABLE_BYTES: u64 = 4 << 10;
 /// Largest table, in bytes: page numbers in a table are 32-bit, and tables may grow to twice this.
 pub const MAX_TABLE_BYTES: u64 = 1 << 40;
 
+/// Entries that the index of a log store may have room for.
+pub const LOG_STORE_ENTRIES: std::ops::RangeInclusive<u32> = 16..=1 << 30;
+
 /// Fingerprints of cuckoo filters, in bits.
 pub const FINGERPRINT_BITS: std::ops::RangeInclusive<u8> = 8..=20;
 /// Fingerprints of multi-level cuckoo filters, in bits: they store three more until they have grown.
@@ -45,6 +48,14 @@ impl Design {
     /// As [`Design::check`], or a format that can't hold such keys.
     pub fn check_for(&self, schema: &Schema) -> Result<(), DesignError> {
         self.check()?;
+        if matches!(self.head, Head::LogStore { .. }) && *schema != Schema::Point {
+            return Err(DesignError {
+                field: "head".into(),
+                message: "a log store finds keys one by one and can't walk those of one prefix; use the schema \"point\", or \
+                          a memtable"
+                    .into(),
+            });
+        }
         let of_points = |level: &LevelSpec| level.format == Format::Sorted;
         match self.levels.iter().position(of_points) {
             Some(level) if *schema != Schema::Point => Err(DesignError {
@@ -64,11 +75,20 @@ impl Design {
     pub fn check(&self) -> Result<(), DesignError> {
         let fail = |field: String, message: String| Err(DesignError { field, message });
         let sizes = MIN_TABLE_BYTES..=MAX_TABLE_BYTES;
-        if !sizes.contains(&self.head_bytes()) {
-            return fail(
-                "head.bytes".into(),
-                format!("{} is out of range; a memtable takes 4 KiB to 1 TiB", self.head_bytes()),
-            );
+        match self.head {
+            Head::MemTable { bytes } if !sizes.contains(&bytes) => {
+                return fail(
+                    "head.bytes".into(),
+                    format!("{bytes} is out of range; a memtable takes 4 KiB to 1 TiB"),
+                );
+            }
+            Head::LogStore { entries } if !LOG_STORE_ENTRIES.contains(&entries) => {
+                return fail(
+                    "head.entries".into(),
+                    format!("{entries} is out of range; a log store indexes 16 to 2^30 entries"),
+                );
+            }
+            Head::MemTable { .. } | Head::LogStore { .. } => {}
         }
         if !(0.05..=0.9).contains(&self.max_garbage) {
             return fail(
@@ -211,7 +231,8 @@ mod tests {
         type Breakage = fn(&mut Design);
         let cases: &[(&str, Breakage)] = &[
             ("levels", |d| d.levels.clear()),
-            ("head.bytes", |d| d.head = crate::Head::MemTable { bytes: 1 }),
+            ("head.bytes", |d| d.head = Head::MemTable { bytes: 1 }),
+            ("head.entries", |d| d.head = Head::LogStore { entries: 8 }),
             ("max_garbage", |d| d.max_garbage = f64::NAN),
             ("max_garbage", |d| d.max_garbage = 1.0),
             ("levels[0].runs", |d| d.levels[0].runs = 1),
@@ -254,5 +275,14 @@ mod tests {
             break_it(&mut design);
             assert_eq!(&design.check().unwrap_err().field, field);
         }
+    }
+
+    #[test]
+    fn log_stores_are_for_point_keys() {
+        let design = Design { head: Head::LogStore { entries: 1024 }, ..presets::siltstone() };
+        assert_eq!(design.check_for(&Schema::Point), Ok(()));
+        let prefix = crate::schema::PrefixRule::WholeKey;
+        let schema = Schema::SemiSorted { prefix, suffix: crate::schema::SuffixOrder::Ordered };
+        assert_eq!(design.check_for(&schema).unwrap_err().field, "head");
     }
 }

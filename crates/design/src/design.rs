@@ -40,7 +40,38 @@ pub enum Head {
         /// Memory at which it is sealed and flushed.
         bytes: u64,
     },
+    /// The write-ahead log itself: memory holds where in the log each item stands, six bytes for each, and a get reads the item
+    /// there (SILT §3.1). For keyspaces whose keys are looked up one by one.
+    LogStore {
+        /// Entries that its index has room for. It is sealed when 95 in 100 are taken, or earlier if one finds no room. The
+        /// paper's tables have 131,072, since its tags name buckets; here there may be more, and tags stay as long.
+        entries: u32,
+    },
 }
+
+/// Memory of an index entry of a log store: 16 bits for the tag and whether there is one, 32 for the place in the log.
+pub const LOG_INDEX_ENTRY_BYTES: u64 = 6;
+
+impl Head {
+    /// Bytes of memory that it takes once it is full.
+    pub fn memory_bytes(&self) -> u64 {
+        match *self {
+            Self::MemTable { bytes } => bytes,
+            Self::LogStore { entries } => u64::from(entries) * LOG_INDEX_ENTRY_BYTES,
+        }
+    }
+
+    /// About how many items of so many bytes it takes until it is full.
+    pub fn items(&self, item_bytes: f64) -> f64 {
+        match *self {
+            Self::MemTable { bytes } => bytes as f64 / item_bytes,
+            Self::LogStore { entries } => f64::from(entries) * LOG_STORE_FILL,
+        }
+    }
+}
+
+/// The share of a log store's entries that are taken when it is sealed.
+pub const LOG_STORE_FILL: f64 = 0.95;
 
 /// One level of the trie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -192,9 +223,8 @@ impl Design {
         self.levels.iter().any(|spec| is_guide(spec.filter))
     }
 
-    /// Bytes at which the memtable is sealed.
+    /// Bytes of memory that the head takes once it is full.
     pub fn head_bytes(&self) -> u64 {
-        let Head::MemTable { bytes } = self.head;
-        bytes
+        self.head.memory_bytes()
     }
 }

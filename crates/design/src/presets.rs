@@ -88,7 +88,7 @@ pub fn silt() -> Design {
     let sorted =
         LevelSpec { fanout_bits: 1, runs: 1, format: Format::Sorted, table_bytes: MAX_TABLE_BYTES, ..hash };
     Design {
-        head: Head::MemTable { bytes: 32 * MIB },
+        head: Head::LogStore { entries: 131_072 },
         levels: vec![hash, sorted],
         max_garbage: 0.33,
         hands_down_early: false,

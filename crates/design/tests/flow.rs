@@ -55,6 +55,14 @@ impl Shape for Sim {
     }
 }
 
+/// Bytes of one flush, where items of a log store have 250.
+fn flush_bytes(design: &Design) -> u64 {
+    match design.head {
+        Head::MemTable { bytes } => bytes,
+        Head::LogStore { .. } => design.head.items(1.0) as u64 * 250,
+    }
+}
+
 impl Sim {
     fn new(design: Design) -> Self {
         design.check().unwrap();
@@ -229,7 +237,7 @@ impl Sim {
 
     /// A flush and all the work it makes due; the bytes that work wrote.
     fn tick(&mut self) -> u64 {
-        self.flush(self.design.head_bytes());
+        self.flush(flush_bytes(&self.design));
         let before: u64 = self.written.iter().sum();
         self.settle(100_000).expect("work ends");
         self.written.iter().sum::<u64>() - before
@@ -447,7 +455,7 @@ fn the_same_flow_makes_the_same_plans() {
         sim.population = Some(900 * MIB);
         let mut tasks = Vec::new();
         for _ in 0..700 {
-            sim.flush(sim.design.head_bytes());
+            sim.flush(flush_bytes(&sim.design));
             tasks.extend(sim.settle(10_000).unwrap());
         }
         tasks
@@ -524,7 +532,7 @@ proptest! {
         (sim.hot, sim.one_group) = (hot.map(|(hi, _)| hi), hot.is_some_and(|(_, one_group)| one_group));
         for event in events {
             match event {
-                Event::Flush(part) => sim.flush(sim.design.head_bytes() * part / 64),
+                Event::Flush(part) => sim.flush(flush_bytes(&sim.design) * part / 64),
                 Event::Busy(pick) => {
                     let regions = sim.regions();
                     if !regions.is_empty() {

@@ -3,6 +3,8 @@
 //! Gets and scans read single pages through the cache; compaction reads long stretches around it. Every page that
 //! comes from the device is verified before anyone sees it.
 //!
+//! Items that log stores find in the log are read through it too, as they stand there, uncached; log stores check them.
+//!
 //! Lookups of many keys read ahead: a reader that [is](Reader::reading_ahead) notes a page that would have to come from
 //! the device and gives up with an error; once all lookups have done so, all pages are [fetched](Reader::fetch) at once,
 //! and the lookups go on.
@@ -11,6 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::io::direct::AlignedPage;
 use crate::io::{Access, Disk, File, ReadRequest};
 use crate::memory::{MemoryBudget, Pooled};
+use crate::segment::LogSegment;
 use crate::stats::{IoCounters, ReadTrace, StoreCounters};
 use parking_lot::Mutex;
 use quick_cache::Weighter;
@@ -110,6 +113,9 @@ struct Shared {
 struct Ahead {
     pages: HashMap<(TableId, u32), (Page, bool)>,
     wanted: Vec<(TableId, u32)>,
+    /// The same of the log: stretches by segment, offset and length.
+    stretches: HashMap<(u64, u64, usize), (Vec<u8>, bool)>,
+    wanted_of_log: Vec<(Arc<LogSegment>, u64, usize)>,
     /// Pages of clusters that are damaged: whoever asks for one is told, others need not know.
     damaged: HashSet<(TableId, u32)>,
     /// A lookup has given up for want of a page.
@@ -168,6 +174,11 @@ impl Reader {
 
     fn io(&self) -> &IoCounters {
         &self.shared.counters.io
+    }
+
+    fn count_read(&self, bytes: usize) {
+        self.io().reads.add(1);
+        self.io().bytes_read.add(bytes as u64);
     }
 
     /// Bytes of cached pages.
@@ -229,8 +240,7 @@ impl Reader {
 
     /// A page that came from the device, once it is verified.
     fn arrived(&self, table: TableId, page: u32, bytes: &[u8; PAGE_BYTES]) -> Result<Page> {
-        self.io().reads.add(1);
-        self.io().bytes_read.add(PAGE_BYTES as u64);
+        self.count_read(PAGE_BYTES);
         self.verify(table, page, bytes)?;
         let shared = Arc::new(self.shared.memory.piece_of(bytes));
         self.shared.pages.insert((table, page), Arc::clone(&shared));
@@ -316,17 +326,29 @@ impl Reader {
         if let Some(error) = failure {
             return Err(error);
         }
+        let mut wanted_of_log = std::mem::take(&mut ahead.lock().wanted_of_log);
+        wanted_of_log.sort_unstable_by_key(|(segment, offset, length)| (segment.number, *offset, *length));
+        wanted_of_log.dedup_by(|a, b| (a.0.number, a.1, a.2) == (b.0.number, b.1, b.2));
         let mut pages = vec![AlignedPage::default(); wanted.len()];
-        let mut requests: Vec<ReadRequest<'_>> = (wanted.iter().zip(&files).zip(&mut pages))
-            .map(|(((_, page), file), bytes)| ReadRequest {
-                file: &**file,
-                offset: u64::from(*page) * PAGE_BYTES as u64,
-                buf: &mut bytes.0,
-                result: Ok(()),
-            })
-            .collect();
+        let mut stretches: Vec<_> = wanted_of_log.iter().map(|(_, _, length)| vec![0; *length]).collect();
+        let of_tables = (wanted.iter().zip(&files).zip(&mut pages)).map(|(((_, page), file), bytes)| {
+            let offset = u64::from(*page) * PAGE_BYTES as u64;
+            ReadRequest { file: &**file, offset, buf: &mut bytes.0, result: Ok(()) }
+        });
+        let of_log = wanted_of_log.iter().zip(&mut stretches).map(|((segment, offset, _), bytes)| {
+            ReadRequest { file: &*segment.file, offset: *offset, buf: bytes, result: Ok(()) }
+        });
+        let mut requests: Vec<ReadRequest<'_>> = of_tables.chain(of_log).collect();
         self.shared.disk.read_many(&mut requests);
-        let results: Vec<_> = requests.into_iter().map(|request| request.result).collect();
+        let mut results: Vec<_> = requests.into_iter().map(|request| request.result).collect();
+        let results_of_log = results.split_off(wanted.len());
+        for ((result, bytes), (segment, offset, length)) in
+            results_of_log.into_iter().zip(stretches).zip(wanted_of_log)
+        {
+            result.map_err(|error| log_error(&error, &segment, offset, length))?;
+            self.count_read(length);
+            ahead.lock().stretches.insert((segment.number, offset, length), (bytes, false));
+        }
         let mut ahead = ahead.lock();
         for ((result, (table, page)), bytes) in results.into_iter().zip(wanted).zip(&pages) {
             let offset = u64::from(page) * PAGE_BYTES as u64;
@@ -371,8 +393,7 @@ impl Reader {
         trace: &mut ReadTrace,
     ) -> Result<()> {
         self.read_exact(table, u64::from(first) * PAGE_BYTES as u64, buf)?;
-        self.io().reads.add(1);
-        self.io().bytes_read.add(buf.len() as u64);
+        self.count_read(buf.len());
         trace.device_reads += 1;
         self.verify_all(table, first, buf)
     }
@@ -391,22 +412,49 @@ impl Reader {
         Ok(bytes)
     }
 
+    /// `length` bytes of a segment of the log from `offset` on; the caller checks them.
+    pub fn of_log(
+        &self,
+        segment: &Arc<LogSegment>,
+        offset: u64,
+        length: usize,
+        trace: &mut ReadTrace,
+    ) -> Result<Vec<u8>> {
+        if let Some(ahead) = &self.ahead {
+            let mut ahead = ahead.lock();
+            if let Some((bytes, charged)) = ahead.stretches.get_mut(&(segment.number, offset, length)) {
+                trace.device_reads += u64::from(!std::mem::replace(charged, true));
+                return Ok(bytes.clone());
+            }
+            if !ahead.waits {
+                ahead.wanted_of_log.push((Arc::clone(segment), offset, length));
+                ahead.gave_up = true;
+                return Err(Error::new(ErrorKind::Io, ""));
+            }
+        }
+        let mut bytes = vec![0; length];
+        let read = segment.file.read_exact_at(&mut bytes, offset);
+        read.map_err(|error| log_error(&error, segment, offset, length))?;
+        self.count_read(length);
+        trace.device_reads += 1;
+        Ok(bytes)
+    }
+
+    /// As [`Reader::of_log`], for background work, into `buf`.
+    pub fn of_log_for_compaction(&self, segment: &LogSegment, offset: u64, buf: &mut [u8]) -> Result<()> {
+        let read = segment.file.read_exact_at(buf, offset);
+        read.map_err(|error| log_error(&error, segment, offset, buf.len()))?;
+        self.io().compaction_bytes_read.add(buf.len() as u64);
+        Ok(())
+    }
+
     fn read_exact(&self, table: TableId, offset: u64, buf: &mut [u8]) -> Result<()> {
         let read = self.file(table)?.read_exact_at(buf, offset);
         read.map_err(|error| self.read_error(&error, table, offset, buf.len()))
     }
 
     fn read_error(&self, error: &std::io::Error, table: TableId, offset: u64, length: usize) -> Error {
-        let path = self.path(table);
-        match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => Error::corruption(
-                path.display(),
-                offset,
-                format_args!("{length} bytes"),
-                "the end of the file",
-            ),
-            _ => Error::io(error, "reading", &path),
-        }
+        read_error(error, &self.path(table), offset, length)
     }
 
     fn verify_all(&self, table: TableId, first: u32, buf: &[u8]) -> Result<()> {
@@ -429,4 +477,17 @@ impl Reader {
             format_args!("{found:08x}"),
         ))
     }
+}
+
+fn read_error(error: &std::io::Error, path: &Path, offset: u64, length: usize) -> Error {
+    match error.kind() {
+        std::io::ErrorKind::UnexpectedEof => {
+            Error::corruption(path.display(), offset, format_args!("{length} bytes"), "the end of the file")
+        }
+        _ => Error::io(error, "reading", path),
+    }
+}
+
+fn log_error(error: &std::io::Error, segment: &LogSegment, offset: u64, length: usize) -> Error {
+    read_error(error, &segment.path, offset, length)
 }

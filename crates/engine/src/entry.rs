@@ -1,11 +1,14 @@
 //! Entries: what a key maps to, and the cursors that walk them in the store's order.
 //!
-//! Every source of entries (memtable, table, merge) is a [`Cursor`]: it shows one borrowed entry at a time, so that
+//! Every source of entries (memtable, log store, table, merge) is a [`Cursor`]: it shows one borrowed entry at a time, so that
 //! merging allocates nothing per item. Recency is position: sources are handed over newest first.
 
 use crate::error::Result;
 use siltstone_design::{Digest, EncodedKey};
 use std::sync::Arc;
+
+/// Number of a write: where in the log its operation begins. Later writes have larger ones.
+pub(crate) type Sequence = u64;
 
 /// What a key maps to, borrowed from its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

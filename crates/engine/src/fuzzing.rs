@@ -5,7 +5,7 @@
 
 use crate::cache::PAGE_BYTES;
 use crate::codec::Decoder;
-use crate::db::decode_operation;
+use crate::operation;
 use crate::record::{self, Epoch, LOG_HEADER_BYTES, LogHeader, LogReader};
 use crate::table::block::page::{self, Found};
 use crate::table::envelope::{FOOTER_BYTES, PAGE_HEADER_BYTES, TableMeta, decode_footer, encode_tail};
@@ -103,8 +103,16 @@ pub fn batch(bytes: &[u8]) {
     let mut from = Decoder::new(bytes);
     while !from.is_empty() {
         let before = from.remaining();
-        let Some(operation) = decode_operation(&mut from) else { return };
-        assert!(operation.key.len() < before && from.remaining() < before);
+        let at = bytes.len() - before;
+        let Some(found) = operation::decode(&mut from) else { return };
+        assert!(found.key.len() < before && from.remaining() < before);
+        let mut encoded = Vec::new();
+        operation::encode(&mut encoded, found.keyspace, found.key, found.item, found.is_checked);
+        assert_eq!(operation::decode(&mut Decoder::new(&encoded)), Some(found));
+        if found.is_checked {
+            let length = bytes.len() - from.remaining() - at;
+            assert_eq!(operation::checked_length(bytes.get(at..).unwrap_or(&[])), Some(length));
+        }
     }
 }
 

@@ -2,11 +2,12 @@
 
 use crate::cache::{PAGE_BYTES, TableId};
 use crate::codec::Decoder;
-use crate::db::{decode_operation, guides};
+use crate::db::guides;
 use crate::entry::Item;
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::os::OsDisk;
 use crate::io::{Access, Disk, read_file};
+use crate::operation;
 use crate::record::{LOG_HEADER_BYTES, LogHeader, LogReader};
 use crate::table::envelope::{self, FOOTER_BYTES, TableMeta, decode_footer};
 use crate::version::edit::{Edit, Step};
@@ -308,7 +309,7 @@ fn describe_batch(payload: &[u8]) -> String {
     let (mut puts, mut deletes, mut prefixes, mut bytes) = (0u64, 0u64, 0u64, 0usize);
     let mut from = Decoder::new(payload);
     while !from.is_empty() {
-        let Some(operation) = decode_operation(&mut from) else {
+        let Some(operation) = operation::decode(&mut from) else {
             return "a batch this program can't read".into();
         };
         match operation.item {

@@ -9,8 +9,8 @@
 //! | 7 | `db` | [`Db`], [`Keyspace`], [`Snapshot`]; the read path, the write path, background work, recovery |
 //! | 6 | `compaction` | tasks run: merge, retain, deal out |
 //! | 5 | `version` | Level › Region › Run; edits and the manifest |
-//! | 4 | `table`, `wal`, `memtable`, `options` | files and memtables |
-//! | 3 | `cache`, `memory`, `record`, `entry`, `codec` | bytes, budget and records |
+//! | 4 | `table`, `wal`, `memtable`, `log_store`, `options` | files and heads |
+//! | 3 | `cache`, `memory`, `record`, `segment`, `operation`, `entry`, `codec` | bytes, budget and records |
 //! | 2 | [`io`] | the disk, real or simulated |
 //! | 1 | `error`, `stats` | |
 //!
@@ -27,10 +27,13 @@ mod error;
 pub mod fuzzing;
 pub mod inspect;
 pub mod io;
+mod log_store;
 mod memory;
 mod memtable;
+mod operation;
 mod options;
 mod record;
+mod segment;
 mod stats;
 mod table;
 mod version;

@@ -1,7 +1,7 @@
 //! Options of a store and of its keyspaces: plain data, checked at open.
 
 use crate::error::{Error, Result};
-use siltstone_design::{Design, Schema};
+use siltstone_design::{Design, Head, Schema};
 use std::path::PathBuf;
 
 /// What a write survives once it has returned.
@@ -52,8 +52,8 @@ pub enum ParallelSearch {
 pub struct Options {
     /// Create the store where there is none.
     pub create_if_missing: bool,
-    /// Memory in bytes for memtables, filters, indexes, page cache and compaction together; at least 1 MiB and four of
-    /// the largest memtable.
+    /// Memory in bytes for memtables, indexes of log stores, filters, indexes, page cache and compaction together; at least
+    /// 1 MiB and four of the largest memtable.
     pub memory_budget_bytes: u64,
     /// Durability of writes that do not choose for themselves.
     pub durability: Durability,
@@ -69,7 +69,7 @@ pub struct Options {
     /// Sealed memtables of one keyspace that may wait for their flush before its writers do.
     pub max_sealed_memtables: usize,
     /// Bytes of write-ahead log above which the keyspace that holds the oldest part is flushed. A quarter of the memory budget,
-    /// or two memtables, bounds it as well: the log is replayed into memory.
+    /// or two memtables, bounds what memtables hold of it as well: that part is replayed into memory.
     pub max_wal_bytes: u64,
     /// Open files kept for reading tables.
     pub max_open_files: usize,
@@ -138,9 +138,13 @@ impl Options {
         design.check_for(schema)?;
         let needed = design.head_bytes().saturating_mul(2);
         if needed > self.memory_budget_bytes {
+            let (field, what) = match design.head {
+                Head::MemTable { .. } => ("bytes", "memtables"),
+                Head::LogStore { .. } => ("entries", "log stores' indexes"),
+            };
             return Err(Error::invalid(format_args!(
-                "design.head.bytes: two memtables of {} bytes do not fit options.memory_budget_bytes ({}); shrink the \
-                 memtable or raise the budget",
+                "design.head.{field}: two {what} of {} bytes do not fit options.memory_budget_bytes ({}); make the head smaller \
+                 or raise the budget",
                 design.head_bytes(),
                 self.memory_budget_bytes
             )));

@@ -143,7 +143,8 @@ pub struct Stats {
     pub manifest_bytes_written: u64,
     /// `device_bytes_written / user_bytes_written`; 0 before the first write.
     pub write_amplification: f64,
-    /// Reads issued for gets and scans, each of one page or of one run of pages.
+    /// Reads issued for gets and scans, each of one page, of one run of pages or of an item in the log, and by writes that look for
+    /// an overwritten item in a log store.
     pub device_reads: u64,
     /// Bytes those reads brought in.
     pub device_bytes_read: u64,
@@ -166,7 +167,7 @@ pub struct Stats {
 /// Memory in bytes by holder.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct MemoryStats {
-    /// Memtables, sealed ones included.
+    /// Memtables and indexes of log stores, sealed ones included.
     pub memtable: u64,
     /// Filters kept in memory.
     pub filter: u64,
@@ -204,8 +205,12 @@ pub struct KeyspaceStats {
     pub preset: String,
     /// Its schema.
     pub schema: Schema,
-    /// Entries in tables and memtables, less the dead ones that the samples of leaf regions estimate.
+    /// Entries in tables and heads, less the dead ones that the samples of leaf regions estimate.
     pub items_estimate: u64,
+    /// Entries in heads, tombstones and older versions included: what is not in tables yet.
+    pub head_entries: u64,
+    /// Memory that the heads take: memtables with their items, log stores with their indexes.
+    pub head_bytes: u64,
     /// Entries in tables, tombstones and older versions included.
     pub table_entries: u64,
     /// Number of tables.

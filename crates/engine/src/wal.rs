@@ -8,7 +8,8 @@
 //!
 //! A position in the log (LSN) counts record bytes from the store's creation; a segment's header says where it starts, so
 //! a missing tail of the segment before it is noticed. Obsolete segments are recycled: their blocks are allocated already, which makes syncs cheaper, and
-//! their records have another epoch. New segments are not filled with zeros first; that would write every byte twice.
+//! their records have another epoch. Those that log stores read from are removed instead, since a reader, in another process
+//! perhaps, may still have them open. New segments are not filled with zeros first; that would write every byte twice.
 //!
 //! Invariants: records of segment n+1 are replayed only if segment n ends exactly where n+1 starts; a `Synced` write
 //! returns only after every earlier byte, in every earlier segment, is synced, and the directory entries too.
@@ -17,6 +18,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::io::{Access, Disk, File};
 use crate::options::WalRecovery;
 use crate::record::{self, Epoch, LOG_HEADER_BYTES, LogHeader, LogReader, LogStart};
+use crate::segment::LogSegment;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -32,11 +34,8 @@ pub(crate) fn segment_path(dir: &Path, number: u64) -> PathBuf {
 /// A segment that is being written or was.
 #[derive(Clone, Debug)]
 struct Segment {
-    number: u64,
-    file: Arc<dyn File>,
-    path: PathBuf,
+    shared: Arc<LogSegment>,
     epoch: Epoch,
-    first_lsn: u64,
     end_lsn: u64,
 }
 
@@ -86,18 +85,18 @@ impl Wal {
     /// are synced first, since what is promised from now on rests on them.
     pub fn start(disk: Arc<dyn Disk>, dir: &Path, replayed: &Replayed) -> Result<Self> {
         let mut closed = Vec::new();
-        for segment in &replayed.live {
-            let path = segment.path.clone();
-            let fail = |e: std::io::Error| Error::io(&e, "syncing the write-ahead log", &path);
-            let file = disk.open(&path, Access::ReadWrite).map_err(fail)?;
+        for LiveSegment { shared, epoch, end_lsn } in &replayed.live {
+            let path = &shared.path;
+            let fail = |e: std::io::Error| Error::io(&e, "syncing the write-ahead log", path);
+            let file = disk.open(path, Access::ReadWrite).map_err(fail)?;
             if replayed.is_damaged {
                 // What was given up must not be found again: the next opening would take it for damage once more.
-                file.set_len(LOG_HEADER_BYTES + (segment.end_lsn - segment.header.first_lsn))
-                    .map_err(fail)?;
+                file.set_len(LOG_HEADER_BYTES + (end_lsn - shared.first_lsn)).map_err(fail)?;
             }
             file.sync().map_err(fail)?;
-            let LogHeader { number, epoch, first_lsn } = segment.header;
-            closed.push(Segment { number, file, path, epoch, first_lsn, end_lsn: segment.end_lsn });
+            // Another process may have opened the store when an earlier writer's log stores read from it.
+            shared.keep();
+            closed.push(Segment { shared: Arc::clone(shared), epoch: *epoch, end_lsn: *end_lsn });
         }
         let (number, first_lsn) = (replayed.last_segment + 1, replayed.end_lsn);
         let mut spare = Vec::new();
@@ -118,7 +117,12 @@ impl Wal {
 
     /// Where the segment being written starts.
     pub fn segment(&self) -> LogStart {
-        LogStart { segment: self.current.number, lsn: self.current.first_lsn }
+        self.current.shared.start()
+    }
+
+    /// Bytes of records in the segment being written.
+    pub fn segment_bytes(&self) -> u64 {
+        self.current.end_lsn - self.current.shared.first_lsn
     }
 
     /// Whether everything that matters is synced.
@@ -139,20 +143,24 @@ impl Wal {
 
     /// Bytes of live records.
     pub fn live_bytes(&self) -> u64 {
-        let first = self.closed.first().unwrap_or(&self.current).first_lsn;
+        let first = self.closed.first().unwrap_or(&self.current).shared.first_lsn;
         self.current.end_lsn - first
     }
 
-    /// Appends records, given as payloads with their CRC-32C, in one write. After an error nothing was appended.
-    pub fn append<'a>(&mut self, payloads: impl Iterator<Item = (&'a [u8], u32)>) -> Result<()> {
+    /// Appends records, given as payloads with their CRC-32C, in one write, and says in which segment they stand and at which
+    /// LSN the first begins; each follows the one before. After an error nothing was appended.
+    pub fn append<'a>(
+        &mut self,
+        payloads: impl Iterator<Item = (&'a [u8], u32)>,
+    ) -> Result<(Arc<LogSegment>, u64)> {
         self.buffer.clear();
-        let Segment { epoch, first_lsn, end_lsn, .. } = self.current;
+        let Segment { epoch, end_lsn: start, .. } = self.current;
         for (payload, crc) in payloads {
-            let lsn = end_lsn + self.buffer.len() as u64;
+            let lsn = start + self.buffer.len() as u64;
             record::append_with_crc(&mut self.buffer, epoch, lsn, self.synced_lsn, payload, crc);
         }
-        let offset = LOG_HEADER_BYTES + (end_lsn - first_lsn);
-        if let Err(e) = self.current.file.write_all_at(&self.buffer, offset) {
+        let offset = self.current.shared.offset(start);
+        if let Err(e) = self.current.shared.file.write_all_at(&self.buffer, offset) {
             return Err(self.take_back(offset, &e));
         }
         self.current.end_lsn += self.buffer.len() as u64;
@@ -160,13 +168,13 @@ impl Wal {
         if self.buffer.capacity() > 8 << 20 {
             self.buffer = Vec::new();
         }
-        Ok(())
+        Ok((Arc::clone(&self.current.shared), start))
     }
 
     /// Cuts off what a write that found the disk full left at `offset`: of a group there may be whole records, and a crash
     /// must not bring back what was refused. Other failures leave the log in doubt anyway.
     fn take_back(&self, offset: u64, error: &std::io::Error) -> Error {
-        let Segment { file, path, .. } = &self.current;
+        let LogSegment { file, path, .. } = &*self.current.shared;
         let error = Error::io(error, "writing the write-ahead log", path);
         if error.kind() == ErrorKind::StorageFull
             && let Err(e) = file.set_len(offset).and_then(|()| file.sync())
@@ -182,7 +190,7 @@ impl Wal {
     /// What has to be synced before `segment` for other keyspaces' writes to be as durable as a flush makes one's.
     pub fn sync_work_before(&self, segment: u64) -> Option<SyncWork> {
         let work = self.sync_work()?;
-        let unsynced = self.closed.iter().any(|s| s.number < segment && s.end_lsn > self.synced_lsn);
+        let unsynced = self.closed.iter().any(|s| s.shared.number < segment && s.end_lsn > self.synced_lsn);
         unsynced.then_some(work)
     }
 
@@ -194,11 +202,11 @@ impl Wal {
         let unsynced = |segment: &&Segment| segment.end_lsn > self.synced_lsn;
         let files = self.closed.iter().filter(unsynced).chain([&self.current]);
         Some(SyncWork {
-            files: files.map(|segment| (Arc::clone(&segment.file), segment.path.clone())).collect(),
-            dir: (self.named_segment < self.current.number).then(|| self.dir.clone()),
+            files: files.map(|s| (Arc::clone(&s.shared.file), s.shared.path.clone())).collect(),
+            dir: (self.named_segment < self.current.shared.number).then(|| self.dir.clone()),
             disk: Arc::clone(&self.disk),
             lsn: self.current.end_lsn,
-            segment: self.current.number,
+            segment: self.current.shared.number,
         })
     }
 
@@ -224,7 +232,7 @@ impl Wal {
         let next = new_segment(
             self.disk.as_ref(),
             &self.dir,
-            self.current.number + 1,
+            self.current.shared.number + 1,
             self.current.end_lsn,
             &mut self.spare,
         )?;
@@ -235,20 +243,21 @@ impl Wal {
 
     /// Whether there are segments before `number`.
     pub fn has_segments_before(&self, number: u64) -> bool {
-        self.closed.first().is_some_and(|segment| segment.number < number)
+        self.closed.first().is_some_and(|segment| segment.shared.number < number)
     }
 
     /// Gives up the segments before `number`: some are kept for reuse, the paths of the others are returned for removal.
     pub fn retire_before(&mut self, number: u64) -> Vec<PathBuf> {
-        let live = self.closed.partition_point(|segment| segment.number < number);
+        let live = self.closed.partition_point(|segment| segment.shared.number < number);
         let mut to_remove = Vec::new();
         for segment in self.closed.drain(..live) {
             // Retired bytes need no sync any more.
             self.synced_lsn = self.synced_lsn.max(segment.end_lsn);
-            if self.spare.len() < SPARE_SEGMENTS {
-                self.spare.push(segment.path);
+            let path = segment.shared.path.clone();
+            if segment.shared.is_kept() || self.spare.len() >= SPARE_SEGMENTS {
+                to_remove.push(path);
             } else {
-                to_remove.push(segment.path);
+                self.spare.push(path);
             }
         }
         to_remove
@@ -275,7 +284,8 @@ fn new_segment(
     let epoch = Epoch(crate::io::random_u64());
     let header = LogHeader { number, epoch, first_lsn };
     file.write_all_at(&header.encode(MAGIC), 0).map_err(fail)?;
-    Ok(Segment { number, file, path, epoch, first_lsn, end_lsn: first_lsn })
+    let start = LogStart { segment: number, lsn: first_lsn };
+    Ok(Segment { shared: Arc::new(LogSegment::new(start, file, path)), epoch, end_lsn: first_lsn })
 }
 
 /// What replaying the log found.
@@ -296,10 +306,17 @@ pub(crate) struct Replayed {
 /// A segment that was replayed.
 #[derive(Clone, Debug)]
 pub(crate) struct LiveSegment {
-    pub header: LogHeader,
-    pub path: PathBuf,
+    pub shared: Arc<LogSegment>,
+    epoch: Epoch,
     /// Position after its last good record.
     pub end_lsn: u64,
+}
+
+impl LiveSegment {
+    /// Bytes of its records.
+    pub fn bytes(&self) -> u64 {
+        self.end_lsn - self.shared.first_lsn
+    }
 }
 
 /// The header of the segment at `path`, if either copy of it is sound.
@@ -314,7 +331,10 @@ fn read_header(disk: &dyn Disk, path: &Path) -> Result<Option<LogHeader>> {
     LogHeader::decode(MAGIC, &bytes, path)
 }
 
-/// Replays the log of `dir`, which was synced up to LSN `synced` at least, from `start` on, handing every record to `apply` with its segment's start.
+/// What is done with a replayed record: its segment, the LSN at which it begins, and its payload.
+pub(crate) type Apply<'a> = dyn FnMut(&Arc<LogSegment>, u64, &[u8]) -> Result<()> + 'a;
+
+/// Replays the log of `dir`, which was synced up to LSN `synced` at least, from `start` on, handing every record to `apply`.
 ///
 /// # Errors
 /// `Corruption` where a record is bad that had been synced, unless `recovery` says to stop there.
@@ -324,7 +344,7 @@ pub(crate) fn replay(
     start: LogStart,
     synced: u64,
     recovery: WalRecovery,
-    apply: &mut dyn FnMut(LogStart, &[u8]) -> Result<()>,
+    apply: &mut Apply<'_>,
 ) -> Result<Replayed> {
     let names = disk.list(dir).map_err(|e| Error::io(&e, "listing", dir))?;
     let mut segments = Vec::new();
@@ -353,7 +373,11 @@ pub(crate) fn replay(
     for (i, (header, path)) in segments.iter().enumerate() {
         replayed.last_segment = replayed.last_segment.max(header.number);
         // One segment at a time: the log may be larger than memory should be.
-        let bytes = crate::io::read_file(disk, path).map_err(|e| Error::io(&e, "reading", path))?;
+        let fail = |e: std::io::Error| Error::io(&e, "reading", path);
+        let file = disk.open(path, Access::Read).map_err(fail)?;
+        let bytes = crate::io::read_whole(file.as_ref()).map_err(fail)?;
+        let from = LogStart { segment: header.number, lsn: header.first_lsn };
+        let shared = Arc::new(LogSegment::new(from, file, path.clone()));
         let records = bytes.get(LOG_HEADER_BYTES as usize..).unwrap_or(&[]);
         let mut reader = LogReader::new(records, header.first_lsn, header.epoch);
         // A segment that does not continue the good prefix belongs to what a crash tore off, now or earlier.
@@ -364,13 +388,13 @@ pub(crate) fn replay(
                 && let Some((lsn, payload)) = reader.next_record()
             {
                 if !payload.is_empty() {
-                    apply(LogStart { segment: header.number, lsn: header.first_lsn }, payload)?;
+                    apply(&shared, lsn, payload)?;
                 }
                 replayed.end_lsn = lsn + (record::HEADER_BYTES + payload.len()) as u64;
             }
             let end_lsn = replayed.end_lsn;
-            replayed.live.push(LiveSegment { header: *header, path: path.clone(), end_lsn });
-            end = (path.clone(), LOG_HEADER_BYTES + (replayed.end_lsn - header.first_lsn));
+            end = (path.clone(), shared.offset(end_lsn));
+            replayed.live.push(LiveSegment { shared, epoch: header.epoch, end_lsn });
         } else {
             replayed.obsolete.push(path.clone());
         }

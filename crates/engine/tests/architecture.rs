@@ -15,14 +15,14 @@ const FLOORS: &[(u8, &[&str])] = &[
     (7, &["db"]),
     (6, &["compaction"]),
     (5, &["version"]),
-    (4, &["table", "wal", "memtable", "options"]),
-    (3, &["cache", "memory", "record", "entry", "codec"]),
+    (4, &["table", "wal", "memtable", "log_store", "options"]),
+    (3, &["cache", "memory", "record", "segment", "operation", "entry", "codec"]),
     (2, &["io"]),
     (1, &["error", "stats"]),
 ];
 
 /// Of these none uses another; `db` introduces them.
-const STRANGERS: &[&str] = &["wal", "memtable", "table"];
+const STRANGERS: &[&str] = &["wal", "memtable", "log_store", "table"];
 
 /// What only one module may name.
 const PRIVILEGES: &[(&str, &str, &str)] = &[

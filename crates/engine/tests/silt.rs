@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// SILT with tables of a few hundred items.
 fn small() -> Design {
     let mut design = Design::preset("silt").unwrap();
-    design.head = Head::MemTable { bytes: 64 << 10 };
+    design.head = Head::LogStore { entries: 256 };
     design.levels[0].table_bytes = 16 << 10;
     design.levels[0].runs = 8;
     design
@@ -98,7 +98,7 @@ fn an_item_takes_seventeen_bits_in_a_hash_store_and_one_or_two_in_a_sorted_store
     let db =
         Db::open_on(Arc::new(disk), DIR, Options { memory_budget_bytes: 64 << 20, ..options() }).unwrap();
     let mut design = small();
-    design.head = Head::MemTable { bytes: 4 << 20 };
+    design.head = Head::LogStore { entries: 1 << 14 };
     design.levels[0].table_bytes = 1 << 20;
     let keyspace = create(&db, design);
     fill(&db, &keyspace, 100_000, |_| 250);

@@ -40,11 +40,14 @@ fn check(table: &PartialKeyCuckoo, twin: &BTreeMap<u64, Vec<u32>>, buckets: u32,
     assert_eq!((filter.len(), filter.buckets()), (table.len(), buckets));
     let again = HashFilter::from_bytes(&encoded(&filter)).unwrap();
     assert_eq!(again, filter);
-    let hashes: Vec<u64> = twin.keys().copied().collect();
+    let hashes: Vec<u64> =
+        twin.iter().filter(|(_, numbers)| !numbers.is_empty()).map(|(hash, _)| *hash).collect();
     let (mut many, mut found) = (vec![Candidates::default(); hashes.len()], vec![false; hashes.len()]);
     table.candidates_many(&hashes, &mut many);
     filter.may_contain_many(&hashes, &mut found);
-    for ((hash, numbers), (many, found)) in twin.iter().zip(many.iter().zip(found)) {
+    for ((hash, numbers), (many, found)) in
+        hashes.iter().map(|hash| (hash, &twin[hash])).zip(many.iter().zip(found))
+    {
         let candidates = table.candidates(*hash);
         assert_eq!(&candidates, many);
         assert!(found && filter.may_contain(*hash));
@@ -79,6 +82,11 @@ proptest! {
                 *twin.get_mut(&hash).unwrap().first_mut().unwrap() = number;
                 continue;
             }
+            if let Some(old) = known.filter(|_| number % 5 == 0) {
+                prop_assert!(table.remove(hash, old));
+                twin.get_mut(&hash).unwrap().remove(0);
+                continue;
+            }
             let before = table.clone();
             match table.insert(hash, number) {
                 Ok(()) => twin.entry(hash).or_default().push(number),
@@ -86,6 +94,7 @@ proptest! {
             }
         }
         prop_assert!(!table.replace(mixed(kinds + 1), u32::MAX, 0));
+        prop_assert!(!table.remove(mixed(kinds + 1), u32::MAX));
         check(&table, &twin, buckets, form);
     }
 

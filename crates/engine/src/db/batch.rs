@@ -1,26 +1,15 @@
-//! Batches: writes that happen together, and how they stand in the log.
-//!
-//! ```text
-//! payload  operation, operation, ...
-//! operation  kind u8 · keyspace varint · key length varint · key · [expiry varint, ms] · [value length varint · value]
-//! kind       1 put   2 put that expires   3 delete   4 delete prefix
-//! ```
+//! Batches: writes that happen together. How they stand in the log is said in `operation.rs`.
 
 use super::Keyspace;
-use crate::codec::{Decoder, put_bytes};
+use super::head::Head;
 use crate::entry::Item;
 use crate::error::{Error, Result};
+use crate::operation::{self, Encoded};
 use siltstone_design::Digest;
-use siltstone_succinct::code::varint;
 use std::time::Duration;
 
 /// Longest value in bytes.
 pub const MAX_VALUE_BYTES: usize = 1 << 30;
-
-const PUT: u8 = 1;
-const PUT_EXPIRING: u8 = 2;
-const DELETE: u8 = 3;
-const DELETE_PREFIX: u8 = 4;
 
 /// Writes to any keyspaces of one store that become visible, and survive crashes, together or not at all.
 ///
@@ -61,8 +50,8 @@ pub(super) struct Operation {
     pub kind: Kind,
     pub digest: Digest,
     pub fingerprint: u64,
-    pub key: (usize, usize),
-    pub value: (usize, usize),
+    /// Where in the payload it stands.
+    pub encoded: Encoded,
 }
 
 impl Operation {
@@ -78,6 +67,16 @@ pub(super) enum Kind {
     Put { expires_at_ms: u64 },
     Delete,
     DeletePrefix,
+}
+
+impl Kind {
+    fn item(self, value: &[u8]) -> Option<Item<'_>> {
+        match self {
+            Self::Put { expires_at_ms } => Some(Item::Put { value, expires_at_ms }),
+            Self::Delete => Some(Item::Deleted),
+            Self::DeletePrefix => None,
+        }
+    }
 }
 
 impl Batch {
@@ -169,32 +168,16 @@ impl Batch {
     }
 
     fn add(&mut self, keyspace: &Keyspace, kind: Kind, place: (Digest, u64), key: &[u8], value: &[u8]) {
-        let out = &mut self.payload;
-        out.push(match kind {
-            Kind::Put { expires_at_ms: 0 } => PUT,
-            Kind::Put { .. } => PUT_EXPIRING,
-            Kind::Delete => DELETE,
-            Kind::DeletePrefix => DELETE_PREFIX,
-        });
-        varint::put_u64(out, keyspace.id());
-        put_bytes(out, key);
-        let key_end = out.len();
-        let mut value_end = key_end;
-        if let Kind::Put { expires_at_ms } = kind {
-            if expires_at_ms > 0 {
-                varint::put_u64(out, expires_at_ms);
-            }
-            put_bytes(out, value);
-            value_end = out.len();
-        }
+        let item = kind.item(value);
+        let is_checked = Head::reads_from_log(&keyspace.inner.design);
+        let encoded = operation::encode(&mut self.payload, keyspace.id(), key, item, is_checked);
         self.user_bytes += (key.len() + value.len()) as u64;
         self.operations.push(Operation {
             keyspace: keyspace.id(),
             kind,
             digest: place.0,
             fingerprint: place.1,
-            key: (key_end - key.len(), key_end),
-            value: (value_end - value.len(), value_end),
+            encoded,
         });
         let store = keyspace.store_id();
         if !self.stores.contains(&store) {
@@ -204,40 +187,11 @@ impl Batch {
 
     /// The operation's key.
     pub(super) fn key(&self, operation: &Operation) -> &[u8] {
-        self.payload.get(operation.key.0..operation.key.1).unwrap_or(&[])
+        self.payload.get(operation.encoded.key.clone()).unwrap_or(&[])
     }
 
     /// What the operation writes under its key; nothing for a deleted prefix.
     pub(super) fn item(&self, operation: &Operation) -> Option<Item<'_>> {
-        let value = self.payload.get(operation.value.0..operation.value.1).unwrap_or(&[]);
-        match operation.kind {
-            Kind::Put { expires_at_ms } => Some(Item::Put { value, expires_at_ms }),
-            Kind::Delete => Some(Item::Deleted),
-            Kind::DeletePrefix => None,
-        }
+        operation.kind.item(self.payload.get(operation.encoded.value.clone()).unwrap_or(&[]))
     }
-}
-
-/// An operation decoded from the log.
-pub(crate) struct Logged<'a> {
-    pub keyspace: u64,
-    pub key: &'a [u8],
-    /// What is written under the key; `None` deletes the prefix `key`.
-    pub item: Option<Item<'a>>,
-}
-
-/// Decodes the next operation of a logged batch; `None` where the bytes make no sense.
-pub(crate) fn decode_operation<'a>(from: &mut Decoder<'a>) -> Option<Logged<'a>> {
-    let (kind, keyspace, key) = (from.u8()?, from.varint()?, from.bytes()?);
-    let item = match kind {
-        PUT => Some(Item::Put { value: from.bytes()?, expires_at_ms: 0 }),
-        PUT_EXPIRING => {
-            let expires_at_ms = from.varint()?;
-            Some(Item::Put { value: from.bytes()?, expires_at_ms })
-        }
-        DELETE => Some(Item::Deleted),
-        DELETE_PREFIX => None,
-        _ => return None,
-    };
-    Some(Logged { keyspace, key, item })
 }

@@ -1,9 +1,10 @@
 //! Checkpoints: a snapshot made into a store of its own.
 //!
-//! Tables are hard-linked, what is still in memtables is written as one run of level 0, and a fresh manifest names it all.
+//! Tables are hard-linked, what is still in heads is written as one run of level 0, and a fresh manifest names it all.
 //! CURRENT comes last: a checkpoint that was cut short is not a store, and says so when opened.
 
 use super::Snapshot;
+use super::head::Head;
 use super::recover::is_ours;
 use crate::compaction::merge::Source;
 use crate::compaction::{Amount, Context, flush};
@@ -66,10 +67,9 @@ impl Snapshot {
                 let _ = disk.hard_link(&store.reader.path(file.id), &to);
             }
             let mut sources = Vec::new();
-            for memtable in view.memtables().filter(|memtable| !memtable.is_empty()) {
-                let cursor = memtable.stream(Span::ALL, self.sequence, keyspace.encoder)?;
-                let tombstones = memtable.tombstones(self.sequence);
-                sources.push(Source { cursor: Box::new(cursor), tombstones });
+            for head in view.heads().filter(|head| !head.is_empty()) {
+                let scan = head.scan(self.held.sequence, keyspace.encoder, &store.reader, true)?;
+                sources.push(Source { cursor: scan.stream(&Span::ALL)?, tombstones: scan.tombstones });
             }
             let context = Context {
                 design: &keyspace.design,
@@ -81,8 +81,8 @@ impl Snapshot {
                 cancelled: &|| false,
             };
             let amount = Amount {
-                entries: view.memtables().map(|memtable| memtable.entries()).sum(),
-                bytes: view.memtables().map(|memtable| memtable.user_bytes()).sum(),
+                entries: view.heads().map(Head::entries).sum(),
+                bytes: view.heads().map(Head::user_bytes).sum(),
             };
             let mut steps = flush(&context, &view.version, sources, amount)?.steps;
             // Their bytes were not written into this store's levels.

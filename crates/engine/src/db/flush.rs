@@ -1,23 +1,26 @@
-//! Flush: sealed memtables become runs of level 0, oldest first.
+//! Flush: sealed heads become runs of level 0, oldest first.
 
 use super::store::{KeyspaceInner, Store};
 use crate::compaction::merge::Source;
 use crate::compaction::{Amount, Context, flush};
-use crate::entry::Span;
+use crate::entry::{Sequence, Span};
 use crate::error::Result;
-use crate::memtable::Sequence;
 use crate::version::edit::Step;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Store {
-    /// Flushes the oldest sealed memtable of `keyspace`; false where there is none.
+    /// Flushes the oldest sealed head of `keyspace`; false where there is none.
     pub(super) fn flush_one(&self, keyspace: &Arc<KeyspaceInner>) -> Result<bool> {
-        // Two flushes of one memtable would make two runs of it.
+        // Two flushes of one head would make two runs of it.
         let _flushing = self.flushing.lock();
         let view = keyspace.view.load_full();
-        let Some(memtable) = view.sealed.last() else { return Ok(false) };
-        // The next memtable says from where on the log is still needed. While it is empty, so does the present segment: what
+        let Some(head) = view.sealed.last() else { return Ok(false) };
+        // Tables hold what everybody may see.
+        if !head.is_visible_at(self.visible()) {
+            return Ok(false);
+        }
+        // The next head says from where on the log is still needed. While it is empty, so does the present segment: what
         // is being appended now, and will be inserted, stands there or later.
         let next = view.sealed.iter().rev().nth(1).unwrap_or(&view.active);
         let current = self.wal.lock().as_ref().map(|wal| wal.segment()).unwrap_or_default();
@@ -27,17 +30,17 @@ impl Store {
             let work = self.wal.lock().as_ref().and_then(|wal| wal.sync_work_before(start.segment));
             self.run_sync(work)?;
         }
-        let cursor = memtable.stream(Span::ALL, Sequence::MAX, keyspace.encoder)?;
-        let source = Source { cursor: Box::new(cursor), tombstones: memtable.tombstones(Sequence::MAX) };
+        let scan = head.scan(Sequence::MAX, keyspace.encoder, &self.reader, true)?;
+        let source = Source { cursor: scan.stream(&Span::ALL)?, tombstones: scan.tombstones };
         let mut output = self.with_context(keyspace, |context| {
-            let amount = Amount { entries: memtable.entries(), bytes: memtable.user_bytes() };
+            let amount = Amount { entries: head.entries(), bytes: head.user_bytes() };
             flush(context, &view.version, vec![source], amount)
         })?;
         self.count_written(&output.steps);
         self.sync_tables()?;
-        let user_bytes = view.version.user_bytes + memtable.user_bytes();
+        let user_bytes = view.version.user_bytes + head.user_bytes();
         output.steps.push(Step::Flushed { start, user_bytes });
-        self.commit_steps(keyspace, output, Some(memtable))?;
+        self.commit_steps(keyspace, output, Some(head))?;
         Ok(true)
     }
 

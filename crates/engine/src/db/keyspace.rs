@@ -4,11 +4,11 @@ use super::Handle;
 use super::batch::Batch;
 use super::read::Found;
 use super::scan::{Iter, Wanted};
+use super::snapshot::Held;
 use super::store::{KeyspaceInner, Store, View};
 use super::write::{Committed, Condition};
 use crate::entry::Span;
 use crate::error::{Error, Result};
-use crate::memtable::Sequence;
 use crate::stats::KeyspaceStats;
 use siltstone_design::{Design, Digest, EncodedKey, Encoder, KeyError, Schema};
 use std::ops::{Bound, RangeBounds};
@@ -83,8 +83,7 @@ impl Keyspace {
     /// `InvalidInput` where the key does not fit the schema, `Corruption` where its page is damaged.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let key = self.encoder().encode(key)?;
-        let view = self.inner.view.load();
-        self.store().get(&self.inner, &view, self.store().visible(), &key)
+        self.store().get_newest(&self.inner, &key)
     }
 
     /// Whether `key` has a value.
@@ -103,8 +102,8 @@ impl Keyspace {
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
         let encoded: std::result::Result<Vec<_>, KeyError> =
             keys.iter().map(|key| self.encoder().encode(key.as_ref())).collect();
-        let (view, sequence) = self.pin();
-        self.store().get_many(&self.inner, &view, sequence, &encoded?)
+        let (view, held) = self.pin();
+        self.store().get_many(&self.inner, &view, held.sequence, &encoded?)
     }
 
     /// Sets `key` to `value`.
@@ -176,10 +175,11 @@ impl Keyspace {
     ) -> Result<Option<Vec<u8>>> {
         let encoded = self.encoder().encode(key)?;
         loop {
-            let (view, seen) = self.pin();
+            let (view, held) = self.pin();
+            let seen = held.sequence;
             let Found { value: old, table: found_in } =
                 self.store().find(&self.inner, &view, seen, &encoded)?;
-            drop(view);
+            drop((view, held));
             let new = change(old.as_deref());
             let mut batch = Batch::new();
             match &new {
@@ -228,7 +228,7 @@ impl Keyspace {
         Ok(self.iter_at(self.pin()))
     }
 
-    pub(super) fn iter_at(&self, pinned: (Arc<View>, Sequence)) -> Iter {
+    pub(super) fn iter_at(&self, pinned: (Arc<View>, Held)) -> Iter {
         let (handle, inner) = (Arc::clone(&self.handle), Arc::clone(&self.inner));
         Iter::new(handle, inner, pinned, Span::ALL, Wanted::Everything)
     }
@@ -238,7 +238,7 @@ impl Keyspace {
         prefix: &[u8],
         from: Bound<Vec<u8>>,
         to: Bound<Vec<u8>>,
-        pinned: (Arc<View>, Sequence),
+        pinned: (Arc<View>, Held),
     ) -> Result<Iter> {
         let hi = self.encoder().encode_prefix(prefix)?;
         let mut span = Span::of_hi(hi, hi);
@@ -253,9 +253,9 @@ impl Keyspace {
     }
 
     /// A view and a sequence number that belong together.
-    pub(super) fn pin(&self) -> (Arc<View>, Sequence) {
+    pub(super) fn pin(&self) -> (Arc<View>, Held) {
         let _switch = self.store().switch.lock();
-        (self.inner.view.load_full(), self.store().visible())
+        (self.inner.view.load_full(), Held::now(self.store()))
     }
 }
 

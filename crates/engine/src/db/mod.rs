@@ -5,6 +5,7 @@ mod checkpoint;
 mod clusters;
 mod flush;
 pub(crate) mod guides;
+mod head;
 mod keyspace;
 mod parallel;
 mod read;
@@ -17,7 +18,6 @@ mod verify;
 mod worker;
 mod write;
 
-pub(crate) use batch::decode_operation;
 pub use batch::{Batch, MAX_VALUE_BYTES};
 pub use keyspace::Keyspace;
 pub use scan::Iter;
@@ -28,12 +28,12 @@ use crate::error::{Error, Result};
 use crate::io::Disk;
 use crate::io::direct::DirectDisk;
 use crate::io::os::OsDisk;
-use crate::memtable::MemTable;
 use crate::options::{KeyspaceOptions, Options, WriteOptions};
 use crate::stats::{KeyspaceCounters, Stats};
 use crate::version::edit::{Edit, Step};
 use crate::version::level::Version;
 use arc_swap::ArcSwap;
+use head::Head;
 use parking_lot::Mutex;
 use siltstone_design::Encoder;
 use std::path::Path;
@@ -197,15 +197,13 @@ impl Db {
                 Step::Flushed { start, user_bytes: 0 },
             ],
         };
-        let view = View {
-            active: Arc::new(MemTable::new(store.visible(), design.head_bytes(), &store.memory)),
-            sealed: Vec::new(),
-            version: Arc::new(Version::default()),
-        };
+        let encoder = Encoder::new(options.schema, store.secret);
+        let active = Head::new(&design, store.visible(), encoder, &store.memory);
+        let view = View { active, sealed: Vec::new(), version: Arc::new(Version::default()) };
         let inner = Arc::new(KeyspaceInner {
             id,
             name: name.to_owned(),
-            encoder: Encoder::new(options.schema, store.secret),
+            encoder,
             design,
             view: ArcSwap::from_pointee(view),
             counters: KeyspaceCounters::default(),
@@ -278,7 +276,7 @@ impl Db {
         self.store().sync_wal()
     }
 
-    /// Writes the memtables of all keyspaces to tables and waits for it.
+    /// Writes the heads of all keyspaces to tables and waits for it.
     ///
     /// # Errors
     /// Those of the write; what is not flushed stays in the log.

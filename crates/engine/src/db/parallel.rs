@@ -17,8 +17,8 @@
 
 use super::read::{Found, Progress};
 use super::store::{KeyspaceInner, Store, View};
+use crate::entry::Sequence;
 use crate::error::Result;
-use crate::memtable::Sequence;
 use crate::options::ParallelSearch;
 use crate::stats::ReadTrace;
 use crate::version::level::Version;
@@ -169,7 +169,7 @@ impl Store {
         progress: &mut Progress,
         level: usize,
     ) -> Result<Option<Found>> {
-        if let Some(found) = self.ask_memtables(view, sequence, key) {
+        if let Some(found) = self.ask_heads(view, sequence, key, &self.reader, progress)? {
             return Ok(Some(found));
         }
         let (answer, answered) = sync_channel(1);
@@ -183,7 +183,6 @@ impl Store {
         self.helpers.jobs.lock().push_back(job);
         self.helpers.ready.notify_one();
         keyspace.counters.asked_ahead.add(1);
-        *progress = Progress::at(0);
         if let Some(found) = self.search_levels(&view.version, key, &self.reader, progress, level)? {
             keyspace.counters.asked_in_vain.add(1);
             return Ok(Some(found));
@@ -196,9 +195,7 @@ impl Store {
             }
             // The helpers have stopped, since the store is closing.
             Err(_) => {
-                let trace = progress.trace;
-                *progress = Progress::at(level);
-                progress.trace = trace;
+                progress.move_to(level);
                 self.search_levels(&view.version, key, &self.reader, progress, usize::MAX)
             }
         }

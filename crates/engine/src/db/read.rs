@@ -1,16 +1,16 @@
 //! THE READ PATH.
 //!
-//! Pin a view → memtables, newest first → per level the one region on the key's path → its runs, newest first, each with at
+//! Pin a view → heads, newest first → per level the one region on the key's path → its runs, newest first, each with at
 //! most one table that may hold the key → filter, index, one page. The first answer ends it.
 //!
 //! Many keys at once ([`Store::get_many`]): each search goes as far as it can with what is in memory and gives up at the
 //! first page that is not. Those pages are fetched at the same time, and the searches go on where they stood.
 
+use super::head::Asking;
 use super::store::{KeyspaceInner, Store, View};
 use crate::cache::{Reader, TableId};
-use crate::entry::Lookup;
+use crate::entry::{Lookup, Sequence};
 use crate::error::Result;
-use crate::memtable::Sequence;
 use crate::stats::ReadTrace;
 use crate::version::level::{Candidate, Version};
 use siltstone_design::EncodedKey;
@@ -19,7 +19,7 @@ use siltstone_design::EncodedKey;
 #[derive(Default)]
 pub(super) struct Found {
     pub value: Option<Vec<u8>>,
-    /// The table whose entry ended it; 0 where a memtable's did, or none was found.
+    /// The table whose entry ended it; 0 where a head's did, or none was found.
     pub table: TableId,
 }
 
@@ -33,12 +33,19 @@ pub(super) struct Progress {
     run: usize,
     /// Tables probed before the region it stands in.
     probed_above: u64,
+    /// Sequence number of a version that it passed over because it can't see it; see [`LogStore::get`](crate::log_store::LogStore::get).
+    newer: Sequence,
 }
 
 impl Progress {
     /// A search that has come to `level`.
     pub fn at(level: usize) -> Self {
         Self { level, ..Self::default() }
+    }
+
+    /// Goes on at `level`.
+    pub fn move_to(&mut self, level: usize) {
+        (self.failed, self.level, self.run) = (false, level, 0);
     }
 
     /// The level where the search ended or failed; beyond all levels where it found nothing.
@@ -48,18 +55,26 @@ impl Progress {
 }
 
 impl Store {
-    /// The value of `key` as `sequence` sees it in `view`.
-    pub(super) fn get(
+    /// The newest value of `key`.
+    pub(super) fn get_newest(
         &self,
         keyspace: &KeyspaceInner,
-        view: &View,
-        sequence: Sequence,
         key: &EncodedKey<'_>,
     ) -> Result<Option<Vec<u8>>> {
-        Ok(self.find(keyspace, view, sequence, key)?.value)
+        loop {
+            let view = keyspace.view.load();
+            let mut progress = Progress::default();
+            let found = self.search_parallel(keyspace, &view, self.visible(), key, &mut progress)?;
+            // The version to be seen may have given way to one that became visible meanwhile. Whoever holds a snapshot is spared.
+            if progress.newer == 0 || progress.newer > self.visible() {
+                let value = found.unwrap_or_default().value;
+                keyspace.counters.note_get(value.is_some(), &progress.trace);
+                return Ok(value);
+            }
+        }
     }
 
-    /// The same, with where it was found.
+    /// The value of `key`, and where it was found, as `sequence`, which is held, sees it in `view`.
     pub(super) fn find(
         &self,
         keyspace: &KeyspaceInner,
@@ -73,7 +88,7 @@ impl Store {
         Ok(found)
     }
 
-    /// The values of `keys`, in their order, as `sequence` sees them in `view`.
+    /// The values of `keys`, in their order, as `sequence`, which is held, sees them in `view`.
     pub(super) fn get_many(
         &self,
         keyspace: &KeyspaceInner,
@@ -110,15 +125,26 @@ impl Store {
         Ok(values)
     }
 
-    /// What the memtables say.
-    pub(super) fn ask_memtables(
+    /// What the heads say. After an error `progress` is as before, but for what the device has done.
+    pub(super) fn ask_heads(
         &self,
         view: &View,
         sequence: Sequence,
         key: &EncodedKey<'_>,
-    ) -> Option<Found> {
-        let mut answers = view.memtables().map(|memtable| self.answer(memtable.get(key, sequence)));
-        answers.find_map(|answer| answer.map(|value| Found { value, table: 0 }))
+        reader: &Reader,
+        progress: &mut Progress,
+    ) -> Result<Option<Found>> {
+        let before = progress.trace;
+        for head in view.heads() {
+            let mut asking = Asking { reader, trace: &mut progress.trace, newer: &mut progress.newer };
+            let lookup = head.get(key, sequence, &mut asking).inspect_err(|_| {
+                progress.trace = ReadTrace { device_reads: progress.trace.device_reads, ..before };
+            })?;
+            if let Some(value) = self.answer(lookup) {
+                return Ok(Some(Found { value, table: 0 }));
+            }
+        }
+        Ok(None)
     }
 
     /// Searches from where `progress` stands, up to but not including level `end`; after an error it stands at the table that
@@ -133,7 +159,7 @@ impl Store {
         end: usize,
     ) -> Result<Option<Found>> {
         if !progress.failed
-            && let Some(found) = self.ask_memtables(view, sequence, key)
+            && let Some(found) = self.ask_heads(view, sequence, key, reader, progress)?
         {
             return Ok(Some(found));
         }

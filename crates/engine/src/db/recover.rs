@@ -4,17 +4,18 @@
 //! are read.
 
 use super::Handle;
-use super::batch::decode_operation;
 use super::guides::GUIDES;
+use super::head::{Full, Head, Write};
 use super::store::{KeyspaceInner, Parts, Store, View};
 use crate::cache::{Reader, table_name};
 use crate::codec::Decoder;
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{DirLock, Disk};
 use crate::memory::MemoryBudget;
-use crate::memtable::{MemTable, Sequence};
+use crate::operation::{self, Operation};
 use crate::options::Options;
-use crate::record::LogStart;
+use crate::record::{HEADER_BYTES, LogStart};
+use crate::segment::LogSegment;
 use crate::stats::{KeyspaceCounters, StoreCounters};
 use crate::table::envelope::TableMeta;
 use crate::table::{Table, Trash};
@@ -30,8 +31,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// Name of the file whose lock means that a store is open.
 pub(super) const LOCK: &str = "LOCK";
-/// Log segments that an open leaves to the next one.
+/// Small log segments that an open leaves to the next one.
 const MOST_SEGMENTS: usize = 4;
+const SMALL_SEGMENT_BYTES: u64 = 1 << 20;
 /// How often a read-only open tries to catch the files of a store that another process is writing.
 const READ_ONLY_TRIES: usize = 20;
 
@@ -126,15 +128,13 @@ impl Opening {
 
     fn keyspaces(&self, state: StoreState) -> BTreeMap<String, Arc<KeyspaceInner>> {
         let keyspaces = state.keyspaces.into_iter().map(|(id, keyspace)| {
-            let view = View {
-                active: Arc::new(MemTable::new(0, keyspace.design.head_bytes(), &self.memory)),
-                sealed: Vec::new(),
-                version: Arc::new(keyspace.version),
-            };
+            let encoder = Encoder::new(keyspace.schema, HashSecret(state.secret));
+            let active = Head::new(&keyspace.design, 0, encoder, &self.memory);
+            let view = View { active, sealed: Vec::new(), version: Arc::new(keyspace.version) };
             let inner = KeyspaceInner {
                 id,
                 name: keyspace.name.clone(),
-                encoder: Encoder::new(keyspace.schema, HashSecret(state.secret)),
+                encoder,
                 design: keyspace.design,
                 view: ArcSwap::from_pointee(view),
                 counters: KeyspaceCounters::default(),
@@ -148,46 +148,66 @@ impl Opening {
         keyspaces.collect()
     }
 
-    /// Replays the log into the keyspaces' memtables; returns it with the last sequence number used.
+    /// Replays the log into the keyspaces' heads.
     fn replay(
         &self,
         start: LogStart,
         synced: u64,
         keyspaces: &BTreeMap<String, Arc<KeyspaceInner>>,
-    ) -> Result<(Replayed, Sequence)> {
+        reader: &Reader,
+    ) -> Result<Replayed> {
         let by_id: BTreeMap<u64, &Arc<KeyspaceInner>> = keyspaces.values().map(|k| (k.id, k)).collect();
-        let mut sequence = 0;
-        let mut apply = |segment: LogStart, payload: &[u8]| {
+        let mut apply = |segment: &Arc<LogSegment>, lsn: u64, payload: &[u8]| {
+            let strange = || {
+                let path = segment.path.display();
+                Error::corruption(path, 0, "a batch", "operations this program can't read")
+            };
             let mut from = Decoder::new(payload);
             while !from.is_empty() {
-                let operation = decode_operation(&mut from).ok_or_else(|| {
-                    let path = crate::wal::segment_path(&self.dir, segment.segment);
-                    Error::corruption(path.display(), 0, "a batch", "operations this program can't read")
-                })?;
-                sequence += 1;
+                let at = payload.len() - from.remaining();
+                let operation = operation::decode(&mut from).ok_or_else(strange)?;
+                let length = payload.len() - from.remaining() - at;
                 // Writes of dropped keyspaces, and those that are in tables already, are passed over.
                 let Some(keyspace) = by_id.get(&operation.keyspace) else { continue };
-                if segment.segment < keyspace.flushed.lock().segment {
+                if segment.number < keyspace.flushed.lock().segment {
                     continue;
                 }
-                let active = &keyspace.view.load().active;
-                active.note_log_start(segment);
-                match operation.item {
-                    Some(item) => {
-                        let place = keyspace.encoder.encode(operation.key)?;
-                        active.insert(sequence, (place.digest, place.fingerprint), operation.key, item, 0);
-                    }
-                    None => {
-                        let hi = keyspace.encoder.encode_prefix(operation.key)?;
-                        active.delete_prefix(sequence, hi, operation.key);
-                    }
+                if !keyspace.view.load().active.takes(&operation) {
+                    return Err(strange());
                 }
+                let sequence = lsn + (HEADER_BYTES + at) as u64;
+                self.replay_one(keyspace, &operation, (segment, sequence, length), reader)?;
             }
             Ok(())
         };
-        let replayed =
-            replay(self.disk.as_ref(), &self.dir, start, synced, self.options.wal_recovery, &mut apply)?;
-        Ok((replayed, sequence))
+        replay(self.disk.as_ref(), &self.dir, start, synced, self.options.wal_recovery, &mut apply)
+    }
+
+    /// Replays one operation, so many bytes that stand in a segment.
+    fn replay_one(
+        &self,
+        keyspace: &KeyspaceInner,
+        operation: &Operation<'_>,
+        (segment, sequence, length): (&Arc<LogSegment>, u64, usize),
+        reader: &Reader,
+    ) -> Result<()> {
+        let head = keyspace.view.load().active.clone();
+        let key = operation.key;
+        let Some(item) = operation.item else {
+            head.delete_prefix(sequence, segment, keyspace.encoder.encode_prefix(key)?, key);
+            return Ok(());
+        };
+        let place = keyspace.encoder.encode(key)?;
+        let place = (place.digest, place.fingerprint);
+        let write = Write { sequence, segment, length, place, key, item, older_in: 0 };
+        // Nobody has seen anything yet, so that of a key's versions the newest is enough.
+        if head.insert(&write, 0, reader) == Err(Full) {
+            let fresh = keyspace.new_head(0, &self.memory);
+            // An empty head has room.
+            let _ = fresh.insert(&write, 0, reader);
+            keyspace.freeze(fresh);
+        }
+        Ok(())
     }
 
     fn reader(&self, max_open_files: usize) -> Arc<Reader> {
@@ -267,7 +287,9 @@ pub(super) fn open(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<
     let left_behind = names.iter().filter_map(|name| name.strip_prefix("MANIFEST-")?.parse::<u64>().ok());
     let next_manifest = left_behind.max().unwrap_or(0).max(manifest_number) + 1;
     let keyspaces = opening.keyspaces(state.clone());
-    let (replayed, visible) = opening.replay(log_start, log_end, &keyspaces)?;
+    let reader = opening.reader(options.max_open_files);
+    let replayed = opening.replay(log_start, log_end, &keyspaces, &reader)?;
+    let visible = replayed.end_lsn;
 
     // From here on the store is changed: first what is to be kept is made safe, then the rest goes.
     let wal = Wal::start(Arc::clone(&disk), dir, &replayed)?;
@@ -286,11 +308,12 @@ pub(super) fn open(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<
     }
     disk.sync_dir(dir).map_err(|e| Error::io(&e, "syncing directory", dir))?;
 
-    let is_scattered = replayed.live.len() >= MOST_SEGMENTS;
+    let small = replayed.live.iter().filter(|segment| segment.bytes() < SMALL_SEGMENT_BYTES);
+    let is_scattered = small.count() >= MOST_SEGMENTS;
     let store = Arc::new(Store::new(Parts {
         path: dir.to_owned(),
         disk,
-        reader: opening.reader(options.max_open_files),
+        reader,
         options,
         secret,
         lock: Some(lock),
@@ -308,7 +331,7 @@ pub(super) fn open(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<
     for keyspace in store.all_keyspaces() {
         store.refresh_pressure(&keyspace);
         // A log longer than a memtable is flushed as one; so is one in many pieces, as many short sessions leave it.
-        if is_scattered || keyspace.view.load().active.user_bytes() >= keyspace.design.head_bytes() {
+        if is_scattered || keyspace.view.load().active.fill(&keyspace.design) >= 1.0 {
             let _commit = store.commit.lock();
             store.seal(&keyspace)?;
         }
@@ -363,9 +386,9 @@ fn try_open_read_only(dir: &Path, options: &Options, disk: &Arc<dyn Disk>) -> Re
     let (log_start, log_end) = (state.log_start, state.log_end);
     let (secret, next_id) = (HashSecret(state.secret), state.next_id);
     let keyspaces = opening.keyspaces(state);
-    let (_, visible) = opening.replay(log_start, log_end, &keyspaces)?;
     // Held open, the files stay readable when the writer removes their names.
     let reader = opening.reader(options.max_open_files.max(tables.len() + 16));
+    let visible = opening.replay(log_start, log_end, &keyspaces, &reader)?.end_lsn;
     for table in &tables {
         reader.file(table.id())?;
     }

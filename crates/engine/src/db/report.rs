@@ -1,5 +1,6 @@
 //! Statistics: counters and the present version, put into numbers for people.
 
+use super::head::Head;
 use super::store::{KeyspaceInner, Store};
 use crate::memory::Holder;
 use crate::stats::{KeyspaceStats, LevelStats, MemoryStats, StallStats, Stats};
@@ -39,7 +40,7 @@ impl Store {
             space_bytes,
             wal_bytes,
             background_error: self.background_error.lock().as_ref().map(ToString::to_string),
-            oldest_snapshot_age_ms: self.oldest_snapshot_age().map(|age| age.as_millis() as u64),
+            oldest_snapshot_age_ms: self.snapshots.oldest_age().map(|age| age.as_millis() as u64),
         }
     }
 
@@ -113,13 +114,15 @@ impl KeyspaceInner {
         }
         let filter: u64 = levels.iter().map(|level| level.filter_bytes).sum();
         let index: u64 = levels.iter().map(|level| level.index_bytes).sum();
-        let in_memory: u64 = view.memtables().map(|memtable| memtable.entries()).sum();
+        let in_memory: u64 = view.heads().map(Head::entries).sum();
         let counters = &self.counters;
         KeyspaceStats {
             name: self.name.clone(),
             preset: self.design.preset_name().to_owned(),
             schema: *self.encoder.schema(),
             items_estimate: (entries + in_memory).saturating_sub(dead),
+            head_entries: in_memory,
+            head_bytes: view.heads().map(Head::memory_bytes).sum(),
             table_entries: entries,
             table_count: tables,
             table_bytes: bytes,

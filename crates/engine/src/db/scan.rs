@@ -1,15 +1,16 @@
 //! Scans: one merge over everything that may hold a group, a range of it, or the whole keyspace.
 //!
 //! A walk over the whole keyspace goes stretch by stretch: as long as no level changes its region, one merge over the
-//! memtables and the piles on the path serves; at the end of the finest region the next merge begins.
+//! heads and the piles on the path serves; at the end of the finest region the next merge begins.
 
 use super::Handle;
+use super::head::HeadScan;
+use super::snapshot::Held;
 use super::store::{KeyspaceInner, View};
 use crate::compaction::merge::{Merge, Source};
 use crate::compaction::source;
 use crate::entry::{Cursor, Span};
 use crate::error::Result;
-use crate::memtable::Sequence;
 use crate::table::Walk;
 use siltstone_design::Digest;
 use std::ops::Bound;
@@ -34,21 +35,22 @@ pub struct Iter {
     handle: Arc<Handle>,
     keyspace: Arc<KeyspaceInner>,
     view: Arc<View>,
-    sequence: Sequence,
+    held: Held,
+    /// The view's heads, ready to be walked; none before the first stretch.
+    heads: Option<Vec<HeadScan>>,
     wanted: Wanted,
     walk: Walk,
     /// What is still to be walked after the current merge.
     rest: Option<Span>,
     merge: Option<Merge>,
     now_ms: u64,
-    snapshot: u64,
 }
 
 impl Iter {
     pub(super) fn new(
         handle: Arc<Handle>,
         keyspace: Arc<KeyspaceInner>,
-        (view, sequence): (Arc<View>, Sequence),
+        (view, held): (Arc<View>, Held),
         span: Span,
         wanted: Wanted,
     ) -> Self {
@@ -56,18 +58,18 @@ impl Iter {
             Wanted::Everything => Walk::Long,
             Wanted::Group { .. } => Walk::Short,
         };
-        let (now_ms, snapshot) = (handle.store.disk.now_ms(), handle.store.pin_snapshot());
+        let now_ms = handle.store.disk.now_ms();
         Self {
             handle,
             keyspace,
             view,
-            sequence,
+            held,
+            heads: None,
             wanted,
             walk,
             rest: Some(span),
             merge: None,
             now_ms,
-            snapshot,
         }
     }
 
@@ -84,10 +86,17 @@ impl Iter {
             self.rest = Some(Span { first: Digest { hi: end + 1, lo: 0 }, last: rest.last });
         }
         let mut sources = Vec::new();
-        for memtable in self.view.memtables() {
-            let cursor = memtable.stream(span.clone(), self.sequence, self.keyspace.encoder)?;
-            let tombstones = memtable.tombstones(self.sequence);
-            sources.push(Source { cursor: Box::new(cursor), tombstones });
+        let heads = match self.heads.take() {
+            Some(heads) => heads,
+            None => {
+                let (sequence, encoder) = (self.held.sequence, self.keyspace.encoder);
+                let reader = &self.handle.store.reader;
+                let scans = self.view.heads().map(|head| head.scan(sequence, encoder, reader, false));
+                scans.collect::<Result<_>>()?
+            }
+        };
+        for head in self.heads.insert(heads) {
+            sources.push(Source { cursor: head.stream(&span)?, tombstones: head.tombstones.clone() });
         }
         let regions = || levels.iter().filter_map(|level| level.region_of(hi));
         let reader = match self.walk {
@@ -165,12 +174,6 @@ impl Iterator for Iter {
             (self.merge, self.rest) = (None, None);
         }
         next.transpose()
-    }
-}
-
-impl Drop for Iter {
-    fn drop(&mut self) {
-        self.handle.store.unpin_snapshot(self.snapshot);
     }
 }
 

@@ -2,18 +2,20 @@
 //!
 //! Locks, in the order they may be taken: commit → flushing → manifest → switch → wal. Readers take none: they load a view.
 
+use super::head::Head;
 use super::parallel::{Helpers, UpperReads};
+use super::snapshot::Snapshots;
 use super::worker::Board;
 use super::write::CommitQueue;
 use crate::cache::Reader;
 use crate::compaction::Output;
+use crate::entry::Sequence;
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{DirLock, Disk};
 use crate::memory::MemoryBudget;
-use crate::memtable::{MemTable, Sequence};
 use crate::options::Options;
 use crate::record::LogStart;
-use crate::stats::{KeyspaceCounters, Stopwatch, StoreCounters};
+use crate::stats::{KeyspaceCounters, StoreCounters};
 use crate::table::{Table, Trash};
 use crate::version::edit::{Edit, Step};
 use crate::version::level::{RunId, Version};
@@ -32,15 +34,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 #[derive(Clone)]
 pub(crate) struct View {
     /// Takes writes.
-    pub active: Arc<MemTable>,
+    pub active: Head,
     /// Waiting to be flushed, newest first.
-    pub sealed: Vec<Arc<MemTable>>,
+    pub sealed: Vec<Head>,
     pub version: Arc<Version>,
 }
 
 impl View {
-    /// All memtables, newest first.
-    pub fn memtables(&self) -> impl Iterator<Item = &Arc<MemTable>> {
+    /// All heads, newest first.
+    pub fn heads(&self) -> impl Iterator<Item = &Head> {
         std::iter::once(&self.active).chain(&self.sealed)
     }
 }
@@ -59,6 +61,21 @@ pub(crate) struct KeyspaceInner {
     /// Writes before this are in tables.
     pub flushed: Mutex<LogStart>,
     pub dropped: AtomicBool,
+}
+
+impl KeyspaceInner {
+    /// An empty head, whose writes are all newer than `visible`.
+    pub fn new_head(&self, visible: Sequence, memory: &Arc<MemoryBudget>) -> Head {
+        Head::new(&self.design, visible, self.encoder, memory)
+    }
+
+    /// Lets `fresh` take writes from now on, and what took them so far wait to be flushed. Where snapshots are taken, the caller
+    /// holds the switch.
+    pub fn freeze(&self, fresh: Head) {
+        let mut view = View::clone(&self.view.load());
+        view.sealed.insert(0, std::mem::replace(&mut view.active, fresh));
+        self.view.store(Arc::new(view));
+    }
 }
 
 /// An open store.
@@ -80,7 +97,7 @@ pub(crate) struct Store {
     pub next_id: AtomicU64,
     /// Sequence number of the newest write that readers may see.
     pub visible: AtomicU64,
-    /// Held by whoever writes to log and memtables or seals a memtable.
+    /// Held by whoever writes to log and heads or seals a head.
     pub commit: Mutex<()>,
     /// Held by whoever flushes.
     pub flushing: Mutex<()>,
@@ -102,8 +119,8 @@ pub(crate) struct Store {
     pub waiting: AtomicUsize,
     /// Whether the disk is so full that only deletes are taken.
     pub space_is_low: AtomicBool,
-    /// Snapshots and iterators that are held, with their ages.
-    snapshots: Mutex<BTreeMap<u64, Stopwatch>>,
+    /// Snapshots and iterators that are held.
+    pub snapshots: Snapshots,
 }
 
 /// What opening a store brings together.
@@ -156,7 +173,7 @@ impl Store {
             helpers: Helpers::default(),
             waiting: AtomicUsize::new(0),
             space_is_low: AtomicBool::new(false),
-            snapshots: Mutex::new(BTreeMap::new()),
+            snapshots: Snapshots::default(),
         }
     }
 
@@ -224,13 +241,13 @@ impl Store {
         Arc::new(Table::new(meta.clone(), encoder, Arc::clone(&self.trash)))
     }
 
-    /// Makes `output` happen to `keyspace`: on disk first, then for readers. `flushed` names the memtable that is now in
-    /// tables, if one is.
+    /// Makes `output` happen to `keyspace`: on disk first, then for readers. `flushed` is the head that is now in tables,
+    /// if one is.
     pub fn commit_steps(
         &self,
         keyspace: &Arc<KeyspaceInner>,
         output: Output,
-        flushed: Option<&Arc<MemTable>>,
+        flushed: Option<&Head>,
     ) -> Result<()> {
         let Output { steps, guides, rows } = output;
         let mut guard = self.manifest.lock();
@@ -263,7 +280,7 @@ impl Store {
             let mut view = View::clone(&keyspace.view.load());
             view.version = Arc::clone(&next);
             if let Some(flushed) = flushed {
-                view.sealed.retain(|memtable| !Arc::ptr_eq(memtable, flushed));
+                view.sealed.retain(|head| !head.is(flushed));
             }
             keyspace.view.store(Arc::new(view));
         }
@@ -399,22 +416,6 @@ impl Store {
             // Left behind, it would be removed as an orphan at the next open.
             let _ = self.disk.remove(&self.reader.path(table));
         }
-    }
-
-    /// Notes a snapshot or iterator, and returns its number.
-    pub fn pin_snapshot(&self) -> u64 {
-        static SNAPSHOTS: AtomicU64 = AtomicU64::new(0);
-        let number = SNAPSHOTS.fetch_add(1, Ordering::Relaxed);
-        self.snapshots.lock().insert(number, Stopwatch::start());
-        number
-    }
-
-    pub fn unpin_snapshot(&self, number: u64) {
-        self.snapshots.lock().remove(&number);
-    }
-
-    pub fn oldest_snapshot_age(&self) -> Option<std::time::Duration> {
-        self.snapshots.lock().values().map(|stopwatch| stopwatch.elapsed()).max()
     }
 
     /// Looks whether the disk has room for more than deletes.

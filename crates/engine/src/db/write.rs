@@ -1,20 +1,22 @@
 //! THE WRITE PATH.
 //!
 //! A batch joins the queue. Whoever finds no leader leads: it takes the whole queue, appends it to the log in one write,
-//! syncs if anyone asked, puts everything into the memtables, makes it visible, and hands the lead to the next in line.
+//! syncs if anyone asked, puts everything into the heads, makes it visible, and hands the lead to the next in line.
 //! While it works, the next group gathers. A failed sync poisons the store: no later write may claim durability.
 
 use super::batch::{Batch, Kind};
-use super::store::{KeyspaceInner, Store, View};
+use super::head::{Full, Head, Write};
+use super::store::{KeyspaceInner, Store};
 use crate::cache::TableId;
-use crate::entry::Item;
+use crate::entry::{Item, Sequence};
 use crate::error::{Error, ErrorKind, Result};
-use crate::memtable::{MemTable, Sequence};
 use crate::options::Durability;
+use crate::record::HEADER_BYTES;
+use crate::segment::LogSegment;
 use crate::stats::Stopwatch;
 use crate::wal::Wal;
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use siltstone_design::{Digest, EncodedKey};
+use siltstone_design::{Digest, EncodedKey, Head as Kinds};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,7 +57,7 @@ pub(super) struct Condition {
     pub keyspace: Arc<KeyspaceInner>,
     pub key: Vec<u8>,
     pub seen: Sequence,
-    /// The table in which the value was found; 0 where it was in a memtable, or there was none.
+    /// The table in which the value was found; 0 where it was in a head, or there was none.
     pub found_in: TableId,
 }
 
@@ -102,6 +104,11 @@ const GROUPS_PER_LEAD: usize = 16;
 
 /// Bytes after which a group takes no more batches.
 const MAX_GROUP_BYTES: usize = 4 << 20;
+
+/// The share of the memory budget that a segment of the log may take when it is replayed; smaller ones than the least are not
+/// full.
+const SEGMENTS_PER_BUDGET: u64 = 8;
+const LEAST_FULL_SEGMENT_BYTES: u64 = 1 << 20;
 
 impl Store {
     /// Writes `batch` and returns once it is visible and as durable as asked.
@@ -220,26 +227,31 @@ impl Store {
             }
             accepted.push(slot);
         }
-        let result = self.log(&accepted).map(|()| self.apply(&accepted));
+        let logged = self.log(&accepted);
+        let result = logged.map(|(segment, lsn)| self.apply(&accepted, &segment, lsn));
         for slot in accepted {
             slot.set(Progress::Done(result.clone().map(|()| Committed::Yes)));
         }
     }
 
-    /// Appends the group to the log and syncs it if anyone asked.
-    fn log(&self, group: &[&Arc<Slot>]) -> Result<()> {
+    /// Appends the group to the log and syncs it if anyone asked; returns the segment and the LSN at which it begins.
+    fn log(&self, group: &[&Arc<Slot>]) -> Result<(Arc<LogSegment>, u64)> {
         self.check_writable()?;
-        let work = {
+        let (place, work) = {
             let mut guard = self.wal.lock();
-            let Some(wal) = guard.as_mut() else { return self.check_writable() };
+            let Some(wal) = guard.as_mut() else {
+                return Err(Error::new(ErrorKind::ReadOnly, "the store has no log to write to"));
+            };
             let before = wal.bytes_written();
-            wal.append(group.iter().map(|slot| (slot.batch.payload.as_slice(), slot.payload_crc)))
+            let place = wal
+                .append(group.iter().map(|slot| (slot.batch.payload.as_slice(), slot.payload_crc)))
                 .inspect_err(|error| self.note_write_error(error))?;
             self.counters.wal_bytes.add(wal.bytes_written() - before);
             let wants_sync = group.iter().any(|slot| slot.durability == Durability::Synced);
-            if wants_sync { wal.sync_work() } else { None }
+            (place, if wants_sync { wal.sync_work() } else { None })
         };
-        self.run_sync(work)
+        self.run_sync(work)?;
+        Ok(place)
     }
 
     /// A full disk passes; any other failure to write the log leaves it in doubt.
@@ -251,29 +263,42 @@ impl Store {
         }
     }
 
-    /// Puts the group into the memtables, makes it visible and seals memtables that are full.
-    fn apply(&self, group: &[&Arc<Slot>]) {
-        let mut sequence = self.visible();
-        let log_start = self.wal.lock().as_ref().map(Wal::segment).unwrap_or_default();
-        let mut views: BTreeMap<u64, (Arc<KeyspaceInner>, Arc<View>)> = BTreeMap::new();
+    /// Puts the group, which begins at `lsn` of `segment`, into the heads, makes it visible and seals heads that are full.
+    fn apply(&self, group: &[&Arc<Slot>], segment: &Arc<LogSegment>, mut lsn: u64) {
+        let before = self.visible();
+        let mut sequence = before;
+        let mut heads: BTreeMap<u64, (Arc<KeyspaceInner>, Head)> = BTreeMap::new();
         for keyspace in self.all_keyspaces() {
-            let view = keyspace.view.load_full();
-            views.insert(keyspace.id, (keyspace, view));
+            let head = keyspace.view.load().active.clone();
+            heads.insert(keyspace.id, (keyspace, head));
         }
         for slot in group {
             // A conditional write is of one key.
             let older_in = slot.condition.as_ref().map_or(0, |condition| condition.found_in);
+            let payload_at = lsn + HEADER_BYTES as u64;
+            lsn = payload_at + slot.batch.payload.len() as u64;
             for operation in &slot.batch.operations {
-                sequence += 1;
+                sequence = payload_at + operation.encoded.at.start as u64;
                 // A keyspace dropped meanwhile takes its writes with it.
-                let Some((_, view)) = views.get(&operation.keyspace) else { continue };
-                view.active.note_log_start(log_start);
+                let Some((keyspace, head)) = heads.get_mut(&operation.keyspace) else { continue };
                 let key = slot.batch.key(operation);
                 match (operation.kind, slot.batch.item(operation)) {
-                    (Kind::DeletePrefix, _) => view.active.delete_prefix(sequence, operation.digest.hi, key),
+                    (Kind::DeletePrefix, _) => {
+                        head.delete_prefix(sequence, segment, operation.digest.hi, key)
+                    }
                     (_, item) => {
-                        let item = item.unwrap_or(Item::Deleted);
-                        view.active.insert(sequence, operation.place(), key, item, older_in);
+                        let write = Write {
+                            sequence,
+                            segment,
+                            length: operation.encoded.at.len(),
+                            place: operation.place(),
+                            key,
+                            item: item.unwrap_or(Item::Deleted),
+                            older_in,
+                        };
+                        if head.insert(&write, before, &self.reader) == Err(Full) {
+                            *head = self.freeze_before(keyspace, &write, before);
+                        }
                     }
                 }
             }
@@ -281,22 +306,48 @@ impl Store {
         }
         self.visible.store(sequence, Ordering::Release);
         self.reader.fit_cache();
-        for (keyspace, view) in views.values() {
-            if view.active.user_bytes() >= keyspace.design.head_bytes() {
-                // A failure (a full disk) leaves the memtable as it is; the next write tries again.
+        for (keyspace, head) in heads.values() {
+            self.snapshots.while_still(|is_wanted| head.settle(is_wanted));
+            if head.fill(&keyspace.design) >= 1.0 {
+                // A failure (a full disk) leaves the head as it is; the next write tries again.
                 let _ = self.seal(keyspace);
             }
         }
         self.bound_wal();
     }
 
-    /// Flushes what holds the oldest part of an overlong log. The log is replayed into memory, so the budget bounds it too.
+    /// Seals a head that has no room for `write`, in the middle of a group, and begins the next with it. Only memory changes, so
+    /// that nothing can fail; the flush waits until the group is visible.
+    fn freeze_before(&self, keyspace: &KeyspaceInner, write: &Write<'_>, visible: Sequence) -> Head {
+        let fresh = keyspace.new_head(visible, &self.memory);
+        // An empty head has room.
+        let _ = fresh.insert(write, visible, &self.reader);
+        let _switch = self.switch.lock();
+        keyspace.freeze(fresh.clone());
+        fresh
+    }
+
+    /// Flushes what holds the oldest part of an overlong log, or of one that would take much memory to replay: the budget bounds
+    /// that too. Segments are replayed one at a time, so they are bounded as well.
     fn bound_wal(&self) {
+        let budget = self.options.memory_budget_bytes;
+        let segment_bytes = self.wal.lock().as_ref().map_or(0, Wal::segment_bytes);
+        if segment_bytes > (budget / SEGMENTS_PER_BUDGET).max(LEAST_FULL_SEGMENT_BYTES) {
+            // A full disk is noticed by the next write.
+            let _ = self.rotate_wal();
+        }
         let live = self.wal.lock().as_ref().map_or(0, Wal::live_bytes);
         let keyspaces = self.all_keyspaces();
-        let heads = keyspaces.iter().map(|keyspace| keyspace.design.head_bytes()).max().unwrap_or(0);
-        let affordable = (self.options.memory_budget_bytes / 4).max(2 * heads);
-        if live <= self.options.max_wal_bytes.min(affordable) {
+        let memtables = keyspaces.iter().filter_map(|keyspace| match keyspace.design.head {
+            Kinds::MemTable { bytes } => Some(bytes),
+            Kinds::LogStore { .. } => None,
+        });
+        let affordable = (budget / 4).max(2 * memtables.max().unwrap_or(0));
+        let replayed = || -> u64 {
+            let views = keyspaces.iter().map(|keyspace| keyspace.view.load());
+            views.map(|view| view.heads().map(Head::replayed_bytes).sum::<u64>()).sum()
+        };
+        if live <= self.options.max_wal_bytes && (live <= affordable || replayed() <= affordable) {
             return;
         }
         let oldest = keyspaces.iter().filter_map(|keyspace| {
@@ -310,27 +361,28 @@ impl Store {
         }
     }
 
-    /// Seals the keyspace's memtable for flushing and starts a new one. The caller holds the commit lock.
+    /// Begins the log's next segment. The caller holds the commit lock.
+    fn rotate_wal(&self) -> Result<()> {
+        let mut guard = self.wal.lock();
+        let Some(wal) = guard.as_mut() else { return self.check_writable() };
+        let before = wal.bytes_written();
+        wal.rotate().inspect_err(|error| {
+            if error.kind() == ErrorKind::StorageFull {
+                self.space_is_low.store(true, Ordering::Relaxed);
+            }
+        })?;
+        self.counters.wal_bytes.add(wal.bytes_written() - before);
+        Ok(())
+    }
+
+    /// Seals the keyspace's head for flushing and starts a new one. The caller holds the commit lock.
     pub(super) fn seal(&self, keyspace: &KeyspaceInner) -> Result<()> {
         if keyspace.view.load().active.is_empty() {
             return Ok(());
         }
         let _switch = self.switch.lock();
-        {
-            let mut guard = self.wal.lock();
-            let Some(wal) = guard.as_mut() else { return self.check_writable() };
-            let before = wal.bytes_written();
-            wal.rotate().inspect_err(|error| {
-                if error.kind() == ErrorKind::StorageFull {
-                    self.space_is_low.store(true, Ordering::Relaxed);
-                }
-            })?;
-            self.counters.wal_bytes.add(wal.bytes_written() - before);
-        }
-        let mut view = View::clone(&keyspace.view.load());
-        let fresh = Arc::new(MemTable::new(self.visible(), keyspace.design.head_bytes(), &self.memory));
-        view.sealed.insert(0, std::mem::replace(&mut view.active, fresh));
-        keyspace.view.store(Arc::new(view));
+        self.rotate_wal()?;
+        keyspace.freeze(keyspace.new_head(self.visible(), &self.memory));
         self.reader.fit_cache();
         // Often enough to keep the reserve, which is many memtables large.
         self.check_space();
@@ -373,11 +425,10 @@ impl Store {
         f64::from_bits(keyspace.pressure.load(Ordering::Relaxed)).max(flushing)
     }
 
-    /// Whether the keyspace can't take another memtable's worth.
+    /// Whether the keyspace can't take another head's worth.
     fn is_overfull(&self, keyspace: &KeyspaceInner) -> bool {
         let view = keyspace.view.load();
-        view.sealed.len() >= self.options.max_sealed_memtables
-            && view.active.user_bytes() >= keyspace.design.head_bytes() / 2
+        view.sealed.len() >= self.options.max_sealed_memtables && view.active.fill(&keyspace.design) >= 0.5
     }
 }
 
@@ -395,6 +446,6 @@ impl Condition {
         let view = self.keyspace.view.load();
         let oldest = view.sealed.last().unwrap_or(&view.active);
         // What was flushed since can't be asked any more.
-        oldest.born_at > self.seen || view.memtables().any(|memtable| memtable.changed_since(&key, self.seen))
+        oldest.born_at() > self.seen || view.heads().any(|head| head.changed_since(&key, self.seen))
     }
 }

@@ -154,7 +154,11 @@ pub(crate) fn random_u64() -> u64 {
 
 /// A whole file.
 pub(crate) fn read_file(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u8>> {
-    let file = disk.open(path, Access::Read)?;
+    read_whole(disk.open(path, Access::Read)?.as_ref())
+}
+
+/// All bytes of an open file.
+pub(crate) fn read_whole(file: &dyn File) -> io::Result<Vec<u8>> {
     let length = usize::try_from(file.len()?).map_err(io::Error::other)?;
     let mut bytes = vec![0; length];
     file.read_exact_at(&mut bytes, 0)?;

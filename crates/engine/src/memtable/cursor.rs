@@ -1,8 +1,8 @@
 //! The walk over a memtable, which copies a few entries at a time so that no shard is locked for long.
 
+use super::MemTable;
 use super::shard::Version;
-use super::{MemTable, Sequence};
-use crate::entry::{Cursor, EntryRef, Item, Span};
+use crate::entry::{Cursor, EntryRef, Item, Sequence, Span};
 use crate::error::Result;
 use siltstone_design::{Digest, EncodedKey, Encoder};
 use std::sync::Arc;

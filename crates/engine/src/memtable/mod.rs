@@ -1,16 +1,15 @@
 //! The memtable: what has been written and not yet flushed, in the store's order.
 //!
 //! Sharded by the top bits of the digest: a shard is short (`shard.rs`), and locked for the part of a microsecond that an
-//! insertion or a lookup takes, so that readers and writers hardly ever meet. Entries carry a sequence number, the only
-//! place where Siltstone has one: it lets a snapshot share the memtable with later writers. Tables hold one entry per key,
-//! and recency is position.
+//! insertion or a lookup takes, so that readers and writers hardly ever meet. Entries carry a sequence number, as only heads'
+//! do: it lets a snapshot share the memtable with later writers. Tables hold one entry per key, and recency is position.
 
 mod cursor;
 mod shard;
 
 pub(crate) use cursor::MemCursor;
 
-use crate::entry::{Item, Lookup, PrefixTombstone, PrefixTombstones, Span};
+use crate::entry::{Item, Lookup, PrefixTombstone, PrefixTombstones, Sequence, Span};
 use crate::error::Result;
 use crate::memory::{Holder, MemoryBudget, Reservation};
 use crate::record::LogStart;
@@ -20,9 +19,6 @@ use siltstone_design::{Digest, EncodedKey, Encoder};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-
-/// Number of a write; later writes have larger ones.
-pub(crate) type Sequence = u64;
 
 /// Bytes of keys and values per shard.
 const SHARD_BYTES: u64 = 64 << 10;
@@ -131,10 +127,6 @@ impl MemTable {
         }
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.entries.load(Ordering::Relaxed) == 0
-    }
-
     /// Entries added, replaced ones included.
     pub fn entries(&self) -> u64 {
         self.entries.load(Ordering::Relaxed)
@@ -143,6 +135,11 @@ impl MemTable {
     /// Bytes of keys and values added.
     pub fn user_bytes(&self) -> u64 {
         self.user_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of memory that its entries take, with what it takes when it is empty.
+    pub fn memory_bytes(&self) -> u64 {
+        self.memory_bytes.load(Ordering::Relaxed)
     }
 
     /// Sequence number of the newest deletion of the key's prefix that `sequence` can see.

@@ -17,8 +17,7 @@
 //! from the newest version to the oldest; no chunk is empty; no version spans blocks, and one that is larger than a piece is a
 //! block by itself.
 
-use super::Sequence;
-use crate::entry::Item;
+use crate::entry::{Item, Sequence};
 use crate::memory::{MemoryBudget, PIECE_BYTES, Piece};
 use siltstone_design::Digest;
 use std::cmp::Ordering;

@@ -69,7 +69,10 @@ impl Rng {
 /// A preset scaled down so that a few hundred items grow several levels.
 pub fn tiny(preset: &str) -> Design {
     let mut design = Design::preset(preset).unwrap();
-    design.head = Head::MemTable { bytes: 4 << 10 };
+    design.head = match design.head {
+        Head::MemTable { .. } => Head::MemTable { bytes: 4 << 10 },
+        Head::LogStore { .. } => Head::LogStore { entries: 32 },
+    };
     for level in &mut design.levels {
         level.table_bytes = if level.runs == 1 { 16 << 10 } else { 4 << 10 };
         level.runs = level.runs.min(4);
@@ -79,9 +82,15 @@ pub fn tiny(preset: &str) -> Design {
     design
 }
 
-/// Every preset and every row of SlimDB's Table 1, scaled down.
+/// Every preset and every row of SlimDB's Table 1, scaled down, and designs with a log store above other levels than SILT's.
 pub fn tiny_presets() -> Vec<Design> {
-    presets::all().into_iter().chain(presets::slimdb_table_1()).map(|(name, _)| tiny(name)).collect()
+    let named = presets::all().into_iter().chain(presets::slimdb_table_1()).map(|(name, _)| tiny(name));
+    named.chain(["stepped-merge", "siltstone", "lsm-trie"].map(log_stored)).collect()
+}
+
+/// The scaled-down preset with a log store for a head.
+pub fn log_stored(preset: &str) -> Design {
+    Design { head: Head::LogStore { entries: 48 }, ..tiny(preset) }
 }
 
 fn random_index(rng: &mut Rng) -> IndexSpec {
@@ -125,7 +134,10 @@ pub fn random_design(rng: &mut Rng) -> Design {
         });
     }
     let design = Design {
-        head: Head::MemTable { bytes: (4 << 10) << rng.below(2) },
+        head: match rng.below(3) {
+            0 => Head::LogStore { entries: 16 << rng.below(4) },
+            _ => Head::MemTable { bytes: (4 << 10) << rng.below(2) },
+        },
         levels,
         max_garbage: 0.05 + 0.85 * (rng.below(100) as f64 / 100.0),
         hands_down_early: rng.below(2) == 0,
@@ -140,6 +152,9 @@ pub fn fitting(mut design: Design, schema: Schema) -> Design {
         if schema != Schema::Point {
             (level.format, level.index) = (Format::Block, IndexSpec::Separators);
         }
+    }
+    if schema != Schema::Point && matches!(design.head, Head::LogStore { .. }) {
+        design.head = Head::MemTable { bytes: 4 << 10 };
     }
     design.check_for(&schema).unwrap();
     design

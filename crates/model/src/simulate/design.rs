@@ -94,7 +94,7 @@ pub fn simulate_design(
     protocol.check(ranks)?;
     let one_in = f64::from(protocol.miniature);
     let sampler = Sampler::new(ranks, protocol.miniature, protocol.seed).spread();
-    let requests_per_memtable = (design.head_bytes() as f64 / item_bytes).ceil().max(1.0) as u64;
+    let requests_per_memtable = design.head.items(item_bytes).ceil().max(1.0) as u64;
     let mut store = Store::new(design, item_bytes * one_in, sampler);
     if protocol.load == Load::Sequential {
         store.load((requests_per_memtable as f64 / one_in).ceil() as u32);

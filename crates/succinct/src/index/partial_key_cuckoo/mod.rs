@@ -177,15 +177,29 @@ impl PartialKeyCuckoo {
 
     /// Changes the number of an entry of this key from `old` to `new`. False if it has none with `old`.
     pub fn replace(&mut self, hash: u64, old: u32, new: u32) -> bool {
+        let Some((bucket, lane)) = self.find(hash, old) else { return false };
+        let place = self.numbers.get_mut(bucket as usize).and_then(|lanes| lanes.get_mut(usize::from(lane)));
+        place.map(|place| *place = new).is_some()
+    }
+
+    /// Takes out an entry of this key with `number`. False if it has none.
+    pub fn remove(&mut self, hash: u64, number: u32) -> bool {
+        let Some((bucket, lane)) = self.find(hash, number) else { return false };
+        self.tags.clear(bucket, lane);
+        // Equal tables are to have equal bytes.
+        let place = self.numbers.get_mut(bucket as usize).and_then(|lanes| lanes.get_mut(usize::from(lane)));
+        place.map(|place| *place = 0).is_some()
+    }
+
+    /// Where an entry whose tag agrees with the key's stands with `number`.
+    fn find(&self, hash: u64, number: u32) -> Option<(u32, u8)> {
         let mut found = None;
         self.tags.visit(hash, |bucket, lane| {
-            if self.number(bucket, lane) == old {
+            if self.number(bucket, lane) == number {
                 found = Some((bucket, lane));
             }
         });
-        let Some((bucket, lane)) = found else { return false };
-        let place = self.numbers.get_mut(bucket as usize).and_then(|lanes| lanes.get_mut(usize::from(lane)));
-        place.map(|place| *place = new).is_some()
+        found
     }
 
     /// The number in every lane, bucket by bucket; `None` in empty ones.

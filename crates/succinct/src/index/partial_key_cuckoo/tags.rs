@@ -157,6 +157,15 @@ impl Tags {
         }
     }
 
+    /// Empties a lane.
+    pub(super) fn clear(&mut self, bucket: u32, lane: u8) {
+        let shift = 16 * u32::from(lane);
+        if let Some(word) = self.words.get_mut(bucket as usize) {
+            self.entries -= *word >> shift >> TAG_BITS & 1;
+            *word &= !(0xffff << shift);
+        }
+    }
+
     /// The top bit of every lane of a bucket that holds `tag`.
     #[inline]
     fn matches(&self, Seat { bucket, tag }: Seat) -> u64 {

@@ -1,0 +1,263 @@
+//! The head of a keyspace: where writes gather before they become a run of level 0. The one place that tells kinds of heads apart.
+
+use crate::cache::Reader;
+use crate::entry::{Cursor, Item, Lookup, PrefixTombstones, Sequence, Span};
+use crate::error::Result;
+use crate::log_store::{Appended, LogScan, LogStore};
+use crate::memory::MemoryBudget;
+use crate::memtable::MemTable;
+use crate::operation::Operation;
+use crate::record::LogStart;
+use crate::segment::LogSegment;
+use crate::stats::ReadTrace;
+use siltstone_design::{Design, Digest, EncodedKey, Encoder, Head as Kind};
+use std::sync::Arc;
+
+/// What the log holds of an operation beside its bytes, on the average: what a replay into memory is reckoned with.
+const LOGGED_OVERHEAD_BYTES: u64 = 32;
+
+/// A head; clones are the same one.
+#[derive(Clone)]
+pub(crate) enum Head {
+    Table(Arc<MemTable>),
+    Log(Arc<LogStore>),
+}
+
+/// A write to one key, which stands in the log.
+pub(crate) struct Write<'a> {
+    pub sequence: Sequence,
+    pub segment: &'a Arc<LogSegment>,
+    /// Bytes of the operation.
+    pub length: usize,
+    /// Digest and fingerprint of the key.
+    pub place: (Digest, u64),
+    pub key: &'a [u8],
+    pub item: Item<'a>,
+    pub older_in: u64,
+}
+
+/// There is no room for a write; it belongs to the next head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Full;
+
+/// What a lookup in heads has with it: how it reads, what that costs, and what it passed over (see [`LogStore::get`]).
+pub(crate) struct Asking<'a> {
+    pub reader: &'a Reader,
+    pub trace: &'a mut ReadTrace,
+    pub newer: &'a mut Sequence,
+}
+
+impl Head {
+    /// An empty head as `design` has it, whose writes are all newer than `born_at`.
+    pub fn new(design: &Design, born_at: Sequence, encoder: Encoder, budget: &Arc<MemoryBudget>) -> Self {
+        match design.head {
+            Kind::MemTable { bytes } => Self::Table(Arc::new(MemTable::new(born_at, bytes, budget))),
+            Kind::LogStore { entries } => {
+                Self::Log(Arc::new(LogStore::new(born_at, entries, encoder, budget)))
+            }
+        }
+    }
+
+    /// Whether operations have to stand in the log so that one can be read by itself.
+    pub fn reads_from_log(design: &Design) -> bool {
+        matches!(design.head, Kind::LogStore { .. })
+    }
+
+    /// Whether a logged operation can be taken.
+    pub fn takes(&self, operation: &Operation<'_>) -> bool {
+        matches!(self, Self::Table(_)) || operation.is_checked
+    }
+
+    /// Whether both are the same head.
+    pub fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Table(a), Self::Table(b)) => Arc::ptr_eq(a, b),
+            (Self::Log(a), Self::Log(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        }
+    }
+
+    /// Adds a write, the newest of all, which readers see once `visible` is at its sequence number.
+    ///
+    /// # Errors
+    /// [`Full`] where there is no room for it; nothing has changed then. An empty head has room.
+    pub fn insert(
+        &self,
+        write: &Write<'_>,
+        visible: Sequence,
+        reader: &Reader,
+    ) -> std::result::Result<(), Full> {
+        match self {
+            Self::Table(table) => {
+                table.note_log_start(write.segment.start());
+                table.insert(write.sequence, write.place, write.key, write.item, write.older_in);
+                Ok(())
+            }
+            Self::Log(log) => {
+                let value_bytes = if let Item::Put { value, .. } = write.item { value.len() } else { 0 };
+                let appended = Appended {
+                    sequence: write.sequence,
+                    segment: write.segment,
+                    length: write.length,
+                    fingerprint: write.place.1,
+                    key: write.key,
+                    user_bytes: (write.key.len() + value_bytes) as u64,
+                };
+                log.insert(&appended, visible, reader).map_err(|_| Full)
+            }
+        }
+    }
+
+    /// Deletes a prefix: hides older entries here and in everything below.
+    pub fn delete_prefix(&self, sequence: Sequence, segment: &LogSegment, hi: u64, prefix: &[u8]) {
+        match self {
+            Self::Table(table) => {
+                table.note_log_start(segment.start());
+                table.delete_prefix(sequence, hi, prefix);
+            }
+            // Its keys are point keys, which have no prefixes to delete.
+            Self::Log(_) => {}
+        }
+    }
+
+    /// Lets go of what was only kept until now, when everything added is visible. `is_wanted` says whether a snapshot sees the
+    /// first but not the second of two sequence numbers.
+    pub fn settle(&self, is_wanted: impl Fn(Sequence, Sequence) -> bool) {
+        if let Self::Log(log) = self {
+            log.settle(is_wanted);
+        }
+    }
+
+    /// Where in the log its writes begin; `None` while there are none.
+    pub fn log_start(&self) -> Option<LogStart> {
+        match self {
+            Self::Table(table) => table.log_start(),
+            Self::Log(log) => log.log_start(),
+        }
+    }
+
+    /// Sequence number that was visible when it was made.
+    pub fn born_at(&self) -> Sequence {
+        match self {
+            Self::Table(table) => table.born_at,
+            Self::Log(log) => log.born_at,
+        }
+    }
+
+    /// Whether all it holds is visible at `visible`, so that it may be flushed. Memtables are sealed between groups of writes,
+    /// and log stores wherever they are full.
+    pub fn is_visible_at(&self, visible: Sequence) -> bool {
+        match self {
+            Self::Table(_) => true,
+            Self::Log(log) => log.newest() <= visible,
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.log_start().is_none()
+    }
+
+    /// Entries it holds; in a memtable replaced ones count too.
+    pub fn entries(&self) -> u64 {
+        match self {
+            Self::Table(table) => table.entries(),
+            Self::Log(log) => log.entries(),
+        }
+    }
+
+    /// Bytes of keys and values added.
+    pub fn user_bytes(&self) -> u64 {
+        match self {
+            Self::Table(table) => table.user_bytes(),
+            Self::Log(log) => log.user_bytes(),
+        }
+    }
+
+    /// Bytes of memory that what it holds takes.
+    pub fn memory_bytes(&self) -> u64 {
+        match self {
+            Self::Table(table) => table.memory_bytes(),
+            Self::Log(log) => log.memory_bytes(),
+        }
+    }
+
+    /// About how many bytes of the log a replay would copy into memory for it.
+    pub fn replayed_bytes(&self) -> u64 {
+        match self {
+            Self::Table(table) => table.user_bytes() + table.entries() * LOGGED_OVERHEAD_BYTES,
+            Self::Log(_) => 0,
+        }
+    }
+
+    /// How full it is: at 1 it is due to be sealed.
+    pub fn fill(&self, design: &Design) -> f64 {
+        match self {
+            Self::Table(table) => table.user_bytes() as f64 / design.head_bytes() as f64,
+            Self::Log(log) => log.fill(),
+        }
+    }
+
+    /// The newest version of `key` that `sequence` can see.
+    pub fn get(&self, key: &EncodedKey<'_>, sequence: Sequence, asking: &mut Asking<'_>) -> Result<Lookup> {
+        match self {
+            Self::Table(table) => Ok(table.get(key, sequence)),
+            Self::Log(log) => log.get(key, sequence, asking.reader, asking.trace, asking.newer),
+        }
+    }
+
+    /// Whether the key, or its prefix, may have been written after `sequence`.
+    pub fn changed_since(&self, key: &EncodedKey<'_>, sequence: Sequence) -> bool {
+        match self {
+            Self::Table(table) => table.changed_since(key, sequence),
+            Self::Log(log) => log.changed_since(key.fingerprint, sequence),
+        }
+    }
+
+    /// The prefixes deleted as far as `sequence` can see; they hide what is older than this head.
+    pub fn tombstones(&self, sequence: Sequence) -> PrefixTombstones {
+        match self {
+            Self::Table(table) => table.tombstones(sequence),
+            Self::Log(_) => PrefixTombstones::default(),
+        }
+    }
+
+    /// What `sequence` sees of it, ready to be walked.
+    pub fn scan(
+        &self,
+        sequence: Sequence,
+        encoder: Encoder,
+        reader: &Arc<Reader>,
+        is_background: bool,
+    ) -> Result<HeadScan> {
+        let tombstones = self.tombstones(sequence);
+        let walk = match self {
+            Self::Table(table) => WalkOf::Table(Arc::clone(table), sequence, encoder),
+            Self::Log(log) => WalkOf::Log(Arc::new(log.scan(sequence, reader, is_background)?)),
+        };
+        Ok(HeadScan { walk, tombstones })
+    }
+}
+
+enum WalkOf {
+    Table(Arc<MemTable>, Sequence, Encoder),
+    Log(Arc<LogScan>),
+}
+
+/// A head as one sequence number sees it.
+pub(crate) struct HeadScan {
+    walk: WalkOf,
+    /// Prefixes that it deletes from what is older.
+    pub tombstones: PrefixTombstones,
+}
+
+impl HeadScan {
+    /// A walk over the newest version of each key within `span`.
+    pub fn stream(&self, span: &Span) -> Result<Box<dyn Cursor>> {
+        Ok(match &self.walk {
+            WalkOf::Table(table, sequence, encoder) => {
+                Box::new(table.stream(span.clone(), *sequence, *encoder)?)
+            }
+            WalkOf::Log(scan) => Box::new(scan.stream(span)?),
+        })
+    }
+}

@@ -1,0 +1,119 @@
+//! One operation read from the log.
+//!
+//! Most operations of a store are about as long as its longest, so that many bytes are read at once, up to
+//! [`MOST_GUESSED_BYTES`]; a longer one takes a second read for its rest.
+
+use super::LogStore;
+use crate::cache::Reader;
+use crate::codec::Decoder;
+use crate::entry::{Item, Lookup, Sequence};
+use crate::error::{Error, Result};
+use crate::operation::{self, CHECKED_HEAD_BYTES, Operation};
+use crate::segment::LogSegment;
+use crate::stats::ReadTrace;
+use siltstone_design::EncodedKey;
+use std::sync::Arc;
+
+/// Most bytes read before it is known how long an operation is.
+pub(super) const MOST_GUESSED_BYTES: usize = 16 << 10;
+
+/// Where an operation stands.
+pub(super) struct Place {
+    pub sequence: Sequence,
+    pub segment: Arc<LogSegment>,
+    /// LSN before which it ends.
+    pub end: u64,
+}
+
+/// What the index says of a key.
+#[derive(Default)]
+pub(super) struct Candidates {
+    /// Operations that may be its, newest first.
+    pub places: Vec<Place>,
+    /// The newest that may be its and were not asked for; 0 where there is none.
+    pub newer: Sequence,
+    /// Bytes to read of each.
+    pub guess: usize,
+}
+
+/// The error of an operation at `lsn` that makes no sense.
+pub(super) fn damaged(segment: &LogSegment, lsn: u64) -> Error {
+    let offset = segment.offset(lsn);
+    Error::corruption(segment.path.display(), offset, "an operation with its checksum", "other bytes")
+}
+
+impl Place {
+    /// Reads the operation's bytes, beginning with `guess` of them.
+    pub fn read(&self, guess: usize, reader: &Reader, trace: &mut ReadTrace) -> Result<Vec<u8>> {
+        let (offset, most) = (self.segment.offset(self.sequence), (self.end - self.sequence) as usize);
+        let mut bytes = reader.of_log(&self.segment, offset, guess.min(most), trace)?;
+        let length = operation::checked_length(&bytes).filter(|length| *length <= most);
+        let length = length.ok_or_else(|| damaged(&self.segment, self.sequence))?;
+        if let Some(missing) = length.checked_sub(bytes.len()).filter(|missing| *missing > 0) {
+            let rest = reader.of_log(&self.segment, offset + bytes.len() as u64, missing, trace)?;
+            bytes.extend_from_slice(&rest);
+        }
+        bytes.truncate(length);
+        Ok(bytes)
+    }
+
+    /// The operation that was read, if it is sound.
+    pub fn decode<'a>(&self, bytes: &'a [u8]) -> Result<Operation<'a>> {
+        operation::decode(&mut Decoder::new(bytes)).ok_or_else(|| damaged(&self.segment, self.sequence))
+    }
+}
+
+impl LogStore {
+    /// The operations up to `sequence` that may be of a key with this fingerprint.
+    pub(super) fn candidates(&self, fingerprint: u64, sequence: Sequence) -> Candidates {
+        let state = self.state.read();
+        let Some((index, _)) = &state.index else { return Candidates::default() };
+        let guess = state.longest.clamp(CHECKED_HEAD_BYTES, MOST_GUESSED_BYTES);
+        let mut found = Candidates { guess, ..Candidates::default() };
+        for &number in index.candidates(fingerprint).iter() {
+            let candidate = state.base + u64::from(number);
+            if candidate > sequence {
+                found.newer = found.newer.max(candidate);
+                continue;
+            }
+            let after = state.pieces.partition_point(|piece| piece.segment.first_lsn <= candidate);
+            if let Some(piece) = after.checked_sub(1).and_then(|at| state.pieces.get(at)) {
+                let (segment, end) = (Arc::clone(&piece.segment), piece.end);
+                found.places.push(Place { sequence: candidate, segment, end });
+            }
+        }
+        found.places.sort_unstable_by_key(|place| std::cmp::Reverse(place.sequence));
+        found
+    }
+
+    /// The newest version of `key` that `sequence` can see. `newer` is raised to the sequence number of any that may be the
+    /// key's and that it can't see: a get whose `sequence` is not held for it has to look again once that is visible, since the
+    /// version it should have seen may be gone.
+    pub fn get(
+        &self,
+        key: &EncodedKey<'_>,
+        sequence: Sequence,
+        reader: &Reader,
+        trace: &mut ReadTrace,
+        newer: &mut Sequence,
+    ) -> Result<Lookup> {
+        let candidates = self.candidates(key.fingerprint, sequence);
+        *newer = (*newer).max(candidates.newer);
+        // An empty store has none to ask.
+        trace.filter_probes += u64::from(candidates.guess > 0);
+        for place in &candidates.places {
+            let bytes = place.read(candidates.guess, reader, trace)?;
+            let operation = place.decode(&bytes)?;
+            if operation.key == key.key {
+                return Ok(match operation.item {
+                    Some(Item::Put { value, expires_at_ms }) => {
+                        Lookup::Put { value: value.to_vec(), expires_at_ms }
+                    }
+                    Some(Item::Deleted) | None => Lookup::Deleted,
+                });
+            }
+            trace.false_positives += 1;
+        }
+        Ok(Lookup::Absent)
+    }
+}
