@@ -74,8 +74,8 @@ pub fn slimdb() -> Design {
     of_levels(&[LevelSpec { fanout_bits: 0, ..stepped }, stepped, stepped, filtered, bottom])
 }
 
-/// SILT (SOSP 2011, Figure 2) in four partitions: up to 31 hash stores, whose tags are filter and index, above sorted stores
-/// that take two bits of index for an item and one read for a lookup, hit or miss.
+/// SILT (SOSP 2011, Figure 2) in four partitions: a log store as large as the paper's, up to 31 hash stores, whose tags are filter and
+/// index, above sorted stores that take two bits of index for an item and one read for a lookup, hit or miss.
 ///
 /// Nearly all items lie in the sorted stores, so that memory is small; a lookup costs 1.01 reads, and a write is rewritten
 /// whenever a partition's hash stores are merged into its sorted stores, which never split. For keyspaces whose keys are

@@ -37,11 +37,16 @@ fn store() -> Store {
     let files = db.create_keyspace("files", keyspace_options(ORDERED, tiny("stepped-merge"))).unwrap();
     let point =
         db.create_keyspace("point", keyspace_options(siltstone::Schema::Point, tiny("leveled"))).unwrap();
+    let log =
+        db.create_keyspace("log", keyspace_options(siltstone::Schema::Point, log_stored("leveled"))).unwrap();
     let mut rng = Rng::new(11);
     for n in 0..150u32 {
         let len = if n % 40 == 7 { 5000 } else { 60 };
         files.put(format!("d{}/{n}", n % 5).as_bytes(), &rng.bytes(len)).unwrap();
         point.put(&n.to_be_bytes(), &rng.bytes(40)).unwrap();
+        if n % 3 == 0 {
+            log.put(&n.to_be_bytes(), &rng.bytes(40)).unwrap();
+        }
         if n % 50 == 49 {
             db.flush().unwrap();
             db.step().unwrap();
@@ -53,13 +58,15 @@ fn store() -> Store {
     for n in 0..12u32 {
         let (key, value) = (format!("d3/new{n}").into_bytes(), rng.bytes(50));
         files.put(&key, &value).unwrap();
+        // Some are new, and some overwritten in the log.
+        log.put(&(n % 8).to_be_bytes(), &value).unwrap();
         in_log.push((key, value));
         if n == 5 {
             db.sync().unwrap();
         }
     }
-    let expected = [&files, &point].map(|keyspace| (keyspace.name().to_owned(), contents(keyspace)));
-    drop((files, point));
+    let expected = [&files, &point, &log].map(|keyspace| (keyspace.name().to_owned(), contents(keyspace)));
+    drop((files, point, log));
     db.close().unwrap();
     Store { image: disk.snapshot(), expected: expected.into(), in_log }
 }

@@ -191,11 +191,12 @@ fn sorted_stores_with_filters_may_pile_up() {
 #[test]
 fn keyspaces_with_prefixes_are_refused() {
     let db = open(&SimDisk::new()).unwrap();
+    let design = Design { head: Head::MemTable { bytes: 64 << 10 }, ..small() };
     let schema = Schema::SemiSorted {
         prefix: siltstone::PrefixRule::Fixed { bytes: 2 },
         suffix: SuffixOrder::Ordered,
     };
-    let refused = db.create_keyspace("items", KeyspaceOptions { schema, design: Some(small()) });
+    let refused = db.create_keyspace("items", KeyspaceOptions { schema, design: Some(design) });
     let error = refused.map(|_| ()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
     assert!(error.to_string().contains("levels[1].format"), "{error}");

@@ -48,7 +48,7 @@ pub(crate) struct Asking<'a> {
 }
 
 impl Head {
-    /// An empty head as `design` has it, whose writes are all newer than `born_at`.
+    /// An empty head as `design` has it, for all writes that are newer than `born_at`.
     pub fn new(design: &Design, born_at: Sequence, encoder: Encoder, budget: &Arc<MemoryBudget>) -> Self {
         match design.head {
             Kind::MemTable { bytes } => Self::Table(Arc::new(MemTable::new(born_at, bytes, budget))),
@@ -136,7 +136,7 @@ impl Head {
         }
     }
 
-    /// Sequence number that was visible when it was made.
+    /// What is newer than this is in it or in a newer head.
     pub fn born_at(&self) -> Sequence {
         match self {
             Self::Table(table) => table.born_at,

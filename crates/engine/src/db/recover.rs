@@ -176,7 +176,7 @@ impl Opening {
                     return Err(strange());
                 }
                 let sequence = lsn + (HEADER_BYTES + at) as u64;
-                self.replay_one(keyspace, &operation, (segment, sequence, length), reader)?;
+                Self::replay_one(keyspace, &operation, (segment, sequence, length), reader)?;
             }
             Ok(())
         };
@@ -185,7 +185,6 @@ impl Opening {
 
     /// Replays one operation, so many bytes that stand in a segment.
     fn replay_one(
-        &self,
         keyspace: &KeyspaceInner,
         operation: &Operation<'_>,
         (segment, sequence, length): (&Arc<LogSegment>, u64, usize),
@@ -202,10 +201,7 @@ impl Opening {
         let write = Write { sequence, segment, length, place, key, item, older_in: 0 };
         // Nobody has seen anything yet, so that of a key's versions the newest is enough.
         if head.insert(&write, 0, reader) == Err(Full) {
-            let fresh = keyspace.new_head(0, &self.memory);
-            // An empty head has room.
-            let _ = fresh.insert(&write, 0, reader);
-            keyspace.freeze(fresh);
+            keyspace.freeze_before(&write, 0, reader);
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 //!
 //! Locks, in the order they may be taken: commit → flushing → manifest → switch → wal. Readers take none: they load a view.
 
-use super::head::Head;
+use super::head::{Head, Write};
 use super::parallel::{Helpers, UpperReads};
 use super::snapshot::Snapshots;
 use super::worker::Board;
@@ -64,9 +64,18 @@ pub(crate) struct KeyspaceInner {
 }
 
 impl KeyspaceInner {
-    /// An empty head, whose writes are all newer than `visible`.
-    pub fn new_head(&self, visible: Sequence, memory: &Arc<MemoryBudget>) -> Head {
-        Head::new(&self.design, visible, self.encoder, memory)
+    /// An empty head for all writes that are newer than `born_at`.
+    pub fn new_head(&self, born_at: Sequence, memory: &Arc<MemoryBudget>) -> Head {
+        Head::new(&self.design, born_at, self.encoder, memory)
+    }
+
+    /// Begins the next head with `write`, which the present one has no room for. Only memory changes, so that nothing can fail.
+    pub fn freeze_before(&self, write: &Write<'_>, visible: Sequence, reader: &Reader) -> Head {
+        let fresh = self.new_head(write.sequence.saturating_sub(1), reader.memory());
+        // An empty head has room.
+        let _ = fresh.insert(write, visible, reader);
+        self.freeze(fresh.clone());
+        fresh
     }
 
     /// Lets `fresh` take writes from now on, and what took them so far wait to be flushed. Where snapshots are taken, the caller

@@ -266,7 +266,7 @@ impl Store {
     /// Puts the group, which begins at `lsn` of `segment`, into the heads, makes it visible and seals heads that are full.
     fn apply(&self, group: &[&Arc<Slot>], segment: &Arc<LogSegment>, mut lsn: u64) {
         let before = self.visible();
-        let mut sequence = before;
+        let (mut sequence, mut is_frozen) = (before, false);
         let mut heads: BTreeMap<u64, (Arc<KeyspaceInner>, Head)> = BTreeMap::new();
         for keyspace in self.all_keyspaces() {
             let head = keyspace.view.load().active.clone();
@@ -297,7 +297,10 @@ impl Store {
                             older_in,
                         };
                         if head.insert(&write, before, &self.reader) == Err(Full) {
-                            *head = self.freeze_before(keyspace, &write, before);
+                            // The flush waits until the group is visible.
+                            let _switch = self.switch.lock();
+                            *head = keyspace.freeze_before(&write, before, &self.reader);
+                            is_frozen = true;
                         }
                     }
                 }
@@ -306,25 +309,17 @@ impl Store {
         }
         self.visible.store(sequence, Ordering::Release);
         self.reader.fit_cache();
+        if is_frozen {
+            self.board.wake();
+        }
+        self.snapshots.while_still(|is_wanted| heads.values().for_each(|(_, head)| head.settle(is_wanted)));
         for (keyspace, head) in heads.values() {
-            self.snapshots.while_still(|is_wanted| head.settle(is_wanted));
             if head.fill(&keyspace.design) >= 1.0 {
                 // A failure (a full disk) leaves the head as it is; the next write tries again.
                 let _ = self.seal(keyspace);
             }
         }
         self.bound_wal();
-    }
-
-    /// Seals a head that has no room for `write`, in the middle of a group, and begins the next with it. Only memory changes, so
-    /// that nothing can fail; the flush waits until the group is visible.
-    fn freeze_before(&self, keyspace: &KeyspaceInner, write: &Write<'_>, visible: Sequence) -> Head {
-        let fresh = keyspace.new_head(visible, &self.memory);
-        // An empty head has room.
-        let _ = fresh.insert(write, visible, &self.reader);
-        let _switch = self.switch.lock();
-        keyspace.freeze(fresh.clone());
-        fresh
     }
 
     /// Flushes what holds the oldest part of an overlong log, or of one that would take much memory to replay: the budget bounds

@@ -55,7 +55,7 @@ pub(crate) struct LogStore {
     log_start: OnceLock<LogStart>,
     encoder: Encoder,
     budget: Arc<MemoryBudget>,
-    /// Sequence number that was visible when the store was made: everything in it is newer.
+    /// What is newer than this is in it or in a newer head.
     pub born_at: Sequence,
 }
 
@@ -99,7 +99,7 @@ pub(crate) struct Appended<'a> {
 }
 
 impl LogStore {
-    /// An empty store with room for about `entries`, all of them newer than `born_at`.
+    /// An empty store with room for about `entries`, for all that is newer than `born_at`.
     pub fn new(born_at: Sequence, entries: u32, encoder: Encoder, budget: &Arc<MemoryBudget>) -> Self {
         Self {
             buckets: entries.div_ceil(LANES as u32).max(1),
