@@ -57,9 +57,9 @@ fn store() -> Store {
     let mut in_log = Vec::new();
     for n in 0..12u32 {
         let (key, value) = (format!("d3/new{n}").into_bytes(), rng.bytes(50));
-        files.put(&key, &value).unwrap();
         // Some are new, and some overwritten in the log.
         log.put(&(n % 8).to_be_bytes(), &value).unwrap();
+        files.put(&key, &value).unwrap();
         in_log.push((key, value));
         if n == 5 {
             db.sync().unwrap();

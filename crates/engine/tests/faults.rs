@@ -117,7 +117,10 @@ impl Faulty {
             Op::Check { seed } => self.peek(*seed),
             Op::Kill | Op::Reopen | Op::TakeSnapshot | Op::DropSnapshot | Op::Update { .. } => {}
         }
-        let poisoned = matches!(self.session.db().step(), Err(error) if error.kind() == ErrorKind::Poisoned);
+        // What poisons the store says what failed; the next call says that it is poisoned.
+        let failed = self.session.db().step().is_err();
+        let next = || self.session.db().step();
+        let poisoned = failed && matches!(next(), Err(error) if error.kind() == ErrorKind::Poisoned);
         // A sync may find the disk full as well; what it should have synced is written.
         self.in_doubt.extend(refused.filter(|_| poisoned));
         poisoned
