@@ -32,9 +32,9 @@ fn padded(n: u64) -> Vec<u8> {
 }
 
 /// Readers must never see a key go back; each key's values only grow.
-fn run_mixed(db: &Db, seconds: u64, step_too: bool) {
+fn run_mixed(db: &Db, point: siltstone::Design, seconds: u64, step_too: bool) {
     let a = db.create_keyspace("a", keyspace_options(ORDERED, tiny("stepped-merge"))).unwrap();
-    let b = db.create_keyspace("b", keyspace_options(siltstone::Schema::Point, tiny("leveled"))).unwrap();
+    let b = db.create_keyspace("b", keyspace_options(siltstone::Schema::Point, point)).unwrap();
     let key = |n: u64| format!("d{}/{n}", n % 4).into_bytes();
     let done = AtomicBool::new(false);
     let written: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
@@ -68,7 +68,8 @@ fn run_mixed(db: &Db, seconds: u64, step_too: bool) {
             while running() {
                 let at = rng.below(KEYS);
                 let least = written[at as usize].load(Ordering::Acquire).max(last[at as usize]);
-                let found = number(a.get(&key(at)).unwrap());
+                let keyspace = if rng.one_in(2) { &a } else { &b };
+                let found = number(keyspace.get(&key(at)).unwrap());
                 assert!(found >= least, "key {at} went back from {least} to {found}");
                 last[at as usize] = found;
                 reads.fetch_add(1, Ordering::Relaxed);
@@ -122,20 +123,24 @@ fn everyone_at_once_on_files() {
     for threads in [1, 2] {
         let dir = tempfile::tempdir().unwrap();
         let db = Db::open(dir.path().join("db"), threaded(threads)).unwrap();
-        run_mixed(&db, seconds(), false);
+        let point = if threads == 1 { tiny("leveled") } else { log_stored("leveled") };
+        run_mixed(&db, point, seconds(), false);
     }
 }
 
 #[test]
 fn everyone_at_once_on_the_simulated_disk() {
-    let db = Db::open_on(Arc::new(SimDisk::new()), DIR, threaded(2)).unwrap();
-    run_mixed(&db, seconds(), false);
+    for point in [tiny("leveled"), log_stored("siltstone")] {
+        let db = Db::open_on(Arc::new(SimDisk::new()), DIR, threaded(2)).unwrap();
+        run_mixed(&db, point, seconds(), false);
+    }
 }
 
 #[test]
 fn without_threads_many_may_do_the_work() {
-    let db = open(&SimDisk::new()).unwrap();
-    run_mixed(&db, seconds(), true);
+    for point in [tiny("leveled"), log_stored("stepped-merge")] {
+        run_mixed(&open(&SimDisk::new()).unwrap(), point, seconds(), true);
+    }
 }
 
 #[test]
