@@ -21,8 +21,8 @@ pub struct CreateArgs {
     /// Order of the keys that share a prefix, in a new keyspace that is not `point` [default: ordered]
     #[arg(long, value_enum)]
     suffix: Option<Suffix>,
-    /// Layout of a new keyspace (see `siltstone bench --help` for the names)
-    #[arg(long, value_name = "PRESET", value_parser = parse_preset)]
+    /// Layout of a new keyspace (see `siltstone bench --help` for the names), with PRESET:SIZE with tables of another size
+    #[arg(long, value_name = "PRESET[:SIZE]", value_parser = parse_preset)]
     preset: Option<Preset>,
 }
 
@@ -74,13 +74,28 @@ impl CreateArgs {
 
     /// Opens the keyspace `name`, creating it as asked (or as `point`) where it does not exist.
     pub fn open_keyspace(&self, db: &Db, name: &str) -> Result<Keyspace> {
-        let schema = self.schema()?;
-        if let (Some(existing), None) = (db.keyspace(name), schema) {
-            return Ok(existing);
+        if let Some(existing) = db.keyspace(name) {
+            if let Some(preset) = &self.preset
+                && existing.design() != preset.design
+            {
+                fail!(
+                    "keyspace {name:?} exists with the preset {}, not {}; a design can't be changed, leave out --preset or \
+                     use another name",
+                    existing.design().preset_name(),
+                    preset.name
+                );
+            }
+            if self.schema()?.is_none() {
+                return Ok(existing);
+            }
         }
+        Ok(db.create_keyspace(name, self.keyspace_options()?)?)
+    }
+
+    /// The options of a new keyspace.
+    fn keyspace_options(&self) -> Result<KeyspaceOptions> {
         let design = self.preset.as_ref().map(|preset| preset.design.clone());
-        let options = KeyspaceOptions { schema: schema.unwrap_or(Schema::Point), design };
-        Ok(db.create_keyspace(name, options)?)
+        Ok(KeyspaceOptions { schema: self.schema()?.unwrap_or(Schema::Point), design })
     }
 
     /// Refuses a key that does not fit the schema that was asked for, before a store or a keyspace is made for it.
@@ -92,9 +107,12 @@ impl CreateArgs {
         }
     }
 
-    /// Rejects options that contradict each other before anything is touched.
-    pub fn check(&self) -> Result<()> {
-        self.schema().map(|_| ())
+    /// Rejects options that contradict each other, or that a store with `options` can't have, before anything is touched.
+    pub fn check(&self, options: &Options) -> Result<()> {
+        if let Some(preset) = &self.preset {
+            preset.check_for(&self.schema()?.unwrap_or(Schema::Point))?;
+        }
+        Ok(options.check_keyspace(&self.keyspace_options()?)?)
     }
 }
 
@@ -133,12 +151,18 @@ impl Preset {
     }
 }
 
-/// Parses `--preset`.
-pub fn parse_preset(name: &str) -> std::result::Result<Preset, String> {
-    match Design::preset(name) {
-        Some(design) => Ok(Preset { name: name.to_owned(), design }),
-        None => Err(format!("there is no preset {name:?}; there are: {}", preset_names())),
+/// Parses `--preset`: a name, or a name and the size of level 0's tables.
+pub fn parse_preset(text: &str) -> std::result::Result<Preset, String> {
+    let (name, size) = text.split_once(':').map_or((text, None), |(name, size)| (name, Some(size)));
+    let Some(mut design) = Design::preset(name) else {
+        return Err(format!("there is no preset {name:?}; there are: {}", preset_names()));
+    };
+    if let Some(size) = size {
+        let bytes = sizes::parse_size(size).map_err(|why| format!("size of tables: {why}"))?;
+        design = design.scaled_to(bytes);
+        design.check().map_err(|why| format!("with tables of {bytes} bytes: {why}"))?;
     }
+    Ok(Preset { name: design.preset_name(), design })
 }
 
 /// The names of all presets, default first, and of the rows of SlimDB's Table 1.
@@ -229,6 +253,21 @@ pub fn argument(what: &str, text: &std::ffi::OsStr) -> Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn presets_are_read_with_their_sizes() {
+        for (text, bytes) in [("lsm-trie", 8 << 20), ("lsm-trie:1M", 1 << 20), ("silt:500K", 500 << 10)] {
+            let preset = parse_preset(text).unwrap();
+            assert_eq!((preset.name.as_str(), preset.design.levels[0].table_bytes), (text, bytes));
+        }
+        assert_eq!(parse_preset("lsm-trie:8MiB").unwrap().name, "lsm-trie");
+        for (bad, why) in
+            [("lsm", ""), ("none", "there is no"), ("lsm-trie:", "64M"), ("lsm-trie:1", "out of range")]
+        {
+            let parsed = parse_preset(bad).map(|preset| preset.name);
+            assert!(why.is_empty() || parsed.as_ref().is_err_and(|error| error.contains(why)), "{parsed:?}");
+        }
+    }
 
     #[test]
     fn schemas_are_read() {

@@ -223,7 +223,19 @@ mod tests {
             assert_eq!(design.check(), Ok(()), "{name}");
             assert_eq!(Design::preset(name), Some(design.clone()), "{name}");
             assert_eq!(design.preset_name(), name);
+            for (bytes, size) in [(64 << 10, "64K"), (1 << 20, "1M"), (5_000_000, "5000000")] {
+                let scaled = design.scaled_to(bytes);
+                assert_eq!(scaled.check(), Ok(()), "{name}");
+                // The rows of a table may be like a preset.
+                assert_eq!(scaled.preset_name(), format!("{name}:{size}"));
+                assert_eq!(scaled.scaled_to(design.levels[0].table_bytes).levels.len(), design.levels.len());
+            }
         }
+        assert_eq!(presets::lsm_trie().scaled_to(1 << 20).levels[4].table_bytes, 1 << 20);
+        assert_eq!(presets::leveled().scaled_to(1 << 20).levels[1].table_bytes, 8 << 20);
+        assert!(presets::lsm_trie().scaled_to(1000).check().is_err());
+        let custom = Design { max_garbage: 0.5, ..presets::leveled() };
+        assert_eq!(custom.preset_name(), "custom");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! [`slimdb_table_1`] has each of the mixture's parts as a design of its own. [`lsm_trie`] is made of hash tables, and [`siltstone`] is
 //! ours.
 
-use crate::check::MAX_TABLE_BYTES;
+use crate::check::{LOG_STORE_ENTRIES, MAX_TABLE_BYTES};
 use crate::design::{Design, FilterSpec, Format, Head, IndexSpec, LevelSpec, ThirdLevel};
 
 const MIB: u64 = 1 << 20;
@@ -101,21 +101,25 @@ pub fn silt() -> Design {
 /// Every level writes its data once; an item of the last level takes two reads, its cluster's and its page's, and hardly any
 /// memory. For point keys.
 pub fn lsm_trie() -> Design {
-    lsm_trie_with(LEVEL.table_bytes)
-}
-
-/// [`lsm_trie`] with tables of `table_bytes`: smaller ones reach five levels with less data.
-pub fn lsm_trie_with(table_bytes: u64) -> Design {
     let upper = LevelSpec {
         format: Format::HTable,
         index: IndexSpec::None,
         filter: FilterSpec::Bloom { bits_per_key: 16 },
-        table_bytes,
         ..LEVEL
     };
     let last = LevelSpec { runs: 32, filter: FilterSpec::BloomCluster { bits_per_key: 16 }, ..upper };
     let levels = vec![LevelSpec { fanout_bits: 0, ..upper }, upper, upper, upper, last];
-    Design { head: Head::MemTable { bytes: table_bytes }, levels, max_garbage: 0.22, hands_down_early: true }
+    Design {
+        head: Head::MemTable { bytes: LEVEL.table_bytes },
+        levels,
+        max_garbage: 0.22,
+        hands_down_early: true,
+    }
+}
+
+/// [`lsm_trie`] with tables of `table_bytes`: smaller ones reach five levels with less data.
+pub fn lsm_trie_with(table_bytes: u64) -> Design {
+    lsm_trie().scaled_to(table_bytes)
 }
 
 /// The rows of SlimDB's Table 1, each as a whole design: every level laid out alike.
@@ -173,9 +177,53 @@ impl Design {
         named().find(|(known, _)| *known == name).map(|(_, design)| design)
     }
 
-    /// The name of the preset equal to this design, or `"custom"`.
-    pub fn preset_name(&self) -> &'static str {
-        named().find(|(_, design)| design == self).map_or("custom", |(name, _)| name)
+    /// The same design with tables of `table_bytes` at level 0, and memtable and other tables in proportion: with smaller ones a
+    /// store has as many levels with less data. Tables that may be as large as can be stay so.
+    ///
+    /// ```
+    /// use siltstone_design::presets;
+    ///
+    /// let small = presets::lsm_trie().scaled_to(256 << 10);
+    /// assert_eq!(small.head_bytes(), 256 << 10);
+    /// assert_eq!(small.preset_name(), "lsm-trie:256K");
+    /// ```
+    #[must_use]
+    pub fn scaled_to(&self, table_bytes: u64) -> Self {
+        let base = self.levels.first().map_or(1, |level| level.table_bytes.max(1));
+        let scale = |bytes: u64| {
+            let scaled = u128::from(bytes) * u128::from(table_bytes) / u128::from(base);
+            if bytes == MAX_TABLE_BYTES { bytes } else { u64::try_from(scaled).unwrap_or(u64::MAX) }
+        };
+        let mut scaled = self.clone();
+        scaled.head = match self.head {
+            Head::MemTable { bytes } => Head::MemTable { bytes: scale(bytes) },
+            Head::LogStore { entries } => {
+                let (least, most) = (*LOG_STORE_ENTRIES.start(), *LOG_STORE_ENTRIES.end());
+                let entries = scale(u64::from(entries)).clamp(u64::from(least), u64::from(most));
+                Head::LogStore { entries: u32::try_from(entries).unwrap_or(most) }
+            }
+        };
+        for level in &mut scaled.levels {
+            level.table_bytes = scale(level.table_bytes);
+        }
+        scaled
+    }
+
+    /// The name of the preset equal to this design, with the bytes of level 0's tables, as in `lsm-trie:1M`, where it is a
+    /// [scaled](Design::scaled_to) one; or `custom`.
+    pub fn preset_name(&self) -> String {
+        if let Some((name, _)) = named().find(|(_, design)| design == self) {
+            return name.to_owned();
+        }
+        let table_bytes = self.levels.first().map_or(0, |level| level.table_bytes);
+        let Some((name, _)) = named().find(|(_, design)| design.scaled_to(table_bytes) == *self) else {
+            return "custom".to_owned();
+        };
+        let units = [(30, "G"), (20, "M"), (10, "K")];
+        let whole = units.into_iter().find(|(shift, _)| table_bytes.trailing_zeros() >= *shift);
+        whole.map_or(format!("{name}:{table_bytes}"), |(shift, unit)| {
+            format!("{name}:{}{unit}", table_bytes >> shift)
+        })
     }
 }
 

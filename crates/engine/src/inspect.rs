@@ -1,19 +1,22 @@
 //! What a file of a store holds, decoded without opening the store.
 
-use crate::cache::{PAGE_BYTES, TableId};
+use crate::cache::{CLUSTER, PAGE_BYTES, TableId};
 use crate::codec::Decoder;
-use crate::db::guides;
+use crate::db::{LOCK, guides};
 use crate::entry::Item;
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::os::OsDisk;
 use crate::io::{Access, Disk, read_file};
 use crate::operation;
 use crate::record::{LOG_HEADER_BYTES, LogHeader, LogReader};
-use crate::table::envelope::{self, FOOTER_BYTES, TableMeta, decode_footer};
+use crate::table::envelope::{self, FOOTER_BYTES, PAGE_HEADER_BYTES, TableMeta, decode_footer};
+use crate::version::cluster::{self, ClusterFile};
 use crate::version::edit::{Edit, Step};
+use crate::version::guide;
 use crate::version::manifest::{self, parse_current};
 use crate::wal;
 use serde::Serialize;
+use siltstone_succinct::filter::bloom_cluster::RowShape;
 use std::path::Path;
 
 /// What a file holds.
@@ -28,6 +31,13 @@ pub enum Inspection {
     Wal(LogInspection),
     /// Filters of regions, kept while the store is closed; only advice.
     Guides(GuidesInspection),
+    /// The Bloom filters of a region's runs, side by side; only advice.
+    Cluster(ClusterInspection),
+    /// The file whose lock means that the store is open.
+    Lock {
+        /// Who opened the store for writing last; whether it still has it open is not said here.
+        opened_by: String,
+    },
     /// The file that names the manifest.
     Current {
         /// The manifest's name.
@@ -41,8 +51,9 @@ impl Inspection {
         match self {
             Self::Table(table) => !table.damaged_pages.is_empty(),
             Self::Manifest(log) | Self::Wal(log) => log.damaged,
-            Self::Guides(guides) => guides.damaged,
-            Self::Current { .. } => false,
+            Self::Guides(guides) => guides.damage.is_some(),
+            Self::Cluster(cluster) => cluster.damage.is_some(),
+            Self::Current { .. } | Self::Lock { .. } => false,
         }
     }
 }
@@ -89,8 +100,8 @@ pub struct TableInspection {
 pub struct GuidesInspection {
     /// Bytes of the file.
     pub bytes: u64,
-    /// Whether reading ended before the file did; what follows is built again from the tables.
-    pub damaged: bool,
+    /// Why reading ended before the file did, if it did; what follows is built again from the tables.
+    pub damage: Option<String>,
     /// The guides.
     pub guides: Vec<GuideInspection>,
 }
@@ -98,6 +109,10 @@ pub struct GuidesInspection {
 /// A guide.
 #[derive(Clone, Debug, Serialize)]
 pub struct GuideInspection {
+    /// Its kind in words.
+    pub filter: &'static str,
+    /// The runs that it covers.
+    pub runs: Vec<u64>,
     /// Number of its keyspace.
     pub keyspace: u64,
     /// Level of its region.
@@ -106,6 +121,46 @@ pub struct GuideInspection {
     pub region: String,
     /// Bytes of its record.
     pub bytes: u64,
+}
+
+/// A cluster's header, and what its pages are like.
+#[derive(Clone, Debug, Serialize)]
+pub struct ClusterInspection {
+    /// Its number.
+    pub id: u64,
+    /// Number of its keyspace.
+    pub keyspace: u64,
+    /// Level of its region.
+    pub level: usize,
+    /// The digest bits that the region's keys begin with.
+    pub region: String,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Pages, the header's included.
+    pub pages: u32,
+    /// Columns that the region's digests are dealt out to.
+    pub columns: u32,
+    /// Bytes of the filters of all runs for one column.
+    pub box_bytes: usize,
+    /// The runs whose filters it holds.
+    pub rows: Vec<ClusterRowInspection>,
+    /// What is wrong, if anything is; then gets ask more runs until the file is made anew.
+    pub damage: Option<String>,
+    /// Pages whose checksum is wrong.
+    pub damaged_pages: Vec<u32>,
+}
+
+/// The filters of one run in a cluster.
+#[derive(Clone, Debug, Serialize)]
+pub struct ClusterRowInspection {
+    /// The run's number.
+    pub run: u64,
+    /// Bytes of its filter for a column.
+    pub column_bytes: u16,
+    /// Positions per key.
+    pub hashes: u8,
+    /// About how many bits per key so many positions are best for.
+    pub bits_per_key: f64,
 }
 
 /// A log's records.
@@ -165,13 +220,35 @@ pub fn file(path: &Path) -> Result<Inspection> {
     }
     if head.starts_with(guides::MAGIC) {
         let mut found = Vec::new();
-        let read = guides::read_records(file.as_ref(), &mut |place, _, bytes| {
-            let (keyspace, level, region) = (place.keyspace, place.level, place.path.to_string());
-            found.push(GuideInspection { keyspace, level, region, bytes });
+        let read = guides::read_records(path, file.as_ref(), &mut |record| {
+            found.push(GuideInspection {
+                filter: match record.kind {
+                    guide::MULTI_LEVEL_CUCKOO => "multi-level cuckoo filter",
+                    guide::MAPLET => "maplet",
+                    guides::ROW => "row of a cluster",
+                    _ => return Err(()),
+                },
+                runs: record.runs,
+                keyspace: record.keyspace,
+                level: record.level,
+                region: record.path.to_string(),
+                bytes: record.bytes,
+            });
             Ok(())
         });
-        let damaged = read.is_err();
-        return Ok(Inspection::Guides(GuidesInspection { bytes: length, damaged, guides: found }));
+        let damage = match read {
+            Err(error) if error.kind() != ErrorKind::Corruption => return Err(error),
+            read => read.err().map(|error| error.to_string()),
+        };
+        return Ok(Inspection::Guides(GuidesInspection { bytes: length, damage, guides: found }));
+    }
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
+    if name.ends_with(".cluster") || head.ends_with(cluster::MAGIC) {
+        return clusters(path, name, file.as_ref(), length);
+    }
+    if name == LOCK {
+        let bytes = read_file(&disk, path).map_err(fail)?;
+        return Ok(Inspection::Lock { opened_by: String::from_utf8_lossy(&bytes).trim().to_owned() });
     }
     if length >= FOOTER_BYTES as u64 {
         let mut footer = [0; FOOTER_BYTES];
@@ -180,13 +257,88 @@ pub fn file(path: &Path) -> Result<Inspection> {
             return table(path, file.as_ref(), length, &footer);
         }
     }
-    Err(Error::new(
-        ErrorKind::NotAStore,
-        format!(
-            "{} is no file of a Siltstone store: it has neither a log header nor a table footer",
+    // A file that a store made says by its name what it should be.
+    let expected = match name {
+        manifest::CURRENT | manifest::CURRENT_NEW => "the name of a manifest",
+        _ if name.ends_with(".table") => "a table's footer",
+        _ if name.ends_with(".wal") || manifest::is_manifest(name) => "a log's header",
+        guides::GUIDES => "a header of guides",
+        _ => {
+            return Err(Error::new(
+                ErrorKind::NotAStore,
+                format!(
+                    "{} is no file of a Siltstone store: it has neither a log header nor a table footer",
+                    path.display()
+                ),
+            ));
+        }
+    };
+    let at = if name.ends_with(".table") { length.saturating_sub(FOOTER_BYTES as u64) } else { 0 };
+    let error = Error::corruption(path.display(), at, expected, "something else");
+    Err(error.and("a crash may leave such a file, which the next opening removes unless the store needs it"))
+}
+
+fn clusters(path: &Path, name: &str, file: &dyn crate::io::File, length: u64) -> Result<Inspection> {
+    let fail = |e: std::io::Error| Error::io(&e, "reading", path);
+    let damaged = |expected: &str, found: &str| Error::corruption(path.display(), 0, expected, found);
+    let number = name.strip_suffix(".cluster").and_then(|number| number.parse::<u64>().ok());
+    let Some(number) = number.filter(|number| *number < CLUSTER) else {
+        return Err(Error::invalid(format_args!(
+            "{}: a cluster's checksums cover its number; give the file by the name that the store gave it, such as \
+             00000042.cluster",
             path.display()
-        ),
-    ))
+        )));
+    };
+    let id = number | CLUSTER;
+    let mut page = [0; PAGE_BYTES];
+    if length < PAGE_BYTES as u64 {
+        return Err(damaged("a page of header", &format!("{length} bytes in all")));
+    }
+    file.read_exact_at(&mut page, 0).map_err(fail)?;
+    if !crate::cache::page_is_sound(id, 0, &page) {
+        return Err(damaged(
+            "a header with its checksum",
+            "another checksum, as where the file was never finished",
+        ));
+    }
+    let payload = crate::table::block::page::page_header(&page)
+        .and_then(|(used, _)| page.get(PAGE_HEADER_BYTES..used))
+        .unwrap_or(&[]);
+    let (header, place) = ClusterFile::from_header(id, payload, Default::default())
+        .ok_or_else(|| damaged("the header of a cluster", "something else"))?;
+    let mut damaged_pages = Vec::new();
+    for number in 1..header.pages() {
+        let read = file.read_exact_at(&mut page, u64::from(number) * PAGE_BYTES as u64);
+        match read {
+            Ok(()) if crate::cache::page_is_sound(id, number, &page) => {}
+            Err(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => return Err(fail(error)),
+            _ => damaged_pages.push(number),
+        }
+    }
+    let damage = if length == header.bytes() {
+        damaged_pages.first().map(|first| format!("{} pages, the first {first}", damaged_pages.len()))
+    } else {
+        Some(format!("{} bytes expected, and {length} found", header.bytes()))
+    };
+    let row = |(run, row): (&u64, &RowShape)| ClusterRowInspection {
+        run: *run,
+        column_bytes: row.width,
+        hashes: row.hashes,
+        bits_per_key: (f64::from(row.hashes) / std::f64::consts::LN_2 * 10.0).round() / 10.0,
+    };
+    Ok(Inspection::Cluster(ClusterInspection {
+        id: number,
+        keyspace: place.keyspace,
+        level: place.level,
+        region: place.path.to_string(),
+        bytes: length,
+        pages: header.pages(),
+        columns: header.shape.columns(),
+        box_bytes: header.shape.box_bytes(),
+        rows: header.runs.iter().zip(header.shape.rows()).map(row).collect(),
+        damage,
+        damaged_pages,
+    }))
 }
 
 fn table(

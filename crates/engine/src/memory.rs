@@ -1,6 +1,7 @@
 //! The one memory budget, and who holds how much of it.
 //!
-//! Memtables, filters, indexes and compaction buffers reserve from the budget; the page cache gets what they leave.
+//! Memtables, filters, indexes and compaction buffers reserve from the budget; the page cache gets what they leave. Memtables take
+//! half of it at most: they are sealed early where it is small, and writers wait for flushes beyond that.
 //! A filter or index that does not fit is simply not kept: lookups then read pages instead (SILT, SOSP'11 §5 calls
 //! this fail-graceful indexing), and a later lookup asks again.
 
@@ -13,6 +14,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) const PIECE_BYTES: usize = 4096;
 /// The share of the budget that may wait in the pool to be used again.
 const POOLED_SHARE: u64 = 64;
+/// The share of the budget that background work takes per file, within bounds.
+const CHUNK_SHARE: u64 = 256;
+const LEAST_CHUNK_PAGES: u64 = 8;
+const MOST_CHUNK_PAGES: u64 = 256;
+/// The share of the budget that neither filters nor memtables get.
+const KEPT_FROM_ALL: u64 = 8;
 
 /// Who holds memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +35,8 @@ pub(crate) enum Holder {
 pub(crate) struct MemoryBudget {
     total_bytes: u64,
     held: [AtomicU64; 4],
+    /// What memtables will take, though they may not have it yet.
+    reserved_for_memtables: AtomicU64,
     /// Pieces that are in nobody's hands.
     pool: Mutex<Vec<Piece>>,
 }
@@ -60,7 +69,8 @@ impl Drop for Pooled {
 
 impl MemoryBudget {
     pub fn new(total_bytes: u64) -> Arc<Self> {
-        Arc::new(Self { total_bytes, held: Default::default(), pool: Mutex::default() })
+        let (held, reserved_for_memtables, pool) = Default::default();
+        Arc::new(Self { total_bytes, held, reserved_for_memtables, pool })
     }
 
     fn cell(&self, holder: Holder) -> &AtomicU64 {
@@ -85,6 +95,25 @@ impl MemoryBudget {
     pub fn free_bytes(&self) -> u64 {
         let held: u64 = self.held.iter().map(|cell| cell.load(Ordering::Relaxed)).sum();
         self.total_bytes.saturating_sub(held)
+    }
+
+    /// What memtables may take together.
+    pub fn most_memtable_bytes(&self) -> u64 {
+        self.total_bytes / 2
+    }
+
+    /// Keeps room for two memtables of `head_bytes` of keys and values, so that filters loaded while memtables are small leave
+    /// what they grow by.
+    pub fn reserve_for_memtables(&self, head_bytes: u64) {
+        let bytes = head_bytes.saturating_mul(3).min(self.most_memtable_bytes());
+        self.reserved_for_memtables.fetch_max(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes that background work reads or writes of one file at once: the less, the smaller the budget, so that a merge of many
+    /// runs stays within it.
+    pub fn chunk_bytes(&self) -> usize {
+        let pages = self.total_bytes / CHUNK_SHARE / PIECE_BYTES as u64;
+        pages.clamp(LEAST_CHUNK_PAGES, MOST_CHUNK_PAGES) as usize * PIECE_BYTES
     }
 
     /// A piece of memory, of whatever bytes.
@@ -117,8 +146,11 @@ impl MemoryBudget {
         Reservation { budget: Arc::clone(self), holder, bytes }
     }
 
-    /// Reserves `bytes` if that leaves `keep_free` bytes of the budget to others.
+    /// Reserves `bytes` if that leaves `keep_free` bytes of the budget to others, and to memtables what is reserved for them.
     pub fn try_hold(self: &Arc<Self>, holder: Holder, bytes: u64, keep_free: u64) -> Option<Reservation> {
+        let memtables = self.held_bytes(Holder::Memtable);
+        let reserved = self.reserved_for_memtables.load(Ordering::Relaxed) + self.total_bytes / KEPT_FROM_ALL;
+        let keep_free = keep_free.max(reserved.saturating_sub(memtables));
         if self.free_bytes() < bytes.saturating_add(keep_free) {
             return None;
         }

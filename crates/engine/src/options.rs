@@ -133,6 +133,25 @@ impl Options {
         Ok(())
     }
 
+    /// Checks that a store with these options could create a keyspace with `keyspace`, without touching anything.
+    ///
+    /// ```
+    /// use siltstone::{KeyspaceOptions, Options, presets};
+    ///
+    /// let small = Options { memory_budget_bytes: 8 << 20, ..Options::default() };
+    /// let keyspace = KeyspaceOptions { design: Some(presets::lsm_trie()), ..KeyspaceOptions::default() };
+    /// assert!(small.check_keyspace(&keyspace).unwrap_err().to_string().contains("memory_budget_bytes"));
+    /// let scaled = presets::lsm_trie().scaled_to(256 << 10);
+    /// assert!(small.check_keyspace(&KeyspaceOptions { design: Some(scaled), ..keyspace }).is_ok());
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidInput` as from [`Db::create_keyspace`](crate::Db::create_keyspace).
+    pub fn check_keyspace(&self, keyspace: &KeyspaceOptions) -> Result<()> {
+        self.check()?;
+        self.check_design(keyspace.design.as_ref().unwrap_or(&self.default_design), &keyspace.schema)
+    }
+
     /// Checks that a keyspace of `design` suits its keys and fits the budget.
     pub(crate) fn check_design(&self, design: &Design, schema: &Schema) -> Result<()> {
         design.check_for(schema)?;

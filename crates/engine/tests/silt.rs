@@ -122,11 +122,15 @@ fn answers_stay_right_without_filters_and_tries_in_memory() {
         fill(&db, &create(&db, design), 30_000, |_| 300);
         db.close().unwrap();
     }
-    // Two memtables take all of the budget.
+    // Snapshots pin memtables that take all of the budget.
     let db = Db::open_on(Arc::new(disk), DIR, little_memory()).unwrap();
     let keyspace = db.keyspace("items").unwrap();
+    let mut snapshots = Vec::new();
     for number in 10_000_000..10_004_000u32 {
         keyspace.put(&key(number), &[1; 230]).unwrap();
+        if number % 100 == 0 {
+            snapshots.push(db.snapshot());
+        }
     }
     let (hits, misses) = reads_per_get(&keyspace, 30_000, |_| 300);
     let memory = db.stats().memory;

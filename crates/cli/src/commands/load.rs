@@ -72,15 +72,19 @@ struct Summary {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
-    args.create.check()?;
-    // The input first: a mistyped file name must not leave an empty store behind.
+    args.create.check(&Options::default())?;
+    // The input first: a mistyped file name, or a first row that ends the load, must not leave an empty store behind.
     let (input, bytes) = open_input(&args.file)?;
+    let mut rows = Rows { reader: RowReader::new(input, args.format), first: None };
+    if args.on_error == OnError::Fail {
+        rows.check_first(args)?;
+    }
     let db = store::open_or_create(&args.dir, Options::default())?;
     let keyspace = args.create.open_keyspace(&db, &args.keyspace)?;
     let bar = progress::bytes_bar(bytes);
     let started = Instant::now();
     let mut loader = Loader::new(&db, &keyspace, args, &bar);
-    let outcome = loader.load(RowReader::new(input, args.format));
+    let outcome = loader.load(rows);
     bar.finish_and_clear();
     let Loader { rows, bad_rows, bytes, .. } = loader;
     // Even after a bad row, what the message calls loaded has to last.
@@ -117,6 +121,56 @@ fn open_input(file: &Path) -> Result<(Box<dyn BufRead>, Option<u64>)> {
     Ok((Box::new(BufReader::with_capacity(1 << 20, opened)), bytes))
 }
 
+/// The rows of the input, of which the first may have been looked at.
+struct Rows {
+    reader: RowReader<Box<dyn BufRead>>,
+    first: Option<(Option<Line>, Row)>,
+}
+
+impl Rows {
+    /// The next row, in `row`.
+    fn next(&mut self, args: &Args, row: &mut Row) -> Result<Option<Line>> {
+        if let Some((line, first)) = self.first.take() {
+            *row = first;
+            return Ok(line);
+        }
+        self.reader.next_row(row).map_err(|e| {
+            Failure::Failed(format!("{}: line {}: {e}", args.file.display(), self.reader.line_number() + 1))
+        })
+    }
+
+    /// Refuses a first row that no keyspace as asked for takes.
+    fn check_first(&mut self, args: &Args) -> Result<()> {
+        let mut row = Row::default();
+        let line = self.next(args, &mut row)?;
+        let refused = |why: &str| -> Result<()> {
+            fail!(
+                "{}: line {}: {why}\nnothing is loaded; --on-error skip goes on past bad rows",
+                input_name(&args.file),
+                self.reader.line_number()
+            )
+        };
+        match &line {
+            Some(Line::Bad(why)) => refused(why)?,
+            Some(Line::Row) => match args.create.check_key(&row.key) {
+                Err(Failure::Failed(why)) => refused(&why)?,
+                checked => checked?,
+            },
+            None => {}
+        }
+        self.first = Some((line, row));
+        Ok(())
+    }
+}
+
+/// What messages call the input.
+fn input_name(file: &Path) -> String {
+    match file.as_os_str() {
+        name if name == "-" => "standard input".to_owned(),
+        name => name.to_string_lossy().into_owned(),
+    }
+}
+
 /// A load under way.
 struct Loader<'a> {
     db: &'a Db,
@@ -149,29 +203,23 @@ impl<'a> Loader<'a> {
         }
     }
 
-    fn load(&mut self, mut reader: RowReader<Box<dyn BufRead>>) -> Result<()> {
+    fn load(&mut self, mut rows: Rows) -> Result<()> {
         let mut row = Row::default();
         loop {
-            let line = reader.next_row(&mut row).map_err(|e| {
-                Failure::Failed(format!(
-                    "{}: line {}: {e}",
-                    self.args.file.display(),
-                    reader.line_number() + 1
-                ))
-            })?;
+            let line = rows.next(self.args, &mut row)?;
             let bad = match line {
                 None => break,
                 Some(Line::Bad(why)) => Some(why),
                 Some(Line::Row) => self.add(&row)?,
             };
             if let Some(why) = bad {
-                self.bad_row(reader.line_number(), &why)?;
+                self.bad_row(rows.reader.line_number(), &why)?;
             }
             if self.batch.len() as u64 >= self.args.batch || self.batch_bytes >= MAX_BATCH_BYTES {
-                self.write(reader.bytes_read())?;
+                self.write(rows.reader.bytes_read())?;
             }
         }
-        self.write(reader.bytes_read())
+        self.write(rows.reader.bytes_read())
     }
 
     /// Adds a row to the batch; says why if the keyspace does not take it.
@@ -203,10 +251,7 @@ impl<'a> Loader<'a> {
     }
 
     fn bad_row(&mut self, line: u64, why: &str) -> Result<()> {
-        let file = match self.args.file.as_os_str() {
-            name if name == "-" => "standard input".to_owned(),
-            name => name.to_string_lossy().into_owned(),
-        };
+        let file = input_name(&self.args.file);
         if self.args.on_error == OnError::Fail {
             self.write(0)?;
             fail!(

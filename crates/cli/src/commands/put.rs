@@ -1,8 +1,9 @@
 //! `siltstone put`: write one item.
 
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, fail};
 use crate::sizes;
 use crate::store::{self, CreateArgs, DEFAULT_KEYSPACE};
+use siltstone::MAX_VALUE_BYTES;
 use std::ffi::OsString;
 use std::io::Read;
 use std::path::PathBuf;
@@ -38,7 +39,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
-    args.create.check()?;
+    args.create.check(&store::synced())?;
     let key = store::argument("KEY", &args.key)?;
     let value = if args.value == "-" {
         let mut value = Vec::new();
@@ -51,6 +52,12 @@ pub fn run(args: &Args) -> Result<()> {
         store::argument("VALUE", &args.value)?
     };
     args.create.check_key(&key)?;
+    if value.len() > MAX_VALUE_BYTES {
+        fail!(
+            "the value has {}; values have at most {MAX_VALUE_BYTES} bytes",
+            sizes::bytes(value.len() as u64)
+        );
+    }
     let db = store::open_or_create(&args.dir, store::synced())?;
     let keyspace = args.create.open_keyspace(&db, &args.keyspace)?;
     match args.ttl {

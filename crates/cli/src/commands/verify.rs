@@ -10,7 +10,9 @@ use std::time::Instant;
 
 /// Read every page of every table and check it: checksums, order, counts, filters
 ///
-/// Opens the store for reading only. Problems are listed and the exit code is 1; nothing is changed.
+/// Opens the store for reading only. Problems are listed and the exit code is 1; nothing is changed. Damage to files that are
+/// only advice (.cluster files and GUIDES) is noted, and leaves the store sound: answers are the same without them, and
+/// they are made anew while the store is open for writing.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  siltstone verify ./store\n  siltstone verify ./store --json | jq '.problems[]'"
@@ -18,7 +20,8 @@ use std::time::Instant;
 pub struct Args {
     /// Directory of the store
     dir: PathBuf,
-    /// Print {"sound": …, "problems": […], "tables": …, "pages": …, "entries": …, "bytes": …, "seconds": …}
+    /// Print {"sound": …, "problems": […], "notes": […], "tables": …, "pages": …, "entries": …, "bytes": …, "clusters": …,
+    /// "cluster_bytes": …, "seconds": …}
     #[arg(long)]
     json: bool,
 }
@@ -37,12 +40,19 @@ pub fn run(args: &Args) -> Result<()> {
     let sound = report.problems.is_empty();
     if args.json {
         print_json(&serde_json::json!({
-            "sound": sound, "problems": report.problems, "tables": report.tables, "pages": report.pages,
-            "entries": report.entries, "bytes": report.bytes, "log_entries": report.log_entries, "seconds": seconds,
+            "sound": sound, "problems": report.problems, "notes": report.notes, "tables": report.tables,
+            "pages": report.pages, "entries": report.entries, "bytes": report.bytes, "clusters": report.clusters,
+            "cluster_bytes": report.cluster_bytes, "log_entries": report.log_entries, "seconds": seconds,
         }))?;
     } else {
+        let clusters = match report.clusters {
+            0 => String::new(),
+            n => {
+                format!(", {} clusters of filters ({})", sizes::count(n), sizes::bytes(report.cluster_bytes))
+            }
+        };
         print(&format!(
-            "{}: read {} tables, {} pages, {} entries ({}) in {}; {} more in the log, checked as it was opened\n",
+            "{}: read {} tables, {} pages, {} entries ({}){clusters} in {}; {} more in the log, checked as it was opened\n",
             if sound { "sound" } else { "NOT SOUND" },
             sizes::count(report.tables),
             sizes::count(report.pages),
@@ -53,6 +63,9 @@ pub fn run(args: &Args) -> Result<()> {
         ))?;
         for problem in &report.problems {
             note!("problem: {problem}");
+        }
+        for note in &report.notes {
+            note!("note: {note}");
         }
     }
     if sound {

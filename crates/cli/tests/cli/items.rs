@@ -115,7 +115,7 @@ fn every_file_of_a_store_can_be_inspected() {
     while let Some(at) = files.pop() {
         if at.is_dir() {
             files.extend(std::fs::read_dir(at).unwrap().map(|entry| entry.unwrap().path()));
-        } else if !at.ends_with("LOCK") {
+        } else {
             let ran = run(&["inspect", at.to_str().unwrap(), "--json"]).ok();
             kinds.push(ran.json()["kind"].as_str().unwrap().to_owned());
             run(&["inspect", at.to_str().unwrap()]).ok();
@@ -131,7 +131,120 @@ fn every_file_of_a_store_can_be_inspected() {
     }
     kinds.sort();
     kinds.dedup();
-    assert_eq!(kinds, ["current", "guides", "manifest", "table", "wal"]);
+    assert_eq!(kinds, ["current", "guides", "lock", "manifest", "table", "wal"]);
+}
+
+/// A store with clusters, and the path of one of them.
+fn clustered(store: &str) -> std::path::PathBuf {
+    let fill = ["bench", "fill", "--dir", store, "--items", "60K", "--preset", "lsm-trie:4K", "--json"];
+    assert_eq!(run(&fill).ok().json()["preset"], "lsm-trie:4K");
+    let files = std::fs::read_dir(store).unwrap().map(|entry| entry.unwrap().path());
+    files.filter(|path| path.extension().is_some_and(|e| e == "cluster")).min().expect("a cluster")
+}
+
+#[test]
+fn a_cluster_is_shown_and_damage_to_it_is_a_note() {
+    let (_dir, store) = scratch();
+    let s = store.as_str();
+    let file = clustered(s);
+    let cluster = file.to_str().unwrap();
+    let shown = run(&["inspect", cluster, "--json"]).ok().json();
+    assert_eq!((&shown["kind"], &shown["level"]), (&"cluster".into(), &4.into()));
+    assert_eq!(shown["damage"], serde_json::Value::Null);
+    assert!(shown["columns"].as_u64().unwrap() > 0);
+    let rows = shown["rows"].as_array().unwrap();
+    assert!(!rows.is_empty() && rows.iter().all(|row| row["bits_per_key"] == 15.9), "{rows:?}");
+    assert!(run(&["inspect", cluster]).ok().text().contains("box_bytes: "));
+    let sound = run(&["verify", s, "--json"]).ok().json();
+    assert_eq!(sound["notes"], serde_json::json!([]));
+    assert!(sound["clusters"].as_u64().unwrap() > 0 && sound["cluster_bytes"].as_u64().unwrap() > 8000);
+    assert!(run(&["verify", s]).ok().text().contains("clusters of filters"));
+
+    let bytes = std::fs::read(&file).unwrap();
+    let mut damaged = bytes.clone();
+    damaged[5000] ^= 1;
+    for (what, bytes) in
+        [("a page", damaged), ("cut short", bytes[..6000].to_vec()), ("zeros", vec![0; bytes.len()])]
+    {
+        std::fs::write(&file, bytes).unwrap();
+        let inspected = run(&["inspect", cluster, "--json"]);
+        assert_eq!(inspected.code, Some(1), "{what}: {}", inspected.err);
+        assert!(!inspected.err.contains("no file of a Siltstone store"), "{}", inspected.err);
+        let verified = run(&["verify", s]).ok();
+        assert!(verified.text().starts_with("sound"), "{what}: {}", verified.text());
+        assert!(verified.err.contains("answers are unaffected"), "{what}: {}", verified.err);
+        let verified = run(&["verify", s, "--json"]).ok().json();
+        assert_eq!((&verified["sound"], &verified["problems"]), (&true.into(), &serde_json::json!([])));
+        assert!(verified["notes"][0].as_str().unwrap().contains(cluster), "{what}: {verified}");
+    }
+    // Opened for writing, with time to spare, the store mends itself.
+    run(&["bench", "overwrite", "--dir", s, "--operations", "1000"]).ok();
+    assert_eq!(run(&["verify", s, "--json"]).ok().json()["notes"], serde_json::json!([]));
+}
+
+#[test]
+fn files_that_a_crash_leaves_are_no_strangers() {
+    let (_dir, store) = scratch();
+    let s = store.as_str();
+    run(&["put", s, "k", "v"]).ok();
+    for name in
+        ["CURRENT.new", "00000077.table", "00000077.wal", "00000077.cluster", "MANIFEST-00000077", "GUIDES"]
+    {
+        let file = std::path::Path::new(s).join(name);
+        for content in [&b""[..], b"torn"] {
+            std::fs::write(&file, content).unwrap();
+            run(&["inspect", file.to_str().unwrap()]).fails(&[name, "is damaged at byte 0"]);
+        }
+    }
+    let lock = path(std::path::Path::new(s), "LOCK");
+    assert!(run(&["inspect", &lock]).ok().text().contains("opened_by: process "));
+}
+
+#[test]
+fn what_is_refused_leaves_nothing_behind() {
+    let (dir, store) = scratch();
+    let s = store.as_str();
+    let rows = path(dir.path(), "rows.tsv");
+    std::fs::write(&rows, "no tab in it\nk\tv\n").unwrap();
+    run(&["load", s, &rows, "--format", "tsv"]).fails(&["line 1", "nothing is loaded"]);
+    std::fs::write(&rows, "no-slash\tv\n").unwrap();
+    run(&["load", s, &rows, "--format", "tsv", "--schema", "delim:/"]).fails(&["line 1", "delimiter"]);
+    run(&["put", s, "k", "v", "--preset", "silt", "--schema", "fixed:1"]).exits(2, &["silt", "point"]);
+    run(&["put", s, "k", "v", "--preset", "lsm-trie:200M"]).fails(&["memory_budget_bytes"]);
+    run(&["load", s, &rows, "--format", "tsv", "--preset", "siltstone:200M"]).fails(&["memory_budget_bytes"]);
+    let small = ["--memory-budget", "12M"];
+    run(&[&["bench", "fill", "--dir", s, "--preset", "lsm-trie"], &small[..]].concat())
+        .fails(&["memory_budget_bytes"]);
+    run(&["bench", "fill", "--dir", s, "--preset", "silt", "--group", "8"]).exits(2, &["groups"]);
+    run(&[&["demo", "/usr/include", "--dir", s], &small[..]].concat()).fails(&["memory_budget_bytes"]);
+    assert!(!std::path::Path::new(s).exists());
+
+    // A fill that is refused does not clear what it was to replace.
+    run(&["bench", "fill", "--dir", s, "--items", "100"]).ok();
+    run(&[&["bench", "fill", "--dir", s, "--overwrite-dir"], &small[..]].concat())
+        .fails(&["memory_budget_bytes"]);
+    run(&["bench", "read-hit", "--dir", s, "--operations", "50"]).ok();
+
+    // Nor does a load leave an empty keyspace in a store that is there.
+    run(&["load", s, &rows, "--format", "tsv", "--schema", "delim:/", "--keyspace", "new"])
+        .fails(&["line 1"]);
+    assert!(!run(&["keyspaces", s]).ok().text().contains("new"));
+}
+
+#[test]
+fn another_preset_than_a_keyspace_has_is_refused() {
+    let (dir, store) = scratch();
+    let s = store.as_str();
+    run(&["put", s, "k", "v", "--preset", "lsm-trie:1M"]).ok();
+    run(&["put", s, "k", "w", "--preset", "lsm-trie:1M"]).ok();
+    run(&["put", s, "k", "x", "--preset", "lsm-trie"]).fails(&["lsm-trie:1M, not lsm-trie", "--preset"]);
+    let rows = path(dir.path(), "rows.tsv");
+    std::fs::write(&rows, "k\ty\n").unwrap();
+    let load = ["load", s, &rows, "--format", "tsv", "--schema", "point", "--preset", "siltstone"];
+    run(&load).fails(&["lsm-trie:1M, not siltstone"]);
+    assert_eq!(run(&["get", s, "k"]).ok().text(), "w\n");
+    assert!(run(&["stats", s]).ok().text().contains("preset lsm-trie:1M"));
+    run(&["put", s, "k", "v", "--preset", "lsm-trie:1Q"]).exits(2, &["64M"]);
 }
 
 #[test]

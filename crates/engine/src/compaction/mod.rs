@@ -9,7 +9,7 @@ use crate::cache::{PAGE_BYTES, Reader};
 use crate::entry::{Cursor, EntryRef, PrefixTombstones, Span};
 use crate::error::Result;
 use crate::io::Disk;
-use crate::memory::Holder;
+use crate::memory::{Holder, Reservation};
 use crate::table::sample::KeySample;
 use crate::table::{Table, TableBuilder, TableSpec, Walk};
 use crate::version::cluster::{ClusterRowBuilder, NewRow, cluster_bits};
@@ -90,7 +90,7 @@ pub(crate) fn execute(
 ) -> Result<Output> {
     let (level, path) = task.region();
     let span = Span::of_hi(path.first(), path.last());
-    let _memory = context.reader.memory().hold(Holder::Compaction, (inputs.len() as u64 + 2) * (512 << 10));
+    let _memory = hold(context, inputs.len() + 1);
     let mut sources = Vec::new();
     for run in inputs {
         sources.push(source(run, &span, Walk::Compaction, context.reader)?);
@@ -150,6 +150,14 @@ pub(crate) fn execute(
     Ok(Output { steps, ..output })
 }
 
+/// Notes the memory of a merge of `sources`: each has a chunk of its table and where the entries are in it, and so has what is
+/// written, twice, since it is gathered in pages first.
+fn hold(context: &Context<'_>, sources: usize) -> Reservation {
+    let memory = context.reader.memory();
+    let chunk = memory.chunk_bytes() as u64;
+    memory.hold(Holder::Compaction, (sources as u64 + 2) * chunk * 3 / 2)
+}
+
 /// Disjoint runs as one source.
 fn joined(runs: &[Arc<Run>], span: &Span, reader: &Arc<Reader>) -> Result<Source> {
     let parts = runs.iter().map(|run| {
@@ -182,7 +190,7 @@ pub(crate) fn flush(
     amount: Amount,
 ) -> Result<Output> {
     let tombstones: Vec<_> = sources.iter().flat_map(|s| s.tombstones.iter().cloned()).collect();
-    let _memory = context.reader.memory().hold(Holder::Compaction, 2 << 20);
+    let _memory = hold(context, sources.len());
     let depth = context.design.depth(0);
     let regions = (0..1u64 << depth).map(|n| {
         let path = TriePath::of(if depth == 0 { 0 } else { n << (64 - depth) }, depth);
@@ -237,7 +245,7 @@ fn begin_row(
     let bits_per_key = cluster_bits(context.design.level(target.level))?;
     let region = version.levels.get(target.level).and_then(|l| l.region(target.path));
     let cluster = region.and_then(|region| region.cluster.as_deref());
-    Some(ClusterRowBuilder::new(target.path, bits_per_key, cluster, keys))
+    ClusterRowBuilder::new(target.path, bits_per_key, cluster, (keys, context.reader.memory()))
 }
 
 /// Deals entries, about as much as given beside them, out to regions in digest order, a new run each.
@@ -265,6 +273,8 @@ fn deal(
         let merged = pile.iter().filter(|run| Some(run.id) == target.merged_run).map(|run| run.bytes());
         let bytes = amount.bytes / targets.len().max(1) as u64 + merged.sum::<u64>();
         let spread = digests_per_page(target.path, bytes);
+        let chunk_bytes = context.reader.memory().chunk_bytes();
+        let new_table = |id| TableSpec::new(id, (context.design, target.level), spread, chunk_bytes);
         let mut tables = Vec::new();
         let mut guide = extend_guide(context, version, target);
         let mut row = begin_row(context, version, target, share);
@@ -292,8 +302,7 @@ fn deal(
                     None => {
                         let id = (context.next_id)();
                         unfinished.tables.push(id);
-                        let table = TableSpec::new(id, context.design, target.level, spread);
-                        builder.insert(TableBuilder::create(context.disk, context.dir, table)?)
+                        builder.insert(TableBuilder::create(context.disk, context.dir, new_table(id))?)
                     }
                 };
                 builder.add(&EntryRef { item, ..entry })?;
@@ -309,8 +318,7 @@ fn deal(
         if builder.is_none() && tables.is_empty() && !own.is_empty() {
             let id = (context.next_id)();
             unfinished.tables.push(id);
-            let table = TableSpec::new(id, context.design, target.level, spread);
-            builder = Some(TableBuilder::create(context.disk, context.dir, table)?);
+            builder = Some(TableBuilder::create(context.disk, context.dir, new_table(id))?);
         }
         if let Some(last) = builder {
             tables.push(last.finish(own)?);

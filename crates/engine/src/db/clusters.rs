@@ -1,15 +1,14 @@
-//! Bloom clusters of an open store: rows made where they are missing, files written when enough rows are in memory, and found
-//! again when the store is opened.
+//! Bloom clusters of an open store: rows made where they are missing, files written when enough rows are in memory.
 //!
-//! All of it runs in the background and none of it is needed for an answer; see `version/cluster.rs`.
+//! All of it runs in the background and none of it is needed for an answer; see `version/cluster.rs`. How files are found again is
+//! in `advice.rs`.
 
 use super::store::{KeyspaceInner, Store, View};
 use crate::cache::{CLUSTER, PAGE_BYTES, TableId, seal_page};
 use crate::compaction::source;
 use crate::entry::Span;
 use crate::error::{Error, Result};
-use crate::io::{Access, File};
-use crate::stats::ReadTrace;
+use crate::io::File;
 use crate::table::Walk;
 use crate::table::envelope::{PAGE_HEADER_BYTES, PAYLOAD_BYTES};
 use crate::version::cluster::{ClusterFile, ClusterPlace, ClusterRowBuilder, Source, cluster_bits};
@@ -18,7 +17,6 @@ use siltstone_design::HashSecret;
 use siltstone_succinct::filter::bloom_cluster::ClusterShape;
 use std::collections::HashSet;
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -115,7 +113,10 @@ impl Store {
         let Unclustered { level, region, bits_per_key, .. } = unclustered;
         let Some(run) = region.runs.get(at) else { return Ok(false) };
         let cluster = region.cluster.as_deref();
-        let mut builder = ClusterRowBuilder::new(region.path, *bits_per_key, cluster, run.entries());
+        let keys = (run.entries(), &self.memory);
+        let Some(mut builder) = ClusterRowBuilder::new(region.path, *bits_per_key, cluster, keys) else {
+            return Ok(false);
+        };
         let mut cursor = source(run, &Span::ALL, Walk::Compaction, &self.reader)?.cursor;
         let mut since_check = 0u32;
         while let Some(entry) = cursor.peek() {
@@ -162,6 +163,7 @@ impl Store {
             return written;
         }
         self.counters.table_bytes.add(u64::from(new.pages()) * PAGE_BYTES as u64);
+        new.mark_checked();
         let new = Arc::new(new);
         self.publish(keyspace, |version| version.cluster_with(*level, region.path, &new));
         Ok(true)
@@ -228,7 +230,7 @@ impl Store {
     }
 
     /// Lets readers see a version that `change` makes of the present one; files of clusters that it no longer has go.
-    fn publish(&self, keyspace: &KeyspaceInner, change: impl FnOnce(&mut Version)) {
+    pub(super) fn publish(&self, keyspace: &KeyspaceInner, change: impl FnOnce(&mut Version)) {
         // Versions change under the manifest's lock.
         let _manifest = self.manifest.lock();
         let _switch = self.switch.lock();
@@ -241,74 +243,6 @@ impl Store {
         keyspace.view.store(Arc::new(view));
         self.reader.fit_cache();
     }
-
-    /// Finds the files of clusters that belong to regions as they are now, and removes the others of this store.
-    pub(super) fn load_clusters(&self) {
-        let dir = self.reader.metadata_dir().to_owned();
-        let names = self.disk.list(&dir).unwrap_or_default();
-        let numbered = names.iter().filter_map(|name| name.strip_suffix(".cluster")?.parse::<u64>().ok());
-        let ids: Vec<u64> = numbered.filter(|id| *id < CLUSTER).collect();
-        if let Some(largest) = ids.iter().max() {
-            self.next_id.fetch_max(largest + 1, Ordering::Relaxed);
-        }
-        let is_ours_alone = dir == self.path;
-        let keyspaces = self.all_keyspaces();
-        for id in ids {
-            let path = dir.join(crate::cache::cluster_name(id));
-            let found = self.open_cluster(id | CLUSTER, &path);
-            let mut is_ours = is_ours_alone;
-            if let Some((file, place)) = found {
-                is_ours |= place.stamp == stamp(&self.secret);
-                let file = Arc::new(file);
-                let keyspace = keyspaces.iter().find(|keyspace| keyspace.id == place.keyspace);
-                if let Some(keyspace) = keyspace.filter(|_| place.stamp == stamp(&self.secret)) {
-                    self.publish(keyspace, |version| version.cluster_with(place.level, place.path, &file));
-                    let version = Arc::clone(&keyspace.view.load().version);
-                    if version.cluster_files().any(|used| used.id == file.id) {
-                        continue;
-                    }
-                }
-            }
-            if is_ours && self.check_writable().is_ok() {
-                // Left behind, it would be removed at the next open.
-                let _ = self.disk.remove(&path);
-            }
-        }
-        self.empty_trash_if_writable();
-    }
-
-    fn empty_trash_if_writable(&self) {
-        if self.check_writable().is_ok() {
-            self.empty_trash();
-        }
-    }
-
-    /// A cluster file by its header; `None` where that or the file's length is not what it should be.
-    fn open_cluster(&self, id: TableId, path: &Path) -> Option<(ClusterFile, ClusterPlace)> {
-        let page = self.reader.page(id, 0, &mut ReadTrace::default()).ok()?;
-        let used = usize::from(u16::from_le_bytes([*page.get(4)?, *page.get(5)?]));
-        let payload = page.get(PAGE_HEADER_BYTES..PAGE_HEADER_BYTES + used)?;
-        let (file, place) = ClusterFile::from_header(id, payload, Arc::clone(&self.trash))?;
-        let length = self.disk.open(path, Access::Read).ok()?.len().ok()?;
-        (length == u64::from(file.pages()) * PAGE_BYTES as u64).then_some((file, place))
-    }
-
-    /// Reads every page of a cluster file.
-    pub(super) fn verify_cluster(&self, file: &ClusterFile) -> Result<()> {
-        let mut bytes = vec![0; READ_PAGES as usize * PAGE_BYTES];
-        let mut next = 0;
-        while next < file.pages() {
-            let count = (file.pages() - next).min(READ_PAGES);
-            let Some(chunk) = bytes.get_mut(..count as usize * PAGE_BYTES) else { break };
-            self.reader.pages_for_compaction(file.id, next, chunk)?;
-            next += count;
-        }
-        if file.is_damaged() {
-            let path = self.reader.path(file.id);
-            return Err(Error::corruption(path.display(), 0, "a cluster of filters", "damage"));
-        }
-        Ok(())
-    }
 }
 
 /// Marks the files of clusters that `after` no longer has.
@@ -318,7 +252,7 @@ pub(super) fn retire_clusters(before: &Version, after: &Version) {
 }
 
 /// Tells a store's clusters from those of others in one directory.
-fn stamp(secret: &HashSecret) -> u64 {
+pub(super) fn stamp(secret: &HashSecret) -> u64 {
     secret.hash64(b"clusters of filters")
 }
 

@@ -1,34 +1,41 @@
-//! Guides of an open store: built where they are missing, kept in a file while the store is closed.
+//! Guides of an open store: built where they are missing, kept in a file while the store is closed, together with those rows of
+//! clusters that are in no cluster file yet.
 //!
 //! ```text
 //! file     "SILTGUID" · version u32 · record, record, ...
-//! record   length u32 · crc32c u32 · keyspace varint · level varint · path · guide (version/guide.rs)
+//! record   length u32 · crc32c u32 · keyspace varint · level varint · path · runs varint · each run's number varint
+//!          · kind u8 · length varint · guide (version/guide.rs), or a row (bloom_cluster in siltstone-succinct)
 //! ```
 //!
 //! The file is only advice. Runs never change and their numbers are not used twice, so a record that fits the oldest runs
-//! of its region is right however old it is; any other is passed over, and the guide is built from the tables.
+//! of its region, or a row whose run lies there, is right however old it is; any other is passed over, and the guide is built from
+//! the tables.
 
 use super::store::{KeyspaceInner, Store, View};
-use crate::codec::{Decoder, put_path};
+use crate::codec::{Decoder, put_bytes, put_path};
 use crate::compaction::source;
 use crate::entry::Span;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::io::{Access, File};
 use crate::table::Walk;
+use crate::version::cluster::{NewRow, cluster_bits};
 use crate::version::guide::{Guide, GuideBuilder, GuideSpec, NewGuide};
-use crate::version::level::{Region, Run, Version};
+use crate::version::level::{Region, Run, RunId, Version};
 use siltstone_design::digest::TriePath;
 use siltstone_succinct::code::varint;
 use siltstone_succinct::filter::maplet::Maplet;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// The file with guides.
-pub(super) const GUIDES: &str = "GUIDES";
+pub(crate) const GUIDES: &str = "GUIDES";
 pub(crate) const MAGIC: &[u8; 8] = b"SILTGUID";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
+/// The kind of a row; the others are those of guides.
+pub(crate) const ROW: u8 = 3;
 /// Larger records are not believed.
 const MAX_RECORD_BYTES: u32 = 1 << 30;
 
@@ -162,10 +169,13 @@ impl Store {
         self.reader.fit_cache();
     }
 
-    /// Keeps the guides for the next open. A failure costs time then, and nothing else.
+    /// Keeps the guides, and rows of clusters, for the next open. A failure costs time then, and nothing else.
     pub(super) fn save_guides(&self) {
-        let has_guides = |keyspace: &Arc<KeyspaceInner>| keyspace.design.has_guides();
-        if self.manifest.lock().is_none() || !self.all_keyspaces().iter().any(has_guides) {
+        let has_some = |keyspace: &Arc<KeyspaceInner>| {
+            let design = &keyspace.design;
+            design.has_guides() || design.levels.iter().any(|level| cluster_bits(level).is_some())
+        };
+        if self.manifest.lock().is_none() || !self.all_keyspaces().iter().any(has_some) {
             return;
         }
         let path = self.path.join(GUIDES);
@@ -184,89 +194,141 @@ impl Store {
             let version = Arc::clone(&keyspace.view.load().version);
             for (level, regions) in version.levels.iter().enumerate() {
                 for region in &regions.regions {
-                    let Some(guide) = &region.guide else { continue };
-                    let mut payload = Vec::new();
-                    varint::put_u64(&mut payload, keyspace.id);
-                    varint::put_u64(&mut payload, level as u64);
-                    put_path(&mut payload, region.path);
-                    guide.encode(&mut payload);
-                    let mut record = (payload.len() as u32).to_le_bytes().to_vec();
-                    record.extend_from_slice(&crc32c::crc32c(&payload).to_le_bytes());
-                    record.append(&mut payload);
-                    file.write_all_at(&record, at)?;
-                    at += record.len() as u64;
+                    let mut put = |encode: &dyn Fn(&mut Vec<u8>)| {
+                        let mut payload = Vec::new();
+                        varint::put_u64(&mut payload, keyspace.id);
+                        varint::put_u64(&mut payload, level as u64);
+                        put_path(&mut payload, region.path);
+                        encode(&mut payload);
+                        let mut record = (payload.len() as u32).to_le_bytes().to_vec();
+                        record.extend_from_slice(&crc32c::crc32c(&payload).to_le_bytes());
+                        record.append(&mut payload);
+                        let place = at;
+                        at += record.len() as u64;
+                        file.write_all_at(&record, place)
+                    };
+                    if let Some(guide) = &region.guide {
+                        put(&|out| guide.encode(out))?;
+                    }
+                    for (run, row) in region.cluster.iter().flat_map(|cluster| cluster.held_rows()) {
+                        put(&|out| {
+                            varint::put_u64(out, 1);
+                            varint::put_u64(out, run);
+                            out.push(ROW);
+                            let mut bytes = Vec::new();
+                            row.to_bytes(&mut bytes);
+                            put_bytes(out, &bytes);
+                        })?;
+                    }
                 }
             }
         }
         Ok(())
     }
 
-    /// Takes over the guides that were kept when the store was closed, as far as they fit and memory goes.
-    pub(super) fn load_guides(&self) {
-        let mut found: BTreeMap<u64, Vec<NewGuide>> = BTreeMap::new();
-        if let Ok(file) = self.disk.open(&self.path.join(GUIDES), Access::Read) {
-            // Whatever can't be read is built anew.
-            let _ = self.read_guides(file.as_ref(), &mut found);
-        }
+    /// Takes over the guides and rows that were kept when the store was closed, as far as they fit and memory goes; false where
+    /// none were.
+    ///
+    /// # Errors
+    /// Where the file can't be read; what could not is built anew.
+    pub(super) fn load_guides(&self) -> Result<bool> {
+        let path = self.path.join(GUIDES);
+        let file = match self.disk.open(&path, Access::Read) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(Error::io(&error, "opening", &path)),
+        };
+        let mut guides: BTreeMap<u64, Vec<NewGuide>> = BTreeMap::new();
+        let mut rows: BTreeMap<u64, Vec<NewRow>> = BTreeMap::new();
+        let read = read_records(&path, file.as_ref(), &mut |record| {
+            let (level, path) = (record.level, record.path);
+            if record.kind == ROW {
+                let [run] = record.runs[..] else { return Err(()) };
+                let row = NewRow::decode(record.filter, (level, path), run, &self.memory)?;
+                rows.entry(record.keyspace).or_default().extend(row);
+                return Ok(());
+            }
+            let guide = Guide::decode(record.runs, (record.kind, record.filter), &self.memory)?;
+            let guide = guide.map(|guide| NewGuide::new(level, path, guide));
+            guides.entry(record.keyspace).or_default().extend(guide);
+            Ok(())
+        });
         for keyspace in self.all_keyspaces() {
-            if let Some(guides) = found.remove(&keyspace.id) {
+            if let Some(guides) = guides.remove(&keyspace.id) {
                 self.publish_guides(&keyspace, guides);
             }
-        }
-    }
-
-    fn read_guides(&self, file: &dyn File, found: &mut BTreeMap<u64, Vec<NewGuide>>) -> std::io::Result<()> {
-        read_records(file, &mut |place, from, _| {
-            let guide = Guide::decode(from, &self.memory).map_err(|()| nonsense())?;
-            if let Some(guide) = guide {
-                let guide = NewGuide::new(place.level, place.path, guide);
-                found.entry(place.keyspace).or_default().push(guide);
+            if let Some(rows) = rows.remove(&keyspace.id) {
+                self.publish(&keyspace, |version| version.cluster_by(&rows));
             }
-            Ok(())
-        })
+        }
+        read.map(|()| true)
     }
 }
 
-/// What a record of the file is of.
-pub(crate) struct GuidePlace {
+/// A record of the file.
+pub(crate) struct GuideRecord<'a> {
     pub keyspace: u64,
     pub level: usize,
     pub path: TriePath,
+    pub runs: Vec<RunId>,
+    pub kind: u8,
+    pub filter: &'a [u8],
+    /// Bytes of the whole of it.
+    pub bytes: u64,
 }
 
-fn nonsense() -> std::io::Error {
-    std::io::ErrorKind::InvalidData.into()
-}
-
-/// Hands every record of a file of guides to `each`: its place, the guide's bytes, and the record's length.
-pub(crate) fn read_records(
-    file: &dyn File,
-    each: &mut dyn FnMut(GuidePlace, &mut Decoder<'_>, u64) -> std::io::Result<()>,
-) -> std::io::Result<()> {
-    let mut header = [0; 12];
-    file.read_exact_at(&mut header, 0)?;
-    if header.get(..8) != Some(MAGIC) || header.get(8..) != Some(&VERSION.to_le_bytes()) {
-        return Err(nonsense());
+impl<'a> GuideRecord<'a> {
+    fn decode(payload: &'a [u8]) -> Option<Self> {
+        let mut from = Decoder::new(payload);
+        let (keyspace, level, path) = (from.varint()?, from.length()?, from.path()?);
+        let count = from.length().filter(|count| *count <= payload.len())?;
+        let runs = (0..count).map(|_| from.varint()).collect::<Option<_>>()?;
+        let (kind, filter) = (from.u8()?, from.bytes()?);
+        Some(Self { keyspace, level, path, runs, kind, filter, bytes: 8 + payload.len() as u64 })
     }
-    let (mut at, end) = (header.len() as u64, file.len()?);
+}
+
+/// Hands every record of the file of guides at `path` to `each`, which refuses those that make no sense.
+///
+/// # Errors
+/// `Corruption` at the first record that is damaged; those before it have been handed over.
+pub(crate) fn read_records(
+    path: &Path,
+    file: &dyn File,
+    each: &mut dyn FnMut(GuideRecord<'_>) -> std::result::Result<(), ()>,
+) -> Result<()> {
+    let fail = |error: std::io::Error| Error::io(&error, "reading", path);
+    let damaged =
+        |at: u64, expected: &str, found: &str| Error::corruption(path.display(), at, expected, found);
+    let end = file.len().map_err(fail)?;
+    let mut header = [0; 12];
+    if end < header.len() as u64 {
+        return Err(damaged(end, "a header", "the end of the file"));
+    }
+    file.read_exact_at(&mut header, 0).map_err(fail)?;
+    if header.get(..8) != Some(MAGIC) || header.get(8..) != Some(&VERSION.to_le_bytes()) {
+        return Err(damaged(0, "the header of this version's guides", "something else"));
+    }
+    let mut at = header.len() as u64;
     while at < end {
         let mut frame = [0; 8];
-        file.read_exact_at(&mut frame, at)?;
+        if end - at < frame.len() as u64 {
+            return Err(damaged(at, "a record", "the end of the file"));
+        }
+        file.read_exact_at(&mut frame, at).map_err(fail)?;
         let mut from = Decoder::new(&frame);
-        let (length, crc) = from.u32().zip(from.u32()).ok_or_else(nonsense)?;
-        if length > MAX_RECORD_BYTES || u64::from(length) > end - at {
-            return Err(nonsense());
+        let (length, crc) = from.u32().zip(from.u32()).unwrap_or_default();
+        if length > MAX_RECORD_BYTES || u64::from(length) > end - at - 8 {
+            return Err(damaged(at, "a record that ends within the file", "a longer one"));
         }
         let mut payload = vec![0; length as usize];
-        file.read_exact_at(&mut payload, at + 8)?;
-        at += 8 + u64::from(length);
+        file.read_exact_at(&mut payload, at + 8).map_err(fail)?;
         if crc32c::crc32c(&payload) != crc {
-            return Err(nonsense());
+            return Err(damaged(at, "a record with its checksum", "another checksum"));
         }
-        let mut from = Decoder::new(&payload);
-        let place = from.varint().zip(from.length()).zip(from.path());
-        let ((keyspace, level), path) = place.ok_or_else(nonsense)?;
-        each(GuidePlace { keyspace, level, path }, &mut from, u64::from(length))?;
+        let record = GuideRecord::decode(&payload).ok_or(());
+        record.and_then(&mut *each).map_err(|()| damaged(at, "a guide", "bytes that make no sense"))?;
+        at += 8 + u64::from(length);
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! The store as users hold it: [`Db`], [`Keyspace`], [`Snapshot`], each method a few lines.
 
+mod advice;
 mod batch;
 mod checkpoint;
 mod clusters;
@@ -20,6 +21,7 @@ mod write;
 
 pub use batch::{Batch, MAX_VALUE_BYTES};
 pub use keyspace::Keyspace;
+pub(crate) use recover::LOCK;
 pub use scan::Iter;
 pub use snapshot::Snapshot;
 pub use verify::{VerifyProgress, VerifyReport};

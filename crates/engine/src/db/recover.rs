@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// Name of the file whose lock means that a store is open.
-pub(super) const LOCK: &str = "LOCK";
+pub(crate) const LOCK: &str = "LOCK";
 /// Small log segments that an open leaves to the next one.
 const MOST_SEGMENTS: usize = 4;
 const SMALL_SEGMENT_BYTES: u64 = 1 << 20;
@@ -322,8 +322,7 @@ pub(super) fn open(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<
         keyspaces,
     }));
     store.check_space();
-    store.load_guides();
-    store.load_clusters();
+    store.load_advice();
     for keyspace in store.all_keyspaces() {
         store.refresh_pressure(&keyspace);
         // A log longer than a memtable is flushed as one; so is one in many pieces, as many short sessions leave it.
@@ -383,7 +382,9 @@ fn try_open_read_only(dir: &Path, options: &Options, disk: &Arc<dyn Disk>) -> Re
     let (secret, next_id) = (HashSecret(state.secret), state.next_id);
     let keyspaces = opening.keyspaces(state);
     // Held open, the files stay readable when the writer removes their names.
-    let reader = opening.reader(options.max_open_files.max(tables.len() + 16));
+    let clusters = disk.list(options.metadata_dir.as_deref().unwrap_or(dir)).unwrap_or_default();
+    let clusters = clusters.iter().filter(|name| name.ends_with(".cluster")).count();
+    let reader = opening.reader(options.max_open_files.max(tables.len() + clusters + 16));
     let visible = opening.replay(log_start, log_end, &keyspaces, &reader)?.end_lsn;
     for table in &tables {
         reader.file(table.id())?;
@@ -407,8 +408,7 @@ fn try_open_read_only(dir: &Path, options: &Options, disk: &Arc<dyn Disk>) -> Re
         manifest: None,
         keyspaces,
     });
-    store.load_guides();
-    store.load_clusters();
+    store.load_advice();
     Ok(Some(Arc::new(store)))
 }
 

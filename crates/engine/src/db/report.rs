@@ -118,7 +118,7 @@ impl KeyspaceInner {
         let counters = &self.counters;
         KeyspaceStats {
             name: self.name.clone(),
-            preset: self.design.preset_name().to_owned(),
+            preset: self.design.preset_name(),
             schema: *self.encoder.schema(),
             items_estimate: (entries + in_memory).saturating_sub(dead),
             head_entries: in_memory,

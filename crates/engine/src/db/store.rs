@@ -123,6 +123,8 @@ pub(crate) struct Store {
     pub background_error: Mutex<Option<Error>>,
     /// Held by whoever builds guides; runs whose keys can't be read, and so not be guided.
     pub guiding: Mutex<HashSet<RunId>>,
+    /// What was found damaged of files that are only advice, when the store was opened.
+    pub advice: Mutex<Vec<String>>,
     /// Threads that search last levels for others, and lookups that wait for the device.
     pub helpers: Helpers,
     pub waiting: AtomicUsize,
@@ -179,6 +181,7 @@ impl Store {
             closed: AtomicBool::new(false),
             background_error: Mutex::new(None),
             guiding: Mutex::default(),
+            advice: Mutex::default(),
             helpers: Helpers::default(),
             waiting: AtomicUsize::new(0),
             space_is_low: AtomicBool::new(false),

@@ -28,8 +28,15 @@ pub struct VerifyReport {
     /// Entries in heads: what of the log is not in tables yet. The log was checked when the store was opened; what log stores
     /// serve from it is read again.
     pub log_entries: u64,
+    /// Cluster files read.
+    pub clusters: u64,
+    /// Bytes of the cluster files.
+    pub cluster_bytes: u64,
     /// What is wrong, a sentence each; empty where the store is sound.
     pub problems: Vec<String>,
+    /// What is damaged or missing of files that are only advice, cluster files and `GUIDES`, a sentence each: answers are
+    /// the same without them, and they are made anew.
+    pub notes: Vec<String>,
 }
 
 /// How far a verification has come.
@@ -46,7 +53,8 @@ const LOOKUP_EVERY: u64 = 16;
 
 impl Snapshot {
     pub(super) fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
-        let mut report = VerifyReport::default();
+        let store = &self.handle.store;
+        let mut report = VerifyReport { notes: store.notes_of_opening(), ..VerifyReport::default() };
         let tables = || self.views.values().flat_map(|(_, view)| view.version.tables());
         let bytes_total = tables().map(|table| table.meta().bytes).sum();
         for (keyspace, view) in self.views.values().filter(|(keyspace, _)| !keyspace.is_dropped()) {
@@ -63,21 +71,14 @@ impl Snapshot {
             report
                 .problems
                 .extend(structure.into_iter().map(|p| format!("keyspace {:?}: {p}", keyspace.name)));
-            for file in view.version.cluster_files() {
-                match self.handle.store.verify_cluster(file) {
-                    Err(error) if error.kind() == ErrorKind::Corruption => {
-                        report.problems.push(format!("{error}; it only costs reads, and is made anew"));
-                    }
-                    outcome => outcome?,
-                }
-            }
+            store.verify_advice(keyspace, &view.version, &mut report)?;
             let regions = view.version.levels.iter().flat_map(|level| &level.regions);
             let places = regions.flat_map(|region| {
                 let runs = region.runs.iter().enumerate();
                 runs.flat_map(move |(at, run)| run.tables.iter().map(move |table| (region, at, table)))
             });
             for (region, at, table) in places {
-                let path = self.handle.store.reader.path(table.id());
+                let path = store.reader.path(table.id());
                 match self.verify_table(region, at, table, &mut report) {
                     Ok(None) => {}
                     Ok(Some(problem)) => report.problems.push(format!("{}: {problem}", path.display())),

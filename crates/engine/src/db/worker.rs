@@ -184,6 +184,7 @@ impl Store {
         let Some(job) = self.take_job() else {
             return Ok(self.guide_one(below.clone())
                 || self.cluster_one(below, false)
+                || self.check_one_cluster()
                 || self.cluster_one(0..usize::MAX, true));
         };
         let result = self.run_job(&job);
@@ -199,6 +200,7 @@ impl Store {
             while keyspace.view.load().sealed.len() >= self.options.max_sealed_memtables {
                 self.flush_one(&keyspace)?;
             }
+            while self.has_too_many_memtables() && self.flush_one(&keyspace)? {}
             while f64::from_bits(keyspace.pressure.load(Ordering::Relaxed)) >= 1.0 && self.compact_once()? {}
         }
         self.empty_trash();
@@ -217,6 +219,7 @@ impl Store {
                 is_in_order
                     && self.unguided(keyspace, &view.version, 0..usize::MAX).is_none()
                     && self.unclustered(keyspace, &view.version, 0..usize::MAX, true).is_none()
+                    && !self.has_unchecked_clusters(&view.version)
             })
     }
 

@@ -10,6 +10,7 @@ use super::store::{KeyspaceInner, Store};
 use crate::cache::TableId;
 use crate::entry::{Item, Sequence};
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory::Holder;
 use crate::options::Durability;
 use crate::record::HEADER_BYTES;
 use crate::segment::LogSegment;
@@ -199,10 +200,11 @@ impl Store {
 
     /// Takes the next group off the queue; an empty one ends the lead.
     fn next_group(&self) -> Vec<Arc<Slot>> {
+        let most = MAX_GROUP_BYTES.min(self.memory.chunk_bytes() * 4);
         let mut queue = self.queue.state.lock();
         let mut bytes = 0;
         let taken = queue.waiting.iter().take_while(|slot| {
-            let takes_it = bytes == 0 || bytes + slot.batch.payload.len() <= MAX_GROUP_BYTES;
+            let takes_it = bytes == 0 || bytes + slot.batch.payload.len() <= most;
             bytes += slot.batch.payload.len();
             takes_it
         });
@@ -314,12 +316,33 @@ impl Store {
         }
         self.snapshots.while_still(|is_wanted| heads.values().for_each(|(_, head)| head.settle(is_wanted)));
         for (keyspace, head) in heads.values() {
-            if head.fill(&keyspace.design) >= 1.0 {
+            let is_large = head.memory_bytes() >= self.memory.most_memtable_bytes() / 2;
+            if head.fill(&keyspace.design) >= 1.0 || is_large {
                 // A failure (a full disk) leaves the head as it is; the next write tries again.
                 let _ = self.seal(keyspace);
             }
         }
+        self.bound_memtables();
         self.bound_wal();
+    }
+
+    /// Whether memtables take more than their share of the budget and some of them wait to be flushed.
+    pub(super) fn has_too_many_memtables(&self) -> bool {
+        self.memory.held_bytes(Holder::Memtable) > self.memory.most_memtable_bytes()
+            && self.all_keyspaces().iter().any(|keyspace| !keyspace.view.load().sealed.is_empty())
+    }
+
+    /// Flushes the largest memtable where all together take more than their share, and none is being flushed.
+    fn bound_memtables(&self) {
+        if self.memory.held_bytes(Holder::Memtable) <= self.memory.most_memtable_bytes()
+            || self.has_too_many_memtables()
+        {
+            return;
+        }
+        let largest = self.all_keyspaces().into_iter().max_by_key(|k| k.view.load().active.memory_bytes());
+        if let Some(keyspace) = largest {
+            let _ = self.seal(&keyspace);
+        }
     }
 
     /// Flushes what holds the oldest part of an overlong log, or of one that would take much memory to replay: the budget bounds
@@ -395,7 +418,10 @@ impl Store {
         let pressure =
             self.all_keyspaces().iter().map(|keyspace| self.pressure_of(keyspace)).fold(0.0, f64::max);
         self.board.pace(bytes, pressure, &self.counters.paced_us);
-        let must_wait = || !self.is_poisoned() && self.all_keyspaces().iter().any(|k| self.is_overfull(k));
+        let must_wait = || {
+            let is_overfull = || self.all_keyspaces().iter().any(|k| self.is_overfull(k));
+            !self.is_poisoned() && (self.has_too_many_memtables() || is_overfull())
+        };
         if !must_wait() {
             return;
         }

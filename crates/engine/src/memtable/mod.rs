@@ -52,6 +52,7 @@ impl MemTable {
     pub fn new(born_at: Sequence, head_bytes: u64, budget: &Arc<MemoryBudget>) -> Self {
         let shard_bits = (head_bytes / SHARD_BYTES).max(1).ilog2().min(MAX_SHARD_BITS);
         let empty_bytes = SHARD_OVERHEAD_BYTES << shard_bits;
+        budget.reserve_for_memtables(head_bytes);
         Self {
             shards: (0..1 << shard_bits).map(|_| RwLock::default()).collect(),
             shard_bits,

@@ -55,14 +55,21 @@ pub(crate) struct TableSpec {
     pub digests_per_page: u64,
     /// Bytes of a full pile of runs like the table's, which its keys are told apart in by a maplet.
     pub pile_bytes: u64,
+    /// Bytes written at once, and entries' bytes in a segment where the format has segments.
+    pub chunk_bytes: usize,
 }
 
 impl TableSpec {
-    /// A table of level `level` of `design`.
-    pub fn new(id: TableId, design: &Design, level: usize, digests_per_page: u64) -> Self {
+    /// A table of level `level` of `design`, written in chunks of `chunk_bytes`.
+    pub fn new(
+        id: TableId,
+        (design, level): (&Design, usize),
+        digests_per_page: u64,
+        chunk_bytes: usize,
+    ) -> Self {
         let LevelSpec { format, index, filter, .. } = *design.level(level);
         let (keeps_older_in, pile_bytes) = (design.is_guided_from(level), design.level(level).pile_bytes());
-        Self { id, format, index, filter, keeps_older_in, digests_per_page, pile_bytes }
+        Self { id, format, index, filter, keeps_older_in, digests_per_page, pile_bytes, chunk_bytes }
     }
 }
 

@@ -20,9 +20,6 @@ use siltstone_succinct::bits::{rank_select::RankSelect, vector::BitVecBuilder};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Bytes gathered before a write.
-const WRITE_BYTES: usize = 1 << 20;
-
 /// What a builder has to say of its table when all pages are written.
 #[derive(Default)]
 pub(crate) struct Sections {
@@ -66,8 +63,7 @@ impl TableWriter {
         Self {
             file,
             path,
-            spec,
-            out: Vec::with_capacity(WRITE_BYTES + PAGE_BYTES),
+            out: Vec::with_capacity(spec.chunk_bytes + PAGE_BYTES),
             out_at: 0,
             next_page: 0,
             page_map: BitVecBuilder::new(),
@@ -82,6 +78,7 @@ impl TableWriter {
             expiring: 0,
             expires_ms: (u64::MAX, 0),
             filter: TableFilterBuilder::new(spec.filter),
+            spec,
             sample: SampleBuilder::default(),
         }
     }
@@ -154,7 +151,7 @@ impl TableWriter {
         self.data_pages += u32::from(has_entries);
         self.next_page =
             number.checked_add(1).ok_or_else(|| Error::invalid("a table may have 2^32 pages"))?;
-        if self.out.len() >= WRITE_BYTES {
+        if self.out.len() >= self.spec.chunk_bytes {
             self.write_out()?;
         }
         Ok(number)

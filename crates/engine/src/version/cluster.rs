@@ -21,7 +21,7 @@
 //! Invariants: `runs` are those of the pile, newest first; what a source says of a run, its keys bear out.
 
 use super::level::{Run, RunId};
-use crate::cache::{Reader, TableId};
+use crate::cache::{PAGE_BYTES, Reader, TableId};
 use crate::codec::{Decoder, put_path};
 use crate::error::{ErrorKind, Result};
 use crate::memory::{Holder, MemoryBudget, Reservation};
@@ -35,10 +35,12 @@ use siltstone_succinct::filter::bloom_cluster::{ClusterShape, KEYS_PER_COLUMN, M
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-const MAGIC: &[u8; 8] = b"SILTCLUS";
+pub(crate) const MAGIC: &[u8; 8] = b"SILTCLUS";
 const VERSION: u32 = 1;
 /// Part of the budget that rows leave to others.
 const KEPT_FROM_ROWS: u64 = 4;
+/// Bytes that a row's builder takes for a key: its fingerprint, and a part of its column's end.
+const BUILDER_KEY_BYTES: u64 = 9;
 
 /// Filter bits per key of a level's clusters; `None` where it has none.
 pub(crate) fn cluster_bits(level: &LevelSpec) -> Option<u8> {
@@ -59,17 +61,26 @@ pub(crate) struct HeldRow {
 pub(crate) struct ClusterRowBuilder {
     spread: Spread,
     builder: RowBuilder,
+    _held: Reservation,
 }
 
 impl ClusterRowBuilder {
-    /// A builder for a run of about `keys` keys in region `path`, which `cluster` has the columns of if there is one.
-    pub fn new(path: TriePath, bits_per_key: u8, cluster: Option<&Cluster>, keys: u64) -> Self {
+    /// A builder for a run of about `keys` keys in region `path`, which `cluster` has the columns of if there is one; `None` where
+    /// memory is short.
+    pub fn new(
+        path: TriePath,
+        bits_per_key: u8,
+        cluster: Option<&Cluster>,
+        (keys, memory): (u64, &Arc<MemoryBudget>),
+    ) -> Option<Self> {
+        let keep_free = memory.total_bytes() / KEPT_FROM_ROWS;
+        let held = memory.try_hold(Holder::Compaction, keys.saturating_mul(BUILDER_KEY_BYTES), keep_free)?;
         let columns = cluster.map_or_else(
             || (keys / KEYS_PER_COLUMN).clamp(1, u64::from(u32::MAX >> 8)) as u32,
             |cluster| cluster.spread.buckets(),
         );
         let spread = Spread::new(path.first(), path.last(), columns);
-        Self { spread, builder: RowBuilder::new(columns, bits_per_key) }
+        Some(Self { spread, builder: RowBuilder::new(columns, bits_per_key), _held: held })
     }
 
     #[inline]
@@ -84,10 +95,9 @@ impl ClusterRowBuilder {
         run: RunId,
         memory: &Arc<MemoryBudget>,
     ) -> Option<NewRow> {
-        let row = self.builder.finish();
-        let keep_free = memory.total_bytes() / KEPT_FROM_ROWS;
-        let held = memory.try_hold(Holder::Filter, row.memory_bytes() as u64, keep_free)?;
-        Some(NewRow { level, path, run, spread: self.spread, row: Arc::new(HeldRow { row, _held: held }) })
+        let Self { spread, builder, .. } = self;
+        let row = hold(builder.finish(), memory)?;
+        Some(NewRow { level, path, run, spread, row })
     }
 }
 
@@ -99,6 +109,27 @@ pub(crate) struct NewRow {
     run: RunId,
     spread: Spread,
     row: Arc<HeldRow>,
+}
+
+impl NewRow {
+    /// The row of run `run` of a region from its bytes; `Ok(None)` where memory is short, `Err` where they make no sense.
+    pub fn decode(
+        bytes: &[u8],
+        (level, path): (usize, TriePath),
+        run: RunId,
+        memory: &Arc<MemoryBudget>,
+    ) -> std::result::Result<Option<Self>, ()> {
+        let row = Row::from_bytes(bytes).map_err(|_| ())?;
+        let spread = Spread::new(path.first(), path.last(), row.columns());
+        Ok(hold(row, memory).map(|row| Self { level, path, run, spread, row }))
+    }
+}
+
+/// A row with its share of the budget, if that goes.
+fn hold(row: Row, memory: &Arc<MemoryBudget>) -> Option<Arc<HeldRow>> {
+    let keep_free = memory.total_bytes() / KEPT_FROM_ROWS;
+    let held = memory.try_hold(Holder::Filter, row.memory_bytes() as u64, keep_free)?;
+    Some(Arc::new(HeldRow { row, _held: held }))
 }
 
 /// What tells whether a run may hold a key.
@@ -132,6 +163,8 @@ pub(crate) struct ClusterFile {
     pub id: TableId,
     pub runs: Vec<RunId>,
     pub shape: ClusterShape,
+    /// Whether every page is known to have been as it should be.
+    is_checked: AtomicBool,
     is_damaged: AtomicBool,
     obsolete: AtomicBool,
     trash: Arc<Trash>,
@@ -153,8 +186,22 @@ impl Drop for ClusterFile {
 
 impl ClusterFile {
     pub fn new(id: TableId, runs: Vec<RunId>, shape: ClusterShape, trash: Arc<Trash>) -> Self {
-        let (is_damaged, obsolete) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { id, runs, shape, is_damaged, obsolete, trash }
+        let (is_checked, is_damaged, obsolete) = Default::default();
+        Self { id, runs, shape, is_checked, is_damaged, obsolete, trash }
+    }
+
+    /// Bytes of the file.
+    pub fn bytes(&self) -> u64 {
+        u64::from(self.pages()) * PAGE_BYTES as u64
+    }
+
+    pub fn is_checked(&self) -> bool {
+        self.is_checked.load(Ordering::Relaxed)
+    }
+
+    /// Its pages have been written, or read, all of them.
+    pub fn mark_checked(&self) {
+        self.is_checked.store(true, Ordering::Relaxed);
     }
 
     /// Pages of the file, the header's included.
@@ -304,6 +351,20 @@ impl Cluster {
             Source::Row(_) => false,
         };
         self.runs.iter().enumerate().filter(move |(_, (_, source))| is_unknown(source)).map(|(at, _)| at)
+    }
+
+    /// The rows that are in memory, with their runs.
+    pub fn held_rows(&self) -> impl Iterator<Item = (RunId, &Row)> {
+        self.runs.iter().filter_map(|(run, source)| match source {
+            Source::Row(held) => Some((*run, &held.row)),
+            _ => None,
+        })
+    }
+
+    /// Places in the pile, newest first, of runs that neither a file nor memory has a row of.
+    pub fn missing(&self) -> impl Iterator<Item = usize> {
+        let runs = self.runs.iter().enumerate();
+        runs.filter(|(_, (_, source))| matches!(source, Source::Nothing)).map(|(at, _)| at)
     }
 
     /// What a file of all that is known would hold, newest run first: rows in memory, or their numbers in the present file.

@@ -16,7 +16,7 @@
 //! every key of these runs the candidates include the newest run that has it.
 
 use super::level::{Run, RunId};
-use crate::codec::{Decoder, put_bytes};
+use crate::codec::put_bytes;
 use crate::memory::{Holder, MemoryBudget, Reservation};
 use crate::table::filter::maplet_fingerprint_bits;
 use siltstone_design::{EncodedKey, FilterSpec, LevelSpec, TriePath};
@@ -86,6 +86,10 @@ impl GuideSpec {
     }
 }
 
+/// Kinds of filters, as they are kept.
+pub(crate) const MULTI_LEVEL_CUCKOO: u8 = 1;
+pub(crate) const MAPLET: u8 = 2;
+
 /// The filter of a guide.
 #[derive(Clone, Debug)]
 enum Filter {
@@ -94,9 +98,6 @@ enum Filter {
 }
 
 impl Filter {
-    const MULTI_LEVEL_CUCKOO: u8 = 1;
-    const MAPLET: u8 = 2;
-
     fn memory_bytes(&self) -> u64 {
         match self {
             Self::MultiLevelCuckoo(filter) => filter.memory_bytes() as u64,
@@ -128,25 +129,21 @@ impl Filter {
         let mut bytes = Vec::new();
         match self {
             Self::MultiLevelCuckoo(filter) => {
-                out.push(Self::MULTI_LEVEL_CUCKOO);
+                out.push(MULTI_LEVEL_CUCKOO);
                 filter.to_bytes(&mut bytes);
             }
             Self::Maplet(maplet) => {
-                out.push(Self::MAPLET);
+                out.push(MAPLET);
                 maplet.to_bytes(&mut bytes);
             }
         }
         put_bytes(out, &bytes);
     }
 
-    fn decode(from: &mut Decoder<'_>) -> Option<Self> {
-        let kind = from.u8()?;
-        let bytes = from.bytes()?;
+    fn decode(kind: u8, bytes: &[u8]) -> Option<Self> {
         Some(match kind {
-            Self::MULTI_LEVEL_CUCKOO => {
-                Self::MultiLevelCuckoo(MultiLevelCuckooFilter::from_bytes(bytes).ok()?)
-            }
-            Self::MAPLET => Self::Maplet(Maplet::from_bytes(bytes).ok()?),
+            MULTI_LEVEL_CUCKOO => Self::MultiLevelCuckoo(MultiLevelCuckooFilter::from_bytes(bytes).ok()?),
+            MAPLET => Self::Maplet(Maplet::from_bytes(bytes).ok()?),
             _ => return None,
         })
     }
@@ -216,13 +213,13 @@ impl Guide {
         self.filter.encode(out);
     }
 
-    /// A guide from its bytes; `Ok(None)` where memory is short, `Err` where they make no sense.
-    pub fn decode(from: &mut Decoder<'_>, memory: &Arc<MemoryBudget>) -> Result<Option<Self>, ()> {
-        let mut runs = Vec::new();
-        for _ in 0..from.varint().ok_or(())? {
-            runs.push(from.varint().ok_or(())?);
-        }
-        let filter = Filter::decode(from).ok_or(())?;
+    /// A guide over `runs` from its filter's kind and bytes; `Ok(None)` where memory is short, `Err` where they make no sense.
+    pub fn decode(
+        runs: Vec<RunId>,
+        (kind, bytes): (u8, &[u8]),
+        memory: &Arc<MemoryBudget>,
+    ) -> Result<Option<Self>, ()> {
+        let filter = Filter::decode(kind, bytes).ok_or(())?;
         Ok(Self::new(runs, filter, memory))
     }
 }

@@ -25,7 +25,7 @@ use std::sync::Arc;
 pub(crate) const MAGIC: &[u8; 8] = b"SILTMANI";
 /// Name of the file that names the manifest.
 pub(crate) const CURRENT: &str = "CURRENT";
-const CURRENT_NEW: &str = "CURRENT.new";
+pub(crate) const CURRENT_NEW: &str = "CURRENT.new";
 const FIRST_LINE: &str = "siltstone 1";
 /// A manifest is rewritten when it passes this and four times its first state.
 const REWRITE_BYTES: u64 = 1 << 20;

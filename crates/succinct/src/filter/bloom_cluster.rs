@@ -19,6 +19,9 @@
 //! box     ┌──────────────┬──────────────┬─────┐
 //!         │ row 0: width │ row 1: width │ ... │      several boxes to a page, or a box over several pages
 //!         └──────────────┴──────────────┴─────┘
+//! row     ┌──────────────┬────────────┬────────────┬───────────────┬─────┐
+//!         │ columns: u32 │ hashes: u8 │ width: u16 │ column 0: width │ ... │      a row by itself
+//!         └──────────────┴────────────┴────────────┴───────────────┴─────┘
 //! ```
 
 use super::bloom::{MAX_HASHES, hashes_for};
@@ -132,6 +135,38 @@ impl Row {
     /// Bytes of memory held, this value's own included.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.bits.len()
+    }
+
+    /// Number of columns.
+    pub fn columns(&self) -> u32 {
+        (self.bits.len() / usize::from(self.shape.width).max(1)) as u32
+    }
+
+    /// Appends the encoding drawn at the top of this file.
+    pub fn to_bytes(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.columns().to_le_bytes());
+        out.push(self.shape.hashes);
+        out.extend_from_slice(&self.shape.width.to_le_bytes());
+        out.extend_from_slice(&self.bits);
+    }
+
+    /// Decodes what [`Row::to_bytes`] wrote.
+    ///
+    /// # Errors
+    /// If the bytes are no row.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let what = "Bloom cluster, row";
+        let wrong =
+            || DecodeError::new(what, "a filter for each column", format_args!("{} bytes", bytes.len()));
+        let (&[a, b, c, d, hashes, e, f], bits) = bytes.split_first_chunk::<7>().ok_or_else(wrong)?;
+        let (columns, width) = (u32::from_le_bytes([a, b, c, d]), u16::from_le_bytes([e, f]));
+        if !(1..=MAX_HASHES).contains(&hashes) {
+            return Err(DecodeError::new(what, format_args!("1 to {MAX_HASHES} hashes"), hashes));
+        }
+        if columns == 0 || width == 0 || u64::from(columns) * u64::from(width) != bits.len() as u64 {
+            return Err(wrong());
+        }
+        Ok(Self { shape: RowShape { hashes, width }, bits: bits.into() })
     }
 }
 

@@ -76,8 +76,8 @@ pub struct WorkloadArgs {
     /// Directory of the store
     #[arg(long)]
     dir: PathBuf,
-    /// Layout of the store that fill creates
-    #[arg(long, value_parser = store::parse_preset)]
+    /// Layout of the store that fill creates, with PRESET:SIZE with tables of another size, such as lsm-trie:256K
+    #[arg(long, value_name = "PRESET[:SIZE]", value_parser = store::parse_preset)]
     preset: Option<Preset>,
     /// Number of items [default of fill: 1M]
     #[arg(long, value_name = "COUNT", value_parser = sizes::parse_positive)]
@@ -195,14 +195,18 @@ fn run_workload(args: &WorkloadArgs) -> Result<()> {
             suffix: args.suffix.unwrap_or(Suffix::Ordered).order(),
         },
     };
+    let design = args.preset.as_ref().map(|preset| preset.design.clone());
+    let keyspace_options = KeyspaceOptions { schema, design };
     if let Some(preset) = &args.preset {
         preset.check_for(&schema)?;
     }
+    // What is refused must neither clear the directory nor leave half a store in it.
+    options(args).check_keyspace(&keyspace_options)?;
+    options(args).check_keyspace(&KeyspaceOptions::default())?;
     clear_for_fill(&args.dir, args.overwrite_dir)?;
     let db = store::open_or_create(&args.dir, options(args))?;
     filled.save(&db)?;
-    let design = args.preset.as_ref().map(|preset| preset.design.clone());
-    let keyspace = db.create_keyspace(KEYSPACE, KeyspaceOptions { schema, design })?;
+    let keyspace = db.create_keyspace(KEYSPACE, keyspace_options)?;
     measure(args, &db, &keyspace, items, filled)
 }
 

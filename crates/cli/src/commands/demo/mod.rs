@@ -72,6 +72,8 @@ pub fn run(args: &Args) -> Result<()> {
     if let Some(preset) = &args.preset {
         preset.check_for(&in_groups(PREFIX_BYTES))?;
     }
+    let design = args.preset.as_ref().map(|preset| preset.design.clone());
+    options(args).check_keyspace(&KeyspaceOptions { schema: in_groups(PREFIX_BYTES), design })?;
     let scratch = match &args.dir {
         Some(dir) => Scratch::in_empty(dir)?,
         None => Scratch::temporary(args.keep)?,
@@ -103,8 +105,12 @@ fn in_groups(bytes: u16) -> Schema {
     Schema::SemiSorted { prefix: PrefixRule::Fixed { bytes }, suffix: SuffixOrder::Ordered }
 }
 
+fn options(args: &Args) -> Options {
+    Options { memory_budget_bytes: args.memory_budget, ..Options::default() }
+}
+
 fn demonstrate(args: &Args, dir: &Path, started: Instant) -> Result<report::Report> {
-    let options = Options { memory_budget_bytes: args.memory_budget, ..Options::default() };
+    let options = options(args);
     let db = store::open_or_create(dir, options.clone())?;
     let design = args.preset.as_ref().map(|preset| preset.design.clone());
     let ordered = |bytes| KeyspaceOptions { schema: in_groups(bytes), design: design.clone() };

@@ -6,7 +6,7 @@ use crate::failure::{Failure, Result, usage};
 use crate::output::{note, print, print_json};
 use crate::progress::count_bar;
 use crate::sizes;
-use crate::store::preset_names;
+use crate::store::{Preset, parse_preset, preset_names};
 use crate::table::Table;
 use clap::{ArgMatches, FromArgMatches};
 use indicatif::ProgressBar;
@@ -239,7 +239,7 @@ fn steps(steps: &[siltstone_model::engines::Step]) -> Table {
 
 /// A preset by its name, or a design from a file.
 fn design(name: &str) -> Result<Design> {
-    if let Some(design) = Design::preset(name) {
+    if let Ok(Preset { design, .. }) = parse_preset(name) {
         return Ok(design);
     }
     if !name.ends_with(".json") {
@@ -281,7 +281,7 @@ fn run_design(args: &Inner, design: &Design) -> Result<()> {
     if args.json {
         return print_json(&design_json(design, &measured, &protocol, seconds, rate));
     }
-    let mut text = heading(args, design.preset_name(), measured.cost.write_amplification);
+    let mut text = heading(args, &design.preset_name(), measured.cost.write_amplification);
     let _ = write!(text, "{}\n{}", steps(&measured.cost.steps), levels(&measured));
     let _ = writeln!(
         text,

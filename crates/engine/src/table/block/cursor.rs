@@ -137,7 +137,7 @@ impl BlockCursor {
                 return Ok(());
             }
             Walk::Long => LONG_SCAN_PAGES,
-            Walk::Compaction => COMPACTION_PAGES,
+            Walk::Compaction => COMPACTION_PAGES.min(self.reader.memory().chunk_bytes() / PAGE_BYTES),
         };
         let held = self.chunk_first..self.chunk_first + self.chunk_pages as u32;
         if !held.contains(&number) {

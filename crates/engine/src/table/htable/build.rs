@@ -17,8 +17,6 @@ use siltstone_succinct::buckets::migration::{self, Migration, Page};
 use siltstone_succinct::buckets::spread::Spread;
 use siltstone_succinct::filter::bucket_blooms::BucketBloomsBuilder;
 
-/// Bytes of entries that make a segment: enough buckets that what one lacks another has.
-const SEGMENT_BYTES: usize = 1 << 20;
 /// Bytes of entries and notes in a page; their number takes one.
 const PAGE: Page = Page { capacity: PAYLOAD_BYTES as u32 - 1, note_bytes: NOTE_BYTES as u32 };
 /// Share of the pages that entries are to fill. The fuller, the more moves: 6 % of small items at this, 4.7 % at 93 %.
@@ -65,9 +63,9 @@ impl HTableBuilder {
             writer.drop_filter();
         }
         Self {
-            writer,
             pending: Vec::new(),
-            encoded: Vec::with_capacity(SEGMENT_BYTES + MOST_ENTRY_BYTES),
+            encoded: Vec::with_capacity(writer.spec.chunk_bytes + MOST_ENTRY_BYTES),
+            writer,
             first_key: Vec::new(),
             segments: Vec::new(),
             marks: HashMarksBuilder::default(),
@@ -82,7 +80,8 @@ impl HTableBuilder {
 
     /// Adds the next entry; entries come in the store's order, each key once.
     pub fn add(&mut self, entry: &EntryRef<'_>) -> Result<()> {
-        if self.encoded.len() >= SEGMENT_BYTES {
+        // Enough buckets that what one lacks another has.
+        if self.encoded.len() >= self.writer.spec.chunk_bytes {
             self.finish_segment()?;
         }
         if self.pending.is_empty() && self.writer.last().0 == entry.key.digest {

@@ -45,6 +45,7 @@ fn make(schema: Schema, items: &Items, filter: FilterSpec) -> Made {
         keeps_older_in: true,
         digests_per_page: 1 << 50,
         pile_bytes: 0,
+        chunk_bytes: 1 << 20,
     };
     let encoder = Encoder::new(schema, HashSecret(*b"sixteen byte key"));
     let mut builder = TableBuilder::create(&disk, dir, spec).unwrap();
