@@ -26,7 +26,8 @@ pub struct Design {
     /// Share of a leaf region's bytes that may be dead before it is rewritten in place; peak space is 1/(1 − this).
     pub max_garbage: f64,
     /// Whether piles are handed down early where overwrites make the whole store take more than 1/(1 − `max_garbage`) times
-    /// what is live in its leaves; else each pile waits until it is full, as the papers have it.
+    /// what is live in its leaves, and regions of any level but the first are reclaimed like leaves until they hand something
+    /// down; else each pile waits until it is full, as the papers have it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hands_down_early: bool,
 }
@@ -206,6 +207,12 @@ impl Design {
     /// Whether `level` is the last the design names, or below it: where leaves stay until they split.
     pub fn is_leaf_level(&self, level: usize) -> bool {
         level + 1 >= self.levels.len()
+    }
+
+    /// Whether a region of `level` is a leaf, which holds what nothing lies below and is reclaimed in place. In designs that hand down
+    /// early any region without children is one, but for level 0's: what has not come further down is garbage there too.
+    pub fn is_leaf(&self, level: usize, has_children: bool) -> bool {
+        !has_children && (self.is_leaf_level(level) || (self.hands_down_early && level > 0))
     }
 
     /// Whether a multi-level cuckoo filter guides reads at `level` or anywhere below: what a write learnt about older

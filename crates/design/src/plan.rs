@@ -13,7 +13,9 @@
 //! **Space.** `max_garbage` bounds what is dead in a leaf, but what lies above the leaves may be newer versions of what they hold
 //! as well, and a trie that has just grown a level has much above little. So in designs that say so, where the whole store holds more than
 //! 1 / (1 − `max_garbage`) times what is live in its leaves, and things are overwritten at all, the fullest piles are
-//! handed down before they are full: the leaves then see what is dead. That writes no byte more than once a level either.
+//! handed down before they are full: the leaves then see what is dead. That writes no byte more than once a level either. In these
+//! designs a region of an upper level counts as a leaf as long as nothing lies below it, or a store too small for its
+//! levels would have no leaves to reclaim.
 //!
 //! **Pacing.** [`pressure`] says how far the store has fallen behind, from 0 (on time) to 1 (writers must wait), so that
 //! writers can be slowed smoothly long before they would have to stop.
@@ -112,7 +114,7 @@ fn is_crowded(design: &Design, shape: &dyn Shape) -> bool {
         shape.visit_regions(level, &mut |region| {
             let bytes = region.bytes();
             all = all.saturating_add(bytes);
-            if design.is_leaf_level(level) && !region.has_children {
+            if design.is_leaf(level, region.has_children) {
                 let garbage = region.dead_bytes.last().copied().unwrap_or(0).min(bytes);
                 (live, dead) = (live.saturating_add(bytes - garbage), dead.saturating_add(garbage));
             }
@@ -129,7 +131,7 @@ const EARLY_PART: f64 = 0.125;
 /// Whether a region can't be dealt out: it is as deep as the trie can be, or a leaf that is mostly one group of keys, which
 /// would sink through the levels below undivided, rewritten at each.
 fn is_indivisible(design: &Design, level: usize, region: &RegionShape) -> bool {
-    let is_leaf = design.is_leaf_level(level) && !region.has_children;
+    let is_leaf = design.is_leaf(level, region.has_children);
     design.depth(level + 1) == design.depth(level)
         || (is_leaf && region.largest_group_bytes.saturating_mul(2) > region.bytes())
 }
@@ -139,7 +141,7 @@ fn consider(design: &Design, level: usize, region: &RegionShape, is_crowded: boo
     let path = region.path;
     let spec = design.level(level);
     let is_indivisible = is_indivisible(design, level, region);
-    let is_leaf = is_indivisible || (design.is_leaf_level(level) && !region.has_children);
+    let is_leaf = is_indivisible || design.is_leaf(level, region.has_children);
     let count = region.runs.len();
     let bytes = region.bytes();
 

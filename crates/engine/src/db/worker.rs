@@ -150,7 +150,7 @@ impl Store {
             .collect();
         for step in steps {
             let Step::AddRun { level, path, run, replaces } = step else { continue };
-            if !keyspace.design.is_leaf_level(*level) || version.has_children(*level, *path) {
+            if !keyspace.design.is_leaf(*level, version.has_children(*level, *path)) {
                 continue;
             }
             let Some(region) = version.levels.get(*level).and_then(|l| l.region(*path)) else { continue };

@@ -218,7 +218,7 @@ impl<'a> Store<'a> {
 
     fn execute(&mut self, task: Task) {
         let (level, path) = task.region();
-        let is_leaf_level = self.design.is_leaf_level(level);
+        let design = self.design;
         let Some(region) = self.levels.get_mut(level).and_then(|regions| regions.get_mut(&path)) else {
             return;
         };
@@ -242,7 +242,8 @@ impl<'a> Store<'a> {
                 let run = self.item_bytes.run(merged.len());
                 region.shape.runs.splice(..newest, [run]);
                 region.runs = std::iter::once(merged).chain(older).collect();
-                region.estimate_garbage(is_leaf_level, self.item_bytes);
+                let is_leaf = design.is_leaf(level, region.shape.has_children);
+                region.estimate_garbage(is_leaf, self.item_bytes);
             }
         }
     }
@@ -272,7 +273,7 @@ impl<'a> Store<'a> {
             shape: RegionShape { path, ..RegionShape::default() },
             runs: Vec::new(),
         });
-        let is_leaf_level = self.design.is_leaf_level(level);
+        let is_leaf = self.design.is_leaf(level, region.shape.has_children);
         let run = if level > 0 && self.design.level(level).runs == 1 {
             region.shape.runs.clear();
             region.runs.push(keys.to_vec());
@@ -280,7 +281,7 @@ impl<'a> Store<'a> {
             region.runs.clear();
             merged
         } else {
-            if is_leaf_level && !region.shape.has_children {
+            if is_leaf {
                 region.runs.iter_mut().for_each(|older| subtract(older, keys));
             }
             keys.to_vec()
@@ -290,7 +291,7 @@ impl<'a> Store<'a> {
         }
         region.shape.runs.insert(0, self.item_bytes.run(run.len()));
         region.runs.insert(0, run);
-        region.estimate_garbage(is_leaf_level, self.item_bytes);
+        region.estimate_garbage(is_leaf, self.item_bytes);
     }
 
     fn forget_written(&mut self) {
@@ -318,8 +319,8 @@ impl<'a> Store<'a> {
 
 impl Region {
     /// What merging the newest runs would free, as far as the planner is told.
-    fn estimate_garbage(&mut self, is_leaf_level: bool, item_bytes: f64) {
-        if !is_leaf_level || self.shape.has_children {
+    fn estimate_garbage(&mut self, is_leaf: bool, item_bytes: f64) {
+        if !is_leaf {
             return;
         }
         let mut dead = 0;
