@@ -170,7 +170,7 @@ fn damaged_clusters_are_noted_and_mended_before_any_get() {
     drop(items);
     db.close().unwrap();
     let files = clusters(&disk, DIR);
-    let bytes = |name: &String| disk.read_file(&Path::new(DIR).join(name)).unwrap().len() as u64;
+    let bytes = |name: &String| disk.read_file(Path::new(DIR).join(name)).unwrap().len() as u64;
     assert_eq!(
         (sound.clusters, sound.cluster_bytes),
         (files.len() as u64, files.iter().map(bytes).sum::<u64>())
