@@ -464,6 +464,54 @@ fn readers_in_threads_never_miss_an_item_that_is_overwritten() {
 }
 
 #[test]
+fn a_key_with_more_versions_than_lanes_seals_its_store() {
+    let (_, db, items) = store(1024);
+    let mut snapshots = Vec::new();
+    for round in 0..40 {
+        items.put(&key(7), &value(round, 10)).unwrap();
+        items.put(&key(100 + round), b"other").unwrap();
+        snapshots.push(db.snapshot());
+    }
+    let check = || {
+        for (snapshot, round) in snapshots.iter().zip(0..) {
+            assert_eq!(snapshot.get(&items, &key(7)).unwrap(), Some(value(round, 10)), "round {round}");
+            assert_eq!(snapshot.iter(&items).unwrap().count() as u32, round + 2);
+        }
+    };
+    check();
+    assert!(db.step().unwrap(), "a sealed store waits to be flushed");
+    while db.step().unwrap() {}
+    check();
+}
+
+#[test]
+fn a_log_is_read_around_the_page_cache_as_well() {
+    let dir = tempfile::tempdir().unwrap();
+    let open =
+        || Db::open(dir.path().join("db"), Options { direct_reads: true, ..Options::default() }).unwrap();
+    let len = |number: u32| number as usize * 37 % 9000;
+    let db = open();
+    let items = create(&db, "items", with_entries(4096));
+    for number in 0..500 {
+        items.put(&key(number), &value(number, len(number))).unwrap();
+    }
+    let check = |items: &Keyspace| {
+        let keys: Vec<_> = (0..500).map(key).collect();
+        for (number, found) in (0..).zip(items.multi_get(&keys).unwrap()) {
+            assert!(found == Some(value(number, len(number))), "{number}");
+            assert_eq!(items.get(&key(number)).unwrap(), found);
+        }
+        assert_eq!(contents(items).len(), 500);
+        assert_eq!(items.stats().head_entries, 500);
+    };
+    check(&items);
+    drop(items);
+    db.close().unwrap();
+    let db = open();
+    check(&db.keyspace("items").unwrap());
+}
+
+#[test]
 fn keyspaces_with_prefixes_are_refused() {
     let db = open(&SimDisk::new()).unwrap();
     let refused =

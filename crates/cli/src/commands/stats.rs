@@ -56,7 +56,7 @@ pub fn run(args: &Args) -> Result<()> {
 pub fn memory(stats: &Stats) -> String {
     let m = &stats.memory;
     format!(
-        "{} of {} (memtables {}, filters {}, indexes {}, cache {}, compaction {})",
+        "{} of {} (heads {}, filters {}, indexes {}, cache {}, compaction {})",
         sizes::bytes(m.total),
         sizes::bytes(m.budget),
         sizes::bytes(m.memtable),
@@ -70,7 +70,7 @@ pub fn memory(stats: &Stats) -> String {
 /// One keyspace with its levels.
 pub fn keyspace(k: &KeyspaceStats) -> String {
     let mut text = format!(
-        "keyspace {} ({}; preset {})\n  about {} items; {} entries in {} tables, {}; filter {:.1} and index {:.2} bits per item\n",
+        "keyspace {} ({}; preset {})\n  about {} items; {} entries in {} tables, {}; {} in heads, {} of memory; filter {:.1} and index {:.2} bits per item\n",
         k.name,
         store::schema_name(&k.schema),
         k.preset,
@@ -78,6 +78,8 @@ pub fn keyspace(k: &KeyspaceStats) -> String {
         sizes::count(k.table_entries),
         sizes::count(k.table_count),
         sizes::bytes(k.table_bytes),
+        sizes::count(k.head_entries),
+        sizes::bytes(k.head_bytes),
         k.filter_bits_per_item,
         k.index_bits_per_item,
     );

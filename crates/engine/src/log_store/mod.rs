@@ -20,6 +20,7 @@
 //!   [`PartialKeyCuckoo`]). The paper makes tags longer.
 //! * Snapshots and batches. An overwritten version stays in the index beside the new one until that is visible and no
 //!   snapshot can want the old one. So nobody sees a part of a batch, and a get that comes between is told to look again.
+//!   A key has room for eight versions: more that snapshots want seal the store.
 //! * An insertion that finds no room changes nothing; its operation is the first of the next store, wherever in a segment
 //!   it stands.
 //!
