@@ -254,9 +254,14 @@ fn a_batch_larger_than_its_store_is_sealed_in_the_middle_and_stays_whole() {
     check(&db);
     assert_eq!(snapshot.get(&items, &key(1000)).unwrap().as_deref(), Some(&b"before"[..]));
     assert_eq!(snapshot.iter(&items).unwrap().count(), 1);
-    // Flushed one by one, and killed after each.
-    loop {
+    // Flushed one by one, and killed after each. What a power cut leaves is the whole batch or nothing of it.
+    for step in 0.. {
         check(&open(&disk.crash(CrashMode::Kill, 0)).unwrap());
+        for mode in [CrashMode::PowerCut, CrashMode::Torn, CrashMode::Reordered] {
+            let left = open(&disk.crash(mode, step)).unwrap();
+            let [items, other] = ["items", "other"].map(|name| contents(&left.keyspace(name).unwrap()).len());
+            assert!([(0, 0), (1, 0), (201, 200)].contains(&(items, other)), "{mode:?}: {items} and {other}");
+        }
         if !db.step().unwrap() {
             break;
         }

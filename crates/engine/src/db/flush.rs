@@ -17,7 +17,8 @@ impl Store {
         let view = keyspace.view.load_full();
         let Some(head) = view.sealed.last() else { return Ok(false) };
         // Tables hold what everybody may see.
-        if !head.is_visible_at(self.visible()) {
+        let newest = head.newest_within_group();
+        if newest.is_some_and(|newest| newest > self.visible()) {
             return Ok(false);
         }
         // The next head says from where on the log is still needed. While it is empty, so does the present segment: what
@@ -25,11 +26,16 @@ impl Store {
         let next = view.sealed.iter().rev().nth(1).unwrap_or(&view.active);
         let current = self.wal.lock().as_ref().map(|wal| wal.segment()).unwrap_or_default();
         let start = next.log_start().unwrap_or(current);
-        // Other keyspaces' earlier writes must not be lost where this one's later ones are kept.
-        if self.keyspaces.read().len() > 1 {
-            let work = self.wal.lock().as_ref().and_then(|wal| wal.sync_work_before(start.segment));
-            self.run_sync(work)?;
-        }
+        // Other keyspaces' earlier writes must not be lost where this one's later ones are kept, nor the rest of a batch that the
+        // next head holds.
+        let splits_segment = newest.is_some_and(|newest| newest >= start.lsn);
+        let is_alone = self.keyspaces.read().len() == 1;
+        let work = self.wal.lock().as_ref().and_then(|wal| match (splits_segment, is_alone) {
+            (true, _) => wal.sync_work(),
+            (false, true) => None,
+            (false, false) => wal.sync_work_before(start.segment),
+        });
+        self.run_sync(work)?;
         let scan = head.scan(Sequence::MAX, keyspace.encoder, &self.reader, true)?;
         let source = Source { cursor: scan.stream(&Span::ALL)?, tombstones: scan.tombstones };
         let mut output = self.with_context(keyspace, |context| {

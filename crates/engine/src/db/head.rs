@@ -144,12 +144,12 @@ impl Head {
         }
     }
 
-    /// Whether all it holds is visible at `visible`, so that it may be flushed. Memtables are sealed between groups of writes,
-    /// and log stores wherever they are full.
-    pub fn is_visible_at(&self, visible: Sequence) -> bool {
+    /// Sequence number of the newest write, where that may be one within a group. Memtables are sealed between groups, with a new
+    /// segment of the log, and log stores wherever they are full.
+    pub fn newest_within_group(&self) -> Option<Sequence> {
         match self {
-            Self::Table(_) => true,
-            Self::Log(log) => log.newest() <= visible,
+            Self::Table(_) => None,
+            Self::Log(log) => Some(log.newest()),
         }
     }
 
