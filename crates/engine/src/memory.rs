@@ -1,18 +1,22 @@
 //! The one memory budget, and who holds how much of it.
 //!
 //! Memtables, filters, indexes and compaction buffers reserve from the budget; the page cache gets what they leave. Memtables take
-//! half of it at most: they are sealed early where it is small, and writers wait for flushes beyond that.
+//! half of it at most: they are sealed early where it is small, and writers wait for flushes beyond that. Part of it is left to
+//! what nobody accounts for: the allocator's leftovers, stacks of threads, the program itself. And what compactions once
+//! held is kept free for the next, since the allocator mostly keeps their buffers as well.
 //! A filter or index that does not fit is simply not kept: lookups then read pages instead (SILT, SOSP'11 §5 calls
 //! this fail-graceful indexing), and a later lookup asks again.
 
+use crate::io::direct::ALIGNMENT;
+use crate::io::pages::{self, PageMemory};
 use parking_lot::Mutex;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes of a piece of pooled memory: a page of a table.
-pub(crate) const PIECE_BYTES: usize = 4096;
-/// The share of the budget that may wait in the pool to be used again.
+pub(crate) const PIECE_BYTES: usize = ALIGNMENT;
+/// The share of the budget that may wait in the pool whatever else is held.
 const POOLED_SHARE: u64 = 64;
 /// The share of the budget that background work takes per file, within bounds.
 const CHUNK_SHARE: u64 = 256;
@@ -20,6 +24,16 @@ const LEAST_CHUNK_PAGES: u64 = 8;
 const MOST_CHUNK_PAGES: u64 = 256;
 /// The share of the budget that neither filters nor memtables get.
 const KEPT_FROM_ALL: u64 = 8;
+/// The part of a memtable that is not made of pieces, at most: the places of its entries.
+const PLACES_SHARE: u64 = 3;
+
+/// The share of the budget that is left to what is not accounted for and grows with it, such as what an allocator keeps.
+const SLACK_SHARE: u64 = 16;
+/// What is left for what does not, the program and its threads' stacks, and the share of a small budget that it is at most.
+const FIXED_SLACK_BYTES: u64 = 6 << 20;
+const FIXED_SLACK_SHARE: u64 = 12;
+/// The share of the budget that stays free for the next compaction, at most.
+const COMPACTION_SHARE: u64 = 8;
 
 /// Who holds memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,11 +53,15 @@ pub(crate) struct MemoryBudget {
     reserved_for_memtables: AtomicU64,
     /// Pieces that are in nobody's hands.
     pool: Mutex<Vec<Piece>>,
+    /// Pieces in somebody's hands.
+    pieces: AtomicU64,
+    /// The most that compactions have held.
+    compaction_peak: AtomicU64,
 }
 
-/// Memory of [`PIECE_BYTES`] bytes. Cached pages and memtables are made of such pieces, which go from the one to the
-/// other: the allocator, which keeps memory by the thread that asked for it, would fill up with holes between them.
-pub(crate) type Piece = Box<[u8; PIECE_BYTES]>;
+/// Memory of [`PIECE_BYTES`] bytes, to be [given back](MemoryBudget::give_back). Cached pages and memtables are made of such
+/// pieces, which go from the one to the other, and to the system where the budget has other uses for them.
+pub(crate) type Piece = PageMemory;
 
 /// A piece that goes back to the pool when it is dropped.
 #[derive(Debug)]
@@ -61,6 +79,14 @@ impl Deref for Pooled {
     }
 }
 
+impl Pooled {
+    /// Its bytes, to be filled; all of them.
+    #[inline]
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        self.piece.as_deref_mut().map_or(&mut [], |piece| &mut piece[..])
+    }
+}
+
 impl Drop for Pooled {
     fn drop(&mut self) {
         self.budget.give_back(self.piece.take());
@@ -70,7 +96,8 @@ impl Drop for Pooled {
 impl MemoryBudget {
     pub fn new(total_bytes: u64) -> Arc<Self> {
         let (held, reserved_for_memtables, pool) = Default::default();
-        Arc::new(Self { total_bytes, held, reserved_for_memtables, pool })
+        let (pieces, compaction_peak) = Default::default();
+        Arc::new(Self { total_bytes, held, reserved_for_memtables, pool, pieces, compaction_peak })
     }
 
     fn cell(&self, holder: Holder) -> &AtomicU64 {
@@ -93,8 +120,29 @@ impl MemoryBudget {
 
     /// Bytes that nobody has reserved: what the page cache may use.
     pub fn free_bytes(&self) -> u64 {
-        let held: u64 = self.held.iter().map(|cell| cell.load(Ordering::Relaxed)).sum();
-        self.total_bytes.saturating_sub(held)
+        let held: u64 =
+            [Holder::Memtable, Holder::Filter, Holder::Index].map(|h| self.held_bytes(h)).iter().sum();
+        self.usable_bytes().saturating_sub(held + self.compaction_bytes())
+    }
+
+    /// The budget less its slack.
+    fn usable_bytes(&self) -> u64 {
+        let fixed = FIXED_SLACK_BYTES.min(self.total_bytes / FIXED_SLACK_SHARE);
+        self.total_bytes - self.total_bytes / SLACK_SHARE - fixed
+    }
+
+    /// What compactions hold, or have made the allocator keep.
+    fn compaction_bytes(&self) -> u64 {
+        let kept = self.compaction_peak.load(Ordering::Relaxed).min(self.total_bytes / COMPACTION_SHARE);
+        self.held_bytes(Holder::Compaction).max(kept)
+    }
+
+    /// Counts `bytes` more for `holder`.
+    fn add(&self, holder: Holder, bytes: u64) {
+        let now = self.cell(holder).fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if holder == Holder::Compaction {
+            self.compaction_peak.fetch_max(now, Ordering::Relaxed);
+        }
     }
 
     /// What memtables may take together.
@@ -118,31 +166,43 @@ impl MemoryBudget {
 
     /// A piece of memory, of whatever bytes.
     pub fn piece(&self) -> Piece {
+        self.pieces.fetch_add(1, Ordering::Relaxed);
         let pooled = self.pool.lock().pop();
-        pooled.unwrap_or_else(|| Box::new([0; PIECE_BYTES]))
+        pooled.unwrap_or_else(pages::take)
     }
 
-    /// A piece that holds `bytes`, and goes back by itself.
-    pub fn piece_of(self: &Arc<Self>, bytes: &[u8; PIECE_BYTES]) -> Pooled {
-        let mut piece = self.piece();
-        *piece = *bytes;
-        Pooled { piece: Some(piece), budget: Arc::clone(self) }
+    /// A piece of whatever bytes that goes back by itself.
+    pub fn pooled(self: &Arc<Self>) -> Pooled {
+        Pooled { piece: Some(self.piece()), budget: Arc::clone(self) }
     }
 
-    /// Takes pieces back; those beyond a small share of the budget are freed.
+    /// Takes pieces back, to be used again.
     pub fn give_back(&self, pieces: impl IntoIterator<Item = Piece>) {
-        let most = self.total_bytes / POOLED_SHARE / PIECE_BYTES as u64;
         let mut pool = self.pool.lock();
-        let room = usize::try_from(most).unwrap_or(usize::MAX).saturating_sub(pool.len());
-        let mut pieces = pieces.into_iter();
-        pool.extend(pieces.by_ref().take(room));
+        let before = pool.len();
+        pool.extend(pieces);
+        self.pieces.fetch_sub((pool.len() - before) as u64, Ordering::Relaxed);
         drop(pool);
-        drop(pieces);
+        self.trim();
+    }
+
+    /// Lets the system have what waits in the pool and would take the process over the budget.
+    pub fn trim(&self) {
+        // The rest of what memtables hold are pieces.
+        let places = self.held_bytes(Holder::Memtable) / PLACES_SHARE;
+        let held = self.held_bytes(Holder::Filter) + self.held_bytes(Holder::Index) + self.compaction_bytes();
+        let in_use = self.pieces.load(Ordering::Relaxed) * PIECE_BYTES as u64 + held + places;
+        let room = self.usable_bytes().saturating_sub(in_use).max(self.total_bytes / POOLED_SHARE);
+        let most = usize::try_from(room / PIECE_BYTES as u64).unwrap_or(usize::MAX);
+        let mut pool = self.pool.lock();
+        let beyond = if pool.len() > most { pool.split_off(most) } else { Vec::new() };
+        drop(pool);
+        pages::release(beyond);
     }
 
     /// Notes `bytes` that are held whatever the budget says, such as a memtable's.
     pub fn hold(self: &Arc<Self>, holder: Holder, bytes: u64) -> Reservation {
-        self.cell(holder).fetch_add(bytes, Ordering::Relaxed);
+        self.add(holder, bytes);
         Reservation { budget: Arc::clone(self), holder, bytes }
     }
 
@@ -158,6 +218,12 @@ impl MemoryBudget {
     }
 }
 
+impl Drop for MemoryBudget {
+    fn drop(&mut self) {
+        pages::release(std::mem::take(self.pool.get_mut()));
+    }
+}
+
 /// A part of the budget; given back on drop.
 #[derive(Debug)]
 pub(crate) struct Reservation {
@@ -170,7 +236,7 @@ impl Reservation {
     /// Grows the reservation to `bytes`.
     pub fn grow_to(&mut self, bytes: u64) {
         if bytes > self.bytes {
-            self.budget.cell(self.holder).fetch_add(bytes - self.bytes, Ordering::Relaxed);
+            self.budget.add(self.holder, bytes - self.bytes);
             self.bytes = bytes;
         }
     }

@@ -85,7 +85,7 @@ pub(crate) struct ReadTrace {
     pub device_reads: u64,
     pub filter_probes: u64,
     pub false_positives: u64,
-    /// Tables of which a page was looked at.
+    /// Tables of which a page was looked at, or a kept answer.
     pub tables_probed: u64,
     /// Most of them that belong to one region.
     pub most_probed_in_region: u64,
@@ -173,7 +173,7 @@ pub struct MemoryStats {
     pub filter: u64,
     /// Indexes kept in memory.
     pub index: u64,
-    /// Cached pages.
+    /// Cached pages, and answers kept for hot keys.
     pub cache: u64,
     /// Buffers of flushes and compactions.
     pub compaction: u64,
@@ -229,7 +229,7 @@ pub struct KeyspaceStats {
     pub filter_probes: u64,
     /// Filters that said yes where the table had no such key.
     pub filter_false_positives: u64,
-    /// Tables of which gets looked at a page.
+    /// Tables of which gets looked at a page, or a kept answer.
     pub tables_probed: u64,
     /// Most tables of one region that one get looked at; 1 where multi-level cuckoo filters know every key's run.
     pub most_tables_probed_in_a_region: u64,

@@ -77,6 +77,21 @@ proptest! {
     }
 
     #[test]
+    fn slots_grow_with_the_pile(runs in vec((run(), 1u8..=64), 1..9), bits in 1u8..=58) {
+        let (mut maplet, mut twin) = (Maplet::new(bits, 0), Twin::new());
+        for (slot, (run, run_bits)) in runs.iter().enumerate() {
+            let slot_bits = (slot as u32 + 1).next_power_of_two().ilog2() as u8;
+            let before = maplet.fingerprint_bits();
+            maplet = maplet.with_run_in(slot_bits, slot as u8, *run_bits, run);
+            prop_assert_eq!((maplet.fingerprint_bits(), maplet.slot_bits()), (before.min(*run_bits), slot_bits));
+            let (cut, shift) = (before - maplet.fingerprint_bits(), 64 - u32::from(maplet.fingerprint_bits()));
+            twin = twin.into_iter().map(|(print, slot)| (print >> cut, slot)).collect();
+            twin.extend(run.iter().map(|hash| (hash >> shift, slot as u8)));
+            check(&maplet, &twin, run);
+        }
+    }
+
+    #[test]
     fn changed_bytes_are_refused_or_answer(
         runs in vec(run(), 0..4), bits in 1u8..=58, changes in vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
     ) {

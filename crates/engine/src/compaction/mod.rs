@@ -223,7 +223,8 @@ const ENTRIES_BETWEEN_CHECKS: u32 = 4096;
 /// Begins the guide of the pile that a new run of `target` will lie on: where the level has guides and the one that is
 /// there covers the whole pile.
 fn extend_guide(context: &Context<'_>, version: &Version, target: &Target) -> Option<GuideBuilder> {
-    let spec = GuideSpec::of(context.design.level(target.level))?;
+    let has_children = version.has_children(target.level, target.path);
+    let spec = GuideSpec::of(context.design.level(target.level), has_children)?;
     if target.replaces.is_some() {
         return None;
     }

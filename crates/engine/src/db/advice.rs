@@ -226,7 +226,7 @@ fn wants_guides(keyspace: &KeyspaceInner) -> bool {
     let version = Arc::clone(&keyspace.view.load().version);
     let mut levels = version.levels.iter().enumerate();
     levels.any(|(number, level)| {
-        GuideSpec::of(keyspace.design.level(number)).is_some()
+        GuideSpec::of(keyspace.design.level(number), false).is_some()
             && level.regions.iter().any(|region| region.runs.iter().any(|run| run.entries() > 0))
     })
 }

@@ -57,8 +57,9 @@ impl Store {
         let failed = self.guiding.try_lock();
         let levels = version.levels.iter().enumerate().take(levels.end).skip(levels.start);
         for (level, regions) in levels {
-            let Some(spec) = GuideSpec::of(keyspace.design.level(level)) else { continue };
             for region in &regions.regions {
+                let has_children = version.has_children(level, region.path);
+                let Some(spec) = GuideSpec::of(keyspace.design.level(level), has_children) else { break };
                 let covered = region.guide.as_ref().map_or(0, |guide| guide.covered());
                 let can_read = || match &failed {
                     Some(failed) => !region.runs.iter().any(|run| failed.contains(&run.id)),

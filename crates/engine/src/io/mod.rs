@@ -25,6 +25,7 @@ use std::sync::Arc;
 mod conformance;
 pub mod direct;
 pub mod os;
+pub(crate) mod pages;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
 #[cfg(target_os = "linux")]

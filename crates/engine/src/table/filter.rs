@@ -50,6 +50,10 @@ pub(crate) fn maplet_fingerprint_bits(remainder_bits: u8, pile_bytes: u64, entri
     (keys.log2().round() as u8).saturating_add(remainder_bits).clamp(1, MAX_FINGERPRINT_BITS)
 }
 
+/// Bits that the fingerprints of a table have beyond what the maplet of a full pile needs: it may be in a region above others,
+/// and piles grow higher than they should.
+const SPARE_BITS: u8 = 4;
+
 impl TableFilterBuilder {
     pub fn new(spec: FilterSpec) -> Self {
         match spec {
@@ -86,7 +90,8 @@ impl TableFilterBuilder {
             Self::Fingerprints { hashes, .. } if hashes.is_empty() => {}
             Self::Fingerprints { mut hashes, remainder_bits } => {
                 hashes.sort_unstable();
-                let bits = maplet_fingerprint_bits(remainder_bits, pile_bytes, hashes.len() as u64, bytes);
+                let bits = remainder_bits + SPARE_BITS;
+                let bits = maplet_fingerprint_bits(bits, pile_bytes, hashes.len() as u64, bytes);
                 Maplet::new(bits, 0).with_run(0, bits, &hashes).to_bytes(out);
             }
         }

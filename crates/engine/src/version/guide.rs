@@ -28,6 +28,8 @@ use std::sync::Arc;
 
 /// Part of the budget that guides leave to others.
 const KEPT_FROM_GUIDES: u64 = 4;
+/// Bits by which fingerprints are longer in maplets of regions that have others below them.
+const UPPER_BITS: u8 = 3;
 /// Keys handed to the filter together.
 const BATCH_KEYS: usize = 256;
 
@@ -45,12 +47,14 @@ enum Kind {
 }
 
 impl GuideSpec {
-    /// `None` where the level has none.
-    pub fn of(level: &LevelSpec) -> Option<Self> {
+    /// Of a region of `level`; `None` where the level has none. Above others, where few of the items are, a maplet is to
+    /// lead astray less often, so that only the one at the bottom counts.
+    pub fn of(level: &LevelSpec, has_children: bool) -> Option<Self> {
         let kind = match level.filter {
             FilterSpec::MultiLevelCuckoo { fingerprint_bits } => Kind::MultiLevelCuckoo { fingerprint_bits },
             FilterSpec::Maplet { remainder_bits } => {
-                Kind::Maplet { remainder_bits, pile_bytes: level.pile_bytes() }
+                let upper_bits = if has_children { UPPER_BITS } else { 0 };
+                Kind::Maplet { remainder_bits: remainder_bits + upper_bits, pile_bytes: level.pile_bytes() }
             }
             FilterSpec::None
             | FilterSpec::Bloom { .. }
@@ -81,7 +85,7 @@ impl GuideSpec {
                 keys * u64::from(fingerprint_bits + self.slot_bits + 3) / 6
             }
             // A pile that is not yet full has longer fingerprints.
-            Kind::Maplet { remainder_bits, .. } => keys * u64::from(remainder_bits + self.slot_bits + 6) / 8,
+            Kind::Maplet { remainder_bits, .. } => keys * u64::from(remainder_bits + self.slot_bits + 5) / 8,
         }
     }
 }
@@ -93,8 +97,8 @@ pub(crate) const MAPLET: u8 = 2;
 /// The filter of a guide.
 #[derive(Clone, Debug)]
 enum Filter {
-    MultiLevelCuckoo(MultiLevelCuckooFilter),
-    Maplet(Maplet),
+    MultiLevelCuckoo(Arc<MultiLevelCuckooFilter>),
+    Maplet(Arc<Maplet>),
 }
 
 impl Filter {
@@ -117,11 +121,11 @@ impl Filter {
     fn remapped(&self, slots: &[u8]) -> Self {
         match self {
             Self::MultiLevelCuckoo(filter) => {
-                let mut filter = filter.clone();
+                let mut filter = MultiLevelCuckooFilter::clone(filter);
                 filter.remap(slots);
-                Self::MultiLevelCuckoo(filter)
+                Self::MultiLevelCuckoo(Arc::new(filter))
             }
-            Self::Maplet(maplet) => Self::Maplet(maplet.remapped(slots)),
+            Self::Maplet(maplet) => Self::Maplet(Arc::new(maplet.remapped(slots))),
         }
     }
 
@@ -142,8 +146,10 @@ impl Filter {
 
     fn decode(kind: u8, bytes: &[u8]) -> Option<Self> {
         Some(match kind {
-            MULTI_LEVEL_CUCKOO => Self::MultiLevelCuckoo(MultiLevelCuckooFilter::from_bytes(bytes).ok()?),
-            MAPLET => Self::Maplet(Maplet::from_bytes(bytes).ok()?),
+            MULTI_LEVEL_CUCKOO => {
+                Self::MultiLevelCuckoo(Arc::new(MultiLevelCuckooFilter::from_bytes(bytes).ok()?))
+            }
+            MAPLET => Self::Maplet(Arc::new(Maplet::from_bytes(bytes).ok()?)),
             _ => return None,
         })
     }
@@ -248,8 +254,8 @@ pub(crate) struct GuideBuilder {
 
 /// The filter being made.
 enum Growing {
-    MultiLevelCuckoo(CuckooGrowing),
-    Maplet { maplet: Option<Maplet>, hashes: Vec<u64>, hash_bits: u8, expected_keys: u64 },
+    MultiLevelCuckoo(Box<CuckooGrowing>),
+    Maplet { maplet: Option<Arc<Maplet>>, hashes: Vec<u64>, hash_bits: u8, expected_keys: u64 },
 }
 
 impl GuideBuilder {
@@ -258,13 +264,11 @@ impl GuideBuilder {
         let filter = guide.map(|guide| guide.filter.clone());
         let (growing, is_full) = match (spec.kind, filter) {
             (Kind::MultiLevelCuckoo { .. }, Some(Filter::MultiLevelCuckoo(filter))) => {
-                (Growing::MultiLevelCuckoo(CuckooGrowing::new(Some(filter))), false)
+                (Growing::cuckoo(Some(Arc::unwrap_or_clone(filter))), false)
             }
             (Kind::Maplet { .. }, Some(Filter::Maplet(maplet))) => (Growing::maplet(Some(maplet)), false),
             // A guide of another kind can't be added to, and is replaced by one that covers its runs anew.
-            (Kind::MultiLevelCuckoo { .. }, other) => {
-                (Growing::MultiLevelCuckoo(CuckooGrowing::new(None)), other.is_some())
-            }
+            (Kind::MultiLevelCuckoo { .. }, other) => (Growing::cuckoo(None), other.is_some()),
             (Kind::Maplet { .. }, other) => (Growing::maplet(None), other.is_some()),
         };
         let mut builder = Self { spec, runs: Vec::new(), growing, is_full };
@@ -330,12 +334,15 @@ impl GuideBuilder {
                     let all = bytes.saturating_mul((*expected_keys).max(keys)) / keys.max(1);
                     let pile_bytes = pile_bytes.max(all);
                     let bits = maplet_fingerprint_bits(remainder_bits, pile_bytes, keys, bytes);
-                    Maplet::new(bits, self.spec.slot_bits)
+                    Arc::new(Maplet::new(bits, 0))
                 });
-                let after = before.with_run(slot, *hash_bits, hashes);
-                // Full at twice the rate that was asked for; built anew, it gets longer fingerprints.
+                // Where runs were merged, slots are longer than they would have to be.
+                let slot_bits = (u32::from(slot) + 1).next_power_of_two().ilog2() as u8;
+                let slot_bits = slot_bits.max(before.slot_bits());
+                let after = before.with_run_in(slot_bits, slot, *hash_bits, hashes);
+                // Full at twice the rate that was asked for; built anew, it may get longer fingerprints.
                 self.is_full |= after.false_probe_rate() > 2f64.powi(1 - i32::from(remainder_bits));
-                *maplet = Some(after);
+                *maplet = Some(Arc::new(after));
                 hashes.clear();
                 *hash_bits = u64::BITS as u8;
             }
@@ -346,7 +353,7 @@ impl GuideBuilder {
     /// The guide; `None` where there is nothing to guide, the filter is full or memory is short.
     pub fn finish(self, memory: &Arc<MemoryBudget>) -> Option<Guide> {
         let filter = match self.growing {
-            Growing::MultiLevelCuckoo(growing) => Filter::MultiLevelCuckoo(growing.filter?),
+            Growing::MultiLevelCuckoo(growing) => Filter::MultiLevelCuckoo(Arc::new(growing.filter?)),
             Growing::Maplet { maplet, .. } => Filter::Maplet(maplet?),
         };
         if self.is_full { None } else { Guide::new(self.runs, filter, memory) }
@@ -354,7 +361,11 @@ impl GuideBuilder {
 }
 
 impl Growing {
-    fn maplet(maplet: Option<Maplet>) -> Self {
+    fn cuckoo(filter: Option<MultiLevelCuckooFilter>) -> Self {
+        Self::MultiLevelCuckoo(Box::new(CuckooGrowing::new(filter)))
+    }
+
+    fn maplet(maplet: Option<Arc<Maplet>>) -> Self {
         Self::Maplet { maplet, hashes: Vec::new(), hash_bits: u64::BITS as u8, expected_keys: 0 }
     }
 }

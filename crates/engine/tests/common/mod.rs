@@ -166,7 +166,7 @@ pub fn options() -> Options {
         memory_budget_bytes: 1 << 20,
         sync_interval_ms: 0,
         background_threads: 0,
-        default_design: tiny("stepped-merge"),
+        default_design: tiny("siltstone"),
         reserve_bytes: 0,
         max_sealed_memtables: 2,
         max_open_files: 16,

@@ -16,12 +16,15 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use siltstone::{Batch, Db, Keyspace, WriteOptions};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Writes that took longer than this are counted.
 const LONG_WRITE: Duration = Duration::from_millis(50);
 /// Calls a client takes from the common allowance at once.
 const CALLS_PER_GRANT: u64 = 16;
+/// Latencies a client keeps until it adds them to the histograms of all: histograms of its own would be megabytes.
+const KEPT_LATENCIES: usize = 1024;
 /// A client that is inserting nothing.
 const NOTHING: u64 = u64::MAX;
 
@@ -118,6 +121,7 @@ impl<'a> Run<'a> {
 }
 
 /// What the clients of one run saw.
+#[derive(Default)]
 pub struct Outcome {
     /// Latencies of calls in nanoseconds, by [`Operation`].
     pub latencies: Vec<Histogram<u64>>,
@@ -146,17 +150,7 @@ impl Outcome {
         let histogram =
             || Histogram::new(3).map_err(|e| Failure::Failed(format!("cannot measure latencies: {e}")));
         let latencies = Operation::ALL.iter().map(|_| histogram()).collect::<Result<_>>()?;
-        Ok(Self {
-            latencies,
-            operations: 0,
-            calls: 0,
-            scanned_items: 0,
-            long_writes: 0,
-            missing: 0,
-            unexpected: 0,
-            wrong: 0,
-            seconds: 0.0,
-        })
+        Ok(Self { latencies, ..Self::default() })
     }
 
     /// Adds what another client saw.
@@ -196,7 +190,10 @@ pub struct Client<'a> {
     run: &'a Run<'a>,
     number: usize,
     rng: SmallRng,
+    /// What this client saw but for latencies, which go to `all`.
     outcome: Outcome,
+    all: &'a Mutex<Outcome>,
+    recent: Vec<(Operation, u64)>,
     allowance: u64,
     chosen: Vec<u64>,
     keys: Vec<Vec<u8>>,
@@ -205,19 +202,21 @@ pub struct Client<'a> {
 }
 
 impl<'a> Client<'a> {
-    /// The `number`-th client of `run`.
-    pub fn new(run: &'a Run<'a>, number: usize) -> Result<Self> {
-        Ok(Self {
+    /// The `number`-th client of `run`, which adds its latencies to those of `all`.
+    pub fn new(run: &'a Run<'a>, number: usize, all: &'a Mutex<Outcome>) -> Self {
+        Self {
             run,
             number,
             rng: SmallRng::seed_from_u64(run.seed ^ crate::generate::mix(number as u64 + 1)),
-            outcome: Outcome::new()?,
+            outcome: Outcome::default(),
+            all,
+            recent: Vec::with_capacity(KEPT_LATENCIES),
             allowance: 0,
             chosen: Vec::new(),
             keys: vec![Vec::new(); run.load.batch],
             value: Vec::new(),
             batch: Batch::new(),
-        })
+        }
     }
 
     /// Sends calls until the allowance, the time or the run ends.
@@ -245,10 +244,10 @@ impl<'a> Client<'a> {
             if operation.writes() && latency > LONG_WRITE {
                 self.outcome.long_writes += 1;
             }
-            if let Some(histogram) = self.outcome.latencies.get_mut(operation as usize) {
-                // It grows as needed; an hour is more than any call takes.
-                let nanoseconds = latency.as_nanos().min(3_600_000_000_000) as u64;
-                let _ = histogram.record(nanoseconds);
+            // An hour is more than any call takes.
+            self.recent.push((operation, latency.as_nanos().min(3_600_000_000_000) as u64));
+            if self.recent.len() == KEPT_LATENCIES {
+                self.hand_in_latencies();
             }
             self.allowance -= count;
             self.outcome.operations += count;
@@ -256,7 +255,18 @@ impl<'a> Client<'a> {
             self.run.done.fetch_add(count, Ordering::Relaxed);
         }
         self.outcome.seconds = started.elapsed().as_secs_f64();
+        self.hand_in_latencies();
         Ok(self.outcome)
+    }
+
+    fn hand_in_latencies(&mut self) {
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        for (operation, nanoseconds) in self.recent.drain(..) {
+            if let Some(histogram) = all.latencies.get_mut(operation as usize) {
+                // It grows as needed.
+                let _ = histogram.record(nanoseconds);
+            }
+        }
     }
 
     /// Chooses an item that exists.

@@ -8,18 +8,20 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Runs the clients of `run` to their end; the first failure ends all.
 pub fn run_clients(run: &Run<'_>) -> Result<Outcome> {
     let (ended, endings) = channel();
     let started = Instant::now();
-    std::thread::scope(|scope| {
+    let all = Mutex::new(Outcome::new()?);
+    let failure = std::thread::scope(|scope| {
         let clients: Vec<_> = (0..run.load.threads)
             .map(|number| {
-                let ended = ended.clone();
+                let (ended, all) = (ended.clone(), &all);
                 scope.spawn(move || {
-                    let outcome = Client::new(run, number).and_then(|client| client.work(started));
+                    let outcome = Client::new(run, number, all).work(started);
                     if outcome.is_err() {
                         run.stop.store(true, Ordering::Relaxed);
                     }
@@ -31,17 +33,17 @@ pub fn run_clients(run: &Run<'_>) -> Result<Outcome> {
         // A client that panics drops its sender, so the watch ends with the last client in any case.
         drop(ended);
         watch(run, &endings, started);
-        let mut all = Outcome::new()?;
         let mut failure = None;
         for client in clients {
             match client.join() {
-                Ok(Ok(outcome)) => all.add(&outcome)?,
+                Ok(Ok(outcome)) => all.lock().unwrap_or_else(PoisonError::into_inner).add(&outcome)?,
                 Ok(Err(error)) => failure = failure.or(Some(error)),
                 Err(_) => failure = Some(Failure::Failed("a client thread panicked".to_owned())),
             }
         }
-        failure.map_or(Ok(all), Err)
-    })
+        Ok::<_, Failure>(failure)
+    })?;
+    failure.map_or_else(|| Ok(all.into_inner().unwrap_or_else(PoisonError::into_inner)), Err)
 }
 
 /// Waits for the clients, stops them at the deadline and shows progress: every second to a person, every five

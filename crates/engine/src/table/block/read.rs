@@ -276,12 +276,30 @@ impl BlockTable {
             filtered = true;
         }
         trace.tables_probed += 1;
+        let found = match reader.known_answer(self.meta.id, key) {
+            Some(known) => known,
+            None => {
+                let found = self.look_up(key, encoder, reader, trace)?;
+                reader.keep_answer(self.meta.id, key, &found);
+                found
+            }
+        };
+        trace.false_positives += u64::from(filtered && found == Lookup::Absent);
+        Ok(found)
+    }
+
+    /// What the page that may hold `key` says.
+    fn look_up(
+        &self,
+        key: &EncodedKey<'_>,
+        encoder: &Encoder,
+        reader: &Reader,
+        trace: &mut ReadTrace,
+    ) -> Result<Lookup> {
         let number =
             self.file_page(self.find_page((key.digest, key.key), encoder, reader, trace)?, reader)?;
         let page = reader.page(self.meta.id, number, trace)?;
-        let found = look_up(&self.meta, &page, number, key, reader, trace)?;
-        trace.false_positives += u64::from(filtered && found == Lookup::Absent);
-        Ok(found)
+        look_up(&self.meta, &page, number, key, reader, trace)
     }
 }
 

@@ -84,25 +84,37 @@ impl Maplet {
     /// If the slot does not fit, if `hash_bits` is 0, or if there would be more than 2^32 - 1 entries.
     #[must_use]
     pub fn with_run(&self, slot: u8, hash_bits: u8, hashes: &[u64]) -> Self {
-        assert!(u32::from(slot) < 1 << self.slot_bits, "slot {slot} of {} bits", self.slot_bits);
+        self.with_run_in(self.slot_bits, slot, hash_bits, hashes)
+    }
+
+    /// The same with slots of `slot_bits` bits from now on. Where piles are mostly lower than they may be, slots that grow with
+    /// them save a bit or two of each entry.
+    ///
+    /// # Panics
+    ///
+    /// As [`Maplet::with_run`], or if slots would shrink.
+    #[must_use]
+    pub fn with_run_in(&self, slot_bits: u8, slot: u8, hash_bits: u8, hashes: &[u64]) -> Self {
+        assert!(slot_bits >= self.slot_bits && slot_bits <= MAX_SLOT_BITS, "{slot_bits} slot bits");
+        assert!(u32::from(slot) < 1 << slot_bits, "slot {slot} of {slot_bits} bits");
         assert!(hash_bits > 0, "hashes have bits");
         debug_assert!(hashes.is_sorted(), "hashes are sorted");
         let fingerprint_bits = self.fingerprint_bits.min(hash_bits);
         let cut = self.fingerprint_bits - fingerprint_bits;
-        let (shift, slot_bits) = (64 - u32::from(fingerprint_bits), self.slot_bits);
+        let shift = 64 - u32::from(fingerprint_bits);
+        let slots = (1 << self.slot_bits) - 1;
+        let old = self.sorted().map(|entry| entry >> self.slot_bits >> cut << slot_bits | entry & slots);
         let mut writer =
             Writer::new(fingerprint_bits, slot_bits, u64::from(self.len()) + hashes.len() as u64);
         let mut new = hashes.iter().map(|hash| hash >> shift << slot_bits | u64::from(slot)).peekable();
         if cut > 0 {
             // Entries that were told apart by the bits cut off may tie now, their slots in any order.
-            let slots = (1 << slot_bits) - 1;
-            let old = self.sorted().map(|entry| entry >> slot_bits >> cut << slot_bits | entry & slots);
             let mut entries: Vec<u64> = old.chain(new).collect();
             entries.sort_unstable();
             entries.iter().for_each(|entry| writer.push(*entry));
             return writer.finish();
         }
-        for entry in self.sorted() {
+        for entry in old {
             while let Some(new) = new.next_if(|new| *new < entry) {
                 writer.push(new);
             }

@@ -19,7 +19,7 @@
 //!
 //! With `n` entries and fingerprints of `f` bits an absent key meets a wrong slot at a rate of `n / 2^f`, all runs
 //! together. An entry takes `f - log2 n + slot bits + 2.2` to `2.7` bits. So a pile that grows keeps its fingerprints, its entries
-//! become smaller, and the rate grows.
+//! become smaller, and the rate grows; slots may become longer with it.
 //!
 //! ```text
 //!  0                     1                  2               3          4                12
@@ -78,6 +78,11 @@ impl Maplet {
     /// Leading bits of a key's hash that an entry keeps.
     pub fn fingerprint_bits(&self) -> u8 {
         self.fingerprint_bits
+    }
+
+    /// Bits of a slot.
+    pub fn slot_bits(&self) -> u8 {
+        self.slot_bits
     }
 
     /// Bytes of memory held, this value's own included.

@@ -1,7 +1,8 @@
-//! The one door to bytes of tables on disk: page cache, open-file cache, checksums, counters.
+//! The one door to bytes of tables on disk: caches of answers, pages and open files, checksums, counters.
 //!
 //! Gets and scans read single pages through the cache; compaction reads long stretches around it. Every page that
-//! comes from the device is verified before anyone sees it.
+//! comes from the device is verified before anyone sees it. What tables answered to gets is kept as well, by itself
+//! ([`hot`]), and memory is divided between the two by what saves more reads ([`share`]).
 //!
 //! Items that log stores find in the log are read through it too, as they stand there, uncached; log stores check them.
 //!
@@ -9,15 +10,21 @@
 //! the device and gives up with an error; once all lookups have done so, all pages are [fetched](Reader::fetch) at once,
 //! and the lookups go on.
 
+mod hot;
+mod share;
+
+use crate::entry::Lookup;
 use crate::error::{Error, ErrorKind, Result};
-use crate::io::direct::AlignedPage;
 use crate::io::{Access, Disk, File, ReadRequest};
 use crate::memory::{MemoryBudget, Pooled};
 use crate::segment::LogSegment;
 use crate::stats::{IoCounters, ReadTrace, StoreCounters};
+use hot::HotAnswers;
 use parking_lot::Mutex;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
+use share::Share;
+use siltstone_design::EncodedKey;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -103,7 +110,10 @@ struct Shared {
     metadata_dir: PathBuf,
     files: Cache<TableId, Arc<dyn File>>,
     pages: Cache<(u64, u32), Page, PageWeight>,
+    answers: HotAnswers,
+    share: Share,
     memory: Arc<MemoryBudget>,
+    /// What answers and pages have together.
     cache_capacity: AtomicU64,
     counters: Arc<StoreCounters>,
 }
@@ -124,6 +134,24 @@ struct Ahead {
     waits: bool,
 }
 
+impl Shared {
+    /// Divides `capacity` bytes between answers and pages.
+    fn divide(&self, capacity: u64) {
+        let answers = self.share.of(capacity.saturating_sub(LEAST_CACHE_BYTES));
+        self.answers.set_capacity(answers);
+        self.pages.set_capacity(capacity - answers);
+    }
+
+    /// Notes a question that took `reads` from the device.
+    #[inline]
+    fn note(&self, reads: u64) {
+        let capacity = self.cache_capacity.load(Ordering::Relaxed);
+        if self.share.note(1, reads, capacity) {
+            self.divide(capacity);
+        }
+    }
+}
+
 impl Reader {
     pub fn new(
         disk: Arc<dyn Disk>,
@@ -137,7 +165,20 @@ impl Reader {
         let files = Cache::new(max_open_files.max(8));
         let cache_capacity = AtomicU64::new(capacity);
         let metadata_dir = dir.clone();
-        let shared = Shared { disk, dir, metadata_dir, files, pages, memory, cache_capacity, counters };
+        let (answers, share) = (HotAnswers::new(&memory), Share::default());
+        let shared = Shared {
+            disk,
+            dir,
+            metadata_dir,
+            files,
+            pages,
+            answers,
+            share,
+            memory,
+            cache_capacity,
+            counters,
+        };
+        shared.divide(capacity);
         Self { shared: Arc::new(shared), ahead: None }
     }
 
@@ -181,19 +222,34 @@ impl Reader {
         self.io().bytes_read.add(bytes as u64);
     }
 
-    /// Bytes of cached pages.
+    /// Bytes of cached pages and answers.
     pub fn cached_bytes(&self) -> u64 {
-        self.shared.pages.weight()
+        self.shared.pages.weight() + self.shared.answers.bytes()
+    }
+
+    /// What `table` has said of `key` before, if that is kept.
+    #[inline]
+    pub fn known_answer(&self, table: TableId, key: &EncodedKey<'_>) -> Option<Lookup> {
+        let answer = self.shared.answers.get(table, key)?;
+        self.shared.note(0);
+        Some(answer)
+    }
+
+    /// Keeps what `table` says of `key`.
+    #[inline]
+    pub fn keep_answer(&self, table: TableId, key: &EncodedKey<'_>, answer: &Lookup) {
+        self.shared.answers.insert(table, key, answer);
     }
 
     /// Gives the cache what the budget's other holders leave; called when they change.
     pub fn fit_cache(&self) {
+        self.shared.memory.trim();
         let capacity = self.shared.memory.free_bytes().max(LEAST_CACHE_BYTES);
         let before = self.shared.cache_capacity.load(Ordering::Relaxed);
         // Small changes are not worth the cache's rebalancing.
         if capacity.abs_diff(before) > before / 32 {
             self.shared.cache_capacity.store(capacity, Ordering::Relaxed);
-            self.shared.pages.set_capacity(capacity);
+            self.shared.divide(capacity);
         }
     }
 
@@ -230,19 +286,21 @@ impl Reader {
             return Ok(page);
         }
         if let Some(cached) = self.shared.pages.get(&(table, page)) {
+            self.shared.note(0);
             return Ok(cached);
         }
-        let mut bytes = AlignedPage::default();
-        self.read_exact(table, u64::from(page) * PAGE_BYTES as u64, &mut bytes.0)?;
+        let mut fresh = self.shared.memory.pooled();
+        self.read_exact(table, u64::from(page) * PAGE_BYTES as u64, fresh.bytes_mut())?;
         trace.device_reads += 1;
-        self.arrived(table, page, &bytes.0)
+        self.arrived(table, page, fresh)
     }
 
     /// A page that came from the device, once it is verified.
-    fn arrived(&self, table: TableId, page: u32, bytes: &[u8; PAGE_BYTES]) -> Result<Page> {
+    fn arrived(&self, table: TableId, page: u32, bytes: Pooled) -> Result<Page> {
         self.count_read(PAGE_BYTES);
-        self.verify(table, page, bytes)?;
-        let shared = Arc::new(self.shared.memory.piece_of(bytes));
+        self.shared.note(1);
+        self.verify(table, page, &bytes)?;
+        let shared = Arc::new(bytes);
         self.shared.pages.insert((table, page), Arc::clone(&shared));
         Ok(shared)
     }
@@ -264,7 +322,9 @@ impl Reader {
         self.pages_for_lookup(table, first, bytes.as_flattened_mut(), trace)?;
         let [first_bytes, second_bytes] = &bytes;
         Ok([(first, first_bytes), (second, second_bytes)].map(|(number, bytes)| {
-            let page = Arc::new(self.shared.memory.piece_of(bytes));
+            let mut page = self.shared.memory.pooled();
+            page.bytes_mut().copy_from_slice(bytes);
+            let page = Arc::new(page);
             self.shared.pages.insert((table, number), Arc::clone(&page));
             page
         }))
@@ -287,6 +347,7 @@ impl Reader {
         if let Some(cached) = self.shared.pages.get(&place) {
             // It may be evicted before the lookup comes back to it.
             ahead.pages.insert(place, (Arc::clone(&cached), true));
+            self.shared.note(0);
             return Ok(Some(cached));
         }
         ahead.wanted.push(place);
@@ -329,11 +390,11 @@ impl Reader {
         let mut wanted_of_log = std::mem::take(&mut ahead.lock().wanted_of_log);
         wanted_of_log.sort_unstable_by_key(|(segment, offset, length)| (segment.number, *offset, *length));
         wanted_of_log.dedup_by(|a, b| (a.0.number, a.1, a.2) == (b.0.number, b.1, b.2));
-        let mut pages = vec![AlignedPage::default(); wanted.len()];
+        let mut pages: Vec<Pooled> = wanted.iter().map(|_| self.shared.memory.pooled()).collect();
         let mut stretches: Vec<_> = wanted_of_log.iter().map(|(_, _, length)| vec![0; *length]).collect();
         let of_tables = (wanted.iter().zip(&files).zip(&mut pages)).map(|(((_, page), file), bytes)| {
             let offset = u64::from(*page) * PAGE_BYTES as u64;
-            ReadRequest { file: &**file, offset, buf: &mut bytes.0, result: Ok(()) }
+            ReadRequest { file: &**file, offset, buf: bytes.bytes_mut(), result: Ok(()) }
         });
         let of_log = wanted_of_log.iter().zip(&mut stretches).map(|((segment, offset, _), bytes)| {
             ReadRequest { file: &*segment.file, offset: *offset, buf: bytes, result: Ok(()) }
@@ -350,11 +411,11 @@ impl Reader {
             ahead.lock().stretches.insert((segment.number, offset, length), (bytes, false));
         }
         let mut ahead = ahead.lock();
-        for ((result, (table, page)), bytes) in results.into_iter().zip(wanted).zip(&pages) {
+        for ((result, (table, page)), bytes) in results.into_iter().zip(wanted).zip(pages) {
             let offset = u64::from(page) * PAGE_BYTES as u64;
             let arrived = result
                 .map_err(|error| self.read_error(&error, table, offset, PAGE_BYTES))
-                .and_then(|()| self.arrived(table, page, &bytes.0));
+                .and_then(|()| self.arrived(table, page, bytes));
             match arrived {
                 Ok(arrived) => {
                     ahead.pages.insert((table, page), (arrived, false));

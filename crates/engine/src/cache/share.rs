@@ -1,0 +1,139 @@
+//! How much of the cache goes to answers, and how much to pages.
+//!
+//! The idea: answers serve keys that are asked for again and again, pages serve neighbours and stores that mostly fit into
+//! memory; which of the two is scarcer only the device can tell. So the border between them is moved a little, and the reads
+//! for as many questions are compared with those before: back where there are more, further where there are fewer.
+//!
+//! Source: Einziger et al., "Adaptive Software Cache Management" (Middleware 2018), which climbs likewise. Where we differ, and
+//! why: where a step makes no difference that chance would not, the border rests, and twice as long each time, so that a store
+//! in balance is left alone; the next try is towards the middle.
+
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Parts of the cache that the border moves by.
+const PARTS: u64 = 16;
+const MIDDLE: u64 = PARTS / 2;
+/// Questions to learn from, at least, and one for so many bytes of cache: what is made room for has to fill up first.
+const LEAST_QUESTIONS: u64 = 1 << 16;
+const BYTES_PER_QUESTION: u64 = 256;
+/// Differences in reads per question that may be chance.
+const CHANCE: f64 = 0.003;
+/// And those that mean another load, for which to try again soon.
+const OTHER_LOAD: f64 = 0.05;
+/// Periods between tries at most.
+const LONGEST_REST: u32 = 64;
+
+/// The border, and what is learnt.
+#[derive(Debug)]
+pub(super) struct Share {
+    /// Parts for answers.
+    answers: AtomicU64,
+    questions: AtomicU64,
+    reads: AtomicU64,
+    climb: Mutex<Climb>,
+}
+
+#[derive(Debug)]
+struct Climb {
+    /// Reads per question in the last period, and whether the border has moved since.
+    last_rate: Option<f64>,
+    has_moved: bool,
+    is_upward: bool,
+    /// Periods left before the next try, and how many there will be before the one after it.
+    rest: u32,
+    next_rest: u32,
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        let climb = Climb { last_rate: None, has_moved: false, is_upward: false, rest: 0, next_rest: 1 };
+        Self {
+            answers: AtomicU64::new(MIDDLE),
+            questions: AtomicU64::new(0),
+            reads: AtomicU64::new(0),
+            climb: Mutex::new(climb),
+        }
+    }
+}
+
+impl Share {
+    /// Bytes of `capacity` for answers.
+    pub fn of(&self, capacity: u64) -> u64 {
+        capacity / PARTS * self.answers.load(Ordering::Relaxed)
+    }
+
+    /// Notes `questions`, of which `reads` went to the device; true once the border has moved in a cache of `capacity` bytes.
+    #[inline]
+    pub fn note(&self, questions: u64, reads: u64, capacity: u64) -> bool {
+        if reads > 0 {
+            self.reads.fetch_add(reads, Ordering::Relaxed);
+        }
+        let period = LEAST_QUESTIONS.max(capacity / BYTES_PER_QUESTION);
+        let asked = self.questions.fetch_add(questions, Ordering::Relaxed) + questions;
+        asked >= period && self.move_border(period)
+    }
+
+    fn move_border(&self, period: u64) -> bool {
+        let Some(mut climb) = self.climb.try_lock() else { return false };
+        let asked = self.questions.load(Ordering::Relaxed);
+        if asked < period {
+            return false;
+        }
+        self.questions.store(0, Ordering::Relaxed);
+        let rate = self.reads.swap(0, Ordering::Relaxed) as f64 / asked as f64;
+        let before = self.answers.load(Ordering::Relaxed);
+        let after = climb.step(rate, before);
+        self.answers.store(after, Ordering::Relaxed);
+        after != before
+    }
+}
+
+impl Climb {
+    /// The border after a period with `rate` reads per question, during which it stood at `at`.
+    fn step(&mut self, rate: f64, at: u64) -> u64 {
+        let change = rate - self.last_rate.replace(rate).unwrap_or(rate);
+        if !self.has_moved && change.abs() >= OTHER_LOAD {
+            self.next_rest = 1;
+        }
+        if self.has_moved && change.abs() >= CHANCE {
+            self.is_upward ^= change > 0.0;
+        } else if self.rest > 0 {
+            self.rest -= 1;
+            self.has_moved = false;
+            return at;
+        } else {
+            self.rest = self.next_rest;
+            self.next_rest = (self.next_rest * 2).min(LONGEST_REST);
+            self.is_upward = if at == MIDDLE { !self.is_upward } else { at < MIDDLE };
+        }
+        let next = if self.is_upward { at + 1 } else { at - 1 };
+        let next = next.clamp(1, PARTS - 1);
+        self.has_moved = next != at;
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where the border comes to, if it decides about reads as `rate` says.
+    fn settles(rate: impl Fn(u64) -> f64) -> u64 {
+        let share = Share::default();
+        for _ in 0..400 {
+            let at = share.answers.load(Ordering::Relaxed);
+            let reads = (rate(at) * LEAST_QUESTIONS as f64) as u64;
+            share.note(LEAST_QUESTIONS, reads, 0);
+        }
+        share.answers.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn the_border_goes_where_reads_are_fewest() {
+        assert!(settles(|at| 0.5 - 0.01 * at as f64) >= PARTS - 2);
+        assert!(settles(|at| 0.2 + 0.02 * at as f64) <= 2);
+        assert!(settles(|at| 0.3 + 0.005 * (at as f64 - 5.0).powi(2)).abs_diff(5) <= 2);
+        assert!(settles(|_| 0.4).abs_diff(MIDDLE) <= 1);
+    }
+}
