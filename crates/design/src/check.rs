@@ -38,6 +38,8 @@ pub const MULTI_LEVEL_FINGERPRINT_BITS: std::ops::RangeInclusive<u8> = 8..=17;
 pub const MAX_CLUSTERED_RUNS: u16 = 80;
 /// Remainders of maplets, in bits.
 pub const REMAINDER_BITS: std::ops::RangeInclusive<u8> = 4..=20;
+/// Fragments of sorted stores' keys, in bits.
+pub const FRAGMENT_BITS: std::ops::RangeInclusive<u8> = 2..=32;
 /// Most runs per region that a multi-level cuckoo filter or a maplet may be asked to tell apart.
 pub const MAX_GUIDED_RUNS: u16 = 32;
 
@@ -185,6 +187,24 @@ fn check_filter(level: &LevelSpec) -> Result<(), (&'static str, String)> {
         }
         FilterSpec::None | FilterSpec::Bloom { .. } | FilterSpec::BloomCluster { .. } => Ok(()),
         FilterSpec::Cuckoo { fingerprint_bits } => fingerprints(fingerprint_bits, FINGERPRINT_BITS),
+        FilterSpec::Fragments { .. } if level.format != Format::Sorted => Err((
+            "filter",
+            "fragments stand in the order of a sorted store's slots; use a cuckoo filter for other formats"
+                .into(),
+        )),
+        FilterSpec::Fragments { .. } if level.runs < 2 => Err((
+            "filter",
+            "fragments tell the sorted stores of a region apart, and here is only one; use none".into(),
+        )),
+        FilterSpec::Fragments { fragment_bits } if !FRAGMENT_BITS.contains(&fragment_bits) => Err((
+            "filter.fragment_bits",
+            format!(
+                "{fragment_bits} is out of range; use {} to {}",
+                FRAGMENT_BITS.start(),
+                FRAGMENT_BITS.end()
+            ),
+        )),
+        FilterSpec::Fragments { .. } => Ok(()),
         FilterSpec::MultiLevelCuckoo { .. } if !(2..=MAX_GUIDED_RUNS).contains(&level.runs) => Err((
             "filter",
             format!(
@@ -276,6 +296,18 @@ mod tests {
             }),
             ("levels[1].filter.remainder_bits", |d| {
                 d.levels[1].filter = FilterSpec::Maplet { remainder_bits: 3 };
+            }),
+            ("levels[1].filter", |d| {
+                d.levels[1].filter = FilterSpec::Fragments { fragment_bits: 8 };
+            }),
+            ("levels[1].filter", |d| {
+                d.levels[1].filter = FilterSpec::Fragments { fragment_bits: 8 };
+                (d.levels[1].format, d.levels[1].index) = (Format::Sorted, IndexSpec::None);
+                d.levels[1].runs = 1;
+            }),
+            ("levels[1].filter.fragment_bits", |d| {
+                d.levels[1].filter = FilterSpec::Fragments { fragment_bits: 33 };
+                (d.levels[1].format, d.levels[1].index) = (Format::Sorted, IndexSpec::None);
             }),
             ("levels[0].fanout_bits", |d| {
                 d.levels.truncate(1);

@@ -177,6 +177,12 @@ pub enum FilterSpec {
         /// a rate of 2 to the minus this.
         remainder_bits: u8,
     },
+    /// A fragment of each key's hash, in the order of a sorted store's slots: the trie leads to the one that is compared
+    /// before the slot is read (SILT §3.3). For sorted stores of which a region holds several.
+    Fragments {
+        /// Bits of a fragment: an absent key costs a read at a rate of 2 to the minus this.
+        fragment_bits: u8,
+    },
 }
 
 impl LevelSpec {

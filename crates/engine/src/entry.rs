@@ -39,6 +39,14 @@ pub(crate) struct EntryRef<'a> {
     pub older_in: u64,
 }
 
+impl EntryRef<'_> {
+    /// Bytes of key and value.
+    pub fn user_bytes(&self) -> u64 {
+        let value = if let Item::Put { value, .. } = self.item { value.len() } else { 0 };
+        (self.key.key.len() + value) as u64
+    }
+}
+
 /// What a source says about one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Lookup {

@@ -13,6 +13,7 @@ use crate::table::hash_store::read::{decode_directory, decode_tags};
 use crate::table::sample::KeySample;
 use crate::table::slots::record::{Parts, Slot};
 use crate::table::slots::{MAX_SLOT_BYTES, MIN_SLOT_BYTES, SlotLayout};
+use crate::table::sorted_store::fragments::Fragments;
 use crate::table::sorted_store::read::Tries;
 use crate::table::{Table, Trash};
 use crate::version::check;
@@ -20,7 +21,7 @@ use crate::version::edit::Edit;
 use crate::version::level::Version;
 use crate::version::manifest::{self, parse_current};
 use crate::wal;
-use siltstone_design::{Design, Digest, Encoder, HashSecret, Schema};
+use siltstone_design::{Design, Digest, Encoder, FilterSpec, HashSecret, Schema};
 use std::sync::Arc;
 
 /// Eight bytes off the front as a number, or what there is of them.
@@ -227,11 +228,18 @@ pub fn slots(bytes: &[u8]) {
     let slot_bytes = u32::from(u16::from_le_bytes([*low, *high])).clamp(MIN_SLOT_BYTES, MAX_SLOT_BYTES);
     let layout = SlotLayout { slot_bytes, key_bytes: 0 };
     let _ = (decode_directory(rest, layout), decode_tags(rest));
-    if let Ok(tries) = Tries::from_bytes(rest, layout, u64::from(*entries)) {
+    for filter in [FilterSpec::None, FilterSpec::Fragments { fragment_bits: 8 }] {
+        let Ok(tries) = Tries::from_bytes(rest, (layout, filter), u64::from(*entries)) else { continue };
         for hi in [0, 1, 1 << 40, u64::MAX] {
             let slots = tries.slots(hi);
             assert!(slots.start <= slots.end && slots.end <= usize::from(*entries));
         }
+    }
+    for width in [2, 9, 32] {
+        let Ok(fragments) = Fragments::from_bytes(rest, width, u64::from(*entries)) else { continue };
+        assert!(!fragments.may_hold(usize::from(*entries), 0));
+        let all = (0..usize::from(*entries)).map(|slot| fragments.may_hold(slot, u64::MAX));
+        assert!(all.count() == usize::from(*entries));
     }
 }
 

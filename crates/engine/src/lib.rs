@@ -41,7 +41,9 @@ mod wal;
 
 pub use db::{Batch, Db, Iter, Keyspace, MAX_VALUE_BYTES, Snapshot, VerifyProgress, VerifyReport};
 pub use error::{Error, ErrorKind, Result};
-pub use options::{Durability, KeyspaceOptions, Options, ParallelSearch, WalRecovery, WriteOptions};
+pub use options::{
+    Durability, IndexLoading, KeyspaceOptions, Options, ParallelSearch, WalRecovery, WriteOptions,
+};
 pub use siltstone_design::schema::MAX_KEY_BYTES;
 pub use siltstone_design::{
     Design, DesignError, FilterSpec, Format, Head, IndexSpec, LevelSpec, PrefixRule, Schema, SuffixOrder,

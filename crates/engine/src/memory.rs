@@ -164,6 +164,14 @@ impl MemoryBudget {
         pages.clamp(LEAST_CHUNK_PAGES, MOST_CHUNK_PAGES) as usize * PIECE_BYTES
     }
 
+    /// Bytes that memtables, filters and indexes hold beyond the budget. Buffers of compactions do not count: they are gone
+    /// soon, by themselves.
+    pub fn overdrawn_bytes(&self) -> u64 {
+        let holders = [Holder::Memtable, Holder::Filter, Holder::Index];
+        let held: u64 = holders.into_iter().map(|holder| self.held_bytes(holder)).sum();
+        held.saturating_sub(self.total_bytes)
+    }
+
     /// A piece of memory, of whatever bytes.
     pub fn piece(&self) -> Piece {
         self.pieces.fetch_add(1, Ordering::Relaxed);
@@ -233,6 +241,11 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
+    /// Bytes reserved.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Grows the reservation to `bytes`.
     pub fn grow_to(&mut self, bytes: u64) {
         if bytes > self.bytes {

@@ -47,6 +47,17 @@ pub enum ParallelSearch {
     TwoThreads,
 }
 
+/// When filters and indexes of tables come into memory. Answers are the same; reads differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IndexLoading {
+    /// When a lookup first asks for them, which waits for them.
+    #[default]
+    OnDemand,
+    /// By background work, the upper levels' first. Until then lookups search the tables themselves, at a few reads more: a
+    /// store with much of them answers as soon as it is open (SILT §4, fail-graceful indexing).
+    InBackground,
+}
+
 /// Options of a store. Build them from the default: `Options { memory_budget_bytes: 1 << 30, ..Options::default() }`.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -78,6 +89,16 @@ pub struct Options {
     /// of the machine serves as a second cache. File systems that know no direct access are used as ever, and a store opened
     /// on a disk of its own reads and writes as that disk does.
     pub direct_reads: bool,
+    /// When filters and indexes come into memory.
+    pub index_loading: IndexLoading,
+    /// Bytes per second of keys and values that flushes write: SILT's limit on conversion. 0 = no limit. A limit holds while
+    /// writers can go on; where they would be slowed because of it, it is lifted.
+    pub flush_bytes_per_second: u64,
+    /// The same of compactions: SILT's limit on merging.
+    pub compaction_bytes_per_second: u64,
+    /// Compactions of one keyspace that may be under way at once; 0 = as many as there are threads. With 1, as SILT has it, no
+    /// more than one region, and the part of the next level that it is merged with, is there twice.
+    pub compactions_at_once: usize,
     /// How gets search the last level.
     pub parallel_search: ParallelSearch,
     /// Where Bloom clusters are kept instead of the store's own directory, such as a small fast device beside a large one. They
@@ -103,6 +124,10 @@ impl Default for Options {
             max_wal_bytes: 256 << 20,
             max_open_files: 512,
             direct_reads: false,
+            index_loading: IndexLoading::OnDemand,
+            flush_bytes_per_second: 0,
+            compaction_bytes_per_second: 0,
+            compactions_at_once: 0,
             parallel_search: ParallelSearch::Learned,
             metadata_dir: None,
             wal_recovery: WalRecovery::Strict,

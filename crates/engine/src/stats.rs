@@ -53,6 +53,7 @@ pub(crate) struct StoreCounters {
     pub stall_us: Counter,
     pub longest_stall_us: Counter,
     pub paced_us: Counter,
+    pub most_compactions_at_once: Counter,
     pub io: IoCounters,
 }
 
@@ -150,6 +151,8 @@ pub struct Stats {
     pub device_bytes_read: u64,
     /// Bytes read by flushes, compactions and verification.
     pub compaction_bytes_read: u64,
+    /// Most compactions that were under way at the same time.
+    pub most_compactions_at_once: u64,
     /// Who holds how much of the memory budget.
     pub memory: MemoryStats,
     /// How writers were held up.

@@ -101,6 +101,8 @@ pub(crate) struct Reader {
     shared: Arc<Shared>,
     /// Pages fetched ahead, where that is done.
     ahead: Option<Mutex<Ahead>>,
+    /// Whether filters and indexes that are not in memory are loaded.
+    loads: bool,
 }
 
 /// What all readers of a store share.
@@ -179,7 +181,7 @@ impl Reader {
             counters,
         };
         shared.divide(capacity);
-        Self { shared: Arc::new(shared), ahead: None }
+        Self { shared: Arc::new(shared), ahead: None, loads: true }
     }
 
     /// The reader of a store that keeps clusters in `metadata_dir`.
@@ -192,7 +194,17 @@ impl Reader {
 
     /// The same reader, for lookups that read ahead.
     pub fn reading_ahead(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), ahead: Some(Mutex::default()) }
+        Self { shared: Arc::clone(&self.shared), ahead: Some(Mutex::default()), loads: self.loads }
+    }
+
+    /// The same reader, for whoever loads filters and indexes, or leaves it to others.
+    pub fn loading(&self, loads: bool) -> Self {
+        Self { shared: Arc::clone(&self.shared), ahead: None, loads }
+    }
+
+    /// Whether filters and indexes that are not in memory are loaded when they are asked.
+    pub fn loads(&self) -> bool {
+        self.loads
     }
 
     pub fn memory(&self) -> &Arc<MemoryBudget> {

@@ -33,6 +33,8 @@ pub(crate) struct Context<'a> {
     pub next_id: &'a dyn Fn() -> u64,
     /// Asked now and then; `true` gives the work up.
     pub cancelled: &'a dyn Fn() -> bool,
+    /// Told now and then how many bytes of keys and values were written; returns when more may be.
+    pub pace: &'a dyn Fn(u64),
 }
 
 /// The runs that `task` reads, fixed when it is planned: later runs may join the pile meanwhile.
@@ -217,6 +219,8 @@ impl Drop for Unfinished<'_> {
     }
 }
 
+/// How often work is held back, if it is.
+const BYTES_BETWEEN_PACES: u64 = 64 << 10;
 /// How often a long merge asks whether to go on.
 const ENTRIES_BETWEEN_CHECKS: u32 = 4096;
 
@@ -259,6 +263,7 @@ fn deal(
 ) -> Result<Output> {
     let mut unfinished = Unfinished { context, tables: Vec::new() };
     let (mut steps, mut guides, mut rows) = (Vec::new(), Vec::new(), Vec::new());
+    let mut since_pace = 0;
     let share = amount.entries / targets.len().max(1) as u64;
     let mut since_check = 0;
     for target in targets {
@@ -307,6 +312,10 @@ fn deal(
                     }
                 };
                 builder.add(&EntryRef { item, ..entry })?;
+                since_pace += entry.user_bytes();
+                if since_pace >= BYTES_BETWEEN_PACES {
+                    (context.pace)(std::mem::take(&mut since_pace));
+                }
                 if let Some(guide) = &mut guide {
                     guide.add(&entry.key, entry.older_in, share);
                 }
@@ -348,6 +357,7 @@ fn deal(
         steps.push(Step::AddRun { level: target.level, path: target.path, run, replaces: target.replaces });
     }
     debug_assert!(entries.peek().is_none(), "every entry belongs to a region");
+    (context.pace)(since_pace);
     unfinished.tables.clear();
     Ok(Output { steps, guides, rows })
 }

@@ -79,6 +79,7 @@ impl Snapshot {
                 now_ms: disk.now_ms(),
                 next_id: &|| store.next_id(),
                 cancelled: &|| false,
+                pace: &|_| {},
             };
             let amount = Amount {
                 entries: view.heads().map(Head::entries).sum(),

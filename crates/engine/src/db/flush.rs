@@ -38,7 +38,8 @@ impl Store {
         self.run_sync(work)?;
         let scan = head.scan(Sequence::MAX, keyspace.encoder, &self.reader, true)?;
         let source = Source { cursor: scan.stream(&Span::ALL)?, tombstones: scan.tombstones };
-        let mut output = self.with_context(keyspace, |context| {
+        let pace = |bytes| self.pace_flush(keyspace, bytes);
+        let mut output = self.with_context(keyspace, &pace, |context| {
             let amount = Amount { entries: head.entries(), bytes: head.user_bytes() };
             flush(context, &view.version, vec![source], amount)
         })?;
@@ -70,6 +71,7 @@ impl Store {
     pub(super) fn with_context<T>(
         &self,
         keyspace: &KeyspaceInner,
+        pace: &dyn Fn(u64),
         work: impl FnOnce(&Context<'_>) -> Result<T>,
     ) -> Result<T> {
         work(&Context {
@@ -79,6 +81,7 @@ impl Store {
             reader: &self.reader,
             now_ms: self.disk.now_ms(),
             next_id: &|| self.next_id(),
+            pace,
             cancelled: &|| self.closed.load(Ordering::Relaxed) || keyspace.dropped.load(Ordering::Relaxed),
         })
     }

@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::io::{DirLock, Disk};
 use crate::memory::MemoryBudget;
 use crate::operation::{self, Operation};
-use crate::options::Options;
+use crate::options::{IndexLoading, Options};
 use crate::record::{HEADER_BYTES, LogStart};
 use crate::segment::LogSegment;
 use crate::stats::{KeyspaceCounters, StoreCounters};
@@ -206,7 +206,7 @@ impl Opening {
         Ok(())
     }
 
-    fn reader(&self, max_open_files: usize) -> Arc<Reader> {
+    fn reader(&self, max_open_files: usize, loads: bool) -> Arc<Reader> {
         let reader = Reader::new(
             Arc::clone(&self.disk),
             self.dir.clone(),
@@ -215,7 +215,7 @@ impl Opening {
             Arc::clone(&self.counters),
         );
         let metadata_dir = self.options.metadata_dir.clone().unwrap_or_else(|| self.dir.clone());
-        Arc::new(reader.with_metadata_in(metadata_dir))
+        Arc::new(reader.with_metadata_in(metadata_dir).loading(loads))
     }
 }
 
@@ -283,7 +283,7 @@ pub(super) fn open(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<
     let left_behind = names.iter().filter_map(|name| name.strip_prefix("MANIFEST-")?.parse::<u64>().ok());
     let next_manifest = left_behind.max().unwrap_or(0).max(manifest_number) + 1;
     let keyspaces = opening.keyspaces(state.clone());
-    let reader = opening.reader(options.max_open_files);
+    let reader = opening.reader(options.max_open_files, options.index_loading == IndexLoading::OnDemand);
     let replayed = opening.replay(log_start, log_end, &keyspaces, &reader)?;
     let visible = replayed.end_lsn;
 
@@ -384,7 +384,8 @@ fn try_open_read_only(dir: &Path, options: &Options, disk: &Arc<dyn Disk>) -> Re
     // Held open, the files stay readable when the writer removes their names.
     let clusters = disk.list(options.metadata_dir.as_deref().unwrap_or(dir)).unwrap_or_default();
     let clusters = clusters.iter().filter(|name| name.ends_with(".cluster")).count();
-    let reader = opening.reader(options.max_open_files.max(tables.len() + clusters + 16));
+    // Nobody works in the background here.
+    let reader = opening.reader(options.max_open_files.max(tables.len() + clusters + 16), true);
     let visible = opening.replay(log_start, log_end, &keyspaces, &reader)?.end_lsn;
     for table in &tables {
         reader.file(table.id())?;

@@ -30,6 +30,7 @@ impl Store {
             device_reads: counters.io.reads.get(),
             device_bytes_read: counters.io.bytes_read.get(),
             compaction_bytes_read: counters.io.compaction_bytes_read.get(),
+            most_compactions_at_once: counters.most_compactions_at_once.get(),
             memory: self.memory_stats(),
             stalls: StallStats {
                 count: counters.stalls.get(),

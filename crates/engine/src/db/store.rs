@@ -3,6 +3,7 @@
 //! Locks, in the order they may be taken: commit → flushing → manifest → switch → wal. Readers take none: they load a view.
 
 use super::head::{Head, Write};
+use super::limits::RateLimit;
 use super::parallel::{Helpers, UpperReads};
 use super::snapshot::Snapshots;
 use super::worker::Board;
@@ -130,6 +131,8 @@ pub(crate) struct Store {
     pub waiting: AtomicUsize,
     /// Whether the disk is so full that only deletes are taken.
     pub space_is_low: AtomicBool,
+    pub flush_limit: RateLimit,
+    pub compaction_limit: RateLimit,
     /// Snapshots and iterators that are held.
     pub snapshots: Snapshots,
 }
@@ -158,7 +161,6 @@ impl Store {
             id: STORES.fetch_add(1, Ordering::Relaxed),
             path: parts.path,
             disk: parts.disk,
-            options: parts.options,
             secret: parts.secret,
             read_only: parts.lock.is_none(),
             lock: Mutex::new(parts.lock),
@@ -185,6 +187,9 @@ impl Store {
             helpers: Helpers::default(),
             waiting: AtomicUsize::new(0),
             space_is_low: AtomicBool::new(false),
+            flush_limit: RateLimit::new(parts.options.flush_bytes_per_second),
+            compaction_limit: RateLimit::new(parts.options.compaction_bytes_per_second),
+            options: parts.options,
             snapshots: Snapshots::default(),
         }
     }

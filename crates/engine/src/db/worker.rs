@@ -33,8 +33,8 @@ pub(crate) struct Board {
 #[derive(Default)]
 struct BoardState {
     busy: Busy,
-    /// Jobs under way.
-    running: usize,
+    /// Jobs under way: their keyspaces.
+    running: Vec<u64>,
     /// Nanoseconds that writers owe to pacing.
     owed_ns: f64,
 }
@@ -50,6 +50,13 @@ const IDLE: Duration = Duration::from_secs(1);
 /// How long failed work waits before it is tried again.
 const RETRY: Duration = Duration::from_millis(250);
 
+impl BoardState {
+    /// Jobs under way on a keyspace.
+    fn running_of(&self, keyspace: u64) -> usize {
+        self.running.iter().filter(|id| **id == keyspace).count()
+    }
+}
+
 impl Board {
     /// Wakes whoever waits for work or progress.
     pub fn wake(&self) {
@@ -63,7 +70,7 @@ impl Board {
         self.progress.wait_for(&mut self.state.lock(), at_most);
     }
 
-    fn wait_for_work(&self, at_most: Duration) {
+    pub fn wait_for_work(&self, at_most: Duration) {
         self.work.wait_for(&mut self.state.lock(), at_most);
     }
 
@@ -99,6 +106,10 @@ impl Store {
         let mut board = self.board.state.lock();
         let now_ms = self.disk.now_ms();
         for keyspace in self.all_keyspaces() {
+            let under_way = board.running_of(keyspace.id);
+            if self.options.compactions_at_once > 0 && under_way >= self.options.compactions_at_once {
+                continue;
+            }
             let version = Arc::clone(&keyspace.view.load().version);
             let task = {
                 let busy = |level: usize, path: TriePath| board.busy.contains(&(keyspace.id, level, path));
@@ -113,7 +124,8 @@ impl Store {
                 regions.extend(below.map(|child| (keyspace.id, level + 1, child)));
             }
             board.busy.extend(regions.iter().copied());
-            board.running += 1;
+            board.running.push(keyspace.id);
+            self.counters.most_compactions_at_once.raise_to(board.running.len() as u64);
             return Some(Job { keyspace, version, task, regions });
         }
         None
@@ -124,7 +136,9 @@ impl Store {
         for region in &job.regions {
             board.busy.remove(region);
         }
-        board.running -= 1;
+        if let Some(at) = board.running.iter().position(|id| *id == job.keyspace.id) {
+            board.running.swap_remove(at);
+        }
         drop(board);
         self.board.wake();
     }
@@ -132,8 +146,9 @@ impl Store {
     fn run_job(&self, job: &Job) -> Result<()> {
         let keyspace = &job.keyspace;
         let runs = inputs(&job.version, &job.task);
+        let pace = |bytes| self.pace_compaction(keyspace, bytes);
         let mut output =
-            self.with_context(keyspace, |context| execute(context, &job.version, &job.task, &runs))?;
+            self.with_context(keyspace, &pace, |context| execute(context, &job.version, &job.task, &runs))?;
         self.count_written(&output.steps);
         self.sync_tables()?;
         // Only estimates: a sample that can't be read costs a later rewrite, not this work.
@@ -166,6 +181,7 @@ impl Store {
 
     /// Runs one due flush or compaction; false where nothing is due.
     pub(super) fn step(&self) -> Result<bool> {
+        self.shed();
         for keyspace in self.all_keyspaces() {
             if self.flush_one(&keyspace)? {
                 self.empty_trash();
@@ -176,7 +192,13 @@ impl Store {
     }
 
     fn compact_once(&self) -> Result<bool> {
+        self.shed();
+        // What snapshots and iterators have let go since.
+        self.empty_trash();
         // What is read most comes first; the other guides wait until the piles are in order.
+        if self.load_one() {
+            return Ok(true);
+        }
         if self.guide_one(0..1) || self.cluster_one(0..1, false) {
             return Ok(true);
         }
@@ -211,7 +233,8 @@ impl Store {
     pub(super) fn is_idle(&self) -> bool {
         let board = self.board.state.lock();
         let now_ms = self.disk.now_ms();
-        board.running == 0
+        board.running.is_empty()
+            && !self.has_unloaded()
             && self.all_keyspaces().iter().all(|keyspace| {
                 let view = keyspace.view.load();
                 let shape = VersionShape { version: &view.version, busy: &|_, _| false, now_ms };
@@ -256,6 +279,7 @@ impl Store {
     }
 
     fn flush_any(&self) -> Result<bool> {
+        self.shed();
         for keyspace in self.all_keyspaces() {
             if self.flush_one(&keyspace)? {
                 return Ok(true);

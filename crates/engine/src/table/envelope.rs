@@ -246,6 +246,7 @@ fn filter_code(filter: FilterSpec) -> (u8, u8) {
         FilterSpec::MultiLevelCuckoo { fingerprint_bits } => (3, fingerprint_bits),
         FilterSpec::BloomCluster { bits_per_key } => (5, bits_per_key),
         FilterSpec::Maplet { remainder_bits } => (4, remainder_bits),
+        FilterSpec::Fragments { fragment_bits } => (6, fragment_bits),
     }
 }
 
@@ -258,6 +259,7 @@ fn filter_of_code(code: u8, bits: u8) -> Option<FilterSpec> {
         (3, fingerprint_bits) => FilterSpec::MultiLevelCuckoo { fingerprint_bits },
         (5, bits_per_key) => FilterSpec::BloomCluster { bits_per_key },
         (4, remainder_bits) => FilterSpec::Maplet { remainder_bits },
+        (6, fragment_bits) => FilterSpec::Fragments { fragment_bits },
         _ => return None,
     })
 }

@@ -57,9 +57,11 @@ const SPARE_BITS: u8 = 4;
 impl TableFilterBuilder {
     pub fn new(spec: FilterSpec) -> Self {
         match spec {
-            FilterSpec::None | FilterSpec::MultiLevelCuckoo { .. } | FilterSpec::BloomCluster { .. } => {
-                Self::None
-            }
+            // Guides and clusters belong to regions; a sorted store keeps fragments itself.
+            FilterSpec::None
+            | FilterSpec::MultiLevelCuckoo { .. }
+            | FilterSpec::BloomCluster { .. }
+            | FilterSpec::Fragments { .. } => Self::None,
             FilterSpec::Bloom { bits_per_key } => Self::Bloom(BloomBuilder::new(f64::from(bits_per_key))),
             FilterSpec::Cuckoo { fingerprint_bits } => {
                 Self::Cuckoo(CuckooFilterBuilder::new(fingerprint_bits))

@@ -100,6 +100,15 @@ enum Layout {
 pub(crate) struct Table {
     layout: Layout,
     encoder: Encoder,
+    file: Arc<TableFile>,
+    /// Background work has loaded of it what there was room for.
+    was_loaded: AtomicBool,
+}
+
+/// The file of a table, which several values may stand for.
+struct TableFile {
+    id: TableId,
+    pages: u32,
     obsolete: AtomicBool,
     trash: Arc<Trash>,
 }
@@ -120,10 +129,10 @@ impl Trash {
     }
 }
 
-impl Drop for Table {
+impl Drop for TableFile {
     fn drop(&mut self) {
         if self.obsolete.load(Ordering::Acquire) {
-            self.trash.put(self.id(), self.meta().pages);
+            self.trash.put(self.id, self.pages);
         }
     }
 }
@@ -131,13 +140,49 @@ impl Drop for Table {
 impl Table {
     /// A table known from its properties; nothing is read yet.
     pub fn new(meta: TableMeta, encoder: Encoder, trash: Arc<Trash>) -> Self {
+        let file = TableFile { id: meta.id, pages: meta.pages, obsolete: AtomicBool::new(false), trash };
+        Self::of_file(meta, encoder, Arc::new(file))
+    }
+
+    fn of_file(meta: TableMeta, encoder: Encoder, file: Arc<TableFile>) -> Self {
         let layout = match meta.format {
             Format::Block => Layout::Block(Arc::new(BlockTable::new(meta))),
             Format::HTable => Layout::HTable(Arc::new(HTable::new(meta))),
             Format::Hash => Layout::Hash(Arc::new(HashStore::new(meta))),
             Format::Sorted => Layout::Sorted(Arc::new(SortedStore::new(meta))),
         };
-        Self { layout, encoder, obsolete: AtomicBool::new(false), trash }
+        Self { layout, encoder, file, was_loaded: AtomicBool::new(false) }
+    }
+
+    /// The same table with nothing of it in memory.
+    pub fn unloaded(&self) -> Self {
+        Self::of_file(self.meta().clone(), self.encoder, Arc::clone(&self.file))
+    }
+
+    /// Loads filter and index, as far as they fit the budget. A reader that does not load leaves them out until this was called.
+    pub fn load(&self, reader: &Reader) -> Result<()> {
+        self.was_loaded.store(true, Ordering::Relaxed);
+        match &self.layout {
+            Layout::Block(block) => block.load(reader),
+            Layout::HTable(htable) => htable.load(reader),
+            Layout::Hash(store) => store.load(reader),
+            Layout::Sorted(store) => store.load(reader),
+        }
+    }
+
+    /// Whether [`Table::load`] was called.
+    pub fn was_loaded(&self) -> bool {
+        self.was_loaded.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of the budget that its filter and index hold, without which lookups read more.
+    pub fn spare_bytes(&self) -> u64 {
+        match &self.layout {
+            Layout::Block(block) => block.spare_bytes(),
+            Layout::HTable(htable) => htable.spare_bytes(),
+            Layout::Hash(store) => store.spare_bytes(),
+            Layout::Sorted(store) => store.spare_bytes(),
+        }
     }
 
     pub fn meta(&self) -> &TableMeta {
@@ -155,7 +200,7 @@ impl Table {
 
     /// The file is to go once nobody reads it.
     pub fn mark_obsolete(&self) {
-        self.obsolete.store(true, Ordering::Release);
+        self.file.obsolete.store(true, Ordering::Release);
     }
 
     /// What the table says about `key`.

@@ -9,6 +9,7 @@ use crate::stats::ReadTrace;
 use siltstone_design::FilterSpec;
 use siltstone_succinct::error::DecodeError;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Part of the budget that filters leave to indexes and pages, and indexes to pages.
 const KEPT_FROM_FILTERS: u64 = 4;
@@ -26,16 +27,26 @@ pub(crate) enum Worth {
 }
 
 /// A structure of a table that is kept in memory, once it is loaded, with its share of the budget.
-pub(crate) struct Resident<T>(OnceLock<(T, Reservation)>);
+pub(crate) struct Resident<T> {
+    loaded: OnceLock<(T, Reservation)>,
+    /// A reader that loads has asked for it, so that any may load it from then on.
+    asked: AtomicBool,
+}
 
 impl<T> Default for Resident<T> {
     fn default() -> Self {
-        Self(OnceLock::new())
+        Self { loaded: OnceLock::new(), asked: AtomicBool::new(false) }
     }
 }
 
 impl<T> Resident<T> {
-    /// The structure that `section` of `table` holds; `None` where its worth is not the memory it takes.
+    /// Bytes of the budget that it holds.
+    pub fn held_bytes(&self) -> u64 {
+        self.loaded.get().map_or(0, |(_, held)| held.bytes())
+    }
+
+    /// The structure that `section` of `table` holds; `None` where its worth is not the memory it takes, or where it is left to
+    /// background work to load.
     pub fn load(
         &self,
         table: &TableMeta,
@@ -44,8 +55,14 @@ impl<T> Resident<T> {
         reader: &Reader,
         decode: impl Fn(&[u8]) -> std::result::Result<T, DecodeError>,
     ) -> Result<Option<&T>> {
-        if let Some((loaded, _)) = self.0.get() {
+        if let Some((loaded, _)) = self.loaded.get() {
             return Ok(Some(loaded));
+        }
+        if worth != Worth::Needed && !self.asked.load(Ordering::Relaxed) {
+            if !reader.loads() {
+                return Ok(None);
+            }
+            self.asked.store(true, Ordering::Relaxed);
         }
         let memory = reader.memory();
         // What the structure takes in memory differs little from its encoding.
@@ -59,15 +76,16 @@ impl<T> Resident<T> {
         let bytes = read_section(table, section, reader)?;
         let decoded = decode(&bytes).map_err(|e| damaged(table, section.offset, &e, reader))?;
         reader.fit_cache();
-        Ok(Some(&self.0.get_or_init(|| (decoded, held)).0))
+        Ok(Some(&self.loaded.get_or_init(|| (decoded, held)).0))
     }
 }
 
 impl Resident<TableFilter> {
     /// The filter of `table`, if it has one and it fits the budget.
     pub fn filter(&self, table: &TableMeta, reader: &Reader) -> Result<Option<&TableFilter>> {
-        // Fingerprints are kept for a maplet, and not asked themselves.
-        if table.filter.length == 0 || matches!(table.filter_spec, FilterSpec::Maplet { .. }) {
+        // Fingerprints are kept for a maplet, and not asked themselves; a sorted store asks its fragments by slot.
+        let is_own = matches!(table.filter_spec, FilterSpec::Maplet { .. } | FilterSpec::Fragments { .. });
+        if table.filter.length == 0 || is_own {
             return Ok(None);
         }
         let decode = |bytes: &[u8]| TableFilter::from_bytes(table.filter_spec, bytes);

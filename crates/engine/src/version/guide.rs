@@ -59,6 +59,7 @@ impl GuideSpec {
             FilterSpec::None
             | FilterSpec::Bloom { .. }
             | FilterSpec::Cuckoo { .. }
+            | FilterSpec::Fragments { .. }
             | FilterSpec::BloomCluster { .. } => return None,
         };
         // A staggered pile grows to one and a half times its limit.

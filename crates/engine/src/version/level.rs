@@ -326,6 +326,24 @@ impl Version {
         self.levels.get(level + 1).is_some_and(|l| !l.below(path).is_empty())
     }
 
+    /// Lets go of what is in memory of the tables that `is_meant` names.
+    pub fn unload(&mut self, is_meant: impl Fn(&Table) -> bool) {
+        let regions = self.levels.iter_mut().flat_map(|level| &mut level.regions);
+        for region in regions {
+            let tables = || region.runs.iter().flat_map(|run| &run.tables);
+            if !tables().any(|table| is_meant(table)) {
+                continue;
+            }
+            let runs = region.runs.iter().map(|run| {
+                let tables = run.tables.iter().map(|table| {
+                    if is_meant(table) { Arc::new(table.unloaded()) } else { Arc::clone(table) }
+                });
+                Arc::new(Run::new(run.id, tables.collect(), run.kills.clone()))
+            });
+            *region = Arc::new(Region { runs: runs.collect(), ..Region::clone(region) });
+        }
+    }
+
     /// Every table, level by level.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
         let regions = self.levels.iter().flat_map(|level| &level.regions);

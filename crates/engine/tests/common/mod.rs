@@ -129,7 +129,13 @@ pub fn random_design(rng: &mut Rng) -> Design {
             runs,
             format,
             index: if format == Format::Block { random_index(rng) } else { IndexSpec::None },
-            filter: if format == Format::Hash { FilterSpec::None } else { random_filter(rng, runs) },
+            filter: match format {
+                Format::Hash => FilterSpec::None,
+                Format::Sorted if runs > 1 && rng.one_in(2) => {
+                    FilterSpec::Fragments { fragment_bits: rng.range(2, 12) as u8 }
+                }
+                _ => random_filter(rng, runs),
+            },
             table_bytes: (4 << 10) << rng.below(3),
         });
     }
@@ -151,6 +157,9 @@ pub fn fitting(mut design: Design, schema: Schema) -> Design {
     for level in design.levels.iter_mut().filter(|level| level.format == Format::Sorted) {
         if schema != Schema::Point {
             (level.format, level.index) = (Format::Block, IndexSpec::Separators);
+            if matches!(level.filter, FilterSpec::Fragments { .. }) {
+                level.filter = FilterSpec::None;
+            }
         }
     }
     if schema != Schema::Point && matches!(design.head, Head::LogStore { .. }) {

@@ -4,7 +4,8 @@
 //! Source: Lim, Fan, Andersen, Kaminsky, "SILT: A Memory-Efficient, High-Performance Key-Value Store" (SOSP 2011),
 //! section 5, equations 1 to 8 and Figure 8. The paper also prints forms of equations 5 to 7 with rounded
 //! coefficients; [`Silt::costs`] uses the unrounded ones and [`Silt::printed_forms`] the rounded ones.
-//! We keep its 1.075 for 1 / 0.93, which it rounds within equation 4, and add what it omits: the inverse (how much
+//! What depends on how stores are built is apart ([`Constants`]), so that the same equations price stores that are
+//! filled, tagged and indexed otherwise, such as Siltstone's. We keep the paper's 1.075 for 1 / 0.93, which it rounds within equation 4, and add what it omits: the inverse (how much
 //! to merge for a given memory budget) and how long a device lasts at a given update rate.
 
 use crate::ModelError;
@@ -95,6 +96,29 @@ pub struct SiltCosts {
     pub lifetime_years: f64,
 }
 
+/// What the stores themselves take, in the equations of a [`Silt`]: the paper's by [`Silt::constants`].
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Constants {
+    /// Bytes written to a log per byte of an entry.
+    pub log_writes: f64,
+    /// Bytes of a hash store per byte of its entries.
+    pub conversion_writes: f64,
+    /// Bytes of a sorted store per byte of its entries.
+    pub sorted_writes: f64,
+    /// Chance that one log or hash store asks for a needless read (`f`).
+    pub false_positive_rate: f64,
+    /// Logs that a lookup asks before any hash store: 1, or 0 where what a log holds is in memory.
+    pub logs_asked: f64,
+    /// Entries of a hash store.
+    pub store_items: f64,
+    /// Memory of an instance's log index, in bytes.
+    pub log_index_bytes: f64,
+    /// Memory of a hash store's tags, in bytes.
+    pub hash_index_bytes: f64,
+    /// Memory of the sorted store's index, in bytes per entry.
+    pub sorted_index_bytes: f64,
+}
+
 /// Equations 4, 6 and 7 in the simplified forms that the paper prints, coefficients rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PrintedForms {
@@ -112,19 +136,44 @@ impl Silt {
     /// # Errors
     /// A parameter that is not above 0, or tags outside of 1 to 31 bits.
     pub fn costs(&self) -> Result<SiltCosts, ModelError> {
+        self.costs_with(&self.constants())
+    }
+
+    /// The paper's stores: cuckoo tables of `2^k` buckets of four, filled to 0.93, tries of 0.4 bytes per entry.
+    pub fn constants(&self) -> Constants {
+        let bits = f64::from(self.tag_bits);
+        Constants {
+            log_writes: 1.0,
+            conversion_writes: CONVERSION_WRITES,
+            sorted_writes: 1.0,
+            false_positive_rate: self.false_positive_rate(),
+            logs_asked: 1.0,
+            store_items: OCCUPANCY * self.slots(),
+            log_index_bytes: ((bits + 1.0) / 8.0 + LOG_POINTER_BYTES) * self.slots(),
+            hash_index_bytes: bits / 8.0 * self.slots(),
+            sorted_index_bytes: SORTED_INDEX_BYTES,
+        }
+    }
+
+    /// Prices the system by the same equations, with stores of other constants.
+    ///
+    /// # Errors
+    /// As [`Silt::costs`]; or hash stores without entries.
+    pub fn costs_with(&self, constants: &Constants) -> Result<SiltCosts, ModelError> {
         self.check()?;
-        let merge_writes = self.keys / (self.merge_items * self.instances);
-        let write_amplification = 1.0 + CONVERSION_WRITES + merge_writes;
-        let hash_stores = self.merge_items / 2.0 / (OCCUPANCY * self.slots());
-        let memory_bytes_per_item = self.memory_bytes_per_item(hash_stores);
+        ModelError::positive("store_items", constants.store_items)?;
+        let merge_writes = constants.sorted_writes * self.keys / (self.merge_items * self.instances);
+        let write_amplification = constants.log_writes + constants.conversion_writes + merge_writes;
+        let hash_stores = self.merge_items / 2.0 / constants.store_items;
+        let memory_bytes_per_item = self.memory_bytes_per_item(constants, hash_stores);
         let writes_per_second = self.updates_per_second * self.item_bytes * write_amplification;
         Ok(SiltCosts {
             write_amplification,
-            log_writes: 1.0,
-            conversion_writes: CONVERSION_WRITES,
+            log_writes: constants.log_writes,
+            conversion_writes: constants.conversion_writes,
             merge_writes,
-            read_amplification: 1.0 + (1.0 + hash_stores) * self.false_positive_rate(),
-            false_positive_rate: self.false_positive_rate(),
+            read_amplification: 1.0 + (constants.logs_asked + hash_stores) * constants.false_positive_rate,
+            false_positive_rate: constants.false_positive_rate,
             hash_stores,
             memory_bytes_per_item,
             memory_bytes: memory_bytes_per_item * self.keys,
@@ -155,8 +204,9 @@ impl Silt {
     /// As [`Silt::costs`]; or memory that does not even hold the log's index and the sorted store's.
     pub fn with_memory(mut self, memory_bytes_per_item: f64) -> Result<Self, ModelError> {
         self.check()?;
-        let floor = self.memory_bytes_per_item(0.0);
-        let per_store = self.memory_bytes_per_item(1.0) - floor;
+        let constants = self.constants();
+        let floor = self.memory_bytes_per_item(&constants, 0.0);
+        let per_store = self.memory_bytes_per_item(&constants, 1.0) - floor;
         let hash_stores = (memory_bytes_per_item - floor) / per_store;
         if !(hash_stores > 0.0 && hash_stores.is_finite()) {
             return Err(ModelError::new(
@@ -164,16 +214,14 @@ impl Silt {
                 format!("{memory_bytes_per_item} given; log and sorted store alone take {floor:.3}"),
             ));
         }
-        self.merge_items = 2.0 * hash_stores * OCCUPANCY * self.slots();
+        self.merge_items = 2.0 * hash_stores * constants.store_items;
         Ok(self)
     }
 
     /// Equation 7's first line with `hash_stores` per instance.
-    fn memory_bytes_per_item(&self, hash_stores: f64) -> f64 {
-        let bits = f64::from(self.tag_bits);
-        let log = ((bits + 1.0) / 8.0 + LOG_POINTER_BYTES) * self.slots();
-        let hash = bits / 8.0 * self.slots() * hash_stores;
-        (log + hash) * self.instances / self.keys + SORTED_INDEX_BYTES
+    fn memory_bytes_per_item(&self, constants: &Constants, hash_stores: f64) -> f64 {
+        let hash = constants.hash_index_bytes * hash_stores;
+        (constants.log_index_bytes + hash) * self.instances / self.keys + constants.sorted_index_bytes
     }
 
     fn false_positive_rate(&self) -> f64 {

@@ -46,6 +46,18 @@ impl BlockTable {
         self.index.load(&self.meta, &self.meta.index, Worth::Index, reader, decode)
     }
 
+    /// Loads what lookups ask first, as far as it fits the budget.
+    pub fn load(&self, reader: &Reader) -> Result<()> {
+        self.index(reader)?;
+        self.filter.filter(&self.meta, reader)?;
+        Ok(())
+    }
+
+    /// Bytes of the budget that are held by what lookups can do without.
+    pub fn spare_bytes(&self) -> u64 {
+        self.index.held_bytes() + self.filter.held_bytes()
+    }
+
     /// The file page of data page `number`.
     pub fn file_page(&self, number: u32, reader: &Reader) -> Result<u32> {
         // Pages of an index stand behind all that hold entries.

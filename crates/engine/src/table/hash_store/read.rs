@@ -95,6 +95,16 @@ impl HashStore {
         Ok(loaded.map(Vec::as_slice))
     }
 
+    /// Loads the tags, if they fit the budget.
+    pub fn load(&self, reader: &Reader) -> Result<()> {
+        self.tags(reader).map(|_| ())
+    }
+
+    /// Bytes of the budget that are held by what lookups can do without.
+    pub fn spare_bytes(&self) -> u64 {
+        self.tags.held_bytes()
+    }
+
     /// What this store says about `key`.
     pub fn get(&self, key: &EncodedKey<'_>, reader: &Reader, trace: &mut ReadTrace) -> Result<Lookup> {
         let directory = self.directory(reader)?;

@@ -73,17 +73,50 @@ impl HTable {
 
     /// Whether the filter lets `key`, at home in `bucket`, pass; `None` where there is no filter to ask.
     fn passes(&self, bucket: u32, key: &EncodedKey<'_>, reader: &Reader) -> Result<Option<bool>> {
-        if self.meta.filter.length == 0 || self.lost_filter.load(Ordering::Relaxed) {
+        if let FilterSpec::Bloom { .. } = self.meta.filter_spec {
+            return Ok(self.filters(reader)?.map(|filters| filters.may_contain(bucket, key.fingerprint)));
+        }
+        Ok(self.table_filter(reader)?.map(|filter| filter.may_contain(key.fingerprint)))
+    }
+
+    /// The filters of its buckets, where it has some and they can be had.
+    fn filters(&self, reader: &Reader) -> Result<Option<&BucketBlooms>> {
+        let is_bloom = matches!(self.meta.filter_spec, FilterSpec::Bloom { .. });
+        if !is_bloom || self.has_no_filter() {
             return Ok(None);
         }
-        if let FilterSpec::Bloom { .. } = self.meta.filter_spec {
-            let decode = BucketBlooms::from_bytes;
-            let loaded = self.filters.load(&self.meta, &self.meta.filter, Worth::Filter, reader, decode);
-            let filters = spared(loaded, &self.lost_filter)?;
-            return Ok(filters.map(|filters| filters.may_contain(bucket, key.fingerprint)));
+        let decode = BucketBlooms::from_bytes;
+        spared(
+            self.filters.load(&self.meta, &self.meta.filter, Worth::Filter, reader, decode),
+            &self.lost_filter,
+        )
+    }
+
+    /// The filter of the whole table, likewise.
+    fn table_filter(&self, reader: &Reader) -> Result<Option<&TableFilter>> {
+        if self.has_no_filter() {
+            return Ok(None);
         }
-        let filter = spared(self.table_filter.filter(&self.meta, reader), &self.lost_filter)?;
-        Ok(filter.map(|filter| filter.may_contain(key.fingerprint)))
+        spared(self.table_filter.filter(&self.meta, reader), &self.lost_filter)
+    }
+
+    fn has_no_filter(&self) -> bool {
+        self.meta.filter.length == 0 || self.lost_filter.load(Ordering::Relaxed)
+    }
+
+    /// Loads what lookups ask first, as far as it fits the budget.
+    pub fn load(&self, reader: &Reader) -> Result<()> {
+        self.marks(reader)?;
+        self.filters(reader)?;
+        if !matches!(self.meta.filter_spec, FilterSpec::Bloom { .. }) {
+            self.table_filter(reader)?;
+        }
+        Ok(())
+    }
+
+    /// Bytes of the budget that are held by what lookups can do without.
+    pub fn spare_bytes(&self) -> u64 {
+        self.marks.held_bytes() + self.filters.held_bytes() + self.table_filter.held_bytes()
     }
 
     /// What this table says about `key`.

@@ -1,17 +1,20 @@
 //! Writes a sorted store, a chunk of pages and a trie at a time.
 
+use super::fragments::{FragmentsBuilder, fragment_bits};
 use super::{chunk_slots, trie_keys, trie_spec};
 use crate::error::Result;
 use crate::table::envelope::PAYLOAD_BYTES;
 use crate::table::slots::SlotLayout;
 use crate::table::slots::build::{CHUNK_PAGES, Placement, SlotPages};
-use siltstone_design::Digest;
+use siltstone_design::{Digest, FilterSpec};
 use siltstone_succinct::code::varint;
 use siltstone_succinct::index::entropy_trie::EntropyTrie;
 
 /// The chunk and the trie being filled.
 pub(crate) struct SortedPlacement {
     layout: SlotLayout,
+    filter_spec: FilterSpec,
+    fragments: Option<FragmentsBuilder>,
     payload: Vec<u8>,
     slots: usize,
     keys: Vec<u64>,
@@ -19,9 +22,10 @@ pub(crate) struct SortedPlacement {
 }
 
 impl SortedPlacement {
-    pub fn new(layout: SlotLayout) -> Self {
+    pub fn new(layout: SlotLayout, filter_spec: FilterSpec) -> Self {
         let payload = vec![0; CHUNK_PAGES * PAYLOAD_BYTES];
-        Self { layout, payload, slots: 0, keys: Vec::new(), index: Vec::new() }
+        let fragments = fragment_bits(filter_spec).map(FragmentsBuilder::new);
+        Self { layout, filter_spec, fragments, payload, slots: 0, keys: Vec::new(), index: Vec::new() }
     }
 
     fn end_chunk(&mut self, pages: &mut SlotPages) -> Result<()> {
@@ -36,7 +40,7 @@ impl SortedPlacement {
         let Some(first) = self.keys.first() else { return };
         self.index.extend_from_slice(&first.to_le_bytes());
         let mut trie = Vec::new();
-        EntropyTrie::build(trie_spec(self.layout), &self.keys).to_bytes(&mut trie);
+        EntropyTrie::build(trie_spec(self.layout, self.filter_spec), &self.keys).to_bytes(&mut trie);
         varint::put_u64(&mut self.index, trie.len() as u64);
         self.index.extend_from_slice(&trie);
         self.keys.clear();
@@ -46,13 +50,21 @@ impl SortedPlacement {
 impl Placement for SortedPlacement {
     const IS_DISTINCT: bool = true;
 
-    fn place(&mut self, (digest, _): (Digest, u64), content: &[u8], pages: &mut SlotPages) -> Result<()> {
+    fn place(
+        &mut self,
+        (digest, fingerprint): (Digest, u64),
+        content: &[u8],
+        pages: &mut SlotPages,
+    ) -> Result<()> {
         let at = SlotPages::offset(&self.layout, self.slots);
         if let Some(place) = self.payload.get_mut(at..at + content.len()) {
             place.copy_from_slice(content);
         }
         self.slots += 1;
         self.keys.push(digest.hi);
+        if let Some(fragments) = &mut self.fragments {
+            fragments.push(fingerprint);
+        }
         if self.slots == chunk_slots(self.layout) {
             self.end_chunk(pages)?;
         }
@@ -65,7 +77,7 @@ impl Placement for SortedPlacement {
     fn finish(mut self, pages: &mut SlotPages) -> Result<(Vec<u8>, Option<Vec<u8>>)> {
         self.end_chunk(pages)?;
         self.end_trie();
-        Ok((self.index, None))
+        Ok((self.index, self.fragments.map(FragmentsBuilder::finish)))
     }
 
     fn held_bytes(&self) -> usize {

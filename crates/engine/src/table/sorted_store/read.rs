@@ -2,6 +2,7 @@
 //!
 //! Where the trie does not fit the memory budget, the slots themselves are searched (SILT §4, fail-graceful indexing).
 
+use super::fragments::{Fragments, fragment_bits};
 use super::{chunk_slots, trie_keys, trie_spec};
 use crate::cache::Reader;
 use crate::codec::Decoder;
@@ -15,7 +16,7 @@ use crate::table::slots::SlotLayout;
 use crate::table::slots::build::CHUNK_PAGES;
 use crate::table::slots::cursor::Chunked;
 use crate::table::slots::read::{Chunk, SlotFile};
-use siltstone_design::{Digest, EncodedKey, Encoder};
+use siltstone_design::{Digest, EncodedKey, Encoder, FilterSpec};
 use siltstone_succinct::error::DecodeError;
 use siltstone_succinct::index::entropy_trie::EntropyTrie;
 use std::ops::Range;
@@ -28,6 +29,7 @@ pub(crate) struct SortedStore {
     file: SlotFile,
     tries: Resident<Tries>,
     filter: Resident<TableFilter>,
+    fragments: Resident<Fragments>,
 }
 
 /// The tries of a store, with their first keys.
@@ -39,17 +41,17 @@ pub(crate) struct Tries {
 }
 
 impl Tries {
-    /// The tries of a store of `entries` slots cut as `layout` says.
+    /// The tries of a store of `entries` slots cut as `layout` says, which leads to slots or to pages as `filter` has it.
     pub fn from_bytes(
         bytes: &[u8],
-        layout: SlotLayout,
+        (layout, filter): (SlotLayout, FilterSpec),
         entries: u64,
     ) -> std::result::Result<Self, DecodeError> {
         let wrong =
             |found: &str| DecodeError::new("sorted store, index", "tries of all keys in order", found);
         let mut from = Decoder::new(bytes);
         let mut tries: Vec<(u64, EntropyTrie)> = Vec::new();
-        let (keys_each, mut keys) = (trie_keys(layout), 0u64);
+        let (spec, keys_each, mut keys) = (trie_spec(layout, filter), trie_keys(layout), 0u64);
         while !from.is_empty() {
             let (Some(first), Some(trie)) = (from.u64(), from.bytes()) else {
                 return Err(wrong("a cut-off trie"));
@@ -58,7 +60,7 @@ impl Tries {
             if tries.last().is_some_and(|(before, trie)| *before >= first || trie.len() != keys_each) {
                 return Err(wrong("tries out of order"));
             }
-            if trie.spec() != trie_spec(layout) || trie.is_empty() {
+            if trie.spec() != spec || trie.is_empty() {
                 return Err(wrong("a trie of other blocks"));
             }
             keys += trie.len() as u64;
@@ -67,7 +69,7 @@ impl Tries {
         if keys != entries {
             return Err(wrong("a trie of another number of keys"));
         }
-        Ok(Self { tries, keys_each, per_page: trie_spec(layout).block_keys as usize })
+        Ok(Self { tries, keys_each, per_page: spec.block_keys as usize })
     }
 
     /// The slots, all of one page, of which one is that of the entry with this digest half, if there is one.
@@ -87,13 +89,39 @@ impl Tries {
 
 impl SortedStore {
     pub fn new(meta: TableMeta) -> Self {
-        Self { file: SlotFile::new(meta), tries: Resident::default(), filter: Resident::default() }
+        Self {
+            file: SlotFile::new(meta),
+            tries: Resident::default(),
+            filter: Resident::default(),
+            fragments: Resident::default(),
+        }
     }
 
     fn tries(&self, reader: &Reader) -> Result<Option<&Tries>> {
         let SlotFile { meta, layout, .. } = &self.file;
-        let decode = |bytes: &[u8]| Tries::from_bytes(bytes, *layout, meta.entries);
+        let decode = |bytes: &[u8]| Tries::from_bytes(bytes, (*layout, meta.filter_spec), meta.entries);
         self.tries.load(meta, &meta.index, Worth::Index, reader, decode)
+    }
+
+    /// The fragments, where the store has some and they fit the budget.
+    fn fragments(&self, reader: &Reader) -> Result<Option<&Fragments>> {
+        let meta = &self.file.meta;
+        let Some(width) = fragment_bits(meta.filter_spec) else { return Ok(None) };
+        let decode = |bytes: &[u8]| Fragments::from_bytes(bytes, width, meta.entries);
+        self.fragments.load(meta, &meta.filter, Worth::Filter, reader, decode)
+    }
+
+    /// Loads trie and filter, as far as they fit the budget.
+    pub fn load(&self, reader: &Reader) -> Result<()> {
+        self.tries(reader)?;
+        self.filter.filter(&self.file.meta, reader)?;
+        self.fragments(reader)?;
+        Ok(())
+    }
+
+    /// Bytes of the budget that are held by what lookups can do without.
+    pub fn spare_bytes(&self) -> u64 {
+        self.tries.held_bytes() + self.filter.held_bytes() + self.fragments.held_bytes()
     }
 
     /// The chunk of a slot of the store, and the slot's number in it.
@@ -120,10 +148,21 @@ impl SortedStore {
             }
             filtered = true;
         }
-        trace.tables_probed += 1;
         let slots = match self.tries(reader)? {
-            Some(tries) => tries.slots(key.digest.hi),
+            Some(tries) => {
+                let slots = tries.slots(key.digest.hi);
+                if let Some(fragments) = self.fragments(reader)? {
+                    trace.filter_probes += 1;
+                    if !slots.clone().any(|slot| fragments.may_hold(slot, key.fingerprint)) {
+                        return Ok(Lookup::Absent);
+                    }
+                    filtered = true;
+                }
+                trace.tables_probed += 1;
+                slots
+            }
             None => {
+                trace.tables_probed += 1;
                 let slot = self.search(key.digest, encoder, reader, trace)?;
                 slot..(slot + 1).min(self.file.meta.entries as usize)
             }
