@@ -32,6 +32,13 @@ impl Reads {
     }
 }
 
+/// Bytes that the kernel has fetched from devices for this process, where it says so.
+pub fn process_bytes_read() -> u64 {
+    let counters = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
+    let line = counters.lines().find_map(|line| line.strip_prefix("read_bytes:"));
+    line.and_then(|bytes| bytes.trim().parse().ok()).unwrap_or(0)
+}
+
 /// The largest amount of memory this process has had, where the system says so.
 pub fn rss_peak_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -219,13 +219,25 @@ fn silts_tables_and_figures_are_redone() {
     std::fs::create_dir(&place).unwrap();
     let out = crate::path(dir.path(), "plots");
     let scale = ["--quick", "--items", "3000", "--seconds", "20ms", "--dir", &place, "--out", &out, "--json"];
-    let shown = run(&[&["bench", "silt", "--only", "stores"], &scale[..]].concat());
-    let shown = shown.ok().json();
-    let figures = shown["figures"].as_array().unwrap();
-    for source in ["Table 6", "Table 7", "Figure 9", "Figure 10", "Figure 11"] {
-        assert!(figures.iter().any(|figure| figure["source"] == source), "{source} in {shown}");
+    for (part, sources) in [
+        ("stores", &["Table 6", "Table 7", "Figure 9", "Figure 10", "Figure 11"][..]),
+        ("device", &["Section 6.1"]),
+    ] {
+        let shown = run(&[&["bench", "silt", "--only", part], &scale[..]].concat()).ok().json();
+        let figures = shown["figures"].as_array().unwrap();
+        for source in sources {
+            assert!(figures.iter().any(|figure| figure["source"] == *source), "{source} in {shown}");
+        }
+        let mut names: Vec<String> = (figures.iter())
+            .map(|figure| ["source", "title", "row", "column"].map(|part| figure[part].to_string()).concat())
+            .collect();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), figures.len(), "figures of one name");
     }
-    for plot in ["table7.svg", "figure9.svg", "figure10.svg"] {
+    run(&["bench", "silt", "--only", "device", "--items", "1G", "--dir", &place, "--out", &out])
+        .fails(&["may take", "--items", "--dir"]);
+    for plot in ["table7.svg", "figure9.svg", "figure10.svg", "figure11.svg"] {
         assert!(std::fs::read_to_string(format!("{out}/{plot}")).unwrap().starts_with("<svg"), "{plot}");
     }
     let left: Vec<_> = std::fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().file_name()).collect();

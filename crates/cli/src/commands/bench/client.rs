@@ -54,6 +54,8 @@ pub struct Run<'a> {
     /// What to run.
     pub load: &'a Load,
     seed: u64,
+    /// Number of this run in the process: a later one chooses other items, which no earlier one has brought into a cache.
+    number: u64,
     group: u64,
     value_bytes: u64,
     order: Permutation,
@@ -75,6 +77,7 @@ pub struct Run<'a> {
 impl<'a> Run<'a> {
     /// A run of `load` on the items of `filled`.
     pub fn new(db: &'a Db, keyspace: &'a Keyspace, items: Items, filled: &Filled, load: &'a Load) -> Self {
+        static RUNS: AtomicU64 = AtomicU64::new(0);
         let population = filled.existing.max(1);
         Self {
             db,
@@ -82,6 +85,7 @@ impl<'a> Run<'a> {
             items,
             load,
             seed: filled.seed,
+            number: RUNS.fetch_add(1, Ordering::Relaxed),
             group: filled.group,
             value_bytes: filled.value_bytes,
             order: Permutation::new(filled.items, filled.seed),
@@ -207,7 +211,9 @@ impl<'a> Client<'a> {
         Self {
             run,
             number,
-            rng: SmallRng::seed_from_u64(run.seed ^ crate::generate::mix(number as u64 + 1)),
+            rng: SmallRng::seed_from_u64(
+                run.seed ^ crate::generate::mix(run.number << 32 | (number as u64 + 1)),
+            ),
             outcome: Outcome::default(),
             all,
             recent: Vec::with_capacity(KEPT_LATENCIES),

@@ -4,8 +4,11 @@
 use crate::failure::{Failure, Result, fail};
 use crate::output::{note, print, print_json};
 use crate::plot::Chart;
+use crate::sizes;
 use crate::table::Table;
 use serde::Serialize;
+use siltstone::io::Disk;
+use siltstone::io::direct::DirectDisk;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -150,6 +153,20 @@ impl Scratch {
         let path = parent.join(format!("siltstone-bench-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).map_err(|e| Failure::at(&path, e))?;
         Ok(Self(path))
+    }
+
+    /// The same directory, where it has room for so many bytes; an error says how much is missing.
+    pub fn with_room_for(self, bytes: u64) -> Result<Self> {
+        let free = DirectDisk::default().free_bytes(&self.0).map_err(|e| Failure::at(&self.0, e))?;
+        if free < bytes {
+            fail!(
+                "{} has {} free, and the stores may take {}; choose fewer with --items, or another place with --dir",
+                self.0.display(),
+                sizes::bytes(free),
+                sizes::bytes(bytes)
+            );
+        }
+        Ok(self)
     }
 
     /// Where it is.

@@ -2,9 +2,11 @@
 //! figure beside ours.
 //!
 //! The paper measured 100 million items of 1 KiB on an SSD of 48,000 random reads a second. Here are fewer, and hash stores as
-//! much smaller, so that the same share of the items, three in ten, lies in them before they are merged. Writes gather in
+//! much smaller, so that the same share of the items, three in ten, lies in them before they are merged. Memory is a sixteenth of
+//! the items, and reads go around the system's page cache. Writes gather in
 //! a memtable and its log where SILT has a log store; what its index alone takes and does is in Table 5.
 
+mod device;
 mod index;
 mod model;
 mod stores;
@@ -16,8 +18,8 @@ use std::time::Duration;
 
 /// Redo the tables and figures of SILT (SOSP 2011)
 ///
-/// Table 5 (indexes in memory), Tables 6 and 7 and Figures 9 to 11 (stores), Figures 7 and 8 (sizes of slots, and the
-/// model of §5 beside a running store).
+/// Table 5 (indexes in memory), Tables 6 and 7 and Figures 9 to 11 (stores), gets as a share of what the device gives (§6.1), Figures 7
+/// and 8 (sizes of slots, and the model of §5 beside a running store).
 /// Prints a table for each and draws it into --out. The stores are written below --dir and removed afterwards.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
@@ -33,7 +35,7 @@ pub struct Args {
     /// Where the SVG plots go
     #[arg(long, value_name = "DIR", default_value = "bench-silt")]
     out: PathBuf,
-    /// Items of the stores, of 1,020 bytes each [default: 5M, with --quick 60K]
+    /// Items of the stores, of 1,020 bytes each; Figure 10 inserts as many again [default: 5M, with --quick 60K]
     #[arg(long, value_name = "COUNT", value_parser = crate::sizes::parse_positive)]
     items: Option<u64>,
     /// How long each workload of a store runs [default: 20 s, with --quick 2 s]
@@ -45,6 +47,8 @@ pub struct Args {
 enum Part {
     /// Table 5
     Index,
+    /// Gets beside the device's raw rate
+    Device,
     /// Tables 6 and 7, Figures 9 to 11
     Stores,
     /// Figures 7 and 8
@@ -57,8 +61,12 @@ impl Args {
     }
 
     /// Keys of the indexes; the paper has 126 million.
-    fn keys(&self) -> usize {
-        self.common.scale(2 << 20, 16 << 20)
+    fn keys(&self) -> &'static [usize] {
+        self.common.scale(&[2 << 20], &[16 << 20, 126_000_000])
+    }
+
+    fn is_quick(&self) -> bool {
+        self.common.quick
     }
 
     fn seconds(&self) -> Duration {
@@ -74,11 +82,17 @@ pub fn run(args: &Args) -> Result<()> {
         index::run(args, &mut results);
     }
     if wants(Part::Stores) {
-        let scratch = args.common.scratch("silt")?;
+        // Figure 10 doubles the items; while a part of them is merged it is there twice.
+        let scratch = args.common.scratch("silt")?.with_room_for(args.items() * stores::ITEM_BYTES * 3)?;
         stores::run(args, &mut results, scratch.path())?;
     }
+    if wants(Part::Device) {
+        let scratch =
+            args.common.scratch("silt-device")?.with_room_for(args.items() * stores::ITEM_BYTES * 2)?;
+        device::run(args, &mut results, scratch.path())?;
+    }
     if wants(Part::Model) {
-        let scratch = args.common.scratch("silt-model")?;
+        let scratch = args.common.scratch("silt-model")?.with_room_for(args.items() * stores::ITEM_BYTES)?;
         model::run(args, &mut results, scratch.path())?;
     }
     results.print(args.common.json)
