@@ -199,22 +199,23 @@ fn filters_and_tries_go_when_memory_is_short_and_come_back() {
     let disk = closed_store();
     let db = Db::open_on(Arc::new(disk.clone()), DIR, little_memory()).unwrap();
     let keyspace = db.keyspace("items").unwrap();
-    // Iterators over another keyspace pin its memtables, until these alone come to nearly the whole budget.
+    // Iterators over another keyspace pin its memtables, until these alone come to more than the budget.
+    let design = Design { head: Head::MemTable { bytes: 64 << 10 }, ..tiny("silt") };
     let ballast = db
-        .create_keyspace("ballast", KeyspaceOptions { schema: Schema::Point, design: Some(tiny("silt")) })
+        .create_keyspace("ballast", KeyspaceOptions { schema: Schema::Point, design: Some(design) })
         .unwrap();
     let overdraw = |pins: &mut Vec<siltstone::Iter>| {
         reads_per_get(&keyspace, 30_000, |_| 300);
         let full = db.stats().memory;
         assert!(full.filter > 0 && full.index > 0, "{full:?}");
         for number in 0..100_000 {
-            let memory = db.stats().memory;
-            if memory.memtable + memory.filter + memory.index > memory.budget {
-                return full;
-            }
             ballast.put(&key(number), &[1; 230]).unwrap();
-            if number % 10 == 0 {
+            if number % 100 == 0 {
                 pins.push(ballast.iter().unwrap());
+                let memory = db.stats().memory;
+                if memory.memtable + memory.filter + memory.index > memory.budget + (128 << 10) {
+                    return full;
+                }
             }
         }
         panic!("{:?}", db.stats().memory);
@@ -224,7 +225,8 @@ fn filters_and_tries_go_when_memory_is_short_and_come_back() {
     db.step().unwrap();
     let short = db.stats().memory;
     println!("full {full:?}, short {short:?}");
-    assert!(short.filter + short.index < full.filter + full.index, "{full:?} {short:?}");
+    // Of the indexes some are the ballast's own.
+    assert!(short.filter < full.filter, "{full:?} {short:?}");
     let (hits, _) = reads_per_get(&keyspace, 30_000, |_| 300);
     assert!(hits > 1.2, "some tries are gone: {hits}");
     drop(std::mem::take(&mut pins));
@@ -358,8 +360,8 @@ fn writes_reads_and_memory_are_what_the_model_says() {
     // SILT's equations 4 to 7 with the constants of our stores, beside counted bytes, reads and memory: one partition,
     // items updated at random, over four merges of everything.
     const ITEMS: u32 = 30_000;
-    const STORES: u32 = 20;
-    const EACH: u32 = 450;
+    const STORES: u32 = 40;
+    const EACH: u32 = 200;
     const ITEM_BYTES: u64 = 1020;
     let db = Db::open_on(Arc::new(SimDisk::new()), DIR, little_memory()).unwrap();
     let mut design = small();
