@@ -52,7 +52,7 @@ fn fill_then_read_reports_every_promised_field() {
             }
         }
         assert_eq!(report["items"], 5000);
-        assert_eq!(report["preset"], "stepped-merge");
+        assert_eq!(report["preset"], "siltstone");
     }
     assert_eq!(filled["operations"], 5000);
     assert_eq!(filled["calls"], 100);
@@ -133,8 +133,8 @@ fn reads_of_other_items_are_refused() {
     read(&["--items", "5001"]).fails(&["--items 5000"]);
     read(&["--seed", "2"]).fails(&["--seed 1"]);
     read(&["--key-bytes", "20"]).fails(&["--key-bytes 16"]);
-    read(&["--preset", "leveled"]).fails(&["stepped-merge"]);
-    read(&["--items", "5000", "--seed", "1", "--key-bytes", "16", "--preset", "stepped-merge"]).ok();
+    read(&["--preset", "leveled"]).fails(&["siltstone"]);
+    read(&["--items", "5000", "--seed", "1", "--key-bytes", "16", "--preset", "siltstone"]).ok();
     run(&["bench", "scan", "--dir", &store]).fails(&["--group"]);
 }
 
