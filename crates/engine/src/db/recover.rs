@@ -333,6 +333,7 @@ pub(super) fn open(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<
         // A failure (a full disk) leaves the log as it is.
         while is_scattered && store.flush_one(&keyspace).unwrap_or(false) {}
     }
+    store.check_writable()?;
     Ok(store)
 }
 

@@ -147,6 +147,8 @@ pub(crate) struct Manifest {
     synced: u64,
     first_bytes: u64,
     bytes_written: u64,
+    /// A sync failed: what was appended may be lost, and an edit behind it would make that look like damage.
+    has_lost: bool,
 }
 
 impl Manifest {
@@ -166,8 +168,9 @@ impl Manifest {
         let end = bytes.len() as u64 - LOG_HEADER_BYTES;
         let bytes_written = bytes.len() as u64;
         let dir = dir.to_owned();
+        let (synced, first_bytes, has_lost) = (end, end, false);
         let mut manifest =
-            Self { disk, dir, number, file, epoch, end, synced: end, first_bytes: end, bytes_written };
+            Self { disk, dir, number, file, epoch, end, synced, first_bytes, bytes_written, has_lost };
         manifest.mark_synced();
         manifest.make_current()?;
         Ok(manifest)
@@ -188,8 +191,12 @@ impl Manifest {
         self.disk.sync_dir(&self.dir).map_err(fail)
     }
 
-    /// Appends an edit without syncing it. After an error nothing was appended.
+    /// Appends an edit without syncing it. After an error nothing was appended; after a failed sync nothing is.
     pub fn append(&mut self, edit: &Edit) -> Result<()> {
+        if self.has_lost {
+            let error = std::io::Error::other("an earlier sync of it failed");
+            return Err(Error::io(&error, "writing manifest", &self.path()));
+        }
         let mut bytes = Vec::new();
         record::append(&mut bytes, self.epoch, self.end, self.synced, &edit.encode());
         self.write(&bytes)
@@ -206,7 +213,9 @@ impl Manifest {
 
     /// Makes appended edits durable; a failure must poison the store.
     pub fn sync(&mut self) -> Result<()> {
-        self.file.sync().map_err(|e| Error::io(&e, "syncing manifest", &self.path()))?;
+        let synced = self.file.sync().map_err(|e| Error::io(&e, "syncing manifest", &self.path()));
+        self.has_lost |= synced.is_err();
+        synced?;
         self.synced = self.end;
         self.mark_synced();
         Ok(())
