@@ -331,6 +331,21 @@ fn read_header(disk: &dyn Disk, path: &Path) -> Result<Option<LogHeader>> {
     LogHeader::decode(MAGIC, &bytes, path)
 }
 
+/// Whether any of these segments holds a record.
+fn has_records<'a>(
+    disk: &dyn Disk,
+    segments: impl Iterator<Item = &'a (LogHeader, PathBuf)>,
+) -> Result<bool> {
+    for (header, path) in segments {
+        let bytes = crate::io::read_file(disk, path).map_err(|e| Error::io(&e, "reading", path))?;
+        let records = bytes.get(LOG_HEADER_BYTES as usize..).unwrap_or(&[]);
+        if LogReader::new(records, header.first_lsn, header.epoch).next_record().is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// What is done with a replayed record: its segment, the LSN at which it begins, and its payload.
 pub(crate) type Apply<'a> = dyn FnMut(&Arc<LogSegment>, u64, &[u8]) -> Result<()> + 'a;
 
@@ -381,12 +396,22 @@ pub(crate) fn replay(
         let records = bytes.get(LOG_HEADER_BYTES as usize..).unwrap_or(&[]);
         let mut reader = LogReader::new(records, header.first_lsn, header.epoch);
         // A segment that does not continue the good prefix belongs to what a crash tore off, now or earlier.
-        let later = segments.iter().skip(i + 1).map(|(next, _)| next.first_lsn);
-        let limit = later.filter(|&lsn| lsn > header.first_lsn).min().unwrap_or(u64::MAX);
+        let later = segments.get(i + 1..).unwrap_or(&[]);
+        let next_after = |lsn: u64| {
+            let starts = later.iter().map(|(next, _)| next.first_lsn);
+            starts.filter(|&start| start > lsn).min().unwrap_or(u64::MAX)
+        };
+        let mut limit = next_after(header.first_lsn);
         if replayed.end_lsn == header.first_lsn {
-            while replayed.end_lsn < limit
-                && let Some((lsn, payload)) = reader.next_record()
-            {
+            while let Some((lsn, payload)) = reader.next_record() {
+                if lsn >= limit {
+                    // Where a next one could not be begun but for its header, this one was written further.
+                    let next = later.iter().filter(|(next, _)| next.first_lsn == limit);
+                    if has_records(disk, next)? {
+                        break;
+                    }
+                    limit = next_after(lsn);
+                }
                 if !payload.is_empty() {
                     apply(&shared, lsn, payload)?;
                 }

@@ -184,7 +184,8 @@ impl Faulty {
 #[test]
 fn no_failure_makes_an_answer_wrong_or_loses_what_was_acknowledged() {
     let (mut poisonings, seeds) = (0, if is_long() { 20_000 } else { 300 });
-    for seed in 0..seeds {
+    // Among the later ones is a log segment that could not be begun but for its header.
+    for seed in (0..seeds).chain([4336]) {
         let mut rng = Rng::new(seed ^ 0xFA17);
         let mut faulty = Faulty::new(seed);
         let ops = operations(&mut rng, 80, &SMALL);
