@@ -3,7 +3,7 @@
 //! All of it runs in the background and none of it is needed for an answer; see `version/cluster.rs`. How files are found again is
 //! in `advice.rs`.
 
-use super::store::{KeyspaceInner, Store, View};
+use super::store::{KeyspaceInner, Store};
 use crate::cache::{CLUSTER, PAGE_BYTES, TableId, seal_page};
 use crate::compaction::source;
 use crate::entry::Span;
@@ -227,21 +227,6 @@ impl Store {
         file.sync().map_err(fail)?;
         self.disk.sync_dir(self.reader.metadata_dir()).map_err(fail)?;
         Ok(true)
-    }
-
-    /// Lets readers see a version that `change` makes of the present one; files of clusters that it no longer has go.
-    pub(super) fn publish(&self, keyspace: &KeyspaceInner, change: impl FnOnce(&mut Version)) {
-        // Versions change under the manifest's lock.
-        let _manifest = self.manifest.lock();
-        let _switch = self.switch.lock();
-        let mut view = View::clone(&keyspace.view.load());
-        let before = Arc::clone(&view.version);
-        let mut version = Version::clone(&before);
-        change(&mut version);
-        retire_clusters(&before, &version);
-        view.version = Arc::new(version);
-        keyspace.view.store(Arc::new(view));
-        self.reader.fit_cache();
     }
 }
 

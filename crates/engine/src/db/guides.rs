@@ -11,7 +11,7 @@
 //! of its region, or a row whose run lies there, is right however old it is; any other is passed over, and the guide is built from
 //! the tables.
 
-use super::store::{KeyspaceInner, Store, View};
+use super::store::{KeyspaceInner, Store};
 use crate::codec::{Decoder, put_bytes, put_path};
 use crate::compaction::source;
 use crate::entry::Span;
@@ -84,7 +84,7 @@ impl Store {
             let Some(unguided) = self.unguided(&keyspace, &version, levels.clone()) else { continue };
             let Some(mut failed) = self.guiding.try_lock() else { return false };
             match self.build_guide(&keyspace, &unguided) {
-                Ok(Some(guide)) => self.publish_guides(&keyspace, vec![guide]),
+                Ok(Some(guide)) => self.publish(&keyspace, |version| version.guide_by(vec![guide])),
                 // Without a guide every run is asked; whoever reads a damaged page is told.
                 Ok(None) | Err(_) => failed.extend(unguided.region.runs.iter().map(|run| run.id)),
             }
@@ -155,19 +155,6 @@ impl Store {
             builder.end_run(run.id, tables, bytes);
         }
         Ok(builder.finish(&self.memory))
-    }
-
-    /// Lets readers see guides of regions that still have the runs they cover.
-    fn publish_guides(&self, keyspace: &KeyspaceInner, guides: Vec<NewGuide>) {
-        // Versions change under the manifest's lock.
-        let _manifest = self.manifest.lock();
-        let _switch = self.switch.lock();
-        let mut view = View::clone(&keyspace.view.load());
-        let mut version = Version::clone(&view.version);
-        version.guide_by(guides);
-        view.version = Arc::new(version);
-        keyspace.view.store(Arc::new(view));
-        self.reader.fit_cache();
     }
 
     /// Keeps the guides, and rows of clusters, for the next open. A failure costs time then, and nothing else.
@@ -256,7 +243,7 @@ impl Store {
         });
         for keyspace in self.all_keyspaces() {
             if let Some(guides) = guides.remove(&keyspace.id) {
-                self.publish_guides(&keyspace, guides);
+                self.publish(&keyspace, |version| version.guide_by(guides));
             }
             if let Some(rows) = rows.remove(&keyspace.id) {
                 self.publish(&keyspace, |version| version.cluster_by(&rows));

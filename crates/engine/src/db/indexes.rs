@@ -7,11 +7,10 @@
 //! Nothing that a lookup may be using is changed: a table that lets go is replaced, in the next view, by one of the same file
 //! with nothing in memory, and what the old one held is freed when its last reader is done.
 
-use super::store::{KeyspaceInner, Store, View};
+use super::store::Store;
 use crate::cache::TableId;
 use crate::options::IndexLoading;
 use crate::table::Table;
-use crate::version::level::Version;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -67,21 +66,10 @@ impl Store {
             enough.map(|(_, keyspace, table)| (*keyspace, *table)).collect();
         for keyspace in &keyspaces {
             if chosen.iter().any(|(id, _)| *id == keyspace.id) {
-                self.unload(keyspace, |table| chosen.contains(&(keyspace.id, table.id())));
+                let is_chosen = |table: &Table| chosen.contains(&(keyspace.id, table.id()));
+                self.publish(keyspace, |version| version.unload(is_chosen));
             }
         }
         self.reader.fit_cache();
-    }
-
-    /// Shows readers a version in which nothing is in memory of the tables that `is_meant` names.
-    fn unload(&self, keyspace: &KeyspaceInner, is_meant: impl Fn(&Table) -> bool) {
-        // Versions change under the manifest's lock.
-        let _manifest = self.manifest.lock();
-        let _switch = self.switch.lock();
-        let mut view = View::clone(&keyspace.view.load());
-        let mut version = Version::clone(&view.version);
-        version.unload(is_meant);
-        view.version = Arc::new(version);
-        keyspace.view.store(Arc::new(view));
     }
 }

@@ -326,6 +326,22 @@ impl Store {
         Ok(())
     }
 
+    /// Shows readers a version that differs from the present one in what no manifest speaks of: guides, clusters, what is in memory.
+    /// Files of clusters that it no longer has go.
+    pub fn publish(&self, keyspace: &KeyspaceInner, change: impl FnOnce(&mut Version)) {
+        // Versions change under the manifest's lock.
+        let _manifest = self.manifest.lock();
+        let _switch = self.switch.lock();
+        let mut view = View::clone(&keyspace.view.load());
+        let before = Arc::clone(&view.version);
+        let mut version = Version::clone(&before);
+        change(&mut version);
+        super::clusters::retire_clusters(&before, &version);
+        view.version = Arc::new(version);
+        keyspace.view.store(Arc::new(view));
+        self.reader.fit_cache();
+    }
+
     /// Removes the files of tables that `steps` would have added.
     fn remove_new_tables(&self, steps: &[Step]) {
         for step in steps {
