@@ -91,6 +91,19 @@ impl Resident<TableFilter> {
         let decode = |bytes: &[u8]| TableFilter::from_bytes(table.filter_spec, bytes);
         self.load(table, &table.filter, Worth::Filter, reader, decode)
     }
+
+    /// Whether that filter lets the key with this fingerprint pass; `None` where there is none to ask.
+    pub fn passes(
+        &self,
+        table: &TableMeta,
+        fingerprint: u64,
+        reader: &Reader,
+        trace: &mut ReadTrace,
+    ) -> Result<Option<bool>> {
+        let Some(filter) = self.filter(table, reader)? else { return Ok(None) };
+        trace.filter_probes += 1;
+        Ok(Some(filter.may_contain(fingerprint)))
+    }
 }
 
 /// A section's checked bytes.

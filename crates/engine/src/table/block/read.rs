@@ -279,14 +279,11 @@ impl BlockTable {
         reader: &Reader,
         trace: &mut ReadTrace,
     ) -> Result<Lookup> {
-        let mut filtered = false;
-        if let Some(filter) = self.filter.filter(&self.meta, reader)? {
-            trace.filter_probes += 1;
-            if !filter.may_contain(key.fingerprint) {
-                return Ok(Lookup::Absent);
-            }
-            filtered = true;
+        let passes = self.filter.passes(&self.meta, key.fingerprint, reader, trace)?;
+        if passes == Some(false) {
+            return Ok(Lookup::Absent);
         }
+        let filtered = passes.is_some();
         trace.tables_probed += 1;
         let found = match reader.known_answer(self.meta.id, key) {
             Some(known) => known,

@@ -140,14 +140,11 @@ impl SortedStore {
         reader: &Reader,
         trace: &mut ReadTrace,
     ) -> Result<Lookup> {
-        let mut filtered = false;
-        if let Some(filter) = self.filter.filter(&self.file.meta, reader)? {
-            trace.filter_probes += 1;
-            if !filter.may_contain(key.fingerprint) {
-                return Ok(Lookup::Absent);
-            }
-            filtered = true;
+        let passes = self.filter.passes(&self.file.meta, key.fingerprint, reader, trace)?;
+        if passes == Some(false) {
+            return Ok(Lookup::Absent);
         }
+        let mut filtered = passes.is_some();
         let slots = match self.tries(reader)? {
             Some(tries) => {
                 let slots = tries.slots(key.digest.hi);
