@@ -120,9 +120,12 @@ impl MemoryBudget {
 
     /// Bytes that nobody has reserved: what the page cache may use.
     pub fn free_bytes(&self) -> u64 {
-        let held: u64 =
-            [Holder::Memtable, Holder::Filter, Holder::Index].map(|h| self.held_bytes(h)).iter().sum();
-        self.usable_bytes().saturating_sub(held + self.compaction_bytes())
+        self.usable_bytes().saturating_sub(self.lasting_bytes() + self.compaction_bytes())
+    }
+
+    /// What memtables, filters and indexes hold.
+    fn lasting_bytes(&self) -> u64 {
+        [Holder::Memtable, Holder::Filter, Holder::Index].map(|holder| self.held_bytes(holder)).iter().sum()
     }
 
     /// The budget less its slack.
@@ -167,9 +170,7 @@ impl MemoryBudget {
     /// Bytes that memtables, filters and indexes hold beyond the budget. Buffers of compactions do not count: they are gone
     /// soon, by themselves.
     pub fn overdrawn_bytes(&self) -> u64 {
-        let holders = [Holder::Memtable, Holder::Filter, Holder::Index];
-        let held: u64 = holders.into_iter().map(|holder| self.held_bytes(holder)).sum();
-        held.saturating_sub(self.total_bytes)
+        self.lasting_bytes().saturating_sub(self.total_bytes)
     }
 
     /// A piece of memory, of whatever bytes.
