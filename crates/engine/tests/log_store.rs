@@ -9,7 +9,9 @@
 
 mod common;
 
-use common::{DIR, HASHED, Rng, contents, log_stored, open, options, tiny};
+use common::{
+    DIR, HASHED, Rng, contents, log_stored, numbered_key as key, numbered_value as value, open, options, tiny,
+};
 use siltstone::io::sim::{CrashMode, SimDisk};
 use siltstone::{
     Batch, Db, Design, ErrorKind, Head, Keyspace, KeyspaceOptions, Options, Schema, WriteOptions,
@@ -17,16 +19,6 @@ use siltstone::{
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-fn key(number: u32) -> [u8; 20] {
-    let mut key = [7; 20];
-    key[..4].copy_from_slice(&number.to_be_bytes());
-    key
-}
-
-fn value(number: u32, len: usize) -> Vec<u8> {
-    Rng::new(u64::from(number)).bytes(len)
-}
 
 fn with_entries(entries: u32) -> Design {
     Design { head: Head::LogStore { entries }, ..tiny("stepped-merge") }

@@ -9,7 +9,7 @@
 
 mod common;
 
-use common::{DIR, Rng, open, options, tiny};
+use common::{DIR, Rng, numbered_key as key, numbered_value as value, open, options, tiny};
 use siltstone::io::Disk;
 use siltstone::io::sim::{CrashMode, SimDisk};
 use siltstone::{
@@ -27,16 +27,6 @@ fn small() -> Design {
     design.levels[0].table_bytes = 16 << 10;
     design.levels[0].runs = 8;
     design
-}
-
-fn key(number: u32) -> [u8; 20] {
-    let mut key = [7; 20];
-    key[..4].copy_from_slice(&number.to_be_bytes());
-    key
-}
-
-fn value(number: u32, len: usize) -> Vec<u8> {
-    Rng::new(u64::from(number)).bytes(len)
 }
 
 fn create(db: &Db, design: Design) -> Keyspace {

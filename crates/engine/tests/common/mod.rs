@@ -363,6 +363,18 @@ pub fn contents(keyspace: &Keyspace) -> BTreeMap<Vec<u8>, Vec<u8>> {
     all
 }
 
+/// A key of twenty bytes.
+pub fn numbered_key(number: u32) -> [u8; 20] {
+    let mut key = [7; 20];
+    key[..4].copy_from_slice(&number.to_be_bytes());
+    key
+}
+
+/// `len` bytes that belong to a number.
+pub fn numbered_value(number: u32, len: usize) -> Vec<u8> {
+    Rng::new(u64::from(number)).bytes(len)
+}
+
 /// Says what a store and a model differ in; `None` where they agree.
 pub fn difference(db: &Db, model: &Model, now_ms: u64) -> Option<String> {
     let wanted: Vec<_> = model.keyspaces.keys().cloned().collect();
