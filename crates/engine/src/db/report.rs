@@ -4,6 +4,7 @@ use super::head::Head;
 use super::store::{KeyspaceInner, Store};
 use crate::memory::Holder;
 use crate::stats::{KeyspaceStats, LevelStats, MemoryStats, StallStats, Stats};
+use siltstone_design::FilterSpec;
 use std::sync::atomic::Ordering;
 
 fn ratio(a: u64, b: u64) -> f64 {
@@ -101,7 +102,9 @@ impl KeyspaceInner {
                 for run in &region.runs {
                     for table in &run.tables {
                         let meta = table.meta();
-                        stats.filter_bytes += meta.filter.length;
+                        // Fingerprints are what guides are made of; no lookup asks them.
+                        let is_asked = !matches!(meta.filter_spec, FilterSpec::Maplet { .. });
+                        stats.filter_bytes += if is_asked { meta.filter.length } else { 0 };
                         stats.index_bytes += meta.index.length + meta.page_map.length;
                     }
                     stats.tables += run.tables.len() as u64;
