@@ -4,11 +4,11 @@ use crate::generate::mix;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use siltstone::io::direct::{AlignedPage, DirectDisk};
-use siltstone::io::{Access, Disk, File, ReadRequest};
+use siltstone::io::reads::{Read, Reads, read_all};
+use siltstone::io::{Access, Disk, File};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Bytes of a random read.
@@ -71,36 +71,79 @@ impl RawReads {
         Ok(self)
     }
 
-    fn request<'a>(&'a self, rng: &mut SmallRng, page: &'a mut AlignedPage) -> Option<ReadRequest<'a>> {
+    /// A page chosen at random: its file, and where it begins.
+    fn choose(&self, rng: &mut SmallRng) -> Option<(Arc<dyn File>, u64)> {
         let number = rng.random_range(0..*self.ends.last()?);
         let place = self.ends.partition_point(|end| *end <= number);
         let before = place.checked_sub(1).and_then(|before| self.ends.get(before)).unwrap_or(&0);
-        let offset = (number - before) * PAGE_BYTES;
-        Some(ReadRequest { file: &**self.files.get(place)?, offset, buf: &mut page.0, result: Ok(()) })
+        Some((Arc::clone(self.files.get(place)?), (number - before) * PAGE_BYTES))
     }
 
-    /// Random pages a second, read by `threads` readers each of which issues `batch` reads together and waits for them.
-    pub fn per_second(&self, threads: usize, batch: usize, time: Duration) -> io::Result<f64> {
-        let (started, done) = (Instant::now(), AtomicU64::new(0));
-        let reader = |number: usize| -> io::Result<()> {
-            let mut rng = SmallRng::seed_from_u64(mix(number as u64));
-            let mut pages = vec![AlignedPage::default(); batch];
-            while started.elapsed() < time {
-                let mut requests: Vec<_> =
-                    pages.iter_mut().filter_map(|page| self.request(&mut rng, page)).collect();
-                self.disk.read_many(&mut requests);
-                requests.into_iter().try_for_each(|request| request.result)?;
-                done.fetch_add(batch as u64, Ordering::Relaxed);
-            }
-            Ok(())
+    /// Random pages a second, read by `threads` readers each of which has `depth` reads under way.
+    pub fn per_second(&self, threads: usize, depth: usize, time: Duration) -> io::Result<f64> {
+        let started = Instant::now();
+        let reader = |number: usize| -> io::Result<u64> {
+            let mut reader = RawReader {
+                reads: self,
+                rng: SmallRng::seed_from_u64(mix(number as u64)),
+                idle: vec![Page::default(); depth],
+                ends_at: started + time,
+                done: Ok(0),
+            };
+            read_all(&mut reader);
+            reader.done
         };
-        std::thread::scope(|scope| {
+        let pages: io::Result<u64> = std::thread::scope(|scope| {
             let readers: Vec<_> = (0..threads).map(|number| scope.spawn(move || reader(number))).collect();
-            readers.into_iter().try_for_each(|reader| match reader.join() {
-                Ok(outcome) => outcome,
+            readers.into_iter().try_fold(0, |pages, reader| match reader.join() {
+                Ok(read) => Ok(pages + read?),
                 Err(panic) => std::panic::resume_unwind(panic),
             })
-        })?;
-        Ok(done.into_inner() as f64 / started.elapsed().as_secs_f64())
+        });
+        Ok(pages? as f64 / started.elapsed().as_secs_f64())
+    }
+}
+
+/// Memory for a page.
+#[derive(Clone, Default)]
+struct Page(Box<AlignedPage>);
+
+impl AsMut<[u8]> for Page {
+    fn as_mut(&mut self) -> &mut [u8] {
+        &mut self.0.0
+    }
+}
+
+/// One of those who read.
+struct RawReader<'a> {
+    reads: &'a RawReads,
+    rng: SmallRng,
+    /// Memory of reads that are not under way.
+    idle: Vec<Page>,
+    ends_at: Instant,
+    /// Pages read, or what went wrong.
+    done: io::Result<u64>,
+}
+
+impl Reads for RawReader<'_> {
+    type Buf = Page;
+
+    fn next(&mut self) -> Option<Read<Page>> {
+        if self.done.is_err() || Instant::now() >= self.ends_at {
+            return None;
+        }
+        let buf = self.idle.pop()?;
+        let (file, offset) = self.reads.choose(&mut self.rng)?;
+        Some(Read { file, offset, buf })
+    }
+
+    fn done(&mut self, read: Read<Page>, outcome: io::Result<()>) {
+        self.idle.push(read.buf);
+        if let Ok(pages) = &mut self.done {
+            match outcome {
+                Ok(()) => *pages += 1,
+                Err(error) => self.done = Err(error),
+            }
+        }
     }
 }

@@ -71,6 +71,7 @@ fn check(list: &SortedLines, groups: &[Group]) {
     list.to_bytes(&mut bytes);
     bytes.push(7);
     assert_eq!(SortedLines::from_front(&bytes), Ok((list.clone(), &[7][..])));
+    assert_eq!(SortedLines::from_trusted_front(&bytes), Ok((list.clone(), &[7][..])));
     assert!(SortedLines::from_front(&bytes[..bytes.len() - 2]).is_err());
 }
 

@@ -6,26 +6,25 @@
 //!
 //! Items that log stores find in the log are read through it too, as they stand there, uncached; log stores check them.
 //!
-//! Lookups of many keys read ahead: a reader that [is](Reader::reading_ahead) notes a page that would have to come from
-//! the device and gives up with an error; once all lookups have done so, all pages are [fetched](Reader::fetch) at once,
-//! and the lookups go on.
+//! Lookups of many keys, and scans, read ahead: [`ahead`].
 
+mod ahead;
 mod hot;
 mod share;
 
 use crate::entry::Lookup;
-use crate::error::{Error, ErrorKind, Result};
-use crate::io::{Access, Disk, File, ReadRequest};
+use crate::error::{Error, Result};
+use crate::io::{Access, Disk, File};
 use crate::memory::{MemoryBudget, Pooled};
 use crate::segment::LogSegment;
 use crate::stats::{IoCounters, ReadTrace, StoreCounters};
+use ahead::Ahead;
 use hot::HotAnswers;
 use parking_lot::Mutex;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use share::Share;
 use siltstone_design::EncodedKey;
-use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -120,22 +119,6 @@ struct Shared {
     counters: Arc<StoreCounters>,
 }
 
-/// Pages that lookups want, and those they have got, with whether a lookup has been charged for the read.
-#[derive(Default)]
-struct Ahead {
-    pages: HashMap<(TableId, u32), (Page, bool)>,
-    wanted: Vec<(TableId, u32)>,
-    /// The same of the log: stretches by segment, offset and length.
-    stretches: HashMap<(u64, u64, usize), (Vec<u8>, bool)>,
-    wanted_of_log: Vec<(Arc<LogSegment>, u64, usize)>,
-    /// Pages of clusters that are damaged: whoever asks for one is told, others need not know.
-    damaged: HashSet<(TableId, u32)>,
-    /// A lookup has given up for want of a page.
-    gave_up: bool,
-    /// Whether pages that were not fetched are waited for.
-    waits: bool,
-}
-
 impl Shared {
     /// Divides `capacity` bytes between answers and pages.
     fn divide(&self, capacity: u64) {
@@ -190,11 +173,6 @@ impl Reader {
             shared.metadata_dir = metadata_dir;
         }
         self
-    }
-
-    /// The same reader, for lookups that read ahead.
-    pub fn reading_ahead(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), ahead: Some(Mutex::default()), loads: self.loads }
     }
 
     /// The same reader, for whoever loads filters and indexes, or leaves it to others.
@@ -292,9 +270,7 @@ impl Reader {
     /// One page of `table`, from the cache or verified from the device.
     #[inline]
     pub fn page(&self, table: TableId, page: u32, trace: &mut ReadTrace) -> Result<Page> {
-        if let Some(ahead) = &self.ahead
-            && let Some(page) = self.page_ahead(&mut ahead.lock(), (table, page), trace)?
-        {
+        if let Some(page) = self.page_ahead(table, page, trace)? {
             return Ok(page);
         }
         if let Some(cached) = self.shared.pages.get(&(table, page)) {
@@ -342,121 +318,6 @@ impl Reader {
         }))
     }
 
-    /// A page for a reader that reads ahead: one that is neither fetched nor cached is an error for now, unless it waits.
-    fn page_ahead(
-        &self,
-        ahead: &mut Ahead,
-        place: (TableId, u32),
-        trace: &mut ReadTrace,
-    ) -> Result<Option<Page>> {
-        if let Some((page, charged)) = ahead.pages.get_mut(&place) {
-            trace.device_reads += u64::from(!std::mem::replace(charged, true));
-            return Ok(Some(Arc::clone(page)));
-        }
-        if ahead.waits || ahead.damaged.contains(&place) {
-            return Ok(None);
-        }
-        if let Some(cached) = self.shared.pages.get(&place) {
-            // It may be evicted before the lookup comes back to it.
-            ahead.pages.insert(place, (Arc::clone(&cached), true));
-            self.shared.note(0);
-            return Ok(Some(cached));
-        }
-        ahead.wanted.push(place);
-        ahead.gave_up = true;
-        Err(Error::new(ErrorKind::Io, ""))
-    }
-
-    /// Whether the lookup that failed just now did so for want of a page, so that it is to go on after [`Reader::fetch`].
-    pub fn gave_up(&self) -> bool {
-        self.ahead.as_ref().is_some_and(|ahead| std::mem::take(&mut ahead.lock().gave_up))
-    }
-
-    /// Reads all pages that lookups have given up for, at the same time.
-    pub fn fetch(&self) -> Result<()> {
-        let Some(ahead) = &self.ahead else { return Ok(()) };
-        let mut wanted = std::mem::take(&mut ahead.lock().wanted);
-        wanted.sort_unstable();
-        wanted.dedup();
-        let is_spared =
-            |table: TableId, error: &Error| table & CLUSTER != 0 && error.kind() == ErrorKind::Corruption;
-        let mut files = Vec::with_capacity(wanted.len());
-        let mut failure = None;
-        wanted.retain(|&(table, page)| match self.file(table) {
-            Ok(file) => {
-                files.push(file);
-                true
-            }
-            Err(error) => {
-                if is_spared(table, &error) {
-                    ahead.lock().damaged.insert((table, page));
-                } else {
-                    failure.get_or_insert(error);
-                }
-                false
-            }
-        });
-        if let Some(error) = failure {
-            return Err(error);
-        }
-        let mut wanted_of_log = std::mem::take(&mut ahead.lock().wanted_of_log);
-        wanted_of_log.sort_unstable_by_key(|(segment, offset, length)| (segment.number, *offset, *length));
-        wanted_of_log.dedup_by(|a, b| (a.0.number, a.1, a.2) == (b.0.number, b.1, b.2));
-        let mut pages: Vec<Pooled> = wanted.iter().map(|_| self.shared.memory.pooled()).collect();
-        let mut stretches: Vec<_> = wanted_of_log.iter().map(|(_, _, length)| vec![0; *length]).collect();
-        let of_tables = (wanted.iter().zip(&files).zip(&mut pages)).map(|(((_, page), file), bytes)| {
-            let offset = u64::from(*page) * PAGE_BYTES as u64;
-            ReadRequest { file: &**file, offset, buf: bytes.bytes_mut(), result: Ok(()) }
-        });
-        let of_log = wanted_of_log.iter().zip(&mut stretches).map(|((segment, offset, _), bytes)| {
-            ReadRequest { file: &*segment.file, offset: *offset, buf: bytes, result: Ok(()) }
-        });
-        let mut requests: Vec<ReadRequest<'_>> = of_tables.chain(of_log).collect();
-        self.shared.disk.read_many(&mut requests);
-        let mut results: Vec<_> = requests.into_iter().map(|request| request.result).collect();
-        let results_of_log = results.split_off(wanted.len());
-        for ((result, bytes), (segment, offset, length)) in
-            results_of_log.into_iter().zip(stretches).zip(wanted_of_log)
-        {
-            result.map_err(|error| log_error(&error, &segment, offset, length))?;
-            self.count_read(length);
-            ahead.lock().stretches.insert((segment.number, offset, length), (bytes, false));
-        }
-        let mut ahead = ahead.lock();
-        for ((result, (table, page)), bytes) in results.into_iter().zip(wanted).zip(pages) {
-            let offset = u64::from(page) * PAGE_BYTES as u64;
-            let arrived = result
-                .map_err(|error| self.read_error(&error, table, offset, PAGE_BYTES))
-                .and_then(|()| self.arrived(table, page, bytes));
-            match arrived {
-                Ok(arrived) => {
-                    ahead.pages.insert((table, page), (arrived, false));
-                }
-                Err(error) if is_spared(table, &error) => {
-                    ahead.damaged.insert((table, page));
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    /// Notes pages of `table` that will be asked for, to be [fetched](Reader::fetch) with others.
-    pub fn want(&self, table: TableId, pages: std::ops::Range<u32>) {
-        if let Some(ahead) = &self.ahead {
-            let missing =
-                pages.map(|page| (table, page)).filter(|place| self.shared.pages.peek(place).is_none());
-            ahead.lock().wanted.extend(missing);
-        }
-    }
-
-    /// Lets what was not fetched ahead be read when it is asked for, instead of giving up.
-    pub fn wait_for_the_rest(&self) {
-        if let Some(ahead) = &self.ahead {
-            ahead.lock().waits = true;
-        }
-    }
-
     /// `buf.len() / PAGE_BYTES` pages from `first` on in one read, verified, around the cache.
     pub fn pages_for_lookup(
         &self,
@@ -493,17 +354,8 @@ impl Reader {
         length: usize,
         trace: &mut ReadTrace,
     ) -> Result<Vec<u8>> {
-        if let Some(ahead) = &self.ahead {
-            let mut ahead = ahead.lock();
-            if let Some((bytes, charged)) = ahead.stretches.get_mut(&(segment.number, offset, length)) {
-                trace.device_reads += u64::from(!std::mem::replace(charged, true));
-                return Ok(bytes.clone());
-            }
-            if !ahead.waits {
-                ahead.wanted_of_log.push((Arc::clone(segment), offset, length));
-                ahead.gave_up = true;
-                return Err(Error::new(ErrorKind::Io, ""));
-            }
+        if let Some(bytes) = self.log_ahead(segment, offset, length, trace)? {
+            return Ok(bytes);
         }
         let mut bytes = vec![0; length];
         let read = segment.file.read_exact_at(&mut bytes, offset);

@@ -4,7 +4,7 @@
 //! most one table that may hold the key → filter, index, one page. The first answer ends it.
 //!
 //! Many keys at once ([`Store::get_many`]): each search goes as far as it can with what is in memory and gives up at the
-//! first page that is not. Those pages are fetched at the same time, and the searches go on where they stood.
+//! first page that is not. While it is fetched others are searched for, and the search goes on where it stood.
 
 use super::head::Asking;
 use super::store::{KeyspaceInner, Store, View};
@@ -14,6 +14,9 @@ use crate::error::Result;
 use crate::stats::ReadTrace;
 use crate::version::level::{Candidate, Version};
 use siltstone_design::EncodedKey;
+
+/// Keys whose filters are brought towards the processor's cache together: as many as it has misses under way.
+const TOUCHED_TOGETHER: usize = 16;
 
 /// What a search ends with.
 #[derive(Default)]
@@ -99,29 +102,27 @@ impl Store {
         let reader = self.reader.reading_ahead();
         let mut values = vec![None; keys.len()];
         let mut searches: Vec<_> =
-            keys.iter().zip(&mut values).map(|(key, value)| (key, value, Progress::default())).collect();
-        while !searches.is_empty() {
-            let mut failure = None;
-            searches.retain_mut(|(key, value, progress)| {
-                match self.search(view, sequence, key, &reader, progress, usize::MAX) {
-                    Ok(found) => {
-                        let found = found.unwrap_or_default();
-                        keyspace.counters.note_get(found.value.is_some(), &progress.trace);
-                        **value = found.value;
-                        false
-                    }
-                    Err(_) if reader.gave_up() => true,
-                    Err(error) => {
-                        failure.get_or_insert(error);
-                        false
-                    }
-                }
-            });
-            if let Some(error) = failure {
-                return Err(error);
+            keys.iter().zip(&mut values).map(|found| Some((found, Progress::default()))).collect();
+        let mut touched = 0;
+        reader.fetch_for(keys.len(), |number| {
+            // One that has ended may be called again, for what it wanted as well.
+            let Some(place) = searches.get_mut(number) else { return Ok(()) };
+            let Some(((key, value), progress)) = place else { return Ok(()) };
+            if number == touched {
+                touched += TOUCHED_TOGETHER;
+                view.version.touch(keys.get(number..touched.min(keys.len())).unwrap_or_default());
             }
-            reader.fetch()?;
-        }
+            match self.search(view, sequence, key, &reader, progress, usize::MAX) {
+                Ok(found) => {
+                    **value = found.unwrap_or_default().value;
+                    keyspace.counters.note_get(value.is_some(), &progress.trace);
+                    *place = None;
+                    Ok(())
+                }
+                Err(_) if reader.gave_up() => Ok(()),
+                Err(error) => Err(error),
+            }
+        })?;
         Ok(values)
     }
 

@@ -1,13 +1,14 @@
 //! One suite, three disks: whatever [`OsDisk`], [`DirectDisk`] and [`SimDisk`] all promise, they do alike.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
 
 use super::direct::DirectDisk;
 use super::os::OsDisk;
+use super::reads::{MOST_AT_ONCE, Read, Reads, read_all};
 use super::sim::SimDisk;
-use super::{Access, Disk, File, ReadRequest};
+use super::{Access, Disk, File};
 
 type Check = fn(&dyn Disk, &Path);
 
@@ -291,30 +292,77 @@ fn free_bytes(disk: &dyn Disk, root: &Path) {
     assert!(disk.now_ms() > 1_600_000_000_000, "milliseconds since 1970");
 }
 
+/// Reads that are begun a few at a time, some only once others are done.
+struct Script {
+    files: [Arc<dyn File>; 2],
+    begun: usize,
+    under_way: usize,
+    most_under_way: usize,
+    results: Vec<(u64, Result<Vec<u8>, ErrorKind>)>,
+    panics_at: usize,
+}
+
+impl Script {
+    const READS: usize = 700;
+
+    fn new(files: &[Arc<dyn File>; 2]) -> Self {
+        let files = files.clone();
+        Self { files, begun: 0, under_way: 0, most_under_way: 0, results: Vec::new(), panics_at: usize::MAX }
+    }
+
+    fn place(number: usize) -> (u64, usize) {
+        ((number * 7919 % 60_000) as u64, [1, 100, 4096, 9000][number % 4])
+    }
+}
+
+impl Reads for Script {
+    type Buf = Vec<u8>;
+
+    fn next(&mut self) -> Option<Read<Vec<u8>>> {
+        // Now and then all that is under way has to be done before it goes on, or one more is begun alone.
+        let waits = self.begun.is_multiple_of(97) && self.under_way > 0;
+        if self.begun == Self::READS || waits {
+            return None;
+        }
+        let (offset, length) = Self::place(self.begun);
+        let file = Arc::clone(&self.files[self.begun % 2]);
+        self.begun += 1;
+        self.under_way += 1;
+        self.most_under_way = self.most_under_way.max(self.under_way);
+        Some(Read { file, offset, buf: vec![0; length] })
+    }
+
+    fn done(&mut self, read: Read<Vec<u8>>, outcome: io::Result<()>) {
+        assert!(self.results.len() < self.panics_at, "a reader that gives up");
+        self.under_way -= 1;
+        self.results.push((read.offset, outcome.map(|()| read.buf).map_err(|error| error.kind())));
+    }
+}
+
 /// Reads of all lengths and places, more of them than fit one submission, some of which fail.
 fn many_reads_at_once(disk: &dyn Disk, root: &Path) {
     let bytes: Vec<u8> = (0..50_000u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     write(disk, &root.join("a"), &bytes);
     write(disk, &root.join("b"), &bytes[..8192]);
     let files = ["a", "b"].map(|name| disk.open(&root.join(name), Access::Read).unwrap());
-    let place = |number: usize| (number * 7919 % 60_000, [1, 100, 4096, 9000][number % 4]);
-    let mut buffers: Vec<Vec<u8>> = (0..300).map(|number| vec![0; place(number).1]).collect();
-    let mut requests: Vec<ReadRequest<'_>> = (buffers.iter_mut().enumerate())
-        .map(|(number, buf)| ReadRequest {
-            file: &*files[number % 2],
-            offset: place(number).0 as u64,
-            buf,
-            result: Ok(()),
-        })
-        .collect();
-    disk.read_many(&mut requests);
-    let results: Vec<Result<(), ErrorKind>> =
-        requests.into_iter().map(|request| request.result.map_err(|error| error.kind())).collect();
-    for (number, (result, buffer)) in results.into_iter().zip(&buffers).enumerate() {
-        let (at, length) = place(number);
-        match bytes[..[50_000, 8192][number % 2]].get(at..at + length) {
-            Some(expected) => assert_eq!((result, buffer.as_slice()), (Ok(()), expected), "read {number}"),
-            None => assert_eq!(result, Err(ErrorKind::UnexpectedEof), "read {number}"),
-        }
+    // A reader that panics leaves nothing behind that would trouble the next.
+    for panics_at in [0, 1, 50] {
+        let mut script = Script { panics_at, ..Script::new(&files) };
+        let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| read_all(&mut script)));
+        assert!(panic.is_err());
     }
+    let mut script = Script::new(&files);
+    read_all(&mut script);
+    assert_eq!((script.begun, script.under_way, script.results.len()), (Script::READS, 0, Script::READS));
+    assert!((2..=MOST_AT_ONCE).contains(&script.most_under_way));
+    let read = |number: usize| {
+        let (offset, length) = Script::place(number);
+        let contents = &bytes[..[50_000, 8192][number % 2]];
+        let read = contents.get(offset as usize..offset as usize + length);
+        (offset, read.map(<[u8]>::to_vec).ok_or(ErrorKind::UnexpectedEof))
+    };
+    let mut expected: Vec<_> = (0..Script::READS).map(read).collect();
+    expected.sort();
+    script.results.sort();
+    assert!(script.results == expected);
 }

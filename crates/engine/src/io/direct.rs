@@ -11,7 +11,7 @@
 //! Invariant: what a file says does not depend on how it was opened or written.
 
 use super::os::{OsDisk, OsFile};
-use super::{Access, DirLock, Disk, File, ReadRequest};
+use super::{Access, DirLock, Disk, File};
 use parking_lot::Mutex;
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -101,10 +101,6 @@ impl Disk for DirectDisk {
 
     fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
         self.inner.free_bytes(dir)
-    }
-
-    fn read_many(&self, requests: &mut [ReadRequest<'_>]) {
-        self.inner.read_many(requests);
     }
 
     fn now_ms(&self) -> u64 {

@@ -26,6 +26,7 @@ mod conformance;
 pub mod direct;
 pub mod os;
 pub(crate) mod pages;
+pub mod reads;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
 #[cfg(target_os = "linux")]
@@ -80,36 +81,8 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn lock(&self, path: &Path, owner: &str) -> io::Result<Box<dyn DirLock>>;
     /// Bytes that can still be written below `dir`.
     fn free_bytes(&self, dir: &Path) -> io::Result<u64>;
-    /// Carries out all of `requests`, in any order and as far as the system can at the same time, and notes in each how it
-    /// went.
-    fn read_many(&self, requests: &mut [ReadRequest<'_>]) {
-        read_one_by_one(requests);
-    }
     /// Wall-clock milliseconds since the Unix epoch: what items' times to live are counted in.
     fn now_ms(&self) -> u64;
-}
-
-/// One of several reads that are issued together.
-#[derive(Debug)]
-pub struct ReadRequest<'a> {
-    /// Where to read.
-    pub file: &'a dyn File,
-    /// From which byte on.
-    pub offset: u64,
-    /// What to fill.
-    pub buf: &'a mut [u8],
-    /// How it went; as [`File::read_exact_at`] has it.
-    pub result: io::Result<()>,
-}
-
-/// [`Disk::read_many`] where nothing happens at the same time; the system is told beforehand what is coming.
-pub(crate) fn read_one_by_one(requests: &mut [ReadRequest<'_>]) {
-    for request in &*requests {
-        request.file.will_need(request.offset, request.buf.len() as u64);
-    }
-    for request in requests {
-        request.result = request.file.read_exact_at(request.buf, request.offset);
-    }
 }
 
 /// An open file with positioned access; safe to share between threads.

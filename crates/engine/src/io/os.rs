@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::{Access, DirLock, Disk, File, ReadRequest};
+use super::{Access, DirLock, Disk, File};
 
 /// The operating system's file system, with buffered reads and writes.
 ///
@@ -112,14 +112,6 @@ impl Disk for OsDisk {
         let stat = rustix::fs::statvfs(dir)?;
         // `f_bavail` leaves out what is reserved for root, which the engine cannot count on.
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
-    }
-
-    fn read_many(&self, requests: &mut [ReadRequest<'_>]) {
-        #[cfg(target_os = "linux")]
-        if super::uring::read_many(requests) {
-            return;
-        }
-        super::read_one_by_one(requests);
     }
 
     fn now_ms(&self) -> u64 {

@@ -1,22 +1,25 @@
-//! Many reads under way at once: one submission to Linux's io_uring, one wait.
+//! [`read_all`](super::reads::read_all) by Linux's io_uring: reads are handed to the kernel a few at a time, and whoever wants
+//! them goes on while it has something to do.
 //!
-//! The idea: a device serves dozens of reads in the time of two or three, and a thread that reads one page after the other
-//! never asks it to. Each reading thread has a ring of its own, made at first use, so nothing is shared.
+//! Each reading thread has a ring of its own, made at first use, so nothing is shared. A read that comes back short or failed is
+//! repeated in the ordinary way, which then says what is wrong.
 //!
-//! Where rings are refused (old kernels, containers), or a file is none of the operating system's, the caller reads one by
-//! one. A read that comes back short or failed is repeated in the ordinary way, which then says what is wrong.
-//!
-//! Invariant: no call returns while the kernel may still write to a buffer of its requests.
+//! Invariant: memory that the kernel may still write to is neither touched, nor moved, nor freed: reads stay in their slots until
+//! they complete, and the slots until all have, also where their owner panics.
 
-use super::ReadRequest;
+use super::reads::{MOST_AT_ONCE, Read, Reads};
 use io_uring::{IoUring, opcode, types};
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-/// Reads that a ring takes at once: more than devices gain from.
-const ENTRIES: u32 = 128;
+/// Reads that are handed over together while there are more to begin: each time takes a system call and wakes the device.
+const TOGETHER: usize = 16;
+/// Who has nothing else to do waits for this part of the reads that are under way: fewer would mean more system calls,
+/// more would leave the device with little to do.
+const WAITED_FOR: usize = 4;
 
 /// A thread's ring.
 enum Ring {
@@ -29,89 +32,197 @@ thread_local! {
     static RING: RefCell<Ring> = const { RefCell::new(Ring::Unasked) };
 }
 
-/// Carries out `requests`; false, and nothing done, where there is no ring for them.
-pub(super) fn read_many(requests: &mut [ReadRequest<'_>]) -> bool {
-    if requests.len() < 2 || requests.iter().any(|request| request.file.as_fd().is_none()) {
-        return false;
-    }
-    let served = RING.try_with(|ring| {
-        let Ok(mut ring) = ring.try_borrow_mut() else { return false };
-        if matches!(*ring, Ring::Unasked) {
-            *ring = IoUring::new(ENTRIES).map_or(Ring::Refused, |ring| Ring::Ready(Box::new(ring)));
-        }
-        let Ring::Ready(uring) = &mut *ring else { return false };
-        for requests in requests.chunks_mut(ENTRIES as usize) {
-            if !submit(uring, requests) {
+/// The thread's ring, which is its caller's until [`give_back`]; `None` where there is none, or it is in use further up.
+fn take_ring() -> Option<Box<IoUring>> {
+    let taken = RING.try_with(|ring| {
+        let mut ring = ring.try_borrow_mut().ok()?;
+        // Whoever panics while the ring is theirs takes it along.
+        match std::mem::replace(&mut *ring, Ring::Unasked) {
+            Ring::Ready(taken) => Some(taken),
+            Ring::Refused => {
                 *ring = Ring::Refused;
+                None
+            }
+            Ring::Unasked => match IoUring::new(MOST_AT_ONCE as u32) {
+                Ok(made) => Some(Box::new(made)),
+                Err(_) => {
+                    *ring = Ring::Refused;
+                    None
+                }
+            },
+        }
+    });
+    taken.ok().flatten()
+}
+
+fn give_back(ring: Ring) {
+    let _ = RING.try_with(|place| place.try_borrow_mut().map(|mut place| *place = ring));
+}
+
+/// Makes all of `reads`; false where there is no ring, or it is of no use any more, and some may remain.
+pub(super) fn read_all<R: Reads>(reads: &mut R) -> bool {
+    loop {
+        let Some(first) = reads.next() else { return true };
+        let second = reads.next();
+        // One alone is one call either way.
+        let ring = if second.is_some() { take_ring() } else { None };
+        let Some(ring) = ring else {
+            let has_no_ring = second.is_some();
+            make(first, reads);
+            second.into_iter().for_each(|second| make(second, reads));
+            if has_no_ring {
                 return false;
             }
-        }
-        true
-    });
-    served.unwrap_or(false)
-}
-
-/// Submits at most [`ENTRIES`] requests and waits for all of them. False if the ring is of no use (any more).
-fn submit(ring: &mut IoUring, requests: &mut [ReadRequest<'_>]) -> bool {
-    let mut pending = 0;
-    for (number, request) in (0u64..).zip(requests.iter_mut()) {
-        request.result = Err(ErrorKind::Interrupted.into());
-        let (Some(fd), Ok(length)) = (request.file.as_fd(), u32::try_from(request.buf.len())) else {
             continue;
         };
-        let read = opcode::Read::new(types::Fd(fd.as_raw_fd()), request.buf.as_mut_ptr(), length)
-            .offset(request.offset)
-            .build()
-            .user_data(number);
-        // SAFETY: file and buffer are borrowed for the whole of this function, which returns only once every entry that
-        // the kernel has taken is completed (`reap` below), or, for those it has not taken, once the ring that holds them
-        // has been replaced. Nothing else touches the buffer meanwhile.
-        pending += usize::from(unsafe { ring.submission().push(&read) }.is_ok());
+        let mut flight = Flight::new(ring);
+        [Some(first), second].into_iter().flatten().for_each(|read| flight.begin(read, reads));
+        flight.carry(reads);
+        return flight.end();
     }
-    let works = reap(ring, requests, pending);
-    for request in requests {
-        if request.result.is_err() {
-            // Short, interrupted or failed: the ordinary way goes on, or says what is wrong.
-            request.result = request.file.read_exact_at(request.buf, request.offset);
-        }
-    }
-    works
 }
 
-/// Waits until `pending` entries are completed. False if the kernel refused some, which it will not touch then.
-fn reap(ring: &mut IoUring, requests: &mut [ReadRequest<'_>], mut pending: usize) -> bool {
-    let mut works = true;
-    loop {
-        for completed in ring.completion() {
-            pending = pending.saturating_sub(1);
-            let place = usize::try_from(completed.user_data()).ok();
-            if let Some(request) = place.and_then(|place| requests.get_mut(place))
-                && usize::try_from(completed.result()).is_ok_and(|read| read == request.buf.len())
-            {
-                request.result = Ok(());
-            }
-        }
-        if pending == 0 {
-            return works;
-        }
-        if !works {
-            // What was taken completes by itself; asking the ring again would hand over the rest.
+/// Makes one read in the ordinary way.
+fn make<R: Reads>(mut read: Read<R::Buf>, reads: &mut R) {
+    let outcome = read.make();
+    reads.done(read, outcome);
+}
+
+/// Reads under way.
+struct Flight<B> {
+    /// Gone once it has been given back.
+    ring: Option<Box<IoUring>>,
+    /// Never moved: there is room for all from the start.
+    slots: Vec<Option<Read<B>>>,
+    free: Vec<u32>,
+    /// Slots of reads that the kernel has not taken yet, in their order.
+    queue: VecDeque<u32>,
+    /// How many it has taken and not completed.
+    taken: usize,
+    /// False once the kernel has refused reads for good.
+    works: bool,
+}
+
+impl<B> Flight<B> {
+    fn new(ring: Box<IoUring>) -> Self {
+        let slots: Vec<Option<Read<B>>> = (0..MOST_AT_ONCE).map(|_| None).collect();
+        let free = (0..MOST_AT_ONCE as u32).rev().collect();
+        Self { ring: Some(ring), slots, free, queue: VecDeque::new(), taken: 0, works: true }
+    }
+
+    fn under_way(&self) -> usize {
+        self.queue.len() + self.taken
+    }
+
+    /// Hands over what stands in the queue, and waits until `count` reads are completed.
+    fn enter(&mut self, count: usize) {
+        let Some(ring) = &mut self.ring else { return };
+        let is_passing = |error: &io::Error| {
+            matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ResourceBusy | ErrorKind::WouldBlock)
+        };
+        self.works = ring.submit_and_wait(count).map_or_else(|error| is_passing(&error), |_| true);
+        let left = ring.submission().len();
+        self.taken += self.queue.len().saturating_sub(left);
+        self.queue.drain(..self.queue.len().saturating_sub(left));
+    }
+
+    /// The slots of reads that the kernel has completed, and how many bytes it has read, or its error.
+    fn completed(&mut self) -> Vec<(u32, i32)> {
+        let Some(ring) = &mut self.ring else { return Vec::new() };
+        let completed: Vec<_> =
+            ring.completion().map(|entry| (entry.user_data() as u32, entry.result())).collect();
+        self.taken = self.taken.saturating_sub(completed.len());
+        completed
+    }
+
+    /// Waits until the kernel has completed `count` reads, or some; what it has not taken it will not touch once it has
+    /// refused any.
+    fn wait(&mut self, count: usize) -> Vec<(u32, i32)> {
+        if self.works {
+            self.enter(count);
+        } else {
+            // What was taken completes by itself; entering again would hand over the rest.
             std::thread::sleep(Duration::from_micros(100));
-            continue;
         }
-        match ring.submit_and_wait(pending) {
-            Ok(_) => {}
-            Err(error) if is_passing(&error) => {}
-            Err(_) => {
-                // What still stands in the submission queue was not taken, and goes away with the ring.
-                pending = pending.saturating_sub(ring.submission().len());
-                works = false;
+        self.completed()
+    }
+
+    /// Takes a read out of its slot, which the kernel does not use (any more).
+    fn take(&mut self, slot: u32) -> Option<Read<B>> {
+        self.free.push(slot);
+        self.slots.get_mut(slot as usize)?.take()
+    }
+
+    /// The ring goes back to its thread; false if it is of no use any more.
+    fn end(mut self) -> bool {
+        let ring = self.ring.take().filter(|_| self.works);
+        give_back(ring.map_or(Ring::Refused, Ring::Ready));
+        self.works
+    }
+}
+
+impl<B: AsMut<[u8]>> Flight<B> {
+    /// Puts a read into the queue; makes it at once where that can't be.
+    fn begin<R: Reads<Buf = B>>(&mut self, read: Read<B>, reads: &mut R) {
+        let fd = read.file.as_fd().map(|fd| fd.as_raw_fd());
+        let (Some(fd), Some(ring)) = (fd, &mut self.ring) else { return make(read, reads) };
+        let Some(slot) = self.free.pop() else { return make(read, reads) };
+        let Some(place) = self.slots.get_mut(slot as usize) else { return make(read, reads) };
+        let Read { offset, buf, .. } = place.insert(read);
+        let buf = buf.as_mut();
+        // What is too long to be read at once comes back short.
+        let length = u32::try_from(buf.len()).unwrap_or(u32::MAX);
+        let entry = opcode::Read::new(types::Fd(fd), buf.as_mut_ptr(), length)
+            .offset(*offset)
+            .build()
+            .user_data(u64::from(slot));
+        // SAFETY: file and memory belong to the read, which stays in its slot, untouched and unmoved, until the kernel has
+        // completed it (`carry`, or `drop` where something panics), or has refused it and lost the ring it stands in.
+        if unsafe { ring.submission().push(&entry) }.is_ok() {
+            self.queue.push_back(slot);
+        } else if let Some(read) = self.take(slot) {
+            make(read, reads);
+        }
+    }
+
+    /// Makes all reads, unless the ring stops working.
+    fn carry<R: Reads<Buf = B>>(&mut self, reads: &mut R) {
+        loop {
+            while self.works && !self.free.is_empty() {
+                let Some(read) = reads.next() else { break };
+                self.begin(read, reads);
+                if self.queue.len() >= TOGETHER {
+                    self.enter(0);
+                }
+            }
+            if !self.works {
+                let refused = std::mem::take(&mut self.queue);
+                for read in refused.into_iter().filter_map(|slot| self.take(slot)).collect::<Vec<_>>() {
+                    make(read, reads);
+                }
+            }
+            if self.under_way() == 0 {
+                return;
+            }
+            for (slot, read_bytes) in self.wait(self.under_way().div_ceil(WAITED_FOR)) {
+                let Some(mut read) = self.take(slot) else { continue };
+                let length = read.buf.as_mut().len();
+                if usize::try_from(read_bytes).is_ok_and(|bytes| bytes == length) {
+                    reads.done(read, Ok(()));
+                } else {
+                    // Short, interrupted or failed.
+                    make(read, reads);
+                }
             }
         }
     }
 }
 
-/// Whether the same call may work the next time.
-fn is_passing(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ResourceBusy | ErrorKind::WouldBlock)
+impl<B> Drop for Flight<B> {
+    fn drop(&mut self) {
+        // Only where somebody panicked: what they own goes away now.
+        while self.taken > 0 || (self.works && !self.queue.is_empty()) {
+            let _ = self.wait(self.under_way());
+        }
+    }
 }

@@ -255,7 +255,7 @@ impl Table {
             return Ok(None);
         }
         let bytes = read_section(meta, &meta.filter, reader)?;
-        let maplet = Maplet::from_bytes(&bytes);
+        let maplet = Maplet::from_trusted_bytes(&bytes);
         maplet.map(Some).map_err(|error| parts::damaged(meta, meta.filter.offset, &error, reader))
     }
 

@@ -118,6 +118,21 @@ impl Filter {
         }
     }
 
+    /// See [`Guide::touch`].
+    #[inline]
+    fn touch(&self, key: &EncodedKey<'_>, step: Touch) {
+        match (self, step) {
+            (Self::MultiLevelCuckoo(filter), Touch::First) => filter.touch(key.fingerprint),
+            (Self::MultiLevelCuckoo(_), Touch::Second) => {}
+            (Self::Maplet(maplet), Touch::First) => {
+                std::hint::black_box(maplet.touch(key.fingerprint));
+            }
+            (Self::Maplet(maplet), Touch::Second) => {
+                std::hint::black_box(maplet.touch_entries(key.fingerprint));
+            }
+        }
+    }
+
     /// The filter after slot `s` has become `slots[s]`.
     fn remapped(&self, slots: &[u8]) -> Self {
         match self {
@@ -150,10 +165,17 @@ impl Filter {
             MULTI_LEVEL_CUCKOO => {
                 Self::MultiLevelCuckoo(Arc::new(MultiLevelCuckooFilter::from_bytes(bytes).ok()?))
             }
-            MAPLET => Self::Maplet(Arc::new(Maplet::from_bytes(bytes).ok()?)),
+            MAPLET => Self::Maplet(Arc::new(Maplet::from_trusted_bytes(bytes).ok()?)),
             _ => return None,
         })
     }
+}
+
+/// Two steps of bringing memory towards the processor's cache, each for many keys at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Touch {
+    First,
+    Second,
 }
 
 /// A filter over the oldest runs of a region's pile.
@@ -190,6 +212,12 @@ impl Guide {
     #[inline]
     pub fn candidates(&self, key: &EncodedKey<'_>) -> u64 {
         self.filter.slots(key)
+    }
+
+    /// Brings what [`Guide::candidates`] reads towards the processor's cache: what it reads first, or what follows from that.
+    #[inline]
+    pub fn touch(&self, key: &EncodedKey<'_>, step: Touch) {
+        self.filter.touch(key, step);
     }
 
     /// The guide after the neighbouring runs `merged` have become `run`; `None` where it can't be had from this one.

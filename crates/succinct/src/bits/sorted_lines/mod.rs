@@ -242,11 +242,11 @@ impl SortedLines {
             }
             end - at
         };
-        let before = line.word(0) as u32 + rank;
+        let before = (line.word(0) as u32).wrapping_add(rank);
         if !geometry.is_marked() {
             return Found { before, equal, ..Found::default() };
         }
-        let marks_before = (line.word(0) >> 32) as u32 + line.ones(geometry.marks_at(), rank);
+        let marks_before = ((line.word(0) >> 32) as u32).wrapping_add(line.ones(geometry.marks_at(), rank));
         let marks = line.ones(geometry.marks_at() + rank, equal);
         Found { before, equal, marks_before, marks }
     }
@@ -265,13 +265,14 @@ impl SortedLines {
         }
         let (value, before, marks_before) = spilled.get(&self.spill, low);
         let mut found = Found {
-            before: line.word(0) as u32 + before,
-            marks_before: spilled.marks_base + marks_before,
+            before: (line.word(0) as u32).wrapping_add(before),
+            marks_before: spilled.marks_base.wrapping_add(marks_before),
             ..Found::default()
         };
         if low < spilled.distinct && value == offset {
             let (_, next, next_marks) = spilled.get(&self.spill, low + 1);
-            (found.equal, found.marks) = (next - before, next_marks - marks_before);
+            found.equal = next.wrapping_sub(before);
+            found.marks = next_marks.wrapping_sub(marks_before);
         }
         found
     }

@@ -102,6 +102,12 @@ impl Maplet {
         u32::from(self.fingerprint_bits - self.quotient_bits)
     }
 
+    /// Bits of an entry: remainder and slot.
+    #[inline]
+    fn entry_bits(&self) -> u32 {
+        self.remainder_bits() + u32::from(self.slot_bits)
+    }
+
     /// The leading bits of a hash, and those behind them, that make its quotient and remainder.
     #[inline]
     fn split(&self, hash: u64) -> (u64, u64) {
@@ -115,7 +121,7 @@ impl Maplet {
     pub fn lookup(&self, hash: u64) -> u64 {
         let (quotient, remainder) = self.split(hash);
         let found = self.quotients.find(quotient);
-        let width = self.remainder_bits() + u32::from(self.slot_bits);
+        let width = self.entry_bits();
         let mut at = found.before as usize * width as usize;
         let mut slots = 0;
         for _ in 0..found.equal {
@@ -127,6 +133,23 @@ impl Maplet {
         slots
     }
 
+    /// Brings the first of the two cache lines that a [`Maplet::lookup`] reads towards the cache. What comes back is of no use but
+    /// to keep the compiler from leaving this out; touch several hashes, of several filters, before they are looked up.
+    #[inline]
+    #[must_use]
+    pub fn touch(&self, hash: u64) -> u64 {
+        self.quotients.touch(self.split(hash).0)
+    }
+
+    /// The same for the second, which waits for the first.
+    #[inline]
+    #[must_use]
+    pub fn touch_entries(&self, hash: u64) -> u64 {
+        let width = self.entry_bits();
+        let at = self.quotients.find(self.split(hash).0).before as usize * width as usize;
+        self.entries.get_bits(at, 1).unwrap_or(0)
+    }
+
     /// Answers [`Maplet::lookup`] for each of `hashes` into the same place of `slots`.
     ///
     /// Places of entries are found for all before the first is compared, so that cache misses overlap.
@@ -136,9 +159,9 @@ impl Maplet {
     /// If the slices differ in length.
     pub fn lookup_many(&self, hashes: &[u64], slots: &mut [u64]) {
         assert_eq!(hashes.len(), slots.len(), "lookup_many: one answer per hash");
-        let width = self.remainder_bits() + u32::from(self.slot_bits);
+        let width = self.entry_bits();
         for (hashes, slots) in hashes.chunks(BATCH).zip(slots.chunks_mut(BATCH)) {
-            let touched = hashes.iter().fold(0, |all, hash| all ^ self.quotients.touch(self.split(*hash).0));
+            let touched = hashes.iter().fold(0, |all, hash| all ^ self.touch(*hash));
             std::hint::black_box(touched);
             let mut firsts = [(0usize, 0u32, 0u64); BATCH];
             for (hash, first) in hashes.iter().zip(&mut firsts) {
@@ -166,7 +189,7 @@ impl Maplet {
 
     /// The entries in order, each as one number: the slot, and the fingerprint above it.
     fn sorted(&self) -> impl Iterator<Item = u64> {
-        let width = self.remainder_bits() + u32::from(self.slot_bits);
+        let width = self.entry_bits();
         let mut at = 0;
         self.quotients.values().map(move |quotient| {
             let entry = self.entries.get_bits(at, width).unwrap_or(0);

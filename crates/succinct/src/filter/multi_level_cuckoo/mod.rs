@@ -137,6 +137,14 @@ impl MultiLevelCuckooFilter {
         }
     }
 
+    /// Brings the cache lines that a [`MultiLevelCuckooFilter::lookup`] reads first towards the cache; touch several hashes, of
+    /// several filters, before they are looked up.
+    #[inline]
+    pub fn touch(&self, hash: u64) {
+        let geometry = &self.primary.geometry;
+        self.primary.touch(&[geometry.seats(geometry.spot(hash))]);
+    }
+
     /// Answers [`MultiLevelCuckooFilter::lookup`] for each pair of hash and key into the same place of `found`.
     ///
     /// The cache lines of many keys are fetched side by side, which pays where the filter does not fit the cache.
