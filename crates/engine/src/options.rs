@@ -84,10 +84,10 @@ pub struct Options {
     pub max_wal_bytes: u64,
     /// Open files kept for reading tables.
     pub max_open_files: usize,
-    /// Read and write tables around the system's page cache, which no budget counts: the store then caches as much as its
-    /// budget allows and no more, and compaction leaves nothing in memory to be written back. Where it does not, spare memory
-    /// of the machine serves as a second cache. File systems that know no direct access are used as ever, and a store opened
-    /// on a disk of its own reads and writes as that disk does.
+    /// Read and write tables around the system's page cache, which no budget counts, and read what log stores have synced so as
+    /// well: the store then caches as much as its budget allows and no more, and compaction leaves nothing in memory to be
+    /// written back. Where it does not, spare memory of the machine serves as a second cache. File systems that know no direct
+    /// access are used as ever, and a store opened on a disk of its own reads and writes as that disk does.
     pub direct_reads: bool,
     /// When filters and indexes come into memory.
     pub index_loading: IndexLoading,

@@ -21,6 +21,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("lengths", lengths),
     ("read_only_files", read_only_files),
     ("many_reads_at_once", many_reads_at_once),
+    ("synced_bytes_read_like_others", synced_bytes_read_like_others),
     ("rename_replaces", rename_replaces),
     ("rename_corner_cases", rename_corner_cases),
     ("removed_files_stay_open", removed_files_stay_open),
@@ -340,6 +341,71 @@ impl Reads for Script {
 }
 
 /// Reads of all lengths and places, more of them than fit one submission, some of which fail.
+/// Stretches of a file, all to be read at once.
+struct Stretches {
+    file: Arc<dyn File>,
+    left: Vec<(usize, usize)>,
+    results: Vec<(usize, usize, Option<Vec<u8>>)>,
+}
+
+impl Reads for Stretches {
+    type Buf = Vec<u8>;
+
+    fn next(&mut self) -> Option<Read<Vec<u8>>> {
+        let (at, length) = self.left.pop()?;
+        Some(Read { file: Arc::clone(&self.file), offset: at as u64, buf: vec![0; length] })
+    }
+
+    fn done(&mut self, read: Read<Vec<u8>>, outcome: io::Result<()>) {
+        self.results.push((read.offset as usize, read.buf.len(), outcome.ok().map(|()| read.buf)));
+    }
+}
+
+fn synced_bytes_read_like_others(disk: &dyn Disk, root: &Path) {
+    let mut expected: Vec<u8> =
+        (0..90_000u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let path = root.join("log");
+    let created = disk.create(&path).unwrap();
+    created.write_all_at(&expected[..40_000], 0).unwrap();
+    created.sync().unwrap();
+    created.write_all_at(&expected[40_000..], 40_000).unwrap();
+    let reads_alike = |file: &Arc<dyn File>, expected: &[u8]| {
+        let places: Vec<(usize, usize)> = (0..60).map(|n| (n * 7919 % 88_000, 1 + n * 331 % 9000)).collect();
+        let mut stretches = Stretches { file: Arc::clone(file), left: places.clone(), results: Vec::new() };
+        read_all(&mut stretches);
+        assert_eq!(stretches.results.len(), places.len());
+        for (at, length, read) in stretches.results {
+            let bytes = expected.get(at..at + length);
+            assert_eq!(read.as_deref(), bytes, "{length} bytes at {at}");
+            let mut alone = vec![0; length];
+            let is_read = file.read_exact_at(&mut alone, at as u64).is_ok();
+            assert_eq!(is_read.then_some(alone.as_slice()), bytes, "{length} bytes at {at} alone");
+        }
+    };
+    reads_alike(&created, &expected);
+    created.sync().unwrap();
+    reads_alike(&created, &expected);
+    // By way of another opening, over what is synced.
+    let opened = disk.open(&path, Access::ReadWrite).unwrap();
+    expected[10_000..30_000].reverse();
+    opened.write_all_at(&expected[10_000..30_000], 10_000).unwrap();
+    for file in [&created, &opened] {
+        reads_alike(file, &expected);
+    }
+    opened.sync().unwrap();
+    reads_alike(&opened, &expected);
+    opened.set_len(50_001).unwrap();
+    expected.truncate(50_001);
+    for file in [&created, &opened] {
+        reads_alike(file, &expected);
+    }
+    opened.write_all_at(&[7; 100], 50_001).unwrap();
+    expected.extend([7; 100]);
+    reads_alike(&opened, &expected);
+    opened.sync().unwrap();
+    reads_alike(&opened, &expected);
+}
+
 fn many_reads_at_once(disk: &dyn Disk, root: &Path) {
     let bytes: Vec<u8> = (0..50_000u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     write(disk, &root.join("a"), &bytes);

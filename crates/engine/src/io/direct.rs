@@ -3,7 +3,8 @@
 //! The idea: a store that has a memory budget should not have its pages cached a second time where no budget counts them, nor
 //! the system's memory filled with tables that wait for being written back. Tables are opened with `O_DIRECT` and their whole
 //! pages written with it; where a file system knows no such thing (tmpfs), all is as ever. Other writes go through the page
-//! cache, since logs append a few bytes at a time, and what [`File::sync`] has made durable is dropped from it.
+//! cache, since logs append a few bytes at a time. What [`File::sync`] has made durable is dropped from it and read directly
+//! from then on; what is not synced yet is there anyway.
 //!
 //! Source: ours, as other engines do it. Direct reads and writes need offset, length and memory in whole pages. Those that
 //! are not so are served by way of a buffer that is, or through the page cache.
@@ -19,6 +20,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Alignment that every device and file system is content with.
 pub const ALIGNMENT: usize = 4096;
@@ -57,22 +59,24 @@ impl Disk for DirectDisk {
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         let file = fs::OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
-        Ok(Arc::new(Written { ordinary: OsFile { file }, direct: Mutex::new(None) }))
+        Ok(Arc::new(Written::new(file, path)?))
     }
 
     fn create_streamed(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         let file = fs::OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
         let direct = open_direct(path, Access::ReadWrite)?;
-        Ok(Arc::new(Written { ordinary: OsFile { file }, direct: Mutex::new(direct) }))
+        Ok(Arc::new(Streamed { ordinary: OsFile { file }, direct: Mutex::new(direct) }))
     }
 
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn File>> {
-        if access == Access::Read
-            && let Some(file) = open_direct(path, access)?
-        {
-            return Ok(Arc::new(DirectFile { file }));
+        if access == Access::ReadWrite {
+            let file = fs::OpenOptions::new().read(true).write(true).open(path)?;
+            return Ok(Arc::new(Written::new(file, path)?));
         }
-        self.inner.open(path, access)
+        match open_direct(path, access)? {
+            Some(file) => Ok(Arc::new(DirectFile { file })),
+            None => self.inner.open(path, access),
+        }
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -133,10 +137,49 @@ struct DirectFile {
     file: fs::File,
 }
 
-fn is_aligned(buf: &[u8], offset: u64) -> bool {
+pub(super) fn is_aligned(buf: &[u8], offset: u64) -> bool {
     buf.as_ptr().addr().is_multiple_of(ALIGNMENT)
         && buf.len().is_multiple_of(ALIGNMENT)
         && offset.is_multiple_of(ALIGNMENT as u64)
+}
+
+/// Aligned memory for the whole pages around some bytes, so that they can be read directly.
+pub(super) struct Window {
+    pages: Vec<AlignedPage>,
+    /// Where the bytes begin in the first page.
+    within: usize,
+    /// Where that page begins in the file.
+    offset: u64,
+}
+
+impl Window {
+    /// Memory to read `length` bytes from `offset` on by way of.
+    pub fn around(offset: u64, length: usize) -> Self {
+        let within = (offset % ALIGNMENT as u64) as usize;
+        let pages = vec![AlignedPage::default(); (within + length).div_ceil(ALIGNMENT)];
+        Self { pages, within, offset: offset - within as u64 }
+    }
+
+    /// Where to read to, how many bytes, and from which byte of the file on.
+    pub fn memory(&mut self) -> (*mut u8, usize, u64) {
+        (self.pages.as_mut_ptr().cast(), self.pages.len() * ALIGNMENT, self.offset)
+    }
+
+    /// Copies the bytes out once so many of the memory are read; false where these are too few, as where a file ends early.
+    pub fn copy_to(&self, buf: &mut [u8], read: usize) -> bool {
+        if read < self.within + buf.len() {
+            return false;
+        }
+        let mut left = buf;
+        let mut within = self.within;
+        for page in &self.pages {
+            let bytes = page.0.get(within..).unwrap_or_default();
+            let (now, later) = left.split_at_mut(bytes.len().min(left.len()));
+            now.copy_from_slice(bytes.get(..now.len()).unwrap_or_default());
+            (left, within) = (later, 0);
+        }
+        left.is_empty()
+    }
 }
 
 impl DirectFile {
@@ -197,8 +240,8 @@ impl File for DirectFile {
         Some(self.file.as_fd())
     }
 
-    fn is_direct(&self) -> bool {
-        true
+    fn as_direct_fd(&self, _: u64, _: usize) -> Option<BorrowedFd<'_>> {
+        Some(self.file.as_fd())
     }
 
     fn set_len(&self, _: u64) -> io::Result<()> {
@@ -206,16 +249,99 @@ impl File for DirectFile {
     }
 }
 
-/// A file that was created here: an ordinary one that leaves the page cache once it is synced, and whose whole pages go around
-/// it where it is streamed.
+/// A file that may be appended to: written through the page cache, and read around it where it is synced.
 #[derive(Debug)]
 struct Written {
+    ordinary: OsFile,
+    direct: Option<DirectFile>,
+    /// Bytes up to the end of what was written or was there.
+    end: AtomicU64,
+    /// Bytes that were synced and not written since. Only a hint: a direct read of others would make the system write them
+    /// first, which takes long.
+    synced: AtomicU64,
+}
+
+impl Written {
+    fn new(file: fs::File, path: &Path) -> io::Result<Self> {
+        let direct = open_direct(path, Access::Read)?.map(|file| DirectFile { file });
+        let end = AtomicU64::new(file.metadata()?.len());
+        Ok(Self { ordinary: OsFile { file }, direct, end, synced: AtomicU64::new(0) })
+    }
+
+    /// What to read these bytes by around the page cache, where they are synced with the whole of their pages.
+    fn direct(&self, offset: u64, length: usize) -> Option<&DirectFile> {
+        let end = offset.saturating_add(length as u64).next_multiple_of(ALIGNMENT as u64);
+        self.direct.as_ref().filter(|_| end <= self.synced.load(Ordering::Relaxed))
+    }
+}
+
+impl File for Written {
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        match self.direct(offset, buf.len()) {
+            Some(direct) => direct.read_exact_at(buf, offset),
+            None => self.ordinary.read_exact_at(buf, offset),
+        }
+    }
+
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.synced.fetch_min(offset, Ordering::Relaxed);
+        self.end.fetch_max(offset + bytes.len() as u64, Ordering::Relaxed);
+        self.ordinary.write_all_at(bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let end = self.end.load(Ordering::Relaxed);
+        self.ordinary.sync_and_drop()?;
+        self.synced.fetch_max(end, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.ordinary.len()
+    }
+
+    fn will_need(&self, offset: u64, length: u64) -> bool {
+        let length_in_memory = usize::try_from(length).unwrap_or(usize::MAX);
+        self.direct(offset, length_in_memory).is_none() && self.ordinary.will_need(offset, length)
+    }
+
+    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.ordinary.as_fd()
+    }
+
+    fn as_direct_fd(&self, offset: u64, length: usize) -> Option<BorrowedFd<'_>> {
+        self.direct(offset, length)?.as_fd()
+    }
+
+    fn set_len(&self, bytes: u64) -> io::Result<()> {
+        self.synced.fetch_min(bytes, Ordering::Relaxed);
+        self.end.store(bytes, Ordering::Relaxed);
+        self.ordinary.set_len(bytes)
+    }
+}
+
+impl OsFile {
+    /// Syncs, and lets go of what the page cache holds of it.
+    fn sync_and_drop(&self) -> io::Result<()> {
+        self.sync()?;
+        #[cfg(target_os = "linux")]
+        {
+            // Only a hint; where it is refused, the system drops the pages when it needs to.
+            let _ = rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed);
+        }
+        Ok(())
+    }
+}
+
+/// A file that is written once, from front to back: its whole pages go around the page cache.
+#[derive(Debug)]
+struct Streamed {
     ordinary: OsFile,
     /// The same file for direct writes, as long as they succeed.
     direct: Mutex<Option<fs::File>>,
 }
 
-impl Written {
+impl Streamed {
     /// Writes the whole pages that `bytes` begins with directly, where that can be done, and returns their number of bytes.
     fn write_pages(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
         let whole = bytes.len() - bytes.len() % ALIGNMENT;
@@ -246,7 +372,7 @@ impl Written {
     }
 }
 
-impl File for Written {
+impl File for Streamed {
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         self.ordinary.read_exact_at(buf, offset)
     }
@@ -258,13 +384,7 @@ impl File for Written {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.ordinary.sync()?;
-        #[cfg(target_os = "linux")]
-        {
-            // Only a hint; where it is refused, the system drops the pages when it needs to.
-            let _ = rustix::fs::fadvise(&self.ordinary.file, 0, None, rustix::fs::Advice::DontNeed);
-        }
-        Ok(())
+        self.ordinary.sync_and_drop()
     }
 
     fn len(&self) -> io::Result<u64> {

@@ -112,9 +112,11 @@ pub trait File: Send + Sync + fmt::Debug {
     fn as_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
-    /// Whether whole aligned pages are read without a copy in the system's page cache.
-    fn is_direct(&self) -> bool {
-        false
+    /// The same for reads around the system's page cache, which have to be of whole aligned pages, where these bytes are read
+    /// so.
+    fn as_direct_fd(&self, offset: u64, length: usize) -> Option<BorrowedFd<'_>> {
+        let _ = (offset, length);
+        None
     }
     /// Cuts or zero-extends the file to `bytes`.
     fn set_len(&self, bytes: u64) -> io::Result<()>;

@@ -2,11 +2,13 @@
 //! them goes on while it has something to do.
 //!
 //! Each reading thread has a ring of its own, made at first use, so nothing is shared. A read that comes back short or failed is
-//! repeated in the ordinary way, which then says what is wrong.
+//! repeated in the ordinary way, which then says what is wrong. Direct reads of bytes that are no whole aligned pages go by way of
+//! memory that is, since the kernel refuses them otherwise.
 //!
 //! Invariant: memory that the kernel may still write to is neither touched, nor moved, nor freed: reads stay in their slots until
 //! they complete, and the slots until all have, also where their owner panics.
 
+use super::direct::{Window, is_aligned};
 use super::reads::{MOST_AT_ONCE, Read, Reads};
 use io_uring::{IoUring, opcode, types};
 use std::cell::RefCell;
@@ -88,12 +90,19 @@ fn make<R: Reads>(mut read: Read<R::Buf>, reads: &mut R) {
     reads.done(read, outcome);
 }
 
+/// A read under way.
+struct UnderWay<B> {
+    read: Read<B>,
+    /// What is read by way of, where it can't be read to where it belongs.
+    window: Option<Window>,
+}
+
 /// Reads under way.
 struct Flight<B> {
     /// Gone once it has been given back.
     ring: Option<Box<IoUring>>,
     /// Never moved: there is room for all from the start.
-    slots: Vec<Option<Read<B>>>,
+    slots: Vec<Option<UnderWay<B>>>,
     free: Vec<u32>,
     /// Slots of reads that the kernel has not taken yet, in their order.
     queue: VecDeque<u32>,
@@ -105,7 +114,7 @@ struct Flight<B> {
 
 impl<B> Flight<B> {
     fn new(ring: Box<IoUring>) -> Self {
-        let slots: Vec<Option<Read<B>>> = (0..MOST_AT_ONCE).map(|_| None).collect();
+        let slots: Vec<Option<UnderWay<B>>> = (0..MOST_AT_ONCE).map(|_| None).collect();
         let free = (0..MOST_AT_ONCE as u32).rev().collect();
         Self { ring: Some(ring), slots, free, queue: VecDeque::new(), taken: 0, works: true }
     }
@@ -148,7 +157,7 @@ impl<B> Flight<B> {
     }
 
     /// Takes a read out of its slot, which the kernel does not use (any more).
-    fn take(&mut self, slot: u32) -> Option<Read<B>> {
+    fn take(&mut self, slot: u32) -> Option<UnderWay<B>> {
         self.free.push(slot);
         self.slots.get_mut(slot as usize)?.take()
     }
@@ -163,24 +172,32 @@ impl<B> Flight<B> {
 
 impl<B: AsMut<[u8]>> Flight<B> {
     /// Puts a read into the queue; makes it at once where that can't be.
-    fn begin<R: Reads<Buf = B>>(&mut self, read: Read<B>, reads: &mut R) {
-        let fd = read.file.as_fd().map(|fd| fd.as_raw_fd());
+    fn begin<R: Reads<Buf = B>>(&mut self, mut read: Read<B>, reads: &mut R) {
+        let (offset, buf) = (read.offset, read.buf.as_mut());
+        let direct = read.file.as_direct_fd(offset, buf.len());
+        let needs_window = direct.is_some() && !is_aligned(buf, offset);
+        let window = needs_window.then(|| Window::around(offset, buf.len()));
+        let fd = direct.or_else(|| read.file.as_fd()).map(|fd| fd.as_raw_fd());
         let (Some(fd), Some(ring)) = (fd, &mut self.ring) else { return make(read, reads) };
         let Some(slot) = self.free.pop() else { return make(read, reads) };
         let Some(place) = self.slots.get_mut(slot as usize) else { return make(read, reads) };
-        let Read { offset, buf, .. } = place.insert(read);
-        let buf = buf.as_mut();
+        let UnderWay { read, window } = place.insert(UnderWay { read, window });
+        let (memory, length, offset) = match window {
+            Some(window) => window.memory(),
+            None => {
+                let buf = read.buf.as_mut();
+                (buf.as_mut_ptr(), buf.len(), read.offset)
+            }
+        };
         // What is too long to be read at once comes back short.
-        let length = u32::try_from(buf.len()).unwrap_or(u32::MAX);
-        let entry = opcode::Read::new(types::Fd(fd), buf.as_mut_ptr(), length)
-            .offset(*offset)
-            .build()
-            .user_data(u64::from(slot));
-        // SAFETY: file and memory belong to the read, which stays in its slot, untouched and unmoved, until the kernel has
+        let length = u32::try_from(length).unwrap_or(u32::MAX);
+        let entry =
+            opcode::Read::new(types::Fd(fd), memory, length).offset(offset).build().user_data(u64::from(slot));
+        // SAFETY: file and memory belong to the read and its window, which stay in their slot, untouched and unmoved, until the kernel has
         // completed it (`carry`, or `drop` where something panics), or has refused it and lost the ring it stands in.
         if unsafe { ring.submission().push(&entry) }.is_ok() {
             self.queue.push_back(slot);
-        } else if let Some(read) = self.take(slot) {
+        } else if let Some(UnderWay { read, .. }) = self.take(slot) {
             make(read, reads);
         }
     }
@@ -197,17 +214,21 @@ impl<B: AsMut<[u8]>> Flight<B> {
             }
             if !self.works {
                 let refused = std::mem::take(&mut self.queue);
-                for read in refused.into_iter().filter_map(|slot| self.take(slot)).collect::<Vec<_>>() {
-                    make(read, reads);
+                for slot in refused.into_iter().filter_map(|slot| self.take(slot)).collect::<Vec<_>>() {
+                    make(slot.read, reads);
                 }
             }
             if self.under_way() == 0 {
                 return;
             }
             for (slot, read_bytes) in self.wait(self.under_way().div_ceil(WAITED_FOR)) {
-                let Some(mut read) = self.take(slot) else { continue };
-                let length = read.buf.as_mut().len();
-                if usize::try_from(read_bytes).is_ok_and(|bytes| bytes == length) {
+                let Some(UnderWay { mut read, window }) = self.take(slot) else { continue };
+                let (bytes, buf) = (usize::try_from(read_bytes).unwrap_or(0), read.buf.as_mut());
+                let is_read = match window {
+                    Some(window) => window.copy_to(buf, bytes),
+                    None => bytes == buf.len(),
+                };
+                if is_read {
                     reads.done(read, Ok(()));
                 } else {
                     // Short, interrupted or failed.
