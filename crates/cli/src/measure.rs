@@ -39,6 +39,12 @@ pub fn process_bytes_read() -> u64 {
     line.and_then(|bytes| bytes.trim().parse().ok()).unwrap_or(0)
 }
 
+/// Seconds of processor time that this thread has taken: what neighbours on the machine take does not count.
+pub fn thread_seconds() -> f64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
+}
+
 /// The largest amount of memory this process has had, where the system says so.
 pub fn rss_peak_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -3,13 +3,15 @@
 //!
 //! The paper measured 100 million items of 1 KiB on an SSD of 48,000 random reads a second. Here are fewer, and hash stores as
 //! much smaller, so that the same share of the items, three in ten, lies in them before they are merged. Memory is a sixteenth of
-//! the items, and reads go around the system's page cache. Writes gather in
-//! a memtable and its log where SILT has a log store; what its index alone takes and does is in Table 5.
+//! the items or less, and reads go around the system's page cache, those of the log too.
 
 mod device;
+mod growth;
 mod index;
+mod kinds;
 mod model;
-mod stores;
+mod store;
+mod throughput;
 
 use super::paper::{Common, Results};
 use crate::failure::Result;
@@ -18,13 +20,13 @@ use std::time::Duration;
 
 /// Redo the tables and figures of SILT (SOSP 2011)
 ///
-/// Table 5 (indexes in memory), Tables 6 and 7 and Figures 9 to 11 (stores), gets as a share of what the device gives (§6.1), Figures 7
+/// Table 5 (indexes in memory, by processor time), Tables 6 and 7 and Figures 9 to 11 (stores), gets as a share of what the device gives (§6.1), Figures 7
 /// and 8 (sizes of slots, and the model of §5 beside a running store).
 /// Prints a table for each and draws it into --out. The stores are written below --dir and removed afterwards.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     siltstone bench silt --quick\n  \
-    siltstone bench silt --only index --out ./figures\n  \
+    siltstone bench silt --only index --large --out ./figures\n  \
     siltstone bench silt --dir /mnt/ssd/bench --items 10M")]
 pub struct Args {
     #[command(flatten)]
@@ -41,6 +43,9 @@ pub struct Args {
     /// How long each workload of a store runs [default: 20 s, with --quick 2 s]
     #[arg(long, value_name = "TIME", value_parser = crate::sizes::parse_duration)]
     seconds: Option<Duration>,
+    /// Indexes of the paper's 126 million keys as well; takes 4 GB of memory
+    #[arg(long)]
+    large: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -61,8 +66,9 @@ impl Args {
     }
 
     /// Keys of the indexes; the paper has 126 million.
-    fn keys(&self) -> &'static [usize] {
-        self.common.scale(&[2 << 20], &[16 << 20, 126_000_000])
+    fn keys(&self) -> Vec<usize> {
+        let large = self.large.then_some(126_000_000);
+        std::iter::once(self.common.scale(2 << 20, 16 << 20)).chain(large).collect()
     }
 
     fn is_quick(&self) -> bool {
@@ -83,16 +89,18 @@ pub fn run(args: &Args) -> Result<()> {
     }
     if wants(Part::Stores) {
         // Figure 10 doubles the items; while a part of them is merged it is there twice.
-        let scratch = args.common.scratch("silt")?.with_room_for(args.items() * stores::ITEM_BYTES * 3)?;
-        stores::run(args, &mut results, scratch.path())?;
+        let scratch = args.common.scratch("silt")?.with_room_for(args.items() * store::ITEM_BYTES * 3)?;
+        kinds::run(args, &mut results, scratch.path())?;
+        growth::run(args, &mut results, scratch.path())?;
+        throughput::run(args, &mut results, scratch.path())?;
     }
     if wants(Part::Device) {
         let scratch =
-            args.common.scratch("silt-device")?.with_room_for(args.items() * stores::ITEM_BYTES * 2)?;
+            args.common.scratch("silt-device")?.with_room_for(args.items() * store::ITEM_BYTES * 2)?;
         device::run(args, &mut results, scratch.path())?;
     }
     if wants(Part::Model) {
-        let scratch = args.common.scratch("silt-model")?.with_room_for(args.items() * stores::ITEM_BYTES)?;
+        let scratch = args.common.scratch("silt-model")?.with_room_for(args.items() * store::ITEM_BYTES)?;
         model::run(args, &mut results, scratch.path())?;
     }
     results.print(args.common.json)

@@ -1,11 +1,13 @@
 //! Figure 7, computed; and Figure 8: write amplification, reads and memory as more is merged at once: the model of §5 beside a running store.
 //!
-//! The model gets our constants where they are not the paper's: how full hash stores are, how many bits a trie takes, and
-//! that every update is written to the log as a record. What it says of merging is the paper's: the sorted stores are
-//! written anew, whole, each time as many updates have come as the hash stores hold.
+//! The model gets our constants where they are not the paper's: how full hash stores are, how many bits a trie takes, that an item
+//! overwritten while it is in a log store is converted once. They follow from the design and from how stores are laid out,
+//! not from the run. What it says of merging is the paper's: the sorted stores are written anew, whole, each time as much has
+//! come as the hash stores hold. It knows no lateness, so updates come a log store's worth at a time, and the next ones when
+//! conversion and merging have come to rest.
 
 use super::Args;
-use super::stores::{KEY_BYTES, Store, VALUE_BYTES, design};
+use super::store::{ITEM_BYTES, Store, design, head_items, remove};
 use crate::commands::bench::paper::Results;
 use crate::commands::bench::workload::Workload;
 use crate::failure::{Failure, Result, fail};
@@ -13,7 +15,7 @@ use crate::measure::find;
 use crate::output::note;
 use crate::plot::{Axis, Chart};
 use crate::sizes::ratio;
-use siltstone::KeyspaceStats;
+use siltstone::{Design, KeyspaceStats};
 use siltstone_model::cost::inlining::Sizes;
 use siltstone_model::cost::silt::{Constants, Silt};
 use std::path::Path;
@@ -25,9 +27,8 @@ const SLOTS: [usize; 3] = [64, 1024, 16_384];
 const RUNS: [u16; 4] = [8, 16, 31, 62];
 /// Merges of every part over which writes are counted.
 const CYCLES: u64 = 6;
-/// Samples of memory and reads per merge.
-const SAMPLES: u64 = 4;
-const ITEM_BYTES: f64 = (KEY_BYTES + VALUE_BYTES) as f64;
+/// Gets after each log store's worth.
+const GETS: u64 = 500;
 /// A slot is the quarter of a page; hash stores are filled to 0.974.
 const SLOT_BYTES: f64 = 1024.0;
 const OCCUPANCY: f64 = 0.974;
@@ -41,12 +42,18 @@ const PARTS: f64 = 4.0;
 /// Writes per byte updated (tables only), tables looked at per get, bytes of index per item.
 type Costs = [f64; 3];
 
-/// What the equations of §5 say of `items`, merged whenever `merged` updates have come in all, in `runs` hash stores a part.
-fn modelled(items: f64, merged: f64, runs: f64) -> Result<Costs> {
-    let slot = SLOT_BYTES / ITEM_BYTES;
-    let (merge_items, store_items) = (merged / PARTS, merged / PARTS / runs);
-    let silt = Silt { keys: items, instances: PARTS, merge_items, ..Silt::default() };
-    // Writes are those of tables; what the head holds is in memory.
+/// Updates at random of so many items until a log store has taken as many different ones as it holds.
+fn updates_per_log(items: f64, design: &Design) -> f64 {
+    -items * (1.0 - head_items(design) as f64 / items).ln()
+}
+
+/// What the equations of §5 say of `items`, merged from `runs` hash stores a part.
+fn modelled(items: f64, design: &Design, runs: f64) -> Result<Costs> {
+    let slot = SLOT_BYTES / ITEM_BYTES as f64;
+    let each = head_items(design) as f64;
+    let store_items = each / PARTS;
+    let silt = Silt { keys: items, instances: PARTS, merge_items: store_items * runs, ..Silt::default() };
+    // Writes are those of tables.
     let constants = Constants {
         log_writes: 0.0,
         conversion_writes: slot / OCCUPANCY,
@@ -54,12 +61,13 @@ fn modelled(items: f64, merged: f64, runs: f64) -> Result<Costs> {
         false_positive_rate: FALSE_POSITIVES,
         logs_asked: 0.0,
         store_items,
-        log_index_bytes: 0.0,
+        log_index_bytes: design.head_bytes() as f64 / PARTS,
         hash_index_bytes: TAG_BYTES / OCCUPANCY * store_items,
         sorted_index_bytes: TRIE_BYTES,
     };
     let costs = silt.costs_with(&constants).map_err(refused)?;
-    Ok([costs.write_amplification, costs.read_amplification, costs.memory_bytes_per_item])
+    let writes = costs.write_amplification * each / updates_per_log(items, design);
+    Ok([writes, costs.read_amplification, costs.memory_bytes_per_item])
 }
 
 fn refused(error: siltstone_model::ModelError) -> Failure {
@@ -71,27 +79,32 @@ fn written(stats: &KeyspaceStats) -> u64 {
 }
 
 /// Runs updates over a filled store and counts.
-fn measured(dir: &Path, items: u64, runs: u16) -> Result<(Costs, f64)> {
-    let design = design(items, runs);
-    // Memtables are sealed by bytes of keys and values.
-    let merged = design.head_bytes() / (KEY_BYTES + VALUE_BYTES) * u64::from(runs);
+fn measured(dir: &Path, items: u64, design: Design) -> Result<Costs> {
+    let runs = design.levels.first().map_or(0, |hash| u64::from(hash.runs));
+    let each = updates_per_log(items as f64, &design);
     let mut store = Store::create(dir, items, design)?;
-    store.run(Workload::Fill, items, None)?;
-    store.settle()?;
-    // Until every part has been merged at its own time for the first time.
-    store.run(Workload::Overwrite, merged * 2, None)?;
-    store.db.wait_until_idle()?;
-    let (mut probes, mut gets, mut memory) = (0, 0, 0.0);
-    let before = store.keyspace.stats();
-    let mut updates = 0;
-    for sample in 1..=CYCLES * SAMPLES {
-        let upto = sample * merged / SAMPLES;
-        store.run(Workload::Overwrite, upto - updates, None)?;
-        updates = upto;
+    store.fill()?;
+    let (mut logs, mut updates) = (0u64, 0);
+    let mut update = |store: &mut Store| -> Result<u64> {
+        logs += 1;
+        let more = (logs as f64 * each) as u64 - updates;
+        updates += more;
+        store.run(Workload::Overwrite, more, None)?;
         store.db.wait_until_idle()?;
-        memory += store.index_bytes() as f64 / items as f64;
+        Ok(more)
+    };
+    // Until every part has been merged at its own time for the first time.
+    for _ in 0..runs * 2 {
+        update(&mut store)?;
+    }
+    let (mut probes, mut gets, mut memory, mut updated) = (0, 0, 0.0, 0);
+    let before = store.keyspace.stats();
+    let samples = CYCLES * runs;
+    for _ in 0..samples {
+        updated += update(&mut store)?;
+        memory += store.index_bytes() as f64 / items as f64 / samples as f64;
         let was = store.keyspace.stats();
-        store.run(Workload::ReadHit, 2_000, None)?;
+        store.run(Workload::ReadHit, GETS, None)?;
         let is = store.keyspace.stats();
         probes += is.tables_probed - was.tables_probed;
         gets += is.gets - was.gets;
@@ -100,11 +113,9 @@ fn measured(dir: &Path, items: u64, runs: u16) -> Result<(Costs, f64)> {
     let Some(after) = find(&stats, &before.name) else {
         fail!("the store has no statistics of its keyspace")
     };
-    let writes = (written(after) - written(&before)) as f64 / (updates as f64 * ITEM_BYTES);
-    store.db.close()?;
-    std::fs::remove_dir_all(dir).map_err(|e| Failure::at(dir, e))?;
-    let memory = memory / (CYCLES * SAMPLES) as f64;
-    Ok(([writes, ratio(probes, gets), memory], merged as f64))
+    let writes = ratio(written(after) - written(&before), updated * ITEM_BYTES);
+    remove(store)?;
+    Ok([writes, ratio(probes, gets), memory])
 }
 
 /// Figure 7: what slots of one size cost items of many.
@@ -145,8 +156,9 @@ pub fn run(args: &Args, results: &mut Results, dir: &Path) -> Result<()> {
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for runs in RUNS {
         note!("figure 8: {items} items, merged from {runs} hash stores a part");
-        let (measured, merged) = measured(&dir.join("model"), items, runs)?;
-        let modelled = modelled(items as f64, merged, f64::from(runs))?;
+        let design = design(items, runs);
+        let modelled = modelled(items as f64, &design, f64::from(runs))?;
+        let measured = measured(&dir.join("model"), items, design)?;
         ours.push((measured[2], measured[0]));
         theirs.push((modelled[2], modelled[0]));
         let off = measured.iter().zip(&modelled).map(|(is, says)| (is / says - 1.0) * 100.0);
