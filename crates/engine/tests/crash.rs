@@ -19,7 +19,7 @@ mod common;
 use common::trace::Trace;
 use common::*;
 use siltstone::io::sim::{CallInfo, CallKind, CrashMode, DiskImage, SimDisk};
-use siltstone::{Db, KeyspaceOptions};
+use siltstone::{Db, KeyspaceOptions, Schema};
 use std::ops::AddAssign;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -219,7 +219,7 @@ fn run(trace: &Trace) -> Tally {
 }
 
 /// Runs traces `from..to` on two threads.
-fn run_all(from: u64, to: u64, operations: u64) -> Tally {
+fn run_all(from: u64, to: u64, record: impl Fn(u64) -> Trace + Sync) -> Tally {
     let (next, total) = (AtomicU64::new(from), Mutex::new(Tally::default()));
     std::thread::scope(|scope| {
         for _ in 0..2 {
@@ -229,7 +229,7 @@ fn run_all(from: u64, to: u64, operations: u64) -> Tally {
                     if seed >= to {
                         break;
                     }
-                    let tally = run(&Trace::record(seed, operations));
+                    let tally = run(&record(seed));
                     *total.lock().unwrap() += tally;
                 }
             });
@@ -247,9 +247,30 @@ fn every_crash_leaves_a_prefix_that_holds_what_was_promised() {
         None => (1000, 1006, 40),
     };
     let started = std::time::Instant::now();
-    let tally = run_all(from, to, operations);
+    let tally = run_all(from, to, |seed| Trace::record(seed, operations));
     println!("{tally:?} in {:.1} s", started.elapsed().as_secs_f64());
     assert_eq!(tally.traces, to - from);
+    assert!(tally.crash_points > tally.operations);
+}
+
+#[test]
+fn what_log_stores_hold_survives_every_crash_of_conversions_and_merges() {
+    let designs = log_store_designs();
+    let started = std::time::Instant::now();
+    let (rounds, operations) = if is_long() { (20, 120) } else { (1, 30) };
+    let count = designs.len() as u64;
+    let tally = run_all(0, rounds * count, |number| {
+        let design = &designs[(number % count) as usize];
+        let keyspaces = [("point", Schema::Point, Some(design.clone()))];
+        let mut traces = (0..).map(|n| Trace::record_on(&keyspaces, 7000 + number * 100 + n, operations));
+        let merges = |trace: &Trace| {
+            let stats = open(&trace.disk).unwrap().keyspace("point").unwrap().stats();
+            let mut written = stats.levels.iter().map(|level| level.bytes_written);
+            written.next() > Some(0) && written.any(|bytes| bytes > 0)
+        };
+        traces.find(merges).unwrap()
+    });
+    println!("{tally:?} in {:.1} s", started.elapsed().as_secs_f64());
     assert!(tally.crash_points > tally.operations);
 }
 

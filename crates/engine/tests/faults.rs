@@ -15,7 +15,8 @@ use common::session::{Op, SMALL, Session, any_effect, operations};
 use common::*;
 use siltstone::io::sim::{CallKind, CrashMode, Fault, FaultError, SimDisk};
 use siltstone::io::{Access, DirLock, Disk, File};
-use siltstone::{Db, Durability, Error, ErrorKind, KeyspaceOptions, Options};
+use siltstone::{Db, Design, Durability, Error, ErrorKind, KeyspaceOptions, Options};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -345,6 +346,102 @@ fn a_full_disk_refuses_writes_and_takes_them_again_once_there_is_room() {
             assert_eq!(files, tables, "failed work has left tables behind");
             let (_db, items) = store(&disk.crash(CrashMode::Kill, 0), options());
             assert!(contents(&items) == model);
+        }
+    }
+}
+
+/// Writes that are logged, converted or due to be merged, and what they leave.
+fn written(design: &Design) -> (SimDisk, Db, siltstone::Keyspace, BTreeMap<Vec<u8>, Vec<u8>>) {
+    let disk = SimDisk::new();
+    let db = Db::open_on(Arc::new(disk.clone()), DIR, options()).unwrap();
+    let created = KeyspaceOptions { design: Some(design.clone()), ..KeyspaceOptions::default() };
+    let items = db.create_keyspace("items", created).unwrap();
+    let (mut model, mut rng) = (BTreeMap::new(), Rng::new(0xF011));
+    for round in 0..5u8 {
+        for _ in 0..14 {
+            let key = rng.below(120).to_le_bytes().to_vec();
+            if rng.one_in(6) {
+                items.delete(&key).unwrap();
+                model.remove(&key);
+            } else {
+                let value = vec![round; rng.range(1, 900) as usize];
+                items.put(&key, &value).unwrap();
+                model.insert(key, value);
+            }
+        }
+        // The last round stays in the log.
+        if round < 4 {
+            db.flush().unwrap();
+        }
+    }
+    (disk, db, items, model)
+}
+
+#[test]
+fn a_disk_full_at_any_call_of_a_conversion_or_merge_loses_nothing() {
+    for design in log_store_designs() {
+        let (_, db, items, _) = written(&design);
+        while db.step().unwrap() {}
+        db.flush().unwrap();
+        while db.step().unwrap() {}
+        let levels = items.stats().levels;
+        assert!(levels.iter().skip(1).any(|level| level.bytes_written > 0), "nothing is merged: {levels:?}");
+        for kind in [CallKind::Create, CallKind::Write, CallKind::Sync] {
+            let mut failures = 0;
+            for after in 0.. {
+                let (disk, db, items, model) = written(&design);
+                let fault = Fault::new(kind, FaultError::StorageFull).on_path(".table");
+                disk.inject(fault.after(after).times(3));
+                let mut failed = 0;
+                // What is due, then the conversion of what is in the log, then what is due by that.
+                for _ in 0..200 {
+                    match db
+                        .step()
+                        .and_then(|worked| if worked { Ok(true) } else { db.flush().map(|()| false) })
+                    {
+                        Ok(true) => {}
+                        Ok(false) if items.stats().head_entries == 0 => break,
+                        Ok(false) => {}
+                        Err(error) => {
+                            assert!(is_expected(&error), "{error:?}");
+                            failed += 1;
+                            if error.kind() == ErrorKind::Poisoned {
+                                break;
+                            }
+                        }
+                    }
+                    assert!(contents(&items) == model, "{design:?}, {kind:?} {after}");
+                }
+                for n in 0..120u64 {
+                    let key = n.to_le_bytes();
+                    assert_eq!(items.get(&key).unwrap().as_ref(), model.get(&key[..]), "{kind:?} {after}");
+                }
+                disk.clear_faults();
+                // A sync that fails, for whatever reason, poisons; other calls leave nothing behind.
+                if kind != CallKind::Sync {
+                    db.flush().unwrap();
+                    while db.step().unwrap() {}
+                    let tables = db.verify(&mut |_| {}).unwrap().tables;
+                    let names = disk.snapshot().list(DIR).unwrap();
+                    let files = names.iter().filter(|name| name.ends_with(".table")).count() as u64;
+                    assert_eq!(files, tables, "failed work has left tables behind");
+                }
+                for mode in [CrashMode::Kill, CrashMode::Torn] {
+                    let again = open(&disk.crash(mode, after)).unwrap();
+                    let items = again.keyspace("items").unwrap();
+                    // What was in the log alone had not been synced.
+                    if mode == CrashMode::Kill || kind != CallKind::Sync {
+                        assert!(contents(&items) == model, "{design:?}, {kind:?} {after}, {mode:?}");
+                    }
+                    assert_eq!(again.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());
+                }
+                if failed == 0 {
+                    break;
+                }
+                failures += 1;
+            }
+            println!("{kind:?}: {failures} places to fail");
+            assert!(failures >= 2, "{design:?}: {kind:?} failed {failures} times");
         }
     }
 }

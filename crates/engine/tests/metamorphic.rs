@@ -20,6 +20,7 @@ fn every_design_gives_the_same_answers_in_the_same_order() {
         let mix = if seed % 6 == 5 { LARGE } else { SMALL };
         let ops = operations(&mut rng, 200, &mix);
         let mut designs = tiny_presets();
+        designs.extend(log_store_designs());
         for _ in 0..4 {
             designs.push(random_design(&mut rng));
         }

@@ -321,6 +321,42 @@ fn inserts_do_not_wait_for_limits() {
 }
 
 #[test]
+fn inserts_at_the_papers_rate_never_stop_within_the_papers_limits() {
+    // §6.1: 3,000 items of 1 KiB come each second, 10,000 are converted and 20,000 merged at most, one partition at a time.
+    const PER_SECOND: u32 = 3000;
+    const ITEMS: u32 = 5 * PER_SECOND;
+    const ITEM_BYTES: u64 = 1020;
+    let dir = tempfile::tempdir().unwrap();
+    let limits = Options {
+        memory_budget_bytes: 8 << 20,
+        flush_bytes_per_second: 10_000 * ITEM_BYTES,
+        compaction_bytes_per_second: 20_000 * ITEM_BYTES,
+        compactions_at_once: 1,
+        ..Options::default()
+    };
+    let db = Db::open(dir.path().join("db"), limits).unwrap();
+    let mut design = small();
+    // Four piles of four stores are merged every second or so.
+    design.head = Head::LogStore { entries: 1000 };
+    (design.levels[0].runs, design.levels[0].table_bytes) = (4, 320 << 10);
+    let keyspace = create(&db, design);
+    let started = Instant::now();
+    for number in 0..ITEMS {
+        keyspace.put(&key(number), &value(number, 1000)).unwrap();
+        if number % 30 == 0 {
+            let due = Duration::from_secs_f64(f64::from(number) / f64::from(PER_SECOND));
+            std::thread::sleep(due.saturating_sub(started.elapsed()));
+        }
+    }
+    let (stats, levels) = (db.stats(), keyspace.stats().levels);
+    println!("{:?} for {ITEMS} items, {:?}", started.elapsed(), stats.stalls);
+    assert!(levels[1].bytes_written > u64::from(ITEMS) / 2 * ITEM_BYTES, "little is merged: {levels:?}");
+    assert_eq!(stats.stalls.count, 0, "{:?}", stats.stalls);
+    db.wait_until_idle().unwrap();
+    reads_per_get(&keyspace, ITEMS, |_| 1000);
+}
+
+#[test]
 fn one_partition_is_merged_at_a_time_if_that_is_asked() {
     for (at_once, expected) in [(1, 1..=1), (2, 2..=2), (0, 2..=4)] {
         let dir = tempfile::tempdir().unwrap();

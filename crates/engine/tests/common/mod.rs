@@ -93,6 +93,21 @@ pub fn log_stored(preset: &str) -> Design {
     Design { head: Head::LogStore { entries: 48 }, ..tiny(preset) }
 }
 
+/// Designs with a log store for a head: SILT, stepped merge, and SILT's sorted stores below SlimDB's upper levels. Heads and piles are
+/// so small that a few dozen writes are converted and merged.
+pub fn log_store_designs() -> Vec<Design> {
+    let mut layered = tiny("slimdb");
+    layered.levels.truncate(2);
+    layered.levels.extend(tiny("silt").levels.last());
+    let mut designs = vec![tiny("silt"), tiny("stepped-merge"), layered];
+    for design in &mut designs {
+        design.head = Head::LogStore { entries: 16 };
+        design.levels[0].runs = 2;
+        design.check().unwrap();
+    }
+    designs
+}
+
 fn random_index(rng: &mut Rng) -> IndexSpec {
     match rng.below(9) {
         7 | 8 => IndexSpec::Cells,

@@ -22,8 +22,19 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Runs `operations` or a few more operations; the same for a seed always.
+    /// Runs `operations` or a few more operations on keyspaces of all kinds; the same for a seed always.
     pub fn record(seed: u64, operations: u64) -> Self {
+        let designs = tiny_presets();
+        // Two designs a trace in turn, so that a few traces in a row have them all.
+        let mut in_turn = designs.iter().cycle().skip(2 * seed as usize % designs.len()).cloned();
+        let mut next = || in_turn.next();
+        let keyspaces =
+            [("point", Schema::Point, next()), ("files", ORDERED, next()), ("tags", HASHED, None)];
+        Self::record_on(&keyspaces, seed, operations)
+    }
+
+    /// The same on these keyspaces at first, with random designs where none is given.
+    pub fn record_on(keyspaces: &[(&str, Schema, Option<Design>)], seed: u64, operations: u64) -> Self {
         let disk = SimDisk::new();
         disk.record_images(true);
         let mut runner = Runner {
@@ -41,16 +52,10 @@ impl Trace {
                 names: vec!["open"],
             },
         };
-        let designs = tiny_presets();
-        // Two designs a trace in turn, so that a few traces in a row have them all.
-        let mut in_turn = designs.iter().cycle().skip(2 * seed as usize % designs.len());
-        for (name, schema) in [("point", Schema::Point), ("files", ORDERED), ("tags", HASHED)] {
+        for (name, schema, design) in keyspaces {
             runner.begin("create keyspace");
-            let design = match name {
-                "tags" => random_design(&mut runner.rng),
-                _ => in_turn.next().unwrap().clone(),
-            };
-            runner.create(name, schema, design);
+            let design = design.clone().unwrap_or_else(|| random_design(&mut runner.rng));
+            runner.create(name, *schema, design);
         }
         for _ in 0..operations + runner.rng.below(1 + operations / 4) {
             runner.operation();
