@@ -191,8 +191,10 @@ impl<B: AsMut<[u8]>> Flight<B> {
         };
         // What is too long to be read at once comes back short.
         let length = u32::try_from(length).unwrap_or(u32::MAX);
-        let entry =
-            opcode::Read::new(types::Fd(fd), memory, length).offset(offset).build().user_data(u64::from(slot));
+        let entry = opcode::Read::new(types::Fd(fd), memory, length)
+            .offset(offset)
+            .build()
+            .user_data(u64::from(slot));
         // SAFETY: file and memory belong to the read and its window, which stay in their slot, untouched and unmoved, until the kernel has
         // completed it (`carry`, or `drop` where something panics), or has refused it and lost the ring it stands in.
         if unsafe { ring.submission().push(&entry) }.is_ok() {

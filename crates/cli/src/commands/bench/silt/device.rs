@@ -5,7 +5,7 @@
 //! cache spares is a few reads in a thousand; clients ask for other items in every turn.
 
 use super::Args;
-use super::store::{HASH_STORES, ITEM_BYTES, Store, design, remove, with_logs};
+use super::store::{HASH_STORES, ITEM_BYTES, Store, design, remove};
 use crate::commands::bench::paper::{Results, Row};
 use crate::commands::bench::workload::Workload;
 use crate::device::{PAGE_BYTES, RawReads};
@@ -69,12 +69,9 @@ fn round(
 pub fn run(args: &Args, results: &mut Results, dir: &Path) -> Result<()> {
     let items = args.items();
     note!("gets beside the device: {items} items");
-    let design = design(items, HASH_STORES);
-    let mut store = Store::create(&dir.join("device"), items, design.clone())?;
+    let mut store = Store::create(&dir.join("device"), items, design(items, HASH_STORES))?;
     store.fill()?;
-    let options = Options::default();
-    let logs = options.max_sealed_memtables as u64 + 1;
-    let mut store = store.reopened(MEMORY, with_logs(&design, logs, options))?;
+    let mut store = store.reopened(MEMORY, Options::default())?;
     let raw = RawReads::of_directory(store.db.path()).map_err(|e| Failure::at(store.db.path(), e))?;
     let rounds = if args.is_quick() { 3 } else { 7 };
     let time = args.seconds() / 5;

@@ -4,7 +4,7 @@
 //! wait for the merge instead; where sorted stores are, hash stores are not merged; where both are, log stores are not converted.
 
 use super::Args;
-use super::store::{HASH_STORES, Store, design, head_items, remove, with_logs};
+use super::store::{HASH_STORES, Store, design, head_items, remove};
 use crate::commands::bench::paper::Results;
 use crate::commands::bench::workload::Workload;
 use crate::failure::Result;
@@ -65,15 +65,14 @@ impl Stores {
     }
 
     /// Options with which log stores wait for so many.
-    fn options(self, design: &Design, stores: u64) -> Options {
+    fn options(self, stores: u64) -> Options {
         let options = Options::default();
         match self.waiting(stores) {
             Some(waiting) => {
                 let most = usize::try_from(waiting).unwrap_or(usize::MAX).saturating_add(2);
-                let options = Options { background_threads: 0, max_sealed_memtables: most, ..options };
-                with_logs(design, waiting + 2, options)
+                Options { background_threads: 0, max_sealed_memtables: most, ..options }
             }
-            None => with_logs(design, options.max_sealed_memtables as u64 + 1, options),
+            None => options,
         }
     }
 }
@@ -91,8 +90,7 @@ fn grow(dir: &Path, items: u64, stores: Stores) -> Result<Vec<Moment>> {
     let design = stores.design(items / 2);
     let each = head_items(&design);
     let logs = items.div_ceil(each);
-    let options = stores.options(&design, logs);
-    let mut store = Store::create_with(dir, items, design, options)?;
+    let mut store = Store::create_with(dir, items, design, stores.options(logs))?;
     let slices = (items / 2).div_ceil(each).max(SLICES);
     let (mut moments, mut started, mut settled) = (Vec::new(), Instant::now(), 0);
     for slice in 0..=2 * slices {

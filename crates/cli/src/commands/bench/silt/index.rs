@@ -1,6 +1,6 @@
 //! Table 5: the indexes by themselves, in memory; and what §3 says of their sizes.
 //!
-//! Rates are by processor time of the threads that work, since others may be at work on the machine; keys are not made meanwhile.
+//! Rates are by processor time of the threads that work, medians of several turns, since others may be at work on the machine.
 
 use super::Args;
 use crate::commands::bench::paper::Results;
@@ -21,28 +21,44 @@ const BATCH: usize = 1024;
 /// Threads that ask the same index at once.
 const THREADS: usize = 2;
 
-/// Thousands per second of this thread's processor time of `count` things done by `run`.
-fn rate<T>(count: usize, run: impl FnOnce() -> T) -> (f64, T) {
-    let started = thread_seconds();
-    let made = run();
-    (count as f64 / (thread_seconds() - started) / 1e3, made)
+/// Turns of which the median counts.
+const TURNS: usize = 5;
+
+/// Thousands per second of processor time of `count` things done in each turn of `run`, which returns how many seconds that took.
+fn median(count: usize, run: impl FnMut(usize) -> f64) -> f64 {
+    let mut seconds: Vec<f64> = (0..TURNS).map(run).collect();
+    seconds.sort_unstable_by(f64::total_cmp);
+    count as f64 / seconds.get(TURNS / 2).copied().unwrap_or(f64::NAN) / 1e3
+}
+
+/// What `run` makes, and the thousands per second of this thread's processor time of the `count` things it does for that.
+fn rate<T>(count: usize, mut run: impl FnMut() -> T) -> (f64, Option<T>) {
+    let mut made = None;
+    let rate = median(count, |_| {
+        drop(made.take());
+        let started = thread_seconds();
+        made = Some(black_box(run()));
+        thread_seconds() - started
+    });
+    (rate, made)
 }
 
 /// The same per thread, where [`THREADS`] do `run` at once, each with its number.
 fn rate_together(count: usize, run: impl Fn(usize) + Sync) -> f64 {
-    let seconds: f64 = std::thread::scope(|scope| {
-        let started = (0..THREADS).map(|number| {
-            let run = &run;
-            scope.spawn(move || {
-                let started = thread_seconds();
-                run(number);
-                thread_seconds() - started
-            })
-        });
-        let threads: Vec<_> = started.collect();
-        threads.into_iter().map(|thread| thread.join().unwrap_or(f64::NAN)).sum()
-    });
-    count as f64 / seconds / 1e3
+    median(count, |_| {
+        std::thread::scope(|scope| {
+            let started = (0..THREADS).map(|number| {
+                let run = &run;
+                scope.spawn(move || {
+                    let started = thread_seconds();
+                    run(number);
+                    thread_seconds() - started
+                })
+            });
+            let threads: Vec<_> = started.collect();
+            threads.into_iter().map(|thread| thread.join().unwrap_or(f64::NAN)).sum()
+        })
+    })
 }
 
 /// A table of the paper's size, filled from key number `first` on until an insertion fails.
@@ -69,27 +85,30 @@ fn indexes(keys: usize, results: &mut Results) {
     let lanes = tables * LANES * MOST_BUCKETS_BY_TAG as usize;
     let (insertions, cuckoo) =
         rate(lanes, || (0..tables).map(|number| table(first(number))).collect::<Vec<_>>());
+    let cuckoo = cuckoo.unwrap_or_default();
     let entries: usize = cuckoo.iter().map(PartialKeyCuckoo::len).sum();
     let asked = LOOKUPS / tables.max(1);
     let questions: Vec<Vec<u64>> = (0..tables)
         .map(|number| (0..asked).map(|n| mix(first(number) + mix(n as u64) % 110_000)).collect())
         .collect();
+    // Every table in turn, so that none stays in a near cache.
     let (single, _) = rate(asked * tables, || {
-        let all = cuckoo.iter().zip(&questions);
-        all.map(|(table, keys)| keys.iter().map(|key| table.candidates(*key).len()).sum::<usize>())
-            .sum::<usize>()
+        let all =
+            (0..asked).flat_map(|n| cuckoo.iter().zip(&questions).map(move |(t, keys)| (t, keys.get(n))));
+        all.filter_map(|(table, key)| Some(table.candidates(*key?).len())).sum::<usize>()
     });
     let batched = |number: usize, of: usize| {
         let mut found = vec![Candidates::default(); BATCH];
-        for (table, keys) in cuckoo.iter().zip(&questions).skip(number).step_by(of) {
-            for keys in keys.chunks(BATCH) {
+        for batch in 0..asked.div_ceil(BATCH) {
+            for (table, keys) in cuckoo.iter().zip(&questions).skip(number).step_by(of) {
+                let keys = keys.chunks(BATCH).nth(batch).unwrap_or_default();
                 let found = found.get_mut(..keys.len()).unwrap_or_default();
                 table.candidates_many(keys, found);
                 black_box(found);
             }
         }
     };
-    let (at_once, ()) = rate(asked * tables, || batched(0, 1));
+    let (at_once, _) = rate(asked * tables, || batched(0, 1));
     let together = rate_together(asked * tables, |number| batched(number, THREADS));
     let strangers = (0..LOOKUPS as u64).map(|n| mix(1 << 60 | n));
     let false_positives: usize = match cuckoo.first() {
@@ -101,6 +120,7 @@ fn indexes(keys: usize, results: &mut Results) {
     sorted.sort_unstable();
     sorted.dedup();
     let (bulk, trie) = rate(sorted.len(), || EntropyTrie::build(Spec::dense(Code::Weak), &sorted));
+    let Some(trie) = trie else { return };
     let bits = |trie: &EntropyTrie| trie.bits() as f64 / trie.len().max(1) as f64;
     let paper = bits(&EntropyTrie::build(Spec::dense(Code::Paper), &sorted));
     let pruned = bits(&EntropyTrie::build(Spec::sparse(Code::Weak, 4), &sorted));
@@ -114,7 +134,7 @@ fn indexes(keys: usize, results: &mut Results) {
             black_box(&answers);
         }
     };
-    let (ranks_at_once, ()) = rate(LOOKUPS, || batched(0, 1));
+    let (ranks_at_once, _) = rate(LOOKUPS, || batched(0, 1));
     let ranks_together = rate_together(LOOKUPS, |number| batched(number, THREADS));
 
     drop(cuckoo);
@@ -134,7 +154,10 @@ fn indexes(keys: usize, results: &mut Results) {
             Vec::new(),
         ),
     ];
-    let title = format!("indexes in memory, {} keys, by processor time", count(keys as u64));
+    let title = format!(
+        "indexes in memory, {} keys, by processor time, medians of {TURNS} turns",
+        count(keys as u64)
+    );
     results.add("Table 5", &title, "thousand/s", &columns, &rows);
     let columns = ["ours".to_owned()];
     let rows = vec![

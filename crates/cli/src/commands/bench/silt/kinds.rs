@@ -1,7 +1,7 @@
 //! Tables 6 and 7, Figure 11: stores of one kind each.
 
 use super::Args;
-use super::store::{HASH_STORES, Store, design, head_items, remove, with_logs};
+use super::store::{HASH_STORES, Store, design, head_items, remove};
 use crate::commands::bench::paper::{Results, Row};
 use crate::commands::bench::workload::Workload;
 use crate::failure::Result;
@@ -31,7 +31,7 @@ pub fn run(args: &Args, results: &mut Results, dir: &Path) -> Result<()> {
     let design = design(items, HASH_STORES);
     // One item less than what seals a log store.
     let each = head_items(&design) - 1;
-    let options = with_logs(&design, 2, Options { background_threads: 0, ..Options::default() });
+    let options = Options { background_threads: 0, ..Options::default() };
     let mut store = Store::create_with(&dir.join("kinds"), items, design, options)?;
     let ask = |store: &mut Store| -> Result<[[f64; 5]; 2]> {
         Ok([store.gets(Workload::ReadHit, time)?, store.gets(Workload::ReadMiss, time)?])

@@ -30,7 +30,7 @@ pub fn design(items: u64, runs: u16) -> Design {
     design.head = Head::LogStore { entries: (each / taken).ceil() as u32 };
     if let Some(hash) = design.levels.first_mut() {
         // A little more than they take, so that stores are counted and not measured.
-        (hash.runs, hash.table_bytes) = (runs, (each as u64 * ITEM_BYTES >> hash.fanout_bits) * 5 / 4);
+        (hash.runs, hash.table_bytes) = (runs, ((each as u64 * ITEM_BYTES) >> hash.fanout_bits) * 5 / 4);
     }
     design
 }
@@ -38,11 +38,6 @@ pub fn design(items: u64, runs: u16) -> Design {
 /// Items that a log store takes until it is sealed.
 pub fn head_items(design: &Design) -> u64 {
     design.head.items(ITEM_BYTES as f64) as u64
-}
-
-/// Options for a log of so many log stores.
-pub fn with_logs(design: &Design, count: u64, options: Options) -> Options {
-    Options { max_wal_bytes: (count + 1) * (head_items(design) + 1) * LOGGED_BYTES, ..options }
 }
 
 /// A store and what it is filled with.
@@ -55,11 +50,10 @@ pub struct Store {
 impl Store {
     /// An empty store with a sixteenth of the data's size for memory, read around the system's page cache.
     pub fn create(dir: &Path, items: u64, design: Design) -> Result<Self> {
-        let options = Options::default();
-        let logs = options.max_sealed_memtables as u64 + 1;
-        Self::create_with(dir, items, design.clone(), with_logs(&design, logs, options))
+        Self::create_with(dir, items, design, Options::default())
     }
 
+    /// The same with other options.
     pub fn create_with(dir: &Path, items: u64, design: Design, options: Options) -> Result<Self> {
         let db = open(dir, items, 16, &design, options)?;
         let options = KeyspaceOptions { schema: Schema::Point, design: Some(design) };
@@ -147,8 +141,12 @@ impl Store {
 
 /// Opens a store for so many items, with one part in `share` of their size for memory, read around the system's page cache.
 fn open(dir: &Path, items: u64, share: u64, design: &Design, options: Options) -> Result<Db> {
-    let budget = (items * ITEM_BYTES / share).max(6 * design.head_bytes()).max(LEAST_BUDGET_BYTES);
-    Ok(Db::open(dir, Options { memory_budget_bytes: budget, direct_reads: true, ..options })?)
+    let memory_budget_bytes =
+        (items * ITEM_BYTES / share).max(6 * design.head_bytes()).max(LEAST_BUDGET_BYTES);
+    // A log for all log stores that may wait, so that none is sealed for its length.
+    let logs = options.max_sealed_memtables as u64 + 2;
+    let max_wal_bytes = logs * (head_items(design) + 1) * LOGGED_BYTES;
+    Ok(Db::open(dir, Options { memory_budget_bytes, max_wal_bytes, direct_reads: true, ..options })?)
 }
 
 /// Closes a store and removes its files.

@@ -1,7 +1,7 @@
 //! Figure 9: gets beside puts while stores are converted and merged, at the paper's limits, and whether a put waits for any of it.
 
 use super::Args;
-use super::store::{HASH_STORES, ITEM_BYTES, Store, design, remove, with_logs};
+use super::store::{HASH_STORES, ITEM_BYTES, Store, design, remove};
 use crate::commands::bench::client::Outcome;
 use crate::commands::bench::paper::Results;
 use crate::commands::bench::workload::{Operation, Workload};
@@ -21,8 +21,7 @@ const MERGED_PER_SECOND: u64 = 20_000;
 pub fn run(args: &Args, results: &mut Results, dir: &Path) -> Result<()> {
     let (items, time) = (args.items(), args.seconds() * 3 / SLICES as u32);
     note!("figure 9: gets beside a tenth of puts");
-    let design = design(items, HASH_STORES);
-    let mut store = Store::create(&dir.join("throughput"), items, design.clone())?;
+    let mut store = Store::create(&dir.join("throughput"), items, design(items, HASH_STORES))?;
     store.fill()?;
     let limits = Options {
         flush_bytes_per_second: CONVERTED_PER_SECOND * ITEM_BYTES,
@@ -30,7 +29,7 @@ pub fn run(args: &Args, results: &mut Results, dir: &Path) -> Result<()> {
         compactions_at_once: 1,
         ..Options::default()
     };
-    let mut store = store.reopened(16, with_logs(&design, limits.max_sealed_memtables as u64 + 1, limits))?;
+    let mut store = store.reopened(16, limits)?;
     let alone = store.gets(Workload::ReadHit, args.seconds())?;
     let (mut points, mut all) = (Vec::new(), Outcome::new()?);
     let mut seconds = 0.0;
