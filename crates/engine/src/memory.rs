@@ -4,6 +4,7 @@
 //! half of it at most: they are sealed early where it is small, and writers wait for flushes beyond that. Part of it is left to
 //! what nobody accounts for: the allocator's leftovers, stacks of threads, the program itself. And what compactions once
 //! held is kept free for the next, since the allocator mostly keeps their buffers as well.
+//! Indexes come before filters, which are many times as large and spare a lookup less.
 //! A filter or index that does not fit is simply not kept: lookups then read pages instead (SILT, SOSP'11 §5 calls
 //! this fail-graceful indexing), and a later lookup asks again.
 
@@ -24,6 +25,8 @@ const LEAST_CHUNK_PAGES: u64 = 8;
 const MOST_CHUNK_PAGES: u64 = 256;
 /// The share of the budget that neither filters nor memtables get.
 const KEPT_FROM_ALL: u64 = 8;
+/// The share of the budget that filters leave to indexes which are not in memory, at most.
+const INDEX_SHARE: u64 = 4;
 /// The part of a memtable that is not made of pieces, at most: the places of its entries.
 const PLACES_SHARE: u64 = 3;
 
@@ -51,6 +54,8 @@ pub(crate) struct MemoryBudget {
     held: [AtomicU64; 4],
     /// What memtables will take, though they may not have it yet.
     reserved_for_memtables: AtomicU64,
+    /// What the indexes of all tables take, in memory or not.
+    index_bytes: AtomicU64,
     /// Pieces that are in nobody's hands.
     pool: Mutex<Vec<Piece>>,
     /// Pieces in somebody's hands.
@@ -95,9 +100,17 @@ impl Drop for Pooled {
 
 impl MemoryBudget {
     pub fn new(total_bytes: u64) -> Arc<Self> {
-        let (held, reserved_for_memtables, pool) = Default::default();
+        let (held, reserved_for_memtables, index_bytes, pool) = Default::default();
         let (pieces, compaction_peak) = Default::default();
-        Arc::new(Self { total_bytes, held, reserved_for_memtables, pool, pieces, compaction_peak })
+        Arc::new(Self {
+            total_bytes,
+            held,
+            reserved_for_memtables,
+            index_bytes,
+            pool,
+            pieces,
+            compaction_peak,
+        })
     }
 
     fn cell(&self, holder: Holder) -> &AtomicU64 {
@@ -154,10 +167,31 @@ impl MemoryBudget {
     }
 
     /// Keeps room for two memtables of `head_bytes` of keys and values, so that filters loaded while memtables are small leave
-    /// what they grow by.
+    /// what they grow by; a third of the budget at most, since they seldom take all that they may.
     pub fn reserve_for_memtables(&self, head_bytes: u64) {
-        let bytes = head_bytes.saturating_mul(3).min(self.most_memtable_bytes());
+        let bytes = head_bytes.saturating_mul(3).min(self.total_bytes / 3);
         self.reserved_for_memtables.fetch_max(bytes, Ordering::Relaxed);
+    }
+
+    /// Notes a table whose index takes `bytes`, in memory or not.
+    pub fn expect_index(&self, bytes: u64) {
+        self.index_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Notes that such a table is gone.
+    pub fn expect_index_no_more(&self, bytes: u64) {
+        self.index_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes that `holder` can have if `keep_free` bytes of the budget are left to others, and to memtables what is reserved for
+    /// them. Filters leave room for all indexes as well, within bounds: an index takes a tenth of what a filter does, and
+    /// without it every read of a table takes two or three more.
+    pub fn room_for(&self, holder: Holder, keep_free: u64) -> u64 {
+        let memtables = self.held_bytes(Holder::Memtable);
+        let reserved = self.reserved_for_memtables.load(Ordering::Relaxed) + self.total_bytes / KEPT_FROM_ALL;
+        let missing = self.index_bytes.load(Ordering::Relaxed).saturating_sub(self.held_bytes(Holder::Index));
+        let indexes = if holder == Holder::Filter { missing.min(self.total_bytes / INDEX_SHARE) } else { 0 };
+        self.free_bytes().saturating_sub(keep_free.max(reserved.saturating_sub(memtables)) + indexes)
     }
 
     /// Bytes that background work reads or writes of one file at once: the less, the smaller the budget, so that a merge of many
@@ -215,15 +249,9 @@ impl MemoryBudget {
         Reservation { budget: Arc::clone(self), holder, bytes }
     }
 
-    /// Reserves `bytes` if that leaves `keep_free` bytes of the budget to others, and to memtables what is reserved for them.
+    /// Reserves `bytes` if there is [room](Self::room_for).
     pub fn try_hold(self: &Arc<Self>, holder: Holder, bytes: u64, keep_free: u64) -> Option<Reservation> {
-        let memtables = self.held_bytes(Holder::Memtable);
-        let reserved = self.reserved_for_memtables.load(Ordering::Relaxed) + self.total_bytes / KEPT_FROM_ALL;
-        let keep_free = keep_free.max(reserved.saturating_sub(memtables));
-        if self.free_bytes() < bytes.saturating_add(keep_free) {
-            return None;
-        }
-        Some(self.hold(holder, bytes))
+        (bytes <= self.room_for(holder, keep_free)).then(|| self.hold(holder, bytes))
     }
 }
 

@@ -11,7 +11,9 @@ mod common;
 
 use common::{DIR, Rng, open, options};
 use siltstone::io::sim::{CrashMode, SimDisk};
-use siltstone::{Db, Design, Head, Keyspace, KeyspaceOptions, PrefixRule, Schema, SuffixOrder};
+use siltstone::{
+    Db, Design, Head, IndexLoading, Keyspace, KeyspaceOptions, Options, PrefixRule, Schema, SuffixOrder,
+};
 use std::sync::Arc;
 
 const ITEMS: u32 = 6_000;
@@ -142,5 +144,51 @@ fn lost_maplets_are_merged_from_the_fingerprints_of_tables() {
         assert_eq!(db.stats().compaction_bytes_read, 0, "no keys were read for it");
         let (hit, miss) = probes(&items, 9);
         assert!(hit <= 1.015 && miss <= 0.015, "{hit} per hit, {miss} per miss, {schema:?}");
+    }
+}
+
+#[test]
+fn indexes_come_before_filters_where_memory_is_short() {
+    const MANY: u32 = 400_000;
+    for schema in [SCHEMAS[0], SCHEMAS[2]] {
+        let disk = SimDisk::new();
+        let open_with = |budget: u64, index_loading: IndexLoading| {
+            let options = Options { memory_budget_bytes: budget, index_loading, ..options() };
+            Db::open_on(Arc::new(disk.clone()), DIR, options).unwrap()
+        };
+        let gets = |db: &Db| {
+            let items = db.keyspace("items").unwrap();
+            for number in (0..MANY).step_by(40) {
+                assert_eq!(items.get(&key(number)).unwrap(), Some(vec![1; 8]), "item {number}");
+            }
+            items.stats()
+        };
+        let db = open_with(64 << 20, IndexLoading::OnDemand);
+        let mut design = Design::preset("siltstone").unwrap();
+        design.head = Head::MemTable { bytes: 128 << 10 };
+        design.levels.iter_mut().for_each(|level| level.table_bytes = 64 << 10);
+        let items = db.create_keyspace("items", KeyspaceOptions { schema, design: Some(design) }).unwrap();
+        for number in 0..MANY {
+            items.put(&key((u64::from(number) * 7919 % u64::from(MANY)) as u32), &[1; 8]).unwrap();
+            while number % 1_000 == 0 && db.step().unwrap() {}
+        }
+        settle(&db);
+        assert_eq!(guided(&items).0, guided(&items).1);
+        drop(items);
+        db.close().unwrap();
+        // Filters of all items would take most of it.
+        let db = open_with(1 << 20, IndexLoading::OnDemand);
+        let stats = gets(&db);
+        let (with, all) = guided(&db.keyspace("items").unwrap());
+        assert!(with < all, "{with} of {all} runs have their filters in memory");
+        assert_eq!(db.stats().memory.index, stats.index_bytes, "and all indexes are");
+        assert!(stats.device_reads_by_hits <= stats.tables_probed, "so a table takes one read: {stats:?}");
+        db.close().unwrap();
+        // Without any index in memory, digests say about where a page is.
+        let db = open_with(1 << 20, IndexLoading::InBackground);
+        let stats = gets(&db);
+        assert_eq!(db.stats().memory.index, 0);
+        let reads = stats.device_reads_by_hits as f64 / stats.tables_probed as f64;
+        assert!(reads <= 1.2, "{reads} per table, {schema:?}");
     }
 }

@@ -67,8 +67,9 @@ impl Store {
                 };
                 if covered < region.runs.len().min(spec.max_runs()) && can_read() {
                     let keys = region.runs.iter().map(|run| run.entries()).sum();
-                    let keep = self.memory.total_bytes() / 4;
-                    if keys > 0 && self.memory.free_bytes() > spec.estimated_bytes(keys) * 2 + keep {
+                    // Building takes as much again.
+                    let wanted = spec.estimated_bytes(keys) * 2;
+                    if keys > 0 && wanted < Guide::room(&self.memory) {
                         return Some(Unguided { level, region: Arc::clone(region), spec });
                     }
                 }

@@ -108,14 +108,9 @@ struct Opening {
 
 impl Opening {
     fn new(disk: Arc<dyn Disk>, dir: &Path, options: Options) -> Self {
-        Self {
-            disk,
-            dir: dir.to_owned(),
-            memory: MemoryBudget::new(options.memory_budget_bytes),
-            options,
-            counters: Arc::default(),
-            trash: Arc::default(),
-        }
+        let memory = MemoryBudget::new(options.memory_budget_bytes);
+        let trash = Arc::new(Trash::new(Arc::clone(&memory)));
+        Self { disk, dir: dir.to_owned(), memory, options, counters: Arc::default(), trash }
     }
 
     fn load(&self) -> Result<Option<Loaded>> {

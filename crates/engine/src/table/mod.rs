@@ -17,6 +17,7 @@ use crate::cache::{Reader, TableId, table_path};
 use crate::entry::{Cursor, EntryRef, Lookup, PrefixTombstones, Span};
 use crate::error::{Error, Result};
 use crate::io::Disk;
+use crate::memory::MemoryBudget;
 use crate::stats::ReadTrace;
 use block::build::BlockBuilder;
 use block::cursor::BlockCursor;
@@ -109,28 +110,46 @@ pub(crate) struct Table {
 struct TableFile {
     id: TableId,
     pages: u32,
+    /// Bytes of the index, for which there should be room.
+    index_bytes: u64,
     obsolete: AtomicBool,
     trash: Arc<Trash>,
 }
 
 /// Files of tables that nobody holds any more, waiting to be removed by background work.
-#[derive(Debug, Default)]
-pub(crate) struct Trash(Mutex<Vec<(TableId, u32)>>);
+#[derive(Debug)]
+pub(crate) struct Trash {
+    files: Mutex<Vec<(TableId, u32)>>,
+    memory: Arc<MemoryBudget>,
+}
+
+impl Default for Trash {
+    /// For tables that nobody reads.
+    fn default() -> Self {
+        Self::new(MemoryBudget::new(0))
+    }
+}
 
 impl Trash {
+    /// For tables whose indexes are kept within `memory`.
+    pub fn new(memory: Arc<MemoryBudget>) -> Self {
+        Self { files: Mutex::default(), memory }
+    }
+
     /// Adds a file that nobody holds any more.
     pub fn put(&self, file: TableId, pages: u32) {
-        self.0.lock().push((file, pages));
+        self.files.lock().push((file, pages));
     }
 
     /// Takes what has gathered: table numbers with their page counts.
     pub fn take(&self) -> Vec<(TableId, u32)> {
-        std::mem::take(&mut self.0.lock())
+        std::mem::take(&mut self.files.lock())
     }
 }
 
 impl Drop for TableFile {
     fn drop(&mut self) {
+        self.trash.memory.expect_index_no_more(self.index_bytes);
         if self.obsolete.load(Ordering::Acquire) {
             self.trash.put(self.id, self.pages);
         }
@@ -140,7 +159,10 @@ impl Drop for TableFile {
 impl Table {
     /// A table known from its properties; nothing is read yet.
     pub fn new(meta: TableMeta, encoder: Encoder, trash: Arc<Trash>) -> Self {
-        let file = TableFile { id: meta.id, pages: meta.pages, obsolete: AtomicBool::new(false), trash };
+        let index_bytes = meta.index.length + meta.page_map.length;
+        trash.memory.expect_index(index_bytes);
+        let obsolete = AtomicBool::new(false);
+        let file = TableFile { id: meta.id, pages: meta.pages, index_bytes, obsolete, trash };
         Self::of_file(meta, encoder, Arc::new(file))
     }
 

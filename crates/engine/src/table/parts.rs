@@ -8,12 +8,34 @@ use crate::memory::{Holder, Reservation};
 use crate::stats::ReadTrace;
 use siltstone_design::FilterSpec;
 use siltstone_succinct::error::DecodeError;
+use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Part of the budget that filters leave to indexes and pages, and indexes to pages.
 const KEPT_FROM_FILTERS: u64 = 4;
 const KEPT_FROM_INDEXES: u64 = 16;
+
+/// Steps of a search without an index that interpolate; what is left then is halved.
+const INTERPOLATIONS: usize = 8;
+
+/// Where to look next for digest half `wanted` among the places of `range`, which is not empty and whose digests lie between `first`
+/// and `last`: since digests are spread evenly, where its share of them is. What `step` steps have not found is searched by
+/// halves.
+pub(crate) fn place_to_look_at(
+    step: usize,
+    range: &Range<usize>,
+    (first, last): (u64, u64),
+    wanted: u64,
+) -> usize {
+    let count = range.len();
+    if step >= INTERPOLATIONS {
+        return range.start + count / 2;
+    }
+    let width = u128::from(last.saturating_sub(first)) + 1;
+    let share = u128::from(wanted.saturating_sub(first)) * count as u128 / width;
+    range.start + (share as usize).min(count.saturating_sub(1))
+}
 
 /// How much a structure is worth its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -193,6 +193,11 @@ impl Guide {
         Some(Self { runs, filter, _held: held })
     }
 
+    /// Bytes that guides can have.
+    pub fn room(memory: &MemoryBudget) -> u64 {
+        memory.room_for(Holder::Filter, memory.total_bytes() / KEPT_FROM_GUIDES)
+    }
+
     /// How many runs it covers.
     pub fn covered(&self) -> usize {
         self.runs.len()

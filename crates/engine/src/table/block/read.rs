@@ -1,7 +1,7 @@
 //! Lookups in a block table: filter, index, one page.
 //!
 //! Index and filter are loaded at first use if the memory budget has room. Without the filter a lookup reads the page it
-//! might have been spared; without the index it searches the pages by halves, which the page cache makes bearable.
+//! might have been spared; without the index it searches the pages by interpolation, which takes three or four reads.
 
 use super::index::{PageIndex, Route, with_sort_key};
 use super::page::{Found, Overflow, RawEntry, decode, find, page_header};
@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::stats::ReadTrace;
 use crate::table::envelope::{PAGE_HEADER_BYTES, PAYLOAD_BYTES, TableMeta};
 use crate::table::filter::TableFilter;
-use crate::table::parts::{Resident, Worth, damaged, page_nonsense, read_overflow};
+use crate::table::parts::{Resident, Worth, damaged, page_nonsense, place_to_look_at, read_overflow};
 use crate::table::sort_key;
 use siltstone_design::{Digest, EncodedKey, Encoder};
 use siltstone_succinct::bits::rank_select::RankSelect;
@@ -95,18 +95,24 @@ impl BlockTable {
             };
         }
         // The last page whose first entry is not past the place.
-        let (mut low, mut high) = (0, self.meta.data_pages.max(1));
-        while high - low > 1 {
-            let middle = low + (high - low) / 2;
-            let page = self.file_page(middle, reader)?;
-            let bytes = reader.page(self.meta.id, page, trace)?;
-            if self.first_place(&bytes, page, encoder, reader, trace)? <= sort_key(digest, key) {
-                low = middle;
+        let wanted = sort_key(digest, key);
+        let (mut before, mut from, mut to) = (0, 0, self.meta.data_pages as usize);
+        let (mut first, mut last) = (self.meta.first.0.hi, self.meta.last.0.hi);
+        for step in 0.. {
+            if from >= to {
+                break;
+            }
+            let middle = place_to_look_at(step, &(from..to), (first, last), digest.hi);
+            let (page_first, page_last) = self.page_places(middle as u32, encoder, reader, trace)?;
+            if page_first > wanted {
+                (to, last) = (middle, hi_of(&page_first));
+            } else if page_last >= wanted {
+                return Ok(middle as u32);
             } else {
-                high = middle;
+                (before, from, first) = (middle, middle + 1, hi_of(&page_last));
             }
         }
-        Ok(low)
+        Ok(before as u32)
     }
 
     /// The data page from which a walk over what is at or after `(digest, key)` has to start.
@@ -310,6 +316,11 @@ impl BlockTable {
         let page = reader.page(self.meta.id, number, trace)?;
         look_up(&self.meta, &page, number, key, reader, trace)
     }
+}
+
+/// The digest half that a place begins with.
+fn hi_of(place: &[u8]) -> u64 {
+    Decoder::new(place).digest().unwrap_or_default().hi
 }
 
 /// Key (empty if it stands in the entry) and value of an overflowing entry, in one read.

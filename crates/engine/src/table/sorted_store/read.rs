@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::stats::ReadTrace;
 use crate::table::envelope::TableMeta;
 use crate::table::filter::TableFilter;
-use crate::table::parts::{Resident, Worth};
+use crate::table::parts::{Resident, Worth, place_to_look_at};
 use crate::table::slots::SlotLayout;
 use crate::table::slots::build::CHUNK_PAGES;
 use crate::table::slots::cursor::Chunked;
@@ -20,9 +20,6 @@ use siltstone_design::{Digest, EncodedKey, Encoder, FilterSpec};
 use siltstone_succinct::error::DecodeError;
 use siltstone_succinct::index::entropy_trie::EntropyTrie;
 use std::ops::Range;
-
-/// Steps of a search without a trie that interpolate; what is left then is halved.
-const INTERPOLATIONS: usize = 8;
 
 /// An open sorted store.
 pub(crate) struct SortedStore {
@@ -207,14 +204,7 @@ impl SortedStore {
             if low == high {
                 break;
             }
-            let count = (high - low) as u128;
-            let middle = if step < INTERPOLATIONS {
-                let share =
-                    u128::from(digest.hi.saturating_sub(first)) * count / (u128::from(last - first) + 1);
-                low + (share as usize).min(high - low - 1)
-            } else {
-                low + (high - low) / 2
-            };
+            let middle = place_to_look_at(step, &(low..high), (first, last), digest.hi);
             let found = self.digest(middle, encoder, reader, trace)?;
             if found < digest {
                 (low, first) = (middle + 1, found.hi.min(last));
