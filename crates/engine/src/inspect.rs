@@ -2,7 +2,7 @@
 
 use crate::cache::{CLUSTER, PAGE_BYTES, TableId};
 use crate::codec::Decoder;
-use crate::db::{LOCK, guides};
+use crate::db::{LOCK, guides, metadata};
 use crate::entry::Item;
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::os::OsDisk;
@@ -33,6 +33,11 @@ pub enum Inspection {
     Guides(GuidesInspection),
     /// The Bloom filters of a region's runs, side by side; only advice.
     Cluster(ClusterInspection),
+    /// The file that names the directory of clusters, below `Options::metadata_dir`.
+    Clusters {
+        /// The directory's name.
+        directory: String,
+    },
     /// The file whose lock means that the store is open.
     Lock {
         /// Who opened the store for writing last; whether it still has it open is not said here.
@@ -53,7 +58,7 @@ impl Inspection {
             Self::Manifest(log) | Self::Wal(log) => log.damaged,
             Self::Guides(guides) => guides.damage.is_some(),
             Self::Cluster(cluster) => cluster.damage.is_some(),
-            Self::Current { .. } | Self::Lock { .. } => false,
+            Self::Current { .. } | Self::Lock { .. } | Self::Clusters { .. } => false,
         }
     }
 }
@@ -210,6 +215,14 @@ pub fn file(path: &Path) -> Result<Inspection> {
         let bytes = read_file(&disk, path).map_err(fail)?;
         return log(path, &bytes);
     }
+    if head.starts_with(metadata::MAGIC) {
+        let bytes = read_file(&disk, path).map_err(fail)?;
+        let directory = std::str::from_utf8(&bytes).ok().and_then(metadata::parse);
+        let (directory, _) = directory.ok_or_else(|| {
+            Error::corruption(path.display(), 0, "the name of a directory", "something else")
+        })?;
+        return Ok(Inspection::Clusters { directory: directory.to_owned() });
+    }
     if head.starts_with(b"siltstone") {
         let bytes = read_file(&disk, path).map_err(fail)?;
         let name = std::str::from_utf8(&bytes).ok().and_then(parse_current);
@@ -260,6 +273,7 @@ pub fn file(path: &Path) -> Result<Inspection> {
     // A file that a store made says by its name what it should be.
     let expected = match name {
         manifest::CURRENT | manifest::CURRENT_NEW => "the name of a manifest",
+        metadata::CLUSTERS => "the name of a directory",
         _ if name.ends_with(".table") => "a table's footer",
         _ if name.ends_with(".wal") || manifest::is_manifest(name) => "a log's header",
         guides::GUIDES => "a header of guides",

@@ -18,7 +18,7 @@ use siltstone::io::{Access, DirLock, Disk, File};
 use siltstone::{Db, Design, Durability, Error, ErrorKind, KeyspaceOptions, Options};
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const KINDS: [CallKind; 10] = [
@@ -513,6 +513,9 @@ impl Disk for SlowDisk {
     }
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
         self.0.list(dir)
+    }
+    fn canonical(&self, dir: &Path) -> io::Result<PathBuf> {
+        self.0.canonical(dir)
     }
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.0.sync_dir(dir)

@@ -15,6 +15,8 @@ use siltstone::{
     Db, Design, Format, IndexSpec, Keyspace, KeyspaceOptions, KeyspaceStats, Options, ParallelSearch, Schema,
     presets,
 };
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -252,27 +254,127 @@ fn rows_in_memory_are_kept_when_the_store_is_closed() {
     assert!(misses(&items) > probed + u64::from(ITEMS) / 10);
 }
 
+/// The cluster files of each store that has a directory below `/metadata`.
+fn elsewhere(disk: &SimDisk) -> BTreeMap<String, Vec<String>> {
+    use siltstone::io::Disk;
+    let dirs = disk.list(Path::new("/metadata")).unwrap_or_default();
+    dirs.into_iter().map(|dir| (dir.clone(), clusters(disk, &format!("/metadata/{dir}")))).collect()
+}
+
+fn with_metadata() -> Options {
+    Options { metadata_dir: Some("/metadata".into()), ..roomy() }
+}
+
+/// Opens the store in `dir`, writes items of `numbers` with `value`, settles and closes it.
+fn write_at(disk: &SimDisk, dir: &str, options: &Options, numbers: Range<u32>, value: u8) {
+    let db = Db::open_on(Arc::new(disk.clone()), dir, options.clone()).unwrap();
+    let items = KeyspaceOptions { schema: Schema::Point, design: Some(small()) };
+    let items = db.create_keyspace("items", items).unwrap();
+    for number in numbers {
+        items.put(&key(number), &[value; 100]).unwrap();
+    }
+    settle(&db);
+    drop(items);
+    db.close().unwrap();
+}
+
+/// Checks that the store in `dir` is sound and holds `[value; 100]` for each of `numbers`, and nothing of `absent`.
+fn check_at(
+    disk: &SimDisk,
+    dir: &str,
+    options: &Options,
+    (numbers, value): (Range<u32>, u8),
+    absent: Range<u32>,
+) {
+    let db = Db::open_on(Arc::new(disk.clone()), dir, options.clone()).unwrap();
+    let items = db.keyspace("items").unwrap();
+    for number in numbers {
+        assert_eq!(items.get(&key(number)).unwrap(), Some(vec![value; 100]), "{dir}: item {number}");
+    }
+    for number in absent {
+        assert_eq!(items.get(&key(number)).unwrap(), None, "{dir}: item {number}");
+    }
+    assert_eq!(db.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());
+    drop(items);
+    db.close().unwrap();
+}
+
+/// Puts the files of `from` into `to`, and no others.
+fn copy(disk: &SimDisk, from: &SimDisk, to: &str) {
+    use siltstone::io::Disk;
+    disk.create_dir_all(Path::new(to)).unwrap();
+    for name in disk.list(Path::new(to)).unwrap() {
+        disk.remove(&Path::new(to).join(name)).unwrap();
+    }
+    for name in from.list(Path::new(DIR)).unwrap() {
+        let bytes = from.read_file(format!("{DIR}/{name}")).unwrap();
+        disk.write_file(format!("{to}/{name}"), &bytes).unwrap();
+    }
+}
+
 #[test]
 fn clusters_may_lie_in_a_directory_of_their_own() {
     let disk = SimDisk::new();
-    let elsewhere = Options { metadata_dir: Some("/metadata".into()), ..roomy() };
-    let (db, items) = open_with(&disk, elsewhere.clone());
+    let (db, items) = open_with(&disk, with_metadata());
     fill(&items);
     settle(&db);
     assert!(clusters(&disk, DIR).is_empty());
-    let files = clusters(&disk, "/metadata");
+    let files = elsewhere(&disk);
+    assert_eq!(files.len(), 1);
+    let (dir, files) = files.into_iter().next().unwrap();
     assert!(!files.is_empty());
-    // A stranger's file stays.
+    // What lies beside the store's directory is none of its business.
     disk.write_file(Path::new("/metadata/99999999.cluster"), b"not a cluster").unwrap();
     db.checkpoint("/copy").unwrap();
     drop(items);
     db.close().unwrap();
-    let (db, items) = open_with(&disk, elsewhere);
+    let (db, items) = open_with(&disk, with_metadata());
     let _ = read(&items);
-    assert!(clusters(&disk, "/metadata").len() > files.len() / 2 + 1);
+    assert!(clusters(&disk, &format!("/metadata/{dir}")).len() > files.len() / 2);
+    assert_eq!(clusters(&disk, "/metadata"), ["99999999.cluster"]);
     assert_eq!(db.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());
+    let read_only = Db::open_read_only_on(Arc::new(disk.clone()), DIR, with_metadata()).unwrap();
+    assert!(read_only.verify(&mut |_| {}).unwrap().clusters > 0);
     let copy = Db::open_on(Arc::new(disk.clone()), "/copy", roomy()).unwrap();
     let _ = read(&copy.keyspace("items").unwrap());
+}
+
+#[test]
+fn a_copy_takes_a_directory_of_clusters_of_its_own() {
+    let disk = SimDisk::new();
+    let options = with_metadata();
+    write_at(&disk, DIR, &options, 0..ITEMS, 1);
+    copy(&disk, &disk, "/copy");
+    let before = elsewhere(&disk);
+    assert!(before.len() == 1 && before.values().all(|files| !files.is_empty()));
+    // Both give the same numbers to other runs.
+    write_at(&disk, "/copy", &options, ITEMS..2 * ITEMS, 2);
+    let between = elsewhere(&disk);
+    assert_eq!(between.len(), 2);
+    assert!(before.iter().all(|(dir, files)| between[dir] == *files), "the original's files are gone");
+    write_at(&disk, DIR, &options, 2 * ITEMS..3 * ITEMS, 3);
+    assert_eq!(elsewhere(&disk).len(), 2);
+    for _ in 0..2 {
+        check_at(&disk, "/copy", &options, (ITEMS..2 * ITEMS, 2), 2 * ITEMS..3 * ITEMS);
+        check_at(&disk, DIR, &options, (2 * ITEMS..3 * ITEMS, 3), ITEMS..2 * ITEMS);
+    }
+}
+
+#[test]
+fn clusters_of_a_later_time_do_not_mislead_an_older_copy_put_back() {
+    let disk = SimDisk::new();
+    let options = with_metadata();
+    write_at(&disk, DIR, &options, 0..ITEMS / 2, 1);
+    let older = disk.crash(CrashMode::Kill, 0);
+    write_at(&disk, DIR, &options, ITEMS / 2..2 * ITEMS, 1);
+    copy(&disk, &older, DIR);
+    // Runs get numbers that files below /metadata have for others, which nobody sees now.
+    write_at(&disk, DIR, &roomy(), 2 * ITEMS..3 * ITEMS, 2);
+    check_at(&disk, DIR, &options, (2 * ITEMS..3 * ITEMS, 2), ITEMS / 2..2 * ITEMS);
+    // The same where the directory is known all the time: numbers begin beyond those of its files.
+    copy(&disk, &older, DIR);
+    write_at(&disk, DIR, &options, 2 * ITEMS..3 * ITEMS, 3);
+    check_at(&disk, DIR, &options, (2 * ITEMS..3 * ITEMS, 3), ITEMS / 2..2 * ITEMS);
 }
 
 #[test]

@@ -48,7 +48,7 @@ impl Store {
         *self.advice.lock() = notes;
     }
 
-    /// Finds the files of clusters that belong to regions as they are now, and removes the others of this store.
+    /// Finds the files of clusters that belong to regions as they are now, and removes the others.
     fn load_clusters(&self, notes: &mut Vec<String>) {
         let dir = self.reader.metadata_dir().to_owned();
         let names = self.disk.list(&dir).unwrap_or_default();
@@ -57,22 +57,18 @@ impl Store {
         if let Some(largest) = ids.iter().max() {
             self.next_id.fetch_max(largest + 1, Ordering::Relaxed);
         }
-        // Elsewhere there may be files of other stores, and who can't say whose it is stays.
-        let is_ours_alone = dir == self.path;
         let keyspaces = self.all_keyspaces();
         for id in ids {
             let path = dir.join(cluster_name(id));
             let (file, place) = match self.open_cluster(id | CLUSTER, &path) {
                 Ok((file, place)) => (Some(file), Some(place)),
-                Err((error, place)) => {
-                    if is_ours_alone || place.is_some_and(|place| place.stamp == stamp(&self.secret)) {
-                        notes.push(format!("{error}; {HARMLESS}"));
-                    }
+                Err(error) => {
+                    notes.push(format!("{error}; {HARMLESS}"));
                     // What can't be read now may be readable next time.
                     if error.kind() != ErrorKind::Corruption {
                         continue;
                     }
-                    (None, place)
+                    (None, None)
                 }
             };
             let place = place.filter(|place| place.stamp == stamp(&self.secret));
@@ -86,7 +82,7 @@ impl Store {
                     }
                 }
             }
-            if (is_ours_alone || place.is_some()) && self.check_writable().is_ok() {
+            if self.check_writable().is_ok() {
                 self.reader.forget(id | CLUSTER, 1);
                 // Left behind, it would be removed at the next open.
                 let _ = self.disk.remove(&path);
@@ -97,25 +93,19 @@ impl Store {
         }
     }
 
-    /// A cluster file by its header, or what is wrong with that or with the file's length, and where the file belongs if that
-    /// is known.
-    fn open_cluster(
-        &self,
-        id: TableId,
-        path: &Path,
-    ) -> std::result::Result<(ClusterFile, ClusterPlace), (Error, Option<ClusterPlace>)> {
+    /// A cluster file by its header, and where it belongs; an error where the header or the file's length is wrong.
+    fn open_cluster(&self, id: TableId, path: &Path) -> Result<(ClusterFile, ClusterPlace)> {
         let wrong = |expected: &str, found: &str| Error::corruption(path.display(), 0, expected, found);
-        let page = self.reader.page(id, 0, &mut ReadTrace::default()).map_err(|error| (error, None))?;
+        let page = self.reader.page(id, 0, &mut ReadTrace::default())?;
         let used = page_header(&page[..]).map_or(0, |(used, _)| used);
         let payload = page.get(PAGE_HEADER_BYTES..used).unwrap_or(&[]);
         let found = ClusterFile::from_header(id, payload, Arc::clone(&self.trash));
-        let (file, place) =
-            found.ok_or_else(|| (wrong("the header of a cluster", "something else"), None))?;
+        let (file, place) = found.ok_or_else(|| wrong("the header of a cluster", "something else"))?;
         let length = self.disk.open(path, Access::Read).and_then(|opened| opened.len());
-        let length = length.map_err(|error| (Error::io(&error, "reading", path), Some(place)))?;
+        let length = length.map_err(|error| Error::io(&error, "reading", path))?;
         if length != file.bytes() {
             let (expected, found) = (format!("{} bytes", file.bytes()), format!("{length}"));
-            return Err((wrong(&expected, &found), Some(place)));
+            return Err(wrong(&expected, &found));
         }
         Ok((file, place))
     }

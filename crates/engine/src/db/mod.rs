@@ -10,6 +10,7 @@ mod head;
 mod indexes;
 mod keyspace;
 mod limits;
+pub(crate) mod metadata;
 mod parallel;
 mod read;
 mod recover;

@@ -6,6 +6,7 @@
 use super::Handle;
 use super::guides::GUIDES;
 use super::head::{Full, Head, Write};
+use super::metadata::{CLUSTERS, Metadata};
 use super::store::{KeyspaceInner, Parts, Store, View};
 use crate::cache::{Reader, table_name};
 use crate::codec::Decoder;
@@ -39,7 +40,7 @@ const READ_ONLY_TRIES: usize = 20;
 
 /// Whether the engine makes files of this name.
 pub(super) fn is_ours(name: &str) -> bool {
-    [LOCK, CURRENT, GUIDES].contains(&name)
+    [LOCK, CURRENT, GUIDES, CLUSTERS].contains(&name)
         || is_manifest(name)
         || name.ends_with(".table")
         || name.ends_with(".wal")
@@ -201,7 +202,12 @@ impl Opening {
         Ok(())
     }
 
-    fn reader(&self, max_open_files: usize, loads: bool) -> Arc<Reader> {
+    fn metadata(&self, secret: &HashSecret, may_write: bool) -> Result<Metadata> {
+        let metadata_dir = self.options.metadata_dir.as_deref();
+        Metadata::find(self.disk.as_ref(), &self.dir, metadata_dir, secret, may_write)
+    }
+
+    fn reader(&self, metadata: &Metadata, max_open_files: usize, loads: bool) -> Arc<Reader> {
         let reader = Reader::new(
             Arc::clone(&self.disk),
             self.dir.clone(),
@@ -209,8 +215,7 @@ impl Opening {
             Arc::clone(&self.memory),
             Arc::clone(&self.counters),
         );
-        let metadata_dir = self.options.metadata_dir.clone().unwrap_or_else(|| self.dir.clone());
-        Arc::new(reader.with_metadata_in(metadata_dir).loading(loads))
+        Arc::new(reader.with_metadata_in(metadata.dir.clone()).loading(loads))
     }
 }
 
@@ -278,11 +283,14 @@ pub(super) fn open(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<
     let left_behind = names.iter().filter_map(|name| name.strip_prefix("MANIFEST-")?.parse::<u64>().ok());
     let next_manifest = left_behind.max().unwrap_or(0).max(manifest_number) + 1;
     let keyspaces = opening.keyspaces(state.clone());
-    let reader = opening.reader(options.max_open_files, options.index_loading == IndexLoading::OnDemand);
+    let metadata = opening.metadata(&secret, true)?;
+    let loads = options.index_loading == IndexLoading::OnDemand;
+    let reader = opening.reader(&metadata, options.max_open_files, loads);
     let replayed = opening.replay(log_start, log_end, &keyspaces, &reader)?;
     let visible = replayed.end_lsn;
 
     // From here on the store is changed: first what is to be kept is made safe, then the rest goes.
+    metadata.settle(disk.as_ref(), dir)?;
     let wal = Wal::start(Arc::clone(&disk), dir, &replayed)?;
     state.log_end = replayed.end_lsn;
     let manifest = Manifest::create(Arc::clone(&disk), dir, next_manifest, &state)?;
@@ -290,7 +298,9 @@ pub(super) fn open(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<
     let keep_manifest = manifest_name(next_manifest);
     let is_orphan = |name: &&String| {
         let table = name.strip_suffix(".table").and_then(|number| number.parse::<u64>().ok());
-        table.is_some_and(|id| !live.contains(&id)) || (is_manifest(name) && **name != keep_manifest)
+        table.is_some_and(|id| !live.contains(&id))
+            || (is_manifest(name) && **name != keep_manifest)
+            || (metadata.dir != dir && name.ends_with(".cluster"))
     };
     let orphans = names.iter().filter(is_orphan).map(|name| dir.join(name));
     for path in orphans.chain(replayed.obsolete.iter().cloned()) {
@@ -378,10 +388,11 @@ fn try_open_read_only(dir: &Path, options: &Options, disk: &Arc<dyn Disk>) -> Re
     let (secret, next_id) = (HashSecret(state.secret), state.next_id);
     let keyspaces = opening.keyspaces(state);
     // Held open, the files stay readable when the writer removes their names.
-    let clusters = disk.list(options.metadata_dir.as_deref().unwrap_or(dir)).unwrap_or_default();
+    let metadata = opening.metadata(&secret, false)?;
+    let clusters = disk.list(&metadata.dir).unwrap_or_default();
     let clusters = clusters.iter().filter(|name| name.ends_with(".cluster")).count();
     // Nobody works in the background here.
-    let reader = opening.reader(options.max_open_files.max(tables.len() + clusters + 16), true);
+    let reader = opening.reader(&metadata, options.max_open_files.max(tables.len() + clusters + 16), true);
     let visible = opening.replay(log_start, log_end, &keyspaces, &reader)?.end_lsn;
     for table in &tables {
         reader.file(table.id())?;

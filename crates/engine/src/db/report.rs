@@ -57,14 +57,16 @@ impl Store {
     /// Bytes of all files, and of those of the log.
     fn space(&self) -> (u64, u64) {
         let (mut all, mut wal) = (0, 0);
-        for name in self.disk.list(&self.path).unwrap_or_default() {
-            let path = self.path.join(&name);
-            // A file may go while we look.
-            let opened = self.disk.open(&path, crate::io::Access::Read);
-            let bytes = opened.and_then(|file| file.len()).unwrap_or(0);
-            all += bytes;
-            if name.ends_with(".wal") {
-                wal += bytes;
+        let elsewhere = Some(self.reader.metadata_dir()).filter(|dir| *dir != self.path);
+        for dir in std::iter::once(self.path.as_path()).chain(elsewhere) {
+            for name in self.disk.list(dir).unwrap_or_default() {
+                // A file may go while we look.
+                let opened = self.disk.open(&dir.join(&name), crate::io::Access::Read);
+                let bytes = opened.and_then(|file| file.len()).unwrap_or(0);
+                all += bytes;
+                if name.ends_with(".wal") {
+                    wal += bytes;
+                }
             }
         }
         (all, wal)

@@ -14,6 +14,7 @@ type Check = fn(&dyn Disk, &Path);
 
 const CHECKS: &[(&str, Check)] = &[
     ("directories", directories),
+    ("canonical_paths", canonical_paths),
     ("create_truncates", create_truncates),
     ("streamed_files_are_files", streamed_files_are_files),
     ("open_needs_a_file", open_needs_a_file),
@@ -74,6 +75,17 @@ fn write(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Arc<dyn File> {
     let file = disk.create(path).unwrap();
     file.write_all_at(bytes, 0).unwrap();
     file
+}
+
+fn canonical_paths(disk: &dyn Disk, root: &Path) {
+    let dir = root.join("a/b");
+    disk.create_dir_all(&dir).unwrap();
+    let found = disk.canonical(&dir).unwrap();
+    assert!(found.is_absolute());
+    assert_eq!(disk.canonical(&root.join("a/./b")).unwrap(), found);
+    assert_eq!(disk.canonical(&found).unwrap(), found);
+    assert_ne!(disk.canonical(&root.join("a")).unwrap(), found);
+    assert_eq!(kind(disk.canonical(&root.join("none"))), ErrorKind::NotFound);
 }
 
 fn kind<T>(result: std::io::Result<T>) -> ErrorKind {

@@ -18,7 +18,7 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -93,6 +93,10 @@ impl Disk for DirectDisk {
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
         self.inner.list(dir)
+    }
+
+    fn canonical(&self, dir: &Path) -> io::Result<PathBuf> {
+        self.inner.canonical(dir)
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {

@@ -18,7 +18,7 @@
 use std::fmt;
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 #[cfg(test)]
@@ -73,6 +73,8 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Names of the entries of `dir`, sorted; [`io::ErrorKind::NotFound`] where there is no such directory.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
+    /// The one absolute path of an existing directory that all its names lead to; [`io::ErrorKind::NotFound`] where there is none.
+    fn canonical(&self, dir: &Path) -> io::Result<PathBuf>;
     /// Makes name changes in `dir` survive a power cut.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// Takes the exclusive lock on the file `path`, creating it where needed, and writes `owner` into it.

@@ -12,7 +12,7 @@ use std::fs;
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -83,6 +83,10 @@ impl Disk for OsDisk {
         }
         names.sort_unstable();
         Ok(names)
+    }
+
+    fn canonical(&self, dir: &Path) -> io::Result<PathBuf> {
+        fs::canonicalize(dir)
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {

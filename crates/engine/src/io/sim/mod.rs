@@ -286,6 +286,12 @@ impl Disk for SimDisk {
         self.state.lock().ask(CallKind::List, &dir, 0, |image| image.list(&dir))
     }
 
+    fn canonical(&self, dir: &Path) -> io::Result<PathBuf> {
+        let dir = normalize(dir)?;
+        self.state.lock().ask(CallKind::List, &dir, 0, |image| image.dir(&dir).map(|_| ()))?;
+        Ok(dir)
+    }
+
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.state.lock().sync_dir(&normalize(dir)?)
     }
