@@ -452,7 +452,10 @@ fn small_stores_take_little_more_than_their_items() {
                 (_, 100) => (1.65, 2.25),
                 _ => (1.65, 1.5),
             };
-            assert!(mean <= bounds.0 && peak <= bounds.1, "{name}, {population} MiB: {mean} mean, {peak} peak");
+            assert!(
+                mean <= bounds.0 && peak <= bounds.1,
+                "{name}, {population} MiB: {mean} mean, {peak} peak"
+            );
             assert!(written <= 5.6, "{name}, {population} MiB: {written}");
         }
     }

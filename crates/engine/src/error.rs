@@ -84,6 +84,20 @@ impl Error {
         )
     }
 
+    /// A file that the manifest names and that is not there.
+    pub(crate) fn missing_table(path: &Path) -> Self {
+        Self::new(
+            ErrorKind::Corruption,
+            format!("{} is missing, and the store needs it; restore the file from a copy", path.display()),
+        )
+    }
+
+    /// The same error, said of `what`.
+    pub(crate) fn of(mut self, what: impl fmt::Display) -> Self {
+        self.context.insert_str(0, &format!("{what}: "));
+        self
+    }
+
     /// The same error with a sentence added.
     pub(crate) fn and(mut self, more: &str) -> Self {
         self.context.push_str("; ");

@@ -234,6 +234,50 @@ fn missing_files_are_named() {
 }
 
 #[test]
+fn a_missing_table_is_spoken_of_in_one_way() {
+    let store = store();
+    let name = files(&store.image, ".table").remove(0);
+    let disk = store.image.crash(CrashMode::Kill, 0);
+    siltstone::io::Disk::remove(&disk, Path::new(&format!("{DIR}/{name}"))).unwrap();
+    let error = open(&disk).unwrap_err().to_string();
+    assert!(error.starts_with(&format!("{DIR}/{name} is missing")), "{error}");
+    let read_only = Db::open_read_only_on(Arc::new(disk), DIR, options()).unwrap_err();
+    assert_eq!(read_only.to_string(), error);
+}
+
+#[test]
+fn neighbouring_damaged_pages_are_one_problem() {
+    let store = store();
+    // The table with most pages.
+    let tables = files(&store.image, ".table");
+    let length = |name: &String| store.image.read_file(format!("{DIR}/{name}")).unwrap().len();
+    let name = tables.iter().max_by_key(|name| length(name)).unwrap();
+    let path = format!("{DIR}/{name}");
+    let bytes = store.image.read_file(&path).unwrap();
+    let problems = |bytes: &[u8]| {
+        let disk = store.image.crash(CrashMode::Kill, 0);
+        disk.write_file(&path, bytes).unwrap();
+        open(&disk).unwrap().verify(&mut |_| {}).unwrap().problems
+    };
+    let cut = problems(&bytes[..5000]);
+    assert_eq!(cut.len(), 1, "{cut:?}");
+    assert!(
+        cut[0].starts_with("pages 1-") && cut[0].contains(": the first is damaged at byte 4096"),
+        "{cut:?}"
+    );
+    let mut two_places = bytes.clone();
+    two_places[100] ^= 1;
+    two_places[2 * 4096] ^= 1;
+    let two_places = problems(&two_places);
+    assert_eq!(two_places.len(), 2, "{two_places:?}");
+    for problem in cut.iter().chain(&two_places) {
+        assert_eq!(problem.matches(name).count(), 1, "the file is named once: {problem}");
+    }
+    let longer = problems(&[&bytes[..], b"more"].concat());
+    assert_eq!(longer, [format!("{path}: 4 bytes follow the table's end at byte {}", bytes.len())]);
+}
+
+#[test]
 fn stop_at_damage_opens_with_what_precedes_it_and_goes_on() {
     let store = store();
     let stop = Options { wal_recovery: WalRecovery::StopAtDamage, ..options() };
@@ -342,6 +386,28 @@ fn bad_input_is_refused_and_changes_nothing() {
     assert!(db.snapshot().get(&foreign, b"k").is_err());
     assert_eq!(db.keyspaces(), ["files", "point", "tags"]);
     assert_eq!(contents(&point).len(), 2);
+}
+
+#[test]
+fn a_budget_too_small_for_a_keyspace_names_it() {
+    let disk = SimDisk::new();
+    let mut design = tiny("leveled");
+    design.head = Head::MemTable { bytes: 2 << 20 };
+    let keyspace = KeyspaceOptions { design: Some(design), ..KeyspaceOptions::default() };
+    let roomy = Options { memory_budget_bytes: 8 << 20, ..options() };
+    let db = Db::open_on(Arc::new(disk.clone()), DIR, roomy).unwrap();
+    db.create_keyspace("small", KeyspaceOptions::default()).unwrap();
+    db.create_keyspace("large", keyspace.clone()).unwrap();
+    db.close().unwrap();
+    let tight = Options { memory_budget_bytes: 2 << 20, ..options() };
+    let error = Db::open_on(Arc::new(disk), DIR, tight.clone()).unwrap_err().to_string();
+    assert!(
+        error.starts_with("keyspace \"large\": design.head.bytes") && error.contains("memory_budget_bytes"),
+        "{error}"
+    );
+    let db = Db::open_on(Arc::new(SimDisk::new()), DIR, tight).unwrap();
+    let refused = db.create_keyspace("other", keyspace).unwrap_err().to_string();
+    assert!(refused.starts_with("keyspace \"other\": design.head.bytes"), "{refused}");
 }
 
 #[test]

@@ -378,6 +378,31 @@ fn clusters_of_a_later_time_do_not_mislead_an_older_copy_put_back() {
 }
 
 #[test]
+fn a_directory_named_like_a_cluster_file_is_passed_over() {
+    use siltstone::io::Disk;
+    let disk = SimDisk::new();
+    write_at(&disk, DIR, &roomy(), 0..ITEMS, 1);
+    let before = clusters(&disk, DIR).len();
+    for name in ["00000007.cluster", "7.cluster", "9223372036854775807.cluster"] {
+        disk.create_dir_all(&Path::new(DIR).join(name)).unwrap();
+    }
+    let (db, items) = open_with(&disk, roomy());
+    let report = db.verify(&mut |_| {}).unwrap();
+    assert_eq!(report.problems, Vec::<String>::new());
+    assert!(report.clusters as usize + 2 >= before, "{} of {before} files", report.clusters);
+    drop(items);
+    db.close().unwrap();
+    let read_only = Db::open_read_only_on(Arc::new(disk.clone()), DIR, roomy()).unwrap();
+    let notes = read_only.verify(&mut |_| {}).unwrap().notes;
+    assert!(notes.iter().any(|note| note.contains("00000007.cluster is a directory")), "{notes:?}");
+    drop(read_only);
+    // New files get numbers as before.
+    write_at(&disk, DIR, &roomy(), 0..ITEMS, 2);
+    check_at(&disk, DIR, &roomy(), (0..ITEMS, 2), ITEMS..2 * ITEMS);
+    assert!(clusters(&disk, DIR).iter().all(|name| name.len() < 20 || name.starts_with("92233")));
+}
+
+#[test]
 fn every_form_of_parallel_search_answers_alike() {
     let disk = SimDisk::new();
     let (db, items) = open_with(&disk, roomy());
@@ -500,7 +525,8 @@ fn a_budget_too_small_is_refused_before_anything_is_made() {
     options.check_keyspace(&design(1 << 20)).unwrap();
     let db = Db::open_on(Arc::new(disk), DIR, options).unwrap();
     let before = db.keyspaces();
-    assert_eq!(db.create_keyspace("items", design(2 << 20)).unwrap_err().to_string(), refused.to_string());
+    let error = db.create_keyspace("items", design(2 << 20)).unwrap_err().to_string();
+    assert_eq!(error, format!("keyspace \"items\": {refused}"));
     assert_eq!(db.keyspaces(), before);
     db.create_keyspace("items", design(1 << 20)).unwrap();
 }

@@ -250,8 +250,9 @@ impl Reader {
         }
         let path = self.path(table);
         let file = self.shared.disk.open(&path, Access::Read).map_err(|e| match e.kind() {
+            std::io::ErrorKind::NotFound if table & CLUSTER == 0 => Error::missing_table(&path),
             std::io::ErrorKind::NotFound => {
-                Error::corruption(path.display(), 0, "a table file", "no such file")
+                Error::new(ErrorKind::Corruption, format!("{} is missing", path.display()))
             }
             _ => Error::io(&e, "opening", &path),
         })?;

@@ -52,8 +52,12 @@ impl Store {
     fn load_clusters(&self, notes: &mut Vec<String>) {
         let dir = self.reader.metadata_dir().to_owned();
         let names = self.disk.list(&dir).unwrap_or_default();
-        let numbered = names.iter().filter_map(|name| name.strip_suffix(".cluster")?.parse::<u64>().ok());
-        let ids: Vec<u64> = numbered.filter(|id| *id < CLUSTER).collect();
+        let numbered = names.iter().filter_map(|name| {
+            let id = name.strip_suffix(".cluster")?.parse::<u64>().ok()?;
+            (id < CLUSTER && cluster_name(id) == *name).then_some(id)
+        });
+        let mut ids: Vec<u64> = numbered.collect();
+        ids.retain(|id| self.is_file(&dir.join(cluster_name(*id)), notes));
         if let Some(largest) = ids.iter().max() {
             self.next_id.fetch_max(largest + 1, Ordering::Relaxed);
         }
@@ -90,6 +94,28 @@ impl Store {
         }
         if self.check_writable().is_ok() {
             self.empty_trash();
+        }
+    }
+
+    /// Whether there is a file behind a name. What is something else is passed over: a link that leads nowhere is removed, and a
+    /// directory noted.
+    fn is_file(&self, path: &Path, notes: &mut Vec<String>) -> bool {
+        let probe = self.disk.open(path, Access::Read).and_then(|file| file.read_exact_at(&mut [0; 1], 0));
+        match probe.map_err(|error| error.kind()) {
+            Err(std::io::ErrorKind::NotFound) => {
+                if self.check_writable().is_ok() {
+                    let _ = self.disk.remove(path);
+                }
+                false
+            }
+            Err(std::io::ErrorKind::IsADirectory) => {
+                let path = path.display();
+                notes.push(format!(
+                    "{path} is a directory with the name of a cluster file, and is passed over"
+                ));
+                false
+            }
+            _ => true,
         }
     }
 

@@ -115,6 +115,7 @@ impl Metadata {
 
 /// Of both paths, with the length of the first, so that no other pair is the same.
 fn hash_of(dir: &Path, metadata_dir: &Path, secret: &HashSecret) -> u64 {
-    let (dir, metadata_dir) = (dir.as_os_str().as_encoded_bytes(), metadata_dir.as_os_str().as_encoded_bytes());
+    let (dir, metadata_dir) =
+        (dir.as_os_str().as_encoded_bytes(), metadata_dir.as_os_str().as_encoded_bytes());
     secret.hash64(&[&dir.len().to_le_bytes(), dir, metadata_dir].concat())
 }

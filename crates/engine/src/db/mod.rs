@@ -24,7 +24,7 @@ mod write;
 
 pub use batch::{Batch, MAX_VALUE_BYTES};
 pub use keyspace::Keyspace;
-pub(crate) use recover::LOCK;
+pub(crate) use recover::{LOCK, parse_owner};
 pub use scan::Iter;
 pub use snapshot::Snapshot;
 pub use verify::{VerifyProgress, VerifyReport};
@@ -187,7 +187,8 @@ impl Db {
         }
         store.check_writable()?;
         let design = options.design.unwrap_or_else(|| store.options.default_design.clone());
-        store.options.check_design(&design, &options.schema)?;
+        let checked = store.options.check_design(&design, &options.schema);
+        checked.map_err(|error| error.of(format_args!("keyspace {name:?}")))?;
         let json = |e: serde_json::Error| Error::invalid(format_args!("design: {e}"));
         let id = store.next_id();
         let start = store.wal.lock().as_ref().map(|wal| wal.segment()).unwrap_or_default();

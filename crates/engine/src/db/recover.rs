@@ -91,10 +91,23 @@ fn take_lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn DirLock>> {
     disk.lock(&path, &owner).map_err(|e| match e.kind() {
         std::io::ErrorKind::WouldBlock => Error::new(
             ErrorKind::Locked,
-            format!("{} is locked by {e}; close it there, or open it read-only", dir.display()),
+            format!("{} is locked by {}; close it there, or open it read-only", dir.display(), owner_of(&e)),
         ),
         _ => Error::io(&e, "locking", &path),
     })
+}
+
+/// Who holds a lock, where its text is one that [`take_lock`] writes.
+fn owner_of(text: &impl std::fmt::Display) -> String {
+    let text = text.to_string();
+    parse_owner(text.as_bytes()).map_or_else(|| "another process".to_owned(), str::to_owned)
+}
+
+/// Reads LOCK's text, which says who opened the store.
+pub(crate) fn parse_owner(text: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(text).ok()?;
+    let number = text.strip_prefix("process ")?;
+    (number.len() <= 20 && number.bytes().all(|byte| byte.is_ascii_digit())).then_some(text)
 }
 
 /// What a store is made of while it is being opened.
@@ -263,7 +276,8 @@ pub(super) fn open(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<
         }
     };
     for keyspace in state.keyspaces.values() {
-        options.check_design(&keyspace.design, &keyspace.schema)?;
+        let checked = options.check_design(&keyspace.design, &keyspace.schema);
+        checked.map_err(|error| error.of(format_args!("keyspace {:?}", keyspace.name)))?;
     }
     let names = names(disk.as_ref(), dir)?.unwrap_or_default();
     let numbered = names.iter().filter_map(|name| name.strip_suffix(".table")?.parse::<u64>().ok());
@@ -275,9 +289,7 @@ pub(super) fn open(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<
     let live: HashSet<u64> =
         state.keyspaces.values().flat_map(|k| k.version.tables()).map(|table| table.id()).collect();
     if let Some(missing) = live.iter().find(|id| names.binary_search(&table_name(**id)).is_err()) {
-        let path = crate::cache::table_path(dir, *missing);
-        let error = Error::corruption(path.display(), 0, "a table that the manifest names", "no such file");
-        return Err(error.and("restore it from a copy"));
+        return Err(Error::missing_table(&crate::cache::table_path(dir, *missing)));
     }
     // The numbers of manifests that a crash left behind are passed over too.
     let left_behind = names.iter().filter_map(|name| name.strip_prefix("MANIFEST-")?.parse::<u64>().ok());

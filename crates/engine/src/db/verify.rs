@@ -12,6 +12,7 @@ use crate::version::level::{Candidate, Region};
 use serde::Serialize;
 use siltstone_design::Encoder;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 /// What a verification found.
@@ -46,6 +47,25 @@ pub struct VerifyProgress {
     pub bytes_done: u64,
     /// Bytes of all tables.
     pub bytes_total: u64,
+}
+
+/// Neighbouring pages of a table that are all damaged.
+struct DamagedPages {
+    pages: Range<u32>,
+    /// What is wrong with the first of them.
+    first: Error,
+}
+
+impl DamagedPages {
+    fn in_words(&self, path: &Path) -> String {
+        let path = path.display().to_string();
+        let (first, last) = (self.pages.start, self.pages.end.saturating_sub(1));
+        let what = self.first.to_string();
+        match what.strip_prefix(&path) {
+            Some(what) if first < last => format!("pages {first}-{last} of {path}: the first{what}"),
+            _ => what,
+        }
+    }
 }
 
 /// Every so many entries one is looked up through filter and index.
@@ -106,7 +126,7 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Checks one table, of the run at place `at` of a region's pile; `Some` says what is wrong with it.
+    /// Checks one table, of the run at place `at` of a region's pile; `Some` says what is wrong with it, unless `report` does.
     fn verify_table(
         &self,
         region: &Region,
@@ -118,19 +138,27 @@ impl Snapshot {
         let meta = table.meta();
         // Pages no walk passes, such as overflow pages, are read as well.
         let mut pages = vec![0; 64 * PAGE_BYTES];
-        let (mut next, mut damaged) = (0, Vec::new());
+        let (mut next, mut damaged) = (0, Vec::<DamagedPages>::new());
         while next < meta.pages {
             let count = (meta.pages - next).min(64);
             let Some(chunk) = pages.get_mut(..count as usize * PAGE_BYTES) else { break };
             if let Err(error) = reader.pages_for_compaction(meta.id, next, chunk) {
-                damaged.extend(self.damaged_pages(meta.id, next..next + count, error)?);
+                self.damaged_pages(meta.id, next..next + count, error, &mut damaged)?;
             }
             next += count;
         }
-        if let Some(last) = damaged.pop() {
+        let path = reader.path(meta.id);
+        let length = reader.file(meta.id)?.len().map_err(|error| Error::io(&error, "reading", &path))?;
+        if length > meta.bytes {
+            let (path, surplus) = (path.display(), length - meta.bytes);
+            report
+                .problems
+                .push(format!("{path}: {surplus} bytes follow the table's end at byte {}", meta.bytes));
+        }
+        if !damaged.is_empty() {
             // Walking on would stop at the first of them again.
-            report.problems.extend(damaged);
-            return Ok(Some(last));
+            report.problems.extend(damaged.iter().map(|pages| pages.in_words(&path)));
+            return Ok(None);
         }
         if let Some(problem) = table.verify_sections(reader)? {
             return Ok(Some(problem));
@@ -168,21 +196,36 @@ impl Snapshot {
         }))
     }
 
-    /// What is wrong with each damaged page of `pages`, of which at least one is.
-    fn damaged_pages(&self, table: u64, pages: Range<u32>, error: Error) -> Result<Vec<String>> {
+    /// Adds the damaged pages among `pages`, of which at least one is, to `damaged`.
+    fn damaged_pages(
+        &self,
+        table: u64,
+        pages: Range<u32>,
+        error: Error,
+        damaged: &mut Vec<DamagedPages>,
+    ) -> Result<()> {
         if error.kind() != ErrorKind::Corruption {
             return Err(error);
         }
         let mut bytes = [0; PAGE_BYTES];
-        let mut damaged = Vec::new();
-        for page in pages {
+        let mut found = false;
+        for page in pages.clone() {
             match self.handle.store.reader.pages_for_compaction(table, page, &mut bytes) {
-                Err(error) if error.kind() == ErrorKind::Corruption => damaged.push(error.to_string()),
+                Err(error) if error.kind() == ErrorKind::Corruption => {
+                    found = true;
+                    match damaged.last_mut() {
+                        Some(before) if before.pages.end == page => before.pages.end = page + 1,
+                        _ => damaged.push(DamagedPages { pages: page..page + 1, first: error }),
+                    }
+                }
                 outcome => outcome?,
             }
         }
-        // Where each page alone is sound, the file was read differently the second time.
-        Ok(if damaged.is_empty() { vec![error.to_string()] } else { damaged })
+        if !found {
+            // Where each page alone is sound, the file was read differently the second time.
+            damaged.push(DamagedPages { pages: pages.start..pages.start + 1, first: error });
+        }
+        Ok(())
     }
 
     /// Looks an entry up as a reader would.
