@@ -7,6 +7,7 @@ mod cli;
 mod commands;
 mod device;
 mod failure;
+mod interrupt;
 mod measure;
 mod output;
 mod progress;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 /// Show what one file of a store holds, without opening the store
 ///
-/// Takes a table, a manifest, a log file, a cluster file, CURRENT, GUIDES or LOCK; which it is follows from its content, and where
+/// Takes a table, a manifest, a log file, a cluster file, CURRENT, CLUSTERS, GUIDES or LOCK; which it is follows from its content, and where
 /// that is damaged from its name. Exits with 1 if it is damaged.
 #[derive(clap::Args, Debug)]
 #[command(
@@ -24,7 +24,15 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
-    let metadata = std::fs::metadata(&args.file).map_err(|e| Failure::at(&args.file, e))?;
+    let metadata = std::fs::metadata(&args.file).map_err(|e| {
+        let is_link = std::fs::symlink_metadata(&args.file).is_ok_and(|found| found.is_symlink());
+        let leads_nowhere = is_link && e.kind() == std::io::ErrorKind::NotFound;
+        if leads_nowhere {
+            Failure::at(&args.file, "is a link that leads nowhere")
+        } else {
+            Failure::at(&args.file, e)
+        }
+    })?;
     if metadata.is_dir() {
         return Err(Failure::at(
             &args.file,

@@ -291,3 +291,78 @@ fn probe_measures_and_leaves_nothing_behind() {
     run(&["probe", place, "--bytes", "1000T"]).fails(&["too little", "--bytes"]);
     run(&["probe", &format!("{place}/none")]).fails(&["not a directory"]);
 }
+
+#[test]
+fn a_small_budget_is_for_what_is_measured() {
+    let (_dir, store) = scratch();
+    let small = ["--memory-budget", "1M"];
+    fill(&store, &[&["--preset", "lsm-trie:64K"], &small[..]].concat());
+    let read = ["bench", "read-hit", "--dir", &store, "--operations", "500", "--json"];
+    assert_eq!(run(&[&read[..], &small[..]].concat()).ok().json()["not_found"], 0);
+    let (_dir, other) = scratch();
+    let refused = run(&[&["bench", "fill", "--dir", &other], &small[..]].concat());
+    refused.fails(&["memory_budget_bytes", "--preset", "siltstone:64K"]);
+}
+
+#[test]
+fn a_place_that_takes_no_stores_or_plots_is_refused_before_any_work() {
+    let (dir, place) = scratch();
+    std::fs::create_dir(&place).unwrap();
+    let file = crate::path(dir.path(), "file");
+    std::fs::write(&file, "").unwrap();
+    let (out, nowhere) = (crate::path(dir.path(), "plots/of/it"), crate::path(dir.path(), "nowhere"));
+    for (paper, only) in
+        [("slimdb", "index"), ("silt", "index"), ("lsm-trie", "tables"), ("lsm-trie", "stores")]
+    {
+        let bench = |dir: &str, out: &str| {
+            run(&["bench", paper, "--quick", "--only", only, "--items", "3000", "--dir", dir, "--out", out])
+        };
+        for bad in [&nowhere, &file] {
+            let refused = bench(bad, &out).fails(&[bad, "is not a directory"]);
+            assert!(refused.out.is_empty() && !refused.err.contains("figure"), "{}", refused.err);
+        }
+        for bad in [file.clone(), format!("{file}/plots")] {
+            bench(&place, &bad).fails(&[&bad]);
+        }
+        assert!(
+            !std::fs::exists(crate::path(dir.path(), "plots")).unwrap(),
+            "{paper}: an empty directory is left"
+        );
+    }
+    assert_eq!(std::fs::read_dir(&place).unwrap().count(), 0);
+}
+
+#[test]
+fn an_interrupted_evaluation_leaves_nothing_behind() {
+    for (paper, only, signal) in
+        [("slimdb", "system", "-INT"), ("silt", "stores", "-TERM"), ("lsm-trie", "stores", "-INT")]
+    {
+        let (dir, place) = scratch();
+        std::fs::create_dir(&place).unwrap();
+        let out = crate::path(dir.path(), "plots");
+        let args = ["bench", paper, "--only", only, "--items", "3M", "--dir", &place, "--out", &out];
+        let mut child = crate::command(&args).spawn().unwrap();
+        // Once there is a store, with files in it, within a directory of its own.
+        let has_files = || {
+            let within = |dir: &std::path::Path| -> Vec<_> {
+                std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+            };
+            within(std::path::Path::new(&place))
+                .iter()
+                .flat_map(|dir| within(dir))
+                .any(|dir| within(&dir).len() > 2)
+        };
+        while !has_files() {
+            assert_eq!(child.try_wait().unwrap(), None, "{paper} has ended by itself");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        let sent = std::process::Command::new("kill").args([signal, &child.id().to_string()]).status();
+        assert!(sent.unwrap().success());
+        let ended = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(130), "{paper}: {said}");
+        assert!(said.contains("interrupted; ") && said.contains(&place), "{paper}: {said}");
+        assert_eq!(std::fs::read_dir(&place).unwrap().count(), 0, "{paper}: {said}");
+        assert!(!std::fs::exists(&out).unwrap(), "{paper}: an empty directory is left");
+    }
+}

@@ -136,8 +136,10 @@ fn every_file_of_a_store_can_be_inspected() {
 
 /// A store with clusters, and the path of one of them.
 fn clustered(store: &str) -> std::path::PathBuf {
-    let fill = ["bench", "fill", "--dir", store, "--items", "60K", "--preset", "lsm-trie:4K", "--json"];
-    let preset = run(&fill).ok().json().get("preset").cloned();
+    // The last level begins at so many tables, whatever their size; large values need fewer items for them.
+    let fill = ["bench", "fill", "--dir", store, "--items", "6K", "--value-bytes", "1000"];
+    let preset = ["--preset", "lsm-trie:4K", "--json"];
+    let preset = run(&[&fill[..], &preset[..]].concat()).ok().json().get("preset").cloned();
     assert_eq!(preset, Some("lsm-trie:4K".into()));
     let files = std::fs::read_dir(store).unwrap().map(|entry| entry.unwrap().path());
     files.filter(|path| path.extension().is_some_and(|e| e == "cluster")).min().expect("a cluster")
@@ -145,7 +147,7 @@ fn clustered(store: &str) -> std::path::PathBuf {
 
 #[test]
 fn a_cluster_is_shown_and_damage_to_it_is_a_note() {
-    let (_dir, store) = scratch();
+    let (_dir, store) = scratch_in_memory();
     let s = store.as_str();
     let file = clustered(s);
     let cluster = file.to_str().unwrap();
@@ -178,9 +180,68 @@ fn a_cluster_is_shown_and_damage_to_it_is_a_note() {
         assert_eq!((&verified["sound"], &verified["problems"]), (&true.into(), &serde_json::json!([])));
         assert!(verified["notes"][0].as_str().unwrap().contains(cluster), "{what}: {verified}");
     }
+    // What only has the name of a cluster file is none.
+    let (directory, link) =
+        (file.with_file_name("00000007.cluster"), file.with_file_name("00000009.cluster"));
+    std::fs::create_dir(&directory).unwrap();
+    std::os::unix::fs::symlink("nowhere", &link).unwrap();
+    run(&["inspect", directory.to_str().unwrap()]).fails(&["00000007.cluster: is a directory"]);
+    run(&["inspect", link.to_str().unwrap()]).fails(&["00000009.cluster: is a link that leads nowhere"]);
+    let verified = run(&["verify", s]).ok();
+    assert!(verified.text().starts_with("sound"), "{}", verified.text());
+    assert!(verified.err.contains("00000007.cluster is a directory"), "{}", verified.err);
+    assert!(!verified.err.contains("00000009"), "{}", verified.err);
     // Opened for writing, with time to spare, the store mends itself.
     run(&["bench", "overwrite", "--dir", s, "--operations", "1000"]).ok();
+    std::fs::remove_dir(&directory).unwrap();
+    assert!(!link.is_symlink());
     assert_eq!(run(&["verify", s, "--json"]).ok().json()["notes"], serde_json::json!([]));
+}
+
+#[test]
+fn damage_outside_a_tables_pages_is_told() {
+    let (_dir, store) = scratch();
+    let s = store.as_str();
+    run(&["bench", "fill", "--dir", s, "--items", "3000", "--preset", "lsm-trie:64K"]).ok();
+    let tables = std::fs::read_dir(s).unwrap().map(|entry| entry.unwrap().path());
+    let tables = tables.filter(|path| path.extension().is_some_and(|e| e == "table"));
+    let table = tables.max_by_key(|path| path.metadata().unwrap().len()).unwrap();
+    let shown = run(&["inspect", table.to_str().unwrap(), "--json"]).ok().json();
+    assert_eq!(shown["damage"], serde_json::json!([]));
+    let bytes = std::fs::read(&table).unwrap();
+
+    std::fs::write(&table, [&bytes[..], b"surplus"].concat()).unwrap();
+    let verified = run(&["verify", s]).fails(&["7 bytes follow the table's end"]);
+    assert_eq!(verified.err.matches("problem: ").count(), 1, "{}", verified.err);
+    run(&["inspect", table.to_str().unwrap()]).fails(&["expected a table's footer"]);
+
+    // An HTable has no index, so that its filter begins where its pages end.
+    let mut damaged = bytes.clone();
+    damaged[shown["pages"].as_u64().unwrap() as usize * 4096] ^= 1;
+    std::fs::write(&table, damaged).unwrap();
+    run(&["verify", s]).fails(&["a section with checksum"]);
+    let inspected = run(&["inspect", table.to_str().unwrap(), "--json"]);
+    assert_eq!(inspected.code, Some(1));
+    assert!(
+        inspected.json()["damage"][0].as_str().unwrap().starts_with("the filter, "),
+        "{}",
+        inspected.text()
+    );
+
+    std::fs::write(&table, &bytes[..4096]).unwrap();
+    let verified = run(&["verify", s]).fails(&["the first is damaged at byte 4096"]);
+    assert_eq!(verified.err.matches("problem: ").count(), 1, "{}", verified.err);
+
+    std::fs::remove_file(&table).unwrap();
+    let missing = |ran: crate::Ran| {
+        ran.fails(&[&format!(
+            "{} is missing, and the store needs it; restore the file from a copy",
+            table.display()
+        )])
+    };
+    for read in [&["verify", s][..], &["stats", s], &["get", s, "k"], &["put", s, "k", "v"]] {
+        missing(run(read));
+    }
 }
 
 #[test]

@@ -87,6 +87,13 @@ fn scratch() -> (tempfile::TempDir, String) {
     (dir, store)
 }
 
+/// The same in memory, where the system has such a place: for stores of very many small files, whose syncs are not what is tested.
+fn scratch_in_memory() -> (tempfile::TempDir, String) {
+    let Ok(dir) = tempfile::tempdir_in("/dev/shm") else { return scratch() };
+    let store = path(dir.path(), "store");
+    (dir, store)
+}
+
 fn path(dir: &Path, name: &str) -> String {
     dir.join(name).to_str().expect("the path is UTF-8").to_owned()
 }

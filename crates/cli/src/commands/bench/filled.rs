@@ -8,6 +8,8 @@ use siltstone::{Db, KeyspaceOptions};
 
 const META_KEYSPACE: &str = "bench-meta";
 const META_KEY: &[u8] = b"filled";
+/// Bytes of the memtable that [`Filled`] goes to: a small budget is for what is measured.
+const META_BYTES: u64 = 64 << 10;
 
 /// The items of a filled store: positions `0..existing` of the seed's random order exist.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -41,7 +43,9 @@ impl Filled {
     /// Writes it down, for good when this returns.
     pub fn save(&self, db: &Db) -> Result<()> {
         let json = serde_json::to_vec(self).map_err(|e| Failure::Failed(e.to_string()))?;
-        db.create_keyspace(META_KEYSPACE, KeyspaceOptions::default())?.put(META_KEY, &json)?;
+        let design = Some(siltstone::Design::default().scaled_to(META_BYTES));
+        let options = KeyspaceOptions { design, ..KeyspaceOptions::default() };
+        db.create_keyspace(META_KEYSPACE, options)?.put(META_KEY, &json)?;
         Ok(db.sync()?)
     }
 

@@ -201,8 +201,11 @@ fn run_workload(args: &WorkloadArgs) -> Result<()> {
         preset.check_for(&schema)?;
     }
     // What is refused must neither clear the directory nor leave half a store in it.
-    options(args).check_keyspace(&keyspace_options)?;
-    options(args).check_keyspace(&KeyspaceOptions::default())?;
+    options(args).check_keyspace(&keyspace_options).map_err(|error| {
+        Failure::Failed(format!(
+            "{error}; --preset takes a size, as in siltstone:64K, and --memory-budget the budget"
+        ))
+    })?;
     clear_for_fill(&args.dir, args.overwrite_dir)?;
     let db = store::open_or_create(&args.dir, options(args))?;
     filled.save(&db)?;

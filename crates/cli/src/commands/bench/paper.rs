@@ -2,6 +2,7 @@
 //! directory for the stores.
 
 use crate::failure::{Failure, Result, fail};
+use crate::interrupt;
 use crate::output::{note, print, print_json};
 use crate::plot::Chart;
 use crate::sizes;
@@ -32,6 +33,11 @@ impl Common {
         if self.quick { quick } else { full }
     }
 
+    /// Refuses a directory where no stores can be written, or no `bytes` of them, before there is any work to lose.
+    pub fn check_dir(&self, bytes: u64) -> Result<()> {
+        Scratch::new(self.dir.as_deref(), "check")?.with_room_for(bytes).map(drop)
+    }
+
     /// A directory for the stores of `name`, below the one that was asked for.
     pub fn scratch(&self, name: &str) -> Result<Scratch> {
         Scratch::new(self.dir.as_deref(), name)
@@ -60,7 +66,7 @@ pub type Row = (String, Vec<f64>, Vec<Option<f64>>);
 
 /// All that was measured, as it comes.
 pub struct Results {
-    out: PathBuf,
+    out: Out,
     quick: bool,
     started: Instant,
     figures: Vec<Figure>,
@@ -68,11 +74,10 @@ pub struct Results {
 }
 
 impl Results {
-    /// No results yet; plots will go to `out`, which is made.
+    /// No results yet; plots will go to `out`, which is made, unless nothing can be written there.
     pub fn new(out: &Path, common: &Common) -> Result<Self> {
-        std::fs::create_dir_all(out).map_err(|e| Failure::at(out, e))?;
-        let (started, quick) = (Instant::now(), common.quick);
-        Ok(Self { out: out.to_owned(), quick, started, figures: Vec::new(), text: String::new() })
+        let (out, started, quick) = (Out::new(out)?, Instant::now(), common.quick);
+        Ok(Self { out, quick, started, figures: Vec::new(), text: String::new() })
     }
 
     /// Adds rows of one table or figure, and a terminal table of them: each cell ours, then the paper's in parentheses where it
@@ -108,7 +113,7 @@ impl Results {
 
     /// Saves a chart under this name.
     pub fn draw(&self, name: &str, chart: &Chart) -> Result<()> {
-        Ok(chart.save(&self.out.join(name))?)
+        Ok(chart.save(&self.out.path.join(name))?)
     }
 
     /// Prints everything: as text, or as one JSON object.
@@ -118,7 +123,9 @@ impl Results {
             quick: bool,
             figures: &'a [Figure],
         }
-        note!("plots in {}; {:.0} s in all", self.out.display(), self.started.elapsed().as_secs_f64());
+        let has_plots = std::fs::read_dir(&self.out.path).is_ok_and(|mut entries| entries.next().is_some());
+        let plots = if has_plots { format!("plots in {}; ", self.out.path.display()) } else { String::new() };
+        note!("{plots}{:.0} s in all", self.started.elapsed().as_secs_f64());
         if self.quick {
             note!("a quick run: too small to be held against the papers' figures");
         }
@@ -137,7 +144,38 @@ fn number(value: f64) -> String {
     }
 }
 
-/// A directory for stores that goes when the command ends.
+/// The directory of plots. What was made for it goes again where no plot came of it.
+struct Out {
+    path: PathBuf,
+    /// Directories that were made, innermost first.
+    made: Vec<PathBuf>,
+}
+
+impl Out {
+    fn new(path: &Path) -> Result<Self> {
+        let missing = path.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists());
+        let out = Self { path: path.to_owned(), made: missing.map(Path::to_path_buf).collect() };
+        std::fs::create_dir_all(path).map_err(|e| Failure::at(path, e))?;
+        out.made.iter().rev().for_each(|dir| interrupt::removes_empty(dir));
+        let probe = path.join(format!(".siltstone-{}", std::process::id()));
+        std::fs::write(&probe, b"")
+            .and_then(|()| std::fs::remove_file(&probe))
+            .map_err(|e| Failure::at(path, e))?;
+        Ok(out)
+    }
+}
+
+impl Drop for Out {
+    fn drop(&mut self) {
+        for dir in &self.made {
+            // A directory that has something in it stays.
+            let _ = std::fs::remove_dir(dir);
+            interrupt::spares(dir);
+        }
+    }
+}
+
+/// A directory for stores that goes when the command ends, or is interrupted.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
@@ -151,8 +189,10 @@ impl Scratch {
             );
         }
         let path = parent.join(format!("siltstone-bench-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).map_err(|e| Failure::at(&path, e))?;
-        Ok(Self(path))
+        interrupt::removes(&path);
+        let scratch = Self(path);
+        std::fs::create_dir(&scratch.0).map_err(|e| Failure::at(&scratch.0, e))?;
+        Ok(scratch)
     }
 
     /// The same directory, where it has room for so many bytes; an error says how much is missing.
@@ -179,5 +219,6 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         // What can't be removed is left to the user, who chose the place.
         let _ = std::fs::remove_dir_all(&self.0);
+        interrupt::spares(&self.0);
     }
 }

@@ -1,11 +1,8 @@
 //! The directory the demo works in, and who removes it.
 
 use crate::failure::{Failure, Result, fail};
+use crate::interrupt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
-
-/// What an interrupt has to remove.
-static TEMPORARY: OnceLock<PathBuf> = OnceLock::new();
 
 /// A directory for the store; a temporary one is removed when this goes out of scope, however that happens.
 pub struct Scratch {
@@ -22,7 +19,7 @@ impl Scratch {
             match std::fs::create_dir(&path) {
                 Ok(()) => {
                     if !keep {
-                        remove_on_interrupt(&path);
+                        interrupt::removes(&path);
                     }
                     return Ok(Self { path, keep });
                 }
@@ -70,20 +67,5 @@ impl Drop for Scratch {
             // A failure is already on its way to the user.
             let _ = std::fs::remove_dir_all(&self.path);
         }
-    }
-}
-
-fn remove_on_interrupt(path: &Path) {
-    if TEMPORARY.set(path.to_owned()).is_ok() {
-        // Without a handler an interrupt leaves the directory behind: a pity, not a failure.
-        let _ = ctrlc::set_handler(|| {
-            if let Some(path) = TEMPORARY.get() {
-                // Background work may still be creating files.
-                while path.exists() && std::fs::remove_dir_all(path).is_err() {
-                    std::thread::sleep(std::time::Duration::from_millis(20));
-                }
-            }
-            std::process::exit(130);
-        });
     }
 }

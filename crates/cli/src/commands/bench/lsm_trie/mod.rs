@@ -85,8 +85,11 @@ fn scaled(items: u64) -> Design {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
-    let mut results = Results::new(&args.out, &args.common)?;
     let wants = |part: Part| args.only.is_none_or(|only| only == part);
+    if wants(Part::Stores) || wants(Part::Parallel) || args.common.dir.is_some() {
+        args.common.check_dir(0)?;
+    }
+    let mut results = Results::new(&args.out, &args.common)?;
     if wants(Part::Tables) {
         tables::run(&mut results)?;
     }

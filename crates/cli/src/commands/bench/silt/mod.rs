@@ -82,25 +82,30 @@ impl Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
-    let mut results = Results::new(&args.out, &args.common)?;
     let wants = |part: Part| args.only.is_none_or(|only| only == part);
+    // Figure 10 doubles the items; while a part of them is merged it is there twice.
+    let parts = [(Part::Stores, 3), (Part::Device, 2), (Part::Model, 1)];
+    let most = parts.iter().filter(|(part, _)| wants(*part)).map(|(_, times)| *times).max();
+    if most.is_some() || args.common.dir.is_some() {
+        let bytes = args.items().saturating_mul(store::ITEM_BYTES).saturating_mul(most.unwrap_or(0));
+        args.common.check_dir(bytes)?;
+    }
+    let mut results = Results::new(&args.out, &args.common)?;
     if wants(Part::Index) {
         index::run(args, &mut results);
     }
     if wants(Part::Stores) {
-        // Figure 10 doubles the items; while a part of them is merged it is there twice.
-        let scratch = args.common.scratch("silt")?.with_room_for(args.items() * store::ITEM_BYTES * 3)?;
+        let scratch = args.common.scratch("silt")?;
         kinds::run(args, &mut results, scratch.path())?;
         growth::run(args, &mut results, scratch.path())?;
         throughput::run(args, &mut results, scratch.path())?;
     }
     if wants(Part::Device) {
-        let scratch =
-            args.common.scratch("silt-device")?.with_room_for(args.items() * store::ITEM_BYTES * 2)?;
+        let scratch = args.common.scratch("silt-device")?;
         device::run(args, &mut results, scratch.path())?;
     }
     if wants(Part::Model) {
-        let scratch = args.common.scratch("silt-model")?.with_room_for(args.items() * store::ITEM_BYTES)?;
+        let scratch = args.common.scratch("silt-model")?;
         model::run(args, &mut results, scratch.path())?;
     }
     results.print(args.common.json)

@@ -69,8 +69,11 @@ impl Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
-    let mut results = Results::new(&args.out, &args.common)?;
     let wants = |part: Part| args.only.is_none_or(|only| only == part);
+    if wants(Part::System) || args.common.dir.is_some() {
+        args.common.check_dir(0)?;
+    }
+    let mut results = Results::new(&args.out, &args.common)?;
     if wants(Part::Index) {
         index::run(&mut results)?;
     }
