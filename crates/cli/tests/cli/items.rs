@@ -1,6 +1,6 @@
 //! Single items, and commands that look at a store.
 
-use crate::{command, path, run, run_with_input, scratch};
+use crate::{command, path, run, run_with_input, scratch, scratch_in_memory};
 use std::io::Read;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -215,9 +215,10 @@ fn damage_outside_a_tables_pages_is_told() {
     assert_eq!(verified.err.matches("problem: ").count(), 1, "{}", verified.err);
     run(&["inspect", table.to_str().unwrap()]).fails(&["expected a table's footer"]);
 
-    // An HTable has no index, so that its filter begins where its pages end.
+    // The filter stands behind the pages and the index.
+    let number = |field: &str| shown[field].as_u64().unwrap() as usize;
     let mut damaged = bytes.clone();
-    damaged[shown["pages"].as_u64().unwrap() as usize * 4096] ^= 1;
+    damaged[number("pages") * 4096 + number("index_bytes")] ^= 1;
     std::fs::write(&table, damaged).unwrap();
     run(&["verify", s]).fails(&["a section with checksum"]);
     let inspected = run(&["inspect", table.to_str().unwrap(), "--json"]);

@@ -13,7 +13,7 @@ mod slimdb;
 mod watch;
 mod workload;
 
-use crate::failure::{Result, fail, usage};
+use crate::failure::{Failure, Result, fail, usage};
 use crate::generate::items::{GROUP_PREFIX_BYTES, Items};
 use crate::output::{note, print, print_json};
 use crate::sizes;
@@ -367,5 +367,5 @@ fn clear_for_fill(dir: &Path, overwrite: bool) -> Result<()> {
     }
     db.close()?;
     note!("removing the earlier store in {}", dir.display());
-    std::fs::remove_dir_all(dir).map_err(|e| crate::failure::Failure::at(dir, e))
+    std::fs::remove_dir_all(dir).map_err(|e| Failure::at(dir, e))
 }
