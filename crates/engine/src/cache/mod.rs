@@ -13,7 +13,7 @@ mod hot;
 mod share;
 
 use crate::entry::Lookup;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::io::{Access, Disk, File};
 use crate::memory::{MemoryBudget, Pooled};
 use crate::segment::LogSegment;
