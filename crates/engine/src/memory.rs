@@ -31,7 +31,7 @@ const INDEX_SHARE: u64 = 4;
 const PLACES_SHARE: u64 = 3;
 
 /// The share of the budget that is left to what is not accounted for and grows with it, such as what an allocator keeps.
-const SLACK_SHARE: u64 = 16;
+const SLACK_SHARE: u64 = 12;
 /// What is left for what does not, the program and its threads' stacks, and the share of a small budget that it is at most.
 const FIXED_SLACK_BYTES: u64 = 6 << 20;
 const FIXED_SLACK_SHARE: u64 = 12;
