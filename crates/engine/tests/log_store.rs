@@ -452,7 +452,7 @@ fn readers_in_threads_never_miss_an_item_that_is_overwritten() {
                 }
             });
         }
-        for round in 1..if common::is_long() { 20_000 } else { 1500 } {
+        for round in 1..if common::is_long() { 50_000 } else { 5000 } {
             write(round);
             if round % 200 == 0 {
                 db.flush().unwrap();

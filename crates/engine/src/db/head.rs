@@ -44,7 +44,7 @@ pub(crate) struct Full;
 pub(crate) struct Asking<'a> {
     pub reader: &'a Reader,
     pub trace: &'a mut ReadTrace,
-    pub newer: &'a mut Sequence,
+    pub newer: &'a mut Option<Sequence>,
 }
 
 impl Head {

@@ -36,8 +36,9 @@ pub(super) struct Progress {
     run: usize,
     /// Tables probed before the region it stands in.
     probed_above: u64,
-    /// Sequence number of a version that it passed over because it can't see it; see [`LogStore::get`](crate::log_store::LogStore::get).
-    newer: Sequence,
+    /// Sequence number of the oldest version that it passed over because it can't see it; see
+    /// [`LogStore::get`](crate::log_store::LogStore::get).
+    newer: Option<Sequence>,
 }
 
 impl Progress {
@@ -69,7 +70,7 @@ impl Store {
             let mut progress = Progress::default();
             let found = self.search_parallel(keyspace, &view, self.visible(), key, &mut progress)?;
             // The version to be seen may have given way to one that became visible meanwhile. Whoever holds a snapshot is spared.
-            if progress.newer == 0 || progress.newer > self.visible() {
+            if progress.newer.is_none_or(|newer| newer > self.visible()) {
                 let value = found.unwrap_or_default().value;
                 keyspace.counters.note_get(value.is_some(), &progress.trace);
                 return Ok(value);

@@ -233,7 +233,7 @@ impl LogStore {
 
     /// Whether the key may have been written after `sequence`: no where it was not, yes where it was, and seldom else.
     pub fn changed_since(&self, fingerprint: u64, sequence: Sequence) -> bool {
-        self.candidates(fingerprint, sequence).newer > 0
+        self.candidates(fingerprint, sequence).newer.is_some()
     }
 }
 

@@ -30,8 +30,8 @@ pub(super) struct Place {
 pub(super) struct Candidates {
     /// Operations that may be its, newest first.
     pub places: Vec<Place>,
-    /// The newest that may be its and were not asked for; 0 where there is none.
-    pub newer: Sequence,
+    /// The oldest of those that may be its and are too new to be asked for.
+    pub newer: Option<Sequence>,
     /// Bytes to read of each.
     pub guess: usize,
 }
@@ -73,7 +73,7 @@ impl LogStore {
         for &number in index.candidates(fingerprint).iter() {
             let candidate = state.base + u64::from(number);
             if candidate > sequence {
-                found.newer = found.newer.max(candidate);
+                found.newer = Some(found.newer.map_or(candidate, |newer| newer.min(candidate)));
                 continue;
             }
             let after = state.pieces.partition_point(|piece| piece.segment.first_lsn <= candidate);
@@ -86,19 +86,19 @@ impl LogStore {
         found
     }
 
-    /// The newest version of `key` that `sequence` can see. `newer` is raised to the sequence number of any that may be the
+    /// The newest version of `key` that `sequence` can see. `newer` becomes the sequence number of the oldest that may be the
     /// key's and that it can't see: a get whose `sequence` is not held for it has to look again once that is visible, since the
-    /// version it should have seen may be gone.
+    /// version it should have seen may be gone. Of several it is the oldest that took its place; others may not be visible yet.
     pub fn get(
         &self,
         key: &EncodedKey<'_>,
         sequence: Sequence,
         reader: &Reader,
         trace: &mut ReadTrace,
-        newer: &mut Sequence,
+        newer: &mut Option<Sequence>,
     ) -> Result<Lookup> {
         let candidates = self.candidates(key.fingerprint, sequence);
-        *newer = (*newer).max(candidates.newer);
+        *newer = newer.iter().copied().chain(candidates.newer).min();
         // An empty store has none to ask.
         trace.filter_probes += u64::from(candidates.guess > 0);
         for place in &candidates.places {
