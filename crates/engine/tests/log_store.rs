@@ -510,6 +510,27 @@ fn a_log_is_read_around_the_page_cache_as_well() {
     check(&db.keyspace("items").unwrap());
 }
 
+#[test]
+fn what_is_in_tables_is_not_replayed_where_batches_are_larger_than_stores() {
+    let (disk, db, items) = store(256);
+    for first in (0..20_000).step_by(1000) {
+        let mut batch = Batch::new();
+        for number in first..first + 1000 {
+            batch.put(&items, &key(number), b"value").unwrap();
+        }
+        db.write(&batch, &WriteOptions::default()).unwrap();
+        while db.step().unwrap() {}
+    }
+    let (in_head, in_tables) = (items.stats().head_entries, items.stats().table_entries);
+    assert_eq!(in_head + in_tables, 20_000);
+    drop(items);
+    db.close().unwrap();
+    let items = open(&disk).unwrap().keyspace("items").unwrap();
+    let again = items.stats().head_entries;
+    assert!(again <= in_head + 1000, "{again} of 20,000 were replayed, {in_head} were in the head");
+    assert_eq!(contents(&items).len(), 20_000);
+}
+
 /// A counter that the kernel keeps for this thread; `None` where it keeps none.
 fn kernel_counts(name: &str) -> Option<u64> {
     let counters = std::fs::read_to_string("/proc/thread-self/io").ok()?;

@@ -312,6 +312,9 @@ impl Store {
         self.visible.store(sequence, Ordering::Release);
         self.reader.fit_cache();
         if is_frozen {
+            // The next head begins with a segment, or nearly so: what is replayed begins with one. A full disk is noticed by the
+            // next write.
+            let _ = self.rotate_wal();
             self.board.wake();
         }
         self.snapshots.while_still(|is_wanted| heads.values().for_each(|(_, head)| head.settle(is_wanted)));
