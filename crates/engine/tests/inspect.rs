@@ -78,6 +78,9 @@ fn damage_anywhere_in_a_table_is_seen() {
         }
         for surplus in [1, 48, 4096] {
             assert!(is_noticed(&copy, &[&bytes[..], &vec![0; surplus]].concat()), "{surplus} bytes more");
+            let Inspection::Table(longer) = file(&copy).unwrap() else { panic!("still a table") };
+            let surplus_found = format!("{surplus} bytes follow the table's end at byte {}", bytes.len());
+            assert_eq!(longer.damage, [surplus_found]);
             assert!(is_noticed(&copy, &bytes[..bytes.len() - surplus.min(bytes.len())]), "{surplus} fewer");
         }
         std::fs::remove_file(copy).unwrap();

@@ -25,7 +25,7 @@ use std::sync::atomic::Ordering;
 /// Pages read at once.
 const READ_PAGES: u32 = 64;
 /// What is said of any damage to advice.
-const HARMLESS: &str = "answers are unaffected, gets read more until it is made anew from the tables, in the background of a \
+const HARMLESS: &str = "answers are unaffected, gets read more until the file is made anew from the tables, in the background of a \
                         store that is open for writing";
 
 impl Store {

@@ -12,7 +12,7 @@ use crate::db::{LOCK, guides, metadata, parse_owner};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::os::OsDisk;
 use crate::io::{Access, Disk, read_file};
-use crate::table::envelope::{self, FOOTER_BYTES};
+use crate::table::envelope::FOOTER_BYTES;
 use crate::version::manifest::{self, parse_current};
 use crate::version::{cluster as clusters, guide};
 use crate::wal;
@@ -171,12 +171,13 @@ pub fn file(path: &Path) -> Result<Inspection> {
         })?;
         return Ok(Inspection::Lock { opened_by: opened_by.to_owned() });
     }
-    if length >= FOOTER_BYTES as u64 {
-        let mut footer = [0; FOOTER_BYTES];
-        file.read_exact_at(&mut footer, length - FOOTER_BYTES as u64).map_err(fail)?;
-        if footer.starts_with(envelope::MAGIC) {
-            return Ok(Inspection::Table(table::inspect(path, file.as_ref(), length, &footer)?));
+    if let Some((footer, end)) = table::last_footer(file.as_ref(), length).map_err(fail)? {
+        let mut table = table::inspect(path, file.as_ref(), end, &footer)?;
+        if end < length {
+            table.bytes = length;
+            table.damage.push(format!("{} bytes follow the table's end at byte {end}", length - end));
         }
+        return Ok(Inspection::Table(table));
     }
     // A file that a store made says by its name what it should be.
     let expected = match name {

@@ -4,7 +4,7 @@ use crate::cache::{PAGE_BYTES, TableId};
 use crate::codec::Decoder;
 use crate::error::{Error, Result};
 use crate::io::File;
-use crate::table::envelope::{FOOTER_BYTES, Footer, TableMeta, decode_footer, encode_tail};
+use crate::table::envelope::{FOOTER_BYTES, Footer, MAGIC, TableMeta, decode_footer, encode_tail};
 use serde::Serialize;
 use std::path::Path;
 
@@ -47,7 +47,26 @@ pub struct TableInspection {
     pub damage: Vec<String>,
 }
 
-/// What the table in `file` holds, whose footer has been found.
+/// Bytes at a file's end among which a footer is looked for that something was appended to.
+const MOST_APPENDED_BYTES: u64 = 1 << 20;
+
+/// The footer that `file` ends with, sound or not, or else the last sound one near its end; and where that ends.
+pub(super) fn last_footer(
+    file: &dyn File,
+    length: u64,
+) -> std::io::Result<Option<([u8; FOOTER_BYTES], u64)>> {
+    let from = length.saturating_sub(MOST_APPENDED_BYTES + FOOTER_BYTES as u64);
+    let mut bytes = vec![0; (length - from) as usize];
+    file.read_exact_at(&mut bytes, from)?;
+    let footers = bytes.windows(FOOTER_BYTES).enumerate().rev();
+    let mut footers = footers.filter_map(|(at, footer)| Some((at, footer.first_chunk::<FOOTER_BYTES>()?)));
+    let found = footers.find(|(at, footer)| {
+        footer.starts_with(MAGIC) && (at + FOOTER_BYTES == bytes.len() || decode_footer(footer).is_ok())
+    });
+    Ok(found.map(|(at, footer)| (*footer, from + (at + FOOTER_BYTES) as u64)))
+}
+
+/// What the table in `file` holds, whose footer has been found, and which ends at byte `length`.
 pub(super) fn inspect(
     path: &Path,
     file: &dyn File,
