@@ -73,6 +73,27 @@ proptest! {
     }
 
     #[test]
+    fn fields_of_one_width_come_back(
+        front in vec(any::<bool>(), 0..70), pieces in vec(vec(any::<u64>(), 0..40), 0..5), width in 0u32..=64,
+    ) {
+        let mut builders = [BitVecBuilder::new(), BitVecBuilder::with_capacity(100)];
+        let [each, all] = &mut builders;
+        each.extend(front.iter().copied());
+        all.extend(front.iter().copied());
+        for piece in &pieces {
+            piece.iter().for_each(|value| each.push_bits(*value, width));
+            all.push_fields(piece, width);
+        }
+        let [each, all] = builders.map(BitVecBuilder::finish);
+        prop_assert_eq!(&all, &each);
+        let count: usize = pieces.iter().map(Vec::len).sum();
+        let fields = (0..count).map(|number| all.get_bits(front.len() + number * width as usize, width));
+        prop_assert!(all.fields(front.len(), width).take(count).map(Some).eq(fields));
+        prop_assert!(all.fields(all.len(), width).take(100).all(|field| field == 0));
+        prop_assert_eq!(all.fields(usize::MAX, width).next(), Some(0));
+    }
+
+    #[test]
     fn rank_and_select_agree_with_counting(bools in shapes()) {
         check_rank_select(&bools);
     }

@@ -151,3 +151,29 @@ fn it_keeps_to_its_bits_and_its_rate() {
     let (bits, rate) = figures(17_000, 26);
     assert!(bits <= 14.5 && rate <= 0.0023, "{bits:.2} bits, {:.3} %", rate * 100.0);
 }
+
+#[test]
+fn entries_may_be_as_wide_as_a_word() {
+    let one = Maplet::new(58, 6).with_run(63, 64, &[u64::MAX]);
+    check(&one, &[(u64::MAX >> 6, 63)].into(), &[0, 5 << 60]);
+    let two = one.with_run(62, 64, &[u64::MAX, u64::MAX]);
+    check(&two, &[(u64::MAX >> 6, 62), (u64::MAX >> 6, 63)].into(), &[0, 5 << 60]);
+}
+
+#[test]
+fn runs_of_any_size_are_merged() {
+    let (mut maplet, mut twin) = (Maplet::new(24, 4), Twin::new());
+    let mut number = 0;
+    for (slot, size) in (0..).zip([1024, 40_000, 0, 513, 1, 5000, 511, 1025, 512]) {
+        let mut run: Vec<u64> = (number..number + size).map(mixed).collect();
+        // Behind most others, more than are gathered at once; or one fingerprint many times.
+        run.extend(
+            (0..size / 3).map(|n| if slot % 2 == 0 { u64::MAX - ((size - n) << 40) } else { u64::MAX }),
+        );
+        run.sort_unstable();
+        maplet = maplet.with_run(slot, 64, &run);
+        twin.extend(run.iter().map(|hash| (hash >> 40, slot)));
+        check(&maplet, &twin, &[1 << 63]);
+        number += size;
+    }
+}

@@ -42,7 +42,25 @@ fn build(geometry: Geometry, groups: &[Group]) -> SortedLines {
         }
     }
     assert_eq!(builder.finish(), list, "equal ones that come one after the other");
+    if groups.iter().all(|group| group.marks == 0) {
+        for (shift, piece) in [(0, 1), (0, 1000), (1, 7), (64, 7)] {
+            check_push_all(geometry, groups, shift, piece);
+        }
+    }
     list
+}
+
+/// The values shifted, in pieces of `piece` values, against one by one.
+fn check_push_all(geometry: Geometry, groups: &[Group], shift: u32, piece: usize) {
+    let values = groups.iter().flat_map(|group| (0..group.plain).map(|_| group.value));
+    let values: Vec<u64> = values.collect();
+    let mut all = SortedLinesBuilder::new(geometry);
+    values.chunks(piece).for_each(|values| all.push_all(values, shift));
+    let mut each = SortedLinesBuilder::new(geometry);
+    for value in values {
+        each.push(Group { value: value.checked_shr(shift).unwrap_or(0), plain: 1, marks: 0 });
+    }
+    assert_eq!(all.finish(), each.finish(), "by {shift} bits, {piece} at a time");
 }
 
 /// The naive twin.
@@ -114,4 +132,18 @@ proptest! {
             check(&list, &groups);
         }
     }
+}
+
+#[test]
+#[should_panic(expected = "a value below one before")]
+fn values_that_descend_are_refused() {
+    let mut builder = SortedLinesBuilder::new(Geometry::new(100, 0, false).unwrap());
+    builder.push_all(&[7, 70, 69], 0);
+}
+
+#[test]
+#[should_panic(expected = "a value above 2^63 - 1")]
+fn values_that_are_too_large_are_refused() {
+    let mut builder = SortedLinesBuilder::new(Geometry::new(400, 54, false).unwrap());
+    builder.push_all(&[7, MAX_VALUE, MAX_VALUE + 1], 0);
 }

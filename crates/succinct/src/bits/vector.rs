@@ -92,6 +92,34 @@ impl BitVecBuilder {
         self.len += width as usize;
     }
 
+    /// Appends the lowest `width` bits of each of `values`, as [`BitVecBuilder::push_bits`] does with one.
+    ///
+    /// # Panics
+    ///
+    /// If `width` exceeds 64.
+    pub fn push_fields(&mut self, values: &[u64], width: u32) {
+        assert!(width <= 64, "push_fields: width is {width}, but a value has 64 bits");
+        let mask = low_mask(width);
+        self.words.reserve((values.len() * width as usize).div_ceil(WORD_BITS) + 1);
+        let mut used = (self.len % WORD_BITS) as u32;
+        let mut open = if used == 0 { 0 } else { self.words.pop().unwrap_or(0) };
+        for value in values {
+            let value = value & mask;
+            open |= value << used;
+            if used + width < 64 {
+                used += width;
+            } else {
+                self.words.push(open);
+                open = value >> 1 >> (63 - used);
+                used = used + width - 64;
+            }
+        }
+        if used > 0 {
+            self.words.push(open);
+        }
+        self.len += values.len() * width as usize;
+    }
+
     /// Freezes the bits.
     pub fn finish(self) -> BitVec {
         BitVec { words: self.words.into_boxed_slice(), len: self.len }
@@ -164,6 +192,30 @@ impl BitVec {
             value |= self.words.get(start / WORD_BITS + 1)? << (64 - shift);
         }
         Some(value & low_mask(width))
+    }
+
+    /// Fields of `width` bits, at most 64, from `start` on, without end: past the last bit there are zeros.
+    #[inline]
+    pub fn fields(&self, start: usize, width: u32) -> impl Iterator<Item = u64> {
+        let mask = low_mask(width);
+        let mut words = self.words.get(start / WORD_BITS..).unwrap_or_default().iter().copied();
+        // What is left of the last word taken: so many bits, zeros above them.
+        let used = (start % WORD_BITS) as u32;
+        let mut left = 64 - used;
+        let mut open = words.next().unwrap_or(0) >> used;
+        std::iter::from_fn(move || {
+            let mut field = open;
+            if left >= width {
+                open = open.checked_shr(width).unwrap_or(0);
+                left -= width;
+            } else {
+                let word = words.next().unwrap_or(0);
+                field |= word << left;
+                open = word.checked_shr(width - left).unwrap_or(0);
+                left += 64 - width;
+            }
+            Some(field & mask)
+        })
     }
 
     /// The words that hold the bits; the bits past the end are zero.

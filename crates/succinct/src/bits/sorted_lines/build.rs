@@ -78,6 +78,59 @@ impl SortedLinesBuilder {
         self.inside_marks += group.marks;
     }
 
+    /// Adds `value >> shift` for each of `values`, none of them marked.
+    ///
+    /// # Panics
+    ///
+    /// As [`SortedLinesBuilder::push`].
+    pub fn push_all(&mut self, values: &[u64], shift: u32) {
+        let kept = u64::MAX.checked_shr(shift).unwrap_or(0);
+        let shifted = |value: &u64| value.wrapping_shr(shift) & kept;
+        let mut rest = values;
+        while let Some(first) = rest.first() {
+            let taken = if self.geometry.is_plain() { self.put_all_plain(rest, shifted) } else { 0 };
+            if taken == 0 {
+                // The first of a line, or one more than it has room for.
+                self.push(Group { value: shifted(first), plain: 1, marks: 0 });
+            }
+            rest = rest.get(taken.max(1)..).unwrap_or_default();
+        }
+    }
+
+    /// Puts those at the front that belong to the open line and find room there; how many.
+    #[inline]
+    fn put_all_plain(&mut self, values: &[u64], shifted: impl Fn(&u64) -> u64) -> usize {
+        let room = self.geometry.capacity().saturating_sub(self.inside) as usize;
+        // Bit of the next integer, but for its value.
+        let mut base = u64::from(self.geometry.header_bits() + self.inside).wrapping_sub(self.first);
+        let (mut last, mut taken, mut ascends) = (self.last, 0, true);
+        // The bits of one word that are still to be set there, and where it is.
+        let (mut ones, mut word) = (0, 0);
+        for value in values.iter().take(room).map(shifted) {
+            if value >= self.end {
+                break;
+            }
+            ascends &= value >= last;
+            last = value;
+            let at = base.wrapping_add(value);
+            if at / 64 != word {
+                self.open.set_ones(word, ones);
+                (ones, word) = (0, at / 64);
+            }
+            ones |= 1 << (at % 64);
+            base = base.wrapping_add(1);
+            taken += 1;
+        }
+        self.open.set_ones(word, ones);
+        assert!(ascends, "push_all: a value below one before");
+        assert!(last <= MAX_VALUE, "push_all: a value above 2^63 - 1");
+        let all = u64::from(self.count) + u64::from(self.inside) + taken;
+        assert!(all <= u64::from(u32::MAX), "a list has at most 2^32 - 1 integers");
+        self.last = last;
+        self.inside += taken as u32;
+        taken as usize
+    }
+
     #[inline(never)]
     fn open_line_of(&mut self, value: u64) {
         self.close_line();

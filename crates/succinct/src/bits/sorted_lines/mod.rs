@@ -33,9 +33,11 @@
 mod build;
 mod bytes;
 mod geometry;
+mod values;
 
 pub use build::SortedLinesBuilder;
 pub use geometry::Geometry;
+pub use values::Values;
 
 use super::rank_select::select_in_word;
 use super::vector::BitVec;
@@ -83,6 +85,14 @@ impl Line {
             && let Some(word) = self.0.get_mut(at as usize / 64 + 1)
         {
             *word |= value >> (64 - shift);
+        }
+    }
+
+    /// Sets those bits of word `index` that are set in `ones`.
+    #[inline]
+    fn set_ones(&mut self, index: u64, ones: u64) {
+        if let Some(word) = self.0.get_mut(index as usize) {
+            *word |= ones;
         }
     }
 
@@ -296,11 +306,6 @@ impl SortedLines {
         })
     }
 
-    /// The integers in order, each as often as it is there.
-    pub fn values(&self) -> Values<'_> {
-        Values { list: self, next_line: 0, first: 0, heads: Heads::none(), spilled: Vec::new() }
-    }
-
     /// Appends the groups of line `index`; `None` where there is no such line, or it makes no sense.
     fn decode_line(&self, index: usize, groups: &mut Vec<Group>) -> Option<()> {
         let line = self.lines.get(index)?;
@@ -316,11 +321,14 @@ impl SortedLines {
 impl Line {
     /// Appends the groups of a line that is not spilled and whose values begin at `first`; `None` where they make no sense.
     fn decode(&self, geometry: Geometry, first: u64, groups: &mut Vec<Group>) -> Option<()> {
-        for (head, rank) in Heads::new(geometry, self) {
-            if head >= geometry.heads() || rank >= geometry.capacity() {
-                return None;
-            }
-            let value = first.checked_add(self.offset(geometry, head, rank))?;
+        let mut is_sound = true;
+        self.each_head(geometry, |head, rank| {
+            let is_inside = head < geometry.heads() && rank < geometry.capacity();
+            let value = first.checked_add(self.offset(geometry, head, rank)).filter(|_| is_inside);
+            let Some(value) = value else {
+                is_sound = false;
+                return;
+            };
             let is_mark = geometry.is_marked() && self.is_set(geometry.marks_at() + rank);
             match groups.last_mut() {
                 Some(group) if group.value == value => {
@@ -329,8 +337,24 @@ impl Line {
                 }
                 _ => groups.push(Group { value, plain: u32::from(!is_mark), marks: u32::from(is_mark) }),
             }
+        });
+        is_sound.then_some(())
+    }
+
+    /// Hands over the high part and the number of each integer of a line that is not spilled.
+    #[inline]
+    fn each_head(&self, geometry: Geometry, mut take: impl FnMut(u32, u32)) {
+        let (header, end) = (geometry.header_bits(), geometry.lows_at());
+        let from_bit = |bit: u32| u64::MAX.checked_shl(bit).unwrap_or(0);
+        let mut rank = 0;
+        for (at, word) in (0..LINE_BITS).step_by(64).zip(self.0) {
+            let mut ones = word & from_bit(header.saturating_sub(at)) & !from_bit(end.saturating_sub(at));
+            while ones != 0 {
+                take(at + ones.trailing_zeros() - header - rank, rank);
+                ones &= ones - 1;
+                rank += 1;
+            }
         }
-        Some(())
     }
 
     /// How far integer number `rank`, of high part `head`, lies behind the first value of a line that is not spilled.
@@ -341,114 +365,6 @@ impl Line {
             return u64::from(head);
         }
         u64::from(head) << low_bits | self.bits(geometry.lows_at() + rank * low_bits, low_bits)
-    }
-}
-
-/// The integers of a line that is not spilled: the high part and the number of each.
-#[derive(Debug, Clone)]
-struct Heads<'a> {
-    line: &'a Line,
-    header: u32,
-    /// Behind the last bit of the unary part.
-    end: u32,
-    /// The bits of one of its words that are still to come.
-    ones: u64,
-    word: u32,
-    rank: u32,
-}
-
-impl<'a> Heads<'a> {
-    fn new(geometry: Geometry, line: &'a Line) -> Self {
-        let (header, end) = (geometry.header_bits(), geometry.lows_at());
-        let mut heads = Self { line, header, end, ones: 0, word: header / 64, rank: 0 };
-        heads.ones = heads.ones_of(header / 64) & u64::MAX << (header % 64);
-        heads
-    }
-
-    fn none() -> Self {
-        const EMPTY: &Line = &Line([0; LINE_WORDS]);
-        Self { line: EMPTY, header: 0, end: 0, ones: 0, word: 0, rank: 0 }
-    }
-
-    /// The unary part's bits of word `index`.
-    #[inline]
-    fn ones_of(&self, index: u32) -> u64 {
-        let word = self.line.word(index);
-        let bits = self.end.saturating_sub(index * 64);
-        if bits < 64 { word & ((1 << bits) - 1) } else { word }
-    }
-}
-
-impl Iterator for Heads<'_> {
-    type Item = (u32, u32);
-
-    #[inline]
-    fn next(&mut self) -> Option<(u32, u32)> {
-        while self.ones == 0 {
-            self.word += 1;
-            if self.word * 64 >= self.end {
-                return None;
-            }
-            self.ones = self.ones_of(self.word);
-        }
-        let at = self.word * 64 + self.ones.trailing_zeros();
-        self.ones &= self.ones - 1;
-        let rank = self.rank;
-        self.rank += 1;
-        Some((at - self.header - rank, rank))
-    }
-}
-
-/// The integers of a list in order: see [`SortedLines::values`].
-#[derive(Debug, Clone)]
-pub struct Values<'a> {
-    list: &'a SortedLines,
-    next_line: usize,
-    /// The first value of the line being read.
-    first: u64,
-    heads: Heads<'a>,
-    /// What is still to come of it where it is spilled, from the last group to the next.
-    spilled: Vec<Group>,
-}
-
-impl Iterator for Values<'_> {
-    type Item = u64;
-
-    #[inline]
-    fn next(&mut self) -> Option<u64> {
-        loop {
-            if let Some((head, rank)) = self.heads.next() {
-                return Some(self.first + self.heads.line.offset(self.list.geometry, head, rank));
-            }
-            if let Some(value) = self.next_spilled() {
-                return Some(value);
-            }
-            let geometry = self.list.geometry;
-            let line = self.list.lines.get(self.next_line)?;
-            self.first = self.next_line as u64 * geometry.span();
-            self.next_line += 1;
-            if line.is_set(geometry.header_bits() - 1) {
-                Spilled::new(geometry, line).decode(&self.list.spill, self.first, &mut self.spilled)?;
-                self.spilled.reverse();
-            } else {
-                self.heads = Heads::new(geometry, line);
-            }
-        }
-    }
-}
-
-impl Values<'_> {
-    fn next_spilled(&mut self) -> Option<u64> {
-        let group = self.spilled.last_mut()?;
-        let value = group.value;
-        match (&mut group.plain, &mut group.marks) {
-            (0, marks) => *marks -= 1,
-            (plain, _) => *plain -= 1,
-        }
-        if group.plain == 0 && group.marks == 0 {
-            self.spilled.pop();
-        }
-        Some(value)
     }
 }
 

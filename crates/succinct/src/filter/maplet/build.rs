@@ -1,8 +1,11 @@
 //! Builds a maplet by merging: sorted entries go in, and come out laid out for as many as there are.
 
 use super::{MAX_FINGERPRINT_BITS, MAX_SLOT_BITS, Maplet};
-use crate::bits::sorted_lines::{Geometry, Group, SortedLinesBuilder};
+use crate::bits::sorted_lines::{Geometry, SortedLinesBuilder};
 use crate::bits::vector::BitVecBuilder;
+
+/// Entries gathered before they are written, and as many again that may be added before this is asked.
+const CHUNK: usize = 512;
 
 /// Takes entries in order, each as one number: the slot, and the fingerprint above it.
 pub(super) struct Writer {
@@ -11,6 +14,9 @@ pub(super) struct Writer {
     slot_bits: u8,
     quotients: SortedLinesBuilder,
     entries: BitVecBuilder,
+    /// Entries that are not written yet, so many at the front, and the last that is.
+    chunk: Box<[u64; 2 * CHUNK]>,
+    filled: usize,
     last: Option<u64>,
 }
 
@@ -19,11 +25,6 @@ impl Writer {
     pub fn new(fingerprint_bits: u8, slot_bits: u8, count: u64) -> Self {
         // From half an entry to one per quotient: there an entry takes least for the rate.
         let quotient_bits = (count.max(1).next_power_of_two().ilog2() as u8).min(fingerprint_bits);
-        Self::with_quotients(fingerprint_bits, quotient_bits, slot_bits, count)
-    }
-
-    /// The same with so many bits of a fingerprint coded by position.
-    pub fn with_quotients(fingerprint_bits: u8, quotient_bits: u8, slot_bits: u8, count: u64) -> Self {
         let geometry = Geometry::for_hashes(count, 1 << quotient_bits, 0);
         let width = usize::from(fingerprint_bits - quotient_bits + slot_bits);
         Self {
@@ -32,6 +33,8 @@ impl Writer {
             slot_bits,
             quotients: SortedLinesBuilder::new(geometry),
             entries: BitVecBuilder::with_capacity(count as usize * width),
+            chunk: Box::new([0; 2 * CHUNK]),
+            filled: 0,
             last: None,
         }
     }
@@ -39,17 +42,60 @@ impl Writer {
     /// Adds an entry; one that is there already changes nothing.
     #[inline]
     pub fn push(&mut self, entry: u64) {
-        if self.last == Some(entry) {
-            return;
-        }
-        debug_assert!(self.last < Some(entry), "entries ascend");
-        self.last = Some(entry);
-        let width = u32::from(self.fingerprint_bits - self.quotient_bits + self.slot_bits);
-        self.quotients.push(Group { value: entry >> width, plain: 1, marks: 0 });
-        self.entries.push_bits(entry, width);
+        self.merge(&[entry], &[], |_| entry);
     }
 
-    pub fn finish(self) -> Maplet {
+    /// Adds `old` entries, at most [`CHUNK`], and those of `new`, as `entry_of` makes them, that go before; how many these are.
+    #[inline]
+    fn merge(&mut self, old: &[u64], new: &[u64], entry_of: impl Fn(&u64) -> u64) -> usize {
+        if self.filled >= CHUNK {
+            self.write();
+        }
+        let (mut filled, mut taken) = (self.filled, 0);
+        // None goes behind the largest number there is.
+        let mut next = new.first().map_or(u64::MAX, &entry_of);
+        for entry in old {
+            while next < *entry {
+                if let Some(place) = self.chunk.get_mut(filled % (2 * CHUNK)) {
+                    *place = next;
+                }
+                filled += 1;
+                taken += 1;
+                next = new.get(taken).map_or(u64::MAX, &entry_of);
+                if filled >= CHUNK {
+                    self.filled = filled;
+                    self.write();
+                    filled = 0;
+                }
+            }
+            if let Some(place) = self.chunk.get_mut(filled % (2 * CHUNK)) {
+                *place = *entry;
+            }
+            filled += 1;
+        }
+        self.filled = filled;
+        taken
+    }
+
+    /// Writes what was gathered.
+    #[inline(never)]
+    fn write(&mut self) {
+        let entries = self.chunk.get_mut(..self.filled).unwrap_or_default();
+        let first = entries.first().copied();
+        debug_assert!(entries.is_sorted() && self.last <= first.or(self.last), "entries ascend");
+        let repeats = entries.iter().zip(entries.iter().skip(1)).fold(false, |any, (a, b)| any | (a == b));
+        let distinct = if repeats { dedup(entries) } else { entries.len() };
+        let repeated = usize::from(first.is_some() && first == self.last);
+        let entries = entries.get(repeated..distinct).unwrap_or_default();
+        let width = u32::from(self.fingerprint_bits - self.quotient_bits + self.slot_bits);
+        self.quotients.push_all(entries, width);
+        self.entries.push_fields(entries, width);
+        self.last = entries.last().copied().or(self.last);
+        self.filled = 0;
+    }
+
+    pub fn finish(mut self) -> Maplet {
+        self.write();
         Maplet {
             fingerprint_bits: self.fingerprint_bits,
             quotient_bits: self.quotient_bits,
@@ -58,6 +104,23 @@ impl Writer {
             entries: self.entries.finish(),
         }
     }
+}
+
+/// Moves the first of equal neighbours to the front; how many there are.
+fn dedup(entries: &mut [u64]) -> usize {
+    let mut last = None;
+    let mut distinct = 0;
+    for at in 0..entries.len() {
+        let entry = entries.get(at).copied();
+        if entry != last
+            && let (Some(entry), Some(place)) = (entry, entries.get_mut(distinct))
+        {
+            *place = entry;
+            distinct += 1;
+        }
+        last = entry;
+    }
+    distinct
 }
 
 impl Maplet {
@@ -102,25 +165,31 @@ impl Maplet {
         let fingerprint_bits = self.fingerprint_bits.min(hash_bits);
         let cut = self.fingerprint_bits - fingerprint_bits;
         let shift = 64 - u32::from(fingerprint_bits);
-        let slots = (1 << self.slot_bits) - 1;
-        let old = self.sorted().map(|entry| entry >> self.slot_bits >> cut << slot_bits | entry & slots);
+        let slots = (1u64 << self.slot_bits) - 1;
+        let entry_of = |hash: &u64| hash >> shift << slot_bits | u64::from(slot);
+        let longer = |entry: u64| (entry & !slots) << (slot_bits - self.slot_bits) | entry & slots;
         let mut writer =
             Writer::new(fingerprint_bits, slot_bits, u64::from(self.len()) + hashes.len() as u64);
-        let mut new = hashes.iter().map(|hash| hash >> shift << slot_bits | u64::from(slot)).peekable();
+        let mut sorted = self.sorted();
         if cut > 0 {
             // Entries that were told apart by the bits cut off may tie now, their slots in any order.
-            let mut entries: Vec<u64> = old.chain(new).collect();
+            let old = sorted.map(|entry| longer(entry >> cut & !slots | entry & slots));
+            let mut entries: Vec<u64> = old.chain(hashes.iter().map(entry_of)).collect();
             entries.sort_unstable();
             entries.iter().for_each(|entry| writer.push(*entry));
             return writer.finish();
         }
-        for entry in old {
-            while let Some(new) = new.next_if(|new| *new < entry) {
-                writer.push(new);
+        let mut new = hashes;
+        loop {
+            let old = sorted.next_chunk();
+            if old.is_empty() {
+                break;
             }
-            writer.push(entry);
+            old.iter_mut().for_each(|entry| *entry = longer(*entry));
+            let before = writer.merge(old, new, entry_of);
+            new = new.get(before..).unwrap_or_default();
         }
-        new.for_each(|new| writer.push(new));
+        new.iter().for_each(|hash| writer.push(entry_of(hash)));
         writer.finish()
     }
 

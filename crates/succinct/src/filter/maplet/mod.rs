@@ -35,7 +35,7 @@
 mod build;
 mod bytes;
 
-use crate::bits::sorted_lines::SortedLines;
+use crate::bits::sorted_lines::{SortedLines, Values};
 use crate::bits::vector::BitVec;
 
 /// Most bits of a fingerprint.
@@ -188,14 +188,46 @@ impl Maplet {
     }
 
     /// The entries in order, each as one number: the slot, and the fingerprint above it.
-    fn sorted(&self) -> impl Iterator<Item = u64> {
-        let width = self.entry_bits();
-        let mut at = 0;
-        self.quotients.values().map(move |quotient| {
-            let entry = self.entries.get_bits(at, width).unwrap_or(0);
-            at += width as usize;
-            quotient << width | entry
-        })
+    fn sorted(&self) -> Sorted<'_> {
+        Sorted { maplet: self, quotients: self.quotients.values(), at: 0 }
+    }
+}
+
+/// The entries of a maplet in order: see [`Maplet::sorted`].
+struct Sorted<'a> {
+    maplet: &'a Maplet,
+    /// Quotients, and entries in their place as soon as they are decoded.
+    quotients: Values<'a>,
+    /// First bit of the next entry.
+    at: usize,
+}
+
+impl Sorted<'_> {
+    /// The next entries, in place of those before; none at the end.
+    fn next_chunk(&mut self) -> &mut [u64] {
+        let width = self.maplet.entry_bits();
+        let chunk = self.quotients.next_chunk();
+        for (value, entry) in chunk.iter_mut().zip(self.maplet.entries.fields(self.at, width)) {
+            *value = value.checked_shl(width).unwrap_or(0) | entry;
+        }
+        self.at += chunk.len() * width as usize;
+        chunk
+    }
+}
+
+impl Iterator for Sorted<'_> {
+    type Item = u64;
+
+    #[inline]
+    fn next(&mut self) -> Option<u64> {
+        loop {
+            if let Some(entry) = self.quotients.next_of_chunk() {
+                return Some(entry);
+            }
+            if self.next_chunk().is_empty() {
+                return None;
+            }
+        }
     }
 }
 
