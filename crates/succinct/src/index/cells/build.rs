@@ -4,6 +4,15 @@ use super::splits::{Splits, put_split};
 use super::{Cells, MAX_SCALE, Place, cell_of};
 use crate::bits::sorted_lines::{Geometry, Group, SortedLinesBuilder};
 
+fn digest_of(place: Place<'_>) -> u128 {
+    u128::from(place.hi) << 64 | u128::from(place.lo)
+}
+
+/// Bytes that two places have in common whose keys, if the digests are equal, share `shared`.
+fn shared_bytes(a: u128, b: u128, shared: usize) -> usize {
+    (a ^ b).leading_zeros() as usize / 8 + if a == b { shared } else { 0 }
+}
+
 /// Builds a [`Cells`] from entries in order.
 ///
 /// Whoever fills the pages asks [`CellsBuilder::begins_cell`] where he may end them at no cost.
@@ -13,9 +22,12 @@ pub struct CellsBuilder {
     /// Entries so far: the first one's cell, the last one's, and its digest.
     first_cell: Option<u64>,
     cell: u64,
-    previous: (u64, u64),
-    /// Bytes that all places of the open cell share; `None` while there is but one.
-    shared: Option<usize>,
+    previous: u128,
+    /// The digest that the open cell begins with.
+    cell_begin: u128,
+    /// The last cell in which digests are equal, and bytes that keys with equal ones share there.
+    tied_cell: u64,
+    tied_shared: usize,
     /// Whether the next entry begins a page.
     ended: bool,
     pages: u32,
@@ -36,8 +48,10 @@ impl CellsBuilder {
             scale: cells.clamp(1, MAX_SCALE),
             first_cell: None,
             cell: 0,
-            previous: (0, 0),
-            shared: None,
+            previous: 0,
+            cell_begin: 0,
+            tied_cell: u64::MAX,
+            tied_shared: 0,
             ended: false,
             pages: 0,
             starts: Vec::new(),
@@ -61,32 +75,43 @@ impl CellsBuilder {
     /// If the entry's digest is below the last one's, or if there are 2^32 - 1 pages already.
     #[inline]
     pub fn push(&mut self, place: Place<'_>, shared: usize) {
-        let digest = (place.hi, place.lo);
+        let digest = digest_of(place);
         let cell = cell_of(place.hi, self.scale);
-        let Some(first_cell) = self.first_cell else {
-            (self.first_cell, self.cell, self.previous, self.pages) = (Some(cell), cell, digest, 1);
+        if self.first_cell.is_none() {
+            (self.first_cell, self.cell, self.pages) = (Some(cell), cell, 1);
+            (self.cell_begin, self.previous) = (digest, digest);
             self.ended = false;
             return;
-        };
+        }
         assert!(self.previous <= digest, "push: entries must ascend");
-        if cell != self.cell {
+        // Cells begin at every other entry or so, by chance: what every entry needs is done without asking.
+        let begins_cell = cell != self.cell;
+        if self.ended | (digest == self.previous) | (begins_cell & !self.open_ends.is_empty()) {
+            self.note(place, shared, begins_cell);
+        }
+        self.cell_begin = if begins_cell { digest } else { self.cell_begin };
+        self.cell = cell;
+        self.previous = digest;
+    }
+
+    /// Adds what an entry says of pages and splits.
+    #[inline(never)]
+    fn note(&mut self, place: Place<'_>, shared: usize, begins_cell: bool) {
+        let cell = cell_of(place.hi, self.scale);
+        let number = cell - self.first_cell.unwrap_or(0);
+        let is_first = std::mem::take(&mut self.ended);
+        if begins_cell {
             self.close_cell();
-            self.cell = cell;
-            if self.ended {
-                self.start_page(cell - first_cell, false);
-            }
-        } else {
-            let differing =
-                (u128::from(place.hi ^ self.previous.0) << 64) | u128::from(place.lo ^ self.previous.1);
-            let shared = (differing.leading_zeros() / 8) as usize + if differing == 0 { shared } else { 0 };
-            self.shared = Some(self.shared.map_or(shared, |so_far| so_far.min(shared)));
-            if self.ended {
-                self.start_page(cell - first_cell, true);
-                self.split_at(place, shared);
+        } else if digest_of(place) == self.previous {
+            let so_far = if self.tied_cell == cell { self.tied_shared } else { usize::MAX };
+            (self.tied_cell, self.tied_shared) = (cell, so_far.min(shared));
+        }
+        if is_first {
+            self.start_page(number, !begins_cell);
+            if !begins_cell {
+                self.split_at(place, shared_bytes(self.previous, digest_of(place), shared));
             }
         }
-        self.previous = digest;
-        self.ended = false;
     }
 
     /// Keeps the part of a page's first place that tells it from the place before, with which it shares `shared` bytes.
@@ -110,10 +135,11 @@ impl CellsBuilder {
     }
 
     fn close_cell(&mut self) {
-        let shared = self.shared.take().unwrap_or(0);
         if self.open_ends.is_empty() {
             return;
         }
+        // Places ascend: what the first and the last share, all do.
+        let shared = shared_bytes(self.cell_begin, self.previous, self.tied_shared);
         let mut from = 0;
         for end in self.open_ends.drain(..) {
             put_split(&mut self.splits, shared, self.open_splits.get(from..end).unwrap_or(&[]));
