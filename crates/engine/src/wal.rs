@@ -8,7 +8,8 @@
 //!
 //! A position in the log (LSN) counts record bytes from the store's creation; a segment's header says where it starts, so
 //! a missing tail of the segment before it is noticed. Obsolete segments are recycled: their blocks are allocated already, which makes syncs cheaper, and
-//! their records have another epoch. Those that log stores read from are removed instead, since a reader, in another process
+//! their records have another epoch. They are written page by page, or the system would have to read each page of the old file before a
+//! part of it is overwritten. Those that log stores read from are removed instead, since a reader, in another process
 //! perhaps, may still have them open. New segments are not filled with zeros first; that would write every byte twice.
 //!
 //! Invariants: records of segment n+1 are replayed only if segment n ends exactly where n+1 starts; a `Synced` write
@@ -25,6 +26,8 @@ use std::sync::Arc;
 pub(crate) const MAGIC: &[u8; 8] = b"SILTWAL1";
 /// Obsolete segments kept for reuse.
 const SPARE_SEGMENTS: usize = 2;
+/// Bytes of a page of the system's cache, or as many as pages have at least.
+const PAGE_BYTES: u64 = 4096;
 
 /// The path of segment `number`.
 pub(crate) fn segment_path(dir: &Path, number: u64) -> PathBuf {
@@ -37,6 +40,8 @@ struct Segment {
     shared: Arc<LogSegment>,
     epoch: Epoch,
     end_lsn: u64,
+    /// Bytes that the file had in an earlier life.
+    reused_bytes: u64,
 }
 
 /// The log's writing end.
@@ -96,7 +101,12 @@ impl Wal {
             file.sync().map_err(fail)?;
             // Another process may have opened the store when an earlier writer's log stores read from it.
             shared.keep();
-            closed.push(Segment { shared: Arc::clone(shared), epoch: *epoch, end_lsn: *end_lsn });
+            closed.push(Segment {
+                shared: Arc::clone(shared),
+                epoch: *epoch,
+                end_lsn: *end_lsn,
+                reused_bytes: 0,
+            });
         }
         let (number, first_lsn) = (replayed.last_segment + 1, replayed.end_lsn);
         let mut spare = Vec::new();
@@ -154,17 +164,18 @@ impl Wal {
         payloads: impl Iterator<Item = (&'a [u8], u32)>,
     ) -> Result<(Arc<LogSegment>, u64)> {
         self.buffer.clear();
-        let Segment { epoch, end_lsn: start, .. } = self.current;
+        let Segment { epoch, end_lsn: start, reused_bytes, .. } = self.current;
         for (payload, crc) in payloads {
             let lsn = start + self.buffer.len() as u64;
             record::append_with_crc(&mut self.buffer, epoch, lsn, self.synced_lsn, payload, crc);
         }
-        let offset = self.current.shared.offset(start);
+        let (offset, bytes) = (self.current.shared.offset(start), self.buffer.len());
+        self.buffer.resize(bytes + zeros_after(offset, bytes as u64, reused_bytes), 0);
         if let Err(e) = self.current.shared.file.write_all_at(&self.buffer, offset) {
             return Err(self.take_back(offset, &e));
         }
-        self.current.end_lsn += self.buffer.len() as u64;
-        self.bytes_written += self.buffer.len() as u64;
+        self.current.end_lsn += bytes as u64;
+        self.bytes_written += bytes as u64;
         if self.buffer.capacity() > 8 << 20 {
             self.buffer = Vec::new();
         }
@@ -264,6 +275,16 @@ impl Wal {
     }
 }
 
+/// How many zeros to write behind `bytes` bytes at `offset` of a file that was `reused_bytes` long: up to the end of the page that
+/// they end in, where they begin it. What is written to that page later finds it in the system's cache; without the zeros
+/// what lay in it before would have to be read from the device first.
+fn zeros_after(offset: u64, bytes: u64, reused_bytes: u64) -> usize {
+    let end = offset + bytes;
+    let page = end - end % PAGE_BYTES;
+    let begins_page = offset <= page && page < end;
+    if begins_page && page < reused_bytes { (page + PAGE_BYTES - end) as usize } else { 0 }
+}
+
 fn new_segment(
     disk: &dyn Disk,
     dir: &Path,
@@ -273,19 +294,28 @@ fn new_segment(
 ) -> Result<Segment> {
     let path = segment_path(dir, number);
     let fail = |e: std::io::Error| Error::io(&e, "starting a write-ahead log segment", &path);
-    let file = match spare.last() {
+    let (file, reused_bytes) = match spare.last() {
         Some(old) => {
             disk.rename(old, &path).map_err(fail)?;
             spare.pop();
-            disk.open(&path, Access::ReadWrite).map_err(fail)?
+            let file = disk.open(&path, Access::ReadWrite).map_err(fail)?;
+            let bytes = file.len().map_err(fail)?;
+            (file, bytes)
         }
-        None => disk.create(&path).map_err(fail)?,
+        None => (disk.create(&path).map_err(fail)?, 0),
     };
     let epoch = Epoch(crate::io::random_u64());
     let header = LogHeader { number, epoch, first_lsn };
-    file.write_all_at(&header.encode(MAGIC), 0).map_err(fail)?;
+    let mut header = header.encode(MAGIC);
+    header.resize(header.len() + zeros_after(0, LOG_HEADER_BYTES, reused_bytes), 0);
+    file.write_all_at(&header, 0).map_err(fail)?;
     let start = LogStart { segment: number, lsn: first_lsn };
-    Ok(Segment { shared: Arc::new(LogSegment::new(start, file, path)), epoch, end_lsn: first_lsn })
+    Ok(Segment {
+        shared: Arc::new(LogSegment::new(start, file, path)),
+        epoch,
+        end_lsn: first_lsn,
+        reused_bytes,
+    })
 }
 
 /// What replaying the log found.
@@ -437,4 +467,89 @@ pub(crate) fn replay(
         ));
     }
     Ok(replayed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::sim::{CallKind, SimDisk};
+
+    /// Pages of `path` of which a write was the first, and left a part as it was.
+    fn torn_pages(disk: &SimDisk, path: &Path, bytes: u64) -> u64 {
+        let mut seen = std::collections::HashSet::new();
+        let mut torn = 0;
+        for (call, _) in disk.take_recorded() {
+            if call.kind != CallKind::Write || call.path != path {
+                continue;
+            }
+            let end = call.offset + call.bytes;
+            for page in call.offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES) {
+                let (from, to) = (page * PAGE_BYTES, (page + 1) * PAGE_BYTES);
+                let is_whole = call.offset <= from && to <= end;
+                torn += u64::from(seen.insert(page) && !is_whole && from < bytes);
+            }
+        }
+        torn
+    }
+
+    #[test]
+    fn a_reused_segment_is_never_read_to_be_written() {
+        let (disk, dir) = (SimDisk::new(), Path::new("/log"));
+        disk.create_dir_all(dir).unwrap();
+        let nothing = Replayed {
+            end_lsn: 0,
+            last_segment: 0,
+            obsolete: Vec::new(),
+            live: Vec::new(),
+            is_damaged: false,
+        };
+        let mut wal = Wal::start(Arc::new(disk.clone()), dir, &nothing).unwrap();
+        let payloads = |round: usize| (0..200).map(move |at| vec![round as u8; at * 37 % 9_000]);
+        let mut first_bytes = 0;
+        for round in 0..3 {
+            disk.record_images(true);
+            let mut starts = Vec::new();
+            for payload in payloads(round) {
+                let crc = crc32c::crc32c(&payload);
+                starts.push(wal.append(std::iter::once((payload.as_slice(), crc))).unwrap().1);
+            }
+            disk.record_images(false);
+            let number = wal.segment().segment;
+            let torn = torn_pages(&disk, &segment_path(dir, number), first_bytes);
+            assert_eq!(torn, 0, "round {round}");
+            if round == 0 {
+                first_bytes = LOG_HEADER_BYTES + wal.segment_bytes();
+            } else {
+                assert!(wal.current.reused_bytes >= first_bytes, "round {round} writes over an old file");
+            }
+            let mut replayed = Vec::new();
+            let start = wal.segment();
+            replay(&disk, dir, start, 0, WalRecovery::Strict, &mut |_, lsn, payload| {
+                replayed.push((lsn, payload.to_vec()));
+                Ok(())
+            })
+            .unwrap();
+            let written: Vec<_> =
+                starts.into_iter().zip(payloads(round)).filter(|(_, p)| !p.is_empty()).collect();
+            assert_eq!(replayed, written, "round {round}");
+            wal.rotate().unwrap();
+            let gone = wal.retire_before(wal.segment().segment);
+            assert_eq!(gone, Vec::<PathBuf>::new());
+            wal.rotate().unwrap();
+            assert_eq!(wal.retire_before(wal.segment().segment), Vec::<PathBuf>::new());
+        }
+    }
+
+    #[test]
+    fn zeros_go_to_the_end_of_a_page_that_is_begun() {
+        let reused = 100_000;
+        assert_eq!(zeros_after(0, 1024, reused), 3072);
+        assert_eq!(zeros_after(1024, 100, reused), 0);
+        assert_eq!(zeros_after(1024, 3072, reused), 0);
+        assert_eq!(zeros_after(4096, 1, reused), 4095);
+        assert_eq!(zeros_after(4000, 97, reused), 4095);
+        assert_eq!(zeros_after(4000, 9000, reused), 16_384 - 13_000);
+        assert_eq!(zeros_after(4000, 9000, 12_000), 0);
+        assert_eq!(zeros_after(0, 1024, 0), 0);
+    }
 }
