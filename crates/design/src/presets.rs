@@ -1,6 +1,6 @@
 //! Named designs.
 //!
-//! [`siltstone`] is ours, and the default. [`leveled`] and [`stepped_merge`] have the same head, tables, index and filters; they
+//! [`siltstone`] is ours, and the default; [`lean`] is what becomes of it where memory is short. [`leveled`] and [`stepped_merge`] have the same head, tables, index and filters; they
 //! differ in `runs`, so that what stepped merge saves in writes and costs in reads can be seen by itself. [`slimdb`] mixes
 //! layouts by level, and [`slimdb_table_1`] has each of the mixture's parts as a design of its own. [`lsm_trie`] is made of hash
 //! tables.
@@ -46,6 +46,21 @@ pub fn siltstone() -> Design {
         hands_down_early: true,
         ..of_levels(&[LevelSpec { fanout_bits: 0, ..level }, level])
     }
+}
+
+/// [`siltstone`] for little memory: the leaves, which hold most items, are single runs without a filter, and only the piles above
+/// them have maplets. A get reads one page, a key that is absent one too, and all of it takes three bits of memory an item.
+///
+/// The price is writes: a leaf is written again with every push into it, some seven times for stores of 30 million items of 100
+/// bytes, and more in proportion in larger ones, whose tables should be [larger](Design::scaled_to) for it; the smaller a share
+/// of the items lies above the leaves, the less memory they take and the more is written.
+pub fn lean() -> Design {
+    let Design { head, levels, .. } = siltstone();
+    let pile = LevelSpec { runs: 4, ..*levels.last().unwrap_or(&LEVEL) };
+    let leaf =
+        LevelSpec { fanout_bits: 3, runs: 1, filter: FilterSpec::None, table_bytes: MAX_TABLE_BYTES, ..pile };
+    let top = levels.into_iter().next().unwrap_or(LEVEL);
+    Design { head, levels: vec![top, pile, leaf], max_garbage: 0.33, hands_down_early: false }
 }
 
 /// The LevelDB-like baseline: one run per region below level 0, merged with on every push.
@@ -159,6 +174,7 @@ fn of_levels(levels: &[LevelSpec]) -> Design {
 pub fn all() -> Vec<(&'static str, Design)> {
     vec![
         ("siltstone", siltstone()),
+        ("lean", lean()),
         ("stepped-merge", stepped_merge()),
         ("leveled", leveled()),
         ("slimdb", slimdb()),
