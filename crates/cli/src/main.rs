@@ -5,7 +5,6 @@
 
 mod cli;
 mod commands;
-mod device;
 mod failure;
 mod interrupt;
 mod measure;
@@ -15,7 +14,7 @@ mod rows;
 mod store;
 mod text;
 
-use siltstone_bench_kit::{generate, plot, sizes, table};
+use siltstone_bench_kit::{device, generate, plot, sizes, table};
 
 fn main() -> std::process::ExitCode {
     cli::run()

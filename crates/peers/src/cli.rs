@@ -41,6 +41,9 @@ struct Args {
     /// Memory of a run, page cache included [default: a seventh of the items, at least 128M]
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse_size)]
     memory_cap: Option<u64>,
+    /// Memory while the store is filled, where it is not to be the same: a small cap is often meant for reads alone
+    #[arg(long, value_name = "SIZE", value_parser = sizes::parse_size)]
+    fill_memory_cap: Option<u64>,
     /// Threads that read
     #[arg(long, value_name = "COUNT", default_value = "32", value_parser = clap::value_parser!(u16).range(1..=512))]
     threads: u16,
@@ -167,7 +170,7 @@ fn list(campaign: &Campaign) -> Result<()> {
         text.push_str(&format!(
             "{}\n    {version}\n    {}\n",
             engine.name,
-            engine.settings(campaign.parameters.memory())
+            engine.settings(campaign.parameters.memory(Workload::GetHit))
         ));
     }
     Ok(std::io::stdout().write_all(text.as_bytes())?)
@@ -182,6 +185,7 @@ fn campaign(args: &Args) -> Result<Campaign> {
     if args.key_bytes <= GROUP_PREFIX_BYTES as u64 {
         return Err(Failure::new(format_args!("--key-bytes must be at least {}", GROUP_PREFIX_BYTES + 1)));
     }
+    let memory_cap_bytes = args.memory_cap.unwrap_or(seventh.max(128 << 20));
     let parameters = Parameters {
         items,
         key_bytes: args.key_bytes,
@@ -193,7 +197,8 @@ fn campaign(args: &Args) -> Result<Campaign> {
         seconds,
         warm_up_seconds: seconds / 4.0,
         overwrites: args.overwrites,
-        memory_cap_bytes: args.memory_cap.unwrap_or(seventh.max(128 << 20)),
+        memory_cap_bytes,
+        fill_memory_cap_bytes: args.fill_memory_cap.unwrap_or(memory_cap_bytes),
         budget_seconds: budget,
     };
     parameters.check()?;

@@ -153,6 +153,9 @@ impl<'a> Load<'a> {
             batch: vec![(Vec::new(), Vec::new()); clients.batch],
             key: Vec::new(),
             value: Vec::new(),
+            asked: Vec::new(),
+            keys: vec![Vec::new(); clients.batch],
+            values: vec![None; clients.batch],
             expected: Vec::new(),
         };
         while !self.stop.load(Ordering::Relaxed) {
@@ -174,6 +177,10 @@ struct Client<'a> {
     batch: Vec<(Vec<u8>, Vec<u8>)>,
     key: Vec<u8>,
     value: Vec<u8>,
+    /// Items asked for in one call, their keys, and what was found.
+    asked: Vec<u64>,
+    keys: Vec<Vec<u8>>,
+    values: Vec<Option<Vec<u8>>>,
     expected: Vec<u8>,
 }
 
@@ -187,6 +194,7 @@ impl Client<'_> {
     fn call(&mut self, operation: Operation) -> Result<Option<(u64, u64)>> {
         match operation {
             Operation::Insert | Operation::Put => self.write(operation),
+            Operation::Get if self.keys.len() > 1 => self.get_many().map(Some),
             Operation::Get => self.get(true).map(Some),
             Operation::GetMissing => self.get(false).map(Some),
             Operation::Scan => self.scan().map(Some),
@@ -233,6 +241,29 @@ impl Client<'_> {
             _ => {}
         }
         Ok((1, took))
+    }
+
+    fn get_many(&mut self) -> Result<(u64, u64)> {
+        let items = &self.load.population.items;
+        self.asked.clear();
+        for at in 0..self.keys.len() {
+            let item = self.choose();
+            self.asked.push(item);
+            if let Some(key) = self.keys.get_mut(at) {
+                items.key(item, key);
+            }
+        }
+        let started = Instant::now();
+        self.load.store.get_many(&self.keys, &mut self.values)?;
+        let took = nanoseconds(started);
+        for (item, value) in self.asked.iter().zip(&self.values) {
+            match value {
+                None => self.sight.not_found += 1,
+                Some(value) if !items.is_value_of(*item, value, &mut self.expected) => self.sight.wrong += 1,
+                Some(_) => {}
+            }
+        }
+        Ok((self.keys.len() as u64, took))
     }
 
     fn scan(&mut self) -> Result<(u64, u64)> {

@@ -69,6 +69,8 @@ pub struct Figures {
     pub kernel_reads_per_read: Option<f64>,
     /// The kernel's count of bytes read, per operation that reads; background work included.
     pub kernel_bytes_per_read: f64,
+    /// What the device gave just before and after a run that only reads.
+    pub raw: Option<RawRates>,
     /// CPU time after settling per operation, in microseconds; making keys and checking values included.
     pub cpu_us_per_operation: f64,
     /// The most resident memory, mapped files included.
@@ -91,6 +93,24 @@ pub struct Figures {
     pub found_unexpectedly: u64,
     /// Values, keys or groups that are not what was written.
     pub wrong: u64,
+}
+
+/// Pages of 4 KiB a second that the device gives to readers who do nothing else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RawRates {
+    /// With as many reads under way as the run's clients can have: one each, or one for each item of a call.
+    pub as_many: f64,
+    /// With 32 reads under way from one thread.
+    pub depth_32: f64,
+}
+
+impl RawRates {
+    /// The mean of two moments.
+    #[must_use]
+    pub fn mean(self, other: Self) -> Self {
+        let mean = |one: f64, two: f64| (one + two) / 2.0;
+        Self { as_many: mean(self.as_many, other.as_many), depth_32: mean(self.depth_32, other.depth_32) }
+    }
 }
 
 /// Calls of one kind.

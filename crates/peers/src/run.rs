@@ -5,9 +5,10 @@ use crate::engine::{Engine, Memory, Setting, Store};
 use crate::failure::{Failure, Result};
 use crate::kernel::{self, Counters};
 use crate::load::{self, Load, Population, Sight};
-use crate::record::{Calls, Figures, Outcome};
+use crate::record::{Calls, Figures, Outcome, RawRates};
 use crate::workload::Workload;
 use serde::{Deserialize, Serialize};
+use siltstone_bench_kit::device::RawReads;
 use siltstone_bench_kit::sizes;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -40,6 +41,8 @@ pub struct Parameters {
     pub overwrites: f64,
     /// Memory of a run's process, page cache included.
     pub memory_cap_bytes: u64,
+    /// The same of the process that fills the store.
+    pub fill_memory_cap_bytes: u64,
     /// Time after which a run is ended.
     pub budget_seconds: f64,
 }
@@ -50,9 +53,10 @@ impl Parameters {
         items * (self.key_bytes + self.value_bytes)
     }
 
-    /// Memory of an engine.
-    pub fn memory(&self) -> Memory {
-        Memory { cap_bytes: self.memory_cap_bytes }
+    /// Memory of an engine while `workload` runs.
+    pub fn memory(&self, workload: Workload) -> Memory {
+        let fills = workload == Workload::Fill;
+        Memory { cap_bytes: if fills { self.fill_memory_cap_bytes } else { self.memory_cap_bytes } }
     }
 
     /// Checks that the sizes fit together.
@@ -96,6 +100,8 @@ const QUIET_BYTES: u64 = 64 << 10;
 const QUIET_CPU_SECONDS: f64 = 0.02;
 /// So many quiet looks are the end of background work.
 const QUIET_LOOKS: u32 = 4;
+/// The device is measured twice before and twice after a run that reads, each time for this part of the run's length.
+const PROBE_SHARE: f64 = 1.0 / 16.0;
 
 /// Does what is asked and writes the answer to `answer`.
 ///
@@ -112,14 +118,35 @@ pub fn serve(request: &Request, answer: &Path) -> Result<()> {
     let parameters = &request.parameters;
     let setting = Setting {
         dir: &request.dir,
-        memory: parameters.memory(),
+        memory: parameters.memory(request.workload),
         user_bytes: parameters.user_bytes(parameters.items),
     };
+    let before = raw_reads(request)?;
     let store = engine.open(setting)?;
-    let answered = measure(request, store.as_ref(), answer)?;
+    let mut answered = measure(request, store.as_ref(), answer)?;
+    answered.figures.raw = before.zip(raw_reads(request)?).map(|(before, after)| before.mean(after));
     let end = store.close();
     write(answer, &answered)?;
     end
+}
+
+/// What the device gives to readers who do nothing else, before or after a run that only reads: pages of the store's own
+/// files, around the page cache.
+fn raw_reads(request: &Request) -> Result<Option<RawRates>> {
+    let Parameters { threads, batch, seconds, .. } = request.parameters;
+    if request.workload.writes() {
+        return Ok(None);
+    }
+    let at = |error| Failure::at(&request.dir, error);
+    let reads = RawReads::of_directory(&request.dir).map_err(at)?;
+    let length = Duration::from_secs_f64(seconds * PROBE_SHARE);
+    let clients = request.workload.clients(threads as usize, batch as usize);
+    let rate = |readers: usize, depth: usize| reads.per_second(readers, depth, length).map_err(at);
+    let mut as_many = 0.0;
+    for clients in &clients {
+        as_many += rate(clients.threads, clients.batch)?;
+    }
+    Ok(Some(RawRates { as_many, depth_32: rate(1, 32)? }))
 }
 
 fn write(path: &Path, answer: &Answer) -> Result<()> {

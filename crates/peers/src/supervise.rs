@@ -196,7 +196,7 @@ impl Campaign {
             outcome,
             why: Some(why.to_owned()),
             library: library.to_owned(),
-            settings: engine.settings(self.parameters.memory()),
+            settings: engine.settings(self.parameters.memory(workload)),
             capped: false,
             figures: None,
         }
@@ -209,8 +209,8 @@ impl Campaign {
             self.remove_store(engine)?;
             std::fs::create_dir_all(&store).map_err(|e| Failure::at(&store, e))?;
         }
-        let group =
-            Group::new(&format!("siltstone-peers-{}", std::process::id()), self.parameters.memory_cap_bytes);
+        let cap_bytes = self.parameters.memory(workload).cap_bytes;
+        let group = Group::new(&format!("siltstone-peers-{}", std::process::id()), cap_bytes);
         let capped = group.membership().is_capped();
         if !capped {
             note!("    no control group can be made here: memory is not capped");
@@ -291,7 +291,7 @@ impl Campaign {
                 .and_then(|json| serde_json::from_slice(&json).map_err(|e| e.to_string())),
             Some(_) if group.kills() > 0 => Err(format!(
                 "killed for memory at the cap of {}",
-                sizes::bytes(self.parameters.memory_cap_bytes)
+                sizes::bytes(self.parameters.memory(request.workload).cap_bytes)
             )),
             Some(status) => Err(ended(status, answer)),
         })

@@ -46,6 +46,8 @@ pub enum Workload {
     GetHit,
     /// Gets of keys that do not exist
     GetMiss,
+    /// Gets of items that exist, many in a call, from two threads
+    GetBatch,
     /// Listings of whole groups
     Scan,
     /// One thread writes batches of existing items as fast as it can, eight get items
@@ -65,16 +67,21 @@ pub struct Clients {
     pub threads: usize,
     /// What they do.
     pub operation: Operation,
-    /// Items they write in one call.
+    /// Items they write or get in one call.
     pub batch: usize,
 }
 
+/// Clients of [`Workload::GetBatch`], and the items that each asks for in one call.
+const BATCH_READERS: usize = 2;
+const BATCH_OF_GETS: usize = 64;
+
 impl Workload {
     /// All, in the order in which they run.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Fill,
         Self::GetHit,
         Self::GetMiss,
+        Self::GetBatch,
         Self::Scan,
         Self::Mixed,
         Self::PutSingle,
@@ -95,6 +102,7 @@ impl Workload {
             Self::Fill => vec![one(1, Operation::Insert, batch)],
             Self::GetHit => vec![one(threads, Operation::Get, 1)],
             Self::GetMiss => vec![one(threads, Operation::GetMissing, 1)],
+            Self::GetBatch => vec![one(BATCH_READERS, Operation::Get, BATCH_OF_GETS)],
             Self::Scan => vec![one(threads, Operation::Scan, 1)],
             Self::Mixed => vec![one(1, Operation::Put, batch), one(8, Operation::Get, 1)],
             Self::PutSingle => vec![one(8, Operation::Put, 1)],
@@ -104,7 +112,7 @@ impl Workload {
 
     /// Whether it changes the store.
     pub fn writes(self) -> bool {
-        !matches!(self, Self::GetHit | Self::GetMiss | Self::Scan)
+        !matches!(self, Self::GetHit | Self::GetMiss | Self::GetBatch | Self::Scan)
     }
 
     /// Whether it ends after a number of operations and not after a time.

@@ -47,6 +47,15 @@ fn compare(name: &str, store: &dyn Store, model: &Model, items: &Items) {
         items.missing_key(item, &mut key);
         assert!(!store.get(&key, &mut value).unwrap(), "{name}: a key that is not there, {item}");
     }
+    let mut keys = vec![Vec::new(); 100];
+    for item in 0..50 {
+        items.key(item * 7, &mut keys[item as usize * 2]);
+        items.missing_key(item * 7, &mut keys[item as usize * 2 + 1]);
+    }
+    let mut found = vec![Some(b"from before".to_vec()); keys.len()];
+    store.get_many(&keys, &mut found).unwrap();
+    let expected: Vec<_> = keys.iter().map(|key| model.get(key).cloned()).collect();
+    assert_eq!(found, expected, "{name}: many keys");
     // One group more than there are: nothing is found of it.
     for group in 0..=items.groups(COUNT) {
         let mut prefix = Vec::new();

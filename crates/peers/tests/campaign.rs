@@ -36,14 +36,16 @@ fn a_campaign_runs_keeps_its_records_and_goes_on() {
     assert!(!dir.path().join("stores/redb").exists(), "a store stayed");
     // More workloads: what is there is kept, and the store is filled again without a second record.
     let before = std::fs::read(dir.path().join("results/redb/fill.json")).unwrap();
-    let second =
-        peers(dir.path(), &[only, "--workloads=fill,get-hit,scan,mixed,put-single,overwrite-zipf", "--json"]);
+    let second = peers(
+        dir.path(),
+        &[only, "--workloads=fill,get-hit,get-batch,scan,mixed,put-single,overwrite-zipf", "--json"],
+    );
     let said = text(&second.stderr);
     assert!(second.status.success(), "{said}");
     assert!(said.contains("redb fill: kept from before") && said.contains("redb: filling a store"), "{said}");
     assert_eq!(std::fs::read(dir.path().join("results/redb/fill.json")).unwrap(), before);
     let json: serde_json::Value = serde_json::from_slice(&second.stdout).unwrap();
-    assert_eq!(json["records"].as_array().unwrap().len(), 12);
+    assert_eq!(json["records"].as_array().unwrap().len(), 14);
     for record in json["records"].as_array().unwrap() {
         let figures = &record["figures"];
         assert_eq!(record["outcome"], "complete", "{record}");
@@ -53,6 +55,11 @@ fn a_campaign_runs_keeps_its_records_and_goes_on() {
     }
     let zipf = record(dir.path(), "siltstone-stepped-merge/overwrite-zipf");
     assert_eq!(zipf["figures"]["user_bytes_written"], 20_000 * 116);
+    let batch = record(dir.path(), "siltstone-stepped-merge/get-batch");
+    let calls = &batch["figures"]["by_operation"]["get"];
+    assert_eq!(calls["operations"].as_u64().unwrap(), 64 * calls["calls"].as_u64().unwrap());
+    assert!(batch["figures"]["raw"]["depth_32"].as_f64().unwrap() > 0.0);
+    assert!(zipf["figures"]["raw"].is_null());
     // What is written can't be less than the items by more than what was overwritten in memory.
     assert!(zipf["figures"]["write_amplification"].as_f64().unwrap() > 0.5);
     assert!(dir.path().join("results/writes.svg").exists());

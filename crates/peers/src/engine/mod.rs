@@ -31,6 +31,19 @@ pub trait Store: Send + Sync {
     /// The engine's own.
     fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool>;
 
+    /// Puts the value of each of `keys`, or that there is none, into `values`, which are as many: by whatever the engine has for
+    /// getting many at once, and else one by one.
+    ///
+    /// # Errors
+    /// The engine's own.
+    fn get_many(&self, keys: &[Vec<u8>], values: &mut [Option<Vec<u8>>]) -> Result<()> {
+        for (key, value) in keys.iter().zip(values) {
+            let mut buffer = value.take().unwrap_or_default();
+            *value = self.get(key, &mut buffer)?.then_some(buffer);
+        }
+        Ok(())
+    }
+
     /// Shows every item whose key begins with `prefix`, in the order of keys.
     ///
     /// # Errors

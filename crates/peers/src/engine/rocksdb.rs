@@ -54,11 +54,13 @@ functions! {
     /// The functions of `rocksdb/c.h` that are called here.
     Api:
     rocksdb_free(Handle);
-    rocksdb_open(Handle, *const c_char, *mut *mut c_char) -> Handle;
+    rocksdb_open_column_families(Handle, *const c_char, c_int, *const *const c_char, *const Handle, *mut Handle, *mut *mut c_char) -> Handle;
+    rocksdb_column_family_handle_destroy(Handle);
     rocksdb_close(Handle);
     rocksdb_put(Handle, Handle, *const u8, usize, *const u8, usize, *mut *mut c_char);
     rocksdb_write(Handle, Handle, Handle, *mut *mut c_char);
     rocksdb_get_pinned(Handle, Handle, *const u8, usize, *mut *mut c_char) -> Handle;
+    rocksdb_batched_multi_get_cf(Handle, Handle, Handle, usize, *const *const u8, *const usize, *mut Handle, *mut *mut c_char, c_uchar);
     rocksdb_pinnableslice_value(Handle, *mut usize) -> *const u8;
     rocksdb_pinnableslice_destroy(Handle);
     rocksdb_writebatch_create() -> Handle;
@@ -200,6 +202,8 @@ pub fn open(variant: Variant, setting: Setting<'_>) -> Result<Box<dyn Store>> {
     let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     let buffer = memory.write_buffer_bytes();
     let mut error = null_mut();
+    // The one column family there is, by handle: the batched form of getting wants one.
+    let (name, mut family) = (c_string("default")?, null_mut());
     // SAFETY: options are made, set and destroyed here, each by the functions of its kind; a filter policy belongs to the
     // table options from the moment it is set, a cache is counted by reference, and `rocksdb_open` copies what it is told.
     let (db, read, write) = unsafe {
@@ -235,13 +239,22 @@ pub fn open(variant: Variant, setting: Setting<'_>) -> Result<Box<dyn Store>> {
         (api.rocksdb_options_set_use_direct_reads)(options, variant.direct.into());
         (api.rocksdb_options_set_use_direct_io_for_flush_and_compaction)(options, variant.direct.into());
         (api.rocksdb_options_set_block_based_table_factory)(options, table);
-        let db = (api.rocksdb_open)(options, path.as_ptr(), &mut error);
+        let (names, families) = ([name.as_ptr()], [options]);
+        let db = (api.rocksdb_open_column_families)(
+            options,
+            path.as_ptr(),
+            1,
+            names.as_ptr(),
+            families.as_ptr(),
+            &mut family,
+            &mut error,
+        );
         (api.rocksdb_block_based_options_destroy)(table);
         (api.rocksdb_options_destroy)(options);
         (api.rocksdb_cache_destroy)(cache);
         (Shared(db), Shared((api.rocksdb_readoptions_create)()), Shared((api.rocksdb_writeoptions_create)()))
     };
-    let rocks = RocksDb { api, db, read, write, blocks_read: AtomicU64::new(0) };
+    let rocks = RocksDb { api, db, family: Shared(family), read, write, blocks_read: AtomicU64::new(0) };
     rocks.check(error)?;
     Ok(Box::new(rocks))
 }
@@ -250,6 +263,8 @@ struct RocksDb {
     api: Api,
     /// Null where opening failed.
     db: Shared,
+    /// Null as well then.
+    family: Shared,
     read: Shared,
     write: Shared,
     /// Blocks read by gets and scans of all threads.
@@ -292,6 +307,25 @@ impl RocksDb {
         }
     }
 
+    /// Copies what a slice holds into `value` and frees it; whether there is one.
+    ///
+    /// # Safety
+    /// `slice` is null, or came from the library and is used nowhere else.
+    unsafe fn take_slice(&self, slice: Handle, value: &mut Vec<u8>) -> bool {
+        if slice.is_null() {
+            return false;
+        }
+        let mut length = 0;
+        // SAFETY: a slice holds its value until it is destroyed, which happens here and by the promise above only here.
+        unsafe {
+            let bytes = (self.api.rocksdb_pinnableslice_value)(slice, &mut length);
+            value.clear();
+            value.extend_from_slice(std::slice::from_raw_parts(bytes, length));
+            (self.api.rocksdb_pinnableslice_destroy)(slice);
+        }
+        true
+    }
+
     fn property(&self, name: &str) -> Result<u64> {
         let name = c_string(name)?;
         let mut value = 0;
@@ -329,18 +363,41 @@ impl Store for RocksDb {
         // SAFETY: the key is there during the call; a slice that is not null holds its value until it is destroyed.
         let found = unsafe {
             let slice = (api.rocksdb_get_pinned)(self.db.0, self.read.0, key.as_ptr(), key.len(), &mut error);
-            if !slice.is_null() {
-                let mut length = 0;
-                let bytes = (api.rocksdb_pinnableslice_value)(slice, &mut length);
-                value.clear();
-                value.extend_from_slice(std::slice::from_raw_parts(bytes, length));
-                (api.rocksdb_pinnableslice_destroy)(slice);
-            }
-            !slice.is_null()
+            self.take_slice(slice, value)
         };
         self.note_blocks();
         self.check(error)?;
         Ok(found)
+    }
+
+    /// `MultiGet` in its batched form, which looks at all keys of a file together and reads blocks that lie side by side in one go.
+    fn get_many(&self, keys: &[Vec<u8>], values: &mut [Option<Vec<u8>>]) -> Result<()> {
+        self.count_blocks();
+        let starts: Vec<*const u8> = keys.iter().map(|key| key.as_ptr()).collect();
+        let lengths: Vec<usize> = keys.iter().map(Vec::len).collect();
+        let mut slices = vec![null_mut(); keys.len()];
+        let mut errors = vec![null_mut(); keys.len()];
+        // SAFETY: four arrays of as many elements as there are keys, which are there during the call; each slice that is not
+        // null is taken once.
+        unsafe {
+            (self.api.rocksdb_batched_multi_get_cf)(
+                self.db.0,
+                self.read.0,
+                self.family.0,
+                keys.len(),
+                starts.as_ptr(),
+                lengths.as_ptr(),
+                slices.as_mut_ptr(),
+                errors.as_mut_ptr(),
+                0,
+            );
+            for (slice, value) in slices.into_iter().zip(values) {
+                let mut buffer = value.take().unwrap_or_default();
+                *value = self.take_slice(slice, &mut buffer).then_some(buffer);
+            }
+        }
+        self.note_blocks();
+        errors.into_iter().try_for_each(|error| self.check(error))
     }
 
     fn scan(&self, prefix: &[u8], found: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
@@ -412,6 +469,7 @@ impl Drop for RocksDb {
             (self.api.rocksdb_readoptions_destroy)(self.read.0);
             (self.api.rocksdb_writeoptions_destroy)(self.write.0);
             if !self.db.0.is_null() {
+                (self.api.rocksdb_column_family_handle_destroy)(self.family.0);
                 (self.api.rocksdb_close)(self.db.0);
             }
         }

@@ -110,6 +110,13 @@ impl Store for Siltstone {
         Ok(true)
     }
 
+    fn get_many(&self, keys: &[Vec<u8>], values: &mut [Option<Vec<u8>>]) -> Result<()> {
+        for (value, found) in values.iter_mut().zip(self.keyspace.multi_get(keys)?) {
+            *value = found;
+        }
+        Ok(())
+    }
+
     fn scan(&self, prefix: &[u8], found: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
         for entry in self.keyspace.prefix(prefix)? {
             let (key, value) = entry?;

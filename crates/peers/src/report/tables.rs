@@ -19,6 +19,9 @@ pub fn all(parameters: &Parameters, records: &[Record]) -> String {
         p.batch,
         p.threads
     );
+    if p.fill_memory_cap_bytes != p.memory_cap_bytes {
+        text.push_str(&format!("filled with a memory cap of {}\n", sizes::bytes(p.fill_memory_cap_bytes)));
+    }
     if records.iter().any(|record| record.figures.is_some() && !record.capped) {
         text.push_str("memory was not capped: no control group could be made\n");
     }
@@ -99,6 +102,9 @@ fn costs(operations: &[Operation], records: &[&Record]) -> Table {
     if reads {
         header.extend(["reads, engine's", "kernel's", "KiB, kernel's"]);
     }
+    if !writes {
+        header.extend(["raw, as many", "share", "raw, 32 deep", "share"]);
+    }
     header.extend(["resident", "anonymous", "with cache"]);
     let mut table = Table::new(header);
     for (record, figures) in with_figures(records) {
@@ -123,6 +129,15 @@ fn costs(operations: &[Operation], records: &[&Record]) -> Table {
                 or_dash(figures.kernel_reads_per_read),
                 format!("{:.2}", figures.kernel_bytes_per_read / 1024.0),
             ]);
+        }
+        if !writes {
+            let beside = |raw: f64| {
+                let share = 100.0 * figures.operations_per_second / raw.max(1e-9);
+                [sizes::rate(raw), format!("{share:.0} %")]
+            };
+            let none = || ["–".to_owned(), "–".to_owned()];
+            cells.extend(figures.raw.map_or_else(none, |raw| beside(raw.as_many)));
+            cells.extend(figures.raw.map_or_else(none, |raw| beside(raw.depth_32)));
         }
         cells.extend([
             sizes::bytes(figures.rss_peak_bytes),
@@ -194,6 +209,7 @@ mod tests {
             warm_up_seconds: 0.0,
             overwrites: 1.0,
             memory_cap_bytes: 64 << 20,
+            fill_memory_cap_bytes: 64 << 20,
             budget_seconds: 9.0,
         }
     }
