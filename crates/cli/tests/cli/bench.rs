@@ -209,7 +209,32 @@ fn a_papers_evaluation_comes_as_tables_plots_and_json() {
     for source in ["Figure 11", "Table 7", "Figure 14", "Figure 12", "Figure 13"] {
         assert!(text.contains(source), "{source} in {text}");
     }
-    let left: Vec<_> = std::fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    nothing_is_left(&place);
+}
+
+/// Every source has figures among those shown, and no two figures have one name.
+fn figures_are_of(shown: &serde_json::Value, sources: &[&str]) {
+    let figures = shown["figures"].as_array().unwrap();
+    for source in sources {
+        assert!(figures.iter().any(|figure| figure["source"] == *source), "{source} in {shown}");
+    }
+    let mut names: Vec<String> = (figures.iter())
+        .map(|figure| ["source", "title", "row", "column"].map(|part| figure[part].to_string()).concat())
+        .collect();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), figures.len(), "figures of one name");
+}
+
+fn plots_are_there(dir: &str, plots: &[&str]) {
+    for plot in plots {
+        assert!(std::fs::read_to_string(format!("{dir}/{plot}")).unwrap().starts_with("<svg"), "{plot}");
+    }
+}
+
+/// Stores of a measurement are removed when it ends.
+fn nothing_is_left(place: &str) {
+    let left: Vec<_> = std::fs::read_dir(place).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(left.is_empty(), "stores are left: {left:?}");
 }
 
@@ -224,24 +249,12 @@ fn silts_tables_and_figures_are_redone() {
         ("device", &["Section 6.1"]),
     ] {
         let shown = run(&[&["bench", "silt", "--only", part], &scale[..]].concat()).ok().json();
-        let figures = shown["figures"].as_array().unwrap();
-        for source in sources {
-            assert!(figures.iter().any(|figure| figure["source"] == *source), "{source} in {shown}");
-        }
-        let mut names: Vec<String> = (figures.iter())
-            .map(|figure| ["source", "title", "row", "column"].map(|part| figure[part].to_string()).concat())
-            .collect();
-        names.sort();
-        names.dedup();
-        assert_eq!(names.len(), figures.len(), "figures of one name");
+        figures_are_of(&shown, sources);
     }
     run(&["bench", "silt", "--only", "device", "--items", "1G", "--dir", &place, "--out", &out])
         .fails(&["may take", "--items", "--dir"]);
-    for plot in ["table7.svg", "figure9.svg", "figure10.svg", "figure11.svg"] {
-        assert!(std::fs::read_to_string(format!("{out}/{plot}")).unwrap().starts_with("<svg"), "{plot}");
-    }
-    let left: Vec<_> = std::fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert!(left.is_empty(), "stores are left: {left:?}");
+    plots_are_there(&out, &["table7.svg", "figure9.svg", "figure10.svg", "figure11.svg"]);
+    nothing_is_left(&place);
 }
 
 #[test]
@@ -252,21 +265,10 @@ fn lsm_tries_evaluation_comes_as_tables_and_plots() {
     let scale = ["--quick", "--items", "3000", "--seconds", "20ms", "--out", &out, "--dir", &place];
     let all = run(&[&["bench", "lsm-trie", "--json"], &scale[..]].concat()).ok().json();
     assert_eq!(all["quick"], true);
-    let figures = all["figures"].as_array().unwrap();
-    for source in ["HTable", "PUT", "WA", "GET", "Costs", "Overwrites", "Figure 5", "Figure 8", "Table 3"] {
-        assert!(figures.iter().any(|figure| figure["source"] == source), "{source} in {all}");
-    }
-    let mut names: Vec<String> = (figures.iter())
-        .map(|figure| ["source", "title", "row", "column"].map(|part| figure[part].to_string()).concat())
-        .collect();
-    names.sort();
-    names.dedup();
-    assert_eq!(names.len(), figures.len(), "figures of one name");
-    for plot in ["migration.svg", "write-amplification.svg", "figure5-uniform.svg", "figure8-zipf.svg"] {
-        assert!(std::fs::read_to_string(format!("{out}/{plot}")).unwrap().starts_with("<svg"), "{plot}");
-    }
-    let left: Vec<_> = std::fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert!(left.is_empty(), "stores are left: {left:?}");
+    let sources = ["HTable", "PUT", "WA", "GET", "Costs", "Overwrites", "Figure 5", "Figure 8", "Table 3"];
+    figures_are_of(&all, &sources);
+    plots_are_there(&out, &["migration.svg", "write-amplification.svg", "figure5-uniform.svg", "figure8-zipf.svg"]);
+    nothing_is_left(&place);
 }
 
 #[test]

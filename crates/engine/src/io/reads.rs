@@ -96,17 +96,17 @@ pub fn read_all<R: Reads>(reads: &mut R) {
 /// The same where nothing happens at the same time.
 fn read_one_by_one<R: Reads>(reads: &mut R) {
     loop {
-        let wave: Vec<_> = iter::from_fn(|| reads.next()).take(MOST_AT_ONCE).collect();
+        let mut wave: Vec<_> = iter::from_fn(|| reads.next()).take(MOST_AT_ONCE).collect();
         if wave.is_empty() {
             return;
         }
-        let hinted = if wave.len() > 1 { wave.len() } else { 0 };
-        let wave = wave.into_iter().map(|mut read| (read.buf.as_mut().len() as u64, read));
-        let wave: Vec<_> = wave.collect();
-        for (length, read) in wave.iter().take(hinted) {
-            read.file.will_need(read.offset, *length);
+        if wave.len() > 1 {
+            for read in &mut wave {
+                let length = read.buf.as_mut().len() as u64;
+                read.file.will_need(read.offset, length);
+            }
         }
-        for (_, mut read) in wave {
+        for mut read in wave {
             let outcome = read.make();
             reads.done(read, outcome);
         }
