@@ -21,7 +21,7 @@ use std::time::Duration;
 /// runs that are there are not run again, so that the same command goes on after an interruption. At the
 /// end it prints tables and writes them, summary.json and charts to --results.
 #[derive(Parser, Debug)]
-#[command(name = "siltstone-peers", version, after_help = footer())]
+#[command(name = "siltstone-peers", version, after_help = footer(), args_override_self = true)]
 struct Args {
     /// Directory for results
     #[arg(long, default_value = "peers-results")]
@@ -78,7 +78,7 @@ struct Args {
     /// Try again what failed
     #[arg(long)]
     retry_failed: bool,
-    /// Keep the stores
+    /// Keep the stores: a campaign with the same items, batches and memory to fill with takes them over
     #[arg(long)]
     keep_stores: bool,
     /// Print the results that are there and run nothing

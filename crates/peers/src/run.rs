@@ -48,6 +48,19 @@ pub struct Parameters {
 }
 
 impl Parameters {
+    /// What a store depends on that was filled with these: where two agree in it, the one's stores do for the other.
+    #[must_use]
+    pub fn of_fill(&self) -> Self {
+        Self {
+            threads: 0,
+            seconds: 0.0,
+            warm_up_seconds: 0.0,
+            overwrites: 0.0,
+            memory_cap_bytes: 0,
+            ..self.clone()
+        }
+    }
+
     /// Bytes of keys and values of `items` items.
     pub fn user_bytes(&self, items: u64) -> u64 {
         items * (self.key_bytes + self.value_bytes)

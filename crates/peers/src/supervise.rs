@@ -163,7 +163,7 @@ impl Campaign {
     fn filled(&self, engine: &Engine, library: &str) -> Result<std::result::Result<u64, String>> {
         let marker = self.dir.join(&engine.name).join("filled.json");
         let read = || serde_json::from_slice::<Filled>(&std::fs::read(&marker).ok()?).ok();
-        if let Some(filled) = read().filter(|filled| filled.parameters == self.parameters) {
+        if let Some(filled) = read().filter(|filled| filled.parameters == self.parameters.of_fill()) {
             return Ok(Ok(filled.existing));
         }
         if let Some(record) = self.kept(engine, Workload::Fill)?.filter(|record| record.figures.is_none()) {
@@ -234,7 +234,7 @@ impl Campaign {
                     _ => None,
                 };
                 if workload == Workload::Fill {
-                    let filled = Filled { parameters: self.parameters.clone(), existing: figures.items };
+                    let filled = Filled { parameters: self.parameters.of_fill(), existing: figures.items };
                     write_whole(&own.join("filled.json"), &filled)?;
                 }
                 note!("    {}", crate::report::tables::in_a_line(&figures));

@@ -77,6 +77,20 @@ fn results_of_other_parameters_are_refused() {
 }
 
 #[test]
+fn a_kept_store_serves_a_campaign_with_less_memory_to_read_with() {
+    let dir = tempfile::tempdir().unwrap();
+    let fill = ["--only=redb", "--workloads=fill", "--keep-stores", "--fill-memory-cap=128M"];
+    assert!(peers(dir.path(), &fill).status.success());
+    let read = ["--only=redb", "--workloads=get-hit", "--keep-stores", "--fill-memory-cap=128M"];
+    let less = peers(dir.path(), &[&read[..], &["--memory-cap=96M", "--results=less"]].concat());
+    let said = text(&less.stderr);
+    assert!(less.status.success() && !said.contains("filling a store"), "{said}");
+    assert!(text(&less.stdout).contains("filled with a memory cap of"), "{}", text(&less.stdout));
+    let other = peers(dir.path(), &[&read[..], &["--batch=50", "--results=other"]].concat());
+    assert!(text(&other.stderr).contains("redb: filling a store"), "{}", text(&other.stderr));
+}
+
+#[test]
 fn a_missing_library_is_named_and_passed_over() {
     let dir = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_siltstone-peers"))
