@@ -267,7 +267,10 @@ fn lsm_tries_evaluation_comes_as_tables_and_plots() {
     assert_eq!(all["quick"], true);
     let sources = ["HTable", "PUT", "WA", "GET", "Costs", "Overwrites", "Figure 5", "Figure 8", "Table 3"];
     figures_are_of(&all, &sources);
-    plots_are_there(&out, &["migration.svg", "write-amplification.svg", "figure5-uniform.svg", "figure8-zipf.svg"]);
+    plots_are_there(
+        &out,
+        &["migration.svg", "write-amplification.svg", "figure5-uniform.svg", "figure8-zipf.svg"],
+    );
     nothing_is_left(&place);
 }
 

@@ -196,8 +196,8 @@ impl Store {
                         at += record.len() as u64;
                         file.write_all_at(&record, place)
                     };
-                    if let Some(guide) = &region.guide {
-                        put(&|out| guide.encode(out))?;
+                    if let Some(bytes) = region.guide.as_ref().and_then(|guide| guide.encoded()) {
+                        put(&|out| out.extend_from_slice(&bytes))?;
                     }
                     for (run, row) in region.cluster.iter().flat_map(|cluster| cluster.held_rows()) {
                         put(&|out| {

@@ -21,7 +21,7 @@ use crate::memory::{Holder, MemoryBudget, Reservation};
 use crate::table::filter::maplet_fingerprint_bits;
 use siltstone_design::{EncodedKey, FilterSpec, LevelSpec, TriePath};
 use siltstone_succinct::code::varint;
-use siltstone_succinct::filter::maplet::Maplet;
+use siltstone_succinct::filter::maplet::{MAX_SLOT_BITS, Maplet};
 use siltstone_succinct::filter::multi_level_cuckoo::{Knowledge, MultiLevelCuckooFilter, Parameters, RunKey};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -62,9 +62,14 @@ impl GuideSpec {
             | FilterSpec::Fragments { .. }
             | FilterSpec::BloomCluster { .. } => return None,
         };
-        // A staggered pile grows to one and a half times its limit.
-        let runs = u32::from(level.runs) * 3 / 2;
-        let slot_bits = runs.max(2).next_power_of_two().ilog2() as u8;
+        let slot_bits = match kind {
+            // A staggered pile grows to one and a half times its limit.
+            Kind::MultiLevelCuckoo { .. } => {
+                (u32::from(level.runs) * 3 / 2).max(2).next_power_of_two().ilog2() as u8
+            }
+            // Slots are as long as the pile is high, which may be much higher while compaction is behind.
+            Kind::Maplet { .. } => MAX_SLOT_BITS,
+        };
         Some(Self { kind, slot_bits })
     }
 
@@ -145,6 +150,15 @@ impl Filter {
         }
     }
 
+    /// The filter without the `gone` lowest slots, those above them moved down; `None` where it can't forget.
+    fn without(&self, gone: u32) -> Option<Self> {
+        match self {
+            _ if gone == 0 => Some(self.clone()),
+            Self::MultiLevelCuckoo(_) => None,
+            Self::Maplet(maplet) => Some(Self::Maplet(Arc::new(maplet.without_slots_below(gone as u8)))),
+        }
+    }
+
     fn encode(&self, out: &mut Vec<u8>) {
         let mut bytes = Vec::new();
         match self {
@@ -183,14 +197,16 @@ pub(crate) enum Touch {
 pub(crate) struct Guide {
     runs: Vec<RunId>,
     filter: Filter,
-    _held: Reservation,
+    /// Slots below those of `runs`, whose runs have been handed down since.
+    gone: u32,
+    held: Arc<Reservation>,
 }
 
 impl Guide {
     fn new(runs: Vec<RunId>, filter: Filter, memory: &Arc<MemoryBudget>) -> Option<Self> {
         let keep_free = memory.total_bytes() / KEPT_FROM_GUIDES;
         let held = memory.try_hold(Holder::Filter, filter.memory_bytes(), keep_free)?;
-        Some(Self { runs, filter, _held: held })
+        Some(Self { runs, filter, gone: 0, held: Arc::new(held) })
     }
 
     /// Bytes that guides can have.
@@ -213,10 +229,28 @@ impl Guide {
         self.runs.len() <= pile.len() && pile.iter().rev().zip(&self.runs).all(|(run, id)| run.id == *id)
     }
 
-    /// The slots that may hold the newest version of `key`, as bits.
+    /// This guide for `pile` (newest first): itself where it [fits](Self::fits), or what is left of it once the oldest runs that it
+    /// covers have been handed down while others came on top. What it knew of those stays in the filter until the next run
+    /// is added.
+    pub fn fitted(self: &Arc<Self>, pile: &[Arc<Run>]) -> Option<Arc<Self>> {
+        let oldest = pile.last()?.id;
+        let handed_down = self.runs.iter().position(|run| *run == oldest)?;
+        let left = match handed_down {
+            0 => Arc::clone(self),
+            _ => Arc::new(Self {
+                runs: self.runs.get(handed_down..)?.to_vec(),
+                filter: self.filter.clone(),
+                gone: self.gone + handed_down as u32,
+                held: Arc::clone(&self.held),
+            }),
+        };
+        Some(left).filter(|left| left.fits(pile))
+    }
+
+    /// The runs of the pile that may hold the newest version of `key`, as bits, the oldest lowest.
     #[inline]
     pub fn candidates(&self, key: &EncodedKey<'_>) -> u64 {
-        self.filter.slots(key)
+        self.filter.slots(key) >> self.gone
     }
 
     /// Brings what [`Guide::candidates`] reads towards the processor's cache: what it reads first, or what follows from that.
@@ -243,14 +277,18 @@ impl Guide {
             _ => old + 1 - merged.len(),
         };
         let slots: Vec<u8> = (0..self.runs.len()).map(|old| slot(old) as u8).collect();
-        Self::new(runs, self.filter.remapped(&slots), memory)
+        Self::new(runs, self.filter.without(self.gone)?.remapped(&slots), memory)
     }
 
-    /// Appends the guide's bytes: runs varint, each run's number varint, the filter's kind, length varint and bytes.
-    pub fn encode(&self, out: &mut Vec<u8>) {
-        varint::put_u64(out, self.runs.len() as u64);
-        self.runs.iter().for_each(|run| varint::put_u64(out, *run));
-        self.filter.encode(out);
+    /// The guide's bytes: runs varint, each run's number varint, the filter's kind, length varint and bytes. `None` where it knows of
+    /// runs that have left and can't forget them.
+    pub fn encoded(&self) -> Option<Vec<u8>> {
+        let filter = self.filter.without(self.gone)?;
+        let mut out = Vec::new();
+        varint::put_u64(&mut out, self.runs.len() as u64);
+        self.runs.iter().for_each(|run| varint::put_u64(&mut out, *run));
+        filter.encode(&mut out);
+        Some(out)
     }
 
     /// A guide over `runs` from its filter's kind and bytes; `Ok(None)` where memory is short, `Err` where they make no sense.
@@ -295,15 +333,16 @@ enum Growing {
 impl GuideBuilder {
     /// A builder on top of `guide`, which covers the oldest runs of `pile` (newest first), or of nothing.
     pub fn new(spec: GuideSpec, guide: Option<&Guide>, pile: &[Arc<Run>]) -> Self {
-        let filter = guide.map(|guide| guide.filter.clone());
+        let filter = guide.and_then(|guide| guide.filter.without(guide.gone));
         let (growing, is_full) = match (spec.kind, filter) {
             (Kind::MultiLevelCuckoo { .. }, Some(Filter::MultiLevelCuckoo(filter))) => {
                 (Growing::cuckoo(Some(Arc::unwrap_or_clone(filter))), false)
             }
             (Kind::Maplet { .. }, Some(Filter::Maplet(maplet))) => (Growing::maplet(Some(maplet)), false),
-            // A guide of another kind can't be added to, and is replaced by one that covers its runs anew.
-            (Kind::MultiLevelCuckoo { .. }, other) => (Growing::cuckoo(None), other.is_some()),
-            (Kind::Maplet { .. }, other) => (Growing::maplet(None), other.is_some()),
+            // A guide of another kind, or one that can't forget runs that have left, can't be added to, and is replaced by one that
+            // covers its runs anew.
+            (Kind::MultiLevelCuckoo { .. }, _) => (Growing::cuckoo(None), guide.is_some()),
+            (Kind::Maplet { .. }, _) => (Growing::maplet(None), guide.is_some()),
         };
         let mut builder = Self { spec, runs: Vec::new(), growing, is_full };
         let covered = guide.map_or(0, Guide::covered);
@@ -484,4 +523,64 @@ fn parameters(spec: GuideSpec) -> Parameters {
     // Room for as many runs of the first one's size as there are slots, and then some at fewer fingerprint bits.
     let floor_bits = fingerprint_bits.saturating_sub(2).max(8);
     Parameters { fingerprint_bits, slot_bits, growth_bits: 3, floor_bits, ..Parameters::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use siltstone_design::{Design, Encoder, HashSecret, Schema};
+
+    /// A pile of runs without tables, numbered as given, newest first.
+    fn pile(ids: &[RunId]) -> Vec<Arc<Run>> {
+        ids.iter().map(|id| Arc::new(Run::new(*id, Vec::new(), Vec::new()))).collect()
+    }
+
+    /// Adds runs of ten keys each, key `n` in run `n / 10`, on top of what `guide` covers.
+    fn add(guide: Option<&Guide>, spec: GuideSpec, below: &[RunId], ids: &[RunId]) -> Option<Guide> {
+        let encoder = Encoder::new(Schema::Point, HashSecret([1; 16]));
+        let mut builder = GuideBuilder::new(spec, guide, &pile(below));
+        for id in ids {
+            for number in id * 10..id * 10 + 10 {
+                builder.add(&encoder.encode(&number.to_be_bytes()).unwrap(), 0, 10);
+            }
+            builder.end_run(*id, std::iter::once(*id), 1_000);
+        }
+        builder.finish(&MemoryBudget::new(64 << 20))
+    }
+
+    #[test]
+    fn what_was_handed_down_below_younger_runs_is_forgotten() {
+        let encoder = Encoder::new(Schema::Point, HashSecret([1; 16]));
+        for (preset, forgets) in [("siltstone", true), ("slimdb", false)] {
+            let spec = GuideSpec::of(Design::preset(preset).unwrap().level(0), true).unwrap();
+            let all = Arc::new(add(None, spec, &[], &[1, 2, 3, 4]).unwrap());
+            assert!(all.fitted(&pile(&[5, 4, 3, 2, 1])).is_some_and(|same| Arc::ptr_eq(&same, &all)));
+            let left = all.fitted(&pile(&[5, 4, 3])).unwrap();
+            assert_eq!(left.covered(), 2, "{preset}");
+            for number in 10..50u64 {
+                let slots = left.candidates(&encoder.encode(&number.to_be_bytes()).unwrap());
+                let expected = [None, None, None, Some(0), Some(1)][(number / 10) as usize];
+                assert!(
+                    slots < 4 && expected.is_none_or(|slot| slots >> slot & 1 == 1),
+                    "{number}: {slots:b}"
+                );
+            }
+            // Other piles, and those with a gap.
+            for other in [&[5, 4, 2][..], &[], &[9], &[4, 3, 2, 1, 0]] {
+                assert!(all.fitted(&pile(other)).is_none(), "{other:?}");
+            }
+            // The next run is added to what is left, where the filter can forget; else all is built anew.
+            assert_eq!(left.encoded().is_some(), forgets);
+            let more = add(Some(&left), spec, &[4, 3], &[5]);
+            assert_eq!(more.is_some(), forgets);
+            let Some(more) = more else { continue };
+            assert!(more.fits(&pile(&[5, 4, 3])) && more.covered() == 3);
+            let fresh = add(None, spec, &[], &[3, 4, 5]).unwrap();
+            assert!(more.memory_bytes() <= fresh.memory_bytes() + 64);
+            for number in 30..60u64 {
+                let slots = more.candidates(&encoder.encode(&number.to_be_bytes()).unwrap());
+                assert_eq!(slots >> (number / 10 - 3) & 1, 1, "{number}: {slots:b}");
+            }
+        }
+    }
 }

@@ -110,7 +110,7 @@ impl Region {
 
     /// The region with `guide`, if it fits the pile.
     pub fn guided_by(mut self, guide: Option<Arc<Guide>>) -> Self {
-        self.guide = guide.filter(|guide| guide.fits(&self.runs));
+        self.guide = guide.and_then(|guide| guide.fitted(&self.runs));
         self
     }
 
@@ -258,7 +258,8 @@ impl Version {
     pub fn guide_by(&mut self, guides: impl IntoIterator<Item = NewGuide>) {
         for NewGuide { level, path, guide } in guides {
             let Some(level) = self.levels.get_mut(level) else { continue };
-            let Some(region) = level.region(path).filter(|region| guide.fits(&region.runs)) else { continue };
+            let Some(region) = level.region(path) else { continue };
+            let Some(guide) = guide.fitted(&region.runs) else { continue };
             level.set(Region { guide: Some(guide), ..Region::clone(region) });
         }
     }

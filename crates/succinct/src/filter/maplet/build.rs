@@ -193,6 +193,26 @@ impl Maplet {
         writer.finish()
     }
 
+    /// The entries of slot `first` and those above it, which become slot 0 and so on: the oldest runs have left the pile.
+    ///
+    /// ```
+    /// use siltstone_succinct::filter::maplet::Maplet;
+    ///
+    /// let (old, young) = (3 << 60, 9 << 60);
+    /// let maplet = Maplet::new(20, 1).with_run(0, 20, &[old, young]).with_run(1, 20, &[young]);
+    /// let left = maplet.without_slots_below(1);
+    /// assert_eq!((left.lookup(old), left.lookup(young)), (0, 1));
+    /// ```
+    #[must_use]
+    pub fn without_slots_below(&self, first: u8) -> Self {
+        let stay = || self.entries().filter(|(_, slot)| *slot >= first);
+        let mut writer = Writer::new(self.fingerprint_bits, self.slot_bits, stay().count() as u64);
+        for (print, slot) in stay() {
+            writer.push(print << self.slot_bits | u64::from(slot - first));
+        }
+        writer.finish()
+    }
+
     /// The same entries, slot `s` become `slots[s]`; entries of slots without one are left out.
     ///
     /// # Panics
