@@ -415,7 +415,8 @@ fn crates_depend_only_downwards() {
         siltstone("cli"),
         ["siltstone", "siltstone-bench-kit", "siltstone-model", "siltstone-succinct"]
     );
-    assert_eq!(siltstone("bench-kit"), [""; 0]);
+    // Of the engine it uses how files are read, to measure devices with.
+    assert_eq!(siltstone("bench-kit"), ["siltstone"]);
 }
 
 #[test]

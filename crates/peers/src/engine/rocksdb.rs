@@ -309,8 +309,7 @@ impl RocksDb {
 
     /// Copies what a slice holds into `value` and frees it; whether there is one.
     ///
-    /// # Safety
-    /// `slice` is null, or came from the library and is used nowhere else.
+    /// SAFETY: `slice` is null, or came from the library and is used nowhere else.
     unsafe fn take_slice(&self, slice: Handle, value: &mut Vec<u8>) -> bool {
         if slice.is_null() {
             return false;
