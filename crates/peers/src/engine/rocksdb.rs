@@ -205,7 +205,7 @@ pub fn open(variant: Variant, setting: Setting<'_>) -> Result<Box<dyn Store>> {
     // The one column family there is, by handle: the batched form of getting wants one.
     let (name, mut family) = (c_string("default")?, null_mut());
     // SAFETY: options are made, set and destroyed here, each by the functions of its kind; a filter policy belongs to the
-    // table options from the moment it is set, a cache is counted by reference, and `rocksdb_open` copies what it is told.
+    // table options from the moment it is set, a cache is counted by reference, and `rocksdb_open_column_families` copies what it is told.
     let (db, read, write) = unsafe {
         let cache = (api.rocksdb_cache_create_lru)(size(variant.cache_bytes(memory)));
         let filter = if variant.ribbon {
