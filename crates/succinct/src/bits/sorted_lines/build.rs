@@ -106,8 +106,9 @@ impl SortedLinesBuilder {
         let (mut last, mut taken, mut ascends) = (self.last, 0, true);
         // The bits of one word that are still to be set there, and where it is.
         let (mut ones, mut word) = (0, 0);
+        let end = self.end;
         for value in values.iter().take(room).map(shifted) {
-            if value >= self.end {
+            if value >= end {
                 break;
             }
             ascends &= value >= last;

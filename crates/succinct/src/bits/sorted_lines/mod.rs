@@ -341,9 +341,9 @@ impl Line {
         is_sound.then_some(())
     }
 
-    /// Hands over the high part and the number of each integer of a line that is not spilled.
+    /// Hands over the high part and the number of each integer of a line that is not spilled; how many there are.
     #[inline]
-    fn each_head(&self, geometry: Geometry, mut take: impl FnMut(u32, u32)) {
+    fn each_head(&self, geometry: Geometry, mut take: impl FnMut(u32, u32)) -> u32 {
         let (header, end) = (geometry.header_bits(), geometry.lows_at());
         let from_bit = |bit: u32| u64::MAX.checked_shl(bit).unwrap_or(0);
         let mut rank = 0;
@@ -355,6 +355,7 @@ impl Line {
                 rank += 1;
             }
         }
+        rank
     }
 
     /// How far integer number `rank`, of high part `head`, lies behind the first value of a line that is not spilled.

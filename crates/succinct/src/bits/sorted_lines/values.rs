@@ -61,13 +61,13 @@ impl Values<'_> {
             self.spilled.reverse();
             return Some(());
         }
-        let (chunk, filled) = (&mut self.chunk, &mut self.filled);
-        line.each_head(geometry, |head, rank| {
+        let chunk = &mut self.chunk;
+        let filled = line.each_head(geometry, |head, rank| {
             if let Some(value) = chunk.get_mut(rank as usize % CHUNK) {
                 *value = first.wrapping_add(line.offset(geometry, head, rank));
             }
-            *filled = rank as usize + 1;
         });
+        self.filled = filled as usize;
         Some(())
     }
 

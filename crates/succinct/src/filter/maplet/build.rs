@@ -15,7 +15,7 @@ pub(super) struct Writer {
     quotients: SortedLinesBuilder,
     entries: BitVecBuilder,
     /// Entries that are not written yet, so many at the front, and the last that is.
-    chunk: Box<[u64; 2 * CHUNK]>,
+    chunk: [u64; 2 * CHUNK],
     filled: usize,
     last: Option<u64>,
 }
@@ -33,7 +33,7 @@ impl Writer {
             slot_bits,
             quotients: SortedLinesBuilder::new(geometry),
             entries: BitVecBuilder::with_capacity(count as usize * width),
-            chunk: Box::new([0; 2 * CHUNK]),
+            chunk: [0; 2 * CHUNK],
             filled: 0,
             last: None,
         }
@@ -185,7 +185,9 @@ impl Maplet {
             if old.is_empty() {
                 break;
             }
-            old.iter_mut().for_each(|entry| *entry = longer(*entry));
+            if slot_bits > self.slot_bits {
+                old.iter_mut().for_each(|entry| *entry = longer(*entry));
+            }
             let before = writer.merge(old, new, entry_of);
             new = new.get(before..).unwrap_or_default();
         }
