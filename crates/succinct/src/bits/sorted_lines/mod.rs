@@ -118,6 +118,16 @@ impl Line {
         }
     }
 
+    /// How many ones follow one another from bit `at` on.
+    #[inline]
+    fn ones_from(&self, at: u32) -> u32 {
+        let mut ones = (self.word(at / 64) >> (at % 64)).trailing_ones();
+        while (at + ones).is_multiple_of(64) && self.is_set(at + ones) {
+            ones += self.word((at + ones) / 64).trailing_ones();
+        }
+        ones
+    }
+
     /// Ones among the `count` bits from bit `from` on.
     fn ones(&self, from: u32, count: u32) -> u32 {
         let end = from + count;
@@ -234,11 +244,7 @@ impl SortedLines {
         let mut at = if head == 0 { header } else { line.select_zero(header, head - 1) + 1 };
         let mut rank = at - header - head;
         let equal = if geometry.low_bits() == 0 {
-            let mut end = at;
-            while line.is_set(end) {
-                end += 1;
-            }
-            end - at
+            line.ones_from(at)
         } else {
             let low = offset & ((1 << geometry.low_bits()) - 1);
             let low_of =
