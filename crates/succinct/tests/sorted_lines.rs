@@ -147,3 +147,10 @@ fn values_that_are_too_large_are_refused() {
     let mut builder = SortedLinesBuilder::new(Geometry::new(400, 54, false).unwrap());
     builder.push_all(&[7, MAX_VALUE, MAX_VALUE + 1], 0);
 }
+
+#[test]
+fn lines_may_cover_half_of_all_values() {
+    let groups = [0, MAX_VALUE].map(|value| Group { value, plain: 1, marks: 0 });
+    check(&build(Geometry::smallest(&groups), &groups), &groups);
+    check(&build(Geometry::new(400, 54, false).unwrap(), &groups), &groups);
+}

@@ -208,7 +208,8 @@ impl SortedLinesBuilder {
         self.marks += self.inside_marks;
         (self.inside, self.inside_marks) = (0, 0);
         self.first = self.end;
-        self.end += geometry.span();
+        // Behind the last value there may be no room for another line.
+        self.end = self.end.saturating_add(geometry.span());
     }
 
     fn spill_line(&mut self, line: &Line) {
