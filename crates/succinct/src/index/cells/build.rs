@@ -84,7 +84,7 @@ impl CellsBuilder {
             return;
         }
         assert!(self.previous <= digest, "push: entries must ascend");
-        // Cells begin at every other entry or so, by chance: what every entry needs is done without asking.
+        // Most entries begin a cell, by chance, and some do not: what every entry needs is done without asking.
         let begins_cell = cell != self.cell;
         if self.ended | (digest == self.previous) | (begins_cell & !self.open_ends.is_empty()) {
             self.note(place, shared, begins_cell);
