@@ -44,6 +44,20 @@ pub struct Digest {
     pub lo: u64,
 }
 
+impl Digest {
+    /// Both halves as one number, which orders like the digest.
+    #[inline]
+    pub fn as_number(self) -> u128 {
+        u128::from(self.hi) << 64 | u128::from(self.lo)
+    }
+
+    /// The digest whose halves make `number`.
+    #[inline]
+    pub fn of_number(number: u128) -> Self {
+        Self { hi: (number >> 64) as u64, lo: number as u64 }
+    }
+}
+
 impl fmt::Debug for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}.{:016x}", self.hi, self.lo)

@@ -59,8 +59,8 @@ pub(crate) enum Lookup {
 pub(crate) trait Cursor: Send {
     /// The entry the cursor stands on; `None` past the end.
     fn peek(&self) -> Option<EntryRef<'_>>;
-    /// Moves to the next entry.
-    fn advance(&mut self) -> Result<()>;
+    /// Moves to the next entry and says its digest; `None` past the end.
+    fn advance(&mut self) -> Result<Option<Digest>>;
 }
 
 /// The range of the store's order that a walk covers: from `(digest, key)` on, up to and including digest `last`.

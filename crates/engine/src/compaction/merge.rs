@@ -1,13 +1,13 @@
 //! The k-way merge: one walk over many sources, newest first, in which each key appears once.
 //!
-//! Of equal keys the newest source's entry wins; a prefix deleted by a source hides what older sources say of it. The
-//! smallest head is found by a scan over the heads' digests: piles are a dozen runs at most, for which a scan of adjacent
-//! numbers beats a heap's unpredictable branches.
+//! Of equal keys the newest source's entry wins; a prefix deleted by a source hides what older sources say of it. Which
+//! head is smallest is told by a tournament of digests (`tournament.rs`); sources are asked for whole entries only where digests
+//! are equal.
 
+use super::tournament::{Head, Tournament};
 use crate::entry::{Cursor, EntryRef, PrefixTombstones};
 use crate::error::Result;
-use siltstone_design::Digest;
-use std::cmp::Ordering;
+use siltstone_design::{Digest, EncodedKey};
 
 /// One input of a merge.
 pub(crate) struct Source {
@@ -21,12 +21,26 @@ pub(crate) struct Merge {
     cursors: Vec<Box<dyn Cursor>>,
     tombstones: Vec<PrefixTombstones>,
     any_tombstones: bool,
-    /// Digest of each cursor's head; `None` past its end.
-    heads: Vec<Option<Digest>>,
+    heads: Tournament,
     /// The source whose head is the current entry.
     current: Option<usize>,
-    /// What the oldest of the current key's versions says of still older ones.
-    older_in: u64,
+    /// What the oldest of the current key's versions says of still older ones, where there are several.
+    older_in: Option<u64>,
+}
+
+/// The key that a cursor stands on.
+fn key_of(cursors: &[Box<dyn Cursor>], source: usize) -> Option<EncodedKey<'_>> {
+    Some(cursors.get(source)?.peek()?.key)
+}
+
+/// Whether the head of source `a` comes before that of `b`: of equal keys the newest, those at their end last.
+fn is_before(cursors: &[Box<dyn Cursor>], a: usize, b: usize) -> bool {
+    match (key_of(cursors, a), key_of(cursors, b)) {
+        (Some(key), Some(other)) => key.order(&other).then(a.cmp(&b)).is_lt(),
+        (Some(_), None) => true,
+        (None, Some(_)) => false,
+        (None, None) => a < b,
+    }
 }
 
 impl Merge {
@@ -35,8 +49,10 @@ impl Merge {
         let any_tombstones = sources.iter().any(|source| !source.tombstones.is_empty());
         let (cursors, tombstones): (Vec<_>, Vec<_>) =
             sources.into_iter().map(|source| (source.cursor, source.tombstones)).unzip();
-        let heads = cursors.iter().map(|cursor| cursor.peek().map(|entry| entry.key.digest)).collect();
-        let mut merge = Self { cursors, tombstones, any_tombstones, heads, current: None, older_in: 0 };
+        let heads: Vec<_> =
+            cursors.iter().map(|cursor| cursor.peek().map(|entry| entry.key.digest)).collect();
+        let heads = Tournament::new(&heads, |a, b| is_before(&cursors, a, b));
+        let mut merge = Self { cursors, tombstones, any_tombstones, heads, current: None, older_in: None };
         merge.settle()?;
         Ok(merge)
     }
@@ -45,60 +61,50 @@ impl Merge {
         self.cursors.get(source)?.peek()
     }
 
+    #[inline]
     fn step(&mut self, source: usize) -> Result<()> {
-        if let (Some(cursor), Some(head)) = (self.cursors.get_mut(source), self.heads.get_mut(source)) {
-            cursor.advance()?;
-            *head = cursor.peek().map(|entry| entry.key.digest);
+        if let Some(cursor) = self.cursors.get_mut(source) {
+            let digest = cursor.advance()?;
+            self.heads.update(source, digest, |a, b| is_before(&self.cursors, a, b));
         }
         Ok(())
     }
 
-    /// The newest source whose head is smallest.
-    fn smallest(&self) -> Option<usize> {
-        let mut best: Option<(Digest, usize)> = None;
-        for (source, head) in self.heads.iter().enumerate() {
-            let Some(digest) = *head else { continue };
-            match &best {
-                Some((smallest, _)) if digest > *smallest => {}
-                Some((smallest, holder)) if digest == *smallest => {
-                    let (theirs, ours) = (self.head(*holder)?, self.head(source)?);
-                    if ours.key.order(&theirs.key) == Ordering::Less {
-                        best = Some((digest, source));
-                    }
-                }
-                _ => best = Some((digest, source)),
-            }
-        }
-        best.map(|(_, source)| source)
-    }
-
-    /// Makes the smallest visible head the current entry.
-    fn settle(&mut self) -> Result<()> {
+    /// Makes the smallest visible head the current entry and says its digest.
+    fn settle(&mut self) -> Result<Option<Digest>> {
         loop {
-            self.current = self.smallest();
-            let Some(winner) = self.current else { return Ok(()) };
-            self.drop_older_versions(winner)?;
-            if !self.is_hidden(winner) {
-                return Ok(());
+            let first = self.heads.first();
+            self.current = first.map(Head::source);
+            let (Some(first), Some(winner)) = (first, self.current) else { return Ok(None) };
+            let digest = first.digest().or_else(|| Some(key_of(&self.cursors, winner)?.digest));
+            if digest.is_none() {
+                self.current = None;
+                return Ok(None);
+            }
+            self.older_in = None;
+            if self.heads.is_tied() {
+                self.drop_older_versions(winner)?;
+            }
+            if !self.any_tombstones || !self.is_hidden(winner) {
+                return Ok(digest);
             }
             self.step(winner)?;
         }
     }
 
     /// Steps the other sources past the key that `winner` stands on.
+    #[cold]
     fn drop_older_versions(&mut self, winner: usize) -> Result<()> {
-        let Some(Some(digest)) = self.heads.get(winner).copied() else { return Ok(()) };
-        self.older_in = self.head(winner).map_or(0, |entry| entry.older_in);
         for source in winner + 1..self.cursors.len() {
-            if self.heads.get(source).copied().flatten() != Some(digest) {
+            if !self.heads.are_tied(winner, source) {
                 continue;
             }
             let older = match (self.head(winner), self.head(source)) {
                 (Some(ours), Some(theirs)) if ours.key.key == theirs.key.key => Some(theirs.older_in),
                 _ => None,
             };
-            if let Some(older_in) = older {
-                self.older_in = older_in;
+            if older.is_some() {
+                self.older_in = older;
                 self.step(source)?;
             }
         }
@@ -106,24 +112,26 @@ impl Merge {
     }
 
     fn is_hidden(&self, source: usize) -> bool {
-        self.any_tombstones
-            && self
-                .head(source)
-                .is_some_and(|entry| self.tombstones.iter().take(source).any(|newer| newer.hides(&entry.key)))
+        self.head(source)
+            .is_some_and(|entry| self.tombstones.iter().take(source).any(|newer| newer.hides(&entry.key)))
     }
 }
 
 impl Cursor for Merge {
+    #[inline]
     fn peek(&self) -> Option<EntryRef<'_>> {
-        Some(EntryRef { older_in: self.older_in, ..self.head(self.current?)? })
+        // Changed where it stands: an entry is a hundred bytes, and this is asked for each.
+        let mut head = self.head(self.current?);
+        if let (Some(older_in), Some(entry)) = (self.older_in, &mut head) {
+            entry.older_in = older_in;
+        }
+        head
     }
 
-    fn advance(&mut self) -> Result<()> {
-        if let Some(current) = self.current {
-            self.step(current)?;
-            self.settle()?;
-        }
-        Ok(())
+    fn advance(&mut self) -> Result<Option<Digest>> {
+        let Some(current) = self.current else { return Ok(None) };
+        self.step(current)?;
+        self.settle()
     }
 }
 
@@ -144,15 +152,19 @@ impl Chain {
         Ok(chain)
     }
 
-    fn skip_empty(&mut self) -> Result<()> {
-        while self.current.as_ref().is_none_or(|cursor| cursor.peek().is_none()) {
+    /// Opens parts until one has an entry, whose digest it says.
+    fn skip_empty(&mut self) -> Result<Option<Digest>> {
+        loop {
+            let head = self.current.as_ref().and_then(|cursor| cursor.peek());
+            if let Some(head) = head {
+                return Ok(Some(head.key.digest));
+            }
             let Some(open) = self.rest.next() else {
                 self.current = None;
-                return Ok(());
+                return Ok(None);
             };
             self.current = Some(open()?);
         }
-        Ok(())
     }
 }
 
@@ -161,9 +173,11 @@ impl Cursor for Chain {
         self.current.as_ref()?.peek()
     }
 
-    fn advance(&mut self) -> Result<()> {
-        if let Some(cursor) = &mut self.current {
-            cursor.advance()?;
+    fn advance(&mut self) -> Result<Option<Digest>> {
+        if let Some(cursor) = &mut self.current
+            && let Some(digest) = cursor.advance()?
+        {
+            return Ok(Some(digest));
         }
         self.skip_empty()
     }
@@ -196,9 +210,9 @@ mod tests {
             Some(EntryRef { key: self.encoder.encode(key).unwrap(), item, older_in: 0 })
         }
 
-        fn advance(&mut self) -> Result<()> {
+        fn advance(&mut self) -> Result<Option<Digest>> {
             self.at += 1;
-            Ok(())
+            Ok(self.peek().map(|entry| entry.key.digest))
         }
     }
 

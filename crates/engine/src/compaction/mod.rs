@@ -4,14 +4,16 @@
 
 pub(crate) mod merge;
 pub(crate) mod retain;
+mod tournament;
 
 use crate::cache::{PAGE_BYTES, Reader};
-use crate::entry::{Cursor, EntryRef, PrefixTombstones, Span};
+use crate::entry::{Cursor, PrefixTombstones, Span};
 use crate::error::Result;
 use crate::io::Disk;
 use crate::memory::{Holder, Reservation};
+use crate::table::envelope::TableMeta;
 use crate::table::sample::KeySample;
-use crate::table::{Table, TableBuilder, TableSpec, Walk};
+use crate::table::{NewTable, Table, TableBuilder, TableSpec, Walk};
 use crate::version::cluster::{ClusterRowBuilder, NewRow, cluster_bits};
 use crate::version::edit::{RunRecord, Step};
 use crate::version::guide::{Guide, GuideBuilder, GuideSpec, NewGuide};
@@ -253,6 +255,14 @@ fn begin_row(
     ClusterRowBuilder::new(target.path, bits_per_key, cluster, (keys, context.reader.memory()))
 }
 
+/// Adds the keys of a table that was written to the guide that takes them so.
+fn end_table(table: NewTable, guide: &mut Option<GuideBuilder>) -> TableMeta {
+    if let Some(guide) = guide {
+        guide.add_table(table.fingerprints);
+    }
+    table.meta
+}
+
 /// Deals entries, about as much as given beside them, out to regions in digest order, a new run each.
 fn deal(
     context: &Context<'_>,
@@ -283,9 +293,16 @@ fn deal(
         let new_table = |id| TableSpec::new(id, (context.design, target.level), spread, chunk_bytes);
         let mut tables = Vec::new();
         let mut guide = extend_guide(context, version, target);
+        let guide_takes_tables = guide.as_ref().is_some_and(GuideBuilder::takes_tables);
         let mut row = begin_row(context, version, target, share);
         let mut builder: Option<TableBuilder> = None;
-        while let Some(entry) = entries.peek().filter(|entry| target.path.contains(entry.key.digest.hi)) {
+        loop {
+            // Not moved anywhere: an entry is a hundred bytes, written and read again at once.
+            let mut head = entries.peek();
+            let Some(entry) = &mut head else { break };
+            if !target.path.contains(entry.key.digest.hi) {
+                break;
+            }
             since_check += 1;
             if since_check == ENTRIES_BETWEEN_CHECKS {
                 since_check = 0;
@@ -296,12 +313,13 @@ fn deal(
                     ));
                 }
             }
-            if let Some(item) = retain::retain(entry.item, context.now_ms, target.bottom) {
+            if retain::retain(&mut entry.item, context.now_ms, target.bottom) {
                 let is_full = |b: &TableBuilder| b.bytes() >= max_bytes || !b.takes(entry.key.digest);
                 if builder.as_ref().is_some_and(is_full)
                     && let Some(full) = builder.take()
                 {
-                    tables.push(full.finish(PrefixTombstones::default())?);
+                    let written = full.finish(PrefixTombstones::default())?;
+                    tables.push(end_table(written, &mut guide));
                 }
                 let builder = match &mut builder {
                     Some(builder) => builder,
@@ -311,12 +329,14 @@ fn deal(
                         builder.insert(TableBuilder::create(context.disk, context.dir, new_table(id))?)
                     }
                 };
-                builder.add(&EntryRef { item, ..entry })?;
+                builder.add(entry)?;
                 since_pace += entry.user_bytes();
                 if since_pace >= BYTES_BETWEEN_PACES {
                     (context.pace)(std::mem::take(&mut since_pace));
                 }
-                if let Some(guide) = &mut guide {
+                if let Some(guide) = &mut guide
+                    && !guide_takes_tables
+                {
                     guide.add(&entry.key, entry.older_in, share);
                 }
                 if let Some(row) = &mut row {
@@ -331,7 +351,7 @@ fn deal(
             builder = Some(TableBuilder::create(context.disk, context.dir, new_table(id))?);
         }
         if let Some(last) = builder {
-            tables.push(last.finish(own)?);
+            tables.push(end_table(last.finish(own)?, &mut guide));
         }
         // A child that gets nothing exists all the same: the trie does not depend on what happens to be in it.
         if tables.is_empty() {

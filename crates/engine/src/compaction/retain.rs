@@ -4,16 +4,16 @@
 
 use crate::entry::Item;
 
-/// What becomes of an entry: itself, a tombstone in its place, or nothing.
+/// Makes of an entry what becomes of it: itself, or a tombstone in its place. False where nothing does.
 ///
 /// `bottom` says that nothing older than the merge's inputs exists for these keys.
 #[inline]
-pub(crate) fn retain(item: Item<'_>, now_ms: u64, bottom: bool) -> Option<Item<'_>> {
-    match item.live_value(now_ms) {
-        Some(_) => Some(item),
-        None if bottom => None,
-        None => Some(Item::Deleted),
+pub(crate) fn retain(item: &mut Item<'_>, now_ms: u64, bottom: bool) -> bool {
+    if item.live_value(now_ms).is_some() {
+        return true;
     }
+    *item = Item::Deleted;
+    !bottom
 }
 
 #[cfg(test)]
@@ -23,11 +23,12 @@ mod tests {
     #[test]
     fn the_dead_stay_only_while_they_hide_something() {
         let value = |expires_at_ms| Item::Put { value: b"v", expires_at_ms };
-        assert_eq!(retain(value(0), 100, true), Some(value(0)));
-        assert_eq!(retain(value(101), 100, true), Some(value(101)));
-        assert_eq!(retain(value(100), 100, false), Some(Item::Deleted));
-        assert_eq!(retain(value(100), 100, true), None);
-        assert_eq!(retain(Item::Deleted, 100, false), Some(Item::Deleted));
-        assert_eq!(retain(Item::Deleted, 100, true), None);
+        let retained = |mut item, bottom| retain(&mut item, 100, bottom).then_some(item);
+        assert_eq!(retained(value(0), true), Some(value(0)));
+        assert_eq!(retained(value(101), true), Some(value(101)));
+        assert_eq!(retained(value(100), false), Some(Item::Deleted));
+        assert_eq!(retained(value(100), true), None);
+        assert_eq!(retained(Item::Deleted, false), Some(Item::Deleted));
+        assert_eq!(retained(Item::Deleted, true), None);
     }
 }

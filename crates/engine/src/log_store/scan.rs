@@ -252,11 +252,11 @@ impl Cursor for LogCursor {
         Some(EntryRef { key, item, older_in: 0 })
     }
 
-    fn advance(&mut self) -> Result<()> {
+    fn advance(&mut self) -> Result<Option<Digest>> {
         self.at += 1;
         if self.at >= self.range.len() {
             self.fill()?;
         }
-        Ok(())
+        Ok(self.range.get(self.at).map(|fetched| fetched.digest))
     }
 }

@@ -135,11 +135,11 @@ impl Cursor for MemCursor {
         Some(EntryRef { key, item, older_in: copied.older_in })
     }
 
-    fn advance(&mut self) -> Result<()> {
+    fn advance(&mut self) -> Result<Option<Digest>> {
         self.at += 1;
         if self.at >= self.chunk.len() {
             self.fill()?;
         }
-        Ok(())
+        Ok(self.chunk.get(self.at).map(|copied| copied.digest))
     }
 }

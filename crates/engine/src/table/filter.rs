@@ -83,8 +83,8 @@ impl TableFilterBuilder {
     }
 
     /// Appends the filter's bytes; none where the table has no filter of its own. The table's keys and values have `bytes`
-    /// bytes, a full pile of its runs `pile_bytes`.
-    pub fn finish(self, bytes: u64, pile_bytes: u64, out: &mut Vec<u8>) {
+    /// bytes, a full pile of its runs `pile_bytes`. Where the filter is made of the keys' fingerprints in order, these come back.
+    pub fn finish(self, bytes: u64, pile_bytes: u64, out: &mut Vec<u8>) -> Vec<u64> {
         match self {
             Self::None => {}
             Self::Bloom(builder) => builder.finish().to_bytes(out),
@@ -95,7 +95,9 @@ impl TableFilterBuilder {
                 let bits = remainder_bits + SPARE_BITS;
                 let bits = maplet_fingerprint_bits(bits, pile_bytes, hashes.len() as u64, bytes);
                 Maplet::new(bits, 0).with_run(0, bits, &hashes).to_bytes(out);
+                return hashes;
             }
         }
+        Vec::new()
     }
 }

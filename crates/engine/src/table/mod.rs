@@ -40,6 +40,7 @@ use sorted_store::read::SortedStore;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+pub(crate) use writer::NewTable;
 use writer::TableWriter;
 
 /// What a new table is to be.
@@ -344,7 +345,7 @@ impl TableBuilder {
     }
 
     /// Finishes and syncs the file; the prefixes deleted by the table's run go in too.
-    pub fn finish(self, tombstones: PrefixTombstones) -> Result<TableMeta> {
+    pub fn finish(self, tombstones: PrefixTombstones) -> Result<NewTable> {
         match self {
             Self::Block(builder) => builder.finish(tombstones),
             Self::HTable(builder) => builder.finish(tombstones),

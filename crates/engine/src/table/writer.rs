@@ -32,6 +32,13 @@ pub(crate) struct Sections {
     pub slots: Option<SlotLayout>,
 }
 
+/// A table that was written.
+pub(crate) struct NewTable {
+    pub meta: TableMeta,
+    /// The fingerprints of its keys in order, where its filter is made of them; else none.
+    pub fingerprints: Vec<u64>,
+}
+
 /// Writes the file of one new table and counts what goes into it.
 pub(crate) struct TableWriter {
     file: Arc<dyn File>,
@@ -206,12 +213,13 @@ impl TableWriter {
     }
 
     /// Writes what follows the pages, syncs the file and says what it holds.
-    pub fn finish(mut self, sections: Sections, tombstones: PrefixTombstones) -> Result<TableMeta> {
+    pub fn finish(mut self, sections: Sections, tombstones: PrefixTombstones) -> Result<NewTable> {
         let index = self.write_section(&sections.index);
         let filter = std::mem::replace(&mut self.filter, TableFilterBuilder::None);
+        let mut fingerprints = Vec::new();
         let filter = sections.filter.unwrap_or_else(|| {
             let mut bytes = Vec::new();
-            filter.finish(self.user_bytes, self.spec.pile_bytes, &mut bytes);
+            fingerprints = filter.finish(self.user_bytes, self.spec.pile_bytes, &mut bytes);
             bytes
         });
         let filter = self.write_section(&filter);
@@ -262,6 +270,6 @@ impl TableWriter {
         self.out.extend_from_slice(&tail);
         self.write_out()?;
         self.file.sync().map_err(|e| Error::io(&e, "syncing table", &self.path))?;
-        Ok(meta)
+        Ok(NewTable { meta, fingerprints })
     }
 }

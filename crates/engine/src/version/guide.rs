@@ -376,6 +376,18 @@ impl GuideBuilder {
         }
     }
 
+    /// Whether [`GuideBuilder::add_table`] adds a new table's keys, which need not be added one by one then.
+    pub fn takes_tables(&self) -> bool {
+        self.spec.wants_fingerprints()
+    }
+
+    /// Adds all keys of a new table of the run being added, whose fingerprints these are, in order; only where they are wanted.
+    pub fn add_table(&mut self, mut fingerprints: Vec<u64>) {
+        if let Growing::Maplet { hashes, .. } = &mut self.growing {
+            hashes.append(&mut fingerprints);
+        }
+    }
+
     /// Adds all keys of a table of the run being added by the fingerprints that it keeps; only where they are wanted.
     pub fn add_fingerprints(&mut self, table: &Maplet) {
         if let Growing::Maplet { hashes, hash_bits, .. } = &mut self.growing {
@@ -399,7 +411,8 @@ impl GuideBuilder {
         match &mut self.growing {
             Growing::MultiLevelCuckoo(growing) => self.is_full |= growing.end_run(slot).is_err(),
             Growing::Maplet { maplet, hashes, hash_bits, expected_keys } => {
-                hashes.sort_unstable();
+                // Mostly they are sorted, or a few sorted stretches: tables hand theirs over in order.
+                hashes.sort();
                 let Kind::Maplet { remainder_bits, pile_bytes } = self.spec.kind else { return };
                 let before = maplet.take().unwrap_or_else(|| {
                     let keys = hashes.len() as u64;

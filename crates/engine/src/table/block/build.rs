@@ -9,9 +9,9 @@ use crate::cache::PAGE_BYTES;
 use crate::codec::put_digest;
 use crate::entry::{EntryRef, Item, PrefixTombstones};
 use crate::error::Result;
-use crate::table::envelope::{PAGE_HEADER_BYTES, PAYLOAD_BYTES, TableMeta};
+use crate::table::envelope::{PAGE_HEADER_BYTES, PAYLOAD_BYTES};
 use crate::table::sort_key;
-use crate::table::writer::{Sections, TableWriter};
+use crate::table::writer::{NewTable, Sections, TableWriter};
 
 /// Room for the header of an entry that stands in a page.
 const MAX_HEADER_BYTES: usize = 32;
@@ -230,7 +230,7 @@ impl BlockBuilder {
     }
 
     /// Writes what follows the pages, syncs the file and says what it holds.
-    pub fn finish(mut self, tombstones: PrefixTombstones) -> Result<TableMeta> {
+    pub fn finish(mut self, tombstones: PrefixTombstones) -> Result<NewTable> {
         self.finish_page()?;
         // Pages of the index stand behind all that hold entries, and need no map.
         let page_map = self.writer.page_map();

@@ -211,12 +211,12 @@ impl Cursor for BlockCursor {
         Some(EntryRef { key, item, older_in: entry.older_in })
     }
 
-    fn advance(&mut self) -> Result<()> {
+    fn advance(&mut self) -> Result<Option<Digest>> {
         self.big_value = Vec::new();
         while self.entries_left == 0 {
             if !self.next_data_page()? {
                 self.entry = None;
-                return Ok(());
+                return Ok(None);
             }
         }
         // A big key leaves nothing to share with; the builder starts afresh after it.
@@ -227,7 +227,8 @@ impl Cursor for BlockCursor {
         if self.place.0 > self.span.last {
             self.entry = None;
             (self.entries_left, self.data_pages_left) = (0, 0);
+            return Ok(None);
         }
-        Ok(())
+        Ok(Some(self.place.0))
     }
 }

@@ -9,8 +9,8 @@ use crate::codec::put_digest;
 use crate::entry::{EntryRef, Item, PrefixTombstones};
 use crate::error::Result;
 use crate::table::block::page::{NewEntry, Overflow, encode};
-use crate::table::envelope::{OVERFLOW_MARK, PAYLOAD_BYTES, TableMeta};
-use crate::table::writer::{Sections, TableWriter};
+use crate::table::envelope::{OVERFLOW_MARK, PAYLOAD_BYTES};
+use crate::table::writer::{NewTable, Sections, TableWriter};
 use siltstone_design::{Digest, FilterSpec};
 use siltstone_succinct::buckets::hash_marks::HashMarksBuilder;
 use siltstone_succinct::buckets::migration::{self, Migration, Page};
@@ -242,7 +242,7 @@ impl HTableBuilder {
     }
 
     /// Writes what follows the pages, syncs the file and says what it holds.
-    pub fn finish(mut self, tombstones: PrefixTombstones) -> Result<TableMeta> {
+    pub fn finish(mut self, tombstones: PrefixTombstones) -> Result<NewTable> {
         self.finish_segment()?;
         let filter = self.filters.map(|filters| {
             let mut bytes = Vec::new();

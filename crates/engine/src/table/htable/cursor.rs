@@ -185,26 +185,26 @@ impl Cursor for HTableCursor {
         Some(EntryRef { key, item, older_in: entry.older_in })
     }
 
-    fn advance(&mut self) -> Result<()> {
+    fn advance(&mut self) -> Result<Option<Digest>> {
         self.big_value = Vec::new();
         self.entry = None;
         while self.next == self.spots.len() {
             if !self.load_segment()? {
-                return Ok(());
+                return Ok(None);
             }
         }
         self.next += 1;
         let Some(spot) = self.current().filter(|spot| spot.digest <= self.last) else {
             (self.next_segment, self.next) = (usize::MAX, self.spots.len());
-            return Ok(());
+            return Ok(None);
         };
-        let number = self.first_page + spot.page;
+        let (digest, number) = (spot.digest, self.first_page + spot.page);
         let entry = decode(self.page(spot), spot.at as usize, PAGE_BYTES)
             .ok_or_else(|| page_nonsense(&self.htable.meta, number, &self.reader))?;
         if entry.overflow.is_some() {
             self.big_value = overflow(&self.htable.meta, &entry, &self.reader, &mut ReadTrace::default())?.1;
         }
         self.entry = Some(entry);
-        Ok(())
+        Ok(Some(digest))
     }
 }

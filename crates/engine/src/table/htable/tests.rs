@@ -56,7 +56,7 @@ fn make(schema: Schema, items: &Items, filter: FilterSpec) -> Made {
         };
         builder.add(&EntryRef { key: encoder.encode(&key).unwrap(), item, older_in: 0 }).unwrap();
     }
-    let meta = builder.finish(PrefixTombstones::default()).unwrap();
+    let meta = builder.finish(PrefixTombstones::default()).unwrap().meta;
     Made { disk, meta, encoder }
 }
 

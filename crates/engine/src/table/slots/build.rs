@@ -8,8 +8,8 @@ use super::{MAX_SLOT_BYTES, SlotLayout};
 use crate::cache::PAGE_BYTES;
 use crate::entry::{EntryRef, Item, PrefixTombstones};
 use crate::error::Result;
-use crate::table::envelope::{PAYLOAD_BYTES, TableMeta};
-use crate::table::writer::{Sections, TableWriter};
+use crate::table::envelope::PAYLOAD_BYTES;
+use crate::table::writer::{NewTable, Sections, TableWriter};
 use siltstone_design::{Digest, EncodedKey, FilterSpec};
 
 /// Pages that are written together: slots that run on do so within them.
@@ -182,7 +182,7 @@ impl<P: Placement> SlotBuilder<P> {
     }
 
     /// Writes what is left, syncs the file and says what it holds.
-    pub fn finish(mut self, tombstones: PrefixTombstones) -> Result<TableMeta> {
+    pub fn finish(mut self, tombstones: PrefixTombstones) -> Result<NewTable> {
         if self.placement.is_none() {
             self.end_sample()?;
         }

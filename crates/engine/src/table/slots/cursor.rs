@@ -170,22 +170,22 @@ impl<T: Chunked> Cursor for SlotCursor<T> {
         Some(EntryRef { key, item: parts.item(record)?, older_in: 0 })
     }
 
-    fn advance(&mut self) -> Result<()> {
+    fn advance(&mut self) -> Result<Option<Digest>> {
         (self.current, self.spilled) = (None, None);
         while self.next == self.entries.len() {
             if !self.load()? {
                 self.next_chunk = usize::MAX;
                 self.entries.clear();
                 self.next = 0;
-                return Ok(());
+                return Ok(None);
             }
         }
-        let Some(&(digest, fingerprint, at)) = self.entries.get(self.next) else { return Ok(()) };
+        let Some(&(digest, fingerprint, at)) = self.entries.get(self.next) else { return Ok(None) };
         self.next += 1;
         if digest > self.span.last {
             self.entries.clear();
             (self.next, self.next_chunk) = (0, usize::MAX);
-            return Ok(());
+            return Ok(None);
         }
         let file = self.store.file();
         self.record_at = at as usize;
@@ -197,6 +197,6 @@ impl<T: Chunked> Cursor for SlotCursor<T> {
             self.spilled = Some(record);
         }
         self.current = Some((digest, fingerprint, parts));
-        Ok(())
+        Ok(Some(digest))
     }
 }
