@@ -57,11 +57,13 @@ impl MemCursor {
         while self.chunk.is_empty() && self.shard <= last_shard {
             let Some(shard) = table.shards.get(self.shard) else { return Ok(()) };
             let shard = shard.read();
-            let versions = match self.after.take() {
+            let (digest, key, sequence) = match self.after.take() {
                 // Sequence 0 is older than every version: this begins behind all of the key's.
-                Some((digest, key)) => shard.from(digest, &key, 0),
-                None => shard.from(self.span.first, &[], Sequence::MAX),
+                Some((digest, key)) => (digest, key, 0),
+                None => (self.span.first, Vec::new(), Sequence::MAX),
             };
+            std::hint::black_box(shard.touch((digest, &key, sequence), self.span.last, CHUNK_ENTRIES));
+            let versions = shard.from(digest, &key, sequence);
             let mut previous: Option<Version<'_>> = None;
             for version in versions {
                 if version.digest > self.span.last {

@@ -40,7 +40,8 @@ pub(crate) struct MemTable {
     user_bytes: AtomicU64,
     budget: Arc<MemoryBudget>,
     memory: Mutex<Reservation>,
-    memory_bytes: AtomicU64,
+    /// Memory it takes while it is empty.
+    empty_bytes: u64,
     /// First log segment that holds its writes; unset while it is empty.
     log_start: OnceLock<LogStart>,
     /// Sequence number that was visible when the memtable was made: everything in it is newer.
@@ -62,7 +63,7 @@ impl MemTable {
             user_bytes: AtomicU64::new(0),
             budget: Arc::clone(budget),
             memory: Mutex::new(budget.hold(Holder::Memtable, empty_bytes)),
-            memory_bytes: AtomicU64::new(empty_bytes),
+            empty_bytes,
             log_start: OnceLock::new(),
             born_at,
         }
@@ -118,14 +119,19 @@ impl MemTable {
     }
 
     fn note(&self, user_bytes: u64) {
-        self.entries.fetch_add(1, Ordering::Relaxed);
-        self.user_bytes.fetch_add(user_bytes, Ordering::Relaxed);
-        let memory = self.memory_bytes.fetch_add(user_bytes + ENTRY_OVERHEAD_BYTES, Ordering::Relaxed);
+        let entries = self.entries.fetch_add(1, Ordering::Relaxed);
+        let bytes = self.user_bytes.fetch_add(user_bytes, Ordering::Relaxed);
+        let before = self.memory_of(entries, bytes);
+        let after = self.memory_of(entries + 1, bytes + user_bytes);
         // Tell the budget in steps; a lock per entry would be waste.
         const STEP: u64 = 64 << 10;
-        if memory / STEP != (memory + user_bytes + ENTRY_OVERHEAD_BYTES) / STEP {
-            self.memory.lock().grow_to(memory + user_bytes + ENTRY_OVERHEAD_BYTES);
+        if before / STEP != after / STEP {
+            self.memory.lock().grow_to(after);
         }
+    }
+
+    fn memory_of(&self, entries: u64, user_bytes: u64) -> u64 {
+        self.empty_bytes + entries * ENTRY_OVERHEAD_BYTES + user_bytes
     }
 
     /// Entries added, replaced ones included.
@@ -140,7 +146,7 @@ impl MemTable {
 
     /// Bytes of memory that its entries take, with what it takes when it is empty.
     pub fn memory_bytes(&self) -> u64 {
-        self.memory_bytes.load(Ordering::Relaxed)
+        self.memory_of(self.entries(), self.user_bytes())
     }
 
     /// Sequence number of the newest deletion of the key's prefix that `sequence` can see.

@@ -189,5 +189,34 @@ impl PageIndexBuilder {
 /// How many leading bytes two keys share.
 #[inline]
 pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
-    a.iter().zip(b).take_while(|(x, y)| x == y).count()
+    let (words, others) = (a.as_chunks::<8>().0, b.as_chunks::<8>().0);
+    let mut shared = 0;
+    for (word, other) in words.iter().zip(others) {
+        let differing = u64::from_le_bytes(*word) ^ u64::from_le_bytes(*other);
+        if differing != 0 {
+            return shared + differing.trailing_zeros() as usize / 8;
+        }
+        shared += 8;
+    }
+    let (rest, others) = (a.get(shared..).unwrap_or(&[]), b.get(shared..).unwrap_or(&[]));
+    shared + rest.iter().zip(others).take_while(|(x, y)| x == y).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn common_prefixes_end_where_bytes_differ(
+            shared in proptest::collection::vec(any::<u8>(), 0..40),
+            a in proptest::collection::vec(any::<u8>(), 0..20),
+            b in proptest::collection::vec(any::<u8>(), 0..20),
+        ) {
+            let (a, b) = ([&shared[..], &a].concat(), [&shared[..], &b].concat());
+            let expected = a.iter().zip(&b).take_while(|(x, y)| x == y).count();
+            prop_assert_eq!(common_prefix(&a, &b), expected);
+        }
+    }
 }

@@ -65,9 +65,17 @@ pub(crate) fn encode(out: &mut Vec<u8>, entry: &NewEntry<'_>) {
     } else if entry.older_in > 0 {
         tag |= BIG_KEY;
     }
-    varint::put_u64(out, entry.shared as u64);
-    varint::put_u64(out, entry.tail.len() as u64);
-    varint::put_u64(out, tag);
+    match (entry.shared, entry.tail.len(), tag) {
+        // As varints, but at once: nearly every entry is like this.
+        (shared @ ..0x80, tail @ ..0x80, 0x80..0x4000) => {
+            out.extend_from_slice(&[shared as u8, tail as u8, tag as u8 | 0x80, (tag >> 7) as u8]);
+        }
+        (shared, tail, tag) => {
+            varint::put_u64(out, shared as u64);
+            varint::put_u64(out, tail as u64);
+            varint::put_u64(out, tag);
+        }
+    }
     if entry.expires_at_ms > 0 {
         varint::put_u64(out, entry.expires_at_ms);
     }
