@@ -1,4 +1,5 @@
-//! Limits on background work: how fast it writes, and how many compactions of a keyspace are under way at once.
+//! Limits on background work: how fast it writes, how long it keeps a processor to itself, and how many compactions of a keyspace
+//! are under way at once.
 //!
 //! Source: Lim et al., "SILT" (SOSP 2011), §6.1, which converts at most 10 K and merges at most 20 K entries a second so that
 //! lookups keep the device, and §3.3, which merges one partition at a time so that little is there twice. Where we differ, and
@@ -57,14 +58,17 @@ impl RateLimit {
 }
 
 impl Store {
-    /// Holds a flush of `keyspace` back that has written `bytes` more, while no other memtable waits for its flush.
+    /// Holds a flush of `keyspace` back that has written `bytes` more, while no other memtable waits for its flush; first, as any
+    /// background work, it lets a writer or reader run that waits for its processor, instead of keeping it for a time slice.
     pub(super) fn pace_flush(&self, keyspace: &KeyspaceInner, bytes: u64) {
+        std::thread::yield_now();
         let is_lifted = || keyspace.view.load().sealed.len() > 1 || self.closed.load(Ordering::Relaxed);
         self.flush_limit.hold_back(bytes, is_lifted, |time| self.board.wait_for_work(time));
     }
 
     /// Holds a compaction of `keyspace` back that has written `bytes` more, while writers are not slowed by how late it is.
     pub(super) fn pace_compaction(&self, keyspace: &KeyspaceInner, bytes: u64) {
+        std::thread::yield_now();
         let is_lifted = || {
             f64::from_bits(keyspace.pressure.load(Ordering::Relaxed)) > 0.0
                 || self.closed.load(Ordering::Relaxed)
