@@ -226,8 +226,11 @@ const BYTES_BETWEEN_PACES: u64 = 64 << 10;
 /// How often a long merge asks whether to go on.
 const ENTRIES_BETWEEN_CHECKS: u32 = 4096;
 
+/// Youngest runs of a pile that its guide may have missed for a new run to catch up on them.
+const MOST_MISSED: usize = 8;
+
 /// Begins the guide of the pile that a new run of `target` will lie on: where the level has guides and the one that is
-/// there covers the whole pile.
+/// there covers the whole pile, or all but the youngest runs, whose tables have kept the fingerprints that it wants.
 fn extend_guide(context: &Context<'_>, version: &Version, target: &Target) -> Option<GuideBuilder> {
     let has_children = version.has_children(target.level, target.path);
     let spec = GuideSpec::of(context.design.level(target.level), has_children)?;
@@ -236,10 +239,24 @@ fn extend_guide(context: &Context<'_>, version: &Version, target: &Target) -> Op
     }
     let region = version.levels.get(target.level).and_then(|l| l.region(target.path));
     let (pile, guide) = region.map_or((&[][..], None), |r| (r.runs.as_slice(), r.guide.as_deref()));
-    if guide.map_or(0, Guide::covered) < pile.len() {
+    let covered = guide.map_or(0, Guide::covered);
+    let missed = || pile.iter().rev().skip(covered);
+    let can_catch_up = covered > 0 && spec.wants_fingerprints() && missed().len() <= MOST_MISSED;
+    if covered < pile.len() && !can_catch_up {
         return None;
     }
-    Some(GuideBuilder::new(spec, guide, pile)).filter(GuideBuilder::has_room)
+    let mut builder = GuideBuilder::new(spec, guide, pile);
+    for run in missed() {
+        if !builder.has_room() {
+            return None;
+        }
+        for table in run.tables.iter().filter(|table| table.meta().entries > 0) {
+            builder.add_fingerprints(&table.fingerprints(context.reader).ok()??);
+        }
+        let bytes = run.tables.iter().map(|table| table.meta().user_bytes).sum();
+        builder.end_run(run.id, run.tables.iter().map(|table| table.id()), bytes);
+    }
+    Some(builder).filter(GuideBuilder::has_room)
 }
 
 /// Begins the row of a new run in the cluster of `target`, where the level has clusters.

@@ -426,8 +426,8 @@ impl GuideBuilder {
                 let slot_bits = (u32::from(slot) + 1).next_power_of_two().ilog2() as u8;
                 let slot_bits = slot_bits.max(before.slot_bits());
                 let after = before.with_run_in(slot_bits, slot, *hash_bits, hashes);
-                // Full at twice the rate that was asked for; built anew, it may get longer fingerprints.
-                self.is_full |= after.false_probe_rate() > 2f64.powi(1 - i32::from(remainder_bits));
+                // Full at four times the rate that was asked for; built anew, it may get longer fingerprints.
+                self.is_full |= after.false_probe_rate() > 2f64.powi(2 - i32::from(remainder_bits));
                 *maplet = Some(Arc::new(after));
                 hashes.clear();
                 *hash_bits = u64::BITS as u8;
