@@ -55,11 +55,13 @@ pub fn siltstone() -> Design {
 /// bytes, and more in proportion in larger ones, whose tables should be [larger](Design::scaled_to) for it; the smaller a share
 /// of the items lies above the leaves, the less memory they take and the more is written.
 pub fn lean() -> Design {
-    let Design { head, levels, .. } = siltstone();
+    let levels = siltstone().levels;
     let pile = LevelSpec { runs: 4, ..*levels.last().unwrap_or(&LEVEL) };
     let leaf =
         LevelSpec { fanout_bits: 3, runs: 1, filter: FilterSpec::None, table_bytes: MAX_TABLE_BYTES, ..pile };
     let top = levels.into_iter().next().unwrap_or(LEVEL);
+    // Two memtables have to fit the least memory that it is for.
+    let head = Head::MemTable { bytes: LEVEL.table_bytes / 2 };
     Design { head, levels: vec![top, pile, leaf], max_garbage: 0.33, hands_down_early: false }
 }
 
