@@ -125,6 +125,39 @@ fn maplets_are_kept_while_a_store_is_closed() {
 }
 
 #[test]
+fn a_new_run_catches_up_on_those_that_its_piles_maplet_has_missed() {
+    let disk = SimDisk::new();
+    let db = open(&disk).unwrap();
+    let items = create(&db, SCHEMAS[1]);
+    fill(&db, &items, 1, 7);
+    settle(&db);
+    // So that no push comes in between: the pile is young.
+    let (kept, all) = guided(&items);
+    assert_eq!(kept, all);
+    drop(items);
+    db.close().unwrap();
+    // What was kept at closing covers the runs of then; a kill loses what was learnt of the next two.
+    let db = open(&disk).unwrap();
+    let items = create(&db, SCHEMAS[1]);
+    for number in 0..2 {
+        items.put(&key(number), &[8; 100]).unwrap();
+        db.flush().unwrap();
+    }
+    assert_eq!(guided(&items), (all + 2, all + 2));
+    let disk = disk.crash(CrashMode::Kill, 0);
+    let db = open(&disk).unwrap();
+    let items = create(&db, SCHEMAS[1]);
+    assert_eq!(guided(&items), (all, all + 2));
+    items.put(&key(2), &[8; 100]).unwrap();
+    db.flush().unwrap();
+    assert_eq!(guided(&items), (all + 3, all + 3));
+    for number in 0..4 {
+        let value = if number < 3 { 8 } else { 7 };
+        assert_eq!(items.get(&key(number)).unwrap(), Some(vec![value; 100]), "item {number}");
+    }
+}
+
+#[test]
 fn lost_maplets_are_merged_from_the_fingerprints_of_tables() {
     for schema in SCHEMAS {
         let disk = SimDisk::new();
