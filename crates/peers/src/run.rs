@@ -133,6 +133,7 @@ pub fn serve(request: &Request, answer: &Path) -> Result<()> {
         dir: &request.dir,
         memory: parameters.memory(request.workload),
         user_bytes: parameters.user_bytes(parameters.items),
+        only_reads: !request.workload.writes(),
     };
     let before = raw_reads(request)?;
     let store = engine.open(setting)?;

@@ -15,7 +15,8 @@ const GROUP: u64 = 37;
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn open(engine: &Engine, dir: &Path) -> Box<dyn Store> {
-    let setting = Setting { dir, memory: Memory { cap_bytes: 128 << 20 }, user_bytes: COUNT * 116 };
+    let setting =
+        Setting { dir, memory: Memory { cap_bytes: 128 << 20 }, user_bytes: COUNT * 116, only_reads: false };
     engine.open(setting).unwrap_or_else(|why| panic!("{}: {why}", engine.name))
 }
 
@@ -110,7 +111,8 @@ fn a_store_that_cannot_be_opened_says_why() {
         // A file where a directory should be.
         let path = dir.path().join("store");
         std::fs::write(&path, b"not a directory").unwrap();
-        let setting = Setting { dir: &path, memory: Memory { cap_bytes: 128 << 20 }, user_bytes: 1 };
+        let setting =
+            Setting { dir: &path, memory: Memory { cap_bytes: 128 << 20 }, user_bytes: 1, only_reads: false };
         let Err(why) = engine.open(setting) else { panic!("{} opened a file", engine.name) };
         assert!(why.to_string().len() > 10, "{}: {why}", engine.name);
     }

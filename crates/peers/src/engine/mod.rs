@@ -107,6 +107,9 @@ pub struct Setting<'a> {
     pub memory: Memory,
     /// Bytes of keys and values that will be written at most, for engines that reserve address space.
     pub user_bytes: u64,
+    /// Whether nothing will be written: an engine that finds the store in another shape than it would give it now is not to
+    /// rewrite it meanwhile.
+    pub only_reads: bool,
 }
 
 /// An engine with its settings, by name.

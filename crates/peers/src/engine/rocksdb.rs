@@ -11,6 +11,7 @@
 //! | prefix filters | none | every group has items in nearly every file, so that they would only double the filters |
 //! | direct reads, direct I/O for flush and compaction | on, but for one variant | the cap counts the page cache: twice cached is half as much cached |
 //! | block size | 4 KiB | the default, and the page size of all others |
+//! | automatic compaction | off in runs that only read | file and level sizes follow the memory, so that a store filled with more would be rewritten when it is opened with less |
 //! | background jobs | 2 | the default, and the number of cores |
 //! | log | on, not synced | the default: survives a killed process |
 //! | compression | none | values are noise |
@@ -90,6 +91,7 @@ functions! {
     rocksdb_options_set_target_file_size_base(Handle, u64);
     rocksdb_options_set_level_compaction_dynamic_level_bytes(Handle, c_uchar);
     rocksdb_options_set_max_background_jobs(Handle, c_int);
+    rocksdb_options_set_disable_auto_compactions(Handle, c_int);
     rocksdb_options_set_use_direct_reads(Handle, c_uchar);
     rocksdb_options_set_use_direct_io_for_flush_and_compaction(Handle, c_uchar);
     rocksdb_options_set_block_based_table_factory(Handle, Handle);
@@ -197,7 +199,7 @@ pub fn version() -> std::result::Result<String, String> {
 /// The library is missing, or the engine's own.
 pub fn open(variant: Variant, setting: Setting<'_>) -> Result<Box<dyn Store>> {
     let api = load()?;
-    let Setting { dir, memory, .. } = setting;
+    let Setting { dir, memory, only_reads, .. } = setting;
     let path = c_string(&dir.to_string_lossy())?;
     let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     let buffer = memory.write_buffer_bytes();
@@ -236,6 +238,7 @@ pub fn open(variant: Variant, setting: Setting<'_>) -> Result<Box<dyn Store>> {
         (api.rocksdb_options_set_target_file_size_base)(options, buffer);
         (api.rocksdb_options_set_level_compaction_dynamic_level_bytes)(options, 1);
         (api.rocksdb_options_set_max_background_jobs)(options, 2);
+        (api.rocksdb_options_set_disable_auto_compactions)(options, only_reads.into());
         (api.rocksdb_options_set_use_direct_reads)(options, variant.direct.into());
         (api.rocksdb_options_set_use_direct_io_for_flush_and_compaction)(options, variant.direct.into());
         (api.rocksdb_options_set_block_based_table_factory)(options, table);
