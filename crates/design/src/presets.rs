@@ -1,9 +1,9 @@
 //! Named designs.
 //!
-//! [`siltstone`] is ours, and the default; [`lean`] is what becomes of it where memory is short. [`leveled`] and [`stepped_merge`] have the same head, tables, index and filters; they
-//! differ in `runs`, so that what stepped merge saves in writes and costs in reads can be seen by itself. [`slimdb`] mixes
-//! layouts by level, and [`slimdb_table_1`] has each of the mixture's parts as a design of its own. [`lsm_trie`] is made of hash
-//! tables.
+//! [`siltstone`] is ours, and the default; [`lean`] is what becomes of it where memory is short. [`leveled`] and
+//! [`stepped_merge`] have the same head, tables, index and filters; they differ in `runs`, so that what stepped merge saves in
+//! writes and costs in reads can be seen by itself. [`slimdb`] mixes layouts by level, and [`slimdb_table_1`] has each of the
+//! mixture's parts as a design of its own. [`lsm_trie`] is made of hash tables.
 
 use crate::check::{LOG_STORE_ENTRIES, MAX_TABLE_BYTES};
 use crate::design::{Design, FilterSpec, Format, Head, IndexSpec, LevelSpec, ThirdLevel};
@@ -20,6 +20,15 @@ const LEVEL: LevelSpec = LevelSpec {
     table_bytes: 8 * MIB,
 };
 
+/// A level of our own: a wide trie with high piles, pages found by cells, a maplet beside every pile.
+const WIDE: LevelSpec = LevelSpec {
+    fanout_bits: 4,
+    runs: 16,
+    index: IndexSpec::Cells,
+    filter: FilterSpec::Maplet { remainder_bits: 6 },
+    ..LEVEL
+};
+
 /// The same region with one run of as many bytes as a stepped region's whole pile.
 const LEVELED: LevelSpec = LevelSpec { runs: 1, table_bytes: LEVEL.table_bytes * LEVEL.runs as u64, ..LEVEL };
 
@@ -34,17 +43,10 @@ const MULTI_LEVEL_CUCKOO: FilterSpec = FilterSpec::MultiLevelCuckoo { fingerprin
 /// Level 1 is where leaves begin: a small store has two levels, and a larger one grows more by itself. A leaf is rewritten when
 /// more than a fifth of it is garbage, so that a store that is overwritten stays below one and a half times its items.
 pub fn siltstone() -> Design {
-    let level = LevelSpec {
-        fanout_bits: 4,
-        runs: 16,
-        index: IndexSpec::Cells,
-        filter: FilterSpec::Maplet { remainder_bits: 6 },
-        ..LEVEL
-    };
     Design {
         max_garbage: 0.22,
         hands_down_early: true,
-        ..of_levels(&[LevelSpec { fanout_bits: 0, ..level }, level])
+        ..of_levels(&[LevelSpec { fanout_bits: 0, ..WIDE }, WIDE])
     }
 }
 
@@ -56,14 +58,12 @@ pub fn siltstone() -> Design {
 /// written per byte in all, and more in proportion in larger stores, whose tables should be larger for it; the smaller a share
 /// of the items lies above the leaves, the less memory they take and the more is written.
 pub fn lean() -> Design {
-    let levels = siltstone().levels;
-    let pile = LevelSpec { runs: 4, ..*levels.last().unwrap_or(&LEVEL) };
+    let (top, pile) = (LevelSpec { fanout_bits: 0, ..WIDE }, LevelSpec { runs: 4, ..WIDE });
     let leaf =
-        LevelSpec { fanout_bits: 3, runs: 1, filter: FilterSpec::None, table_bytes: MAX_TABLE_BYTES, ..pile };
-    let top = levels.into_iter().next().unwrap_or(LEVEL);
+        LevelSpec { fanout_bits: 3, runs: 1, filter: FilterSpec::None, table_bytes: MAX_TABLE_BYTES, ..WIDE };
     // Two memtables have to fit the least memory that it is for.
     let head = Head::MemTable { bytes: LEVEL.table_bytes / 2 };
-    Design { head, levels: vec![top, pile, leaf], max_garbage: 0.33, hands_down_early: false }
+    Design { head, ..of_levels(&[top, pile, leaf]) }
 }
 
 /// The LevelDB-like baseline: one run per region below level 0, merged with on every push.
