@@ -30,8 +30,10 @@ impl RateLimit {
     }
 
     /// Notes `bytes` as written and pauses until as many may have been, or until `is_lifted`; `wait` waits for as long as it is
-    /// told, or until that may have changed.
+    /// told, or until that may have changed. First it lets a writer or reader run that waits for this processor, instead of
+    /// keeping it for a time slice.
     fn hold_back(&self, bytes: u64, is_lifted: impl Fn() -> bool, wait: impl Fn(Duration)) {
+        std::thread::yield_now();
         if self.bytes_per_second == 0 {
             return;
         }
@@ -58,17 +60,14 @@ impl RateLimit {
 }
 
 impl Store {
-    /// Holds a flush of `keyspace` back that has written `bytes` more, while no other memtable waits for its flush; first, as any
-    /// background work, it lets a writer or reader run that waits for its processor, instead of keeping it for a time slice.
+    /// Holds a flush of `keyspace` back that has written `bytes` more, while no other memtable waits for its flush.
     pub(super) fn pace_flush(&self, keyspace: &KeyspaceInner, bytes: u64) {
-        std::thread::yield_now();
         let is_lifted = || keyspace.view.load().sealed.len() > 1 || self.closed.load(Ordering::Relaxed);
         self.flush_limit.hold_back(bytes, is_lifted, |time| self.board.wait_for_work(time));
     }
 
     /// Holds a compaction of `keyspace` back that has written `bytes` more, while writers are not slowed by how late it is.
     pub(super) fn pace_compaction(&self, keyspace: &KeyspaceInner, bytes: u64) {
-        std::thread::yield_now();
         let is_lifted = || {
             f64::from_bits(keyspace.pressure.load(Ordering::Relaxed)) > 0.0
                 || self.closed.load(Ordering::Relaxed)
