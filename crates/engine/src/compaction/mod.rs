@@ -250,9 +250,7 @@ fn extend_guide(context: &Context<'_>, version: &Version, target: &Target) -> Op
         if !builder.has_room() {
             return None;
         }
-        for table in run.tables.iter().filter(|table| table.meta().entries > 0) {
-            builder.add_fingerprints(&table.fingerprints(context.reader).ok()??);
-        }
+        run.fingerprints(context.reader)?.iter().for_each(|table| builder.add_fingerprints(table));
         let bytes = run.tables.iter().map(|table| table.meta().user_bytes).sum();
         builder.end_run(run.id, run.tables.iter().map(|table| table.id()), bytes);
     }

@@ -20,10 +20,9 @@ use crate::io::{Access, File};
 use crate::table::Walk;
 use crate::version::cluster::{NewRow, cluster_bits};
 use crate::version::guide::{Guide, GuideBuilder, GuideSpec, NewGuide};
-use crate::version::level::{Region, Run, RunId, Version};
+use crate::version::level::{Region, RunId, Version};
 use siltstone_design::digest::TriePath;
 use siltstone_succinct::code::varint;
-use siltstone_succinct::filter::maplet::Maplet;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
@@ -109,13 +108,6 @@ impl Store {
         Ok(guide.map(|guide| NewGuide::new(*level, region.path, guide)))
     }
 
-    /// The fingerprints that the tables of `run` keep; `None` where one has none, or they can't be read: then its keys say
-    /// the same.
-    fn fingerprints(&self, run: &Run) -> Option<Vec<Maplet>> {
-        let tables = run.tables.iter().filter(|table| table.meta().entries > 0);
-        tables.map(|table| table.fingerprints(&self.reader).ok().flatten()).collect()
-    }
-
     /// Adds the runs of `region` but for the `covered` oldest.
     fn cover_runs(
         &self,
@@ -137,7 +129,7 @@ impl Store {
             let bytes = run.tables.iter().map(|table| table.meta().user_bytes).sum();
             let tables = run.tables.iter().map(|table| table.id());
             if spec.wants_fingerprints()
-                && let Some(fingerprints) = self.fingerprints(run)
+                && let Some(fingerprints) = run.fingerprints(&self.reader)
             {
                 fingerprints.iter().for_each(|table| builder.add_fingerprints(table));
                 builder.end_run(run.id, tables, bytes);

@@ -10,6 +10,7 @@ use crate::memory::MemoryBudget;
 use crate::stats::ReadTrace;
 use crate::table::Table;
 use siltstone_design::{Digest, EncodedKey, RegionShape, RunShape, TriePath};
+use siltstone_succinct::filter::maplet::Maplet;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -38,6 +39,12 @@ impl Run {
 
     pub fn entries(&self) -> u64 {
         self.tables.iter().map(|t| t.meta().entries).sum()
+    }
+
+    /// The fingerprints that its tables keep; `None` where one has none, or they can't be read: then its keys say the same.
+    pub fn fingerprints(&self, reader: &Reader) -> Option<Vec<Maplet>> {
+        let tables = self.tables.iter().filter(|table| table.meta().entries > 0);
+        tables.map(|table| table.fingerprints(reader).ok().flatten()).collect()
     }
 
     /// The one table that may hold the place `(digest, key)`.
