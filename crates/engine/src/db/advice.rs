@@ -5,10 +5,11 @@
 //! the tables: files whose header or length is wrong are given up when the store is opened for writing; other pages are read
 //! once in the background when there is nothing else to do, and whenever a lookup or a verification comes to them.
 
+use super::background::Scheduler;
+use super::catalog::keyspace::OpenKeyspace;
 use super::clusters::stamp;
 use super::guides::GUIDES;
-use super::store::{KeyspaceInner, Store};
-use super::verify::VerifyReport;
+use super::open::verify::VerifyReport;
 use crate::cache::{CLUSTER, PAGE_BYTES, TableId, cluster_name};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::Access;
@@ -20,7 +21,6 @@ use crate::version::guide::GuideSpec;
 use crate::version::level::Version;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Pages read at once.
 const READ_PAGES: u32 = 64;
@@ -28,14 +28,14 @@ const READ_PAGES: u32 = 64;
 const HARMLESS: &str = "answers are unaffected, gets read more until the file is made anew from the tables, in the background of a \
                         store that is open for writing";
 
-impl Store {
+impl Scheduler {
     /// Takes over guides and clusters as far as they are sound, and notes what is not.
     pub(super) fn load_advice(&self) {
         let mut notes = Vec::new();
         match self.load_guides() {
             Ok(true) => {}
-            Ok(false) if self.all_keyspaces().iter().any(|keyspace| wants_guides(keyspace)) => {
-                let path = self.path.join(GUIDES);
+            Ok(false) if self.catalog.all().iter().any(|keyspace| wants_guides(keyspace)) => {
+                let path = self.env.path.join(GUIDES);
                 notes.push(format!(
                     "there is no {}: the store has not been closed in order, or the file is gone; {HARMLESS}",
                     path.display()
@@ -45,13 +45,13 @@ impl Store {
             Err(error) => notes.push(format!("{error}; {HARMLESS}")),
         }
         self.load_clusters(&mut notes);
-        *self.advice.lock() = notes;
+        *self.filters.notes.lock() = notes;
     }
 
     /// Finds the files of clusters that belong to regions as they are now, and removes the others.
     fn load_clusters(&self, notes: &mut Vec<String>) {
-        let dir = self.reader.metadata_dir().to_owned();
-        let names = self.disk.list(&dir).unwrap_or_default();
+        let dir = self.env.reader.metadata_dir().to_owned();
+        let names = self.env.disk.list(&dir).unwrap_or_default();
         let numbered = names.iter().filter_map(|name| {
             let id = name.strip_suffix(".cluster")?.parse::<u64>().ok()?;
             (id < CLUSTER && cluster_name(id) == *name).then_some(id)
@@ -59,9 +59,9 @@ impl Store {
         let mut ids: Vec<u64> = numbered.collect();
         ids.retain(|id| self.is_file(&dir.join(cluster_name(*id)), notes));
         if let Some(largest) = ids.iter().max() {
-            self.next_id.fetch_max(largest + 1, Ordering::Relaxed);
+            self.catalog.skip_ids_to(*largest);
         }
-        let keyspaces = self.all_keyspaces();
+        let keyspaces = self.catalog.all();
         for id in ids {
             let path = dir.join(cluster_name(id));
             let (file, place) = match self.open_cluster(id | CLUSTER, &path) {
@@ -75,36 +75,38 @@ impl Store {
                     (None, None)
                 }
             };
-            let place = place.filter(|place| place.stamp == stamp(&self.secret));
+            let place = place.filter(|place| place.stamp == stamp(&self.env.secret));
             if let (Some(file), Some(place)) = (file, place) {
                 let file = Arc::new(file);
                 if let Some(keyspace) = keyspaces.iter().find(|keyspace| keyspace.id == place.keyspace) {
-                    self.publish(keyspace, |version| version.cluster_with(place.level, place.path, &file));
+                    self.catalog
+                        .publish(keyspace, |version| version.cluster_with(place.level, place.path, &file));
                     let version = Arc::clone(&keyspace.view.load().version);
                     if version.cluster_files().any(|used| used.id == file.id) {
                         continue;
                     }
                 }
             }
-            if self.check_writable().is_ok() {
-                self.reader.forget(id | CLUSTER, 1);
+            if self.env.check_writable().is_ok() {
+                self.env.reader.forget(id | CLUSTER, 1);
                 // Left behind, it would be removed at the next open.
-                let _ = self.disk.remove(&path);
+                let _ = self.env.disk.remove(&path);
             }
         }
-        if self.check_writable().is_ok() {
-            self.empty_trash();
+        if self.env.check_writable().is_ok() {
+            self.env.empty_trash();
         }
     }
 
     /// Whether there is a file behind a name. What is something else is passed over: a link that leads nowhere is removed, and a
     /// directory noted.
     fn is_file(&self, path: &Path, notes: &mut Vec<String>) -> bool {
-        let probe = self.disk.open(path, Access::Read).and_then(|file| file.read_exact_at(&mut [0; 1], 0));
+        let probe =
+            self.env.disk.open(path, Access::Read).and_then(|file| file.read_exact_at(&mut [0; 1], 0));
         match probe.map_err(|error| error.kind()) {
             Err(std::io::ErrorKind::NotFound) => {
-                if self.check_writable().is_ok() {
-                    let _ = self.disk.remove(path);
+                if self.env.check_writable().is_ok() {
+                    let _ = self.env.disk.remove(path);
                 }
                 false
             }
@@ -122,12 +124,12 @@ impl Store {
     /// A cluster file by its header, and where it belongs; an error where the header or the file's length is wrong.
     fn open_cluster(&self, id: TableId, path: &Path) -> Result<(ClusterFile, ClusterPlace)> {
         let wrong = |expected: &str, found: &str| Error::corruption(path.display(), 0, expected, found);
-        let page = self.reader.page(id, 0, &mut ReadTrace::default())?;
+        let page = self.env.reader.page(id, 0, &mut ReadTrace::default())?;
         let used = page_header(&page[..]).map_or(0, |(used, _)| used);
         let payload = page.get(PAGE_HEADER_BYTES..used).unwrap_or(&[]);
-        let found = ClusterFile::from_header(id, payload, Arc::clone(&self.trash));
+        let found = ClusterFile::from_header(id, payload, Arc::clone(&self.env.trash));
         let (file, place) = found.ok_or_else(|| wrong("the header of a cluster", "something else"))?;
-        let length = self.disk.open(path, Access::Read).and_then(|opened| opened.len());
+        let length = self.env.disk.open(path, Access::Read).and_then(|opened| opened.len());
         let length = length.map_err(|error| Error::io(&error, "reading", path))?;
         if length != file.bytes() {
             let (expected, found) = (format!("{} bytes", file.bytes()), format!("{length}"));
@@ -144,9 +146,9 @@ impl Store {
         while next < file.pages() {
             let count = (file.pages() - next).min(READ_PAGES);
             let Some(chunk) = bytes.get_mut(..count as usize * PAGE_BYTES) else { break };
-            if file.spared(self.reader.pages_for_compaction(file.id, next, chunk))?.is_none() {
+            if file.spared(self.env.reader.pages_for_compaction(file.id, next, chunk))?.is_none() {
                 for page in next..next + count {
-                    let read = self.reader.pages_for_compaction(file.id, page, &mut page_bytes);
+                    let read = self.env.reader.pages_for_compaction(file.id, page, &mut page_bytes);
                     match read {
                         Err(error) if error.kind() == ErrorKind::Corruption => {
                             damaged += 1;
@@ -157,7 +159,7 @@ impl Store {
                 }
             }
             next += count;
-            if self.closed.load(Ordering::Relaxed) {
+            if self.env.health.is_closed() {
                 return Ok(None);
             }
         }
@@ -172,10 +174,10 @@ impl Store {
 
     /// Reads one cluster file that was found at opening; false where there is none left, or another thread is at it.
     pub(super) fn check_one_cluster(&self) -> bool {
-        for keyspace in self.all_keyspaces() {
+        for keyspace in self.catalog.all() {
             let version = Arc::clone(&keyspace.view.load().version);
             let Some(file) = version.cluster_files().find(|file| !file.is_checked()) else { continue };
-            let Some(_alone) = self.guiding.try_lock() else { return false };
+            let Some(_alone) = self.filters.guiding.try_lock() else { return false };
             // A file that can't be read is not read again and again.
             let _ = self.check_cluster(file);
             file.mark_checked();
@@ -187,7 +189,7 @@ impl Store {
     /// Adds to `report` what advice there is for `version` of `keyspace`, and what is wrong with it.
     pub(super) fn verify_advice(
         &self,
-        keyspace: &KeyspaceInner,
+        keyspace: &OpenKeyspace,
         version: &Version,
         report: &mut VerifyReport,
     ) -> Result<()> {
@@ -224,13 +226,13 @@ impl Store {
 
     /// What was found damaged when the store was opened, unless everything has been made anew since.
     pub(super) fn notes_of_opening(&self) -> Vec<String> {
-        let mut notes = self.advice.lock();
-        let lacks = |keyspace: &Arc<KeyspaceInner>| {
+        let mut notes = self.filters.notes.lock();
+        let lacks = |keyspace: &Arc<OpenKeyspace>| {
             let version = Arc::clone(&keyspace.view.load().version);
             self.unguided(keyspace, &version, 0..usize::MAX).is_some()
                 || self.unclustered(keyspace, &version, 0..usize::MAX, false).is_some()
         };
-        if self.check_writable().is_ok() && !self.all_keyspaces().iter().any(lacks) {
+        if self.env.check_writable().is_ok() && !self.catalog.all().iter().any(lacks) {
             notes.clear();
         }
         notes.clone()
@@ -238,7 +240,7 @@ impl Store {
 }
 
 /// Whether guides could be kept for what the keyspace holds.
-fn wants_guides(keyspace: &KeyspaceInner) -> bool {
+fn wants_guides(keyspace: &OpenKeyspace) -> bool {
     let version = Arc::clone(&keyspace.view.load().version);
     let mut levels = version.levels.iter().enumerate();
     levels.any(|(number, level)| {

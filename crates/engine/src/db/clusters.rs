@@ -3,7 +3,8 @@
 //! All of it runs in the background and none of it is needed for an answer; see `version/cluster.rs`. How files are found again is
 //! in `advice.rs`.
 
-use super::store::{KeyspaceInner, Store};
+use super::background::Scheduler;
+use super::catalog::keyspace::OpenKeyspace;
 use crate::cache::{CLUSTER, PAGE_BYTES, TableId, seal_page};
 use crate::compaction::source;
 use crate::entry::Span;
@@ -15,10 +16,8 @@ use crate::version::cluster::{ClusterFile, ClusterPlace, ClusterRowBuilder, Sour
 use crate::version::level::{Region, RunId, Version};
 use siltstone_design::HashSecret;
 use siltstone_succinct::filter::bloom_cluster::ClusterShape;
-use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Bytes gathered before a write, and pages read at once.
 const WRITE_BYTES: usize = 1 << 20;
@@ -40,17 +39,17 @@ pub(super) struct Unclustered {
     lack: Lack,
 }
 
-impl Store {
+impl Scheduler {
     /// A region at `levels` of `keyspace` whose cluster lacks something that can be had. Where there is time, rows in memory are
     /// written even where they are few: closing would lose them.
     pub(super) fn unclustered(
         &self,
-        keyspace: &KeyspaceInner,
+        keyspace: &OpenKeyspace,
         version: &Version,
         levels: Range<usize>,
         has_time: bool,
     ) -> Option<Unclustered> {
-        let failed = self.guiding.try_lock();
+        let failed = self.filters.guiding.try_lock();
         let has_failed = |run: RunId| failed.as_ref().is_some_and(|failed| failed.contains(&run));
         for (level, regions) in version.levels.iter().enumerate().take(levels.end).skip(levels.start) {
             let Some(bits_per_key) = cluster_bits(keyspace.design.level(level)) else { continue };
@@ -82,18 +81,18 @@ impl Store {
     /// Whether the row of a region's run can be made: its keys can be read, and there is memory.
     fn can_row(&self, region: &Region, at: usize, has_failed: &dyn Fn(RunId) -> bool) -> bool {
         let Some(run) = region.runs.get(at) else { return false };
-        let keep = self.memory.total_bytes() / 4;
-        run.entries() > 0 && !has_failed(run.id) && self.memory.free_bytes() > run.entries() * 12 + keep
+        let keep = self.env.memory().total_bytes() / 4;
+        run.entries() > 0 && !has_failed(run.id) && self.env.memory().free_bytes() > run.entries() * 12 + keep
     }
 
     /// Makes what one cluster at `levels` lacks; false where none lacks anything, or another thread is at it.
     pub(super) fn cluster_one(&self, levels: Range<usize>, has_time: bool) -> bool {
-        for keyspace in self.all_keyspaces() {
+        for keyspace in self.catalog.all() {
             let version = Arc::clone(&keyspace.view.load().version);
             let Some(unclustered) = self.unclustered(&keyspace, &version, levels.clone(), has_time) else {
                 continue;
             };
-            let Some(mut failed) = self.guiding.try_lock() else { return false };
+            let Some(mut failed) = self.filters.guiding.try_lock() else { return false };
             let region = &unclustered.region;
             let (made, run) = match unclustered.lack {
                 Lack::Row(at) => (self.make_row(&keyspace, &unclustered, at), region.runs.get(at)),
@@ -109,32 +108,34 @@ impl Store {
     }
 
     /// Makes the row of a run from its keys; false where it can't be had.
-    fn make_row(&self, keyspace: &KeyspaceInner, unclustered: &Unclustered, at: usize) -> Result<bool> {
+    fn make_row(&self, keyspace: &OpenKeyspace, unclustered: &Unclustered, at: usize) -> Result<bool> {
         let Unclustered { level, region, bits_per_key, .. } = unclustered;
         let Some(run) = region.runs.get(at) else { return Ok(false) };
         let cluster = region.cluster.as_deref();
-        let keys = (run.entries(), &self.memory);
+        let keys = (run.entries(), self.env.memory());
         let Some(mut builder) = ClusterRowBuilder::new(region.path, *bits_per_key, cluster, keys) else {
             return Ok(false);
         };
-        let mut cursor = source(run, &Span::ALL, Walk::Compaction, &self.reader)?.cursor;
+        let mut cursor = source(run, &Span::ALL, Walk::Compaction, &self.env.reader)?.cursor;
         let mut since_check = 0u32;
         while let Some(entry) = cursor.peek() {
             builder.add(&entry.key);
             since_check += 1;
-            let given_up = || self.closed.load(Ordering::Relaxed) || keyspace.is_dropped();
+            let given_up = || self.env.health.is_closed() || keyspace.is_dropped();
             if since_check.is_multiple_of(4096) && given_up() {
                 return Ok(false);
             }
             cursor.advance()?;
         }
-        let Some(row) = builder.finish((*level, region.path), run.id, &self.memory) else { return Ok(false) };
-        self.publish(keyspace, |version| version.cluster_by(&[row]));
+        let Some(row) = builder.finish((*level, region.path), run.id, self.env.memory()) else {
+            return Ok(false);
+        };
+        self.catalog.publish(keyspace, |version| version.cluster_by(&[row]));
         Ok(true)
     }
 
     /// Writes a file of all rows of a region's cluster and lets readers see it; false where it can't be had.
-    fn make_file(&self, keyspace: &KeyspaceInner, unclustered: &Unclustered) -> Result<bool> {
+    fn make_file(&self, keyspace: &OpenKeyspace, unclustered: &Unclustered) -> Result<bool> {
         let Unclustered { level, region, .. } = unclustered;
         let Some(cluster) = &region.cluster else { return Ok(false) };
         let parts = cluster.parts();
@@ -147,25 +148,25 @@ impl Store {
         let Some(shape) = ClusterShape::new(cluster.columns(), rows.collect(), PAYLOAD_BYTES) else {
             return Ok(false);
         };
-        let id = self.next_id() | CLUSTER;
+        let id = self.catalog.next_id() | CLUSTER;
         let runs = parts.iter().map(|(run, _)| *run).collect();
-        let new = ClusterFile::new(id, runs, shape, Arc::clone(&self.trash));
+        let new = ClusterFile::new(id, runs, shape, Arc::clone(&self.env.trash));
         let place = ClusterPlace {
-            stamp: stamp(&self.secret),
+            stamp: stamp(&self.env.secret),
             keyspace: keyspace.id,
             level: *level,
             path: region.path,
         };
-        let path = self.reader.path(id);
+        let path = self.env.reader.path(id);
         let written = self.write_cluster(&new, &place, &parts, old.as_deref());
         if !matches!(written, Ok(true)) {
-            let _ = self.disk.remove(&path);
+            let _ = self.env.disk.remove(&path);
             return written;
         }
-        self.counters.table_bytes.add(u64::from(new.pages()) * PAGE_BYTES as u64);
+        self.env.counters.table_bytes.add(u64::from(new.pages()) * PAGE_BYTES as u64);
         new.mark_checked();
         let new = Arc::new(new);
-        self.publish(keyspace, |version| version.cluster_with(*level, region.path, &new));
+        self.catalog.publish(keyspace, |version| version.cluster_with(*level, region.path, &new));
         Ok(true)
     }
 
@@ -177,9 +178,9 @@ impl Store {
         parts: &[(RunId, Source)],
         old: Option<&ClusterFile>,
     ) -> Result<bool> {
-        let path = self.reader.path(new.id);
+        let path = self.env.reader.path(new.id);
         let fail = |error: std::io::Error| Error::io(&error, "writing a cluster", &path);
-        let file = self.disk.create_streamed(&path).map_err(fail)?;
+        let file = self.env.disk.create_streamed(&path).map_err(fail)?;
         let mut pages = PageWriter { file: file.as_ref(), id: new.id, next: 1, out: Vec::new(), out_at: 1 };
         let mut boxes = old.map(|old| BoxReader { store: self, file: old, first: 0, bytes: Vec::new() });
         let mut payload: Vec<u8> = Vec::with_capacity(PAYLOAD_BYTES);
@@ -213,7 +214,7 @@ impl Store {
                 payload.clear();
                 page = box_place.page + box_place.pages;
             }
-            if column % 4096 == 0 && self.closed.load(Ordering::Relaxed) {
+            if column % 4096 == 0 && self.env.health.is_closed() {
                 return Ok(false);
             }
         }
@@ -225,15 +226,9 @@ impl Store {
         let mut header = PageWriter { file: file.as_ref(), id: new.id, next: 0, out: Vec::new(), out_at: 0 };
         header.write(&new.header(place)).and_then(|()| header.flush()).map_err(fail)?;
         file.sync().map_err(fail)?;
-        self.disk.sync_dir(self.reader.metadata_dir()).map_err(fail)?;
+        self.env.disk.sync_dir(self.env.reader.metadata_dir()).map_err(fail)?;
         Ok(true)
     }
-}
-
-/// Marks the files of clusters that `after` no longer has.
-pub(super) fn retire_clusters(before: &Version, after: &Version) {
-    let kept: HashSet<TableId> = after.cluster_files().map(|file| file.id).collect();
-    before.cluster_files().filter(|file| !kept.contains(&file.id)).for_each(|file| file.mark_obsolete());
 }
 
 /// Tells a store's clusters from those of others in one directory.
@@ -276,7 +271,7 @@ impl PageWriter<'_> {
 
 /// Reads the boxes of a file column by column.
 struct BoxReader<'a> {
-    store: &'a Store,
+    store: &'a Scheduler,
     file: &'a ClusterFile,
     /// The pages held: the first one's number among the boxes', and their bytes.
     first: u32,
@@ -294,7 +289,8 @@ impl BoxReader<'_> {
                 let count = READ_PAGES.min(self.file.shape.pages() - number);
                 self.bytes.resize(count as usize * PAGE_BYTES, 0);
                 self.first = number;
-                let read = self.store.reader.pages_for_compaction(self.file.id, number + 1, &mut self.bytes);
+                let read =
+                    self.store.env.reader.pages_for_compaction(self.file.id, number + 1, &mut self.bytes);
                 if read.is_err() {
                     self.bytes.clear();
                 }

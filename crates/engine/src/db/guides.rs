@@ -11,7 +11,8 @@
 //! of its region, or a row whose run lies there, is right however old it is; any other is passed over, and the guide is built from
 //! the tables.
 
-use super::store::{KeyspaceInner, Store};
+use super::background::Scheduler;
+use super::catalog::keyspace::OpenKeyspace;
 use crate::codec::{Decoder, put_bytes, put_path};
 use crate::compaction::source;
 use crate::entry::Span;
@@ -27,7 +28,6 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// The file with guides.
 pub(crate) const GUIDES: &str = "GUIDES";
@@ -45,15 +45,15 @@ pub(super) struct Unguided {
     spec: GuideSpec,
 }
 
-impl Store {
+impl Scheduler {
     /// A region at `levels` of `keyspace` whose guide is missing or covers less than it could, and fits the budget.
     pub(super) fn unguided(
         &self,
-        keyspace: &KeyspaceInner,
+        keyspace: &OpenKeyspace,
         version: &Version,
         levels: Range<usize>,
     ) -> Option<Unguided> {
-        let failed = self.guiding.try_lock();
+        let failed = self.filters.guiding.try_lock();
         let levels = version.levels.iter().enumerate().take(levels.end).skip(levels.start);
         for (level, regions) in levels {
             for region in &regions.regions {
@@ -68,7 +68,7 @@ impl Store {
                     let keys = region.runs.iter().map(|run| run.entries()).sum();
                     // Building takes as much again.
                     let wanted = spec.estimated_bytes(keys) * 2;
-                    if keys > 0 && wanted < Guide::room(&self.memory) {
+                    if keys > 0 && wanted < Guide::room(self.env.memory()) {
                         return Some(Unguided { level, region: Arc::clone(region), spec });
                     }
                 }
@@ -79,12 +79,12 @@ impl Store {
 
     /// Builds one missing guide at `levels`; false where none is missing, or another thread is at it.
     pub(super) fn guide_one(&self, levels: Range<usize>) -> bool {
-        for keyspace in self.all_keyspaces() {
+        for keyspace in self.catalog.all() {
             let version = Arc::clone(&keyspace.view.load().version);
             let Some(unguided) = self.unguided(&keyspace, &version, levels.clone()) else { continue };
-            let Some(mut failed) = self.guiding.try_lock() else { return false };
+            let Some(mut failed) = self.filters.guiding.try_lock() else { return false };
             match self.build_guide(&keyspace, &unguided) {
-                Ok(Some(guide)) => self.publish(&keyspace, |version| version.guide_by(vec![guide])),
+                Ok(Some(guide)) => self.catalog.publish(&keyspace, |version| version.guide_by(vec![guide])),
                 // Without a guide every run is asked; whoever reads a damaged page is told.
                 Ok(None) | Err(_) => failed.extend(unguided.region.runs.iter().map(|run| run.id)),
             }
@@ -94,7 +94,7 @@ impl Store {
     }
 
     /// A guide over as many runs of the region as it can cover: on top of the present one, or else from the keys of all.
-    fn build_guide(&self, keyspace: &KeyspaceInner, unguided: &Unguided) -> Result<Option<NewGuide>> {
+    fn build_guide(&self, keyspace: &OpenKeyspace, unguided: &Unguided) -> Result<Option<NewGuide>> {
         let Unguided { level, region, spec } = unguided;
         let mut guide = None;
         if let Some(present) = &region.guide {
@@ -111,7 +111,7 @@ impl Store {
     /// Adds the runs of `region` but for the `covered` oldest.
     fn cover_runs(
         &self,
-        keyspace: &KeyspaceInner,
+        keyspace: &OpenKeyspace,
         (spec, mut builder): (GuideSpec, GuideBuilder),
         region: &Region,
         covered: usize,
@@ -129,17 +129,17 @@ impl Store {
             let bytes = run.tables.iter().map(|table| table.meta().user_bytes).sum();
             let tables = run.tables.iter().map(|table| table.id());
             if spec.wants_fingerprints()
-                && let Some(fingerprints) = run.fingerprints(&self.reader)
+                && let Some(fingerprints) = run.fingerprints(&self.env.reader)
             {
                 fingerprints.iter().for_each(|table| builder.add_fingerprints(table));
                 builder.end_run(run.id, tables, bytes);
                 continue;
             }
-            let mut cursor = source(run, &Span::ALL, Walk::Compaction, &self.reader)?.cursor;
+            let mut cursor = source(run, &Span::ALL, Walk::Compaction, &self.env.reader)?.cursor;
             while let Some(entry) = cursor.peek() {
                 builder.add(&entry.key, entry.older_in, run.entries());
                 since_check += 1;
-                let given_up = || self.closed.load(Ordering::Relaxed) || keyspace.is_dropped();
+                let given_up = || self.env.health.is_closed() || keyspace.is_dropped();
                 if since_check.is_multiple_of(4096) && given_up() {
                     return Ok(None);
                 }
@@ -147,22 +147,22 @@ impl Store {
             }
             builder.end_run(run.id, tables, bytes);
         }
-        Ok(builder.finish(&self.memory))
+        Ok(builder.finish(self.env.memory()))
     }
 
     /// Keeps the guides, and rows of clusters, for the next open. A failure costs time then, and nothing else.
     pub(super) fn save_guides(&self) {
-        let has_some = |keyspace: &Arc<KeyspaceInner>| {
+        let has_some = |keyspace: &Arc<OpenKeyspace>| {
             let design = &keyspace.design;
             design.has_guides() || design.levels.iter().any(|level| cluster_bits(level).is_some())
         };
-        if self.manifest.lock().is_none() || !self.all_keyspaces().iter().any(has_some) {
+        if self.catalog.manifest_bytes_written().is_none() || !self.catalog.all().iter().any(has_some) {
             return;
         }
-        let path = self.path.join(GUIDES);
-        let written = self.disk.create(&path).and_then(|file| self.write_guides(file.as_ref()));
+        let path = self.env.path.join(GUIDES);
+        let written = self.env.disk.create(&path).and_then(|file| self.write_guides(file.as_ref()));
         if written.is_err() {
-            let _ = self.disk.remove(&path);
+            let _ = self.env.disk.remove(&path);
         }
     }
 
@@ -171,7 +171,7 @@ impl Store {
         header.extend_from_slice(&VERSION.to_le_bytes());
         file.write_all_at(&header, 0)?;
         let mut at = header.len() as u64;
-        for keyspace in self.all_keyspaces() {
+        for keyspace in self.catalog.all() {
             let version = Arc::clone(&keyspace.view.load().version);
             for (level, regions) in version.levels.iter().enumerate() {
                 for region in &regions.regions {
@@ -213,8 +213,8 @@ impl Store {
     /// # Errors
     /// Where the file can't be read; what could not is built anew.
     pub(super) fn load_guides(&self) -> Result<bool> {
-        let path = self.path.join(GUIDES);
-        let file = match self.disk.open(&path, Access::Read) {
+        let path = self.env.path.join(GUIDES);
+        let file = match self.env.disk.open(&path, Access::Read) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(Error::io(&error, "opening", &path)),
@@ -225,21 +225,21 @@ impl Store {
             let (level, path) = (record.level, record.path);
             if record.kind == ROW {
                 let [run] = record.runs[..] else { return Err(()) };
-                let row = NewRow::decode(record.filter, (level, path), run, &self.memory)?;
+                let row = NewRow::decode(record.filter, (level, path), run, self.env.memory())?;
                 rows.entry(record.keyspace).or_default().extend(row);
                 return Ok(());
             }
-            let guide = Guide::decode(record.runs, (record.kind, record.filter), &self.memory)?;
+            let guide = Guide::decode(record.runs, (record.kind, record.filter), self.env.memory())?;
             let guide = guide.map(|guide| NewGuide::new(level, path, guide));
             guides.entry(record.keyspace).or_default().extend(guide);
             Ok(())
         });
-        for keyspace in self.all_keyspaces() {
+        for keyspace in self.catalog.all() {
             if let Some(guides) = guides.remove(&keyspace.id) {
-                self.publish(&keyspace, |version| version.guide_by(guides));
+                self.catalog.publish(&keyspace, |version| version.guide_by(guides));
             }
             if let Some(rows) = rows.remove(&keyspace.id) {
-                self.publish(&keyspace, |version| version.cluster_by(&rows));
+                self.catalog.publish(&keyspace, |version| version.cluster_by(&rows));
             }
         }
         read.map(|()| true)

@@ -1,16 +1,18 @@
 //! Keyspaces: the handle through which users read and write, each method a few lines.
 
-use super::Handle;
-use super::batch::Batch;
+use super::catalog::keyspace::OpenKeyspace;
+use super::catalog::snapshots::ReadPoint;
+use super::catalog::view::View;
+use super::env::StoreId;
+use super::iter::{Iter, Wanted};
 use super::read::Found;
-use super::scan::{Iter, Wanted};
-use super::snapshot::Held;
-use super::store::{KeyspaceInner, Store, View};
+use super::store::Store;
+use super::write::operations::Operations;
 use super::write::{Committed, Condition};
 use crate::entry::Span;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::stats::KeyspaceStats;
-use siltstone_design::{Design, Digest, EncodedKey, Encoder, KeyError, Schema};
+use siltstone_design::{Design, Digest, KeyError, Schema};
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,8 +20,8 @@ use std::time::Duration;
 /// A named set of keys within a store, with a schema and a design of its own. Clones are handles to the same one.
 #[derive(Clone)]
 pub struct Keyspace {
-    pub(super) handle: Arc<Handle>,
-    pub(super) inner: Arc<KeyspaceInner>,
+    pub(super) store: Arc<Store>,
+    pub(super) inner: Arc<OpenKeyspace>,
 }
 
 impl Keyspace {
@@ -43,38 +45,14 @@ impl Keyspace {
         self.inner.stats()
     }
 
-    fn store(&self) -> &Arc<Store> {
-        &self.handle.store
+    pub(super) fn store_id(&self) -> StoreId {
+        self.store.env.store
     }
 
-    pub(super) fn store_id(&self) -> u64 {
-        self.store().id
-    }
-
-    pub(super) fn id(&self) -> u64 {
-        self.inner.id
-    }
-
-    pub(super) fn encoder(&self) -> &Encoder {
-        &self.inner.encoder
-    }
-
-    /// An error if the keyspace has been dropped.
-    pub(super) fn check_exists(&self) -> Result<()> {
-        if self.inner.is_dropped() {
-            return Err(Error::invalid(format_args!("keyspace {:?} has been dropped", self.name())));
-        }
-        Ok(())
-    }
-
-    /// Where `key` goes, if it can be written.
-    pub(super) fn place_for_write<'a>(&self, key: &'a [u8]) -> Result<EncodedKey<'a>> {
-        self.check_exists()?;
-        Ok(self.encoder().encode(key)?)
-    }
-
-    pub(super) fn now_ms(&self) -> u64 {
-        self.store().disk.now_ms()
+    /// Returns the wall-clock millisecond from which on an item is gone that lives for `ttl`.
+    pub(super) fn expiry_after(&self, ttl: Duration) -> u64 {
+        let ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+        self.store.env.now_ms().saturating_add(ttl_ms).max(1)
     }
 
     /// The newest value of `key`.
@@ -82,8 +60,8 @@ impl Keyspace {
     /// # Errors
     /// `InvalidInput` where the key does not fit the schema, `Corruption` where its page is damaged.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let key = self.encoder().encode(key)?;
-        self.store().get_newest(&self.inner, &key)
+        let key = self.inner.encoder.encode(key)?;
+        self.store.searcher.get_newest(&self.inner, &key)
     }
 
     /// Whether `key` has a value.
@@ -101,9 +79,9 @@ impl Keyspace {
     /// As [`Keyspace::get`], for the first key that fails.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
         let encoded: std::result::Result<Vec<_>, KeyError> =
-            keys.iter().map(|key| self.encoder().encode(key.as_ref())).collect();
-        let (view, held) = self.pin();
-        self.store().get_many(&self.inner, &view, held.sequence, &encoded?)
+            keys.iter().map(|key| self.inner.encoder.encode(key.as_ref())).collect();
+        let (view, point) = self.pin();
+        self.store.searcher.get_many(&self.inner, &view, point.sequence, &encoded?)
     }
 
     /// Sets `key` to `value`.
@@ -111,9 +89,9 @@ impl Keyspace {
     /// # Errors
     /// `InvalidInput` where the key does not fit the schema or the value is over 1 GiB; those of [`Db::write`](crate::Db::write).
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        let mut batch = Batch::new();
-        batch.put(self, key, value)?;
-        self.write(batch)
+        let mut operations = Operations::default();
+        operations.put(self.store_id(), &self.inner, key, value, 0)?;
+        self.write(operations)
     }
 
     /// Sets `key` to `value`, which is gone after `ttl`.
@@ -121,9 +99,9 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::put`].
     pub fn put_with_ttl(&self, key: &[u8], value: &[u8], ttl: Duration) -> Result<()> {
-        let mut batch = Batch::new();
-        batch.put_with_ttl(self, key, value, ttl)?;
-        self.write(batch)
+        let mut operations = Operations::default();
+        operations.put(self.store_id(), &self.inner, key, value, self.expiry_after(ttl))?;
+        self.write(operations)
     }
 
     /// Removes `key`; a missing key is fine.
@@ -131,9 +109,9 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::put`].
     pub fn delete(&self, key: &[u8]) -> Result<()> {
-        let mut batch = Batch::new();
-        batch.delete(self, key)?;
-        self.write(batch)
+        let mut operations = Operations::default();
+        operations.delete(self.store_id(), &self.inner, key)?;
+        self.write(operations)
     }
 
     /// Removes every key with `prefix` in constant time; compaction frees the space.
@@ -141,9 +119,9 @@ impl Keyspace {
     /// # Errors
     /// `InvalidInput` where the keyspace is not semi-sorted or no key of it can have this prefix.
     pub fn delete_prefix(&self, prefix: &[u8]) -> Result<()> {
-        let mut batch = Batch::new();
-        batch.delete_prefix(self, prefix)?;
-        self.write(batch)
+        let mut operations = Operations::default();
+        operations.delete_prefix(self.store_id(), &self.inner, prefix)?;
+        self.write(operations)
     }
 
     /// Reads `key`, lets `change` make a new value of the old one, and writes it, atomically: no other write to the key
@@ -173,31 +151,32 @@ impl Keyspace {
         key: &[u8],
         mut change: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>,
     ) -> Result<Option<Vec<u8>>> {
-        let encoded = self.encoder().encode(key)?;
+        let encoded = self.inner.encoder.encode(key)?;
+        let durability = self.store.env.options.durability;
         loop {
-            let (view, held) = self.pin();
-            let seen = held.sequence;
+            let (view, point) = self.pin();
+            let seen = point.sequence;
             let Found { value: old, table: found_in } =
-                self.store().find(&self.inner, &view, seen, &encoded)?;
-            drop((view, held));
+                self.store.searcher.find(&self.inner, &view, seen, &encoded)?;
+            drop((view, point));
             let new = change(old.as_deref());
-            let mut batch = Batch::new();
+            let mut operations = Operations::default();
             match &new {
-                Some(value) => batch.put(self, key, value)?,
+                Some(value) => operations.put(self.store_id(), &self.inner, key, value, 0)?,
                 None if old.is_none() => return Ok(None),
-                None => batch.delete(self, key)?,
+                None => operations.delete(self.store_id(), &self.inner, key)?,
             }
             let keyspace = Arc::clone(&self.inner);
             let condition = Condition { keyspace, key: key.to_vec(), seen, found_in };
-            let durability = self.store().options.durability;
-            if self.store().write(batch, durability, Some(condition))? == Committed::Yes {
+            if self.store.write(Arc::new(operations), durability, Some(condition))? == Committed::Yes {
                 return Ok(new);
             }
         }
     }
 
-    fn write(&self, batch: Batch) -> Result<()> {
-        self.store().write(batch, self.store().options.durability, None).map(|_| ())
+    fn write(&self, operations: Operations) -> Result<()> {
+        let durability = self.store.env.options.durability;
+        self.store.write(Arc::new(operations), durability, None).map(|_| ())
     }
 
     /// Every item whose key has `prefix`: in suffix order, or in the order of suffix hashes if the schema hashes them.
@@ -228,9 +207,9 @@ impl Keyspace {
         Ok(self.iter_at(self.pin()))
     }
 
-    pub(super) fn iter_at(&self, pinned: (Arc<View>, Held)) -> Iter {
-        let (handle, inner) = (Arc::clone(&self.handle), Arc::clone(&self.inner));
-        Iter::new(handle, inner, pinned, Span::ALL, Wanted::Everything)
+    pub(super) fn iter_at(&self, pinned: (Arc<View>, ReadPoint)) -> Iter {
+        let (store, inner) = (Arc::clone(&self.store), Arc::clone(&self.inner));
+        Iter::new(store, inner, pinned, Span::ALL, Wanted::Everything)
     }
 
     pub(super) fn prefix_at(
@@ -238,24 +217,23 @@ impl Keyspace {
         prefix: &[u8],
         from: Bound<Vec<u8>>,
         to: Bound<Vec<u8>>,
-        pinned: (Arc<View>, Held),
+        pinned: (Arc<View>, ReadPoint),
     ) -> Result<Iter> {
-        let hi = self.encoder().encode_prefix(prefix)?;
+        let hi = self.inner.encoder.encode_prefix(prefix)?;
         let mut span = Span::of_hi(hi, hi);
         if let Bound::Included(suffix) | Bound::Excluded(suffix) = &from {
-            span.first = Digest { hi, lo: self.encoder().encode_suffix_bound(suffix)? };
+            span.first = Digest { hi, lo: self.inner.encoder.encode_suffix_bound(suffix)? };
         }
         if let Bound::Included(suffix) | Bound::Excluded(suffix) = &to {
-            span.last = Digest { hi, lo: self.encoder().encode_suffix_bound(suffix)? };
+            span.last = Digest { hi, lo: self.inner.encoder.encode_suffix_bound(suffix)? };
         }
         let wanted = Wanted::Group { prefix: prefix.to_vec(), from, to };
-        Ok(Iter::new(Arc::clone(&self.handle), Arc::clone(&self.inner), pinned, span, wanted))
+        Ok(Iter::new(Arc::clone(&self.store), Arc::clone(&self.inner), pinned, span, wanted))
     }
 
     /// A view and a sequence number that belong together.
-    pub(super) fn pin(&self) -> (Arc<View>, Held) {
-        let _switch = self.store().switch.lock();
-        (self.inner.view.load_full(), Held::now(self.store()))
+    pub(super) fn pin(&self) -> (Arc<View>, ReadPoint) {
+        self.store.catalog.pin(&self.inner)
     }
 }
 

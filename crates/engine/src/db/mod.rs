@@ -1,52 +1,44 @@
 //! The store as users hold it: [`Db`], [`Keyspace`], [`Snapshot`], each method a few lines.
 
 mod advice;
+mod background;
 mod batch;
-mod checkpoint;
+mod catalog;
 mod clusters;
-mod flush;
+mod env;
 pub(crate) mod guides;
-mod head;
-mod indexes;
+mod health;
+mod iter;
 mod keyspace;
-mod limits;
 pub(crate) mod metadata;
-mod parallel;
+pub(crate) mod open;
 mod read;
-mod recover;
 mod report;
-mod scan;
+mod signals;
 mod snapshot;
-pub(crate) mod store;
-mod verify;
-mod worker;
+mod store;
 mod write;
+mod write_buffer;
 
-pub use batch::{Batch, MAX_VALUE_BYTES};
+pub use batch::Batch;
+pub use iter::Iter;
 pub use keyspace::Keyspace;
-pub(crate) use recover::{LOCK, parse_owner};
-pub use scan::Iter;
+pub use open::verify::{VerifyProgress, VerifyReport};
 pub use snapshot::Snapshot;
-pub use verify::{VerifyProgress, VerifyReport};
+pub use write::operations::MAX_VALUE_BYTES;
 
 use crate::error::{Error, Result};
 use crate::io::Disk;
 use crate::io::direct::DirectDisk;
 use crate::io::os::OsDisk;
 use crate::options::{KeyspaceOptions, Options, WriteOptions};
-use crate::stats::{KeyspaceCounters, Stats};
-use crate::version::edit::{Edit, Step};
+use crate::stats::Stats;
 use crate::version::level::Version;
-use arc_swap::ArcSwap;
-use head::Head;
-use parking_lot::Mutex;
+use catalog::keyspace::{KeyspaceParts, OpenKeyspace};
 use siltstone_design::Encoder;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
-use std::time::Duration;
-use store::{KeyspaceInner, Store, View};
+use store::Store;
 
 /// Longest keyspace name in bytes.
 const MAX_NAME_BYTES: usize = 255;
@@ -72,43 +64,7 @@ const MAX_NAME_BYTES: usize = 255;
 /// ```
 #[derive(Clone)]
 pub struct Db {
-    handle: Arc<Handle>,
-}
-
-/// What keeps a store open.
-pub(crate) struct Handle {
-    pub(crate) store: Arc<Store>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
-}
-
-impl Handle {
-    /// Stops the threads, makes everything written survive a power cut, and lets go of the directory.
-    fn close(&self) -> Result<()> {
-        let store = &self.store;
-        if store.closed.swap(true, Ordering::AcqRel) {
-            return Ok(());
-        }
-        store.board.wake();
-        for thread in self.threads.lock().drain(..) {
-            // A thread that panicked has nothing left to say.
-            let _ = thread.join();
-        }
-        let synced = if store.is_poisoned() { Ok(()) } else { store.sync_wal() };
-        if synced.is_ok() && !store.is_poisoned() {
-            store.note_log_end();
-        }
-        store.empty_trash();
-        store.save_guides();
-        *store.lock.lock() = None;
-        synced
-    }
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        // Nobody is left to tell; whoever wants to know calls `Db::close`.
-        let _ = self.close();
-    }
+    store: Arc<Store>,
 }
 
 /// The operating system's disk, used as the options say.
@@ -131,8 +87,7 @@ impl Db {
     /// # Errors
     /// As [`Db::open`].
     pub fn open_on(disk: Arc<dyn Disk>, path: impl AsRef<Path>, options: Options) -> Result<Self> {
-        let store = recover::open(path.as_ref(), options, disk)?;
-        Ok(Self { handle: Handle::start(store)? })
+        Self::start(open::open(path.as_ref(), options, disk)?)
     }
 
     /// Opens the store as it is now for reading only. Another process may have it open and go on writing; what it writes
@@ -149,17 +104,21 @@ impl Db {
     /// # Errors
     /// As [`Db::open_read_only`].
     pub fn open_read_only_on(disk: Arc<dyn Disk>, path: impl AsRef<Path>, options: Options) -> Result<Self> {
-        let store = recover::open_read_only(path.as_ref(), options, disk)?;
-        Ok(Self { handle: Handle::start(store)? })
+        Self::start(open::open_read_only(path.as_ref(), options, disk)?)
     }
 
-    fn store(&self) -> &Arc<Store> {
-        &self.handle.store
+    fn start(store: Store) -> Result<Self> {
+        store.start()?;
+        Ok(Self { store: Arc::new(store) })
+    }
+
+    fn handle(&self, inner: Arc<OpenKeyspace>) -> Keyspace {
+        Keyspace { store: Arc::clone(&self.store), inner }
     }
 
     /// The store's directory.
     pub fn path(&self) -> &Path {
-        &self.store().path
+        &self.store.env.path
     }
 
     /// The keyspace `name`, created with `options` where there is none. One that exists keeps its design.
@@ -167,14 +126,14 @@ impl Db {
     /// # Errors
     /// `InvalidInput` if it exists with another schema, or if the name or the design can't be used.
     pub fn create_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
-        let store = self.store();
+        let Store { env, catalog, committer, .. } = &*self.store;
         if name.is_empty() || name.len() > MAX_NAME_BYTES || name.chars().any(char::is_control) {
             return Err(Error::invalid(format_args!(
                 "{name:?} can't name a keyspace; names have 1 to {MAX_NAME_BYTES} bytes and no control characters"
             )));
         }
         // Held throughout, so that two creators of one name don't meet.
-        let _commit = store.commit.lock();
+        let _commit = committer.lock();
         if let Some(existing) = self.keyspace(name) {
             if existing.schema() != options.schema {
                 return Err(Error::invalid(format_args!(
@@ -185,54 +144,31 @@ impl Db {
             }
             return Ok(existing);
         }
-        store.check_writable()?;
-        let design = options.design.unwrap_or_else(|| store.options.default_design.clone());
-        let checked = store.options.check_design(&design, &options.schema);
+        env.check_writable()?;
+        let design = options.design.unwrap_or_else(|| env.options.default_design.clone());
+        let checked = env.options.check_design(&design, &options.schema);
         checked.map_err(|error| error.of(format_args!("keyspace {name:?}")))?;
-        let json = |e: serde_json::Error| Error::invalid(format_args!("design: {e}"));
-        let id = store.next_id();
-        let start = store.wal.lock().as_ref().map(|wal| wal.segment()).unwrap_or_default();
-        let edit = Edit {
-            keyspace: id,
-            steps: vec![
-                Step::Created {
-                    name: name.to_owned(),
-                    schema: serde_json::to_string(&options.schema).map_err(json)?,
-                    design: serde_json::to_string(&design).map_err(json)?,
-                },
-                Step::Flushed { start, user_bytes: 0 },
-            ],
-        };
-        let encoder = Encoder::new(options.schema, store.secret);
-        let active = Head::new(&design, store.visible(), encoder, &store.memory);
-        let view = View { active, sealed: Vec::new(), version: Arc::new(Version::default()) };
-        let inner = Arc::new(KeyspaceInner {
-            id,
+        let parts = KeyspaceParts {
+            id: catalog.next_id(),
             name: name.to_owned(),
-            encoder,
+            encoder: Encoder::new(options.schema, env.secret),
             design,
-            view: ArcSwap::from_pointee(view),
-            counters: KeyspaceCounters::default(),
-            upper_reads: Default::default(),
-            pressure: AtomicU64::new(0),
-            flushed: Mutex::new(start),
-            dropped: AtomicBool::new(false),
-        });
-        store.commit_keyspace(&edit, || {
-            store.keyspaces.write().insert(name.to_owned(), Arc::clone(&inner));
-        })?;
-        Ok(Keyspace { handle: Arc::clone(&self.handle), inner })
+            version: Version::default(),
+            flushed: catalog.log.segment(),
+        };
+        let inner = OpenKeyspace::new(parts, catalog.visible(), env.memory());
+        catalog.create(Arc::clone(&inner))?;
+        Ok(self.handle(inner))
     }
 
     /// The keyspace `name`, if it exists.
     pub fn keyspace(&self, name: &str) -> Option<Keyspace> {
-        let inner = self.store().keyspaces.read().get(name).cloned()?;
-        Some(Keyspace { handle: Arc::clone(&self.handle), inner })
+        Some(self.handle(self.store.catalog.get(name)?))
     }
 
     /// Names of the keyspaces, sorted.
     pub fn keyspaces(&self) -> Vec<String> {
-        self.store().keyspaces.read().keys().cloned().collect()
+        self.store.catalog.names()
     }
 
     /// Removes a keyspace with everything in it. Handles to it read what they pinned; and refuse writes.
@@ -240,23 +176,11 @@ impl Db {
     /// # Errors
     /// `InvalidInput` where there is no such keyspace.
     pub fn drop_keyspace(&self, name: &str) -> Result<()> {
-        let store = self.store();
-        store.check_writable()?;
-        let _commit = store.commit.lock();
-        let inner = store.keyspaces.read().get(name).cloned();
-        let Some(inner) = inner else {
-            return Err(Error::invalid(format_args!("there is no keyspace {name:?}")));
-        };
-        let edit = Edit { keyspace: inner.id, steps: vec![Step::Dropped] };
-        store.commit_keyspace(&edit, || {
-            inner.dropped.store(true, Ordering::Release);
-            store.keyspaces.write().remove(name);
-            let version = Arc::clone(&inner.view.load().version);
-            version.tables().for_each(|table| table.mark_obsolete());
-            version.cluster_files().for_each(|file| file.mark_obsolete());
-        })?;
-        store.board.wake();
-        Ok(())
+        let Store { env, catalog, committer, .. } = &*self.store;
+        env.check_writable()?;
+        let _commit = committer.lock();
+        let there_is_none = || Error::invalid(format_args!("there is no keyspace {name:?}"));
+        catalog.remove(&*catalog.get(name).ok_or_else(there_is_none)?)
     }
 
     /// Writes a batch: all of it or nothing.
@@ -264,13 +188,13 @@ impl Db {
     /// # Errors
     /// `StorageFull` while the disk is full, `Poisoned` after a failed sync, `ReadOnly` where the store is.
     pub fn write(&self, batch: &Batch, options: &WriteOptions) -> Result<()> {
-        let durability = options.durability.unwrap_or(self.store().options.durability);
-        self.store().write(batch.clone(), durability, None).map(|_| ())
+        let durability = options.durability.unwrap_or(self.store.env.options.durability);
+        self.store.write(batch.operations(), durability, None).map(|_| ())
     }
 
     /// All keyspaces as they are now. It pins the files it may read; see [`Snapshot::age`].
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::new(Arc::clone(&self.handle))
+        Snapshot::new(Arc::clone(&self.store))
     }
 
     /// Makes everything written so far survive a power cut.
@@ -278,8 +202,8 @@ impl Db {
     /// # Errors
     /// `Io` if the sync fails, which poisons the store.
     pub fn sync(&self) -> Result<()> {
-        self.store().check_writable()?;
-        self.store().sync_wal()
+        self.store.env.check_writable()?;
+        self.store.catalog.log.sync()
     }
 
     /// Writes the heads of all keyspaces to tables and waits for it.
@@ -287,15 +211,10 @@ impl Db {
     /// # Errors
     /// Those of the write; what is not flushed stays in the log.
     pub fn flush(&self) -> Result<()> {
-        let store = self.store();
-        store.check_writable()?;
-        {
-            let _commit = store.commit.lock();
-            for keyspace in store.all_keyspaces() {
-                store.seal(&keyspace)?;
-            }
-        }
-        self.wait_until(|| store.all_keyspaces().iter().all(|k| k.view.load().sealed.is_empty()))
+        let Store { env, catalog, committer, .. } = &*self.store;
+        env.check_writable()?;
+        committer.seal_all()?;
+        self.store.wait_until(|| catalog.all().iter().all(|keyspace| keyspace.view.load().sealed.is_empty()))
     }
 
     /// Waits until no flush or compaction is due.
@@ -303,26 +222,7 @@ impl Db {
     /// # Errors
     /// The error that background work keeps meeting.
     pub fn wait_until_idle(&self) -> Result<()> {
-        self.wait_until(|| self.store().is_idle())
-    }
-
-    fn wait_until(&self, done: impl Fn() -> bool) -> Result<()> {
-        let store = self.store();
-        while !done() {
-            if store.options.background_threads == 0 {
-                if !store.step()? {
-                    break;
-                }
-                continue;
-            }
-            store.check_writable()?;
-            if let Some(error) = &*store.background_error.lock() {
-                return Err(error.clone());
-            }
-            store.board.wake();
-            store.board.wait_for_progress(Duration::from_millis(20));
-        }
-        Ok(())
+        self.store.wait_until(|| self.store.scheduler.is_idle())
     }
 
     /// Runs one due flush or compaction in the calling thread; false where nothing is due. Meant for stores opened with
@@ -331,8 +231,8 @@ impl Db {
     /// # Errors
     /// Those of the work; it is tried again at the next step.
     pub fn step(&self) -> Result<bool> {
-        self.store().check_writable()?;
-        self.store().step()
+        self.store.env.check_writable()?;
+        self.store.scheduler.step()
     }
 
     /// Makes a store in the new directory `dir` that holds what this one holds now, mostly by hard links: quick, online,
@@ -354,7 +254,7 @@ impl Db {
 
     /// What the store has done and holds.
     pub fn stats(&self) -> Stats {
-        self.store().stats()
+        self.store.stats()
     }
 
     /// Closes the store for all its handles and says how that went; dropping the last handle closes it as well.
@@ -362,7 +262,7 @@ impl Db {
     /// # Errors
     /// `Io` if the last sync fails.
     pub fn close(self) -> Result<()> {
-        self.handle.close()
+        self.store.close()
     }
 }
 

@@ -1,11 +1,11 @@
 //! Statistics: counters and the present version, put into numbers for people.
 
-use super::head::Head;
-use super::store::{KeyspaceInner, Store};
+use super::catalog::keyspace::OpenKeyspace;
+use super::store::Store;
+use super::write_buffer::WriteBuffer;
 use crate::memory::Holder;
 use crate::stats::{KeyspaceStats, LevelStats, MemoryStats, StallStats, Stats};
 use siltstone_design::FilterSpec;
-use std::sync::atomic::Ordering;
 
 fn ratio(a: u64, b: u64) -> f64 {
     if b == 0 { 0.0 } else { a as f64 / b as f64 }
@@ -13,13 +13,13 @@ fn ratio(a: u64, b: u64) -> f64 {
 
 impl Store {
     pub(super) fn stats(&self) -> Stats {
-        let counters = &self.counters;
-        let manifest = self.manifest.lock().as_ref().map_or(0, |manifest| manifest.bytes_written());
+        let counters = &self.env.counters;
+        let manifest = self.catalog.manifest_bytes_written().unwrap_or(0);
         let (user, wal) = (counters.user_bytes.get(), counters.wal_bytes.get());
         let device = wal + manifest + counters.table_bytes.get();
         let ms = |us: u64| us as f64 / 1000.0;
         let (space_bytes, wal_bytes) = self.space();
-        let mut keyspaces: Vec<_> = self.all_keyspaces().iter().map(|k| k.stats()).collect();
+        let mut keyspaces: Vec<_> = self.catalog.all().iter().map(|k| k.stats()).collect();
         keyspaces.sort_by(|a, b| a.name.cmp(&b.name));
         Stats {
             keyspaces,
@@ -41,27 +41,35 @@ impl Store {
             },
             space_bytes,
             wal_bytes,
-            background_error: self.background_error.lock().as_ref().map(ToString::to_string),
-            oldest_snapshot_age_ms: self.snapshots.oldest_age().map(|age| age.as_millis() as u64),
+            background_error: self.env.health.background_error().map(|error| error.to_string()),
+            oldest_snapshot_age_ms: self.catalog.snapshots.oldest_age().map(|age| age.as_millis() as u64),
         }
     }
 
     fn memory_stats(&self) -> MemoryStats {
-        let held = |holder| self.memory.held_bytes(holder);
+        let held = |holder| self.env.memory().held_bytes(holder);
         let (memtable, filter, index) = (held(Holder::Memtable), held(Holder::Filter), held(Holder::Index));
-        let (cache, compaction) = (self.reader.cached_bytes(), held(Holder::Compaction));
+        let (cache, compaction) = (self.env.reader.cached_bytes(), held(Holder::Compaction));
         let total = memtable + filter + index + cache + compaction;
-        MemoryStats { memtable, filter, index, cache, compaction, total, budget: self.memory.total_bytes() }
+        MemoryStats {
+            memtable,
+            filter,
+            index,
+            cache,
+            compaction,
+            total,
+            budget: self.env.memory().total_bytes(),
+        }
     }
 
     /// Bytes of all files, and of those of the log.
     fn space(&self) -> (u64, u64) {
         let (mut all, mut wal) = (0, 0);
-        let elsewhere = Some(self.reader.metadata_dir()).filter(|dir| *dir != self.path);
-        for dir in std::iter::once(self.path.as_path()).chain(elsewhere) {
-            for name in self.disk.list(dir).unwrap_or_default() {
+        let elsewhere = Some(self.env.reader.metadata_dir()).filter(|dir| *dir != self.env.path);
+        for dir in std::iter::once(self.env.path.as_path()).chain(elsewhere) {
+            for name in self.env.disk.list(dir).unwrap_or_default() {
                 // A file may go while we look.
-                let opened = self.disk.open(&dir.join(&name), crate::io::Access::Read);
+                let opened = self.env.disk.open(&dir.join(&name), crate::io::Access::Read);
                 let bytes = opened.and_then(|file| file.len()).unwrap_or(0);
                 all += bytes;
                 if name.ends_with(".wal") {
@@ -73,7 +81,7 @@ impl Store {
     }
 }
 
-impl KeyspaceInner {
+impl OpenKeyspace {
     pub(super) fn stats(&self) -> KeyspaceStats {
         let view = self.view.load();
         let version = &view.version;
@@ -120,7 +128,7 @@ impl KeyspaceInner {
         }
         let filter: u64 = levels.iter().map(|level| level.filter_bytes).sum();
         let index: u64 = levels.iter().map(|level| level.index_bytes).sum();
-        let in_memory: u64 = view.heads().map(Head::entries).sum();
+        let in_memory: u64 = view.buffers().map(WriteBuffer::entries).sum();
         let counters = &self.counters;
         KeyspaceStats {
             name: self.name.clone(),
@@ -128,7 +136,7 @@ impl KeyspaceInner {
             schema: *self.encoder.schema(),
             items_estimate: (entries + in_memory).saturating_sub(dead),
             head_entries: in_memory,
-            head_bytes: view.heads().map(Head::memory_bytes).sum(),
+            head_bytes: view.buffers().map(WriteBuffer::memory_bytes).sum(),
             table_entries: entries,
             table_count: tables,
             table_bytes: bytes,
@@ -148,10 +156,5 @@ impl KeyspaceInner {
             index_bits_per_item: ratio(8 * index, entries),
             levels,
         }
-    }
-
-    /// Whether writes to it have been given up.
-    pub(super) fn is_dropped(&self) -> bool {
-        self.dropped.load(Ordering::Acquire)
     }
 }

@@ -3,78 +3,21 @@
 //! A snapshot pins a view of each keyspace and the sequence number up to which heads are read. It costs nothing but the files it
 //! keeps from being removed, and overwritten versions in heads, so a long one shows its age.
 
-use super::store::{KeyspaceInner, Store, View};
-use super::{Handle, Iter, Keyspace};
-use crate::entry::Sequence;
+use super::catalog::Pinned;
+use super::catalog::snapshots::ReadPoint;
+use super::catalog::view::View;
+use super::iter::Iter;
+use super::keyspace::Keyspace;
+use super::open::checkpoint::checkpoint;
+use super::open::verify::{VerifyProgress, VerifyReport, verify};
+use super::store::Store;
 use crate::error::{Error, Result};
 use crate::stats::Stopwatch;
-use parking_lot::Mutex;
 use siltstone_design::KeyError;
-use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// The sequence numbers at which somebody reads, with since when.
-#[derive(Default)]
-pub(crate) struct Snapshots {
-    held: Mutex<Registry>,
-}
-
-#[derive(Default)]
-struct Registry {
-    next: u64,
-    by_number: BTreeMap<u64, (Sequence, Stopwatch)>,
-}
-
-impl Snapshots {
-    /// The age of the oldest.
-    pub fn oldest_age(&self) -> Option<Duration> {
-        self.held.lock().by_number.values().map(|(_, since)| since.elapsed()).max()
-    }
-
-    /// Calls `work` with a function that says whether anybody sees the first of two sequence numbers and not the second. Nobody
-    /// begins to read meanwhile.
-    pub fn while_still<T>(&self, work: impl FnOnce(&dyn Fn(Sequence, Sequence) -> bool) -> T) -> T {
-        let held = self.held.lock();
-        work(&|old, new| held.by_number.values().any(|(at, _)| (old..new).contains(at)))
-    }
-}
-
-/// A sequence number at which somebody reads: what it sees stays readable until this is dropped.
-pub(crate) struct Held {
-    store: Arc<Store>,
-    number: u64,
-    pub sequence: Sequence,
-}
-
-impl Held {
-    /// What is visible now.
-    pub fn now(store: &Arc<Store>) -> Self {
-        // Whoever takes old versions out does so with the registry locked, once the newer ones are visible.
-        Self::begin(store, || store.visible())
-    }
-
-    /// The same moment once more.
-    pub fn again(&self) -> Self {
-        Self::begin(&self.store, || self.sequence)
-    }
-
-    fn begin(store: &Arc<Store>, sequence: impl FnOnce() -> Sequence) -> Self {
-        let mut held = store.snapshots.held.lock();
-        let (sequence, number) = (sequence(), held.next);
-        held.next += 1;
-        held.by_number.insert(number, (sequence, Stopwatch::start()));
-        drop(held);
-        Self { store: Arc::clone(store), number, sequence }
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.store.snapshots.held.lock().by_number.remove(&self.number);
-    }
-}
 
 /// All keyspaces of a store as they were when it was taken.
 ///
@@ -91,21 +34,25 @@ impl Drop for Held {
 /// # }
 /// ```
 pub struct Snapshot {
-    pub(super) handle: Arc<Handle>,
-    pub(super) views: BTreeMap<u64, (Arc<KeyspaceInner>, Arc<View>)>,
-    pub(super) held: Held,
+    store: Arc<Store>,
+    pinned: Pinned,
     taken: Stopwatch,
 }
 
 impl Snapshot {
-    pub(super) fn new(handle: Arc<Handle>) -> Self {
-        let (views, held) = {
-            let _switch = handle.store.switch.lock();
-            let keyspaces = handle.store.all_keyspaces().into_iter();
-            let views = keyspaces.map(|k| (k.id, (Arc::clone(&k), k.view.load_full())));
-            (views.collect(), Held::now(&handle.store))
-        };
-        Self { handle, views, held, taken: Stopwatch::start() }
+    pub(super) fn new(store: Arc<Store>) -> Self {
+        let pinned = store.catalog.pin_all();
+        Self { store, pinned, taken: Stopwatch::start() }
+    }
+
+    /// Makes a store of it in the new directory `dir`; see [`Db::checkpoint`](crate::Db::checkpoint).
+    pub(super) fn checkpoint(&self, dir: &Path) -> Result<()> {
+        checkpoint(&self.store, &self.pinned, dir)
+    }
+
+    /// Reads all of it and checks it; see [`Db::verify`](crate::Db::verify).
+    pub(super) fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
+        verify(&self.store, &self.pinned, progress)
     }
 
     /// How long ago it was taken; files that compaction has replaced since are kept for it.
@@ -114,20 +61,20 @@ impl Snapshot {
     }
 
     fn view(&self, keyspace: &Keyspace) -> Result<Arc<View>> {
-        let same_store = keyspace.store_id() == self.handle.store.id;
-        let view = self.views.get(&keyspace.id()).filter(|_| same_store);
-        let (_, view) = view.ok_or_else(|| {
+        let same_store = keyspace.store_id() == self.store.env.store;
+        let pinned = self.pinned.keyspaces.get(&keyspace.inner.id).filter(|_| same_store);
+        let pinned = pinned.ok_or_else(|| {
             Error::invalid(format_args!(
                 "keyspace {:?} did not exist when the snapshot was taken",
                 keyspace.name()
             ))
         })?;
-        Ok(Arc::clone(view))
+        Ok(Arc::clone(&pinned.view))
     }
 
     /// The view, for an iterator that may outlive the snapshot.
-    fn pin(&self, keyspace: &Keyspace) -> Result<(Arc<View>, Held)> {
-        Ok((self.view(keyspace)?, self.held.again()))
+    fn pin(&self, keyspace: &Keyspace) -> Result<(Arc<View>, ReadPoint)> {
+        Ok((self.view(keyspace)?, self.pinned.point.again()))
     }
 
     /// The value that `key` had.
@@ -135,9 +82,9 @@ impl Snapshot {
     /// # Errors
     /// As [`Keyspace::get`]; `InvalidInput` where the keyspace did not exist.
     pub fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let key = keyspace.encoder().encode(key)?;
+        let key = keyspace.inner.encoder.encode(key)?;
         let view = self.view(keyspace)?;
-        Ok(self.handle.store.find(&keyspace.inner, &view, self.held.sequence, &key)?.value)
+        Ok(self.store.searcher.find(&keyspace.inner, &view, self.pinned.point.sequence, &key)?.value)
     }
 
     /// As [`Keyspace::prefix`], as it was.

@@ -8,7 +8,8 @@ pub use cluster::{ClusterInspection, ClusterRowInspection};
 pub use log::LogInspection;
 pub use table::TableInspection;
 
-use crate::db::{LOCK, guides, metadata, parse_owner};
+use crate::db::open::directory::{LOCK, parse_owner};
+use crate::db::{guides, metadata};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::os::OsDisk;
 use crate::io::{Access, Disk, read_file};

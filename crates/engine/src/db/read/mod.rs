@@ -6,14 +6,25 @@
 //! Many keys at once ([`Store::get_many`]): each search goes as far as it can with what is in memory and gives up at the
 //! first page that is not. While it is fetched others are searched for, and the search goes on where it stood.
 
-use super::head::Asking;
-use super::store::{KeyspaceInner, Store, View};
+mod parallel;
+pub(super) mod upper_reads;
+
+use super::catalog::Catalog;
+use super::catalog::keyspace::OpenKeyspace;
+use super::catalog::view::View;
+use super::env::Env;
+use super::write_buffer::Asking;
 use crate::cache::{Reader, TableId};
 use crate::entry::{Lookup, Sequence};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::options::ParallelSearch;
 use crate::stats::ReadTrace;
 use crate::version::level::{Candidate, Version};
+use parallel::{HELPERS, Helpers};
 use siltstone_design::EncodedKey;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::thread::JoinHandle;
 
 /// Keys whose filters are brought towards the processor's cache together: as many as it has misses under way.
 const TOUCHED_TOGETHER: usize = 16;
@@ -58,19 +69,53 @@ impl Progress {
     }
 }
 
-impl Store {
+/// Looks keys up.
+pub(crate) struct Searcher {
+    env: Arc<Env>,
+    catalog: Arc<Catalog>,
+    /// Threads that search last levels for others, and lookups that wait for the device.
+    helpers: Helpers,
+    waiting: AtomicUsize,
+}
+
+impl Searcher {
+    pub fn new(env: &Arc<Env>, catalog: &Arc<Catalog>) -> Self {
+        Self {
+            env: Arc::clone(env),
+            catalog: Arc::clone(catalog),
+            helpers: Helpers::default(),
+            waiting: AtomicUsize::new(0),
+        }
+    }
+
+    /// Starts the threads that search last levels for others, where the options want some.
+    pub fn start(self: &Arc<Self>) -> Result<Vec<JoinHandle<()>>> {
+        let mut threads = Vec::new();
+        let options = &self.env.options;
+        if options.background_threads == 0 || options.parallel_search != ParallelSearch::TwoThreads {
+            return Ok(threads);
+        }
+        for _ in 0..HELPERS {
+            let shared = Arc::clone(self);
+            let spawned =
+                std::thread::Builder::new().name("siltstone-search".to_owned()).spawn(move || shared.help());
+            threads.push(spawned.map_err(|e| Error::io(&e, "starting a thread for", &self.env.path))?);
+        }
+        Ok(threads)
+    }
+
     /// The newest value of `key`.
     pub(super) fn get_newest(
         &self,
-        keyspace: &KeyspaceInner,
+        keyspace: &OpenKeyspace,
         key: &EncodedKey<'_>,
     ) -> Result<Option<Vec<u8>>> {
         loop {
             let view = keyspace.view.load();
             let mut progress = Progress::default();
-            let found = self.search_parallel(keyspace, &view, self.visible(), key, &mut progress)?;
+            let found = self.search_parallel(keyspace, &view, self.catalog.visible(), key, &mut progress)?;
             // The version to be seen may have given way to one that became visible meanwhile. Whoever holds a snapshot is spared.
-            if progress.newer.is_none_or(|newer| newer > self.visible()) {
+            if progress.newer.is_none_or(|newer| newer > self.catalog.visible()) {
                 let value = found.unwrap_or_default().value;
                 keyspace.counters.note_get(value.is_some(), &progress.trace);
                 return Ok(value);
@@ -81,7 +126,7 @@ impl Store {
     /// The value of `key`, and where it was found, as `sequence`, which is held, sees it in `view`.
     pub(super) fn find(
         &self,
-        keyspace: &KeyspaceInner,
+        keyspace: &OpenKeyspace,
         view: &View,
         sequence: Sequence,
         key: &EncodedKey<'_>,
@@ -95,12 +140,12 @@ impl Store {
     /// The values of `keys`, in their order, as `sequence`, which is held, sees them in `view`.
     pub(super) fn get_many(
         &self,
-        keyspace: &KeyspaceInner,
+        keyspace: &OpenKeyspace,
         view: &View,
         sequence: Sequence,
         keys: &[EncodedKey<'_>],
     ) -> Result<Vec<Option<Vec<u8>>>> {
-        let reader = self.reader.reading_ahead();
+        let reader = self.env.reader.reading_ahead();
         let mut values = vec![None; keys.len()];
         let mut searches: Vec<_> =
             keys.iter().zip(&mut values).map(|found| Some((found, Progress::default()))).collect();
@@ -137,7 +182,7 @@ impl Store {
         progress: &mut Progress,
     ) -> Result<Option<Found>> {
         let before = progress.trace;
-        for head in view.heads() {
+        for head in view.buffers() {
             let mut asking = Asking { reader, trace: &mut progress.trace, newer: &mut progress.newer };
             let lookup = head.get(key, sequence, &mut asking).inspect_err(|_| {
                 progress.trace = ReadTrace { device_reads: progress.trace.device_reads, ..before };
@@ -223,7 +268,7 @@ impl Store {
             Lookup::Absent => None,
             Lookup::Deleted => Some(None),
             Lookup::Put { value, expires_at_ms } => {
-                let is_live = expires_at_ms == 0 || self.disk.now_ms() < expires_at_ms;
+                let is_live = expires_at_ms == 0 || self.env.now_ms() < expires_at_ms;
                 Some(is_live.then_some(value))
             }
         }

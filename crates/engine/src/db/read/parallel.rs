@@ -15,8 +15,9 @@
 //! Both halves read one pinned version, so an item that moves down meanwhile is in one of them; a half that is not waited for
 //! owns all it uses.
 
-use super::read::{Found, Progress};
-use super::store::{KeyspaceInner, Store, View};
+use super::{Found, Progress, Searcher};
+use crate::db::catalog::keyspace::OpenKeyspace;
+use crate::db::catalog::view::View;
 use crate::entry::Sequence;
 use crate::error::Result;
 use crate::options::ParallelSearch;
@@ -26,43 +27,14 @@ use parking_lot::{Condvar, Mutex};
 use siltstone_design::{Digest, EncodedKey};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
 /// Threads that search last levels for others.
 pub(super) const HELPERS: usize = 8;
-/// Upper reads after which what was learnt of them counts half.
-const MEMORY: u64 = 4096;
-/// Upper reads before which nothing is learnt from them.
-const LEAST_READS: u64 = 32;
 /// Lookups waiting for the device at which it has no room for guesses.
 const MOST_WAITING: usize = 24;
-
-/// What lookups that had to read in upper levels have learnt: how many, and how many of them ended there.
-#[derive(Debug, Default)]
-pub(crate) struct UpperReads {
-    reads: AtomicU64,
-    hits: AtomicU64,
-}
-
-impl UpperReads {
-    fn note(&self, ended_above: bool) {
-        let reads = self.reads.fetch_add(1, Ordering::Relaxed) + 1;
-        let hits = self.hits.fetch_add(u64::from(ended_above), Ordering::Relaxed) + u64::from(ended_above);
-        if reads >= MEMORY {
-            // Other threads may count between these; a few of thousands do not matter.
-            self.reads.store(reads / 2, Ordering::Relaxed);
-            self.hits.store(hits / 2, Ordering::Relaxed);
-        }
-    }
-
-    /// Whether most upper reads are in vain, so that most guesses are not.
-    fn are_mostly_in_vain(&self) -> bool {
-        let (reads, hits) = (self.reads.load(Ordering::Relaxed), self.hits.load(Ordering::Relaxed));
-        reads >= LEAST_READS && hits * 2 < reads
-    }
-}
 
 /// A last level to be searched by another thread.
 struct Job {
@@ -75,13 +47,13 @@ struct Job {
 
 /// Where threads that search for others wait.
 #[derive(Default)]
-pub(crate) struct Helpers {
+pub(super) struct Helpers {
     jobs: Mutex<VecDeque<Job>>,
     ready: Condvar,
     running: AtomicUsize,
 }
 
-impl Store {
+impl Searcher {
     /// The number of the level on `key`'s path whose cluster lies on the device, and that cluster's page for the key.
     fn last_level(&self, version: &Version, key: &EncodedKey<'_>) -> Option<(usize, (u64, u32))> {
         let levels = version.levels.iter().enumerate().rev();
@@ -94,19 +66,19 @@ impl Store {
     /// The lookup of a key, with the last level asked ahead where that pays.
     pub(super) fn search_parallel(
         &self,
-        keyspace: &KeyspaceInner,
+        keyspace: &OpenKeyspace,
         view: &View,
         sequence: Sequence,
         key: &EncodedKey<'_>,
         progress: &mut Progress,
     ) -> Result<Option<Found>> {
-        let mode = self.options.parallel_search;
+        let mode = self.env.options.parallel_search;
         let last = match mode {
             ParallelSearch::Serial => None,
             _ => self.last_level(&view.version, key).filter(|(level, _)| *level > 0),
         };
         match last {
-            None => self.search(view, sequence, key, &self.reader, progress, usize::MAX),
+            None => self.search(view, sequence, key, &self.env.reader, progress, usize::MAX),
             Some((level, _))
                 if mode == ParallelSearch::TwoThreads && self.helpers.running.load(Ordering::Relaxed) > 0 =>
             {
@@ -119,14 +91,14 @@ impl Store {
     /// Gives up at the first page that is not in memory, fetches it and the last level's at once, and goes on.
     fn search_ahead(
         &self,
-        keyspace: &KeyspaceInner,
+        keyspace: &OpenKeyspace,
         view: &View,
         sequence: Sequence,
         key: &EncodedKey<'_>,
         progress: &mut Progress,
         (level, (file, page)): (usize, (u64, u32)),
     ) -> Result<Option<Found>> {
-        let reader = self.reader.reading_ahead();
+        let reader = self.env.reader.reading_ahead();
         match self.search(view, sequence, key, &reader, progress, usize::MAX) {
             Err(_) if reader.gave_up() => {}
             found_or_failed => return found_or_failed,
@@ -134,7 +106,7 @@ impl Store {
         let is_above = progress.level() < level;
         let waiting = self.waiting.fetch_add(1, Ordering::Relaxed);
         let asks_ahead = is_above
-            && match self.options.parallel_search {
+            && match self.env.options.parallel_search {
                 ParallelSearch::Always => true,
                 _ => waiting < MOST_WAITING && keyspace.upper_reads.are_mostly_in_vain(),
             };
@@ -162,14 +134,14 @@ impl Store {
     /// The paper's form: another thread searches the last level from the start.
     fn search_with_a_helper(
         &self,
-        keyspace: &KeyspaceInner,
+        keyspace: &OpenKeyspace,
         view: &View,
         sequence: Sequence,
         key: &EncodedKey<'_>,
         progress: &mut Progress,
         level: usize,
     ) -> Result<Option<Found>> {
-        if let Some(found) = self.ask_heads(view, sequence, key, &self.reader, progress)? {
+        if let Some(found) = self.ask_heads(view, sequence, key, &self.env.reader, progress)? {
             return Ok(Some(found));
         }
         let (answer, answered) = sync_channel(1);
@@ -183,7 +155,7 @@ impl Store {
         self.helpers.jobs.lock().push_back(job);
         self.helpers.ready.notify_one();
         keyspace.counters.asked_ahead.add(1);
-        if let Some(found) = self.search_levels(&view.version, key, &self.reader, progress, level)? {
+        if let Some(found) = self.search_levels(&view.version, key, &self.env.reader, progress, level)? {
             keyspace.counters.asked_in_vain.add(1);
             return Ok(Some(found));
         }
@@ -196,7 +168,7 @@ impl Store {
             // The helpers have stopped, since the store is closing.
             Err(_) => {
                 progress.move_to(level);
-                self.search_levels(&view.version, key, &self.reader, progress, usize::MAX)
+                self.search_levels(&view.version, key, &self.env.reader, progress, usize::MAX)
             }
         }
     }
@@ -204,7 +176,7 @@ impl Store {
     /// Searches last levels for other threads until the store is closed.
     pub(super) fn help(&self) {
         self.helpers.running.fetch_add(1, Ordering::Relaxed);
-        while !self.closed.load(Ordering::Acquire) {
+        while !self.env.health.is_closed() {
             let job = {
                 let mut jobs = self.helpers.jobs.lock();
                 if jobs.is_empty() {
@@ -216,7 +188,7 @@ impl Store {
             let (digest, fingerprint, prefix_len) = place;
             let key = EncodedKey { digest, fingerprint, key: &key, prefix_len };
             let mut progress = Progress::at(level);
-            let found = self.search_levels(&version, &key, &self.reader, &mut progress, usize::MAX);
+            let found = self.search_levels(&version, &key, &self.env.reader, &mut progress, usize::MAX);
             // Whoever found the item above no longer listens.
             let _ = answer.send(found.map(|found| (found, progress.trace)));
         }

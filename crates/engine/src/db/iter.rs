@@ -3,10 +3,11 @@
 //! A walk over the whole keyspace goes stretch by stretch: as long as no level changes its region, one merge over the
 //! heads and the piles on the path serves; at the end of the finest region the next merge begins.
 
-use super::Handle;
-use super::head::HeadScan;
-use super::snapshot::Held;
-use super::store::{KeyspaceInner, View};
+use super::catalog::keyspace::OpenKeyspace;
+use super::catalog::snapshots::ReadPoint;
+use super::catalog::view::View;
+use super::store::Store;
+use super::write_buffer::BufferScan;
 use crate::compaction::merge::{Merge, Source};
 use crate::compaction::source;
 use crate::entry::{Cursor, Span};
@@ -32,12 +33,12 @@ pub(super) enum Wanted {
 ///
 /// Items are `(key, value)`. It pins the tables it reads until it is dropped. After an error it ends.
 pub struct Iter {
-    handle: Arc<Handle>,
-    keyspace: Arc<KeyspaceInner>,
+    store: Arc<Store>,
+    keyspace: Arc<OpenKeyspace>,
     view: Arc<View>,
-    held: Held,
-    /// The view's heads, ready to be walked; none before the first stretch.
-    heads: Option<Vec<HeadScan>>,
+    point: ReadPoint,
+    /// The view's write buffers, ready to be walked; none before the first stretch.
+    buffers: Option<Vec<BufferScan>>,
     wanted: Wanted,
     walk: Walk,
     /// What is still to be walked after the current merge.
@@ -48,9 +49,9 @@ pub struct Iter {
 
 impl Iter {
     pub(super) fn new(
-        handle: Arc<Handle>,
-        keyspace: Arc<KeyspaceInner>,
-        (view, held): (Arc<View>, Held),
+        store: Arc<Store>,
+        keyspace: Arc<OpenKeyspace>,
+        (view, point): (Arc<View>, ReadPoint),
         span: Span,
         wanted: Wanted,
     ) -> Self {
@@ -58,13 +59,13 @@ impl Iter {
             Wanted::Everything => Walk::Long,
             Wanted::Group { .. } => Walk::Short,
         };
-        let now_ms = handle.store.disk.now_ms();
+        let now_ms = store.env.now_ms();
         Self {
-            handle,
+            store,
             keyspace,
             view,
-            held,
-            heads: None,
+            point,
+            buffers: None,
             wanted,
             walk,
             rest: Some(span),
@@ -86,24 +87,24 @@ impl Iter {
             self.rest = Some(Span { first: Digest { hi: end + 1, lo: 0 }, last: rest.last });
         }
         let mut sources = Vec::new();
-        let heads = match self.heads.take() {
-            Some(heads) => heads,
+        let buffers = match self.buffers.take() {
+            Some(buffers) => buffers,
             None => {
-                let (sequence, encoder) = (self.held.sequence, self.keyspace.encoder);
-                let reader = &self.handle.store.reader;
-                let scans = self.view.heads().map(|head| head.scan(sequence, encoder, reader, false));
+                let (sequence, encoder) = (self.point.sequence, self.keyspace.encoder);
+                let reader = &self.store.env.reader;
+                let scans = self.view.buffers().map(|buffer| buffer.scan(sequence, encoder, reader, false));
                 scans.collect::<Result<_>>()?
             }
         };
-        for head in self.heads.insert(heads) {
-            sources.push(Source { cursor: head.stream(&span)?, tombstones: head.tombstones.clone() });
+        for buffer in self.buffers.insert(buffers) {
+            sources.push(Source { cursor: buffer.stream(&span)?, tombstones: buffer.tombstones.clone() });
         }
         let regions = || levels.iter().filter_map(|level| level.region_of(hi));
         let reader = match self.walk {
-            Walk::Long | Walk::Compaction => Arc::clone(&self.handle.store.reader),
+            Walk::Long | Walk::Compaction => Arc::clone(&self.store.env.reader),
             Walk::Short => {
                 // A group has a few pages in each run: they are all fetched at the same time.
-                let reader = self.handle.store.reader.reading_ahead();
+                let reader = self.store.env.reader.reading_ahead();
                 for table in regions().flat_map(|region| &region.runs).flat_map(|run| run.tables_in(&span)) {
                     table.want(&span, &reader)?;
                 }

@@ -1,4 +1,5 @@
-//! The head of a keyspace: where writes gather before they become a run of level 0. The one place that tells kinds of heads apart.
+//! The write buffer of a keyspace: where writes gather before they become a run of level 0. The one place that tells kinds of
+//! write buffers apart.
 
 use crate::cache::Reader;
 use crate::entry::{Cursor, Item, Lookup, PrefixTombstones, Sequence, Span};
@@ -16,9 +17,9 @@ use std::sync::Arc;
 /// What the log holds of an operation beside its bytes, on the average: what a replay into memory is reckoned with.
 const LOGGED_OVERHEAD_BYTES: u64 = 32;
 
-/// A head; clones are the same one.
+/// A write buffer; clones are the same one.
 #[derive(Clone)]
-pub(crate) enum Head {
+pub(crate) enum WriteBuffer {
     Table(Arc<MemTable>),
     Log(Arc<LogStore>),
 }
@@ -36,19 +37,19 @@ pub(crate) struct Write<'a> {
     pub older_in: u64,
 }
 
-/// There is no room for a write; it belongs to the next head.
+/// There is no room for a write; it belongs to the next write buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Full;
 
-/// What a lookup in heads has with it: how it reads, what that costs, and what it passed over (see [`LogStore::get`]).
+/// What a lookup in write buffers has with it: how it reads, what that costs, and what it passed over (see [`LogStore::get`]).
 pub(crate) struct Asking<'a> {
     pub reader: &'a Reader,
     pub trace: &'a mut ReadTrace,
     pub newer: &'a mut Option<Sequence>,
 }
 
-impl Head {
-    /// An empty head as `design` has it, for all writes that are newer than `born_at`.
+impl WriteBuffer {
+    /// An empty write buffer as `design` has it, for all writes that are newer than `born_at`.
     pub fn new(design: &Design, born_at: Sequence, encoder: Encoder, budget: &Arc<MemoryBudget>) -> Self {
         match design.head {
             Kind::MemTable { bytes } => Self::Table(Arc::new(MemTable::new(born_at, bytes, budget))),
@@ -68,7 +69,7 @@ impl Head {
         matches!(self, Self::Table(_)) || operation.is_checked
     }
 
-    /// Whether both are the same head.
+    /// Whether both are the same one.
     pub fn is(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Table(a), Self::Table(b)) => Arc::ptr_eq(a, b),
@@ -80,7 +81,7 @@ impl Head {
     /// Adds a write, the newest of all, which readers see once `visible` is at its sequence number.
     ///
     /// # Errors
-    /// [`Full`] where there is no room for it; nothing has changed then. An empty head has room.
+    /// [`Full`] where there is no room for it; nothing has changed then. An empty write buffer has room.
     pub fn insert(
         &self,
         write: &Write<'_>,
@@ -136,7 +137,7 @@ impl Head {
         }
     }
 
-    /// What is newer than this is in it or in a newer head.
+    /// What is newer than this is in it or in a newer one.
     pub fn born_at(&self) -> Sequence {
         match self {
             Self::Table(table) => table.born_at,
@@ -213,7 +214,7 @@ impl Head {
         }
     }
 
-    /// The prefixes deleted as far as `sequence` can see; they hide what is older than this head.
+    /// The prefixes deleted as far as `sequence` can see; they hide what is older than this.
     pub fn tombstones(&self, sequence: Sequence) -> PrefixTombstones {
         match self {
             Self::Table(table) => table.tombstones(sequence),
@@ -228,13 +229,13 @@ impl Head {
         encoder: Encoder,
         reader: &Arc<Reader>,
         is_background: bool,
-    ) -> Result<HeadScan> {
+    ) -> Result<BufferScan> {
         let tombstones = self.tombstones(sequence);
         let walk = match self {
             Self::Table(table) => WalkOf::Table(Arc::clone(table), sequence, encoder),
             Self::Log(log) => WalkOf::Log(Arc::new(log.scan(sequence, reader, is_background)?)),
         };
-        Ok(HeadScan { walk, tombstones })
+        Ok(BufferScan { walk, tombstones })
     }
 }
 
@@ -243,14 +244,14 @@ enum WalkOf {
     Log(Arc<LogScan>),
 }
 
-/// A head as one sequence number sees it.
-pub(crate) struct HeadScan {
+/// A write buffer as one sequence number sees it.
+pub(crate) struct BufferScan {
     walk: WalkOf,
     /// Prefixes that it deletes from what is older.
     pub tombstones: PrefixTombstones,
 }
 
-impl HeadScan {
+impl BufferScan {
     /// A walk over the newest version of each key within `span`.
     pub fn stream(&self, span: &Span) -> Result<Box<dyn Cursor>> {
         Ok(match &self.walk {

@@ -6,10 +6,10 @@
 //! why: limits are in bytes, and each is lifted while writers would be slowed because of it, so that a burst of inserts
 //! costs lookups, as without a limit, but no insert waits for a limit.
 
-use super::store::{KeyspaceInner, Store};
+use super::Scheduler;
+use crate::db::catalog::keyspace::OpenKeyspace;
 use crate::stats::Stopwatch;
 use parking_lot::Mutex;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How long a pause is at most before it is looked whether the limit still holds.
@@ -59,19 +59,16 @@ impl RateLimit {
     }
 }
 
-impl Store {
-    /// Holds a flush of `keyspace` back that has written `bytes` more, while no other memtable waits for its flush.
-    pub(super) fn pace_flush(&self, keyspace: &KeyspaceInner, bytes: u64) {
-        let is_lifted = || keyspace.view.load().sealed.len() > 1 || self.closed.load(Ordering::Relaxed);
-        self.flush_limit.hold_back(bytes, is_lifted, |time| self.board.wait_for_work(time));
+impl Scheduler {
+    /// Holds a flush of `keyspace` back that has written `bytes` more, while no other write buffer waits for its flush.
+    pub(super) fn pace_flush(&self, keyspace: &OpenKeyspace, bytes: u64) {
+        let is_lifted = || keyspace.view.load().sealed.len() > 1 || self.env.health.is_closed();
+        self.flush_limit.hold_back(bytes, is_lifted, |time| self.env.signals.wait_for_work(time));
     }
 
     /// Holds a compaction of `keyspace` back that has written `bytes` more, while writers are not slowed by how late it is.
-    pub(super) fn pace_compaction(&self, keyspace: &KeyspaceInner, bytes: u64) {
-        let is_lifted = || {
-            f64::from_bits(keyspace.pressure.load(Ordering::Relaxed)) > 0.0
-                || self.closed.load(Ordering::Relaxed)
-        };
-        self.compaction_limit.hold_back(bytes, is_lifted, |time| self.board.wait_for_work(time));
+    pub(super) fn pace_compaction(&self, keyspace: &OpenKeyspace, bytes: u64) {
+        let is_lifted = || keyspace.pressure() > 0.0 || self.env.health.is_closed();
+        self.compaction_limit.hold_back(bytes, is_lifted, |time| self.env.signals.wait_for_work(time));
     }
 }

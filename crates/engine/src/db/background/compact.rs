@@ -1,0 +1,170 @@
+//! Compactions: the tasks that the planner names, carried out one region at a time.
+
+use super::Scheduler;
+use crate::compaction::{Context, estimate_kills, execute, inputs};
+use crate::db::catalog::keyspace::OpenKeyspace;
+use crate::db::catalog::shape::VersionShape;
+use crate::error::Result;
+use crate::table::Table;
+use crate::version::edit::Step;
+use crate::version::level::Version;
+use parking_lot::Mutex;
+use siltstone_design::plan::{children, plan};
+use siltstone_design::{Task, TriePath};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// A region of a keyspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct RegionKey {
+    keyspace: u64,
+    level: usize,
+    path: TriePath,
+}
+
+/// What compactions are under way.
+#[derive(Default)]
+pub(super) struct Running {
+    state: Mutex<RunningState>,
+}
+
+#[derive(Default)]
+struct RunningState {
+    /// Regions that they read or replace.
+    busy: HashSet<RegionKey>,
+    /// Their keyspaces.
+    keyspaces: Vec<u64>,
+}
+
+impl Running {
+    pub fn is_empty(&self) -> bool {
+        self.state.lock().keyspaces.is_empty()
+    }
+}
+
+/// A compaction with everything it needs, marked as under way.
+pub(super) struct Compaction {
+    keyspace: Arc<OpenKeyspace>,
+    version: Arc<Version>,
+    task: Task,
+    regions: Vec<RegionKey>,
+}
+
+impl Scheduler {
+    /// Takes the most urgent compaction, and marks it as under way.
+    pub(super) fn take_compaction(&self) -> Option<Compaction> {
+        // Only compactors take this lock: writers and readers never wait for planning.
+        let mut running = self.running.state.lock();
+        let now_ms = self.env.now_ms();
+        let at_once = self.env.options.compactions_at_once;
+        for keyspace in self.catalog.all() {
+            let under_way = running.keyspaces.iter().filter(|id| **id == keyspace.id).count();
+            if at_once > 0 && under_way >= at_once {
+                continue;
+            }
+            let version = keyspace.version();
+            let key = |level, path| RegionKey { keyspace: keyspace.id, level, path };
+            let is_busy = |level: usize, path: TriePath| running.busy.contains(&key(level, path));
+            let shape = VersionShape { version: &version, is_busy: &is_busy, now_ms };
+            let Some(task) = plan(&keyspace.design, &shape) else { continue };
+            let (level, path) = task.region();
+            let mut regions = vec![key(level, path)];
+            let partitions = !matches!(task, Task::Rewrite { .. });
+            if partitions && keyspace.design.level(level + 1).runs == 1 {
+                let below = children(&keyspace.design, level, path);
+                regions.extend(below.map(|child| key(level + 1, child)));
+            }
+            running.busy.extend(regions.iter().copied());
+            running.keyspaces.push(keyspace.id);
+            self.env.counters.most_compactions_at_once.raise_to(running.keyspaces.len() as u64);
+            return Some(Compaction { keyspace, version, task, regions });
+        }
+        None
+    }
+
+    /// Carries out a compaction, and frees its regions however that goes.
+    pub(super) fn compact(&self, compaction: Compaction) -> Result<()> {
+        let outcome = self.run_compaction(&compaction);
+        let Compaction { keyspace, regions, .. } = compaction;
+        {
+            let mut running = self.running.state.lock();
+            for region in &regions {
+                running.busy.remove(region);
+            }
+            if let Some(at) = running.keyspaces.iter().position(|id| *id == keyspace.id) {
+                running.keyspaces.swap_remove(at);
+            }
+        }
+        self.env.signals.wake();
+        outcome
+    }
+
+    fn run_compaction(&self, compaction: &Compaction) -> Result<()> {
+        let Compaction { keyspace, version, task, .. } = compaction;
+        let runs = inputs(version, task);
+        let pace = |bytes| self.pace_compaction(keyspace, bytes);
+        let mut output =
+            self.with_context(keyspace, &pace, |context| execute(context, version, task, &runs))?;
+        self.count_written(&output.steps);
+        self.env.sync_dir()?;
+        // Only estimates: a sample that can't be read costs a later rewrite, not this work.
+        let _ = self.note_kills(keyspace, &mut output.steps);
+        self.catalog.commit(keyspace, output, None)
+    }
+
+    /// Estimates what the new runs of leaf regions make dead.
+    fn note_kills(&self, keyspace: &OpenKeyspace, steps: &mut [Step]) -> Result<()> {
+        let version = keyspace.version();
+        let removed: Vec<u64> = steps
+            .iter()
+            .filter_map(|step| if let Step::RemoveRun { run, .. } = step { Some(*run) } else { None })
+            .collect();
+        for step in steps {
+            let Step::AddRun { level, path, run, replaces } = step else { continue };
+            if !keyspace.design.is_leaf(*level, version.has_children(*level, *path)) {
+                continue;
+            }
+            let Some(region) = version.levels.get(*level).and_then(|l| l.region(*path)) else { continue };
+            let at = replaces.and_then(|old| region.runs.iter().position(|r| r.id == old)).unwrap_or(0);
+            let older = region.runs.iter().skip(at).filter(|r| !removed.contains(&r.id)).cloned();
+            let older: Vec<_> = older.collect();
+            let open = |meta| self.env.open_table(meta, keyspace.encoder);
+            let tables: Vec<Arc<Table>> = run.tables.iter().map(open).collect();
+            run.kills = estimate_kills(&tables, &older, &self.env.reader)?;
+        }
+        Ok(())
+    }
+
+    /// Counts the bytes of tables that `steps` say were written.
+    pub(super) fn count_written(&self, steps: &[Step]) {
+        for step in steps {
+            if let Step::Written { bytes, .. } = step {
+                self.env.counters.table_bytes.add(*bytes);
+            }
+        }
+    }
+
+    /// Calls `work` with what flushes and compactions share.
+    pub(super) fn with_context<T>(
+        &self,
+        keyspace: &OpenKeyspace,
+        pace: &dyn Fn(u64),
+        work: impl FnOnce(&Context<'_>) -> Result<T>,
+    ) -> Result<T> {
+        work(&Context {
+            design: &keyspace.design,
+            disk: self.env.disk.as_ref(),
+            dir: &self.env.path,
+            reader: &self.env.reader,
+            now_ms: self.env.now_ms(),
+            next_id: &|| self.catalog.next_id(),
+            pace,
+            cancelled: &|| self.is_given_up(keyspace),
+        })
+    }
+
+    /// Whether work on `keyspace` is of no more use.
+    pub(super) fn is_given_up(&self, keyspace: &OpenKeyspace) -> bool {
+        self.env.health.is_closed() || keyspace.is_dropped()
+    }
+}

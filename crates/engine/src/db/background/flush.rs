@@ -1,0 +1,50 @@
+//! Flush: sealed write buffers become runs of level 0, oldest first.
+
+use super::Scheduler;
+use crate::compaction::merge::Source;
+use crate::compaction::{Amount, flush};
+use crate::db::catalog::keyspace::OpenKeyspace;
+use crate::entry::{Sequence, Span};
+use crate::error::Result;
+use crate::version::edit::Step;
+use std::sync::Arc;
+
+impl Scheduler {
+    /// Flushes the oldest sealed write buffer of `keyspace`; false where there is none.
+    pub fn flush_one(&self, keyspace: &Arc<OpenKeyspace>) -> Result<bool> {
+        // Two flushes of one buffer would make two runs of it.
+        let _flushing = self.flushing.lock();
+        let view = keyspace.view.load_full();
+        let Some(buffer) = view.sealed.last() else { return Ok(false) };
+        // Tables hold what everybody may see.
+        let newest = buffer.newest_within_group();
+        if newest.is_some_and(|newest| newest > self.catalog.visible()) {
+            return Ok(false);
+        }
+        // The next buffer says from where on the log is still needed. While it is empty, so does the present segment: what
+        // is being appended now, and will be inserted, stands there or later.
+        let next = view.sealed.iter().rev().nth(1).unwrap_or(&view.active);
+        let log = &self.catalog.log;
+        let start = next.log_start().unwrap_or_else(|| log.segment());
+        // Other keyspaces' earlier writes must not be lost where this one's later ones are kept, nor the rest of a batch that the
+        // next buffer holds.
+        if newest.is_some_and(|newest| newest >= start.lsn) {
+            log.sync()?;
+        } else if self.catalog.len() > 1 {
+            log.sync_before(start.segment)?;
+        }
+        let scan = buffer.scan(Sequence::MAX, keyspace.encoder, &self.env.reader, true)?;
+        let source = Source { cursor: scan.stream(&Span::ALL)?, tombstones: scan.tombstones };
+        let pace = |bytes| self.pace_flush(keyspace, bytes);
+        let mut output = self.with_context(keyspace, &pace, |context| {
+            let amount = Amount { entries: buffer.entries(), bytes: buffer.user_bytes() };
+            flush(context, &view.version, vec![source], amount)
+        })?;
+        self.count_written(&output.steps);
+        self.env.sync_dir()?;
+        let user_bytes = view.version.user_bytes + buffer.user_bytes();
+        output.steps.push(Step::Flushed { start, user_bytes });
+        self.catalog.commit(keyspace, output, Some(buffer))?;
+        Ok(true)
+    }
+}

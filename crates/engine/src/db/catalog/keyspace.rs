@@ -1,0 +1,134 @@
+//! A keyspace of an open store: its name, schema and design, its present view, and what is counted of it.
+
+use super::view::View;
+use crate::cache::Reader;
+use crate::db::read::upper_reads::UpperReads;
+use crate::db::write_buffer::{Write, WriteBuffer};
+use crate::entry::Sequence;
+use crate::error::{Error, Result};
+use crate::memory::MemoryBudget;
+use crate::record::LogStart;
+use crate::stats::KeyspaceCounters;
+use crate::version::level::Version;
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use siltstone_design::{Design, EncodedKey, Encoder};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// A keyspace of an open store.
+pub(crate) struct OpenKeyspace {
+    pub id: u64,
+    pub name: String,
+    pub encoder: Encoder,
+    pub design: Design,
+    pub view: ArcSwap<View>,
+    pub counters: KeyspaceCounters,
+    pub upper_reads: UpperReads,
+    /// Bits of an `f64`: how far compaction has fallen behind; see `design::plan::pressure`.
+    pressure: AtomicU64,
+    /// Writes before this are in tables.
+    flushed: Mutex<LogStart>,
+    is_dropped: AtomicBool,
+}
+
+/// What a keyspace is made of when it is created or found at open.
+pub(crate) struct KeyspaceParts {
+    pub id: u64,
+    pub name: String,
+    pub encoder: Encoder,
+    pub design: Design,
+    pub version: Version,
+    /// Writes before this are in tables.
+    pub flushed: LogStart,
+}
+
+impl OpenKeyspace {
+    /// Makes a keyspace with an empty write buffer for all writes that are newer than `born_at`.
+    pub fn new(parts: KeyspaceParts, born_at: Sequence, memory: &Arc<MemoryBudget>) -> Arc<Self> {
+        let KeyspaceParts { id, name, encoder, design, version, flushed } = parts;
+        let active = WriteBuffer::new(&design, born_at, encoder, memory);
+        let view = View { active, sealed: Vec::new(), version: Arc::new(version) };
+        Arc::new(Self {
+            id,
+            name,
+            encoder,
+            design,
+            view: ArcSwap::from_pointee(view),
+            counters: KeyspaceCounters::default(),
+            upper_reads: UpperReads::default(),
+            pressure: AtomicU64::new(0),
+            flushed: Mutex::new(flushed),
+            is_dropped: AtomicBool::new(false),
+        })
+    }
+
+    /// Returns the tables as they are now.
+    pub fn version(&self) -> Arc<Version> {
+        Arc::clone(&self.view.load().version)
+    }
+
+    /// Makes an empty write buffer for all writes that are newer than `born_at`.
+    pub fn new_buffer(&self, born_at: Sequence, memory: &Arc<MemoryBudget>) -> WriteBuffer {
+        WriteBuffer::new(&self.design, born_at, self.encoder, memory)
+    }
+
+    /// Begins the next write buffer with `write`, which the present one has no room for. Only memory changes, so that nothing can
+    /// fail.
+    pub fn seal_before(&self, write: &Write<'_>, visible: Sequence, reader: &Reader) -> WriteBuffer {
+        let fresh = self.new_buffer(write.sequence.saturating_sub(1), reader.memory());
+        let inserted = fresh.insert(write, visible, reader);
+        debug_assert!(inserted.is_ok(), "an empty write buffer has room");
+        self.seal_with(fresh.clone());
+        fresh
+    }
+
+    /// Lets `fresh` take writes from now on, and what took them so far wait to be flushed. Where snapshots are taken, the caller
+    /// holds the view lock.
+    pub fn seal_with(&self, fresh: WriteBuffer) {
+        let mut view = View::clone(&self.view.load());
+        view.sealed.insert(0, std::mem::replace(&mut view.active, fresh));
+        self.view.store(Arc::new(view));
+    }
+
+    /// Returns how far compaction has fallen behind: 0 on time, 1 badly late.
+    pub fn pressure(&self) -> f64 {
+        f64::from_bits(self.pressure.load(Ordering::Relaxed))
+    }
+
+    pub fn set_pressure(&self, pressure: f64) {
+        self.pressure.store(pressure.to_bits(), Ordering::Relaxed);
+    }
+
+    /// Returns where in the log the writes begin that are not in tables.
+    pub fn flushed(&self) -> LogStart {
+        *self.flushed.lock()
+    }
+
+    pub fn set_flushed(&self, start: LogStart) {
+        *self.flushed.lock() = start;
+    }
+
+    /// Whether the keyspace is gone from the store; handles to it still read what they pinned.
+    pub fn is_dropped(&self) -> bool {
+        self.is_dropped.load(Ordering::Acquire)
+    }
+
+    pub fn mark_dropped(&self) {
+        self.is_dropped.store(true, Ordering::Release);
+    }
+
+    /// Returns an error if the keyspace has been dropped.
+    pub fn check_exists(&self) -> Result<()> {
+        if self.is_dropped() {
+            return Err(Error::invalid(format_args!("keyspace {:?} has been dropped", self.name)));
+        }
+        Ok(())
+    }
+
+    /// Returns where `key` goes, if it can be written.
+    pub fn place_for_write<'a>(&self, key: &'a [u8]) -> Result<EncodedKey<'a>> {
+        self.check_exists()?;
+        Ok(self.encoder.encode(key)?)
+    }
+}

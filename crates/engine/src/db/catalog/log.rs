@@ -1,0 +1,143 @@
+//! The write-ahead log as an open store shares it: appended to by writers, synced by whoever needs it, cut off by flushes.
+
+use crate::db::env::Env;
+use crate::error::{Error, ErrorKind, Result};
+use crate::record::LogStart;
+use crate::segment::LogSegment;
+use crate::wal::{SyncWork, Wal};
+use parking_lot::Mutex;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The log of an open store; absent where the store is read-only.
+pub(crate) struct CommitLog {
+    env: Arc<Env>,
+    wal: Mutex<Option<Wal>>,
+}
+
+/// Where a group of records stands in the log.
+#[derive(Clone, Debug)]
+pub(crate) struct LogPlace {
+    pub segment: Arc<LogSegment>,
+    /// The LSN at which the first record begins.
+    pub lsn: u64,
+}
+
+impl CommitLog {
+    pub fn new(env: Arc<Env>, wal: Option<Wal>) -> Self {
+        Self { env, wal: Mutex::new(wal) }
+    }
+
+    /// Asks the log a question; `T`'s default where there is none.
+    fn ask<T: Default>(&self, question: impl FnOnce(&Wal) -> T) -> T {
+        self.wal.lock().as_ref().map(question).unwrap_or_default()
+    }
+
+    /// Appends a group of records, given as payloads with their CRC-32C, and syncs it if `wants_sync`.
+    ///
+    /// # Errors
+    /// `StorageFull` where nothing was appended; any other failure poisons the store.
+    pub fn append<'a>(
+        &self,
+        payloads: impl Iterator<Item = (&'a [u8], u32)>,
+        wants_sync: bool,
+    ) -> Result<LogPlace> {
+        self.env.check_writable()?;
+        let (place, work) = {
+            let mut guard = self.wal.lock();
+            let Some(wal) = guard.as_mut() else {
+                return Err(Error::new(ErrorKind::ReadOnly, "the store has no log to write to"));
+            };
+            let before = wal.bytes_written();
+            let (segment, lsn) = wal.append(payloads).inspect_err(|error| self.note_write_error(error))?;
+            self.env.counters.wal_bytes.add(wal.bytes_written() - before);
+            (LogPlace { segment, lsn }, if wants_sync { wal.sync_work() } else { None })
+        };
+        self.run(work)?;
+        Ok(place)
+    }
+
+    /// A full disk passes; any other failure to write the log leaves it in doubt.
+    fn note_write_error(&self, error: &Error) {
+        if error.kind() == ErrorKind::StorageFull {
+            self.env.health.set_space_low(true);
+        } else {
+            self.env.poison(error);
+        }
+    }
+
+    /// Syncs the log as far as it is written.
+    pub fn sync(&self) -> Result<()> {
+        self.run(self.ask(Wal::sync_work))
+    }
+
+    /// Syncs the log if any of it before `segment` is not.
+    pub fn sync_before(&self, segment: u64) -> Result<()> {
+        self.run(self.ask(|wal| wal.sync_work_before(segment)))
+    }
+
+    /// Runs a sync that was prepared under the log's lock.
+    fn run(&self, work: Option<SyncWork>) -> Result<()> {
+        let Some(work) = work else { return Ok(()) };
+        self.env.or_poison(work.run())?;
+        if let Some(wal) = self.wal.lock().as_mut() {
+            wal.synced(&work);
+        }
+        Ok(())
+    }
+
+    /// Begins the next segment. The caller holds the commit lock.
+    pub fn rotate(&self) -> Result<()> {
+        let mut guard = self.wal.lock();
+        let Some(wal) = guard.as_mut() else { return self.env.check_writable() };
+        let before = wal.bytes_written();
+        wal.rotate().inspect_err(|error| self.env.note_full_disk(error))?;
+        self.env.counters.wal_bytes.add(wal.bytes_written() - before);
+        Ok(())
+    }
+
+    /// Returns where the segment that is being written begins.
+    pub fn segment(&self) -> LogStart {
+        self.ask(Wal::segment)
+    }
+
+    /// Returns the bytes of records in the segment that is being written.
+    pub fn segment_bytes(&self) -> u64 {
+        self.ask(Wal::segment_bytes)
+    }
+
+    /// Returns the bytes of records that are still needed.
+    pub fn live_bytes(&self) -> u64 {
+        self.ask(Wal::live_bytes)
+    }
+
+    /// Returns the LSN up to which the log is synced.
+    pub fn synced_lsn(&self) -> u64 {
+        self.ask(Wal::synced_lsn)
+    }
+
+    /// Whether everything that matters is synced.
+    pub fn is_synced(&self) -> bool {
+        self.wal.lock().as_ref().is_none_or(Wal::is_synced)
+    }
+
+    /// Leaves word in the log of how far it is synced, and returns that LSN. It needs no sync of its own, and a failure loses
+    /// nothing: it matters only if it is there.
+    pub fn mark_synced(&self) -> Option<u64> {
+        let mut guard = self.wal.lock();
+        let wal = guard.as_mut()?;
+        let synced = wal.synced_lsn();
+        let _ = wal.mark_synced();
+        Some(synced)
+    }
+
+    /// Whether segments before `number` are kept.
+    pub fn has_segments_before(&self, number: u64) -> bool {
+        self.ask(|wal| wal.has_segments_before(number))
+    }
+
+    /// Gives up the segments before `number` and returns the paths of those to be removed.
+    pub fn retire_before(&self, number: u64) -> Vec<PathBuf> {
+        self.wal.lock().as_mut().map(|wal| wal.retire_before(number)).unwrap_or_default()
+    }
+}

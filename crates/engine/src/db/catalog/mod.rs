@@ -1,0 +1,228 @@
+//! The catalog: which keyspaces a store has, what each holds now, and the one way from a version to the next.
+//!
+//! Locks, in the order they may be taken: commit → flushing → manifest → view lock → log. Readers take none: they load a view.
+
+pub(super) mod keyspace;
+pub(super) mod log;
+mod publish;
+pub(super) mod shape;
+pub(super) mod snapshots;
+pub(super) mod view;
+
+use crate::db::env::Env;
+use crate::entry::Sequence;
+use crate::error::{Error, Result};
+use crate::memory::Holder;
+use crate::record::LogStart;
+use crate::version::edit::{Edit, Step};
+use crate::version::level::Version;
+use crate::version::manifest::{KeyspaceState, Manifest, StoreState};
+use crate::wal::Wal;
+use keyspace::OpenKeyspace;
+use log::CommitLog;
+use parking_lot::{Mutex, MutexGuard, RwLock};
+use shape::VersionShape;
+use siltstone_design::plan::pressure;
+use snapshots::{ReadPoint, Snapshots};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use view::View;
+
+/// The keyspaces of an open store, by name.
+pub(crate) type Keyspaces = BTreeMap<String, Arc<OpenKeyspace>>;
+
+/// All keyspaces at one moment: what a snapshot holds.
+pub(crate) struct Pinned {
+    pub keyspaces: BTreeMap<u64, PinnedKeyspace>,
+    pub point: ReadPoint,
+}
+
+/// A keyspace with what it held at one moment.
+pub(crate) struct PinnedKeyspace {
+    pub keyspace: Arc<OpenKeyspace>,
+    pub view: Arc<View>,
+}
+
+/// What an open store holds, and how that changes.
+pub(crate) struct Catalog {
+    env: Arc<Env>,
+    keyspaces: RwLock<Keyspaces>,
+    next_id: AtomicU64,
+    /// Sequence number of the newest write that readers may see.
+    visible: AtomicU64,
+    pub log: CommitLog,
+    /// Absent where the store is read-only.
+    manifest: Mutex<Option<Manifest>>,
+    /// Held while views change and while snapshots are taken.
+    view_lock: Mutex<()>,
+    pub snapshots: Arc<Snapshots>,
+}
+
+/// What a catalog begins with.
+pub(crate) struct CatalogParts {
+    pub keyspaces: Keyspaces,
+    pub next_id: u64,
+    pub visible: Sequence,
+    pub wal: Option<Wal>,
+    pub manifest: Option<Manifest>,
+}
+
+impl Catalog {
+    pub fn new(env: &Arc<Env>, parts: CatalogParts) -> Self {
+        Self {
+            env: Arc::clone(env),
+            keyspaces: RwLock::new(parts.keyspaces),
+            next_id: AtomicU64::new(parts.next_id),
+            visible: AtomicU64::new(parts.visible),
+            log: CommitLog::new(Arc::clone(env), parts.wal),
+            manifest: Mutex::new(parts.manifest),
+            view_lock: Mutex::new(()),
+            snapshots: Arc::default(),
+        }
+    }
+
+    /// Returns a number that no table, run or keyspace has had.
+    pub fn next_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Hands out only numbers above `used` from now on.
+    pub fn skip_ids_to(&self, used: u64) {
+        self.next_id.fetch_max(used + 1, Ordering::Relaxed);
+    }
+
+    /// Returns the sequence number of the newest write that readers may see.
+    #[inline]
+    pub fn visible(&self) -> Sequence {
+        self.visible.load(Ordering::Acquire)
+    }
+
+    /// Shows readers all writes up to `sequence`.
+    pub fn show(&self, sequence: Sequence) {
+        self.visible.store(sequence, Ordering::Release);
+    }
+
+    /// Returns all keyspaces, by name.
+    pub fn all(&self) -> Vec<Arc<OpenKeyspace>> {
+        self.keyspaces.read().values().cloned().collect()
+    }
+
+    /// Returns the keyspace `name`, if it exists.
+    pub fn get(&self, name: &str) -> Option<Arc<OpenKeyspace>> {
+        self.keyspaces.read().get(name).cloned()
+    }
+
+    /// Returns the names of the keyspaces, sorted.
+    pub fn names(&self) -> Vec<String> {
+        self.keyspaces.read().keys().cloned().collect()
+    }
+
+    pub fn len(&self) -> usize {
+        self.keyspaces.read().len()
+    }
+
+    /// Holds views and snapshots as they are.
+    pub fn lock_views(&self) -> MutexGuard<'_, ()> {
+        self.view_lock.lock()
+    }
+
+    /// Pins a view and a sequence number that belong together.
+    pub fn pin(&self, keyspace: &OpenKeyspace) -> (Arc<View>, ReadPoint) {
+        let _views = self.view_lock.lock();
+        (keyspace.view.load_full(), self.read_point())
+    }
+
+    /// Pins the views of all keyspaces, and the sequence number that belongs to them.
+    pub fn pin_all(&self) -> Pinned {
+        let _views = self.view_lock.lock();
+        let keyspaces = self.all().into_iter().map(|keyspace| {
+            let view = keyspace.view.load_full();
+            (keyspace.id, PinnedKeyspace { keyspace, view })
+        });
+        Pinned { keyspaces: keyspaces.collect(), point: self.read_point() }
+    }
+
+    /// Holds what is visible now. The caller holds the view lock where it pins views too.
+    pub fn read_point(&self) -> ReadPoint {
+        self.snapshots.hold(|| self.visible())
+    }
+
+    /// Creates a keyspace, on disk first. The caller holds the commit lock.
+    pub fn create(&self, keyspace: Arc<OpenKeyspace>) -> Result<()> {
+        let json = |error: serde_json::Error| Error::invalid(format_args!("design: {error}"));
+        let created = Step::Created {
+            name: keyspace.name.clone(),
+            schema: serde_json::to_string(keyspace.encoder.schema()).map_err(json)?,
+            design: serde_json::to_string(&keyspace.design).map_err(json)?,
+        };
+        let flushed = Step::Flushed { start: keyspace.flushed(), user_bytes: 0 };
+        let edit = Edit { keyspace: keyspace.id, steps: vec![created, flushed] };
+        self.commit_keyspace(&edit, || {
+            self.keyspaces.write().insert(keyspace.name.clone(), Arc::clone(&keyspace));
+        })
+    }
+
+    /// Removes a keyspace with everything in it, on disk first. The caller holds the commit lock.
+    pub fn remove(&self, keyspace: &OpenKeyspace) -> Result<()> {
+        let edit = Edit { keyspace: keyspace.id, steps: vec![Step::Dropped] };
+        self.commit_keyspace(&edit, || {
+            keyspace.mark_dropped();
+            self.keyspaces.write().remove(&keyspace.name);
+            let version = keyspace.version();
+            version.tables().for_each(|table| table.mark_obsolete());
+            version.cluster_files().for_each(|file| file.mark_obsolete());
+        })?;
+        self.env.signals.wake();
+        Ok(())
+    }
+
+    /// Returns where the oldest unflushed write of any keyspace may stand.
+    fn log_start(&self) -> LogStart {
+        let _views = self.view_lock.lock();
+        let current = self.log.segment();
+        let keyspaces = self.all().into_iter();
+        let starts = keyspaces.filter_map(|keyspace| keyspace.view.load().oldest_buffer().log_start());
+        starts.min().unwrap_or(current).min(current)
+    }
+
+    /// Describes the store as a fresh manifest would.
+    fn state(&self) -> StoreState {
+        let keyspaces = self.all().into_iter().map(|keyspace| {
+            let state = KeyspaceState {
+                name: keyspace.name.clone(),
+                schema: *keyspace.encoder.schema(),
+                design: keyspace.design.clone(),
+                version: Version::clone(&keyspace.version()),
+                flushed: keyspace.flushed(),
+            };
+            (keyspace.id, state)
+        });
+        StoreState {
+            next_id: self.next_id.load(Ordering::Relaxed),
+            secret: self.env.secret.0,
+            keyspaces: keyspaces.collect(),
+            log_start: self.log_start(),
+            log_end: self.log.synced_lsn(),
+        }
+    }
+
+    /// Returns the bytes written to manifests; `None` where the store is read-only.
+    pub fn manifest_bytes_written(&self) -> Option<u64> {
+        self.manifest.lock().as_ref().map(Manifest::bytes_written)
+    }
+
+    /// Recomputes how far `keyspace` has fallen behind.
+    pub fn refresh_pressure(&self, keyspace: &OpenKeyspace) {
+        let version = keyspace.version();
+        let shape = VersionShape { version: &version, is_busy: &|_, _| false, now_ms: 0 };
+        keyspace.set_pressure(pressure(&keyspace.design, &shape));
+    }
+
+    /// Whether memtables take more than their share of the budget and some of them wait to be flushed.
+    pub fn has_too_many_memtables(&self) -> bool {
+        let memory = self.env.memory();
+        memory.held_bytes(Holder::Memtable) > memory.most_memtable_bytes()
+            && self.all().iter().any(|keyspace| !keyspace.view.load().sealed.is_empty())
+    }
+}

@@ -1,0 +1,189 @@
+//! How a keyspace goes from one version to the next: on disk first, then for readers.
+
+use super::Catalog;
+use super::keyspace::OpenKeyspace;
+use super::view::View;
+use crate::compaction::Output;
+use crate::db::write_buffer::WriteBuffer;
+use crate::error::{Error, ErrorKind, Result};
+use crate::table::envelope::TableMeta;
+use crate::version::edit::{Edit, Step};
+use crate::version::level::Version;
+use crate::version::manifest::Manifest;
+use siltstone_design::Design;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+impl Catalog {
+    /// Makes `output` happen to `keyspace`: on disk first, then for readers. `flushed` is the write buffer that is now in tables,
+    /// if one is.
+    pub fn commit(
+        &self,
+        keyspace: &Arc<OpenKeyspace>,
+        output: Output,
+        flushed: Option<&WriteBuffer>,
+    ) -> Result<()> {
+        let Output { steps, guides, rows } = output;
+        let mut guard = self.manifest.lock();
+        let Some(manifest) = guard.as_mut() else { return self.env.check_writable() };
+        if keyspace.is_dropped() {
+            self.remove_new_tables(&steps);
+            return Ok(());
+        }
+        let base = keyspace.version();
+        let edit = Edit { keyspace: keyspace.id, steps: absolute(&base, steps) };
+        let mut open = |meta: &TableMeta| self.env.open_table(meta, keyspace.encoder);
+        let (mut next, removed) = base.apply(&edit, &mut open).map_err(|what| {
+            Error::new(ErrorKind::Corruption, format!("an edit does not fit the store as it is: {what}"))
+        })?;
+        next.guide_by(guides);
+        next.cluster_by(&rows);
+        next.guide_by(base.guides_after_rewrites(&edit.steps, self.env.memory()));
+        debug_check(&next, &keyspace.design);
+        self.write_edit(manifest, &edit)?;
+        let next = Arc::new(next);
+        self.show_version(keyspace, &next, flushed);
+        retire_clusters(&base, &next);
+        removed.iter().for_each(|table| table.mark_obsolete());
+        for step in &edit.steps {
+            if let Step::Flushed { start, .. } = step {
+                keyspace.set_flushed(*start);
+            }
+        }
+        self.refresh_pressure(keyspace);
+        self.env.reader.fit_cache();
+        if flushed.is_some() {
+            self.advance_log_start(manifest)?;
+        }
+        self.rewrite_manifest_if_long(manifest)
+    }
+
+    /// Appends an edit to the manifest and syncs it.
+    fn write_edit(&self, manifest: &mut Manifest, edit: &Edit) -> Result<()> {
+        manifest.append(edit).inspect_err(|error| {
+            // A full disk took a part of the edit at most, and needs the room. After any other failure the whole of it may
+            // be there, and a crash may find it; its tables then have to be there too.
+            if error.kind() == ErrorKind::StorageFull {
+                self.remove_new_tables(&edit.steps);
+            }
+        })?;
+        self.env.or_poison(manifest.sync())
+    }
+
+    /// Shows readers `next`, and no longer the write buffer that is in it.
+    fn show_version(&self, keyspace: &OpenKeyspace, next: &Arc<Version>, flushed: Option<&WriteBuffer>) {
+        let _views = self.view_lock.lock();
+        let mut view = View::clone(&keyspace.view.load());
+        view.version = Arc::clone(next);
+        if let Some(flushed) = flushed {
+            view.sealed.retain(|buffer| !buffer.is(flushed));
+        }
+        keyspace.view.store(Arc::new(view));
+    }
+
+    /// Shows readers a version that differs from the present one in what no manifest speaks of: region filters, and what is in
+    /// memory. Files of region filters that it no longer has go.
+    pub fn publish(&self, keyspace: &OpenKeyspace, change: impl FnOnce(&mut Version)) {
+        // Versions change under the manifest's lock.
+        let _manifest = self.manifest.lock();
+        let before = keyspace.version();
+        let mut version = Version::clone(&before);
+        change(&mut version);
+        retire_clusters(&before, &version);
+        self.show_version(keyspace, &Arc::new(version), None);
+        self.env.reader.fit_cache();
+    }
+
+    /// Removes the files of tables that `steps` would have added.
+    fn remove_new_tables(&self, steps: &[Step]) {
+        for step in steps {
+            let Step::AddRun { run, .. } = step else { continue };
+            for table in &run.tables {
+                self.env.reader.forget(table.id, 0);
+                // Left behind, it would be removed as an orphan at the next open.
+                let _ = self.env.disk.remove(&self.env.reader.path(table.id));
+            }
+        }
+    }
+
+    /// Writes a keyspace's creation or end to the manifest, then lets `publish` show it. The manifest stays locked
+    /// meanwhile: one that is written afresh must not miss what it replaces.
+    pub(super) fn commit_keyspace(&self, edit: &Edit, publish: impl FnOnce()) -> Result<()> {
+        // What was written before must not be lost where this is kept.
+        self.log.sync()?;
+        let mut guard = self.manifest.lock();
+        let Some(manifest) = guard.as_mut() else { return self.env.check_writable() };
+        manifest.append(edit)?;
+        self.env.or_poison(manifest.sync())?;
+        publish();
+        Ok(())
+    }
+
+    /// Records how much of the log is no longer needed, then gives that part up.
+    fn advance_log_start(&self, manifest: &mut Manifest) -> Result<()> {
+        let start = self.log_start();
+        if !self.log.has_segments_before(start.segment) {
+            return Ok(());
+        }
+        manifest.append(&Edit { keyspace: 0, steps: vec![Step::LogStart(start)] })?;
+        self.env.or_poison(manifest.sync())?;
+        for path in self.log.retire_before(start.segment) {
+            // Left behind, it would be removed at the next open.
+            let _ = self.env.disk.remove(&path);
+        }
+        Ok(())
+    }
+
+    fn rewrite_manifest_if_long(&self, manifest: &mut Manifest) -> Result<()> {
+        if !manifest.wants_rewrite() {
+            return Ok(());
+        }
+        match manifest.rewrite(&self.state()) {
+            // The old manifest is as good; the next edit tries again.
+            Err(error) if error.kind() == ErrorKind::StorageFull => Ok(()),
+            rewritten => self.env.or_poison(rewritten),
+        }
+    }
+
+    /// Writes down, in the log and in the manifest, that the log is synced to its end: the next open can then tell damage
+    /// from a torn tail, and miss what is missing. A failure loses nothing.
+    pub fn note_log_end(&self) {
+        let Some(synced) = self.log.mark_synced() else { return };
+        if let Some(manifest) = self.manifest.lock().as_mut()
+            && manifest.append(&Edit { keyspace: 0, steps: vec![Step::LogEnd(synced)] }).is_ok()
+        {
+            let _ = manifest.sync();
+        }
+    }
+}
+
+/// Turns the bytes written of `steps`, which count what they add, into totals, as edits hold them.
+fn absolute(base: &Version, steps: Vec<Step>) -> Vec<Step> {
+    let mut added: BTreeMap<usize, u64> = BTreeMap::new();
+    let mut out = Vec::with_capacity(steps.len());
+    for step in steps {
+        match step {
+            Step::Written { level, bytes } => *added.entry(level).or_default() += bytes,
+            other => out.push(other),
+        }
+    }
+    for (level, bytes) in added {
+        let before = base.levels.get(level).map_or(0, |level| level.bytes_written);
+        out.push(Step::Written { level, bytes: before + bytes });
+    }
+    out
+}
+
+/// Checks every new version in tests and debug builds.
+fn debug_check(version: &Version, design: &Design) {
+    if cfg!(debug_assertions) {
+        let problems = crate::version::check::problems(version, design);
+        assert!(problems.is_empty(), "an edit broke the version: {problems:?}");
+    }
+}
+
+/// Marks the files of clusters that `after` no longer has.
+fn retire_clusters(before: &Version, after: &Version) {
+    let kept: HashSet<u64> = after.cluster_files().map(|file| file.id).collect();
+    before.cluster_files().filter(|file| !kept.contains(&file.id)).for_each(|file| file.mark_obsolete());
+}

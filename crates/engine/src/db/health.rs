@@ -1,0 +1,89 @@
+//! Whether an open store is well: closed, read-only, poisoned by a failed sync, short of disk, or failing in the background.
+
+use crate::error::{Error, ErrorKind, Result};
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The health of an open store.
+pub(crate) struct Health {
+    is_read_only: bool,
+    is_closed: AtomicBool,
+    is_poisoned: AtomicBool,
+    poison: Mutex<Option<Error>>,
+    /// Whether the disk is so full that only deletes are taken.
+    space_is_low: AtomicBool,
+    background_error: Mutex<Option<Error>>,
+}
+
+impl Health {
+    pub fn new(is_read_only: bool) -> Self {
+        Self {
+            is_read_only,
+            is_closed: AtomicBool::new(false),
+            is_poisoned: AtomicBool::new(false),
+            poison: Mutex::new(None),
+            space_is_low: AtomicBool::new(false),
+            background_error: Mutex::new(None),
+        }
+    }
+
+    /// Returns an error if the store takes no writes at all.
+    pub fn check_writable(&self) -> Result<()> {
+        if self.is_poisoned()
+            && let Some(cause) = &*self.poison.lock()
+        {
+            return Err(Error::poisoned(cause));
+        }
+        if self.is_closed() {
+            return Err(Error::invalid("the store has been closed"));
+        }
+        if self.is_read_only {
+            let what = "the store is open read-only; open it with Db::open to write";
+            return Err(Error::new(ErrorKind::ReadOnly, what));
+        }
+        Ok(())
+    }
+
+    /// Ends all writing because of `cause`, the first of which is kept.
+    pub fn poison(&self, cause: &Error) {
+        self.poison.lock().get_or_insert_with(|| cause.clone());
+        self.is_poisoned.store(true, Ordering::Release);
+    }
+
+    /// Whether a failed sync has ended all writing.
+    pub fn is_poisoned(&self) -> bool {
+        self.is_poisoned.load(Ordering::Acquire)
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
+    }
+
+    /// Marks the store as closed; false where it was already.
+    pub fn close(&self) -> bool {
+        !self.is_closed.swap(true, Ordering::AcqRel)
+    }
+
+    /// Whether background work has to end.
+    pub fn is_over(&self) -> bool {
+        self.is_closed() || self.is_poisoned()
+    }
+
+    pub fn space_is_low(&self) -> bool {
+        self.space_is_low.load(Ordering::Relaxed)
+    }
+
+    pub fn set_space_low(&self, is_low: bool) {
+        self.space_is_low.store(is_low, Ordering::Relaxed);
+    }
+
+    /// Returns the error that background work met last, while it goes on meeting it.
+    pub fn background_error(&self) -> Option<Error> {
+        self.background_error.lock().clone()
+    }
+
+    /// Notes how background work ended.
+    pub fn note_background(&self, error: Option<&Error>) {
+        *self.background_error.lock() = error.cloned();
+    }
+}

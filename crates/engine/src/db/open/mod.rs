@@ -1,0 +1,182 @@
+//! Opening a store: CURRENT → manifest → drop orphans → replay the log.
+//!
+//! Takes time in the size of the manifest and the log, never in the size of the data: tables are not touched until they
+//! are read.
+
+pub(super) mod checkpoint;
+pub(crate) mod directory;
+mod opening;
+mod read_only;
+pub(super) mod verify;
+mod verify_table;
+
+pub(super) use read_only::open_read_only;
+
+use super::catalog::CatalogParts;
+use super::store::Store;
+use crate::cache::table_name;
+use crate::db::metadata::Metadata;
+use crate::error::{Error, Result};
+use crate::io::Disk;
+use crate::options::{IndexLoading, Options};
+use crate::record::LogStart;
+use crate::version::manifest::{CURRENT, Manifest, StoreState, is_manifest, manifest_name};
+use crate::wal::{Replayed, Wal};
+use directory::{check_is_store, missing, names, take_lock};
+use opening::Opening;
+use siltstone_design::HashSecret;
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Small log segments that an open leaves to the next one.
+const MOST_SEGMENTS: usize = 4;
+const SMALL_SEGMENT_BYTES: u64 = 1 << 20;
+
+/// Opens the store in `dir` for reading and writing, creating it where `options` allow.
+pub(super) fn open(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<Store> {
+    options.check()?;
+    prepare_directory(dir, &options, disk.as_ref())?;
+    let lock = take_lock(disk.as_ref(), dir)?;
+    let opening = Opening::new(Arc::clone(&disk), dir, options);
+    let (state, manifest_number) = match opening.load()? {
+        Some(loaded) => (loaded.state, loaded.number),
+        None => (new_state(&opening.options), 0),
+    };
+    let mut found = Found::new(&opening, state, manifest_number)?;
+    let secret = HashSecret(found.state.secret);
+    let keyspaces = opening.keyspaces(found.state.clone());
+    let metadata = opening.metadata(&secret, true)?;
+    let loads = opening.options.index_loading == IndexLoading::OnDemand;
+    let reader = opening.reader(&metadata, opening.options.max_open_files, loads);
+    let (log_start, log_end) = (found.state.log_start, found.state.log_end);
+    let replayed = opening.replay(log_start, log_end, &keyspaces, &reader)?;
+
+    // From here on the store is changed: first what is to be kept is made safe, then the rest goes.
+    metadata.settle(disk.as_ref(), dir)?;
+    let wal = Wal::start(Arc::clone(&disk), dir, &replayed)?;
+    found.state.log_end = replayed.end_lsn;
+    let manifest = Manifest::create(Arc::clone(&disk), dir, found.next_manifest, &found.state)?;
+    opening.counters.wal_bytes.add(wal.bytes_written());
+    found.remove_orphans(&opening, &metadata, &replayed.obsolete)?;
+
+    let (visible, next_id) = (replayed.end_lsn, found.state.next_id);
+    let catalog = CatalogParts { keyspaces, next_id, visible, wal: Some(wal), manifest: Some(manifest) };
+    let store = Store::new(opening.into_parts(secret, Some(lock), reader, catalog));
+    store.env.check_space();
+    store.scheduler.load_advice();
+    settle(&store, &replayed)?;
+    store.env.check_writable()?;
+    Ok(store)
+}
+
+/// Checks that `dir` is a store's, or makes it.
+fn prepare_directory(dir: &Path, options: &Options, disk: &dyn Disk) -> Result<()> {
+    match names(disk, dir)? {
+        Some(names) => {
+            check_is_store(&names, dir)?;
+            if !options.create_if_missing && !names.iter().any(|name| name == CURRENT) {
+                return Err(missing(dir));
+            }
+        }
+        None if options.create_if_missing => {
+            disk.create_dir_all(dir).map_err(|e| Error::io(&e, "creating directory", dir))?;
+        }
+        None => return Err(missing(dir)),
+    }
+    if let Some(metadata_dir) = &options.metadata_dir {
+        let fail = |error: std::io::Error| Error::io(&error, "creating directory", metadata_dir);
+        disk.create_dir_all(metadata_dir).map_err(fail)?;
+    }
+    Ok(())
+}
+
+/// Describes a store that has never held anything.
+fn new_state(options: &Options) -> StoreState {
+    let mut secret = [0u8; 16];
+    let (a, b) = secret.split_at_mut(8);
+    a.copy_from_slice(&crate::io::random_u64().to_le_bytes());
+    b.copy_from_slice(&crate::io::random_u64().to_le_bytes());
+    let secret = options.hash_secret.unwrap_or(secret);
+    let log_start = LogStart { segment: 1, lsn: 0 };
+    StoreState { next_id: 1, secret, log_start, log_end: 0, keyspaces: BTreeMap::new() }
+}
+
+/// What an opening for writing finds.
+struct Found {
+    state: StoreState,
+    names: Vec<String>,
+    /// Tables that the manifest names.
+    live: HashSet<u64>,
+    next_manifest: u64,
+}
+
+impl Found {
+    /// Looks at the directory of a store that the manifest describes by `state`.
+    fn new(opening: &Opening, mut state: StoreState, manifest_number: u64) -> Result<Self> {
+        for keyspace in state.keyspaces.values() {
+            let checked = opening.options.check_design(&keyspace.design, &keyspace.schema);
+            checked.map_err(|error| error.of(format_args!("keyspace {:?}", keyspace.name)))?;
+        }
+        let names = names(opening.disk.as_ref(), &opening.dir)?.unwrap_or_default();
+        let numbered = names.iter().filter_map(|name| table_number(name));
+        let largest = numbered.max().unwrap_or(0).max(largest_id(&state));
+        state.next_id = state.next_id.max(largest + 1);
+        let tables = state.keyspaces.values().flat_map(|keyspace| keyspace.version.tables());
+        let live: HashSet<u64> = tables.map(|table| table.id()).collect();
+        if let Some(missing) = live.iter().find(|id| names.binary_search(&table_name(**id)).is_err()) {
+            return Err(Error::missing_table(&crate::cache::table_path(&opening.dir, *missing)));
+        }
+        // The numbers of manifests that a crash left behind are passed over too.
+        let manifests = names.iter().filter_map(|name| name.strip_prefix("MANIFEST-")?.parse::<u64>().ok());
+        let next_manifest = manifests.max().unwrap_or(0).max(manifest_number) + 1;
+        Ok(Self { state, names, live, next_manifest })
+    }
+
+    /// Removes files that nothing names any more.
+    fn remove_orphans(&self, opening: &Opening, metadata: &Metadata, obsolete: &[PathBuf]) -> Result<()> {
+        let Opening { disk, dir, .. } = opening;
+        let keep_manifest = manifest_name(self.next_manifest);
+        let is_orphan = |name: &&String| {
+            table_number(name).is_some_and(|id| !self.live.contains(&id))
+                || (is_manifest(name) && **name != keep_manifest)
+                || (metadata.dir != *dir && name.ends_with(".cluster"))
+        };
+        let orphans = self.names.iter().filter(is_orphan).map(|name| dir.join(name));
+        for path in orphans.chain(obsolete.iter().cloned()) {
+            // What stays behind is an orphan at the next open too.
+            let _ = disk.remove(&path);
+        }
+        disk.sync_dir(dir).map_err(|e| Error::io(&e, "syncing directory", dir))
+    }
+}
+
+fn table_number(name: &str) -> Option<u64> {
+    name.strip_suffix(".table")?.parse().ok()
+}
+
+/// Returns the largest number that any table, run or keyspace of `state` has.
+fn largest_id(state: &StoreState) -> u64 {
+    let runs = state.keyspaces.values().flat_map(|keyspace| {
+        let regions = keyspace.version.levels.iter().flat_map(|level| &level.regions);
+        regions.flat_map(|region| &region.runs).map(|run| run.id)
+    });
+    let tables = state.keyspaces.values().flat_map(|k| k.version.tables()).map(|table| table.id());
+    runs.chain(tables).chain(state.keyspaces.keys().copied()).max().unwrap_or(0)
+}
+
+/// Seals write buffers that the replay has filled, and flushes a log in many pieces, as many short sessions leave it.
+fn settle(store: &Store, replayed: &Replayed) -> Result<()> {
+    let small = replayed.live.iter().filter(|segment| segment.bytes() < SMALL_SEGMENT_BYTES);
+    let is_scattered = small.count() >= MOST_SEGMENTS;
+    for keyspace in store.catalog.all() {
+        store.catalog.refresh_pressure(&keyspace);
+        // A log longer than a memtable is flushed as one.
+        if is_scattered || keyspace.view.load().active.fill(&keyspace.design) >= 1.0 {
+            store.committer.seal_one(&keyspace)?;
+        }
+        // A failure (a full disk) leaves the log as it is.
+        while is_scattered && store.scheduler.flush_one(&keyspace).unwrap_or(false) {}
+    }
+    Ok(())
+}

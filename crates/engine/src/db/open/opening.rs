@@ -1,0 +1,160 @@
+//! What opening for writing and opening for reading share: the manifest loaded, and the log replayed into write buffers.
+
+use crate::cache::Reader;
+use crate::codec::Decoder;
+use crate::db::catalog::keyspace::{KeyspaceParts, OpenKeyspace};
+use crate::db::catalog::{CatalogParts, Keyspaces};
+use crate::db::metadata::Metadata;
+use crate::db::store::StoreParts;
+use crate::db::write_buffer::{Full, Write};
+use crate::error::{Error, Result};
+use crate::io::{DirLock, Disk};
+use crate::memory::MemoryBudget;
+use crate::operation::{self, Operation};
+use crate::options::Options;
+use crate::record::{HEADER_BYTES, LogStart};
+use crate::segment::LogSegment;
+use crate::stats::StoreCounters;
+use crate::table::envelope::TableMeta;
+use crate::table::{Table, Trash};
+use crate::version::manifest::{Loaded, StoreState, load};
+use crate::wal::{Replayed, replay};
+use siltstone_design::{Encoder, HashSecret, Schema};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What a store is made of while it is being opened.
+pub(super) struct Opening {
+    pub disk: Arc<dyn Disk>,
+    pub dir: PathBuf,
+    pub options: Options,
+    pub memory: Arc<MemoryBudget>,
+    pub counters: Arc<StoreCounters>,
+    pub trash: Arc<Trash>,
+}
+
+/// An operation of the log and where it stands.
+struct Logged<'a> {
+    operation: &'a Operation<'a>,
+    segment: &'a Arc<LogSegment>,
+    sequence: u64,
+    length: usize,
+}
+
+impl Opening {
+    pub fn new(disk: Arc<dyn Disk>, dir: &Path, options: Options) -> Self {
+        let memory = MemoryBudget::new(options.memory_budget_bytes);
+        let trash = Arc::new(Trash::new(Arc::clone(&memory)));
+        Self { disk, dir: dir.to_owned(), memory, options, counters: Arc::default(), trash }
+    }
+
+    /// Reads CURRENT and the manifest; `None` where there is no store yet.
+    pub fn load(&self) -> Result<Option<Loaded>> {
+        let mut open = |meta: &TableMeta, schema: &Schema, state: &StoreState| {
+            let encoder = Encoder::new(*schema, HashSecret(state.secret));
+            Arc::new(Table::new(meta.clone(), encoder, Arc::clone(&self.trash)))
+        };
+        load(self.disk.as_ref(), &self.dir, &mut open)
+    }
+
+    /// Makes keyspaces of what the manifest says, with empty write buffers.
+    pub fn keyspaces(&self, state: StoreState) -> Keyspaces {
+        let secret = HashSecret(state.secret);
+        let keyspaces = state.keyspaces.into_iter().map(|(id, keyspace)| {
+            let parts = KeyspaceParts {
+                id,
+                name: keyspace.name.clone(),
+                encoder: Encoder::new(keyspace.schema, secret),
+                design: keyspace.design,
+                version: keyspace.version,
+                flushed: keyspace.flushed,
+            };
+            (keyspace.name, OpenKeyspace::new(parts, 0, &self.memory))
+        });
+        keyspaces.collect()
+    }
+
+    /// Replays the log, which is known to be synced up to LSN `synced`, into the keyspaces' write buffers.
+    pub fn replay(
+        &self,
+        start: LogStart,
+        synced: u64,
+        keyspaces: &Keyspaces,
+        reader: &Reader,
+    ) -> Result<Replayed> {
+        let by_id: BTreeMap<u64, &Arc<OpenKeyspace>> = keyspaces.values().map(|k| (k.id, k)).collect();
+        let mut apply = |segment: &Arc<LogSegment>, lsn: u64, payload: &[u8]| {
+            let strange = || {
+                let path = segment.path.display();
+                Error::corruption(path, 0, "a batch", "operations this program can't read")
+            };
+            let mut from = Decoder::new(payload);
+            while !from.is_empty() {
+                let at = payload.len() - from.remaining();
+                let operation = operation::decode(&mut from).ok_or_else(strange)?;
+                let length = payload.len() - from.remaining() - at;
+                // Writes of dropped keyspaces, and those that are in tables already, are passed over.
+                let Some(keyspace) = by_id.get(&operation.keyspace) else { continue };
+                if segment.number < keyspace.flushed().segment {
+                    continue;
+                }
+                if !keyspace.view.load().active.takes(&operation) {
+                    return Err(strange());
+                }
+                let sequence = lsn + (HEADER_BYTES + at) as u64;
+                let logged = Logged { operation: &operation, segment, sequence, length };
+                replay_one(keyspace, &logged, reader)?;
+            }
+            Ok(())
+        };
+        replay(self.disk.as_ref(), &self.dir, start, synced, self.options.wal_recovery, &mut apply)
+    }
+
+    pub fn metadata(&self, secret: &HashSecret, may_write: bool) -> Result<Metadata> {
+        let metadata_dir = self.options.metadata_dir.as_deref();
+        Metadata::find(self.disk.as_ref(), &self.dir, metadata_dir, secret, may_write)
+    }
+
+    pub fn reader(&self, metadata: &Metadata, max_open_files: usize, loads: bool) -> Arc<Reader> {
+        let reader = Reader::new(
+            Arc::clone(&self.disk),
+            self.dir.clone(),
+            max_open_files,
+            Arc::clone(&self.memory),
+            Arc::clone(&self.counters),
+        );
+        Arc::new(reader.with_metadata_in(metadata.dir.clone()).loading(loads))
+    }
+
+    /// Returns what the store is put together from.
+    pub fn into_parts(
+        self,
+        secret: HashSecret,
+        lock: Option<Box<dyn DirLock>>,
+        reader: Arc<Reader>,
+        catalog: CatalogParts,
+    ) -> StoreParts {
+        let Self { disk, dir: path, options, counters, trash, .. } = self;
+        StoreParts { path, disk, options, counters, trash, secret, lock, reader, catalog }
+    }
+}
+
+/// Replays one operation.
+fn replay_one(keyspace: &OpenKeyspace, logged: &Logged<'_>, reader: &Reader) -> Result<()> {
+    let Logged { operation, segment, sequence, length } = *logged;
+    let buffer = keyspace.view.load().active.clone();
+    let key = operation.key;
+    let Some(item) = operation.item else {
+        buffer.delete_prefix(sequence, segment, keyspace.encoder.encode_prefix(key)?, key);
+        return Ok(());
+    };
+    let place = keyspace.encoder.encode(key)?;
+    let place = (place.digest, place.fingerprint);
+    let write = Write { sequence, segment, length, place, key, item, older_in: 0 };
+    // Nobody has seen anything yet, so that of a key's versions the newest is enough.
+    if buffer.insert(&write, 0, reader) == Err(Full) {
+        keyspace.seal_before(&write, 0, reader);
+    }
+    Ok(())
+}

@@ -1,0 +1,72 @@
+//! Opening a store for reading, beside whoever has it open for writing.
+//!
+//! The writer may move files meanwhile. So everything is opened first, and the manifest is then read again: where it says
+//! something else, all of it is tried once more.
+
+use super::directory::{check_is_store, missing, names};
+use super::opening::Opening;
+use crate::db::catalog::CatalogParts;
+use crate::db::store::Store;
+use crate::error::{Error, ErrorKind, Result};
+use crate::io::Disk;
+use crate::options::Options;
+use crate::version::manifest::Loaded;
+use siltstone_design::HashSecret;
+use std::path::Path;
+use std::sync::Arc;
+
+/// How often an opening tries to catch the files of a store that another process is writing.
+const TRIES: usize = 20;
+
+/// Opens the store in `dir` for reading.
+pub(in crate::db) fn open_read_only(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<Store> {
+    options.check()?;
+    let names = names(disk.as_ref(), dir)?.ok_or_else(|| missing(dir))?;
+    check_is_store(&names, dir)?;
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match try_open(dir, &options, &disk) {
+            Ok(Some(store)) => return Ok(store),
+            // The writer moved files under us.
+            Ok(None) if tries < TRIES => {}
+            Ok(None) => {
+                return Err(Error::new(
+                    ErrorKind::Io,
+                    format!("{} changes too fast to be opened read-only; try again", dir.display()),
+                ));
+            }
+            // A log that was reused looks damaged, one that was removed is not there.
+            Err(error) if matches!(error.kind(), ErrorKind::Corruption | ErrorKind::Io) && tries < TRIES => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Makes one try; `None` where the manifest changed meanwhile.
+fn try_open(dir: &Path, options: &Options, disk: &Arc<dyn Disk>) -> Result<Option<Store>> {
+    let opening = Opening::new(Arc::clone(disk), dir, options.clone());
+    let Some(Loaded { state, number }) = opening.load()? else { return Err(missing(dir)) };
+    let tables: Vec<_> = state.keyspaces.values().flat_map(|k| k.version.tables()).cloned().collect();
+    let (log_start, log_end) = (state.log_start, state.log_end);
+    let (secret, next_id) = (HashSecret(state.secret), state.next_id);
+    let keyspaces = opening.keyspaces(state);
+    // Held open, the files stay readable when the writer removes their names.
+    let metadata = opening.metadata(&secret, false)?;
+    let clusters = disk.list(&metadata.dir).unwrap_or_default();
+    let clusters = clusters.iter().filter(|name| name.ends_with(".cluster")).count();
+    // Nobody works in the background here.
+    let reader = opening.reader(&metadata, options.max_open_files.max(tables.len() + clusters + 16), true);
+    let visible = opening.replay(log_start, log_end, &keyspaces, &reader)?.end_lsn;
+    for table in &tables {
+        reader.file(table.id())?;
+    }
+    let again = opening.load()?;
+    if again.is_none_or(|now| now.number != number || now.state.log_start != log_start) {
+        return Ok(None);
+    }
+    let catalog = CatalogParts { keyspaces, next_id, visible, wal: None, manifest: None };
+    let store = Store::new(opening.into_parts(secret, None, reader, catalog));
+    store.scheduler.load_advice();
+    Ok(Some(store))
+}

@@ -1,0 +1,127 @@
+//! Verification: every byte of every table of a snapshot is read and checked against what it should be.
+
+use super::verify_table::TableCheck;
+use crate::db::catalog::{Pinned, PinnedKeyspace};
+use crate::db::store::Store;
+use crate::db::write_buffer::WriteBuffer;
+use crate::entry::Span;
+use crate::error::{ErrorKind, Result};
+use crate::version::check;
+use serde::Serialize;
+use siltstone_design::Encoder;
+
+/// What a verification found.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct VerifyReport {
+    /// Tables read.
+    pub tables: u64,
+    /// Pages read.
+    pub pages: u64,
+    /// Entries decoded.
+    pub entries: u64,
+    /// Bytes of the tables.
+    pub bytes: u64,
+    /// Entries in heads: what of the log is not in tables yet. The log was checked when the store was opened; what log stores
+    /// serve from it is read again.
+    pub log_entries: u64,
+    /// Cluster files read.
+    pub clusters: u64,
+    /// Bytes of the cluster files.
+    pub cluster_bytes: u64,
+    /// What is wrong, a sentence each; empty where the store is sound.
+    pub problems: Vec<String>,
+    /// What is damaged or missing of files that are only advice, cluster files and `GUIDES`, a sentence each: answers are
+    /// the same without them, and they are made anew.
+    pub notes: Vec<String>,
+}
+
+/// How far a verification has come.
+#[derive(Clone, Copy, Debug)]
+pub struct VerifyProgress {
+    /// Bytes of tables checked.
+    pub bytes_done: u64,
+    /// Bytes of all tables.
+    pub bytes_total: u64,
+}
+
+/// Reads every byte of what `pinned` holds and checks it.
+pub(in crate::db) fn verify(
+    store: &Store,
+    pinned: &Pinned,
+    progress: &mut dyn FnMut(VerifyProgress),
+) -> Result<VerifyReport> {
+    let report = VerifyReport { notes: store.scheduler.notes_of_opening(), ..VerifyReport::default() };
+    let tables = || pinned.keyspaces.values().flat_map(|pinned| pinned.view.version.tables());
+    let bytes_total = tables().map(|table| table.meta().bytes).sum();
+    let mut verification = Verification { store, pinned, report, bytes_total };
+    for keyspace in pinned.keyspaces.values().filter(|pinned| !pinned.keyspace.is_dropped()) {
+        verification.verify_keyspace(keyspace, progress)?;
+    }
+    Ok(verification.report)
+}
+
+/// A verification under way.
+struct Verification<'a> {
+    store: &'a Store,
+    pinned: &'a Pinned,
+    report: VerifyReport,
+    bytes_total: u64,
+}
+
+impl Verification<'_> {
+    fn verify_keyspace(
+        &mut self,
+        pinned: &PinnedKeyspace,
+        progress: &mut dyn FnMut(VerifyProgress),
+    ) -> Result<()> {
+        let PinnedKeyspace { keyspace, view } = pinned;
+        for buffer in view.buffers() {
+            self.report.log_entries += buffer.entries();
+            let read = self.verify_buffer(buffer, keyspace.encoder);
+            self.note(read.map(|()| None))?;
+        }
+        let structure = check::problems(&view.version, &keyspace.design);
+        let named = structure.into_iter().map(|problem| format!("keyspace {:?}: {problem}", keyspace.name));
+        self.report.problems.extend(named);
+        self.store.scheduler.verify_advice(keyspace, &view.version, &mut self.report)?;
+        let regions = view.version.levels.iter().flat_map(|level| &level.regions);
+        let places = regions.flat_map(|region| {
+            let runs = region.runs.iter().enumerate();
+            runs.flat_map(move |(at, run)| run.tables.iter().map(move |table| (region, at, table)))
+        });
+        for (region, at, table) in places {
+            let path = self.store.env.reader.path(table.id());
+            let mut check = TableCheck::new(&self.store.env, region, at, table);
+            let checked = check.run();
+            self.report.entries += check.entries;
+            self.report.problems.append(&mut check.problems);
+            self.note(checked.map(|found| found.map(|problem| format!("{}: {problem}", path.display()))))?;
+            self.report.tables += 1;
+            self.report.pages += u64::from(table.meta().pages);
+            self.report.bytes += table.meta().bytes;
+            progress(VerifyProgress { bytes_done: self.report.bytes, bytes_total: self.bytes_total });
+        }
+        Ok(())
+    }
+
+    /// Notes a problem, or damage that a reader met; other errors are passed on.
+    fn note(&mut self, found: Result<Option<String>>) -> Result<()> {
+        match found {
+            Err(error) if error.kind() == ErrorKind::Corruption => {
+                self.report.problems.push(error.to_string());
+            }
+            found => self.report.problems.extend(found?),
+        }
+        Ok(())
+    }
+
+    /// Reads everything in a write buffer.
+    fn verify_buffer(&self, buffer: &WriteBuffer, encoder: Encoder) -> Result<()> {
+        let scan = buffer.scan(self.pinned.point.sequence, encoder, &self.store.env.reader, true)?;
+        let mut cursor = scan.stream(&Span::ALL)?;
+        while cursor.peek().is_some() {
+            cursor.advance()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,254 @@
+//! THE WRITE PATH.
+//!
+//! A batch joins the queue. Whoever finds no leader leads: it takes the whole queue, appends it to the log in one write,
+//! syncs if anyone asked, puts everything into the write buffers, makes it visible, and hands the lead to the next in line.
+//! While it works, the next group gathers. A failed sync poisons the store: no later write may claim durability.
+
+mod condition;
+pub(super) mod operations;
+mod pace;
+mod queue;
+mod room;
+
+pub(super) use condition::Condition;
+pub(super) use queue::Committed;
+
+use super::catalog::Catalog;
+use super::catalog::keyspace::OpenKeyspace;
+use super::catalog::log::LogPlace;
+use super::env::Env;
+use super::write_buffer::{Full, Write, WriteBuffer};
+use crate::entry::{Item, Sequence};
+use crate::error::{Error, ErrorKind, Result};
+use crate::options::Durability;
+use crate::record::{HEADER_BYTES, MAX_PAYLOAD_BYTES};
+use crate::segment::LogSegment;
+use condition::Written;
+use operations::{Kind, Operation, Operations};
+use pace::Pacer;
+use parking_lot::{Mutex, MutexGuard};
+use queue::{CommitQueue, Slot, Turn};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Groups that a leader commits at most before another leads, while writers keep coming.
+const GROUPS_PER_LEAD: usize = 16;
+/// Bytes after which a group takes no more batches.
+const MAX_GROUP_BYTES: usize = 4 << 20;
+
+/// Takes writes into the log and the write buffers.
+pub(crate) struct Committer {
+    env: Arc<Env>,
+    catalog: Arc<Catalog>,
+    queue: CommitQueue,
+    /// Held by whoever writes to log and write buffers, seals one, or changes which keyspaces there are.
+    commit: Mutex<()>,
+    pacer: Pacer,
+}
+
+impl Committer {
+    pub fn new(env: &Arc<Env>, catalog: &Arc<Catalog>) -> Self {
+        let (queue, commit, pacer) = Default::default();
+        Self { env: Arc::clone(env), catalog: Arc::clone(catalog), queue, commit, pacer }
+    }
+
+    /// Keeps writers, and creators of keyspaces, out meanwhile.
+    pub fn lock(&self) -> MutexGuard<'_, ()> {
+        self.commit.lock()
+    }
+
+    /// Refuses what can't be written, before anything else is done about it.
+    pub fn check(&self, operations: &Operations) -> Result<()> {
+        self.env.check_writable()?;
+        if operations.list.is_empty() {
+            return Ok(());
+        }
+        if operations.stores != [self.env.store] {
+            return Err(Error::invalid(
+                "the batch holds keyspaces of another store; write one batch per store",
+            ));
+        }
+        if operations.payload.len() > MAX_PAYLOAD_BYTES {
+            return Err(Error::invalid(format_args!(
+                "the batch has {} bytes; batches have at most {MAX_PAYLOAD_BYTES}, write several",
+                operations.payload.len(),
+            )));
+        }
+        if operations.has_puts && self.env.health.space_is_low() {
+            // What was low may have been freed since.
+            self.env.check_space();
+            if self.env.health.space_is_low() {
+                return Err(self.disk_is_full());
+            }
+        }
+        Ok(())
+    }
+
+    fn disk_is_full(&self) -> Error {
+        let what = format!(
+            "less than {} bytes are free on the disk of {}; free some space, or delete items: deletes are still taken, and \
+             writing resumes by itself",
+            self.env.options.reserve_bytes,
+            self.env.path.display()
+        );
+        Error::new(ErrorKind::StorageFull, what)
+    }
+
+    /// Writes what was [checked](Self::check) and returns once it is visible and as durable as asked.
+    pub fn write(
+        &self,
+        operations: Arc<Operations>,
+        durability: Durability,
+        condition: Option<Condition>,
+    ) -> Result<Committed> {
+        if operations.list.is_empty() {
+            return Ok(Committed::Yes);
+        }
+        let slot = Arc::new(Slot::new(operations, durability, condition));
+        match self.queue.join(&slot) {
+            Turn::Done(outcome) => return outcome,
+            Turn::Lead => self.lead(),
+        }
+        let lost = || Err(Error::new(ErrorKind::Io, "a write was not carried out"));
+        slot.outcome().unwrap_or_else(lost)
+    }
+
+    /// Commits the queue group by group and passes the lead on.
+    fn lead(&self) {
+        for _ in 0..GROUPS_PER_LEAD {
+            let most_bytes = MAX_GROUP_BYTES.min(self.env.memory().chunk_bytes() * 4);
+            let group = self.queue.next_group(most_bytes);
+            if group.is_empty() {
+                return;
+            }
+            self.commit_group(&group);
+            // Others' syncs take long, and its own write is done.
+            if group.iter().any(|slot| slot.durability == Durability::Synced) {
+                break;
+            }
+        }
+        self.queue.pass_lead();
+    }
+
+    fn commit_group(&self, group: &[Arc<Slot>]) {
+        self.make_room(group.iter().map(|slot| slot.operations.user_bytes).sum());
+        let _commit = self.commit.lock();
+        let mut accepted = Vec::with_capacity(group.len());
+        let mut written = Written::new();
+        let has_conditions = group.iter().any(|slot| slot.condition.is_some());
+        for slot in group {
+            if slot.condition.as_ref().is_some_and(|condition| condition.is_violated(&written)) {
+                slot.finish(Ok(Committed::Conflict));
+                continue;
+            }
+            if has_conditions {
+                written.extend(slot.operations.list.iter().map(|op| (op.keyspace, op.place.digest)));
+            }
+            accepted.push(slot);
+        }
+        let payloads = accepted.iter().map(|slot| (slot.operations.payload.as_slice(), slot.payload_crc));
+        let wants_sync = accepted.iter().any(|slot| slot.durability == Durability::Synced);
+        let logged = self.catalog.log.append(payloads, wants_sync);
+        let result = logged.map(|place| self.apply(&accepted, &place));
+        for slot in accepted {
+            slot.finish(result.clone().map(|()| Committed::Yes));
+        }
+    }
+
+    /// Puts the group, which stands at `place` of the log, into the write buffers, makes it visible and seals buffers that are
+    /// full.
+    fn apply(&self, group: &[&Arc<Slot>], place: &LogPlace) {
+        let mut applying = Applying::new(self, &place.segment);
+        let mut lsn = place.lsn;
+        for slot in group {
+            // A conditional write is of one key.
+            applying.older_in = slot.condition.as_ref().map_or(0, |condition| condition.found_in);
+            let payload_at = lsn + HEADER_BYTES as u64;
+            lsn = payload_at + slot.operations.payload.len() as u64;
+            for operation in &slot.operations.list {
+                applying.sequence = payload_at + operation.encoded.at.start as u64;
+                applying.apply(&slot.operations, operation);
+            }
+            self.env.counters.user_bytes.add(slot.operations.user_bytes);
+        }
+        let Applying { sequence, has_sealed, buffers, .. } = applying;
+        self.catalog.show(sequence);
+        self.env.reader.fit_cache();
+        if has_sealed {
+            // The next buffer begins with a segment, or nearly so: what is replayed begins with one. A full disk is noticed by
+            // the next write.
+            let _ = self.catalog.log.rotate();
+            self.env.signals.wake();
+        }
+        let snapshots = &self.catalog.snapshots;
+        snapshots.while_still(|is_wanted| buffers.values().for_each(|(_, buffer)| buffer.settle(is_wanted)));
+        for (keyspace, buffer) in buffers.values() {
+            let is_large = buffer.memory_bytes() >= self.env.memory().most_memtable_bytes() / 2;
+            if buffer.fill(&keyspace.design) >= 1.0 || is_large {
+                // A failure (a full disk) leaves the buffer as it is; the next write tries again.
+                let _ = self.seal(keyspace);
+            }
+        }
+        self.bound_memtables();
+        self.bound_log();
+    }
+
+    /// Seals the write buffers of all keyspaces.
+    pub fn seal_all(&self) -> Result<()> {
+        let _commit = self.commit.lock();
+        self.catalog.all().iter().try_for_each(|keyspace| self.seal(keyspace))
+    }
+
+    /// Seals the write buffer of one keyspace.
+    pub fn seal_one(&self, keyspace: &OpenKeyspace) -> Result<()> {
+        let _commit = self.commit.lock();
+        self.seal(keyspace)
+    }
+}
+
+/// A group on its way into the write buffers.
+struct Applying<'a> {
+    committer: &'a Committer,
+    segment: &'a Arc<LogSegment>,
+    buffers: BTreeMap<u64, (Arc<OpenKeyspace>, WriteBuffer)>,
+    /// What readers saw before the group.
+    before: Sequence,
+    /// Sequence number of the operation that is being applied.
+    sequence: Sequence,
+    /// The table that held the key's older version, as far as the writer learnt.
+    older_in: u64,
+    has_sealed: bool,
+}
+
+impl<'a> Applying<'a> {
+    fn new(committer: &'a Committer, segment: &'a Arc<LogSegment>) -> Self {
+        let before = committer.catalog.visible();
+        let buffers = committer.catalog.all().into_iter().map(|keyspace| {
+            let buffer = keyspace.view.load().active.clone();
+            (keyspace.id, (keyspace, buffer))
+        });
+        let (buffers, sequence) = (buffers.collect(), before);
+        Self { committer, segment, buffers, before, sequence, older_in: 0, has_sealed: false }
+    }
+
+    fn apply(&mut self, operations: &Operations, operation: &Operation) {
+        let Self { segment, before, sequence, older_in, .. } = *self;
+        // A keyspace dropped meanwhile takes its writes with it.
+        let Some((keyspace, buffer)) = self.buffers.get_mut(&operation.keyspace) else { return };
+        let key = operations.key(operation);
+        if operation.kind == Kind::DeletePrefix {
+            return buffer.delete_prefix(sequence, segment, operation.place.digest.hi, key);
+        }
+        let item = operations.item(operation).unwrap_or(Item::Deleted);
+        let place = (operation.place.digest, operation.place.fingerprint);
+        let write =
+            Write { sequence, segment, length: operation.encoded.at.len(), place, key, item, older_in };
+        let Committer { env, catalog, .. } = self.committer;
+        if buffer.insert(&write, before, &env.reader) == Err(Full) {
+            // The flush waits until the group is visible.
+            let _views = catalog.lock_views();
+            *buffer = keyspace.seal_before(&write, before, &env.reader);
+            self.has_sealed = true;
+        }
+    }
+}

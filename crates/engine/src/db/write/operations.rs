@@ -1,0 +1,144 @@
+//! The operations of a batch, as they stand in the log, with what is needed to apply them without decoding.
+
+use crate::db::catalog::keyspace::OpenKeyspace;
+use crate::db::env::StoreId;
+use crate::db::write_buffer::WriteBuffer;
+use crate::entry::Item;
+use crate::error::{Error, Result};
+use crate::operation::{self, Encoded};
+use siltstone_design::Digest;
+
+/// Longest value in bytes.
+pub const MAX_VALUE_BYTES: usize = 1 << 30;
+
+/// Writes that happen together.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Operations {
+    /// The operations as they stand in the log.
+    pub payload: Vec<u8>,
+    /// Where each stands, with what is needed to apply it without decoding.
+    pub list: Vec<Operation>,
+    /// Bytes of keys and values.
+    pub user_bytes: u64,
+    /// Stores whose keyspaces take part; more than one is refused when written.
+    pub stores: Vec<StoreId>,
+    /// Whether anything is put, as opposed to deleted.
+    pub has_puts: bool,
+}
+
+/// One operation of a batch.
+#[derive(Clone, Debug)]
+pub(crate) struct Operation {
+    pub keyspace: u64,
+    pub kind: Kind,
+    pub place: KeyPlace,
+    /// Where in the payload it stands.
+    pub encoded: Encoded,
+}
+
+/// Where a key goes: its digest, and the fingerprint that filters know it by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KeyPlace {
+    pub digest: Digest,
+    pub fingerprint: u64,
+}
+
+/// What an operation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Put { expires_at_ms: u64 },
+    Delete,
+    DeletePrefix,
+}
+
+impl Kind {
+    fn item(self, value: &[u8]) -> Option<Item<'_>> {
+        match self {
+            Self::Put { expires_at_ms } => Some(Item::Put { value, expires_at_ms }),
+            Self::Delete => Some(Item::Deleted),
+            Self::DeletePrefix => None,
+        }
+    }
+}
+
+impl Operations {
+    /// Forgets the operations and keeps the memory.
+    pub fn clear(&mut self) {
+        self.payload.clear();
+        self.list.clear();
+        self.stores.clear();
+        self.user_bytes = 0;
+        self.has_puts = false;
+    }
+
+    /// Adds a put of `value`, which is gone from `expires_at_ms` on unless that is 0.
+    pub fn put(
+        &mut self,
+        store: StoreId,
+        keyspace: &OpenKeyspace,
+        key: &[u8],
+        value: &[u8],
+        expires_at_ms: u64,
+    ) -> Result<()> {
+        if value.len() > MAX_VALUE_BYTES {
+            return Err(Error::invalid(format_args!(
+                "the value has {} bytes; values have at most {MAX_VALUE_BYTES} (1 GiB), split it over several keys",
+                value.len()
+            )));
+        }
+        let place = place_for_write(keyspace, key)?;
+        self.has_puts = true;
+        self.add(store, keyspace, Kind::Put { expires_at_ms }, place, key, value);
+        Ok(())
+    }
+
+    /// Adds a deletion of `key`.
+    pub fn delete(&mut self, store: StoreId, keyspace: &OpenKeyspace, key: &[u8]) -> Result<()> {
+        let place = place_for_write(keyspace, key)?;
+        self.add(store, keyspace, Kind::Delete, place, key, &[]);
+        Ok(())
+    }
+
+    /// Adds a deletion of every key with `prefix`.
+    pub fn delete_prefix(&mut self, store: StoreId, keyspace: &OpenKeyspace, prefix: &[u8]) -> Result<()> {
+        keyspace.check_exists()?;
+        let hi = keyspace.encoder.encode_prefix(prefix)?;
+        let place = KeyPlace { digest: Digest { hi, lo: 0 }, fingerprint: 0 };
+        self.add(store, keyspace, Kind::DeletePrefix, place, prefix, &[]);
+        Ok(())
+    }
+
+    fn add(
+        &mut self,
+        store: StoreId,
+        keyspace: &OpenKeyspace,
+        kind: Kind,
+        place: KeyPlace,
+        key: &[u8],
+        value: &[u8],
+    ) {
+        let item = kind.item(value);
+        let is_checked = WriteBuffer::reads_from_log(&keyspace.design);
+        let encoded = operation::encode(&mut self.payload, keyspace.id, key, item, is_checked);
+        self.user_bytes += (key.len() + value.len()) as u64;
+        self.list.push(Operation { keyspace: keyspace.id, kind, place, encoded });
+        if !self.stores.contains(&store) {
+            self.stores.push(store);
+        }
+    }
+
+    /// Returns the operation's key.
+    pub fn key(&self, operation: &Operation) -> &[u8] {
+        self.payload.get(operation.encoded.key.clone()).unwrap_or(&[])
+    }
+
+    /// Returns what the operation writes under its key; nothing for a deleted prefix.
+    pub fn item(&self, operation: &Operation) -> Option<Item<'_>> {
+        operation.kind.item(self.payload.get(operation.encoded.value.clone()).unwrap_or(&[]))
+    }
+}
+
+fn place_for_write(keyspace: &OpenKeyspace, key: &[u8]) -> Result<KeyPlace> {
+    let encoded = keyspace.place_for_write(key)?;
+    Ok(KeyPlace { digest: encoded.digest, fingerprint: encoded.fingerprint })
+}

@@ -1,0 +1,130 @@
+//! Room for writes: write buffers and the log are kept within their bounds, and writers wait where memory would run away.
+
+use super::Committer;
+use crate::db::catalog::keyspace::OpenKeyspace;
+use crate::db::write_buffer::WriteBuffer;
+use crate::error::Result;
+use crate::memory::Holder;
+use crate::stats::Stopwatch;
+use siltstone_design::Head;
+use std::time::Duration;
+
+/// The share of the memory budget that a segment of the log may take when it is replayed; smaller ones than the least are not
+/// full.
+const SEGMENTS_PER_BUDGET: u64 = 8;
+const LEAST_FULL_SEGMENT_BYTES: u64 = 1 << 20;
+/// How long a writer waits before it looks again whether it can go on.
+const LOOK: Duration = Duration::from_millis(20);
+
+impl Committer {
+    /// Slows the writer by as much as compaction is behind, and stops it only where memory would run away.
+    pub(super) fn make_room(&self, bytes: u64) {
+        if self.env.options.background_threads == 0 {
+            // There is nobody to wait for.
+            return;
+        }
+        let keyspaces = self.catalog.all();
+        let pressure = keyspaces.iter().map(|keyspace| self.pressure_of(keyspace)).fold(0.0, f64::max);
+        self.pacer.pace(bytes, pressure, &self.env.counters.paced_us);
+        let must_wait = || {
+            let is_overfull = || self.catalog.all().iter().any(|keyspace| self.is_overfull(keyspace));
+            !self.env.health.is_poisoned() && (self.catalog.has_too_many_memtables() || is_overfull())
+        };
+        if !must_wait() {
+            return;
+        }
+        let stopwatch = Stopwatch::start();
+        while must_wait() {
+            self.env.signals.wait_for_progress(LOOK);
+            let health = &self.env.health;
+            if health.background_error().is_some() && health.space_is_low() {
+                break;
+            }
+        }
+        let us = u64::try_from(stopwatch.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let counters = &self.env.counters;
+        counters.stalls.add(1);
+        counters.stall_us.add(us);
+        counters.longest_stall_us.raise_to(us);
+    }
+
+    /// Returns how far behind the work on a keyspace is: 0 on time, 1 badly late.
+    fn pressure_of(&self, keyspace: &OpenKeyspace) -> f64 {
+        let sealed = keyspace.view.load().sealed.len();
+        let flushing = sealed.saturating_sub(1) as f64 / self.env.options.max_sealed_memtables as f64;
+        keyspace.pressure().max(flushing)
+    }
+
+    /// Whether the keyspace can't take another write buffer's worth.
+    fn is_overfull(&self, keyspace: &OpenKeyspace) -> bool {
+        let view = keyspace.view.load();
+        view.sealed.len() >= self.env.options.max_sealed_memtables
+            && view.active.fill(&keyspace.design) >= 0.5
+    }
+
+    /// Flushes the largest memtable where all together take more than their share, and none is being flushed.
+    pub(super) fn bound_memtables(&self) {
+        let memory = self.env.memory();
+        if memory.held_bytes(Holder::Memtable) <= memory.most_memtable_bytes()
+            || self.catalog.has_too_many_memtables()
+        {
+            return;
+        }
+        let keyspaces = self.catalog.all().into_iter();
+        let largest = keyspaces.max_by_key(|keyspace| keyspace.view.load().active.memory_bytes());
+        if let Some(keyspace) = largest {
+            // A failure (a full disk) leaves the memtable as it is; the next write tries again.
+            let _ = self.seal(&keyspace);
+        }
+    }
+
+    /// Flushes what holds the oldest part of an overlong log, or of one that would take much memory to replay: the budget bounds
+    /// that too. Segments are replayed one at a time, so they are bounded as well.
+    pub(super) fn bound_log(&self) {
+        let options = &self.env.options;
+        let budget = options.memory_budget_bytes;
+        let log = &self.catalog.log;
+        if log.segment_bytes() > (budget / SEGMENTS_PER_BUDGET).max(LEAST_FULL_SEGMENT_BYTES) {
+            // A full disk is noticed by the next write.
+            let _ = log.rotate();
+        }
+        let live = log.live_bytes();
+        let keyspaces = self.catalog.all();
+        let memtables = keyspaces.iter().filter_map(|keyspace| match keyspace.design.head {
+            Head::MemTable { bytes } => Some(bytes),
+            Head::LogStore { .. } => None,
+        });
+        let affordable = (budget / 4).max(2 * memtables.max().unwrap_or(0));
+        let replayed = || -> u64 {
+            let views = keyspaces.iter().map(|keyspace| keyspace.view.load());
+            views.map(|view| view.buffers().map(WriteBuffer::replayed_bytes).sum::<u64>()).sum()
+        };
+        if live <= options.max_wal_bytes && (live <= affordable || replayed() <= affordable) {
+            return;
+        }
+        let oldest = keyspaces.iter().filter_map(|keyspace| {
+            let view = keyspace.view.load();
+            let start = view.oldest_buffer().log_start()?;
+            Some((start, view.sealed.is_empty(), keyspace))
+        });
+        // One that is sealed already is being flushed.
+        if let Some((_, true, keyspace)) = oldest.min_by_key(|(start, ..)| *start) {
+            let _ = self.seal(keyspace);
+        }
+    }
+
+    /// Seals the keyspace's write buffer for flushing and starts a new one. The caller holds the commit lock.
+    pub(super) fn seal(&self, keyspace: &OpenKeyspace) -> Result<()> {
+        if keyspace.view.load().active.is_empty() {
+            return Ok(());
+        }
+        let _views = self.catalog.lock_views();
+        self.catalog.log.rotate()?;
+        keyspace.seal_with(keyspace.new_buffer(self.catalog.visible(), self.env.memory()));
+        self.env.reader.fit_cache();
+        // Often enough to keep the reserve, which is many memtables large.
+        self.env.check_space();
+        self.env.signals.wake();
+        Ok(())
+    }
+}
