@@ -86,15 +86,21 @@ fn functions_fit_a_screen() {
     assert_none(&violations);
 }
 
-/// Comments that reach too far: line and columns.
+/// Comments that reach too far: line and columns. Tables, and what stands between code fences, can't be broken.
 fn wide_comments(text: &str) -> Vec<(usize, usize)> {
     let code = blank(text);
     let mut found = Vec::new();
+    let mut is_fenced = false;
     for (number, (line, code)) in text.lines().zip(code.lines()).enumerate() {
-        // Blanking turns a comment into spaces, but leaves code before it.
-        let is_comment = line.contains("//") && code.trim_end().len() < line.trim_end().len();
+        // Blanking turns a comment into spaces, and leaves the `//` that begins a string's line.
+        if !line.trim_start().starts_with("//") || !code.trim().is_empty() {
+            is_fenced = false;
+            continue;
+        }
+        let words = line.trim_start().trim_start_matches(['/', '!']).trim_start();
+        is_fenced ^= words.starts_with("```");
         let columns = line.chars().count();
-        if is_comment && line.trim_start().starts_with("//") && columns > MOST_COMMENT_COLUMNS {
+        if columns > MOST_COMMENT_COLUMNS && !is_fenced && !words.starts_with('|') {
             found.push((number + 1, columns));
         }
     }
@@ -154,6 +160,8 @@ fn lengths_are_measured_as_they_are() {
     assert_eq!(long, [(2, "long".to_owned(), MOST_FUNCTION_LINES + 1)]);
     let wide = format!("let a = 1;\n// {}\nlet b = \"// {}\";\n", "x".repeat(108), "y".repeat(200));
     assert_eq!(wide_comments(&wide), [(2, 111)]);
+    let diagram = format!("//! ```text\n//! {0}\n//! ```\n//! | {0} |\n//! {0}\n", "x".repeat(120));
+    assert_eq!(wide_comments(&diagram), [(5, 124)]);
     let code = "struct A {\n    pub a: u8,\n    b: Map<K, fn(x: u8) -> V>,\n    c: (u8, u8),\n}\nstruct B;";
     assert_eq!(fields(code, "A"), Some(3));
     assert_eq!(fields(code, "C"), None);
