@@ -3,9 +3,7 @@
 use crate::failure::{Failure, Result, fail, usage};
 use crate::sizes;
 use crate::text;
-use siltstone::{
-    Db, Design, Durability, Keyspace, KeyspaceOptions, Options, PrefixRule, Schema, SuffixOrder, presets,
-};
+use siltstone::{Db, Design, Durability, Keyspace, KeyspaceOptions, Options, Schema, SuffixOrder, presets};
 use std::path::Path;
 
 /// The keyspace of commands that do not name one.
@@ -14,10 +12,11 @@ pub const DEFAULT_KEYSPACE: &str = "default";
 /// How to lay out a keyspace that does not exist yet.
 #[derive(clap::Args, Debug, Clone)]
 pub struct CreateArgs {
-    /// Schema of a new keyspace: point, fixed:N (the first N bytes of a key are its prefix) or delim:C[:COUNT]
-    /// (up to and including the COUNT-th C)
-    #[arg(long, value_name = "SCHEMA", value_parser = parse_prefix_rule)]
-    schema: Option<PrefixSchema>,
+    /// Schema of a new keyspace: point, or what of a key is its prefix: fixed:N (the first N bytes), delim:C[:COUNT] (up to and
+    /// including the COUNT-th C), last-delim:C (the last C), suffix:N (all but the last N bytes), length:WIDTH (a big-endian length
+    /// and what it counts), whole
+    #[arg(long, value_name = "SCHEMA")]
+    schema: Option<Schema>,
     /// Order of the keys that share a prefix, in a new keyspace that is not `point` [default: ordered]
     #[arg(long, value_enum)]
     suffix: Option<Suffix>,
@@ -25,10 +24,6 @@ pub struct CreateArgs {
     #[arg(long, value_name = "PRESET[:SIZE]", value_parser = parse_preset)]
     preset: Option<Preset>,
 }
-
-/// `--schema` as typed; `--suffix` completes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PrefixSchema(Option<PrefixRule>);
 
 /// `--suffix` as typed.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -61,14 +56,14 @@ pub struct Preset {
 impl CreateArgs {
     /// The schema that was asked for, if any.
     fn schema(&self) -> Result<Option<Schema>> {
-        let suffix = self.suffix.unwrap_or(Suffix::Ordered).order();
-        Ok(match self.schema {
-            Some(PrefixSchema(Some(prefix))) => Some(Schema::SemiSorted { prefix, suffix }),
-            _ if self.suffix.is_some() => {
+        Ok(match (self.schema, self.suffix) {
+            (Some(Schema::SemiSorted { prefix, .. }), Some(suffix)) => {
+                Some(Schema::SemiSorted { prefix, suffix: suffix.order() })
+            }
+            (_, Some(_)) => {
                 usage!("--suffix needs a schema with a prefix: add --schema fixed:N or --schema delim:C")
             }
-            Some(PrefixSchema(None)) => Some(Schema::Point),
-            None => None,
+            (schema, None) => schema,
         })
     }
 
@@ -116,31 +111,6 @@ impl CreateArgs {
     }
 }
 
-/// Parses `--schema`.
-pub fn parse_prefix_rule(text: &str) -> std::result::Result<PrefixSchema, String> {
-    const HOW: &str = "write point, fixed:N (N from 1 to 65535) or delim:C[:COUNT]";
-    if text == "point" {
-        return Ok(PrefixSchema(None));
-    }
-    if let Some(number) = text.strip_prefix("fixed:") {
-        let bytes: u16 = number.parse().ok().filter(|n| *n > 0).ok_or(HOW)?;
-        return Ok(PrefixSchema(Some(PrefixRule::Fixed { bytes })));
-    }
-    let delimiter = text.strip_prefix("delim:").ok_or(HOW)?;
-    // The delimiter may be a colon itself: look for the count after the first character.
-    let count_at = delimiter.char_indices().skip(1).find(|(_, c)| *c == ':').map(|(at, _)| at);
-    let (delimiter, count) = match count_at.and_then(|at| delimiter.split_at_checked(at)) {
-        Some((delimiter, count)) => (delimiter, count.trim_start_matches(':').parse().map_err(|_| HOW)?),
-        None => (delimiter, 1u8),
-    };
-    let delimiter = text::unescape(delimiter.as_bytes()).map_err(|e| e.to_string())?;
-    match (delimiter.as_slice(), count) {
-        (&[byte], 1..) => Ok(PrefixSchema(Some(PrefixRule::Delimiter { byte, count }))),
-        (_, 0) => Err(HOW.to_owned()),
-        _ => Err("the delimiter is one byte, for example delim:/ or delim:\\t".to_owned()),
-    }
-}
-
 impl Preset {
     /// Refuses a schema that the design can't hold, before anything is made for it.
     pub fn check_for(&self, schema: &Schema) -> Result<()> {
@@ -171,19 +141,14 @@ pub fn preset_names() -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// A keyspace's schema as `--schema` and `--suffix` would say it.
+/// Names a keyspace's schema as `--schema` and `--suffix` would say it.
 pub fn schema_name(schema: &Schema) -> String {
-    let Schema::SemiSorted { prefix, suffix } = schema else { return "point".to_owned() };
-    let prefix = match prefix {
-        PrefixRule::Fixed { bytes } => format!("fixed:{bytes}"),
-        PrefixRule::Delimiter { byte, count: 1 } => format!("delim:{}", text::escape(&[*byte])),
-        PrefixRule::Delimiter { byte, count } => format!("delim:{}:{count}", text::escape(&[*byte])),
-        PrefixRule::WholeKey => "whole-key".to_owned(),
+    let Schema::SemiSorted { prefix, suffix } = schema else { return schema.name() };
+    let order = match suffix {
+        SuffixOrder::Hashed => "hashed",
+        SuffixOrder::Ordered => "ordered",
     };
-    match suffix {
-        SuffixOrder::Hashed => format!("{prefix}, hashed suffixes"),
-        SuffixOrder::Ordered => format!("{prefix}, ordered suffixes"),
-    }
+    format!("{}, {order} suffixes", Schema::ordered(*prefix).name())
 }
 
 /// Opens an existing store for reading; another process may have it open for writing.
@@ -266,31 +231,6 @@ mod tests {
         {
             let parsed = parse_preset(bad).map(|preset| preset.name);
             assert!(why.is_empty() || parsed.as_ref().is_err_and(|error| error.contains(why)), "{parsed:?}");
-        }
-    }
-
-    #[test]
-    fn schemas_are_read() {
-        let delimiter = |byte, count| Ok(PrefixSchema(Some(PrefixRule::Delimiter { byte, count })));
-        assert_eq!(parse_prefix_rule("point"), Ok(PrefixSchema(None)));
-        assert_eq!(parse_prefix_rule("fixed:8"), Ok(PrefixSchema(Some(PrefixRule::Fixed { bytes: 8 }))));
-        assert_eq!(parse_prefix_rule("delim:/"), delimiter(b'/', 1));
-        assert_eq!(parse_prefix_rule("delim::"), delimiter(b':', 1));
-        assert_eq!(parse_prefix_rule("delim:::2"), delimiter(b':', 2));
-        assert_eq!(parse_prefix_rule("delim:\\t:3"), delimiter(b'\t', 3));
-        for bad in
-            ["", "fixed", "fixed:0", "fixed:70000", "delim:", "delim:ab", "delim:/:0", "delim:é", "hash"]
-        {
-            assert!(parse_prefix_rule(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn schemas_are_named_as_they_are_typed() {
-        for text in ["fixed:8", "delim:/", "delim:\\t:2"] {
-            let Ok(PrefixSchema(Some(prefix))) = parse_prefix_rule(text) else { panic!("{text}") };
-            let schema = Schema::SemiSorted { prefix, suffix: SuffixOrder::Ordered };
-            assert_eq!(schema_name(&schema), format!("{text}, ordered suffixes"));
         }
     }
 }

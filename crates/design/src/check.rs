@@ -325,7 +325,7 @@ mod tests {
     fn log_stores_are_for_point_keys() {
         let design = Design { head: Head::LogStore { entries: 1024 }, ..presets::siltstone() };
         assert_eq!(design.check_for(&Schema::Point), Ok(()));
-        let prefix = crate::schema::PrefixRule::WholeKey;
+        let prefix = crate::prefix::PrefixRule::WholeKey;
         let schema = Schema::SemiSorted { prefix, suffix: crate::schema::SuffixOrder::Ordered };
         assert_eq!(design.check_for(&schema).unwrap_err().field, "head");
     }

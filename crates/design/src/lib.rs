@@ -8,6 +8,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`digest`] | the keyed hash, [`digest::Digest`] and [`digest::TriePath`] arithmetic |
+//! | [`prefix`] | [`PrefixRule`]: where the prefix of a semi-sorted key ends |
 //! | [`schema`] | [`Schema`]: user key → [`EncodedKey`] (digest, order, filter fingerprint) |
 //! | [`design`] | [`Design`], [`LevelSpec`], [`Head`], [`Format`], [`IndexSpec`], [`FilterSpec`] |
 //! | [`shape`] | [`Shape`]: what a planner may see of a store |
@@ -27,13 +28,16 @@ pub mod check;
 pub mod design;
 pub mod digest;
 pub mod plan;
+pub mod prefix;
 pub mod presets;
 pub mod schema;
+mod schema_text;
 pub mod shape;
 
 pub use check::DesignError;
 pub use design::{Design, FilterSpec, Format, Head, IndexSpec, LevelSpec, ThirdLevel};
 pub use digest::{Digest, HashSecret, TriePath};
 pub use plan::Task;
-pub use schema::{EncodedKey, Encoder, KeyError, PrefixRule, Schema, SuffixOrder};
+pub use prefix::{PrefixFn, PrefixRule, PrefixRules, RuleName};
+pub use schema::{EncodedKey, Encoder, KeyError, Schema, SuffixOrder};
 pub use shape::{RegionShape, RunShape, Shape};

@@ -10,6 +10,7 @@
 //! The full key is stored and compared, so colliding hashes cost a comparison and never an answer.
 
 use crate::digest::{Digest, HashSecret, mix64};
+use crate::prefix::{PrefixFn, PrefixRule, PrefixRules, RuleName};
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::fmt;
@@ -35,41 +36,12 @@ pub enum Schema {
 impl fmt::Display for Schema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self::SemiSorted { prefix, suffix } = self else { return f.write_str("point") };
-        match prefix {
-            PrefixRule::Fixed { bytes } => write!(f, "a prefix of {bytes} bytes")?,
-            PrefixRule::Delimiter { byte, count: 1 } => {
-                write!(f, "a prefix up to the first {:?}", char::from(*byte))?
-            }
-            PrefixRule::Delimiter { byte, count } => {
-                write!(f, "a prefix up to the {:?} number {count}", char::from(*byte))?;
-            }
-            PrefixRule::WholeKey => f.write_str("the whole key as prefix")?,
-        }
+        write!(f, "{prefix}")?;
         f.write_str(match suffix {
             SuffixOrder::Hashed => ", suffixes hashed",
             SuffixOrder::Ordered => ", suffixes in order",
         })
     }
-}
-
-/// Where a semi-sorted key's prefix ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PrefixRule {
-    /// The first `bytes` bytes; shorter keys are refused.
-    Fixed {
-        /// Length of the prefix in bytes.
-        bytes: u16,
-    },
-    /// Up to and including the `count`-th `byte`; keys with fewer are refused.
-    Delimiter {
-        /// The delimiter.
-        byte: u8,
-        /// How many delimiters the prefix holds, from 1.
-        count: u8,
-    },
-    /// The whole key; its suffix is empty.
-    WholeKey,
 }
 
 /// The order of keys that share a prefix.
@@ -106,6 +78,22 @@ pub enum KeyError {
         /// How many the prefix needs.
         count: u8,
     },
+    /// The key is shorter than the suffix that is cut off it.
+    ShorterThanSuffix {
+        /// The key's length in bytes.
+        bytes: usize,
+        /// The suffix's length in bytes.
+        suffix_bytes: u16,
+    },
+    /// The key ends before its prefix does, by the length that it begins with.
+    EndsWithinPrefix {
+        /// The key's length in bytes.
+        bytes: usize,
+    },
+    /// A rule of the program's own finds no prefix in the key.
+    RefusedByRule(RuleName),
+    /// The program has not given the rule of this name.
+    UnknownRule(RuleName),
     /// A prefix was given that no key of this schema can have.
     NotAPrefix(&'static str),
     /// Prefix operations need a semi-sorted keyspace.
@@ -130,6 +118,22 @@ impl fmt::Display for KeyError {
                 "the key has fewer than {count} of the delimiter {:?}, which ends the prefix in this keyspace",
                 char::from(*byte)
             ),
+            Self::ShorterThanSuffix { bytes, suffix_bytes } => write!(
+                f,
+                "the key has {bytes} bytes, but this keyspace takes a suffix of {suffix_bytes} bytes off every key"
+            ),
+            Self::EndsWithinPrefix { bytes } => write!(
+                f,
+                "the key has {bytes} bytes, fewer than the prefix has by the length that the key begins with"
+            ),
+            Self::RefusedByRule(name) => {
+                write!(f, "the prefix rule {:?} of this keyspace refuses the key", name.as_str())
+            }
+            Self::UnknownRule(name) => write!(
+                f,
+                "this keyspace has the prefix rule {:?} of the program's own; give it when the store is opened",
+                name.as_str()
+            ),
             Self::NotAPrefix(rule) => write!(f, "no key of this keyspace has that prefix: {rule}"),
             Self::NotSemiSorted => {
                 f.write_str("this keyspace has the point schema; create it semi-sorted to use prefixes")
@@ -144,51 +148,52 @@ impl fmt::Display for KeyError {
 impl std::error::Error for KeyError {}
 
 impl Schema {
-    /// The length in bytes of `key`'s prefix, or why no keyspace with this schema can hold it.
-    #[inline]
-    pub fn check_key(&self, key: &[u8]) -> Result<usize, KeyError> {
-        if key.is_empty() {
-            return Err(KeyError::Empty);
-        }
-        if key.len() > MAX_KEY_BYTES {
-            return Err(KeyError::TooLong { bytes: key.len() });
-        }
-        self.prefix_len(key)
+    /// Returns the schema whose prefixes end with the first `byte`, suffixes in order.
+    ///
+    /// ```
+    /// use siltstone_design::Schema;
+    ///
+    /// assert_eq!(Schema::delimited(b'/'), "delim:/".parse().unwrap());
+    /// ```
+    pub fn delimited(byte: u8) -> Self {
+        Self::ordered(PrefixRule::Delimiter { byte, count: 1 })
     }
 
-    /// The length in bytes of `key`'s prefix under this schema, or why the key does not fit it.
+    /// Returns the schema whose prefixes are the first `bytes` bytes, suffixes in order.
+    pub fn fixed(bytes: u16) -> Self {
+        Self::ordered(PrefixRule::Fixed { bytes })
+    }
+
+    /// Returns the schema with prefixes by `prefix`, suffixes in order.
+    pub fn ordered(prefix: PrefixRule) -> Self {
+        Self::SemiSorted { prefix, suffix: SuffixOrder::Ordered }
+    }
+
+    /// Returns the rule that ends prefixes, if keys have any.
+    pub fn prefix_rule(&self) -> Option<PrefixRule> {
+        match *self {
+            Self::Point => None,
+            Self::SemiSorted { prefix, .. } => Some(prefix),
+        }
+    }
+
+    /// Returns the length in bytes of `key`'s prefix; the whole key's under the point schema. What a
+    /// [named](PrefixRule::Named) rule says, only an [`Encoder`] that was given it knows.
+    ///
+    /// # Errors
+    /// Why the key does not fit the schema.
     #[inline]
     pub fn prefix_len(&self, key: &[u8]) -> Result<usize, KeyError> {
-        match *self {
-            Self::Point | Self::SemiSorted { prefix: PrefixRule::WholeKey, .. } => Ok(key.len()),
-            Self::SemiSorted { prefix: PrefixRule::Fixed { bytes }, .. } => {
-                if key.len() < usize::from(bytes) {
-                    return Err(KeyError::ShorterThanPrefix { bytes: key.len(), prefix_bytes: bytes });
-                }
-                Ok(usize::from(bytes))
-            }
-            Self::SemiSorted { prefix: PrefixRule::Delimiter { byte, count }, .. } => key
-                .iter()
-                .enumerate()
-                .filter(|&(_, &b)| b == byte)
-                .nth(usize::from(count.saturating_sub(1)))
-                .map(|(at, _)| at + 1)
-                .ok_or(KeyError::NoDelimiter { byte, count }),
-        }
+        self.prefix_rule().map_or(Ok(key.len()), |rule| rule.prefix_len(key))
     }
 
-    /// Checks that `prefix` is a whole prefix under this schema.
-    pub fn check_prefix(&self, prefix: &[u8]) -> Result<(), KeyError> {
-        let Self::SemiSorted { prefix: rule, .. } = self else { return Err(KeyError::NotSemiSorted) };
-        match rule {
-            PrefixRule::Fixed { bytes } if prefix.len() != usize::from(*bytes) => {
-                Err(KeyError::NotAPrefix("its length is not the fixed prefix length"))
-            }
-            PrefixRule::Delimiter { .. } if self.prefix_len(prefix) != Ok(prefix.len()) => {
-                Err(KeyError::NotAPrefix("it does not end with the delimiter that ends a prefix"))
-            }
-            _ => Ok(()),
-        }
+    /// Returns the length in bytes of `key`'s prefix, as [`Schema::prefix_len`] does, of a key that any keyspace can hold.
+    ///
+    /// # Errors
+    /// Why no keyspace with this schema can hold the key.
+    pub fn check_key(&self, key: &[u8]) -> Result<usize, KeyError> {
+        check_length(key)?;
+        self.prefix_len(key)
     }
 
     /// Whether suffixes are kept in byte order.
@@ -234,12 +239,56 @@ impl<'a> EncodedKey<'a> {
 pub struct Encoder {
     schema: Schema,
     secret: HashSecret,
+    /// What a named prefix rule says.
+    named: Option<PrefixFn>,
 }
 
 impl Encoder {
     /// An encoder for keyspaces of `schema` in the store with this `secret`.
+    ///
+    /// Keys of a schema with a [named](PrefixRule::Named) prefix rule need [`Encoder::with_rules`]; this one refuses them all.
     pub fn new(schema: Schema, secret: HashSecret) -> Self {
-        Self { schema, secret }
+        Self { schema, secret, named: None }
+    }
+
+    /// Returns the same encoder for whoever gives `rules`.
+    ///
+    /// # Errors
+    /// [`KeyError::UnknownRule`] where the schema's prefix rule is a named one that is not among them.
+    pub fn with_rules(self, rules: &PrefixRules) -> Result<Self, KeyError> {
+        let Some(PrefixRule::Named(name)) = self.schema.prefix_rule() else { return Ok(self) };
+        let named = Some(rules.get(name).ok_or(KeyError::UnknownRule(name))?);
+        Ok(Self { named, ..self })
+    }
+
+    /// Returns the length in bytes of `key`'s prefix; the whole key's under the point schema.
+    ///
+    /// # Errors
+    /// Why the key does not fit the schema.
+    #[inline]
+    pub fn prefix_len(&self, key: &[u8]) -> Result<usize, KeyError> {
+        match (self.schema, self.named) {
+            (Schema::SemiSorted { prefix: PrefixRule::Named(name), .. }, Some(rule)) => {
+                let length = rule(key).filter(|length| *length <= key.len());
+                length.ok_or(KeyError::RefusedByRule(name))
+            }
+            (schema, _) => schema.prefix_len(key),
+        }
+    }
+
+    /// Checks that `prefix` is a whole prefix under this schema.
+    ///
+    /// # Errors
+    /// Why no key can have it.
+    pub fn check_prefix(&self, prefix: &[u8]) -> Result<(), KeyError> {
+        let Some(rule) = self.schema.prefix_rule() else { return Err(KeyError::NotSemiSorted) };
+        match (rule, self.named) {
+            (PrefixRule::Named(_), Some(_)) if self.prefix_len(prefix) == Ok(prefix.len()) => Ok(()),
+            (PrefixRule::Named(_), Some(_)) => {
+                Err(KeyError::NotAPrefix("the keyspace's rule ends its prefix elsewhere"))
+            }
+            (rule, _) => rule.check_prefix(prefix),
+        }
     }
 
     /// The schema.
@@ -261,7 +310,8 @@ impl Encoder {
     /// ```
     #[inline]
     pub fn encode<'a>(&self, key: &'a [u8]) -> Result<EncodedKey<'a>, KeyError> {
-        let prefix_len = self.schema.check_key(key)?;
+        check_length(key)?;
+        let prefix_len = self.prefix_len(key)?;
         let Schema::SemiSorted { suffix: order, .. } = self.schema else {
             let digest = self.secret.hash128(key);
             return Ok(EncodedKey { digest, fingerprint: digest.lo, key, prefix_len });
@@ -280,7 +330,7 @@ impl Encoder {
         (before, before_prefix_len): (Digest, usize),
     ) -> Result<EncodedKey<'a>, KeyError> {
         match self.schema {
-            Schema::SemiSorted { prefix, suffix } if !matches!(prefix, PrefixRule::WholeKey) => {
+            Schema::SemiSorted { prefix, suffix } if prefix.is_self_delimiting() => {
                 if before_prefix_len > 0 && shared >= before_prefix_len && key.len() <= MAX_KEY_BYTES {
                     return Ok(self.place(before.hi, suffix, key, before_prefix_len));
                 }
@@ -305,13 +355,23 @@ impl Encoder {
 
     /// The digest half that all keys with `prefix` share, or why no key can have it.
     pub fn encode_prefix(&self, prefix: &[u8]) -> Result<u64, KeyError> {
-        self.schema.check_prefix(prefix)?;
+        self.check_prefix(prefix)?;
         Ok(self.secret.hash64(prefix))
     }
 
     /// The lower digest half at which suffixes from `suffix` on begin, in an ordered keyspace.
     pub fn encode_suffix_bound(&self, suffix: &[u8]) -> Result<u64, KeyError> {
         if self.schema.is_ordered() { Ok(leading_u64(suffix)) } else { Err(KeyError::NotOrdered) }
+    }
+}
+
+/// Refuses keys that no keyspace can hold.
+#[inline]
+fn check_length(key: &[u8]) -> Result<(), KeyError> {
+    match key.len() {
+        0 => Err(KeyError::Empty),
+        1..=MAX_KEY_BYTES => Ok(()),
+        bytes => Err(KeyError::TooLong { bytes }),
     }
 }
 
@@ -359,6 +419,44 @@ mod tests {
         assert_eq!(e.encode_suffix_bound(b"x").unwrap_err(), KeyError::NotOrdered);
         let point = Encoder::new(Schema::Point, HashSecret([0; 16]));
         assert_eq!(point.encode_prefix(b"p").unwrap_err(), KeyError::NotSemiSorted);
+    }
+
+    #[test]
+    fn rules_of_the_programs_own_need_to_be_given() {
+        fn first_digit(key: &[u8]) -> Option<usize> {
+            key.iter().position(u8::is_ascii_digit).map(|at| at + 1)
+        }
+        let name = RuleName::new("first-digit").unwrap();
+        let bare = encoder(PrefixRule::Named(name), SuffixOrder::Ordered);
+        assert_eq!(bare.encode(b"ab1c").unwrap_err(), KeyError::UnknownRule(name));
+        assert!(bare.with_rules(&PrefixRules::default()).is_err());
+        let rules = PrefixRules::default().with("first-digit", first_digit).unwrap();
+        let e = bare.with_rules(&rules).unwrap();
+        assert_eq!(e.encode(b"ab1c").unwrap().prefix(), b"ab1");
+        assert_eq!(e.encode(b"abc").unwrap_err(), KeyError::RefusedByRule(name));
+        assert!(e.encode_prefix(b"ab1").is_ok() && e.encode_prefix(b"ab1c").is_err());
+    }
+
+    #[test]
+    fn keys_after_others_are_encoded_as_by_themselves() {
+        let rules = [
+            PrefixRule::LastDelimiter { byte: b'/' },
+            PrefixRule::AllButLast { bytes: 2 },
+            PrefixRule::LengthPrefixed { width: 1 },
+            PrefixRule::WholeKey,
+        ];
+        let keys: [&[u8]; 5] = [b"\x01/a/b", b"\x01/a/b/c", b"\x01/a/bcd", b"\x02/a/bcd", b"\x02/a/"];
+        for rule in rules {
+            let e = encoder(rule, SuffixOrder::Ordered);
+            for pair in keys.windows(2) {
+                let [first, second] = pair else { unreachable!() };
+                let before = e.encode(first).unwrap();
+                let shared = first.iter().zip(*second).take_while(|(x, y)| x == y).count();
+                let after = e.encode_after(second, shared, (before.digest, before.prefix_len)).unwrap();
+                let alone = e.encode(second).unwrap();
+                assert_eq!((after.digest, after.prefix_len), (alone.digest, alone.prefix_len), "{rule}");
+            }
+        }
     }
 
     proptest! {

@@ -46,7 +46,7 @@ pub use options::{
 };
 pub use siltstone_design::schema::MAX_KEY_BYTES;
 pub use siltstone_design::{
-    Design, DesignError, FilterSpec, Format, Head, IndexSpec, LevelSpec, PrefixRule, Schema, SuffixOrder,
-    ThirdLevel, presets,
+    Design, DesignError, FilterSpec, Format, Head, IndexSpec, KeyError, LevelSpec, PrefixFn, PrefixRule,
+    PrefixRules, RuleName, Schema, SuffixOrder, ThirdLevel, presets,
 };
 pub use stats::{KeyspaceStats, LevelStats, MemoryStats, StallStats, Stats};

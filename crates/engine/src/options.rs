@@ -1,7 +1,7 @@
 //! Options of a store and of its keyspaces: plain data, checked at open.
 
 use crate::error::{Error, Result};
-use siltstone_design::{Design, Head, Schema};
+use siltstone_design::{Design, Head, PrefixRules, Schema};
 use std::path::PathBuf;
 
 /// What a write survives once it has returned.
@@ -105,6 +105,8 @@ pub struct Options {
     /// can always be made anew. Several stores may share it: each has a directory of its own there, which its file CLUSTERS names.
     /// One that was copied or moved takes another; what no store names can be removed.
     pub metadata_dir: Option<PathBuf>,
+    /// Prefix rules of the program's own, for keyspaces whose schema names one. Whoever opens the store gives them again.
+    pub prefix_rules: PrefixRules,
     /// What to do about a damaged write-ahead log.
     pub wal_recovery: WalRecovery,
     /// The secret of a store that is created, instead of a random one: for tests and benchmarks that must repeat exactly.
@@ -131,6 +133,7 @@ impl Default for Options {
             compactions_at_once: 0,
             parallel_search: ParallelSearch::Learned,
             metadata_dir: None,
+            prefix_rules: PrefixRules::default(),
             wal_recovery: WalRecovery::Strict,
             hash_secret: None,
         }
@@ -181,6 +184,9 @@ impl Options {
     /// Checks that a keyspace of `design` suits its keys and fits the budget.
     pub(crate) fn check_design(&self, design: &Design, schema: &Schema) -> Result<()> {
         design.check_for(schema)?;
+        if let Some(rule) = schema.prefix_rule() {
+            rule.check().map_err(|why| Error::invalid(format_args!("schema.prefix: {why}")))?;
+        }
         let needed = design.head_bytes().saturating_mul(2);
         if needed > self.memory_budget_bytes {
             let (field, what) = match design.head {

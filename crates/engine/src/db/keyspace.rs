@@ -192,7 +192,7 @@ impl Keyspace {
     /// # Errors
     /// `InvalidInput` where the keyspace does not keep suffixes in order or no key of it can have this prefix.
     pub fn prefix_range(&self, prefix: &[u8], suffixes: impl RangeBounds<Vec<u8>>) -> Result<Iter> {
-        self.schema().check_prefix(prefix)?;
+        self.inner.encoder.check_prefix(prefix)?;
         if !self.schema().is_ordered() {
             return Err(KeyError::NotOrdered.into());
         }

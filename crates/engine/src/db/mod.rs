@@ -151,7 +151,7 @@ impl Db {
         let parts = KeyspaceParts {
             id: catalog.next_id(),
             name: name.to_owned(),
-            encoder: Encoder::new(options.schema, env.secret),
+            encoder: Encoder::new(options.schema, env.secret).with_rules(&env.options.prefix_rules)?,
             design,
             version: Version::default(),
             flushed: catalog.log.segment(),

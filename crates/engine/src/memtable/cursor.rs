@@ -92,7 +92,7 @@ impl MemCursor {
 
     fn copy(&mut self, version: &Version<'_>) -> Result<()> {
         let (digest, fingerprint) = (version.digest, version.fingerprint);
-        let prefix_len = self.encoder.schema().prefix_len(version.key)?;
+        let prefix_len = self.encoder.prefix_len(version.key)?;
         let key = EncodedKey { digest, fingerprint, key: version.key, prefix_len };
         let hidden =
             self.table.prefix_deleted_at(&key, self.sequence).is_some_and(|at| at > version.sequence);

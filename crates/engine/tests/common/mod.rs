@@ -239,6 +239,26 @@ pub fn key(rng: &mut Rng, schema: Schema, variety: u64) -> Vec<u8> {
             );
             key
         }
+        Schema::SemiSorted { prefix: PrefixRule::LastDelimiter { byte }, .. } => {
+            // Groups of one depth lie below groups of another.
+            let mut key = vec![byte];
+            for part in 0..n % 3 {
+                key.extend_from_slice(format!("dir{}", (n + part) % 4).as_bytes());
+                key.push(byte);
+            }
+            key.extend_from_slice(format!("{n}").as_bytes());
+            key
+        }
+        Schema::SemiSorted { prefix: PrefixRule::AllButLast { bytes }, .. } => {
+            let mut key = b"window"[..(n % 7) as usize].to_vec();
+            let suffix = format!("{n:0width$}", width = usize::from(bytes));
+            key.extend_from_slice(&suffix.as_bytes()[suffix.len() - usize::from(bytes)..]);
+            key
+        }
+        Schema::SemiSorted { prefix: PrefixRule::LengthPrefixed { width: 1 }, .. } => {
+            let group = &b"foreign"[..(n % 5) as usize];
+            [&[group.len() as u8], group, format!("{n}").as_bytes()].concat()
+        }
         _ => format!("key{n}").into_bytes(),
     }
 }

@@ -7,14 +7,34 @@ use std::ops::Bound;
 use std::time::Duration;
 
 /// The keyspaces of a session.
-pub const KEYSPACES: [(&str, Schema); 5] =
-    [("point", Schema::Point), ("files", ORDERED), ("tags", HASHED), ("whole", WHOLE), ("long", LONG)];
+pub const KEYSPACES: [(&str, Schema); 8] = [
+    ("point", Schema::Point),
+    ("files", ORDERED),
+    ("tags", HASHED),
+    ("whole", WHOLE),
+    ("long", LONG),
+    ("paths", PATHS),
+    ("windows", WINDOWS),
+    ("joins", JOINS),
+];
 
 /// Prefixes end with the second slash.
 const LONG: Schema = Schema::SemiSorted {
     prefix: PrefixRule::Delimiter { byte: b'/', count: 2 },
     suffix: SuffixOrder::Ordered,
 };
+
+/// Prefixes are the directories of paths.
+const PATHS: Schema =
+    Schema::SemiSorted { prefix: PrefixRule::LastDelimiter { byte: b'/' }, suffix: SuffixOrder::Ordered };
+
+/// Suffixes are the last three bytes.
+const WINDOWS: Schema =
+    Schema::SemiSorted { prefix: PrefixRule::AllButLast { bytes: 3 }, suffix: SuffixOrder::Ordered };
+
+/// Prefixes begin with their length.
+const JOINS: Schema =
+    Schema::SemiSorted { prefix: PrefixRule::LengthPrefixed { width: 1 }, suffix: SuffixOrder::Hashed };
 
 /// One operation.
 #[derive(Clone, Debug)]

@@ -45,7 +45,7 @@ pub(super) fn open(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<
     };
     let mut found = Found::new(&opening, state, manifest_number)?;
     let secret = HashSecret(found.state.secret);
-    let keyspaces = opening.keyspaces(found.state.clone());
+    let keyspaces = opening.keyspaces(found.state.clone())?;
     let metadata = opening.metadata(&secret, true)?;
     let loads = opening.options.index_loading == IndexLoading::OnDemand;
     let reader = opening.reader(&metadata, opening.options.max_open_files, loads);

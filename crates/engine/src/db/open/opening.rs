@@ -53,24 +53,31 @@ impl Opening {
     pub fn load(&self) -> Result<Option<Loaded>> {
         let mut open = |meta: &TableMeta, schema: &Schema, state: &StoreState| {
             let encoder = Encoder::new(*schema, HashSecret(state.secret));
+            // A rule that is missing is an error when the keyspace is made.
+            let encoder = encoder.with_rules(&self.options.prefix_rules).unwrap_or(encoder);
             Arc::new(Table::new(meta.clone(), encoder, Arc::clone(&self.trash)))
         };
         load(self.disk.as_ref(), &self.dir, &mut open)
     }
 
     /// Makes keyspaces of what the manifest says, with empty write buffers.
-    pub fn keyspaces(&self, state: StoreState) -> Keyspaces {
+    ///
+    /// # Errors
+    /// `InvalidInput` where a keyspace has a prefix rule that the options do not give.
+    pub fn keyspaces(&self, state: StoreState) -> Result<Keyspaces> {
         let secret = HashSecret(state.secret);
         let keyspaces = state.keyspaces.into_iter().map(|(id, keyspace)| {
+            let encoder = Encoder::new(keyspace.schema, secret).with_rules(&self.options.prefix_rules);
+            let named = |error| Error::from(error).of(format_args!("keyspace {:?}", keyspace.name));
             let parts = KeyspaceParts {
                 id,
                 name: keyspace.name.clone(),
-                encoder: Encoder::new(keyspace.schema, secret),
+                encoder: encoder.map_err(named)?,
                 design: keyspace.design,
                 version: keyspace.version,
                 flushed: keyspace.flushed,
             };
-            (keyspace.name, OpenKeyspace::new(parts, 0, &self.memory))
+            Ok((keyspace.name, OpenKeyspace::new(parts, 0, &self.memory)))
         });
         keyspaces.collect()
     }

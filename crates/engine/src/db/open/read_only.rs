@@ -50,7 +50,7 @@ fn try_open(dir: &Path, options: &Options, disk: &Arc<dyn Disk>) -> Result<Optio
     let tables: Vec<_> = state.keyspaces.values().flat_map(|k| k.version.tables()).cloned().collect();
     let (log_start, log_end) = (state.log_start, state.log_end);
     let (secret, next_id) = (HashSecret(state.secret), state.next_id);
-    let keyspaces = opening.keyspaces(state);
+    let keyspaces = opening.keyspaces(state)?;
     // Held open, the files stay readable when the writer removes their names.
     let metadata = opening.metadata(&secret, false)?;
     let clusters = disk.list(&metadata.dir).unwrap_or_default();

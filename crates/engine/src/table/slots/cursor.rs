@@ -192,7 +192,7 @@ impl<T: Chunked> Cursor for SlotCursor<T> {
         let bytes = self.payload.get(self.record_at..self.record_at + file.layout.bytes()).unwrap_or(&[]);
         let record = file.record(self.chunk, bytes, &self.reader, &mut ReadTrace::default())?;
         let Some((record, parts)) = record else { return Err(file.nonsense(self.chunk, &self.reader)) };
-        self.prefix_len = self.encoder.schema().prefix_len(parts.key(&record).unwrap_or(&[]))?;
+        self.prefix_len = self.encoder.prefix_len(parts.key(&record).unwrap_or(&[]))?;
         if let Cow::Owned(record) = record {
             self.spilled = Some(record);
         }
