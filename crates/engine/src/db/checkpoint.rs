@@ -5,15 +5,15 @@
 
 use super::Snapshot;
 use super::head::Head;
-use super::recover::is_ours;
 use crate::compaction::merge::Source;
 use crate::compaction::{Amount, Context, flush};
 use crate::entry::Span;
 use crate::error::{Error, Result};
+use crate::filename::{self, is_ours};
 use crate::record::LogStart;
 use crate::table::Table;
+use crate::version::Version;
 use crate::version::edit::{Edit, Step};
-use crate::version::level::Version;
 use crate::version::manifest::{KeyspaceState, Manifest, StoreState};
 use std::path::Path;
 use std::sync::Arc;
@@ -57,14 +57,15 @@ impl Snapshot {
             StoreState { next_id: 0, secret: store.secret.0, log_start: start, ..StoreState::default() };
         for (keyspace, view) in self.views.values() {
             for table in view.version.tables() {
-                let to = crate::cache::table_path(dir, table.id());
+                let to = filename::table_path(dir, table.id());
                 disk.hard_link(&store.reader.path(table.id()), &to)
                     .map_err(|e| Error::io(&e, "linking a table into the checkpoint", &to))?;
             }
-            for file in view.version.cluster_files() {
-                // Without it, as where clusters lie on another device, the checkpoint makes one of its own.
-                let to = dir.join(crate::cache::cluster_name(file.id));
-                let _ = disk.hard_link(&store.reader.path(file.id), &to);
+            for pages in view.version.sidecars() {
+                // Without it, as where sidecars lie on another device, the checkpoint makes one of its own.
+                let from = store.reader.path(pages.id);
+                let to = from.file_name().map(|name| dir.join(name));
+                let _ = to.map(|to| disk.hard_link(&from, &to));
             }
             let mut sources = Vec::new();
             for head in view.heads().filter(|head| !head.is_empty()) {

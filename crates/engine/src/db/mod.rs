@@ -1,21 +1,19 @@
 //! The store as users hold it: [`Db`], [`Keyspace`], [`Snapshot`], each method a few lines.
 
-mod advice;
 mod batch;
 mod checkpoint;
-mod clusters;
 mod flush;
-pub(crate) mod guides;
 mod head;
 mod indexes;
 mod keyspace;
 mod limits;
-pub(crate) mod metadata;
 mod parallel;
 mod read;
 mod recover;
+mod region_filters;
 mod report;
 mod scan;
+mod sidecars;
 mod snapshot;
 pub(crate) mod store;
 mod verify;
@@ -24,7 +22,7 @@ mod write;
 
 pub use batch::{Batch, MAX_VALUE_BYTES};
 pub use keyspace::Keyspace;
-pub(crate) use recover::{LOCK, parse_owner};
+pub(crate) use recover::parse_owner;
 pub use scan::Iter;
 pub use snapshot::Snapshot;
 pub use verify::{VerifyProgress, VerifyReport};
@@ -35,8 +33,8 @@ use crate::io::direct::DirectDisk;
 use crate::io::os::OsDisk;
 use crate::options::{KeyspaceOptions, Options, WriteOptions};
 use crate::stats::{KeyspaceCounters, Stats};
+use crate::version::Version;
 use crate::version::edit::{Edit, Step};
-use crate::version::level::Version;
 use arc_swap::ArcSwap;
 use head::Head;
 use parking_lot::Mutex;
@@ -98,7 +96,7 @@ impl Handle {
             store.note_log_end();
         }
         store.empty_trash();
-        store.save_guides();
+        store.save_filters();
         *store.lock.lock() = None;
         synced
     }
@@ -253,7 +251,7 @@ impl Db {
             store.keyspaces.write().remove(name);
             let version = Arc::clone(&inner.view.load().version);
             version.tables().for_each(|table| table.mark_obsolete());
-            version.cluster_files().for_each(|file| file.mark_obsolete());
+            version.sidecars().for_each(|pages| pages.mark_obsolete());
         })?;
         store.board.wake();
         Ok(())

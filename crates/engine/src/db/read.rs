@@ -11,8 +11,9 @@ use super::store::{KeyspaceInner, Store, View};
 use crate::cache::{Reader, TableId};
 use crate::entry::{Lookup, Sequence};
 use crate::error::Result;
+use crate::region_filter::Candidate;
 use crate::stats::ReadTrace;
-use crate::version::level::{Candidate, Version};
+use crate::version::Version;
 use siltstone_design::EncodedKey;
 
 /// Keys whose filters are brought towards the processor's cache together: as many as it has misses under way.
@@ -111,7 +112,7 @@ impl Store {
             let Some(((key, value), progress)) = place else { return Ok(()) };
             if number == touched {
                 touched += TOUCHED_TOGETHER;
-                view.version.touch(keys.get(number..touched.min(keys.len())).unwrap_or_default());
+                view.version.prefetch(keys.get(number..touched.min(keys.len())).unwrap_or_default());
             }
             match self.search(view, sequence, key, &reader, progress, usize::MAX) {
                 Ok(found) => {
@@ -184,7 +185,7 @@ impl Store {
             let first = if resumes && depth == progress.level { progress.run } else { 0 };
             if !(resumes && depth == progress.level) {
                 progress.probed_above = trace.tables_probed;
-                trace.filter_probes += u64::from(region.guide.is_some());
+                trace.filter_probes += u64::from(region.has_filter_in_memory());
             }
             let before = *trace;
             let candidates = region.candidates(key, reader, trace).inspect_err(|_| {

@@ -4,23 +4,23 @@
 //! are read.
 
 use super::Handle;
-use super::guides::GUIDES;
 use super::head::{Full, Head, Write};
-use super::metadata::{CLUSTERS, Metadata};
 use super::store::{KeyspaceInner, Parts, Store, View};
-use crate::cache::{Reader, table_name};
+use crate::cache::Reader;
 use crate::codec::Decoder;
 use crate::error::{Error, ErrorKind, Result};
+use crate::filename::{self, CURRENT, LOCK, is_manifest, is_ours};
 use crate::io::{DirLock, Disk};
 use crate::memory::MemoryBudget;
 use crate::operation::{self, Operation};
 use crate::options::{IndexLoading, Options};
 use crate::record::{HEADER_BYTES, LogStart};
+use crate::region_filter::directory::SidecarDirectory;
 use crate::segment::LogSegment;
 use crate::stats::{KeyspaceCounters, StoreCounters};
 use crate::table::envelope::TableMeta;
 use crate::table::{Table, Trash};
-use crate::version::manifest::{CURRENT, Loaded, Manifest, StoreState, is_manifest, load, manifest_name};
+use crate::version::manifest::{Loaded, Manifest, StoreState, load};
 use crate::wal::{Replayed, Wal, replay};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -30,22 +30,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-/// Name of the file whose lock means that a store is open.
-pub(crate) const LOCK: &str = "LOCK";
 /// Small log segments that an open leaves to the next one.
 const MOST_SEGMENTS: usize = 4;
 const SMALL_SEGMENT_BYTES: u64 = 1 << 20;
 /// How often a read-only open tries to catch the files of a store that another process is writing.
 const READ_ONLY_TRIES: usize = 20;
-
-/// Whether the engine makes files of this name.
-pub(super) fn is_ours(name: &str) -> bool {
-    [LOCK, CURRENT, GUIDES, CLUSTERS].contains(&name)
-        || is_manifest(name)
-        || name.ends_with(".table")
-        || name.ends_with(".wal")
-        || name.ends_with(".cluster")
-}
 
 fn names(disk: &dyn Disk, dir: &Path) -> Result<Option<Vec<String>>> {
     match disk.list(dir) {
@@ -73,7 +62,7 @@ fn check_is_store(names: &[String], dir: &Path) -> Result<()> {
             ),
         ));
     }
-    if names.iter().any(|name| name.ends_with(".table")) {
+    if names.iter().any(|name| filename::is_table(name)) {
         return Err(Error::corruption(
             dir.join(CURRENT).display(),
             0,
@@ -215,12 +204,12 @@ impl Opening {
         Ok(())
     }
 
-    fn metadata(&self, secret: &HashSecret, may_write: bool) -> Result<Metadata> {
+    fn sidecars(&self, secret: &HashSecret, may_write: bool) -> Result<SidecarDirectory> {
         let metadata_dir = self.options.metadata_dir.as_deref();
-        Metadata::find(self.disk.as_ref(), &self.dir, metadata_dir, secret, may_write)
+        SidecarDirectory::find(self.disk.as_ref(), &self.dir, metadata_dir, secret, may_write)
     }
 
-    fn reader(&self, metadata: &Metadata, max_open_files: usize, loads: bool) -> Arc<Reader> {
+    fn reader(&self, sidecars: &SidecarDirectory, max_open_files: usize, loads: bool) -> Arc<Reader> {
         let reader = Reader::new(
             Arc::clone(&self.disk),
             self.dir.clone(),
@@ -228,7 +217,7 @@ impl Opening {
             Arc::clone(&self.memory),
             Arc::clone(&self.counters),
         );
-        Arc::new(reader.with_metadata_in(metadata.dir.clone()).loading(loads))
+        Arc::new(reader.with_metadata_in(sidecars.dir.clone()).loading(loads))
     }
 }
 
@@ -280,7 +269,7 @@ pub(super) fn open(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<
         checked.map_err(|error| error.of(format_args!("keyspace {:?}", keyspace.name)))?;
     }
     let names = names(disk.as_ref(), dir)?.unwrap_or_default();
-    let numbered = names.iter().filter_map(|name| name.strip_suffix(".table")?.parse::<u64>().ok());
+    let numbered = names.iter().filter_map(|name| filename::table_number(name));
     let largest = numbered.max().unwrap_or(0).max(largest_id(&state));
     state.next_id = state.next_id.max(largest + 1);
 
@@ -288,31 +277,31 @@ pub(super) fn open(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<
     let (secret, next_id) = (HashSecret(state.secret), state.next_id);
     let live: HashSet<u64> =
         state.keyspaces.values().flat_map(|k| k.version.tables()).map(|table| table.id()).collect();
-    if let Some(missing) = live.iter().find(|id| names.binary_search(&table_name(**id)).is_err()) {
-        return Err(Error::missing_table(&crate::cache::table_path(dir, *missing)));
+    if let Some(missing) = live.iter().find(|id| names.binary_search(&filename::table(**id)).is_err()) {
+        return Err(Error::missing_table(&filename::table_path(dir, *missing)));
     }
     // The numbers of manifests that a crash left behind are passed over too.
-    let left_behind = names.iter().filter_map(|name| name.strip_prefix("MANIFEST-")?.parse::<u64>().ok());
+    let left_behind = names.iter().filter_map(|name| filename::manifest_number(name));
     let next_manifest = left_behind.max().unwrap_or(0).max(manifest_number) + 1;
     let keyspaces = opening.keyspaces(state.clone());
-    let metadata = opening.metadata(&secret, true)?;
+    let sidecars = opening.sidecars(&secret, true)?;
     let loads = options.index_loading == IndexLoading::OnDemand;
-    let reader = opening.reader(&metadata, options.max_open_files, loads);
+    let reader = opening.reader(&sidecars, options.max_open_files, loads);
     let replayed = opening.replay(log_start, log_end, &keyspaces, &reader)?;
     let visible = replayed.end_lsn;
 
     // From here on the store is changed: first what is to be kept is made safe, then the rest goes.
-    metadata.settle(disk.as_ref(), dir)?;
+    sidecars.settle(disk.as_ref(), dir)?;
     let wal = Wal::start(Arc::clone(&disk), dir, &replayed)?;
     state.log_end = replayed.end_lsn;
     let manifest = Manifest::create(Arc::clone(&disk), dir, next_manifest, &state)?;
     opening.counters.wal_bytes.add(wal.bytes_written());
-    let keep_manifest = manifest_name(next_manifest);
+    let keep_manifest = filename::manifest(next_manifest);
     let is_orphan = |name: &&String| {
-        let table = name.strip_suffix(".table").and_then(|number| number.parse::<u64>().ok());
+        let table = filename::table_number(name);
         table.is_some_and(|id| !live.contains(&id))
             || (is_manifest(name) && **name != keep_manifest)
-            || (metadata.dir != dir && name.ends_with(".cluster"))
+            || (sidecars.dir != dir && filename::is_sidecar(name))
     };
     let orphans = names.iter().filter(is_orphan).map(|name| dir.join(name));
     for path in orphans.chain(replayed.obsolete.iter().cloned()) {
@@ -339,7 +328,7 @@ pub(super) fn open(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<
         keyspaces,
     }));
     store.check_space();
-    store.load_advice();
+    store.load_sidecars();
     for keyspace in store.all_keyspaces() {
         store.refresh_pressure(&keyspace);
         // A log longer than a memtable is flushed as one; so is one in many pieces, as many short sessions leave it.
@@ -400,11 +389,11 @@ fn try_open_read_only(dir: &Path, options: &Options, disk: &Arc<dyn Disk>) -> Re
     let (secret, next_id) = (HashSecret(state.secret), state.next_id);
     let keyspaces = opening.keyspaces(state);
     // Held open, the files stay readable when the writer removes their names.
-    let metadata = opening.metadata(&secret, false)?;
-    let clusters = disk.list(&metadata.dir).unwrap_or_default();
-    let clusters = clusters.iter().filter(|name| name.ends_with(".cluster")).count();
+    let sidecars = opening.sidecars(&secret, false)?;
+    let files = disk.list(&sidecars.dir).unwrap_or_default();
+    let files = files.iter().filter(|name| filename::is_sidecar(name)).count();
     // Nobody works in the background here.
-    let reader = opening.reader(&metadata, options.max_open_files.max(tables.len() + clusters + 16), true);
+    let reader = opening.reader(&sidecars, options.max_open_files.max(tables.len() + files + 16), true);
     let visible = opening.replay(log_start, log_end, &keyspaces, &reader)?.end_lsn;
     for table in &tables {
         reader.file(table.id())?;
@@ -428,7 +417,7 @@ fn try_open_read_only(dir: &Path, options: &Options, disk: &Arc<dyn Disk>) -> Re
         manifest: None,
         keyspaces,
     });
-    store.load_advice();
+    store.load_sidecars();
     Ok(Some(Arc::new(store)))
 }
 

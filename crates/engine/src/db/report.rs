@@ -2,9 +2,9 @@
 
 use super::head::Head;
 use super::store::{KeyspaceInner, Store};
+use crate::filename;
 use crate::memory::Holder;
 use crate::stats::{KeyspaceStats, LevelStats, MemoryStats, StallStats, Stats};
-use siltstone_design::FilterSpec;
 use std::sync::atomic::Ordering;
 
 fn ratio(a: u64, b: u64) -> f64 {
@@ -64,7 +64,7 @@ impl Store {
                 let opened = self.disk.open(&dir.join(&name), crate::io::Access::Read);
                 let bytes = opened.and_then(|file| file.len()).unwrap_or(0);
                 all += bytes;
-                if name.ends_with(".wal") {
+                if filename::is_wal(&name) {
                     wal += bytes;
                 }
             }
@@ -97,15 +97,15 @@ impl KeyspaceInner {
                 stats.regions += 1;
                 stats.runs += region.runs.len() as u64;
                 stats.max_runs_in_a_region = stats.max_runs_in_a_region.max(region.runs.len() as u64);
-                if let Some(guide) = &region.guide {
-                    stats.guided_runs += guide.covered() as u64;
-                    stats.filter_bytes += guide.memory_bytes();
+                if let Some(filter) = &region.filter {
+                    stats.guided_runs += filter.covered() as u64;
+                    stats.filter_bytes += filter.memory_bytes();
                 }
                 for run in &region.runs {
                     for table in &run.tables {
                         let meta = table.meta();
-                        // Fingerprints are what guides are made of; no lookup asks them.
-                        let is_asked = !matches!(meta.filter_spec, FilterSpec::Maplet { .. });
+                        // Fingerprints are what region filters are made of; no lookup asks them.
+                        let is_asked = !meta.kept_keys.are_fingerprints();
                         stats.filter_bytes += if is_asked { meta.filter.length } else { 0 };
                         stats.index_bytes += meta.index.length + meta.page_map.length;
                     }

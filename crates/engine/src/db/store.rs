@@ -5,6 +5,7 @@
 use super::head::{Head, Write};
 use super::limits::RateLimit;
 use super::parallel::{Helpers, UpperReads};
+use super::sidecars::{Sidecars, retire_sidecars};
 use super::snapshot::Snapshots;
 use super::worker::Board;
 use super::write::CommitQueue;
@@ -12,14 +13,15 @@ use crate::cache::Reader;
 use crate::compaction::Output;
 use crate::entry::Sequence;
 use crate::error::{Error, ErrorKind, Result};
+use crate::ids::RunId;
 use crate::io::{DirLock, Disk};
 use crate::memory::MemoryBudget;
 use crate::options::Options;
 use crate::record::LogStart;
 use crate::stats::{KeyspaceCounters, StoreCounters};
 use crate::table::{Table, Trash};
+use crate::version::Version;
 use crate::version::edit::{Edit, Step};
-use crate::version::level::{RunId, Version};
 use crate::version::manifest::{KeyspaceState, Manifest, StoreState};
 use crate::wal::Wal;
 use arc_swap::ArcSwap;
@@ -122,10 +124,9 @@ pub(crate) struct Store {
     is_poisoned: AtomicBool,
     pub closed: AtomicBool,
     pub background_error: Mutex<Option<Error>>,
-    /// Held by whoever builds guides; runs whose keys can't be read, and so not be guided.
-    pub guiding: Mutex<HashSet<RunId>>,
-    /// What was found damaged of files that are only advice, when the store was opened.
-    pub advice: Mutex<Vec<String>>,
+    /// Held by whoever makes region filters; runs whose keys can't be read, and so not be covered.
+    pub filtering: Mutex<HashSet<RunId>>,
+    pub sidecars: Sidecars,
     /// Threads that search last levels for others, and lookups that wait for the device.
     pub helpers: Helpers,
     pub waiting: AtomicUsize,
@@ -182,8 +183,8 @@ impl Store {
             is_poisoned: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             background_error: Mutex::new(None),
-            guiding: Mutex::default(),
-            advice: Mutex::default(),
+            filtering: Mutex::default(),
+            sidecars: Sidecars::default(),
             helpers: Helpers::default(),
             waiting: AtomicUsize::new(0),
             space_is_low: AtomicBool::new(false),
@@ -266,7 +267,7 @@ impl Store {
         output: Output,
         flushed: Option<&Head>,
     ) -> Result<()> {
-        let Output { steps, guides, rows } = output;
+        let Output { steps, filters } = output;
         let mut guard = self.manifest.lock();
         let Some(manifest) = guard.as_mut() else { return self.check_writable() };
         if keyspace.dropped.load(Ordering::Acquire) {
@@ -279,9 +280,8 @@ impl Store {
         let (mut next, removed) = base.apply(&edit, &mut open).map_err(|what| {
             Error::new(ErrorKind::Corruption, format!("an edit does not fit the store as it is: {what}"))
         })?;
-        next.guide_by(guides);
-        next.cluster_by(&rows);
-        next.guide_by(base.guides_after_rewrites(&edit.steps, &self.memory));
+        next.filter_by(&filters);
+        next.filter_by(&base.filters_after_rewrites(&edit.steps, &self.memory));
         debug_check(&next, &keyspace.design);
         manifest.append(&edit).inspect_err(|error| {
             // A full disk took a part of the edit at most, and needs the room. After any other failure the whole of it may
@@ -301,7 +301,7 @@ impl Store {
             }
             keyspace.view.store(Arc::new(view));
         }
-        super::clusters::retire_clusters(&base, &next);
+        retire_sidecars(&base, &next);
         for table in &removed {
             table.mark_obsolete();
         }
@@ -326,8 +326,8 @@ impl Store {
         Ok(())
     }
 
-    /// Shows readers a version that differs from the present one in what no manifest speaks of: guides, clusters, what is in memory.
-    /// Files of clusters that it no longer has go.
+    /// Shows readers a version that differs from the present one in what no manifest speaks of: region filters, what is in memory.
+    /// Sidecars that it no longer uses go.
     pub fn publish(&self, keyspace: &KeyspaceInner, change: impl FnOnce(&mut Version)) {
         // Versions change under the manifest's lock.
         let _manifest = self.manifest.lock();
@@ -336,7 +336,7 @@ impl Store {
         let before = Arc::clone(&view.version);
         let mut version = Version::clone(&before);
         change(&mut version);
-        super::clusters::retire_clusters(&before, &version);
+        retire_sidecars(&before, &version);
         view.version = Arc::new(version);
         keyspace.view.store(Arc::new(view));
         self.reader.fit_cache();
@@ -442,12 +442,12 @@ impl Store {
         keyspace.pressure.store(pressure.to_bits(), Ordering::Relaxed);
     }
 
-    /// Removes files of tables that nobody holds any more.
+    /// Removes files that nobody holds any more.
     pub fn empty_trash(&self) {
-        for (table, pages) in self.trash.take() {
-            self.reader.forget(table, pages);
+        for (file, pages) in self.trash.take() {
+            self.reader.forget(file, pages);
             // Left behind, it would be removed as an orphan at the next open.
-            let _ = self.disk.remove(&self.reader.path(table));
+            let _ = self.disk.remove(&self.reader.path(file));
         }
     }
 

@@ -5,10 +5,10 @@ use super::head::Head;
 use crate::cache::PAGE_BYTES;
 use crate::entry::{EntryRef, Item, Lookup, Span};
 use crate::error::{Error, ErrorKind, Result};
+use crate::region_filter::Candidate;
 use crate::stats::ReadTrace;
 use crate::table::{Table, Walk};
-use crate::version::check;
-use crate::version::level::{Candidate, Region};
+use crate::version::{Region, check};
 use serde::Serialize;
 use siltstone_design::Encoder;
 use std::ops::Range;
@@ -29,14 +29,13 @@ pub struct VerifyReport {
     /// Entries in heads: what of the log is not in tables yet. The log was checked when the store was opened; what log stores
     /// serve from it is read again.
     pub log_entries: u64,
-    /// Cluster files read.
-    pub clusters: u64,
-    /// Bytes of the cluster files.
-    pub cluster_bytes: u64,
+    /// Sidecars of filters on the device that were read.
+    pub sidecars: u64,
+    /// Bytes of these sidecars.
+    pub sidecar_bytes: u64,
     /// What is wrong, a sentence each; empty where the store is sound.
     pub problems: Vec<String>,
-    /// What is damaged or missing of files that are only advice, cluster files and `GUIDES`, a sentence each: answers are
-    /// the same without them, and they are made anew.
+    /// What is damaged or missing of sidecars, a sentence each: answers are the same without them, and they are made anew.
     pub notes: Vec<String>,
 }
 
@@ -91,7 +90,7 @@ impl Snapshot {
             report
                 .problems
                 .extend(structure.into_iter().map(|p| format!("keyspace {:?}: {p}", keyspace.name)));
-            store.verify_advice(keyspace, &view.version, &mut report)?;
+            store.verify_sidecars(keyspace, &view.version, &mut report)?;
             let regions = view.version.levels.iter().flat_map(|level| &level.regions);
             let places = regions.flat_map(|region| {
                 let runs = region.runs.iter().enumerate();
@@ -236,19 +235,13 @@ impl Snapshot {
         table: &Arc<Table>,
         entry: &EntryRef<'_>,
     ) -> Result<Option<String>> {
-        // A newer run may hold the key as well, and then it is that one's.
+        // A filter in memory may name a newer run that holds the key as well; one on the device says something of each run.
         let mut trace = ReadTrace::default();
-        let mut candidates = region.candidates(&entry.key, &self.handle.store.reader, &mut trace)?;
-        if candidates.nth(at) == Some(Candidate::No) && region.guide.is_none() {
+        let candidates = region.candidates(&entry.key, &self.handle.store.reader, &mut trace)?;
+        let newer = if region.has_filter_in_memory() { 0 } else { at };
+        if candidates.take(at + 1).skip(newer).all(|candidate| candidate == Candidate::No) {
             return Ok(Some(
-                "the cluster of its region does not lead to it; remove the store's .cluster files".into(),
-            ));
-        }
-        let mut candidates =
-            region.candidates(&entry.key, &self.handle.store.reader, &mut trace)?.take(at + 1);
-        if candidates.all(|candidate| candidate == Candidate::No) {
-            return Ok(Some(
-                "the filter of its region does not lead to it; close the store and remove the file GUIDES"
+                "the filter of its region does not lead to it; close the store and remove its .sidecar files"
                     .to_owned(),
             ));
         }

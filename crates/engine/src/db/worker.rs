@@ -10,8 +10,8 @@ use crate::error::{Error, Result};
 use crate::options::ParallelSearch;
 use crate::stats::Counter;
 use crate::table::Table;
+use crate::version::Version;
 use crate::version::edit::Step;
-use crate::version::level::Version;
 use parking_lot::{Condvar, Mutex};
 use siltstone_design::plan::{children, plan};
 use siltstone_design::{Task, TriePath};
@@ -199,19 +199,18 @@ impl Store {
         self.shed();
         // What snapshots and iterators have let go since.
         self.empty_trash();
-        // What is read most comes first; the other guides wait until the piles are in order.
+        // What is read most comes first; the other filters wait until the regions are in order.
         if self.load_one() {
             return Ok(true);
         }
-        if self.guide_one(0..1) || self.cluster_one(0..1, false) {
+        if self.filter_one(0..1, false) {
             return Ok(true);
         }
         let below = 1..usize::MAX;
         let Some(job) = self.take_job() else {
-            return Ok(self.guide_one(below.clone())
-                || self.cluster_one(below, false)
-                || self.check_one_cluster()
-                || self.cluster_one(0..usize::MAX, true));
+            return Ok(self.filter_one(below, false)
+                || self.check_one_sidecar()
+                || self.filter_one(0..usize::MAX, true));
         };
         let result = self.run_job(&job);
         self.finish_job(&job);
@@ -244,9 +243,8 @@ impl Store {
                 let shape = VersionShape { version: &view.version, busy: &|_, _| false, now_ms };
                 let is_in_order = view.sealed.is_empty() && plan(&keyspace.design, &shape).is_none();
                 is_in_order
-                    && self.unguided(keyspace, &view.version, 0..usize::MAX).is_none()
-                    && self.unclustered(keyspace, &view.version, 0..usize::MAX, true).is_none()
-                    && !self.has_unchecked_clusters(&view.version)
+                    && self.wanting(keyspace, &view.version, 0..usize::MAX, true).is_none()
+                    && !self.has_unchecked_sidecars(&view.version)
             })
     }
 
