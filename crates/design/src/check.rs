@@ -1,6 +1,6 @@
 //! Rejects unsound designs before anything is written, naming the field and what would do.
 
-use crate::design::{Design, FilterSpec, Format, Head, IndexSpec, LevelSpec};
+use crate::design::{Design, Format, Head, IndexSpec, LevelSpec, RegionFilterSpec, TableFilterSpec};
 use crate::digest::MAX_DEPTH;
 use crate::schema::Schema;
 use std::fmt;
@@ -30,6 +30,8 @@ pub const MAX_TABLE_BYTES: u64 = 1 << 40;
 /// Entries that the index of a log store may have room for.
 pub const LOG_STORE_ENTRIES: std::ops::RangeInclusive<u32> = 16..=1 << 30;
 
+/// Bits per key of Bloom filters.
+pub const BLOOM_BITS: std::ops::RangeInclusive<u8> = 1..=64;
 /// Fingerprints of cuckoo filters, in bits.
 pub const FINGERPRINT_BITS: std::ops::RangeInclusive<u8> = 8..=20;
 /// Fingerprints of multi-level cuckoo filters, in bits: they store three more until they have grown.
@@ -41,7 +43,7 @@ pub const REMAINDER_BITS: std::ops::RangeInclusive<u8> = 4..=20;
 /// Fragments of sorted stores' keys, in bits.
 pub const FRAGMENT_BITS: std::ops::RangeInclusive<u8> = 2..=32;
 /// Most runs per region that a multi-level cuckoo filter or a maplet may be asked to tell apart.
-pub const MAX_GUIDED_RUNS: u16 = 32;
+pub const MAX_FILTERED_RUNS: u16 = 32;
 
 impl Design {
     /// Checks that the engine can run this design on keys of `schema`.
@@ -133,7 +135,8 @@ impl Design {
                 );
             }
             check_format(level).or_else(|(name, message)| fail(field(name), message))?;
-            check_filter(level).or_else(|(name, message)| fail(field(name), message))?;
+            check_table_filter(level).or_else(|(name, message)| fail(field(name), message))?;
+            check_region_filter(level).or_else(|(name, message)| fail(field(name), message))?;
         }
         // Splits repeat the last level below itself, so it has to divide what it holds.
         if self.levels.last().is_some_and(|last| last.fanout_bits == 0) {
@@ -146,89 +149,95 @@ impl Design {
     }
 }
 
+/// The name of a level's field, and what is wrong with it.
+type Unsound = (&'static str, String);
+
 /// What of a level does not go with its format, and what would do.
-fn check_format(level: &LevelSpec) -> Result<(), (&'static str, String)> {
-    match (level.format, level.index, level.filter) {
-        (Format::Block, IndexSpec::None, _) => {
-            Err(("index", "a block table needs an index; use separators".into()))
+fn check_format(level: &LevelSpec) -> Result<(), Unsound> {
+    match (level.format, level.index) {
+        (Format::Block, IndexSpec::None) => {
+            return Err(("index", "a block table needs an index; use separators".into()));
         }
-        (Format::HTable, index, _) if index != IndexSpec::None => Err((
-            "index",
-            format!("an HTable computes a key's page and has no index; use none instead of {index:?}"),
-        )),
-        (Format::Hash | Format::Sorted, index, _) if index != IndexSpec::None => Err((
-            "index",
-            format!(
+        (Format::HTable, index) if index != IndexSpec::None => {
+            let message =
+                format!("an HTable computes a key's page and has no index; use none instead of {index:?}");
+            return Err(("index", message));
+        }
+        (Format::Hash | Format::Sorted, index) if index != IndexSpec::None => {
+            let message = format!(
                 "hash stores and sorted stores have an index of their own; use none instead of {index:?}"
-            ),
-        )),
-        (Format::Hash, _, filter) if filter != FilterSpec::None => {
-            Err(("filter", "a hash store's index is a filter as well; use none".into()))
+            );
+            return Err(("index", message));
         }
-        _ => Ok(()),
+        (Format::Block | Format::HTable | Format::Hash | Format::Sorted, _) => {}
+    }
+    let own = "a hash store's index is a filter as well; use none";
+    match level.format {
+        Format::Hash if level.table_filter != TableFilterSpec::None => Err(("table_filter", own.into())),
+        Format::Hash if level.region_filter != RegionFilterSpec::None => Err(("region_filter", own.into())),
+        Format::Block | Format::HTable | Format::Hash | Format::Sorted => Ok(()),
     }
 }
 
-/// The unsound part of a level's filter, and what would do.
-fn check_filter(level: &LevelSpec) -> Result<(), (&'static str, String)> {
-    let fingerprints = |bits: u8, range: std::ops::RangeInclusive<u8>| {
-        let message = format!("{bits} is out of range; use {} to {}", range.start(), range.end());
-        if range.contains(&bits) { Ok(()) } else { Err(("filter.fingerprint_bits", message)) }
-    };
-    match level.filter {
-        FilterSpec::Bloom { bits_per_key } if !(1..=64).contains(&bits_per_key) => {
-            Err(("filter.bits_per_key", format!("{bits_per_key} is out of range; use 1 to 64, or no filter")))
+/// Refuses a number outside of `range`.
+fn check_range(field: &'static str, number: u8, range: std::ops::RangeInclusive<u8>) -> Result<(), Unsound> {
+    let message = format!("{number} is out of range; use {} to {}", range.start(), range.end());
+    if range.contains(&number) { Ok(()) } else { Err((field, message)) }
+}
+
+/// The unsound part of the filter that a level's tables have, and what would do.
+fn check_table_filter(level: &LevelSpec) -> Result<(), Unsound> {
+    match level.table_filter {
+        TableFilterSpec::None => Ok(()),
+        TableFilterSpec::Bloom { bits_per_key } => {
+            check_range("table_filter.bits_per_key", bits_per_key, BLOOM_BITS)
         }
-        FilterSpec::BloomCluster { bits_per_key } if !(1..=64).contains(&bits_per_key) => {
-            Err(("filter.bits_per_key", format!("{bits_per_key} is out of range; use 1 to 64")))
+        TableFilterSpec::Cuckoo { fingerprint_bits } => {
+            check_range("table_filter.fingerprint_bits", fingerprint_bits, FINGERPRINT_BITS)
         }
-        FilterSpec::BloomCluster { .. } if !(2..=MAX_CLUSTERED_RUNS).contains(&level.runs) => {
-            Err(("filter", format!("a cluster gathers the filters of 2 to {MAX_CLUSTERED_RUNS} runs")))
-        }
-        FilterSpec::None | FilterSpec::Bloom { .. } | FilterSpec::BloomCluster { .. } => Ok(()),
-        FilterSpec::Cuckoo { fingerprint_bits } => fingerprints(fingerprint_bits, FINGERPRINT_BITS),
-        FilterSpec::Fragments { .. } if level.format != Format::Sorted => Err((
-            "filter",
+        TableFilterSpec::Fragments { .. } if level.format != Format::Sorted => Err((
+            "table_filter",
             "fragments stand in the order of a sorted store's slots; use a cuckoo filter for other formats"
                 .into(),
         )),
-        FilterSpec::Fragments { .. } if level.runs < 2 => Err((
-            "filter",
+        TableFilterSpec::Fragments { .. } if level.runs < 2 => Err((
+            "table_filter",
             "fragments tell the sorted stores of a region apart, and here is only one; use none".into(),
         )),
-        FilterSpec::Fragments { fragment_bits } if !FRAGMENT_BITS.contains(&fragment_bits) => Err((
-            "filter.fragment_bits",
-            format!(
-                "{fragment_bits} is out of range; use {} to {}",
-                FRAGMENT_BITS.start(),
-                FRAGMENT_BITS.end()
-            ),
-        )),
-        FilterSpec::Fragments { .. } => Ok(()),
-        FilterSpec::MultiLevelCuckoo { .. } if !(2..=MAX_GUIDED_RUNS).contains(&level.runs) => Err((
-            "filter",
-            format!(
-                "a multi-level cuckoo filter tells 2 to {MAX_GUIDED_RUNS} runs apart; use a cuckoo filter per table"
-            ),
-        )),
-        FilterSpec::MultiLevelCuckoo { fingerprint_bits } => {
-            fingerprints(fingerprint_bits, MULTI_LEVEL_FINGERPRINT_BITS)
+        TableFilterSpec::Fragments { fragment_bits } => {
+            check_range("table_filter.fragment_bits", fragment_bits, FRAGMENT_BITS)
         }
-        FilterSpec::Maplet { .. } if !(2..=MAX_GUIDED_RUNS).contains(&level.runs) => Err((
-            "filter",
-            format!(
-                "a maplet tells 2 to {MAX_GUIDED_RUNS} runs apart; use a Bloom or cuckoo filter per table"
-            ),
+    }
+}
+
+/// The unsound part of the filter that a level's regions have, and what would do.
+fn check_region_filter(level: &LevelSpec) -> Result<(), Unsound> {
+    let check_runs = |most: u16, what: &str, instead: &str| {
+        let message = format!("a {what} tells 2 to {most} runs apart; {instead}");
+        if (2..=most).contains(&level.runs) { Ok(()) } else { Err(("region_filter", message)) }
+    };
+    match level.region_filter {
+        RegionFilterSpec::None => Ok(()),
+        RegionFilterSpec::MultiLevelCuckoo { fingerprint_bits } => {
+            let instead = "use a cuckoo filter per table";
+            check_runs(MAX_FILTERED_RUNS, "multi-level cuckoo filter", instead)?;
+            let range = MULTI_LEVEL_FINGERPRINT_BITS;
+            check_range("region_filter.fingerprint_bits", fingerprint_bits, range)
+        }
+        RegionFilterSpec::Maplet { .. } if level.table_filter != TableFilterSpec::None => Err((
+            "table_filter",
+            "the fingerprints that a region's maplet is made of stand where a table's own filter would; use none"
+                .into(),
         )),
-        FilterSpec::Maplet { remainder_bits } if !REMAINDER_BITS.contains(&remainder_bits) => Err((
-            "filter.remainder_bits",
-            format!(
-                "{remainder_bits} is out of range; use {} to {}",
-                REMAINDER_BITS.start(),
-                REMAINDER_BITS.end()
-            ),
-        )),
-        FilterSpec::Maplet { .. } => Ok(()),
+        RegionFilterSpec::Maplet { remainder_bits } => {
+            check_runs(MAX_FILTERED_RUNS, "maplet", "use a Bloom or cuckoo filter per table")?;
+            check_range("region_filter.remainder_bits", remainder_bits, REMAINDER_BITS)
+        }
+        RegionFilterSpec::BloomCluster { bits_per_key } => {
+            let instead = "use a Bloom filter per table";
+            check_runs(MAX_CLUSTERED_RUNS, "Bloom cluster", instead)?;
+            check_range("region_filter.bits_per_key", bits_per_key, BLOOM_BITS)
+        }
     }
 }
 
@@ -273,40 +282,61 @@ mod tests {
             ("levels[0].fanout_bits", |d| d.levels[0].fanout_bits = 9),
             ("levels[1].fanout_bits", |d| d.levels[1].fanout_bits = 0),
             ("levels[2].table_bytes", |d| d.levels[2].table_bytes = 1),
-            ("levels[1].filter.bits_per_key", |d| {
-                d.levels[1].filter = FilterSpec::Bloom { bits_per_key: 0 };
+            ("levels[1].table_filter.bits_per_key", |d| {
+                d.levels[1].table_filter = TableFilterSpec::Bloom { bits_per_key: 0 };
             }),
-            ("levels[1].filter.fingerprint_bits", |d| {
-                d.levels[1].filter = FilterSpec::Cuckoo { fingerprint_bits: 40 };
+            ("levels[1].table_filter.fingerprint_bits", |d| {
+                d.levels[1].table_filter = TableFilterSpec::Cuckoo { fingerprint_bits: 40 };
             }),
             ("levels[1].index", |d| d.levels[1].format = Format::HTable),
             ("levels[2].index", |d| d.levels[2].index = IndexSpec::None),
-            ("levels[1].filter", |d| {
-                d.levels[1].filter = FilterSpec::MultiLevelCuckoo { fingerprint_bits: 14 };
+            ("levels[1].region_filter", |d| {
+                d.levels[1].table_filter = TableFilterSpec::None;
+                d.levels[1].region_filter = RegionFilterSpec::MultiLevelCuckoo { fingerprint_bits: 14 };
                 d.levels[1].runs = 1;
             }),
             ("levels[1].index", |d| d.levels[1].index = IndexSpec::None),
             ("levels[1].index", |d| d.levels[1].format = Format::Sorted),
-            ("levels[1].filter", |d| {
+            ("levels[1].table_filter", |d| {
                 (d.levels[1].format, d.levels[1].index) = (Format::Hash, IndexSpec::None);
             }),
-            ("levels[1].filter", |d| {
-                d.levels[1].filter = FilterSpec::Maplet { remainder_bits: 8 };
+            ("levels[1].region_filter", |d| {
+                d.levels[1].table_filter = TableFilterSpec::None;
+                d.levels[1].region_filter = RegionFilterSpec::Maplet { remainder_bits: 8 };
                 d.levels[1].runs = 1;
             }),
-            ("levels[1].filter.remainder_bits", |d| {
-                d.levels[1].filter = FilterSpec::Maplet { remainder_bits: 3 };
+            ("levels[1].table_filter", |d| {
+                d.levels[1].region_filter = RegionFilterSpec::Maplet { remainder_bits: 8 };
             }),
-            ("levels[1].filter", |d| {
-                d.levels[1].filter = FilterSpec::Fragments { fragment_bits: 8 };
+            ("levels[1].region_filter", |d| {
+                d.levels[1].region_filter = RegionFilterSpec::BloomCluster { bits_per_key: 16 };
+                d.levels[1].runs = 81;
             }),
-            ("levels[1].filter", |d| {
-                d.levels[1].filter = FilterSpec::Fragments { fragment_bits: 8 };
+            ("levels[1].region_filter.bits_per_key", |d| {
+                d.levels[1].region_filter = RegionFilterSpec::BloomCluster { bits_per_key: 0 };
+            }),
+            ("levels[1].region_filter.fingerprint_bits", |d| {
+                d.levels[1].region_filter = RegionFilterSpec::MultiLevelCuckoo { fingerprint_bits: 18 };
+            }),
+            ("levels[1].region_filter", |d| {
+                d.levels[1].table_filter = TableFilterSpec::None;
+                d.levels[1].region_filter = RegionFilterSpec::MultiLevelCuckoo { fingerprint_bits: 14 };
+                (d.levels[1].format, d.levels[1].index) = (Format::Hash, IndexSpec::None);
+            }),
+            ("levels[1].region_filter.remainder_bits", |d| {
+                d.levels[1].table_filter = TableFilterSpec::None;
+                d.levels[1].region_filter = RegionFilterSpec::Maplet { remainder_bits: 3 };
+            }),
+            ("levels[1].table_filter", |d| {
+                d.levels[1].table_filter = TableFilterSpec::Fragments { fragment_bits: 8 };
+            }),
+            ("levels[1].table_filter", |d| {
+                d.levels[1].table_filter = TableFilterSpec::Fragments { fragment_bits: 8 };
                 (d.levels[1].format, d.levels[1].index) = (Format::Sorted, IndexSpec::None);
                 d.levels[1].runs = 1;
             }),
-            ("levels[1].filter.fragment_bits", |d| {
-                d.levels[1].filter = FilterSpec::Fragments { fragment_bits: 33 };
+            ("levels[1].table_filter.fragment_bits", |d| {
+                d.levels[1].table_filter = TableFilterSpec::Fragments { fragment_bits: 33 };
                 (d.levels[1].format, d.levels[1].index) = (Format::Sorted, IndexSpec::None);
             }),
             ("levels[0].fanout_bits", |d| {

@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 /// The layout of one keyspace: what the engine runs and the model prices.
 ///
 /// ```
-/// use siltstone_design::{Design, FilterSpec, presets};
+/// use siltstone_design::{Design, TableFilterSpec, presets};
 ///
 /// let mut design = presets::stepped_merge();
-/// design.levels[0].filter = FilterSpec::Bloom { bits_per_key: 14 };
+/// design.levels[0].table_filter = TableFilterSpec::Bloom { bits_per_key: 14 };
 /// assert!(design.check().is_ok());
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -75,8 +75,11 @@ impl Head {
 pub const LOG_STORE_FILL: f64 = 0.95;
 
 /// One level of the trie.
+///
+/// As JSON it has these fields; a design that was written when a level had one field `filter` for both filters is read
+/// as well (`stored.rs`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "crate::stored::StoredLevel")]
 pub struct LevelSpec {
     /// Digest bits by which this level's regions divide those of the level above (level 0: the whole space).
     pub fanout_bits: u8,
@@ -86,8 +89,10 @@ pub struct LevelSpec {
     pub format: Format,
     /// How a key's page is found within a table.
     pub index: IndexSpec,
-    /// What spares reads of tables that do not hold a key.
-    pub filter: FilterSpec,
+    /// What each table knows of its own keys, to spare reads of tables that do not hold a key.
+    pub table_filter: TableFilterSpec,
+    /// What a region knows of the keys of all its runs, to spare reads of runs that do not hold a key.
+    pub region_filter: RegionFilterSpec,
     /// Bytes of one run's share of a region: a region is full at `runs × table_bytes`.
     pub table_bytes: u64,
 }
@@ -144,38 +149,21 @@ pub enum ThirdLevel {
     PartialSuffixes,
 }
 
-/// What spares reads of tables that do not hold a key.
+/// The filter that a table has of its own, over its own keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum FilterSpec {
-    /// No filter: a lookup costs one read per run.
+pub enum TableFilterSpec {
+    /// No filter: a lookup reads every table that may hold the key, unless the region's filter rules it out.
     None,
-    /// One Bloom filter per table.
+    /// A Bloom filter.
     Bloom {
         /// Filter bits per key.
         bits_per_key: u8,
     },
-    /// One cuckoo filter per table (SlimDB's CF).
+    /// A cuckoo filter (SlimDB's CF).
     Cuckoo {
         /// Bits of a key's fingerprint.
         fingerprint_bits: u8,
-    },
-    /// One Bloom filter per run and column of digests, those of a region's runs side by side on the device, so that one read
-    /// fetches all that a lookup asks (LSM-trie).
-    BloomCluster {
-        /// Filter bits per key.
-        bits_per_key: u8,
-    },
-    /// One multi-level cuckoo filter per region, which says in which run of the pile a key is (SlimDB §3.2).
-    MultiLevelCuckoo {
-        /// Bits of a key's fingerprint; the run's number comes on top.
-        fingerprint_bits: u8,
-    },
-    /// One maplet per region, which says in which runs of the pile a key may be, and is merged rather than updated (ours).
-    Maplet {
-        /// Bits of a key's fingerprint beyond those that tell the keys of a full pile apart: an absent key costs a probe at
-        /// a rate of 2 to the minus this.
-        remainder_bits: u8,
     },
     /// A fragment of each key's hash, in the order of a sorted store's slots: the trie leads to the one that is compared
     /// before the slot is read (SILT §3.3). For sorted stores of which a region holds several.
@@ -183,6 +171,50 @@ pub enum FilterSpec {
         /// Bits of a fragment: an absent key costs a read at a rate of 2 to the minus this.
         fragment_bits: u8,
     },
+}
+
+/// The filter that a region has over the keys of its runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum RegionFilterSpec {
+    /// No filter: every run is asked.
+    None,
+    /// A multi-level cuckoo filter, which says in which run a key is (SlimDB §3.2).
+    MultiLevelCuckoo {
+        /// Bits of a key's fingerprint; the run's number comes on top.
+        fingerprint_bits: u8,
+    },
+    /// A maplet, which says in which runs a key may be, and is merged rather than updated (ours). It is made of fingerprints
+    /// that the tables keep.
+    Maplet {
+        /// Bits of a key's fingerprint beyond those that tell the keys of a full region apart: an absent key costs a probe
+        /// at a rate of 2 to the minus this.
+        remainder_bits: u8,
+    },
+    /// A Bloom filter per run and column of digests, those of all runs side by side on the device, so that one read fetches
+    /// all that a lookup asks (LSM-trie).
+    BloomCluster {
+        /// Filter bits per key.
+        bits_per_key: u8,
+    },
+}
+
+impl RegionFilterSpec {
+    /// Returns the remainder bits of the fingerprints that tables keep for this filter; `None` if it needs none of them.
+    pub fn kept_remainder_bits(self) -> Option<u8> {
+        match self {
+            Self::None | Self::MultiLevelCuckoo { .. } | Self::BloomCluster { .. } => None,
+            Self::Maplet { remainder_bits } => Some(remainder_bits),
+        }
+    }
+
+    /// Whether the filter uses what a write learnt about older versions of its key.
+    pub fn uses_older_versions(self) -> bool {
+        match self {
+            Self::None | Self::Maplet { .. } | Self::BloomCluster { .. } => false,
+            Self::MultiLevelCuckoo { .. } => true,
+        }
+    }
 }
 
 impl LevelSpec {
@@ -221,19 +253,17 @@ impl Design {
         !has_children && (self.is_leaf_level(level) || (self.hands_down_early && level > 0))
     }
 
-    /// Whether a multi-level cuckoo filter guides reads at `level` or anywhere below: what a write learnt about older
-    /// versions of its key is then worth keeping.
-    pub fn is_guided_from(&self, level: usize) -> bool {
+    /// Whether a region filter at `level` or anywhere below uses what a write learnt about older versions of its key: then
+    /// entries keep that.
+    pub fn keeps_older_versions_from(&self, level: usize) -> bool {
         let first = level.min(self.levels.len().saturating_sub(1));
         let mut below = self.levels.iter().skip(first);
-        below.any(|spec| matches!(spec.filter, FilterSpec::MultiLevelCuckoo { .. }))
+        below.any(|spec| spec.region_filter.uses_older_versions())
     }
 
-    /// Whether filters that span the runs of a region guide reads at any level.
-    pub fn has_guides(&self) -> bool {
-        let is_guide =
-            |filter| matches!(filter, FilterSpec::MultiLevelCuckoo { .. } | FilterSpec::Maplet { .. });
-        self.levels.iter().any(|spec| is_guide(spec.filter))
+    /// Whether regions of any level have filters.
+    pub fn has_region_filters(&self) -> bool {
+        self.levels.iter().any(|spec| spec.region_filter != RegionFilterSpec::None)
     }
 
     /// Bytes of memory that the head takes once it is full.

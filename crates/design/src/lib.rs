@@ -10,7 +10,8 @@
 //! | [`digest`] | the keyed hash, [`digest::Digest`] and [`digest::TriePath`] arithmetic |
 //! | [`prefix`] | [`PrefixRule`]: where the prefix of a semi-sorted key ends |
 //! | [`schema`] | [`Schema`]: user key → [`EncodedKey`] (digest, order, filter fingerprint) |
-//! | [`design`] | [`Design`], [`LevelSpec`], [`Head`], [`Format`], [`IndexSpec`], [`FilterSpec`] |
+//! | [`design`] | [`Design`], [`LevelSpec`], [`Head`], [`Format`], [`IndexSpec`], [`TableFilterSpec`], [`RegionFilterSpec`] |
+//! | `stored` | levels as JSON, in the present form and in the one before |
 //! | [`shape`] | [`Shape`]: what a planner may see of a store |
 //! | [`plan`](mod@plan) | [`plan()`](plan::plan): the pure, deterministic compaction planner; pacing and staggering |
 //! | [`presets`] | named designs |
@@ -33,9 +34,10 @@ pub mod presets;
 pub mod schema;
 mod schema_text;
 pub mod shape;
+mod stored;
 
 pub use check::DesignError;
-pub use design::{Design, FilterSpec, Format, Head, IndexSpec, LevelSpec, ThirdLevel};
+pub use design::{Design, Format, Head, IndexSpec, LevelSpec, RegionFilterSpec, TableFilterSpec, ThirdLevel};
 pub use digest::{Digest, HashSecret, TriePath};
 pub use plan::Task;
 pub use prefix::{PrefixFn, PrefixRule, PrefixRules, RuleName};

@@ -6,7 +6,9 @@
 //! mixture's parts as a design of its own. [`lsm_trie`] is made of hash tables.
 
 use crate::check::{LOG_STORE_ENTRIES, MAX_TABLE_BYTES};
-use crate::design::{Design, FilterSpec, Format, Head, IndexSpec, LevelSpec, ThirdLevel};
+use crate::design::{
+    Design, Format, Head, IndexSpec, LevelSpec, RegionFilterSpec, TableFilterSpec, ThirdLevel,
+};
 
 const MIB: u64 = 1 << 20;
 
@@ -16,7 +18,8 @@ const LEVEL: LevelSpec = LevelSpec {
     runs: 8,
     format: Format::Block,
     index: IndexSpec::Separators,
-    filter: FilterSpec::Bloom { bits_per_key: 10 },
+    table_filter: TableFilterSpec::Bloom { bits_per_key: 10 },
+    region_filter: RegionFilterSpec::None,
     table_bytes: 8 * MIB,
 };
 
@@ -25,7 +28,8 @@ const WIDE: LevelSpec = LevelSpec {
     fanout_bits: 4,
     runs: 16,
     index: IndexSpec::Cells,
-    filter: FilterSpec::Maplet { remainder_bits: 6 },
+    table_filter: TableFilterSpec::None,
+    region_filter: RegionFilterSpec::Maplet { remainder_bits: 6 },
     ..LEVEL
 };
 
@@ -34,8 +38,8 @@ const LEVELED: LevelSpec = LevelSpec { runs: 1, table_bytes: LEVEL.table_bytes *
 
 /// Partial suffixes are as small as tries for groups of up to 32 items, and twice as fast.
 const THREE_LEVEL: IndexSpec = IndexSpec::ThreeLevel { third: ThirdLevel::PartialSuffixes };
-const CUCKOO: FilterSpec = FilterSpec::Cuckoo { fingerprint_bits: 13 };
-const MULTI_LEVEL_CUCKOO: FilterSpec = FilterSpec::MultiLevelCuckoo { fingerprint_bits: 13 };
+const CUCKOO: TableFilterSpec = TableFilterSpec::Cuckoo { fingerprint_bits: 13 };
+const MULTI_LEVEL_CUCKOO: RegionFilterSpec = RegionFilterSpec::MultiLevelCuckoo { fingerprint_bits: 13 };
 
 /// Our own: a wide trie with high piles, so that few levels write an item, pages found by cells, and a maplet beside every
 /// pile, so that a get reads one page and a miss one in a hundred at most, however many runs there are.
@@ -59,8 +63,8 @@ pub fn siltstone() -> Design {
 /// of the items lies above the leaves, the less memory they take and the more is written.
 pub fn lean() -> Design {
     let (top, pile) = (LevelSpec { fanout_bits: 0, ..WIDE }, LevelSpec { runs: 4, ..WIDE });
-    let leaf =
-        LevelSpec { fanout_bits: 3, runs: 1, filter: FilterSpec::None, table_bytes: MAX_TABLE_BYTES, ..WIDE };
+    let region_filter = RegionFilterSpec::None;
+    let leaf = LevelSpec { fanout_bits: 3, runs: 1, region_filter, table_bytes: MAX_TABLE_BYTES, ..WIDE };
     // Two memtables have to fit the least memory that it is for.
     let head = Head::MemTable { bytes: LEVEL.table_bytes / 2 };
     Design { head, ..of_levels(&[top, pile, leaf]) }
@@ -86,9 +90,10 @@ pub fn stepped_merge() -> Design {
 /// the items, costs about two bits for each. Where all data lies in the upper levels this is
 /// [`stepped_merge`] with better filters.
 pub fn slimdb() -> Design {
-    let stepped = LevelSpec { index: THREE_LEVEL, filter: MULTI_LEVEL_CUCKOO, ..LEVEL };
-    let filtered = LevelSpec { index: THREE_LEVEL, filter: CUCKOO, ..LEVELED };
-    let bottom = LevelSpec { filter: FilterSpec::None, ..filtered };
+    let (table_filter, region_filter) = (TableFilterSpec::None, MULTI_LEVEL_CUCKOO);
+    let stepped = LevelSpec { index: THREE_LEVEL, table_filter, region_filter, ..LEVEL };
+    let filtered = LevelSpec { index: THREE_LEVEL, table_filter: CUCKOO, ..LEVELED };
+    let bottom = LevelSpec { table_filter: TableFilterSpec::None, ..filtered };
     of_levels(&[LevelSpec { fanout_bits: 0, ..stepped }, stepped, stepped, filtered, bottom])
 }
 
@@ -99,9 +104,15 @@ pub fn slimdb() -> Design {
 /// whenever a partition's hash stores are merged into its sorted stores, which never split. For keyspaces whose keys are
 /// looked up one by one.
 pub fn silt() -> Design {
-    let (index, filter) = (IndexSpec::None, FilterSpec::None);
-    let hash =
-        LevelSpec { fanout_bits: 2, runs: 31, format: Format::Hash, index, filter, table_bytes: 8 * MIB };
+    let hash = LevelSpec {
+        fanout_bits: 2,
+        runs: 31,
+        format: Format::Hash,
+        index: IndexSpec::None,
+        table_filter: TableFilterSpec::None,
+        region_filter: RegionFilterSpec::None,
+        table_bytes: 8 * MIB,
+    };
     // Each partition's sorted store is cut in two, since a level has to divide the one above it.
     let sorted =
         LevelSpec { fanout_bits: 1, runs: 1, format: Format::Sorted, table_bytes: MAX_TABLE_BYTES, ..hash };
@@ -123,10 +134,11 @@ pub fn lsm_trie() -> Design {
     let upper = LevelSpec {
         format: Format::HTable,
         index: IndexSpec::None,
-        filter: FilterSpec::Bloom { bits_per_key: 16 },
+        table_filter: TableFilterSpec::Bloom { bits_per_key: 16 },
         ..LEVEL
     };
-    let last = LevelSpec { runs: 32, filter: FilterSpec::BloomCluster { bits_per_key: 16 }, ..upper };
+    let region_filter = RegionFilterSpec::BloomCluster { bits_per_key: 16 };
+    let last = LevelSpec { runs: 32, table_filter: TableFilterSpec::None, region_filter, ..upper };
     let levels = vec![LevelSpec { fanout_bits: 0, ..upper }, upper, upper, upper, last];
     Design {
         head: Head::MemTable { bytes: LEVEL.table_bytes },
@@ -147,19 +159,23 @@ pub fn lsm_trie_with(table_bytes: u64) -> Design {
 /// filters; `mlcf`: multi-level cuckoo filters; `tl`: three-level indexes. Rows without `tl` keep their index on the
 /// device.
 pub fn slimdb_table_1() -> Vec<(&'static str, Design)> {
-    let (on_device, none) = (IndexSpec::Paged, FilterSpec::None);
-    let row = |below: LevelSpec, filter: FilterSpec, index: IndexSpec| {
-        let below = LevelSpec { filter, index, ..below };
-        of_levels(&[LevelSpec { fanout_bits: 0, filter, index, ..LEVEL }, below, below])
+    let on_device = IndexSpec::Paged;
+    let none = (TableFilterSpec::None, RegionFilterSpec::None);
+    let (cf, mlcf) = ((CUCKOO, none.1), (none.0, MULTI_LEVEL_CUCKOO));
+    let row = |below: LevelSpec, filters: (TableFilterSpec, RegionFilterSpec), index: IndexSpec| {
+        let (table_filter, region_filter) = filters;
+        let below = LevelSpec { table_filter, region_filter, index, ..below };
+        let first = LevelSpec { fanout_bits: 0, table_filter, region_filter, index, ..LEVEL };
+        of_levels(&[first, below, below])
     };
     vec![
         ("lsm", row(LEVELED, none, on_device)),
-        ("lsm+cf", row(LEVELED, CUCKOO, on_device)),
-        ("lsm+cf+tl", row(LEVELED, CUCKOO, THREE_LEVEL)),
+        ("lsm+cf", row(LEVELED, cf, on_device)),
+        ("lsm+cf+tl", row(LEVELED, cf, THREE_LEVEL)),
         ("lsm+tl", row(LEVELED, none, THREE_LEVEL)),
         ("sm", row(LEVEL, none, on_device)),
-        ("sm+mlcf", row(LEVEL, MULTI_LEVEL_CUCKOO, on_device)),
-        ("sm+mlcf+tl", row(LEVEL, MULTI_LEVEL_CUCKOO, THREE_LEVEL)),
+        ("sm+mlcf", row(LEVEL, mlcf, on_device)),
+        ("sm+mlcf+tl", row(LEVEL, mlcf, THREE_LEVEL)),
         ("sm+tl", row(LEVEL, none, THREE_LEVEL)),
     ]
 }

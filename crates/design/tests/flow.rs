@@ -11,8 +11,8 @@ use proptest::prelude::*;
 use siltstone_design::check::MIN_TABLE_BYTES;
 use siltstone_design::plan::{children, plan, pressure};
 use siltstone_design::{
-    Design, FilterSpec, Format, Head, IndexSpec, LevelSpec, RegionShape, RunShape, Shape, Task, TriePath,
-    presets,
+    Design, Format, Head, IndexSpec, LevelSpec, RegionFilterSpec, RegionShape, RunShape, Shape,
+    TableFilterSpec, Task, TriePath, presets,
 };
 use std::collections::{BTreeMap, HashSet};
 
@@ -553,7 +553,8 @@ fn level_spec(least_bits: u8, least_runs: u16) -> impl Strategy<Value = LevelSpe
         runs,
         format: Format::Block,
         index: IndexSpec::Separators,
-        filter: FilterSpec::None,
+        table_filter: TableFilterSpec::None,
+        region_filter: RegionFilterSpec::None,
         table_bytes: MIN_TABLE_BYTES << size,
     })
 }

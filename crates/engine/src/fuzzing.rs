@@ -5,8 +5,11 @@
 
 use crate::cache::PAGE_BYTES;
 use crate::codec::Decoder;
+use crate::memory::MemoryBudget;
 use crate::operation;
 use crate::record::{self, Epoch, LOG_HEADER_BYTES, LogHeader, LogReader};
+use crate::region_filter::sidecar::{SidecarHeader, SidecarRecord};
+use crate::region_filter::{RegionFilter, cluster_shape};
 use crate::table::block::page::{self, Found};
 use crate::table::envelope::{FOOTER_BYTES, PAGE_HEADER_BYTES, TableMeta, decode_footer, encode_tail};
 use crate::table::hash_store::read::{decode_directory, decode_tags};
@@ -16,12 +19,12 @@ use crate::table::slots::{MAX_SLOT_BYTES, MIN_SLOT_BYTES, SlotLayout};
 use crate::table::sorted_store::fragments::Fragments;
 use crate::table::sorted_store::read::Tries;
 use crate::table::{Table, Trash};
+use crate::version::Version;
 use crate::version::check;
 use crate::version::edit::Edit;
-use crate::version::level::Version;
 use crate::version::manifest::{self, parse_current};
 use crate::wal;
-use siltstone_design::{Design, Digest, Encoder, FilterSpec, HashSecret, Schema};
+use siltstone_design::{Design, Digest, Encoder, HashSecret, Schema, TableFilterSpec};
 use std::sync::Arc;
 
 /// Eight bytes off the front as a number, or what there is of them.
@@ -135,7 +138,7 @@ pub fn edit(bytes: &[u8]) {
 /// The text of CURRENT.
 pub fn current(bytes: &[u8]) {
     let name = std::str::from_utf8(bytes).ok().and_then(parse_current);
-    assert!(name.is_none_or(manifest::is_manifest));
+    assert!(name.is_none_or(crate::filename::is_manifest));
 }
 
 /// A page of a block table: a search for a key chosen by the bytes, then a walk over all entries.
@@ -210,6 +213,26 @@ pub fn tail(bytes: &[u8]) {
     }
 }
 
+/// A sidecar's header, and a record of one: a region's filter, or a part of it.
+pub fn sidecar(bytes: &[u8]) {
+    if let Some(header) = bytes.first_chunk().and_then(SidecarHeader::decode) {
+        assert_eq!(Some(&header.encode()), bytes.first_chunk());
+        let (first, all) = (header.first_page(), header.file_bytes());
+        assert!(header.pages == 0 || all.is_none_or(|all| first.is_some_and(|first| u64::from(first) < all)));
+    }
+    let Some(record) = SidecarRecord::decode(bytes) else { return };
+    let encoded = record.encode().unwrap_or_default();
+    assert_eq!(SidecarRecord::decode(encoded.get(8..).unwrap_or(&[])).as_ref(), Some(&record));
+    assert_eq!(record.bytes(), encoded.len() as u64);
+    let memory = MemoryBudget::new(64 << 20);
+    if let Ok(Some(filter)) = RegionFilter::decode(&record, &memory) {
+        assert_eq!(filter.covered(), record.runs.len());
+        assert!(filter.is_in_memory() || filter.pages().is_none());
+    }
+    let rows = cluster_shape(&record).map(|shape| shape.rows().len());
+    assert!(rows.is_none_or(|rows| rows == record.runs.len()));
+}
+
 /// A directory of an HTable's segments, and the notes of one of its pages.
 pub fn htable(bytes: &[u8]) {
     crate::table::htable::check(bytes);
@@ -228,7 +251,7 @@ pub fn slots(bytes: &[u8]) {
     let slot_bytes = u32::from(u16::from_le_bytes([*low, *high])).clamp(MIN_SLOT_BYTES, MAX_SLOT_BYTES);
     let layout = SlotLayout { slot_bytes, key_bytes: 0 };
     let _ = (decode_directory(rest, layout), decode_tags(rest));
-    for filter in [FilterSpec::None, FilterSpec::Fragments { fragment_bits: 8 }] {
+    for filter in [TableFilterSpec::None, TableFilterSpec::Fragments { fragment_bits: 8 }] {
         let Ok(tries) = Tries::from_bytes(rest, (layout, filter), u64::from(*entries)) else { continue };
         for hi in [0, 1, 1 << 40, u64::MAX] {
             let slots = tries.slots(hi);
@@ -255,6 +278,7 @@ pub const DECODERS: &[(&str, Target)] = &[
     ("page", page),
     ("tail", tail),
     ("htable", htable),
+    ("sidecar", sidecar),
     ("slots", slots),
 ];
 

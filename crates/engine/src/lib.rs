@@ -8,11 +8,11 @@
 //! | 8 | this one | the public face |
 //! | 7 | `db` | [`Db`], [`Keyspace`], [`Snapshot`]; the read path, the write path, background work, recovery |
 //! | 6 | `compaction` | tasks run: merge, retain, deal out |
-//! | 5 | `version` | Level › Region › Run; edits and the manifest |
+//! | 5 | `version`, `region_filter` | Level › Region › Run; edits and the manifest; filters over a region's runs |
 //! | 4 | `table`, `wal`, `memtable`, `log_store`, `options` | files and heads |
 //! | 3 | `cache`, `memory`, `record`, `segment`, `operation`, `entry`, `codec` | bytes, budget and records |
 //! | 2 | [`io`] | the disk, real or simulated |
-//! | 1 | `error`, `stats` | |
+//! | 1 | `error`, `stats`, `filename`, `ids` | errors, counters, names and numbers of files |
 //!
 //! Each floor uses only those below it; a test reads the imports and holds them to it.
 
@@ -22,9 +22,11 @@ mod compaction;
 mod db;
 mod entry;
 mod error;
+mod filename;
 #[cfg(feature = "sim")]
 #[doc(hidden)]
 pub mod fuzzing;
+mod ids;
 pub mod inspect;
 pub mod io;
 mod log_store;
@@ -33,6 +35,7 @@ mod memtable;
 mod operation;
 mod options;
 mod record;
+mod region_filter;
 mod segment;
 mod stats;
 mod table;
@@ -46,7 +49,7 @@ pub use options::{
 };
 pub use siltstone_design::schema::MAX_KEY_BYTES;
 pub use siltstone_design::{
-    Design, DesignError, FilterSpec, Format, Head, IndexSpec, KeyError, LevelSpec, PrefixFn, PrefixRule,
-    PrefixRules, RuleName, Schema, SuffixOrder, ThirdLevel, presets,
+    Design, DesignError, Format, Head, IndexSpec, KeyError, LevelSpec, PrefixFn, PrefixRule, PrefixRules,
+    RegionFilterSpec, RuleName, Schema, SuffixOrder, TableFilterSpec, ThirdLevel, presets,
 };
 pub use stats::{KeyspaceStats, LevelStats, MemoryStats, StallStats, Stats};

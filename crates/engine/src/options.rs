@@ -101,8 +101,9 @@ pub struct Options {
     pub compactions_at_once: usize,
     /// How gets search the last level.
     pub parallel_search: ParallelSearch,
-    /// Where Bloom clusters are kept instead of the store's own directory, such as a small fast device beside a large one. They
-    /// can always be made anew. Several stores may share it: each has a directory of its own there, which its file CLUSTERS names.
+    /// Where sidecars, which hold filters of regions, are kept instead of the store's own directory, such as a small fast device
+    /// beside a large one. They can always be made anew. Several stores may share it: each has a directory of its own there,
+    /// which its file SIDECARS names.
     /// One that was copied or moved takes another; what no store names can be removed.
     pub metadata_dir: Option<PathBuf>,
     /// Prefix rules of the program's own, for keyspaces whose schema names one. Whoever opens the store gives them again.

@@ -273,7 +273,7 @@ pub struct LevelStats {
     pub filter_bytes: u64,
     /// Bytes of the indexes of its tables, in memory or not.
     pub index_bytes: u64,
-    /// Runs that a multi-level cuckoo filter covers.
+    /// Runs that filters of regions know.
     pub guided_runs: u64,
     /// Bytes written into it by flushes and compactions since the keyspace was created.
     pub bytes_written: u64,

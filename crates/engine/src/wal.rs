@@ -16,6 +16,7 @@
 //! returns only after every earlier byte, in every earlier segment, is synced, and the directory entries too.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::filename;
 use crate::io::{Access, Disk, File};
 use crate::options::WalRecovery;
 use crate::record::{self, Epoch, LOG_HEADER_BYTES, LogHeader, LogReader, LogStart};
@@ -31,7 +32,7 @@ const PAGE_BYTES: u64 = 4096;
 
 /// The path of segment `number`.
 pub(crate) fn segment_path(dir: &Path, number: u64) -> PathBuf {
-    dir.join(format!("{number:08}.wal"))
+    dir.join(filename::wal(number))
 }
 
 /// A segment that is being written or was.
@@ -400,10 +401,9 @@ pub(crate) fn replay(
         live: Vec::new(),
         is_damaged: false,
     };
-    for path in names.iter().filter(|name| name.ends_with(".wal")).map(|name| dir.join(name)) {
+    for path in names.iter().filter(|name| filename::is_wal(name)).map(|name| dir.join(name)) {
         let header = read_header(disk, &path)?;
-        let number =
-            path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse::<u64>().ok());
+        let number = path.file_name().and_then(|name| filename::wal_number(name.to_str()?));
         replayed.last_segment = replayed.last_segment.max(number.unwrap_or(0));
         match header {
             Some(header) if header.number >= start.segment => segments.push((header, path)),

@@ -12,8 +12,8 @@ mod common;
 use common::{DIR, Rng, options};
 use siltstone::io::sim::SimDisk;
 use siltstone::{
-    Db, Design, FilterSpec, Head, IndexSpec, Keyspace, KeyspaceOptions, Options, PrefixRule, Schema,
-    SuffixOrder,
+    Db, Design, Head, IndexSpec, Keyspace, KeyspaceOptions, Options, PrefixRule, Schema, SuffixOrder,
+    TableFilterSpec,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ fn design(index: IndexSpec) -> Design {
     let mut design = Design::preset("stepped-merge").unwrap();
     design.head = Head::MemTable { bytes: 1 << 20 };
     for level in &mut design.levels {
-        (level.index, level.filter) = (index, FilterSpec::None);
+        (level.index, level.table_filter) = (index, TableFilterSpec::None);
     }
     design
 }

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that finds nothing should fail")]
 
-use siltstone::{Db, Design, FilterSpec, KeyspaceOptions, Options, PrefixRule, Schema, SuffixOrder};
+use siltstone::{Db, Design, KeyspaceOptions, Options, PrefixRule, Schema, SuffixOrder, TableFilterSpec};
 use std::path::Path;
 
 /// The store of the example, closed; returns the bytes of its one table.
@@ -10,7 +10,7 @@ fn example(dir: &Path) -> Vec<u8> {
     let options = Options { hash_secret: Some([7; 16]), background_threads: 0, ..Options::default() };
     let mut design = Design::preset("stepped-merge").unwrap();
     for level in &mut design.levels {
-        level.filter = FilterSpec::Bloom { bits_per_key: 10 };
+        level.table_filter = TableFilterSpec::Bloom { bits_per_key: 10 };
     }
     let schema = Schema::SemiSorted {
         prefix: PrefixRule::Delimiter { byte: b'/', count: 1 },

@@ -130,19 +130,19 @@ fn a_lock_with_anything_else_in_it_is_not_shown() {
 }
 
 #[test]
-fn the_directory_of_clusters_is_shown() {
+fn the_directory_of_sidecars_is_shown() {
     let dir = tempfile::tempdir().unwrap();
     let metadata_dir = Some(dir.path().join("metadata"));
     let path = dir.path().join("db");
     Db::open(&path, Options { metadata_dir, ..options() }).unwrap().close().unwrap();
     let found = std::fs::read_dir(dir.path().join("metadata")).unwrap().next().unwrap().unwrap().file_name();
-    let clusters = path.join("CLUSTERS");
-    let Inspection::Clusters { directory } = file(&clusters).unwrap() else { panic!("CLUSTERS") };
+    let record = path.join("SIDECARS");
+    let Inspection::Sidecars { directory } = file(&record).unwrap() else { panic!("SIDECARS") };
     assert_eq!(directory, found.to_str().unwrap());
-    let bytes = std::fs::read(&clusters).unwrap();
+    let bytes = std::fs::read(&record).unwrap();
     for at in 0..bytes.len() {
         let mut damaged = bytes.clone();
         damaged[at] ^= 1;
-        assert!(is_noticed(&clusters, &damaged), "byte {at}");
+        assert!(is_noticed(&record, &damaged), "byte {at}");
     }
 }

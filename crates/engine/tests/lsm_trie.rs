@@ -1,5 +1,5 @@
 //! What LSM-trie's structures promise within the engine, counted: reads per get with filters in memory and with clusters on
-//! the device, clusters that survive closing, crashes and damage without changing an answer, and parallel search in all its forms.
+//! the device, sidecars that survive closing, crashes and damage without changing an answer, and parallel search in all its forms.
 
 #![allow(
     clippy::unwrap_used,
@@ -78,10 +78,20 @@ fn read(items: &Keyspace) -> KeyspaceStats {
     after
 }
 
-fn clusters(disk: &SimDisk, dir: &str) -> Vec<String> {
+/// The sidecars in `dir`.
+fn sidecars(disk: &SimDisk, dir: &str) -> Vec<String> {
     use siltstone::io::Disk;
     let names = disk.list(Path::new(dir)).unwrap_or_default();
-    names.into_iter().filter(|name| name.ends_with(".cluster")).collect()
+    names.into_iter().filter(|name| name.ends_with(".sidecar")).collect()
+}
+
+/// Those of them that have pages: each holds the cluster of a region.
+fn clusters(disk: &SimDisk, dir: &str) -> Vec<String> {
+    let has_pages = |name: &String| {
+        let bytes = disk.read_file(Path::new(dir).join(name)).unwrap_or_default();
+        bytes.get(12..16).is_some_and(|pages| pages != [0; 4])
+    };
+    sidecars(disk, dir).into_iter().filter(has_pages).collect()
 }
 
 #[test]
@@ -174,7 +184,7 @@ fn damaged_clusters_are_noted_and_mended_before_any_get() {
     let files = clusters(&disk, DIR);
     let bytes = |name: &String| disk.read_file(Path::new(DIR).join(name)).unwrap().len() as u64;
     assert_eq!(
-        (sound.clusters, sound.cluster_bytes),
+        (sound.sidecars, sound.sidecar_bytes),
         (files.len() as u64, files.iter().map(bytes).sum::<u64>())
     );
     for damage in ["zeros", "cut short", "removed", "a page", "the header", "empty"] {
@@ -212,8 +222,8 @@ fn damaged_clusters_are_noted_and_mended_before_any_get() {
         let report = db.verify(&mut |_| {}).unwrap();
         assert_eq!((report.problems, report.notes), (Vec::new(), Vec::new()), "{damage}");
         assert_eq!(
-            (report.clusters, report.cluster_bytes),
-            (sound.clusters, sound.cluster_bytes),
+            (report.sidecars, report.sidecar_bytes),
+            (sound.sidecars, sound.sidecar_bytes),
             "{damage}"
         );
         let stats = read(&items);
@@ -243,7 +253,9 @@ fn rows_in_memory_are_kept_when_the_store_is_closed() {
     drop(items);
     db.close().unwrap();
     let without = disk.crash(CrashMode::Kill, 2);
-    siltstone::io::Disk::remove(&without, Path::new("/db/GUIDES")).unwrap();
+    for name in sidecars(&without, DIR).iter().filter(|name| !clusters(&without, DIR).contains(name)) {
+        siltstone::io::Disk::remove(&without, &Path::new(DIR).join(name)).unwrap();
+    }
 
     let (db, items) = open_with(&disk, roomy());
     assert_eq!(misses(&items), probed);
@@ -318,23 +330,23 @@ fn clusters_may_lie_in_a_directory_of_their_own() {
     let (db, items) = open_with(&disk, with_metadata());
     fill(&items);
     settle(&db);
-    assert!(clusters(&disk, DIR).is_empty());
+    assert!(sidecars(&disk, DIR).is_empty());
     let files = elsewhere(&disk);
     assert_eq!(files.len(), 1);
     let (dir, files) = files.into_iter().next().unwrap();
     assert!(!files.is_empty());
     // What lies beside the store's directory is none of its business.
-    disk.write_file(Path::new("/metadata/99999999.cluster"), b"not a cluster").unwrap();
+    disk.write_file(Path::new("/metadata/99999999.sidecar"), b"not a sidecar").unwrap();
     db.checkpoint("/copy").unwrap();
     drop(items);
     db.close().unwrap();
     let (db, items) = open_with(&disk, with_metadata());
     let _ = read(&items);
     assert!(clusters(&disk, &format!("/metadata/{dir}")).len() > files.len() / 2);
-    assert_eq!(clusters(&disk, "/metadata"), ["99999999.cluster"]);
+    assert_eq!(sidecars(&disk, "/metadata"), ["99999999.sidecar"]);
     assert_eq!(db.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());
     let read_only = Db::open_read_only_on(Arc::new(disk.clone()), DIR, with_metadata()).unwrap();
-    assert!(read_only.verify(&mut |_| {}).unwrap().clusters > 0);
+    assert!(read_only.verify(&mut |_| {}).unwrap().sidecars > 0);
     let copy = Db::open_on(Arc::new(disk.clone()), "/copy", roomy()).unwrap();
     let _ = read(&copy.keyspace("items").unwrap());
 }
@@ -378,28 +390,28 @@ fn clusters_of_a_later_time_do_not_mislead_an_older_copy_put_back() {
 }
 
 #[test]
-fn a_directory_named_like_a_cluster_file_is_passed_over() {
+fn a_directory_named_like_a_sidecar_is_passed_over() {
     use siltstone::io::Disk;
     let disk = SimDisk::new();
     write_at(&disk, DIR, &roomy(), 0..ITEMS, 1);
     let before = clusters(&disk, DIR).len();
-    for name in ["00000007.cluster", "7.cluster", "9223372036854775807.cluster"] {
+    for name in ["00000007.sidecar", "7.sidecar", "9223372036854775807.sidecar"] {
         disk.create_dir_all(&Path::new(DIR).join(name)).unwrap();
     }
     let (db, items) = open_with(&disk, roomy());
     let report = db.verify(&mut |_| {}).unwrap();
     assert_eq!(report.problems, Vec::<String>::new());
-    assert!(report.clusters as usize + 2 >= before, "{} of {before} files", report.clusters);
+    assert!(report.sidecars as usize + 2 >= before, "{} of {before} files", report.sidecars);
     drop(items);
     db.close().unwrap();
     let read_only = Db::open_read_only_on(Arc::new(disk.clone()), DIR, roomy()).unwrap();
     let notes = read_only.verify(&mut |_| {}).unwrap().notes;
-    assert!(notes.iter().any(|note| note.contains("00000007.cluster is a directory")), "{notes:?}");
+    assert!(notes.iter().any(|note| note.contains("00000007.sidecar is a directory")), "{notes:?}");
     drop(read_only);
     // New files get numbers as before.
     write_at(&disk, DIR, &roomy(), 0..ITEMS, 2);
     check_at(&disk, DIR, &roomy(), (0..ITEMS, 2), ITEMS..2 * ITEMS);
-    assert!(clusters(&disk, DIR).iter().all(|name| name.len() < 20 || name.starts_with("92233")));
+    assert!(sidecars(&disk, DIR).iter().all(|name| name.len() < 20 || name.starts_with("92233")));
 }
 
 #[test]

@@ -13,8 +13,8 @@ use common::{DIR, Rng, numbered_key as key, numbered_value as value, open, optio
 use siltstone::io::Disk;
 use siltstone::io::sim::{CrashMode, SimDisk};
 use siltstone::{
-    Db, Design, ErrorKind, FilterSpec, Head, IndexLoading, Keyspace, KeyspaceOptions, KeyspaceStats,
-    LevelSpec, Options, Schema, SuffixOrder,
+    Db, Design, ErrorKind, Head, IndexLoading, Keyspace, KeyspaceOptions, KeyspaceStats, LevelSpec, Options,
+    Schema, SuffixOrder, TableFilterSpec,
 };
 use siltstone_model::cost::silt::{Constants, Silt};
 use std::sync::Arc;
@@ -490,11 +490,11 @@ fn items_of_all_sizes_share_a_store() {
 fn several_sorted_stores_are_told_apart() {
     // Several sorted stores per region below SlimDB's upper levels: filters spare the reads of all but one.
     let filters = [
-        (FilterSpec::None, 1.5..6.0, 2.0..8.0),
-        (FilterSpec::Cuckoo { fingerprint_bits: 12 }, 0.8..1.02, 0.0..0.02),
+        (TableFilterSpec::None, 1.5..6.0, 2.0..8.0),
+        (TableFilterSpec::Cuckoo { fingerprint_bits: 12 }, 0.8..1.02, 0.0..0.02),
         // A key is sought in 2^-4, or in 2^-10, of the stores without it, of which there are about five.
-        (FilterSpec::Fragments { fragment_bits: 4 }, 0.8..1.3, 0.1..0.6),
-        (FilterSpec::Fragments { fragment_bits: 10 }, 0.8..1.01, 0.0..0.02),
+        (TableFilterSpec::Fragments { fragment_bits: 4 }, 0.8..1.3, 0.1..0.6),
+        (TableFilterSpec::Fragments { fragment_bits: 10 }, 0.8..1.01, 0.0..0.02),
     ];
     for (filter, of_hits, of_misses) in filters {
         let (hits, misses) = pile_up(filter);
@@ -504,7 +504,7 @@ fn several_sorted_stores_are_told_apart() {
 }
 
 /// Reads per hit and per miss where sorted stores with `filter` pile up.
-fn pile_up(filter: FilterSpec) -> (f64, f64) {
+fn pile_up(filter: TableFilterSpec) -> (f64, f64) {
     let silt = small();
     let mut design = tiny("slimdb");
     design.levels.truncate(2);
@@ -514,7 +514,7 @@ fn pile_up(filter: FilterSpec) -> (f64, f64) {
         runs: 12,
         fanout_bits: 1,
         table_bytes: 128 << 10,
-        filter,
+        table_filter: filter,
         ..silt.levels[1]
     });
     let disk = SimDisk::new();

@@ -69,7 +69,7 @@ fn probes(items: &Keyspace, value: u8) -> (f64, f64) {
     ((between - before) as f64 / f64::from(ITEMS), (after - between) as f64 / f64::from(ITEMS))
 }
 
-/// Runs with a guide, and all.
+/// Runs that a filter knows, and all.
 fn guided(items: &Keyspace) -> (u64, u64) {
     let levels = items.stats().levels;
     (levels.iter().map(|level| level.guided_runs).sum(), levels.iter().map(|level| level.runs).sum())

@@ -1,4 +1,4 @@
-//! What SlimDB's structures promise within the engine, counted: tables looked at per get, bits per item, and guides that
+//! What SlimDB's structures promise within the engine, counted: tables looked at per get, bits per item, and region filters that
 //! survive closing, crashes and damage without changing an answer.
 
 #![allow(
@@ -205,7 +205,7 @@ fn every_row_of_table_1_costs_what_it_says() {
 }
 
 #[test]
-fn guides_are_kept_while_a_store_is_closed() {
+fn region_filters_are_kept_while_a_store_is_closed() {
     let disk = SimDisk::new();
     let db = open(&disk).unwrap();
     let items = create(&db, small("sm+mlcf+tl"));
@@ -219,7 +219,7 @@ fn guides_are_kept_while_a_store_is_closed() {
 
     let db = open(&disk).unwrap();
     let items = create(&db, small("sm+mlcf+tl"));
-    assert_eq!(guided(&items), before, "all guides are back");
+    assert_eq!(guided(&items), before, "all filters are back");
     assert_eq!(db.stats().compaction_bytes_read, 0, "and no table was read for them");
     assert_eq!(read_all(&items).0.most_tables_probed_in_a_region, 1);
     drop(items);
@@ -230,7 +230,7 @@ fn guides_are_kept_while_a_store_is_closed() {
 }
 
 #[test]
-fn lost_or_damaged_guides_are_built_again() {
+fn lost_or_damaged_region_filters_are_built_again() {
     let disk = SimDisk::new();
     let db = open(&disk).unwrap();
     let items = create(&db, small("sm+mlcf+tl"));
@@ -238,7 +238,10 @@ fn lost_or_damaged_guides_are_built_again() {
     settle(&db);
     drop(items);
     db.close().unwrap();
-    let path = std::path::Path::new(DIR).join("GUIDES");
+    let names = siltstone::io::Disk::list(&disk, std::path::Path::new(DIR)).unwrap();
+    let sidecars: Vec<_> = names.iter().filter(|name| name.ends_with(".sidecar")).collect();
+    let [name] = sidecars[..] else { panic!("{names:?}") };
+    let path = std::path::Path::new(DIR).join(name);
     let sound = disk.read_file(&path).unwrap();
     let mut rng = Rng::new(13);
     for damage in 0..40 {
@@ -258,7 +261,10 @@ fn lost_or_damaged_guides_are_built_again() {
         let report = reader.verify(&mut |_| {}).unwrap();
         assert_eq!(report.problems, Vec::<String>::new(), "damage {damage}");
         let [note] = &report.notes[..] else { panic!("damage {damage}: {:?}", report.notes) };
-        assert!(note.contains("GUIDES is damaged at byte") && note.contains("unaffected"), "{note}");
+        assert!(
+            note.contains(&format!("{name} is damaged at byte")) && note.contains("unaffected"),
+            "{note}"
+        );
         let db = open(&disk).unwrap();
         let items = create(&db, small("sm+mlcf+tl"));
         for number in (0..ITEMS).step_by(7) {
@@ -281,7 +287,7 @@ fn lost_or_damaged_guides_are_built_again() {
 }
 
 #[test]
-fn snapshots_read_by_the_guides_of_their_time() {
+fn snapshots_read_by_the_filters_of_their_time() {
     let disk = SimDisk::new();
     let db = open(&disk).unwrap();
     let items = create(&db, tiny("slimdb"));
@@ -303,13 +309,13 @@ fn snapshots_read_by_the_guides_of_their_time() {
 }
 
 #[test]
-fn a_store_without_memory_for_guides_answers_without_them() {
+fn a_store_without_memory_for_region_filters_answers_without_them() {
     let disk = SimDisk::new();
     let db = open(&disk).unwrap();
     let items = create(&db, small("sm+mlcf+tl"));
     fill(&items);
     settle(&db);
-    // Killed, the store has to build its guides again; before it can, snapshots pin memtables that take most of the budget of 1 MiB.
+    // Killed, the store has to make its region filters again; before it can, snapshots pin memtables that take most of the budget of 1 MiB.
     let disk = disk.crash(CrashMode::Kill, 0);
     let db = open(&disk).unwrap();
     let design = Design { head: Head::MemTable { bytes: 500 << 10 }, ..small("sm+mlcf+tl") };
@@ -325,5 +331,5 @@ fn a_store_without_memory_for_guides_answers_without_them() {
     let (hits, _) = read_all(&items);
     let runs: u64 = hits.levels.iter().map(|level| level.runs).sum();
     let guided: u64 = hits.levels.iter().map(|level| level.guided_runs).sum();
-    assert!(guided < runs, "{guided} of {runs} runs have guides");
+    assert!(guided < runs, "{guided} of {runs} runs are known to filters");
 }

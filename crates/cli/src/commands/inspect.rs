@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 /// Show what one file of a store holds, without opening the store
 ///
-/// Takes a table, a manifest, a log file, a cluster file, CURRENT, CLUSTERS, GUIDES or LOCK; which it is follows from its content, and where
+/// Takes a table, a manifest, a log file, a sidecar, CURRENT, SIDECARS or LOCK; which it is follows from its content, and where
 /// that is damaged from its name. Exits with 1 if it is damaged.
 #[derive(clap::Args, Debug)]
 #[command(

@@ -10,9 +10,9 @@ use std::time::Instant;
 
 /// Read every page of every table and check it: checksums, order, counts, filters
 ///
-/// Opens the store for reading only. Problems are listed and the exit code is 1; nothing is changed. Damage to files that are
-/// only advice (.cluster files and GUIDES) is noted, and leaves the store sound: answers are the same without them, and
-/// they are made anew while the store is open for writing.
+/// Opens the store for reading only. Problems are listed and the exit code is 1; nothing is changed. Damage to
+/// sidecars (.sidecar files, which hold filters of regions) is noted, and leaves the store sound: answers are the same without
+/// them, and they are made anew while the store is open for writing.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  siltstone verify ./store\n  siltstone verify ./store --json | jq '.problems[]'"
@@ -41,18 +41,18 @@ pub fn run(args: &Args) -> Result<()> {
     if args.json {
         print_json(&serde_json::json!({
             "sound": sound, "problems": report.problems, "notes": report.notes, "tables": report.tables,
-            "pages": report.pages, "entries": report.entries, "bytes": report.bytes, "clusters": report.clusters,
-            "cluster_bytes": report.cluster_bytes, "log_entries": report.log_entries, "seconds": seconds,
+            "pages": report.pages, "entries": report.entries, "bytes": report.bytes, "clusters": report.sidecars,
+            "cluster_bytes": report.sidecar_bytes, "log_entries": report.log_entries, "seconds": seconds,
         }))?;
     } else {
-        let clusters = match report.clusters {
+        let sidecars = match report.sidecars {
             0 => String::new(),
             n => {
-                format!(", {} clusters of filters ({})", sizes::count(n), sizes::bytes(report.cluster_bytes))
+                format!(", {} sidecars of filters ({})", sizes::count(n), sizes::bytes(report.sidecar_bytes))
             }
         };
         print(&format!(
-            "{}: read {} tables, {} pages, {} entries ({}){clusters} in {}; {} more in the log, checked as it was opened\n",
+            "{}: read {} tables, {} pages, {} entries ({}){sidecars} in {}; {} more in the log, checked as it was opened\n",
             if sound { "sound" } else { "NOT SOUND" },
             sizes::count(report.tables),
             sizes::count(report.pages),

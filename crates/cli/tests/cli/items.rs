@@ -131,10 +131,10 @@ fn every_file_of_a_store_can_be_inspected() {
     }
     kinds.sort();
     kinds.dedup();
-    assert_eq!(kinds, ["current", "guides", "lock", "manifest", "table", "wal"]);
+    assert_eq!(kinds, ["current", "lock", "manifest", "sidecar", "table", "wal"]);
 }
 
-/// A store with clusters, and the path of one of them.
+/// A store with Bloom clusters, and the path of the sidecar of one of them.
 fn clustered(store: &str) -> std::path::PathBuf {
     // The last level begins at so many tables, whatever their size; large values need fewer items for them.
     let fill = ["bench", "fill", "--dir", store, "--items", "6K", "--value-bytes", "1000"];
@@ -142,26 +142,27 @@ fn clustered(store: &str) -> std::path::PathBuf {
     let preset = run(&[&fill[..], &preset[..]].concat()).ok().json().get("preset").cloned();
     assert_eq!(preset, Some("lsm-trie:4K".into()));
     let files = std::fs::read_dir(store).unwrap().map(|entry| entry.unwrap().path());
-    files.filter(|path| path.extension().is_some_and(|e| e == "cluster")).min().expect("a cluster")
+    files.filter(|path| path.extension().is_some_and(|e| e == "sidecar")).min().expect("a sidecar")
 }
 
 #[test]
-fn a_cluster_is_shown_and_damage_to_it_is_a_note() {
+fn a_sidecar_is_shown_and_damage_to_it_is_a_note() {
     let (_dir, store) = scratch_in_memory();
     let s = store.as_str();
     let file = clustered(s);
     let cluster = file.to_str().unwrap();
     let shown = run(&["inspect", cluster, "--json"]).ok().json();
-    assert_eq!((&shown["kind"], &shown["level"]), (&"cluster".into(), &4.into()));
-    assert_eq!(shown["damage"], serde_json::Value::Null);
-    assert!(shown["columns"].as_u64().unwrap() > 0);
-    let rows = shown["rows"].as_array().unwrap();
+    assert_eq!((&shown["kind"], &shown["damage"]), (&"sidecar".into(), &serde_json::Value::Null));
+    let filters = shown["filters"].as_array().unwrap();
+    assert_eq!((filters.len(), &filters[0]["level"]), (1, &4.into()));
+    assert!(shown["pages"].as_u64().unwrap() > 0 && filters[0]["columns"].as_u64().unwrap() > 0);
+    let rows = filters[0]["rows"].as_array().unwrap();
     assert!(!rows.is_empty() && rows.iter().all(|row| row["bits_per_key"] == 15.9), "{rows:?}");
     assert!(run(&["inspect", cluster]).ok().text().contains("box_bytes: "));
     let sound = run(&["verify", s, "--json"]).ok().json();
     assert_eq!(sound["notes"], serde_json::json!([]));
     assert!(sound["clusters"].as_u64().unwrap() > 0 && sound["cluster_bytes"].as_u64().unwrap() > 8000);
-    assert!(run(&["verify", s]).ok().text().contains("clusters of filters"));
+    assert!(run(&["verify", s]).ok().text().contains("sidecars of filters"));
 
     let bytes = std::fs::read(&file).unwrap();
     let mut damaged = bytes.clone();
@@ -180,16 +181,16 @@ fn a_cluster_is_shown_and_damage_to_it_is_a_note() {
         assert_eq!((&verified["sound"], &verified["problems"]), (&true.into(), &serde_json::json!([])));
         assert!(verified["notes"][0].as_str().unwrap().contains(cluster), "{what}: {verified}");
     }
-    // What only has the name of a cluster file is none.
+    // What only has the name of a sidecar is none.
     let (directory, link) =
-        (file.with_file_name("00000007.cluster"), file.with_file_name("00000009.cluster"));
+        (file.with_file_name("00000007.sidecar"), file.with_file_name("00000009.sidecar"));
     std::fs::create_dir(&directory).unwrap();
     std::os::unix::fs::symlink("nowhere", &link).unwrap();
-    run(&["inspect", directory.to_str().unwrap()]).fails(&["00000007.cluster: is a directory"]);
-    run(&["inspect", link.to_str().unwrap()]).fails(&["00000009.cluster: is a link that leads nowhere"]);
+    run(&["inspect", directory.to_str().unwrap()]).fails(&["00000007.sidecar: is a directory"]);
+    run(&["inspect", link.to_str().unwrap()]).fails(&["00000009.sidecar: is a link that leads nowhere"]);
     let verified = run(&["verify", s]).ok();
     assert!(verified.text().starts_with("sound"), "{}", verified.text());
-    assert!(verified.err.contains("00000007.cluster is a directory"), "{}", verified.err);
+    assert!(verified.err.contains("00000007.sidecar is a directory"), "{}", verified.err);
     assert!(!verified.err.contains("00000009"), "{}", verified.err);
     // Opened for writing, with time to spare, the store mends itself.
     run(&["bench", "overwrite", "--dir", s, "--operations", "1000"]).ok();
@@ -254,13 +255,18 @@ fn files_that_a_crash_leaves_are_no_strangers() {
     let s = store.as_str();
     run(&["put", s, "k", "v"]).ok();
     for name in
-        ["CURRENT.new", "00000077.table", "00000077.wal", "00000077.cluster", "MANIFEST-00000077", "GUIDES"]
+        ["CURRENT.new", "00000077.table", "00000077.wal", "00000077.sidecar", "MANIFEST-00000077", "SIDECARS"]
     {
         let file = std::path::Path::new(s).join(name);
         for content in [&b""[..], b"torn"] {
             std::fs::write(&file, content).unwrap();
             run(&["inspect", file.to_str().unwrap()]).fails(&[name, "is damaged at byte 0"]);
         }
+    }
+    for name in ["GUIDES", "00000078.cluster"] {
+        let file = path(std::path::Path::new(s), name);
+        std::fs::write(&file, b"filters").unwrap();
+        run(&["inspect", &file]).fails(&[name, "as an earlier program wrote them"]);
     }
     let lock = path(std::path::Path::new(s), "LOCK");
     assert!(run(&["inspect", &lock]).ok().text().contains("opened_by: process "));

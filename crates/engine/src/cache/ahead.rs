@@ -8,7 +8,7 @@
 //! Source: ours; the same as coroutines, without their frames. Invariant: a page that several lookups need is read once, and a
 //! lookup that has given up is called again once what it wants has come.
 
-use super::{CLUSTER, PAGE_BYTES, Page, Reader, TableId, log_error};
+use super::{FileId, PAGE_BYTES, Page, Reader, log_error};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::File;
 use crate::io::reads::{Read, Reads, read_all};
@@ -25,8 +25,8 @@ use std::sync::Arc;
 /// Something that lookups want from the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Place {
-    /// A page of a table, or of a cluster.
-    Page(TableId, u32),
+    /// A page of a file.
+    Page(FileId, u32),
     /// A stretch of the log: segment, offset, length.
     Log(u64, u64, usize),
 }
@@ -34,7 +34,7 @@ enum Place {
 impl Place {
     /// Whether lookups can do without it where it is damaged.
     fn is_spared(self, error: &Error) -> bool {
-        matches!(self, Self::Page(table, _) if table & CLUSTER != 0) && error.kind() == ErrorKind::Corruption
+        matches!(self, Self::Page(FileId::Sidecar(_), _)) && error.kind() == ErrorKind::Corruption
     }
 }
 
@@ -45,7 +45,7 @@ enum State {
     /// It is here; whether a lookup has been charged for the read.
     Page(Page, bool),
     Log(Vec<u8>, bool),
-    /// A page of a cluster that is damaged: whoever asks for it is told, others need not know.
+    /// A page of a sidecar that is damaged: whoever asks for it is told, others need not know.
     Damaged,
 }
 
@@ -100,15 +100,10 @@ impl Reader {
 
     /// A page for a lookup that reads ahead: one that is neither fetched nor cached is an error for now, unless it waits.
     #[inline]
-    pub(super) fn page_ahead(
-        &self,
-        table: TableId,
-        page: u32,
-        trace: &mut ReadTrace,
-    ) -> Result<Option<Page>> {
+    pub(super) fn page_ahead(&self, file: FileId, page: u32, trace: &mut ReadTrace) -> Result<Option<Page>> {
         let Some(ahead) = &self.ahead else { return Ok(None) };
         let ahead = &mut *ahead.lock();
-        let place = Place::Page(table, page);
+        let place = Place::Page(file, page);
         match ahead.places.get_mut(&place) {
             Some(State::Page(page, charged)) => {
                 trace.device_reads += u64::from(!std::mem::replace(charged, true));
@@ -118,7 +113,7 @@ impl Reader {
             _ if ahead.waits => return Ok(None),
             Some(_) => {}
             None => {
-                if let Some(cached) = self.shared.pages.get(&(table, page)) {
+                if let Some(cached) = self.shared.pages.get(&(file.key(), page)) {
                     // It may be evicted before the lookup comes back to it.
                     ahead.places.insert(place, State::Page(Arc::clone(&cached), true));
                     self.shared.note(0);
@@ -156,12 +151,13 @@ impl Reader {
         self.ahead.as_ref().is_some_and(|ahead| std::mem::take(&mut ahead.lock().gave_up))
     }
 
-    /// Notes pages of `table` that will be asked for, to be [fetched](Reader::fetch) with others.
-    pub fn want(&self, table: TableId, pages: Range<u32>) {
+    /// Notes pages of `file` that will be asked for, to be [fetched](Reader::fetch) with others.
+    pub fn want(&self, file: impl Into<FileId>, pages: Range<u32>) {
         let Some(ahead) = &self.ahead else { return };
+        let file = file.into();
         let Ahead { places, wanted, .. } = &mut *ahead.lock();
-        for page in pages.filter(|page| self.shared.pages.peek(&(table, *page)).is_none()) {
-            let place = Place::Page(table, page);
+        for page in pages.filter(|page| self.shared.pages.peek(&(file.key(), *page)).is_none()) {
+            let place = Place::Page(file, page);
             if let Entry::Vacant(vacant) = places.entry(place) {
                 vacant.insert(State::Wanted(Vec::new()));
                 wanted.push((place, None));
@@ -206,7 +202,7 @@ struct Fetching<'a, F> {
 
 /// Memory that is being filled.
 enum Arriving {
-    Page(TableId, u32, Pooled),
+    Page(FileId, u32, Pooled),
     Log(Arc<LogSegment>, Vec<u8>),
 }
 

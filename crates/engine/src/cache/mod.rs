@@ -14,6 +14,8 @@ mod share;
 
 use crate::entry::Lookup;
 use crate::error::{Error, ErrorKind, Result};
+use crate::filename;
+pub(crate) use crate::ids::{FileId, TableId};
 use crate::io::{Access, Disk, File};
 use crate::memory::{MemoryBudget, Pooled};
 use crate::segment::LogSegment;
@@ -49,50 +51,29 @@ impl Weighter<(u64, u32), Page> for PageWeight {
     }
 }
 
-/// Number of a table file, unique within a store.
-pub(crate) type TableId = u64;
-
-/// Stored and computed checksum of a page: CRC-32C of all but its first four bytes, salted with the table and the
-/// page number, so that a page in the wrong place does not pass.
-fn page_checksums(table: TableId, page: u32, bytes: &[u8; PAGE_BYTES]) -> (u32, u32) {
+/// Stored and computed checksum of a page: CRC-32C of all but its first four bytes, salted with the file's and the
+/// page's number, so that a page in the wrong place does not pass.
+fn page_checksums(file: FileId, page: u32, bytes: &[u8; PAGE_BYTES]) -> (u32, u32) {
     let (stored, rest) = bytes.split_first_chunk::<4>().unwrap_or((&[0; 4], &[]));
     let mut salt = [0u8; 12];
     let (high, low) = salt.split_at_mut(8);
-    high.copy_from_slice(&table.to_le_bytes());
+    high.copy_from_slice(&file.key().to_le_bytes());
     low.copy_from_slice(&page.to_le_bytes());
     (u32::from_le_bytes(*stored), crc32c::crc32c_append(crc32c::crc32c(&salt), rest))
 }
 
 /// Whether a page's checksum is right.
-pub(crate) fn page_is_sound(table: TableId, page: u32, bytes: &[u8; PAGE_BYTES]) -> bool {
-    let (stored, found) = page_checksums(table, page, bytes);
+pub(crate) fn page_is_sound(file: impl Into<FileId>, page: u32, bytes: &[u8; PAGE_BYTES]) -> bool {
+    let (stored, found) = page_checksums(file.into(), page, bytes);
     stored == found
 }
 
 /// Writes a page's checksum into its first four bytes.
-pub(crate) fn seal_page(table: TableId, page: u32, bytes: &mut [u8; PAGE_BYTES]) {
-    let (_, sum) = page_checksums(table, page, bytes);
+pub(crate) fn seal_page(file: impl Into<FileId>, page: u32, bytes: &mut [u8; PAGE_BYTES]) {
+    let (_, sum) = page_checksums(file.into(), page, bytes);
     if let Some(stored) = bytes.first_chunk_mut::<4>() {
         *stored = sum.to_le_bytes();
     }
-}
-
-/// Set in the numbers of files that hold Bloom clusters instead of tables.
-pub(crate) const CLUSTER: TableId = 1 << 63;
-
-/// The file name of the cluster file `id`, with or without its mark.
-pub(crate) fn cluster_name(id: TableId) -> String {
-    format!("{:08}.cluster", id & !CLUSTER)
-}
-
-/// The file name of table `id`.
-pub(crate) fn table_name(id: TableId) -> String {
-    format!("{id:08}.table")
-}
-
-/// The path of table `id`.
-pub(crate) fn table_path(dir: &Path, id: TableId) -> PathBuf {
-    dir.join(table_name(id))
 }
 
 /// Reads tables' bytes.
@@ -109,7 +90,8 @@ struct Shared {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     metadata_dir: PathBuf,
-    files: Cache<TableId, Arc<dyn File>>,
+    /// By [`FileId::key`], as pages are, with their own number.
+    files: Cache<u64, Arc<dyn File>>,
     pages: Cache<(u64, u32), Page, PageWeight>,
     answers: HotAnswers,
     share: Share,
@@ -167,7 +149,7 @@ impl Reader {
         Self { shared: Arc::new(shared), ahead: None, loads: true }
     }
 
-    /// The reader of a store that keeps clusters in `metadata_dir`.
+    /// The reader of a store that keeps sidecars in `metadata_dir`.
     pub fn with_metadata_in(mut self, metadata_dir: PathBuf) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.shared) {
             shared.metadata_dir = metadata_dir;
@@ -189,16 +171,15 @@ impl Reader {
         &self.shared.memory
     }
 
-    /// The path of a table, or of a cluster file.
-    pub fn path(&self, table: TableId) -> PathBuf {
-        if table & CLUSTER == 0 {
-            table_path(&self.shared.dir, table)
-        } else {
-            self.shared.metadata_dir.join(cluster_name(table))
+    /// The path of a file.
+    pub fn path(&self, file: impl Into<FileId>) -> PathBuf {
+        match file.into() {
+            FileId::Table(id) => filename::table_path(&self.shared.dir, id),
+            FileId::Sidecar(id) => self.shared.metadata_dir.join(filename::sidecar(id)),
         }
     }
 
-    /// Where files of clusters are.
+    /// Where sidecars are.
     pub fn metadata_dir(&self) -> &Path {
         &self.shared.metadata_dir
     }
@@ -243,54 +224,57 @@ impl Reader {
         }
     }
 
-    /// The open file of `table`.
-    pub fn file(&self, table: TableId) -> Result<Arc<dyn File>> {
-        if let Some(file) = self.shared.files.get(&table) {
+    /// The open file `file`.
+    pub fn file(&self, file: impl Into<FileId>) -> Result<Arc<dyn File>> {
+        let id = file.into();
+        if let Some(file) = self.shared.files.get(&id.key()) {
             return Ok(file);
         }
-        let path = self.path(table);
-        let file = self.shared.disk.open(&path, Access::Read).map_err(|e| match e.kind() {
-            std::io::ErrorKind::NotFound if table & CLUSTER == 0 => Error::missing_table(&path),
-            std::io::ErrorKind::NotFound => {
+        let path = self.path(id);
+        let file = self.shared.disk.open(&path, Access::Read).map_err(|e| match (e.kind(), id) {
+            (std::io::ErrorKind::NotFound, FileId::Table(_)) => Error::missing_table(&path),
+            (std::io::ErrorKind::NotFound, FileId::Sidecar(_)) => {
                 Error::new(ErrorKind::Corruption, format!("{} is missing", path.display()))
             }
             _ => Error::io(&e, "opening", &path),
         })?;
-        self.shared.files.insert(table, Arc::clone(&file));
+        self.shared.files.insert(id.key(), Arc::clone(&file));
         Ok(file)
     }
 
-    /// Forgets a table whose file goes away.
-    pub fn forget(&self, table: TableId, pages: u32) {
-        self.shared.files.remove(&table);
+    /// Forgets a file that goes away.
+    pub fn forget(&self, file: impl Into<FileId>, pages: u32) {
+        let key = file.into().key();
+        self.shared.files.remove(&key);
         for page in 0..pages {
-            self.shared.pages.remove(&(table, page));
+            self.shared.pages.remove(&(key, page));
         }
     }
 
-    /// One page of `table`, from the cache or verified from the device.
+    /// One page of `file`, from the cache or verified from the device.
     #[inline]
-    pub fn page(&self, table: TableId, page: u32, trace: &mut ReadTrace) -> Result<Page> {
-        if let Some(page) = self.page_ahead(table, page, trace)? {
+    pub fn page(&self, file: impl Into<FileId>, page: u32, trace: &mut ReadTrace) -> Result<Page> {
+        let file = file.into();
+        if let Some(page) = self.page_ahead(file, page, trace)? {
             return Ok(page);
         }
-        if let Some(cached) = self.shared.pages.get(&(table, page)) {
+        if let Some(cached) = self.shared.pages.get(&(file.key(), page)) {
             self.shared.note(0);
             return Ok(cached);
         }
         let mut fresh = self.shared.memory.pooled();
-        self.read_exact(table, u64::from(page) * PAGE_BYTES as u64, fresh.bytes_mut())?;
+        self.read_exact(file, u64::from(page) * PAGE_BYTES as u64, fresh.bytes_mut())?;
         trace.device_reads += 1;
-        self.arrived(table, page, fresh)
+        self.arrived(file, page, fresh)
     }
 
     /// A page that came from the device, once it is verified.
-    fn arrived(&self, table: TableId, page: u32, bytes: Pooled) -> Result<Page> {
+    fn arrived(&self, file: FileId, page: u32, bytes: Pooled) -> Result<Page> {
         self.count_read(PAGE_BYTES);
         self.shared.note(1);
-        self.verify(table, page, &bytes)?;
+        self.verify(file, page, &bytes)?;
         let shared = Arc::new(bytes);
-        self.shared.pages.insert((table, page), Arc::clone(&shared));
+        self.shared.pages.insert((file.key(), page), Arc::clone(&shared));
         Ok(shared)
     }
 
@@ -303,7 +287,8 @@ impl Reader {
             let [first, second] = pages;
             return Ok([first?, second?]);
         }
-        let cached = [first, second].map(|page| self.shared.pages.get(&(table, page)));
+        let key = FileId::Table(table).key();
+        let cached = [first, second].map(|page| self.shared.pages.get(&(key, page)));
         if let [Some(first), Some(second)] = cached {
             return Ok([first, second]);
         }
@@ -314,7 +299,7 @@ impl Reader {
             let mut page = self.shared.memory.pooled();
             page.bytes_mut().copy_from_slice(bytes);
             let page = Arc::new(page);
-            self.shared.pages.insert((table, number), Arc::clone(&page));
+            self.shared.pages.insert((key, number), Arc::clone(&page));
             page
         }))
     }
@@ -322,28 +307,30 @@ impl Reader {
     /// `buf.len() / PAGE_BYTES` pages from `first` on in one read, verified, around the cache.
     pub fn pages_for_lookup(
         &self,
-        table: TableId,
+        file: impl Into<FileId>,
         first: u32,
         buf: &mut [u8],
         trace: &mut ReadTrace,
     ) -> Result<()> {
-        self.read_exact(table, u64::from(first) * PAGE_BYTES as u64, buf)?;
+        let file = file.into();
+        self.read_exact(file, u64::from(first) * PAGE_BYTES as u64, buf)?;
         self.count_read(buf.len());
         trace.device_reads += 1;
-        self.verify_all(table, first, buf)
+        self.verify_all(file, first, buf)
     }
 
     /// As [`Reader::pages_for_lookup`], for background work.
-    pub fn pages_for_compaction(&self, table: TableId, first: u32, buf: &mut [u8]) -> Result<()> {
-        self.read_exact(table, u64::from(first) * PAGE_BYTES as u64, buf)?;
+    pub fn pages_for_compaction(&self, file: impl Into<FileId>, first: u32, buf: &mut [u8]) -> Result<()> {
+        let file = file.into();
+        self.read_exact(file, u64::from(first) * PAGE_BYTES as u64, buf)?;
         self.io().compaction_bytes_read.add(buf.len() as u64);
-        self.verify_all(table, first, buf)
+        self.verify_all(file, first, buf)
     }
 
     /// Bytes of a table outside its pages; the caller verifies them.
     pub fn section(&self, table: TableId, offset: u64, length: usize) -> Result<Vec<u8>> {
         let mut bytes = vec![0; length];
-        self.read_exact(table, offset, &mut bytes)?;
+        self.read_exact(table.into(), offset, &mut bytes)?;
         Ok(bytes)
     }
 
@@ -374,30 +361,30 @@ impl Reader {
         Ok(())
     }
 
-    fn read_exact(&self, table: TableId, offset: u64, buf: &mut [u8]) -> Result<()> {
-        let read = self.file(table)?.read_exact_at(buf, offset);
-        read.map_err(|error| self.read_error(&error, table, offset, buf.len()))
+    fn read_exact(&self, file: FileId, offset: u64, buf: &mut [u8]) -> Result<()> {
+        let read = self.file(file)?.read_exact_at(buf, offset);
+        read.map_err(|error| self.read_error(&error, file, offset, buf.len()))
     }
 
-    fn read_error(&self, error: &std::io::Error, table: TableId, offset: u64, length: usize) -> Error {
-        read_error(error, &self.path(table), offset, length)
+    fn read_error(&self, error: &std::io::Error, file: FileId, offset: u64, length: usize) -> Error {
+        read_error(error, &self.path(file), offset, length)
     }
 
-    fn verify_all(&self, table: TableId, first: u32, buf: &[u8]) -> Result<()> {
+    fn verify_all(&self, file: FileId, first: u32, buf: &[u8]) -> Result<()> {
         let (pages, _) = buf.as_chunks::<PAGE_BYTES>();
         for (number, page) in (first..).zip(pages) {
-            self.verify(table, number, page)?;
+            self.verify(file, number, page)?;
         }
         Ok(())
     }
 
-    fn verify(&self, table: TableId, page: u32, bytes: &[u8; PAGE_BYTES]) -> Result<()> {
-        let (stored, found) = page_checksums(table, page, bytes);
+    fn verify(&self, file: FileId, page: u32, bytes: &[u8; PAGE_BYTES]) -> Result<()> {
+        let (stored, found) = page_checksums(file, page, bytes);
         if stored == found {
             return Ok(());
         }
         Err(Error::corruption(
-            self.path(table).display(),
+            self.path(file).display(),
             u64::from(page) * PAGE_BYTES as u64,
             format_args!("a page with checksum {stored:08x}"),
             format_args!("{found:08x}"),

@@ -9,15 +9,18 @@ mod tournament;
 use crate::cache::{PAGE_BYTES, Reader};
 use crate::entry::{Cursor, PrefixTombstones, Span};
 use crate::error::Result;
+use crate::filename::table_path;
+use crate::ids::RunId;
 use crate::io::Disk;
 use crate::memory::{Holder, Reservation};
+use crate::region_filter::{
+    ExpectedRun, Filtered, FilteredRun, NewRegionFilter, RegionFilterBuilder, RegionFilterKind,
+};
 use crate::table::envelope::TableMeta;
 use crate::table::sample::KeySample;
 use crate::table::{NewTable, Table, TableBuilder, TableSpec, Walk};
-use crate::version::cluster::{ClusterRowBuilder, NewRow, cluster_bits};
 use crate::version::edit::{RunRecord, Step};
-use crate::version::guide::{Guide, GuideBuilder, GuideSpec, NewGuide};
-use crate::version::level::{Run, RunId, Version};
+use crate::version::{Run, Version};
 use merge::{Chain, Merge, Part, Source};
 use siltstone_design::plan::children;
 use siltstone_design::{Design, Task, TriePath};
@@ -63,12 +66,11 @@ pub(crate) fn source(run: &Arc<Run>, span: &Span, walk: Walk, reader: &Arc<Reade
     Ok(Source { cursor: Box::new(Chain::new(parts)?), tombstones: run.tombstones.clone() })
 }
 
-/// What work did: the steps of its edit, and the guides of the piles that its new runs lie on.
+/// What work did: the steps of its edit, and what its new runs bring to the filters of their regions.
 #[derive(Default)]
 pub(crate) struct Output {
     pub steps: Vec<Step>,
-    pub guides: Vec<NewGuide>,
-    pub rows: Vec<NewRow>,
+    pub filters: Vec<NewRegionFilter>,
 }
 
 /// A region that output goes to.
@@ -216,7 +218,7 @@ impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
         for &id in &self.tables {
             // What can't be removed now is removed as an orphan at the next open.
-            let _ = self.context.disk.remove(&crate::cache::table_path(self.context.dir, id));
+            let _ = self.context.disk.remove(&table_path(self.context.dir, id));
         }
     }
 }
@@ -226,54 +228,28 @@ const BYTES_BETWEEN_PACES: u64 = 64 << 10;
 /// How often a long merge asks whether to go on.
 const ENTRIES_BETWEEN_CHECKS: u32 = 4096;
 
-/// Youngest runs of a pile that its guide may have missed for a new run to catch up on them.
-const MOST_MISSED: usize = 8;
-
-/// Begins the guide of the pile that a new run of `target` will lie on: where the level has guides and the one that is
-/// there covers the whole pile, or all but the youngest runs, whose tables have kept the fingerprints that it wants.
-fn extend_guide(context: &Context<'_>, version: &Version, target: &Target) -> Option<GuideBuilder> {
-    let has_children = version.has_children(target.level, target.path);
-    let spec = GuideSpec::of(context.design.level(target.level), has_children)?;
-    if target.replaces.is_some() {
-        return None;
-    }
-    let region = version.levels.get(target.level).and_then(|l| l.region(target.path));
-    let (pile, guide) = region.map_or((&[][..], None), |r| (r.runs.as_slice(), r.guide.as_deref()));
-    let covered = guide.map_or(0, Guide::covered);
-    let missed = || pile.iter().rev().skip(covered);
-    let can_catch_up = covered > 0 && spec.wants_fingerprints() && missed().len() <= MOST_MISSED;
-    if covered < pile.len() && !can_catch_up {
-        return None;
-    }
-    let mut builder = GuideBuilder::new(spec, guide, pile);
-    for run in missed() {
-        if !builder.has_room() {
-            return None;
-        }
-        run.fingerprints(context.reader)?.iter().for_each(|table| builder.add_fingerprints(table));
-        let bytes = run.tables.iter().map(|table| table.meta().user_bytes).sum();
-        builder.end_run(run.id, run.tables.iter().map(|table| table.id()), bytes);
-    }
-    Some(builder).filter(GuideBuilder::has_room)
-}
-
-/// Begins the row of a new run in the cluster of `target`, where the level has clusters.
-fn begin_row(
+/// Begins the filter that a new run of `target`, of about `keys` keys, brings to its region, if it can bring one.
+fn begin_filter(
     context: &Context<'_>,
     version: &Version,
     target: &Target,
     keys: u64,
-) -> Option<ClusterRowBuilder> {
-    let bits_per_key = cluster_bits(context.design.level(target.level))?;
-    let region = version.levels.get(target.level).and_then(|l| l.region(target.path));
-    let cluster = region.and_then(|region| region.cluster.as_deref());
-    ClusterRowBuilder::new(target.path, bits_per_key, cluster, (keys, context.reader.memory()))
+) -> Option<RegionFilterBuilder> {
+    let has_children = version.has_children(target.level, target.path);
+    let kind = RegionFilterKind::of(context.design.level(target.level), has_children)?;
+    let region = version.levels.get(target.level).and_then(|level| level.region(target.path));
+    let runs = region.map_or(&[][..], |region| &region.runs);
+    let present = region.and_then(|region| region.filter.as_deref());
+    let fingerprints = |place: usize| runs.get(place)?.fingerprints(context.reader);
+    let run = ExpectedRun { keys, is_on_top: target.replaces.is_none(), fingerprints: &fingerprints };
+    let region = Filtered { path: target.path, runs, present };
+    RegionFilterBuilder::for_new_run(kind, &region, &run, context.reader.memory())
 }
 
-/// Adds the keys of a table that was written to the guide that takes them so.
-fn end_table(table: NewTable, guide: &mut Option<GuideBuilder>) -> TableMeta {
-    if let Some(guide) = guide {
-        guide.add_table(table.fingerprints);
+/// Adds the keys of a table that was written to the filter that takes them so.
+fn end_table(table: NewTable, filter: &mut Option<RegionFilterBuilder>) -> TableMeta {
+    if let Some(filter) = filter {
+        filter.add_table(table.fingerprints);
     }
     table.meta
 }
@@ -287,7 +263,7 @@ fn deal(
     targets: &[Target],
 ) -> Result<Output> {
     let mut unfinished = Unfinished { context, tables: Vec::new() };
-    let (mut steps, mut guides, mut rows) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut steps, mut filters) = (Vec::new(), Vec::new());
     let mut since_pace = 0;
     let share = amount.entries / targets.len().max(1) as u64;
     let mut since_check = 0;
@@ -307,9 +283,8 @@ fn deal(
         let chunk_bytes = context.reader.memory().chunk_bytes();
         let new_table = |id| TableSpec::new(id, (context.design, target.level), spread, chunk_bytes);
         let mut tables = Vec::new();
-        let mut guide = extend_guide(context, version, target);
-        let guide_takes_tables = guide.as_ref().is_some_and(GuideBuilder::takes_tables);
-        let mut row = begin_row(context, version, target, share);
+        let mut filter = begin_filter(context, version, target, share);
+        let filter_takes_keys = filter.as_ref().is_some_and(|filter| !filter.takes_tables());
         let mut builder: Option<TableBuilder> = None;
         loop {
             // Not moved anywhere: an entry is a hundred bytes, written and read again at once.
@@ -334,7 +309,7 @@ fn deal(
                     && let Some(full) = builder.take()
                 {
                     let written = full.finish(PrefixTombstones::default())?;
-                    tables.push(end_table(written, &mut guide));
+                    tables.push(end_table(written, &mut filter));
                 }
                 let builder = match &mut builder {
                     Some(builder) => builder,
@@ -349,13 +324,8 @@ fn deal(
                 if since_pace >= BYTES_BETWEEN_PACES {
                     (context.pace)(std::mem::take(&mut since_pace));
                 }
-                if let Some(guide) = &mut guide
-                    && !guide_takes_tables
-                {
-                    guide.add(&entry.key, entry.older_in, share);
-                }
-                if let Some(row) = &mut row {
-                    row.add(&entry.key);
+                if filter_takes_keys && let Some(filter) = &mut filter {
+                    filter.add(&entry.key, entry.older_in, share);
                 }
             }
             entries.advance()?;
@@ -366,7 +336,7 @@ fn deal(
             builder = Some(TableBuilder::create(context.disk, context.dir, new_table(id))?);
         }
         if let Some(last) = builder {
-            tables.push(end_table(last.finish(own)?, &mut guide));
+            tables.push(end_table(last.finish(own)?, &mut filter));
         }
         // A child that gets nothing exists all the same: the trie does not depend on what happens to be in it.
         if tables.is_empty() {
@@ -379,22 +349,19 @@ fn deal(
         let bytes: u64 = tables.iter().map(|table| table.bytes).sum();
         steps.push(Step::Written { level: target.level, bytes });
         let run = RunRecord { id: (context.next_id)(), tables, kills: Vec::new() };
-        if let Some(mut guide) = guide {
+        if let Some(mut filter) = filter {
             let bytes = run.tables.iter().map(|table| table.user_bytes).sum();
-            guide.end_run(run.id, run.tables.iter().map(|table| table.id), bytes);
-            let guide = guide.finish(context.reader.memory());
-            guides.extend(guide.map(|guide| NewGuide::new(target.level, target.path, guide)));
+            filter.end_run(run.id, run.tables.iter().map(|table| table.id), bytes);
+            let filter = filter.finish(context.reader.memory());
+            filters.extend(filter.map(|filter| NewRegionFilter::new(target.level, target.path, filter)));
         }
-        let row =
-            row.and_then(|row| row.finish((target.level, target.path), run.id, context.reader.memory()));
-        rows.extend(row);
         debug_assert!(target.merged_run.is_none() || target.merged_run == target.replaces);
         steps.push(Step::AddRun { level: target.level, path: target.path, run, replaces: target.replaces });
     }
     debug_assert!(entries.peek().is_none(), "every entry belongs to a region");
     (context.pace)(since_pace);
     unfinished.tables.clear();
-    Ok(Output { steps, guides, rows })
+    Ok(Output { steps, filters })
 }
 
 /// The sample of a run's keys, read from its tables.

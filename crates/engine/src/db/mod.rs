@@ -1,19 +1,16 @@
 //! The store as users hold it: [`Db`], [`Keyspace`], [`Snapshot`], each method a few lines.
 
-mod advice;
 mod background;
 mod batch;
 mod catalog;
-mod clusters;
 mod env;
-pub(crate) mod guides;
 mod health;
 mod iter;
 mod keyspace;
-pub(crate) mod metadata;
 pub(crate) mod open;
 mod read;
 mod report;
+mod sidecars;
 mod signals;
 mod snapshot;
 mod store;
@@ -33,7 +30,7 @@ use crate::io::direct::DirectDisk;
 use crate::io::os::OsDisk;
 use crate::options::{KeyspaceOptions, Options, WriteOptions};
 use crate::stats::Stats;
-use crate::version::level::Version;
+use crate::version::Version;
 use catalog::keyspace::{KeyspaceParts, OpenKeyspace};
 use siltstone_design::Encoder;
 use std::path::Path;

@@ -3,9 +3,9 @@
 use super::catalog::keyspace::OpenKeyspace;
 use super::store::Store;
 use super::write_buffer::WriteBuffer;
+use crate::filename;
 use crate::memory::Holder;
 use crate::stats::{KeyspaceStats, LevelStats, MemoryStats, StallStats, Stats};
-use siltstone_design::FilterSpec;
 
 fn ratio(a: u64, b: u64) -> f64 {
     if b == 0 { 0.0 } else { a as f64 / b as f64 }
@@ -72,7 +72,7 @@ impl Store {
                 let opened = self.env.disk.open(&dir.join(&name), crate::io::Access::Read);
                 let bytes = opened.and_then(|file| file.len()).unwrap_or(0);
                 all += bytes;
-                if name.ends_with(".wal") {
+                if filename::is_wal(&name) {
                     wal += bytes;
                 }
             }
@@ -105,15 +105,15 @@ impl OpenKeyspace {
                 stats.regions += 1;
                 stats.runs += region.runs.len() as u64;
                 stats.max_runs_in_a_region = stats.max_runs_in_a_region.max(region.runs.len() as u64);
-                if let Some(guide) = &region.guide {
-                    stats.guided_runs += guide.covered() as u64;
-                    stats.filter_bytes += guide.memory_bytes();
+                if let Some(filter) = &region.filter {
+                    stats.guided_runs += filter.covered() as u64;
+                    stats.filter_bytes += filter.memory_bytes();
                 }
                 for run in &region.runs {
                     for table in &run.tables {
                         let meta = table.meta();
-                        // Fingerprints are what guides are made of; no lookup asks them.
-                        let is_asked = !matches!(meta.filter_spec, FilterSpec::Maplet { .. });
+                        // Fingerprints are what region filters are made of; no lookup asks them.
+                        let is_asked = !meta.kept_keys.are_fingerprints();
                         stats.filter_bytes += if is_asked { meta.filter.length } else { 0 };
                         stats.index_bytes += meta.index.length + meta.page_map.length;
                     }

@@ -8,6 +8,7 @@ use super::catalog::{Catalog, CatalogParts};
 use super::env::{Env, StoreId};
 use super::health::Health;
 use super::read::Searcher;
+use super::sidecars::Sidecars;
 use super::signals::Signals;
 use super::write::operations::Operations;
 use super::write::{Committed, Committer, Condition};
@@ -31,6 +32,7 @@ pub(crate) struct Store {
     pub committer: Committer,
     pub scheduler: Arc<Scheduler>,
     pub searcher: Arc<Searcher>,
+    pub sidecars: Arc<Sidecars>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -65,9 +67,10 @@ impl Store {
         });
         let catalog = Arc::new(Catalog::new(&env, parts.catalog));
         let committer = Committer::new(&env, &catalog);
-        let scheduler = Arc::new(Scheduler::new(&env, &catalog));
+        let sidecars = Arc::new(Sidecars::new(&env, &catalog));
+        let scheduler = Arc::new(Scheduler::new(&env, &catalog, &sidecars));
         let searcher = Arc::new(Searcher::new(&env, &catalog));
-        Self { env, catalog, committer, scheduler, searcher, threads: Mutex::default() }
+        Self { env, catalog, committer, scheduler, searcher, sidecars, threads: Mutex::default() }
     }
 
     /// Starts the threads of a store that is open for writing.
@@ -130,7 +133,7 @@ impl Store {
             self.catalog.note_log_end();
         }
         self.env.empty_trash();
-        self.scheduler.save_guides();
+        self.sidecars.save();
         *self.env.lock.lock() = None;
         synced
     }

@@ -1,21 +1,21 @@
 //! What a file of a store holds, decoded without opening the store.
 
-mod cluster;
 mod log;
+mod sidecar;
 mod table;
 
-pub use cluster::{ClusterInspection, ClusterRowInspection};
 pub use log::LogInspection;
+pub use sidecar::{ClusterInspection, ClusterRowInspection, RegionFilterInspection, SidecarInspection};
 pub use table::TableInspection;
 
-use crate::db::open::directory::{LOCK, parse_owner};
-use crate::db::{guides, metadata};
+use crate::db::open::directory::parse_owner;
 use crate::error::{Error, ErrorKind, Result};
+use crate::filename::{self, CURRENT, CURRENT_NEW, LOCK, OLD_SIDECARS, SIDECARS};
 use crate::io::os::OsDisk;
 use crate::io::{Access, Disk, read_file};
+use crate::region_filter::{directory, sidecar as sidecar_file};
 use crate::table::envelope::FOOTER_BYTES;
 use crate::version::manifest::{self, parse_current};
-use crate::version::{cluster as clusters, guide};
 use crate::wal;
 use serde::Serialize;
 use std::path::Path;
@@ -30,12 +30,10 @@ pub enum Inspection {
     Manifest(LogInspection),
     /// A segment of the write-ahead log.
     Wal(LogInspection),
-    /// Filters of regions, kept while the store is closed; only advice.
-    Guides(GuidesInspection),
-    /// The Bloom filters of a region's runs, side by side; only advice.
-    Cluster(ClusterInspection),
-    /// The file that names the directory of clusters, below `Options::metadata_dir`.
-    Clusters {
+    /// Filters of regions, which can always be made anew.
+    Sidecar(SidecarInspection),
+    /// The file that names the directory of sidecars, below `Options::metadata_dir`.
+    Sidecars {
         /// The directory's name.
         directory: String,
     },
@@ -57,39 +55,10 @@ impl Inspection {
         match self {
             Self::Table(table) => !table.damaged_pages.is_empty() || !table.damage.is_empty(),
             Self::Manifest(log) | Self::Wal(log) => log.damaged,
-            Self::Guides(guides) => guides.damage.is_some(),
-            Self::Cluster(cluster) => cluster.damage.is_some(),
-            Self::Current { .. } | Self::Lock { .. } | Self::Clusters { .. } => false,
+            Self::Sidecar(sidecar) => sidecar.damage.is_some(),
+            Self::Current { .. } | Self::Lock { .. } | Self::Sidecars { .. } => false,
         }
     }
-}
-
-/// A file of guides.
-#[derive(Clone, Debug, Serialize)]
-pub struct GuidesInspection {
-    /// Bytes of the file.
-    pub bytes: u64,
-    /// Why reading ended before the file did, if it did; what follows is built again from the tables.
-    pub damage: Option<String>,
-    /// The guides.
-    pub guides: Vec<GuideInspection>,
-}
-
-/// A guide.
-#[derive(Clone, Debug, Serialize)]
-pub struct GuideInspection {
-    /// Its kind in words.
-    pub filter: &'static str,
-    /// The runs that it covers.
-    pub runs: Vec<u64>,
-    /// Number of its keyspace.
-    pub keyspace: u64,
-    /// Level of its region.
-    pub level: usize,
-    /// The digest bits that the region's keys begin with.
-    pub region: String,
-    /// Bytes of its record.
-    pub bytes: u64,
 }
 
 /// Decodes the file at `path`; its first or last bytes say what it is.
@@ -117,13 +86,13 @@ pub fn file(path: &Path) -> Result<Inspection> {
         let bytes = read_file(&disk, path).map_err(fail)?;
         return log::inspect(path, &bytes);
     }
-    if head.starts_with(metadata::MAGIC) {
+    if directory::MAGICS.iter().any(|magic| head.starts_with(magic)) {
         let bytes = read_file(&disk, path).map_err(fail)?;
-        let directory = std::str::from_utf8(&bytes).ok().and_then(metadata::parse);
+        let directory = std::str::from_utf8(&bytes).ok().and_then(directory::parse);
         let (directory, _) = directory.ok_or_else(|| {
             Error::corruption(path.display(), 0, "the name of a directory", "something else")
         })?;
-        return Ok(Inspection::Clusters { directory: directory.to_owned() });
+        return Ok(Inspection::Sidecars { directory: directory.to_owned() });
     }
     if head.starts_with(b"siltstone") {
         let bytes = read_file(&disk, path).map_err(fail)?;
@@ -133,33 +102,18 @@ pub fn file(path: &Path) -> Result<Inspection> {
         })?;
         return Ok(Inspection::Current { manifest: name.to_owned() });
     }
-    if head.starts_with(guides::MAGIC) {
-        let mut found = Vec::new();
-        let read = guides::read_records(path, file.as_ref(), &mut |record| {
-            found.push(GuideInspection {
-                filter: match record.kind {
-                    guide::MULTI_LEVEL_CUCKOO => "multi-level cuckoo filter",
-                    guide::MAPLET => "maplet",
-                    guides::ROW => "row of a cluster",
-                    _ => return Err(()),
-                },
-                runs: record.runs,
-                keyspace: record.keyspace,
-                level: record.level,
-                region: record.path.to_string(),
-                bytes: record.bytes,
-            });
-            Ok(())
-        });
-        let damage = match read {
-            Err(error) if error.kind() != ErrorKind::Corruption => return Err(error),
-            read => read.err().map(|error| error.to_string()),
-        };
-        return Ok(Inspection::Guides(GuidesInspection { bytes: length, damage, guides: found }));
-    }
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
-    if name.ends_with(".cluster") || head.ends_with(clusters::MAGIC) {
-        return Ok(Inspection::Cluster(cluster::inspect(path, name, file.as_ref(), length)?));
+    if head.starts_with(sidecar_file::MAGIC) || filename::is_sidecar(name) {
+        return Ok(Inspection::Sidecar(sidecar::inspect(path, file.as_ref(), length)?));
+    }
+    if filename::is_old_filters(name) {
+        return Err(Error::new(
+            ErrorKind::NotAStore,
+            format!(
+                "{} holds filters as an earlier program wrote them; nothing depends on it, and the next opening for writing removes it",
+                path.display()
+            ),
+        ));
     }
     if name == LOCK {
         let mut bytes = vec![0; length.min(64) as usize];
@@ -182,11 +136,10 @@ pub fn file(path: &Path) -> Result<Inspection> {
     }
     // A file that a store made says by its name what it should be.
     let expected = match name {
-        manifest::CURRENT | manifest::CURRENT_NEW => "the name of a manifest",
-        metadata::CLUSTERS => "the name of a directory",
-        _ if name.ends_with(".table") => "a table's footer",
-        _ if name.ends_with(".wal") || manifest::is_manifest(name) => "a log's header",
-        guides::GUIDES => "a header of guides",
+        CURRENT | CURRENT_NEW => "the name of a manifest",
+        SIDECARS | OLD_SIDECARS => "the name of a directory",
+        _ if filename::is_table(name) => "a table's footer",
+        _ if filename::is_wal(name) || filename::is_manifest(name) => "a log's header",
         _ => {
             return Err(Error::new(
                 ErrorKind::NotAStore,
@@ -197,7 +150,7 @@ pub fn file(path: &Path) -> Result<Inspection> {
             ));
         }
     };
-    let at = if name.ends_with(".table") { length.saturating_sub(FOOTER_BYTES as u64) } else { 0 };
+    let at = if filename::is_table(name) { length.saturating_sub(FOOTER_BYTES as u64) } else { 0 };
     let error = Error::corruption(path.display(), at, expected, "something else");
     Err(error.and("a crash may leave such a file, which the next opening removes unless the store needs it"))
 }

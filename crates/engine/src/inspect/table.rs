@@ -5,6 +5,7 @@ use crate::codec::Decoder;
 use crate::error::{Error, Result};
 use crate::io::File;
 use crate::table::envelope::{FOOTER_BYTES, Footer, MAGIC, TableMeta, decode_footer, encode_tail};
+use crate::table::filter::KeptKeys;
 use serde::Serialize;
 use std::path::Path;
 
@@ -103,7 +104,7 @@ pub(super) fn inspect(
     let damage = damage(file, length, &footer, &meta).map_err(fail)?;
     Ok(TableInspection {
         id: meta.id,
-        design: format!("{:?}, index {:?}, filter {:?}", meta.format, meta.index_spec, meta.filter_spec),
+        design: format!("{:?}, index {:?}, {}", meta.format, meta.index_spec, kept_in_words(meta.kept_keys)),
         bytes: length,
         entries: meta.entries,
         tombstones: meta.deleted,
@@ -120,6 +121,17 @@ pub(super) fn inspect(
         damaged_pages,
         damage,
     })
+}
+
+/// What a table's filter section holds.
+fn kept_in_words(kept: KeptKeys) -> String {
+    match kept {
+        KeptKeys::Filter(filter) => format!("filter {filter:?}"),
+        KeptKeys::Fingerprints { remainder_bits } => {
+            format!("fingerprints of {remainder_bits} remainder bits for its region's filter")
+        }
+        KeptKeys::Noted(noted) => format!("no filter; its region had {noted:?}"),
+    }
 }
 
 /// What is wrong with what stands outside the pages.

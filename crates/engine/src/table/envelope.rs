@@ -18,8 +18,9 @@
 use crate::cache::{PAGE_BYTES, TableId};
 use crate::codec::{Decoder, put_bytes, put_digest};
 use crate::entry::{PrefixTombstone, PrefixTombstones};
+use crate::table::filter::{KeptKeys, NotedRegionFilter};
 use crate::table::slots::{MAX_SLOT_BYTES, MIN_SLOT_BYTES, SlotLayout};
-use siltstone_design::{Digest, FilterSpec, Format, IndexSpec, ThirdLevel};
+use siltstone_design::{Digest, Format, IndexSpec, TableFilterSpec, ThirdLevel};
 use siltstone_succinct::code::varint;
 
 pub(crate) const MAGIC: &[u8; 8] = b"SILTTABL";
@@ -47,7 +48,8 @@ pub(crate) struct TableMeta {
     pub id: TableId,
     pub format: Format,
     pub index_spec: IndexSpec,
-    pub filter_spec: FilterSpec,
+    /// What the filter section holds.
+    pub kept_keys: KeptKeys,
     /// Bytes of the whole file.
     pub bytes: u64,
     /// Entries, tombstones included.
@@ -82,7 +84,7 @@ pub(crate) struct TableMeta {
 
 impl TableMeta {
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let (filter, bits) = filter_code(self.filter_spec);
+        let (filter, bits) = kept_keys_code(self.kept_keys);
         out.extend_from_slice(&[format_code(self.format), index_code(self.index_spec), filter, bits]);
         for number in [
             self.id,
@@ -123,7 +125,7 @@ impl TableMeta {
     pub fn decode(from: &mut Decoder<'_>) -> Option<Self> {
         let format = format_of_code(from.u8()?)?;
         let index_spec = index_of_code(from.u8()?)?;
-        let filter_spec = filter_of_code(from.u8()?, from.u8()?)?;
+        let kept_keys = kept_keys_of_code(from.u8()?, from.u8()?)?;
         let id = from.varint()?;
         let (bytes, entries, deleted, user_bytes) =
             (from.varint()?, from.varint()?, from.varint()?, from.varint()?);
@@ -158,7 +160,7 @@ impl TableMeta {
             id,
             format,
             index_spec,
-            filter_spec,
+            kept_keys,
             bytes,
             entries,
             deleted,
@@ -237,29 +239,29 @@ fn index_of_code(code: u8) -> Option<IndexSpec> {
     })
 }
 
-/// A filter's code and its parameter.
-fn filter_code(filter: FilterSpec) -> (u8, u8) {
-    match filter {
-        FilterSpec::None => (0, 0),
-        FilterSpec::Bloom { bits_per_key } => (1, bits_per_key),
-        FilterSpec::Cuckoo { fingerprint_bits } => (2, fingerprint_bits),
-        FilterSpec::MultiLevelCuckoo { fingerprint_bits } => (3, fingerprint_bits),
-        FilterSpec::BloomCluster { bits_per_key } => (5, bits_per_key),
-        FilterSpec::Maplet { remainder_bits } => (4, remainder_bits),
-        FilterSpec::Fragments { fragment_bits } => (6, fragment_bits),
+/// The code of what a filter section holds, and its parameter.
+fn kept_keys_code(kept: KeptKeys) -> (u8, u8) {
+    match kept {
+        KeptKeys::Filter(TableFilterSpec::None) => (0, 0),
+        KeptKeys::Filter(TableFilterSpec::Bloom { bits_per_key }) => (1, bits_per_key),
+        KeptKeys::Filter(TableFilterSpec::Cuckoo { fingerprint_bits }) => (2, fingerprint_bits),
+        KeptKeys::Noted(NotedRegionFilter::MultiLevelCuckoo { fingerprint_bits }) => (3, fingerprint_bits),
+        KeptKeys::Fingerprints { remainder_bits } => (4, remainder_bits),
+        KeptKeys::Noted(NotedRegionFilter::BloomCluster { bits_per_key }) => (5, bits_per_key),
+        KeptKeys::Filter(TableFilterSpec::Fragments { fragment_bits }) => (6, fragment_bits),
     }
 }
 
-fn filter_of_code(code: u8, bits: u8) -> Option<FilterSpec> {
+fn kept_keys_of_code(code: u8, bits: u8) -> Option<KeptKeys> {
     Some(match (code, bits) {
-        (0, 0) => FilterSpec::None,
+        (0, 0) => KeptKeys::Filter(TableFilterSpec::None),
         (_, 0) => return None,
-        (1, bits_per_key) => FilterSpec::Bloom { bits_per_key },
-        (2, fingerprint_bits) => FilterSpec::Cuckoo { fingerprint_bits },
-        (3, fingerprint_bits) => FilterSpec::MultiLevelCuckoo { fingerprint_bits },
-        (5, bits_per_key) => FilterSpec::BloomCluster { bits_per_key },
-        (4, remainder_bits) => FilterSpec::Maplet { remainder_bits },
-        (6, fragment_bits) => FilterSpec::Fragments { fragment_bits },
+        (1, bits_per_key) => KeptKeys::Filter(TableFilterSpec::Bloom { bits_per_key }),
+        (2, fingerprint_bits) => KeptKeys::Filter(TableFilterSpec::Cuckoo { fingerprint_bits }),
+        (3, fingerprint_bits) => KeptKeys::Noted(NotedRegionFilter::MultiLevelCuckoo { fingerprint_bits }),
+        (4, remainder_bits) => KeptKeys::Fingerprints { remainder_bits },
+        (5, bits_per_key) => KeptKeys::Noted(NotedRegionFilter::BloomCluster { bits_per_key }),
+        (6, fragment_bits) => KeptKeys::Filter(TableFilterSpec::Fragments { fragment_bits }),
         _ => return None,
     })
 }

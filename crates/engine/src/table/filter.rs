@@ -1,13 +1,65 @@
-//! Filters of single tables: which one a table has, how it is built, and how it is asked.
+//! What a table keeps of its keys beside its entries: a filter of its own, or fingerprints for the filter of its region.
 //!
-//! A filter that spans the runs of a region is a guide (`version/guide.rs`), not a table's business. But where that is a maplet,
-//! each table keeps the fingerprints of its keys in order, so that a lost maplet is merged from them without reading a key.
+//! A filter that spans the runs of a region (`region_filter/`) is not a table's business. But where that filter is made of
+//! fingerprints, each table keeps those of its keys in order, so that a lost filter is merged from them without reading a key.
+//! Both stand in the same section of the file, so that a table has one of them at most.
 
-use siltstone_design::FilterSpec;
+use siltstone_design::{LevelSpec, TableFilterSpec};
 use siltstone_succinct::error::DecodeError;
 use siltstone_succinct::filter::bloom::{Bloom, BloomBuilder};
 use siltstone_succinct::filter::cuckoo::{CuckooFilter, CuckooFilterBuilder};
 use siltstone_succinct::filter::maplet::{MAX_FINGERPRINT_BITS, Maplet};
+
+/// What the filter section of a table holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeptKeys {
+    /// The table's own filter, if it has one.
+    Filter(TableFilterSpec),
+    /// The fingerprints of its keys in order, of which the filter of its region is made.
+    Fingerprints {
+        /// Bits of a fingerprint beyond those that tell the keys of a full region apart.
+        remainder_bits: u8,
+    },
+    /// Nothing. Earlier programs noted here which filter the table's region had.
+    Noted(NotedRegionFilter),
+}
+
+/// What earlier programs noted of a region's filter in the properties of its tables; it says nothing of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotedRegionFilter {
+    MultiLevelCuckoo { fingerprint_bits: u8 },
+    BloomCluster { bits_per_key: u8 },
+}
+
+impl KeptKeys {
+    /// Returns what tables of `level` keep.
+    pub fn of(level: &LevelSpec) -> Self {
+        match level.region_filter.kept_remainder_bits() {
+            Some(remainder_bits) => Self::Fingerprints { remainder_bits },
+            None => Self::Filter(level.table_filter),
+        }
+    }
+
+    /// Returns the table's own filter.
+    #[inline]
+    pub fn own_filter(self) -> TableFilterSpec {
+        match self {
+            Self::Filter(filter) => filter,
+            Self::Fingerprints { .. } | Self::Noted(_) => TableFilterSpec::None,
+        }
+    }
+
+    /// Whether the table keeps its keys' fingerprints.
+    pub fn are_fingerprints(self) -> bool {
+        match self {
+            Self::Fingerprints { .. } => true,
+            Self::Filter(_) | Self::Noted(_) => false,
+        }
+    }
+}
+
+/// Decodes a filter from its section.
+type DecodeFilter = fn(&[u8]) -> Result<TableFilter, DecodeError>;
 
 /// A table's filter in memory.
 pub(crate) enum TableFilter {
@@ -16,12 +68,16 @@ pub(crate) enum TableFilter {
 }
 
 impl TableFilter {
-    /// Decodes the filter of a table laid out as `spec` says.
-    pub fn from_bytes(spec: FilterSpec, bytes: &[u8]) -> Result<Self, DecodeError> {
-        Ok(match spec {
-            FilterSpec::Cuckoo { .. } => Self::Cuckoo(CuckooFilter::from_bytes(bytes)?),
-            _ => Self::Bloom(Bloom::from_bytes(bytes)?),
-        })
+    /// Returns what decodes a filter as `spec` says; `None` where there is none, or one that the table's format asks itself.
+    #[inline]
+    pub fn decoder(spec: TableFilterSpec) -> Option<DecodeFilter> {
+        match spec {
+            TableFilterSpec::Bloom { .. } => Some(|bytes| Ok(Self::Bloom(Bloom::from_bytes(bytes)?))),
+            TableFilterSpec::Cuckoo { .. } => {
+                Some(|bytes| Ok(Self::Cuckoo(CuckooFilter::from_bytes(bytes)?)))
+            }
+            TableFilterSpec::None | TableFilterSpec::Fragments { .. } => None,
+        }
     }
 
     /// Whether the key with this fingerprint may be in the table.
@@ -55,20 +111,20 @@ pub(crate) fn maplet_fingerprint_bits(remainder_bits: u8, pile_bytes: u64, entri
 const SPARE_BITS: u8 = 4;
 
 impl TableFilterBuilder {
-    pub fn new(spec: FilterSpec) -> Self {
-        match spec {
-            // Guides and clusters belong to regions; a sorted store keeps fragments itself.
-            FilterSpec::None
-            | FilterSpec::MultiLevelCuckoo { .. }
-            | FilterSpec::BloomCluster { .. }
-            | FilterSpec::Fragments { .. } => Self::None,
-            FilterSpec::Bloom { bits_per_key } => Self::Bloom(BloomBuilder::new(f64::from(bits_per_key))),
-            FilterSpec::Cuckoo { fingerprint_bits } => {
+    pub fn new(kept: KeptKeys) -> Self {
+        match kept {
+            KeptKeys::Filter(TableFilterSpec::Bloom { bits_per_key }) => {
+                Self::Bloom(BloomBuilder::new(f64::from(bits_per_key)))
+            }
+            KeptKeys::Filter(TableFilterSpec::Cuckoo { fingerprint_bits }) => {
                 Self::Cuckoo(CuckooFilterBuilder::new(fingerprint_bits))
             }
-            FilterSpec::Maplet { remainder_bits } => {
+            KeptKeys::Fingerprints { remainder_bits } => {
                 Self::Fingerprints { hashes: Vec::new(), remainder_bits }
             }
+            // A sorted store makes its fragments itself.
+            KeptKeys::Filter(TableFilterSpec::None | TableFilterSpec::Fragments { .. })
+            | KeptKeys::Noted(_) => Self::None,
         }
     }
 

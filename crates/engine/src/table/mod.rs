@@ -13,9 +13,11 @@ pub(crate) mod slots;
 pub(crate) mod sorted_store;
 mod writer;
 
-use crate::cache::{Reader, TableId, table_path};
+use crate::cache::{Reader, TableId};
 use crate::entry::{Cursor, EntryRef, Lookup, PrefixTombstones, Span};
 use crate::error::{Error, Result};
+use crate::filename::table_path;
+use crate::ids::FileId;
 use crate::io::Disk;
 use crate::memory::MemoryBudget;
 use crate::stats::ReadTrace;
@@ -23,6 +25,7 @@ use block::build::BlockBuilder;
 use block::cursor::BlockCursor;
 use block::read::BlockTable;
 use envelope::TableMeta;
+use filter::KeptKeys;
 use hash_store::build::HashPlacement;
 use hash_store::read::HashStore;
 use htable::build::HTableBuilder;
@@ -31,7 +34,7 @@ use htable::read::HTable;
 use parking_lot::Mutex;
 use parts::read_section;
 use sample::KeySample;
-use siltstone_design::{Design, Digest, EncodedKey, Encoder, FilterSpec, Format, IndexSpec, LevelSpec};
+use siltstone_design::{Design, Digest, EncodedKey, Encoder, Format, IndexSpec};
 use siltstone_succinct::filter::maplet::Maplet;
 use slots::build::SlotBuilder;
 use slots::cursor::{Chunked, SlotCursor};
@@ -49,7 +52,7 @@ pub(crate) struct TableSpec {
     pub id: TableId,
     pub format: Format,
     pub index: IndexSpec,
-    pub filter: FilterSpec,
+    pub kept_keys: KeptKeys,
     /// Whether entries keep what their writer learnt of older versions.
     pub keeps_older_in: bool,
     /// How far apart in the upper digest half two pages are expected to begin. Only a hint: it costs bits of the index where
@@ -69,9 +72,17 @@ impl TableSpec {
         digests_per_page: u64,
         chunk_bytes: usize,
     ) -> Self {
-        let LevelSpec { format, index, filter, .. } = *design.level(level);
-        let (keeps_older_in, pile_bytes) = (design.is_guided_from(level), design.level(level).pile_bytes());
-        Self { id, format, index, filter, keeps_older_in, digests_per_page, pile_bytes, chunk_bytes }
+        let spec = design.level(level);
+        Self {
+            id,
+            format: spec.format,
+            index: spec.index,
+            kept_keys: KeptKeys::of(spec),
+            keeps_older_in: design.keeps_older_versions_from(level),
+            digests_per_page,
+            pile_bytes: spec.pile_bytes(),
+            chunk_bytes,
+        }
     }
 }
 
@@ -117,10 +128,10 @@ struct TableFile {
     trash: Arc<Trash>,
 }
 
-/// Files of tables that nobody holds any more, waiting to be removed by background work.
+/// Files that nobody holds any more, waiting to be removed by background work.
 #[derive(Debug)]
 pub(crate) struct Trash {
-    files: Mutex<Vec<(TableId, u32)>>,
+    files: Mutex<Vec<(FileId, u32)>>,
     memory: Arc<MemoryBudget>,
 }
 
@@ -138,12 +149,12 @@ impl Trash {
     }
 
     /// Adds a file that nobody holds any more.
-    pub fn put(&self, file: TableId, pages: u32) {
+    pub fn put(&self, file: FileId, pages: u32) {
         self.files.lock().push((file, pages));
     }
 
-    /// Takes what has gathered: table numbers with their page counts.
-    pub fn take(&self) -> Vec<(TableId, u32)> {
+    /// Takes what has gathered: files with their page counts.
+    pub fn take(&self) -> Vec<(FileId, u32)> {
         std::mem::take(&mut self.files.lock())
     }
 }
@@ -152,7 +163,7 @@ impl Drop for TableFile {
     fn drop(&mut self) {
         self.trash.memory.expect_index_no_more(self.index_bytes);
         if self.obsolete.load(Ordering::Acquire) {
-            self.trash.put(self.id, self.pages);
+            self.trash.put(FileId::Table(self.id), self.pages);
         }
     }
 }
@@ -274,7 +285,7 @@ impl Table {
     /// The fingerprints of its keys, as a maplet of one run; `None` if it keeps none.
     pub fn fingerprints(&self, reader: &Reader) -> Result<Option<Maplet>> {
         let meta = self.meta();
-        if meta.filter.length == 0 || !matches!(meta.filter_spec, FilterSpec::Maplet { .. }) {
+        if meta.filter.length == 0 || !meta.kept_keys.are_fingerprints() {
             return Ok(None);
         }
         let bytes = read_section(meta, &meta.filter, reader)?;

@@ -6,7 +6,6 @@ use crate::cache::{PAGE_BYTES, Reader};
 use crate::error::{Error, Result};
 use crate::memory::{Holder, Reservation};
 use crate::stats::ReadTrace;
-use siltstone_design::FilterSpec;
 use siltstone_succinct::error::DecodeError;
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -105,12 +104,10 @@ impl<T> Resident<T> {
 impl Resident<TableFilter> {
     /// The filter of `table`, if it has one and it fits the budget.
     pub fn filter(&self, table: &TableMeta, reader: &Reader) -> Result<Option<&TableFilter>> {
-        // Fingerprints are kept for a maplet, and not asked themselves; a sorted store asks its fragments by slot.
-        let is_own = matches!(table.filter_spec, FilterSpec::Maplet { .. } | FilterSpec::Fragments { .. });
-        if table.filter.length == 0 || is_own {
+        let Some(decode) = TableFilter::decoder(table.kept_keys.own_filter()) else { return Ok(None) };
+        if table.filter.length == 0 {
             return Ok(None);
         }
-        let decode = |bytes: &[u8]| TableFilter::from_bytes(table.filter_spec, bytes);
         self.load(table, &table.filter, Worth::Filter, reader, decode)
     }
 

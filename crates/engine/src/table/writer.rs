@@ -84,7 +84,7 @@ impl TableWriter {
             largest_group: (0, 0),
             expiring: 0,
             expires_ms: (u64::MAX, 0),
-            filter: TableFilterBuilder::new(spec.filter),
+            filter: TableFilterBuilder::new(spec.kept_keys),
             spec,
             sample: SampleBuilder::default(),
         }
@@ -237,7 +237,7 @@ impl TableWriter {
             id: self.spec.id,
             format: self.spec.format,
             index_spec: self.spec.index,
-            filter_spec: self.spec.filter,
+            kept_keys: self.spec.kept_keys,
             bytes: 0,
             entries: self.entries,
             deleted: self.deleted,

@@ -1,6 +1,6 @@
 //! The invariants of a version, checked after every edit in tests and debug builds, and by `verify`.
 
-use super::level::Version;
+use super::version::Version;
 use siltstone_design::Design;
 use std::collections::HashSet;
 

@@ -16,9 +16,15 @@
 //! One edit is one log record: it happens whole or not at all. Applying an edit to the version it was made for can't fail;
 //! a manifest that says otherwise is damaged.
 
-use super::level::{Region, Run, RunId, Version};
+use super::level::Level;
+use super::region::Region;
+use super::run::Run;
+use super::version::Version;
 use crate::codec::{Decoder, put_bytes, put_path};
+use crate::ids::RunId;
+use crate::memory::MemoryBudget;
 use crate::record::LogStart;
+use crate::region_filter::NewRegionFilter;
 use crate::table::Table;
 use crate::table::envelope::TableMeta;
 use siltstone_design::TriePath;
@@ -226,15 +232,47 @@ impl Version {
             }
         }
         next.note_children();
+        next.fit_filters(edit);
         // A table that moved from one run to another is still in use.
         let kept: std::collections::HashSet<u64> = next.tables().map(|table| table.id()).collect();
         removed.retain(|table| !kept.contains(&table.id()));
         Ok((next, removed))
     }
 
+    /// Fits the filters of the regions whose runs `edit` has changed. Between one step and the next runs may be missing that
+    /// others take the place of.
+    fn fit_filters(&mut self, edit: &Edit) {
+        for step in &edit.steps {
+            let (Step::AddRun { level, path, .. } | Step::RemoveRun { level, path, .. }) = step else {
+                continue;
+            };
+            let region = self.region_mut(*level, *path);
+            if region.filter.is_some() {
+                let mut region = Region::clone(&region);
+                region.fit_filter();
+                self.put_region(*level, region);
+            }
+        }
+    }
+
+    /// Returns the filters of regions whose runs `steps` merge in place.
+    pub fn filters_after_rewrites(&self, steps: &[Step], memory: &Arc<MemoryBudget>) -> Vec<NewRegionFilter> {
+        let rewrites = steps.iter().filter_map(|step| {
+            let Step::AddRun { level, path, run, replaces: Some(_) } = step else { return None };
+            let filter = self.levels.get(*level)?.region(*path)?.filter.as_ref()?;
+            let merged = steps.iter().filter_map(|step| match step {
+                Step::RemoveRun { level: l, path: p, run } if (l, p) == (level, path) => Some(*run),
+                _ => None,
+            });
+            let filter = filter.after_rewrite(&merged.collect::<Vec<_>>(), run.id, memory)?;
+            Some(NewRegionFilter::new(*level, *path, filter))
+        });
+        rewrites.collect()
+    }
+
     fn grow_to(&mut self, level: usize) {
         while self.levels.len() <= level {
-            self.levels.push(super::level::Level::default());
+            self.levels.push(Level::default());
         }
     }
 

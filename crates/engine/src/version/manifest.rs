@@ -10,8 +10,9 @@
 //! it has grown to several times that state; CURRENT is replaced by rename.
 
 use super::edit::{Edit, Step};
-use super::level::Version;
+use super::version::Version;
 use crate::error::{Error, Result};
+use crate::filename::{self, CURRENT, CURRENT_NEW, is_manifest};
 use crate::io::{Disk, File, read_file};
 use crate::record::LogStart;
 use crate::record::{self, Epoch, LOG_HEADER_BYTES, LogHeader, LogReader};
@@ -23,22 +24,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub(crate) const MAGIC: &[u8; 8] = b"SILTMANI";
-/// Name of the file that names the manifest.
-pub(crate) const CURRENT: &str = "CURRENT";
-pub(crate) const CURRENT_NEW: &str = "CURRENT.new";
 const FIRST_LINE: &str = "siltstone 1";
 /// A manifest is rewritten when it passes this and four times its first state.
 const REWRITE_BYTES: u64 = 1 << 20;
-
-/// Whether `name` is a manifest's or belongs to one.
-pub(crate) fn is_manifest(name: &str) -> bool {
-    name.starts_with("MANIFEST-") || name == CURRENT_NEW
-}
-
-/// The file name of manifest `number`.
-pub(crate) fn manifest_name(number: u64) -> String {
-    format!("MANIFEST-{number:08}")
-}
 
 /// A keyspace as the manifest describes it.
 #[derive(Clone)]
@@ -154,7 +142,7 @@ pub(crate) struct Manifest {
 impl Manifest {
     /// Begins manifest `number` with `state` and makes it the current one.
     pub fn create(disk: Arc<dyn Disk>, dir: &Path, number: u64, state: &StoreState) -> Result<Self> {
-        let path = dir.join(manifest_name(number));
+        let path = dir.join(filename::manifest(number));
         let epoch = Epoch(crate::io::random_u64());
         let mut bytes = LogHeader { number, epoch, first_lsn: 0 }.encode(MAGIC);
         for edit in state.to_edits()? {
@@ -177,7 +165,7 @@ impl Manifest {
     }
 
     fn make_current(&self) -> Result<()> {
-        let name = manifest_name(self.number);
+        let name = filename::manifest(self.number);
         let lines = format!("{FIRST_LINE}\n{name}\n");
         let text = format!("{lines}{:08x}\n", crc32c::crc32c(lines.as_bytes()));
         let (new, current) = (self.dir.join(CURRENT_NEW), self.dir.join(CURRENT));
@@ -229,7 +217,7 @@ impl Manifest {
     }
 
     fn path(&self) -> PathBuf {
-        self.dir.join(manifest_name(self.number))
+        self.dir.join(filename::manifest(self.number))
     }
 
     /// Whether the log of edits has outgrown the state it describes.

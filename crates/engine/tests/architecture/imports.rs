@@ -10,11 +10,11 @@ const FLOORS: &[(u8, &[&str])] = &[
     (8, &["lib", "inspect", "fuzzing"]),
     (7, &["db"]),
     (6, &["compaction"]),
-    (5, &["version"]),
+    (5, &["version", "region_filter"]),
     (4, &["table", "wal", "memtable", "log_store", "options"]),
     (3, &["cache", "memory", "record", "segment", "operation", "entry", "codec"]),
     (2, &["io"]),
-    (1, &["error", "stats"]),
+    (1, &["error", "stats", "filename", "ids"]),
 ];
 
 /// Of these none uses another; `db` introduces them.

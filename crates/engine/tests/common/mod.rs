@@ -9,8 +9,8 @@ pub mod trace;
 
 use siltstone::io::sim::SimDisk;
 use siltstone::{
-    Db, Design, FilterSpec, Format, Head, IndexSpec, Keyspace, KeyspaceOptions, LevelSpec, Options,
-    PrefixRule, Schema, SuffixOrder, ThirdLevel, presets,
+    Db, Design, Format, Head, IndexSpec, Keyspace, KeyspaceOptions, LevelSpec, Options, PrefixRule,
+    RegionFilterSpec, Schema, SuffixOrder, TableFilterSpec, ThirdLevel, presets,
 };
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -120,16 +120,29 @@ fn random_index(rng: &mut Rng) -> IndexSpec {
     }
 }
 
-fn random_filter(rng: &mut Rng, runs: u16) -> FilterSpec {
-    match rng.below(8) {
-        6 | 7 if runs > 1 => FilterSpec::Maplet { remainder_bits: rng.range(4, 10) as u8 },
-        0 => FilterSpec::None,
-        5 if runs > 1 => FilterSpec::BloomCluster { bits_per_key: rng.range(1, 16) as u8 },
-        1 => FilterSpec::Cuckoo { fingerprint_bits: rng.range(8, 20) as u8 },
+/// Filters of tables and of regions that go together, for a level of at most so many runs per region.
+fn random_filters(rng: &mut Rng, runs: u16) -> (TableFilterSpec, RegionFilterSpec) {
+    let (table, region) = match rng.below(8) {
+        6 | 7 if runs > 1 => {
+            let remainder_bits = rng.range(4, 10) as u8;
+            return (TableFilterSpec::None, RegionFilterSpec::Maplet { remainder_bits });
+        }
+        0 => (TableFilterSpec::None, RegionFilterSpec::None),
+        5 if runs > 1 => {
+            let bits_per_key = rng.range(1, 16) as u8;
+            (TableFilterSpec::None, RegionFilterSpec::BloomCluster { bits_per_key })
+        }
+        1 => (TableFilterSpec::Cuckoo { fingerprint_bits: rng.range(8, 20) as u8 }, RegionFilterSpec::None),
         // Few bits, so that fingerprints collide.
-        2 | 3 if runs > 1 => FilterSpec::MultiLevelCuckoo { fingerprint_bits: rng.range(8, 14) as u8 },
-        _ => FilterSpec::Bloom { bits_per_key: rng.range(1, 16) as u8 },
-    }
+        2 | 3 if runs > 1 => {
+            let fingerprint_bits = rng.range(8, 14) as u8;
+            (TableFilterSpec::None, RegionFilterSpec::MultiLevelCuckoo { fingerprint_bits })
+        }
+        _ => (TableFilterSpec::Bloom { bits_per_key: rng.range(1, 16) as u8 }, RegionFilterSpec::None),
+    };
+    // A table may have a filter of its own beside its region's.
+    let both = table == TableFilterSpec::None && region != RegionFilterSpec::None && rng.one_in(4);
+    (if both { TableFilterSpec::Bloom { bits_per_key: 6 } } else { table }, region)
 }
 
 /// Any valid design with small tables.
@@ -139,18 +152,21 @@ pub fn random_design(rng: &mut Rng) -> Design {
     for level in 0..count {
         let runs = if level == 0 { rng.range(2, 6) as u16 } else { rng.range(1, 5) as u16 };
         let format = *rng.pick(&[Format::Block, Format::Block, Format::HTable, Format::Hash, Format::Sorted]);
+        let (table_filter, region_filter) = match format {
+            Format::Hash => (TableFilterSpec::None, RegionFilterSpec::None),
+            Format::Sorted if runs > 1 && rng.one_in(2) => {
+                let fragment_bits = rng.range(2, 12) as u8;
+                (TableFilterSpec::Fragments { fragment_bits }, RegionFilterSpec::None)
+            }
+            _ => random_filters(rng, runs),
+        };
         levels.push(LevelSpec {
             fanout_bits: if level == 0 && count > 1 { rng.below(3) as u8 } else { rng.range(1, 3) as u8 },
             runs,
             format,
             index: if format == Format::Block { random_index(rng) } else { IndexSpec::None },
-            filter: match format {
-                Format::Hash => FilterSpec::None,
-                Format::Sorted if runs > 1 && rng.one_in(2) => {
-                    FilterSpec::Fragments { fragment_bits: rng.range(2, 12) as u8 }
-                }
-                _ => random_filter(rng, runs),
-            },
+            table_filter,
+            region_filter,
             table_bytes: (4 << 10) << rng.below(3),
         });
     }
@@ -172,8 +188,8 @@ pub fn fitting(mut design: Design, schema: Schema) -> Design {
     for level in design.levels.iter_mut().filter(|level| level.format == Format::Sorted) {
         if schema != Schema::Point {
             (level.format, level.index) = (Format::Block, IndexSpec::Separators);
-            if matches!(level.filter, FilterSpec::Fragments { .. }) {
-                level.filter = FilterSpec::None;
+            if matches!(level.table_filter, TableFilterSpec::Fragments { .. }) {
+                level.table_filter = TableFilterSpec::None;
             }
         }
     }

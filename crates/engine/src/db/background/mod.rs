@@ -6,19 +6,23 @@
 mod compact;
 mod flush;
 mod limits;
+mod region_filters;
 mod residency;
 mod sync;
 
 use super::catalog::Catalog;
+use super::catalog::keyspace::OpenKeyspace;
 use super::catalog::shape::VersionShape;
 use super::env::Env;
+use super::sidecars::Sidecars;
 use crate::error::{Error, Result};
+use crate::region_filter::sidecar::SidecarPages;
 use crate::table::Table;
 use compact::{Compaction, Running};
 use limits::RateLimit;
 use parking_lot::Mutex;
+use region_filters::{Claim, FilterJob, FilterWork};
 use siltstone_design::plan::plan;
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -30,32 +34,31 @@ const RETRY: Duration = Duration::from_millis(250);
 
 /// Decides what background work is due, and does it.
 pub(crate) struct Scheduler {
-    pub(super) env: Arc<Env>,
-    pub(super) catalog: Arc<Catalog>,
+    env: Arc<Env>,
+    catalog: Arc<Catalog>,
     /// Held by whoever flushes.
     flushing: Mutex<()>,
     running: Running,
     flush_limit: RateLimit,
     compaction_limit: RateLimit,
-    pub(super) filters: FilterWork,
+    sidecars: Arc<Sidecars>,
+    filter_work: FilterWork,
 }
 
-#[derive(Default)]
-pub(super) struct FilterWork {
-    pub guiding: Mutex<HashSet<u64>>,
-    pub notes: Mutex<Vec<String>>,
-}
-
-/// Work other than flushes, the most urgent first.
+/// Work other than flushes.
 enum Job {
     /// Filter and index of a table come into memory.
     LoadTable(Arc<Table>),
+    /// The filter of a region gets what it lacks.
+    Filter(FilterJob),
     /// A full region is pushed, split or rewritten.
     Compact(Compaction),
+    /// A sidecar that was found at opening is read through.
+    CheckSidecar(Arc<SidecarPages>, Claim),
 }
 
 impl Scheduler {
-    pub fn new(env: &Arc<Env>, catalog: &Arc<Catalog>) -> Self {
+    pub fn new(env: &Arc<Env>, catalog: &Arc<Catalog>, sidecars: &Arc<Sidecars>) -> Self {
         Self {
             env: Arc::clone(env),
             catalog: Arc::clone(catalog),
@@ -63,20 +66,39 @@ impl Scheduler {
             running: Running::default(),
             flush_limit: RateLimit::new(env.options.flush_bytes_per_second),
             compaction_limit: RateLimit::new(env.options.compaction_bytes_per_second),
-            filters: FilterWork::default(),
+            sidecars: Arc::clone(sidecars),
+            filter_work: FilterWork::default(),
         }
     }
 
     /// Returns the job that is most urgent, marked as under way; none where nothing is due.
     fn next_job(&self) -> Option<Job> {
+        let below = 1..usize::MAX;
+        // What is read most comes first; filters of lower levels wait until the regions are in order.
         let load = || self.unloaded().map(Job::LoadTable);
+        let filter_above = || self.filter_job(0..1, false).map(Job::Filter);
         let compact = || self.take_compaction().map(Job::Compact);
-        load().or_else(compact)
+        let filter_below = || self.filter_job(below, false).map(Job::Filter);
+        // Where there is time, files are written that hold little.
+        let write_files = || self.filter_job(0..usize::MAX, true).map(Job::Filter);
+        load()
+            .or_else(filter_above)
+            .or_else(compact)
+            .or_else(filter_below)
+            .or_else(|| self.sidecar_to_check())
+            .or_else(write_files)
+    }
+
+    fn sidecar_to_check(&self) -> Option<Job> {
+        let pages = self.sidecars.unchecked()?;
+        Some(Job::CheckSidecar(pages, self.filter_work.claim()?))
     }
 
     fn run(&self, job: Job) -> Result<()> {
         match job {
             Job::LoadTable(table) => self.load_table(&table),
+            Job::Filter(job) => self.make_filter(&job),
+            Job::CheckSidecar(pages, _claim) => self.sidecars.check(&pages),
             Job::Compact(compaction) => {
                 let outcome = self.compact(compaction);
                 self.env.empty_trash();
@@ -102,18 +124,9 @@ impl Scheduler {
         self.evict();
         // What snapshots and iterators have let go since.
         self.env.empty_trash();
-        if self.guide_one(0..1) || self.cluster_one(0..1, false) {
-            return Ok(true);
-        }
         match self.next_job() {
             Some(job) => self.run(job).map(|()| true),
-            None => {
-                let below = 1..usize::MAX;
-                Ok(self.guide_one(below.clone())
-                    || self.cluster_one(below, false)
-                    || self.check_one_cluster()
-                    || self.cluster_one(0..usize::MAX, true))
-            }
+            None => Ok(false),
         }
     }
 
@@ -144,15 +157,23 @@ impl Scheduler {
         let now_ms = self.env.now_ms();
         self.running.is_empty()
             && self.unloaded().is_none()
+            && self.sidecars.unchecked().is_none()
             && self.catalog.all().iter().all(|keyspace| {
                 let view = keyspace.view.load();
                 let shape = VersionShape { version: &view.version, is_busy: &|_, _| false, now_ms };
                 view.sealed.is_empty()
                     && plan(&keyspace.design, &shape).is_none()
-                    && self.unguided(keyspace, &view.version, 0..usize::MAX).is_none()
-                    && self.unclustered(keyspace, &view.version, 0..usize::MAX, true).is_none()
-                    && !self.has_unchecked_clusters(&view.version)
+                    && self.wanting(keyspace, &view.version, 0..usize::MAX, true).is_none()
             })
+    }
+
+    /// Whether the filter of any region lacks something that can be had.
+    pub fn lacks_filters(&self) -> bool {
+        let all_levels = 0..usize::MAX;
+        let lacks = |keyspace: &Arc<OpenKeyspace>| {
+            self.wanting(keyspace, &keyspace.version(), all_levels.clone(), false).is_some()
+        };
+        self.catalog.all().iter().any(lacks)
     }
 
     /// Notes how background work went and says how long to wait before the next try.

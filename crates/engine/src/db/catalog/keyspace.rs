@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::memory::MemoryBudget;
 use crate::record::LogStart;
 use crate::stats::KeyspaceCounters;
-use crate::version::level::Version;
+use crate::version::Version;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use siltstone_design::{Design, EncodedKey, Encoder};

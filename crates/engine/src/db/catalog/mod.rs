@@ -14,8 +14,8 @@ use crate::entry::Sequence;
 use crate::error::{Error, Result};
 use crate::memory::Holder;
 use crate::record::LogStart;
+use crate::version::Version;
 use crate::version::edit::{Edit, Step};
-use crate::version::level::Version;
 use crate::version::manifest::{KeyspaceState, Manifest, StoreState};
 use crate::wal::Wal;
 use keyspace::OpenKeyspace;
@@ -171,7 +171,7 @@ impl Catalog {
             self.keyspaces.write().remove(&keyspace.name);
             let version = keyspace.version();
             version.tables().for_each(|table| table.mark_obsolete());
-            version.cluster_files().for_each(|file| file.mark_obsolete());
+            version.sidecars().for_each(|pages| pages.mark_obsolete());
         })?;
         self.env.signals.wake();
         Ok(())

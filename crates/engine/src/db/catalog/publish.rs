@@ -6,9 +6,10 @@ use super::view::View;
 use crate::compaction::Output;
 use crate::db::write_buffer::WriteBuffer;
 use crate::error::{Error, ErrorKind, Result};
+use crate::ids::FileId;
 use crate::table::envelope::TableMeta;
+use crate::version::Version;
 use crate::version::edit::{Edit, Step};
-use crate::version::level::Version;
 use crate::version::manifest::Manifest;
 use siltstone_design::Design;
 use std::collections::{BTreeMap, HashSet};
@@ -23,7 +24,7 @@ impl Catalog {
         output: Output,
         flushed: Option<&WriteBuffer>,
     ) -> Result<()> {
-        let Output { steps, guides, rows } = output;
+        let Output { steps, filters } = output;
         let mut guard = self.manifest.lock();
         let Some(manifest) = guard.as_mut() else { return self.env.check_writable() };
         if keyspace.is_dropped() {
@@ -36,14 +37,13 @@ impl Catalog {
         let (mut next, removed) = base.apply(&edit, &mut open).map_err(|what| {
             Error::new(ErrorKind::Corruption, format!("an edit does not fit the store as it is: {what}"))
         })?;
-        next.guide_by(guides);
-        next.cluster_by(&rows);
-        next.guide_by(base.guides_after_rewrites(&edit.steps, self.env.memory()));
+        next.filter_by(&filters);
+        next.filter_by(&base.filters_after_rewrites(&edit.steps, self.env.memory()));
         debug_check(&next, &keyspace.design);
         self.write_edit(manifest, &edit)?;
         let next = Arc::new(next);
         self.show_version(keyspace, &next, flushed);
-        retire_clusters(&base, &next);
+        retire_sidecars(&base, &next);
         removed.iter().for_each(|table| table.mark_obsolete());
         for step in &edit.steps {
             if let Step::Flushed { start, .. } = step {
@@ -89,7 +89,7 @@ impl Catalog {
         let before = keyspace.version();
         let mut version = Version::clone(&before);
         change(&mut version);
-        retire_clusters(&before, &version);
+        retire_sidecars(&before, &version);
         self.show_version(keyspace, &Arc::new(version), None);
         self.env.reader.fit_cache();
     }
@@ -182,8 +182,8 @@ fn debug_check(version: &Version, design: &Design) {
     }
 }
 
-/// Marks the files of clusters that `after` no longer has.
-fn retire_clusters(before: &Version, after: &Version) {
-    let kept: HashSet<u64> = after.cluster_files().map(|file| file.id).collect();
-    before.cluster_files().filter(|file| !kept.contains(&file.id)).for_each(|file| file.mark_obsolete());
+/// Marks the sidecars that `after` no longer uses.
+fn retire_sidecars(before: &Version, after: &Version) {
+    let kept: HashSet<FileId> = after.sidecars().map(|pages| pages.id).collect();
+    before.sidecars().filter(|pages| !kept.contains(&pages.id)).for_each(|pages| pages.mark_obsolete());
 }

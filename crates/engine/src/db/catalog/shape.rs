@@ -1,6 +1,6 @@
 //! A version as the planner sees it.
 
-use crate::version::level::Version;
+use crate::version::Version;
 use siltstone_design::{RegionShape, Shape, TriePath};
 
 /// A version, what of it is being worked on, and the time, which decides what has expired.

@@ -1,7 +1,7 @@
 //! Views: what a reader pins of one keyspace.
 
 use crate::db::write_buffer::WriteBuffer;
-use crate::version::level::Version;
+use crate::version::Version;
 use std::sync::Arc;
 
 /// One keyspace at one moment.

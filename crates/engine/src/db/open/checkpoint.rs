@@ -3,8 +3,6 @@
 //! Tables are hard-linked, what is still in heads is written as one run of level 0, and a fresh manifest names it all.
 //! CURRENT comes last: a checkpoint that was cut short is not a store, and says so when opened.
 
-use super::directory::is_ours;
-use crate::cache::{cluster_name, table_path};
 use crate::compaction::merge::Source;
 use crate::compaction::{Amount, Context, flush};
 use crate::db::catalog::{Pinned, PinnedKeyspace};
@@ -12,11 +10,12 @@ use crate::db::store::Store;
 use crate::db::write_buffer::WriteBuffer;
 use crate::entry::Span;
 use crate::error::{Error, ErrorKind, Result};
+use crate::filename::{self, is_ours};
 use crate::record::LogStart;
 use crate::table::Table;
 use crate::table::envelope::TableMeta;
+use crate::version::Version;
 use crate::version::edit::{Edit, Step};
-use crate::version::level::Version;
 use crate::version::manifest::{KeyspaceState, Manifest, StoreState};
 use std::path::Path;
 use std::sync::Arc;
@@ -80,14 +79,15 @@ fn fill(store: &Store, pinned: &Pinned, dir: &Path) -> Result<()> {
 fn link_files(store: &Store, pinned: &PinnedKeyspace, dir: &Path) -> Result<()> {
     let (disk, reader) = (store.env.disk.as_ref(), &store.env.reader);
     for table in pinned.view.version.tables() {
-        let to = table_path(dir, table.id());
+        let to = filename::table_path(dir, table.id());
         let linked = disk.hard_link(&reader.path(table.id()), &to);
         linked.map_err(|e| Error::io(&e, "linking a table into the checkpoint", &to))?;
     }
-    for file in pinned.view.version.cluster_files() {
-        // Without it, as where clusters lie on another device, the checkpoint makes one of its own.
-        let to = dir.join(cluster_name(file.id));
-        let _ = disk.hard_link(&reader.path(file.id), &to);
+    for pages in pinned.view.version.sidecars() {
+        // Without it, as where sidecars lie on another device, the checkpoint makes one of its own.
+        let from = reader.path(pages.id);
+        let to = from.file_name().map(|name| dir.join(name));
+        let _ = to.map(|to| disk.hard_link(&from, &to));
     }
     Ok(())
 }

@@ -1,23 +1,9 @@
 //! A store's directory: what is in it, whether it is a store's, and who has it open.
 
-use crate::db::guides::GUIDES;
-use crate::db::metadata::CLUSTERS;
 use crate::error::{Error, ErrorKind, Result};
+use crate::filename::{self, CURRENT, LOCK, is_ours};
 use crate::io::{DirLock, Disk};
-use crate::version::manifest::{CURRENT, is_manifest};
 use std::path::Path;
-
-/// Name of the file whose lock means that a store is open.
-pub(crate) const LOCK: &str = "LOCK";
-
-/// Whether the engine makes files of this name.
-pub(super) fn is_ours(name: &str) -> bool {
-    [LOCK, CURRENT, GUIDES, CLUSTERS].contains(&name)
-        || is_manifest(name)
-        || name.ends_with(".table")
-        || name.ends_with(".wal")
-        || name.ends_with(".cluster")
-}
 
 /// Returns the names in `dir`; `None` where there is no such directory.
 pub(super) fn names(disk: &dyn Disk, dir: &Path) -> Result<Option<Vec<String>>> {
@@ -46,7 +32,7 @@ pub(super) fn check_is_store(names: &[String], dir: &Path) -> Result<()> {
             ),
         ));
     }
-    if names.iter().any(|name| name.ends_with(".table")) {
+    if names.iter().any(|name| filename::is_table(name)) {
         return Err(Error::corruption(
             dir.join(CURRENT).display(),
             0,

@@ -14,13 +14,13 @@ pub(super) use read_only::open_read_only;
 
 use super::catalog::CatalogParts;
 use super::store::Store;
-use crate::cache::table_name;
-use crate::db::metadata::Metadata;
 use crate::error::{Error, Result};
+use crate::filename::{self, CURRENT, is_manifest};
 use crate::io::Disk;
 use crate::options::{IndexLoading, Options};
 use crate::record::LogStart;
-use crate::version::manifest::{CURRENT, Manifest, StoreState, is_manifest, manifest_name};
+use crate::region_filter::directory::SidecarDirectory;
+use crate::version::manifest::{Manifest, StoreState};
 use crate::wal::{Replayed, Wal};
 use directory::{check_is_store, missing, names, take_lock};
 use opening::Opening;
@@ -46,25 +46,25 @@ pub(super) fn open(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<
     let mut found = Found::new(&opening, state, manifest_number)?;
     let secret = HashSecret(found.state.secret);
     let keyspaces = opening.keyspaces(found.state.clone())?;
-    let metadata = opening.metadata(&secret, true)?;
+    let sidecars = opening.sidecars(&secret, true)?;
     let loads = opening.options.index_loading == IndexLoading::OnDemand;
-    let reader = opening.reader(&metadata, opening.options.max_open_files, loads);
+    let reader = opening.reader(&sidecars, opening.options.max_open_files, loads);
     let (log_start, log_end) = (found.state.log_start, found.state.log_end);
     let replayed = opening.replay(log_start, log_end, &keyspaces, &reader)?;
 
     // From here on the store is changed: first what is to be kept is made safe, then the rest goes.
-    metadata.settle(disk.as_ref(), dir)?;
+    sidecars.settle(disk.as_ref(), dir)?;
     let wal = Wal::start(Arc::clone(&disk), dir, &replayed)?;
     found.state.log_end = replayed.end_lsn;
     let manifest = Manifest::create(Arc::clone(&disk), dir, found.next_manifest, &found.state)?;
     opening.counters.wal_bytes.add(wal.bytes_written());
-    found.remove_orphans(&opening, &metadata, &replayed.obsolete)?;
+    found.remove_orphans(&opening, &sidecars, &replayed.obsolete)?;
 
     let (visible, next_id) = (replayed.end_lsn, found.state.next_id);
     let catalog = CatalogParts { keyspaces, next_id, visible, wal: Some(wal), manifest: Some(manifest) };
     let store = Store::new(opening.into_parts(secret, Some(lock), reader, catalog));
     store.env.check_space();
-    store.scheduler.load_advice();
+    store.sidecars.load();
     settle(&store, &replayed)?;
     store.env.check_writable()?;
     Ok(store)
@@ -119,28 +119,33 @@ impl Found {
             checked.map_err(|error| error.of(format_args!("keyspace {:?}", keyspace.name)))?;
         }
         let names = names(opening.disk.as_ref(), &opening.dir)?.unwrap_or_default();
-        let numbered = names.iter().filter_map(|name| table_number(name));
+        let numbered = names.iter().filter_map(|name| filename::table_number(name));
         let largest = numbered.max().unwrap_or(0).max(largest_id(&state));
         state.next_id = state.next_id.max(largest + 1);
         let tables = state.keyspaces.values().flat_map(|keyspace| keyspace.version.tables());
         let live: HashSet<u64> = tables.map(|table| table.id()).collect();
-        if let Some(missing) = live.iter().find(|id| names.binary_search(&table_name(**id)).is_err()) {
-            return Err(Error::missing_table(&crate::cache::table_path(&opening.dir, *missing)));
+        if let Some(missing) = live.iter().find(|id| names.binary_search(&filename::table(**id)).is_err()) {
+            return Err(Error::missing_table(&filename::table_path(&opening.dir, *missing)));
         }
         // The numbers of manifests that a crash left behind are passed over too.
-        let manifests = names.iter().filter_map(|name| name.strip_prefix("MANIFEST-")?.parse::<u64>().ok());
+        let manifests = names.iter().filter_map(|name| filename::manifest_number(name));
         let next_manifest = manifests.max().unwrap_or(0).max(manifest_number) + 1;
         Ok(Self { state, names, live, next_manifest })
     }
 
     /// Removes files that nothing names any more.
-    fn remove_orphans(&self, opening: &Opening, metadata: &Metadata, obsolete: &[PathBuf]) -> Result<()> {
+    fn remove_orphans(
+        &self,
+        opening: &Opening,
+        sidecars: &SidecarDirectory,
+        obsolete: &[PathBuf],
+    ) -> Result<()> {
         let Opening { disk, dir, .. } = opening;
-        let keep_manifest = manifest_name(self.next_manifest);
+        let keep_manifest = filename::manifest(self.next_manifest);
         let is_orphan = |name: &&String| {
-            table_number(name).is_some_and(|id| !self.live.contains(&id))
+            filename::table_number(name).is_some_and(|id| !self.live.contains(&id))
                 || (is_manifest(name) && **name != keep_manifest)
-                || (metadata.dir != *dir && name.ends_with(".cluster"))
+                || (sidecars.dir != *dir && filename::is_sidecar(name))
         };
         let orphans = self.names.iter().filter(is_orphan).map(|name| dir.join(name));
         for path in orphans.chain(obsolete.iter().cloned()) {
@@ -149,10 +154,6 @@ impl Found {
         }
         disk.sync_dir(dir).map_err(|e| Error::io(&e, "syncing directory", dir))
     }
-}
-
-fn table_number(name: &str) -> Option<u64> {
-    name.strip_suffix(".table")?.parse().ok()
 }
 
 /// Returns the largest number that any table, run or keyspace of `state` has.

@@ -4,7 +4,6 @@ use crate::cache::Reader;
 use crate::codec::Decoder;
 use crate::db::catalog::keyspace::{KeyspaceParts, OpenKeyspace};
 use crate::db::catalog::{CatalogParts, Keyspaces};
-use crate::db::metadata::Metadata;
 use crate::db::store::StoreParts;
 use crate::db::write_buffer::{Full, Write};
 use crate::error::{Error, Result};
@@ -13,6 +12,7 @@ use crate::memory::MemoryBudget;
 use crate::operation::{self, Operation};
 use crate::options::Options;
 use crate::record::{HEADER_BYTES, LogStart};
+use crate::region_filter::directory::SidecarDirectory;
 use crate::segment::LogSegment;
 use crate::stats::StoreCounters;
 use crate::table::envelope::TableMeta;
@@ -118,12 +118,13 @@ impl Opening {
         replay(self.disk.as_ref(), &self.dir, start, synced, self.options.wal_recovery, &mut apply)
     }
 
-    pub fn metadata(&self, secret: &HashSecret, may_write: bool) -> Result<Metadata> {
+    /// Finds the directory of the store's sidecars.
+    pub fn sidecars(&self, secret: &HashSecret, may_write: bool) -> Result<SidecarDirectory> {
         let metadata_dir = self.options.metadata_dir.as_deref();
-        Metadata::find(self.disk.as_ref(), &self.dir, metadata_dir, secret, may_write)
+        SidecarDirectory::find(self.disk.as_ref(), &self.dir, metadata_dir, secret, may_write)
     }
 
-    pub fn reader(&self, metadata: &Metadata, max_open_files: usize, loads: bool) -> Arc<Reader> {
+    pub fn reader(&self, sidecars: &SidecarDirectory, max_open_files: usize, loads: bool) -> Arc<Reader> {
         let reader = Reader::new(
             Arc::clone(&self.disk),
             self.dir.clone(),
@@ -131,7 +132,7 @@ impl Opening {
             Arc::clone(&self.memory),
             Arc::clone(&self.counters),
         );
-        Arc::new(reader.with_metadata_in(metadata.dir.clone()).loading(loads))
+        Arc::new(reader.with_metadata_in(sidecars.dir.clone()).loading(loads))
     }
 
     /// Returns what the store is put together from.

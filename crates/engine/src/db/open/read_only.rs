@@ -8,6 +8,7 @@ use super::opening::Opening;
 use crate::db::catalog::CatalogParts;
 use crate::db::store::Store;
 use crate::error::{Error, ErrorKind, Result};
+use crate::filename;
 use crate::io::Disk;
 use crate::options::Options;
 use crate::version::manifest::Loaded;
@@ -52,11 +53,11 @@ fn try_open(dir: &Path, options: &Options, disk: &Arc<dyn Disk>) -> Result<Optio
     let (secret, next_id) = (HashSecret(state.secret), state.next_id);
     let keyspaces = opening.keyspaces(state)?;
     // Held open, the files stay readable when the writer removes their names.
-    let metadata = opening.metadata(&secret, false)?;
-    let clusters = disk.list(&metadata.dir).unwrap_or_default();
-    let clusters = clusters.iter().filter(|name| name.ends_with(".cluster")).count();
+    let sidecars = opening.sidecars(&secret, false)?;
+    let files = disk.list(&sidecars.dir).unwrap_or_default();
+    let files = files.iter().filter(|name| filename::is_sidecar(name)).count();
     // Nobody works in the background here.
-    let reader = opening.reader(&metadata, options.max_open_files.max(tables.len() + clusters + 16), true);
+    let reader = opening.reader(&sidecars, options.max_open_files.max(tables.len() + files + 16), true);
     let visible = opening.replay(log_start, log_end, &keyspaces, &reader)?.end_lsn;
     for table in &tables {
         reader.file(table.id())?;
@@ -67,6 +68,6 @@ fn try_open(dir: &Path, options: &Options, disk: &Arc<dyn Disk>) -> Result<Optio
     }
     let catalog = CatalogParts { keyspaces, next_id, visible, wal: None, manifest: None };
     let store = Store::new(opening.into_parts(secret, None, reader, catalog));
-    store.scheduler.load_advice();
+    store.sidecars.load();
     Ok(Some(store))
 }

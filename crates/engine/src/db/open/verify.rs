@@ -24,14 +24,13 @@ pub struct VerifyReport {
     /// Entries in heads: what of the log is not in tables yet. The log was checked when the store was opened; what log stores
     /// serve from it is read again.
     pub log_entries: u64,
-    /// Cluster files read.
-    pub clusters: u64,
-    /// Bytes of the cluster files.
-    pub cluster_bytes: u64,
+    /// Sidecars of filters on the device that were read.
+    pub sidecars: u64,
+    /// Bytes of these sidecars.
+    pub sidecar_bytes: u64,
     /// What is wrong, a sentence each; empty where the store is sound.
     pub problems: Vec<String>,
-    /// What is damaged or missing of files that are only advice, cluster files and `GUIDES`, a sentence each: answers are
-    /// the same without them, and they are made anew.
+    /// What is damaged or missing of sidecars, a sentence each: answers are the same without them, and they are made anew.
     pub notes: Vec<String>,
 }
 
@@ -50,7 +49,8 @@ pub(in crate::db) fn verify(
     pinned: &Pinned,
     progress: &mut dyn FnMut(VerifyProgress),
 ) -> Result<VerifyReport> {
-    let report = VerifyReport { notes: store.scheduler.notes_of_opening(), ..VerifyReport::default() };
+    let notes = store.sidecars.notes_of_opening(|| store.scheduler.lacks_filters());
+    let report = VerifyReport { notes, ..VerifyReport::default() };
     let tables = || pinned.keyspaces.values().flat_map(|pinned| pinned.view.version.tables());
     let bytes_total = tables().map(|table| table.meta().bytes).sum();
     let mut verification = Verification { store, pinned, report, bytes_total };
@@ -83,7 +83,10 @@ impl Verification<'_> {
         let structure = check::problems(&view.version, &keyspace.design);
         let named = structure.into_iter().map(|problem| format!("keyspace {:?}: {problem}", keyspace.name));
         self.report.problems.extend(named);
-        self.store.scheduler.verify_advice(keyspace, &view.version, &mut self.report)?;
+        let mut found = self.store.sidecars.verify(keyspace, &view.version)?;
+        self.report.sidecars += found.sidecars;
+        self.report.sidecar_bytes += found.bytes;
+        self.report.notes.append(&mut found.notes);
         let regions = view.version.levels.iter().flat_map(|level| &level.regions);
         let places = regions.flat_map(|region| {
             let runs = region.runs.iter().enumerate();

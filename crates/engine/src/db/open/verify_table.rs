@@ -4,9 +4,10 @@ use crate::cache::PAGE_BYTES;
 use crate::db::env::Env;
 use crate::entry::{EntryRef, Item, Lookup, Span};
 use crate::error::{Error, ErrorKind, Result};
+use crate::region_filter::Candidate;
 use crate::stats::ReadTrace;
 use crate::table::{Table, Walk};
-use crate::version::level::{Candidate, Region};
+use crate::version::Region;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -156,18 +157,13 @@ impl<'a> TableCheck<'a> {
     /// Looks an entry up as a reader would.
     fn look_up(&self, entry: &EntryRef<'_>) -> Result<Option<String>> {
         let Self { region, at, table, .. } = *self;
-        // A newer run may hold the key as well, and then it is that one's.
+        // A filter in memory may name a newer run that holds the key as well; one on the device says something of each run.
         let mut trace = ReadTrace::default();
-        let mut candidates = region.candidates(&entry.key, &self.env.reader, &mut trace)?;
-        if candidates.nth(at) == Some(Candidate::No) && region.guide.is_none() {
+        let candidates = region.candidates(&entry.key, &self.env.reader, &mut trace)?;
+        let newer = if region.has_filter_in_memory() { 0 } else { at };
+        if candidates.take(at + 1).skip(newer).all(|candidate| candidate == Candidate::No) {
             return Ok(Some(
-                "the cluster of its region does not lead to it; remove the store's .cluster files".into(),
-            ));
-        }
-        let mut candidates = region.candidates(&entry.key, &self.env.reader, &mut trace)?.take(at + 1);
-        if candidates.all(|candidate| candidate == Candidate::No) {
-            return Ok(Some(
-                "the filter of its region does not lead to it; close the store and remove the file GUIDES"
+                "the filter of its region does not lead to it; close the store and remove its .sidecar files"
                     .to_owned(),
             ));
         }

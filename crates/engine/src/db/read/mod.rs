@@ -18,8 +18,9 @@ use crate::cache::{Reader, TableId};
 use crate::entry::{Lookup, Sequence};
 use crate::error::{Error, Result};
 use crate::options::ParallelSearch;
+use crate::region_filter::Candidate;
 use crate::stats::ReadTrace;
-use crate::version::level::{Candidate, Version};
+use crate::version::Version;
 use parallel::{HELPERS, Helpers};
 use siltstone_design::EncodedKey;
 use std::sync::Arc;
@@ -156,7 +157,7 @@ impl Searcher {
             let Some(((key, value), progress)) = place else { return Ok(()) };
             if number == touched {
                 touched += TOUCHED_TOGETHER;
-                view.version.touch(keys.get(number..touched.min(keys.len())).unwrap_or_default());
+                view.version.prefetch(keys.get(number..touched.min(keys.len())).unwrap_or_default());
             }
             match self.search(view, sequence, key, &reader, progress, usize::MAX) {
                 Ok(found) => {
@@ -229,7 +230,7 @@ impl Searcher {
             let first = if resumes && depth == progress.level { progress.run } else { 0 };
             if !(resumes && depth == progress.level) {
                 progress.probed_above = trace.tables_probed;
-                trace.filter_probes += u64::from(region.guide.is_some());
+                trace.filter_probes += u64::from(region.has_filter_in_memory());
             }
             let before = *trace;
             let candidates = region.candidates(key, reader, trace).inspect_err(|_| {

@@ -16,13 +16,14 @@
 //! owns all it uses.
 
 use super::{Found, Progress, Searcher};
+use crate::cache::FileId;
 use crate::db::catalog::keyspace::OpenKeyspace;
 use crate::db::catalog::view::View;
 use crate::entry::Sequence;
 use crate::error::Result;
 use crate::options::ParallelSearch;
 use crate::stats::ReadTrace;
-use crate::version::level::Version;
+use crate::version::Version;
 use parking_lot::{Condvar, Mutex};
 use siltstone_design::{Digest, EncodedKey};
 use std::collections::VecDeque;
@@ -55,12 +56,12 @@ pub(super) struct Helpers {
 
 impl Searcher {
     /// The number of the level on `key`'s path whose cluster lies on the device, and that cluster's page for the key.
-    fn last_level(&self, version: &Version, key: &EncodedKey<'_>) -> Option<(usize, (u64, u32))> {
+    fn last_level(&self, version: &Version, key: &EncodedKey<'_>) -> Option<(usize, (FileId, u32))> {
         let levels = version.levels.iter().enumerate().rev();
         let mut regions =
             levels.filter_map(|(number, level)| Some((number, level.region_of(key.digest.hi)?)));
         let (number, region) = regions.find(|(_, region)| !region.runs.is_empty())?;
-        Some((number, region.cluster.as_ref()?.first_page(key)?))
+        Some((number, region.filter.as_ref()?.page_for(key)?))
     }
 
     /// The lookup of a key, with the last level asked ahead where that pays.
@@ -96,7 +97,7 @@ impl Searcher {
         sequence: Sequence,
         key: &EncodedKey<'_>,
         progress: &mut Progress,
-        (level, (file, page)): (usize, (u64, u32)),
+        (level, (file, page)): (usize, (FileId, u32)),
     ) -> Result<Option<Found>> {
         let reader = self.env.reader.reading_ahead();
         match self.search(view, sequence, key, &reader, progress, usize::MAX) {

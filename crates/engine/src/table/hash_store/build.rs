@@ -4,7 +4,7 @@ use super::FORM;
 use crate::error::Result;
 use crate::table::slots::SlotLayout;
 use crate::table::slots::build::{CHUNK_PAGES, Placement, SlotPages};
-use siltstone_design::{Digest, FilterSpec};
+use siltstone_design::{Digest, TableFilterSpec};
 use siltstone_succinct::code::varint;
 use siltstone_succinct::index::partial_key_cuckoo::{LANES, PartialKeyCuckoo};
 
@@ -25,7 +25,7 @@ pub(crate) struct HashPlacement {
 }
 
 impl HashPlacement {
-    pub fn new(layout: SlotLayout, _: FilterSpec) -> Self {
+    pub fn new(layout: SlotLayout, _: TableFilterSpec) -> Self {
         let buckets = (layout.slots_in(CHUNK_PAGES) / LANES).max(1) as u32;
         Self {
             layout,

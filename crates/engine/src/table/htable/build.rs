@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::table::block::page::{NewEntry, Overflow, encode};
 use crate::table::envelope::{OVERFLOW_MARK, PAYLOAD_BYTES};
 use crate::table::writer::{NewTable, Sections, TableWriter};
-use siltstone_design::{Digest, FilterSpec};
+use siltstone_design::{Digest, TableFilterSpec};
 use siltstone_succinct::buckets::hash_marks::HashMarksBuilder;
 use siltstone_succinct::buckets::migration::{self, Migration, Page};
 use siltstone_succinct::buckets::spread::Spread;
@@ -55,9 +55,11 @@ pub(crate) struct HTableBuilder {
 impl HTableBuilder {
     /// A builder of the table that `writer` writes.
     pub fn new(mut writer: TableWriter) -> Self {
-        let filters = match writer.spec.filter {
-            FilterSpec::Bloom { bits_per_key } => Some(BucketBloomsBuilder::new(bits_per_key)),
-            _ => None,
+        let filters = match writer.spec.kept_keys.own_filter() {
+            TableFilterSpec::Bloom { bits_per_key } => Some(BucketBloomsBuilder::new(bits_per_key)),
+            TableFilterSpec::None | TableFilterSpec::Cuckoo { .. } | TableFilterSpec::Fragments { .. } => {
+                None
+            }
         };
         if filters.is_some() {
             writer.drop_filter();

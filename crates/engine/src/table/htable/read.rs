@@ -16,7 +16,7 @@ use crate::table::envelope::{PAGE_HEADER_BYTES, TableMeta};
 use crate::table::filter::TableFilter;
 use crate::table::parts::{Resident, Worth, page_nonsense};
 use crate::table::sort_key;
-use siltstone_design::{EncodedKey, Encoder, FilterSpec};
+use siltstone_design::{EncodedKey, Encoder, TableFilterSpec};
 use siltstone_succinct::buckets::hash_marks::HashMarks;
 use siltstone_succinct::filter::bucket_blooms::BucketBlooms;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -73,7 +73,7 @@ impl HTable {
 
     /// Whether the filter lets `key`, at home in `bucket`, pass; `None` where there is no filter to ask.
     fn passes(&self, bucket: u32, key: &EncodedKey<'_>, reader: &Reader) -> Result<Option<bool>> {
-        if let FilterSpec::Bloom { .. } = self.meta.filter_spec {
+        if self.has_bucket_filters() {
             return Ok(self.filters(reader)?.map(|filters| filters.may_contain(bucket, key.fingerprint)));
         }
         Ok(self.table_filter(reader)?.map(|filter| filter.may_contain(key.fingerprint)))
@@ -81,8 +81,7 @@ impl HTable {
 
     /// The filters of its buckets, where it has some and they can be had.
     fn filters(&self, reader: &Reader) -> Result<Option<&BucketBlooms>> {
-        let is_bloom = matches!(self.meta.filter_spec, FilterSpec::Bloom { .. });
-        if !is_bloom || self.has_no_filter() {
+        if !self.has_bucket_filters() || self.has_no_filter() {
             return Ok(None);
         }
         let decode = BucketBlooms::from_bytes;
@@ -100,6 +99,11 @@ impl HTable {
         spared(self.table_filter.filter(&self.meta, reader), &self.lost_filter)
     }
 
+    /// Whether each bucket has a filter of its own.
+    fn has_bucket_filters(&self) -> bool {
+        matches!(self.meta.kept_keys.own_filter(), TableFilterSpec::Bloom { .. })
+    }
+
     fn has_no_filter(&self) -> bool {
         self.meta.filter.length == 0 || self.lost_filter.load(Ordering::Relaxed)
     }
@@ -108,7 +112,7 @@ impl HTable {
     pub fn load(&self, reader: &Reader) -> Result<()> {
         self.marks(reader)?;
         self.filters(reader)?;
-        if !matches!(self.meta.filter_spec, FilterSpec::Bloom { .. }) {
+        if !self.has_bucket_filters() {
             self.table_filter(reader)?;
         }
         Ok(())

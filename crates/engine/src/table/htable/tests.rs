@@ -8,10 +8,11 @@ use crate::io::{Access, Disk};
 use crate::memory::{Holder, MemoryBudget};
 use crate::stats::ReadTrace;
 use crate::table::envelope::{Section, TableMeta};
+use crate::table::filter::KeptKeys;
 use crate::table::{Table, TableBuilder, TableSpec, Walk, sort_key};
 use proptest::prelude::*;
 use siltstone_design::{
-    Digest, Encoder, FilterSpec, Format, HashSecret, IndexSpec, PrefixRule, Schema, SuffixOrder,
+    Digest, Encoder, Format, HashSecret, IndexSpec, PrefixRule, Schema, SuffixOrder, TableFilterSpec,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,7 +26,7 @@ struct Made {
     encoder: Encoder,
 }
 
-const BLOOM: FilterSpec = FilterSpec::Bloom { bits_per_key: 16 };
+const BLOOM: TableFilterSpec = TableFilterSpec::Bloom { bits_per_key: 16 };
 
 fn sorted(encoder: &Encoder, items: &Items) -> Vec<Vec<u8>> {
     let mut keys: Vec<Vec<u8>> = items.keys().cloned().collect();
@@ -33,7 +34,7 @@ fn sorted(encoder: &Encoder, items: &Items) -> Vec<Vec<u8>> {
     keys
 }
 
-fn make(schema: Schema, items: &Items, filter: FilterSpec) -> Made {
+fn make(schema: Schema, items: &Items, filter: TableFilterSpec) -> Made {
     let disk = SimDisk::new();
     let dir = Path::new("/t");
     disk.create_dir_all(dir).unwrap();
@@ -41,7 +42,7 @@ fn make(schema: Schema, items: &Items, filter: FilterSpec) -> Made {
         id: 7,
         format: Format::HTable,
         index: IndexSpec::None,
-        filter,
+        kept_keys: KeptKeys::Filter(filter),
         keeps_older_in: true,
         digests_per_page: 1 << 50,
         pile_bytes: 0,
@@ -169,7 +170,7 @@ fn every_lookup_and_walk_is_right_for_point_and_for_semi_sorted_keys() {
             let items = mixed(seed, count, largest);
             let strangers: Vec<Vec<u8>> =
                 (0..9).map(|n| format!("dir{}/none{n}", n % 4).into_bytes()).collect();
-            for filter in [BLOOM, FilterSpec::None, FilterSpec::Cuckoo { fingerprint_bits: 12 }] {
+            for filter in [BLOOM, TableFilterSpec::None, TableFilterSpec::Cuckoo { fingerprint_bits: 12 }] {
                 if count > 10_000 && filter != BLOOM {
                     continue;
                 }

@@ -10,7 +10,7 @@ use crate::entry::{EntryRef, Item, PrefixTombstones};
 use crate::error::Result;
 use crate::table::envelope::PAYLOAD_BYTES;
 use crate::table::writer::{NewTable, Sections, TableWriter};
-use siltstone_design::{Digest, EncodedKey, FilterSpec};
+use siltstone_design::{Digest, EncodedKey, TableFilterSpec};
 
 /// Pages that are written together: slots that run on do so within them.
 pub(crate) const CHUNK_PAGES: usize = 128;
@@ -97,14 +97,14 @@ pub(crate) struct SlotBuilder<P> {
     sample_bytes: usize,
     /// Present once the slots' size is known.
     placement: Option<P>,
-    start: fn(SlotLayout, FilterSpec) -> P,
+    start: fn(SlotLayout, TableFilterSpec) -> P,
     record: Vec<u8>,
     slot: Vec<u8>,
 }
 
 impl<P: Placement> SlotBuilder<P> {
     /// A builder of the table that `writer` writes; `start` is asked for where its slots go.
-    pub fn new(writer: TableWriter, start: fn(SlotLayout, FilterSpec) -> P) -> Self {
+    pub fn new(writer: TableWriter, start: fn(SlotLayout, TableFilterSpec) -> P) -> Self {
         Self {
             pages: SlotPages { writer, layout: SlotLayout::default() },
             sample: Vec::new(),
@@ -155,7 +155,7 @@ impl<P: Placement> SlotBuilder<P> {
             self.record.len()
         });
         self.pages.layout = choose(sizes.collect(), key_bytes);
-        self.placement = Some((self.start)(self.pages.layout, self.pages.writer.spec.filter));
+        self.placement = Some((self.start)(self.pages.layout, self.pages.writer.spec.kept_keys.own_filter()));
         sample.iter().try_for_each(|held| self.place(&held.entry()))
     }
 

@@ -6,14 +6,14 @@ use crate::error::Result;
 use crate::table::envelope::PAYLOAD_BYTES;
 use crate::table::slots::SlotLayout;
 use crate::table::slots::build::{CHUNK_PAGES, Placement, SlotPages};
-use siltstone_design::{Digest, FilterSpec};
+use siltstone_design::{Digest, TableFilterSpec};
 use siltstone_succinct::code::varint;
 use siltstone_succinct::index::entropy_trie::EntropyTrie;
 
 /// The chunk and the trie being filled.
 pub(crate) struct SortedPlacement {
     layout: SlotLayout,
-    filter_spec: FilterSpec,
+    filter_spec: TableFilterSpec,
     fragments: Option<FragmentsBuilder>,
     payload: Vec<u8>,
     slots: usize,
@@ -22,7 +22,7 @@ pub(crate) struct SortedPlacement {
 }
 
 impl SortedPlacement {
-    pub fn new(layout: SlotLayout, filter_spec: FilterSpec) -> Self {
+    pub fn new(layout: SlotLayout, filter_spec: TableFilterSpec) -> Self {
         let payload = vec![0; CHUNK_PAGES * PAYLOAD_BYTES];
         let fragments = fragment_bits(filter_spec).map(FragmentsBuilder::new);
         Self { layout, filter_spec, fragments, payload, slots: 0, keys: Vec::new(), index: Vec::new() }

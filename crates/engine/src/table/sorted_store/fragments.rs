@@ -6,15 +6,15 @@
 //!
 //! Invariant: there are as many fragments as slots.
 
-use siltstone_design::FilterSpec;
+use siltstone_design::TableFilterSpec;
 use siltstone_succinct::bits::vector::{BitVec, BitVecBuilder};
 use siltstone_succinct::error::DecodeError;
 
 /// Bits of the fragments that a filter's specification asks for, if it asks for any.
-pub(crate) fn fragment_bits(filter: FilterSpec) -> Option<u8> {
+pub(crate) fn fragment_bits(filter: TableFilterSpec) -> Option<u8> {
     match filter {
-        FilterSpec::Fragments { fragment_bits } => Some(fragment_bits),
-        _ => None,
+        TableFilterSpec::Fragments { fragment_bits } => Some(fragment_bits),
+        TableFilterSpec::None | TableFilterSpec::Bloom { .. } | TableFilterSpec::Cuckoo { .. } => None,
     }
 }
 

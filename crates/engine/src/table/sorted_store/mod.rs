@@ -29,7 +29,7 @@ pub(crate) mod read;
 use super::slots::SlotLayout;
 use super::slots::build::CHUNK_PAGES;
 use fragments::fragment_bits;
-use siltstone_design::FilterSpec;
+use siltstone_design::TableFilterSpec;
 use siltstone_succinct::index::entropy_trie::{Code, Spec};
 
 /// Keys of a trie, roughly.
@@ -47,7 +47,7 @@ fn trie_keys(layout: SlotLayout) -> usize {
 }
 
 /// A trie to pages, or to slots where the slot's fragment is asked before its page is read.
-fn trie_spec(layout: SlotLayout, filter: FilterSpec) -> Spec {
+fn trie_spec(layout: SlotLayout, filter: TableFilterSpec) -> Spec {
     match layout.per_page() {
         Some(slots) if slots > 1 && fragment_bits(filter).is_none() => Spec::sparse(Code::Weak, slots as u32),
         _ => Spec::dense(Code::Weak),

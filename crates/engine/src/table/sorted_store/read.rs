@@ -16,7 +16,7 @@ use crate::table::slots::SlotLayout;
 use crate::table::slots::build::CHUNK_PAGES;
 use crate::table::slots::cursor::Chunked;
 use crate::table::slots::read::{Chunk, SlotFile};
-use siltstone_design::{Digest, EncodedKey, Encoder, FilterSpec};
+use siltstone_design::{Digest, EncodedKey, Encoder, TableFilterSpec};
 use siltstone_succinct::error::DecodeError;
 use siltstone_succinct::index::entropy_trie::EntropyTrie;
 use std::ops::Range;
@@ -41,7 +41,7 @@ impl Tries {
     /// The tries of a store of `entries` slots cut as `layout` says, which leads to slots or to pages as `filter` has it.
     pub fn from_bytes(
         bytes: &[u8],
-        (layout, filter): (SlotLayout, FilterSpec),
+        (layout, filter): (SlotLayout, TableFilterSpec),
         entries: u64,
     ) -> std::result::Result<Self, DecodeError> {
         let wrong =
@@ -96,14 +96,15 @@ impl SortedStore {
 
     fn tries(&self, reader: &Reader) -> Result<Option<&Tries>> {
         let SlotFile { meta, layout, .. } = &self.file;
-        let decode = |bytes: &[u8]| Tries::from_bytes(bytes, (*layout, meta.filter_spec), meta.entries);
+        let decode =
+            |bytes: &[u8]| Tries::from_bytes(bytes, (*layout, meta.kept_keys.own_filter()), meta.entries);
         self.tries.load(meta, &meta.index, Worth::Index, reader, decode)
     }
 
     /// The fragments, where the store has some and they fit the budget.
     fn fragments(&self, reader: &Reader) -> Result<Option<&Fragments>> {
         let meta = &self.file.meta;
-        let Some(width) = fragment_bits(meta.filter_spec) else { return Ok(None) };
+        let Some(width) = fragment_bits(meta.kept_keys.own_filter()) else { return Ok(None) };
         let decode = |bytes: &[u8]| Fragments::from_bytes(bytes, width, meta.entries);
         self.fragments.load(meta, &meta.filter, Worth::Filter, reader, decode)
     }

@@ -1,0 +1,31 @@
+//! What the filter of a region lacks, and what there is to make it with.
+
+use super::slotted::KEPT_FROM_REGION_FILTERS;
+use crate::ids::RunId;
+use crate::memory::{Holder, MemoryBudget};
+
+/// What background work may use to make a filter.
+pub(crate) struct Means<'a> {
+    pub memory: &'a MemoryBudget,
+    /// Whether a run's keys could not be read, or a file with it as the newest run not be written.
+    pub has_failed: &'a dyn Fn(RunId) -> bool,
+    /// Whether there is nothing else to do.
+    pub has_time: bool,
+}
+
+impl Means<'_> {
+    /// Returns the bytes that region filters can still have.
+    pub fn room(&self) -> u64 {
+        let keep_free = self.memory.total_bytes() / KEPT_FROM_REGION_FILTERS;
+        self.memory.room_for(Holder::Filter, keep_free)
+    }
+}
+
+/// What the filter of a region lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lack {
+    /// Runs, among them the one at this place, newest first.
+    Run(usize),
+    /// A file with what is in memory.
+    File,
+}

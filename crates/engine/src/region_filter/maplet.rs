@@ -1,0 +1,179 @@
+//! Maplets over the runs of a region.
+//!
+//! The maplet is ours; the structure is `maplet` in `siltstone-succinct`. A run is added by merging: its keys' fingerprints
+//! are sorted and laid beside those of the runs before it. They come from the keys, or from tables that have kept them, so that
+//! a maplet that was lost is made again without reading a key.
+
+use super::run::FilteredRun;
+use super::sidecar;
+use super::slotted::{Prefetch, SlotFilter, Slotted};
+use crate::ids::RunId;
+use crate::memory::MemoryBudget;
+use crate::table::filter::maplet_fingerprint_bits;
+use siltstone_design::EncodedKey;
+use siltstone_succinct::filter::maplet::{MAX_SLOT_BITS, Maplet};
+use std::sync::Arc;
+
+/// Bits by which fingerprints are longer in maplets of regions that have others below them: above, where few of the items
+/// are, a maplet is to lead astray less often, so that only the one at the bottom counts.
+const UPPER_BITS: u8 = 3;
+
+/// What the maplets of a level are like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MapletSettings {
+    remainder_bits: u8,
+    /// Bytes of a full region.
+    region_bytes: u64,
+}
+
+impl MapletSettings {
+    /// Maplets for regions that are full at `region_bytes`.
+    pub fn new(remainder_bits: u8, region_bytes: u64, has_children: bool) -> Self {
+        let upper_bits = if has_children { UPPER_BITS } else { 0 };
+        Self { remainder_bits: remainder_bits + upper_bits, region_bytes }
+    }
+
+    /// Returns the most runs that a maplet tells apart. Slots are as long as there are runs, which may be many more than is
+    /// planned while compaction is behind.
+    pub fn max_runs(self) -> usize {
+        1 << MAX_SLOT_BITS
+    }
+
+    /// Returns about what a maplet for `keys` keys takes in memory.
+    pub fn estimated_bytes(self, keys: u64) -> u64 {
+        // A region that is not yet full has longer fingerprints.
+        keys * u64::from(self.remainder_bits + MAX_SLOT_BITS + 5) / 8
+    }
+}
+
+impl SlotFilter for Maplet {
+    const KIND: u8 = sidecar::MAPLET;
+
+    fn bytes_in_memory(&self) -> u64 {
+        self.memory_bytes() as u64
+    }
+
+    #[inline]
+    fn slots_of(&self, key: &EncodedKey<'_>) -> u64 {
+        self.lookup(key.fingerprint)
+    }
+
+    #[inline]
+    fn prefetch(&self, key: &EncodedKey<'_>, step: Prefetch) {
+        std::hint::black_box(match step {
+            Prefetch::First => self.touch(key.fingerprint),
+            Prefetch::Second => self.touch_entries(key.fingerprint),
+        });
+    }
+
+    fn remapped(&self, slots: &[u8]) -> Self {
+        Self::remapped(self, slots)
+    }
+
+    fn without_slots_below(&self, gone: u8) -> Option<Self> {
+        Some(Self::without_slots_below(self, gone))
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.to_bytes(out);
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        Self::from_trusted_bytes(bytes).ok()
+    }
+}
+
+/// Adds runs to a maplet, oldest first.
+pub(crate) struct MapletBuilder {
+    settings: MapletSettings,
+    runs: Vec<RunId>,
+    maplet: Option<Arc<Maplet>>,
+    /// Fingerprints of the run being added, and how many of their bits are known.
+    hashes: Vec<u64>,
+    hash_bits: u8,
+    /// Keys of all runs to come, where that is known.
+    expected_keys: u64,
+    /// Its fingerprints have become too short for more runs, or what is there can't be added to.
+    is_full: bool,
+}
+
+impl MapletBuilder {
+    /// A builder on top of `present`, which covers the oldest of `runs` (newest first), or of nothing.
+    pub fn new(
+        settings: MapletSettings,
+        present: Option<&Slotted<Maplet>>,
+        runs: &[impl FilteredRun],
+    ) -> Self {
+        let maplet = present.and_then(Slotted::of_present_runs);
+        let covered = if maplet.is_some() { present.map_or(0, Slotted::covered) } else { 0 };
+        Self {
+            settings,
+            runs: runs.iter().rev().take(covered).map(FilteredRun::id).collect(),
+            is_full: present.is_some() && maplet.is_none(),
+            maplet,
+            hashes: Vec::new(),
+            hash_bits: u64::BITS as u8,
+            expected_keys: 0,
+        }
+    }
+
+    /// Whether it can take another run.
+    pub fn has_room(&self) -> bool {
+        !self.is_full && self.runs.len() < self.settings.max_runs()
+    }
+
+    /// Adds a key of the run being added.
+    pub fn add(&mut self, key: &EncodedKey<'_>) {
+        self.hashes.push(key.fingerprint);
+    }
+
+    /// Adds the keys of a new table of the run being added, by their fingerprints in order.
+    pub fn add_table(&mut self, mut fingerprints: Vec<u64>) {
+        self.hashes.append(&mut fingerprints);
+    }
+
+    /// Adds the keys of a table of the run being added by the fingerprints that it has kept.
+    pub fn add_fingerprints(&mut self, table: &Maplet) {
+        self.hash_bits = self.hash_bits.min(table.fingerprint_bits());
+        let shift = u64::BITS - u32::from(table.fingerprint_bits());
+        self.hashes.extend(table.entries().map(|(fingerprint, _)| fingerprint << shift));
+    }
+
+    /// Expects `keys` keys in all runs to come.
+    pub fn make_room(&mut self, keys: u64) {
+        self.expected_keys = keys;
+    }
+
+    /// Ends the run being added, which has `user_bytes` bytes of keys and values.
+    pub fn end_run(&mut self, run: RunId, user_bytes: u64) {
+        assert!(self.runs.len() < self.settings.max_runs(), "no slot is left for another run");
+        let slot = self.runs.len() as u8;
+        // Mostly they are sorted, or a few sorted stretches: tables hand theirs over in order.
+        self.hashes.sort();
+        let before = self.maplet.take().unwrap_or_else(|| {
+            let keys = self.hashes.len() as u64;
+            // The whole region, where it is covered at once and larger than it should be.
+            let all = user_bytes.saturating_mul(self.expected_keys.max(keys)) / keys.max(1);
+            let region_bytes = self.settings.region_bytes.max(all);
+            let bits = maplet_fingerprint_bits(self.settings.remainder_bits, region_bytes, keys, user_bytes);
+            Arc::new(Maplet::new(bits, 0))
+        });
+        // Where runs were merged, slots are longer than they would have to be.
+        let slot_bits = (u32::from(slot) + 1).next_power_of_two().ilog2() as u8;
+        let slot_bits = slot_bits.max(before.slot_bits());
+        let after = before.with_run_in(slot_bits, slot, self.hash_bits, &self.hashes);
+        // Full at four times the rate that was asked for; built anew, it may get longer fingerprints.
+        self.is_full |= after.false_probe_rate() > 2f64.powi(2 - i32::from(self.settings.remainder_bits));
+        self.maplet = Some(Arc::new(after));
+        self.hashes.clear();
+        self.hash_bits = u64::BITS as u8;
+        self.runs.push(run);
+    }
+
+    /// Returns the filter; `None` where it has no runs, is full or memory is short.
+    pub fn finish(self, memory: &Arc<MemoryBudget>) -> Option<Slotted<Maplet>> {
+        assert!(self.hashes.is_empty(), "the last run was not ended");
+        let maplet = self.maplet.filter(|_| !self.is_full)?;
+        Slotted::new(self.runs, maplet, memory)
+    }
+}

@@ -1,0 +1,312 @@
+//! Region filters over runs that have no tables, and sidecars in memory.
+
+use super::sidecar::{PagesPlan, PagesTarget, RecordsWriter, SidecarHeader, SidecarPages, SidecarRecord};
+use super::*;
+use crate::cache::{PAGE_BYTES, Reader, page_is_sound};
+use crate::ids::{FileId, RunId, TableId};
+use crate::io::sim::SimDisk;
+use crate::io::{Access, Disk};
+use crate::memory::MemoryBudget;
+use crate::stats::ReadTrace;
+use siltstone_design::{Design, Encoder, HashSecret, Schema, TriePath};
+use siltstone_succinct::filter::maplet::Maplet;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A run of ten keys without tables.
+#[derive(Clone, Copy)]
+struct TestRun(RunId);
+
+impl FilteredRun for TestRun {
+    fn id(&self) -> RunId {
+        self.0
+    }
+
+    fn entries(&self) -> u64 {
+        10
+    }
+
+    fn user_bytes(&self) -> u64 {
+        1_000
+    }
+
+    fn table_ids(&self) -> impl Iterator<Item = TableId> {
+        std::iter::once(self.0)
+    }
+
+    fn fingerprints(&self, _: &Reader) -> Option<Vec<Maplet>> {
+        None
+    }
+}
+
+/// Runs numbered as given, newest first.
+fn runs(ids: &[RunId]) -> Vec<TestRun> {
+    ids.iter().copied().map(TestRun).collect()
+}
+
+fn encoder() -> Encoder {
+    Encoder::new(Schema::Point, HashSecret([1; 16]))
+}
+
+fn memory() -> Arc<MemoryBudget> {
+    MemoryBudget::new(64 << 20)
+}
+
+fn reader(disk: &SimDisk) -> Reader {
+    Reader::new(Arc::new(disk.clone()), "/db".into(), 8, memory(), Arc::default())
+}
+
+fn kind(preset: &str) -> RegionFilterKind {
+    let design = Design::preset(preset).unwrap();
+    RegionFilterKind::of(design.level(usize::MAX), false)
+        .or_else(|| RegionFilterKind::of(design.level(0), true))
+        .unwrap()
+}
+
+/// Adds runs `ids` of ten keys each, key `n` in run `n / 10`, on top of `present`, which covers all of `below`.
+fn add(
+    present: Option<&RegionFilter>,
+    kind: RegionFilterKind,
+    below: &[RunId],
+    ids: &[RunId],
+) -> Option<RegionFilter> {
+    let runs: Vec<TestRun> = ids.iter().rev().chain(below).copied().map(TestRun).collect();
+    let region = Filtered { path: TriePath::of(0, 0), runs: &runs, present };
+    let (mut builder, places) = RegionFilterBuilder::for_missing(kind, &region, 0, &memory())?;
+    for run in runs[places].iter().rev() {
+        if !builder.has_room() {
+            break;
+        }
+        let mut keys: Vec<u64> = (run.0 * 10..run.0 * 10 + 10).collect();
+        keys.sort_by_key(|number| encoder().encode(&number.to_be_bytes()).unwrap().digest);
+        for number in keys {
+            builder.add(&encoder().encode(&number.to_be_bytes()).unwrap(), 0, 10);
+        }
+        builder.end_run(run.id(), run.table_ids(), run.user_bytes());
+    }
+    builder.finish(&memory())
+}
+
+/// What a filter says of key `number` in a region of `count` runs, newest first.
+fn candidates(filter: &RegionFilter, number: u64, count: usize, reader: &Reader) -> Vec<Candidate> {
+    let bytes = number.to_be_bytes();
+    let key = encoder().encode(&bytes).unwrap();
+    filter.candidates(&key, count, reader, &mut ReadTrace::default()).unwrap().collect()
+}
+
+#[test]
+fn what_was_pushed_from_below_younger_runs_is_forgotten() {
+    let reader = reader(&SimDisk::new());
+    for (preset, forgets) in [("siltstone", true), ("slimdb", false)] {
+        let kind = kind(preset);
+        let all = Arc::new(add(None, kind, &[], &[1, 2, 3, 4]).unwrap());
+        assert!(all.fitted(&runs(&[5, 4, 3, 2, 1])).is_some_and(|same| Arc::ptr_eq(&same, &all)));
+        let left = all.fitted(&runs(&[5, 4, 3])).unwrap();
+        assert_eq!(left.covered(), 2, "{preset}");
+        assert_eq!(left.missing(3).collect::<Vec<_>>(), [0]);
+        for number in 10..50u64 {
+            let found = candidates(&left, number, 3, &reader);
+            assert_eq!(found[0], Candidate::Unknown);
+            match number / 10 {
+                3 => assert_eq!(found[2], Candidate::Yes, "{number}: {found:?}"),
+                4 => assert_eq!(found[1], Candidate::Yes, "{number}: {found:?}"),
+                _ => assert!(!found[1..].contains(&Candidate::Unknown)),
+            }
+        }
+        // Other runs, and those with a gap.
+        for other in [&[5, 4, 2][..], &[], &[9], &[4, 3, 2, 1, 0]] {
+            assert!(all.fitted(&runs(other)).is_none(), "{other:?}");
+        }
+        // The next run is added to what is left, where the filter can forget; else all is built anew.
+        let mut records = 0;
+        left.encode(&mut |_, _, _| {
+            records += 1;
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(records, usize::from(forgets));
+        let more = add(Some(&left), kind, &[4, 3], &[5]);
+        assert_eq!(more.is_some(), forgets);
+        let Some(more) = more.map(Arc::new) else { continue };
+        assert!(more.fitted(&runs(&[5, 4, 3])).is_some_and(|same| Arc::ptr_eq(&same, &more)));
+        assert_eq!(more.covered(), 3);
+        let fresh = add(None, kind, &[], &[3, 4, 5]).unwrap();
+        assert!(more.memory_bytes() <= fresh.memory_bytes() + 64);
+        for number in 30..60u64 {
+            let place = 2 - (number / 10 - 3) as usize;
+            assert_eq!(candidates(&more, number, 3, &reader)[place], Candidate::Yes, "{number}");
+        }
+    }
+}
+
+#[test]
+fn merged_runs_share_a_slot() {
+    let reader = reader(&SimDisk::new());
+    for preset in ["siltstone", "slimdb"] {
+        let all = add(None, kind(preset), &[], &[1, 2, 3, 4]).unwrap();
+        let merged = all.after_rewrite(&[3, 2], 9, &memory()).unwrap();
+        assert_eq!(merged.covered(), 3);
+        assert!(Arc::new(merged).fitted(&runs(&[4, 9, 1])).is_some());
+        let merged = all.after_rewrite(&[3, 2], 9, &memory()).unwrap();
+        for number in 20..40 {
+            assert_eq!(candidates(&merged, number, 3, &reader)[1], Candidate::Yes, "{preset}: {number}");
+        }
+        // Runs that are no neighbours, or that it does not know.
+        assert!(all.after_rewrite(&[4, 2], 9, &memory()).is_none());
+        assert!(all.after_rewrite(&[7], 9, &memory()).is_none());
+    }
+}
+
+/// Joins the rows of `ids`, made one by one, as background work does.
+fn cluster(ids: &[RunId]) -> Arc<RegionFilter> {
+    let mut joined: Option<Arc<RegionFilter>> = None;
+    for id in ids {
+        let row = Arc::new(add(joined.as_deref(), kind("lsm-trie"), &[], &[*id]).unwrap());
+        joined = RegionFilter::joined(joined.as_ref(), &row, &runs(ids));
+    }
+    joined.unwrap()
+}
+
+fn target<'a>(disk: &'a SimDisk, path: &'a Path, trash: &'a Arc<crate::table::Trash>) -> PagesTarget<'a> {
+    PagesTarget {
+        disk,
+        path,
+        number: 77,
+        stamp: 5,
+        keyspace: 1,
+        level: 4,
+        region: TriePath::of(0, 0),
+        trash,
+        is_given_up: &|| false,
+    }
+}
+
+#[test]
+fn a_cluster_says_the_same_from_memory_and_from_its_file() {
+    let disk = SimDisk::new();
+    disk.create_dir_all(Path::new("/db")).unwrap();
+    let (reader, trash) = (reader(&disk), Arc::default());
+    let held = cluster(&[4, 3, 2, 1]);
+    assert_eq!((held.covered(), held.missing(4).count()), (4, 0));
+    let path = reader.path(FileId::Sidecar(77));
+    let filed = held.write_pages(&target(&disk, &path, &trash), &reader).unwrap().unwrap();
+    let joined = RegionFilter::joined(Some(&held), &Arc::new(filed), &runs(&[5, 4, 3, 2, 1])).unwrap();
+    // The rows have left memory; the run on top is not known.
+    assert_eq!((joined.memory_bytes(), joined.covered()), (0, 4));
+    assert_eq!(joined.missing(5).collect::<Vec<_>>(), [0]);
+    for number in 10..50 {
+        let in_memory = candidates(&held, number, 4, &reader);
+        let on_device = candidates(&joined, number, 5, &reader);
+        assert_eq!(on_device[0], Candidate::Unknown);
+        assert_eq!(in_memory, on_device[1..], "{number}");
+        assert_eq!(in_memory[4 - (number / 10) as usize], Candidate::Unknown, "{number}");
+    }
+    // A row for the run on top joins those in the file; what leaves the region is forgotten.
+    let row = Arc::new(add(Some(&joined), kind("lsm-trie"), &[], &[5]).unwrap());
+    let more = RegionFilter::joined(Some(&joined), &row, &runs(&[5, 4, 3])).unwrap();
+    assert_eq!((more.covered(), more.missing(3).count()), (3, 0));
+    assert!(more.memory_bytes() > 0 && more.pages().is_some());
+    assert!(more.fitted(&runs(&[9, 8])).is_none());
+    // Read back, the file says the same; each bit of what stands before its pages counts.
+    let bytes = disk.read_file(&path).unwrap();
+    let read = |bytes: &[u8]| {
+        disk.write_file(&path, bytes).unwrap();
+        let file = disk.open(&path, Access::Read).unwrap();
+        let mut found = Vec::new();
+        let read = sidecar::read(&path, file.as_ref(), &mut |header, record| {
+            let pages = SidecarPages::new(header, Arc::clone(&trash)).ok_or(sidecar::Malformed)?;
+            found.push(RegionFilter::of_pages(record, Arc::new(pages))?);
+            Ok(())
+        });
+        (read.unwrap(), found)
+    };
+    let (whole, found) = read(&bytes);
+    assert!(whole.damage.is_none() && whole.header.unwrap().number == 77);
+    for number in 10..50 {
+        assert_eq!(candidates(&found[0], number, 4, &reader), candidates(&held, number, 4, &reader));
+    }
+    for at in (0..PAGE_BYTES).step_by(7) {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 4;
+        assert!(read(&damaged).0.damage.is_some(), "byte {at}");
+    }
+    for length in [0, 20, 44, 60, PAGE_BYTES, bytes.len() - 1] {
+        assert!(read(&bytes[..length]).0.damage.is_some(), "{length} bytes");
+    }
+    let page = bytes[PAGE_BYTES..].first_chunk::<PAGE_BYTES>().unwrap();
+    assert!(page_is_sound(FileId::Sidecar(77), 1, page) && !page_is_sound(FileId::Table(77), 1, page));
+}
+
+#[test]
+fn records_before_damage_are_read() {
+    let disk = SimDisk::new();
+    disk.create_dir_all(Path::new("/db")).unwrap();
+    let (reader, path) = (reader(&disk), Path::new("/db/00000009.sidecar"));
+    let filters = [
+        add(None, kind("siltstone"), &[], &[1, 2, 3]).unwrap(),
+        add(None, kind("slimdb"), &[], &[4, 5]).unwrap(),
+        add(None, kind("lsm-trie"), &[], &[6]).unwrap(),
+    ];
+    let mut writer = RecordsWriter::create(&disk, path, 9, 3).unwrap();
+    let mut ends = vec![sidecar::HEADER_BYTES];
+    for (level, filter) in filters.iter().enumerate() {
+        let path = TriePath::of(0, 0);
+        filter
+            .encode(&mut |runs, kind, filter| {
+                let record = SidecarRecord { keyspace: 2, level, path, runs: runs.to_vec(), kind, filter };
+                ends.push(ends.last().unwrap() + record.bytes() as usize);
+                writer.add(&record)
+            })
+            .unwrap();
+    }
+    writer.finish().unwrap();
+    let bytes = disk.read_file(path).unwrap();
+    assert_eq!(ends.last(), Some(&bytes.len()));
+    let read = |bytes: &[u8]| {
+        disk.write_file(path, bytes).unwrap();
+        let file = disk.open(path, Access::Read).unwrap();
+        let mut found = Vec::new();
+        let read = sidecar::read(path, file.as_ref(), &mut |_, record| {
+            found.push((record.level, RegionFilter::decode(record, &memory())?.unwrap()));
+            Ok(())
+        });
+        (read.unwrap(), found)
+    };
+    let (whole, found) = read(&bytes);
+    assert!(whole.damage.is_none() && found.len() == 3);
+    for ((level, found), filter) in found.iter().zip(&filters) {
+        for number in 10..70 {
+            let expected = candidates(filter, number, filter.covered(), &reader);
+            assert_eq!(candidates(found, number, filter.covered(), &reader), expected, "{level}: {number}");
+        }
+    }
+    for at in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 1;
+        let (read, found) = read(&damaged);
+        assert!(read.damage.is_some(), "byte {at}");
+        let sound = ends.iter().skip(1).filter(|end| **end <= at).count();
+        assert_eq!(found.len(), if at < sidecar::HEADER_BYTES { 0 } else { sound }, "byte {at}");
+    }
+}
+
+#[test]
+fn headers_of_files_that_cannot_be_are_refused() {
+    let disk = SimDisk::new();
+    disk.create_dir_all(Path::new("/db")).unwrap();
+    let (path, trash) = (Path::new("/db/00000077.sidecar"), Arc::default());
+    let plan = PagesPlan { runs: &[1], kind: 4, filter: &[0; 9], count: u32::MAX };
+    assert!(target(&disk, path, &trash).begin(&plan).is_err());
+    let mut bytes = [0xff; sidecar::HEADER_BYTES];
+    assert_eq!(SidecarHeader::decode(&bytes), None);
+    bytes[..8].copy_from_slice(sidecar::MAGIC);
+    bytes[8..12].copy_from_slice(&1u32.to_le_bytes());
+    let crc = crc32c::crc32c(&bytes[..sidecar::HEADER_BYTES - 4]);
+    bytes[sidecar::HEADER_BYTES - 4..].copy_from_slice(&crc.to_le_bytes());
+    let header = SidecarHeader::decode(&bytes).unwrap();
+    assert!(header.file_bytes().is_none() && SidecarPages::new(&header, trash).is_none());
+    disk.write_file(path, &bytes).unwrap();
+    let file = disk.open(path, Access::Read).unwrap();
+    let read = sidecar::read(path, file.as_ref(), &mut |_, _| Ok(())).unwrap();
+    assert!(read.damage.is_some());
+}

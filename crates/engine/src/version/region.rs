@@ -1,0 +1,130 @@
+//! Region › Run: a node of the trie.
+
+use super::run::Run;
+use crate::cache::Reader;
+use crate::error::Result;
+use crate::region_filter::{Candidates, RegionFilter};
+use crate::stats::ReadTrace;
+use siltstone_design::{EncodedKey, RegionShape, RunShape, TriePath};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// A node of the trie with its runs, newest first.
+#[derive(Clone)]
+pub(crate) struct Region {
+    pub path: TriePath,
+    pub runs: Vec<Arc<Run>>,
+    /// How often its runs have been pushed.
+    pub pushes: u64,
+    /// What the planner sees, but for what expires with time.
+    pub shape: RegionShape,
+    /// Says which of the runs may hold a key.
+    pub filter: Option<Arc<RegionFilter>>,
+}
+
+impl Region {
+    pub fn new(path: TriePath, runs: Vec<Arc<Run>>, pushes: u64) -> Self {
+        let shape = RegionShape {
+            path,
+            runs: runs.iter().map(|r| RunShape { bytes: r.bytes(), entries: r.entries() }).collect(),
+            pushes,
+            has_children: false,
+            largest_group_bytes: largest_group_bytes(&runs),
+            dead_bytes: dead_bytes(&runs),
+        };
+        Self { path, runs, pushes, shape, filter: None }
+    }
+
+    /// Returns the region with other runs. Its filter stays as it is, and has to be [fitted](Self::fit_filter) once all of
+    /// the runs are there.
+    pub fn with_runs(&self, runs: Vec<Arc<Run>>, pushes: u64) -> Self {
+        Self { filter: self.filter.clone(), ..Self::new(self.path, runs, pushes) }
+    }
+
+    /// Keeps what the filter says of the runs that are here.
+    pub fn fit_filter(&mut self) {
+        self.filter = self.filter.take().and_then(|filter| filter.fitted(&self.runs));
+    }
+
+    /// Returns the region with what `gain` adds to its filter, if it is of use here.
+    pub fn filtered_by(&self, gain: &Arc<RegionFilter>) -> Option<Self> {
+        let filter = RegionFilter::joined(self.filter.as_ref(), gain, &self.runs)?;
+        Some(Self { filter: Some(filter), ..self.clone() })
+    }
+
+    /// Returns what the filter says of each run, newest first, as to the newest version of `key`.
+    #[inline]
+    pub fn candidates(
+        &self,
+        key: &EncodedKey<'_>,
+        reader: &Reader,
+        trace: &mut ReadTrace,
+    ) -> Result<Candidates> {
+        match &self.filter {
+            Some(filter) => filter.candidates(key, self.runs.len(), reader, trace),
+            None => Ok(Candidates::unknown(self.runs.len())),
+        }
+    }
+
+    /// Whether asking the filter is a probe of memory.
+    #[inline]
+    pub fn has_filter_in_memory(&self) -> bool {
+        self.filter.as_ref().is_some_and(|filter| filter.is_in_memory())
+    }
+
+    /// The shape at wall-clock time `now_ms`: what has expired is dead too.
+    pub fn shape_at(&self, now_ms: u64) -> Cow<'_, RegionShape> {
+        let tables = || self.runs.iter().flat_map(|run| &run.tables);
+        if tables().all(|table| table.meta().expired_share(now_ms) == 0.0) {
+            return Cow::Borrowed(&self.shape);
+        }
+        let mut shape = self.shape.clone();
+        let (mut expired, mut bytes) = (0u64, 0u64);
+        for (run, dead) in self.runs.iter().zip(&mut shape.dead_bytes) {
+            for table in &run.tables {
+                let meta = table.meta();
+                expired += (meta.bytes as f64 * meta.expired_share(now_ms)) as u64;
+            }
+            bytes += run.bytes();
+            *dead = (*dead + expired).min(bytes);
+        }
+        Cow::Owned(shape)
+    }
+}
+
+/// Bytes, as they stand in tables, of the largest group that any table has: the sum of that group's over all tables.
+fn largest_group_bytes(runs: &[Arc<Run>]) -> u64 {
+    let metas = || runs.iter().flat_map(|run| &run.tables).map(|table| table.meta());
+    let Some((hi, _)) = metas().map(|meta| meta.largest_group).max_by_key(|(_, bytes)| *bytes) else {
+        return 0;
+    };
+    let same = metas().filter(|meta| meta.largest_group.0 == hi);
+    let bytes =
+        same.map(|meta| meta.bytes as f64 * meta.largest_group.1 as f64 / meta.user_bytes.max(1) as f64);
+    bytes.sum::<f64>() as u64
+}
+
+/// `dead[k]`: estimated bytes freed by merging the `k + 1` newest runs.
+fn dead_bytes(runs: &[Arc<Run>]) -> Vec<u64> {
+    let mut dead = Vec::with_capacity(runs.len());
+    let mut sum = 0u64;
+    for (k, run) in runs.iter().enumerate() {
+        let newer = runs.get(..k).unwrap_or(&[]);
+        sum += newer
+            .iter()
+            .flat_map(|newer| &newer.kills)
+            .filter(|(victim, _)| *victim == run.id)
+            .map(|(_, bytes)| bytes)
+            .sum::<u64>();
+        dead.push(sum);
+    }
+    // Tombstones go only with the oldest run.
+    if let Some(last) = dead.last_mut() {
+        for run in runs {
+            let (deleted, entries): (u64, u64) =
+                run.tables.iter().fold((0, 0), |(d, e), t| (d + t.meta().deleted, e + t.meta().entries));
+            *last += (run.bytes() as f64 * deleted as f64 / entries.max(1) as f64) as u64;
+        }
+    }
+    dead
+}

@@ -1,0 +1,79 @@
+//! Run › Table: a sorted list of tables.
+
+use crate::cache::Reader;
+use crate::entry::{PrefixTombstones, Span};
+use crate::ids::{RunId, TableId};
+use crate::region_filter::FilteredRun;
+use crate::table::Table;
+use siltstone_design::Digest;
+use siltstone_succinct::filter::maplet::Maplet;
+use std::sync::Arc;
+
+/// A sorted list of tables that are disjoint in the store's order.
+pub(crate) struct Run {
+    pub id: RunId,
+    pub tables: Vec<Arc<Table>>,
+    /// Prefixes deleted by this run, for everything older.
+    pub tombstones: PrefixTombstones,
+    /// Estimated bytes of older runs of the same leaf region that this run makes dead.
+    pub kills: Vec<(RunId, u64)>,
+}
+
+impl Run {
+    pub fn new(id: RunId, tables: Vec<Arc<Table>>, kills: Vec<(RunId, u64)>) -> Self {
+        let tombstones = tables.iter().flat_map(|t| t.meta().tombstones.iter().cloned()).collect();
+        Self { id, tables, tombstones: PrefixTombstones::new(tombstones), kills }
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.tables.iter().map(|t| t.meta().bytes).sum()
+    }
+
+    pub fn entries(&self) -> u64 {
+        self.tables.iter().map(|t| t.meta().entries).sum()
+    }
+
+    /// The one table that may hold the place `(digest, key)`.
+    #[inline]
+    pub fn table_for(&self, digest: Digest, key: &[u8]) -> Option<&Arc<Table>> {
+        let past = self.tables.partition_point(|table| {
+            let (last, last_key) = &table.meta().last;
+            (*last, last_key.as_slice()) < (digest, key)
+        });
+        self.tables.get(past).filter(|table| {
+            let meta = table.meta();
+            meta.entries > 0 && (meta.first.0, meta.first.1.as_slice()) <= (digest, key)
+        })
+    }
+
+    /// The tables with entries in `span`, in order.
+    pub fn tables_in(&self, span: &Span) -> impl Iterator<Item = &Arc<Table>> {
+        self.tables.iter().filter(|table| {
+            let meta = table.meta();
+            meta.entries > 0 && span.overlaps(meta.first.0, meta.last.0)
+        })
+    }
+}
+
+impl FilteredRun for Run {
+    fn id(&self) -> RunId {
+        self.id
+    }
+
+    fn entries(&self) -> u64 {
+        self.entries()
+    }
+
+    fn user_bytes(&self) -> u64 {
+        self.tables.iter().map(|table| table.meta().user_bytes).sum()
+    }
+
+    fn table_ids(&self) -> impl Iterator<Item = TableId> {
+        self.tables.iter().map(|table| table.id())
+    }
+
+    fn fingerprints(&self, reader: &Reader) -> Option<Vec<Maplet>> {
+        let tables = self.tables.iter().filter(|table| table.meta().entries > 0);
+        tables.map(|table| table.fingerprints(reader).ok().flatten()).collect()
+    }
+}
