@@ -12,7 +12,6 @@ use super::verify::VerifyReport;
 use crate::cache::{CLUSTER, PAGE_BYTES, TableId, cluster_name};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::Access;
-use crate::stats::ReadTrace;
 use crate::table::block::page::page_header;
 use crate::table::envelope::PAGE_HEADER_BYTES;
 use crate::version::cluster::{ClusterFile, ClusterPlace, cluster_bits};
@@ -122,7 +121,7 @@ impl Store {
     /// A cluster file by its header, and where it belongs; an error where the header or the file's length is wrong.
     fn open_cluster(&self, id: TableId, path: &Path) -> Result<(ClusterFile, ClusterPlace)> {
         let wrong = |expected: &str, found: &str| Error::corruption(path.display(), 0, expected, found);
-        let page = self.reader.page(id, 0, &mut ReadTrace::default())?;
+        let page = self.reader.page(id, 0)?;
         let used = page_header(&page[..]).map_or(0, |(used, _)| used);
         let payload = page.get(PAGE_HEADER_BYTES..used).unwrap_or(&[]);
         let found = ClusterFile::from_header(id, payload, Arc::clone(&self.trash));

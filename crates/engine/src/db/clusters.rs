@@ -9,7 +9,7 @@ use crate::compaction::source;
 use crate::entry::Span;
 use crate::error::{Error, Result};
 use crate::io::File;
-use crate::table::Walk;
+use crate::table::ReadMode;
 use crate::table::envelope::{PAGE_HEADER_BYTES, PAYLOAD_BYTES};
 use crate::version::cluster::{ClusterFile, ClusterPlace, ClusterRowBuilder, Source, cluster_bits};
 use crate::version::level::{Region, RunId, Version};
@@ -117,7 +117,7 @@ impl Store {
         let Some(mut builder) = ClusterRowBuilder::new(region.path, *bits_per_key, cluster, keys) else {
             return Ok(false);
         };
-        let mut cursor = source(run, &Span::ALL, Walk::Compaction, &self.reader)?.cursor;
+        let mut cursor = source(run, &Span::ALL, ReadMode::Compaction, &self.reader)?.cursor;
         let mut since_check = 0u32;
         while let Some(entry) = cursor.peek() {
             builder.add(&entry.key);

@@ -17,7 +17,7 @@ use crate::compaction::source;
 use crate::entry::Span;
 use crate::error::{Error, Result};
 use crate::io::{Access, File};
-use crate::table::Walk;
+use crate::table::ReadMode;
 use crate::version::cluster::{NewRow, cluster_bits};
 use crate::version::guide::{Guide, GuideBuilder, GuideSpec, NewGuide};
 use crate::version::level::{Region, RunId, Version};
@@ -135,7 +135,7 @@ impl Store {
                 builder.end_run(run.id, tables, bytes);
                 continue;
             }
-            let mut cursor = source(run, &Span::ALL, Walk::Compaction, &self.reader)?.cursor;
+            let mut cursor = source(run, &Span::ALL, ReadMode::Compaction, &self.reader)?.cursor;
             while let Some(entry) = cursor.peek() {
                 builder.add(&entry.key, entry.older_in, run.entries());
                 since_check += 1;

@@ -11,7 +11,6 @@ mod indexes;
 mod keyspace;
 mod limits;
 pub(crate) mod metadata;
-mod parallel;
 mod read;
 mod recover;
 mod report;

@@ -4,7 +4,7 @@
 
 use super::head::{Head, Write};
 use super::limits::RateLimit;
-use super::parallel::{Helpers, UpperReads};
+use super::read::{ParallelReads, UpperReads};
 use super::snapshot::Snapshots;
 use super::worker::Board;
 use super::write::CommitQueue;
@@ -29,7 +29,7 @@ use siltstone_design::{Design, Encoder, HashSecret, RegionShape, Shape, TriePath
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// What a reader pins: one keyspace at one moment.
 #[derive(Clone)]
@@ -126,9 +126,8 @@ pub(crate) struct Store {
     pub guiding: Mutex<HashSet<RunId>>,
     /// What was found damaged of files that are only advice, when the store was opened.
     pub advice: Mutex<Vec<String>>,
-    /// Threads that search last levels for others, and lookups that wait for the device.
-    pub helpers: Helpers,
-    pub waiting: AtomicUsize,
+    /// What parallel search keeps.
+    pub parallel: ParallelReads,
     /// Whether the disk is so full that only deletes are taken.
     pub space_is_low: AtomicBool,
     pub flush_limit: RateLimit,
@@ -184,8 +183,7 @@ impl Store {
             background_error: Mutex::new(None),
             guiding: Mutex::default(),
             advice: Mutex::default(),
-            helpers: Helpers::default(),
-            waiting: AtomicUsize::new(0),
+            parallel: ParallelReads::default(),
             space_is_low: AtomicBool::new(false),
             flush_limit: RateLimit::new(parts.options.flush_bytes_per_second),
             compaction_limit: RateLimit::new(parts.options.compaction_bytes_per_second),

@@ -2,11 +2,10 @@
 
 use super::Snapshot;
 use super::head::Head;
-use crate::cache::PAGE_BYTES;
-use crate::entry::{EntryRef, Item, Lookup, Span};
+use crate::cache::{PAGE_BYTES, Probe};
+use crate::entry::{Answer, EntryRef, Item, Span};
 use crate::error::{Error, ErrorKind, Result};
-use crate::stats::ReadTrace;
-use crate::table::{Table, Walk};
+use crate::table::{ReadMode, Table};
 use crate::version::check;
 use crate::version::level::{Candidate, Region};
 use serde::Serialize;
@@ -68,6 +67,15 @@ impl DamagedPages {
     }
 }
 
+/// A table, and where it lies.
+struct Placed<'a> {
+    table: &'a Arc<Table>,
+    region: &'a Region,
+    /// Place of its run in the region, newest first.
+    at: usize,
+    encoder: &'a Encoder,
+}
+
 /// Every so many entries one is looked up through filter and index.
 const LOOKUP_EVERY: u64 = 16;
 
@@ -99,7 +107,8 @@ impl Snapshot {
             });
             for (region, at, table) in places {
                 let path = store.reader.path(table.id());
-                match self.verify_table(region, at, table, &mut report) {
+                let placed = Placed { table, region, at, encoder: &keyspace.encoder };
+                match self.verify_table(&placed, &mut report) {
                     Ok(None) => {}
                     Ok(Some(problem)) => report.problems.push(format!("{}: {problem}", path.display())),
                     Err(error) if error.kind() == ErrorKind::Corruption => {
@@ -126,15 +135,9 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Checks one table, of the run at place `at` of a region's pile; `Some` says what is wrong with it, unless `report` does.
-    fn verify_table(
-        &self,
-        region: &Region,
-        at: usize,
-        table: &Arc<Table>,
-        report: &mut VerifyReport,
-    ) -> Result<Option<String>> {
-        let reader = &self.handle.store.reader;
+    /// Checks one table; `Some` says what is wrong with it, unless `report` does.
+    fn verify_table(&self, placed: &Placed<'_>, report: &mut VerifyReport) -> Result<Option<String>> {
+        let (reader, table) = (&self.handle.store.reader, placed.table);
         let meta = table.meta();
         // Pages no walk passes, such as overflow pages, are read as well.
         let mut pages = vec![0; 64 * PAGE_BYTES];
@@ -163,7 +166,7 @@ impl Snapshot {
         if let Some(problem) = table.verify_sections(reader)? {
             return Ok(Some(problem));
         }
-        let mut cursor = table.stream(Span::ALL, Walk::Compaction, reader)?;
+        let mut cursor = table.stream(Span::ALL, ReadMode::Compaction, reader)?;
         let (mut entries, mut deleted) = (0u64, 0u64);
         let mut previous: Option<Vec<u8>> = None;
         while let Some(entry) = cursor.peek() {
@@ -178,7 +181,7 @@ impl Snapshot {
                 return Ok(Some(format!("entry {entries} lies outside the table's bounds")));
             }
             if entries.is_multiple_of(LOOKUP_EVERY)
-                && let Some(problem) = self.verify_lookup(region, at, table, &entry)?
+                && let Some(problem) = self.verify_lookup(placed, &entry)?
             {
                 return Ok(Some(format!("entry {entries}: {problem}")));
             }
@@ -229,33 +232,27 @@ impl Snapshot {
     }
 
     /// Looks an entry up as a reader would.
-    fn verify_lookup(
-        &self,
-        region: &Region,
-        at: usize,
-        table: &Arc<Table>,
-        entry: &EntryRef<'_>,
-    ) -> Result<Option<String>> {
+    fn verify_lookup(&self, placed: &Placed<'_>, entry: &EntryRef<'_>) -> Result<Option<String>> {
+        let Placed { table, region, at, encoder } = *placed;
         // A newer run may hold the key as well, and then it is that one's.
-        let mut trace = ReadTrace::default();
-        let mut candidates = region.candidates(&entry.key, &self.handle.store.reader, &mut trace)?;
-        if candidates.nth(at) == Some(Candidate::No) && region.guide.is_none() {
+        let reader = &self.handle.store.reader;
+        let probe = || Probe::waiting(reader, encoder);
+        let candidates = probe().complete(|probe| region.candidates(&entry.key, probe))?;
+        if candidates.clone().nth(at) == Some(Candidate::No) && region.guide.is_none() {
             return Ok(Some(
                 "the cluster of its region does not lead to it; remove the store's .cluster files".into(),
             ));
         }
-        let mut candidates =
-            region.candidates(&entry.key, &self.handle.store.reader, &mut trace)?.take(at + 1);
-        if candidates.all(|candidate| candidate == Candidate::No) {
+        if candidates.take(at + 1).all(|candidate| candidate == Candidate::No) {
             return Ok(Some(
                 "the filter of its region does not lead to it; close the store and remove the file GUIDES"
                     .to_owned(),
             ));
         }
-        let found = table.get(&entry.key, &self.handle.store.reader, &mut ReadTrace::default())?;
+        let found = probe().complete(|probe| table.get(&entry.key, probe))?;
         let same = match (&found, entry.item) {
-            (Lookup::Put { value, .. }, Item::Put { value: expected, .. }) => value == expected,
-            (Lookup::Deleted, Item::Deleted) => true,
+            (Answer::Put { value, .. }, Item::Put { value: expected, .. }) => value == expected,
+            (Answer::Deleted, Item::Deleted) => true,
             _ => false,
         };
         let problem = || "filter and index do not lead to it, or to something else".to_owned();

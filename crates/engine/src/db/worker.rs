@@ -3,7 +3,7 @@
 //! A flusher, `background_threads` compactors and a syncer. With no threads the same steps run inside writes once they would
 //! have to wait, and one at a time in [`Db::step`](super::Db::step): every interleaving of work and use can then be tested.
 
-use super::parallel::HELPERS;
+use super::read::HELPERS;
 use super::store::{Busy, KeyspaceInner, Store, VersionShape};
 use crate::compaction::{estimate_kills, execute, inputs};
 use crate::error::{Error, Result};

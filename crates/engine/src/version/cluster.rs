@@ -21,11 +21,10 @@
 //! Invariants: `runs` are those of the pile, newest first; what a source says of a run, its keys bear out.
 
 use super::level::{Run, RunId};
-use crate::cache::{PAGE_BYTES, Reader, TableId};
+use crate::cache::{PAGE_BYTES, Page, PageRef, Pause, Probe, TableId};
 use crate::codec::{Decoder, put_path};
 use crate::error::{ErrorKind, Result};
 use crate::memory::{Holder, MemoryBudget, Reservation};
-use crate::stats::ReadTrace;
 use crate::table::Trash;
 use crate::table::envelope::{PAGE_HEADER_BYTES, PAYLOAD_BYTES};
 use siltstone_design::{EncodedKey, FilterSpec, LevelSpec, TriePath};
@@ -229,20 +228,28 @@ impl ClusterFile {
         }
     }
 
+    /// Returns a page; `None` where it is damaged.
+    fn page(&self, number: u32, probe: &mut Probe<'_>) -> Result<Option<Page>, Pause> {
+        match probe.page(self.id, number) {
+            Ok(page) => Ok(Some(page)),
+            Err(Pause::Failed(error)) => Ok(self.spared(Err(error))?),
+            Err(needs) => Err(needs),
+        }
+    }
+
     /// The rows that may hold the key, as bits; `None` where the file is damaged.
     fn candidates(
         &self,
         column: u32,
         fingerprint: u64,
-        reader: &Reader,
-        trace: &mut ReadTrace,
-    ) -> Result<Option<u128>> {
+        probe: &mut Probe<'_>,
+    ) -> Result<Option<u128>, Pause> {
         if self.is_damaged() {
             return Ok(None);
         }
         let place = self.shape.place(column);
         let first = place.page + 1;
-        let Some(page) = self.spared(reader.page(self.id, first, trace))? else { return Ok(None) };
+        let Some(page) = self.page(first, probe)? else { return Ok(None) };
         let from = PAGE_HEADER_BYTES + place.offset;
         if place.pages == 1 {
             let filters = page.get(from..from + self.shape.box_bytes()).unwrap_or(&[]);
@@ -250,7 +257,7 @@ impl ClusterFile {
         }
         let mut filters = page.get(from..).unwrap_or(&[]).to_vec();
         for number in first + 1..first + place.pages {
-            let Some(page) = self.spared(reader.page(self.id, number, trace))? else { return Ok(None) };
+            let Some(page) = self.page(number, probe)? else { return Ok(None) };
             filters.extend_from_slice(page.get(PAGE_HEADER_BYTES..).unwrap_or(&[]));
         }
         Ok(Some(self.shape.candidates(&filters, fingerprint)))
@@ -390,14 +397,15 @@ impl Cluster {
     }
 
     /// The page that [`Cluster::absent`] reads for `key`, unless rows in memory leave it nothing to ask.
-    pub fn first_page(&self, key: &EncodedKey<'_>) -> Option<(TableId, u32)> {
+    pub fn first_page(&self, key: &EncodedKey<'_>) -> Option<PageRef> {
         let filed = self.runs.iter().filter(|(_, source)| matches!(source, Source::File(_))).take(2).count();
         let file = self.file.as_ref().filter(|file| filed > 1 && !file.is_damaged())?;
-        Some((file.id, file.shape.place(self.spread.bucket(key.digest.hi)).page + 1))
+        let page = file.shape.place(self.spread.bucket(key.digest.hi)).page + 1;
+        Some(PageRef::Page { file: file.id, page })
     }
 
     /// The runs that certainly do not hold `key`, as bits by their places in the pile, newest first.
-    pub fn absent(&self, key: &EncodedKey<'_>, reader: &Reader, trace: &mut ReadTrace) -> Result<u128> {
+    pub fn absent(&self, key: &EncodedKey<'_>, probe: &mut Probe<'_>) -> Result<u128, Pause> {
         let column = self.spread.bucket(key.digest.hi);
         let (mut absent, mut filed, mut possible) = (0u128, 0, 0);
         for (at, (_, source)) in self.runs.iter().enumerate().take(MOST_ROWS) {
@@ -414,7 +422,7 @@ impl Cluster {
         if filed > 0
             && possible > 1
             && let Some(file) = &self.file
-            && let Some(found) = file.candidates(column, key.fingerprint, reader, trace)?
+            && let Some(found) = file.candidates(column, key.fingerprint, probe)?
         {
             for (at, (_, source)) in self.runs.iter().enumerate().take(MOST_ROWS) {
                 if let Source::File(number) = source {

@@ -3,11 +3,10 @@
 use super::cluster::{Cluster, ClusterFile, NewRow};
 use super::edit::Step;
 use super::guide::{Guide, NewGuide, Touch};
-use crate::cache::Reader;
+use crate::cache::{Pause, Probe, Reader};
 use crate::entry::{PrefixTombstones, Span};
 use crate::error::Result;
 use crate::memory::MemoryBudget;
-use crate::stats::ReadTrace;
 use crate::table::Table;
 use siltstone_design::{Digest, EncodedKey, RegionShape, RunShape, TriePath};
 use siltstone_succinct::filter::maplet::Maplet;
@@ -80,6 +79,51 @@ pub(crate) enum Candidate {
     Unknown,
 }
 
+/// What guide and cluster of a region say of its runs, newest first.
+#[derive(Clone, Debug)]
+pub(crate) struct Candidates {
+    /// Runs that do not hold the key, as bits by place.
+    absent: u128,
+    /// How many of the oldest runs the guide covers, and those of them that may hold the key, as bits from the oldest on.
+    covered: usize,
+    slots: u64,
+    /// Place of the next run, and how many runs there are.
+    next: usize,
+    runs: usize,
+}
+
+impl Candidates {
+    /// Place of the next run.
+    #[inline]
+    pub fn place(&self) -> usize {
+        self.next
+    }
+
+    /// What is said of the run at `place` and those after it.
+    pub fn from(&self, place: usize) -> Self {
+        Self { next: place, ..*self }
+    }
+}
+
+impl Iterator for Candidates {
+    type Item = Candidate;
+
+    #[inline]
+    fn next(&mut self) -> Option<Candidate> {
+        if self.next == self.runs {
+            return None;
+        }
+        let (place, slot) = (self.next as u32, self.runs - 1 - self.next);
+        self.next += 1;
+        Some(match slot {
+            _ if self.absent.checked_shr(place).unwrap_or(0) & 1 == 1 => Candidate::No,
+            _ if slot >= self.covered => Candidate::Unknown,
+            _ if self.slots >> slot & 1 == 1 => Candidate::Yes,
+            _ => Candidate::No,
+        })
+    }
+}
+
 /// A node of the trie with its pile of runs, newest first.
 #[derive(Clone)]
 pub(crate) struct Region {
@@ -121,26 +165,20 @@ impl Region {
         self
     }
 
-    /// What guide and cluster say of each run, newest first, as to the newest version of `key`.
+    /// Returns what guide and cluster say of each run, newest first, as to the newest version of `key`. A guide that is asked counts
+    /// as one filter.
     #[inline]
-    pub fn candidates(
-        &self,
-        key: &EncodedKey<'_>,
-        reader: &Reader,
-        trace: &mut ReadTrace,
-    ) -> Result<impl Iterator<Item = Candidate> + use<>> {
-        let (covered, slots) =
-            self.guide.as_ref().map_or((0, 0), |guide| (guide.covered(), guide.candidates(key)));
+    pub fn candidates(&self, key: &EncodedKey<'_>, probe: &mut Probe<'_>) -> Result<Candidates, Pause> {
         let absent = match &self.cluster {
-            Some(cluster) => cluster.absent(key, reader, trace)?,
+            Some(cluster) => cluster.absent(key, probe)?,
             None => 0,
         };
-        Ok((0..self.runs.len()).rev().zip(0u32..).map(move |(slot, place)| match slot {
-            _ if absent.checked_shr(place).unwrap_or(0) & 1 == 1 => Candidate::No,
-            _ if slot >= covered => Candidate::Unknown,
-            _ if slots >> slot & 1 == 1 => Candidate::Yes,
-            _ => Candidate::No,
-        }))
+        let (covered, slots) = match &self.guide {
+            Some(guide) => (guide.covered(), guide.candidates(key)),
+            None => (0, 0),
+        };
+        probe.trace.filter_probes += u64::from(self.guide.is_some());
+        Ok(Candidates { absent, covered, slots, next: 0, runs: self.runs.len() })
     }
 
     /// The shape at wall-clock time `now_ms`: what has expired is dead too.
@@ -303,9 +341,9 @@ impl Version {
         regions.filter_map(|region| region.cluster.as_ref()?.file())
     }
 
-    /// Brings the guides' memory that lookups of `keys` will read towards the processor's cache: for all of them side by side, which
-    /// takes little longer than for one.
-    pub fn touch(&self, keys: &[EncodedKey<'_>]) {
+    /// Prefetches the guides' memory that lookups of `keys` will read: for all of them side by side, which takes little longer than
+    /// for one.
+    pub fn prefetch(&self, keys: &[EncodedKey<'_>]) {
         for step in [Touch::First, Touch::Second] {
             for key in keys {
                 let regions = self.levels.iter().filter_map(|level| level.region_of(key.digest.hi));
