@@ -1,11 +1,13 @@
 //! Fetching: many lookups have their pages read at the same time.
 //!
-//! The idea: a lookup goes as far as memory takes it, and says which page it needs ([`Step::Needs`]). While the page is on its way
-//! other lookups are begun, and one whose page has come goes on where it stood. So neither waits for the other, the device
-//! or the processor. Scans name the pages of a group beforehand, and have them [fetched](fetch) at once.
+//! The idea: a lookup goes as far as memory takes it, and says which page it needs ([`Step::Needs`]). While
+//! the page is on its way other lookups are begun, and one whose page has come goes on where it stood. So
+//! neither waits for the other, the device or the processor. Scans name the pages of a group beforehand, and
+//! have them [fetched](fetch) at once.
 //!
-//! Source: ours; the same as coroutines, without their frames. Invariants: what several lookups need is read once, and charged to
-//! one of them; a lookup that needs a page is called again once the page has come, and not before.
+//! Source: ours; the same as coroutines, without their frames. Invariants: what several lookups need is read
+//! once, and charged to one of them; a lookup that needs a page is called again once the page has come, and
+//! not before.
 
 use super::probe::{PageRef, Step};
 use super::{CLUSTER, PAGE_BYTES, Page, Reader, TableId, log_error};
@@ -137,8 +139,9 @@ pub(crate) fn fetch(reader: &Reader, pages: impl IntoIterator<Item = PageRef>) -
     fetching.run()
 }
 
-/// Calls `advance` for each of the first `count` numbers, and again once what it needs has come, until all are done or one fails.
-/// Beside the number, `advance` gets how many reads this one has caused since it was called last, and what has arrived.
+/// Calls `advance` for each of the first `count` numbers, and again once what it needs has come, until all
+/// are done or one fails. Beside the number, `advance` gets how many reads this one has caused since it was
+/// called last, and what has arrived.
 pub(crate) fn run_all(
     reader: &Reader,
     count: usize,

@@ -1,19 +1,20 @@
 //! A probe: what a lookup takes down the layers, and how it gets the pages that these need.
 //!
-//! The idea: whoever looks a key up needs pages, and one that is not in memory has to come from the device. The probe either
-//! waits for it, or the layers return [`Pause::Needs`] with the page's name. Then the lookup stands still until the page
-//! has come, while its thread goes on with other lookups.
+//! The idea: whoever looks a key up needs pages, and one that is not in memory has to come from the device.
+//! The probe either waits for it, or the layers return [`Pause::Needs`] with the page's name. Then the lookup
+//! stands still until the page has come, while its thread goes on with other lookups.
 //!
-//! Why a layer returns `Result<T, Pause>`, and only the lookup itself a [`Step`]: a layer that needs a page has nothing else to
-//! say, just as one that failed, so `?` hands both up. Both are values of one type with two names; a page that is needed is never
-//! an [`Error`], and no error is ever taken for one.
+//! Why a layer returns `Result<T, Pause>`, and only the lookup itself a [`Step`]: a layer that needs a page
+//! has nothing else to say, just as one that failed, so `?` hands both up. Both are values of one type with
+//! two names; a page that is needed is never an [`Error`], and no error is ever taken for one.
 //!
-//! A layer that pauses is called again from its start once the page has come. Therefore it counts nothing before it has
-//! all it needs: what a stage of a lookup costs is added to [`Probe::trace`] at the stage's end. Reads of the device are the
-//! exception. They are counted when they are made, each once, since no later pause unmakes them.
+//! A layer that pauses is called again from its start once the page has come. Therefore it counts nothing
+//! before it has all it needs: what a stage of a lookup costs is added to [`Probe::trace`] at the stage's
+//! end. Reads of the device are the exception. They are counted when they are made, each once, since no later
+//! pause unmakes them.
 //!
-//! Invariant: a page that has come for a lookup stays with [`Arrived`] for as long as the lookup may ask for it; so every pause
-//! brings it further, however small the cache is.
+//! Invariant: a page that has come for a lookup stays with [`Arrived`] for as long as the lookup may ask for
+//! it; so every pause brings it further, however small the cache is.
 
 use super::fetch::{Arrived, Place};
 use super::{PAGE_BYTES, Page, Reader, TableId};
@@ -23,8 +24,9 @@ use crate::stats::ReadTrace;
 use siltstone_design::{Encoder, KeyError};
 use std::sync::Arc;
 
-/// Neighbouring pages that are read at once for a lookup that does not wait. More keep a device busy by themselves, and the
-/// memory for many such reads would be much; so the probe waits for them. A key that overflows its page is shorter.
+/// Neighbouring pages that are read at once for a lookup that does not wait. More keep a device busy by
+/// themselves, and the memory for many such reads would be much; so the probe waits for them. A key that
+/// overflows its page is shorter.
 const MOST_PAGES_NEEDED: u32 = 32;
 
 /// What a lookup needs from the device.
@@ -90,6 +92,9 @@ pub(crate) struct Probe<'a> {
     arrived: Option<&'a Arrived>,
     /// Whether it waits for a page instead of asking for it.
     waits: bool,
+    /// Pages that were read at once while it waited, and are not cached: what is needed again is not read
+    /// again.
+    stretches: Vec<(Place, Arc<Vec<u8>>)>,
     /// What the lookup has cost so far.
     pub trace: ReadTrace,
 }
@@ -98,13 +103,15 @@ impl<'a> Probe<'a> {
     /// Returns a probe that waits for every page.
     #[inline]
     pub fn waiting(reader: &'a Reader, encoder: &'a Encoder) -> Self {
-        Self { reader, encoder, arrived: None, waits: true, trace: ReadTrace::default() }
+        let (trace, stretches) = (ReadTrace::default(), Vec::new());
+        Self { reader, encoder, arrived: None, waits: true, stretches, trace }
     }
 
     /// Returns a probe that takes pages from `arrived`, and asks for one that is neither there nor cached.
     #[inline]
     pub fn asking(reader: &'a Reader, encoder: &'a Encoder, arrived: &'a Arrived) -> Self {
-        Self { reader, encoder, arrived: Some(arrived), waits: false, trace: ReadTrace::default() }
+        let (trace, stretches) = (ReadTrace::default(), Vec::new());
+        Self { reader, encoder, arrived: Some(arrived), waits: false, stretches, trace }
     }
 
     /// Lets the probe wait for pages from now on.
@@ -166,15 +173,21 @@ impl<'a> Probe<'a> {
     /// Returns the bytes of `count` pages from `first` on, read at once around the cache, and verified.
     pub fn pages(&mut self, file: TableId, first: u32, count: u32) -> Result<Arc<Vec<u8>>, Pause> {
         let place = Place::Pages(file, first, count);
-        if let Some(bytes) = self.arrived.and_then(|arrived| arrived.bytes(place)) {
+        let known = self.stretches.iter().find(|(known, _)| *known == place).map(|(_, bytes)| bytes);
+        if let Some(bytes) = known.or_else(|| self.arrived?.bytes(place)) {
             return Ok(Arc::clone(bytes));
         }
-        if count <= MOST_PAGES_NEEDED && self.must_ask(place) {
+        let is_short = count <= MOST_PAGES_NEEDED;
+        if is_short && self.must_ask(place) {
             return Err(Pause::Needs(PageRef::Pages { file, first, count }));
         }
         let mut bytes = vec![0; count as usize * PAGE_BYTES];
         self.reader.pages_for_lookup(file, first, &mut bytes, &mut self.trace)?;
-        Ok(Arc::new(bytes))
+        let bytes = Arc::new(bytes);
+        if is_short {
+            self.stretches.push((place, Arc::clone(&bytes)));
+        }
+        Ok(bytes)
     }
 
     /// Returns `length` bytes of a segment of the log from `offset` on; the caller checks them.
@@ -189,7 +202,8 @@ impl<'a> Probe<'a> {
         Ok(self.reader.log_bytes(segment, offset, length, &mut self.trace)?)
     }
 
-    /// Whether what is not in memory has to be asked for. What came damaged is read again by whoever needs it, to be told how.
+    /// Whether what is not in memory has to be asked for. What came damaged is read again by whoever needs
+    /// it, to be told how.
     fn must_ask(&self, place: Place) -> bool {
         !self.waits && !self.arrived.is_some_and(|arrived| arrived.is_damaged(place))
     }

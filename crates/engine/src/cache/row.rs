@@ -1,4 +1,4 @@
-//! Answers of tables to the keys that gets ask for most.
+//! The row cache: answers of tables to the keys that gets ask for most.
 //!
 //! The idea: digests scatter the keys that are asked for often over all pages, so that a cached page holds one of them and
 //! dozens that nobody wants. Kept by itself, such an answer takes its own bytes. Tables never change and their numbers are not

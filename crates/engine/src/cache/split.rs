@@ -1,4 +1,4 @@
-//! How much of the cache goes to answers, and how much to pages.
+//! The cache split: how much of the cache goes to answers, and how much to pages.
 //!
 //! The idea: answers serve keys that are asked for again and again, pages serve neighbours and stores that mostly fit into
 //! memory; which of the two is scarcer only the device can tell. So the border between them is moved a little, and the reads

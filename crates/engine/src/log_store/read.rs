@@ -85,9 +85,10 @@ impl LogStore {
         found
     }
 
-    /// The newest version of `key` that `sequence` can see. `newer` becomes the sequence number of the oldest that may be the
-    /// key's and that it can't see: a get whose `sequence` is not held for it has to look again once that is visible, since the
-    /// version it should have seen may be gone. Of several it is the oldest that took its place; others may not be visible yet.
+    /// The newest version of `key` that `sequence` can see. `newer` becomes the sequence number of the oldest
+    /// that may be the key's and that it can't see: a get whose `sequence` is not held for it has to look
+    /// again once that is visible, since the version it should have seen may be gone. Of several it is the
+    /// oldest that took its place; others may not be visible yet.
     pub fn get(
         &self,
         key: &EncodedKey<'_>,

@@ -1,5 +1,5 @@
-//! Reading what tables of all formats have: sections behind the pages, structures kept in memory, overflow pages; and the one
-//! way in which a lookup asks a table ([`Asked`]).
+//! Reading what tables of all formats have: sections behind the pages, structures kept in memory, overflow
+//! pages; and the one way in which a lookup asks a table ([`Asked`]).
 
 use super::envelope::{PAGE_HEADER_BYTES, PAYLOAD_BYTES, Section, TableMeta};
 use super::filter::TableFilter;
@@ -20,9 +20,9 @@ const KEPT_FROM_INDEXES: u64 = 16;
 /// Steps of a search without an index that interpolate; what is left then is halved.
 const INTERPOLATIONS: usize = 8;
 
-/// Where to look next for digest half `wanted` among the places of `range`, which is not empty and whose digests lie between `first`
-/// and `last`: since digests are spread evenly, where its share of them is. What `step` steps have not found is searched by
-/// halves.
+/// Where to look next for digest half `wanted` among the places of `range`, which is not empty and whose
+/// digests lie between `first` and `last`: since digests are spread evenly, where its share of them is. What
+/// `step` steps have not found is searched by halves.
 pub(crate) fn place_to_look_at(
     step: usize,
     range: &Range<usize>,
@@ -68,8 +68,8 @@ impl<T> Resident<T> {
         self.loaded.get().map_or(0, |(_, held)| held.bytes())
     }
 
-    /// The structure that `section` of `table` holds; `None` where its worth is not the memory it takes, or where it is left to
-    /// background work to load.
+    /// The structure that `section` of `table` holds; `None` where its worth is not the memory it takes, or
+    /// where it is left to background work to load.
     pub fn load(
         &self,
         table: &TableMeta,
@@ -106,7 +106,8 @@ impl<T> Resident<T> {
 impl Resident<TableFilter> {
     /// The filter of `table`, if it has one and it fits the budget.
     pub fn filter(&self, table: &TableMeta, reader: &Reader) -> Result<Option<&TableFilter>> {
-        // Fingerprints are kept for a maplet, and not asked themselves; a sorted store asks its fragments by slot.
+        // Fingerprints are kept for a maplet, and not asked themselves; a sorted store asks its fragments by
+        // slot.
         let is_own = matches!(table.filter_spec, FilterSpec::Maplet { .. } | FilterSpec::Fragments { .. });
         if table.filter.length == 0 || is_own {
             return Ok(None);
@@ -178,8 +179,8 @@ pub(crate) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Returns what the table says of `key`: nothing where its filter stops the key, what it said before where that is kept, else what
-    /// `look_up` finds in its pages. The costs count once all of it is done.
+    /// Returns what the table says of `key`: nothing where its filter stops the key, what it said before
+    /// where that is kept, else what `look_up` finds in its pages. The costs count once all of it is done.
     #[inline]
     pub fn answer(
         self,

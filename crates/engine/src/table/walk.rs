@@ -1,8 +1,9 @@
 //! A page walk: how the cursors of all formats get the pages of their table.
 //!
-//! Short scans go page by page through the cache, with what was fetched for them; long scans and background work read many
-//! pages at a time around it. A cursor either turns to one page after the other, and the walk reads ahead, or names the
-//! stretch of pages that it wants at once, as formats do whose entries do not stand in order.
+//! Short scans go page by page through the cache, with what was fetched for them; long scans and background
+//! work read many pages at a time around it. A cursor either turns to one page after the other, and the walk
+//! reads ahead, or names the stretch of pages that it wants at once, as formats do whose entries do not stand
+//! in order.
 
 use super::envelope::{PAGE_HEADER_BYTES, PAYLOAD_BYTES, TableMeta};
 use super::parts::page_nonsense;

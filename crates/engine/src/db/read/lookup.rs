@@ -5,16 +5,17 @@
 //!     └────────┴─────────────────────────┴────────────┴────────┴── an answer, or none, ends it
 //! ```
 //!
-//! Each arrow is a stage. [`Lookup::advance`] goes from stage to stage as far as memory takes it. Where a stage needs a page, the
-//! lookup stays before that stage and says which page ([`Step::Needs`]); called again, it begins with that stage. A stage
-//! counts what it cost when it is done, so a stage that is begun twice counts once.
+//! Each arrow is a stage. [`Lookup::advance`] goes from stage to stage as far as memory takes it. Where a
+//! stage needs a page, the lookup stays before that stage and says which page ([`Step::Needs`]); called
+//! again, it begins with that stage. A stage counts what it cost when it is done, so a stage that is begun
+//! twice counts once.
 //!
-//! Source: ours; SplinterDB keeps the state of its asynchronous lookups likewise (`routing_async_state`). Where we differ, and
-//! why: the state is a place in the version, not in the code of each layer. A stage is so short that to begin it again costs less
-//! than to remember where in a table it stood.
+//! Source: ours; SplinterDB keeps the state of its asynchronous lookups likewise (`routing_async_state`).
+//! Where we differ, and why: the state is a place in the version, not in the code of each layer. A stage is
+//! so short that to begin it again costs less than to remember where in a table it stood.
 //!
-//! Invariants: all that the lookup reads is pinned and never changes, so a stage that is begun again finds the same; the answer and
-//! the costs do not depend on who drives it.
+//! Invariants: all that the lookup reads is pinned and never changes, so a stage that is begun again finds
+//! the same; the answer and the costs do not depend on who drives it.
 
 use crate::cache::{Arrived, Pause, Probe, Reader, Step, TableId};
 use crate::db::store::View;
@@ -39,7 +40,7 @@ pub(super) struct Pinned<'a> {
 }
 
 /// What a lookup ends with.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::db) struct Found {
     pub value: Option<Vec<u8>>,
     /// The table whose entry ended it; 0 where a head's did, or none was found.

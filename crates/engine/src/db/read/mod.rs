@@ -1,11 +1,12 @@
 //! THE READ PATH.
 //!
-//! Pin a view → heads, newest first → per level the one region on the key's path → its runs, newest first, each with at
-//! most one table that may hold the key → filter, index, one page. The first answer ends it.
+//! Pin a view → heads, newest first → per level the one region on the key's path → its runs, newest first,
+//! each with at most one table that may hold the key → filter, index, one page. The first answer ends it.
 //!
-//! A lookup is a state machine ([`lookup`]), which goes as far as memory takes it and then says which page it needs. Three drivers
-//! run it: a get waits for its pages one by one; [`parallel`] fetches the last level's page beside the first that is needed;
-//! and [`batch`] has the pages of many lookups under way at the same time.
+//! A lookup is a state machine ([`lookup`]), which goes as far as memory takes it and then says which page it
+//! needs. Three drivers run it: a get waits for its pages one by one; [`parallel`] fetches the last level's
+//! page beside the first that is needed; and [`batch`] has the pages of many lookups under way at the same
+//! time.
 
 mod batch;
 mod lookup;
@@ -35,7 +36,8 @@ impl Store {
             let pinned = self.pinned(keyspace, &view, self.visible());
             let mut lookup = Lookup::new(&pinned, key);
             let found = self.last_level(keyspace).complete(&mut lookup)?;
-            // The version to be seen may have given way to one that became visible meanwhile. Whoever holds a snapshot is spared.
+            // The version to be seen may have given way to one that became visible meanwhile. Whoever holds a
+            // snapshot is spared.
             if lookup.newer.is_none_or(|newer| newer > self.visible()) {
                 keyspace.counters.note_get(found.value.is_some(), &lookup.trace);
                 return Ok(found.value);

@@ -1,19 +1,19 @@
 //! Parallel search: the last level is asked while the levels above it are.
 //!
-//! Source: Cheng et al., "Improving LSM-trie performance by parallel search" (SPE 2020): one thread searches the upper levels and
-//! another the last; what the upper levels say counts, and only if they say nothing the last level's answer does. Where we
-//! differ, and why:
+//! Source: Cheng et al., "Improving LSM-trie performance by parallel search" (SPE 2020): one thread searches
+//! the upper levels and another the last; what the upper levels say counts, and only if they say nothing the
+//! last level's answer does. Where we differ, and why:
 //!
-//! * Filters in memory take a microsecond, so a lookup first goes as far as it gets without the device. Only when an upper level
-//!   has to read a page does it ask for the last level's page of filters too, and both are fetched at the same time: one
-//!   submission and no second thread.
-//! * That pays where upper levels read in vain: where their filters are not in memory. Where a read there mostly finds the
-//!   item, the other would be wasted. So lookups keep count of how upper reads end, and ask ahead while most are wasted and the
-//!   device has room. The paper always searches both.
+//! * Filters in memory take a microsecond, so a lookup first goes as far as it gets without the device. Only
+//!   when an upper level has to read a page does it ask for the last level's page of filters too, and both
+//!   are fetched at the same time: one submission and no second thread.
+//! * That pays where upper levels read in vain: where their filters are not in memory. Where a read there
+//!   mostly finds the item, the other would be wasted. So lookups keep count of how upper reads end, and ask
+//!   ahead while most are wasted and the device has room. The paper always searches both.
 //! * The paper's form is there as well ([`ParallelSearch::TwoThreads`]), to compare.
 //!
-//! Both halves read one pinned version, so an item that moves down meanwhile is in one of them; a half that is not waited for
-//! owns all it uses.
+//! Both halves read one pinned version, so an item that moves down meanwhile is in one of them; a half that
+//! is not waited for owns all it uses.
 
 use super::lookup::{Found, Lookup, Pinned, Supply};
 use crate::cache::{PageRef, Reader, Step, fetch};
@@ -93,7 +93,8 @@ impl OwnedKey {
     }
 }
 
-/// What parallel search keeps in a store: last levels for other threads to search, and how busy the device is.
+/// What parallel search keeps in a store: last levels for other threads to search, and how busy the device
+/// is.
 #[derive(Default)]
 pub(crate) struct ParallelReads {
     jobs: Mutex<VecDeque<Job>>,

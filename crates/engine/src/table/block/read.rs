@@ -1,7 +1,8 @@
 //! Lookups in a block table: filter, index, one page.
 //!
-//! Index and filter are loaded at first use if the memory budget has room. Without the filter a lookup reads the page it
-//! might have been spared; without the index it searches the pages by interpolation, which takes three or four reads.
+//! Index and filter are loaded at first use if the memory budget has room. Without the filter a lookup reads
+//! the page it might have been spared; without the index it searches the pages by interpolation, which takes
+//! three or four reads.
 
 use super::index::{PageIndex, Route, with_sort_key};
 use super::page::{Found, Overflow, RawEntry, decode, find, page_header};
@@ -110,8 +111,8 @@ impl BlockTable {
 
     /// The data page from which a walk over what is at or after `(digest, key)` has to start.
     ///
-    /// Most indexes lead there. One that knows only the places of entries is checked against the pages themselves: the
-    /// page it names is read by the walk anyhow, and seldom another.
+    /// Most indexes lead there. One that knows only the places of entries is checked against the pages
+    /// themselves: the page it names is read by the walk anyhow, and seldom another.
     pub fn seek_page(&self, place: (Digest, &[u8]), probe: &mut Probe<'_>) -> Result<u32, Pause> {
         let guess = self.find_page(place, probe)?;
         let Some(pages) = self.index(probe.reader)?.and_then(|index| index.uncertainty(place.0)) else {
@@ -165,7 +166,8 @@ impl BlockTable {
         Ok((first, last))
     }
 
-    /// Adds the pages of `span` that are not cached to `wanted`, up to a few dozen, where the index in memory tells which they are.
+    /// Adds the pages of `span` that are not cached to `wanted`, up to a few dozen, where the index in memory
+    /// tells which they are.
     pub fn want(&self, span: &Span, reader: &Reader, wanted: &mut Vec<PageRef>) -> Result<()> {
         let Some(index) = self.index(reader)? else { return Ok(()) };
         // No key of this digest comes after it in all practice, and this is a hint.
@@ -234,8 +236,8 @@ impl BlockTable {
         tail.ok_or_else(|| self.page_nonsense(page.number, reader))
     }
 
-    /// Returns what this table says about `key`, after at most one filter probe, one index search and one page (two reads for a
-    /// value that overflows its page).
+    /// Returns what this table says about `key`, after at most one filter probe, one index search and one
+    /// page (two reads for a value that overflows its page).
     pub fn get(&self, key: &EncodedKey<'_>, probe: &mut Probe<'_>) -> Result<Answer, Pause> {
         let passes = self.filter.passes(&self.meta, key.fingerprint, probe.reader)?;
         let asked = Asked { table: &self.meta, passes, keeps_answer: true };
