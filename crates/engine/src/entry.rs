@@ -49,7 +49,7 @@ impl EntryRef<'_> {
 
 /// What a source says about one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Lookup {
+pub(crate) enum Answer {
     Put { value: Vec<u8>, expires_at_ms: u64 },
     Deleted,
     Absent,

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 /// The engine's result.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What went wrong, for code to branch on. "Not found" is `None`, not an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -80,8 +80,8 @@ pub(crate) struct KeyspaceCounters {
     pub asked_in_vain: Counter,
 }
 
-/// What one lookup cost; added to the counters once its outcome is known.
-#[derive(Clone, Copy, Debug, Default)]
+/// What one lookup cost; added to the counters once its outcome is known. Stages of the lookup add to it when they are done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReadTrace {
     pub device_reads: u64,
     pub filter_probes: u64,

@@ -2,17 +2,19 @@
 //!
 //! Gets and scans read single pages through the cache; compaction reads long stretches around it. Every page that
 //! comes from the device is verified before anyone sees it. What tables answered to gets is kept as well, by itself
-//! ([`hot`]), and memory is divided between the two by what saves more reads ([`share`]).
+//! ([`row`]), and memory is divided between the two by what saves more reads ([`split`]).
 //!
 //! Items that log stores find in the log are read through it too, as they stand there, uncached; log stores check them.
 //!
-//! Lookups of many keys, and scans, read ahead: [`ahead`].
+//! Lookups ask for pages through a [`Probe`], which waits for a page or says which one it needs ([`probe`]). Many pages are
+//! read at the same time by [`fetch`].
 
-mod ahead;
-mod hot;
-mod share;
+mod fetch;
+mod probe;
+mod row;
+mod split;
 
-use crate::entry::Lookup;
+use crate::entry::Answer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filename;
 pub(crate) use crate::ids::{FileId, TableId};
@@ -20,13 +22,13 @@ use crate::io::{Access, Disk, File};
 use crate::memory::{MemoryBudget, Pooled};
 use crate::segment::LogSegment;
 use crate::stats::{IoCounters, ReadTrace, StoreCounters};
-use ahead::Ahead;
-use hot::HotAnswers;
-use parking_lot::Mutex;
+pub(crate) use fetch::{Arrived, fetch, run_all};
+pub(crate) use probe::{PageRef, Pause, Probe, Step};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
-use share::Share;
+use row::RowCache;
 use siltstone_design::EncodedKey;
+use split::CacheSplit;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -79,8 +81,6 @@ pub(crate) fn seal_page(file: impl Into<FileId>, page: u32, bytes: &mut [u8; PAG
 /// Reads tables' bytes.
 pub(crate) struct Reader {
     shared: Arc<Shared>,
-    /// Pages fetched ahead, where that is done.
-    ahead: Option<Mutex<Ahead>>,
     /// Whether filters and indexes that are not in memory are loaded.
     loads: bool,
 }
@@ -93,8 +93,8 @@ struct Shared {
     /// By [`FileId::key`], as pages are, with their own number.
     files: Cache<u64, Arc<dyn File>>,
     pages: Cache<(u64, u32), Page, PageWeight>,
-    answers: HotAnswers,
-    share: Share,
+    answers: RowCache,
+    split: CacheSplit,
     memory: Arc<MemoryBudget>,
     /// What answers and pages have together.
     cache_capacity: AtomicU64,
@@ -104,7 +104,7 @@ struct Shared {
 impl Shared {
     /// Divides `capacity` bytes between answers and pages.
     fn divide(&self, capacity: u64) {
-        let answers = self.share.of(capacity.saturating_sub(LEAST_CACHE_BYTES));
+        let answers = self.split.of(capacity.saturating_sub(LEAST_CACHE_BYTES));
         self.answers.set_capacity(answers);
         self.pages.set_capacity(capacity - answers);
     }
@@ -113,7 +113,7 @@ impl Shared {
     #[inline]
     fn note(&self, reads: u64) {
         let capacity = self.cache_capacity.load(Ordering::Relaxed);
-        if self.share.note(1, reads, capacity) {
+        if self.split.note(1, reads, capacity) {
             self.divide(capacity);
         }
     }
@@ -132,7 +132,7 @@ impl Reader {
         let files = Cache::new(max_open_files.max(8));
         let cache_capacity = AtomicU64::new(capacity);
         let metadata_dir = dir.clone();
-        let (answers, share) = (HotAnswers::new(&memory), Share::default());
+        let (answers, split) = (RowCache::new(&memory), CacheSplit::default());
         let shared = Shared {
             disk,
             dir,
@@ -140,13 +140,13 @@ impl Reader {
             files,
             pages,
             answers,
-            share,
+            split,
             memory,
             cache_capacity,
             counters,
         };
         shared.divide(capacity);
-        Self { shared: Arc::new(shared), ahead: None, loads: true }
+        Self { shared: Arc::new(shared), loads: true }
     }
 
     /// The reader of a store that keeps sidecars in `metadata_dir`.
@@ -159,7 +159,7 @@ impl Reader {
 
     /// The same reader, for whoever loads filters and indexes, or leaves it to others.
     pub fn loading(&self, loads: bool) -> Self {
-        Self { shared: Arc::clone(&self.shared), ahead: None, loads }
+        Self { shared: Arc::clone(&self.shared), loads }
     }
 
     /// Whether filters and indexes that are not in memory are loaded when they are asked.
@@ -200,7 +200,7 @@ impl Reader {
 
     /// What `table` has said of `key` before, if that is kept.
     #[inline]
-    pub fn known_answer(&self, table: TableId, key: &EncodedKey<'_>) -> Option<Lookup> {
+    pub fn known_answer(&self, table: TableId, key: &EncodedKey<'_>) -> Option<Answer> {
         let answer = self.shared.answers.get(table, key)?;
         self.shared.note(0);
         Some(answer)
@@ -208,7 +208,7 @@ impl Reader {
 
     /// Keeps what `table` says of `key`.
     #[inline]
-    pub fn keep_answer(&self, table: TableId, key: &EncodedKey<'_>, answer: &Lookup) {
+    pub fn keep_answer(&self, table: TableId, key: &EncodedKey<'_>, answer: &Answer) {
         self.shared.answers.insert(table, key, answer);
     }
 
@@ -251,24 +251,28 @@ impl Reader {
         }
     }
 
-    /// One page of `file`, from the cache or verified from the device.
+    /// The page of `file` that is cached, if it is.
     #[inline]
-    pub fn page(&self, file: impl Into<FileId>, page: u32, trace: &mut ReadTrace) -> Result<Page> {
-        let file = file.into();
-        if let Some(page) = self.page_ahead(file, page, trace)? {
-            return Ok(page);
-        }
-        if let Some(cached) = self.shared.pages.get(&(file.key(), page)) {
-            self.shared.note(0);
-            return Ok(cached);
-        }
+    fn cached(&self, file: FileId, page: u32) -> Option<Page> {
+        let cached = self.shared.pages.get(&(file.key(), page))?;
+        self.shared.note(0);
+        Some(cached)
+    }
+
+    /// Whether a page is cached; asking is no use of it.
+    pub fn holds(&self, page: &PageRef) -> bool {
+        matches!(page, PageRef::Page { file, page } if self.shared.pages.peek(&(file.key(), *page)).is_some())
+    }
+
+    /// Reads a page from the device, verifies it and caches it.
+    fn load(&self, file: FileId, page: u32, trace: &mut ReadTrace) -> Result<Page> {
         let mut fresh = self.shared.memory.pooled();
         self.read_exact(file, u64::from(page) * PAGE_BYTES as u64, fresh.bytes_mut())?;
         trace.device_reads += 1;
         self.arrived(file, page, fresh)
     }
 
-    /// A page that came from the device, once it is verified.
+    /// Takes a page that came from the device, once it is verified.
     fn arrived(&self, file: FileId, page: u32, bytes: Pooled) -> Result<Page> {
         self.count_read(PAGE_BYTES);
         self.shared.note(1);
@@ -278,30 +282,19 @@ impl Reader {
         Ok(shared)
     }
 
-    /// Two neighbouring pages of `table`, from the cache or verified from the device in one read.
-    pub fn two_pages(&self, table: TableId, first: u32, trace: &mut ReadTrace) -> Result<[Page; 2]> {
-        let second = first.saturating_add(1);
-        if self.ahead.is_some() {
-            // Both are asked for before either is waited for.
-            let pages = [self.page(table, first, trace), self.page(table, second, trace)];
-            let [first, second] = pages;
-            return Ok([first?, second?]);
-        }
-        let key = FileId::Table(table).key();
-        let cached = [first, second].map(|page| self.shared.pages.get(&(key, page)));
-        if let [Some(first), Some(second)] = cached {
-            return Ok([first, second]);
-        }
-        let mut bytes = [[0u8; PAGE_BYTES]; 2];
-        self.pages_for_lookup(table, first, bytes.as_flattened_mut(), trace)?;
-        let [first_bytes, second_bytes] = &bytes;
-        Ok([(first, first_bytes), (second, second_bytes)].map(|(number, bytes)| {
-            let mut page = self.shared.memory.pooled();
-            page.bytes_mut().copy_from_slice(bytes);
-            let page = Arc::new(page);
-            self.shared.pages.insert((key, number), Arc::clone(&page));
-            page
-        }))
+    /// Two neighbouring pages of `file`, if both are cached.
+    fn cached_pair(&self, file: FileId, first: u32) -> Option<[Page; 2]> {
+        let (pages, key) = (&self.shared.pages, file.key());
+        Some([pages.get(&(key, first))?, pages.get(&(key, first.saturating_add(1)))?])
+    }
+
+    /// Caches a page that was read, and verified, with others.
+    fn keep(&self, file: FileId, page: u32, bytes: &[u8; PAGE_BYTES]) -> Page {
+        let mut kept = self.shared.memory.pooled();
+        kept.bytes_mut().copy_from_slice(bytes);
+        let kept = Arc::new(kept);
+        self.shared.pages.insert((file.key(), page), Arc::clone(&kept));
+        kept
     }
 
     /// `buf.len() / PAGE_BYTES` pages from `first` on in one read, verified, around the cache.
@@ -334,17 +327,14 @@ impl Reader {
         Ok(bytes)
     }
 
-    /// `length` bytes of a segment of the log from `offset` on; the caller checks them.
-    pub fn of_log(
+    /// Reads `length` bytes of a segment of the log from `offset` on; the caller checks them.
+    fn log_bytes(
         &self,
-        segment: &Arc<LogSegment>,
+        segment: &LogSegment,
         offset: u64,
         length: usize,
         trace: &mut ReadTrace,
     ) -> Result<Vec<u8>> {
-        if let Some(bytes) = self.log_ahead(segment, offset, length, trace)? {
-            return Ok(bytes);
-        }
         let mut bytes = vec![0; length];
         let read = segment.file.read_exact_at(&mut bytes, offset);
         read.map_err(|error| log_error(&error, segment, offset, length))?;
@@ -353,7 +343,7 @@ impl Reader {
         Ok(bytes)
     }
 
-    /// As [`Reader::of_log`], for background work, into `buf`.
+    /// Reads bytes of the log into `buf`, for background work; the caller checks them.
     pub fn of_log_for_compaction(&self, segment: &LogSegment, offset: u64, buf: &mut [u8]) -> Result<()> {
         let read = segment.file.read_exact_at(buf, offset);
         read.map_err(|error| log_error(&error, segment, offset, buf.len()))?;

@@ -18,7 +18,7 @@ use crate::region_filter::{
 };
 use crate::table::envelope::TableMeta;
 use crate::table::sample::KeySample;
-use crate::table::{NewTable, Table, TableBuilder, TableSpec, Walk};
+use crate::table::{NewTable, ReadMode, Table, TableBuilder, TableSpec};
 use crate::version::edit::{RunRecord, Step};
 use crate::version::{Run, Version};
 use merge::{Chain, Merge, Part, Source};
@@ -57,10 +57,11 @@ pub(crate) fn inputs(version: &Version, task: &Task) -> Vec<Arc<Run>> {
 }
 
 /// A run within `span` as one source of a merge.
-pub(crate) fn source(run: &Arc<Run>, span: &Span, walk: Walk, reader: &Arc<Reader>) -> Result<Source> {
+pub(crate) fn source(run: &Arc<Run>, span: &Span, mode: ReadMode, reader: &Arc<Reader>) -> Result<Source> {
     let parts = run.tables_in(span).map(|table| {
         let (table, span, reader) = (Arc::clone(table), span.clone(), Arc::clone(reader));
-        Box::new(move || table.stream(span, walk, &reader)) as Part
+        let mode = mode.clone();
+        Box::new(move || table.stream(span, mode, &reader)) as Part
     });
     let parts: Vec<Part> = parts.collect();
     Ok(Source { cursor: Box::new(Chain::new(parts)?), tombstones: run.tombstones.clone() })
@@ -99,7 +100,7 @@ pub(crate) fn execute(
     let _memory = hold(context, inputs.len() + 1);
     let mut sources = Vec::new();
     for run in inputs {
-        sources.push(source(run, &span, Walk::Compaction, context.reader)?);
+        sources.push(source(run, &span, ReadMode::Compaction, context.reader)?);
     }
     let mut tombstones: Vec<_> = inputs.iter().flat_map(|run| run.tombstones.iter().cloned()).collect();
     let mut steps: Vec<Step> =
@@ -168,7 +169,7 @@ fn hold(context: &Context<'_>, sources: usize) -> Reservation {
 fn joined(runs: &[Arc<Run>], span: &Span, reader: &Arc<Reader>) -> Result<Source> {
     let parts = runs.iter().map(|run| {
         let (run, span, reader) = (Arc::clone(run), span.clone(), Arc::clone(reader));
-        let open = move || Ok(source(&run, &span, Walk::Compaction, &reader)?.cursor);
+        let open = move || Ok(source(&run, &span, ReadMode::Compaction, &reader)?.cursor);
         Box::new(open) as Part
     });
     // Nothing is older than these, so what they deleted hides nothing here.

@@ -8,11 +8,12 @@ use super::catalog::snapshots::ReadPoint;
 use super::catalog::view::View;
 use super::store::Store;
 use super::write_buffer::BufferScan;
+use crate::cache::fetch;
 use crate::compaction::merge::{Merge, Source};
 use crate::compaction::source;
 use crate::entry::{Cursor, Span};
 use crate::error::Result;
-use crate::table::Walk;
+use crate::table::ReadMode;
 use siltstone_design::Digest;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -40,7 +41,7 @@ pub struct Iter {
     /// The view's write buffers, ready to be walked; none before the first stretch.
     buffers: Option<Vec<BufferScan>>,
     wanted: Wanted,
-    walk: Walk,
+    mode: ReadMode,
     /// What is still to be walked after the current merge.
     rest: Option<Span>,
     merge: Option<Merge>,
@@ -55,9 +56,9 @@ impl Iter {
         span: Span,
         wanted: Wanted,
     ) -> Self {
-        let walk = match wanted {
-            Wanted::Everything => Walk::Long,
-            Wanted::Group { .. } => Walk::Short,
+        let mode = match wanted {
+            Wanted::Everything => ReadMode::Long,
+            Wanted::Group { .. } => ReadMode::Short(Arc::default()),
         };
         let now_ms = store.env.now_ms();
         Self {
@@ -67,7 +68,7 @@ impl Iter {
             point,
             buffers: None,
             wanted,
-            walk,
+            mode,
             rest: Some(span),
             merge: None,
             now_ms,
@@ -100,22 +101,18 @@ impl Iter {
             sources.push(Source { cursor: buffer.stream(&span)?, tombstones: buffer.tombstones.clone() });
         }
         let regions = || levels.iter().filter_map(|level| level.region_of(hi));
-        let reader = match self.walk {
-            Walk::Long | Walk::Compaction => Arc::clone(&self.store.env.reader),
-            Walk::Short => {
-                // A group has a few pages in each run: they are all fetched at the same time.
-                let reader = self.store.env.reader.reading_ahead();
-                for table in regions().flat_map(|region| &region.runs).flat_map(|run| run.tables_in(&span)) {
-                    table.want(&span, &reader)?;
-                }
-                reader.fetch()?;
-                reader.wait_for_the_rest();
-                Arc::new(reader)
+        let reader = &self.store.env.reader;
+        if let ReadMode::Short(arrived) = &mut self.mode {
+            // A group has a few pages in each run: they are all fetched at the same time.
+            let mut wanted = Vec::new();
+            for table in regions().flat_map(|region| &region.runs).flat_map(|run| run.tables_in(&span)) {
+                table.want(&span, reader, &mut wanted)?;
             }
-        };
+            *arrived = Arc::new(fetch(reader, wanted)?);
+        }
         for region in regions() {
             for run in &region.runs {
-                sources.push(source(run, &span, self.walk, &reader)?);
+                sources.push(source(run, &span, self.mode.clone(), reader)?);
             }
         }
         self.merge = Some(Merge::new(sources)?);

@@ -1,8 +1,8 @@
 //! The write buffer of a keyspace: where writes gather before they become a run of level 0. The one place that tells kinds of
 //! write buffers apart.
 
-use crate::cache::Reader;
-use crate::entry::{Cursor, Item, Lookup, PrefixTombstones, Sequence, Span};
+use crate::cache::{Pause, Probe, Reader};
+use crate::entry::{Answer, Cursor, Item, PrefixTombstones, Sequence, Span};
 use crate::error::Result;
 use crate::log_store::{Appended, LogScan, LogStore};
 use crate::memory::MemoryBudget;
@@ -10,7 +10,6 @@ use crate::memtable::MemTable;
 use crate::operation::Operation;
 use crate::record::LogStart;
 use crate::segment::LogSegment;
-use crate::stats::ReadTrace;
 use siltstone_design::{Design, Digest, EncodedKey, Encoder, Head as Kind};
 use std::sync::Arc;
 
@@ -40,13 +39,6 @@ pub(crate) struct Write<'a> {
 /// There is no room for a write; it belongs to the next write buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Full;
-
-/// What a lookup in write buffers has with it: how it reads, what that costs, and what it passed over (see [`LogStore::get`]).
-pub(crate) struct Asking<'a> {
-    pub reader: &'a Reader,
-    pub trace: &'a mut ReadTrace,
-    pub newer: &'a mut Option<Sequence>,
-}
 
 impl WriteBuffer {
     /// An empty write buffer as `design` has it, for all writes that are newer than `born_at`.
@@ -198,11 +190,19 @@ impl WriteBuffer {
         }
     }
 
-    /// The newest version of `key` that `sequence` can see.
-    pub fn get(&self, key: &EncodedKey<'_>, sequence: Sequence, asking: &mut Asking<'_>) -> Result<Lookup> {
+    /// Returns the newest version of `key` that `sequence` can see, and lowers `newer` to the oldest that it can't see (see
+    /// [`LogStore::get`]).
+    #[inline]
+    pub fn get(
+        &self,
+        key: &EncodedKey<'_>,
+        sequence: Sequence,
+        probe: &mut Probe<'_>,
+        newer: &mut Option<Sequence>,
+    ) -> Result<Answer, Pause> {
         match self {
             Self::Table(table) => Ok(table.get(key, sequence)),
-            Self::Log(log) => log.get(key, sequence, asking.reader, asking.trace, asking.newer),
+            Self::Log(log) => log.get(key, sequence, probe, newer),
         }
     }
 

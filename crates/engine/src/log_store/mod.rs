@@ -32,12 +32,11 @@ mod scan;
 
 pub(crate) use scan::LogScan;
 
-use crate::cache::Reader;
+use crate::cache::{Probe, Reader};
 use crate::entry::Sequence;
 use crate::memory::{Holder, MemoryBudget, Reservation};
 use crate::record::LogStart;
 use crate::segment::LogSegment;
-use crate::stats::ReadTrace;
 use parking_lot::{Mutex, RwLock};
 use siltstone_design::{Encoder, design::LOG_STORE_FILL};
 use siltstone_succinct::index::partial_key_cuckoo::{Form, Full, LANES, PartialKeyCuckoo};
@@ -205,7 +204,8 @@ impl LogStore {
     fn versions(&self, entry: &Appended<'_>, reader: &Reader) -> Vec<Sequence> {
         let candidates = self.candidates(entry.fingerprint, Sequence::MAX);
         let is_version = |place: &&read::Place| {
-            let bytes = place.read(candidates.guess, reader, &mut ReadTrace::default());
+            let bytes =
+                Probe::waiting(reader, &self.encoder).complete(|probe| place.read(candidates.guess, probe));
             bytes.is_ok_and(|bytes| place.decode(&bytes).is_ok_and(|found| found.key == entry.key))
         };
         let mut versions: Vec<_> =

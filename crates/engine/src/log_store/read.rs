@@ -4,13 +4,12 @@
 //! [`MOST_GUESSED_BYTES`]; a longer one takes a second read for its rest.
 
 use super::LogStore;
-use crate::cache::Reader;
+use crate::cache::{Pause, Probe};
 use crate::codec::Decoder;
-use crate::entry::{Item, Lookup, Sequence};
+use crate::entry::{Answer, Item, Sequence};
 use crate::error::{Error, Result};
 use crate::operation::{self, CHECKED_HEAD_BYTES, Operation};
 use crate::segment::LogSegment;
-use crate::stats::ReadTrace;
 use siltstone_design::EncodedKey;
 use std::sync::Arc;
 
@@ -44,13 +43,13 @@ pub(super) fn damaged(segment: &LogSegment, lsn: u64) -> Error {
 
 impl Place {
     /// Reads the operation's bytes, beginning with `guess` of them.
-    pub fn read(&self, guess: usize, reader: &Reader, trace: &mut ReadTrace) -> Result<Vec<u8>> {
+    pub fn read(&self, guess: usize, probe: &mut Probe<'_>) -> Result<Vec<u8>, Pause> {
         let (offset, most) = (self.segment.offset(self.sequence), (self.end - self.sequence) as usize);
-        let mut bytes = reader.of_log(&self.segment, offset, guess.min(most), trace)?;
+        let mut bytes = probe.log(&self.segment, offset, guess.min(most))?;
         let length = operation::checked_length(&bytes).filter(|length| *length <= most);
         let length = length.ok_or_else(|| damaged(&self.segment, self.sequence))?;
         if let Some(missing) = length.checked_sub(bytes.len()).filter(|missing| *missing > 0) {
-            let rest = reader.of_log(&self.segment, offset + bytes.len() as u64, missing, trace)?;
+            let rest = probe.log(&self.segment, offset + bytes.len() as u64, missing)?;
             bytes.extend_from_slice(&rest);
         }
         bytes.truncate(length);
@@ -86,34 +85,37 @@ impl LogStore {
         found
     }
 
-    /// The newest version of `key` that `sequence` can see. `newer` becomes the sequence number of the oldest that may be the
-    /// key's and that it can't see: a get whose `sequence` is not held for it has to look again once that is visible, since the
-    /// version it should have seen may be gone. Of several it is the oldest that took its place; others may not be visible yet.
+    /// The newest version of `key` that `sequence` can see. `newer` becomes the sequence number of the oldest
+    /// that may be the key's and that it can't see: a get whose `sequence` is not held for it has to look
+    /// again once that is visible, since the version it should have seen may be gone. Of several it is the
+    /// oldest that took its place; others may not be visible yet.
     pub fn get(
         &self,
         key: &EncodedKey<'_>,
         sequence: Sequence,
-        reader: &Reader,
-        trace: &mut ReadTrace,
+        probe: &mut Probe<'_>,
         newer: &mut Option<Sequence>,
-    ) -> Result<Lookup> {
+    ) -> Result<Answer, Pause> {
         let candidates = self.candidates(key.fingerprint, sequence);
         *newer = newer.iter().copied().chain(candidates.newer).min();
-        // An empty store has none to ask.
-        trace.filter_probes += u64::from(candidates.guess > 0);
+        let (mut answer, mut others) = (Answer::Absent, 0);
         for place in &candidates.places {
-            let bytes = place.read(candidates.guess, reader, trace)?;
+            let bytes = place.read(candidates.guess, probe)?;
             let operation = place.decode(&bytes)?;
             if operation.key == key.key {
-                return Ok(match operation.item {
+                answer = match operation.item {
                     Some(Item::Put { value, expires_at_ms }) => {
-                        Lookup::Put { value: value.to_vec(), expires_at_ms }
+                        Answer::Put { value: value.to_vec(), expires_at_ms }
                     }
-                    Some(Item::Deleted) | None => Lookup::Deleted,
-                });
+                    Some(Item::Deleted) | None => Answer::Deleted,
+                };
+                break;
             }
-            trace.false_positives += 1;
+            others += 1;
         }
-        Ok(Lookup::Absent)
+        // An empty store has no index to ask.
+        probe.trace.filter_probes += u64::from(candidates.guess > 0);
+        probe.trace.false_positives += others;
+        Ok(answer)
     }
 }

@@ -9,7 +9,7 @@ mod shard;
 
 pub(crate) use cursor::MemCursor;
 
-use crate::entry::{Item, Lookup, PrefixTombstone, PrefixTombstones, Sequence, Span};
+use crate::entry::{Answer, Item, PrefixTombstone, PrefixTombstones, Sequence, Span};
 use crate::error::Result;
 use crate::memory::{Holder, MemoryBudget, Reservation};
 use crate::record::LogStart;
@@ -161,18 +161,18 @@ impl MemTable {
     }
 
     /// The newest version of `key` that `sequence` can see.
-    pub fn get(&self, key: &EncodedKey<'_>, sequence: Sequence) -> Lookup {
+    pub fn get(&self, key: &EncodedKey<'_>, sequence: Sequence) -> Answer {
         let hidden_up_to = self.prefix_deleted_at(key, sequence);
         let shard = self.shard(key.digest).map(RwLock::read);
         let newest = shard.as_ref().and_then(|shard| shard.from(key.digest, key.key, sequence).next());
         match newest.filter(|version| version.digest == key.digest && version.key == key.key) {
-            Some(version) if hidden_up_to.is_some_and(|at| at > version.sequence) => Lookup::Deleted,
+            Some(version) if hidden_up_to.is_some_and(|at| at > version.sequence) => Answer::Deleted,
             Some(Version { item: Item::Put { value, expires_at_ms }, .. }) => {
-                Lookup::Put { value: value.to_vec(), expires_at_ms }
+                Answer::Put { value: value.to_vec(), expires_at_ms }
             }
-            Some(_) => Lookup::Deleted,
-            None if hidden_up_to.is_some() => Lookup::Deleted,
-            None => Lookup::Absent,
+            Some(_) => Answer::Deleted,
+            None if hidden_up_to.is_some() => Answer::Deleted,
+            None => Answer::Absent,
         }
     }
 

@@ -26,6 +26,17 @@ pub(crate) struct Candidates {
 }
 
 impl Candidates {
+    /// Returns the place of the next run.
+    #[inline]
+    pub fn place(&self) -> usize {
+        self.place
+    }
+
+    /// Returns what is said of the run at `place` and those after it.
+    pub fn from(&self, place: usize) -> Self {
+        Self { place, ..*self }
+    }
+
     /// Nothing is known of any of `runs` runs.
     #[inline]
     pub fn unknown(runs: usize) -> Self {
@@ -51,11 +62,10 @@ impl Iterator for Candidates {
     #[inline]
     fn next(&mut self) -> Option<Candidate> {
         let slot = self.runs.checked_sub(self.place + 1)?;
-        let absent = self.absent & 1 == 1;
+        let place = self.place as u32;
         self.place += 1;
-        self.absent >>= 1;
         Some(match slot {
-            _ if absent => Candidate::No,
+            _ if self.absent.checked_shr(place).unwrap_or(0) & 1 == 1 => Candidate::No,
             _ if slot >= self.covered => Candidate::Unknown,
             _ if self.slots >> slot & 1 == 1 => Candidate::Yes,
             _ => Candidate::No,

@@ -5,11 +5,10 @@ use super::candidates::Candidates;
 use super::run::FilteredRun;
 use super::sidecar::{self, KeepRecord, Malformed, PagesTarget, SidecarPages, SidecarRecord};
 use super::slotted::{Prefetch, Slotted};
-use crate::cache::Reader;
+use crate::cache::{PageRef, Pause, Probe, Reader};
 use crate::error::Result;
-use crate::ids::{FileId, RunId};
+use crate::ids::RunId;
 use crate::memory::MemoryBudget;
-use crate::stats::ReadTrace;
 use siltstone_design::{EncodedKey, TriePath};
 use siltstone_succinct::filter::maplet::Maplet;
 use siltstone_succinct::filter::multi_level_cuckoo::MultiLevelCuckooFilter;
@@ -42,19 +41,17 @@ impl RegionFilter {
         &self,
         key: &EncodedKey<'_>,
         runs: usize,
-        reader: &Reader,
-        trace: &mut ReadTrace,
-    ) -> Result<Candidates> {
+        probe: &mut Probe<'_>,
+    ) -> Result<Candidates, Pause> {
         Ok(match self {
             Self::MultiLevelCuckoo(filter) => Candidates::named(runs, filter.covered(), filter.slots(key)),
             Self::Maplet(filter) => Candidates::named(runs, filter.covered(), filter.slots(key)),
-            Self::BloomCluster(cluster) => Candidates::ruled_out(runs, cluster.absent(key, reader, trace)?),
+            Self::BloomCluster(cluster) => Candidates::ruled_out(runs, cluster.absent(key, probe)?),
         })
     }
 
-    /// Returns the page that [`RegionFilter::candidates`] reads for `key`: the number of its file, and its own. `None` where
-    /// memory has the answer.
-    pub fn page_for(&self, key: &EncodedKey<'_>) -> Option<(FileId, u32)> {
+    /// Returns the page that [`RegionFilter::candidates`] reads for `key`; `None` where memory has the answer.
+    pub fn page_for(&self, key: &EncodedKey<'_>) -> Option<PageRef> {
         match self {
             Self::MultiLevelCuckoo(_) | Self::Maplet(_) => None,
             Self::BloomCluster(cluster) => cluster.first_page(key),

@@ -2,12 +2,11 @@
 
 use super::sidecar::{PagesPlan, PagesTarget, RecordsWriter, SidecarHeader, SidecarPages, SidecarRecord};
 use super::*;
-use crate::cache::{PAGE_BYTES, Reader, page_is_sound};
+use crate::cache::{PAGE_BYTES, Probe, Reader, page_is_sound};
 use crate::ids::{FileId, RunId, TableId};
 use crate::io::sim::SimDisk;
 use crate::io::{Access, Disk};
 use crate::memory::MemoryBudget;
-use crate::stats::ReadTrace;
 use siltstone_design::{Design, Encoder, HashSecret, Schema, TriePath};
 use siltstone_succinct::filter::maplet::Maplet;
 use std::path::Path;
@@ -90,8 +89,10 @@ fn add(
 /// What a filter says of key `number` in a region of `count` runs, newest first.
 fn candidates(filter: &RegionFilter, number: u64, count: usize, reader: &Reader) -> Vec<Candidate> {
     let bytes = number.to_be_bytes();
-    let key = encoder().encode(&bytes).unwrap();
-    filter.candidates(&key, count, reader, &mut ReadTrace::default()).unwrap().collect()
+    let encoder = encoder();
+    let key = encoder.encode(&bytes).unwrap();
+    let probe = Probe::waiting(reader, &encoder);
+    probe.complete(|probe| filter.candidates(&key, count, probe)).unwrap().collect()
 }
 
 #[test]

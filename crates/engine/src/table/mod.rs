@@ -11,16 +11,16 @@ mod parts;
 pub(crate) mod sample;
 pub(crate) mod slots;
 pub(crate) mod sorted_store;
+mod walk;
 mod writer;
 
-use crate::cache::{Reader, TableId};
-use crate::entry::{Cursor, EntryRef, Lookup, PrefixTombstones, Span};
+use crate::cache::{Arrived, PageRef, Pause, Probe, Reader, TableId};
+use crate::entry::{Answer, Cursor, EntryRef, PrefixTombstones, Span};
 use crate::error::{Error, Result};
 use crate::filename::table_path;
 use crate::ids::FileId;
 use crate::io::Disk;
 use crate::memory::MemoryBudget;
-use crate::stats::ReadTrace;
 use block::build::BlockBuilder;
 use block::cursor::BlockCursor;
 use block::read::BlockTable;
@@ -43,6 +43,7 @@ use sorted_store::read::SortedStore;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use walk::PageWalk;
 pub(crate) use writer::NewTable;
 use writer::TableWriter;
 
@@ -86,11 +87,14 @@ impl TableSpec {
     }
 }
 
-/// How a walk reads: gets and short scans through the page cache, the others around it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Walk {
-    Short,
+/// How a cursor reads.
+#[derive(Clone, Debug)]
+pub(crate) enum ReadMode {
+    /// Page by page, through the page cache, where a page was not fetched before.
+    Short(Arc<Arrived>),
+    /// Many pages at a time, around the cache.
     Long,
+    /// The same for background work, which is counted by itself.
     Compaction,
 }
 
@@ -237,35 +241,38 @@ impl Table {
         self.file.obsolete.store(true, Ordering::Release);
     }
 
-    /// What the table says about `key`.
+    /// Returns what the table says about `key`.
     #[inline]
-    pub fn get(&self, key: &EncodedKey<'_>, reader: &Reader, trace: &mut ReadTrace) -> Result<Lookup> {
+    pub fn get(&self, key: &EncodedKey<'_>, probe: &mut Probe<'_>) -> Result<Answer, Pause> {
         match &self.layout {
-            Layout::Block(block) => block.get(key, &self.encoder, reader, trace),
-            Layout::HTable(htable) => htable.get(key, &self.encoder, reader, trace),
-            Layout::Hash(store) => store.get(key, reader, trace),
-            Layout::Sorted(store) => store.get(key, &self.encoder, reader, trace),
+            Layout::Block(block) => block.get(key, probe),
+            Layout::HTable(htable) => htable.get(key, probe),
+            Layout::Hash(store) => store.get(key, probe),
+            Layout::Sorted(store) => store.get(key, probe),
         }
     }
 
-    /// Its entries within `span`, in the store's order.
-    pub fn stream(self: &Arc<Self>, span: Span, walk: Walk, reader: &Arc<Reader>) -> Result<Box<dyn Cursor>> {
-        let encoder = self.encoder;
+    /// Returns a cursor over its entries within `span`, in the store's order.
+    pub fn stream(
+        self: &Arc<Self>,
+        span: Span,
+        mode: ReadMode,
+        reader: &Arc<Reader>,
+    ) -> Result<Box<dyn Cursor>> {
+        let walk = PageWalk::new(self, reader, self.encoder, span, mode);
         Ok(match &self.layout {
-            Layout::Block(block) => Box::new(BlockCursor::new((self, block), reader, encoder, span, walk)?),
-            Layout::HTable(htable) => {
-                Box::new(HTableCursor::new((self, htable), reader, encoder, &span, walk)?)
-            }
-            Layout::Hash(store) => Box::new(SlotCursor::new((self, store), reader, encoder, span, walk)?),
-            Layout::Sorted(store) => Box::new(SlotCursor::new((self, store), reader, encoder, span, walk)?),
+            Layout::Block(block) => Box::new(BlockCursor::new(walk, block)?),
+            Layout::HTable(htable) => Box::new(HTableCursor::new(walk, htable)?),
+            Layout::Hash(store) => Box::new(SlotCursor::new(walk, store)?),
+            Layout::Sorted(store) => Box::new(SlotCursor::new(walk, store)?),
         })
     }
 
-    /// Asks for the pages of `span` to be fetched ahead of a walk over it.
-    pub fn want(&self, span: &Span, reader: &Reader) -> Result<()> {
+    /// Adds the pages of `span` that are worth fetching ahead of a scan to `wanted`.
+    pub fn want(&self, span: &Span, reader: &Reader, wanted: &mut Vec<PageRef>) -> Result<()> {
         match &self.layout {
-            Layout::Block(block) => block.want(span, reader),
-            // Their walks read whole segments, or chunks, at once.
+            Layout::Block(block) => block.want(span, reader, wanted),
+            // Their cursors read whole segments, or chunks, at once.
             Layout::HTable(_) | Layout::Hash(_) | Layout::Sorted(_) => Ok(()),
         }
     }

@@ -1,11 +1,13 @@
-//! Reading what tables of all formats have: sections behind the pages, structures kept in memory, overflow pages.
+//! Reading what tables of all formats have: sections behind the pages, structures kept in memory, overflow
+//! pages; and the one way in which a lookup asks a table ([`Asked`]).
 
 use super::envelope::{PAGE_HEADER_BYTES, PAYLOAD_BYTES, Section, TableMeta};
 use super::filter::TableFilter;
-use crate::cache::{PAGE_BYTES, Reader};
+use crate::cache::{PAGE_BYTES, Pause, Probe, Reader};
+use crate::entry::Answer;
 use crate::error::{Error, Result};
 use crate::memory::{Holder, Reservation};
-use crate::stats::ReadTrace;
+use siltstone_design::EncodedKey;
 use siltstone_succinct::error::DecodeError;
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -18,9 +20,9 @@ const KEPT_FROM_INDEXES: u64 = 16;
 /// Steps of a search without an index that interpolate; what is left then is halved.
 const INTERPOLATIONS: usize = 8;
 
-/// Where to look next for digest half `wanted` among the places of `range`, which is not empty and whose digests lie between `first`
-/// and `last`: since digests are spread evenly, where its share of them is. What `step` steps have not found is searched by
-/// halves.
+/// Where to look next for digest half `wanted` among the places of `range`, which is not empty and whose
+/// digests lie between `first` and `last`: since digests are spread evenly, where its share of them is. What
+/// `step` steps have not found is searched by halves.
 pub(crate) fn place_to_look_at(
     step: usize,
     range: &Range<usize>,
@@ -66,8 +68,8 @@ impl<T> Resident<T> {
         self.loaded.get().map_or(0, |(_, held)| held.bytes())
     }
 
-    /// The structure that `section` of `table` holds; `None` where its worth is not the memory it takes, or where it is left to
-    /// background work to load.
+    /// The structure that `section` of `table` holds; `None` where its worth is not the memory it takes, or
+    /// where it is left to background work to load.
     pub fn load(
         &self,
         table: &TableMeta,
@@ -112,16 +114,9 @@ impl Resident<TableFilter> {
     }
 
     /// Whether that filter lets the key with this fingerprint pass; `None` where there is none to ask.
-    pub fn passes(
-        &self,
-        table: &TableMeta,
-        fingerprint: u64,
-        reader: &Reader,
-        trace: &mut ReadTrace,
-    ) -> Result<Option<bool>> {
-        let Some(filter) = self.filter(table, reader)? else { return Ok(None) };
-        trace.filter_probes += 1;
-        Ok(Some(filter.may_contain(fingerprint)))
+    #[inline]
+    pub fn passes(&self, table: &TableMeta, fingerprint: u64, reader: &Reader) -> Result<Option<bool>> {
+        Ok(self.filter(table, reader)?.map(|filter| filter.may_contain(fingerprint)))
     }
 }
 
@@ -151,24 +146,65 @@ pub(crate) fn page_nonsense(table: &TableMeta, page: u32, reader: &Reader) -> Er
     Error::corruption(reader.path(table.id).display(), offset, "a page of entries", "malformed entries")
 }
 
-/// The `length` bytes of overflow pages from `page` on, in one read.
+/// Returns the `length` bytes of overflow pages from `page` on, in one read.
 pub(crate) fn read_overflow(
     table: &TableMeta,
     page: u32,
     length: usize,
-    reader: &Reader,
-    trace: &mut ReadTrace,
-) -> Result<Vec<u8>> {
+    probe: &mut Probe<'_>,
+) -> Result<Vec<u8>, Pause> {
     let pages = length.div_ceil(PAYLOAD_BYTES);
     if u64::from(page) + pages as u64 > u64::from(table.pages) {
-        return Err(page_nonsense(table, page, reader));
+        return Err(page_nonsense(table, page, probe.reader).into());
     }
-    let mut raw = vec![0; pages * PAGE_BYTES];
-    reader.pages_for_lookup(table.id, page, &mut raw, trace)?;
+    let raw = probe.pages(table.id, page, pages as u32)?;
     let mut payload = Vec::with_capacity(pages * PAYLOAD_BYTES);
     for bytes in raw.chunks_exact(PAGE_BYTES) {
         payload.extend_from_slice(bytes.get(PAGE_HEADER_BYTES..).unwrap_or(&[]));
     }
     payload.truncate(length);
     Ok(payload)
+}
+
+/// A table that a lookup asks, and what its filter says of the key.
+pub(crate) struct Asked<'a> {
+    pub table: &'a TableMeta,
+    /// Whether the filter lets the key pass; `None` where there is none to ask.
+    pub passes: Option<bool>,
+    /// Whether what the table says is kept in the row cache.
+    pub keeps_answer: bool,
+}
+
+impl Asked<'_> {
+    /// Returns what the table says of `key`: nothing where its filter stops the key, what it said before
+    /// where that is kept, else what `look_up` finds in its pages. The costs count once all of it is done.
+    #[inline]
+    pub fn answer(
+        self,
+        key: &EncodedKey<'_>,
+        probe: &mut Probe<'_>,
+        look_up: impl FnOnce(&mut Probe<'_>) -> Result<Answer, Pause>,
+    ) -> Result<Answer, Pause> {
+        let Self { table, passes, keeps_answer } = self;
+        if passes == Some(false) {
+            probe.trace.filter_probes += 1;
+            return Ok(Answer::Absent);
+        }
+        let known = if keeps_answer { probe.reader.known_answer(table.id, key) } else { None };
+        let answer = match known {
+            Some(known) => known,
+            None => {
+                let found = look_up(probe)?;
+                if keeps_answer {
+                    probe.reader.keep_answer(table.id, key, &found);
+                }
+                found
+            }
+        };
+        let is_filtered = passes.is_some();
+        probe.trace.filter_probes += u64::from(is_filtered);
+        probe.trace.tables_probed += 1;
+        probe.trace.false_positives += u64::from(is_filtered && answer == Answer::Absent);
+        Ok(answer)
+    }
 }

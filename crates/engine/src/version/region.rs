@@ -1,10 +1,9 @@
 //! Region › Run: a node of the trie.
 
 use super::run::Run;
-use crate::cache::Reader;
+use crate::cache::{Pause, Probe};
 use crate::error::Result;
 use crate::region_filter::{Candidates, RegionFilter};
-use crate::stats::ReadTrace;
 use siltstone_design::{EncodedKey, RegionShape, RunShape, TriePath};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -52,18 +51,14 @@ impl Region {
         Some(Self { filter: Some(filter), ..self.clone() })
     }
 
-    /// Returns what the filter says of each run, newest first, as to the newest version of `key`.
+    /// Returns what the filter says of each run, newest first, as to the newest version of `key`. A filter in memory that is asked
+    /// counts as one probe.
     #[inline]
-    pub fn candidates(
-        &self,
-        key: &EncodedKey<'_>,
-        reader: &Reader,
-        trace: &mut ReadTrace,
-    ) -> Result<Candidates> {
-        match &self.filter {
-            Some(filter) => filter.candidates(key, self.runs.len(), reader, trace),
-            None => Ok(Candidates::unknown(self.runs.len())),
-        }
+    pub fn candidates(&self, key: &EncodedKey<'_>, probe: &mut Probe<'_>) -> Result<Candidates, Pause> {
+        let Some(filter) = &self.filter else { return Ok(Candidates::unknown(self.runs.len())) };
+        let candidates = filter.candidates(key, self.runs.len(), probe)?;
+        probe.trace.filter_probes += u64::from(filter.is_in_memory());
+        Ok(candidates)
     }
 
     /// Whether asking the filter is a probe of memory.

@@ -14,7 +14,7 @@ use crate::region_filter::sidecar::PagesTarget;
 use crate::region_filter::{
     Filtered, FilteredRun, Lack, Means, NewRegionFilter, RegionFilter, RegionFilterBuilder, RegionFilterKind,
 };
-use crate::table::Walk;
+use crate::table::ReadMode;
 use crate::version::{Region, Run, Version};
 use parking_lot::Mutex;
 use std::collections::HashSet;
@@ -169,7 +169,7 @@ impl Scheduler {
         if let Some(fingerprints) = kept {
             fingerprints.iter().for_each(|table| builder.add_fingerprints(table));
         } else {
-            let mut cursor = source(run, &Span::ALL, Walk::Compaction, &self.env.reader)?.cursor;
+            let mut cursor = source(run, &Span::ALL, ReadMode::Compaction, &self.env.reader)?.cursor;
             let mut since_check = 0u32;
             while let Some(entry) = cursor.peek() {
                 builder.add(&entry.key, entry.older_in, run.entries());

@@ -1,6 +1,6 @@
 //! Verification: every byte of every table of a snapshot is read and checked against what it should be.
 
-use super::verify_table::TableCheck;
+use super::verify_table::{TableCheck, TablePlace};
 use crate::db::catalog::{Pinned, PinnedKeyspace};
 use crate::db::store::Store;
 use crate::db::write_buffer::WriteBuffer;
@@ -94,7 +94,8 @@ impl Verification<'_> {
         });
         for (region, at, table) in places {
             let path = self.store.env.reader.path(table.id());
-            let mut check = TableCheck::new(&self.store.env, region, at, table);
+            let mut check =
+                TableCheck::new(&self.store.env, TablePlace { region, at, table }, &keyspace.encoder);
             let checked = check.run();
             self.report.entries += check.entries;
             self.report.problems.append(&mut check.problems);

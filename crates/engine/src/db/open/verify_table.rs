@@ -1,13 +1,13 @@
 //! Verification of one table: every page, every entry, and whether filters and index lead to it.
 
-use crate::cache::PAGE_BYTES;
+use crate::cache::{PAGE_BYTES, Probe};
 use crate::db::env::Env;
-use crate::entry::{EntryRef, Item, Lookup, Span};
+use crate::entry::{Answer, EntryRef, Item, Span};
 use crate::error::{Error, ErrorKind, Result};
 use crate::region_filter::Candidate;
-use crate::stats::ReadTrace;
-use crate::table::{Table, Walk};
+use crate::table::{ReadMode, Table};
 use crate::version::Region;
+use siltstone_design::Encoder;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -36,6 +36,14 @@ impl DamagedPages {
 /// Every so many entries one is looked up through filter and index.
 const LOOKUP_EVERY: u64 = 16;
 
+/// A table, and where it lies.
+pub(super) struct TablePlace<'a> {
+    pub region: &'a Region,
+    /// The place of its run among the region's, newest first.
+    pub at: usize,
+    pub table: &'a Arc<Table>,
+}
+
 /// A table that is being checked, and what was found so far.
 pub(super) struct TableCheck<'a> {
     env: &'a Env,
@@ -43,6 +51,7 @@ pub(super) struct TableCheck<'a> {
     /// The place of its run among the region's, newest first.
     at: usize,
     table: &'a Arc<Table>,
+    encoder: &'a Encoder,
     /// Entries decoded.
     pub entries: u64,
     /// What is wrong beside what [`TableCheck::run`] returns.
@@ -50,8 +59,9 @@ pub(super) struct TableCheck<'a> {
 }
 
 impl<'a> TableCheck<'a> {
-    pub fn new(env: &'a Env, region: &'a Region, at: usize, table: &'a Arc<Table>) -> Self {
-        Self { env, region, at, table, entries: 0, problems: Vec::new() }
+    pub fn new(env: &'a Env, place: TablePlace<'a>, encoder: &'a Encoder) -> Self {
+        let TablePlace { region, at, table } = place;
+        Self { env, region, at, table, encoder, entries: 0, problems: Vec::new() }
     }
 
     /// Checks the table; `Some` says what is wrong with it, unless `problems` does.
@@ -95,7 +105,7 @@ impl<'a> TableCheck<'a> {
     /// Walks over all entries.
     fn walk(&mut self) -> Result<Option<String>> {
         let meta = self.table.meta();
-        let mut cursor = self.table.stream(Span::ALL, Walk::Compaction, &self.env.reader)?;
+        let mut cursor = self.table.stream(Span::ALL, ReadMode::Compaction, &self.env.reader)?;
         let mut deleted = 0u64;
         let mut previous: Option<Vec<u8>> = None;
         while let Some(entry) = cursor.peek() {
@@ -158,8 +168,8 @@ impl<'a> TableCheck<'a> {
     fn look_up(&self, entry: &EntryRef<'_>) -> Result<Option<String>> {
         let Self { region, at, table, .. } = *self;
         // A filter in memory may name a newer run that holds the key as well; one on the device says something of each run.
-        let mut trace = ReadTrace::default();
-        let candidates = region.candidates(&entry.key, &self.env.reader, &mut trace)?;
+        let probe = || Probe::waiting(&self.env.reader, self.encoder);
+        let candidates = probe().complete(|probe| region.candidates(&entry.key, probe))?;
         let newer = if region.has_filter_in_memory() { 0 } else { at };
         if candidates.take(at + 1).skip(newer).all(|candidate| candidate == Candidate::No) {
             return Ok(Some(
@@ -167,10 +177,10 @@ impl<'a> TableCheck<'a> {
                     .to_owned(),
             ));
         }
-        let found = table.get(&entry.key, &self.env.reader, &mut ReadTrace::default())?;
+        let found = probe().complete(|probe| table.get(&entry.key, probe))?;
         let same = match (&found, entry.item) {
-            (Lookup::Put { value, .. }, Item::Put { value: expected, .. }) => value == expected,
-            (Lookup::Deleted, Item::Deleted) => true,
+            (Answer::Put { value, .. }, Item::Put { value: expected, .. }) => value == expected,
+            (Answer::Deleted, Item::Deleted) => true,
             _ => false,
         };
         let problem = || "filter and index do not lead to it, or to something else".to_owned();

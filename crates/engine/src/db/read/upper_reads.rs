@@ -25,8 +25,8 @@ impl UpperReads {
         }
     }
 
-    /// Whether most upper reads are in vain, so that most guesses are not.
-    pub fn are_mostly_in_vain(&self) -> bool {
+    /// Whether most upper reads are wasted, so that most guesses are not.
+    pub fn are_mostly_wasted(&self) -> bool {
         let (reads, hits) = (self.reads.load(Ordering::Relaxed), self.hits.load(Ordering::Relaxed));
         reads >= LEAST_READS && hits * 2 < reads
     }

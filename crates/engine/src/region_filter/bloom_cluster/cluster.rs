@@ -4,11 +4,10 @@ use super::super::run::FilteredRun;
 use super::super::sidecar::{CLUSTER_ROW, KeepRecord, Malformed, SidecarPages};
 use super::super::slotted::KEPT_FROM_REGION_FILTERS;
 use super::file::FiledRows;
-use crate::cache::Reader;
+use crate::cache::{PageRef, Pause, Probe};
 use crate::error::Result;
-use crate::ids::{FileId, RunId};
+use crate::ids::RunId;
 use crate::memory::{Holder, MemoryBudget, Reservation};
-use crate::stats::ReadTrace;
 use siltstone_design::{EncodedKey, TriePath};
 use siltstone_succinct::buckets::spread::Spread;
 use siltstone_succinct::filter::bloom_cluster::{MOST_ROWS, Row};
@@ -147,15 +146,16 @@ impl BloomCluster {
     }
 
     /// Returns the page that [`BloomCluster::absent`] reads for `key`, unless rows in memory leave it nothing to ask.
-    pub fn first_page(&self, key: &EncodedKey<'_>) -> Option<(FileId, u32)> {
+    pub fn first_page(&self, key: &EncodedKey<'_>) -> Option<PageRef> {
         let filed = self.runs.iter().filter(|(_, source)| matches!(source, Source::File(_))).take(2).count();
         let file = self.file.as_ref().filter(|file| filed > 1 && !file.pages.is_damaged())?;
-        Some((file.pages.id, file.first_page(self.spread.bucket(key.digest.hi))))
+        let page = file.first_page(self.spread.bucket(key.digest.hi));
+        Some(PageRef::Page { file: file.pages.id, page })
     }
 
     /// Returns the runs that certainly do not hold `key`, as bits by their places, newest first.
     #[inline]
-    pub fn absent(&self, key: &EncodedKey<'_>, reader: &Reader, trace: &mut ReadTrace) -> Result<u128> {
+    pub fn absent(&self, key: &EncodedKey<'_>, probe: &mut Probe<'_>) -> Result<u128, Pause> {
         let column = self.spread.bucket(key.digest.hi);
         let (mut absent, mut filed, mut possible) = (0u128, 0, 0);
         for (at, (_, source)) in self.runs.iter().enumerate().take(MOST_ROWS) {
@@ -172,7 +172,7 @@ impl BloomCluster {
         if filed > 0
             && possible > 1
             && let Some(file) = &self.file
-            && let Some(found) = file.candidates(column, key.fingerprint, reader, trace)?
+            && let Some(found) = file.candidates(column, key.fingerprint, probe)?
         {
             for (at, (_, source)) in self.runs.iter().enumerate().take(MOST_ROWS) {
                 if let Source::File(number) = source {

@@ -1,10 +1,9 @@
 //! The rows of a Bloom cluster in the pages of a sidecar.
 
 use super::super::sidecar::{CLUSTER_PAGES, SidecarPages, SidecarRecord};
-use crate::cache::Reader;
+use crate::cache::{Page, Pause, Probe};
 use crate::error::Result;
 use crate::ids::RunId;
-use crate::stats::ReadTrace;
 use crate::table::envelope::{PAGE_HEADER_BYTES, PAYLOAD_BYTES};
 use siltstone_succinct::filter::bloom_cluster::{ClusterShape, MOST_ROWS};
 use std::sync::Arc;
@@ -42,22 +41,28 @@ impl FiledRows {
         self.pages.first + self.shape.place(column).page
     }
 
+    /// Returns a page; `None` where it is damaged.
+    fn page(&self, number: u32, probe: &mut Probe<'_>) -> Result<Option<Page>, Pause> {
+        match probe.page(self.pages.id, number) {
+            Ok(page) => Ok(Some(page)),
+            Err(Pause::Failed(error)) => Ok(self.pages.spared(Err(error))?),
+            Err(needs) => Err(needs),
+        }
+    }
+
     /// Returns the rows that may hold the key, as bits; `None` where the file is damaged.
     pub fn candidates(
         &self,
         column: u32,
         fingerprint: u64,
-        reader: &Reader,
-        trace: &mut ReadTrace,
-    ) -> Result<Option<u128>> {
+        probe: &mut Probe<'_>,
+    ) -> Result<Option<u128>, Pause> {
         if self.pages.is_damaged() {
             return Ok(None);
         }
         let place = self.shape.place(column);
         let first = self.pages.first + place.page;
-        let Some(page) = self.pages.spared(reader.page(self.pages.id, first, trace))? else {
-            return Ok(None);
-        };
+        let Some(page) = self.page(first, probe)? else { return Ok(None) };
         let from = PAGE_HEADER_BYTES + place.offset;
         if place.pages == 1 {
             let filters = page.get(from..from + self.shape.box_bytes()).unwrap_or(&[]);
@@ -65,9 +70,7 @@ impl FiledRows {
         }
         let mut filters = page.get(from..).unwrap_or(&[]).to_vec();
         for number in first + 1..first + place.pages {
-            let Some(page) = self.pages.spared(reader.page(self.pages.id, number, trace))? else {
-                return Ok(None);
-            };
+            let Some(page) = self.page(number, probe)? else { return Ok(None) };
             filters.extend_from_slice(page.get(PAGE_HEADER_BYTES..).unwrap_or(&[]));
         }
         Ok(Some(self.shape.candidates(&filters, fingerprint)))

@@ -1,21 +1,21 @@
 //! Lookups in a block table: filter, index, one page.
 //!
-//! Index and filter are loaded at first use if the memory budget has room. Without the filter a lookup reads the page it
-//! might have been spared; without the index it searches the pages by interpolation, which takes three or four reads.
+//! Index and filter are loaded at first use if the memory budget has room. Without the filter a lookup reads
+//! the page it might have been spared; without the index it searches the pages by interpolation, which takes
+//! three or four reads.
 
 use super::index::{PageIndex, Route, with_sort_key};
 use super::page::{Found, Overflow, RawEntry, decode, find, page_header};
 use super::paged::Part;
-use crate::cache::{PAGE_BYTES, Page, Reader};
+use crate::cache::{PAGE_BYTES, Page, PageRef, Pause, Probe, Reader};
 use crate::codec::Decoder;
-use crate::entry::{Lookup, Span};
+use crate::entry::{Answer, Span};
 use crate::error::{Error, Result};
-use crate::stats::ReadTrace;
 use crate::table::envelope::{PAGE_HEADER_BYTES, PAYLOAD_BYTES, TableMeta};
 use crate::table::filter::TableFilter;
-use crate::table::parts::{Resident, Worth, damaged, page_nonsense, place_to_look_at, read_overflow};
+use crate::table::parts::{Asked, Resident, Worth, damaged, page_nonsense, place_to_look_at, read_overflow};
 use crate::table::sort_key;
-use siltstone_design::{Digest, EncodedKey, Encoder};
+use siltstone_design::{Digest, EncodedKey};
 use siltstone_succinct::bits::rank_select::RankSelect;
 use siltstone_succinct::error::DecodeError;
 use siltstone_succinct::index::separators::Separators;
@@ -80,18 +80,12 @@ impl BlockTable {
     }
 
     /// The data page that may hold the place `(digest, key)`; the table is not empty.
-    pub fn find_page(
-        &self,
-        place: (Digest, &[u8]),
-        encoder: &Encoder,
-        reader: &Reader,
-        trace: &mut ReadTrace,
-    ) -> Result<u32> {
+    pub fn find_page(&self, place: (Digest, &[u8]), probe: &mut Probe<'_>) -> Result<u32, Pause> {
         let (digest, key) = place;
-        if let Some(index) = self.index(reader)? {
+        if let Some(index) = self.index(probe.reader)? {
             return match index.route(digest, key) {
                 Route::Page(page) => Ok(page),
-                Route::Part(part) => self.find_in_part(part, place, reader, trace),
+                Route::Part(part) => self.find_in_part(part, place, probe),
             };
         }
         // The last page whose first entry is not past the place.
@@ -103,7 +97,7 @@ impl BlockTable {
                 break;
             }
             let middle = place_to_look_at(step, &(from..to), (first, last), digest.hi);
-            let (page_first, page_last) = self.page_places(middle as u32, encoder, reader, trace)?;
+            let (page_first, page_last) = self.page_places(middle as u32, probe)?;
             if page_first > wanted {
                 (to, last) = (middle, hi_of(&page_first));
             } else if page_last >= wanted {
@@ -117,33 +111,27 @@ impl BlockTable {
 
     /// The data page from which a walk over what is at or after `(digest, key)` has to start.
     ///
-    /// Most indexes lead there. One that knows only the places of entries is checked against the pages themselves: the
-    /// page it names is read by the walk anyhow, and seldom another.
-    pub fn seek_page(
-        &self,
-        place: (Digest, &[u8]),
-        encoder: &Encoder,
-        reader: &Reader,
-        trace: &mut ReadTrace,
-    ) -> Result<u32> {
-        let guess = self.find_page(place, encoder, reader, trace)?;
-        let Some(pages) = self.index(reader)?.and_then(|index| index.uncertainty(place.0)) else {
+    /// Most indexes lead there. One that knows only the places of entries is checked against the pages
+    /// themselves: the page it names is read by the walk anyhow, and seldom another.
+    pub fn seek_page(&self, place: (Digest, &[u8]), probe: &mut Probe<'_>) -> Result<u32, Pause> {
+        let guess = self.find_page(place, probe)?;
+        let Some(pages) = self.index(probe.reader)?.and_then(|index| index.uncertainty(place.0)) else {
             return Ok(guess);
         };
         let place = sort_key(place.0, place.1);
         let (mut low, mut high) = pages.into_inner();
         // By steps that double from the guess on.
-        let (mut probe, mut step) = (guess.clamp(low, high), 1);
+        let (mut at, mut step) = (guess.clamp(low, high), 1);
         while low < high {
-            let (first, last) = self.page_places(probe, encoder, reader, trace)?;
-            if first > place && probe > low {
-                high = probe - 1;
-                probe = probe.saturating_sub(step).clamp(low, high);
-            } else if first > place || last >= place || probe == high {
-                return Ok(probe);
+            let (first, last) = self.page_places(at, probe)?;
+            if first > place && at > low {
+                high = at - 1;
+                at = at.saturating_sub(step).clamp(low, high);
+            } else if first > place || last >= place || at == high {
+                return Ok(at);
             } else {
-                low = probe + 1;
-                probe = probe.saturating_add(step).clamp(low, high);
+                low = at + 1;
+                at = at.saturating_add(step).clamp(low, high);
             }
             step *= 2;
         }
@@ -151,15 +139,11 @@ impl BlockTable {
     }
 
     /// The places of a data page's first and last entry.
-    fn page_places(
-        &self,
-        page: u32,
-        encoder: &Encoder,
-        reader: &Reader,
-        trace: &mut ReadTrace,
-    ) -> Result<(Vec<u8>, Vec<u8>)> {
+    fn page_places(&self, page: u32, probe: &mut Probe<'_>) -> Result<(Vec<u8>, Vec<u8>), Pause> {
+        let reader = probe.reader;
         let number = self.file_page(page, reader)?;
-        let bytes = reader.page(self.meta.id, number, trace)?;
+        let bytes = probe.page(self.meta.id, number)?;
+        let page = NumberedPage { number, bytes: &bytes };
         let (used, entries) = page_header(&bytes[..]).ok_or_else(|| self.page_nonsense(number, reader))?;
         let (mut at, mut key, mut last) = (PAGE_HEADER_BYTES, Vec::new(), None);
         for _ in 0..entries {
@@ -169,23 +153,22 @@ impl BlockTable {
             if entry.overflow.is_some_and(|overflow| overflow.key_len.is_some()) {
                 key.clear();
             } else {
-                key.extend_from_slice(self.slice(&bytes, entry.tail_at, entry.tail_len, number, reader)?);
+                key.extend_from_slice(self.tail(page, &entry, reader)?);
             }
             last = Some(entry);
         }
-        let first = self.first_place(&bytes, number, encoder, reader, trace)?;
+        let first = self.first_place(page, probe)?;
         let last = last.ok_or_else(|| self.page_nonsense(number, reader))?;
         let last = match last.overflow {
-            Some(Overflow { key_len: Some(_), .. }) => {
-                self.big_place(&last, &bytes, number, reader, trace)?
-            }
-            _ => sort_key(encoder.encode(&key)?.digest, &key),
+            Some(Overflow { key_len: Some(_), .. }) => self.big_place(page, &last, probe)?,
+            _ => sort_key(probe.encoder.encode(&key)?.digest, &key),
         };
         Ok((first, last))
     }
 
-    /// Asks for the pages of `span` to be fetched, up to a few dozen, where the index in memory tells which they are.
-    pub fn want(&self, span: &Span, reader: &Reader) -> Result<()> {
+    /// Adds the pages of `span` that are not cached to `wanted`, up to a few dozen, where the index in memory
+    /// tells which they are.
+    pub fn want(&self, span: &Span, reader: &Reader, wanted: &mut Vec<PageRef>) -> Result<()> {
         let Some(index) = self.index(reader)? else { return Ok(()) };
         // No key of this digest comes after it in all practice, and this is a hint.
         let after = [0xff; 64];
@@ -193,7 +176,9 @@ impl BlockTable {
         let (Route::Page(first), Route::Page(last)) = (first, last) else { return Ok(()) };
         let last = last.min(first.saturating_add(AHEAD_PAGES - 1));
         let (first, last) = (self.file_page(first, reader)?, self.file_page(last.max(first), reader)?);
-        reader.want(self.meta.id, first..last.saturating_add(1));
+        let file = self.meta.id;
+        let pages = (first..=last).map(|page| PageRef::Page { file: file.into(), page });
+        wanted.extend(pages.filter(|page| !reader.holds(page)));
         Ok(())
     }
 
@@ -202,119 +187,66 @@ impl BlockTable {
         &self,
         part: Part,
         (digest, key): (Digest, &[u8]),
-        reader: &Reader,
-        trace: &mut ReadTrace,
-    ) -> Result<u32> {
+        probe: &mut Probe<'_>,
+    ) -> Result<u32, Pause> {
         let mut bytes = Vec::with_capacity(part.bytes as usize);
         for page in part.page..part.page.saturating_add(part.bytes.div_ceil(PAYLOAD_BYTES as u32)) {
-            let page = reader.page(self.meta.id, page, trace)?;
+            let page = probe.page(self.meta.id, page)?;
             bytes.extend_from_slice(page.get(PAGE_HEADER_BYTES..).unwrap_or(&[]));
         }
         bytes.truncate(part.bytes as usize);
         let offset = u64::from(part.page) * PAGE_BYTES as u64;
-        let separators = Separators::from_bytes(&bytes).map_err(|e| self.damaged(offset, &e, reader))?;
+        let separators =
+            Separators::from_bytes(&bytes).map_err(|e| self.damaged(offset, &e, probe.reader))?;
         Ok(part.first_data_page + with_sort_key(digest, key, |place| separators.find(place)))
     }
 
     /// The place of a page's first entry, for the search without an index.
-    fn first_place(
-        &self,
-        bytes: &Page,
-        page: u32,
-        encoder: &Encoder,
-        reader: &Reader,
-        trace: &mut ReadTrace,
-    ) -> Result<Vec<u8>> {
-        let entry = page_header(&bytes[..])
+    fn first_place(&self, page: NumberedPage<'_>, probe: &mut Probe<'_>) -> Result<Vec<u8>, Pause> {
+        let entry = page_header(&page.bytes[..])
             .filter(|&(_, entries)| entries > 0)
-            .and_then(|(used, _)| decode(&bytes[..], PAGE_HEADER_BYTES, used))
-            .ok_or_else(|| self.page_nonsense(page, reader))?;
+            .and_then(|(used, _)| decode(&page.bytes[..], PAGE_HEADER_BYTES, used))
+            .ok_or_else(|| self.page_nonsense(page.number, probe.reader))?;
         if let Some(Overflow { key_len: Some(_), .. }) = entry.overflow {
-            return self.big_place(&entry, bytes, page, reader, trace);
+            return self.big_place(page, &entry, probe);
         }
-        let tail = self.slice(bytes, entry.tail_at, entry.tail_len, page, reader)?;
-        Ok(sort_key(encoder.encode(tail)?.digest, tail))
+        let tail = self.tail(page, &entry, probe.reader)?;
+        Ok(sort_key(probe.encoder.encode(tail)?.digest, tail))
     }
 
     /// The place of an entry whose key stands in overflow pages.
     fn big_place(
         &self,
+        page: NumberedPage<'_>,
         entry: &RawEntry,
-        bytes: &Page,
-        page: u32,
-        reader: &Reader,
-        trace: &mut ReadTrace,
-    ) -> Result<Vec<u8>> {
-        let tail = self.slice(bytes, entry.tail_at, entry.tail_len, page, reader)?;
+        probe: &mut Probe<'_>,
+    ) -> Result<Vec<u8>, Pause> {
+        let tail = self.tail(page, entry, probe.reader)?;
         let digest = Decoder::new(tail).digest().unwrap_or_default();
-        let (key, _) = self.overflow(entry, reader, trace)?;
-        Ok(sort_key(digest, &key))
+        Ok(sort_key(digest, &overflowed_key(&self.meta, entry, probe)?))
     }
 
     pub fn page_nonsense(&self, page: u32, reader: &Reader) -> Error {
         page_nonsense(&self.meta, page, reader)
     }
 
-    fn slice<'a>(
-        &self,
-        page: &'a Page,
-        at: usize,
-        length: usize,
-        number: u32,
-        reader: &Reader,
-    ) -> Result<&'a [u8]> {
-        page.get(at..at + length).ok_or_else(|| self.page_nonsense(number, reader))
+    /// The part of an entry's key that stands in its page.
+    fn tail<'a>(&self, page: NumberedPage<'a>, entry: &RawEntry, reader: &Reader) -> Result<&'a [u8]> {
+        let tail = page.bytes.get(entry.tail_at..entry.tail_at + entry.tail_len);
+        tail.ok_or_else(|| self.page_nonsense(page.number, reader))
     }
 
-    /// Key (empty if it stands in the entry) and value of an overflowing entry, in one read.
-    pub fn overflow(
-        &self,
-        entry: &RawEntry,
-        reader: &Reader,
-        trace: &mut ReadTrace,
-    ) -> Result<(Vec<u8>, Vec<u8>)> {
-        overflow(&self.meta, entry, reader, trace)
-    }
-
-    /// What this table says about `key`: at most one filter probe, one index search and one page (two reads for a
-    /// value that overflows its page).
-    pub fn get(
-        &self,
-        key: &EncodedKey<'_>,
-        encoder: &Encoder,
-        reader: &Reader,
-        trace: &mut ReadTrace,
-    ) -> Result<Lookup> {
-        let passes = self.filter.passes(&self.meta, key.fingerprint, reader, trace)?;
-        if passes == Some(false) {
-            return Ok(Lookup::Absent);
-        }
-        let filtered = passes.is_some();
-        trace.tables_probed += 1;
-        let found = match reader.known_answer(self.meta.id, key) {
-            Some(known) => known,
-            None => {
-                let found = self.look_up(key, encoder, reader, trace)?;
-                reader.keep_answer(self.meta.id, key, &found);
-                found
-            }
-        };
-        trace.false_positives += u64::from(filtered && found == Lookup::Absent);
-        Ok(found)
-    }
-
-    /// What the page that may hold `key` says.
-    fn look_up(
-        &self,
-        key: &EncodedKey<'_>,
-        encoder: &Encoder,
-        reader: &Reader,
-        trace: &mut ReadTrace,
-    ) -> Result<Lookup> {
-        let number =
-            self.file_page(self.find_page((key.digest, key.key), encoder, reader, trace)?, reader)?;
-        let page = reader.page(self.meta.id, number, trace)?;
-        look_up(&self.meta, &page, number, key, reader, trace)
+    /// Returns what this table says about `key`, after at most one filter probe, one index search and one
+    /// page (two reads for a value that overflows its page).
+    pub fn get(&self, key: &EncodedKey<'_>, probe: &mut Probe<'_>) -> Result<Answer, Pause> {
+        let passes = self.filter.passes(&self.meta, key.fingerprint, probe.reader)?;
+        let asked = Asked { table: &self.meta, passes, keeps_answer: true };
+        asked.answer(key, probe, |probe| {
+            let page = self.find_page((key.digest, key.key), probe)?;
+            let number = self.file_page(page, probe.reader)?;
+            let page = probe.page(self.meta.id, number)?;
+            look_up(&self.meta, NumberedPage { number, bytes: &page }, key, probe)
+        })
     }
 }
 
@@ -323,54 +255,71 @@ fn hi_of(place: &[u8]) -> u64 {
     Decoder::new(place).digest().unwrap_or_default().hi
 }
 
-/// Key (empty if it stands in the entry) and value of an overflowing entry, in one read.
+/// A page of a table and where it stands there.
+#[derive(Clone, Copy)]
+pub(crate) struct NumberedPage<'a> {
+    pub number: u32,
+    pub bytes: &'a Page,
+}
+
+/// Returns key (empty if it stands in the entry) and value of an overflowing entry, in one read.
 pub(crate) fn overflow(
     table: &TableMeta,
     entry: &RawEntry,
-    reader: &Reader,
-    trace: &mut ReadTrace,
-) -> Result<(Vec<u8>, Vec<u8>)> {
+    probe: &mut Probe<'_>,
+) -> Result<(Vec<u8>, Vec<u8>), Pause> {
     let Some(Overflow { page, key_len }) = entry.overflow else { return Ok((Vec::new(), Vec::new())) };
     let key_len = key_len.unwrap_or(0);
     let length = key_len.saturating_add(entry.value_len);
-    let mut payload = read_overflow(table, page, length, reader, trace)?;
+    let mut payload = read_overflow(table, page, length, probe)?;
     let value = payload.split_off(key_len.min(payload.len()));
     Ok((payload, value))
 }
 
-/// What page `number` of a table says about `key`; one read more for a value that overflows it.
+/// Returns the key of an entry whose key overflows; empty if it does not.
+pub(crate) fn overflowed_key(
+    table: &TableMeta,
+    entry: &RawEntry,
+    probe: &mut Probe<'_>,
+) -> Result<Vec<u8>, Pause> {
+    match entry.overflow {
+        Some(Overflow { page, key_len: Some(key_len) }) => read_overflow(table, page, key_len, probe),
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// Returns what a page of a table says about `key`; one read more for a value that overflows it.
 pub(crate) fn look_up(
     table: &TableMeta,
-    page: &Page,
-    number: u32,
+    page: NumberedPage<'_>,
     key: &EncodedKey<'_>,
-    reader: &Reader,
-    trace: &mut ReadTrace,
-) -> Result<Lookup> {
+    probe: &mut Probe<'_>,
+) -> Result<Answer, Pause> {
     let mut big = Ok(None);
-    let found = find(&page[..], key.key, key.digest, |entry| {
+    let found = find(&page.bytes[..], key.key, key.digest, |entry| {
         if big.is_err() {
             return false;
         }
-        big = overflow(table, entry, reader, trace).map(Some);
+        big = overflow(table, entry, probe).map(Some);
         matches!(&big, Ok(Some((big_key, _))) if big_key == key.key)
     });
     let overflowed = big?;
     let entry = match found {
         Found::Entry(entry) => entry,
-        Found::Absent => return Ok(Lookup::Absent),
-        Found::Damaged => return Err(page_nonsense(table, number, reader)),
+        Found::Absent => return Ok(Answer::Absent),
+        Found::Damaged => return Err(page_nonsense(table, page.number, probe.reader).into()),
     };
     if entry.deleted {
-        return Ok(Lookup::Deleted);
+        return Ok(Answer::Deleted);
     }
     let value = match (entry.overflow, overflowed) {
         (Some(Overflow { key_len: Some(_), .. }), Some((_, value))) => value,
-        (Some(_), _) => overflow(table, &entry, reader, trace)?.1,
+        (Some(_), _) => overflow(table, &entry, probe)?.1,
         (None, _) => page
+            .bytes
             .get(entry.value_at..entry.value_at + entry.value_len)
-            .ok_or_else(|| page_nonsense(table, number, reader))?
+            .ok_or_else(|| page_nonsense(table, page.number, probe.reader))?
             .to_vec(),
     };
-    Ok(Lookup::Put { value, expires_at_ms: entry.expires_at_ms })
+    Ok(Answer::Put { value, expires_at_ms: entry.expires_at_ms })
 }

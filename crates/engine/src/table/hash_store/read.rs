@@ -3,13 +3,12 @@
 //! Where the tags don't fit the memory budget, the two buckets of a key are read instead (SILT §4, fail-graceful indexing).
 
 use super::FORM;
-use crate::cache::Reader;
+use crate::cache::{Pause, Probe, Reader};
 use crate::codec::Decoder;
-use crate::entry::Lookup;
+use crate::entry::Answer;
 use crate::error::Result;
-use crate::stats::ReadTrace;
 use crate::table::envelope::TableMeta;
-use crate::table::parts::{Resident, Worth};
+use crate::table::parts::{Asked, Resident, Worth};
 use crate::table::slots::SlotLayout;
 use crate::table::slots::cursor::Chunked;
 use crate::table::slots::read::{Chunk, SlotFile};
@@ -105,50 +104,80 @@ impl HashStore {
         self.tags.held_bytes()
     }
 
-    /// What this store says about `key`.
-    pub fn get(&self, key: &EncodedKey<'_>, reader: &Reader, trace: &mut ReadTrace) -> Result<Lookup> {
-        let directory = self.directory(reader)?;
+    /// Returns what this store says about `key`.
+    pub fn get(&self, key: &EncodedKey<'_>, probe: &mut Probe<'_>) -> Result<Answer, Pause> {
+        let directory = self.directory(probe.reader)?;
         // Mostly one; keys of equal digests may stand on both sides of where one table ends.
         let end = directory.partition_point(|place| place.first <= key.digest);
         let start = directory.partition_point(|place| place.first < key.digest).saturating_sub(1);
-        let tags = self.tags(reader)?;
-        trace.filter_probes += u64::from(tags.is_some());
-        let mut was_probed = false;
-        for number in (start..end).rev() {
-            let Some(place) = directory.get(number) else { continue };
-            let chunk = place.chunk();
-            let mut look = |lane: usize| {
-                trace.tables_probed += u64::from(!was_probed);
-                was_probed = true;
-                let bytes = self.file.slot(chunk, lane, reader, trace)?;
-                self.file.lookup(chunk, &bytes, key.key, reader, trace)
-            };
-            let mut lanes = |lanes: &mut dyn Iterator<Item = usize>| {
-                lanes.map(&mut look).find(|found| !matches!(found, Ok(Lookup::Absent)))
-            };
-            let found = match tags.map(|tags| tags.get(number)) {
-                Some(tags) => {
-                    let candidates = tags.map(|tags| tags.candidates(key.fingerprint)).unwrap_or_default();
-                    lanes(
-                        &mut candidates.iter().map(|lane| *lane as usize).filter(|lane| *lane < chunk.slots),
-                    )
+        let places = directory.get(start..end).unwrap_or_default();
+        let Some(tags) = self.tags(probe.reader)? else {
+            let asked = Asked { table: &self.file.meta, passes: None, keeps_answer: false };
+            return asked.answer(key, probe, |probe| self.look_in_buckets(places, key, probe));
+        };
+        // The tables that have the key's tag, newest first, with the lanes of the first.
+        let mut tagged = places.iter().zip(tags.get(start..end).unwrap_or_default()).rev();
+        let first = tagged.find_map(|(place, tags)| {
+            let lanes = tags.candidates(key.fingerprint);
+            (!lanes.is_empty()).then_some((place, lanes))
+        });
+        let asked = Asked { table: &self.file.meta, passes: Some(first.is_some()), keeps_answer: false };
+        asked.answer(key, probe, |probe| {
+            if let Some((place, lanes)) = first {
+                let found = self.look_in_lanes(place, lanes.iter().map(|lane| *lane as usize), key, probe)?;
+                if found != Answer::Absent {
+                    return Ok(found);
                 }
-                None => {
-                    let [first, second] = PartialKeyCuckoo::buckets_of(FORM, place.buckets, key.fingerprint);
-                    let second = Some(second).filter(|second| *second != first);
-                    let buckets = std::iter::once(first).chain(second);
-                    lanes(
-                        &mut buckets
-                            .flat_map(|bucket| bucket as usize * LANES..(bucket as usize + 1) * LANES),
-                    )
+            }
+            for (place, tags) in tagged {
+                let lanes = tags.candidates(key.fingerprint);
+                let found = self.look_in_lanes(place, lanes.iter().map(|lane| *lane as usize), key, probe)?;
+                if found != Answer::Absent {
+                    return Ok(found);
                 }
-            };
-            if let Some(found) = found {
-                return found;
+            }
+            Ok(Answer::Absent)
+        })
+    }
+
+    /// Returns what both buckets of `key` say, in each of `places`, where there are no tags to ask.
+    fn look_in_buckets(
+        &self,
+        places: &[Place],
+        key: &EncodedKey<'_>,
+        probe: &mut Probe<'_>,
+    ) -> Result<Answer, Pause> {
+        for place in places.iter().rev() {
+            let [first, second] = PartialKeyCuckoo::buckets_of(FORM, place.buckets, key.fingerprint);
+            let second = Some(second).filter(|second| *second != first);
+            let buckets = std::iter::once(first).chain(second);
+            let lanes = buckets.flat_map(|bucket| bucket as usize * LANES..(bucket as usize + 1) * LANES);
+            let found = self.look_in_lanes(place, lanes, key, probe)?;
+            if found != Answer::Absent {
+                return Ok(found);
             }
         }
-        trace.false_positives += u64::from(was_probed && tags.is_some());
-        Ok(Lookup::Absent)
+        Ok(Answer::Absent)
+    }
+
+    /// Returns what the slots of `lanes` say about `key`.
+    #[inline]
+    fn look_in_lanes(
+        &self,
+        place: &Place,
+        lanes: impl Iterator<Item = usize>,
+        key: &EncodedKey<'_>,
+        probe: &mut Probe<'_>,
+    ) -> Result<Answer, Pause> {
+        let chunk = place.chunk();
+        for lane in lanes.filter(|lane| *lane < chunk.slots) {
+            let bytes = self.file.slot(chunk, lane, probe)?;
+            let found = self.file.lookup(chunk, &bytes, key.key, probe)?;
+            if found != Answer::Absent {
+                return Ok(found);
+            }
+        }
+        Ok(Answer::Absent)
     }
 }
 

@@ -4,16 +4,14 @@
 //! digests, which any walk computes.
 
 use super::read::HTable;
-use crate::cache::{PAGE_BYTES, Reader};
-use crate::entry::{Cursor, EntryRef, Item, Span};
+use crate::cache::PAGE_BYTES;
+use crate::entry::{Cursor, EntryRef, Item};
 use crate::error::Result;
-use crate::stats::ReadTrace;
 use crate::table::block::page::{Overflow, RawEntry, decode, page_header};
-use crate::table::block::read::overflow;
+use crate::table::block::read::{overflow, overflowed_key};
 use crate::table::envelope::PAGE_HEADER_BYTES;
-use crate::table::parts::page_nonsense;
-use crate::table::{Table, Walk};
-use siltstone_design::{Digest, EncodedKey, Encoder};
+use crate::table::walk::PageWalk;
+use siltstone_design::{Digest, EncodedKey};
 use std::sync::Arc;
 
 /// Where an entry of the segment is.
@@ -30,17 +28,11 @@ struct Spot {
 
 /// A cursor over one table.
 pub(crate) struct HTableCursor {
-    /// Keeps the file.
-    _table: Arc<Table>,
+    walk: PageWalk,
     htable: Arc<HTable>,
-    reader: Arc<Reader>,
-    encoder: Encoder,
-    walk: Walk,
-    last: Digest,
     next_segment: usize,
-    /// The present segment: its first page, its pages' bytes, its entries in order, and keys that overflow.
+    /// The present segment: its first page, its entries in order, and keys that overflow.
     first_page: u32,
-    bytes: Vec<u8>,
     spots: Vec<Spot>,
     big_keys: Vec<Vec<u8>>,
     /// The entry after the current one.
@@ -50,41 +42,30 @@ pub(crate) struct HTableCursor {
 }
 
 impl HTableCursor {
-    /// A cursor on the first entry of `span`.
-    pub fn new(
-        (table, htable): (&Arc<Table>, &Arc<HTable>),
-        reader: &Arc<Reader>,
-        encoder: Encoder,
-        span: &Span,
-        walk: Walk,
-    ) -> Result<Self> {
+    /// A cursor on the first entry of the walk's span.
+    pub fn new(walk: PageWalk, htable: &Arc<HTable>) -> Result<Self> {
         let mut cursor = Self {
-            _table: Arc::clone(table),
-            htable: Arc::clone(htable),
-            reader: Arc::clone(reader),
-            encoder,
             walk,
-            last: span.last,
+            htable: Arc::clone(htable),
             next_segment: 0,
             first_page: 0,
-            bytes: Vec::new(),
             spots: Vec::new(),
             big_keys: Vec::new(),
             next: 0,
             entry: None,
             big_value: Vec::new(),
         };
-        let meta = &htable.meta;
-        if meta.entries == 0 || !span.overlaps(meta.first.0, meta.last.0) {
+        if cursor.walk.is_outside() {
             cursor.next_segment = usize::MAX;
             return Ok(cursor);
         }
-        if let Some(directory) = htable.directory(reader)? {
-            cursor.next_segment = directory.find(span.first, &[]).unwrap_or(0);
+        let first = cursor.walk.span.first;
+        if let Some(directory) = htable.directory(&cursor.walk.reader)? {
+            cursor.next_segment = directory.find(first, &[]).unwrap_or(0);
         }
         // The first entry may stand in the segment after: keys of one digest can be in two.
         while cursor.next == cursor.spots.len() && cursor.load_segment()? {
-            cursor.next = cursor.spots.partition_point(|spot| spot.digest < span.first);
+            cursor.next = cursor.spots.partition_point(|spot| spot.digest < first);
         }
         cursor.advance()?;
         Ok(cursor)
@@ -93,21 +74,22 @@ impl HTableCursor {
     /// Reads the next segment and puts its entries in order; false at the end.
     fn load_segment(&mut self) -> Result<bool> {
         let htable = Arc::clone(&self.htable);
-        let located = htable.directory(&self.reader)?.and_then(|directory| directory.get(self.next_segment));
-        let Some(located) = located.filter(|located| located.segment.first.0 <= self.last) else {
+        let directory = htable.directory(&self.walk.reader)?;
+        let located = directory.and_then(|directory| directory.get(self.next_segment));
+        let Some(located) = located.filter(|located| located.segment.first.0 <= self.walk.span.last) else {
             return Ok(false);
         };
         self.next_segment += 1;
         self.first_page = located.segment.page;
-        htable.read_segment(located, &self.reader, self.walk == Walk::Compaction, &mut self.bytes)?;
+        self.walk.read(self.first_page, located.segment.pages as usize)?;
         self.spots.clear();
         self.big_keys.clear();
         self.next = 0;
         let mut moved = Vec::new();
-        let bytes = std::mem::take(&mut self.bytes);
-        for (number, page) in (0..).zip(bytes.chunks_exact(PAGE_BYTES)) {
-            let nonsense = || page_nonsense(&htable.meta, self.first_page + number, &self.reader);
+        for (number, page) in self.walk.pages() {
+            let nonsense = || self.walk.malformed(number);
             let (used, entries) = page_header(page).ok_or_else(nonsense)?;
+            let page_of_segment = number - self.first_page;
             let mut at = PAGE_HEADER_BYTES;
             for _ in 0..entries {
                 let entry = decode(page, at, used).filter(|entry| entry.shared == 0).ok_or_else(nonsense)?;
@@ -115,14 +97,15 @@ impl HTableCursor {
                 let mut key = page.get(entry.tail_at..entry.tail_at + entry.tail_len).ok_or_else(nonsense)?;
                 let overflowed;
                 if let Some(Overflow { key_len: Some(_), .. }) = entry.overflow {
-                    overflowed = overflow(&htable.meta, &entry, &self.reader, &mut ReadTrace::default())?.0;
+                    overflowed = self.walk.complete(|probe| overflowed_key(&htable.meta, &entry, probe))?;
                     big_key = Some(self.big_keys.len() as u32);
                     self.big_keys.push(overflowed.clone());
                     key = &overflowed;
                 }
-                let EncodedKey { digest, fingerprint, prefix_len, .. } = self.encoder.encode(key)?;
-                let spot = Spot { digest, fingerprint, prefix_len, page: number, at: at as u32, big_key };
-                let is_home = located.segment.is_packed || located.spread.bucket(digest.hi) == number;
+                let EncodedKey { digest, fingerprint, prefix_len, .. } = self.walk.encoder.encode(key)?;
+                let page = page_of_segment;
+                let spot = Spot { digest, fingerprint, prefix_len, page, at: at as u32, big_key };
+                let is_home = located.segment.is_packed || located.spread.bucket(digest.hi) == page;
                 if is_home {
                     self.spots.push(spot)
                 } else {
@@ -131,7 +114,6 @@ impl HTableCursor {
                 at = entry.end;
             }
         }
-        self.bytes = bytes;
         let mut spots = std::mem::take(&mut self.spots);
         spots.append(&mut moved);
         spots.sort_by(|a, b| a.digest.cmp(&b.digest).then_with(|| self.key(a).cmp(self.key(b))));
@@ -140,8 +122,7 @@ impl HTableCursor {
     }
 
     fn page(&self, spot: &Spot) -> &[u8] {
-        let start = spot.page as usize * PAGE_BYTES;
-        self.bytes.get(start..start + PAGE_BYTES).unwrap_or(&[])
+        self.walk.page_at(spot.page)
     }
 
     /// The key of an entry that was decoded once.
@@ -194,15 +175,15 @@ impl Cursor for HTableCursor {
             }
         }
         self.next += 1;
-        let Some(spot) = self.current().filter(|spot| spot.digest <= self.last) else {
+        let Some(spot) = self.current().filter(|spot| spot.digest <= self.walk.span.last) else {
             (self.next_segment, self.next) = (usize::MAX, self.spots.len());
             return Ok(None);
         };
         let (digest, number) = (spot.digest, self.first_page + spot.page);
         let entry = decode(self.page(spot), spot.at as usize, PAGE_BYTES)
-            .ok_or_else(|| page_nonsense(&self.htable.meta, number, &self.reader))?;
+            .ok_or_else(|| self.walk.malformed(number))?;
         if entry.overflow.is_some() {
-            self.big_value = overflow(&self.htable.meta, &entry, &self.reader, &mut ReadTrace::default())?.1;
+            self.big_value = self.walk.complete(|probe| overflow(&self.htable.meta, &entry, probe))?.1;
         }
         self.entry = Some(entry);
         Ok(Some(digest))

@@ -5,18 +5,17 @@
 
 use super::order;
 use super::segment::{Directory, Located, target_of};
-use crate::cache::{PAGE_BYTES, Page, Reader};
+use crate::cache::{Pause, Probe, Reader};
 use crate::codec::Decoder;
-use crate::entry::Lookup;
+use crate::entry::Answer;
 use crate::error::{ErrorKind, Result};
-use crate::stats::ReadTrace;
 use crate::table::block::page::{Overflow, decode, page_header};
-use crate::table::block::read::{look_up, overflow};
+use crate::table::block::read::{NumberedPage, look_up, overflowed_key};
 use crate::table::envelope::{PAGE_HEADER_BYTES, TableMeta};
 use crate::table::filter::TableFilter;
-use crate::table::parts::{Resident, Worth, page_nonsense};
+use crate::table::parts::{Asked, Resident, Worth, page_nonsense};
 use crate::table::sort_key;
-use siltstone_design::{EncodedKey, Encoder, TableFilterSpec};
+use siltstone_design::{EncodedKey, TableFilterSpec};
 use siltstone_succinct::buckets::hash_marks::HashMarks;
 use siltstone_succinct::filter::bucket_blooms::BucketBlooms;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -123,32 +122,21 @@ impl HTable {
         self.marks.held_bytes() + self.filters.held_bytes() + self.table_filter.held_bytes()
     }
 
-    /// What this table says about `key`.
-    pub fn get(
-        &self,
-        key: &EncodedKey<'_>,
-        encoder: &Encoder,
-        reader: &Reader,
-        trace: &mut ReadTrace,
-    ) -> Result<Lookup> {
-        let Some(directory) = self.directory(reader)? else { return Ok(Lookup::Absent) };
+    /// Returns what this table says about `key`.
+    pub fn get(&self, key: &EncodedKey<'_>, probe: &mut Probe<'_>) -> Result<Answer, Pause> {
+        let Some(directory) = self.directory(probe.reader)? else { return Ok(Answer::Absent) };
         let located = directory.find(key.digest, key.key).and_then(|number| directory.get(number));
-        let Some(located) = located else { return Ok(Lookup::Absent) };
+        let Some(located) = located else { return Ok(Answer::Absent) };
         let home = if located.segment.is_packed { 0 } else { located.spread.bucket(key.digest.hi) };
-        let bucket = located.buckets_before + home;
-        let passes = self.passes(bucket, key, reader)?;
-        trace.filter_probes += u64::from(passes.is_some());
-        if passes == Some(false) {
-            return Ok(Lookup::Absent);
-        }
-        trace.tables_probed += 1;
-        let found = if located.segment.is_packed {
-            self.get_packed(located, key, encoder, reader, trace)?
-        } else {
-            self.get_bucket(located, home, key, reader, trace)?
-        };
-        trace.false_positives += u64::from(passes.is_some() && found == Lookup::Absent);
-        Ok(found)
+        let passes = self.passes(located.buckets_before + home, key, probe.reader)?;
+        let asked = Asked { table: &self.meta, passes, keeps_answer: false };
+        asked.answer(key, probe, |probe| {
+            if located.segment.is_packed {
+                self.get_packed(located, key, probe)
+            } else {
+                self.get_bucket(located, home, key, probe)
+            }
+        })
     }
 
     fn get_bucket(
@@ -156,27 +144,22 @@ impl HTable {
         located: &Located,
         home: u32,
         key: &EncodedKey<'_>,
-        reader: &Reader,
-        trace: &mut ReadTrace,
-    ) -> Result<Lookup> {
+        probe: &mut Probe<'_>,
+    ) -> Result<Answer, Pause> {
         let order = order(key.fingerprint);
         let page_of = |bucket: u32| located.segment.page + bucket.min(located.segment.pages - 1);
-        let known = self.marks(reader)?.and_then(|marks| marks.target(located.buckets_before + home, order));
-        let (mut number, mut page);
-        if let Some(target) = known {
-            number = page_of(u32::from(target));
-            page = reader.page(self.meta.id, number, trace)?;
-        } else {
-            number = page_of(home);
-            page = reader.page(self.meta.id, number, trace)?;
-            let target =
-                target_of(&page[..], order).map_err(|()| page_nonsense(&self.meta, number, reader))?;
-            if let Some(target) = target {
+        let marks = self.marks(probe.reader)?;
+        let known = marks.and_then(|marks| marks.target(located.buckets_before + home, order));
+        let mut number = page_of(known.map_or(home, u32::from));
+        let mut page = probe.page(self.meta.id, number)?;
+        if known.is_none() {
+            let moved = target_of(&page[..], order);
+            if let Some(target) = moved.map_err(|()| page_nonsense(&self.meta, number, probe.reader))? {
                 number = page_of(u32::from(target));
-                page = reader.page(self.meta.id, number, trace)?;
+                page = probe.page(self.meta.id, number)?;
             }
         }
-        look_up(&self.meta, &page, number, key, reader, trace)
+        look_up(&self.meta, NumberedPage { number, bytes: &page }, key, probe)
     }
 
     /// Searches pages that are in order by halves.
@@ -184,59 +167,34 @@ impl HTable {
         &self,
         located: &Located,
         key: &EncodedKey<'_>,
-        encoder: &Encoder,
-        reader: &Reader,
-        trace: &mut ReadTrace,
-    ) -> Result<Lookup> {
+        probe: &mut Probe<'_>,
+    ) -> Result<Answer, Pause> {
         let place = sort_key(key.digest, key.key);
         let (mut low, mut high) = (located.segment.page, located.segment.page + located.segment.pages);
         while high - low > 1 {
             let middle = low + (high - low) / 2;
-            let page = reader.page(self.meta.id, middle, trace)?;
-            if self.first_place(&page, middle, encoder, reader, trace)? <= place {
+            let page = probe.page(self.meta.id, middle)?;
+            if self.first_place(NumberedPage { number: middle, bytes: &page }, probe)? <= place {
                 low = middle;
             } else {
                 high = middle;
             }
         }
-        let page = reader.page(self.meta.id, low, trace)?;
-        look_up(&self.meta, &page, low, key, reader, trace)
+        let page = probe.page(self.meta.id, low)?;
+        look_up(&self.meta, NumberedPage { number: low, bytes: &page }, key, probe)
     }
 
     /// The place of a packed page's first entry.
-    fn first_place(
-        &self,
-        page: &Page,
-        number: u32,
-        encoder: &Encoder,
-        reader: &Reader,
-        trace: &mut ReadTrace,
-    ) -> Result<Vec<u8>> {
-        let nonsense = || page_nonsense(&self.meta, number, reader);
-        let (used, _) = page_header(&page[..]).filter(|(_, entries)| *entries > 0).ok_or_else(nonsense)?;
-        let entry = decode(&page[..], PAGE_HEADER_BYTES, used).ok_or_else(nonsense)?;
-        let tail = page.get(entry.tail_at..entry.tail_at + entry.tail_len).ok_or_else(nonsense)?;
+    fn first_place(&self, page: NumberedPage<'_>, probe: &mut Probe<'_>) -> Result<Vec<u8>, Pause> {
+        let (bytes, reader) = (&page.bytes[..], probe.reader);
+        let nonsense = || page_nonsense(&self.meta, page.number, reader);
+        let (used, _) = page_header(bytes).filter(|(_, entries)| *entries > 0).ok_or_else(nonsense)?;
+        let entry = decode(bytes, PAGE_HEADER_BYTES, used).ok_or_else(nonsense)?;
+        let tail = bytes.get(entry.tail_at..entry.tail_at + entry.tail_len).ok_or_else(nonsense)?;
         if let Some(Overflow { key_len: Some(_), .. }) = entry.overflow {
             let digest = Decoder::new(tail).digest().ok_or_else(nonsense)?;
-            let (key, _) = overflow(&self.meta, &entry, reader, trace)?;
-            return Ok(sort_key(digest, &key));
+            return Ok(sort_key(digest, &overflowed_key(&self.meta, &entry, probe)?));
         }
-        Ok(sort_key(encoder.encode(tail)?.digest, tail))
-    }
-
-    /// All pages of a segment, for a walk.
-    pub(super) fn read_segment(
-        &self,
-        located: &Located,
-        reader: &Reader,
-        is_background: bool,
-        out: &mut Vec<u8>,
-    ) -> Result<()> {
-        out.resize(located.segment.pages as usize * PAGE_BYTES, 0);
-        if is_background {
-            reader.pages_for_compaction(self.meta.id, located.segment.page, out)
-        } else {
-            reader.pages_for_lookup(self.meta.id, located.segment.page, out, &mut ReadTrace::default())
-        }
+        Ok(sort_key(probe.encoder.encode(tail)?.digest, tail))
     }
 }

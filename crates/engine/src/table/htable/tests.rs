@@ -1,15 +1,16 @@
 //! HTables against a sorted map: every lookup, every walk, whole and with filter and marks damaged; and the counts that the
 //! format is judged by.
 
-use crate::cache::Reader;
-use crate::entry::{EntryRef, Item, Lookup, PrefixTombstones, Span};
+use crate::cache::{Probe, Reader, fetch};
+use crate::entry::{Answer, EntryRef, Item, PrefixTombstones, Span};
+use crate::error::Result;
 use crate::io::sim::SimDisk;
 use crate::io::{Access, Disk};
 use crate::memory::{Holder, MemoryBudget};
 use crate::stats::ReadTrace;
 use crate::table::envelope::{Section, TableMeta};
 use crate::table::filter::KeptKeys;
-use crate::table::{Table, TableBuilder, TableSpec, Walk, sort_key};
+use crate::table::{ReadMode, Table, TableBuilder, TableSpec, sort_key};
 use proptest::prelude::*;
 use siltstone_design::{
     Digest, Encoder, Format, HashSecret, IndexSpec, PrefixRule, Schema, SuffixOrder, TableFilterSpec,
@@ -69,6 +70,12 @@ impl Made {
         (Arc::new(Table::new(self.meta.clone(), self.encoder, Arc::default())), Arc::new(reader))
     }
 
+    /// What a table says of a key, and what that cost.
+    fn get(&self, table: &Table, reader: &Reader, key: &[u8]) -> Result<(Answer, ReadTrace)> {
+        let key = self.encoder.encode(key).unwrap();
+        Probe::waiting(reader, &self.encoder).complete(|probe| Ok((table.get(&key, probe)?, probe.trace)))
+    }
+
     fn damage(&self, section: Section) {
         let file = self.disk.open(Path::new("/t/00000007.table"), Access::ReadWrite).unwrap();
         let mut byte = [0];
@@ -81,16 +88,16 @@ impl Made {
     fn check(&self, items: &Items, strangers: &[Vec<u8>], budget: u64) {
         let (table, reader) = self.open(budget);
         for (key, expected) in items {
-            let found = table.get(&self.encoder.encode(key).unwrap(), &reader, &mut ReadTrace::default());
+            let found = self.get(&table, &reader, key).map(|(answer, _)| answer);
             let expected = match expected.clone() {
-                Some((value, expires_at_ms)) => Lookup::Put { value, expires_at_ms },
-                None => Lookup::Deleted,
+                Some((value, expires_at_ms)) => Answer::Put { value, expires_at_ms },
+                None => Answer::Deleted,
             };
             assert_eq!(found.unwrap(), expected);
         }
         for key in strangers.iter().filter(|key| !items.contains_key(*key)) {
-            let found = table.get(&self.encoder.encode(key).unwrap(), &reader, &mut ReadTrace::default());
-            assert_eq!(found.unwrap(), Lookup::Absent);
+            let found = self.get(&table, &reader, key).map(|(answer, _)| answer);
+            assert_eq!(found.unwrap(), Answer::Absent);
         }
         let keys = sorted(&self.encoder, items);
         let mut spans = vec![Span::ALL];
@@ -109,9 +116,11 @@ impl Made {
                 let digest = self.encoder.encode(key).unwrap().digest;
                 span.first <= digest && digest <= span.last
             });
-            for walk in [Walk::Short, Walk::Long, Walk::Compaction] {
-                table.want(&span, &reader).unwrap();
-                let mut cursor = table.stream(span.clone(), walk, &reader).unwrap();
+            let mut wanted = Vec::new();
+            table.want(&span, &reader, &mut wanted).unwrap();
+            let arrived = Arc::new(fetch(&reader, wanted).unwrap());
+            for mode in [ReadMode::Short(arrived), ReadMode::Long, ReadMode::Compaction] {
+                let mut cursor = table.stream(span.clone(), mode, &reader).unwrap();
                 for key in expected.clone() {
                     let entry = cursor.peek().unwrap();
                     let place = self.encoder.encode(key).unwrap();
@@ -228,8 +237,7 @@ fn pages_are_full_one_read_leads_to_an_item_and_marks_take_little() {
         let fill = entries as f64 / (u64::from(made.meta.pages) * 4096) as f64;
         assert!(fill >= 0.95, "{name}: pages are {fill:.3} full");
         let (table, reader) = made.open(64 << 20);
-        let some = made.encoder.encode(items.keys().next().unwrap()).unwrap();
-        table.get(&some, &reader, &mut ReadTrace::default()).unwrap();
+        made.get(&table, &reader, items.keys().next().unwrap()).unwrap();
         let bytes = f64::from(made.meta.pages) * 4096.0;
         let index_mb_per_gb = reader.memory().held_bytes(Holder::Index) as f64 / 1e6 / (bytes / 1e9);
         assert!(index_mb_per_gb <= 0.4, "{name}: {index_mb_per_gb:.3} MB of marks and directory a GB");
@@ -238,8 +246,7 @@ fn pages_are_full_one_read_leads_to_an_item_and_marks_take_little() {
         let (mut device, mut seed, keys) = (0, 5, items.keys().collect::<Vec<_>>());
         for _ in 0..4000 {
             let key = keys[(random(&mut seed) % keys.len() as u64) as usize];
-            let mut trace = ReadTrace::default();
-            table.get(&made.encoder.encode(key).unwrap(), &reader, &mut trace).unwrap();
+            let (_, trace) = made.get(&table, &reader, key).unwrap();
             device += trace.device_reads;
         }
         assert!(device as f64 / 4000.0 <= most_reads, "{name}: {device} reads of 4000 lookups");

@@ -7,10 +7,9 @@ use super::build::SlotPages;
 use super::read::{Chunk, SlotFile};
 use super::record::{Parts, Slot};
 use crate::cache::Reader;
-use crate::entry::{Cursor, EntryRef, Span};
-use crate::error::Result;
-use crate::stats::ReadTrace;
-use crate::table::{Table, Walk};
+use crate::entry::{Cursor, EntryRef};
+use crate::error::{Error, Result};
+use crate::table::walk::PageWalk;
 use siltstone_design::{Digest, EncodedKey, Encoder};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -26,13 +25,8 @@ pub(crate) trait Chunked: Send + Sync {
 
 /// A cursor over one table.
 pub(crate) struct SlotCursor<T> {
-    /// Keeps the file from being removed.
-    _table: Arc<Table>,
+    walk: PageWalk,
     store: Arc<T>,
-    reader: Arc<Reader>,
-    encoder: Encoder,
-    walk: Walk,
-    span: Span,
     next_chunk: usize,
     chunk: Chunk,
     payload: Vec<u8>,
@@ -47,21 +41,11 @@ pub(crate) struct SlotCursor<T> {
 }
 
 impl<T: Chunked> SlotCursor<T> {
-    /// A cursor on the first entry of `span`.
-    pub fn new(
-        (table, store): (&Arc<Table>, &Arc<T>),
-        reader: &Arc<Reader>,
-        encoder: Encoder,
-        span: Span,
-        walk: Walk,
-    ) -> Result<Self> {
+    /// A cursor on the first entry of the walk's span.
+    pub fn new(walk: PageWalk, store: &Arc<T>) -> Result<Self> {
         let mut cursor = Self {
-            _table: Arc::clone(table),
-            store: Arc::clone(store),
-            reader: Arc::clone(reader),
-            encoder,
             walk,
-            span,
+            store: Arc::clone(store),
             next_chunk: 0,
             chunk: Chunk::default(),
             payload: Vec::new(),
@@ -72,14 +56,14 @@ impl<T: Chunked> SlotCursor<T> {
             record_at: 0,
             spilled: None,
         };
-        let meta = &store.file().meta;
-        if meta.entries == 0 || !cursor.span.overlaps(meta.first.0, meta.last.0) {
+        if cursor.walk.is_outside() {
             cursor.next_chunk = usize::MAX;
             return Ok(cursor);
         }
-        let first = cursor.span.first;
-        if first > meta.first.0 {
-            cursor.next_chunk = store.seek(first, &encoder, reader)?;
+        let PageWalk { reader, encoder, span, .. } = &cursor.walk;
+        let first = span.first;
+        if first > store.file().meta.first.0 {
+            cursor.next_chunk = store.seek(first, encoder, reader)?;
         }
         loop {
             cursor.advance()?;
@@ -91,17 +75,19 @@ impl<T: Chunked> SlotCursor<T> {
 
     /// Reads the next chunk; false at the end.
     fn load(&mut self) -> Result<bool> {
-        let Some(chunk) = self.store.chunk(self.next_chunk, &self.reader)? else { return Ok(false) };
+        let Some(chunk) = self.store.chunk(self.next_chunk, &self.walk.reader)? else { return Ok(false) };
         self.next_chunk += 1;
         let file = self.store.file();
         self.chunk = chunk;
-        self.payload = file.chunk(chunk, self.walk, &self.reader)?;
+        let first = file.file_page(chunk.data_page, &self.walk.reader)?;
+        self.walk.read(first, file.layout.pages_for(chunk.slots))?;
+        self.walk.payload(&mut self.payload);
         self.entries.clear();
         self.next = 0;
         for slot in 0..chunk.slots {
             let at = SlotPages::offset(&file.layout, slot);
             let bytes = self.payload.get(at..at + file.layout.bytes());
-            let bytes = bytes.ok_or_else(|| file.nonsense(chunk, &self.reader))?;
+            let bytes = bytes.ok_or_else(|| self.nonsense())?;
             // Of a spilled record the start mostly holds the key.
             let parts = match Slot::decode(bytes) {
                 Some(Slot::Empty) => continue,
@@ -111,15 +97,15 @@ impl<T: Chunked> SlotCursor<T> {
                 Some(Slot::Whole(record)) => {
                     Parts::decode(record, file.layout.key_bytes).map(|parts| (record, parts))
                 }
-                None => return Err(file.nonsense(chunk, &self.reader)),
+                None => return Err(self.nonsense()),
             };
             let place = match parts.and_then(|(record, parts)| parts.key(record)) {
-                Some(key) => self.encoder.encode(key).map(|key| (key.digest, key.fingerprint))?,
+                Some(key) => self.walk.encoder.encode(key).map(|key| (key.digest, key.fingerprint))?,
                 None => {
-                    let record = file.record(chunk, bytes, &self.reader, &mut ReadTrace::default())?;
+                    let record = self.walk.complete(|probe| file.record(chunk, bytes, probe))?;
                     let key = record.as_ref().and_then(|(record, parts)| parts.key(record));
-                    let key = key.ok_or_else(|| file.nonsense(chunk, &self.reader))?;
-                    self.encoder.encode(key).map(|key| (key.digest, key.fingerprint))?
+                    let key = key.ok_or_else(|| self.nonsense())?;
+                    self.walk.encoder.encode(key).map(|key| (key.digest, key.fingerprint))?
                 }
             };
             self.entries.push((place.0, place.1, at as u32));
@@ -149,9 +135,13 @@ impl<T: Chunked> SlotCursor<T> {
     fn key_at(&self, at: usize) -> Result<Vec<u8>> {
         let file = self.store.file();
         let bytes = self.payload.get(at..at + file.layout.bytes()).unwrap_or(&[]);
-        let record = file.record(self.chunk, bytes, &self.reader, &mut ReadTrace::default())?;
+        let record = self.walk.complete(|probe| file.record(self.chunk, bytes, probe))?;
         let key = record.as_ref().and_then(|(record, parts)| parts.key(record));
-        key.map(<[u8]>::to_vec).ok_or_else(|| file.nonsense(self.chunk, &self.reader))
+        key.map(<[u8]>::to_vec).ok_or_else(|| self.nonsense())
+    }
+
+    fn nonsense(&self) -> Error {
+        self.store.file().nonsense(self.chunk, &self.walk.reader)
     }
 
     fn record(&self) -> &[u8] {
@@ -182,7 +172,7 @@ impl<T: Chunked> Cursor for SlotCursor<T> {
         }
         let Some(&(digest, fingerprint, at)) = self.entries.get(self.next) else { return Ok(None) };
         self.next += 1;
-        if digest > self.span.last {
+        if digest > self.walk.span.last {
             self.entries.clear();
             (self.next, self.next_chunk) = (0, usize::MAX);
             return Ok(None);
@@ -190,9 +180,9 @@ impl<T: Chunked> Cursor for SlotCursor<T> {
         let file = self.store.file();
         self.record_at = at as usize;
         let bytes = self.payload.get(self.record_at..self.record_at + file.layout.bytes()).unwrap_or(&[]);
-        let record = file.record(self.chunk, bytes, &self.reader, &mut ReadTrace::default())?;
-        let Some((record, parts)) = record else { return Err(file.nonsense(self.chunk, &self.reader)) };
-        self.prefix_len = self.encoder.prefix_len(parts.key(&record).unwrap_or(&[]))?;
+        let record = self.walk.complete(|probe| file.record(self.chunk, bytes, probe))?;
+        let Some((record, parts)) = record else { return Err(self.nonsense()) };
+        self.prefix_len = self.walk.encoder.prefix_len(parts.key(&record).unwrap_or(&[]))?;
         if let Cow::Owned(record) = record {
             self.spilled = Some(record);
         }

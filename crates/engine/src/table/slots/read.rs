@@ -2,14 +2,13 @@
 
 use super::SlotLayout;
 use super::record::{Parts, Slot};
-use crate::cache::{PAGE_BYTES, Page, Reader};
-use crate::entry::{Item, Lookup};
+use crate::cache::{PAGE_BYTES, Page, Pause, Probe, Reader};
+use crate::entry::{Answer, Item};
 use crate::error::{Error, Result};
-use crate::stats::ReadTrace;
-use crate::table::Walk;
-use crate::table::envelope::{PAGE_HEADER_BYTES, PAYLOAD_BYTES, TableMeta};
+use crate::table::envelope::{PAGE_HEADER_BYTES, TableMeta};
 use crate::table::parts::{Resident, Worth, page_nonsense, read_overflow};
 use siltstone_succinct::bits::rank_select::RankSelect;
+use std::borrow::Cow;
 
 /// A table of slots, whoever decides which slot is whose.
 pub(crate) struct SlotFile {
@@ -25,6 +24,9 @@ pub(crate) struct Chunk {
     pub data_page: u32,
     pub slots: usize,
 }
+
+/// The bytes of a record, and where its parts stand in them.
+pub(crate) type Record<'a> = (Cow<'a, [u8]>, Parts);
 
 /// The bytes of one slot.
 pub(crate) enum SlotBytes {
@@ -63,21 +65,15 @@ impl SlotFile {
         })
     }
 
-    /// Slot `slot` of `chunk`, in one read.
-    pub fn slot(
-        &self,
-        chunk: Chunk,
-        slot: usize,
-        reader: &Reader,
-        trace: &mut ReadTrace,
-    ) -> Result<SlotBytes> {
+    /// Returns slot `slot` of `chunk`, in one read.
+    pub fn slot(&self, chunk: Chunk, slot: usize, probe: &mut Probe<'_>) -> Result<SlotBytes, Pause> {
         let (page, offset) = self.layout.position(slot);
-        let first = self.file_page(chunk.data_page.saturating_add(page as u32), reader)?;
+        let first = self.file_page(chunk.data_page.saturating_add(page as u32), probe.reader)?;
         let (start, end) = (PAGE_HEADER_BYTES + offset, PAGE_HEADER_BYTES + offset + self.layout.bytes());
         if end <= PAGE_BYTES {
-            return Ok(SlotBytes::Within(reader.page(self.meta.id, first, trace)?, start, end));
+            return Ok(SlotBytes::Within(probe.page(self.meta.id, first)?, start, end));
         }
-        let [first, second] = reader.two_pages(self.meta.id, first, trace)?;
+        let [first, second] = probe.two_pages(self.meta.id, first)?;
         let mut bytes = first.get(start..).unwrap_or(&[]).to_vec();
         bytes.extend_from_slice(
             second.get(PAGE_HEADER_BYTES..PAGE_HEADER_BYTES + end - PAGE_BYTES).unwrap_or(&[]),
@@ -85,53 +81,32 @@ impl SlotFile {
         Ok(SlotBytes::Across(bytes))
     }
 
-    /// The payloads of a chunk's pages, one after the other.
-    pub fn chunk(&self, chunk: Chunk, walk: Walk, reader: &Reader) -> Result<Vec<u8>> {
-        let first = self.file_page(chunk.data_page, reader)?;
-        let pages = self.layout.pages_for(chunk.slots);
-        if u64::from(first) + pages as u64 > u64::from(self.meta.pages) {
-            return Err(page_nonsense(&self.meta, first, reader));
-        }
-        let mut raw = vec![0; pages * PAGE_BYTES];
-        match walk {
-            Walk::Compaction => reader.pages_for_compaction(self.meta.id, first, &mut raw)?,
-            _ => reader.pages_for_lookup(self.meta.id, first, &mut raw, &mut ReadTrace::default())?,
-        }
-        // The headers go, in place.
-        for page in 0..pages {
-            let from = page * PAGE_BYTES + PAGE_HEADER_BYTES;
-            raw.copy_within(from..from + PAYLOAD_BYTES, page * PAYLOAD_BYTES);
-        }
-        raw.truncate(pages * PAYLOAD_BYTES);
-        Ok(raw)
-    }
-
     /// What a slot of `chunk` makes no sense in.
     pub fn nonsense(&self, chunk: Chunk, reader: &Reader) -> Error {
         page_nonsense(&self.meta, chunk.data_page, reader)
     }
 
-    /// The whole record of a slot, without what fills up the slot, and its parts; `None` for an empty one.
+    /// Returns the whole record of a slot, without what fills up the slot, and its parts; `None` for an empty one.
     pub fn record<'a>(
         &self,
         chunk: Chunk,
         bytes: &'a [u8],
-        reader: &Reader,
-        trace: &mut ReadTrace,
-    ) -> Result<Option<(std::borrow::Cow<'a, [u8]>, Parts)>> {
+        probe: &mut Probe<'_>,
+    ) -> Result<Option<Record<'a>>, Pause> {
+        let reader = probe.reader;
         let nonsense = || self.nonsense(chunk, reader);
         let record = match Slot::decode(bytes).ok_or_else(nonsense)? {
             Slot::Empty => return Ok(None),
-            Slot::Whole(record) => std::borrow::Cow::Borrowed(record),
+            Slot::Whole(record) => Cow::Borrowed(record),
             Slot::Spilled { page, tail_len, head } => {
                 let mut record = head.to_vec();
-                record.extend(read_overflow(&self.meta, page, tail_len, reader, trace)?);
-                std::borrow::Cow::Owned(record)
+                record.extend(read_overflow(&self.meta, page, tail_len, probe)?);
+                Cow::Owned(record)
             }
         };
         let parts = Parts::decode(&record, self.layout.key_bytes).ok_or_else(nonsense)?;
         if parts.end > record.len() {
-            return Err(nonsense());
+            return Err(nonsense().into());
         }
         Ok(Some((record, parts)))
     }
@@ -142,30 +117,29 @@ impl SlotFile {
         chunk: Chunk,
         bytes: &[u8],
         key: &[u8],
-        reader: &Reader,
-        trace: &mut ReadTrace,
-    ) -> Result<Lookup> {
+        probe: &mut Probe<'_>,
+    ) -> Result<Answer, Pause> {
         // What is spilled need not be read where the start of the record shows another key.
         if let Some(Slot::Spilled { head, .. }) = Slot::decode(bytes)
             && let Some(parts) = Parts::decode(head, self.layout.key_bytes)
         {
             let shown = head.get(parts.key_at..parts.value_at.min(head.len())).unwrap_or(&[]);
             if parts.value_at - parts.key_at != key.len() || !key.starts_with(shown) {
-                return Ok(Lookup::Absent);
+                return Ok(Answer::Absent);
             }
         }
-        let Some((record, parts)) = self.record(chunk, bytes, reader, trace)? else {
-            return Ok(Lookup::Absent);
+        let Some((record, parts)) = self.record(chunk, bytes, probe)? else {
+            return Ok(Answer::Absent);
         };
         if parts.key(&record) != Some(key) {
-            return Ok(Lookup::Absent);
+            return Ok(Answer::Absent);
         }
         match parts.item(&record) {
             Some(Item::Put { value, expires_at_ms }) => {
-                Ok(Lookup::Put { value: value.to_vec(), expires_at_ms })
+                Ok(Answer::Put { value: value.to_vec(), expires_at_ms })
             }
-            Some(Item::Deleted) => Ok(Lookup::Deleted),
-            None => Err(self.nonsense(chunk, reader)),
+            Some(Item::Deleted) => Ok(Answer::Deleted),
+            None => Err(self.nonsense(chunk, probe.reader).into()),
         }
     }
 }

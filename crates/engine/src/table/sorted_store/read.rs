@@ -4,14 +4,13 @@
 
 use super::fragments::{Fragments, fragment_bits};
 use super::{chunk_slots, trie_keys, trie_spec};
-use crate::cache::Reader;
+use crate::cache::{Pause, Probe, Reader};
 use crate::codec::Decoder;
-use crate::entry::Lookup;
+use crate::entry::Answer;
 use crate::error::Result;
-use crate::stats::ReadTrace;
 use crate::table::envelope::TableMeta;
 use crate::table::filter::TableFilter;
-use crate::table::parts::{Resident, Worth, place_to_look_at};
+use crate::table::parts::{Asked, Resident, Worth, place_to_look_at};
 use crate::table::slots::SlotLayout;
 use crate::table::slots::build::CHUNK_PAGES;
 use crate::table::slots::cursor::Chunked;
@@ -130,74 +129,52 @@ impl SortedStore {
         (Chunk { data_page: (number * CHUNK_PAGES) as u32, slots }, slot % per_chunk)
     }
 
-    /// What this store says about `key`.
-    pub fn get(
-        &self,
-        key: &EncodedKey<'_>,
-        encoder: &Encoder,
-        reader: &Reader,
-        trace: &mut ReadTrace,
-    ) -> Result<Lookup> {
-        let passes = self.filter.passes(&self.file.meta, key.fingerprint, reader, trace)?;
-        if passes == Some(false) {
-            return Ok(Lookup::Absent);
+    /// Returns what this store says about `key`.
+    pub fn get(&self, key: &EncodedKey<'_>, probe: &mut Probe<'_>) -> Result<Answer, Pause> {
+        let (meta, reader) = (&self.file.meta, probe.reader);
+        let mut passes = self.filter.passes(meta, key.fingerprint, reader)?;
+        let mut slots = None;
+        if passes != Some(false)
+            && let Some(tries) = self.tries(reader)?
+        {
+            let led_to = tries.slots(key.digest.hi);
+            if let Some(fragments) = self.fragments(reader)? {
+                passes = Some(led_to.clone().any(|slot| fragments.may_hold(slot, key.fingerprint)));
+            }
+            slots = Some(led_to);
         }
-        let mut filtered = passes.is_some();
-        let slots = match self.tries(reader)? {
-            Some(tries) => {
-                let slots = tries.slots(key.digest.hi);
-                if let Some(fragments) = self.fragments(reader)? {
-                    trace.filter_probes += 1;
-                    if !slots.clone().any(|slot| fragments.may_hold(slot, key.fingerprint)) {
-                        return Ok(Lookup::Absent);
-                    }
-                    filtered = true;
+        Asked { table: meta, passes, keeps_answer: false }.answer(key, probe, |probe| {
+            let slots = match slots {
+                Some(slots) => slots,
+                None => {
+                    let slot = self.search(key.digest, probe)?;
+                    slot..(slot + 1).min(meta.entries as usize)
                 }
-                trace.tables_probed += 1;
-                slots
+            };
+            for slot in slots {
+                let (chunk, slot) = self.chunk_of(slot);
+                let bytes = self.file.slot(chunk, slot, probe)?;
+                let found = self.file.lookup(chunk, &bytes, key.key, probe)?;
+                if found != Answer::Absent {
+                    return Ok(found);
+                }
             }
-            None => {
-                trace.tables_probed += 1;
-                let slot = self.search(key.digest, encoder, reader, trace)?;
-                slot..(slot + 1).min(self.file.meta.entries as usize)
-            }
-        };
-        for slot in slots {
-            let (chunk, slot) = self.chunk_of(slot);
-            let bytes = self.file.slot(chunk, slot, reader, trace)?;
-            let found = self.file.lookup(chunk, &bytes, key.key, reader, trace)?;
-            if found != Lookup::Absent {
-                return Ok(found);
-            }
-        }
-        trace.false_positives += u64::from(filtered);
-        Ok(Lookup::Absent)
+            Ok(Answer::Absent)
+        })
     }
 
     /// The digest of the entry in a slot.
-    fn digest(
-        &self,
-        slot: usize,
-        encoder: &Encoder,
-        reader: &Reader,
-        trace: &mut ReadTrace,
-    ) -> Result<Digest> {
+    fn digest(&self, slot: usize, probe: &mut Probe<'_>) -> Result<Digest, Pause> {
         let (chunk, slot) = self.chunk_of(slot);
-        let bytes = self.file.slot(chunk, slot, reader, trace)?;
-        let record = self.file.record(chunk, &bytes, reader, trace)?;
+        let bytes = self.file.slot(chunk, slot, probe)?;
+        let record = self.file.record(chunk, &bytes, probe)?;
         let key = record.as_ref().and_then(|(record, parts)| parts.key(record));
-        Ok(encoder.encode(key.ok_or_else(|| self.file.nonsense(chunk, reader))?)?.digest)
+        Ok(probe.encoder.encode(key.ok_or_else(|| self.file.nonsense(chunk, probe.reader))?)?.digest)
     }
 
     /// The first slot whose entry is at or after `digest`, without the trie: there is none such before `low`, and at `high`
     /// there is one.
-    fn search(
-        &self,
-        digest: Digest,
-        encoder: &Encoder,
-        reader: &Reader,
-        trace: &mut ReadTrace,
-    ) -> Result<usize> {
+    fn search(&self, digest: Digest, probe: &mut Probe<'_>) -> Result<usize, Pause> {
         let meta = &self.file.meta;
         let (mut low, mut high) = (0, meta.entries as usize);
         let (mut first, mut last) = (meta.first.0.hi, meta.last.0.hi);
@@ -206,7 +183,7 @@ impl SortedStore {
                 break;
             }
             let middle = place_to_look_at(step, &(low..high), (first, last), digest.hi);
-            let found = self.digest(middle, encoder, reader, trace)?;
+            let found = self.digest(middle, probe)?;
             if found < digest {
                 (low, first) = (middle + 1, found.hi.min(last));
             } else {
@@ -229,7 +206,7 @@ impl Chunked for SortedStore {
     }
 
     fn seek(&self, digest: Digest, encoder: &Encoder, reader: &Reader) -> Result<usize> {
-        let slot = self.search(digest, encoder, reader, &mut ReadTrace::default())?;
+        let slot = Probe::waiting(reader, encoder).complete(|probe| self.search(digest, probe))?;
         Ok(slot / chunk_slots(self.file.layout))
     }
 }

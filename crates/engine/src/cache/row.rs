@@ -1,4 +1,4 @@
-//! Answers of tables to the keys that gets ask for most.
+//! The row cache: answers of tables to the keys that gets ask for most.
 //!
 //! The idea: digests scatter the keys that are asked for often over all pages, so that a cached page holds one of them and
 //! dozens that nobody wants. Kept by itself, such an answer takes its own bytes. Tables never change and their numbers are not
@@ -26,7 +26,7 @@
 //! does or with a word of zeros where the next would say its table, which is never zero.
 
 use super::TableId;
-use crate::entry::Lookup;
+use crate::entry::Answer;
 use crate::memory::{MemoryBudget, PIECE_BYTES, Piece};
 use hashbrown::HashTable;
 use parking_lot::Mutex;
@@ -60,7 +60,7 @@ const DELETED: u8 = 3;
 const ABSENT: u8 = 4;
 
 /// Answers of tables.
-pub(crate) struct HotAnswers {
+pub(crate) struct RowCache {
     shards: Box<[Mutex<Shard>]>,
     /// Pieces of each shard at most.
     most_pieces: AtomicUsize,
@@ -189,11 +189,11 @@ impl<'a> Kept<'a> {
         Some(Self { bytes, fingerprint, table, kind, uses, key, value, expires_at_ms })
     }
 
-    fn lookup(&self) -> Lookup {
+    fn lookup(&self) -> Answer {
         match self.kind {
-            ABSENT => Lookup::Absent,
-            DELETED => Lookup::Deleted,
-            _ => Lookup::Put { value: self.value.to_vec(), expires_at_ms: self.expires_at_ms },
+            ABSENT => Answer::Absent,
+            DELETED => Answer::Deleted,
+            _ => Answer::Put { value: self.value.to_vec(), expires_at_ms: self.expires_at_ms },
         }
     }
 }
@@ -223,7 +223,7 @@ impl Shard {
         self.directory.find(hash, is_it).copied()
     }
 
-    fn get(&mut self, hash: u64, table: TableId, key: &EncodedKey<'_>) -> Option<Lookup> {
+    fn get(&mut self, hash: u64, table: TableId, key: &EncodedKey<'_>) -> Option<Answer> {
         let place = self.find(hash, table, key)?;
         let kept = self.kept(place)?;
         let (answer, uses) = (kept.lookup(), kept.uses);
@@ -307,7 +307,7 @@ impl Shard {
     }
 }
 
-impl HotAnswers {
+impl RowCache {
     /// A cache that keeps nothing until it is given [room](Self::set_capacity).
     pub fn new(memory: &Arc<MemoryBudget>) -> Self {
         let shards = (memory.total_bytes() / BUDGET_PER_SHARD).clamp(1, MOST_SHARDS).next_power_of_two();
@@ -347,7 +347,7 @@ impl HotAnswers {
 
     /// What `table` says of `key`, where that is known.
     #[inline]
-    pub fn get(&self, table: TableId, key: &EncodedKey<'_>) -> Option<Lookup> {
+    pub fn get(&self, table: TableId, key: &EncodedKey<'_>) -> Option<Answer> {
         if self.most_pieces.load(Ordering::Relaxed) == 0 {
             return None;
         }
@@ -356,13 +356,13 @@ impl HotAnswers {
     }
 
     /// Keeps what `table` says of `key`.
-    pub fn insert(&self, table: TableId, key: &EncodedKey<'_>, answer: &Lookup) {
+    pub fn insert(&self, table: TableId, key: &EncodedKey<'_>, answer: &Answer) {
         let most = self.most_pieces.load(Ordering::Relaxed);
         let (kind, value, expires_at_ms): (_, &[u8], _) = match answer {
-            Lookup::Put { value, expires_at_ms: 0 } => (PUT, value, 0),
-            Lookup::Put { value, expires_at_ms } => (PUT_EXPIRING, value, *expires_at_ms),
-            Lookup::Deleted => (DELETED, &[], 0),
-            Lookup::Absent => (ABSENT, &[], 0),
+            Answer::Put { value, expires_at_ms: 0 } => (PUT, value, 0),
+            Answer::Put { value, expires_at_ms } => (PUT_EXPIRING, value, *expires_at_ms),
+            Answer::Deleted => (DELETED, &[], 0),
+            Answer::Absent => (ABSENT, &[], 0),
         };
         let bytes = HEAD_BYTES + EXPIRY_BYTES + key.key.len() + value.len();
         if most == 0 || table == 0 || bytes > MOST_ANSWER_BYTES {
@@ -385,7 +385,7 @@ impl HotAnswers {
     }
 }
 
-impl Drop for HotAnswers {
+impl Drop for RowCache {
     fn drop(&mut self) {
         for shard in &mut self.shards {
             let shard = std::mem::take(shard.get_mut());
@@ -409,16 +409,16 @@ mod tests {
         }
     }
 
-    fn answer(table: u64, key: u64, draw: &mut Draw) -> Lookup {
+    fn answer(table: u64, key: u64, draw: &mut Draw) -> Answer {
         let value = vec![
             (table * 31 + key) as u8;
             draw.below(if key.is_multiple_of(50) { 2_000 } else { 200 }) as usize
         ];
         match (table + key) % 7 {
-            0 => Lookup::Absent,
-            1 => Lookup::Deleted,
-            2 => Lookup::Put { value, expires_at_ms: 1 + key },
-            _ => Lookup::Put { value, expires_at_ms: 0 },
+            0 => Answer::Absent,
+            1 => Answer::Deleted,
+            2 => Answer::Put { value, expires_at_ms: 1 + key },
+            _ => Answer::Put { value, expires_at_ms: 0 },
         }
     }
 
@@ -427,29 +427,29 @@ mod tests {
     fn it_says_what_it_was_told() {
         for total in [1u64 << 20, 16 << 20] {
             let memory = MemoryBudget::new(total);
-            let hot = HotAnswers::new(&memory);
+            let rows = RowCache::new(&memory);
             let encoder = Encoder::new(Schema::Point, HashSecret([5; 16]));
             let (mut told, mut draw, mut found) = (HashMap::new(), Draw(total), 0);
             for round in 0..200_000u64 {
                 if round.is_multiple_of(20_000) {
-                    hot.set_capacity([total / 2, total / 8, 0, total / 64][(round / 20_000 % 4) as usize]);
+                    rows.set_capacity([total / 2, total / 8, 0, total / 64][(round / 20_000 % 4) as usize]);
                 }
                 let spread = 1 << draw.below(16);
                 let number = draw.below(spread);
                 let (table, key) = (1 + number % 3, number.to_be_bytes());
                 let key = encoder.encode(&key).unwrap();
-                if let Some(answer) = hot.get(table, &key) {
+                if let Some(answer) = rows.get(table, &key) {
                     assert_eq!(Some(&answer), told.get(&(table, number)), "table {table}, key {number}");
                     found += 1;
                 } else {
                     let fresh = answer(table, number, &mut draw);
                     let answer = told.entry((table, number)).or_insert(fresh).clone();
-                    hot.insert(table, &key, &answer);
+                    rows.insert(table, &key, &answer);
                 }
             }
             assert!(found > 50_000, "{found}");
-            hot.set_capacity(0);
-            assert_eq!(hot.bytes(), 0);
+            rows.set_capacity(0);
+            assert_eq!(rows.bytes(), 0);
         }
     }
 
@@ -459,17 +459,17 @@ mod tests {
     fn the_hot_stay() {
         const KEYS: u64 = 100_000;
         let memory = MemoryBudget::new(16 << 20);
-        let hot = HotAnswers::new(&memory);
-        hot.set_capacity(KEYS / 20 * 150);
+        let rows = RowCache::new(&memory);
+        rows.set_capacity(KEYS / 20 * 150);
         let encoder = Encoder::new(Schema::Point, HashSecret([6; 16]));
-        let value = Lookup::Put { value: vec![7; 100], expires_at_ms: 0 };
+        let value = Answer::Put { value: vec![7; 100], expires_at_ms: 0 };
         let mut draw = Draw(1);
         let ask = |number: u64| {
             let key = number.to_be_bytes();
             let key = encoder.encode(&key).unwrap();
-            let known = hot.get(1, &key).is_some();
+            let known = rows.get(1, &key).is_some();
             if !known {
-                hot.insert(1, &key, &value);
+                rows.insert(1, &key, &value);
             }
             known
         };

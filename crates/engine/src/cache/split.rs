@@ -1,4 +1,4 @@
-//! How much of the cache goes to answers, and how much to pages.
+//! The cache split: how much of the cache goes to answers, and how much to pages.
 //!
 //! The idea: answers serve keys that are asked for again and again, pages serve neighbours and stores that mostly fit into
 //! memory; which of the two is scarcer only the device can tell. So the border between them is moved a little, and the reads
@@ -26,7 +26,7 @@ const LONGEST_REST: u32 = 64;
 
 /// The border, and what is learnt.
 #[derive(Debug)]
-pub(super) struct Share {
+pub(super) struct CacheSplit {
     /// Parts for answers.
     answers: AtomicU64,
     questions: AtomicU64,
@@ -45,7 +45,7 @@ struct Climb {
     next_rest: u32,
 }
 
-impl Default for Share {
+impl Default for CacheSplit {
     fn default() -> Self {
         let climb = Climb { last_rate: None, has_moved: false, is_upward: false, rest: 0, next_rest: 1 };
         Self {
@@ -57,7 +57,7 @@ impl Default for Share {
     }
 }
 
-impl Share {
+impl CacheSplit {
     /// Bytes of `capacity` for answers.
     pub fn of(&self, capacity: u64) -> u64 {
         capacity / PARTS * self.answers.load(Ordering::Relaxed)
@@ -120,13 +120,13 @@ mod tests {
 
     /// Where the border comes to, if it decides about reads as `rate` says.
     fn settles(rate: impl Fn(u64) -> f64) -> u64 {
-        let share = Share::default();
+        let split = CacheSplit::default();
         for _ in 0..400 {
-            let at = share.answers.load(Ordering::Relaxed);
+            let at = split.answers.load(Ordering::Relaxed);
             let reads = (rate(at) * LEAST_QUESTIONS as f64) as u64;
-            share.note(LEAST_QUESTIONS, reads, 0);
+            split.note(LEAST_QUESTIONS, reads, 0);
         }
-        share.answers.load(Ordering::Relaxed)
+        split.answers.load(Ordering::Relaxed)
     }
 
     #[test]

@@ -1,0 +1,205 @@
+//! One lookup as a state machine.
+//!
+//! ```text
+//!  write buffer 0 → write buffer 1 → ... → level 0: region filter → run 0 → run 1 → ... → level 1: region filter → ...
+//!     └────────────────┴─────────────────────────────────┴────────────┴────────┴── an answer, or none, ends it
+//! ```
+//!
+//! Each arrow is a stage. [`Lookup::advance`] goes from stage to stage as far as memory takes it. Where a
+//! stage needs a page, the lookup stays before that stage and says which page ([`Step::Needs`]); called
+//! again, it begins with that stage. A stage counts what it cost when it is done, so a stage that is begun
+//! twice counts once.
+//!
+//! Source: ours; SplinterDB keeps the state of its asynchronous lookups likewise (`routing_async_state`).
+//! Where we differ, and why: the state is a place in the version, not in the code of each layer. A stage is
+//! so short that to begin it again costs less than to remember where in a table it stood.
+//!
+//! Invariants: all that the lookup reads is pinned and never changes, so a stage that is begun again finds
+//! the same; the answer and the costs do not depend on who drives it.
+
+use crate::cache::{Arrived, Pause, Probe, Reader, Step, TableId};
+use crate::db::catalog::view::View;
+use crate::entry::{Answer, Sequence};
+use crate::error::Result;
+use crate::io::Disk;
+use crate::region_filter::{Candidate, Candidates};
+use crate::stats::ReadTrace;
+use crate::version::{Region, Version};
+use siltstone_design::{EncodedKey, Encoder};
+use std::sync::Arc;
+
+/// What lookups read: one keyspace as a sequence number sees it.
+pub(super) struct Pinned<'a> {
+    /// The view whose write buffers are asked before the levels; none where the levels alone are.
+    pub buffers: Option<&'a View>,
+    pub version: &'a Arc<Version>,
+    pub sequence: Sequence,
+    pub encoder: &'a Encoder,
+    pub reader: &'a Reader,
+    /// Tells which values have expired.
+    pub clock: &'a dyn Disk,
+}
+
+/// What a lookup ends with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::db) struct Found {
+    pub value: Option<Vec<u8>>,
+    /// The table whose entry ended it; 0 where a write buffer's did, or none was found.
+    pub table: TableId,
+}
+
+/// How a lookup comes by pages that are not cached.
+#[derive(Clone, Copy)]
+pub(super) enum Supply<'a> {
+    /// It waits for each.
+    Wait,
+    /// Those that have arrived are there; for others it stops.
+    Arrived(&'a Arrived),
+    /// Those that have arrived are there; for others it waits.
+    ArrivedOrWait(&'a Arrived),
+}
+
+/// The runs of a region that are being asked.
+struct AskedRuns {
+    /// What is said of the next run and those after it.
+    candidates: Candidates,
+    /// Tables probed before the region.
+    probed_above: u64,
+}
+
+/// The lookup of one key.
+pub(super) struct Lookup<'a> {
+    pub pinned: &'a Pinned<'a>,
+    pub key: &'a EncodedKey<'a>,
+    /// Write buffers that have been asked.
+    buffers: usize,
+    /// The level where it stands: 0 as long as write buffers are asked.
+    level: usize,
+    /// It stops before this level.
+    end: usize,
+    /// The runs of the level's region, once its filter has been asked.
+    runs: Option<AskedRuns>,
+    /// Sequence number of the oldest version that it passed over because it can't see it; see
+    /// [`LogStore::get`](crate::log_store::LogStore::get).
+    pub newer: Option<Sequence>,
+    /// What it has cost.
+    pub trace: ReadTrace,
+}
+
+impl<'a> Lookup<'a> {
+    /// A lookup in write buffers and levels.
+    #[inline]
+    pub fn new(pinned: &'a Pinned<'a>, key: &'a EncodedKey<'a>) -> Self {
+        let (trace, newer) = (ReadTrace::default(), None);
+        Self { pinned, key, buffers: 0, level: 0, end: usize::MAX, runs: None, newer, trace }
+    }
+
+    /// A lookup in the levels from `level` on.
+    pub fn from_level(pinned: &'a Pinned<'a>, key: &'a EncodedKey<'a>, level: usize) -> Self {
+        Self { level, ..Self::new(pinned, key) }
+    }
+
+    /// Lets it stop before level `end`, from which it can go on.
+    pub fn stop_before(&mut self, end: usize) {
+        self.end = end;
+    }
+
+    /// The level where it stands, or found its answer.
+    pub fn level(&self) -> usize {
+        self.level
+    }
+
+    /// Goes as far as `supply` takes it. `None` where nothing is said of the key.
+    #[inline]
+    pub fn advance(&mut self, supply: Supply<'_>) -> Result<Step<Option<Found>>> {
+        let Pinned { reader, encoder, .. } = *self.pinned;
+        let probe = match supply {
+            Supply::Wait => Probe::waiting(reader, encoder),
+            Supply::Arrived(arrived) => Probe::asking(reader, encoder, arrived),
+            Supply::ArrivedOrWait(arrived) => Probe::asking(reader, encoder, arrived).and_wait(),
+        };
+        let mut probe = probe.after(self.trace);
+        let outcome = self.run(&mut probe);
+        self.trace = probe.trace;
+        Step::of(outcome)
+    }
+
+    /// Goes to the end, and waits for what it needs.
+    #[inline]
+    pub fn complete(&mut self) -> Result<Option<Found>> {
+        loop {
+            if let Step::Done(found) = self.advance(Supply::Wait)? {
+                return Ok(found);
+            }
+        }
+    }
+
+    #[inline]
+    fn run(&mut self, probe: &mut Probe<'_>) -> Result<Option<Found>, Pause> {
+        let Pinned { buffers, version, sequence, .. } = *self.pinned;
+        for buffer in buffers.iter().flat_map(|view| view.buffers()).skip(self.buffers) {
+            let answer = buffer.get(self.key, sequence, probe, &mut self.newer)?;
+            if let Some(value) = self.value(answer) {
+                return Ok(Some(Found { value, table: 0 }));
+            }
+            self.buffers += 1;
+        }
+        while self.level < self.end
+            && let Some(level) = version.levels.get(self.level)
+        {
+            if let Some(region) = level.region_of(self.key.digest.hi)
+                && let Some(found) = self.ask_region(region, probe)?
+            {
+                return Ok(Some(found));
+            }
+            self.level += 1;
+        }
+        Ok(None)
+    }
+
+    /// Asks the filter of a region, then the runs that may hold the key, newest first.
+    #[inline]
+    fn ask_region(&mut self, region: &Region, probe: &mut Probe<'_>) -> Result<Option<Found>, Pause> {
+        let key = self.key;
+        let asked = match self.runs.take() {
+            Some(asked) => asked,
+            None => {
+                let probed_above = probe.trace.tables_probed;
+                AskedRuns { candidates: region.candidates(key, probe)?, probed_above }
+            }
+        };
+        let AskedRuns { mut candidates, probed_above } = asked;
+        for (place, run) in region.runs.iter().enumerate().skip(candidates.place()) {
+            let candidate = candidates.next().unwrap_or(Candidate::Unknown);
+            if candidate != Candidate::No
+                && let Some(table) = run.table_for(key.digest, key.key)
+            {
+                let answer = table.get(key, probe).inspect_err(|_| {
+                    self.runs = Some(AskedRuns { candidates: candidates.from(place), probed_above });
+                })?;
+                probe.trace.note_region(probed_above);
+                if let Some(value) = self.value(answer) {
+                    return Ok(Some(Found { value, table: table.id() }));
+                }
+                probe.trace.false_positives += u64::from(candidate == Candidate::Yes);
+            }
+            if run.tombstones.hides(key) {
+                return Ok(Some(Found::default()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What an answer means for a get; the clock is read only for values that expire.
+    #[inline]
+    fn value(&self, answer: Answer) -> Option<Option<Vec<u8>>> {
+        match answer {
+            Answer::Absent => None,
+            Answer::Deleted => Some(None),
+            Answer::Put { value, expires_at_ms } => {
+                let is_live = expires_at_ms == 0 || self.pinned.clock.now_ms() < expires_at_ms;
+                Some(is_live.then_some(value))
+            }
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! A page walk: how the cursors of all formats get the pages of their table.
+//!
+//! Short scans go page by page through the cache, with what was fetched for them; long scans and background
+//! work read many pages at a time around it. A cursor either turns to one page after the other, and the walk
+//! reads ahead, or names the stretch of pages that it wants at once, as formats do whose entries do not stand
+//! in order.
+
+use super::envelope::{PAGE_HEADER_BYTES, PAYLOAD_BYTES, TableMeta};
+use super::parts::page_nonsense;
+use super::{ReadMode, Table};
+use crate::cache::{PAGE_BYTES, Page, Pause, Probe, Reader};
+use crate::entry::Span;
+use crate::error::{Error, Result};
+use siltstone_design::Encoder;
+use std::sync::Arc;
+
+/// Pages read at once by background work.
+const COMPACTION_PAGES: usize = 64;
+/// Pages read at once by long scans.
+const LONG_SCAN_PAGES: usize = 16;
+
+/// Where the current page is.
+enum Current {
+    Nowhere,
+    Cached(Page),
+    /// In the stretch, from this byte on.
+    InStretch(usize),
+}
+
+/// The pages of one table on the way through it.
+pub(crate) struct PageWalk {
+    /// Keeps the file.
+    table: Arc<Table>,
+    pub reader: Arc<Reader>,
+    pub encoder: Encoder,
+    pub span: Span,
+    mode: ReadMode,
+    /// Pages that were read together, and the first one's number.
+    stretch: Vec<u8>,
+    first: u32,
+    current: Current,
+}
+
+impl PageWalk {
+    pub fn new(
+        table: &Arc<Table>,
+        reader: &Arc<Reader>,
+        encoder: Encoder,
+        span: Span,
+        mode: ReadMode,
+    ) -> Self {
+        let (table, reader) = (Arc::clone(table), Arc::clone(reader));
+        let (stretch, first, current) = (Vec::new(), 0, Current::Nowhere);
+        Self { table, reader, encoder, span, mode, stretch, first, current }
+    }
+
+    fn meta(&self) -> &TableMeta {
+        self.table.meta()
+    }
+
+    /// Whether the table has no entries within the span.
+    pub fn is_outside(&self) -> bool {
+        let meta = self.meta();
+        meta.entries == 0 || !self.span.overlaps(meta.first.0, meta.last.0)
+    }
+
+    /// Runs `part` of a lookup, and waits for what it needs.
+    pub fn complete<T>(&self, part: impl FnMut(&mut Probe<'_>) -> Result<T, Pause>) -> Result<T> {
+        self.probe().complete(part)
+    }
+
+    fn probe(&self) -> Probe<'_> {
+        match &self.mode {
+            ReadMode::Short(arrived) => Probe::asking(&self.reader, &self.encoder, arrived).and_wait(),
+            ReadMode::Long | ReadMode::Compaction => Probe::waiting(&self.reader, &self.encoder),
+        }
+    }
+
+    /// Makes page `number` the current one.
+    pub fn turn_to(&mut self, number: u32) -> Result<()> {
+        let at_once = match self.mode {
+            ReadMode::Short(_) => {
+                self.current = Current::Cached(self.complete(|probe| probe.page(self.table.id(), number))?);
+                return Ok(());
+            }
+            ReadMode::Long => LONG_SCAN_PAGES,
+            ReadMode::Compaction => COMPACTION_PAGES.min(self.reader.memory().chunk_bytes() / PAGE_BYTES),
+        };
+        let held = self.first..self.first + (self.stretch.len() / PAGE_BYTES) as u32;
+        if !held.contains(&number) {
+            let pages = self.meta().pages;
+            self.read(number, at_once.max(1).min(pages.saturating_sub(number) as usize))?;
+        }
+        self.current = Current::InStretch((number - self.first) as usize * PAGE_BYTES);
+        Ok(())
+    }
+
+    /// The current page; empty before the first.
+    #[inline]
+    pub fn page(&self) -> &[u8] {
+        match &self.current {
+            Current::Cached(page) => &page[..],
+            Current::InStretch(at) => self.stretch.get(*at..*at + PAGE_BYTES).unwrap_or(&[]),
+            Current::Nowhere => &[],
+        }
+    }
+
+    /// Reads `count` pages from `first` on at once.
+    pub fn read(&mut self, first: u32, count: usize) -> Result<()> {
+        let id = self.table.id();
+        if u64::from(first) + count as u64 > u64::from(self.meta().pages) {
+            return Err(self.malformed(first));
+        }
+        self.stretch.resize(count * PAGE_BYTES, 0);
+        self.first = first;
+        match self.mode {
+            ReadMode::Compaction => self.reader.pages_for_compaction(id, first, &mut self.stretch),
+            _ => self.reader.pages_for_lookup(id, first, &mut self.stretch, &mut Default::default()),
+        }
+    }
+
+    /// The pages that were read at once, with their numbers.
+    pub fn pages(&self) -> impl Iterator<Item = (u32, &[u8])> {
+        (self.first..).zip(self.stretch.chunks_exact(PAGE_BYTES))
+    }
+
+    /// Page `at` of those that were read at once.
+    #[inline]
+    pub fn page_at(&self, at: u32) -> &[u8] {
+        let start = at as usize * PAGE_BYTES;
+        self.stretch.get(start..start + PAGE_BYTES).unwrap_or(&[])
+    }
+
+    /// Puts the payloads of the pages that were read at once one after the other into `out`.
+    pub fn payload(&self, out: &mut Vec<u8>) {
+        out.clear();
+        out.reserve(self.stretch.len() / PAGE_BYTES * PAYLOAD_BYTES);
+        for page in self.stretch.chunks_exact(PAGE_BYTES) {
+            out.extend_from_slice(page.get(PAGE_HEADER_BYTES..).unwrap_or(&[]));
+        }
+    }
+
+    /// What to say of page `number` whose entries make no sense.
+    pub fn malformed(&self, number: u32) -> Error {
+        page_nonsense(self.meta(), number, &self.reader)
+    }
+}
