@@ -5,8 +5,9 @@
 //! | `golden/v1` | a level's design had one field `filter` | every kind of entry, in tables and in the log |
 //! | `golden/v2` | a level has a filter of its tables and one of its regions | every kind of region filter, and its sidecars |
 //!
-//! A store was made by `cargo test --test golden -- --ignored`, which writes it beside the build's other temporary files
-//! and says where. What changes the bytes of a store gets a directory of its own; an old one is never made again.
+//! A store was made by `cargo test --test golden -- --ignored`, which writes it beside the build's other
+//! temporary files and says where. What changes the bytes of a store gets a directory of its own; an old one
+//! is never made again.
 
 #![allow(
     clippy::unwrap_used,

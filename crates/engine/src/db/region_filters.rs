@@ -1,5 +1,5 @@
-//! Region filters of an open store: what one lacks is made in the background, rows and filters in memory as well as files on the
-//! device.
+//! Region filters of an open store: what one lacks is made in the background, rows and filters in memory as
+//! well as files on the device.
 //!
 //! None of it is needed for an answer; see `region_filter/`. How files are found again is in `sidecars.rs`.
 
@@ -31,8 +31,9 @@ pub(super) struct Wanting {
 }
 
 impl Store {
-    /// Returns the uppermost region at `levels` of `keyspace` whose filter lacks something that can be had. Where there is time,
-    /// what is in memory is written to files even where it is little: closing keeps it otherwise.
+    /// Returns the uppermost region at `levels` of `keyspace` whose filter lacks something that can be had.
+    /// Where there is time, what is in memory is written to files even where it is little: closing keeps it
+    /// otherwise.
     pub(super) fn wanting(
         &self,
         keyspace: &KeyspaceInner,
@@ -56,7 +57,8 @@ impl Store {
         None
     }
 
-    /// Makes what the filter of one region at `levels` lacks; false where none lacks anything, or another thread is at it.
+    /// Makes what the filter of one region at `levels` lacks; false where none lacks anything, or another
+    /// thread is at it.
     pub(super) fn filter_one(&self, levels: Range<usize>, has_time: bool) -> bool {
         for keyspace in self.all_keyspaces() {
             let version = Arc::clone(&keyspace.view.load().version);
@@ -117,7 +119,8 @@ impl Store {
         Ok(builder.finish(&self.memory))
     }
 
-    /// Adds a run by the fingerprints that its tables keep, or else by its keys; false where the work was given up.
+    /// Adds a run by the fingerprints that its tables keep, or else by its keys; false where the work was
+    /// given up.
     fn add_run(
         &self,
         keyspace: &KeyspaceInner,
@@ -177,8 +180,8 @@ impl Store {
 }
 
 impl Wanting {
-    /// Returns the runs that are not to be tried again after a failure: those whose keys were to be read, or the newest, so that
-    /// a file is tried again once there is another.
+    /// Returns the runs that are not to be tried again after a failure: those whose keys were to be read, or
+    /// the newest, so that a file is tried again once there is another.
     fn tried(&self) -> Vec<RunId> {
         let runs = &self.region.runs;
         let tried = match self.lack {

@@ -1,8 +1,10 @@
-//! Sidecars of an open store: found again when it is opened, kept when it is closed, checked, and given up where they are damaged.
+//! Sidecars of an open store: found again when it is opened, kept when it is closed, checked, and given up
+//! where they are damaged.
 //!
-//! One rule for all. Damage costs reads and no answer, so it is noted and makes nothing unsound. What is missing is made anew from
-//! the tables: files that are damaged in front of their pages are given up when the store is opened for writing; pages are read
-//! once in the background when there is nothing else to do, and whenever a lookup or a verification comes to them.
+//! One rule for all. Damage costs reads and no answer, so it is noted and makes nothing unsound. What is
+//! missing is made anew from the tables: files that are damaged in front of their pages are given up when the
+//! store is opened for writing; pages are read once in the background when there is nothing else to do, and
+//! whenever a lookup or a verification comes to them.
 
 use super::store::{KeyspaceInner, Store};
 use super::verify::VerifyReport;
@@ -14,9 +16,7 @@ use crate::io::Access;
 use crate::region_filter::sidecar::{self, Malformed, RecordsWriter, SidecarPages, SidecarRecord};
 use crate::region_filter::{NewRegionFilter, RegionFilter, RegionFilterKind};
 use crate::version::{Region, Version};
-use parking_lot::Mutex;
 use siltstone_design::HashSecret;
-use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,15 +26,6 @@ const READ_PAGES: u32 = 64;
 /// What is said of any damage to a sidecar.
 const HARMLESS: &str = "answers are unaffected, gets read more until the file is made anew from the tables, in the background of a \
                         store that is open for writing";
-
-/// What an open store knows of its sidecars.
-#[derive(Default)]
-pub(crate) struct Sidecars {
-    /// What was found damaged or missing when the store was opened.
-    notes: Mutex<Vec<String>>,
-    /// Sidecars without pages, which closing writes anew.
-    records: Mutex<Vec<SidecarId>>,
-}
 
 /// What a sidecar came to.
 #[derive(Default)]
@@ -88,8 +79,8 @@ impl Store {
         while records.len() > 1 {
             self.remove_sidecar(records.remove(0));
         }
-        *self.sidecars.records.lock() = records;
-        *self.sidecars.notes.lock() = notes;
+        *self.kept_sidecars.lock() = records;
+        *self.sidecar_notes.lock() = notes;
         if self.check_writable().is_ok() {
             self.empty_trash();
         }
@@ -109,7 +100,8 @@ impl Store {
         ids
     }
 
-    /// Removes files in which earlier programs kept filters, or passes over them where nothing may be written.
+    /// Removes files in which earlier programs kept filters, or passes over them where nothing may be
+    /// written.
     fn give_up_old_filters(&self, notes: &mut Vec<String>) {
         let mut dirs = vec![self.path.clone()];
         dirs.extend(Some(self.reader.metadata_dir().to_owned()).filter(|dir| *dir != self.path));
@@ -132,8 +124,8 @@ impl Store {
         }
     }
 
-    /// Whether there is a file behind a name. What is something else is passed over: a link that leads nowhere is removed, and a
-    /// directory noted.
+    /// Whether there is a file behind a name. What is something else is passed over: a link that leads
+    /// nowhere is removed, and a directory noted.
     fn is_file(&self, path: &Path, notes: &mut Vec<String>) -> bool {
         let probe = self.disk.open(path, Access::Read).and_then(|file| file.read_exact_at(&mut [0; 1], 0));
         match probe.map_err(|error| error.kind()) {
@@ -228,7 +220,7 @@ impl Store {
             let _ = self.disk.remove(&path);
             return;
         }
-        let old = std::mem::replace(&mut *self.sidecars.records.lock(), vec![number]);
+        let old = std::mem::replace(&mut *self.kept_sidecars.lock(), vec![number]);
         for id in old {
             let _ = self.disk.remove(&self.reader.path(FileId::Sidecar(id)));
         }
@@ -257,7 +249,8 @@ impl Store {
         writer.finish()
     }
 
-    /// Reads the whole of a sidecar with pages; what is wrong, if anything is. Reading stops where the store is closed.
+    /// Reads the whole of a sidecar with pages; what is wrong, if anything is. Reading stops where the store
+    /// is closed.
     fn check_pages(&self, pages: &SidecarPages) -> Result<Option<String>> {
         let path = self.reader.path(pages.id);
         let front = self
@@ -302,7 +295,8 @@ impl Store {
         version.sidecars().any(|pages| !pages.is_checked())
     }
 
-    /// Reads one sidecar that was found at opening; false where there is none left, or another thread is at it.
+    /// Reads one sidecar that was found at opening; false where there is none left, or another thread is at
+    /// it.
     pub(super) fn check_one_sidecar(&self) -> bool {
         for keyspace in self.all_keyspaces() {
             let version = Arc::clone(&keyspace.view.load().version);
@@ -324,7 +318,8 @@ impl Store {
         report: &mut VerifyReport,
     ) -> Result<()> {
         for (number, level) in version.levels.iter().enumerate() {
-            // What is held in memory alone is missing while a store is open for writing, until it has been made.
+            // What is held in memory alone is missing while a store is open for writing, until it has been
+            // made.
             let kind = RegionFilterKind::of(keyspace.design.level(number), false);
             if kind.is_none_or(RegionFilterKind::is_in_memory) {
                 continue;
@@ -355,7 +350,7 @@ impl Store {
 
     /// Returns what was found damaged when the store was opened, unless everything has been made anew since.
     pub(super) fn notes_of_opening(&self) -> Vec<String> {
-        let mut notes = self.sidecars.notes.lock();
+        let mut notes = self.sidecar_notes.lock();
         let lacks = |keyspace: &Arc<KeyspaceInner>| {
             let version = Arc::clone(&keyspace.view.load().version);
             self.wanting(keyspace, &version, 0..usize::MAX, false).is_some()
@@ -372,12 +367,6 @@ fn missing_places(region: &Region) -> impl Iterator<Item = usize> {
     let runs = region.runs.len();
     let of_filter = region.filter.iter().flat_map(move |filter| filter.missing(runs));
     of_filter.chain(0..if region.filter.is_none() { runs } else { 0 })
-}
-
-/// Marks the sidecars that `after` no longer uses.
-pub(super) fn retire_sidecars(before: &Version, after: &Version) {
-    let kept: HashSet<FileId> = after.sidecars().map(|pages| pages.id).collect();
-    before.sidecars().filter(|pages| !kept.contains(&pages.id)).for_each(|pages| pages.mark_obsolete());
 }
 
 /// Tells a store's sidecars from those of others in one directory.

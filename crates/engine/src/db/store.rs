@@ -5,7 +5,6 @@
 use super::head::{Head, Write};
 use super::limits::RateLimit;
 use super::parallel::{Helpers, UpperReads};
-use super::sidecars::{Sidecars, retire_sidecars};
 use super::snapshot::Snapshots;
 use super::worker::Board;
 use super::write::CommitQueue;
@@ -13,7 +12,7 @@ use crate::cache::Reader;
 use crate::compaction::Output;
 use crate::entry::Sequence;
 use crate::error::{Error, ErrorKind, Result};
-use crate::ids::RunId;
+use crate::ids::{RunId, SidecarId};
 use crate::io::{DirLock, Disk};
 use crate::memory::MemoryBudget;
 use crate::options::Options;
@@ -126,7 +125,10 @@ pub(crate) struct Store {
     pub background_error: Mutex<Option<Error>>,
     /// Held by whoever makes region filters; runs whose keys can't be read, and so not be covered.
     pub filtering: Mutex<HashSet<RunId>>,
-    pub sidecars: Sidecars,
+    /// What was found damaged or missing of sidecars when the store was opened.
+    pub sidecar_notes: Mutex<Vec<String>>,
+    /// Sidecars without pages, which closing writes anew.
+    pub kept_sidecars: Mutex<Vec<SidecarId>>,
     /// Threads that search last levels for others, and lookups that wait for the device.
     pub helpers: Helpers,
     pub waiting: AtomicUsize,
@@ -184,7 +186,8 @@ impl Store {
             closed: AtomicBool::new(false),
             background_error: Mutex::new(None),
             filtering: Mutex::default(),
-            sidecars: Sidecars::default(),
+            sidecar_notes: Mutex::default(),
+            kept_sidecars: Mutex::default(),
             helpers: Helpers::default(),
             waiting: AtomicUsize::new(0),
             space_is_low: AtomicBool::new(false),
@@ -301,7 +304,7 @@ impl Store {
             }
             keyspace.view.store(Arc::new(view));
         }
-        retire_sidecars(&base, &next);
+        base.retire_sidecars(&next);
         for table in &removed {
             table.mark_obsolete();
         }
@@ -336,7 +339,7 @@ impl Store {
         let before = Arc::clone(&view.version);
         let mut version = Version::clone(&before);
         change(&mut version);
-        retire_sidecars(&before, &version);
+        before.retire_sidecars(&version);
         view.version = Arc::new(version);
         keyspace.view.store(Arc::new(view));
         self.reader.fit_cache();
