@@ -27,6 +27,8 @@ pub const MIN_TABLE_BYTES: u64 = 4 << 10;
 /// Largest table, in bytes: page numbers in a table are 32-bit, and tables may grow to twice this.
 pub const MAX_TABLE_BYTES: u64 = 1 << 40;
 
+const TABLE_BYTES: std::ops::RangeInclusive<u64> = MIN_TABLE_BYTES..=MAX_TABLE_BYTES;
+
 /// Entries that the index of a log store may have room for.
 pub const LOG_STORE_ENTRIES: std::ops::RangeInclusive<u32> = 16..=1 << 30;
 
@@ -78,9 +80,8 @@ impl Design {
     /// The first unsound field, by name, with the values it may take.
     pub fn check(&self) -> Result<(), DesignError> {
         let fail = |field: String, message: String| Err(DesignError { field, message });
-        let sizes = MIN_TABLE_BYTES..=MAX_TABLE_BYTES;
         match self.head {
-            Head::MemTable { bytes } if !sizes.contains(&bytes) => {
+            Head::MemTable { bytes } if !TABLE_BYTES.contains(&bytes) => {
                 return fail(
                     "head.bytes".into(),
                     format!("{bytes} is out of range; a memtable takes 4 KiB to 1 TiB"),
@@ -119,24 +120,11 @@ impl Design {
             if depth > u32::from(MAX_DEPTH) {
                 return fail(field("fanout_bits"), format!("the trie would be deeper than {MAX_DEPTH} bits"));
             }
-            if !(1..=256).contains(&level.runs) {
-                return fail(field("runs"), format!("{} is out of range; use 1 to 256", level.runs));
-            }
-            if i == 0 && level.runs < 2 {
-                return fail(
-                    field("runs"),
-                    "level 0 takes each memtable as a run of its own and needs at least 2".into(),
-                );
-            }
-            if !sizes.contains(&level.table_bytes) {
-                return fail(
-                    field("table_bytes"),
-                    format!("{} is out of range; use 4 KiB to 1 TiB", level.table_bytes),
-                );
-            }
-            check_format(level).or_else(|(name, message)| fail(field(name), message))?;
-            check_table_filter(level).or_else(|(name, message)| fail(field(name), message))?;
-            check_region_filter(level).or_else(|(name, message)| fail(field(name), message))?;
+            let sound = check_sizes(i, level)
+                .and_then(|()| check_format(level))
+                .and_then(|()| check_table_filter(level))
+                .and_then(|()| check_region_filter(level));
+            sound.or_else(|(name, message)| fail(field(name), message))?;
         }
         // Splits repeat the last level below itself, so it has to divide what it holds.
         if self.levels.last().is_some_and(|last| last.fanout_bits == 0) {
@@ -151,6 +139,20 @@ impl Design {
 
 /// The name of a level's field, and what is wrong with it.
 type Unsound = (&'static str, String);
+
+/// What of the sizes of level `number` is unsound, and what would do.
+fn check_sizes(number: usize, level: &LevelSpec) -> Result<(), Unsound> {
+    if !(1..=256).contains(&level.runs) {
+        return Err(("runs", format!("{} is out of range; use 1 to 256", level.runs)));
+    }
+    if number == 0 && level.runs < 2 {
+        return Err(("runs", "level 0 takes each memtable as a run of its own and needs at least 2".into()));
+    }
+    if !TABLE_BYTES.contains(&level.table_bytes) {
+        return Err(("table_bytes", format!("{} is out of range; use 4 KiB to 1 TiB", level.table_bytes)));
+    }
+    Ok(())
+}
 
 /// What of a level does not go with its format, and what would do.
 fn check_format(level: &LevelSpec) -> Result<(), Unsound> {

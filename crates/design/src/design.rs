@@ -1,9 +1,9 @@
 //! The layout of a store as a plain value.
 //!
-//! The papers differ in the *values* below and in how bytes lie inside a table or filter, nowhere else. A level's
-//! regions split those of the level above by `fanout_bits` digest bits, so a region overlaps exactly its own
-//! children. The last entry of `levels` also describes every level below it: leaves that fill up split, and the
-//! trie grows by itself as the data grows.
+//! The papers differ in the *values* below and in how bytes lie inside a table or filter, nowhere else. A
+//! level's regions split those of the level above by `fanout_bits` digest bits, so a region overlaps exactly
+//! its own children. The last entry of `levels` also describes every level below it: leaves that fill up
+//! split, and the trie grows by itself as the data grows.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,11 +23,13 @@ pub struct Design {
     pub head: Head,
     /// The levels from the top; the last one repeats below itself where the data outgrows it.
     pub levels: Vec<LevelSpec>,
-    /// Share of a leaf region's bytes that may be dead before it is rewritten in place; peak space is 1/(1 − this).
+    /// Share of a leaf region's bytes that may be dead before it is rewritten in place; peak space is 1/(1 −
+    /// this).
     pub max_garbage: f64,
-    /// Whether piles are handed down early where overwrites make the whole store take more than 1/(1 − `max_garbage`) times
-    /// what is live in its leaves, and regions of any level but the first are reclaimed like leaves until they hand something
-    /// down; else each pile waits until it is full, as the papers have it.
+    /// Whether piles are handed down early where overwrites make the whole store take more than 1/(1 −
+    /// `max_garbage`) times what is live in its leaves, and regions of any level but the first are reclaimed
+    /// like leaves until they hand something down; else each pile waits until it is full, as the papers have
+    /// it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hands_down_early: bool,
 }
@@ -41,16 +43,18 @@ pub enum Head {
         /// Memory at which it is sealed and flushed.
         bytes: u64,
     },
-    /// The write-ahead log itself: memory holds where in the log each item stands, six bytes for each, and a get reads the item
-    /// there (SILT §3.1). For keyspaces whose keys are looked up one by one.
+    /// The write-ahead log itself: memory holds where in the log each item stands, six bytes for each, and a
+    /// get reads the item there (SILT §3.1). For keyspaces whose keys are looked up one by one.
     LogStore {
-        /// Entries that its index has room for. It is sealed when 95 in 100 are taken, or earlier if one finds no room. The
-        /// paper's tables have 131,072, since its tags name buckets; here there may be more, and tags stay as long.
+        /// Entries that its index has room for. It is sealed when 95 in 100 are taken, or earlier if one
+        /// finds no room. The paper's tables have 131,072, since its tags name buckets; here there may be
+        /// more, and tags stay as long.
         entries: u32,
     },
 }
 
-/// Memory of an index entry of a log store: 16 bits for the tag and whether there is one, 32 for the place in the log.
+/// Memory of an index entry of a log store: 16 bits for the tag and whether there is one, 32 for the place in
+/// the log.
 pub const LOG_INDEX_ENTRY_BYTES: u64 = 6;
 
 impl Head {
@@ -76,8 +80,8 @@ pub const LOG_STORE_FILL: f64 = 0.95;
 
 /// One level of the trie.
 ///
-/// As JSON it has these fields; a design that was written when a level had one field `filter` for both filters is read
-/// as well (`stored.rs`).
+/// As JSON it has these fields; a design that was written when a level had one field `filter` for both
+/// filters is read as well (`stored.rs`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "crate::stored::StoredLevel")]
 pub struct LevelSpec {
@@ -103,14 +107,14 @@ pub struct LevelSpec {
 pub enum Format {
     /// Entries in digest order, packed into checksummed 4 KiB pages.
     Block,
-    /// A hash table whose buckets are checksummed 4 KiB pages: a key's page is computed (LSM-trie). For point keys; those of
-    /// semi-sorted keyspaces cluster too much, and are searched by halves.
+    /// A hash table whose buckets are checksummed 4 KiB pages: a key's page is computed (LSM-trie). For point
+    /// keys; those of semi-sorted keyspaces cluster too much, and are searched by halves.
     HTable,
-    /// SILT's hash store: slots of one size in the order of a partial-key cuckoo table, whose tags are filter and index
-    /// (SILT §3.2).
+    /// SILT's hash store: slots of one size in the order of a partial-key cuckoo table, whose tags are filter
+    /// and index (SILT §3.2).
     Hash,
-    /// SILT's sorted store: slots of one size in digest order, which an entropy-coded trie leads to; one read per lookup, hit or
-    /// miss. For keyspaces whose keys are looked up one by one (SILT §3.3).
+    /// SILT's sorted store: slots of one size in digest order, which an entropy-coded trie leads to; one read
+    /// per lookup, hit or miss. For keyspaces whose keys are looked up one by one (SILT §3.3).
     Sorted,
 }
 
@@ -120,22 +124,25 @@ pub enum Format {
 pub enum IndexSpec {
     /// None: the format itself says where a key is.
     None,
-    /// Shortened separators between pages of one size: LevelDB's index at its smallest (SlimDB Table 3, fixed block).
+    /// Shortened separators between pages of one size: LevelDB's index at its smallest (SlimDB Table 3, fixed
+    /// block).
     Separators,
-    /// The last key of every page in full, with the page's offset and length: LevelDB's default (SlimDB Table 3).
+    /// The last key of every page in full, with the page's offset and length: LevelDB's default (SlimDB Table
+    /// 3).
     LastKeys,
     /// Shortened separators, with every page's offset and length (SlimDB Table 3, key-compressed).
     LocatedSeparators,
-    /// SlimDB's three levels: prefixes in an entropy-coded trie, where each prefix's pages end, and a small index of
-    /// suffixes per prefix that spans pages (SlimDB §3.1).
+    /// SlimDB's three levels: prefixes in an entropy-coded trie, where each prefix's pages end, and a small
+    /// index of suffixes per prefix that spans pages (SlimDB §3.1).
     ThreeLevel {
         /// What tells apart the pages of one prefix.
         third: ThirdLevel,
     },
-    /// Borders of pages as small integers: the digests are cut into cells, and pages end with a cell where they can (ours).
+    /// Borders of pages as small integers: the digests are cut into cells, and pages end with a cell where
+    /// they can (ours).
     Cells,
-    /// Separators in pages of their own on the device; memory holds one per index page. A lookup reads one page more:
-    /// the rows of SlimDB's Table 1 without an index in memory.
+    /// Separators in pages of their own on the device; memory holds one per index page. A lookup reads one
+    /// page more: the rows of SlimDB's Table 1 without an index in memory.
     Paged,
 }
 
@@ -165,8 +172,8 @@ pub enum TableFilterSpec {
         /// Bits of a key's fingerprint.
         fingerprint_bits: u8,
     },
-    /// A fragment of each key's hash, in the order of a sorted store's slots: the trie leads to the one that is compared
-    /// before the slot is read (SILT §3.3). For sorted stores of which a region holds several.
+    /// A fragment of each key's hash, in the order of a sorted store's slots: the trie leads to the one that
+    /// is compared before the slot is read (SILT §3.3). For sorted stores of which a region holds several.
     Fragments {
         /// Bits of a fragment: an absent key costs a read at a rate of 2 to the minus this.
         fragment_bits: u8,
@@ -184,15 +191,15 @@ pub enum RegionFilterSpec {
         /// Bits of a key's fingerprint; the run's number comes on top.
         fingerprint_bits: u8,
     },
-    /// A maplet, which says in which runs a key may be, and is merged rather than updated (ours). It is made of fingerprints
-    /// that the tables keep.
+    /// A maplet, which says in which runs a key may be, and is merged rather than updated (ours). It is made
+    /// of fingerprints that the tables keep.
     Maplet {
-        /// Bits of a key's fingerprint beyond those that tell the keys of a full region apart: an absent key costs a probe
-        /// at a rate of 2 to the minus this.
+        /// Bits of a key's fingerprint beyond those that tell the keys of a full region apart: an absent key
+        /// costs a probe at a rate of 2 to the minus this.
         remainder_bits: u8,
     },
-    /// A Bloom filter per run and column of digests, those of all runs side by side on the device, so that one read fetches
-    /// all that a lookup asks (LSM-trie).
+    /// A Bloom filter per run and column of digests, those of all runs side by side on the device, so that
+    /// one read fetches all that a lookup asks (LSM-trie).
     BloomCluster {
         /// Filter bits per key.
         bits_per_key: u8,
@@ -200,7 +207,8 @@ pub enum RegionFilterSpec {
 }
 
 impl RegionFilterSpec {
-    /// Returns the remainder bits of the fingerprints that tables keep for this filter; `None` if it needs none of them.
+    /// Returns the remainder bits of the fingerprints that tables keep for this filter; `None` if it needs
+    /// none of them.
     pub fn kept_remainder_bits(self) -> Option<u8> {
         match self {
             Self::None | Self::MultiLevelCuckoo { .. } | Self::BloomCluster { .. } => None,
@@ -247,14 +255,15 @@ impl Design {
         level + 1 >= self.levels.len()
     }
 
-    /// Whether a region of `level` is a leaf, which holds what nothing lies below and is reclaimed in place. In designs that hand down
-    /// early any region without children is one, but for level 0's: what has not come further down is garbage there too.
+    /// Whether a region of `level` is a leaf, which holds what nothing lies below and is reclaimed in place.
+    /// In designs that hand down early any region without children is one, but for level 0's: what has not
+    /// come further down is garbage there too.
     pub fn is_leaf(&self, level: usize, has_children: bool) -> bool {
         !has_children && (self.is_leaf_level(level) || (self.hands_down_early && level > 0))
     }
 
-    /// Whether a region filter at `level` or anywhere below uses what a write learnt about older versions of its key: then
-    /// entries keep that.
+    /// Whether a region filter at `level` or anywhere below uses what a write learnt about older versions of
+    /// its key: then entries keep that.
     pub fn keeps_older_versions_from(&self, level: usize) -> bool {
         let first = level.min(self.levels.len().saturating_sub(1));
         let mut below = self.levels.iter().skip(first);

@@ -1,8 +1,8 @@
 //! Levels as they are stored: in manifests, and in files of designs.
 //!
-//! A level names its tables' filter and its regions' filter. Before, one field `filter` named whichever of the two a level
-//! had. Both forms are read; a level is always written in the new one. A level in a mixture of them is refused, since
-//! nothing says which of them was meant.
+//! A level names its tables' filter and its regions' filter. Before, one field `filter` named whichever of
+//! the two a level had. Both forms are read; a level is always written in the new one. A level in a mixture
+//! of them is refused, since nothing says which of them was meant.
 
 use crate::design::{Format, IndexSpec, LevelSpec, RegionFilterSpec, TableFilterSpec};
 use serde::Deserialize;

@@ -1,4 +1,5 @@
-//! Numbers that name what a store is made of. All of one store come from one counter, so that none is given twice.
+//! Numbers that name what a store is made of. All of one store come from one counter, so that none is given
+//! twice.
 
 use std::hash::{Hash, Hasher};
 
@@ -22,8 +23,8 @@ pub(crate) enum FileId {
 }
 
 impl FileId {
-    /// Returns the number that tells the file from all others of its store, in one word. The checksums of its pages cover it,
-    /// and it never changes what it is.
+    /// Returns the number that tells the file from all others of its store, in one word. The checksums of its
+    /// pages cover it, and it never changes what it is.
     #[inline]
     pub fn key(self) -> u64 {
         match self {

@@ -1,7 +1,13 @@
 //! Stores written by every format version there has been, checked in; this program must read them all.
 //!
-//! `golden/v1` was made by `cargo test --test golden -- --ignored`, which writes a new one beside the build's other
-//! temporary files and says where. A new format version gets a directory of its own; an old one is never made again.
+//! | store | made when | holds |
+//! |---|---|---|
+//! | `golden/v1` | a level's design had one field `filter` | every kind of entry, in tables and in the log |
+//! | `golden/v2` | a level has a filter of its tables and one of its regions | every kind of region filter, and its sidecars |
+//!
+//! A store was made by `cargo test --test golden -- --ignored`, which writes it beside the build's other
+//! temporary files and says where. What changes the bytes of a store gets a directory of its own; an old one
+//! is never made again.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,16 +18,24 @@
 mod common;
 
 use common::*;
-use siltstone::{Db, Keyspace, Options, Schema};
+use siltstone::{Db, Design, Keyspace, KeyspaceOptions, Options, RegionFilterSpec, Schema, TableFilterSpec};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 /// Longer than anyone will run this test: an item that expires, but not yet.
 const AGES: Duration = Duration::from_secs(500 * 365 * 24 * 3600);
 
-fn golden() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1")
+/// Copies a checked-in store to `path`.
+fn copy_golden(name: &str, path: &Path) {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    std::fs::create_dir(path).unwrap();
+    let mut bytes = 0;
+    for file in std::fs::read_dir(golden).unwrap() {
+        let file = file.unwrap();
+        bytes += std::fs::copy(file.path(), path.join(file.file_name())).unwrap();
+    }
+    assert!(bytes < 200_000, "{bytes} bytes are too many to check in");
 }
 
 fn keyspaces(db: &Db) -> [Keyspace; 3] {
@@ -114,13 +128,7 @@ fn check(db: &Db) {
 fn a_store_of_format_version_1_is_read_and_written() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("db");
-    std::fs::create_dir(&path).unwrap();
-    let mut bytes = 0;
-    for file in std::fs::read_dir(golden()).unwrap() {
-        let file = file.unwrap();
-        bytes += std::fs::copy(file.path(), path.join(file.file_name())).unwrap();
-    }
-    assert!(bytes < 200_000, "{bytes} bytes are too many to check in");
+    copy_golden("v1", &path);
     // A store made by others has a secret of its own, and opens with any options.
     let options = Options { background_threads: 0, ..Options::default() };
     check(&Db::open_read_only(&path, options.clone()).unwrap());
@@ -133,15 +141,127 @@ fn a_store_of_format_version_1_is_read_and_written() {
     check(&Db::open(&path, options).unwrap());
 }
 
+/// One level of regions with a filter each, so that few items make every kind of sidecar.
+fn filtered_design(region_filter: RegionFilterSpec) -> Design {
+    let mut design = tiny("stepped-merge");
+    for level in &mut design.levels {
+        (level.table_filter, level.region_filter) = (TableFilterSpec::None, region_filter);
+        level.runs = 6;
+    }
+    design
+}
+
+fn filtered_keyspaces(db: &Db) -> [Keyspace; 3] {
+    [
+        ("cuckoo", RegionFilterSpec::MultiLevelCuckoo { fingerprint_bits: 12 }),
+        ("maplet", RegionFilterSpec::Maplet { remainder_bits: 6 }),
+        ("cluster", RegionFilterSpec::BloomCluster { bits_per_key: 12 }),
+    ]
+    .map(|(name, filter)| {
+        let design = Some(filtered_design(filter));
+        db.create_keyspace(name, KeyspaceOptions { schema: Schema::Point, design }).unwrap()
+    })
+}
+
+const FILTERED_ITEMS: u32 = 260;
+
+/// Makes a store whose regions have several runs, filters over them, and sidecars of those.
+fn write_filtered(db: &Db) {
+    for keyspace in &filtered_keyspaces(db) {
+        for n in 0..FILTERED_ITEMS {
+            keyspace.put(format!("key{n}").as_bytes(), &value(n, 40)).unwrap();
+            if n % 60 == 59 {
+                db.flush().unwrap();
+                while db.step().unwrap() {}
+            }
+        }
+    }
+    db.flush().unwrap();
+    while db.step().unwrap() {}
+    // The last run's part of each filter is in memory, and kept by closing.
+    for keyspace in &filtered_keyspaces(db) {
+        keyspace.delete(b"key7").unwrap();
+    }
+    db.flush().unwrap();
+}
+
+fn check_filtered(db: &Db) {
+    assert_eq!(db.keyspaces(), ["cluster", "cuckoo", "maplet"]);
+    for keyspace in &filtered_keyspaces(db) {
+        for n in 0..FILTERED_ITEMS {
+            let expected = (n != 7).then(|| value(n, 40));
+            assert_eq!(keyspace.get(format!("key{n}").as_bytes()).unwrap(), expected, "{}", keyspace.name());
+        }
+        for n in FILTERED_ITEMS..2 * FILTERED_ITEMS {
+            assert_eq!(keyspace.get(format!("key{n}").as_bytes()).unwrap(), None);
+        }
+    }
+}
+
+/// Checks that region filters know all runs without background work, and that sidecars are sound.
+fn check_sidecars(db: &Db) {
+    let report = db.verify(&mut |_| {}).unwrap();
+    assert_eq!((report.problems, report.notes), (Vec::new(), Vec::new()));
+    assert!(report.sidecars > 0);
+    for keyspace in &filtered_keyspaces(db) {
+        let levels = keyspace.stats().levels;
+        let (runs, known) =
+            levels.iter().fold((0, 0), |(runs, known), level| (runs + level.runs, known + level.guided_runs));
+        assert!(runs > 3 && runs == known, "{}: {levels:?}", keyspace.name());
+    }
+}
+
 #[test]
-#[ignore = "makes a golden store to be checked in"]
-fn generate() {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("golden");
+fn a_store_with_sidecars_is_read_and_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    copy_golden("v2", &path);
+    let options = Options { background_threads: 0, ..Options::default() };
+    let db = Db::open_read_only(&path, options.clone()).unwrap();
+    check_filtered(&db);
+    check_sidecars(&db);
+    drop(db);
+    let db = Db::open(&path, options.clone()).unwrap();
+    assert_eq!(db.stats().compaction_bytes_read, 0, "filters come out of sidecars, not out of tables");
+    check_sidecars(&db);
+    check_filtered(&db);
+    for keyspace in &filtered_keyspaces(&db) {
+        keyspace.put(b"key7", &value(7, 40)).unwrap();
+        keyspace.delete(b"key7").unwrap();
+    }
+    db.flush().unwrap();
+    while db.step().unwrap() {}
+    check_filtered(&db);
+    db.close().unwrap();
+    let db = Db::open(&path, options).unwrap();
+    check_filtered(&db);
+    check_sidecars(&db);
+}
+
+/// Writes a store to be checked in and closes it.
+fn generate(name: &str, write: fn(&Db), check: fn(&Db)) {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("golden").join(name);
     let _ = std::fs::remove_dir_all(&path);
+    std::fs::create_dir_all(&path).unwrap();
     let db = Db::open(&path, options()).unwrap();
     write(&db);
     check(&db);
     db.close().unwrap();
     std::fs::remove_file(path.join("LOCK")).unwrap();
     println!("{}", path.display());
+}
+
+#[test]
+#[ignore = "makes a golden store to be checked in"]
+fn generate_all_entries() {
+    generate("entries", write, check);
+}
+
+#[test]
+#[ignore = "makes a golden store to be checked in"]
+fn generate_region_filters() {
+    generate("v2", write_filtered, |db| {
+        check_filtered(db);
+        check_sidecars(db);
+    });
 }

@@ -106,15 +106,6 @@ pub fn file(path: &Path) -> Result<Inspection> {
     if head.starts_with(sidecar_file::MAGIC) || filename::is_sidecar(name) {
         return Ok(Inspection::Sidecar(sidecar::inspect(path, file.as_ref(), length)?));
     }
-    if filename::is_old_filters(name) {
-        return Err(Error::new(
-            ErrorKind::NotAStore,
-            format!(
-                "{} holds filters as an earlier program wrote them; nothing depends on it, and the next opening for writing removes it",
-                path.display()
-            ),
-        ));
-    }
     if name == LOCK {
         let mut bytes = vec![0; length.min(64) as usize];
         file.read_exact_at(&mut bytes, 0).map_err(fail)?;
@@ -134,23 +125,37 @@ pub fn file(path: &Path) -> Result<Inspection> {
         }
         return Ok(Inspection::Table(table));
     }
-    // A file that a store made says by its name what it should be.
+    Err(unreadable(path, name, length))
+}
+
+/// Says what the file at `path`, of `length` bytes, is not; by its name a file that a store made says what it should be.
+fn unreadable(path: &Path, name: &str, length: u64) -> Error {
+    if filename::is_old_filters(name) {
+        return Error::new(
+            ErrorKind::NotAStore,
+            format!(
+                "{} holds filters as an earlier program wrote them; nothing depends on it, and the next opening for \
+                 writing removes it",
+                path.display()
+            ),
+        );
+    }
     let expected = match name {
         CURRENT | CURRENT_NEW => "the name of a manifest",
         SIDECARS | OLD_SIDECARS => "the name of a directory",
         _ if filename::is_table(name) => "a table's footer",
         _ if filename::is_wal(name) || filename::is_manifest(name) => "a log's header",
         _ => {
-            return Err(Error::new(
+            return Error::new(
                 ErrorKind::NotAStore,
                 format!(
                     "{} is no file of a Siltstone store: it has neither a log header nor a table footer",
                     path.display()
                 ),
-            ));
+            );
         }
     };
     let at = if filename::is_table(name) { length.saturating_sub(FOOTER_BYTES as u64) } else { 0 };
     let error = Error::corruption(path.display(), at, expected, "something else");
-    Err(error.and("a crash may leave such a file, which the next opening removes unless the store needs it"))
+    error.and("a crash may leave such a file, which the next opening removes unless the store needs it")
 }

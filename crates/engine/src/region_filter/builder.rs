@@ -60,8 +60,9 @@ pub(crate) enum RegionFilterBuilder {
 }
 
 impl RegionFilterBuilder {
-    /// Begins the filter that a new run brings with it. A filter in memory has to know all runs below the new one, or all
-    /// but the youngest, whose tables have kept the fingerprints that it wants; else the run waits for background work.
+    /// Begins the filter that a new run brings with it. A filter in memory has to know all runs below the new
+    /// one, or all but the youngest, whose tables have kept the fingerprints that it wants; else the run
+    /// waits for background work.
     pub fn for_new_run<R: FilteredRun>(
         kind: RegionFilterKind,
         region: &Filtered<'_, R>,
@@ -88,8 +89,8 @@ impl RegionFilterBuilder {
         Some(builder).filter(Self::has_room)
     }
 
-    /// Begins to make what a filter lacks, the run at `lacking` among it: the builder, and the places of the runs that it is to
-    /// be given, the last one first; `None` where memory is short.
+    /// Begins to make what a filter lacks, the run at `lacking` among it: the builder, and the places of the
+    /// runs that it is to be given, the last one first; `None` where memory is short.
     pub fn for_missing<R: FilteredRun>(
         kind: RegionFilterKind,
         region: &Filtered<'_, R>,
@@ -164,7 +165,8 @@ impl RegionFilterBuilder {
         }
     }
 
-    /// Adds the keys of a new table of the run being added, by their fingerprints in order, where it takes tables.
+    /// Adds the keys of a new table of the run being added, by their fingerprints in order, where it takes
+    /// tables.
     pub fn add_table(&mut self, fingerprints: Vec<u64>) {
         match self {
             Self::Maplet(builder) => builder.add_table(fingerprints),

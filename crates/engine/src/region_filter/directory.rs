@@ -1,19 +1,21 @@
-//! The directory of a store's sidecars: beside its tables, or one of their own below `Options::metadata_dir`, which stores may
-//! share.
+//! The directory of a store's sidecars: beside its tables, or one of their own below `Options::metadata_dir`,
+//! which stores may share.
 //!
-//! Numbers of files and runs, and the hash secret, are the same in a store and in a copy of it, but mean other things as soon as
-//! both go on. So that neither takes or removes a file of the other's, a store's directory there has a name drawn at random, and
-//! the file SIDECARS says which, and for which store: a copy finds that it lies elsewhere than SIDECARS says, and draws a name of
-//! its own. An opening for writing that does not use the directory takes SIDECARS away, since it may be of an older copy put back,
-//! and then gives numbers to runs that files there have for others.
+//! Numbers of files and runs, and the hash secret, are the same in a store and in a copy of it, but mean
+//! other things as soon as both go on. So that neither takes or removes a file of the other's, a store's
+//! directory there has a name drawn at random, and the file SIDECARS says which, and for which store: a copy
+//! finds that it lies elsewhere than SIDECARS says, and draws a name of its own. An opening for writing that
+//! does not use the directory takes SIDECARS away, since it may be of an older copy put back, and then gives
+//! numbers to runs that files there have for others.
 //!
 //! ```text
-//! SIDECARS   "siltsidecars 1\n" + name of the directory, 16 hex digits + "\n" + hash of the absolute paths of store and
-//!            `metadata_dir`, 16 hex digits + "\n" + CRC-32C of the three lines, 8 hex digits + "\n"
+//! SIDECARS   "siltsidecars 1\n" + name of the directory, 16 hex digits + "\n"
+//!            + hash of the absolute paths of store and `metadata_dir`, 16 hex digits + "\n"
+//!            + CRC-32C of the three lines, 8 hex digits + "\n"
 //! ```
 //!
-//! Earlier programs called the file CLUSTERS, with "siltclusters 1" as its first line. It is read where there is no SIDECARS, and
-//! gives way to one.
+//! Earlier programs called the file CLUSTERS, with "siltclusters 1" as its first line. It is read where there
+//! is no SIDECARS, and gives way to one.
 
 use crate::error::{Error, Result};
 use crate::filename::{OLD_SIDECARS, SIDECARS};
@@ -55,8 +57,8 @@ pub(crate) fn parse(text: &str) -> Option<(&str, u64)> {
 }
 
 impl SidecarDirectory {
-    /// Returns what SIDECARS says to the store in `dir`; where it says nothing, files are beside the tables, or, for one who may write, in a
-    /// directory yet to be made. Nothing is changed.
+    /// Returns what SIDECARS says to the store in `dir`; where it says nothing, files are beside the tables,
+    /// or, for one who may write, in a directory yet to be made. Nothing is changed.
     pub fn find(
         disk: &dyn Disk,
         dir: &Path,

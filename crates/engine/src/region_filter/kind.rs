@@ -17,8 +17,8 @@ pub(crate) enum RegionFilterKind {
 }
 
 impl RegionFilterKind {
-    /// Returns what the filters of `level`'s regions are like, those with children or those without; `None` where the level
-    /// has none.
+    /// Returns what the filters of `level`'s regions are like, those with children or those without; `None`
+    /// where the level has none.
     pub fn of(level: &LevelSpec, has_children: bool) -> Option<Self> {
         match level.region_filter {
             RegionFilterSpec::None => None,
@@ -50,7 +50,8 @@ impl RegionFilterKind {
         }
     }
 
-    /// Returns what `present`, the filter of a region with `runs` (newest first), lacks of what can be had by `means`.
+    /// Returns what `present`, the filter of a region with `runs` (newest first), lacks of what can be had by
+    /// `means`.
     pub fn lack(
         self,
         present: Option<&RegionFilter>,

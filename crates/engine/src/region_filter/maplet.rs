@@ -1,8 +1,8 @@
 //! Maplets over the runs of a region.
 //!
-//! The maplet is ours; the structure is `maplet` in `siltstone-succinct`. A run is added by merging: its keys' fingerprints
-//! are sorted and laid beside those of the runs before it. They come from the keys, or from tables that have kept them, so that
-//! a maplet that was lost is made again without reading a key.
+//! The maplet is ours; the structure is `maplet` in `siltstone-succinct`. A run is added by merging: its
+//! keys' fingerprints are sorted and laid beside those of the runs before it. They come from the keys, or
+//! from tables that have kept them, so that a maplet that was lost is made again without reading a key.
 
 use super::run::FilteredRun;
 use super::sidecar;
@@ -14,8 +14,8 @@ use siltstone_design::EncodedKey;
 use siltstone_succinct::filter::maplet::{MAX_SLOT_BITS, Maplet};
 use std::sync::Arc;
 
-/// Bits by which fingerprints are longer in maplets of regions that have others below them: above, where few of the items
-/// are, a maplet is to lead astray less often, so that only the one at the bottom counts.
+/// Bits by which fingerprints are longer in maplets of regions that have others below them: above, where few
+/// of the items are, a maplet is to lead astray less often, so that only the one at the bottom counts.
 const UPPER_BITS: u8 = 3;
 
 /// What the maplets of a level are like.
@@ -33,8 +33,8 @@ impl MapletSettings {
         Self { remainder_bits: remainder_bits + upper_bits, region_bytes }
     }
 
-    /// Returns the most runs that a maplet tells apart. Slots are as long as there are runs, which may be many more than is
-    /// planned while compaction is behind.
+    /// Returns the most runs that a maplet tells apart. Slots are as long as there are runs, which may be
+    /// many more than is planned while compaction is behind.
     pub fn max_runs(self) -> usize {
         1 << MAX_SLOT_BITS
     }

@@ -1,10 +1,11 @@
 //! Multi-level cuckoo filters over the runs of a region.
 //!
-//! Source: SlimDB (VLDB'17) §3.2; the structure is `multi_level_cuckoo` in `siltstone-succinct`. Where we differ, and why:
+//! Source: SlimDB (VLDB'17) §3.2; the structure is `multi_level_cuckoo` in `siltstone-succinct`. Where we
+//! differ, and why:
 //!
-//! * What a non-blind write learnt is a *table*, not a yes or no: "the next older version of this key lies in table T". If T is
-//!   among the region's runs, that version is the newest here, whatever has been moved since the write; if it is not,
-//!   nothing is known. So knowledge may be stale, and is never wrong.
+//! * What a non-blind write learnt is a *table*, not a yes or no: "the next older version of this key lies in
+//!   table T". If T is among the region's runs, that version is the newest here, whatever has been moved
+//!   since the write; if it is not, nothing is known. So knowledge may be stale, and is never wrong.
 
 use super::run::FilteredRun;
 use super::sidecar;
@@ -41,13 +42,15 @@ impl CuckooSettings {
 
     /// Returns about what a filter for `keys` keys takes in memory.
     pub fn estimated_bytes(self, keys: u64) -> u64 {
-        // Nearly full but for the last step of growth, which is an eighth; growth bits not yet used; the secondary table.
+        // Nearly full but for the last step of growth, which is an eighth; growth bits not yet used; the
+        // secondary table.
         keys * u64::from(self.fingerprint_bits + self.slot_bits + 3) / 6
     }
 
     fn parameters(self) -> Parameters {
         let Self { fingerprint_bits, slot_bits } = self;
-        // Room for as many runs of the first one's size as there are slots, and then some at fewer fingerprint bits.
+        // Room for as many runs of the first one's size as there are slots, and then some at fewer
+        // fingerprint bits.
         let floor_bits = fingerprint_bits.saturating_sub(2).max(8);
         Parameters { fingerprint_bits, slot_bits, growth_bits: 3, floor_bits, ..Parameters::default() }
     }
@@ -122,7 +125,8 @@ impl CuckooBuilder {
             settings,
             runs: Vec::new(),
             tables: HashMap::new(),
-            // What can't be added to, or can't forget runs that have left, is replaced by a filter that covers all anew.
+            // What can't be added to, or can't forget runs that have left, is replaced by a filter that
+            // covers all anew.
             is_full: present.is_some() && filter.is_none(),
             filter: filter.map(Arc::unwrap_or_clone),
             has_room_for_run: false,
@@ -167,8 +171,8 @@ impl CuckooBuilder {
         }
     }
 
-    /// Sizes the filter for `keys` keys more at once, and a sixteenth larger: the last places of a full table are dear to
-    /// find.
+    /// Sizes the filter for `keys` keys more at once, and a sixteenth larger: the last places of a full table
+    /// are dear to find.
     pub fn make_room(&mut self, keys: u64) {
         self.has_room_for_run = true;
         self.filter = match self.filter.take() {

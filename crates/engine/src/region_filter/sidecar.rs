@@ -1,23 +1,28 @@
-//! Sidecars: files of region filters. They hold what memory has of filters while the store is closed, or the pages of a filter
-//! that lies on the device.
+//! Sidecars: files of region filters. They hold what memory has of filters while the store is closed, or the
+//! pages of a filter that lies on the device.
 //!
 //! ```text
-//! sidecar  header · record · record · ... · zeros up to a multiple of 4096 · page · page · ...      no zeros without pages
-//! header   "SILTSIDE" · version u32 · pages u32 · number u64 · stamp u64 (of the hash secret) · records' bytes u64
-//!          · crc32c u32 of what stands before it
+//! sidecar  header · record · record · ... · zeros up to a multiple of 4096 · page · page · ...
+//!          without pages no zeros
+//! header   "SILTSIDE" · version u32 · pages u32 · number u64 · stamp u64 (of the hash secret)
+//!          · records' bytes u64 · crc32c u32 of what stands before it
 //! record   length u32 · crc32c u32 · payload
-//! payload  keyspace varint · level varint · path · runs varint · each run's number varint · kind u8 · length varint · filter
+//! payload  keyspace varint · level varint · path · runs varint · each run's number varint
+//!          · kind u8 · length varint · filter
 //! page     as in tables, without entries; its checksum covers the file's number with the highest bit set
 //! ```
 //!
-//! A sidecar with pages has one record, which says what they are; one without has a record for each filter, or part of one.
+//! A sidecar with pages has one record, which says what they are; one without has a record for each filter,
+//! or part of one.
 //!
-//! No edit of the manifest names a sidecar, and no answer depends on one. Runs never change and their numbers are not used
-//! twice, so a record is right for as long as its runs lie in its region, however old it is; any other is passed over, and what
-//! it would have held is made anew from the tables. A sidecar has a larger number than the runs it knows, and counting goes on
-//! above it, so that one of a later time, left behind when an older copy of a store is put back, speaks of no run to come.
+//! No edit of the manifest names a sidecar, and no answer depends on one. Runs never change and their numbers
+//! are not used twice, so a record is right for as long as its runs lie in its region, however old it is; any
+//! other is passed over, and what it would have held is made anew from the tables. A sidecar has a larger
+//! number than the runs it knows, and counting goes on above it, so that one of a later time, left behind
+//! when an older copy of a store is put back, speaks of no run to come.
 //!
-//! The header is written last, so that a file with a header is whole but for what the system lost; checksums tell.
+//! The header is written last, so that a file with a header is whole but for what the system lost; checksums
+//! tell.
 
 use crate::cache::{PAGE_BYTES, seal_page};
 use crate::codec::{Decoder, put_bytes, put_path};
@@ -162,14 +167,15 @@ impl<'a> SidecarRecord<'a> {
     }
 }
 
-/// What reading a sidecar came to: what it said of itself, if that made sense, and what is wrong with it, if anything is.
+/// What reading a sidecar came to: what it said of itself, if that made sense, and what is wrong with it, if
+/// anything is.
 pub(crate) struct SidecarRead {
     pub header: Option<SidecarHeader>,
     pub damage: Option<Error>,
 }
 
-/// Reads header and records of the sidecar at `path`, and hands each record to `each`, which refuses those that make no sense.
-/// Those before damage have been handed over. The pages are not read.
+/// Reads header and records of the sidecar at `path`, and hands each record to `each`, which refuses those
+/// that make no sense. Those before damage have been handed over. The pages are not read.
 ///
 /// # Errors
 /// Where the device fails; damage is none.

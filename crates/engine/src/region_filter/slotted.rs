@@ -1,10 +1,11 @@
 //! Filters in memory that name runs by slots.
 //!
-//! A slot is a run's place among the runs that the filter covers, the oldest first. Runs leave a region at the old end, when
-//! they are pushed; their slots stay in the filter, and are passed over, until the next run is added.
+//! A slot is a run's place among the runs that the filter covers, the oldest first. Runs leave a region at
+//! the old end, when they are pushed; their slots stay in the filter, and are passed over, until the next run
+//! is added.
 //!
-//! Invariants: `runs` are the oldest of the region's, oldest first, and the slot of a run is its place there plus `gone`; for
-//! every key of these runs the slots include that of the newest run that has it.
+//! Invariants: `runs` are the oldest of the region's, oldest first, and the slot of a run is its place there
+//! plus `gone`; for every key of these runs the slots include that of the newest run that has it.
 
 use super::run::FilteredRun;
 use super::sidecar::{KeepRecord, Malformed};
@@ -36,7 +37,8 @@ pub(crate) trait SlotFilter: Clone {
     fn prefetch(&self, key: &EncodedKey<'_>, step: Prefetch);
     /// Returns the filter after slot `s` has become `slots[s]`.
     fn remapped(&self, slots: &[u8]) -> Self;
-    /// Returns the filter without the slots below `gone`, those above moved down; `None` where it can't forget.
+    /// Returns the filter without the slots below `gone`, those above moved down; `None` where it can't
+    /// forget.
     fn without_slots_below(&self, gone: u8) -> Option<Self>;
     /// Appends its bytes.
     fn encode(&self, out: &mut Vec<u8>);
@@ -78,8 +80,8 @@ impl<F: SlotFilter> Slotted<F> {
         self.runs.len() <= runs.len() && runs.iter().rev().zip(&self.runs).all(|(run, id)| run.id() == *id)
     }
 
-    /// Returns what is left of it for `runs` (newest first) once the oldest that it covers have been pushed while others came
-    /// on top; `Some(None)` where it fits as it is, `None` where nothing of it does.
+    /// Returns what is left of it for `runs` (newest first) once the oldest that it covers have been pushed
+    /// while others came on top; `Some(None)` where it fits as it is, `None` where nothing of it does.
     pub fn fitted(&self, runs: &[impl FilteredRun]) -> Option<Option<Self>> {
         let oldest = runs.last()?.id();
         let pushed = self.runs.iter().position(|run| *run == oldest)?;
@@ -106,7 +108,8 @@ impl<F: SlotFilter> Slotted<F> {
         self.filter.prefetch(key, step);
     }
 
-    /// Returns the filter of just the runs that it covers; `None` where it knows of others and can't forget them.
+    /// Returns the filter of just the runs that it covers; `None` where it knows of others and can't forget
+    /// them.
     pub fn of_present_runs(&self) -> Option<Arc<F>> {
         if self.gone == 0 {
             return Some(Arc::clone(&self.filter));
@@ -115,7 +118,8 @@ impl<F: SlotFilter> Slotted<F> {
         self.filter.without_slots_below(u8::try_from(self.gone).ok()?).map(Arc::new)
     }
 
-    /// Returns the filter after the neighbouring runs `merged` have become `run`; `None` where it can't be had from this one.
+    /// Returns the filter after the neighbouring runs `merged` have become `run`; `None` where it can't be
+    /// had from this one.
     ///
     /// Keys that the merge dropped stay in the filter: they cost a probe, never an answer.
     pub fn after_rewrite(&self, merged: &[RunId], run: RunId, memory: &Arc<MemoryBudget>) -> Option<Self> {
@@ -136,7 +140,8 @@ impl<F: SlotFilter> Slotted<F> {
         Self::new(runs, Arc::new(self.of_present_runs()?.remapped(&slots)), memory)
     }
 
-    /// Hands its runs, its kind and its bytes to `keep`; nothing where it knows of runs that have left and can't forget them.
+    /// Hands its runs, its kind and its bytes to `keep`; nothing where it knows of runs that have left and
+    /// can't forget them.
     pub fn encode(&self, keep: &mut KeepRecord<'_>) -> std::io::Result<()> {
         let Some(filter) = self.of_present_runs() else { return Ok(()) };
         let mut bytes = Vec::new();

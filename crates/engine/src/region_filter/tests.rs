@@ -62,7 +62,8 @@ fn kind(preset: &str) -> RegionFilterKind {
         .unwrap()
 }
 
-/// Adds runs `ids` of ten keys each, key `n` in run `n / 10`, on top of `present`, which covers all of `below`.
+/// Adds runs `ids` of ten keys each, key `n` in run `n / 10`, on top of `present`, which covers all of
+/// `below`.
 fn add(
     present: Option<&RegionFilter>,
     kind: RegionFilterKind,

@@ -1,8 +1,10 @@
-//! What a table keeps of its keys beside its entries: a filter of its own, or fingerprints for the filter of its region.
+//! What a table keeps of its keys beside its entries: a filter of its own, or fingerprints for the filter of
+//! its region.
 //!
-//! A filter that spans the runs of a region (`region_filter/`) is not a table's business. But where that filter is made of
-//! fingerprints, each table keeps those of its keys in order, so that a lost filter is merged from them without reading a key.
-//! Both stand in the same section of the file, so that a table has one of them at most.
+//! A filter that spans the runs of a region (`region_filter/`) is not a table's business. But where that
+//! filter is made of fingerprints, each table keeps those of its keys in order, so that a lost filter is
+//! merged from them without reading a key. Both stand in the same section of the file, so that a table has
+//! one of them at most.
 
 use siltstone_design::{LevelSpec, TableFilterSpec};
 use siltstone_succinct::error::DecodeError;
@@ -24,7 +26,8 @@ pub(crate) enum KeptKeys {
     Noted(NotedRegionFilter),
 }
 
-/// What earlier programs noted of a region's filter in the properties of its tables; it says nothing of the table.
+/// What earlier programs noted of a region's filter in the properties of its tables; it says nothing of the
+/// table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotedRegionFilter {
     MultiLevelCuckoo { fingerprint_bits: u8 },
@@ -68,7 +71,8 @@ pub(crate) enum TableFilter {
 }
 
 impl TableFilter {
-    /// Returns what decodes a filter as `spec` says; `None` where there is none, or one that the table's format asks itself.
+    /// Returns what decodes a filter as `spec` says; `None` where there is none, or one that the table's
+    /// format asks itself.
     #[inline]
     pub fn decoder(spec: TableFilterSpec) -> Option<DecodeFilter> {
         match spec {
@@ -98,16 +102,16 @@ pub(crate) enum TableFilterBuilder {
     Fingerprints { hashes: Vec<u64>, remainder_bits: u8 },
 }
 
-/// Bits by which `entries` keys of `bytes` bytes in all are told apart in a maplet of a pile of `pile_bytes`, or of the
-/// entries themselves if they are more.
+/// Bits by which `entries` keys of `bytes` bytes in all are told apart in a maplet of a pile of `pile_bytes`,
+/// or of the entries themselves if they are more.
 pub(crate) fn maplet_fingerprint_bits(remainder_bits: u8, pile_bytes: u64, entries: u64, bytes: u64) -> u8 {
     let each = bytes as f64 / entries.max(1) as f64;
     let keys = (pile_bytes as f64 / each.max(1.0)).max(entries as f64).max(1.0);
     (keys.log2().round() as u8).saturating_add(remainder_bits).clamp(1, MAX_FINGERPRINT_BITS)
 }
 
-/// Bits that the fingerprints of a table have beyond what the maplet of a full pile needs: it may be in a region above others,
-/// and piles grow higher than they should.
+/// Bits that the fingerprints of a table have beyond what the maplet of a full pile needs: it may be in a
+/// region above others, and piles grow higher than they should.
 const SPARE_BITS: u8 = 4;
 
 impl TableFilterBuilder {
@@ -138,8 +142,9 @@ impl TableFilterBuilder {
         }
     }
 
-    /// Appends the filter's bytes; none where the table has no filter of its own. The table's keys and values have `bytes`
-    /// bytes, a full pile of its runs `pile_bytes`. Where the filter is made of the keys' fingerprints in order, these come back.
+    /// Appends the filter's bytes; none where the table has no filter of its own. The table's keys and values
+    /// have `bytes` bytes, a full pile of its runs `pile_bytes`. Where the filter is made of the keys'
+    /// fingerprints in order, these come back.
     pub fn finish(self, bytes: u64, pile_bytes: u64, out: &mut Vec<u8>) -> Vec<u64> {
         match self {
             Self::None => {}

@@ -13,8 +13,8 @@
 //!         11 log end, LSN varint: the log is synced at least that far
 //! ```
 //!
-//! One edit is one log record: it happens whole or not at all. Applying an edit to the version it was made for can't fail;
-//! a manifest that says otherwise is damaged.
+//! One edit is one log record: it happens whole or not at all. Applying an edit to the version it was made
+//! for can't fail; a manifest that says otherwise is damaged.
 
 use super::level::Level;
 use super::region::Region;
@@ -194,7 +194,8 @@ impl Step {
 }
 
 impl Version {
-    /// The version after `edit`. `open` makes tables of their descriptions. Removed tables are returned beside it.
+    /// The version after `edit`. `open` makes tables of their descriptions. Removed tables are returned
+    /// beside it.
     ///
     /// # Errors
     /// What is wrong with an edit that does not fit this version.
@@ -239,8 +240,8 @@ impl Version {
         Ok((next, removed))
     }
 
-    /// Fits the filters of the regions whose runs `edit` has changed. Between one step and the next runs may be missing that
-    /// others take the place of.
+    /// Fits the filters of the regions whose runs `edit` has changed. Between one step and the next runs may
+    /// be missing that others take the place of.
     fn fit_filters(&mut self, edit: &Edit) {
         for step in &edit.steps {
             let (Step::AddRun { level, path, .. } | Step::RemoveRun { level, path, .. }) = step else {

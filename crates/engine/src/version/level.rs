@@ -34,8 +34,8 @@ impl Level {
         self.regions.get(past.checked_sub(1)?).filter(|region| region.path.contains(hi))
     }
 
-    /// The last digest half up to which nothing changes at this level as one walks on from `hi`: the end of its region, or
-    /// the end of the gap it lies in.
+    /// The last digest half up to which nothing changes at this level as one walks on from `hi`: the end of
+    /// its region, or the end of the gap it lies in.
     pub fn end_of_stretch(&self, hi: u64) -> u64 {
         if let Some(region) = self.region_of(hi) {
             return region.path.last();

@@ -1,8 +1,8 @@
 //! Versions: which tables make up a keyspace, and the log of edits that says so.
 //!
-//! A version is immutable; readers pin one and never see half a compaction. An [`edit::Edit`] leads from one version to
-//! the next and is on disk before the new version is seen. [`run`], [`region`], [`level`] and [`Version`] are the four nouns,
-//! each of the one before.
+//! A version is immutable; readers pin one and never see half a compaction. An [`edit::Edit`] leads from one
+//! version to the next and is on disk before the new version is seen. [`run`], [`region`], [`level`] and
+//! [`Version`] are the four nouns, each of the one before.
 
 pub(crate) mod check;
 pub(crate) mod edit;

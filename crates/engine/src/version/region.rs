@@ -34,8 +34,8 @@ impl Region {
         Self { path, runs, pushes, shape, filter: None }
     }
 
-    /// Returns the region with other runs. Its filter stays as it is, and has to be [fitted](Self::fit_filter) once all of
-    /// the runs are there.
+    /// Returns the region with other runs. Its filter stays as it is, and has to be
+    /// [fitted](Self::fit_filter) once all of the runs are there.
     pub fn with_runs(&self, runs: Vec<Arc<Run>>, pushes: u64) -> Self {
         Self { filter: self.filter.clone(), ..Self::new(self.path, runs, pushes) }
     }
@@ -87,7 +87,8 @@ impl Region {
     }
 }
 
-/// Bytes, as they stand in tables, of the largest group that any table has: the sum of that group's over all tables.
+/// Bytes, as they stand in tables, of the largest group that any table has: the sum of that group's over all
+/// tables.
 fn largest_group_bytes(runs: &[Arc<Run>]) -> u64 {
     let metas = || runs.iter().flat_map(|run| &run.tables).map(|table| table.meta());
     let Some((hi, _)) = metas().map(|meta| meta.largest_group).max_by_key(|(_, bytes)| *bytes) else {

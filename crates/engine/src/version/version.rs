@@ -3,10 +3,12 @@
 use super::level::Level;
 use super::region::Region;
 use super::run::Run;
+use crate::ids::FileId;
 use crate::region_filter::sidecar::SidecarPages;
 use crate::region_filter::{NewRegionFilter, Prefetch};
 use crate::table::Table;
 use siltstone_design::{EncodedKey, TriePath};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// The tables of one keyspace at one moment.
@@ -46,8 +48,15 @@ impl Version {
         regions.filter_map(|region| region.filter.as_ref()?.pages())
     }
 
-    /// Brings the memory of region filters that lookups of `keys` will read towards the processor's cache: for all of them side by
-    /// side, which takes little longer than for one.
+    /// Marks the sidecars that this version uses and `next` does not.
+    pub fn retire_sidecars(&self, next: &Self) {
+        let kept: HashSet<FileId> = next.sidecars().map(|pages| pages.id).collect();
+        let retired = self.sidecars().filter(|pages| !kept.contains(&pages.id));
+        retired.for_each(|pages| pages.mark_obsolete());
+    }
+
+    /// Brings the memory of region filters that lookups of `keys` will read towards the processor's cache:
+    /// for all of them side by side, which takes little longer than for one.
     pub fn prefetch(&self, keys: &[EncodedKey<'_>]) {
         for step in [Prefetch::First, Prefetch::Second] {
             for key in keys {

@@ -66,8 +66,8 @@ pub(crate) struct ClusterBuilder {
 }
 
 impl ClusterBuilder {
-    /// A builder for a run of about `keys` keys in region `path`, in the columns of the cluster that is there if one is; `None` where
-    /// memory is short.
+    /// A builder for a run of about `keys` keys in region `path`, in the columns of the cluster that is there
+    /// if one is; `None` where memory is short.
     pub fn new(
         settings: ClusterSettings,
         path: TriePath,

@@ -16,7 +16,8 @@ const READ_PAGES: u32 = 64;
 const COLUMNS_BETWEEN_CHECKS: u32 = 4096;
 
 impl BloomCluster {
-    /// Writes all rows that are known into a file and returns the cluster of that file; `None` where it can't be had.
+    /// Writes all rows that are known into a file and returns the cluster of that file; `None` where it can't
+    /// be had.
     pub fn write(&self, target: &PagesTarget<'_>, reader: &Reader) -> Result<Option<Self>> {
         let known: Vec<_> = self.known().cloned().collect();
         let old = self.file.as_deref();
