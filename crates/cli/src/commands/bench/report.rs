@@ -1,9 +1,9 @@
 //! The figures of one run. Their names are stable: scripts read them.
 
-use super::client::{Load, Outcome};
-use super::filled::Filled;
-use super::workload::Operation;
 use super::{DurabilityArg, WorkloadArgs};
+use crate::clients::client::{Load, Outcome};
+use crate::clients::filled::Filled;
+use crate::clients::workload::Operation;
 use crate::failure::{Result, fail};
 use crate::measure::{Reads, find, rss_peak_bytes};
 use crate::sizes::{self, ratio};
