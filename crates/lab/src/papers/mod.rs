@@ -5,6 +5,7 @@ mod figures;
 mod lsm_trie;
 mod silt;
 mod slimdb;
+mod store;
 
 use crate::program::failure::Result;
 

@@ -1,12 +1,13 @@
 //! Parallel search (Cheng et al., SPE 2020): Figures 5 to 8 and Table 3, serial search beside the paper's two threads and beside
 //! one submission for both reads, with the upper levels' filters in memory and not.
 
-use super::store::{CLIENTS, Store, open};
+use super::store::{gets, insert, none_of, open};
 use super::{Args, scaled};
 use crate::clients::workload::{Operation, Workload};
 use crate::kit::plot::{Axis, Chart};
 use crate::kit::sizes::count;
 use crate::papers::evaluation::Results;
+use crate::papers::store::Store;
 use crate::program::failure::{Failure, Result};
 use crate::program::output::note;
 use siltstone::{Options, ParallelSearch};
@@ -81,13 +82,13 @@ impl Cell {
 /// A memory's cells: by distribution, form and size.
 type Cells = [[Vec<Cell>; MODES.len()]; DISTRIBUTIONS.len()];
 
-fn measure(store: &Store, args: &Args, skew: f64) -> Result<Cell> {
+fn measure(store: &mut Store, args: &Args, skew: f64) -> Result<Cell> {
     let before = store.keyspace.stats();
-    let measured = store.read(Workload::ReadHit, args.seconds() / ROUNDS as u32, CLIENTS, skew)?;
+    let measured = store.measure(&gets(Workload::ReadHit, args.seconds() / ROUNDS as u32, skew))?;
     let after = store.keyspace.stats();
-    let gets = measured.outcome.latencies.get(Operation::Get as usize);
-    let quantile = |q: f64| gets.map_or(f64::NAN, |gets| gets.value_at_quantile(q) as f64 / 1e3);
-    let mean = gets.map_or(f64::NAN, |gets| gets.mean() / 1e3);
+    let latencies = measured.latencies(Operation::Get);
+    let quantile = |q: f64| latencies.map_or(f64::NAN, |all| all.value_at_quantile(q) as f64 / 1e3);
+    let mean = latencies.map_or(f64::NAN, |all| all.mean() / 1e3);
     Ok(Cell {
         thousand_per_second: measured.per_second / 1000.0,
         latencies: [mean, quantile(0.95), quantile(0.99), quantile(0.999)],
@@ -105,18 +106,16 @@ pub fn run(args: &Args, results: &mut Results, dir: &Path) -> Result<()> {
     let roomy = (items * 6).max(64 << 20);
     // Memtables and little else: the filters of the upper levels do not fit.
     let tight = (design.head_bytes() * 4).max(2 << 20);
-    let mut existing = 0;
+    let mut filled = none_of(items);
     let mut cells: [Cells; MEMORIES.len()] = Default::default();
     for size in sizes {
         note!("parallel search: {size} items");
         let options = Options { memory_budget_bytes: roomy, ..Options::default() };
-        let mut store = open(&path, design.clone(), items, options)?;
-        store.filled.existing = existing;
-        store.grow(size)?;
+        let mut store = open(&path, design.clone(), options, filled)?;
+        insert(&mut store, size)?;
         store.settle()?;
-        existing = store.filled.existing;
-        drop(store.keyspace);
-        store.db.close()?;
+        filled = store.filled.clone();
+        store.close()?;
         for (memory, cells) in MEMORIES.iter().zip(&mut cells) {
             for ((distribution, skew), cells) in DISTRIBUTIONS.into_iter().zip(cells) {
                 note!("  {}, {distribution}", memory.name);
@@ -129,12 +128,10 @@ pub fn run(args: &Args, results: &mut Results, dir: &Path) -> Result<()> {
                             direct_reads: true,
                             ..Options::default()
                         };
-                        let mut store = open(&path, design.clone(), items, options)?;
-                        store.filled.existing = existing;
+                        let mut store = open(&path, design.clone(), options, filled.clone())?;
                         store.db.wait_until_idle()?;
-                        rounds.push(measure(&store, args, skew)?);
-                        drop(store.keyspace);
-                        store.db.close()?;
+                        rounds.push(measure(&mut store, args, skew)?);
+                        store.close()?;
                     }
                 }
                 for (cells, rounds) in cells.iter_mut().zip(&rounds) {

@@ -1,18 +1,17 @@
 //! Whole stores: PUT, write amplification and GET while they grow, what a get reads, and the space that overwrites take.
 
 use super::{Args, scaled};
-use crate::clients::client::{Load, Outcome, Run};
+use crate::clients::client::Load;
 use crate::clients::filled::Filled;
 use crate::clients::workload::Workload;
-use crate::clients::{KEYSPACE, watch};
 use crate::kit::device::RawReads;
 use crate::kit::plot::{Axis, Chart};
 use crate::kit::sizes::{count, ratio};
-use crate::measure::{Reads, find};
 use crate::papers::evaluation::{Results, Row};
-use crate::program::failure::{Failure, Result, fail};
+use crate::papers::store::Store;
+use crate::program::failure::{Failure, Result};
 use crate::program::output::note;
-use siltstone::{Db, Design, Keyspace, KeyspaceOptions, Options, Schema};
+use siltstone::{Design, KeyspaceOptions, Options, Schema};
 use std::path::Path;
 use std::time::Duration;
 
@@ -21,79 +20,33 @@ const STEPS: u64 = 5;
 /// Clients of read workloads; the parallel-search paper has eight pairs of threads.
 pub(super) const CLIENTS: usize = 8;
 
-/// A store that is being filled.
-pub(super) struct Store {
-    pub db: Db,
-    pub keyspace: Keyspace,
-    pub filled: Filled,
+/// Opens a store of so many items, or creates it; `existing` of them are there.
+pub(super) fn open(path: &Path, design: Design, options: Options, filled: Filled) -> Result<Store> {
+    Store::open(path, options, KeyspaceOptions { schema: Schema::Point, design: Some(design) }, filled)
 }
 
-/// What a read workload gave.
-pub(super) struct Measured {
-    pub outcome: Outcome,
-    pub per_second: f64,
-    pub reads_per_get: f64,
+/// So many items to come, none of which is there yet.
+pub(super) fn none_of(items: u64) -> Filled {
+    Filled { items, seed: 1, key_bytes: 16, value_bytes: 100, group: 1, existing: 0, complete: true }
 }
 
-pub(super) fn open(path: &Path, design: Design, items: u64, options: Options) -> Result<Store> {
-    let db = Db::open(path, options)?;
-    let point = KeyspaceOptions { schema: Schema::Point, design: Some(design) };
-    let keyspace = db.create_keyspace(KEYSPACE, point)?;
-    let filled =
-        Filled { items, seed: 1, key_bytes: 16, value_bytes: 100, group: 1, existing: 0, complete: true };
-    Ok(Store { db, keyspace, filled })
+/// One client's batches of writes.
+fn writes(workload: Workload, operations: u64) -> Load {
+    let mix = workload.mix(50);
+    Load { workload, mix, skew: 0.0, threads: 1, batch: 100, deadline: None, operations }
 }
 
-impl Store {
-    fn run(&self, load: &Load) -> Result<(Outcome, u64)> {
-        let items = self.filled.generator().map_err(Failure::Failed)?;
-        let run = Run::new(&self.db, &self.keyspace, items, &self.filled, load);
-        let outcome = watch::run_clients(&run)?;
-        Ok((outcome, run.existing()))
-    }
+/// Inserts items until there are `existing`, and returns how many a second.
+pub(super) fn insert(store: &mut Store, existing: u64) -> Result<f64> {
+    let operations = existing.saturating_sub(store.filled.existing);
+    let outcome = store.work(&writes(Workload::Fill, operations))?;
+    Ok(outcome.operations as f64 / outcome.seconds)
+}
 
-    /// Inserts items until there are `existing`, and returns how many a second.
-    pub fn grow(&mut self, existing: u64) -> Result<f64> {
-        let workload = Workload::Fill;
-        let operations = existing.saturating_sub(self.filled.existing);
-        let load = Load {
-            workload,
-            mix: workload.mix(50),
-            skew: 0.0,
-            threads: 1,
-            batch: 100,
-            deadline: None,
-            operations,
-        };
-        let (outcome, existing) = self.run(&load)?;
-        self.filled.existing = existing;
-        Ok(outcome.operations as f64 / outcome.seconds)
-    }
-
-    /// Reads for `time`, by `threads` clients with this skew.
-    pub fn read(&self, workload: Workload, time: Duration, threads: usize, skew: f64) -> Result<Measured> {
-        let mix = workload.mix(50);
-        let load =
-            Load { workload, mix, skew, threads, batch: 1, deadline: Some(time), operations: u64::MAX };
-        let before = self.db.stats();
-        let (outcome, _) = self.run(&load)?;
-        outcome.check_reads()?;
-        let after = self.db.stats();
-        let (Some(was), Some(is)) = (find(&before, KEYSPACE), find(&after, KEYSPACE)) else {
-            fail!("the store has no statistics of its keyspace");
-        };
-        let reads = Reads::between(was, is);
-        Ok(Measured {
-            per_second: outcome.operations as f64 / outcome.seconds,
-            reads_per_get: ratio(reads.by_hits + reads.by_misses, reads.hits + reads.misses),
-            outcome,
-        })
-    }
-
-    pub fn settle(&self) -> Result<()> {
-        self.db.flush()?;
-        Ok(self.db.wait_until_idle()?)
-    }
+/// Gets of [`CLIENTS`] clients for `time`, with this skew.
+pub(super) fn gets(workload: Workload, time: Duration, skew: f64) -> Load {
+    let (mix, deadline) = (workload.mix(50), Some(time));
+    Load { workload, mix, skew, threads: CLIENTS, batch: 1, deadline, operations: u64::MAX }
 }
 
 /// The same trie with one run a region below the first level, as LevelDB has.
@@ -136,23 +89,23 @@ fn growth(args: &Args, path: &Path, design: Design, sizes: &[u64]) -> Result<Gro
     // The paper has 4 GB for up to 250 GB; filters of the upper levels fit.
     let memory_budget_bytes = (args.items() * 4).max(8 << 20);
     let options = Options { memory_budget_bytes, direct_reads: true, ..Options::default() };
-    let mut store = open(path, design, args.items(), options)?;
+    let mut store = open(path, design, options, none_of(args.items()))?;
     let mut growth = Growth::default();
     for size in sizes {
-        growth.put.push(store.grow(*size)? / 1000.0);
+        growth.put.push(insert(&mut store, *size)? / 1000.0);
         store.settle()?;
         growth.written.push(store.db.stats().write_amplification);
         // The device before and after, since what else it does changes.
         let raw = RawReads::of_directory(path).map_err(|e| Failure::at(path, e))?;
         let raw = || raw.per_second(CLIENTS, 1, args.seconds() / 2).map_err(|e| Failure::at(path, e));
         let before = raw()?;
-        let gets = store.read(Workload::ReadHit, args.seconds(), CLIENTS, 0.0)?;
-        growth.of_raw.push(200.0 * gets.per_second / (before + raw()?));
-        growth.get.push(gets.per_second / 1000.0);
+        let read = store.measure(&gets(Workload::ReadHit, args.seconds(), 0.0))?;
+        growth.of_raw.push(200.0 * read.per_second / (before + raw()?));
+        growth.get.push(read.per_second / 1000.0);
         let stats = store.keyspace.stats();
         growth.levels.push(stats.levels.len() as f64);
         growth.costs = vec![
-            gets.reads_per_get,
+            read.reads_per_get,
             f64::NAN,
             stats.index_bytes as f64 / 1e6 / (stats.table_bytes as f64 / 1e9),
             stats.filter_bits_per_item,
@@ -160,7 +113,7 @@ fn growth(args: &Args, path: &Path, design: Design, sizes: &[u64]) -> Result<Gro
         ];
     }
     if let Some(reads_per_miss) = growth.costs.get_mut(1) {
-        *reads_per_miss = store.read(Workload::ReadMiss, args.seconds(), CLIENTS, 0.0)?.reads_per_get;
+        *reads_per_miss = store.measure(&gets(Workload::ReadMiss, args.seconds(), 0.0))?.reads_per_get;
     }
     Ok(growth)
 }
@@ -236,24 +189,14 @@ fn overwrite(args: &Args, results: &mut Results, dir: &Path) -> Result<()> {
     note!("overwrites: {items} items, each five times");
     let path = dir.join("overwrite");
     let options = Options { memory_budget_bytes: (items * 8).max(64 << 20), ..Options::default() };
-    let mut store = open(&path, scaled(items), items, options)?;
-    store.grow(items)?;
+    let mut store = open(&path, scaled(items), options, none_of(items))?;
+    insert(&mut store, items)?;
     store.settle()?;
     let rounds = 5;
     let (mut space, mut written) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
-        let workload = Workload::Overwrite;
         let before = store.db.stats();
-        let load = Load {
-            workload,
-            mix: workload.mix(50),
-            skew: 0.0,
-            threads: 1,
-            batch: 100,
-            deadline: None,
-            operations: items,
-        };
-        store.run(&load)?;
+        store.work(&writes(Workload::Overwrite, items))?;
         store.settle()?;
         let after = store.db.stats();
         written.push(ratio(
@@ -273,7 +216,5 @@ fn overwrite(args: &Args, results: &mut Results, dir: &Path) -> Result<()> {
         &columns,
         &rows,
     );
-    drop(store);
-    std::fs::remove_dir_all(&path).map_err(|e| Failure::at(&path, e))?;
-    Ok(())
+    store.remove()
 }

@@ -5,12 +5,13 @@
 //! cache spares is a few reads in a thousand; clients ask for other items in every turn.
 
 use super::Args;
-use super::store::{HASH_STORES, ITEM_BYTES, Store, design, remove};
+use super::store::{Clients, HASH_STORES, ITEM_BYTES, design};
 use crate::clients::workload::Workload;
 use crate::kit::device::{PAGE_BYTES, RawReads};
 use crate::kit::sizes::ratio;
 use crate::measure::{Reads, process_bytes_read};
 use crate::papers::evaluation::{Results, Row};
+use crate::papers::store::Store;
 use crate::program::failure::{Failure, Result};
 use crate::program::output::note;
 use siltstone::Options;
@@ -20,7 +21,12 @@ use std::time::Duration;
 /// The part of the items that there is memory for: one in so many.
 const MEMORY: u64 = 256;
 /// Readers, and reads that each of them has under way.
-const SHAPES: [(usize, usize); 4] = [(1, 32), (2, 32), (2, 64), (16, 1)];
+const SHAPES: [Clients; 4] = [
+    Clients { threads: 1, batch: 32 },
+    Clients { threads: 2, batch: 32 },
+    Clients { threads: 2, batch: 64 },
+    Clients { threads: 16, batch: 1 },
+];
 
 /// What one round gave.
 #[derive(Clone, Copy, Default)]
@@ -44,14 +50,14 @@ fn round(
     store: &mut Store,
     raw: &RawReads,
     workload: Workload,
-    (threads, batch): (usize, usize),
+    clients: Clients,
     time: Duration,
 ) -> Result<Round> {
     let path = store.db.path().to_owned();
-    let rate = || raw.per_second(threads, batch, time / 2).map_err(|e| Failure::at(&path, e));
+    let rate = || raw.per_second(clients.threads, clients.batch, time / 2).map_err(|e| Failure::at(&path, e));
     let first = rate()?;
     let (was, was_bytes) = (store.keyspace.stats(), process_bytes_read());
-    let outcome = store.run_by(workload, (threads, batch), u64::MAX, Some(time))?;
+    let outcome = store.run_by(workload, clients, u64::MAX, Some(time))?;
     let (is, is_bytes) = (store.keyspace.stats(), process_bytes_read());
     let raw = (first + rate()?) / 2.0;
     let reads = Reads::between(&was, &is);
@@ -86,7 +92,7 @@ pub fn run(args: &Args, results: &mut Results, dir: &Path) -> Result<()> {
                 measured.push(round(&mut store, &raw, workload, *shape, time)?);
             }
         }
-        for ((threads, batch), measured) in by_shape {
+        for (Clients { threads, batch }, measured) in by_shape {
             let of = |part: fn(&Round) -> f64| median(&measured, part);
             let row = vec![
                 of(|round| round.per_second),
@@ -116,5 +122,5 @@ pub fn run(args: &Args, results: &mut Results, dir: &Path) -> Result<()> {
         "gets beside the raw rate of the same files, {cached:.2} % of the items in the cache, medians of {rounds} turns"
     );
     results.add("Section 6.1", &title, "as named", &columns, &rows);
-    remove(store)
+    store.remove()
 }

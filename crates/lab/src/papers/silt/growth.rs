@@ -4,11 +4,12 @@
 //! wait for the merge instead; where sorted stores are, hash stores are not merged; where both are, log stores are not converted.
 
 use super::Args;
-use super::store::{HASH_STORES, Store, design, head_items, remove};
+use super::store::{HASH_STORES, design, head_items};
 use crate::clients::workload::Workload;
 use crate::kit::plot::{Axis, Chart};
 use crate::kit::sizes::count;
 use crate::papers::evaluation::Results;
+use crate::papers::store::Store;
 use crate::program::failure::Result;
 use crate::program::output::note;
 use siltstone::{Design, Options};
@@ -113,7 +114,7 @@ fn grow(dir: &Path, items: u64, stores: Stores) -> Result<Vec<Moment>> {
             Some(_) => {}
         }
     }
-    remove(store)?;
+    store.remove()?;
     Ok(moments)
 }
 

@@ -1,10 +1,11 @@
 //! Tables 6 and 7, Figure 11: stores of one kind each.
 
 use super::Args;
-use super::store::{HASH_STORES, Store, design, head_items, remove};
+use super::store::{HASH_STORES, design, head_items};
 use crate::clients::workload::Workload;
 use crate::kit::plot::{Axis, Chart};
 use crate::papers::evaluation::{Results, Row};
+use crate::papers::store::Store;
 use crate::program::failure::Result;
 use crate::program::output::note;
 use siltstone::Options;
@@ -74,7 +75,7 @@ pub fn run(args: &Args, results: &mut Results, dir: &Path) -> Result<()> {
         miss,
         paper: [Some(26.76), Some(46.57), Some(46.61), None],
     });
-    remove(store)?;
+    store.remove()?;
 
     let rows = |ours: fn(&Kind) -> Vec<f64>, paper: fn(&Kind) -> Vec<Option<f64>>| -> Vec<Row> {
         kinds.iter().map(|kind| (kind.name.to_owned(), ours(kind), paper(kind))).collect()

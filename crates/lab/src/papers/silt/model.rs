@@ -7,12 +7,13 @@
 //! conversion and merging have come to rest.
 
 use super::Args;
-use super::store::{ITEM_BYTES, Store, design, head_items, remove};
+use super::store::{ITEM_BYTES, design, head_items};
 use crate::clients::workload::Workload;
 use crate::kit::plot::{Axis, Chart};
 use crate::kit::sizes::ratio;
 use crate::measure::find;
 use crate::papers::evaluation::Results;
+use crate::papers::store::Store;
 use crate::program::failure::{Failure, Result, fail};
 use crate::program::output::note;
 use siltstone::{Design, KeyspaceStats};
@@ -114,7 +115,7 @@ fn measured(dir: &Path, items: u64, design: Design) -> Result<Costs> {
         fail!("the store has no statistics of its keyspace")
     };
     let writes = ratio(written(after) - written(&before), updated * ITEM_BYTES);
-    remove(store)?;
+    store.remove()?;
     Ok([writes, ratio(probes, gets), memory])
 }
 

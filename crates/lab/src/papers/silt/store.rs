@@ -1,13 +1,11 @@
 //! The stores that are measured: SILT with log stores and hash stores as large beside its items as the paper's.
 
-use crate::clients::client::{Load, Outcome, Run};
+use crate::clients::client::{Load, Outcome};
 use crate::clients::filled::Filled;
 use crate::clients::workload::{Operation, Workload};
-use crate::clients::{KEYSPACE, watch};
-use crate::kit::sizes::ratio;
-use crate::measure::Reads;
-use crate::program::failure::{Failure, Result, fail};
-use siltstone::{Db, Design, Head, Keyspace, KeyspaceOptions, Options, Schema, presets};
+use crate::papers::store::Store;
+use crate::program::failure::Result;
+use siltstone::{Design, Head, KeyspaceOptions, Options, Schema, presets};
 use std::path::Path;
 use std::time::Duration;
 
@@ -21,6 +19,18 @@ const LEAST_BUDGET_BYTES: u64 = 4 << 20;
 const LEAST_HEAD_ITEMS: f64 = 250.0;
 /// Bytes of an item in the log, keyspace, lengths and checksums included, at most.
 const LOGGED_BYTES: u64 = ITEM_BYTES + 64;
+
+/// Clients, and items in each of their calls.
+#[derive(Clone, Copy)]
+pub struct Clients {
+    pub threads: usize,
+    pub batch: usize,
+}
+
+/// Who writes.
+const WRITER: Clients = Clients { threads: 1, batch: 100 };
+/// Who gets: as many as the paper's.
+const GETTERS: Clients = Clients { threads: 16, batch: 1 };
 
 /// SILT for so many items, with `runs` hash stores in each part.
 pub fn design(items: u64, runs: u16) -> Design {
@@ -40,13 +50,7 @@ pub fn head_items(design: &Design) -> u64 {
     design.head.items(ITEM_BYTES as f64) as u64
 }
 
-/// A store and what it is filled with.
-pub struct Store {
-    pub db: Db,
-    pub keyspace: Keyspace,
-    pub filled: Filled,
-}
-
+/// SILT's stores, as its evaluation fills and asks them.
 impl Store {
     /// An empty store with a sixteenth of the data's size for memory, read around the system's page cache.
     pub fn create(dir: &Path, items: u64, design: Design) -> Result<Self> {
@@ -55,9 +59,6 @@ impl Store {
 
     /// The same with other options.
     pub fn create_with(dir: &Path, items: u64, design: Design, options: Options) -> Result<Self> {
-        let db = open(dir, items, 16, &design, options)?;
-        let options = KeyspaceOptions { schema: Schema::Point, design: Some(design) };
-        let keyspace = db.create_keyspace(KEYSPACE, options)?;
         let filled = Filled {
             items,
             seed: 1,
@@ -67,56 +68,38 @@ impl Store {
             existing: 0,
             complete: true,
         };
-        Ok(Self { db, keyspace, filled })
+        open(dir, filled, 16, design, options)
     }
 
     /// The same store, closed and opened again with other options and one part in `share` of its data's size for memory.
     pub fn reopened(self, share: u64, options: Options) -> Result<Self> {
-        let Self { db, keyspace, filled } = self;
-        let (path, design) = (db.path().to_owned(), keyspace.design().clone());
-        drop(keyspace);
-        db.close()?;
-        let db = open(&path, filled.items, share, &design, options)?;
-        let Some(keyspace) = db.keyspace(KEYSPACE) else { fail!("the store has lost its keyspace") };
-        Ok(Self { db, keyspace, filled })
+        let (path, design) = (self.db.path().to_owned(), self.keyspace.design().clone());
+        let filled = self.filled.clone();
+        self.close()?;
+        open(&path, filled, share, design, options)
     }
 
     /// Runs `workload` for so many operations, or until the time is over: puts by one client in batches, gets by the paper's 16.
     pub fn run(&mut self, workload: Workload, operations: u64, time: Option<Duration>) -> Result<Outcome> {
         let writes = matches!(workload, Workload::Fill | Workload::Overwrite);
-        self.run_by(workload, if writes { (1, 100) } else { (16, 1) }, operations, time)
+        self.run_by(workload, if writes { WRITER } else { GETTERS }, operations, time)
     }
 
     /// The same by so many clients with so many items a call.
     pub fn run_by(
         &mut self,
         workload: Workload,
-        (threads, batch): (usize, usize),
+        clients: Clients,
         operations: u64,
         time: Option<Duration>,
     ) -> Result<Outcome> {
-        let items = self.filled.generator().map_err(Failure::Failed)?;
-        // The paper's mix: nine gets to a put.
-        let mix = workload.mix(90);
-        let load = Load { workload, mix, skew: 0.0, threads, batch, deadline: time, operations };
-        let run = Run::new(&self.db, &self.keyspace, items, &self.filled, &load);
-        let outcome = watch::run_clients(&run)?;
-        outcome.check_reads()?;
-        if workload == Workload::Fill {
-            self.filled.existing = run.existing();
-        }
-        Ok(outcome)
+        self.work(&load(workload, clients, operations, time))
     }
 
     /// Writes all items, up to where nothing is left to do.
     pub fn fill(&mut self) -> Result<()> {
         self.run(Workload::Fill, self.filled.items, None)?;
         self.settle()
-    }
-
-    pub fn settle(&self) -> Result<()> {
-        self.db.flush()?;
-        Ok(self.db.wait_until_idle()?)
     }
 
     /// Bytes of filters and indexes, those of log stores included.
@@ -127,32 +110,30 @@ impl Store {
 
     /// Gets of one kind: thousands per second, reads per get, milliseconds on average, at the median and the 99th percentile.
     pub fn gets(&mut self, workload: Workload, time: Duration) -> Result<[f64; 5]> {
-        let before = self.keyspace.stats();
-        let outcome = self.run(workload, u64::MAX, Some(time))?;
-        let reads = Reads::between(&before, &self.keyspace.stats());
+        let measured = self.measure(&load(workload, GETTERS, u64::MAX, Some(time)))?;
         let kind = if workload == Workload::ReadMiss { Operation::GetMissing } else { Operation::Get };
-        let latencies = outcome.latencies.get(kind as usize);
+        let latencies = measured.latencies(kind);
         let at = |q: f64| latencies.map_or(f64::NAN, |all| all.value_at_quantile(q) as f64 / 1e6);
         let mean = latencies.map_or(f64::NAN, |all| all.mean() / 1e6);
-        let per_get = ratio(reads.by_hits + reads.by_misses, reads.hits + reads.misses);
-        Ok([outcome.operations as f64 / outcome.seconds / 1e3, per_get, mean, at(0.5), at(0.99)])
+        Ok([measured.per_second / 1e3, measured.reads_per_get, mean, at(0.5), at(0.99)])
     }
 }
 
-/// Opens a store for so many items, with one part in `share` of their size for memory, read around the system's page cache.
-fn open(dir: &Path, items: u64, share: u64, design: &Design, options: Options) -> Result<Db> {
-    let memory_budget_bytes =
-        (items * ITEM_BYTES / share).max(6 * design.head_bytes()).max(LEAST_BUDGET_BYTES);
-    // A log for all log stores that may wait, so that none is sealed for its length.
-    let logs = options.max_sealed_memtables as u64 + 2;
-    let max_wal_bytes = logs * (head_items(design) + 1) * LOGGED_BYTES;
-    Ok(Db::open(dir, Options { memory_budget_bytes, max_wal_bytes, direct_reads: true, ..options })?)
+fn load(workload: Workload, clients: Clients, operations: u64, time: Option<Duration>) -> Load {
+    // The paper's mix: nine gets to a put.
+    let mix = workload.mix(90);
+    let Clients { threads, batch } = clients;
+    Load { workload, mix, skew: 0.0, threads, batch, deadline: time, operations }
 }
 
-/// Closes a store and removes its files.
-pub fn remove(store: Store) -> Result<()> {
-    let path = store.db.path().to_owned();
-    drop(store.keyspace);
-    store.db.close()?;
-    std::fs::remove_dir_all(&path).map_err(|e| Failure::at(&path, e))
+/// Opens a store with one part in `share` of its items' size for memory, read around the system's page cache.
+fn open(dir: &Path, filled: Filled, share: u64, design: Design, options: Options) -> Result<Store> {
+    let memory_budget_bytes =
+        (filled.items * ITEM_BYTES / share).max(6 * design.head_bytes()).max(LEAST_BUDGET_BYTES);
+    // A log for all log stores that may wait, so that none is sealed for its length.
+    let logs = options.max_sealed_memtables as u64 + 2;
+    let max_wal_bytes = logs * (head_items(&design) + 1) * LOGGED_BYTES;
+    let options = Options { memory_budget_bytes, max_wal_bytes, direct_reads: true, ..options };
+    let keyspace = KeyspaceOptions { schema: Schema::Point, design: Some(design) };
+    Store::open(dir, options, keyspace, filled)
 }

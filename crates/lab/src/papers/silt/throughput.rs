@@ -1,11 +1,12 @@
 //! Figure 9: gets beside puts while stores are converted and merged, at the paper's limits, and whether a put waits for any of it.
 
 use super::Args;
-use super::store::{HASH_STORES, ITEM_BYTES, Store, design, remove};
+use super::store::{HASH_STORES, ITEM_BYTES, design};
 use crate::clients::client::Outcome;
 use crate::clients::workload::{Operation, Workload};
 use crate::kit::plot::{Axis, Chart};
 use crate::papers::evaluation::Results;
+use crate::papers::store::Store;
 use crate::program::failure::Result;
 use crate::program::output::note;
 use siltstone::Options;
@@ -64,5 +65,5 @@ pub fn run(args: &Args, results: &mut Results, dir: &Path) -> Result<()> {
     let row = vec![stalls.count as f64, stalls.paced_ms, at(0.99), at(0.999), at(1.0)];
     let rows = vec![(format!("{count} puts"), row, Vec::new())];
     results.add("Figure 9", "whether puts wait for conversion and merging", "as named", &columns, &rows);
-    remove(store)
+    store.remove()
 }
