@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 /// What a verification found.
 #[derive(Clone, Debug, Default, Serialize)]
+#[non_exhaustive]
 pub struct VerifyReport {
     /// Tables read.
     pub tables: u64,
@@ -42,6 +43,7 @@ pub struct VerifyReport {
 
 /// How far a verification has come.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct VerifyProgress {
     /// Bytes of tables checked.
     pub bytes_done: u64,

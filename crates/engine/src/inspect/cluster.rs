@@ -11,6 +11,7 @@ use std::path::Path;
 
 /// A cluster's header, and what its pages are like.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct ClusterInspection {
     /// Its number.
     pub id: u64,
@@ -38,6 +39,7 @@ pub struct ClusterInspection {
 
 /// The filters of one run in a cluster.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct ClusterRowInspection {
     /// The run's number.
     pub run: u64,

@@ -22,6 +22,7 @@ use std::path::Path;
 /// What a file holds.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Inspection {
     /// A table.
     Table(TableInspection),
@@ -65,6 +66,7 @@ impl Inspection {
 
 /// A file of guides.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct GuidesInspection {
     /// Bytes of the file.
     pub bytes: u64,
@@ -76,6 +78,7 @@ pub struct GuidesInspection {
 
 /// A guide.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct GuideInspection {
     /// Its kind in words.
     pub filter: &'static str,

@@ -10,6 +10,7 @@ use std::path::Path;
 
 /// A table's properties.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct TableInspection {
     /// Its number.
     pub id: u64,
