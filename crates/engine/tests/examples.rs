@@ -17,7 +17,7 @@ mod feature_store;
 mod file_metadata;
 
 fn runs_twice(example: fn(&Path) -> Result<(), Box<dyn Error>>) {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().expect("a temporary directory");
     for time in ["first", "second"] {
         let ran = example(&dir.path().join("store"));
         assert!(ran.is_ok(), "the {time} time: {ran:?}");

@@ -1,7 +1,5 @@
 //! Holds the crates to what a published package needs, and to the one compiler that all of this is tested with.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that finds nothing should fail")]
-
 use std::path::{Path, PathBuf};
 
 /// Crates that can be published; `peers` and `fuzz` are not.
