@@ -4,9 +4,8 @@ use crate::commands::{
     bench, checkpoint, del, demo, export, get, inspect, keyspaces, load, model, probe, put, repair, scan,
     stats, tune, verify,
 };
-use crate::failure::Failure;
+use crate::failure::exit_code;
 use clap::{Parser, Subcommand};
-use std::io::Write;
 use std::process::ExitCode;
 
 /// Siltstone: an embedded key-value store for billions of small items with little memory.
@@ -66,21 +65,12 @@ pub fn run() -> ExitCode {
         Command::Checkpoint(args) => checkpoint::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Repair(args) => repair::run(&args),
-        Command::Bench(args) => bench::run(&args),
+        Command::Bench(args) => bench::run(args),
         Command::Probe(args) => probe::run(&args),
-        Command::Model(args) => model::run(&args),
+        Command::Model(args) => model::run(args),
         Command::Tune(args) => tune::run(&args),
     };
-    let (message, code) = match outcome {
-        // Whoever reads our output has seen enough: not an error.
-        Ok(()) | Err(Failure::BrokenPipe) => return ExitCode::SUCCESS,
-        Err(Failure::Reported) => return ExitCode::from(1),
-        Err(Failure::Failed(message)) => (message, 1),
-        Err(Failure::Usage(message)) => (message, 2),
-    };
-    // Standard error may be closed too; there is nobody left to tell.
-    let _ = writeln!(std::io::stderr(), "error: {message}");
-    ExitCode::from(code)
+    exit_code(outcome)
 }
 
 #[cfg(test)]

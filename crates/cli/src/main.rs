@@ -5,16 +5,14 @@
 
 mod cli;
 mod commands;
-mod failure;
-mod interrupt;
-mod measure;
-mod output;
-mod progress;
+mod laboratory;
 mod rows;
 mod store;
 mod text;
 
-use siltstone_bench_kit::{device, generate, plot, sizes, table};
+use siltstone_lab::kit::{device, generate, plot, sizes, table};
+use siltstone_lab::program::{failure, interrupt, output, progress};
+use siltstone_lab::{clients, measure};
 
 fn main() -> std::process::ExitCode {
     cli::run()

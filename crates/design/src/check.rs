@@ -7,6 +7,7 @@ use std::fmt;
 
 /// A field of a [`Design`] that can't work, and what it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DesignError {
     /// Path of the field, such as `levels[1].runs`.
     pub field: String,

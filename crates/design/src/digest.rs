@@ -27,7 +27,7 @@ impl HashSecret {
 
     /// 128-bit keyed hash of `bytes`.
     #[inline]
-    pub fn hash128(&self, bytes: &[u8]) -> Digest {
+    pub(crate) fn hash128(&self, bytes: &[u8]) -> Digest {
         let hash = SipHasher13x128::new_with_key(&self.0).hash(bytes);
         Digest { hi: hash.h1, lo: hash.h2 }
     }
@@ -127,21 +127,8 @@ impl TriePath {
         other.depth >= self.depth && self.contains(other.prefix)
     }
 
-    /// The node `bits` further down that holds `hi`.
-    ///
-    /// ```
-    /// # use siltstone_design::TriePath;
-    /// let child = TriePath::ROOT.child_of(0xA000_0000_0000_0000, 3);
-    /// assert_eq!((child.first(), child.depth()), (0xA000_0000_0000_0000, 3));
-    /// ```
-    #[inline]
-    pub fn child_of(self, hi: u64, bits: u8) -> Self {
-        debug_assert!(self.contains(hi));
-        Self::of(hi, self.depth + bits)
-    }
-
     /// This node's number among the `2^bits` children of its ancestor `bits` above it.
-    pub fn sibling_index(self, bits: u8) -> u64 {
+    pub(crate) fn sibling_index(self, bits: u8) -> u64 {
         let bits = bits.min(self.depth);
         if bits == 0 { 0 } else { (self.prefix >> (64 - self.depth)) & ((1 << bits) - 1) }
     }
@@ -172,7 +159,7 @@ mod tests {
         let node = TriePath::of(0x9ABC_DEF0_1234_5678, 7);
         let mut next = node.first();
         for child in 0..8u64 {
-            let path = node.child_of(node.first() | (child << (64 - 10)), 3);
+            let path = TriePath::of(node.first() | (child << (64 - 10)), node.depth() + 3);
             assert_eq!(path.first(), next);
             assert_eq!(path.sibling_index(3), child);
             assert!(node.covers(path) && !path.covers(node));

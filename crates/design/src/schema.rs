@@ -56,6 +56,7 @@ pub enum SuffixOrder {
 
 /// Why a key or prefix does not fit its schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum KeyError {
     /// Keys have at least one byte.
     Empty,
@@ -199,11 +200,6 @@ impl Schema {
     /// Whether suffixes are kept in byte order.
     pub fn is_ordered(&self) -> bool {
         matches!(self, Self::SemiSorted { suffix: SuffixOrder::Ordered, .. })
-    }
-
-    /// Whether keys have a prefix that can be scanned.
-    pub fn is_semi_sorted(&self) -> bool {
-        matches!(self, Self::SemiSorted { .. })
     }
 }
 

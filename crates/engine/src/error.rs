@@ -38,7 +38,7 @@ pub struct Error {
 
 impl Error {
     /// An error of `kind`; `context` is one or two sentences that say what happened and what to do.
-    pub fn new(kind: ErrorKind, context: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: ErrorKind, context: impl Into<String>) -> Self {
         Self { kind, context: context.into() }
     }
 

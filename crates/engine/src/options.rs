@@ -13,6 +13,7 @@ use std::path::PathBuf;
 ///
 /// Whatever is lost is lost from the end: the recovered store is always a prefix of what was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Durability {
     /// Handed to the operating system; synced in the background.
     #[default]
@@ -23,6 +24,7 @@ pub enum Durability {
 
 /// What to do at open when the write-ahead log holds damage that no power cut explains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum WalRecovery {
     /// Refuse to open, naming the file and the byte.
     #[default]
@@ -35,6 +37,7 @@ pub enum WalRecovery {
 ///
 /// Answers are the same; reads and waiting differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ParallelSearch {
     /// Never: level after level.
     Serial,
@@ -49,6 +52,7 @@ pub enum ParallelSearch {
 
 /// When filters and indexes of tables come into memory. Answers are the same; reads differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum IndexLoading {
     /// When a lookup first asks for them, which waits for them.
     #[default]

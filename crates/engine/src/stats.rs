@@ -131,6 +131,7 @@ impl KeyspaceCounters {
 
 /// Statistics of a store, counted since this open unless said otherwise.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Stats {
     /// One entry per keyspace, by name.
     pub keyspaces: Vec<KeyspaceStats>,
@@ -169,6 +170,7 @@ pub struct Stats {
 
 /// Memory in bytes by holder.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
+#[non_exhaustive]
 pub struct MemoryStats {
     /// Memtables and indexes of log stores, sealed ones included.
     pub memtable: u64,
@@ -188,6 +190,7 @@ pub struct MemoryStats {
 
 /// How writers were held up by background work.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
+#[non_exhaustive]
 pub struct StallStats {
     /// Times writers were stopped altogether.
     pub count: u64,
@@ -201,6 +204,7 @@ pub struct StallStats {
 
 /// Statistics of one keyspace.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct KeyspaceStats {
     /// The keyspace's name.
     pub name: String,
@@ -254,6 +258,7 @@ pub struct KeyspaceStats {
 
 /// Statistics of one level.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
+#[non_exhaustive]
 pub struct LevelStats {
     /// Its number, 0 at the top.
     pub level: usize,

@@ -13,6 +13,7 @@ use std::fmt;
 /// assert_eq!(error.to_string(), "keys: 0 given; there must be at least 1");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ModelError {
     parameter: &'static str,
     message: String,

@@ -26,6 +26,7 @@ const INDIFFERENCE: f64 = 1e-4;
 
 /// The parameters found, and what they cost.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Optimum {
     /// Write amplification at these parameters.
     pub write_amplification: f64,

@@ -53,6 +53,7 @@ impl Default for Queries {
 
 /// Where queries end, and what they cost.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct ReadStep {
     /// `memtable`, `level-0`, `level-1`, …, `absent`.
     pub level: String,
@@ -64,6 +65,7 @@ pub struct ReadStep {
 
 /// The expected number of random reads per query.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct ReadCost {
     /// Σ share · reads.
     pub read_amplification: f64,

@@ -46,7 +46,7 @@ from!(
     std::io::Error,
     serde_json::Error,
     siltstone::Error,
-    siltstone_bench_kit::plot::ChartError,
+    siltstone_lab::kit::plot::ChartError,
     fjall::Error,
     heed::Error,
     redb::Error,

@@ -14,7 +14,7 @@ use crate::record::{Outcome, Record};
 use crate::run::{Answer, Parameters, Request};
 use crate::workload::Workload;
 use serde::{Deserialize, Serialize};
-use siltstone_bench_kit::sizes;
+use siltstone_lab::kit::sizes;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};

@@ -4,7 +4,7 @@
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use siltstone_bench_kit::generate::items::{GROUP_PREFIX_BYTES, Items};
+use siltstone_lab::kit::generate::items::{GROUP_PREFIX_BYTES, Items};
 use siltstone_peers::engine::{Engine, Memory, Setting, Store};
 use std::collections::BTreeMap;
 use std::path::Path;

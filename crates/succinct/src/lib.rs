@@ -17,7 +17,7 @@
 //! | [`filter::cuckoo`] | [`CuckooFilter`](filter::cuckoo::CuckooFilter) | the same, in two cache lines |
 //! | [`filter::multi_level_cuckoo`] | [`MultiLevelCuckooFilter`](filter::multi_level_cuckoo::MultiLevelCuckooFilter) | which run of a pile may hold the key? |
 //! | [`filter::maplet`] | [`Maplet`](filter::maplet::Maplet) | the same, built by merging |
-//! | [`code::bit_stream`], [`code::elias`], [`code::huffman`] | prefix codes | small integers in few bits |
+//! | `code::bit_stream`, `code::elias`, `code::huffman` | prefix codes, internal | small integers in few bits |
 //! | [`index::cells`] | [`Cells`](index::cells::Cells) | which page of a sorted table of hashed keys may hold the key? in nine bits a page |
 //! | [`index::entropy_trie`] | [`EntropyTrie`](index::entropy_trie::EntropyTrie) | the rank of a key, or its block, without the keys |
 //! | [`index::partial_key_cuckoo`] | [`PartialKeyCuckoo`](index::partial_key_cuckoo::PartialKeyCuckoo) | the few numbers that may be a key's, in six bytes each |

@@ -4,64 +4,22 @@
 mod bench;
 mod demo;
 mod items;
+mod laboratory;
 mod model;
 mod rows;
 mod simulate;
 mod tune;
 mod usage;
 
+use siltstone_lab::program::testing::{self, Ran};
 use std::ffi::OsStr;
-use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
-/// What a run of the binary left behind.
-struct Ran {
-    code: Option<i32>,
-    out: Vec<u8>,
-    err: String,
-}
-
-impl Ran {
-    fn text(&self) -> &str {
-        std::str::from_utf8(&self.out).expect("standard output is UTF-8")
-    }
-
-    fn json(&self) -> serde_json::Value {
-        serde_json::from_slice(&self.out)
-            .unwrap_or_else(|e| panic!("{e} in {:?} (stderr: {})", self.text(), self.err))
-    }
-
-    /// Asserts success.
-    #[track_caller]
-    fn ok(self) -> Self {
-        assert_eq!(self.code, Some(0), "stdout: {}\nstderr: {}", self.text(), self.err);
-        self
-    }
-
-    /// Asserts a failed operation whose message holds `words`, in at most three lines and without a backtrace.
-    #[track_caller]
-    fn fails(self, words: &[&str]) -> Self {
-        self.exits(1, words)
-    }
-
-    /// Asserts exit code `code` and a message that holds `words`.
-    #[track_caller]
-    fn exits(self, code: i32, words: &[&str]) -> Self {
-        assert_eq!(self.code, Some(code), "stdout: {}\nstderr: {}", self.text(), self.err);
-        for word in words {
-            assert!(self.err.contains(word), "no {word:?} in {:?}", self.err);
-        }
-        assert!(!self.err.contains("panicked") && !self.err.contains("backtrace"), "{}", self.err);
-        self
-    }
-}
+const PROGRAM: &str = env!("CARGO_BIN_EXE_siltstone");
 
 /// A command to be run with these arguments.
-fn command<S: AsRef<OsStr>>(args: &[S]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_siltstone"));
-    command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
+fn command<S: AsRef<OsStr>>(args: &[S]) -> std::process::Command {
+    testing::command(PROGRAM, args)
 }
 
 fn run<S: AsRef<OsStr>>(args: &[S]) -> Ran {
@@ -69,15 +27,7 @@ fn run<S: AsRef<OsStr>>(args: &[S]) -> Ran {
 }
 
 fn run_with_input<S: AsRef<OsStr>>(args: &[S], input: &[u8]) -> Ran {
-    let mut child = command(args).stdin(Stdio::piped()).spawn().expect("the binary starts");
-    let mut stdin = child.stdin.take().expect("standard input is piped");
-    let input = input.to_vec();
-    // A command that fails early does not read its input.
-    let feeder = std::thread::spawn(move || _ = stdin.write_all(&input));
-    let output = child.wait_with_output().expect("the binary ends");
-    feeder.join().expect("the input is written");
-    let err = String::from_utf8_lossy(&output.stderr).into_owned();
-    Ran { code: output.status.code(), out: output.stdout, err }
+    testing::run(PROGRAM, args, input)
 }
 
 /// A directory for one test, and the path of a store in it.

@@ -14,6 +14,7 @@ use std::path::Path;
 
 /// A log's records.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct LogInspection {
     /// Its number.
     pub number: u64,

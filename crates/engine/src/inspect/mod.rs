@@ -23,6 +23,7 @@ use std::path::Path;
 /// What a file holds.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Inspection {
     /// A table.
     Table(TableInspection),

@@ -11,6 +11,7 @@ use std::path::Path;
 
 /// A sidecar's filters, and what its pages are like.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct SidecarInspection {
     /// Its number.
     pub id: u64,
@@ -28,6 +29,7 @@ pub struct SidecarInspection {
 
 /// The filter of a region, or a part of it.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct RegionFilterInspection {
     /// Its kind in words.
     pub filter: &'static str,
@@ -48,6 +50,7 @@ pub struct RegionFilterInspection {
 
 /// A Bloom cluster in pages.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct ClusterInspection {
     /// Columns that the region's digests are divided into.
     pub columns: u32,
@@ -59,6 +62,7 @@ pub struct ClusterInspection {
 
 /// The filters of one run in a cluster.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct ClusterRowInspection {
     /// The run's number.
     pub run: u64,

@@ -11,6 +11,7 @@ use std::path::Path;
 
 /// A table's properties.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct TableInspection {
     /// Its number.
     pub id: u64,

@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Alignment that every device and file system is content with.
+#[doc(hidden)]
 pub const ALIGNMENT: usize = 4096;
 
 /// Memory that direct reads can fill.
@@ -35,6 +36,7 @@ pub const ALIGNMENT: usize = 4096;
 /// ```
 #[derive(Clone, Debug)]
 #[repr(C, align(4096))]
+#[doc(hidden)]
 pub struct AlignedPage(pub [u8; ALIGNMENT]);
 
 impl Default for AlignedPage {

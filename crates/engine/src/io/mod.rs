@@ -26,6 +26,8 @@ mod conformance;
 pub mod direct;
 pub mod os;
 pub(crate) mod pages;
+// Public for the measuring of devices, and promised to nobody.
+#[doc(hidden)]
 pub mod reads;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;

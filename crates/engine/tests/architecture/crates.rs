@@ -1,6 +1,6 @@
 //! Crates depend only downwards.
 
-use crate::source::workspace;
+use crate::source::{assert_none, line_of, paths, sources, without_tests, workspace};
 use std::collections::BTreeSet;
 
 /// Names in the `[dependencies]` of a crate.
@@ -34,11 +34,47 @@ fn crates_depend_only_downwards() {
     };
     assert_eq!(siltstone("engine"), ["siltstone-design", "siltstone-succinct"]);
     assert_eq!(siltstone("model"), ["siltstone-design"]);
-    // Stores are used through the library alone; structures and models are measured by themselves.
-    assert_eq!(
-        siltstone("cli"),
-        ["siltstone", "siltstone-bench-kit", "siltstone-model", "siltstone-succinct"]
-    );
-    // Of the engine it uses how files are read, to measure devices with.
-    assert_eq!(siltstone("bench-kit"), ["siltstone"]);
+    // Papers' evaluations measure structures and models by themselves; everything else goes through the library.
+    assert_eq!(siltstone("lab"), ["siltstone", "siltstone-model", "siltstone-succinct"]);
+    assert_eq!(siltstone("cli"), ["siltstone", "siltstone-lab", "siltstone-model"]);
+}
+
+/// The laboratory's modules in the order of the table in its `lib.rs`: each uses only those after it.
+const LAB: &[&str] = &["papers", "clients", "measure", "program", "kit"];
+
+#[test]
+fn the_laboratorys_modules_use_only_those_below() {
+    let base = "crates/lab/src/";
+    let files = sources(&workspace().join(base));
+    let lib = &files.iter().find(|(file, _)| file == "crates/lab/src/lib.rs").unwrap().1;
+    let table: Vec<_> =
+        lib.lines().filter_map(|line| line.strip_prefix("//! | [`")?.split('`').next()).collect();
+    assert_eq!(table, LAB);
+    let (mut violations, mut edges) = (Vec::new(), 0);
+    for (file, text) in &files {
+        let inner = file.strip_prefix(base).unwrap();
+        let own = inner.split('/').next().unwrap().trim_end_matches(".rs");
+        let Some(own) = LAB.iter().position(|module| *module == own) else { continue };
+        let text = without_tests(text);
+        for (at, _) in text.match_indices("crate::") {
+            for path in paths(&text[at..]) {
+                let Some(other) =
+                    LAB.iter().position(|module| path.get(1).is_some_and(|name| name == module))
+                else {
+                    continue;
+                };
+                edges += 1;
+                if other < own {
+                    violations.push(format!(
+                        "{file}:{}: {} uses {}",
+                        line_of(&text, at),
+                        LAB[own],
+                        LAB[other]
+                    ));
+                }
+            }
+        }
+    }
+    assert!(edges > 50, "the laboratory's sources have moved");
+    assert_none(&violations);
 }

@@ -14,15 +14,15 @@ use serde::{Deserialize, Serialize};
 /// How full a 4-way cuckoo table gets before an insert fails.
 pub const OCCUPANCY: f64 = 0.93;
 /// Writes per entry while it is converted from log to hash table: 1 / 0.93, rounded as in the paper.
-pub const CONVERSION_WRITES: f64 = 1.075;
+pub(crate) const CONVERSION_WRITES: f64 = 1.075;
 /// Slots a lookup compares tags with: two buckets of four.
-pub const SLOTS_PROBED: f64 = 8.0;
+pub(crate) const SLOTS_PROBED: f64 = 8.0;
 /// Bytes of a log position beside each tag of the log's index.
-pub const LOG_POINTER_BYTES: f64 = 4.0;
+pub(crate) const LOG_POINTER_BYTES: f64 = 4.0;
 /// Bytes per entry of the sorted store's entropy-coded trie.
-pub const SORTED_INDEX_BYTES: f64 = 0.4;
+pub(crate) const SORTED_INDEX_BYTES: f64 = 0.4;
 /// Seconds in a year of 365.25 days.
-pub const YEAR_SECONDS: f64 = 365.25 * 86_400.0;
+pub(crate) const YEAR_SECONDS: f64 = 365.25 * 86_400.0;
 
 /// A SILT system and its workload: Table 4 of the paper, whose example is the default.
 ///
@@ -73,6 +73,7 @@ impl Default for Silt {
 
 /// What a [`Silt`] costs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct SiltCosts {
     /// Bytes written to the device per byte updated; the sum of the three fields that follow.
     pub write_amplification: f64,

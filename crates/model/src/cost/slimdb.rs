@@ -86,6 +86,7 @@ impl Row {
 
 /// What a level costs; reads and writes in random reads of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct RowCosts {
     /// Memory, in bits per entry of the level.
     pub memory_bits: f64,
@@ -195,6 +196,7 @@ impl Default for SlimDb {
 
 /// A layout and what it costs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Priced {
     /// The row chosen for each level, the first level first.
     pub rows: Vec<Row>,
@@ -213,6 +215,7 @@ impl Priced {
 
 /// Average cost of each kind of operation: `S_PR`, `S_NR` and `S_W`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct OperationCosts {
     /// A lookup that finds its key.
     pub positive_read: f64,

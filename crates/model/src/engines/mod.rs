@@ -16,6 +16,7 @@ use serde::Serialize;
 
 /// One flow of data: what is written to `to` when data arrives from `from`, per byte inserted.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Step {
     /// `memtable`, `level-0`, `level-1`, …
     pub from: String,

@@ -8,7 +8,7 @@
 use crate::ModelError;
 
 /// More levels than any engine or search uses.
-pub const MOST_LEVELS: usize = 64;
+pub(crate) const MOST_LEVELS: usize = 64;
 
 /// Levels growing by a factor, the last cut to `keys`.
 ///

@@ -8,7 +8,6 @@
 //! `v = size / (total − size)`, of which they are smooth to the end.
 
 use super::{Direct, Primitives, share};
-use crate::Popularity;
 
 /// Points per power of two, as a power of two itself.
 const BITS: u32 = 4;
@@ -56,11 +55,6 @@ impl Tabulated {
         });
         let per_request = direct.per_request();
         Self { total, per_request, unique, unique_inverse, dinterval, direct: direct.clone() }
-    }
-
-    /// Directly from a popularity.
-    pub fn from_popularity(popularity: &Popularity) -> Self {
-        Self::new(&Direct::new(popularity))
     }
 
     /// The primitives the tables were made from.

@@ -36,6 +36,7 @@ pub struct LevelState {
 
 /// The store at one moment, all due work done.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Moment {
     /// Requests since the measurement began.
     pub requests: u64,
@@ -49,6 +50,7 @@ pub struct Moment {
 
 /// What a simulation of a design found.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct DesignMeasured {
     /// Write amplification by step: pushes from each level to the next, and rewrites from a level to itself.
     pub cost: Cost,

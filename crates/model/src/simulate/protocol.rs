@@ -66,6 +66,7 @@ impl Protocol {
 
 /// What a simulation found.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Measured {
     /// Write amplification by step, as the models give it.
     pub cost: Cost,

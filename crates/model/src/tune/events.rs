@@ -12,6 +12,7 @@ use std::collections::HashMap;
 
 /// Flushes and compactions counted one by one, of one column family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Events {
     /// Memtables flushed.
     pub flushes: f64,

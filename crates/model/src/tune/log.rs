@@ -31,6 +31,7 @@ pub struct LevelState {
 
 /// Totals at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Totals {
     /// Seconds since the database was opened.
     pub seconds: f64,
@@ -48,6 +49,7 @@ pub struct Totals {
 
 /// What was found in a LOG.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct LogSummary {
     /// RocksDB's version, where the LOG's beginning is there.
     pub version: Option<String>,

@@ -27,6 +27,7 @@ fn left_of_false_overlap(ratio: f64) -> f64 {
 
 /// What is predicted for one set of settings.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Prediction {
     /// Bytes written to log and tables per byte of the user's batches.
     pub write_amplification: f64,

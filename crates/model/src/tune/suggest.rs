@@ -12,9 +12,9 @@ use crate::{Direct, ModelError, Tabulated};
 use serde::Serialize;
 
 /// Room that is left in the last level's target before one more level opens: the store may grow this much.
-pub const HEADROOM: f64 = 1.1;
+pub(crate) const HEADROOM: f64 = 1.1;
 /// Suggestions keep all tables within this many times the last level, or what they take now if that is more.
-pub const MOST_SPACE: f64 = 1.4;
+pub(crate) const MOST_SPACE: f64 = 1.4;
 /// A suggestion that saves less than this share is not worth a change.
 pub const WORTHWHILE: f64 = 0.01;
 
@@ -31,6 +31,7 @@ pub struct Change {
 
 /// Something else that could be done, and what it costs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Alternative {
     /// What it is.
     pub what: String,
@@ -42,6 +43,7 @@ pub struct Alternative {
 
 /// What comes out of tuning.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Advice {
     /// With the settings as they are.
     pub now: Prediction,

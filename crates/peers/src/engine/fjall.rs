@@ -12,7 +12,7 @@
 use super::{Items, Memory, Setting, Store};
 use crate::failure::Result;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
-use siltstone_bench_kit::sizes;
+use siltstone_lab::kit::sizes;
 use std::time::Duration;
 
 /// The settings for the record.

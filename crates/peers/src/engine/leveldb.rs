@@ -15,7 +15,7 @@
 use super::{Items, Memory, Setting, Store};
 use crate::dynamic::{self, Handle, Shared, c_string, functions};
 use crate::failure::{Failure, Result};
-use siltstone_bench_kit::sizes;
+use siltstone_lab::kit::sizes;
 use std::ffi::{c_char, c_int, c_uchar};
 use std::ptr::null_mut;
 

@@ -12,7 +12,7 @@ use super::{Items, Memory, Setting, Store};
 use crate::failure::Result;
 use heed::types::Bytes;
 use heed::{Database, Env, EnvFlags, EnvOpenOptions};
-use siltstone_bench_kit::sizes;
+use siltstone_lab::kit::sizes;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;

@@ -10,7 +10,7 @@
 use super::{Items, Memory, Setting, Store};
 use crate::failure::Result;
 use redb::{Database, Durability, ReadableDatabase, TableDefinition};
-use siltstone_bench_kit::sizes;
+use siltstone_lab::kit::sizes;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 

@@ -14,8 +14,8 @@ use siltstone::{
     Batch, Db, Design, Keyspace, KeyspaceOptions, Options, PrefixRule, Schema, SuffixOrder, WriteOptions,
     presets,
 };
-use siltstone_bench_kit::generate::items::GROUP_PREFIX_BYTES;
-use siltstone_bench_kit::sizes;
+use siltstone_lab::kit::generate::items::GROUP_PREFIX_BYTES;
+use siltstone_lab::kit::sizes;
 
 const KEYSPACE: &str = "peers";
 const SCHEMA: Schema = Schema::SemiSorted {

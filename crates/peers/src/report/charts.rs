@@ -4,8 +4,8 @@ use crate::failure::Result;
 use crate::record::{Figures, Record};
 use crate::run::Parameters;
 use crate::workload::Workload;
-use siltstone_bench_kit::plot::{Axis, Chart};
-use siltstone_bench_kit::sizes;
+use siltstone_lab::kit::plot::{Axis, Chart};
+use siltstone_lab::kit::sizes;
 use std::path::Path;
 
 type Pick = fn(&Figures) -> Option<f64>;

@@ -3,8 +3,8 @@
 use crate::record::{Calls, Figures, Outcome, Record};
 use crate::run::Parameters;
 use crate::workload::{Operation, Workload};
-use siltstone_bench_kit::sizes;
-use siltstone_bench_kit::table::Table;
+use siltstone_lab::kit::sizes;
+use siltstone_lab::kit::table::Table;
 
 /// All tables.
 pub fn all(parameters: &Parameters, records: &[Record]) -> String {

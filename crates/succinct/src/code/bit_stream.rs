@@ -6,7 +6,7 @@
 //!
 //! Invariant of both ends: bits past the end read as zeros.
 
-/// Appends bits, and can take back the last of them or overwrite some.
+/// Appends bits, and can take back the last of them.
 #[derive(Debug, Default, Clone)]
 pub struct BitWriter {
     words: Vec<u64>,
@@ -17,11 +17,6 @@ pub struct BitWriter {
 }
 
 impl BitWriter {
-    /// An empty stream.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// An empty stream with room for `bits` bits.
     pub fn with_capacity(bits: usize) -> Self {
         BitWriter { words: Vec::with_capacity(bits.div_ceil(64)), ..Self::default() }
@@ -31,11 +26,6 @@ impl BitWriter {
     #[inline]
     pub fn len(&self) -> u64 {
         self.words.len() as u64 * 64 + u64::from(self.tail_bits)
-    }
-
-    /// True if nothing was written.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// Appends the lowest `width` bits of `value`, the highest of these first. Higher bits of `value` must be zero and
@@ -69,22 +59,6 @@ impl BitWriter {
         self.tail_bits = bits;
     }
 
-    /// Writes over `width` bits from `start` on, all of which must have been written as zeros.
-    #[inline]
-    pub fn fill(&mut self, start: u64, value: u64, width: u32) {
-        debug_assert!(start + u64::from(width) <= self.len(), "only what was written can be filled");
-        let (word, bits) = ((start / 64) as usize, (start % 64) as u32);
-        let wide = u128::from(value) << (128 - width - bits);
-        *self.word_mut(word) |= (wide >> 64) as u64;
-        if bits + width > 64 {
-            *self.word_mut(word + 1) |= wide as u64;
-        }
-    }
-
-    fn word_mut(&mut self, index: usize) -> &mut u64 {
-        self.words.get_mut(index).unwrap_or(&mut self.tail)
-    }
-
     /// The words, the last filled up with zeros.
     pub fn into_words(mut self) -> Vec<u64> {
         if self.tail_bits > 0 {
@@ -111,7 +85,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let mut writer = BitWriter::new();
+        let mut writer = BitWriter::default();
         let pieces: Vec<(u64, u32)> =
             (0..400u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15), (i * 7 % 65) as u32)).collect();
         for (value, width) in &pieces {
@@ -134,7 +108,7 @@ mod tests {
     #[test]
     fn truncating_takes_back() {
         for keep in 0..200u64 {
-            let mut writer = BitWriter::new();
+            let mut writer = BitWriter::default();
             for _ in 0..5 {
                 writer.push(0x1_ffff_ffff, 33);
             }
@@ -145,24 +119,6 @@ mod tests {
             writer.push(1, 1);
             let ones: u32 = writer.into_words().iter().map(|word| word.count_ones()).sum();
             assert_eq!(u64::from(ones), keep + 1);
-        }
-    }
-
-    #[test]
-    fn filling_sets_what_was_reserved() {
-        for before in 0..130u32 {
-            for width in 1..=20 {
-                let mut writer = BitWriter::new();
-                for _ in 0..before {
-                    writer.push(0, 1);
-                }
-                writer.push(0, width);
-                writer.push(1, 1);
-                let value = 0x000a_bcde & ((1 << width) - 1);
-                writer.fill(u64::from(before), value, width);
-                let words = writer.into_words();
-                assert_eq!(peek(&words, u64::from(before)) >> (63 - width), value << 1 | 1);
-            }
         }
     }
 }

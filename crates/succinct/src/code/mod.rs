@@ -1,7 +1,7 @@
 //! Codes: how integers become bytes.
 
-pub mod bit_stream;
-pub mod elias;
-pub mod huffman;
+pub(crate) mod bit_stream;
+pub(crate) mod elias;
+pub(crate) mod huffman;
 pub mod varint;
 pub(crate) mod words;

@@ -1,32 +1,25 @@
 //! `siltstone bench`: measured workloads on items that can be told from their number.
 //!
 //! `fill` writes a store; every other workload runs on a store that a fill has written, so one fill serves many
-//! measurements. What was filled is kept in the store itself ([`filled`]), and reads check what they find.
+//! measurements. What was filled is kept in the store itself ([`Filled`]), and reads check what they find.
 
-mod client;
-mod filled;
-mod lsm_trie;
-mod paper;
 mod report;
-mod silt;
-mod slimdb;
-mod watch;
-mod workload;
 
+use crate::clients::client::{Load, Run};
+use crate::clients::filled::Filled;
+use crate::clients::workload::Workload;
+use crate::clients::{KEYSPACE, watch};
 use crate::failure::{Failure, Result, fail, usage};
 use crate::generate::items::{GROUP_PREFIX_BYTES, Items};
+use crate::laboratory;
 use crate::output::{note, print, print_json};
 use crate::sizes;
 use crate::store::{self, Preset, Suffix};
-use client::{Load, Run};
-use filled::Filled;
 use siltstone::{Db, Durability, Keyspace, KeyspaceOptions, Options, PrefixRule, Schema};
+use siltstone_lab::papers::{Evaluation, Task};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use workload::Workload;
 
-/// Where the items are.
-const KEYSPACE: &str = "bench";
 /// How long a workload runs that is told neither --seconds nor --operations.
 const DEFAULT_SECONDS: u64 = 10;
 
@@ -35,25 +28,16 @@ const DEFAULT_SECONDS: u64 = 10;
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Args {
     #[command(subcommand)]
-    paper: Option<Paper>,
+    paper: Option<Evaluation>,
     #[command(flatten)]
     workload: Option<WorkloadArgs>,
 }
 
-#[derive(clap::Subcommand, Debug)]
-enum Paper {
-    LsmTrie(lsm_trie::Args),
-    Silt(silt::Args),
-    Slimdb(slimdb::Args),
-}
-
 /// Runs the command.
-pub fn run(bench: &Args) -> Result<()> {
-    match (&bench.paper, &bench.workload) {
-        (Some(Paper::LsmTrie(args)), _) => lsm_trie::run(args),
-        (Some(Paper::Silt(args)), _) => silt::run(args),
-        (Some(Paper::Slimdb(args)), _) => slimdb::run(args),
-        (None, Some(args)) => run_workload(args),
+pub fn run(bench: Args) -> Result<()> {
+    match (bench.paper, bench.workload) {
+        (Some(paper), _) => laboratory::hand_over(&Task::Evaluation(paper)),
+        (None, Some(args)) => run_workload(&args),
         (None, None) => usage!("name a workload or a paper; `siltstone bench --help` lists them"),
     }
 }
@@ -135,6 +119,31 @@ pub struct WorkloadArgs {
     json: bool,
 }
 
+impl WorkloadArgs {
+    /// Refuses options that speak of other items than those of the store.
+    fn must_match(&self, filled: &Filled) -> Result<()> {
+        let dir = self.dir.display();
+        if !filled.complete {
+            fail!("the fill of {dir} was interrupted; fill it again with --overwrite-dir");
+        }
+        if filled.existing == 0 {
+            fail!("{dir} was filled with no items at all (keyspace {KEYSPACE:?}); fill it again");
+        }
+        for (option, asked, has) in [
+            ("--items", self.items, filled.items),
+            ("--seed", self.seed, filled.seed),
+            ("--key-bytes", self.key_bytes, filled.key_bytes),
+            ("--value-bytes", self.value_bytes, filled.value_bytes),
+            ("--group", self.group, filled.group),
+        ] {
+            if asked.is_some_and(|asked| asked != has) {
+                fail!("{dir} was filled with {option} {has}; leave {option} out or fill another directory");
+            }
+        }
+        Ok(())
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum DurabilityArg {
     /// A killed process
@@ -184,7 +193,7 @@ fn run_workload(args: &WorkloadArgs) -> Result<()> {
     if args.suffix.is_some() && filled.group == 1 {
         usage!("--suffix needs keys with a prefix: add --group");
     }
-    let items = match items_of(&filled) {
+    let items = match filled.generator() {
         Ok(items) => items,
         Err(why) => usage!("{why}"),
     };
@@ -226,7 +235,7 @@ fn run_on_filled(args: &WorkloadArgs) -> Result<()> {
     let Some(filled) = Filled::load(&db)? else {
         fail!("{} was not filled by `siltstone bench fill`; fill a directory first", args.dir.display());
     };
-    filled.must_match(args)?;
+    args.must_match(&filled)?;
     let Some(keyspace) = db.keyspace(KEYSPACE) else {
         fail!("{} has no keyspace {KEYSPACE:?}; fill it again with --overwrite-dir", args.dir.display());
     };
@@ -243,7 +252,7 @@ fn run_on_filled(args: &WorkloadArgs) -> Result<()> {
     if args.workload.scans() && filled.group == 1 {
         fail!("{} needs groups to scan; fill a store with --group", args.workload.name());
     }
-    let items = match items_of(&filled) {
+    let items = match filled.generator() {
         Ok(items) => items,
         Err(why) => fail!("what {} says of its items makes no sense: {why}", args.dir.display()),
     };
@@ -300,23 +309,6 @@ fn measure(
         fail!("background work failed: {error}");
     }
     outcome.check_reads()
-}
-
-fn items_of(filled: &Filled) -> std::result::Result<Items, String> {
-    let bytes = |what: &str, bytes: u64| usize::try_from(bytes).map_err(|_| format!("--{what} is too large"));
-    if filled.items > 1 << 48 {
-        return Err("--items must be at most 2^48".to_owned());
-    }
-    if filled.value_bytes > 1 << 30 {
-        return Err("--value-bytes must be at most 1 GiB".to_owned());
-    }
-    Items::new(
-        bytes("key-bytes", filled.key_bytes)?,
-        bytes("value-bytes", filled.value_bytes)?,
-        filled.group,
-        filled.seed,
-        filled.items,
-    )
 }
 
 fn options(args: &WorkloadArgs) -> Options {

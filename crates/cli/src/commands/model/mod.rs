@@ -1,6 +1,5 @@
 //! `siltstone model`: what log-structured layouts cost, by arithmetic alone; no store is opened.
 
-mod figures;
 mod optimize;
 mod parameters;
 mod ra;
@@ -11,7 +10,9 @@ mod sweep;
 mod wa;
 
 use crate::failure::Result;
+use crate::laboratory;
 use clap::Subcommand;
+use siltstone_lab::papers::{Figures, Task};
 
 /// Estimate what log-structured engines write and read, and the parameters at which they write least
 ///
@@ -36,19 +37,19 @@ enum Command {
     Simulate(simulate::Args),
     Silt(silt::Args),
     Slimdb(slimdb::Args),
-    Figures(figures::Args),
+    Figures(Figures),
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Result<()> {
-    match &args.command {
-        Command::Wa(args) => wa::run(args),
-        Command::Ra(args) => ra::run(args),
-        Command::Sweep(args) => sweep::run(args),
-        Command::Optimize(args) => optimize::run(args),
-        Command::Simulate(args) => simulate::run(args),
-        Command::Silt(args) => silt::run(args),
-        Command::Slimdb(args) => slimdb::run(args),
-        Command::Figures(args) => figures::run(args),
+pub fn run(args: Args) -> Result<()> {
+    match args.command {
+        Command::Wa(args) => wa::run(&args),
+        Command::Ra(args) => ra::run(&args),
+        Command::Sweep(args) => sweep::run(&args),
+        Command::Optimize(args) => optimize::run(&args),
+        Command::Simulate(args) => simulate::run(&args),
+        Command::Silt(args) => silt::run(&args),
+        Command::Slimdb(args) => slimdb::run(&args),
+        Command::Figures(args) => laboratory::hand_over(&Task::Figures(args)),
     }
 }

@@ -1,8 +1,8 @@
 //! `siltstone model optimize`: the parameters at which a leveled engine writes least.
 
-use super::parameters::{Layout, Model, Parameters, refused};
+use super::parameters::{Layout, Model, Parameters};
 use super::wa::level_table;
-use crate::failure::{Result, usage};
+use crate::failure::{Result, refused, usage};
 use crate::output::{print, print_json};
 use crate::sizes;
 use clap::ValueEnum;

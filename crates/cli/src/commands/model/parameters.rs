@@ -3,7 +3,7 @@
 //! A parameter that an engine does not have is refused by name: an ignored one would make two runs look different
 //! that are not.
 
-use crate::failure::{Failure, Result, usage};
+use crate::failure::{Result, refused, usage};
 use crate::sizes;
 use clap::ValueEnum;
 use siltstone_model::engines::cola::{self, Growing};
@@ -12,7 +12,7 @@ use siltstone_model::engines::rocksdb_universal::Universal;
 use siltstone_model::engines::sizes as level_sizes;
 use siltstone_model::engines::table_aware::DEFAULT_TABLE_BYTES;
 use siltstone_model::engines::{Cost, samt};
-use siltstone_model::{Direct, ModelError, Popularity};
+use siltstone_model::{Direct, Popularity};
 
 /// An engine there is a model of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -116,11 +116,6 @@ pub enum Layout {
     Universal(Universal),
     Cola(Growing),
     Samt(Growing),
-}
-
-/// A question that makes no sense, as a usage error that names the flag.
-pub fn refused(error: ModelError) -> Failure {
-    Failure::Usage(format!("--{error}"))
 }
 
 impl Parameters {

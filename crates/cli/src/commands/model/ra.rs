@@ -1,7 +1,7 @@
 //! `siltstone model ra`: read amplification, by the level where queries end.
 
-use super::parameters::{Engine, Layout, Parameters, refused};
-use crate::failure::{Result, usage};
+use super::parameters::{Engine, Layout, Parameters};
+use crate::failure::{Result, refused, usage};
 use crate::output::{print, print_json};
 use crate::sizes;
 use crate::table::Table;

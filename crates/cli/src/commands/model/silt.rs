@@ -1,7 +1,6 @@
 //! `siltstone model silt`: what a SILT system writes, reads and keeps in memory, and how long its device lasts.
 
-use super::parameters::refused;
-use crate::failure::Result;
+use crate::failure::{Result, refused};
 use crate::output::{print, print_json};
 use crate::sizes::{self, parse_positive, parse_size};
 use crate::table::Table;

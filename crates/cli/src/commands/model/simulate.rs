@@ -1,8 +1,8 @@
 //! `siltstone model simulate`: the same question as `wa`, answered by doing it key by key, in memory.
 
-use super::parameters::{Layout, Parameters, refused};
+use super::parameters::{Layout, Parameters};
 use crate::commands::model::wa::level_table;
-use crate::failure::{Failure, Result, usage};
+use crate::failure::{Failure, Result, refused, usage};
 use crate::output::{note, print, print_json};
 use crate::progress::count_bar;
 use crate::sizes;

@@ -1,7 +1,6 @@
 //! `siltstone model slimdb`: which indexes and filters each level should have, for a memory budget and an operation mix.
 
-use super::parameters::refused;
-use crate::failure::{Result, usage};
+use crate::failure::{Result, refused, usage};
 use crate::output::{print, print_json};
 use crate::sizes::{parse_positive, parse_size};
 use crate::table::Table;

@@ -1,7 +1,7 @@
 //! `siltstone model sweep`: write amplification over a range of one parameter.
 
-use super::parameters::{Layout, Model, Parameters, refused};
-use crate::failure::{Result, usage};
+use super::parameters::{Layout, Model, Parameters};
+use crate::failure::{Result, refused, usage};
 use crate::output::{print, print_json};
 use crate::plot::{Axis, Chart};
 use crate::sizes;

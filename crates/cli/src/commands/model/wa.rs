@@ -1,7 +1,7 @@
 //! `siltstone model wa`: write amplification, step by step.
 
-use super::parameters::{Engine, Layout, Model, Parameters, refused};
-use crate::failure::{Result, usage};
+use super::parameters::{Engine, Layout, Model, Parameters};
+use crate::failure::{Result, refused, usage};
 use crate::output::{print, print_json};
 use crate::sizes;
 use crate::table::Table;

@@ -6,13 +6,12 @@ use super::view::View;
 use crate::compaction::Output;
 use crate::db::write_buffer::WriteBuffer;
 use crate::error::{Error, ErrorKind, Result};
-use crate::ids::FileId;
 use crate::table::envelope::TableMeta;
 use crate::version::Version;
 use crate::version::edit::{Edit, Step};
 use crate::version::manifest::Manifest;
 use siltstone_design::Design;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Catalog {
@@ -43,7 +42,7 @@ impl Catalog {
         self.write_edit(manifest, &edit)?;
         let next = Arc::new(next);
         self.show_version(keyspace, &next, flushed);
-        retire_sidecars(&base, &next);
+        base.retire_sidecars(&next);
         removed.iter().for_each(|table| table.mark_obsolete());
         for step in &edit.steps {
             if let Step::Flushed { start, .. } = step {
@@ -89,7 +88,7 @@ impl Catalog {
         let before = keyspace.version();
         let mut version = Version::clone(&before);
         change(&mut version);
-        retire_sidecars(&before, &version);
+        before.retire_sidecars(&version);
         self.show_version(keyspace, &Arc::new(version), None);
         self.env.reader.fit_cache();
     }
@@ -180,10 +179,4 @@ fn debug_check(version: &Version, design: &Design) {
         let problems = crate::version::check::problems(version, design);
         assert!(problems.is_empty(), "an edit broke the version: {problems:?}");
     }
-}
-
-/// Marks the sidecars that `after` no longer uses.
-fn retire_sidecars(before: &Version, after: &Version) {
-    let kept: HashSet<FileId> = after.sidecars().map(|pages| pages.id).collect();
-    before.sidecars().filter(|pages| !kept.contains(&pages.id)).for_each(|pages| pages.mark_obsolete());
 }

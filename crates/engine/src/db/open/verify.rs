@@ -12,6 +12,7 @@ use siltstone_design::Encoder;
 
 /// What a verification found.
 #[derive(Clone, Debug, Default, Serialize)]
+#[non_exhaustive]
 pub struct VerifyReport {
     /// Tables read.
     pub tables: u64,
@@ -36,6 +37,7 @@ pub struct VerifyReport {
 
 /// How far a verification has come.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct VerifyProgress {
     /// Bytes of tables checked.
     pub bytes_done: u64,

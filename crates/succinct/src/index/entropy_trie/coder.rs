@@ -166,7 +166,7 @@ mod tests {
         }
         let total: u64 = pieces.iter().map(|piece| u64::from(piece.1)).sum();
         assert_eq!(u64::from(front.len()), total);
-        let mut writer = BitWriter::new();
+        let mut writer = BitWriter::default();
         writer.push(5, 3);
         front.drain(&mut writer);
         assert_eq!(writer.len(), total + 3);

@@ -1,0 +1,61 @@
+//! The papers' evaluations, redone: one folder each, with the paper's figures beside ours.
+
+mod evaluation;
+mod figures;
+mod lsm_trie;
+mod silt;
+mod slimdb;
+mod store;
+
+use crate::program::failure::Result;
+
+/// What the laboratory does.
+#[expect(
+    missing_docs,
+    reason = "the description of a variant would stand in for that of its options in the help"
+)]
+#[derive(clap::Subcommand, Debug)]
+pub enum Task {
+    #[command(flatten)]
+    Evaluation(Evaluation),
+    Figures(Figures),
+}
+
+/// An evaluation that is redone by measuring.
+#[expect(
+    missing_docs,
+    reason = "the description of a variant would stand in for that of its options in the help"
+)]
+#[derive(clap::Subcommand, Debug)]
+pub enum Evaluation {
+    LsmTrie(LsmTrie),
+    Silt(Silt),
+    Slimdb(SlimDb),
+}
+
+pub use figures::Args as Figures;
+pub use lsm_trie::Args as LsmTrie;
+pub use silt::Args as Silt;
+pub use slimdb::Args as SlimDb;
+
+impl Task {
+    /// Returns the name by which `siltstone-lab` knows the task.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Evaluation(Evaluation::LsmTrie(_)) => "lsm-trie",
+            Self::Evaluation(Evaluation::Silt(_)) => "silt",
+            Self::Evaluation(Evaluation::Slimdb(_)) => "slimdb",
+            Self::Figures(_) => "figures",
+        }
+    }
+}
+
+/// Carries out a task: prints its results, and writes its plots where its options say.
+pub fn run(task: &Task) -> Result<()> {
+    match task {
+        Task::Evaluation(Evaluation::LsmTrie(args)) => lsm_trie::run(args),
+        Task::Evaluation(Evaluation::Silt(args)) => silt::run(args),
+        Task::Evaluation(Evaluation::Slimdb(args)) => slimdb::run(args),
+        Task::Figures(args) => figures::run(args),
+    }
+}
