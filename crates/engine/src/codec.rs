@@ -15,6 +15,14 @@ pub(crate) fn put_digest(out: &mut Vec<u8>, digest: Digest) {
     out.extend_from_slice(&digest.lo.to_be_bytes());
 }
 
+/// Returns a place in the store's order as bytes that compare like it.
+pub(crate) fn sort_key(digest: Digest, key: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(16 + key.len());
+    put_digest(&mut out, digest);
+    out.extend_from_slice(key);
+    out
+}
+
 /// Appends a trie path: depth, then the prefix's eight bytes.
 pub(crate) fn put_path(out: &mut Vec<u8>, path: TriePath) {
     out.push(path.depth());

@@ -9,7 +9,7 @@
 //! once, and charged to one of them; a lookup that needs a page is called again once the page has come, and
 //! not before.
 
-use super::probe::{PageRef, Step};
+use super::step::{PageRef, Step};
 use super::{FileId, PAGE_BYTES, Page, Reader, log_error};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::File;

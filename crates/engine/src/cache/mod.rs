@@ -13,6 +13,7 @@ mod fetch;
 mod probe;
 mod row;
 mod split;
+mod step;
 
 use crate::entry::Answer;
 use crate::error::{Error, ErrorKind, Result};
@@ -23,7 +24,7 @@ use crate::memory::{MemoryBudget, Pooled};
 use crate::segment::LogSegment;
 use crate::stats::{IoCounters, ReadTrace, StoreCounters};
 pub(crate) use fetch::{Arrived, fetch, run_all};
-pub(crate) use probe::{PageRef, Pause, Probe, Step};
+pub(crate) use probe::Probe;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use row::RowCache;
@@ -32,6 +33,7 @@ use split::CacheSplit;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+pub(crate) use step::{PageRef, Pause, Step};
 
 /// Bytes of a page.
 pub(crate) const PAGE_BYTES: usize = crate::memory::PIECE_BYTES;

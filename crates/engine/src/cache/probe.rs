@@ -2,11 +2,7 @@
 //!
 //! The idea: whoever looks a key up needs pages, and one that is not in memory has to come from the device.
 //! The probe either waits for it, or the layers return [`Pause::Needs`] with the page's name. Then the lookup
-//! stands still until the page has come, while its thread goes on with other lookups.
-//!
-//! Why a layer returns `Result<T, Pause>`, and only the lookup itself a [`Step`]: a layer that needs a page
-//! has nothing else to say, just as one that failed, so `?` hands both up. Both are values of one type with
-//! two names; a page that is needed is never an [`Error`], and no error is ever taken for one.
+//! stands still until the page has come, while its thread goes on with other lookups ([`step`](super::step)).
 //!
 //! A layer that pauses is called again from its start once the page has come. Therefore it counts nothing
 //! before it has all it needs: what a stage of a lookup costs is added to [`Probe::trace`] at the stage's
@@ -17,71 +13,18 @@
 //! it; so every pause brings it further, however small the cache is.
 
 use super::fetch::{Arrived, Place};
+use super::step::{PageRef, Pause};
 use super::{FileId, PAGE_BYTES, Page, Reader};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::segment::LogSegment;
 use crate::stats::ReadTrace;
-use siltstone_design::{Encoder, KeyError};
+use siltstone_design::Encoder;
 use std::sync::Arc;
 
 /// Neighbouring pages that are read at once for a lookup that does not wait. More keep a device busy by
 /// themselves, and the memory for many such reads would be much; so the probe waits for them. A key that
 /// overflows its page is shorter.
 const MOST_PAGES_NEEDED: u32 = 32;
-
-/// What a lookup needs from the device.
-#[derive(Clone, Debug)]
-pub(crate) enum PageRef {
-    /// A page of a table, or of a filter file.
-    Page { file: FileId, page: u32 },
-    /// Neighbouring pages of a table, read at once.
-    Pages { file: FileId, first: u32, count: u32 },
-    /// A stretch of the log.
-    Log { segment: Arc<LogSegment>, offset: u64, length: usize },
-}
-
-/// How far an attempt has come.
-#[derive(Debug)]
-pub(crate) enum Step<T> {
-    /// To its end.
-    Done(T),
-    /// It goes on once this is in memory.
-    Needs(PageRef),
-}
-
-/// Why a layer returned nothing.
-#[derive(Debug)]
-pub(crate) enum Pause {
-    /// It is to be called again once this is in memory.
-    Needs(PageRef),
-    /// It has failed.
-    Failed(Error),
-}
-
-impl From<Error> for Pause {
-    #[inline]
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
-    }
-}
-
-impl From<KeyError> for Pause {
-    fn from(error: KeyError) -> Self {
-        Self::Failed(error.into())
-    }
-}
-
-impl<T> Step<T> {
-    /// Tells what is needed from what has failed.
-    #[inline]
-    pub fn of(outcome: Result<T, Pause>) -> Result<Self> {
-        match outcome {
-            Ok(value) => Ok(Self::Done(value)),
-            Err(Pause::Needs(page)) => Ok(Self::Needs(page)),
-            Err(Pause::Failed(error)) => Err(error),
-        }
-    }
-}
 
 /// What a lookup takes down the layers.
 pub(crate) struct Probe<'a> {

@@ -25,8 +25,8 @@
 //! Invariants: the directory leads to every answer that can be found, and to no other; a piece ends where its last answer
 //! does or with a word of zeros where the next would say its table, which is never zero.
 
-use super::TableId;
 use crate::entry::Answer;
+use crate::ids::TableId;
 use crate::memory::{MemoryBudget, PIECE_BYTES, Piece};
 use hashbrown::HashTable;
 use parking_lot::Mutex;

@@ -15,7 +15,8 @@
 //! The manifest repeats the properties, so that opening a store reads no table. They also stand in the file, so that a
 //! table can be inspected, verified and one day salvaged by itself.
 
-use crate::cache::{PAGE_BYTES, TableId};
+pub(crate) use super::page::{PAGE_HEADER_BYTES, PAYLOAD_BYTES};
+use crate::cache::TableId;
 use crate::codec::{Decoder, put_bytes, put_digest};
 use crate::entry::{PrefixTombstone, PrefixTombstones};
 use crate::table::filter::{KeptKeys, NotedRegionFilter};
@@ -27,10 +28,6 @@ pub(crate) const MAGIC: &[u8; 8] = b"SILTTABL";
 pub(crate) const VERSION: u32 = 1;
 pub(crate) const FOOTER_BYTES: usize = 48;
 
-/// Bytes of a page before its payload.
-pub(crate) const PAGE_HEADER_BYTES: usize = 8;
-/// Bytes of a page that hold entries, or a part of what overflows.
-pub(crate) const PAYLOAD_BYTES: usize = PAGE_BYTES - PAGE_HEADER_BYTES;
 /// `entries` of an overflow page.
 pub(crate) const OVERFLOW_MARK: u16 = u16::MAX;
 

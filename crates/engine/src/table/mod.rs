@@ -4,107 +4,51 @@
 
 pub(crate) mod block;
 pub(crate) mod envelope;
+mod file;
 pub(crate) mod filter;
 pub(crate) mod hash_store;
 pub(crate) mod htable;
+mod page;
 mod parts;
 pub(crate) mod sample;
 pub(crate) mod slots;
 pub(crate) mod sorted_store;
+mod spec;
 mod walk;
 mod writer;
 
-use crate::cache::{Arrived, PageRef, Pause, Probe, Reader, TableId};
+use crate::cache::{PageRef, Pause, Probe, Reader, TableId};
 use crate::entry::{Answer, Cursor, EntryRef, PrefixTombstones, Span};
 use crate::error::{Error, Result};
 use crate::filename::table_path;
-use crate::ids::FileId;
 use crate::io::Disk;
-use crate::memory::MemoryBudget;
 use block::build::BlockBuilder;
 use block::cursor::BlockCursor;
 use block::read::BlockTable;
 use envelope::TableMeta;
-use filter::KeptKeys;
+use file::TableFile;
+pub(crate) use file::Trash;
 use hash_store::build::HashPlacement;
 use hash_store::read::HashStore;
 use htable::build::HTableBuilder;
 use htable::cursor::HTableCursor;
 use htable::read::HTable;
-use parking_lot::Mutex;
 use parts::read_section;
 use sample::KeySample;
-use siltstone_design::{Design, Digest, EncodedKey, Encoder, Format, IndexSpec};
+use siltstone_design::{Digest, EncodedKey, Encoder, Format};
 use siltstone_succinct::filter::maplet::Maplet;
 use slots::build::SlotBuilder;
 use slots::cursor::{Chunked, SlotCursor};
 use sorted_store::build::SortedPlacement;
 use sorted_store::read::SortedStore;
+pub(crate) use spec::TableSpec;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use walk::PageWalk;
+pub(crate) use walk::ReadMode;
+use walk::{PageWalk, WalkStart};
 pub(crate) use writer::NewTable;
 use writer::TableWriter;
-
-/// What a new table is to be.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct TableSpec {
-    pub id: TableId,
-    pub format: Format,
-    pub index: IndexSpec,
-    pub kept_keys: KeptKeys,
-    /// Whether entries keep what their writer learnt of older versions.
-    pub keeps_older_in: bool,
-    /// How far apart in the upper digest half two pages are expected to begin. Only a hint: it costs bits of the index where
-    /// it is wrong.
-    pub digests_per_page: u64,
-    /// Bytes of a full pile of runs like the table's, which its keys are told apart in by a maplet.
-    pub pile_bytes: u64,
-    /// Bytes written at once, and entries' bytes in a segment where the format has segments.
-    pub chunk_bytes: usize,
-}
-
-impl TableSpec {
-    /// A table of level `level` of `design`, written in chunks of `chunk_bytes`.
-    pub fn new(
-        id: TableId,
-        (design, level): (&Design, usize),
-        digests_per_page: u64,
-        chunk_bytes: usize,
-    ) -> Self {
-        let spec = design.level(level);
-        Self {
-            id,
-            format: spec.format,
-            index: spec.index,
-            kept_keys: KeptKeys::of(spec),
-            keeps_older_in: design.keeps_older_versions_from(level),
-            digests_per_page,
-            pile_bytes: spec.pile_bytes(),
-            chunk_bytes,
-        }
-    }
-}
-
-/// How a cursor reads.
-#[derive(Clone, Debug)]
-pub(crate) enum ReadMode {
-    /// Page by page, through the page cache, where a page was not fetched before.
-    Short(Arc<Arrived>),
-    /// Many pages at a time, around the cache.
-    Long,
-    /// The same for background work, which is counted by itself.
-    Compaction,
-}
-
-/// A place in the store's order as bytes that compare like it.
-pub(crate) fn sort_key(digest: Digest, key: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(16 + key.len());
-    crate::codec::put_digest(&mut out, digest);
-    out.extend_from_slice(key);
-    out
-}
 
 enum Layout {
     Block(Arc<BlockTable>),
@@ -122,63 +66,10 @@ pub(crate) struct Table {
     was_loaded: AtomicBool,
 }
 
-/// The file of a table, which several values may stand for.
-struct TableFile {
-    id: TableId,
-    pages: u32,
-    /// Bytes of the index, for which there should be room.
-    index_bytes: u64,
-    obsolete: AtomicBool,
-    trash: Arc<Trash>,
-}
-
-/// Files that nobody holds any more, waiting to be removed by background work.
-#[derive(Debug)]
-pub(crate) struct Trash {
-    files: Mutex<Vec<(FileId, u32)>>,
-    memory: Arc<MemoryBudget>,
-}
-
-impl Default for Trash {
-    /// For tables that nobody reads.
-    fn default() -> Self {
-        Self::new(MemoryBudget::new(0))
-    }
-}
-
-impl Trash {
-    /// For tables whose indexes are kept within `memory`.
-    pub fn new(memory: Arc<MemoryBudget>) -> Self {
-        Self { files: Mutex::default(), memory }
-    }
-
-    /// Adds a file that nobody holds any more.
-    pub fn put(&self, file: FileId, pages: u32) {
-        self.files.lock().push((file, pages));
-    }
-
-    /// Takes what has gathered: files with their page counts.
-    pub fn take(&self) -> Vec<(FileId, u32)> {
-        std::mem::take(&mut self.files.lock())
-    }
-}
-
-impl Drop for TableFile {
-    fn drop(&mut self) {
-        self.trash.memory.expect_index_no_more(self.index_bytes);
-        if self.obsolete.load(Ordering::Acquire) {
-            self.trash.put(FileId::Table(self.id), self.pages);
-        }
-    }
-}
-
 impl Table {
     /// A table known from its properties; nothing is read yet.
     pub fn new(meta: TableMeta, encoder: Encoder, trash: Arc<Trash>) -> Self {
-        let index_bytes = meta.index.length + meta.page_map.length;
-        trash.memory.expect_index(index_bytes);
-        let obsolete = AtomicBool::new(false);
-        let file = TableFile { id: meta.id, pages: meta.pages, index_bytes, obsolete, trash };
+        let file = TableFile::new(&meta, trash);
         Self::of_file(meta, encoder, Arc::new(file))
     }
 
@@ -238,7 +129,7 @@ impl Table {
 
     /// The file is to go once nobody reads it.
     pub fn mark_obsolete(&self) {
-        self.file.obsolete.store(true, Ordering::Release);
+        self.file.mark_obsolete();
     }
 
     /// Returns what the table says about `key`.
@@ -259,12 +150,13 @@ impl Table {
         mode: ReadMode,
         reader: &Arc<Reader>,
     ) -> Result<Box<dyn Cursor>> {
-        let walk = PageWalk::new(self, reader, self.encoder, span, mode);
+        let (file, reader) = (Arc::clone(&self.file), Arc::clone(reader));
+        let start = WalkStart { file, reader, encoder: self.encoder, span, mode };
         Ok(match &self.layout {
-            Layout::Block(block) => Box::new(BlockCursor::new(walk, block)?),
-            Layout::HTable(htable) => Box::new(HTableCursor::new(walk, htable)?),
-            Layout::Hash(store) => Box::new(SlotCursor::new(walk, store)?),
-            Layout::Sorted(store) => Box::new(SlotCursor::new(walk, store)?),
+            Layout::Block(block) => Box::new(BlockCursor::new(PageWalk::new(block, start))?),
+            Layout::HTable(htable) => Box::new(HTableCursor::new(PageWalk::new(htable, start))?),
+            Layout::Hash(store) => Box::new(SlotCursor::new(PageWalk::new(store, start))?),
+            Layout::Sorted(store) => Box::new(SlotCursor::new(PageWalk::new(store, start))?),
         })
     }
 

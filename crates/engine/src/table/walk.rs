@@ -5,10 +5,11 @@
 //! reads ahead, or names the stretch of pages that it wants at once, as formats do whose entries do not stand
 //! in order.
 
-use super::envelope::{PAGE_HEADER_BYTES, PAYLOAD_BYTES, TableMeta};
+use super::envelope::TableMeta;
+use super::file::TableFile;
+use super::page::{PAGE_HEADER_BYTES, PAYLOAD_BYTES};
 use super::parts::page_nonsense;
-use super::{ReadMode, Table};
-use crate::cache::{PAGE_BYTES, Page, Pause, Probe, Reader};
+use crate::cache::{Arrived, PAGE_BYTES, Page, Pause, Probe, Reader};
 use crate::entry::Span;
 use crate::error::{Error, Result};
 use siltstone_design::Encoder;
@@ -27,10 +28,36 @@ enum Current {
     InStretch(usize),
 }
 
+/// How a cursor reads.
+#[derive(Clone, Debug)]
+pub(crate) enum ReadMode {
+    /// Page by page, through the page cache, where a page was not fetched before.
+    Short(Arc<Arrived>),
+    /// Many pages at a time, around the cache.
+    Long,
+    /// The same for background work, which is counted by itself.
+    Compaction,
+}
+
+/// A table that has a description.
+pub(crate) trait Described {
+    fn meta(&self) -> &TableMeta;
+}
+
+/// What a walk begins with.
+pub(crate) struct WalkStart {
+    /// Stays while the walk lasts.
+    pub file: Arc<TableFile>,
+    pub reader: Arc<Reader>,
+    pub encoder: Encoder,
+    pub span: Span,
+    pub mode: ReadMode,
+}
+
 /// The pages of one table on the way through it.
-pub(crate) struct PageWalk {
-    /// Keeps the file.
-    table: Arc<Table>,
+pub(crate) struct PageWalk<T> {
+    pub table: Arc<T>,
+    _file: Arc<TableFile>,
     pub reader: Arc<Reader>,
     pub encoder: Encoder,
     pub span: Span,
@@ -41,17 +68,11 @@ pub(crate) struct PageWalk {
     current: Current,
 }
 
-impl PageWalk {
-    pub fn new(
-        table: &Arc<Table>,
-        reader: &Arc<Reader>,
-        encoder: Encoder,
-        span: Span,
-        mode: ReadMode,
-    ) -> Self {
-        let (table, reader) = (Arc::clone(table), Arc::clone(reader));
+impl<T: Described> PageWalk<T> {
+    pub fn new(table: &Arc<T>, start: WalkStart) -> Self {
+        let WalkStart { file, reader, encoder, span, mode } = start;
         let (stretch, first, current) = (Vec::new(), 0, Current::Nowhere);
-        Self { table, reader, encoder, span, mode, stretch, first, current }
+        Self { table: Arc::clone(table), _file: file, reader, encoder, span, mode, stretch, first, current }
     }
 
     fn meta(&self) -> &TableMeta {
@@ -65,7 +86,7 @@ impl PageWalk {
     }
 
     /// Runs `part` of a lookup, and waits for what it needs.
-    pub fn complete<T>(&self, part: impl FnMut(&mut Probe<'_>) -> Result<T, Pause>) -> Result<T> {
+    pub fn complete<R>(&self, part: impl FnMut(&mut Probe<'_>) -> Result<R, Pause>) -> Result<R> {
         self.probe().complete(part)
     }
 
@@ -80,7 +101,7 @@ impl PageWalk {
     pub fn turn_to(&mut self, number: u32) -> Result<()> {
         let at_once = match self.mode {
             ReadMode::Short(_) => {
-                self.current = Current::Cached(self.complete(|probe| probe.page(self.table.id(), number))?);
+                self.current = Current::Cached(self.complete(|probe| probe.page(self.meta().id, number))?);
                 return Ok(());
             }
             ReadMode::Long => LONG_SCAN_PAGES,
@@ -107,7 +128,7 @@ impl PageWalk {
 
     /// Reads `count` pages from `first` on at once.
     pub fn read(&mut self, first: u32, count: usize) -> Result<()> {
-        let id = self.table.id();
+        let id = self.meta().id;
         if u64::from(first) + count as u64 > u64::from(self.meta().pages) {
             return Err(self.malformed(first));
         }

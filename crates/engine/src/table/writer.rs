@@ -6,11 +6,11 @@
 //!
 //! Invariants: entries are noted in the store's order, each key once; nothing is written twice.
 
-use super::TableSpec;
 use super::envelope::{OVERFLOW_MARK, PAYLOAD_BYTES, Section, TableMeta, encode_tail};
 use super::filter::TableFilterBuilder;
 use super::sample::SampleBuilder;
 use super::slots::SlotLayout;
+use super::spec::TableSpec;
 use crate::cache::{PAGE_BYTES, seal_page};
 use crate::entry::{EntryRef, Item, PrefixTombstone, PrefixTombstones};
 use crate::error::{Error, Result};

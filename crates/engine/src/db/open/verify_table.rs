@@ -110,7 +110,7 @@ impl<'a> TableCheck<'a> {
         let mut previous: Option<Vec<u8>> = None;
         while let Some(entry) = cursor.peek() {
             let number = self.entries;
-            let place = crate::table::sort_key(entry.key.digest, entry.key.key);
+            let place = crate::codec::sort_key(entry.key.digest, entry.key.key);
             if previous.as_ref().is_some_and(|before| *before >= place) {
                 return Ok(Some(format!("entry {number} is out of order")));
             }

@@ -7,10 +7,10 @@ use super::index::{PageIndexBuilder, common_prefix};
 use super::page::{NewEntry, Overflow, decode, encode};
 use crate::cache::PAGE_BYTES;
 use crate::codec::put_digest;
+use crate::codec::sort_key;
 use crate::entry::{EntryRef, Item, PrefixTombstones};
 use crate::error::Result;
 use crate::table::envelope::{PAGE_HEADER_BYTES, PAYLOAD_BYTES};
-use crate::table::sort_key;
 use crate::table::writer::{NewTable, Sections, TableWriter};
 
 /// Room for the header of an entry that stands in a page.

@@ -11,8 +11,7 @@ use std::sync::Arc;
 
 /// A cursor over one table.
 pub(crate) struct BlockCursor {
-    walk: PageWalk,
-    block: Arc<BlockTable>,
+    walk: PageWalk<BlockTable>,
     /// File page to read next, and how many data pages are left.
     next_page: u32,
     data_pages_left: u32,
@@ -29,10 +28,10 @@ pub(crate) struct BlockCursor {
 
 impl BlockCursor {
     /// A cursor on the first entry of the walk's span.
-    pub fn new(walk: PageWalk, block: &Arc<BlockTable>) -> Result<Self> {
+    pub fn new(walk: PageWalk<BlockTable>) -> Result<Self> {
+        let block = &Arc::clone(&walk.table);
         let mut cursor = Self {
             walk,
-            block: Arc::clone(block),
             next_page: 0,
             data_pages_left: block.meta.data_pages,
             at: 0,
@@ -63,7 +62,7 @@ impl BlockCursor {
 
     /// Steps to the next page with entries; false at the end.
     fn next_data_page(&mut self) -> Result<bool> {
-        while self.data_pages_left > 0 && self.next_page < self.block.meta.pages {
+        while self.data_pages_left > 0 && self.next_page < self.walk.table.meta.pages {
             let number = self.next_page;
             self.next_page += 1;
             self.walk.turn_to(number)?;
@@ -87,7 +86,7 @@ impl BlockCursor {
         self.at = entry.end;
         self.entries_left -= 1;
         if entry.overflow.is_some() {
-            let (key, value) = self.walk.complete(|probe| overflow(&self.block.meta, &entry, probe))?;
+            let (key, value) = self.walk.complete(|probe| overflow(&self.walk.table.meta, &entry, probe))?;
             self.big_value = value;
             if let Some(Overflow { key_len: Some(_), .. }) = entry.overflow {
                 self.key = key;

@@ -5,7 +5,7 @@
 
 use super::paged::{PagedBuilder, PagedIndex, Part};
 use crate::cache::PAGE_BYTES;
-use crate::table::sort_key;
+use crate::codec::sort_key;
 use siltstone_design::{Digest, IndexSpec, ThirdLevel};
 use siltstone_succinct::error::DecodeError;
 use siltstone_succinct::index::cells::{Cells, CellsBuilder, Place};

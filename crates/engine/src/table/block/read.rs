@@ -9,12 +9,13 @@ use super::page::{Found, Overflow, RawEntry, decode, find, page_header};
 use super::paged::Part;
 use crate::cache::{PAGE_BYTES, Page, PageRef, Pause, Probe, Reader};
 use crate::codec::Decoder;
+use crate::codec::sort_key;
 use crate::entry::{Answer, Span};
 use crate::error::{Error, Result};
 use crate::table::envelope::{PAGE_HEADER_BYTES, PAYLOAD_BYTES, TableMeta};
 use crate::table::filter::TableFilter;
 use crate::table::parts::{Asked, Resident, Worth, damaged, page_nonsense, place_to_look_at, read_overflow};
-use crate::table::sort_key;
+use crate::table::walk::Described;
 use siltstone_design::{Digest, EncodedKey};
 use siltstone_succinct::bits::rank_select::RankSelect;
 use siltstone_succinct::error::DecodeError;
@@ -30,6 +31,13 @@ pub(crate) struct BlockTable {
 
 /// Most pages of one table that are asked for ahead of a scan.
 const AHEAD_PAGES: u32 = 32;
+
+impl Described for BlockTable {
+    #[inline]
+    fn meta(&self) -> &TableMeta {
+        &self.meta
+    }
+}
 
 impl BlockTable {
     pub fn new(meta: TableMeta) -> Self {

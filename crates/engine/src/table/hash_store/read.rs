@@ -12,6 +12,7 @@ use crate::table::parts::{Asked, Resident, Worth};
 use crate::table::slots::SlotLayout;
 use crate::table::slots::cursor::Chunked;
 use crate::table::slots::read::{Chunk, SlotFile};
+use crate::table::walk::Described;
 use siltstone_design::{Digest, EncodedKey, Encoder};
 use siltstone_succinct::error::DecodeError;
 use siltstone_succinct::index::partial_key_cuckoo::{HashFilter, LANES, PartialKeyCuckoo};
@@ -74,6 +75,13 @@ pub(crate) fn decode_tags(bytes: &[u8]) -> std::result::Result<Vec<HashFilter>, 
         tables.push(HashFilter::from_bytes(table)?);
     }
     Ok(tables)
+}
+
+impl Described for HashStore {
+    #[inline]
+    fn meta(&self) -> &TableMeta {
+        &self.file().meta
+    }
 }
 
 impl HashStore {

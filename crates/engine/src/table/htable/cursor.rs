@@ -28,8 +28,7 @@ struct Spot {
 
 /// A cursor over one table.
 pub(crate) struct HTableCursor {
-    walk: PageWalk,
-    htable: Arc<HTable>,
+    walk: PageWalk<HTable>,
     next_segment: usize,
     /// The present segment: its first page, its entries in order, and keys that overflow.
     first_page: u32,
@@ -43,10 +42,10 @@ pub(crate) struct HTableCursor {
 
 impl HTableCursor {
     /// A cursor on the first entry of the walk's span.
-    pub fn new(walk: PageWalk, htable: &Arc<HTable>) -> Result<Self> {
+    pub fn new(walk: PageWalk<HTable>) -> Result<Self> {
+        let htable = &Arc::clone(&walk.table);
         let mut cursor = Self {
             walk,
-            htable: Arc::clone(htable),
             next_segment: 0,
             first_page: 0,
             spots: Vec::new(),
@@ -73,7 +72,7 @@ impl HTableCursor {
 
     /// Reads the next segment and puts its entries in order; false at the end.
     fn load_segment(&mut self) -> Result<bool> {
-        let htable = Arc::clone(&self.htable);
+        let htable = Arc::clone(&self.walk.table);
         let directory = htable.directory(&self.walk.reader)?;
         let located = directory.and_then(|directory| directory.get(self.next_segment));
         let Some(located) = located.filter(|located| located.segment.first.0 <= self.walk.span.last) else {
@@ -183,7 +182,7 @@ impl Cursor for HTableCursor {
         let entry = decode(self.page(spot), spot.at as usize, PAGE_BYTES)
             .ok_or_else(|| self.walk.malformed(number))?;
         if entry.overflow.is_some() {
-            self.big_value = self.walk.complete(|probe| overflow(&self.htable.meta, &entry, probe))?.1;
+            self.big_value = self.walk.complete(|probe| overflow(&self.walk.table.meta, &entry, probe))?.1;
         }
         self.entry = Some(entry);
         Ok(Some(digest))

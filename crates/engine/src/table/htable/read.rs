@@ -7,6 +7,7 @@ use super::order;
 use super::segment::{Directory, Located, target_of};
 use crate::cache::{Pause, Probe, Reader};
 use crate::codec::Decoder;
+use crate::codec::sort_key;
 use crate::entry::Answer;
 use crate::error::{ErrorKind, Result};
 use crate::table::block::page::{Overflow, decode, page_header};
@@ -14,7 +15,7 @@ use crate::table::block::read::{NumberedPage, look_up, overflowed_key};
 use crate::table::envelope::{PAGE_HEADER_BYTES, TableMeta};
 use crate::table::filter::TableFilter;
 use crate::table::parts::{Asked, Resident, Worth, page_nonsense};
-use crate::table::sort_key;
+use crate::table::walk::Described;
 use siltstone_design::{EncodedKey, TableFilterSpec};
 use siltstone_succinct::buckets::hash_marks::HashMarks;
 use siltstone_succinct::filter::bucket_blooms::BucketBlooms;
@@ -40,6 +41,13 @@ fn spared<T>(loaded: Result<Option<T>>, is_lost: &AtomicBool) -> Result<Option<T
             Ok(None)
         }
         other => other,
+    }
+}
+
+impl Described for HTable {
+    #[inline]
+    fn meta(&self) -> &TableMeta {
+        &self.meta
     }
 }
 

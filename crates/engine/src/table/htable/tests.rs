@@ -2,6 +2,7 @@
 //! format is judged by.
 
 use crate::cache::{Probe, Reader, fetch};
+use crate::codec::sort_key;
 use crate::entry::{Answer, EntryRef, Item, PrefixTombstones, Span};
 use crate::error::Result;
 use crate::io::sim::SimDisk;
@@ -10,7 +11,7 @@ use crate::memory::{Holder, MemoryBudget};
 use crate::stats::ReadTrace;
 use crate::table::envelope::{Section, TableMeta};
 use crate::table::filter::KeptKeys;
-use crate::table::{ReadMode, Table, TableBuilder, TableSpec, sort_key};
+use crate::table::{ReadMode, Table, TableBuilder, TableSpec};
 use proptest::prelude::*;
 use siltstone_design::{
     Digest, Encoder, Format, HashSecret, IndexSpec, PrefixRule, Schema, SuffixOrder, TableFilterSpec,

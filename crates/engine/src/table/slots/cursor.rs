@@ -9,13 +9,13 @@ use super::record::{Parts, Slot};
 use crate::cache::Reader;
 use crate::entry::{Cursor, EntryRef};
 use crate::error::{Error, Result};
-use crate::table::walk::PageWalk;
+use crate::table::walk::{Described, PageWalk};
 use siltstone_design::{Digest, EncodedKey, Encoder};
 use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A table of slots whose chunks are in the store's order.
-pub(crate) trait Chunked: Send + Sync {
+pub(crate) trait Chunked: Described + Send + Sync {
     fn file(&self) -> &SlotFile;
     /// Chunk number `number`; `None` past the last.
     fn chunk(&self, number: usize, reader: &Reader) -> Result<Option<Chunk>>;
@@ -25,8 +25,7 @@ pub(crate) trait Chunked: Send + Sync {
 
 /// A cursor over one table.
 pub(crate) struct SlotCursor<T> {
-    walk: PageWalk,
-    store: Arc<T>,
+    walk: PageWalk<T>,
     next_chunk: usize,
     chunk: Chunk,
     payload: Vec<u8>,
@@ -42,10 +41,10 @@ pub(crate) struct SlotCursor<T> {
 
 impl<T: Chunked> SlotCursor<T> {
     /// A cursor on the first entry of the walk's span.
-    pub fn new(walk: PageWalk, store: &Arc<T>) -> Result<Self> {
+    pub fn new(walk: PageWalk<T>) -> Result<Self> {
+        let store = Arc::clone(&walk.table);
         let mut cursor = Self {
             walk,
-            store: Arc::clone(store),
             next_chunk: 0,
             chunk: Chunk::default(),
             payload: Vec::new(),
@@ -75,9 +74,12 @@ impl<T: Chunked> SlotCursor<T> {
 
     /// Reads the next chunk; false at the end.
     fn load(&mut self) -> Result<bool> {
-        let Some(chunk) = self.store.chunk(self.next_chunk, &self.walk.reader)? else { return Ok(false) };
+        let Some(chunk) = self.walk.table.chunk(self.next_chunk, &self.walk.reader)? else {
+            return Ok(false);
+        };
         self.next_chunk += 1;
-        let file = self.store.file();
+        let table = Arc::clone(&self.walk.table);
+        let file = table.file();
         self.chunk = chunk;
         let first = file.file_page(chunk.data_page, &self.walk.reader)?;
         self.walk.read(first, file.layout.pages_for(chunk.slots))?;
@@ -133,7 +135,7 @@ impl<T: Chunked> SlotCursor<T> {
 
     /// The key of the record at an offset of the payload.
     fn key_at(&self, at: usize) -> Result<Vec<u8>> {
-        let file = self.store.file();
+        let file = self.walk.table.file();
         let bytes = self.payload.get(at..at + file.layout.bytes()).unwrap_or(&[]);
         let record = self.walk.complete(|probe| file.record(self.chunk, bytes, probe))?;
         let key = record.as_ref().and_then(|(record, parts)| parts.key(record));
@@ -141,7 +143,7 @@ impl<T: Chunked> SlotCursor<T> {
     }
 
     fn nonsense(&self) -> Error {
-        self.store.file().nonsense(self.chunk, &self.walk.reader)
+        self.walk.table.file().nonsense(self.chunk, &self.walk.reader)
     }
 
     fn record(&self) -> &[u8] {
@@ -177,7 +179,7 @@ impl<T: Chunked> Cursor for SlotCursor<T> {
             (self.next, self.next_chunk) = (0, usize::MAX);
             return Ok(None);
         }
-        let file = self.store.file();
+        let file = self.walk.table.file();
         self.record_at = at as usize;
         let bytes = self.payload.get(self.record_at..self.record_at + file.layout.bytes()).unwrap_or(&[]);
         let record = self.walk.complete(|probe| file.record(self.chunk, bytes, probe))?;

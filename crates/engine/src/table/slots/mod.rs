@@ -30,7 +30,7 @@ pub(crate) mod cursor;
 pub(crate) mod read;
 pub(crate) mod record;
 
-use super::envelope::PAYLOAD_BYTES;
+use super::page::PAYLOAD_BYTES;
 
 /// Smallest slot: a spilled record's header and some of its start.
 pub(crate) const MIN_SLOT_BYTES: u32 = 16;

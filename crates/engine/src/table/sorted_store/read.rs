@@ -15,6 +15,7 @@ use crate::table::slots::SlotLayout;
 use crate::table::slots::build::CHUNK_PAGES;
 use crate::table::slots::cursor::Chunked;
 use crate::table::slots::read::{Chunk, SlotFile};
+use crate::table::walk::Described;
 use siltstone_design::{Digest, EncodedKey, Encoder, TableFilterSpec};
 use siltstone_succinct::error::DecodeError;
 use siltstone_succinct::index::entropy_trie::EntropyTrie;
@@ -80,6 +81,13 @@ impl Tries {
         let start = block * self.per_page;
         let base = number * self.keys_each;
         base + start..base + (start + self.per_page).min(trie.len())
+    }
+}
+
+impl Described for SortedStore {
+    #[inline]
+    fn meta(&self) -> &TableMeta {
+        &self.file().meta
     }
 }
 

@@ -1,0 +1,45 @@
+//! What a new table is to be.
+
+use super::filter::KeptKeys;
+use crate::ids::TableId;
+use siltstone_design::{Design, Format, IndexSpec};
+
+/// What a new table is to be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TableSpec {
+    pub id: TableId,
+    pub format: Format,
+    pub index: IndexSpec,
+    pub kept_keys: KeptKeys,
+    /// Whether entries keep what their writer learnt of older versions.
+    pub keeps_older_in: bool,
+    /// How far apart in the upper digest half two pages are expected to begin. Only a hint: it costs bits of the index where
+    /// it is wrong.
+    pub digests_per_page: u64,
+    /// Bytes of a full pile of runs like the table's, which its keys are told apart in by a maplet.
+    pub pile_bytes: u64,
+    /// Bytes written at once, and entries' bytes in a segment where the format has segments.
+    pub chunk_bytes: usize,
+}
+
+impl TableSpec {
+    /// A table of level `level` of `design`, written in chunks of `chunk_bytes`.
+    pub fn new(
+        id: TableId,
+        (design, level): (&Design, usize),
+        digests_per_page: u64,
+        chunk_bytes: usize,
+    ) -> Self {
+        let spec = design.level(level);
+        Self {
+            id,
+            format: spec.format,
+            index: spec.index,
+            kept_keys: KeptKeys::of(spec),
+            keeps_older_in: design.keeps_older_versions_from(level),
+            digests_per_page,
+            pile_bytes: spec.pile_bytes(),
+            chunk_bytes,
+        }
+    }
+}
