@@ -249,6 +249,113 @@ impl Latency {
     }
 }
 
+/// A row of the figures: what it shows, and the figures.
+type Row = [String; 2];
+
+fn row(name: &str, figures: String) -> Row {
+    [name.to_owned(), figures]
+}
+
+impl Report {
+    /// What the calls did.
+    fn work(&self) -> Vec<Row> {
+        let done = format!(
+            "{} in {}: {}",
+            sizes::count(self.operations),
+            sizes::seconds(self.seconds),
+            sizes::rate(self.operations_per_second)
+        );
+        let mut rows = vec![row("operations", done)];
+        if self.scanned_items > 0 {
+            let rate = sizes::rate(self.scanned_items_per_second);
+            rows.push(row("scanned items", format!("{}: {rate}", sizes::count(self.scanned_items))));
+        }
+        rows
+    }
+
+    /// What was written, and what writers waited for.
+    fn writes(&self) -> Vec<Row> {
+        if self.user_bytes_written == 0 {
+            return Vec::new();
+        }
+        let levels: Vec<String> =
+            self.write_amplification_by_level.iter().map(|wa| format!("{wa:.2}")).collect();
+        let written = format!(
+            "{} for {}; {:.2} × when the calls ended",
+            sizes::bytes(self.device_bytes_written),
+            sizes::bytes(self.user_bytes_written),
+            self.at_write_end.write_amplification,
+        );
+        let amplification = format!(
+            "{:.2} = log {:.2} + levels {} + manifest, after {} of draining",
+            self.write_amplification,
+            self.wal_write_amplification,
+            levels.join(" + "),
+            sizes::seconds(self.drain_seconds)
+        );
+        let stalls = format!(
+            "{}, longest {:.1} ms; {} writes over 50 ms",
+            self.stalls.count, self.stalls.max_ms, self.put_stalls_over_50ms
+        );
+        vec![row("written", written), row("write amplification", amplification), row("stalls", stalls)]
+    }
+
+    /// What gets took.
+    fn reads(&self) -> Vec<Row> {
+        if self.gets == 0 {
+            return Vec::new();
+        }
+        let per_get = format!(
+            "{:.4} (hit {:.4}, miss {:.4}); {} in all",
+            self.device_reads_per_get,
+            self.device_reads_per_hit,
+            self.device_reads_per_miss,
+            sizes::count(self.device_reads)
+        );
+        let filters = format!(
+            "{} false positives in {} probes",
+            sizes::count(self.false_positives),
+            sizes::count(self.filter_probes)
+        );
+        vec![row("device reads per get", per_get), row("filters", filters)]
+    }
+
+    /// What the store takes in memory and on disk.
+    fn sizes(&self) -> Vec<Row> {
+        let bits = format!("filter {:.2}, index {:.2}", self.filter_bits_per_item, self.index_bits_per_item);
+        let m = &self.memory_bytes;
+        let memory = format!(
+            "{} of {} (memtables {}, filters {}, indexes {}, cache {}); process at most {}",
+            sizes::bytes(m.total),
+            sizes::bytes(m.budget),
+            sizes::bytes(m.memtable),
+            sizes::bytes(m.filter),
+            sizes::bytes(m.index),
+            sizes::bytes(m.cache),
+            sizes::bytes(self.rss_peak_bytes)
+        );
+        let space =
+            format!("{}, {:.2} × the items", sizes::bytes(self.space_bytes), self.space_amplification);
+        vec![row("bits per item", bits), row("memory", memory), row("space", space)]
+    }
+
+    fn latencies(&self) -> Table {
+        let mut latencies =
+            Table::new(["latency of a call", "p50 µs", "p99 µs", "p99.9 µs", "max µs", "calls"]);
+        for (name, l) in &self.latency_us_by_operation {
+            latencies.row([
+                (*name).to_owned(),
+                format!("{:.1}", l.p50),
+                format!("{:.1}", l.p99),
+                format!("{:.1}", l.p999),
+                format!("{:.1}", l.max),
+                sizes::count(l.calls),
+            ]);
+        }
+        latencies
+    }
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
@@ -266,111 +373,9 @@ impl fmt::Display for Report {
             self.durability,
         )?;
         let mut figures = Table::new(["", ""]).left(2);
-        let mut row = |name: &str, value: String| _ = figures.row([name.to_owned(), value]);
-        row(
-            "operations",
-            format!(
-                "{} in {}: {}",
-                sizes::count(self.operations),
-                sizes::seconds(self.seconds),
-                sizes::rate(self.operations_per_second)
-            ),
-        );
-        if self.scanned_items > 0 {
-            row(
-                "scanned items",
-                format!(
-                    "{}: {}",
-                    sizes::count(self.scanned_items),
-                    sizes::rate(self.scanned_items_per_second)
-                ),
-            );
+        for row in [self.work(), self.writes(), self.reads(), self.sizes()].into_iter().flatten() {
+            figures.row(row);
         }
-        if self.user_bytes_written > 0 {
-            let levels: Vec<String> =
-                self.write_amplification_by_level.iter().map(|wa| format!("{wa:.2}")).collect();
-            row(
-                "written",
-                format!(
-                    "{} for {}; {:.2} × when the calls ended",
-                    sizes::bytes(self.device_bytes_written),
-                    sizes::bytes(self.user_bytes_written),
-                    self.at_write_end.write_amplification,
-                ),
-            );
-            row(
-                "write amplification",
-                format!(
-                    "{:.2} = log {:.2} + levels {} + manifest, after {} of draining",
-                    self.write_amplification,
-                    self.wal_write_amplification,
-                    levels.join(" + "),
-                    sizes::seconds(self.drain_seconds)
-                ),
-            );
-            row(
-                "stalls",
-                format!(
-                    "{}, longest {:.1} ms; {} writes over 50 ms",
-                    self.stalls.count, self.stalls.max_ms, self.put_stalls_over_50ms
-                ),
-            );
-        }
-        if self.gets > 0 {
-            row(
-                "device reads per get",
-                format!(
-                    "{:.4} (hit {:.4}, miss {:.4}); {} in all",
-                    self.device_reads_per_get,
-                    self.device_reads_per_hit,
-                    self.device_reads_per_miss,
-                    sizes::count(self.device_reads)
-                ),
-            );
-            row(
-                "filters",
-                format!(
-                    "{} false positives in {} probes",
-                    sizes::count(self.false_positives),
-                    sizes::count(self.filter_probes)
-                ),
-            );
-        }
-        row(
-            "bits per item",
-            format!("filter {:.2}, index {:.2}", self.filter_bits_per_item, self.index_bits_per_item),
-        );
-        let m = &self.memory_bytes;
-        row(
-            "memory",
-            format!(
-                "{} of {} (memtables {}, filters {}, indexes {}, cache {}); process at most {}",
-                sizes::bytes(m.total),
-                sizes::bytes(m.budget),
-                sizes::bytes(m.memtable),
-                sizes::bytes(m.filter),
-                sizes::bytes(m.index),
-                sizes::bytes(m.cache),
-                sizes::bytes(self.rss_peak_bytes)
-            ),
-        );
-        row(
-            "space",
-            format!("{}, {:.2} × the items", sizes::bytes(self.space_bytes), self.space_amplification),
-        );
-        write!(f, "{figures}")?;
-        let mut latencies =
-            Table::new(["latency of a call", "p50 µs", "p99 µs", "p99.9 µs", "max µs", "calls"]);
-        for (name, l) in &self.latency_us_by_operation {
-            latencies.row([
-                (*name).to_owned(),
-                format!("{:.1}", l.p50),
-                format!("{:.1}", l.p99),
-                format!("{:.1}", l.p999),
-                format!("{:.1}", l.max),
-                sizes::count(l.calls),
-            ]);
-        }
-        write!(f, "\n{latencies}")
+        write!(f, "{figures}\n{}", self.latencies())
     }
 }

@@ -80,6 +80,38 @@ pub fn run(args: &Args, results: &mut Results) {
 /// Both indexes over so many keys.
 fn indexes(keys: usize, results: &mut Results) {
     note!("table 5: {keys} keys in partial-key cuckoo tables and in tries");
+    let cuckoo = cuckoo(keys);
+    if let Some(trie) = trie(keys) {
+        show(keys, &cuckoo, &trie, results);
+    }
+}
+
+/// Thousands per second of a thread: keys put in, and asked for one by one, in batches, and in batches by several threads at once.
+struct Rates {
+    insertions: f64,
+    single: f64,
+    at_once: f64,
+    together: f64,
+}
+
+/// What partial-key cuckoo tables gave.
+struct Cuckoo {
+    rates: Rates,
+    entries: usize,
+    lanes: usize,
+    false_positives: usize,
+}
+
+/// What a trie gave, and its bits per key: as it is, in the paper's code, and pruned.
+struct Trie {
+    rates: Rates,
+    bits: f64,
+    paper_bits: f64,
+    pruned_bits: f64,
+}
+
+/// Partial-key cuckoo tables of the paper's size, filled until they are full.
+fn cuckoo(keys: usize) -> Cuckoo {
     let tables = keys / (LANES * MOST_BUCKETS_BY_TAG as usize);
     let first = |table: usize| (table as u64) << 32;
     let lanes = tables * LANES * MOST_BUCKETS_BY_TAG as usize;
@@ -115,18 +147,23 @@ fn indexes(keys: usize, results: &mut Results) {
         Some(table) => strangers.map(|key| table.candidates(key).len()).sum(),
         None => 0,
     };
+    let insertions = insertions * entries as f64 / lanes as f64;
+    Cuckoo { rates: Rates { insertions, single, at_once, together }, entries, lanes, false_positives }
+}
 
+/// A trie of so many keys.
+fn trie(keys: usize) -> Option<Trie> {
     let mut sorted: Vec<u64> = (0..keys as u64).map(mix).collect();
     sorted.sort_unstable();
     sorted.dedup();
-    let (bulk, trie) = rate(sorted.len(), || EntropyTrie::build(Spec::dense(Code::Weak), &sorted));
-    let Some(trie) = trie else { return };
+    let (insertions, trie) = rate(sorted.len(), || EntropyTrie::build(Spec::dense(Code::Weak), &sorted));
+    let trie = trie?;
     let bits = |trie: &EntropyTrie| trie.bits() as f64 / trie.len().max(1) as f64;
-    let paper = bits(&EntropyTrie::build(Spec::dense(Code::Paper), &sorted));
-    let pruned = bits(&EntropyTrie::build(Spec::sparse(Code::Weak, 4), &sorted));
+    let paper_bits = bits(&EntropyTrie::build(Spec::dense(Code::Paper), &sorted));
+    let pruned_bits = bits(&EntropyTrie::build(Spec::sparse(Code::Weak, 4), &sorted));
     drop(sorted);
     let questions: Vec<u64> = (0..LOOKUPS as u64).map(|n| mix(mix(n) % keys as u64)).collect();
-    let (ranks, _) = rate(LOOKUPS, || questions.iter().map(|key| trie.rank(*key)).sum::<usize>());
+    let (single, _) = rate(LOOKUPS, || questions.iter().map(|key| trie.rank(*key)).sum::<usize>());
     let batched = |number: usize, of: usize| {
         let mut answers = Vec::new();
         for keys in questions.chunks(BATCH).skip(number).step_by(of) {
@@ -134,23 +171,26 @@ fn indexes(keys: usize, results: &mut Results) {
             black_box(&answers);
         }
     };
-    let (ranks_at_once, _) = rate(LOOKUPS, || batched(0, 1));
-    let ranks_together = rate_together(LOOKUPS, |number| batched(number, THREADS));
+    let (at_once, _) = rate(LOOKUPS, || batched(0, 1));
+    let together = rate_together(LOOKUPS, |number| batched(number, THREADS));
+    let rates = Rates { insertions, single, at_once, together };
+    Some(Trie { rates, bits: bits(&trie), paper_bits, pruned_bits })
+}
 
-    drop(cuckoo);
+fn show(keys: usize, cuckoo: &Cuckoo, trie: &Trie, results: &mut Results) {
+    let both = |of: fn(&Rates) -> f64| vec![of(&cuckoo.rates), of(&trie.rates)];
     let columns = ["partial-key cuckoo", "trie"].map(str::to_owned);
-    let insertions = insertions * entries as f64 / lanes as f64;
     let rows = vec![
         (
             "insertion, one by one; in bulk".to_owned(),
-            vec![insertions, bulk],
+            both(|rates| rates.insertions),
             vec![Some(10_182.0), Some(7_603.0)],
         ),
-        ("lookup".to_owned(), vec![single, ranks], vec![Some(1_840.0), Some(208.0)]),
-        (format!("lookup, {BATCH} at once"), vec![at_once, ranks_at_once], Vec::new()),
+        ("lookup".to_owned(), both(|rates| rates.single), vec![Some(1_840.0), Some(208.0)]),
+        (format!("lookup, {BATCH} at once"), both(|rates| rates.at_once), Vec::new()),
         (
             format!("lookup, {BATCH} at once, by {THREADS} threads, each"),
-            vec![together, ranks_together],
+            both(|rates| rates.together),
             Vec::new(),
         ),
     ];
@@ -159,31 +199,24 @@ fn indexes(keys: usize, results: &mut Results) {
         count(keys as u64)
     );
     results.add("Table 5", &title, "thousand/s", &columns, &rows);
+    let (entries, lanes) = (cuckoo.entries as f64, cuckoo.lanes as f64);
     let columns = ["ours".to_owned()];
     let rows = vec![
-        (
-            "occupancy at the first failure, %".to_owned(),
-            vec![100.0 * entries as f64 / lanes as f64],
-            vec![Some(93.0)],
-        ),
+        ("occupancy at the first failure, %".to_owned(), vec![100.0 * entries / lanes], vec![Some(93.0)]),
         (
             "false positives, %".to_owned(),
-            vec![100.0 * false_positives as f64 / LOOKUPS as f64],
+            vec![100.0 * cuckoo.false_positives as f64 / LOOKUPS as f64],
             vec![Some(0.024)],
         ),
         (
             "log store's index, bytes per key".to_owned(),
-            vec![6.0 * lanes as f64 / entries.max(1) as f64],
+            vec![6.0 * lanes / entries.max(1.0)],
             vec![Some(6.5)],
         ),
-        (
-            "hash filter, bits per key".to_owned(),
-            vec![16.0 * lanes as f64 / entries.max(1) as f64],
-            vec![Some(16.12)],
-        ),
-        ("trie, bits per key".to_owned(), vec![bits(&trie)], vec![Some(3.1)]),
-        ("trie in the paper's code".to_owned(), vec![paper], vec![Some(3.1)]),
-        ("trie pruned to pages of four".to_owned(), vec![pruned], Vec::new()),
+        ("hash filter, bits per key".to_owned(), vec![16.0 * lanes / entries.max(1.0)], vec![Some(16.12)]),
+        ("trie, bits per key".to_owned(), vec![trie.bits], vec![Some(3.1)]),
+        ("trie in the paper's code".to_owned(), vec![trie.paper_bits], vec![Some(3.1)]),
+        ("trie pruned to pages of four".to_owned(), vec![trie.pruned_bits], Vec::new()),
     ];
     let title = format!("what the indexes hold, {} keys", count(keys as u64));
     results.add("Section 3", &title, "as named", &columns, &rows);

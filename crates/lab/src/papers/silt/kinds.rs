@@ -26,8 +26,13 @@ struct Kind {
     paper: [Option<f64>; 4],
 }
 
-/// One store is taken through the three kinds, each step by itself and timed.
+/// Measures and shows the three kinds.
 pub fn run(args: &Args, results: &mut Results, dir: &Path) -> Result<()> {
+    show(&measured(args, dir)?, results)
+}
+
+/// One store is taken through the three kinds, each step by itself and timed.
+fn measured(args: &Args, dir: &Path) -> Result<Vec<Kind>> {
     let (items, time) = (args.items(), args.seconds());
     let design = design(items, HASH_STORES);
     // One item less than what seals a log store.
@@ -76,7 +81,10 @@ pub fn run(args: &Args, results: &mut Results, dir: &Path) -> Result<()> {
         paper: [Some(26.76), Some(46.57), Some(46.61), None],
     });
     store.remove()?;
+    Ok(kinds)
+}
 
+fn show(kinds: &[Kind], results: &mut Results) -> Result<()> {
     let rows = |ours: fn(&Kind) -> Vec<f64>, paper: fn(&Kind) -> Vec<Option<f64>>| -> Vec<Row> {
         kinds.iter().map(|kind| (kind.name.to_owned(), ours(kind), paper(kind))).collect()
     };

@@ -97,7 +97,18 @@ fn measure(keys: u64, percent: u64) -> Result<Measured> {
         bits(multi.memory_bytes(), distinct as f64),
     ];
 
-    // Lookups: keys of all levels, then keys of none.
+    lookups(&mut measured, &cuckoo, &multi, keys, shared);
+    Ok(measured)
+}
+
+/// Asks for keys of all levels, then for keys of none.
+fn lookups(
+    measured: &mut Measured,
+    cuckoo: &[CuckooFilter],
+    multi: &MultiLevelCuckooFilter,
+    keys: u64,
+    shared: u64,
+) {
     let asked = LEVELS * keys / 4;
     let question = |number: u64, absent: bool| {
         let at = mix(number);
@@ -134,7 +145,6 @@ fn measure(keys: u64, percent: u64) -> Result<Measured> {
             assert_eq!(found, [1.0, 1.0], "a filter missed a key");
         }
     }
-    Ok(measured)
 }
 
 pub fn run(args: &Args, results: &mut Results) -> Result<()> {
