@@ -1,7 +1,7 @@
 //! A cache on disk whose items expire by themselves.
 //!
-//! Shows `put_with_ttl`, after whose time an item is no longer found, a keyspace laid out for little memory, and statistics. A
-//! cache is allowed to forget: writes are buffered, and nothing waits for the disk.
+//! Shows `put_with_ttl`, after whose time an item is no longer found, a keyspace laid out for little memory,
+//! and statistics. A cache is allowed to forget: writes are buffered, and nothing waits for the disk.
 //!
 //! `cargo run --example cache_with_ttl -- DIRECTORY`
 

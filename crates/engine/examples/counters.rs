@@ -1,7 +1,7 @@
 //! Counters: many threads add to the same numbers, and none of what they add is lost.
 //!
-//! Shows `update`, which reads, changes and writes a key in one step, `multi_get`, and what a write survives: these are synced
-//! once at the end, so that a power cut before that may take the newest of them.
+//! Shows `update`, which reads, changes and writes a key in one step, `multi_get`, and what a write survives:
+//! these are synced once at the end, so that a power cut before that may take the newest of them.
 //!
 //! `cargo run --example counters -- DIRECTORY`
 

@@ -1,7 +1,7 @@
 //! A feature store: the features of an entity lie together, by name and time.
 //!
-//! Shows groups (a keyspace whose keys begin with the entity), atomic batches, a scan of one group in order, and ranges of
-//! suffixes, with which a model is trained on what was known at a moment and not later.
+//! Shows groups (a keyspace whose keys begin with the entity), atomic batches, a scan of one group in order,
+//! and ranges of suffixes, with which a model is trained on what was known at a moment and not later.
 //!
 //! `cargo run --example feature_store -- DIRECTORY`
 
@@ -11,7 +11,8 @@ use siltstone::{
 use std::error::Error;
 use std::path::Path;
 
-/// A key: eight bytes of entity, the feature's name, a zero, and the time. Numbers are big-endian, so that byte order is theirs.
+/// A key: eight bytes of entity, the feature's name, a zero, and the time. Numbers are big-endian, so that
+/// byte order is theirs.
 fn key(entity: u64, feature: &str, time: u64) -> Vec<u8> {
     [&entity.to_be_bytes(), suffix(feature, time).as_slice()].concat()
 }

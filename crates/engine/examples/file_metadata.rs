@@ -1,8 +1,9 @@
 //! The metadata of a file system: names in directories, as a user-space file system would keep them.
 //!
-//! Shows a directory as a group of keys (its number, then a name), so that a path is looked up with one get per component and a
-//! listing reads one group in order; a rename between directories as one atomic batch; a snapshot that a listing can
-//! rely on while names change; and the removal of a whole directory in constant time.
+//! Shows a directory as a group of keys (its number, then a name), so that a path is looked up with one get
+//! per component and a listing reads one group in order; a rename between directories as one atomic batch; a
+//! snapshot that a listing can rely on while names change; and the removal of a whole directory in constant
+//! time.
 //!
 //! `cargo run --example file_metadata -- DIRECTORY`
 

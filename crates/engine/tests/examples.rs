@@ -1,4 +1,5 @@
-//! Runs every program of `examples/` on a new store, and again on the store that it has left. Each checks its own results.
+//! Runs every program of `examples/` on a new store, and again on the store that it has left. Each checks its
+//! own results.
 
 use std::error::Error;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! Holds the crates to what a published package needs, and to the one compiler that all of this is tested with.
+//! Holds the crates to what a published package needs, and to the one compiler that all of this is tested
+//! with.
 
 use std::path::{Path, PathBuf};
 

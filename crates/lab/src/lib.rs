@@ -8,7 +8,8 @@
 //! | [`program`] | what a program needs: failures and exit codes, output, progress, interrupts | both programs |
 //! | [`kit`] | made-up items, charts, tables, sizes, the device's rates; knows no store | all of these, and the comparison with other engines |
 //!
-//! A module uses those below it in this table. `kit` stands on its own: a program that knows other engines takes it and nothing else.
+//! A module uses those below it in this table. `kit` stands on its own: a program that knows other engines
+//! takes it and nothing else.
 
 pub mod clients;
 pub mod kit;

@@ -1,4 +1,5 @@
-//! The laboratory's own program: the same as `siltstone bench silt` and its kin, and `siltstone model figures`.
+//! The laboratory's own program: the same as `siltstone bench silt` and its kin, and `siltstone model
+//! figures`.
 
 use clap::Parser;
 use siltstone_lab::papers::{self, Task};

@@ -1,4 +1,5 @@
-//! Commands that are handed over to the laboratory: the same names, the same results, and one line that says so.
+//! Commands that are handed over to the laboratory: the same names, the same results, and one line that says
+//! so.
 
 use crate::{path, run, scratch};
 

@@ -37,7 +37,8 @@ fn scratch() -> (tempfile::TempDir, String) {
     (dir, store)
 }
 
-/// The same in memory, where the system has such a place: for stores of very many small files, whose syncs are not what is tested.
+/// The same in memory, where the system has such a place: for stores of very many small files, whose syncs
+/// are not what is tested.
 fn scratch_in_memory() -> (tempfile::TempDir, String) {
     let Ok(dir) = tempfile::tempdir_in("/dev/shm") else { return scratch() };
     let store = path(dir.path(), "store");

@@ -1,8 +1,9 @@
 //! Holds the public face of the libraries to what `docs/public-api/` says of it.
 //!
-//! Each file there lists what a program can name in one crate, a line each. A change of the face is thus a change of a file
-//! that a reviewer sees. Where the change is meant, run this test with `SILTSTONE_BLESS=1` to write the files anew, and say in
-//! CHANGELOG.md what users have to do. The rules are those of docs/api-stability.md.
+//! Each file there lists what a program can name in one crate, a line each. A change of the face is thus a
+//! change of a file that a reviewer sees. Where the change is meant, run this test with `SILTSTONE_BLESS=1`
+//! to write the files anew, and say in CHANGELOG.md what users have to do. The rules are those of
+//! docs/api-stability.md.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that finds nothing should fail")]
 

@@ -1,8 +1,9 @@
 //! What a program can name in a crate, read from its sources.
 //!
-//! The walk begins at `lib.rs` and goes through public modules and re-exports. Of an item it says all that a program can hold on
-//! to: its signature, public fields, variants, methods, and the traits it implements. What it does not see: items that macros
-//! make, traits that follow by themselves (`Send`, `Sync`), and items with `#[doc(hidden)]`, which promise nothing.
+//! The walk begins at `lib.rs` and goes through public modules and re-exports. Of an item it says all that a
+//! program can hold on to: its signature, public fields, variants, methods, and the traits it implements.
+//! What it does not see: items that macros make, traits that follow by themselves (`Send`, `Sync`), and items
+//! with `#[doc(hidden)]`, which promise nothing.
 
 use quote::ToTokens;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,9 +1,9 @@
 //! Closed-loop clients: pick a call, prepare it, time it, check it, again.
 //!
-//! Items are chosen by *position* in the order in which they were written. Position 0 is the most popular (or the
-//! last one, where the latest items are preferred); since the order is random, popular items lie scattered over
-//! the key space. Inserts take the next position; clients publish the positions they are about to write, so that
-//! nobody reads an item that is still on its way.
+//! Items are chosen by *position* in the order in which they were written. Position 0 is the most popular (or
+//! the last one, where the latest items are preferred); since the order is random, popular items lie
+//! scattered over the key space. Inserts take the next position; clients publish the positions they are about
+//! to write, so that nobody reads an item that is still on its way.
 
 use super::filled::Filled;
 use super::workload::{Mix, Operation, Workload};
@@ -23,7 +23,8 @@ use std::time::{Duration, Instant};
 const LONG_WRITE: Duration = Duration::from_millis(50);
 /// Calls a client takes from the common allowance at once.
 const CALLS_PER_GRANT: u64 = 16;
-/// Latencies a client keeps until it adds them to the histograms of all: histograms of its own would be megabytes.
+/// Latencies a client keeps until it adds them to the histograms of all: histograms of its own would be
+/// megabytes.
 const KEPT_LATENCIES: usize = 1024;
 /// A client that is inserting nothing.
 const NOTHING: u64 = u64::MAX;
@@ -54,7 +55,8 @@ pub struct Run<'a> {
     /// What to run.
     pub load: &'a Load,
     seed: u64,
-    /// Number of this run in the process: a later one chooses other items, which no earlier one has brought into a cache.
+    /// Number of this run in the process: a later one chooses other items, which no earlier one has brought
+    /// into a cache.
     number: u64,
     group: u64,
     value_bytes: u64,

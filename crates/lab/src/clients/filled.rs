@@ -1,5 +1,5 @@
-//! What a store was filled with, kept in the store, so that a read of items that are not there is noticed as the
-//! mistake it is and not measured as fast misses.
+//! What a store was filled with, kept in the store, so that a read of items that are not there is noticed as
+//! the mistake it is and not measured as fast misses.
 
 use crate::kit::generate::items::Items;
 use crate::program::failure::{Failure, Result};

@@ -1,7 +1,7 @@
 //! Measured workloads: clients in closed loops on a store whose items can be told from their number.
 //!
-//! A workload named by [`workload`] is run by the clients of [`client`], which [`watch`] starts and ends. What a store was
-//! filled with is said by [`filled`].
+//! A workload named by [`workload`] is run by the clients of [`client`], which [`watch`] starts and ends.
+//! What a store was filled with is said by [`filled`].
 
 pub mod client;
 pub mod filled;

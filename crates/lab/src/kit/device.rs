@@ -1,4 +1,5 @@
-//! What a device gives to readers that do nothing else: the measure beside which a store's rates mean something.
+//! What a device gives to readers that do nothing else: the measure beside which a store's rates mean
+//! something.
 
 use crate::kit::generate::mix;
 use rand::rngs::SmallRng;
@@ -30,7 +31,8 @@ impl RawReads {
         reads.unless_empty()
     }
 
-    /// The files of a directory and of those in it: a store's tables, mostly. What is removed meanwhile is left out.
+    /// The files of a directory and of those in it: a store's tables, mostly. What is removed meanwhile is
+    /// left out.
     pub fn of_directory(dir: &Path) -> io::Result<Self> {
         let mut reads = Self::none();
         let mut dirs = vec![dir.to_owned()];

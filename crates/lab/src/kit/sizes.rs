@@ -1,7 +1,7 @@
 //! Sizes, counts and durations as people type and read them.
 //!
-//! Sizes follow the convention of the core utilities: `K`, `M`, `G`, `T` (also `KiB`, …) are powers of 1,024 and
-//! `KB`, `MB`, … powers of 1,000. Counts are decimal: `10M` is ten million.
+//! Sizes follow the convention of the core utilities: `K`, `M`, `G`, `T` (also `KiB`, …) are powers of 1,024
+//! and `KB`, `MB`, … powers of 1,000. Counts are decimal: `10M` is ten million.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! What commands share that redo a paper's tables and figures: figures beside the paper's, as text, JSON and plots, and a
-//! directory for the stores.
+//! What commands share that redo a paper's tables and figures: figures beside the paper's, as text, JSON and
+//! plots, and a directory for the stores.
 
 use crate::kit::plot::Chart;
 use crate::kit::sizes;
@@ -33,7 +33,8 @@ impl Common {
         if self.quick { quick } else { full }
     }
 
-    /// Refuses a directory where no stores can be written, or no `bytes` of them, before there is any work to lose.
+    /// Refuses a directory where no stores can be written, or no `bytes` of them, before there is any work to
+    /// lose.
     pub fn check_dir(&self, bytes: u64) -> Result<()> {
         Scratch::new(self.dir.as_deref(), "check")?.with_room_for(bytes).map(drop)
     }
@@ -80,8 +81,8 @@ impl Results {
         Ok(Self { out, quick, started, figures: Vec::new(), text: String::new() })
     }
 
-    /// Adds rows of one table or figure, and a terminal table of them: each cell ours, then the paper's in parentheses where it
-    /// printed one.
+    /// Adds rows of one table or figure, and a terminal table of them: each cell ours, then the paper's in
+    /// parentheses where it printed one.
     pub fn add(
         &mut self,
         source: &'static str,

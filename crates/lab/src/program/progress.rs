@@ -3,7 +3,8 @@
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::time::Duration;
 
-/// A bar over `total` bytes, or a counter where the total is not known. Hidden unless standard error is a terminal.
+/// A bar over `total` bytes, or a counter where the total is not known. Hidden unless standard error is a
+/// terminal.
 pub fn bytes_bar(total: Option<u64>) -> ProgressBar {
     let template = match total {
         Some(_) => "{spinner} {bytes}/{total_bytes} ({percent} %) {bar:30} {bytes_per_sec} {msg}",

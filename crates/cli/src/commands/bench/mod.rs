@@ -1,7 +1,8 @@
 //! `siltstone bench`: measured workloads on items that can be told from their number.
 //!
-//! `fill` writes a store; every other workload runs on a store that a fill has written, so one fill serves many
-//! measurements. What was filled is kept in the store itself ([`Filled`]), and reads check what they find.
+//! `fill` writes a store; every other workload runs on a store that a fill has written, so one fill serves
+//! many measurements. What was filled is kept in the store itself ([`Filled`]), and reads check what they
+//! find.
 
 mod report;
 
@@ -44,13 +45,14 @@ pub fn run(bench: Args) -> Result<()> {
 
 /// Measure a workload
 ///
-/// `fill` writes --items items, each once, in random order, into a new store. The other workloads run on a filled
-/// store and take --items, --key-bytes, --value-bytes, --group and --seed from it; given again, they must be the
-/// same. Reads check every value they find; a read that should find an item and does not is an error.
+/// `fill` writes --items items, each once, in random order, into a new store. The other workloads run on a
+/// filled store and take --items, --key-bytes, --value-bytes, --group and --seed from it; given again, they
+/// must be the same. Reads check every value they find; a read that should find an item and does not is an
+/// error.
 ///
 /// Threads are closed loops: each sends its next call when the last has returned. With --batch, gets are
-/// multi_get calls and puts are atomic batches of that many items: operations and rates count items, latencies are
-/// those of whole calls. Scans and read-modify-writes are never batched.
+/// multi_get calls and puts are atomic batches of that many items: operations and rates count items,
+/// latencies are those of whole calls. Scans and read-modify-writes are never batched.
 #[derive(clap::Args, Debug)]
 #[command(after_help = help_footer())]
 pub struct WorkloadArgs {
@@ -60,7 +62,8 @@ pub struct WorkloadArgs {
     /// Directory of the store
     #[arg(long)]
     dir: PathBuf,
-    /// Layout of the store that fill creates, with PRESET:SIZE with tables of another size, such as lsm-trie:256K
+    /// Layout of the store that fill creates, with PRESET:SIZE with tables of another size, such as
+    /// lsm-trie:256K
     #[arg(long, value_name = "PRESET[:SIZE]", value_parser = store::parse_preset)]
     preset: Option<Preset>,
     /// Number of items [default of fill: 1M]
@@ -81,7 +84,8 @@ pub struct WorkloadArgs {
     /// Which keys exist, in which order they are written [default of fill: 1]
     #[arg(long)]
     seed: Option<u64>,
-    /// Exponent of the Zipf distribution of the items read and overwritten; 0 is uniform [default: 0, YCSB: 0.99]
+    /// Exponent of the Zipf distribution of the items read and overwritten; 0 is uniform [default: 0, YCSB:
+    /// 0.99]
     #[arg(long, value_parser = parse_skew, allow_negative_numbers = true)]
     skew: Option<f64>,
     /// Threads

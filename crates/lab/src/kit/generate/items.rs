@@ -6,7 +6,8 @@
 //! value:       ┌ tag of i, 8 bytes ┐┌ version, 8 bytes ┐┌ noise of (i, version) ┐
 //! ```
 //! `mix` is a bijection keyed by the seed, so keys never collide; the numbers from half of its domain up are
-//! kept for keys that do not exist. A value is noise (it cannot be compressed) and says which item it belongs to.
+//! kept for keys that do not exist. A value is noise (it cannot be compressed) and says which item it belongs
+//! to.
 
 use super::{mix, mix_bits};
 
@@ -23,7 +24,8 @@ pub struct Items {
 }
 
 impl Items {
-    /// Items of these sizes, in groups of `group` (1: no groups); an error says which field does not fit `count`.
+    /// Items of these sizes, in groups of `group` (1: no groups); an error says which field does not fit
+    /// `count`.
     pub fn new(
         key_bytes: usize,
         value_bytes: usize,

@@ -1,4 +1,5 @@
-//! Made-up data that can be made again: which keys exist follows from a few numbers, so nothing is remembered.
+//! Made-up data that can be made again: which keys exist follows from a few numbers, so nothing is
+//! remembered.
 
 pub mod items;
 pub mod permutation;
@@ -14,7 +15,8 @@ pub fn mix(mut x: u64) -> u64 {
     x ^ (x >> 33)
 }
 
-/// A bijection of `bits`-bit numbers, 1 to 64: alternates xor-shifts and odd multiplications, both invertible.
+/// A bijection of `bits`-bit numbers, 1 to 64: alternates xor-shifts and odd multiplications, both
+/// invertible.
 #[inline]
 pub fn mix_bits(x: u64, bits: u32) -> u64 {
     let mask = u64::MAX >> (64 - bits);

@@ -1,8 +1,8 @@
 //! A seeded random order of `0..n` that takes no memory.
 //!
-//! A four-round Feistel network (Luby and Rackoff, 1988) permutes the smallest even-bit domain that holds `n`;
-//! images at or above `n` are permuted again until they fall below it (cycle walking: Black and Rogaway, 2002),
-//! which keeps it a permutation and takes fewer than four steps on average.
+//! A four-round Feistel network (Luby and Rackoff, 1988) permutes the smallest even-bit domain that holds
+//! `n`; images at or above `n` are permuted again until they fall below it (cycle walking: Black and Rogaway,
+//! 2002), which keeps it a permutation and takes fewer than four steps on average.
 
 use super::mix;
 

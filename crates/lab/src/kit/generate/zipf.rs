@@ -1,8 +1,9 @@
 //! Exact Zipf-distributed ranks: rank *k* (from 1) is drawn with probability proportional to *k*^−s.
 //!
-//! Rejection-inversion (Hörmann and Derflinger, "Rejection-inversion to generate variates from monotone discrete
-//! distributions", 1996): constant time and memory for any number of ranks and any `s ≥ 0`. Benchmarks in the
-//! YCSB tradition use Gray's approximation, which is limited to s < 1 and off by some per cent at the head.
+//! Rejection-inversion (Hörmann and Derflinger, "Rejection-inversion to generate variates from monotone
+//! discrete distributions", 1996): constant time and memory for any number of ranks and any `s ≥ 0`.
+//! Benchmarks in the YCSB tradition use Gray's approximation, which is limited to s < 1 and off by some per
+//! cent at the head.
 
 use rand::{Rng, RngExt};
 

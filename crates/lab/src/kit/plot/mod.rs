@@ -1,9 +1,9 @@
 //! Charts as SVG in one house style: lines, points, bars and boxes over linear, logarithmic or named axes.
 //!
-//! A chart is described first and drawn by [`Chart::save`]. Every series has a name and stands in the legend beside the
-//! chart, where it hides nothing; every axis has a title with its unit; what others printed is drawn as hollow points
-//! in the colour of the series it is compared with. Colours are those of Okabe and Ito, which people with any
-//! colour vision can tell apart, and lines differ in their markers too.
+//! A chart is described first and drawn by [`Chart::save`]. Every series has a name and stands in the legend
+//! beside the chart, where it hides nothing; every axis has a title with its unit; what others printed is
+//! drawn as hollow points in the colour of the series it is compared with. Colours are those of Okabe and
+//! Ito, which people with any colour vision can tell apart, and lines differ in their markers too.
 //!
 //! ```ignore
 //! Chart::new("Write amplification")
@@ -204,7 +204,8 @@ impl Chart {
         self
     }
 
-    /// A bar per name of the axis that has names, which may be the vertical one; bars of several series stand side by side.
+    /// A bar per name of the axis that has names, which may be the vertical one; bars of several series stand
+    /// side by side.
     pub fn bars(self, name: &str, values: impl IntoIterator<Item = f64>) -> Self {
         self.with(name, Marks::Bars(values.into_iter().collect()))
     }

@@ -13,7 +13,8 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// The scale of an axis over values from `least` to `most`; with room above the largest unless the end is given.
+    /// The scale of an axis over values from `least` to `most`; with room above the largest unless the end is
+    /// given.
     pub fn new(axis: &Axis, (least, most): (f64, f64), from_zero: bool) -> Self {
         let kind = axis.kind.clone();
         let (from, to) = match &kind {
@@ -102,7 +103,8 @@ fn linear_ticks(from: f64, to: f64, most: usize) -> Vec<f64> {
     let step =
         [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| m * power).find(|step| *step >= rough).unwrap_or(rough);
     let first = (from / step).ceil();
-    // Steps below 1 are one divided by a whole number, and dividing by that gives 0.6 where multiplying does not.
+    // Steps below 1 are one divided by a whole number, and dividing by that gives 0.6 where multiplying does
+    // not.
     let tick = |number: f64| if step < 1.0 { number / (1.0 / step).round() } else { number * step };
     (0..=most).map(|number| tick(first + number as f64)).filter(|tick| *tick <= to + step * 1e-9).collect()
 }

@@ -1,8 +1,8 @@
 //! `siltstone model figures`: the papers' figures that models and simulations draw, drawn again from ours.
 //!
-//! Figures of measured engines (FAST 2016: 3, 13, 16, 17) are left out; `siltstone tune` and docs/models.md hold models
-//! against real engines. Each figure is an SVG and a line on how it compares with what the paper prints: most of
-//! its numbers are only in the drawings, and where the text has none the line says so.
+//! Figures of measured engines (FAST 2016: 3, 13, 16, 17) are left out; `siltstone tune` and docs/models.md
+//! hold models against real engines. Each figure is an SVG and a line on how it compares with what the paper
+//! prints: most of its numbers are only in the drawings, and where the text has none the line says so.
 
 mod fast;
 mod others;
@@ -18,8 +18,8 @@ use std::path::PathBuf;
 
 /// Draw the papers' figures again: FAST 2016 (4, 8-12, 14, 15, Table 1), SlimDB 9, SILT 8
 ///
-/// Writes an SVG per figure and says how each compares with what its paper prints. Models run at the papers' size;
-/// simulations are miniatures (one key in ten) of up to 3.3 million keys unless --full is given.
+/// Writes an SVG per figure and says how each compares with what its paper prints. Models run at the papers'
+/// size; simulations are miniatures (one key in ten) of up to 3.3 million keys unless --full is given.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     siltstone model figures --out figures\n  \

@@ -6,7 +6,8 @@ use crate::program::failure::Result;
 use siltstone_model::cost::silt::Silt;
 use siltstone_model::cost::slimdb::{Mix, SlimDb};
 
-/// Cost per operation over the memory budget, for four workloads; once in the paper's reading, once without its limit.
+/// Cost per operation over the memory budget, for four workloads; once in the paper's reading, once without
+/// its limit.
 pub fn slimdb_figure_9(_: &Scale) -> Result<Figure> {
     let limited = SlimDb { max_stepped_levels: Some(3), ..SlimDb::default() };
     let mut claim = Vec::new();

@@ -1,9 +1,9 @@
-//! `siltstone bench lsm-trie`: the comparisons of LSM-trie's evaluation (Wu et al., ATC 2015) and of its parallel search
-//! (Cheng et al., SPE 2020), with the papers' figures beside ours.
+//! `siltstone bench lsm-trie`: the comparisons of LSM-trie's evaluation (Wu et al., ATC 2015) and of its
+//! parallel search (Cheng et al., SPE 2020), with the papers' figures beside ours.
 //!
-//! The papers filled stores of hundreds of gigabytes with tables of 32 MB. Here tables shrink with the data, so that the trie has
-//! five levels all the same, most of the data in the last. Where the papers compare with LevelDB, this command has the
-//! design of Siltstone that is laid out like it.
+//! The papers filled stores of hundreds of gigabytes with tables of 32 MB. Here tables shrink with the data,
+//! so that the trie has five levels all the same, most of the data in the last. Where the papers compare with
+//! LevelDB, this command has the design of Siltstone that is laid out like it.
 
 mod parallel;
 mod store;
@@ -17,9 +17,9 @@ use std::time::Duration;
 
 /// Redo the comparisons of LSM-trie (ATC 2015) and of its parallel search (SPE 2020)
 ///
-/// Buckets that overflow (fill and moves), whole stores (PUT, write amplification, GET, space), and parallel search (Figures
-/// 5 to 8, Table 3). Prints a table for each and draws it into --out. The stores are written below --dir and removed
-/// afterwards.
+/// Buckets that overflow (fill and moves), whole stores (PUT, write amplification, GET, space), and parallel
+/// search (Figures 5 to 8, Table 3). Prints a table for each and draws it into --out. The stores are written
+/// below --dir and removed afterwards.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     siltstone bench lsm-trie --quick\n  \
@@ -65,11 +65,12 @@ impl Args {
 /// Bytes of an item: 16 of key and 100 of value.
 const ITEM_BYTES: u64 = 116;
 
-/// LSM-trie with tables small enough for `items` items to reach the fifth level: with the paper's fan-out and piles of eight, or
-/// of four where tables would be tiny.
+/// LSM-trie with tables small enough for `items` items to reach the fifth level: with the paper's fan-out and
+/// piles of eight, or of four where tables would be tiny.
 fn scaled(items: u64) -> Design {
     let data = items * ITEM_BYTES;
-    // What the four upper levels hold, in tables, by fan-out and pile; at most half of the data is to stay there.
+    // What the four upper levels hold, in tables, by fan-out and pile; at most half of the data is to stay
+    // there.
     let upper = |fan_out: u64| (0..4).map(|level| fan_out * fan_out.pow(level)).sum::<u64>();
     let of_eight = data / (2 * upper(8));
     if of_eight >= 128 << 10 {

@@ -1,5 +1,5 @@
-//! Parallel search (Cheng et al., SPE 2020): Figures 5 to 8 and Table 3, serial search beside the paper's two threads and beside
-//! one submission for both reads, with the upper levels' filters in memory and not.
+//! Parallel search (Cheng et al., SPE 2020): Figures 5 to 8 and Table 3, serial search beside the paper's two
+//! threads and beside one submission for both reads, with the upper levels' filters in memory and not.
 
 use super::store::{gets, insert, none_of, open};
 use super::{Args, scaled};
@@ -22,9 +22,11 @@ const MODES: [(&str, ParallelSearch); 4] = [
 /// The paper's EUNI and EZIP.
 const DISTRIBUTIONS: [(&str, f64); 2] = [("uniform", 0.0), ("zipf", 0.99)];
 
-/// Every form is measured this often, by turns, so that what else the machine does meets all of them; medians are reported.
+/// Every form is measured this often, by turns, so that what else the machine does meets all of them; medians
+/// are reported.
 const ROUNDS: usize = 3;
-/// What the paper says of Figure 6: gets a second after its fifth level has data, on average over sizes, in per cent more.
+/// What the paper says of Figure 6: gets a second after its fifth level has data, on average over sizes, in
+/// per cent more.
 const PAPERS_GAIN: f64 = 71.55;
 
 /// What the upper levels' filters have, and the figures that show it.

@@ -1,4 +1,5 @@
-//! Whole stores: PUT, write amplification and GET while they grow, what a get reads, and the space that overwrites take.
+//! Whole stores: PUT, write amplification and GET while they grow, what a get reads, and the space that
+//! overwrites take.
 
 use super::{Args, scaled};
 use crate::clients::client::Load;
@@ -118,7 +119,8 @@ fn growth(args: &Args, path: &Path, design: Design, sizes: &[u64]) -> Result<Gro
     Ok(growth)
 }
 
-/// PUT, write amplification and GET at five sizes, beside the slides': LevelDB's where ours is laid out like it.
+/// PUT, write amplification and GET at five sizes, beside the slides': LevelDB's where ours is laid out like
+/// it.
 fn grow(args: &Args, results: &mut Results, dir: &Path) -> Result<()> {
     const NAMES: [&str; 2] = ["lsm-trie", "leveled"];
     let trie = scaled(args.items());

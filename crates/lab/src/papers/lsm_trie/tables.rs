@@ -1,4 +1,5 @@
-//! Buckets that overflow: how full pages can get, and how many items move, with the paper's greedy pairing and with ours.
+//! Buckets that overflow: how full pages can get, and how many items move, with the paper's greedy pairing
+//! and with ours.
 
 use crate::kit::plot::{Axis, Chart};
 use crate::papers::evaluation::Results;

@@ -1,8 +1,10 @@
-//! Gets out of cache, as a share of what the device gives to readers that do nothing else (§6.1: 46 K of 48 K a second).
+//! Gets out of cache, as a share of what the device gives to readers that do nothing else (§6.1: 46 K of 48 K
+//! a second).
 //!
-//! The device is busy with others' work at times, so both are measured in turns, with as many reads under way, and the median of
-//! the rounds counts. The raw reads are of pages of the store's own files. Memory is for a 256th of the items, so that what the
-//! cache spares is a few reads in a thousand; clients ask for other items in every turn.
+//! The device is busy with others' work at times, so both are measured in turns, with as many reads under
+//! way, and the median of the rounds counts. The raw reads are of pages of the store's own files. Memory is
+//! for a 256th of the items, so that what the cache spares is a few reads in a thousand; clients ask for
+//! other items in every turn.
 
 use super::Args;
 use super::store::{Clients, HASH_STORES, ITEM_BYTES, design};

@@ -1,7 +1,8 @@
 //! Figure 10: memory of indexes while as many new items come as there are, with four combinations of stores.
 //!
-//! All four are stores of the engine, and what their indexes take is what the store counts. Where hash stores are left out, log stores
-//! wait for the merge instead; where sorted stores are, hash stores are not merged; where both are, log stores are not converted.
+//! All four are stores of the engine, and what their indexes take is what the store counts. Where hash stores
+//! are left out, log stores wait for the merge instead; where sorted stores are, hash stores are not merged;
+//! where both are, log stores are not converted.
 
 use super::Args;
 use super::store::{HASH_STORES, design, head_items};
@@ -85,8 +86,9 @@ struct Moment {
     bytes: f64,
 }
 
-/// Fills half of the items and looks at the store while the other half comes, at a pace that conversion and merging keep up with,
-/// as the paper's does with 3,000 a second: before every log store's worth they have come to rest.
+/// Fills half of the items and looks at the store while the other half comes, at a pace that conversion and
+/// merging keep up with, as the paper's does with 3,000 a second: before every log store's worth they have
+/// come to rest.
 fn grow(dir: &Path, items: u64, stores: Stores) -> Result<Vec<Moment>> {
     let design = stores.design(items / 2);
     let each = head_items(&design);

@@ -1,6 +1,7 @@
 //! Table 5: the indexes by themselves, in memory; and what §3 says of their sizes.
 //!
-//! Rates are by processor time of the threads that work, medians of several turns, since others may be at work on the machine.
+//! Rates are by processor time of the threads that work, medians of several turns, since others may be at
+//! work on the machine.
 
 use super::Args;
 use crate::kit::generate::mix;
@@ -24,14 +25,16 @@ const THREADS: usize = 2;
 /// Turns of which the median counts.
 const TURNS: usize = 5;
 
-/// Thousands per second of processor time of `count` things done in each turn of `run`, which returns how many seconds that took.
+/// Thousands per second of processor time of `count` things done in each turn of `run`, which returns how
+/// many seconds that took.
 fn median(count: usize, run: impl FnMut(usize) -> f64) -> f64 {
     let mut seconds: Vec<f64> = (0..TURNS).map(run).collect();
     seconds.sort_unstable_by(f64::total_cmp);
     count as f64 / seconds.get(TURNS / 2).copied().unwrap_or(f64::NAN) / 1e3
 }
 
-/// What `run` makes, and the thousands per second of this thread's processor time of the `count` things it does for that.
+/// What `run` makes, and the thousands per second of this thread's processor time of the `count` things it
+/// does for that.
 fn rate<T>(count: usize, mut run: impl FnMut() -> T) -> (f64, Option<T>) {
     let mut made = None;
     let rate = median(count, |_| {
@@ -86,7 +89,8 @@ fn indexes(keys: usize, results: &mut Results) {
     }
 }
 
-/// Thousands per second of a thread: keys put in, and asked for one by one, in batches, and in batches by several threads at once.
+/// Thousands per second of a thread: keys put in, and asked for one by one, in batches, and in batches by
+/// several threads at once.
 struct Rates {
     insertions: f64,
     single: f64,

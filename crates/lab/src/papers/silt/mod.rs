@@ -1,9 +1,10 @@
-//! `siltstone bench silt`: the tables and figures of SILT's evaluation (Lim et al., SOSP 2011, §5 and §6), with the paper's
-//! figure beside ours.
+//! `siltstone bench silt`: the tables and figures of SILT's evaluation (Lim et al., SOSP 2011, §5 and §6),
+//! with the paper's figure beside ours.
 //!
-//! The paper measured 100 million items of 1 KiB on an SSD of 48,000 random reads a second. Here are fewer, and hash stores as
-//! much smaller, so that the same share of the items, three in ten, lies in them before they are merged. Memory is a sixteenth of
-//! the items or less, and reads go around the system's page cache, those of the log too.
+//! The paper measured 100 million items of 1 KiB on an SSD of 48,000 random reads a second. Here are fewer,
+//! and hash stores as much smaller, so that the same share of the items, three in ten, lies in them before
+//! they are merged. Memory is a sixteenth of the items or less, and reads go around the system's page cache,
+//! those of the log too.
 
 mod device;
 mod growth;
@@ -20,9 +21,10 @@ use std::time::Duration;
 
 /// Redo the tables and figures of SILT (SOSP 2011)
 ///
-/// Table 5 (indexes in memory, by processor time), Tables 6 and 7 and Figures 9 to 11 (stores), gets as a share of what the device gives (§6.1), Figures 7
-/// and 8 (sizes of slots, and the model of §5 beside a running store).
-/// Prints a table for each and draws it into --out. The stores are written below --dir and removed afterwards.
+/// Table 5 (indexes in memory, by processor time), Tables 6 and 7 and Figures 9 to 11 (stores), gets as a
+/// share of what the device gives (§6.1), Figures 7 and 8 (sizes of slots, and the model of §5 beside a
+/// running store). Prints a table for each and draws it into --out. The stores are written below --dir and
+/// removed afterwards.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     siltstone bench silt --quick\n  \
@@ -37,7 +39,8 @@ pub struct Args {
     /// Where the SVG plots go
     #[arg(long, value_name = "DIR", default_value = "bench-silt")]
     out: PathBuf,
-    /// Items of the stores, of 1,020 bytes each; Figure 10 inserts as many again [default: 5M, with --quick 60K]
+    /// Items of the stores, of 1,020 bytes each; Figure 10 inserts as many again [default: 5M, with --quick
+    /// 60K]
     #[arg(long, value_name = "COUNT", value_parser = crate::kit::sizes::parse_positive)]
     items: Option<u64>,
     /// How long each workload of a store runs [default: 20 s, with --quick 2 s]

@@ -1,10 +1,12 @@
-//! Figure 7, computed; and Figure 8: write amplification, reads and memory as more is merged at once: the model of §5 beside a running store.
+//! Figure 7, computed; and Figure 8: write amplification, reads and memory as more is merged at once: the
+//! model of §5 beside a running store.
 //!
-//! The model gets our constants where they are not the paper's: how full hash stores are, how many bits a trie takes, that an item
-//! overwritten while it is in a log store is converted once. They follow from the design and from how stores are laid out,
-//! not from the run. What it says of merging is the paper's: the sorted stores are written anew, whole, each time as much has
-//! come as the hash stores hold. It knows no lateness, so updates come a log store's worth at a time, and the next ones when
-//! conversion and merging have come to rest.
+//! The model gets our constants where they are not the paper's: how full hash stores are, how many bits a
+//! trie takes, that an item overwritten while it is in a log store is converted once. They follow from the
+//! design and from how stores are laid out, not from the run. What it says of merging is the paper's: the
+//! sorted stores are written anew, whole, each time as much has come as the hash stores hold. It knows no
+//! lateness, so updates come a log store's worth at a time, and the next ones when conversion and merging
+//! have come to rest.
 
 use super::Args;
 use super::store::{ITEM_BYTES, design, head_items};

@@ -1,4 +1,5 @@
-//! The stores that are measured: SILT with log stores and hash stores as large beside its items as the paper's.
+//! The stores that are measured: SILT with log stores and hash stores as large beside its items as the
+//! paper's.
 
 use crate::clients::client::{Load, Outcome};
 use crate::clients::filled::Filled;
@@ -12,7 +13,8 @@ use std::time::Duration;
 pub const KEY_BYTES: u64 = 20;
 pub const VALUE_BYTES: u64 = 1000;
 pub const ITEM_BYTES: u64 = KEY_BYTES + VALUE_BYTES;
-/// Share of the items that lie in hash stores when these are merged, and the hash stores of each part: the paper's.
+/// Share of the items that lie in hash stores when these are merged, and the hash stores of each part: the
+/// paper's.
 const SHARE: f64 = 0.3;
 pub const HASH_STORES: u16 = 31;
 const LEAST_BUDGET_BYTES: u64 = 4 << 20;
@@ -71,7 +73,8 @@ impl Store {
         open(dir, filled, 16, design, options)
     }
 
-    /// The same store, closed and opened again with other options and one part in `share` of its data's size for memory.
+    /// The same store, closed and opened again with other options and one part in `share` of its data's size
+    /// for memory.
     pub fn reopened(self, share: u64, options: Options) -> Result<Self> {
         let (path, design) = (self.db.path().to_owned(), self.keyspace.design().clone());
         let filled = self.filled.clone();
@@ -79,7 +82,8 @@ impl Store {
         open(&path, filled, share, design, options)
     }
 
-    /// Runs `workload` for so many operations, or until the time is over: puts by one client in batches, gets by the paper's 16.
+    /// Runs `workload` for so many operations, or until the time is over: puts by one client in batches, gets
+    /// by the paper's 16.
     pub fn run(&mut self, workload: Workload, operations: u64, time: Option<Duration>) -> Result<Outcome> {
         let writes = matches!(workload, Workload::Fill | Workload::Overwrite);
         self.run_by(workload, if writes { WRITER } else { GETTERS }, operations, time)
@@ -108,7 +112,8 @@ impl Store {
         stats.head_bytes + stats.filter_bytes + stats.index_bytes
     }
 
-    /// Gets of one kind: thousands per second, reads per get, milliseconds on average, at the median and the 99th percentile.
+    /// Gets of one kind: thousands per second, reads per get, milliseconds on average, at the median and the
+    /// 99th percentile.
     pub fn gets(&mut self, workload: Workload, time: Duration) -> Result<[f64; 5]> {
         let measured = self.measure(&load(workload, GETTERS, u64::MAX, Some(time)))?;
         let kind = if workload == Workload::ReadMiss { Operation::GetMissing } else { Operation::Get };

@@ -1,4 +1,5 @@
-//! Figure 9: gets beside puts while stores are converted and merged, at the paper's limits, and whether a put waits for any of it.
+//! Figure 9: gets beside puts while stores are converted and merged, at the paper's limits, and whether a put
+//! waits for any of it.
 
 use super::Args;
 use super::store::{HASH_STORES, ITEM_BYTES, design};

@@ -1,6 +1,7 @@
-//! Blind updates, of which the paper (§3.2) says what the filter does and prints no measurement: keys of eight levels, of
-//! which a share is written anew in each, by writers who did not look. The filter can't tell such a key from another with
-//! the same fingerprint, so it keeps what it can in full in the secondary table and else names several levels.
+//! Blind updates, of which the paper (§3.2) says what the filter does and prints no measurement: keys of
+//! eight levels, of which a share is written anew in each, by writers who did not look. The filter can't tell
+//! such a key from another with the same fingerprint, so it keeps what it can in full in the secondary table
+//! and else names several levels.
 
 use super::Args;
 use super::filters::{LEVELS, bytes, key};

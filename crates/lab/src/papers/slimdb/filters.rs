@@ -1,5 +1,5 @@
-//! Tables 5 and 6 and Figure 10: one multi-level cuckoo filter against a cuckoo filter per level, over eight levels, at
-//! several shares of keys that every level has anew.
+//! Tables 5 and 6 and Figure 10: one multi-level cuckoo filter against a cuckoo filter per level, over eight
+//! levels, at several shares of keys that every level has anew.
 
 use super::Args;
 use crate::kit::generate::mix;

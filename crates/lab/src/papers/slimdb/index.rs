@@ -17,8 +17,8 @@ const LOOKUPS: u64 = 1_000_000;
 
 const NAMES: [&str; 4] = ["Fix.16", "Fix.32", "Fix.64", "Zipf"];
 
-/// Entries of the groups of pattern `name`. Of its Zipf pattern the paper says that there are 26 groups of at most 8,000;
-/// `8000 / k^0.14` adds up to its table.
+/// Entries of the groups of pattern `name`. Of its Zipf pattern the paper says that there are 26 groups of at
+/// most 8,000; `8000 / k^0.14` adds up to its table.
 fn group_sizes(pattern: &str) -> Vec<usize> {
     let mut sizes = Vec::new();
     let mut left = ENTRIES;

@@ -1,9 +1,10 @@
-//! `siltstone bench slimdb`: the tables and figures of SlimDB's evaluation (Ren et al., VLDB 2017, §5), with the paper's
-//! figure beside ours.
+//! `siltstone bench slimdb`: the tables and figures of SlimDB's evaluation (Ren et al., VLDB 2017, §5), with
+//! the paper's figure beside ours.
 //!
-//! The paper measured on an SSD of 4,000 random reads a second and a processor of 2008; what it printed is shown for its
-//! shape, not to be beaten. Where it compares with LevelDB and RocksDB, this command has the designs of Siltstone that are
-//! laid out like them; measurements beside the engines themselves are another program's business.
+//! The paper measured on an SSD of 4,000 random reads a second and a processor of 2008; what it printed is
+//! shown for its shape, not to be beaten. Where it compares with LevelDB and RocksDB, this command has the
+//! designs of Siltstone that are laid out like them; measurements beside the engines themselves are another
+//! program's business.
 
 mod blind;
 mod filters;
@@ -17,8 +18,9 @@ use std::time::Duration;
 
 /// Redo the tables and figures of SlimDB (VLDB 2017)
 ///
-/// Tables 3 and 4 (page indexes), 5 and 6 and Figure 10 (filters), Figures 11 to 14 and Table 7 (whole stores). Prints a
-/// table for each and draws it into --out. The stores are written below --dir and removed afterwards.
+/// Tables 3 and 4 (page indexes), 5 and 6 and Figure 10 (filters), Figures 11 to 14 and Table 7 (whole
+/// stores). Prints a table for each and draws it into --out. The stores are written below --dir and removed
+/// afterwards.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     siltstone bench slimdb --quick\n  \
