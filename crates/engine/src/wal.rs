@@ -190,10 +190,7 @@ impl Wal {
         if error.kind() == ErrorKind::StorageFull
             && let Err(e) = file.set_len(offset).and_then(|()| file.sync())
         {
-            return Error::new(
-                ErrorKind::Io,
-                format!("cutting off a failed write of {}: {e} (after: {error})", path.display()),
-            );
+            return Error::io(&e, "cutting off a failed write of", path).after(&error);
         }
         error
     }
@@ -460,7 +457,7 @@ pub(crate) fn replay(
     }
     replayed.is_damaged = proven_synced > replayed.end_lsn;
     if replayed.is_damaged && recovery == WalRecovery::Strict {
-        let error = Error::corruption(end.0.display(), end.1, "a log record that had been synced", "none");
+        let error = Error::corruption(&end.0, end.1, "a log record that had been synced", "none");
         return Err(error.and(
             "restore the log from a copy, or give up what follows: `siltstone repair DIR --drop-damaged-log`, or \
              WalRecovery::StopAtDamage in the library",

@@ -13,7 +13,7 @@ mod hot;
 mod share;
 
 use crate::entry::Lookup;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::io::{Access, Disk, File};
 use crate::memory::{MemoryBudget, Pooled};
 use crate::segment::LogSegment;
@@ -251,9 +251,7 @@ impl Reader {
         let path = self.path(table);
         let file = self.shared.disk.open(&path, Access::Read).map_err(|e| match e.kind() {
             std::io::ErrorKind::NotFound if table & CLUSTER == 0 => Error::missing_table(&path),
-            std::io::ErrorKind::NotFound => {
-                Error::new(ErrorKind::Corruption, format!("{} is missing", path.display()))
-            }
+            std::io::ErrorKind::NotFound => Error::missing(&path),
             _ => Error::io(&e, "opening", &path),
         })?;
         self.shared.files.insert(table, Arc::clone(&file));
@@ -397,7 +395,7 @@ impl Reader {
             return Ok(());
         }
         Err(Error::corruption(
-            self.path(table).display(),
+            &self.path(table),
             u64::from(page) * PAGE_BYTES as u64,
             format_args!("a page with checksum {stored:08x}"),
             format_args!("{found:08x}"),
@@ -408,7 +406,7 @@ impl Reader {
 fn read_error(error: &std::io::Error, path: &Path, offset: u64, length: usize) -> Error {
     match error.kind() {
         std::io::ErrorKind::UnexpectedEof => {
-            Error::corruption(path.display(), offset, format_args!("{length} bytes"), "the end of the file")
+            Error::corruption(path, offset, format_args!("{length} bytes"), "the end of the file")
         }
         _ => Error::io(error, "reading", path),
     }

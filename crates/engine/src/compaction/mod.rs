@@ -323,7 +323,7 @@ fn deal(
                 since_check = 0;
                 if (context.cancelled)() {
                     return Err(crate::error::Error::new(
-                        crate::error::ErrorKind::Io,
+                        crate::error::ErrorKind::Closed,
                         "background work was given up because the store is closing",
                     ));
                 }

@@ -123,7 +123,7 @@ impl Scheduler {
 
     /// A cluster file by its header, and where it belongs; an error where the header or the file's length is wrong.
     fn open_cluster(&self, id: TableId, path: &Path) -> Result<(ClusterFile, ClusterPlace)> {
-        let wrong = |expected: &str, found: &str| Error::corruption(path.display(), 0, expected, found);
+        let wrong = |expected: &str, found: &str| Error::corruption(path, 0, expected, found);
         let page = self.env.reader.page(id, 0, &mut ReadTrace::default())?;
         let used = page_header(&page[..]).map_or(0, |(used, _)| used);
         let payload = page.get(PAGE_HEADER_BYTES..used).unwrap_or(&[]);

@@ -35,7 +35,7 @@ impl Health {
             return Err(Error::poisoned(cause));
         }
         if self.is_closed() {
-            return Err(Error::invalid("the store has been closed"));
+            return Err(Error::closed());
         }
         if self.is_read_only {
             let what = "the store is open read-only; open it with Db::open to write";

@@ -171,15 +171,15 @@ impl Db {
         self.store.catalog.names()
     }
 
-    /// Removes a keyspace with everything in it. Handles to it read what they pinned; and refuse writes.
+    /// Removes a keyspace with everything in it. Handles to it read what they pinned, and refuse writes with `NoKeyspace`.
     ///
     /// # Errors
-    /// `InvalidInput` where there is no such keyspace.
+    /// `NoKeyspace` where there is no such keyspace.
     pub fn drop_keyspace(&self, name: &str) -> Result<()> {
         let Store { env, catalog, committer, .. } = &*self.store;
         env.check_writable()?;
         let _commit = committer.lock();
-        let there_is_none = || Error::invalid(format_args!("there is no keyspace {name:?}"));
+        let there_is_none = || Error::no_keyspace(format_args!("there is no keyspace {name:?}"));
         catalog.remove(&*catalog.get(name).ok_or_else(there_is_none)?)
     }
 

@@ -64,7 +64,7 @@ impl Snapshot {
         let same_store = keyspace.store_id() == self.store.env.store;
         let pinned = self.pinned.keyspaces.get(&keyspace.inner.id).filter(|_| same_store);
         let pinned = pinned.ok_or_else(|| {
-            Error::invalid(format_args!(
+            Error::no_keyspace(format_args!(
                 "keyspace {:?} did not exist when the snapshot was taken",
                 keyspace.name()
             ))

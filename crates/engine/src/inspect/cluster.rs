@@ -52,7 +52,7 @@ pub struct ClusterRowInspection {
 /// What the cluster file called `name` holds.
 pub(super) fn inspect(path: &Path, name: &str, file: &dyn File, length: u64) -> Result<ClusterInspection> {
     let fail = |e: std::io::Error| Error::io(&e, "reading", path);
-    let damaged = |expected: &str, found: &str| Error::corruption(path.display(), 0, expected, found);
+    let damaged = |expected: &str, found: &str| Error::corruption(path, 0, expected, found);
     let number = name.strip_suffix(".cluster").and_then(|number| number.parse::<u64>().ok());
     let Some(number) = number.filter(|number| *number < CLUSTER) else {
         return Err(Error::invalid(format_args!(

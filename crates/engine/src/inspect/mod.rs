@@ -121,7 +121,7 @@ pub fn file(path: &Path) -> Result<Inspection> {
         let bytes = read_file(&disk, path).map_err(fail)?;
         let directory = std::str::from_utf8(&bytes).ok().and_then(metadata::parse);
         let (directory, _) = directory.ok_or_else(|| {
-            Error::corruption(path.display(), 0, "the name of a directory", "something else")
+            Error::corruption(path, 0, "the name of a directory", "something else")
         })?;
         return Ok(Inspection::Clusters { directory: directory.to_owned() });
     }
@@ -129,7 +129,7 @@ pub fn file(path: &Path) -> Result<Inspection> {
         let bytes = read_file(&disk, path).map_err(fail)?;
         let name = std::str::from_utf8(&bytes).ok().and_then(parse_current);
         let name = name.ok_or_else(|| {
-            Error::corruption(path.display(), 0, "the name of a manifest", "something else")
+            Error::corruption(path, 0, "the name of a manifest", "something else")
         })?;
         return Ok(Inspection::Current { manifest: name.to_owned() });
     }
@@ -165,7 +165,7 @@ pub fn file(path: &Path) -> Result<Inspection> {
         let mut bytes = vec![0; length.min(64) as usize];
         file.read_exact_at(&mut bytes, 0).map_err(fail)?;
         let opened_by = parse_owner(&bytes).ok_or_else(|| {
-            let error = Error::corruption(path.display(), 0, "text such as \"process 7\"", "something else");
+            let error = Error::corruption(path, 0, "text such as \"process 7\"", "something else");
             error.and(
                 "nothing depends on it: the lock on the file counts, and the next opening writes it anew",
             )
@@ -198,6 +198,6 @@ pub fn file(path: &Path) -> Result<Inspection> {
         }
     };
     let at = if name.ends_with(".table") { length.saturating_sub(FOOTER_BYTES as u64) } else { 0 };
-    let error = Error::corruption(path.display(), at, expected, "something else");
+    let error = Error::corruption(path, at, expected, "something else");
     Err(error.and("a crash may leave such a file, which the next opening removes unless the store needs it"))
 }

@@ -8,7 +8,7 @@ use super::direct::DirectDisk;
 use super::os::OsDisk;
 use super::reads::{MOST_AT_ONCE, Read, Reads, read_all};
 use super::sim::SimDisk;
-use super::{Access, Disk, File};
+use super::{Access, Disk, File, HeldBy};
 
 type Check = fn(&dyn Disk, &Path);
 
@@ -280,7 +280,8 @@ fn locks(disk: &dyn Disk, root: &Path) {
     assert_eq!(contents(disk, &path), b"process 1");
     let error = disk.lock(&path, "process 2").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::WouldBlock);
-    assert_eq!(error.to_string(), "process 1");
+    let holder = error.get_ref().and_then(|inner| inner.downcast_ref::<HeldBy>()).expect("a holder");
+    assert_eq!(holder.owner, "process 1");
     assert_eq!(contents(disk, &path), b"process 1");
     drop(lock);
     let _lock = disk.lock(&path, "process 2").unwrap();

@@ -44,6 +44,29 @@ pub enum Access {
 /// A held directory lock; dropping it releases the lock.
 pub trait DirLock: Send + Sync + fmt::Debug {}
 
+/// The error of a lock that is held elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldBy {
+    /// The text that the holder wrote into the locked file.
+    pub owner: String,
+}
+
+impl HeldBy {
+    /// Makes the error of a lock on a file that holds `text`.
+    pub(crate) fn error(text: &[u8]) -> io::Error {
+        let owner = String::from_utf8_lossy(text).into_owned();
+        io::Error::new(io::ErrorKind::WouldBlock, Self { owner })
+    }
+}
+
+impl fmt::Display for HeldBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.owner)
+    }
+}
+
+impl std::error::Error for HeldBy {}
+
 /// A namespace of files: an ordinary file system or a simulated disk.
 ///
 /// Errors are plain [`io::Error`]s; the engine adds the file's name and what to do about it.
@@ -79,7 +102,7 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// Takes the exclusive lock on the file `path`, creating it where needed, and writes `owner` into it.
     ///
-    /// A lock held elsewhere gives [`io::ErrorKind::WouldBlock`], with the holder's text as the message.
+    /// A lock held elsewhere gives [`io::ErrorKind::WouldBlock`], with a [`HeldBy`] in it that has the holder's text.
     fn lock(&self, path: &Path, owner: &str) -> io::Result<Box<dyn DirLock>>;
     /// Bytes that can still be written below `dir`.
     fn free_bytes(&self, dir: &Path) -> io::Result<u64>;

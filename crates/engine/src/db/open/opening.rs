@@ -86,7 +86,7 @@ impl Opening {
         let by_id: BTreeMap<u64, &Arc<OpenKeyspace>> = keyspaces.values().map(|k| (k.id, k)).collect();
         let mut apply = |segment: &Arc<LogSegment>, lsn: u64, payload: &[u8]| {
             let strange = || {
-                let path = segment.path.display();
+                let path = &segment.path;
                 Error::corruption(path, 0, "a batch", "operations this program can't read")
             };
             let mut from = Decoder::new(payload);

@@ -70,7 +70,7 @@ impl BlockTable {
             || {
                 let path = reader.path(self.meta.id);
                 Error::corruption(
-                    path.display(),
+                    &path,
                     self.meta.page_map.offset,
                     "a page map",
                     "too few pages in it",
