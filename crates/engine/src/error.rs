@@ -201,7 +201,8 @@ impl Error {
     /// Makes an error of a table that the manifest names and that is not there.
     pub(crate) fn missing_table(path: &Path) -> Self {
         let mut error = Self::missing(path);
-        error.change().sentence = Sentence::Said(format!("{} is missing, and the store needs it", path.display()));
+        error.change().sentence =
+            Sentence::Said(format!("{} is missing, and the store needs it", path.display()));
         error.and("restore the file from a copy")
     }
 
@@ -296,7 +297,8 @@ impl fmt::Display for Facts {
             }
             Sentence::Damaged => {
                 let offset = self.offset.unwrap_or(0);
-                let [expected, found] = [&self.expected, &self.found].map(|fact| fact.as_deref().unwrap_or(""));
+                let [expected, found] =
+                    [&self.expected, &self.found].map(|fact| fact.as_deref().unwrap_or(""));
                 write!(f, "{path} is damaged at byte {offset}: expected {expected}, found {found}")
             }
             Sentence::Missing => write!(f, "{path} is missing"),

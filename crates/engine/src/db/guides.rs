@@ -279,8 +279,7 @@ pub(crate) fn read_records(
     each: &mut dyn FnMut(GuideRecord<'_>) -> std::result::Result<(), ()>,
 ) -> Result<()> {
     let fail = |error: std::io::Error| Error::io(&error, "reading", path);
-    let damaged =
-        |at: u64, expected: &str, found: &str| Error::corruption(path, at, expected, found);
+    let damaged = |at: u64, expected: &str, found: &str| Error::corruption(path, at, expected, found);
     let end = file.len().map_err(fail)?;
     let mut header = [0; 12];
     if end < header.len() as u64 {

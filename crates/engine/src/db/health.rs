@@ -44,6 +44,13 @@ impl Health {
         Ok(())
     }
 
+    /// Returns an error if the store has been closed: its directory may be another's by now.
+    #[inline]
+    pub fn check_open(&self) -> Result<()> {
+        // A read that began before the end may see none of it.
+        if self.is_closed.load(Ordering::Relaxed) { Err(Error::closed()) } else { Ok(()) }
+    }
+
     /// Ends all writing because of `cause`, the first of which is kept.
     pub fn poison(&self, cause: &Error) {
         self.poison.lock().get_or_insert_with(|| cause.clone());

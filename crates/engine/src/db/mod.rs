@@ -17,6 +17,7 @@ mod report;
 mod signals;
 mod snapshot;
 mod store;
+mod suffix_range;
 mod write;
 mod write_buffer;
 
@@ -25,6 +26,7 @@ pub use iter::Iter;
 pub use keyspace::Keyspace;
 pub use open::verify::{VerifyProgress, VerifyReport};
 pub use snapshot::Snapshot;
+pub use suffix_range::{SuffixBounds, SuffixRange};
 pub use write::operations::MAX_VALUE_BYTES;
 
 use crate::error::{Error, Result};
@@ -186,7 +188,8 @@ impl Db {
     /// Writes a batch: all of it or nothing.
     ///
     /// # Errors
-    /// `StorageFull` while the disk is full, `Poisoned` after a failed sync, `ReadOnly` where the store is.
+    /// `StorageFull` while the disk is full, `Poisoned` after a failed sync, `ReadOnly` where the store is, `Closed` after
+    /// [`Db::close`].
     pub fn write(&self, batch: &Batch, options: &WriteOptions) -> Result<()> {
         let durability = options.durability.unwrap_or(self.store.env.options.durability);
         self.store.write(batch.operations(), durability, None).map(|_| ())
@@ -241,6 +244,7 @@ impl Db {
     /// # Errors
     /// `InvalidInput` if `dir` holds anything; `Io` where it is on another file system.
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<()> {
+        self.store.env.health.check_open()?;
         self.snapshot().checkpoint(dir.as_ref())
     }
 
@@ -249,6 +253,7 @@ impl Db {
     /// # Errors
     /// `Io` where files can't be read; damage is reported, not returned as an error.
     pub fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
+        self.store.env.health.check_open()?;
         self.snapshot().verify(progress)
     }
 
@@ -258,6 +263,10 @@ impl Db {
     }
 
     /// Closes the store for all its handles and says how that went; dropping the last handle closes it as well.
+    ///
+    /// Whatever is asked of the store afterwards fails with [`ErrorKind::Closed`](crate::ErrorKind::Closed). That goes for
+    /// reads as well, those of snapshots and of iterators that have not come to their end among them: the directory is no
+    /// longer locked, so another process may remove the files that they would read.
     ///
     /// # Errors
     /// `Io` if the last sync fails.

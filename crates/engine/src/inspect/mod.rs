@@ -120,17 +120,15 @@ pub fn file(path: &Path) -> Result<Inspection> {
     if head.starts_with(metadata::MAGIC) {
         let bytes = read_file(&disk, path).map_err(fail)?;
         let directory = std::str::from_utf8(&bytes).ok().and_then(metadata::parse);
-        let (directory, _) = directory.ok_or_else(|| {
-            Error::corruption(path, 0, "the name of a directory", "something else")
-        })?;
+        let (directory, _) = directory
+            .ok_or_else(|| Error::corruption(path, 0, "the name of a directory", "something else"))?;
         return Ok(Inspection::Clusters { directory: directory.to_owned() });
     }
     if head.starts_with(b"siltstone") {
         let bytes = read_file(&disk, path).map_err(fail)?;
         let name = std::str::from_utf8(&bytes).ok().and_then(parse_current);
-        let name = name.ok_or_else(|| {
-            Error::corruption(path, 0, "the name of a manifest", "something else")
-        })?;
+        let name =
+            name.ok_or_else(|| Error::corruption(path, 0, "the name of a manifest", "something else"))?;
         return Ok(Inspection::Current { manifest: name.to_owned() });
     }
     if head.starts_with(guides::MAGIC) {

@@ -293,8 +293,7 @@ pub(crate) fn load(
         }
         _ => Error::io(&e, "reading", &path),
     })?;
-    let damaged =
-        |at: u64, expected: &str, found: String| Error::corruption(&path, at, expected, found);
+    let damaged = |at: u64, expected: &str, found: String| Error::corruption(&path, at, expected, found);
     let header = LogHeader::decode(MAGIC, &bytes, &path)?
         .ok_or_else(|| damaged(0, "a manifest header", "something else".into()))?;
     let mut reader = LogReader::new(bytes.get(LOG_HEADER_BYTES as usize..).unwrap_or(&[]), 0, header.epoch);
