@@ -261,7 +261,7 @@ pub(crate) fn is_full_disk(error: &io::Error) -> bool {
 }
 
 /// Returns an error that says the same: they can't be cloned.
-pub(crate) fn copy_of(error: &io::Error) -> io::Error {
+fn copy_of(error: &io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(code) => io::Error::from_raw_os_error(code),
         None if error.get_ref().is_none() => error.kind().into(),

@@ -49,7 +49,7 @@ pub use options::{
 };
 pub use siltstone_design::schema::MAX_KEY_BYTES;
 pub use siltstone_design::{
-    Design, DesignError, FilterSpec, Format, Head, IndexSpec, LevelSpec, PrefixRule, Schema, SuffixOrder,
-    ThirdLevel, presets,
+    Design, DesignError, FilterSpec, Format, Head, IndexSpec, KeyError, LevelSpec, PrefixRule, Schema,
+    SuffixOrder, ThirdLevel, presets,
 };
 pub use stats::{KeyspaceStats, LevelStats, MemoryStats, StallStats, Stats};

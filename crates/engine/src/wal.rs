@@ -16,6 +16,7 @@
 //! returns only after every earlier byte, in every earlier segment, is synced, and the directory entries too.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::io::checked::CheckedDisk;
 use crate::io::{Access, Disk, File};
 use crate::options::WalRecovery;
 use crate::record::{self, Epoch, LOG_HEADER_BYTES, LogHeader, LogReader, LogStart};
@@ -46,7 +47,7 @@ struct Segment {
 
 /// The log's writing end.
 pub(crate) struct Wal {
-    disk: Arc<dyn Disk>,
+    disk: Arc<CheckedDisk>,
     dir: PathBuf,
     current: Segment,
     /// Earlier segments that may hold unflushed writes, oldest first.
@@ -67,13 +68,13 @@ pub(crate) struct Wal {
 pub(crate) struct SyncWork {
     files: Vec<(Arc<dyn File>, PathBuf)>,
     dir: Option<PathBuf>,
-    disk: Arc<dyn Disk>,
+    disk: Arc<CheckedDisk>,
     lsn: u64,
     segment: u64,
 }
 
 impl SyncWork {
-    /// Syncs. A failure must poison the store: the operating system may have dropped the bytes.
+    /// Syncs. A failure poisons the store: the operating system may have dropped the bytes.
     pub fn run(&self) -> Result<()> {
         for (file, path) in &self.files {
             file.sync().map_err(|e| Error::io(&e, "syncing the write-ahead log", path))?;
@@ -88,7 +89,7 @@ impl SyncWork {
 impl Wal {
     /// Starts a new log, or goes on after a replay: with a new segment where the good prefix ended. The replayed segments
     /// are synced first, since what is promised from now on rests on them.
-    pub fn start(disk: Arc<dyn Disk>, dir: &Path, replayed: &Replayed) -> Result<Self> {
+    pub fn start(disk: Arc<CheckedDisk>, dir: &Path, replayed: &Replayed) -> Result<Self> {
         let mut closed = Vec::new();
         for LiveSegment { shared, epoch, end_lsn } in &replayed.live {
             let path = &shared.path;
@@ -283,7 +284,7 @@ fn zeros_after(offset: u64, bytes: u64, reused_bytes: u64) -> usize {
 }
 
 fn new_segment(
-    disk: &dyn Disk,
+    disk: &CheckedDisk,
     dir: &Path,
     number: u64,
     first_lsn: u64,
@@ -306,6 +307,8 @@ fn new_segment(
     let mut header = header.encode(MAGIC);
     header.resize(header.len() + zeros_after(0, LOG_HEADER_BYTES, reused_bytes), 0);
     file.write_all_at(&header, 0).map_err(fail)?;
+    // Without its header the segment is begun afresh; from here on a failed write leaves the log in doubt.
+    let file = disk.watch_writes(file, &path);
     let start = LogStart { segment: number, lsn: first_lsn };
     Ok(Segment {
         shared: Arc::new(LogSegment::new(start, file, path)),
@@ -500,7 +503,8 @@ mod tests {
             live: Vec::new(),
             is_damaged: false,
         };
-        let mut wal = Wal::start(Arc::new(disk.clone()), dir, &nothing).unwrap();
+        let checked = CheckedDisk::new(Arc::new(disk.clone()), dir);
+        let mut wal = Wal::start(Arc::new(checked), dir, &nothing).unwrap();
         let payloads = |round: usize| (0..200).map(move |at| vec![round as u8; at * 37 % 9_000]);
         let mut first_bytes = 0;
         for round in 0..3 {

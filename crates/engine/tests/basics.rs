@@ -219,3 +219,59 @@ fn a_dropped_keyspace_refuses_writes() {
         assert!(error.to_string().contains("dropped"), "{error}");
     }
 }
+
+#[test]
+fn a_closed_store_answers_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let db = Db::open(&path, Options::default()).unwrap();
+    let schema = Schema::SemiSorted { prefix: PrefixRule::Fixed { bytes: 1 }, suffix: SuffixOrder::Ordered };
+    let items = db.create_keyspace("items", KeyspaceOptions { schema, design: None }).unwrap();
+    for n in 0u8..10 {
+        items.put([b'p', n], b"value").unwrap();
+    }
+    db.flush().unwrap();
+    let (snapshot, mut iter) = (db.snapshot(), items.iter().unwrap());
+    assert!(iter.next().is_some_and(|item| item.is_ok()));
+    let mut ended = items.iter().unwrap();
+    assert_eq!(ended.by_ref().count(), 10);
+    let mut batch = Batch::new();
+    batch.put(&items, b"pq", b"value").unwrap();
+    db.clone().close().unwrap();
+
+    fn refused<T>(result: siltstone::Result<T>) {
+        assert_eq!(result.map(|_| ()).unwrap_err().kind(), ErrorKind::Closed);
+    }
+    refused(items.get([b'p', 0]));
+    refused(items.contains([b'p', 0]));
+    refused(items.multi_get(&[[b'p', 0]]));
+    refused(items.put(b"pq", b"value"));
+    refused(items.put_with_ttl(b"pq", b"value", std::time::Duration::from_secs(1)));
+    refused(items.delete(b"pq"));
+    refused(items.delete_prefix(b"p"));
+    refused(items.update(b"pq", |_| None));
+    refused(items.iter());
+    refused(items.prefix(b"p"));
+    refused(items.prefix_range(b"p", ..));
+    refused(snapshot.get(&items, b"pq"));
+    refused(snapshot.iter(&items));
+    refused(snapshot.prefix(&items, b"p"));
+    refused(snapshot.prefix_range(&items, b"p", ..));
+    refused(db.snapshot().get(&items, b"pq"));
+    refused(db.write(&batch, &WriteOptions::default()));
+    refused(db.create_keyspace("more", KeyspaceOptions::default()));
+    refused(db.drop_keyspace("items"));
+    refused(db.sync());
+    refused(db.flush());
+    refused(db.step());
+    refused(db.verify(&mut |_| {}));
+    refused(db.checkpoint(dir.path().join("copy")));
+    // An iterator says so once, unless it had come to its end.
+    refused(iter.next().unwrap());
+    assert!(iter.next().is_none());
+    assert!(ended.next().is_none());
+    // It is closed once, and whoever opens it next finds all of it.
+    db.close().unwrap();
+    let db = Db::open(&path, Options::default()).unwrap();
+    assert_eq!(db.keyspace("items").unwrap().iter().unwrap().count(), 10);
+}

@@ -10,7 +10,7 @@
 //!   of log segments, and a second sync that succeeds does not bring them back;
 //! * **a failed sync of a file that has been synced before**, or that was there when the store was opened: what it held may be
 //!   gone, and something was promised of it;
-//! * **a failed rename**, unless for want of room: nobody knows which file the name stands for now, and with it CURRENT may name
+//! * **a failed rename**, unless it was refused, or failed for want of room: nobody knows which file the name stands for now, and with it CURRENT may name
 //!   another manifest than the one that is written to;
 //! * of files whose [writes are watched](CheckedDisk::watch_writes), which the log's segments are, also **any failed sync, a failed
 //!   write, unless for want of room, and a failed change of length**. Their bytes count from when they are written, so a part of a record leaves
@@ -28,7 +28,7 @@
 //! Files that are only read are not wrapped, so reading tables costs nothing.
 
 use super::{Access, DirLock, Disk, File};
-use crate::error::{Error, copy_of, is_full_disk};
+use crate::error::{Error, is_full_disk};
 use parking_lot::Mutex;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -133,10 +133,8 @@ impl Disk for CheckedDisk {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let renamed = self.inner.rename(from, to);
-        // Where there is no such file, nothing has happened.
-        let passes = |error: &io::Error| {
-            to.parent() != Some(&self.dir) || is_full_disk(error) || error.kind() == io::ErrorKind::NotFound
-        };
+        let passes =
+            |error: &io::Error| to.parent() != Some(&self.dir) || is_full_disk(error) || is_refusal(error);
         self.or_poison(renamed, passes, "renaming a file to", to)
     }
 
@@ -172,6 +170,12 @@ impl Disk for CheckedDisk {
     fn now_ms(&self) -> u64 {
         self.inner.now_ms()
     }
+}
+
+/// Whether a call was refused for what it asked, before anything was done.
+fn is_refusal(error: &io::Error) -> bool {
+    use io::ErrorKind::{IsADirectory, NotADirectory, NotFound, PermissionDenied};
+    matches!(error.kind(), NotFound | IsADirectory | NotADirectory | PermissionDenied)
 }
 
 /// What is lost with a file's bytes.
@@ -276,5 +280,141 @@ impl File for CheckedFile {
     fn set_len(&self, bytes: u64) -> io::Result<()> {
         self.check_kept()?;
         self.changed(self.inner.set_len(bytes), false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+    use crate::io::sim::{CallKind, Fault, FaultError, SimDisk};
+
+    const DIR: &str = "/db";
+
+    /// A checked disk, and the simulated one below it.
+    fn disks() -> (CheckedDisk, SimDisk) {
+        let sim = SimDisk::new();
+        for dir in [DIR, "/elsewhere"] {
+            sim.create_dir_all(Path::new(dir)).unwrap();
+        }
+        (CheckedDisk::new(Arc::new(sim.clone()), Path::new(DIR)), sim)
+    }
+
+    fn path(name: &str) -> PathBuf {
+        Path::new(DIR).join(name)
+    }
+
+    fn fail_next(sim: &SimDisk, kind: CallKind, error: FaultError) {
+        sim.inject(Fault::new(kind, error).times(1));
+    }
+
+    #[test]
+    fn a_failed_sync_of_what_was_promised_poisons_and_names_the_file() {
+        let (disk, sim) = disks();
+        let file = disk.create(&path("MANIFEST-1")).unwrap();
+        file.write_all_at(b"1", 0).unwrap();
+        file.sync().unwrap();
+        assert!(disk.poison().cause().is_none());
+        // Its being full does not save it: what it held may be gone.
+        fail_next(&sim, CallKind::Sync, FaultError::StorageFull);
+        file.sync().unwrap_err();
+        let cause = disk.poison().cause().unwrap();
+        assert_eq!((cause.kind(), cause.path()), (ErrorKind::StorageFull, Some(&*path("MANIFEST-1"))));
+        // The first cause is kept.
+        fail_next(&sim, CallKind::SyncDir, FaultError::Io);
+        disk.sync_dir(Path::new(DIR)).unwrap_err();
+        assert_eq!(disk.poison().cause().unwrap().path(), Some(&*path("MANIFEST-1")));
+    }
+
+    #[test]
+    fn files_that_were_there_and_the_directory_are_promised() {
+        let (disk, sim) = disks();
+        disk.create(&path("a")).unwrap().sync().unwrap();
+        let (again, other) = (disk.clone(), CheckedDisk::new(Arc::new(sim.clone()), Path::new(DIR)));
+        fail_next(&sim, CallKind::Sync, FaultError::Io);
+        disk.open(&path("a"), Access::ReadWrite).unwrap().sync().unwrap_err();
+        assert!(again.poison().is_set(), "clones share it");
+        fail_next(&sim, CallKind::SyncDir, FaultError::Io);
+        other.sync_dir(Path::new(DIR)).unwrap_err();
+        assert!(other.poison().is_set());
+    }
+
+    #[test]
+    fn a_new_file_whose_sync_fails_is_lost_alone() {
+        for error in [FaultError::Io, FaultError::StorageFull] {
+            let (disk, sim) = disks();
+            let streamed = disk.create_streamed(&path("1.table")).unwrap();
+            for file in [disk.create(&path("MANIFEST-2")).unwrap(), Arc::clone(&streamed)] {
+                file.write_all_at(b"1", 0).unwrap();
+                fail_next(&sim, CallKind::Sync, error);
+                file.sync().unwrap_err();
+                // No second sync is believed.
+                file.sync().unwrap_err();
+                file.write_all_at(b"2", 1).unwrap_err();
+                file.set_len(0).unwrap_err();
+            }
+            disk.create_streamed(&path("1.table")).unwrap().sync().unwrap();
+            // A cluster's file is synced twice, the second time with its header.
+            let twice = disk.create_streamed(&path("1.cluster")).unwrap();
+            twice.sync().unwrap();
+            fail_next(&sim, CallKind::Sync, error);
+            twice.sync().unwrap_err();
+            assert!(!disk.poison().is_set());
+        }
+    }
+
+    #[test]
+    fn failed_writes_poison_where_they_are_watched_and_not_for_want_of_room() {
+        let (disk, sim) = disks();
+        let (log, other) = (disk.create(&path("1.wal")).unwrap(), disk.create(&path("a")).unwrap());
+        fail_next(&sim, CallKind::Write, FaultError::Io);
+        log.write_all_at(b"header", 0).unwrap_err();
+        let log = disk.watch_writes(log, &path("1.wal"));
+        for (file, error) in [(&log, FaultError::StorageFull), (&other, FaultError::Io)] {
+            fail_next(&sim, CallKind::Write, error);
+            file.write_all_at(b"1", 0).unwrap_err();
+        }
+        assert!(!disk.poison().is_set());
+        fail_next(&sim, CallKind::Write, FaultError::Io);
+        log.write_all_at(b"1", 0).unwrap_err();
+        assert!(disk.poison().is_set());
+
+        for kind in [CallKind::Sync, CallKind::SetLen] {
+            let (disk, sim) = disks();
+            let log = disk.watch_writes(disk.create(&path("1.wal")).unwrap(), &path("1.wal"));
+            fail_next(&sim, kind, FaultError::StorageFull);
+            let failed = if kind == CallKind::Sync { log.sync() } else { log.set_len(0) };
+            failed.unwrap_err();
+            assert!(disk.poison().is_set(), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn a_failed_rename_poisons_if_it_may_have_happened() {
+        let (disk, sim) = disks();
+        disk.create(&path("CURRENT.new")).unwrap();
+        let rename = || disk.rename(&path("CURRENT.new"), &path("CURRENT")).unwrap_err();
+        fail_next(&sim, CallKind::Rename, FaultError::StorageFull);
+        rename();
+        disk.rename(&path("none"), &path("CURRENT")).unwrap_err();
+        assert!(!disk.poison().is_set());
+        fail_next(&sim, CallKind::Rename, FaultError::Io);
+        rename();
+        assert!(disk.poison().is_set());
+    }
+
+    #[test]
+    fn what_lies_elsewhere_is_no_concern_of_the_store() {
+        let (disk, sim) = disks();
+        let dir = Path::new("/elsewhere");
+        let file = disk.create(&dir.join("MANIFEST-1")).unwrap();
+        file.sync().unwrap();
+        fail_next(&sim, CallKind::Sync, FaultError::Io);
+        file.sync().unwrap_err();
+        fail_next(&sim, CallKind::SyncDir, FaultError::Io);
+        disk.sync_dir(dir).unwrap_err();
+        fail_next(&sim, CallKind::Rename, FaultError::Io);
+        disk.rename(&dir.join("MANIFEST-1"), &dir.join("a")).unwrap_err();
+        assert!(!disk.poison().is_set());
     }
 }

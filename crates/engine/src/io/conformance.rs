@@ -1,9 +1,11 @@
-//! One suite, three disks: whatever [`OsDisk`], [`DirectDisk`] and [`SimDisk`] all promise, they do alike.
+//! One suite, three disks: whatever [`OsDisk`], [`DirectDisk`] and [`SimDisk`] all promise, they do alike, bare and as
+//! stores use them, in a [`CheckedDisk`].
 
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
 
+use super::checked::CheckedDisk;
 use super::direct::DirectDisk;
 use super::os::OsDisk;
 use super::reads::{MOST_AT_ONCE, Read, Reads, read_all};
@@ -58,6 +60,26 @@ fn sim_disk_conforms() {
         let disk = SimDisk::new();
         disk.create_dir_all(Path::new("/tmp/root")).unwrap();
         check(&disk, Path::new("/tmp/root"));
+    }
+}
+
+#[test]
+fn checked_disks_conform() {
+    for (name, check) in CHECKS {
+        println!("{name}");
+        let sim: Arc<dyn Disk> = Arc::new(SimDisk::new());
+        let disks: [Arc<dyn Disk>; 2] = [Arc::new(OsDisk), Arc::new(DirectDisk::default())];
+        for disk in disks {
+            let dir = tempfile::tempdir().unwrap();
+            let checked = CheckedDisk::new(disk, dir.path());
+            check(&checked, dir.path());
+            assert!(!checked.poison().is_set(), "{name} leaves a store in doubt");
+        }
+        let root = Path::new("/tmp/root");
+        sim.create_dir_all(root).unwrap();
+        let checked = CheckedDisk::new(sim, root);
+        check(&checked, root);
+        assert!(!checked.poison().is_set(), "{name} leaves a store in doubt");
     }
 }
 

@@ -10,10 +10,11 @@
 //! * between those calls a power cut may keep any subset of the unsynced sectors and name changes.
 //!
 //! A failed sync may have lost what it should have made durable, and a later sync that succeeds does not
-//! bring it back; so it is never retried, and whoever sees one must stop promising durability.
+//! bring it back; so it is never retried, and a store stops promising durability. `checked.rs` sees to that, for every store.
 //!
 //! [`os::OsDisk`] is the real thing, [`direct::DirectDisk`] the same around the system's page cache; the simulated disk,
-//! `sim::SimDisk`, is there for tests (feature `sim`). `conformance.rs` holds all of them to the same behaviour.
+//! `sim::SimDisk`, is there for tests (feature `sim`). `conformance.rs` holds all of them, bare and checked,
+//! to the same behaviour.
 
 use std::fmt;
 use std::io;
@@ -21,6 +22,7 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub(crate) mod checked;
 #[cfg(test)]
 mod conformance;
 pub mod direct;

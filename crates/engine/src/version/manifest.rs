@@ -211,7 +211,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// Makes appended edits durable; a failure must poison the store.
+    /// Makes appended edits durable; a failure poisons a store.
     pub fn sync(&mut self) -> Result<()> {
         let synced = self.file.sync().map_err(|e| Error::io(&e, "syncing manifest", &self.path()));
         self.has_lost |= synced.is_err();
