@@ -1,24 +1,27 @@
 //! Runs a planned task: stream, merge, retain, build, sync; the result is an edit.
 //!
-//! Flush, push, split and rewrite are one operation: entries in the store's order are dealt out to regions, a new run each.
+//! Flush, push, split and rewrite are one operation: entries in the store's order are partitioned
+//! by regions, a new run each.
 
 pub(crate) mod merge;
+mod partition;
 pub(crate) mod retain;
+mod run_filters;
 mod tournament;
 
-use crate::cache::{PAGE_BYTES, Reader};
-use crate::entry::{Cursor, PrefixTombstones, Span};
+use crate::cache::Reader;
+use crate::entry::{PrefixTombstones, Span};
 use crate::error::Result;
 use crate::io::Disk;
 use crate::memory::{Holder, Reservation};
-use crate::table::envelope::TableMeta;
 use crate::table::sample::KeySample;
-use crate::table::{NewTable, Table, TableBuilder, TableSpec, Walk};
-use crate::version::cluster::{ClusterRowBuilder, NewRow, cluster_bits};
-use crate::version::edit::{RunRecord, Step};
-use crate::version::guide::{Guide, GuideBuilder, GuideSpec, NewGuide};
+use crate::table::{Table, Walk};
+use crate::version::cluster::NewRow;
+use crate::version::edit::Step;
+use crate::version::guide::NewGuide;
 use crate::version::level::{Run, RunId, Version};
 use merge::{Chain, Merge, Part, Source};
+use partition::{Partition, Target};
 use siltstone_design::plan::children;
 use siltstone_design::{Design, Task, TriePath};
 use std::path::Path;
@@ -69,18 +72,6 @@ pub(crate) struct Output {
     pub steps: Vec<Step>,
     pub guides: Vec<NewGuide>,
     pub rows: Vec<NewRow>,
-}
-
-/// A region that output goes to.
-struct Target {
-    level: usize,
-    path: TriePath,
-    /// The run there that takes part in the merge, in a leveled region.
-    merged_run: Option<RunId>,
-    /// Nothing older lies there or below.
-    bottom: bool,
-    /// Where the new run goes: in the place of this one, or on top.
-    replaces: Option<RunId>,
 }
 
 /// Runs `task` on `inputs` and returns the steps of its edit.
@@ -149,7 +140,9 @@ pub(crate) fn execute(
         entries: inputs.iter().map(|run| run.entries()).sum(),
         bytes: inputs.iter().map(|run| run.bytes()).sum(),
     };
-    let mut output = deal(context, version, (merge, amount), &PrefixTombstones::new(tombstones), &targets)?;
+    let tombstones = PrefixTombstones::new(tombstones);
+    let partition = Partition::new(context, version, &tombstones, amount.per_target(targets.len()));
+    let mut output = partition.run(merge, &targets)?;
     steps.append(&mut output.steps);
     Ok(Output { steps, ..output })
 }
@@ -173,17 +166,19 @@ fn joined(runs: &[Arc<Run>], span: &Span, reader: &Arc<Reader>) -> Result<Source
     Ok(Source { cursor: Box::new(Chain::new(parts.collect())?), tombstones: PrefixTombstones::default() })
 }
 
-/// About how much is dealt out: what comes down to the targets, without the runs that lie there.
+/// About how much is partitioned: what comes down to the targets, without the runs that lie there.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Amount {
     pub entries: u64,
     pub bytes: u64,
 }
 
-/// How far apart pages begin if `bytes` are spread over the digests of `path`.
-fn digests_per_page(path: TriePath, bytes: u64) -> u64 {
-    let pages = (bytes as f64 / PAGE_BYTES as f64).max(1.0);
-    (2f64.powi(64 - i32::from(path.depth())) / pages) as u64
+impl Amount {
+    /// Returns about how much goes to each of so many targets.
+    fn per_target(self, targets: usize) -> Self {
+        let targets = targets.max(1) as u64;
+        Self { entries: self.entries / targets, bytes: self.bytes / targets }
+    }
 }
 
 /// Writes the entries of a memtable, or of several, as the newest runs of level 0.
@@ -203,198 +198,9 @@ pub(crate) fn flush(
         Target { level: 0, path, merged_run: None, bottom, replaces: None }
     });
     let targets: Vec<Target> = regions.collect();
-    deal(context, version, (Merge::new(sources)?, amount), &PrefixTombstones::new(tombstones), &targets)
-}
-
-/// Removes the files of tables that will not be used, unless told to keep them.
-struct Unfinished<'a> {
-    context: &'a Context<'a>,
-    tables: Vec<u64>,
-}
-
-impl Drop for Unfinished<'_> {
-    fn drop(&mut self) {
-        for &id in &self.tables {
-            // What can't be removed now is removed as an orphan at the next open.
-            let _ = self.context.disk.remove(&crate::cache::table_path(self.context.dir, id));
-        }
-    }
-}
-
-/// How often work is held back, if it is.
-const BYTES_BETWEEN_PACES: u64 = 64 << 10;
-/// How often a long merge asks whether to go on.
-const ENTRIES_BETWEEN_CHECKS: u32 = 4096;
-
-/// Youngest runs of a pile that its guide may have missed for a new run to catch up on them.
-const MOST_MISSED: usize = 8;
-
-/// Begins the guide of the pile that a new run of `target` will lie on: where the level has guides and the one that is
-/// there covers the whole pile, or all but the youngest runs, whose tables have kept the fingerprints that it wants.
-fn extend_guide(context: &Context<'_>, version: &Version, target: &Target) -> Option<GuideBuilder> {
-    let has_children = version.has_children(target.level, target.path);
-    let spec = GuideSpec::of(context.design.level(target.level), has_children)?;
-    if target.replaces.is_some() {
-        return None;
-    }
-    let region = version.levels.get(target.level).and_then(|l| l.region(target.path));
-    let (pile, guide) = region.map_or((&[][..], None), |r| (r.runs.as_slice(), r.guide.as_deref()));
-    let covered = guide.map_or(0, Guide::covered);
-    let missed = || pile.iter().rev().skip(covered);
-    let can_catch_up = covered > 0 && spec.wants_fingerprints() && missed().len() <= MOST_MISSED;
-    if covered < pile.len() && !can_catch_up {
-        return None;
-    }
-    let mut builder = GuideBuilder::new(spec, guide, pile);
-    for run in missed() {
-        if !builder.has_room() {
-            return None;
-        }
-        run.fingerprints(context.reader)?.iter().for_each(|table| builder.add_fingerprints(table));
-        let bytes = run.tables.iter().map(|table| table.meta().user_bytes).sum();
-        builder.end_run(run.id, run.tables.iter().map(|table| table.id()), bytes);
-    }
-    Some(builder).filter(GuideBuilder::has_room)
-}
-
-/// Begins the row of a new run in the cluster of `target`, where the level has clusters.
-fn begin_row(
-    context: &Context<'_>,
-    version: &Version,
-    target: &Target,
-    keys: u64,
-) -> Option<ClusterRowBuilder> {
-    let bits_per_key = cluster_bits(context.design.level(target.level))?;
-    let region = version.levels.get(target.level).and_then(|l| l.region(target.path));
-    let cluster = region.and_then(|region| region.cluster.as_deref());
-    ClusterRowBuilder::new(target.path, bits_per_key, cluster, (keys, context.reader.memory()))
-}
-
-/// Adds the keys of a table that was written to the guide that takes them so.
-fn end_table(table: NewTable, guide: &mut Option<GuideBuilder>) -> TableMeta {
-    if let Some(guide) = guide {
-        guide.add_table(table.fingerprints);
-    }
-    table.meta
-}
-
-/// Deals entries, about as much as given beside them, out to regions in digest order, a new run each.
-fn deal(
-    context: &Context<'_>,
-    version: &Version,
-    (mut entries, amount): (Merge, Amount),
-    tombstones: &PrefixTombstones,
-    targets: &[Target],
-) -> Result<Output> {
-    let mut unfinished = Unfinished { context, tables: Vec::new() };
-    let (mut steps, mut guides, mut rows) = (Vec::new(), Vec::new(), Vec::new());
-    let mut since_pace = 0;
-    let share = amount.entries / targets.len().max(1) as u64;
-    let mut since_check = 0;
-    for target in targets {
-        let spec = context.design.level(target.level);
-        let max_bytes = spec.table_bytes.saturating_mul(2);
-        let own = if target.bottom {
-            PrefixTombstones::default()
-        } else {
-            PrefixTombstones::new(tombstones.within(target.path.first(), target.path.last()))
-        };
-        let pile =
-            version.levels.get(target.level).and_then(|l| l.region(target.path)).map_or(&[][..], |r| &r.runs);
-        let merged = pile.iter().filter(|run| Some(run.id) == target.merged_run).map(|run| run.bytes());
-        let bytes = amount.bytes / targets.len().max(1) as u64 + merged.sum::<u64>();
-        let spread = digests_per_page(target.path, bytes);
-        let chunk_bytes = context.reader.memory().chunk_bytes();
-        let new_table = |id| TableSpec::new(id, (context.design, target.level), spread, chunk_bytes);
-        let mut tables = Vec::new();
-        let mut guide = extend_guide(context, version, target);
-        let guide_takes_tables = guide.as_ref().is_some_and(GuideBuilder::takes_tables);
-        let mut row = begin_row(context, version, target, share);
-        let mut builder: Option<TableBuilder> = None;
-        loop {
-            // Not moved anywhere: an entry is a hundred bytes, written and read again at once.
-            let mut head = entries.peek();
-            let Some(entry) = &mut head else { break };
-            if !target.path.contains(entry.key.digest.hi) {
-                break;
-            }
-            since_check += 1;
-            if since_check == ENTRIES_BETWEEN_CHECKS {
-                since_check = 0;
-                if (context.cancelled)() {
-                    return Err(crate::error::Error::new(
-                        crate::error::ErrorKind::Closed,
-                        "background work was given up because the store is closing",
-                    ));
-                }
-            }
-            if retain::retain(&mut entry.item, context.now_ms, target.bottom) {
-                let is_full = |b: &TableBuilder| b.bytes() >= max_bytes || !b.takes(entry.key.digest);
-                if builder.as_ref().is_some_and(is_full)
-                    && let Some(full) = builder.take()
-                {
-                    let written = full.finish(PrefixTombstones::default())?;
-                    tables.push(end_table(written, &mut guide));
-                }
-                let builder = match &mut builder {
-                    Some(builder) => builder,
-                    None => {
-                        let id = (context.next_id)();
-                        unfinished.tables.push(id);
-                        builder.insert(TableBuilder::create(context.disk, context.dir, new_table(id))?)
-                    }
-                };
-                builder.add(entry)?;
-                since_pace += entry.user_bytes();
-                if since_pace >= BYTES_BETWEEN_PACES {
-                    (context.pace)(std::mem::take(&mut since_pace));
-                }
-                if let Some(guide) = &mut guide
-                    && !guide_takes_tables
-                {
-                    guide.add(&entry.key, entry.older_in, share);
-                }
-                if let Some(row) = &mut row {
-                    row.add(&entry.key);
-                }
-            }
-            entries.advance()?;
-        }
-        if builder.is_none() && tables.is_empty() && !own.is_empty() {
-            let id = (context.next_id)();
-            unfinished.tables.push(id);
-            builder = Some(TableBuilder::create(context.disk, context.dir, new_table(id))?);
-        }
-        if let Some(last) = builder {
-            tables.push(end_table(last.finish(own)?, &mut guide));
-        }
-        // A child that gets nothing exists all the same: the trie does not depend on what happens to be in it.
-        if tables.is_empty() {
-            let exists = version.levels.get(target.level).and_then(|l| l.region(target.path)).is_some();
-            if !exists {
-                steps.push(Step::Pushed { level: target.level, path: target.path, pushes: 0 });
-            }
-            continue;
-        }
-        let bytes: u64 = tables.iter().map(|table| table.bytes).sum();
-        steps.push(Step::Written { level: target.level, bytes });
-        let run = RunRecord { id: (context.next_id)(), tables, kills: Vec::new() };
-        if let Some(mut guide) = guide {
-            let bytes = run.tables.iter().map(|table| table.user_bytes).sum();
-            guide.end_run(run.id, run.tables.iter().map(|table| table.id), bytes);
-            let guide = guide.finish(context.reader.memory());
-            guides.extend(guide.map(|guide| NewGuide::new(target.level, target.path, guide)));
-        }
-        let row =
-            row.and_then(|row| row.finish((target.level, target.path), run.id, context.reader.memory()));
-        rows.extend(row);
-        debug_assert!(target.merged_run.is_none() || target.merged_run == target.replaces);
-        steps.push(Step::AddRun { level: target.level, path: target.path, run, replaces: target.replaces });
-    }
-    debug_assert!(entries.peek().is_none(), "every entry belongs to a region");
-    (context.pace)(since_pace);
-    unfinished.tables.clear();
-    Ok(Output { steps, guides, rows })
+    let tombstones = PrefixTombstones::new(tombstones);
+    let partition = Partition::new(context, version, &tombstones, amount.per_target(targets.len()));
+    partition.run(Merge::new(sources)?, &targets)
 }
 
 /// The sample of a run's keys, read from its tables.

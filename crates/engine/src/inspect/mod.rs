@@ -12,7 +12,7 @@ use crate::db::open::directory::{LOCK, parse_owner};
 use crate::db::{guides, metadata};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::os::OsDisk;
-use crate::io::{Access, Disk, read_file};
+use crate::io::{Access, Disk, File, read_file};
 use crate::table::envelope::FOOTER_BYTES;
 use crate::version::manifest::{self, parse_current};
 use crate::version::{cluster as clusters, guide};
@@ -117,23 +117,69 @@ pub fn file(path: &Path) -> Result<Inspection> {
         let bytes = read_file(&disk, path).map_err(fail)?;
         return log::inspect(path, &bytes);
     }
+    let opened = Opened { path, disk: &disk, file: file.as_ref(), length };
     if head.starts_with(metadata::MAGIC) {
-        let bytes = read_file(&disk, path).map_err(fail)?;
-        let directory = std::str::from_utf8(&bytes).ok().and_then(metadata::parse);
-        let (directory, _) = directory
-            .ok_or_else(|| Error::corruption(path, 0, "the name of a directory", "something else"))?;
-        return Ok(Inspection::Clusters { directory: directory.to_owned() });
+        return opened.clusters_record();
     }
     if head.starts_with(b"siltstone") {
-        let bytes = read_file(&disk, path).map_err(fail)?;
-        let name = std::str::from_utf8(&bytes).ok().and_then(parse_current);
-        let name =
-            name.ok_or_else(|| Error::corruption(path, 0, "the name of a manifest", "something else"))?;
-        return Ok(Inspection::Current { manifest: name.to_owned() });
+        return opened.current();
     }
     if head.starts_with(guides::MAGIC) {
+        return opened.guides();
+    }
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
+    if name.ends_with(".cluster") || head.ends_with(clusters::MAGIC) {
+        return Ok(Inspection::Cluster(cluster::inspect(path, name, file.as_ref(), length)?));
+    }
+    if name == LOCK {
+        return opened.lock();
+    }
+    if let Some((footer, end)) = table::last_footer(file.as_ref(), length).map_err(fail)? {
+        let mut table = table::inspect(path, file.as_ref(), end, &footer)?;
+        if end < length {
+            table.bytes = length;
+            table.damage.push(format!("{} bytes follow the table's end at byte {end}", length - end));
+        }
+        return Ok(Inspection::Table(table));
+    }
+    Err(not_what_it_should_be(path, name, length))
+}
+
+/// A file that is being inspected.
+struct Opened<'a> {
+    path: &'a Path,
+    disk: &'a OsDisk,
+    file: &'a dyn File,
+    length: u64,
+}
+
+impl Opened<'_> {
+    fn bytes(&self) -> Result<Vec<u8>> {
+        read_file(self.disk, self.path).map_err(|e| Error::io(&e, "reading", self.path))
+    }
+
+    /// Decodes CLUSTERS.
+    fn clusters_record(&self) -> Result<Inspection> {
+        let bytes = self.bytes()?;
+        let directory = std::str::from_utf8(&bytes).ok().and_then(metadata::parse);
+        let (directory, _) = directory
+            .ok_or_else(|| Error::corruption(self.path, 0, "the name of a directory", "something else"))?;
+        Ok(Inspection::Clusters { directory: directory.to_owned() })
+    }
+
+    /// Decodes CURRENT.
+    fn current(&self) -> Result<Inspection> {
+        let bytes = self.bytes()?;
+        let name = std::str::from_utf8(&bytes).ok().and_then(parse_current);
+        let name =
+            name.ok_or_else(|| Error::corruption(self.path, 0, "the name of a manifest", "something else"))?;
+        Ok(Inspection::Current { manifest: name.to_owned() })
+    }
+
+    /// Decodes GUIDES, as far as it is sound.
+    fn guides(&self) -> Result<Inspection> {
         let mut found = Vec::new();
-        let read = guides::read_records(path, file.as_ref(), &mut |record| {
+        let read = guides::read_records(self.path, self.file, &mut |record| {
             found.push(GuideInspection {
                 filter: match record.kind {
                     guide::MULTI_LEVEL_CUCKOO => "multi-level cuckoo filter",
@@ -153,32 +199,25 @@ pub fn file(path: &Path) -> Result<Inspection> {
             Err(error) if error.kind() != ErrorKind::Corruption => return Err(error),
             read => read.err().map(|error| error.to_string()),
         };
-        return Ok(Inspection::Guides(GuidesInspection { bytes: length, damage, guides: found }));
+        Ok(Inspection::Guides(GuidesInspection { bytes: self.length, damage, guides: found }))
     }
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
-    if name.ends_with(".cluster") || head.ends_with(clusters::MAGIC) {
-        return Ok(Inspection::Cluster(cluster::inspect(path, name, file.as_ref(), length)?));
-    }
-    if name == LOCK {
-        let mut bytes = vec![0; length.min(64) as usize];
-        file.read_exact_at(&mut bytes, 0).map_err(fail)?;
+
+    /// Reads who locked the store.
+    fn lock(&self) -> Result<Inspection> {
+        let mut bytes = vec![0; self.length.min(64) as usize];
+        self.file.read_exact_at(&mut bytes, 0).map_err(|e| Error::io(&e, "reading", self.path))?;
         let opened_by = parse_owner(&bytes).ok_or_else(|| {
-            let error = Error::corruption(path, 0, "text such as \"process 7\"", "something else");
+            let error = Error::corruption(self.path, 0, "text such as \"process 7\"", "something else");
             error.and(
                 "nothing depends on it: the lock on the file counts, and the next opening writes it anew",
             )
         })?;
-        return Ok(Inspection::Lock { opened_by: opened_by.to_owned() });
+        Ok(Inspection::Lock { opened_by: opened_by.to_owned() })
     }
-    if let Some((footer, end)) = table::last_footer(file.as_ref(), length).map_err(fail)? {
-        let mut table = table::inspect(path, file.as_ref(), end, &footer)?;
-        if end < length {
-            table.bytes = length;
-            table.damage.push(format!("{} bytes follow the table's end at byte {end}", length - end));
-        }
-        return Ok(Inspection::Table(table));
-    }
-    // A file that a store made says by its name what it should be.
+}
+
+/// Returns what to say of a file of `length` bytes that looks like none of a store's; its name says what it should be.
+fn not_what_it_should_be(path: &Path, name: &str, length: u64) -> Error {
     let expected = match name {
         manifest::CURRENT | manifest::CURRENT_NEW => "the name of a manifest",
         metadata::CLUSTERS => "the name of a directory",
@@ -186,16 +225,14 @@ pub fn file(path: &Path) -> Result<Inspection> {
         _ if name.ends_with(".wal") || manifest::is_manifest(name) => "a log's header",
         guides::GUIDES => "a header of guides",
         _ => {
-            return Err(Error::new(
-                ErrorKind::NotAStore,
-                format!(
-                    "{} is no file of a Siltstone store: it has neither a log header nor a table footer",
-                    path.display()
-                ),
-            ));
+            let what = format!(
+                "{} is no file of a Siltstone store: it has neither a log header nor a table footer",
+                path.display()
+            );
+            return Error::new(ErrorKind::NotAStore, what).at(path);
         }
     };
     let at = if name.ends_with(".table") { length.saturating_sub(FOOTER_BYTES as u64) } else { 0 };
     let error = Error::corruption(path, at, expected, "something else");
-    Err(error.and("a crash may leave such a file, which the next opening removes unless the store needs it"))
+    error.and("a crash may leave such a file, which the next opening removes unless the store needs it")
 }

@@ -15,11 +15,14 @@
 //! Invariants: records of segment n+1 are replayed only if segment n ends exactly where n+1 starts; a `Synced` write
 //! returns only after every earlier byte, in every earlier segment, is synced, and the directory entries too.
 
+mod replay;
+
+pub(crate) use replay::{LiveSegment, Replayed, replay};
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::checked::CheckedDisk;
 use crate::io::{Access, Disk, File};
-use crate::options::WalRecovery;
-use crate::record::{self, Epoch, LOG_HEADER_BYTES, LogHeader, LogReader, LogStart};
+use crate::record::{self, Epoch, LOG_HEADER_BYTES, LogHeader, LogStart};
 use crate::segment::LogSegment;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -318,161 +321,11 @@ fn new_segment(
     })
 }
 
-/// What replaying the log found.
-#[derive(Debug)]
-pub(crate) struct Replayed {
-    /// Position after the last good record.
-    pub end_lsn: u64,
-    /// Largest segment number seen.
-    pub last_segment: u64,
-    /// Files of segments that hold nothing needed.
-    pub obsolete: Vec<PathBuf>,
-    /// Segments that were replayed; they stay until their writes are flushed.
-    pub live: Vec<LiveSegment>,
-    /// Whether records that had been synced are missing, and are given up.
-    pub is_damaged: bool,
-}
-
-/// A segment that was replayed.
-#[derive(Clone, Debug)]
-pub(crate) struct LiveSegment {
-    pub shared: Arc<LogSegment>,
-    epoch: Epoch,
-    /// Position after its last good record.
-    pub end_lsn: u64,
-}
-
-impl LiveSegment {
-    /// Bytes of its records.
-    pub fn bytes(&self) -> u64 {
-        self.end_lsn - self.shared.first_lsn
-    }
-}
-
-/// The header of the segment at `path`, if either copy of it is sound.
-fn read_header(disk: &dyn Disk, path: &Path) -> Result<Option<LogHeader>> {
-    let read = || {
-        let file = disk.open(path, Access::Read)?;
-        let mut bytes = vec![0; file.len()?.min(LOG_HEADER_BYTES) as usize];
-        file.read_exact_at(&mut bytes, 0)?;
-        Ok(bytes)
-    };
-    let bytes = read().map_err(|e: std::io::Error| Error::io(&e, "reading", path))?;
-    LogHeader::decode(MAGIC, &bytes, path)
-}
-
-/// Whether any of these segments holds a record.
-fn has_records<'a>(
-    disk: &dyn Disk,
-    segments: impl Iterator<Item = &'a (LogHeader, PathBuf)>,
-) -> Result<bool> {
-    for (header, path) in segments {
-        let bytes = crate::io::read_file(disk, path).map_err(|e| Error::io(&e, "reading", path))?;
-        let records = bytes.get(LOG_HEADER_BYTES as usize..).unwrap_or(&[]);
-        if LogReader::new(records, header.first_lsn, header.epoch).next_record().is_some() {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// What is done with a replayed record: its segment, the LSN at which it begins, and its payload.
-pub(crate) type Apply<'a> = dyn FnMut(&Arc<LogSegment>, u64, &[u8]) -> Result<()> + 'a;
-
-/// Replays the log of `dir`, which was synced up to LSN `synced` at least, from `start` on, handing every record to `apply`.
-///
-/// # Errors
-/// `Corruption` where a record is bad that had been synced, unless `recovery` says to stop there.
-pub(crate) fn replay(
-    disk: &dyn Disk,
-    dir: &Path,
-    start: LogStart,
-    synced: u64,
-    recovery: WalRecovery,
-    apply: &mut Apply<'_>,
-) -> Result<Replayed> {
-    let names = disk.list(dir).map_err(|e| Error::io(&e, "listing", dir))?;
-    let mut segments = Vec::new();
-    let mut replayed = Replayed {
-        end_lsn: start.lsn,
-        last_segment: start.segment,
-        obsolete: Vec::new(),
-        live: Vec::new(),
-        is_damaged: false,
-    };
-    for path in names.iter().filter(|name| name.ends_with(".wal")).map(|name| dir.join(name)) {
-        let header = read_header(disk, &path)?;
-        let number =
-            path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse::<u64>().ok());
-        replayed.last_segment = replayed.last_segment.max(number.unwrap_or(0));
-        match header {
-            Some(header) if header.number >= start.segment => segments.push((header, path)),
-            _ => replayed.obsolete.push(path),
-        }
-    }
-    segments.sort_by_key(|(header, _)| header.number);
-    // How far any record, in any segment, proves the log to have been synced.
-    let mut proven_synced = synced;
-    // Where the good prefix ends: a file and an offset in it, for the message.
-    let mut end = (segment_path(dir, start.segment), LOG_HEADER_BYTES);
-    for (i, (header, path)) in segments.iter().enumerate() {
-        replayed.last_segment = replayed.last_segment.max(header.number);
-        // One segment at a time: the log may be larger than memory should be.
-        let fail = |e: std::io::Error| Error::io(&e, "reading", path);
-        let file = disk.open(path, Access::Read).map_err(fail)?;
-        let bytes = crate::io::read_whole(file.as_ref()).map_err(fail)?;
-        let from = LogStart { segment: header.number, lsn: header.first_lsn };
-        let shared = Arc::new(LogSegment::new(from, file, path.clone()));
-        let records = bytes.get(LOG_HEADER_BYTES as usize..).unwrap_or(&[]);
-        let mut reader = LogReader::new(records, header.first_lsn, header.epoch);
-        // A segment that does not continue the good prefix belongs to what a crash tore off, now or earlier.
-        let later = segments.get(i + 1..).unwrap_or(&[]);
-        let next_after = |lsn: u64| {
-            let starts = later.iter().map(|(next, _)| next.first_lsn);
-            starts.filter(|&start| start > lsn).min().unwrap_or(u64::MAX)
-        };
-        let mut limit = next_after(header.first_lsn);
-        if replayed.end_lsn == header.first_lsn {
-            while let Some((lsn, payload)) = reader.next_record() {
-                if lsn >= limit {
-                    // Where a next one could not be begun but for its header, this one was written further.
-                    let next = later.iter().filter(|(next, _)| next.first_lsn == limit);
-                    if has_records(disk, next)? {
-                        break;
-                    }
-                    limit = next_after(lsn);
-                }
-                if !payload.is_empty() {
-                    apply(&shared, lsn, payload)?;
-                }
-                replayed.end_lsn = lsn + (record::HEADER_BYTES + payload.len()) as u64;
-            }
-            let end_lsn = replayed.end_lsn;
-            end = (path.clone(), shared.offset(end_lsn));
-            replayed.live.push(LiveSegment { shared, epoch: header.epoch, end_lsn });
-        } else {
-            replayed.obsolete.push(path.clone());
-        }
-        // Behind the end of a segment that another continues, there is nothing to prove.
-        let is_continued = replayed.end_lsn == limit;
-        let proven = if is_continued { reader.proven_synced() } else { reader.end().proven_synced };
-        proven_synced = proven_synced.max(proven);
-    }
-    replayed.is_damaged = proven_synced > replayed.end_lsn;
-    if replayed.is_damaged && recovery == WalRecovery::Strict {
-        let error = Error::corruption(&end.0, end.1, "a log record that had been synced", "none");
-        return Err(error.and(
-            "restore the log from a copy, or give up what follows: `siltstone repair DIR --drop-damaged-log`, or \
-             WalRecovery::StopAtDamage in the library",
-        ));
-    }
-    Ok(replayed)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::io::sim::{CallKind, SimDisk};
+    use crate::options::WalRecovery;
 
     /// Pages of `path` of which a write was the first, and left a part as it was.
     fn torn_pages(disk: &SimDisk, path: &Path, bytes: u64) -> u64 {
