@@ -57,7 +57,7 @@ fn a_store_grows_through_its_levels_and_answers() {
         assert_eq!(all, expected);
         for group in [0u32, 7, 299] {
             let prefix = group.to_be_bytes();
-            let listed: Vec<_> = items.prefix(&prefix).unwrap().map(Result::unwrap).collect();
+            let listed: Vec<_> = items.prefix(prefix).unwrap().map(Result::unwrap).collect();
             let wanted: Vec<_> = expected
                 .range(prefix.to_vec()..)
                 .take_while(|(key, _)| key.starts_with(&prefix))
@@ -66,7 +66,7 @@ fn a_store_grows_through_its_levels_and_answers() {
             assert_eq!(listed, wanted);
             let (from, to) = (20u32.to_be_bytes().to_vec(), 30u32.to_be_bytes().to_vec());
             let in_range = wanted.iter().filter(|(key, _)| key[4..] >= from[..] && key[4..] < to[..]).count();
-            assert_eq!(items.prefix_range(&prefix, from..to).unwrap().count(), in_range);
+            assert_eq!(items.prefix_range(prefix, from..to).unwrap().count(), in_range);
         }
     }
 }
@@ -81,8 +81,8 @@ fn a_batch_is_seen_whole_across_keyspaces() {
         scope.spawn(|| {
             for i in 0u64..2000 {
                 let mut batch = Batch::new();
-                batch.put(&a, b"n", &i.to_le_bytes()).unwrap();
-                batch.put(&b, b"n", &i.to_le_bytes()).unwrap();
+                batch.put(&a, b"n", i.to_le_bytes()).unwrap();
+                batch.put(&b, b"n", i.to_le_bytes()).unwrap();
                 db.write(&batch, &WriteOptions::default()).unwrap();
             }
         });
@@ -106,7 +106,7 @@ fn concurrent_updates_lose_nothing() {
                 for i in 0u64..1000 {
                     let key = (i % 10).to_le_bytes();
                     counters
-                        .update(&key, |old| {
+                        .update(key, |old| {
                             let old = old.map_or(0, |old| u64::from_le_bytes(old.try_into().unwrap()));
                             Some((old + 1).to_le_bytes().to_vec())
                         })
@@ -116,7 +116,7 @@ fn concurrent_updates_lose_nothing() {
         }
     });
     for i in 0u64..10 {
-        assert_eq!(counters.get(&i.to_le_bytes()).unwrap(), Some(400u64.to_le_bytes().to_vec()));
+        assert_eq!(counters.get(i.to_le_bytes()).unwrap(), Some(400u64.to_le_bytes().to_vec()));
     }
 }
 
@@ -148,7 +148,7 @@ fn one_giant_group_does_not_sink_through_the_trie() {
     let items = db.create_keyspace("items", KeyspaceOptions { schema, design: Some(design) }).unwrap();
     for i in 0u32..30_000 {
         let key = [b"d", &i.wrapping_mul(2_654_435_761).to_be_bytes()[..]].concat();
-        items.put(&key, &[0; 60]).unwrap();
+        items.put(&key, [0; 60]).unwrap();
     }
     db.flush().unwrap();
     db.wait_until_idle().unwrap();
@@ -165,7 +165,7 @@ fn many_short_sessions_leave_a_short_log() {
     for i in 0u32..40 {
         let db = Db::open(&path, Options::default()).unwrap();
         let items = db.create_keyspace("items", KeyspaceOptions::default()).unwrap();
-        items.put(&i.to_be_bytes(), b"v").unwrap();
+        items.put(i.to_be_bytes(), b"v").unwrap();
         db.close().unwrap();
     }
     let names =
@@ -185,7 +185,7 @@ fn a_log_that_lost_its_end_is_missed() {
             let db = Db::open(&path, Options::default()).unwrap();
             let items = db.create_keyspace("items", KeyspaceOptions::default()).unwrap();
             for i in 0u32..1000 {
-                items.put(&i.to_be_bytes(), b"v").unwrap();
+                items.put(i.to_be_bytes(), b"v").unwrap();
             }
             db.close().unwrap();
         }

@@ -42,10 +42,10 @@ fn store() -> Store {
     let mut rng = Rng::new(11);
     for n in 0..150u32 {
         let len = if n % 40 == 7 { 5000 } else { 60 };
-        files.put(format!("d{}/{n}", n % 5).as_bytes(), &rng.bytes(len)).unwrap();
-        point.put(&n.to_be_bytes(), &rng.bytes(40)).unwrap();
+        files.put(format!("d{}/{n}", n % 5).as_bytes(), rng.bytes(len)).unwrap();
+        point.put(n.to_be_bytes(), rng.bytes(40)).unwrap();
         if n % 3 == 0 {
-            log.put(&n.to_be_bytes(), &rng.bytes(40)).unwrap();
+            log.put(n.to_be_bytes(), rng.bytes(40)).unwrap();
         }
         if n % 50 == 49 {
             db.flush().unwrap();
@@ -58,7 +58,7 @@ fn store() -> Store {
     for n in 0..12u32 {
         let (key, value) = (format!("d3/new{n}").into_bytes(), rng.bytes(50));
         // Some are new, and some overwritten in the log.
-        log.put(&(n % 8).to_be_bytes(), &value).unwrap();
+        log.put((n % 8).to_be_bytes(), &value).unwrap();
         files.put(&key, &value).unwrap();
         in_log.push((key, value));
         if n == 5 {
@@ -352,10 +352,10 @@ fn bad_input_is_refused_and_changes_nothing() {
     let bad_key = |result, says: &str| refused(result, ErrorKind::BadKey, says);
     bad_key(point.put(b"", b"v"), "empty");
     bad_key(point.get(b"").map(|_| ()), "empty");
-    bad_key(point.put(&[0; 65_536], b"v"), "65535");
-    bad_key(point.delete(&[0; 65_536]), "65535");
-    point.put(&[0; 65_535], b"v").unwrap();
-    invalid(point.put(b"big", &vec![0; (1 << 30) + 1]), "1 GiB");
+    bad_key(point.put([0; 65_536], b"v"), "65535");
+    bad_key(point.delete([0; 65_536]), "65535");
+    point.put([0; 65_535], b"v").unwrap();
+    invalid(point.put(b"big", vec![0; (1 << 30) + 1]), "1 GiB");
     invalid(point.delete_prefix(b"k"), "semi-sorted");
     invalid(point.prefix(b"k").map(|_| ()), "semi-sorted");
     bad_key(files.put(b"no-slash", b"v"), "delimiter");
