@@ -1,8 +1,8 @@
 //! One public error: a kind to branch on, the facts, and a sentence that says what to do.
 //!
-//! An [`Error`] carries facts, and its sentence is made of them when it is shown. So whoever has to decide asks for a kind, a
-//! path or an offset; nobody reads sentences. It is one pointer, since results are returned on hot paths, and clones share
-//! what it points to.
+//! An [`Error`] carries facts, and its sentence is made of them when it is shown. So whoever has to decide
+//! asks for a kind, a path or an offset; nobody reads sentences. It is one pointer, since results are
+//! returned on hot paths, and clones share what it points to.
 
 use siltstone_design::{DesignError, KeyError};
 use std::error::Error as StdError;
@@ -18,8 +18,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A value, name, option or design that can't be used, or an operation that the schema has no place for. Nothing was
-    /// changed.
+    /// A value, name, option or design that can't be used, or an operation that the schema has no place for.
+    /// Nothing was changed.
     InvalidInput,
     /// A key or a prefix that does not fit the keyspace's schema. Nothing was changed.
     BadKey,
@@ -224,7 +224,8 @@ impl Error {
         Facts { path, source: Some(source), ..Facts::new(ErrorKind::Poisoned, Sentence::Poisoned) }.into()
     }
 
-    /// Returns the same error, met while `earlier` was to be made good. So it does not pass, even if the disk is full.
+    /// Returns the same error, met while `earlier` was to be made good. So it does not pass, even if the disk
+    /// is full.
     pub(crate) fn after(mut self, earlier: &Error) -> Self {
         let facts = self.change();
         facts.kind = ErrorKind::Io;

@@ -8,39 +8,24 @@ mod partition;
 pub(crate) mod retain;
 mod run_filters;
 mod tournament;
+mod work;
+
+pub(crate) use work::{Amount, Context, Output};
 
 use crate::cache::Reader;
 use crate::entry::{PrefixTombstones, Span};
 use crate::error::Result;
-use crate::io::Disk;
 use crate::memory::{Holder, Reservation};
 use crate::table::sample::KeySample;
 use crate::table::{Table, Walk};
-use crate::version::cluster::NewRow;
 use crate::version::edit::Step;
-use crate::version::guide::NewGuide;
 use crate::version::level::{Run, RunId, Version};
 use merge::{Chain, Merge, Part, Source};
-use partition::{Partition, Target};
+use partition::Partition;
 use siltstone_design::plan::children;
-use siltstone_design::{Design, Task, TriePath};
-use std::path::Path;
+use siltstone_design::{Task, TriePath};
 use std::sync::Arc;
-
-/// What compactions share.
-pub(crate) struct Context<'a> {
-    pub design: &'a Design,
-    pub disk: &'a dyn Disk,
-    pub dir: &'a Path,
-    pub reader: &'a Arc<Reader>,
-    pub now_ms: u64,
-    /// Hands out numbers of tables and runs.
-    pub next_id: &'a dyn Fn() -> u64,
-    /// Asked now and then; `true` gives the work up.
-    pub cancelled: &'a dyn Fn() -> bool,
-    /// Told now and then how many bytes of keys and values were written; returns when more may be.
-    pub pace: &'a dyn Fn(u64),
-}
+use work::Target;
 
 /// The runs that `task` reads, fixed when it is planned: later runs may join the pile meanwhile.
 pub(crate) fn inputs(version: &Version, task: &Task) -> Vec<Arc<Run>> {
@@ -64,14 +49,6 @@ pub(crate) fn source(run: &Arc<Run>, span: &Span, walk: Walk, reader: &Arc<Reade
     });
     let parts: Vec<Part> = parts.collect();
     Ok(Source { cursor: Box::new(Chain::new(parts)?), tombstones: run.tombstones.clone() })
-}
-
-/// What work did: the steps of its edit, and the guides of the piles that its new runs lie on.
-#[derive(Default)]
-pub(crate) struct Output {
-    pub steps: Vec<Step>,
-    pub guides: Vec<NewGuide>,
-    pub rows: Vec<NewRow>,
 }
 
 /// Runs `task` on `inputs` and returns the steps of its edit.
@@ -147,8 +124,8 @@ pub(crate) fn execute(
     Ok(Output { steps, ..output })
 }
 
-/// Notes the memory of a merge of `sources`: each has a chunk of its table and where the entries are in it, and so has what is
-/// written, twice, since it is gathered in pages first.
+/// Notes the memory of a merge of `sources`: each has a chunk of its table and where the entries are in it,
+/// and so has what is written, twice, since it is gathered in pages first.
 fn hold(context: &Context<'_>, sources: usize) -> Reservation {
     let memory = context.reader.memory();
     let chunk = memory.chunk_bytes() as u64;
@@ -164,21 +141,6 @@ fn joined(runs: &[Arc<Run>], span: &Span, reader: &Arc<Reader>) -> Result<Source
     });
     // Nothing is older than these, so what they deleted hides nothing here.
     Ok(Source { cursor: Box::new(Chain::new(parts.collect())?), tombstones: PrefixTombstones::default() })
-}
-
-/// About how much is partitioned: what comes down to the targets, without the runs that lie there.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Amount {
-    pub entries: u64,
-    pub bytes: u64,
-}
-
-impl Amount {
-    /// Returns about how much goes to each of so many targets.
-    fn per_target(self, targets: usize) -> Self {
-        let targets = targets.max(1) as u64;
-        Self { entries: self.entries / targets, bytes: self.bytes / targets }
-    }
 }
 
 /// Writes the entries of a memtable, or of several, as the newest runs of level 0.

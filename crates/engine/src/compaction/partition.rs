@@ -1,51 +1,27 @@
 //! Partitioning: the entries of a merge go to the regions that they belong to, a new run each.
 //!
-//! Entries come in digest order, and targets stand in that order too, so that one pass fills one run after the other. A run is
-//! written as tables of at most twice the size that its level asks for.
+//! Entries come in digest order, and targets stand in that order too, so that one pass fills one run after
+//! the other. A run is written as tables of at most twice the size that its level asks for.
 //!
 //! Invariants: every entry belongs to a target; files of tables that no edit will name are removed.
 
 use super::merge::Merge;
 use super::retain::retain;
 use super::run_filters::RunFilters;
-use super::{Amount, Context, Output};
+use super::work::{Amount, Context, Output, Target};
 use crate::cache::{PAGE_BYTES, TableId};
 use crate::entry::{Cursor, EntryRef, PrefixTombstones};
 use crate::error::{Error, ErrorKind, Result};
 use crate::table::envelope::TableMeta;
 use crate::table::{TableBuilder, TableSpec};
 use crate::version::edit::{RunRecord, Step};
-use crate::version::level::{Run, RunId, Version};
+use crate::version::level::Version;
 use siltstone_design::TriePath;
-use std::sync::Arc;
 
 /// How often work is held back, if it is.
 const BYTES_BETWEEN_PACES: u64 = 64 << 10;
 /// How often a long merge asks whether to go on.
 const ENTRIES_BETWEEN_CHECKS: u32 = 4096;
-
-/// A region that output goes to.
-pub(super) struct Target {
-    pub level: usize,
-    pub path: TriePath,
-    /// The run there that takes part in the merge, in a leveled region.
-    pub merged_run: Option<RunId>,
-    /// Nothing older lies there or below.
-    pub bottom: bool,
-    /// Where the new run goes: in the place of this one, or on top.
-    pub replaces: Option<RunId>,
-}
-
-impl Target {
-    /// Returns the runs that lie there now, newest first.
-    fn runs<'v>(&self, version: &'v Version) -> &'v [Arc<Run>] {
-        version.levels.get(self.level).and_then(|level| level.region(self.path)).map_or(&[], |r| &r.runs)
-    }
-
-    fn exists(&self, version: &Version) -> bool {
-        version.levels.get(self.level).and_then(|level| level.region(self.path)).is_some()
-    }
-}
 
 /// Removes the files of tables that will not be used, unless told to keep them.
 struct Unfinished<'a> {
@@ -97,7 +73,8 @@ impl<'a> Partition<'a> {
         }
     }
 
-    /// Gives every entry to the one of `targets` that it belongs to, and returns what that makes of the version.
+    /// Gives every entry to the one of `targets` that it belongs to, and returns what that makes of the
+    /// version.
     pub fn run(mut self, mut entries: Merge, targets: &[Target]) -> Result<Output> {
         for target in targets {
             self.fill(target, &mut entries)?;
@@ -137,7 +114,8 @@ impl<'a> Partition<'a> {
             PrefixTombstones::new(self.tombstones.within(target.path.first(), target.path.last()))
         };
         if run.is_empty() && tombstones.is_empty() {
-            // A child that gets nothing exists all the same: the trie does not depend on what happens to be in it.
+            // A child that gets nothing exists all the same: the trie does not depend on what happens to be
+            // in it.
             if !target.exists(self.version) {
                 let exists = Step::Pushed { level: target.level, path: target.path, pushes: 0 };
                 self.output.steps.push(exists);
@@ -243,7 +221,8 @@ impl<'a> NewRun<'a> {
         TableBuilder::create(disk, dir, spec)
     }
 
-    /// Finishes the table that is being written, with `tombstones` in it; an empty one is begun for them where there is none.
+    /// Finishes the table that is being written, with `tombstones` in it; an empty one is begun for them
+    /// where there is none.
     fn end_table(&mut self, tombstones: PrefixTombstones, unfinished: &mut Unfinished<'_>) -> Result<()> {
         let table = match self.table.take() {
             Some(table) => table,

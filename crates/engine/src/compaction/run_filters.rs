@@ -1,10 +1,9 @@
 //! What a new run adds to the filters that span its region's runs.
 //!
-//! The one part of a compaction that knows region filters. It is told the run's keys as they are written, and afterwards makes
-//! of them what the region's filter takes in.
+//! The one part of a compaction that knows region filters. It is told the run's keys as they are written, and
+//! afterwards makes of them what the region's filter takes in.
 
-use super::partition::Target;
-use super::{Context, Output};
+use super::work::{Context, Output, Target};
 use crate::entry::EntryRef;
 use crate::table::NewTable;
 use crate::table::envelope::TableMeta;
@@ -70,8 +69,9 @@ impl RunFilters {
 /// Youngest runs of a pile that its guide may have missed for a new run to catch up on them.
 const MOST_MISSED: usize = 8;
 
-/// Begins the guide of the pile that a new run of `target` will lie on: where the level has guides and the one that is
-/// there covers the whole pile, or all but the youngest runs, whose tables have kept the fingerprints that it wants.
+/// Begins the guide of the pile that a new run of `target` will lie on: where the level has guides and the
+/// one that is there covers the whole pile, or all but the youngest runs, whose tables have kept the
+/// fingerprints that it wants.
 fn extend_guide(context: &Context<'_>, version: &Version, target: &Target) -> Option<GuideBuilder> {
     let has_children = version.has_children(target.level, target.path);
     let spec = GuideSpec::of(context.design.level(target.level), has_children)?;

@@ -1,9 +1,10 @@
 //! The smallest head among the sources of a merge.
 //!
-//! A winner tree (Knuth, TAOCP vol. 3, §5.4.1): each node holds the smaller of its children's heads, so that a source that moves on plays once
-//! per level, against neighbours whose places are known beforehand. Choices are made without branches, since nobody can
-//! foretell them: sixteen runs of random keys cost four comparisons an entry. Where any source may move on at any time, and
-//! equal heads are to be found, this beats the tree of losers.
+//! A winner tree (Knuth, TAOCP vol. 3, §5.4.1): each node holds the smaller of its children's heads, so that
+//! a source that moves on plays once per level, against neighbours whose places are known beforehand. Choices
+//! are made without branches, since nobody can foretell them: sixteen runs of random keys cost four
+//! comparisons an entry. Where any source may move on at any time, and equal heads are to be found, this
+//! beats the tree of losers.
 //!
 //! ```text
 //!            1          nodes, for three sources: the children of n are 2n and 2n + 1,
@@ -11,7 +12,8 @@
 //!      4   5
 //! ```
 //!
-//! Invariant: a node is the smaller of its children by (digest, what `is_before` says of two sources with one digest).
+//! Invariant: a node is the smaller of its children by (digest, what `is_before` says of two sources with one
+//! digest).
 
 use siltstone_design::Digest;
 use std::hint::{cold_path, select_unpredictable};

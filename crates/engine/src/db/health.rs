@@ -1,4 +1,5 @@
-//! Whether an open store is well: closed, read-only, poisoned by a failed sync, short of disk, or failing in the background.
+//! Whether an open store is well: closed, read-only, poisoned by a failed sync, short of disk, or failing in
+//! the background.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::checked::Poison;

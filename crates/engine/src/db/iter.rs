@@ -1,7 +1,7 @@
 //! Scans: one merge over everything that may hold a group, a range of it, or the whole keyspace.
 //!
-//! A walk over the whole keyspace goes stretch by stretch: as long as no level changes its region, one merge over the
-//! heads and the piles on the path serves; at the end of the finest region the next merge begins.
+//! A walk over the whole keyspace goes stretch by stretch: as long as no level changes its region, one merge
+//! over the heads and the piles on the path serves; at the end of the finest region the next merge begins.
 
 use super::catalog::keyspace::OpenKeyspace;
 use super::catalog::snapshots::ReadPoint;
@@ -27,11 +27,11 @@ pub(super) enum Wanted {
     },
 }
 
-/// An iterator over a consistent snapshot, in the store's order: by digest, and for semi-sorted keys by prefix hash and
-/// then suffix.
+/// An iterator over a consistent snapshot, in the store's order: by digest, and for semi-sorted keys by
+/// prefix hash and then suffix.
 ///
-/// Items are `(key, value)`. It pins the tables it reads until it is dropped. After an error it ends, and so it does, with
-/// `Closed`, when the store is [closed](crate::Db::close).
+/// Items are `(key, value)`. It pins the tables it reads until it is dropped. After an error it ends, and so
+/// it does, with `Closed`, when the store is [closed](crate::Db::close).
 pub struct Iter {
     store: Arc<Store>,
     keyspace: Arc<OpenKeyspace>,

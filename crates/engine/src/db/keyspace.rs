@@ -21,7 +21,8 @@ use std::time::Duration;
 /// Makes the new value of a key of its old one; `None` deletes it.
 type Change<'a> = dyn FnMut(Option<&[u8]>) -> Option<Vec<u8>> + 'a;
 
-/// A named set of keys within a store, with a schema and a design of its own. Clones are handles to the same one.
+/// A named set of keys within a store, with a schema and a design of its own. Clones are handles to the same
+/// one.
 #[derive(Clone)]
 pub struct Keyspace {
     pub(super) store: Arc<Store>,
@@ -83,8 +84,8 @@ impl Keyspace {
         Ok(self.get_bytes(key.as_ref())?.is_some())
     }
 
-    /// The values of `keys`, in their order, all of one moment. What has to come from the device is read at the same time,
-    /// a page that several keys need once.
+    /// The values of `keys`, in their order, all of one moment. What has to come from the device is read at
+    /// the same time, a page that several keys need once.
     ///
     /// # Errors
     /// As [`Keyspace::get`], for the first key that fails.
@@ -97,9 +98,8 @@ impl Keyspace {
 
     /// Sets `key` to `value`.
     ///
-    /// # Errors
-    /// `BadKey` where the key does not fit the schema, `InvalidInput` where the value is over 1 GiB, `NoKeyspace` where the
-    /// keyspace has been dropped; those of [`Db::write`](crate::Db::write).
+    /// # Errors `BadKey` where the key does not fit the schema, `InvalidInput` where the value is over 1 GiB,
+    /// `NoKeyspace` where the keyspace has been dropped; those of [`Db::write`](crate::Db::write).
     #[inline]
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.put_until(key.as_ref(), value.as_ref(), 0)
@@ -136,9 +136,8 @@ impl Keyspace {
 
     /// Removes every key with `prefix` in constant time; compaction frees the space.
     ///
-    /// # Errors
-    /// `InvalidInput` where the keyspace is not semi-sorted, `BadKey` where no key of it can have this prefix; as
-    /// [`Keyspace::put`].
+    /// # Errors `InvalidInput` where the keyspace is not semi-sorted, `BadKey` where no key of it can have
+    /// this prefix; as [`Keyspace::put`].
     pub fn delete_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<()> {
         self.delete_prefix_bytes(prefix.as_ref())
     }
@@ -149,10 +148,12 @@ impl Keyspace {
         self.write(operations)
     }
 
-    /// Reads `key`, lets `change` make a new value of the old one, and writes it, atomically: no other write to the key
-    /// comes between. `None` deletes. If one did, `change` runs again, so it must not rely on running once.
+    /// Reads `key`, lets `change` make a new value of the old one, and writes it, atomically: no other write
+    /// to the key comes between. `None` deletes. If one did, `change` runs again, so it must not rely on
+    /// running once.
     ///
-    /// Returns the new value. Unlike a put, this tells the store whether the key is new (SlimDB's non-blind write).
+    /// Returns the new value. Unlike a put, this tells the store whether the key is new (SlimDB's non-blind
+    /// write).
     ///
     /// ```
     /// # fn main() -> siltstone::Result<()> {
@@ -208,11 +209,11 @@ impl Keyspace {
         self.store.write(Arc::new(operations), durability, None).map(|_| ())
     }
 
-    /// Every item whose key has `prefix`: in suffix order, or in the order of suffix hashes if the schema hashes them.
+    /// Every item whose key has `prefix`: in suffix order, or in the order of suffix hashes if the schema
+    /// hashes them.
     ///
-    /// # Errors
-    /// `InvalidInput` where the keyspace is not semi-sorted, `BadKey` where no key of it can have this prefix, `Closed` after
-    /// [`Db::close`](crate::Db::close).
+    /// # Errors `InvalidInput` where the keyspace is not semi-sorted, `BadKey` where no key of it can have
+    /// this prefix, `Closed` after [`Db::close`](crate::Db::close).
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Iter> {
         self.prefix_at(prefix.as_ref(), SuffixBounds::ALL, self.pin()?)
     }

@@ -77,9 +77,8 @@ fn disk(options: &Options) -> Arc<dyn Disk> {
 impl Db {
     /// Opens the store in directory `path`, creating it where there is none.
     ///
-    /// # Errors
-    /// `Locked` if another process has it open, `NotAStore` if the directory holds something else, `Corruption` if files are
-    /// damaged, `InvalidInput` for options that can't work.
+    /// # Errors `Locked` if another process has it open, `NotAStore` if the directory holds something else,
+    /// `Corruption` if files are damaged, `InvalidInput` for options that can't work.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
         Self::open_on(disk(&options), path, options)
     }
@@ -92,8 +91,8 @@ impl Db {
         Self::start(open::open(path.as_ref(), options, disk)?)
     }
 
-    /// Opens the store as it is now for reading only. Another process may have it open and go on writing; what it writes
-    /// later is not seen here.
+    /// Opens the store as it is now for reading only. Another process may have it open and go on writing;
+    /// what it writes later is not seen here.
     ///
     /// # Errors
     /// As [`Db::open`], but for `Locked`.
@@ -173,7 +172,8 @@ impl Db {
         self.store.catalog.names()
     }
 
-    /// Removes a keyspace with everything in it. Handles to it read what they pinned, and refuse writes with `NoKeyspace`.
+    /// Removes a keyspace with everything in it. Handles to it read what they pinned, and refuse writes with
+    /// `NoKeyspace`.
     ///
     /// # Errors
     /// `NoKeyspace` where there is no such keyspace.
@@ -187,9 +187,8 @@ impl Db {
 
     /// Writes a batch: all of it or nothing.
     ///
-    /// # Errors
-    /// `StorageFull` while the disk is full, `Poisoned` after a failed sync, `ReadOnly` where the store is, `Closed` after
-    /// [`Db::close`].
+    /// # Errors `StorageFull` while the disk is full, `Poisoned` after a failed sync, `ReadOnly` where the
+    /// store is, `Closed` after [`Db::close`].
     pub fn write(&self, batch: &Batch, options: &WriteOptions) -> Result<()> {
         let durability = options.durability.unwrap_or(self.store.env.options.durability);
         self.store.write(batch.operations(), durability, None).map(|_| ())
@@ -228,8 +227,8 @@ impl Db {
         self.store.wait_until(|| self.store.scheduler.is_idle())
     }
 
-    /// Runs one due flush or compaction in the calling thread; false where nothing is due. Meant for stores opened with
-    /// [`Options::background_threads`] 0.
+    /// Runs one due flush or compaction in the calling thread; false where nothing is due. Meant for stores
+    /// opened with [`Options::background_threads`] 0.
     ///
     /// # Errors
     /// Those of the work; it is tried again at the next step.
@@ -238,8 +237,8 @@ impl Db {
         self.store.scheduler.step()
     }
 
-    /// Makes a store in the new directory `dir` that holds what this one holds now, mostly by hard links: quick, online,
-    /// and small until either of them changes.
+    /// Makes a store in the new directory `dir` that holds what this one holds now, mostly by hard links:
+    /// quick, online, and small until either of them changes.
     ///
     /// # Errors
     /// `InvalidInput` if `dir` holds anything; `Io` where it is on another file system.
@@ -262,11 +261,12 @@ impl Db {
         self.store.stats()
     }
 
-    /// Closes the store for all its handles and says how that went; dropping the last handle closes it as well.
+    /// Closes the store for all its handles and says how that went; dropping the last handle closes it as
+    /// well.
     ///
-    /// Whatever is asked of the store afterwards fails with [`ErrorKind::Closed`](crate::ErrorKind::Closed). That goes for
-    /// reads as well, those of snapshots and of iterators that have not come to their end among them: the directory is no
-    /// longer locked, so another process may remove the files that they would read.
+    /// Whatever is asked of the store afterwards fails with [`ErrorKind::Closed`](crate::ErrorKind::Closed).
+    /// That goes for reads as well, those of snapshots and of iterators that have not come to their end among
+    /// them: the directory is no longer locked, so another process may remove the files that they would read.
     ///
     /// # Errors
     /// `Io` if the last sync fails.

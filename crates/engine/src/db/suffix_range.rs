@@ -1,7 +1,7 @@
 //! Ranges of suffixes, as [`Keyspace::prefix_range`](super::Keyspace::prefix_range) takes them.
 //!
-//! A trait of its own, since `..` says nothing of the type of its ends: a function over `RangeBounds<K>` for any `K` of bytes
-//! could not be called with it.
+//! A trait of its own, since `..` says nothing of the type of its ends: a function over `RangeBounds<K>` for
+//! any `K` of bytes could not be called with it.
 
 use std::ops::{Bound, Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 

@@ -216,7 +216,8 @@ impl Opened<'_> {
     }
 }
 
-/// Returns what to say of a file of `length` bytes that looks like none of a store's; its name says what it should be.
+/// Returns what to say of a file of `length` bytes that looks like none of a store's; its name says what it
+/// should be.
 fn not_what_it_should_be(path: &Path, name: &str, length: u64) -> Error {
     let expected = match name {
         manifest::CURRENT | manifest::CURRENT_NEW => "the name of a manifest",

@@ -1,29 +1,32 @@
 //! A disk that remembers what failed on it: no call site has to.
 //!
-//! Every store wraps the disk it is opened on. Where a call fails after which nothing more can be promised, the wrapper
-//! *poisons* the store: it sets a flag with the cause, which the store asks before it takes a write. redb's `CheckedBackend`
-//! does the same; it stops at every error, and here a store lives through those that cost nothing.
+//! Every store wraps the disk it is opened on. Where a call fails after which nothing more can be promised,
+//! the wrapper poisons the store: it sets a flag with the cause, which the store asks before it takes a write.
+//! redb's `CheckedBackend` does the same. It stops at every error; here a store lives through those that cost
+//! nothing.
 //!
 //! What poisons, and why:
 //!
-//! * **a failed sync of the store's directory.** The system may have dropped names that it was told to keep, among them those
-//!   of log segments, and a second sync that succeeds does not bring them back;
-//! * **a failed sync of a file that has been synced before**, or that was there when the store was opened: what it held may be
-//!   gone, and something was promised of it;
-//! * **a failed rename**, unless it was refused, or failed for want of room: nobody knows which file the name stands for now, and with it CURRENT may name
-//!   another manifest than the one that is written to;
-//! * of files whose [writes are watched](CheckedDisk::watch_writes), which the log's segments are, also **any failed sync, a failed
-//!   write, unless for want of room, and a failed change of length**. Their bytes count from when they are written, so a part of a record leaves
-//!   the log in doubt. A write that finds the disk full is cut off again.
+//! * **a failed sync of the store's directory.** The system may have dropped names that it was told to keep,
+//!   among them those of log segments, and a second sync that succeeds does not bring them back;
+//! * **a failed sync of a file that has been synced before**, or that was there when the store was opened:
+//!   what it held may be gone, and something was promised of it;
+//! * **a failed rename**, unless it was refused, or failed for want of room: nobody knows which file the name
+//!   stands for now, and with it CURRENT may name another manifest than the one that is written to;
+//! * of files whose [writes are watched](CheckedDisk::watch_writes), which the log's segments are, also **any
+//!   failed sync, a failed write, unless for want of room, and a failed change of length**. Their bytes count
+//!   from when they are written, so a part of a record leaves the log in doubt. A write that finds the disk
+//!   full is cut off again.
 //!
 //! What does not:
 //!
-//! * **the first sync of a new file.** Nothing rests on it yet: a table is named by no manifest, and what it was made of, in the
-//!   write buffer, the log or older tables, is still there. Whoever made the file drops it and makes another. So a disk that
-//!   proves full when a table is synced passes like any other full disk. But the file is lost: each later write or sync of it
-//!   fails too, so that no second sync of the same bytes is ever believed. Files made by [`Disk::create_streamed`] stay new
-//!   for good, since each is written once;
-//! * **anything outside the store's directory**: checkpoints, and the metadata directory, whose files can be made anew.
+//! * **the first sync of a new file.** Nothing rests on it yet: a table is named by no manifest, and what it
+//!   was made of, in the write buffer, the log or older tables, is still there. Whoever made the file drops
+//!   it and makes another. So a disk that proves full when a table is synced passes like any other full disk.
+//!   But the file is lost: each later write or sync of it fails too, so that no second sync of the same bytes
+//!   is ever believed. Files made by [`Disk::create_streamed`] stay new for good, since each is written once;
+//! * **anything outside the store's directory**: checkpoints, and the metadata directory, whose files can be
+//!   made anew.
 //!
 //! Files that are only read are not wrapped, so reading tables costs nothing.
 

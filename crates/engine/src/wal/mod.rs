@@ -6,14 +6,17 @@
 //!          └─────────────────┴────────┴────────┴─────┘
 //! ```
 //!
-//! A position in the log (LSN) counts record bytes from the store's creation; a segment's header says where it starts, so
-//! a missing tail of the segment before it is noticed. Obsolete segments are recycled: their blocks are allocated already, which makes syncs cheaper, and
-//! their records have another epoch. They are written page by page, or the system would have to read each page of the old file before a
-//! part of it is overwritten. Those that log stores read from are removed instead, since a reader, in another process
-//! perhaps, may still have them open. New segments are not filled with zeros first; that would write every byte twice.
+//! A position in the log (LSN) counts record bytes from the store's creation; a segment's header says where
+//! it starts, so a missing tail of the segment before it is noticed. Obsolete segments are recycled: their
+//! blocks are allocated already, which makes syncs cheaper, and their records have another epoch. They are
+//! written page by page, or the system would have to read each page of the old file before a part of it is
+//! overwritten. Those that log stores read from are removed instead, since a reader, in another process
+//! perhaps, may still have them open. New segments are not filled with zeros first; that would write every
+//! byte twice.
 //!
-//! Invariants: records of segment n+1 are replayed only if segment n ends exactly where n+1 starts; a `Synced` write
-//! returns only after every earlier byte, in every earlier segment, is synced, and the directory entries too.
+//! Invariants: records of segment n+1 are replayed only if segment n ends exactly where n+1 starts; a
+//! `Synced` write returns only after every earlier byte, in every earlier segment, is synced, and the
+//! directory entries too.
 
 mod replay;
 
@@ -90,8 +93,8 @@ impl SyncWork {
 }
 
 impl Wal {
-    /// Starts a new log, or goes on after a replay: with a new segment where the good prefix ended. The replayed segments
-    /// are synced first, since what is promised from now on rests on them.
+    /// Starts a new log, or goes on after a replay: with a new segment where the good prefix ended. The
+    /// replayed segments are synced first, since what is promised from now on rests on them.
     pub fn start(disk: Arc<CheckedDisk>, dir: &Path, replayed: &Replayed) -> Result<Self> {
         let mut closed = Vec::new();
         for LiveSegment { shared, epoch, end_lsn } in &replayed.live {
@@ -99,7 +102,8 @@ impl Wal {
             let fail = |e: std::io::Error| Error::io(&e, "syncing the write-ahead log", path);
             let file = disk.open(path, Access::ReadWrite).map_err(fail)?;
             if replayed.is_damaged {
-                // What was given up must not be found again: the next opening would take it for damage once more.
+                // What was given up must not be found again: the next opening would take it for damage once
+                // more.
                 file.set_len(LOG_HEADER_BYTES + (end_lsn - shared.first_lsn)).map_err(fail)?;
             }
             file.sync().map_err(fail)?;
@@ -161,8 +165,9 @@ impl Wal {
         self.current.end_lsn - first
     }
 
-    /// Appends records, given as payloads with their CRC-32C, in one write, and says in which segment they stand and at which
-    /// LSN the first begins; each follows the one before. After an error nothing was appended.
+    /// Appends records, given as payloads with their CRC-32C, in one write, and says in which segment they
+    /// stand and at which LSN the first begins; each follows the one before. After an error nothing was
+    /// appended.
     pub fn append<'a>(
         &mut self,
         payloads: impl Iterator<Item = (&'a [u8], u32)>,
@@ -186,8 +191,9 @@ impl Wal {
         Ok((Arc::clone(&self.current.shared), start))
     }
 
-    /// Cuts off what a write that found the disk full left at `offset`: of a group there may be whole records, and a crash
-    /// must not bring back what was refused. Other failures leave the log in doubt anyway.
+    /// Cuts off what a write that found the disk full left at `offset`: of a group there may be whole
+    /// records, and a crash must not bring back what was refused. Other failures leave the log in doubt
+    /// anyway.
     fn take_back(&self, offset: u64, error: &std::io::Error) -> Error {
         let LogSegment { file, path, .. } = &*self.current.shared;
         let error = Error::io(error, "writing the write-ahead log", path);
@@ -199,14 +205,16 @@ impl Wal {
         error
     }
 
-    /// What has to be synced before `segment` for other keyspaces' writes to be as durable as a flush makes one's.
+    /// What has to be synced before `segment` for other keyspaces' writes to be as durable as a flush makes
+    /// one's.
     pub fn sync_work_before(&self, segment: u64) -> Option<SyncWork> {
         let work = self.sync_work()?;
         let unsynced = self.closed.iter().any(|s| s.shared.number < segment && s.end_lsn > self.synced_lsn);
         unsynced.then_some(work)
     }
 
-    /// What has to be synced for everything appended so far to survive a power cut; `None` where it does already.
+    /// What has to be synced for everything appended so far to survive a power cut; `None` where it does
+    /// already.
     pub fn sync_work(&self) -> Option<SyncWork> {
         if self.is_synced() {
             return None;
@@ -228,8 +236,8 @@ impl Wal {
         self.named_segment = self.named_segment.max(work.segment);
     }
 
-    /// Appends an empty record that says how far the log is synced, so that later damage before it is told from a torn
-    /// tail. It needs no sync of its own: it matters only if it is there.
+    /// Appends an empty record that says how far the log is synced, so that later damage before it is told
+    /// from a torn tail. It needs no sync of its own: it matters only if it is there.
     pub fn mark_synced(&mut self) -> Result<()> {
         let start = self.current.end_lsn;
         if self.synced_lsn == start {
@@ -258,7 +266,8 @@ impl Wal {
         self.closed.first().is_some_and(|segment| segment.shared.number < number)
     }
 
-    /// Gives up the segments before `number`: some are kept for reuse, the paths of the others are returned for removal.
+    /// Gives up the segments before `number`: some are kept for reuse, the paths of the others are returned
+    /// for removal.
     pub fn retire_before(&mut self, number: u64) -> Vec<PathBuf> {
         let live = self.closed.partition_point(|segment| segment.shared.number < number);
         let mut to_remove = Vec::new();
@@ -276,9 +285,9 @@ impl Wal {
     }
 }
 
-/// How many zeros to write behind `bytes` bytes at `offset` of a file that was `reused_bytes` long: up to the end of the page that
-/// they end in, where they begin it. What is written to that page later finds it in the system's cache; without the zeros
-/// what lay in it before would have to be read from the device first.
+/// How many zeros to write behind `bytes` bytes at `offset` of a file that was `reused_bytes` long: up to the
+/// end of the page that they end in, where they begin it. What is written to that page later finds it in the
+/// system's cache; without the zeros what lay in it before would have to be read from the device first.
 fn zeros_after(offset: u64, bytes: u64, reused_bytes: u64) -> usize {
     let end = offset + bytes;
     let page = end - end % PAGE_BYTES;

@@ -1,7 +1,7 @@
 //! Replaying the log: segment after segment, as far as each continues the one before.
 //!
-//! What ends the log too early is damage if a later record proves that it had been synced, and otherwise what a crash tore
-//! off.
+//! What ends the log too early is damage if a later record proves that it had been synced, and otherwise what
+//! a crash tore off.
 
 use super::{MAGIC, segment_path};
 use crate::error::{Error, Result};
@@ -59,7 +59,8 @@ fn read_header(disk: &dyn Disk, path: &Path) -> Result<Option<LogHeader>> {
 /// What is done with a replayed record: its segment, the LSN at which it begins, and its payload.
 pub(crate) type Apply<'a> = dyn FnMut(&Arc<LogSegment>, u64, &[u8]) -> Result<()> + 'a;
 
-/// Replays the log of `dir`, which was synced up to LSN `synced` at least, from `start` on, handing every record to `apply`.
+/// Replays the log of `dir`, which was synced up to LSN `synced` at least, from `start` on, handing every
+/// record to `apply`.
 ///
 /// # Errors
 /// `Corruption` where a record is bad that had been synced, unless `recovery` says to stop there.
@@ -184,7 +185,8 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Returns the first LSN after `lsn` at which a later segment begins; the largest there is where none does.
+    /// Returns the first LSN after `lsn` at which a later segment begins; the largest there is where none
+    /// does.
     fn next_start_after(&self, lsn: u64) -> u64 {
         let starts = self.waiting.iter().map(|next| next.header.first_lsn);
         starts.filter(|&start| start > lsn).min().unwrap_or(u64::MAX)
