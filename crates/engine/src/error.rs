@@ -1,8 +1,15 @@
-//! One public error: a kind to branch on and a sentence that says what to do.
+//! One public error: a kind to branch on, the facts, and a sentence that says what to do.
+//!
+//! An [`Error`] carries facts, and its sentence is made of them when it is shown. So whoever has to decide
+//! asks for a kind, a path or an offset; nobody reads sentences. It is one pointer, since results are
+//! returned on hot paths, and clones share what it points to.
 
+use siltstone_design::{DesignError, KeyError};
+use std::error::Error as StdError;
 use std::fmt;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The engine's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -11,8 +18,15 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A key, value, name, option or design that can't be used. Nothing was changed.
+    /// A value, name, option or design that can't be used, or an operation that the schema has no place for.
+    /// Nothing was changed.
     InvalidInput,
+    /// A key or a prefix that does not fit the keyspace's schema. Nothing was changed.
+    BadKey,
+    /// The keyspace has been dropped, or there never was one. Nothing was changed.
+    NoKeyspace,
+    /// The store has been closed.
+    Closed,
     /// The operating system refused an operation.
     Io,
     /// Bytes on disk are not what was written.
@@ -30,105 +44,380 @@ pub enum ErrorKind {
 }
 
 /// An error of the engine.
-#[derive(Clone, Debug)]
+///
+/// Its sentence says all that is known, also what [`source`](StdError::source) would say.
+///
+/// ```
+/// # fn main() -> siltstone::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// use siltstone::{Db, ErrorKind, KeyspaceOptions, Options};
+///
+/// let db = Db::open(dir.path().join("db"), Options::default())?;
+/// let items = db.create_keyspace("items", KeyspaceOptions::default())?;
+/// let error = items.put(b"", b"value").unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::BadKey);
+/// assert_eq!(error.to_string(), "the key is empty; keys have 1 to 65535 bytes");
+///
+/// std::fs::write(dir.path().join("file"), b"text").unwrap();
+/// let error = Db::open(dir.path().join("file"), Options::default()).unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::NotAStore);
+/// assert!(error.path().unwrap().ends_with("file"));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
 pub struct Error {
+    facts: Arc<Facts>,
+}
+
+/// What is known of an error.
+#[derive(Clone, Debug)]
+struct Facts {
     kind: ErrorKind,
-    context: String,
+    sentence: Sentence,
+    path: Option<PathBuf>,
+    offset: Option<u64>,
+    expected: Option<String>,
+    found: Option<String>,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
+    /// What the error is said of, the outermost last.
+    subjects: Vec<String>,
+    advice: Vec<&'static str>,
+    /// What the failed operation was to make good.
+    earlier: Option<Error>,
+}
+
+/// How the facts are put into words.
+#[derive(Clone, Debug)]
+enum Sentence {
+    /// In these words.
+    Said(String),
+    /// In the words of the source.
+    OfSource,
+    /// As an operation on a file that the operating system refused.
+    Refused { doing: &'static str },
+    /// As bytes of a file that are not what they should be.
+    Damaged,
+    /// As a file that should be there.
+    Missing,
+    /// As what an earlier failure, the source, has made impossible.
+    Poisoned,
+}
+
+impl Facts {
+    fn new(kind: ErrorKind, sentence: Sentence) -> Self {
+        Self {
+            kind,
+            sentence,
+            path: None,
+            offset: None,
+            expected: None,
+            found: None,
+            source: None,
+            subjects: Vec::new(),
+            advice: Vec::new(),
+            earlier: None,
+        }
+    }
+}
+
+impl From<Facts> for Error {
+    fn from(facts: Facts) -> Self {
+        Self { facts: Arc::new(facts) }
+    }
 }
 
 impl Error {
-    /// An error of `kind`; `context` is one or two sentences that say what happened and what to do.
+    /// Makes an error of `kind`; `context` is one or two sentences that say what happened and what to do.
     pub(crate) fn new(kind: ErrorKind, context: impl Into<String>) -> Self {
-        Self { kind, context: context.into() }
+        Facts::new(kind, Sentence::Said(context.into())).into()
     }
 
-    /// The kind, for code to branch on.
+    /// Returns the kind, for code to branch on.
     pub fn kind(&self) -> ErrorKind {
-        self.kind
+        self.facts.kind
     }
 
+    /// Returns the file or directory that the error is about, where it is about one.
+    pub fn path(&self) -> Option<&Path> {
+        self.facts.path.as_deref()
+    }
+
+    /// Returns the first byte of the file that is wrong, where bytes are.
+    pub fn offset(&self) -> Option<u64> {
+        self.facts.offset
+    }
+
+    /// Returns what should be at [`offset`](Self::offset).
+    pub fn expected(&self) -> Option<&str> {
+        self.facts.expected.as_deref()
+    }
+
+    /// Returns what is there instead.
+    pub fn found(&self) -> Option<&str> {
+        self.facts.found.as_deref()
+    }
+
+    /// Makes an error of input that can't be used.
     pub(crate) fn invalid(context: impl fmt::Display) -> Self {
         Self::new(ErrorKind::InvalidInput, context.to_string())
     }
 
-    /// An operating-system error met while `doing` something to `path`.
-    pub(crate) fn io(error: &io::Error, doing: &str, path: &Path) -> Self {
-        let path = path.display();
-        match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::new(
-                ErrorKind::StorageFull,
-                format!(
-                    "the disk is full ({doing} {path}: {error}); free some space, writing then resumes by itself"
-                ),
-            ),
-            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Self::new(
-                ErrorKind::Io,
-                format!(
-                    "{doing} {path}: {error}; check the directory's permissions, or open the store read-only"
-                ),
-            ),
-            _ => Self::new(ErrorKind::Io, format!("{doing} {path}: {error}")),
-        }
+    /// Makes an error of `kind` that says what `source` says.
+    pub(crate) fn because(kind: ErrorKind, source: impl StdError + Send + Sync + 'static) -> Self {
+        Facts { source: Some(Arc::new(source)), ..Facts::new(kind, Sentence::OfSource) }.into()
     }
 
-    /// Bytes of `file` at `offset` that are not what they should be.
+    /// Makes an error of an operating-system error met while `doing` something to `path`.
+    pub(crate) fn io(error: &io::Error, doing: &'static str, path: &Path) -> Self {
+        let kind = if is_full_disk(error) { ErrorKind::StorageFull } else { ErrorKind::Io };
+        let source: Arc<dyn StdError + Send + Sync> = Arc::new(copy_of(error));
+        let facts = Facts::new(kind, Sentence::Refused { doing });
+        Facts { path: Some(path.to_owned()), source: Some(source), ..facts }.into()
+    }
+
+    /// Makes an error of bytes of `path` at `offset` that are not what they should be.
     pub(crate) fn corruption(
-        file: impl fmt::Display,
+        path: &Path,
         offset: u64,
         expected: impl fmt::Display,
         found: impl fmt::Display,
     ) -> Self {
-        Self::new(
-            ErrorKind::Corruption,
-            format!("{file} is damaged at byte {offset}: expected {expected}, found {found}"),
-        )
+        Facts {
+            path: Some(path.to_owned()),
+            offset: Some(offset),
+            expected: Some(expected.to_string()),
+            found: Some(found.to_string()),
+            ..Facts::new(ErrorKind::Corruption, Sentence::Damaged)
+        }
+        .into()
     }
 
-    /// A file that the manifest names and that is not there.
+    /// Makes an error of a file that should be there and is not.
+    pub(crate) fn missing(path: &Path) -> Self {
+        Facts { path: Some(path.to_owned()), ..Facts::new(ErrorKind::Corruption, Sentence::Missing) }.into()
+    }
+
+    /// Makes an error of a table that the manifest names and that is not there.
     pub(crate) fn missing_table(path: &Path) -> Self {
-        Self::new(
-            ErrorKind::Corruption,
-            format!("{} is missing, and the store needs it; restore the file from a copy", path.display()),
-        )
+        let mut error = Self::missing(path);
+        error.change().sentence =
+            Sentence::Said(format!("{} is missing, and the store needs it", path.display()));
+        error.and("restore the file from a copy")
     }
 
-    /// The same error, said of `what`.
-    pub(crate) fn of(mut self, what: impl fmt::Display) -> Self {
-        self.context.insert_str(0, &format!("{what}: "));
-        self
+    /// Makes an error of a keyspace that is gone, or never was.
+    pub(crate) fn no_keyspace(context: impl fmt::Display) -> Self {
+        Self::new(ErrorKind::NoKeyspace, context.to_string())
     }
 
-    /// The same error with a sentence added.
-    pub(crate) fn and(mut self, more: &str) -> Self {
-        self.context.push_str("; ");
-        self.context.push_str(more);
-        self
+    /// Makes the error of every use of a store after its end.
+    #[cold]
+    pub(crate) fn closed() -> Self {
+        Self::new(ErrorKind::Closed, "the store has been closed")
     }
 
+    /// Makes the error of every write after the failure `cause`.
     pub(crate) fn poisoned(cause: &Error) -> Self {
-        Self::new(
-            ErrorKind::Poisoned,
-            format!("an earlier write failed, so no later one can be promised ({cause}); reopen the store"),
-        )
+        let source: Arc<dyn StdError + Send + Sync> = Arc::new(cause.clone());
+        let path = cause.path().map(Path::to_owned);
+        Facts { path, source: Some(source), ..Facts::new(ErrorKind::Poisoned, Sentence::Poisoned) }.into()
+    }
+
+    /// Returns the same error, met while `earlier` was to be made good. So it does not pass, even if the disk
+    /// is full.
+    pub(crate) fn after(mut self, earlier: &Error) -> Self {
+        let facts = self.change();
+        facts.kind = ErrorKind::Io;
+        facts.earlier = Some(earlier.clone());
+        self
+    }
+
+    fn change(&mut self) -> &mut Facts {
+        Arc::make_mut(&mut self.facts)
+    }
+
+    /// Returns the same error with `path` among its facts.
+    pub(crate) fn at(mut self, path: &Path) -> Self {
+        self.change().path = Some(path.to_owned());
+        self
+    }
+
+    /// Returns the same error, said of `what`.
+    pub(crate) fn of(mut self, what: impl fmt::Display) -> Self {
+        self.change().subjects.push(what.to_string());
+        self
+    }
+
+    /// Returns the same error with a sentence added.
+    pub(crate) fn and(mut self, more: &'static str) -> Self {
+        self.change().advice.push(more);
+        self
+    }
+}
+
+/// Whether an operating-system error means that there is no room.
+pub(crate) fn is_full_disk(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// Returns an error that says the same: they can't be cloned.
+fn copy_of(error: &io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(code) => io::Error::from_raw_os_error(code),
+        None if error.get_ref().is_none() => error.kind().into(),
+        None => io::Error::new(error.kind(), error.to_string()),
+    }
+}
+
+impl fmt::Display for Facts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.as_deref().unwrap_or(Path::new("a file")).display();
+        let source: &dyn fmt::Display = match &self.source {
+            Some(source) => source,
+            None => &"the cause is not known",
+        };
+        match &self.sentence {
+            Sentence::Said(sentence) => f.write_str(sentence),
+            Sentence::OfSource => source.fmt(f),
+            Sentence::Refused { doing } if self.kind == ErrorKind::StorageFull => {
+                write!(
+                    f,
+                    "the disk is full ({doing} {path}: {source}); free some space, writing then resumes by itself"
+                )
+            }
+            Sentence::Refused { doing } => {
+                write!(f, "{doing} {path}: {source}")?;
+                let cause = self.source.as_ref().and_then(|source| source.downcast_ref::<io::Error>());
+                match cause.map(io::Error::kind) {
+                    Some(io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem) => {
+                        f.write_str("; check the directory's permissions, or open the store read-only")
+                    }
+                    _ => Ok(()),
+                }
+            }
+            Sentence::Damaged => {
+                let offset = self.offset.unwrap_or(0);
+                let [expected, found] =
+                    [&self.expected, &self.found].map(|fact| fact.as_deref().unwrap_or(""));
+                write!(f, "{path} is damaged at byte {offset}: expected {expected}, found {found}")
+            }
+            Sentence::Missing => write!(f, "{path} is missing"),
+            Sentence::Poisoned => write!(
+                f,
+                "an earlier write failed, so no later one can be promised ({source}); reopen the store"
+            ),
+        }
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.context)
+        for subject in self.facts.subjects.iter().rev() {
+            write!(f, "{subject}: ")?;
+        }
+        self.facts.fmt(f)?;
+        if let Some(earlier) = &self.facts.earlier {
+            write!(f, " (after: {earlier})")?;
+        }
+        self.facts.advice.iter().try_for_each(|more| write!(f, "; {more}"))
     }
 }
 
-impl std::error::Error for Error {}
-
-impl From<siltstone_design::KeyError> for Error {
-    fn from(error: siltstone_design::KeyError) -> Self {
-        Self::invalid(error)
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {self}", self.facts.kind)
     }
 }
 
-impl From<siltstone_design::DesignError> for Error {
-    fn from(error: siltstone_design::DesignError) -> Self {
-        Self::invalid(error)
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.facts.source.as_ref().map(|source| &**source as &(dyn StdError + 'static))
+    }
+}
+
+impl From<KeyError> for Error {
+    fn from(error: KeyError) -> Self {
+        let kind = match error {
+            KeyError::NotSemiSorted | KeyError::NotOrdered => ErrorKind::InvalidInput,
+            _ => ErrorKind::BadKey,
+        };
+        Self::because(kind, error)
+    }
+}
+
+impl From<DesignError> for Error {
+    fn from(error: DesignError) -> Self {
+        Self::because(ErrorKind::InvalidInput, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_one_pointer() {
+        assert_eq!(size_of::<Error>(), size_of::<usize>());
+        assert_eq!(size_of::<Result<()>>(), size_of::<usize>());
+    }
+
+    #[test]
+    fn facts_are_told_and_put_into_words() {
+        let path = Path::new("/db/7.table");
+        let damaged = Error::corruption(path, 4096, "a page", format_args!("{:02x}", 7));
+        assert_eq!(damaged.kind(), ErrorKind::Corruption);
+        assert_eq!((damaged.path(), damaged.offset()), (Some(path), Some(4096)));
+        assert_eq!((damaged.expected(), damaged.found()), (Some("a page"), Some("07")));
+        let sentence = "/db/7.table is damaged at byte 4096: expected a page, found 07";
+        assert_eq!(damaged.to_string(), sentence);
+        let more = damaged.clone().and("restore it").of("keyspace \"a\"").of("verify");
+        assert_eq!(more.to_string(), format!("verify: keyspace \"a\": {sentence}; restore it"));
+        assert_eq!(damaged.to_string(), sentence, "clones share facts until they change");
+
+        let missing = Error::missing_table(path);
+        assert_eq!((missing.path(), missing.offset()), (Some(path), None));
+        let sentence = "/db/7.table is missing, and the store needs it; restore the file from a copy";
+        assert_eq!(missing.to_string(), sentence);
+    }
+
+    #[test]
+    fn a_source_is_kept_and_said() {
+        let path = Path::new("/db/7.table");
+        let denied = io::Error::from(io::ErrorKind::PermissionDenied);
+        let error = Error::io(&denied, "opening", path);
+        assert_eq!((error.kind(), error.path()), (ErrorKind::Io, Some(path)));
+        let advice = "check the directory's permissions, or open the store read-only";
+        assert_eq!(error.to_string(), format!("opening /db/7.table: {denied}; {advice}"));
+        let source = error.source().and_then(|source| source.downcast_ref::<io::Error>()).unwrap();
+        assert_eq!(source.kind(), io::ErrorKind::PermissionDenied);
+
+        let full = Error::io(&io::ErrorKind::StorageFull.into(), "writing", path);
+        assert_eq!(full.kind(), ErrorKind::StorageFull);
+        assert!(full.to_string().starts_with("the disk is full (writing /db/7.table: "), "{full}");
+
+        let poisoned = Error::poisoned(&error);
+        assert_eq!((poisoned.kind(), poisoned.path()), (ErrorKind::Poisoned, Some(path)));
+        let below = poisoned.source().and_then(|source| source.downcast_ref::<Error>()).unwrap();
+        assert_eq!(below.kind(), ErrorKind::Io);
+        assert!(poisoned.to_string().contains(&format!("({error}); reopen the store")), "{poisoned}");
+
+        let key = Error::from(KeyError::Empty);
+        assert_eq!((key.kind(), key.to_string()), (ErrorKind::BadKey, KeyError::Empty.to_string()));
+        assert_eq!(key.source().and_then(|source| source.downcast_ref()), Some(&KeyError::Empty));
+        assert_eq!(Error::from(KeyError::NotOrdered).kind(), ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn copies_of_system_errors_say_the_same() {
+        for error in [
+            io::Error::from_raw_os_error(5),
+            io::ErrorKind::NotFound.into(),
+            io::Error::new(io::ErrorKind::WouldBlock, "process 7"),
+        ] {
+            let copy = copy_of(&error);
+            assert_eq!((copy.kind(), copy.raw_os_error()), (error.kind(), error.raw_os_error()));
+            assert_eq!(copy.to_string(), error.to_string());
+        }
     }
 }

@@ -42,7 +42,10 @@ mod table;
 mod version;
 mod wal;
 
-pub use db::{Batch, Db, Iter, Keyspace, MAX_VALUE_BYTES, Snapshot, VerifyProgress, VerifyReport};
+pub use db::{
+    Batch, Db, Iter, Keyspace, MAX_VALUE_BYTES, Snapshot, SuffixBounds, SuffixRange, VerifyProgress,
+    VerifyReport,
+};
 pub use error::{Error, ErrorKind, Result};
 pub use options::{
     Durability, IndexLoading, KeyspaceOptions, Options, ParallelSearch, WalRecovery, WriteOptions,

@@ -85,7 +85,8 @@ impl LogHeader {
             Some((version, _)) if version != VERSION => Err(Error::invalid(format_args!(
                 "{} has log format version {version}, and this program reads version {VERSION}; use the program that wrote it",
                 path.display()
-            ))),
+            ))
+            .at(path)),
             sound => Ok(sound.map(|(_, header)| header)),
         }
     }

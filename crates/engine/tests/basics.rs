@@ -57,7 +57,7 @@ fn a_store_grows_through_its_levels_and_answers() {
         assert_eq!(all, expected);
         for group in [0u32, 7, 299] {
             let prefix = group.to_be_bytes();
-            let listed: Vec<_> = items.prefix(&prefix).unwrap().map(Result::unwrap).collect();
+            let listed: Vec<_> = items.prefix(prefix).unwrap().map(Result::unwrap).collect();
             let wanted: Vec<_> = expected
                 .range(prefix.to_vec()..)
                 .take_while(|(key, _)| key.starts_with(&prefix))
@@ -66,7 +66,7 @@ fn a_store_grows_through_its_levels_and_answers() {
             assert_eq!(listed, wanted);
             let (from, to) = (20u32.to_be_bytes().to_vec(), 30u32.to_be_bytes().to_vec());
             let in_range = wanted.iter().filter(|(key, _)| key[4..] >= from[..] && key[4..] < to[..]).count();
-            assert_eq!(items.prefix_range(&prefix, from..to).unwrap().count(), in_range);
+            assert_eq!(items.prefix_range(prefix, from..to).unwrap().count(), in_range);
         }
     }
 }
@@ -81,8 +81,8 @@ fn a_batch_is_seen_whole_across_keyspaces() {
         scope.spawn(|| {
             for i in 0u64..2000 {
                 let mut batch = Batch::new();
-                batch.put(&a, b"n", &i.to_le_bytes()).unwrap();
-                batch.put(&b, b"n", &i.to_le_bytes()).unwrap();
+                batch.put(&a, b"n", i.to_le_bytes()).unwrap();
+                batch.put(&b, b"n", i.to_le_bytes()).unwrap();
                 db.write(&batch, &WriteOptions::default()).unwrap();
             }
         });
@@ -106,7 +106,7 @@ fn concurrent_updates_lose_nothing() {
                 for i in 0u64..1000 {
                     let key = (i % 10).to_le_bytes();
                     counters
-                        .update(&key, |old| {
+                        .update(key, |old| {
                             let old = old.map_or(0, |old| u64::from_le_bytes(old.try_into().unwrap()));
                             Some((old + 1).to_le_bytes().to_vec())
                         })
@@ -116,7 +116,7 @@ fn concurrent_updates_lose_nothing() {
         }
     });
     for i in 0u64..10 {
-        assert_eq!(counters.get(&i.to_le_bytes()).unwrap(), Some(400u64.to_le_bytes().to_vec()));
+        assert_eq!(counters.get(i.to_le_bytes()).unwrap(), Some(400u64.to_le_bytes().to_vec()));
     }
 }
 
@@ -148,7 +148,7 @@ fn one_giant_group_does_not_sink_through_the_trie() {
     let items = db.create_keyspace("items", KeyspaceOptions { schema, design: Some(design) }).unwrap();
     for i in 0u32..30_000 {
         let key = [b"d", &i.wrapping_mul(2_654_435_761).to_be_bytes()[..]].concat();
-        items.put(&key, &[0; 60]).unwrap();
+        items.put(&key, [0; 60]).unwrap();
     }
     db.flush().unwrap();
     db.wait_until_idle().unwrap();
@@ -165,7 +165,7 @@ fn many_short_sessions_leave_a_short_log() {
     for i in 0u32..40 {
         let db = Db::open(&path, Options::default()).unwrap();
         let items = db.create_keyspace("items", KeyspaceOptions::default()).unwrap();
-        items.put(&i.to_be_bytes(), b"v").unwrap();
+        items.put(i.to_be_bytes(), b"v").unwrap();
         db.close().unwrap();
     }
     let names =
@@ -185,7 +185,7 @@ fn a_log_that_lost_its_end_is_missed() {
             let db = Db::open(&path, Options::default()).unwrap();
             let items = db.create_keyspace("items", KeyspaceOptions::default()).unwrap();
             for i in 0u32..1000 {
-                items.put(&i.to_be_bytes(), b"v").unwrap();
+                items.put(i.to_be_bytes(), b"v").unwrap();
             }
             db.close().unwrap();
         }
@@ -218,4 +218,60 @@ fn a_dropped_keyspace_refuses_writes() {
     for error in [items.put(b"k", b"v").unwrap_err(), items.delete(b"k").unwrap_err()] {
         assert!(error.to_string().contains("dropped"), "{error}");
     }
+}
+
+#[test]
+fn a_closed_store_answers_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let db = Db::open(&path, Options::default()).unwrap();
+    let schema = Schema::SemiSorted { prefix: PrefixRule::Fixed { bytes: 1 }, suffix: SuffixOrder::Ordered };
+    let items = db.create_keyspace("items", KeyspaceOptions { schema, design: None }).unwrap();
+    for n in 0u8..10 {
+        items.put([b'p', n], b"value").unwrap();
+    }
+    db.flush().unwrap();
+    let (snapshot, mut iter) = (db.snapshot(), items.iter().unwrap());
+    assert!(iter.next().is_some_and(|item| item.is_ok()));
+    let mut ended = items.iter().unwrap();
+    assert_eq!(ended.by_ref().count(), 10);
+    let mut batch = Batch::new();
+    batch.put(&items, b"pq", b"value").unwrap();
+    db.clone().close().unwrap();
+
+    fn refused<T>(result: siltstone::Result<T>) {
+        assert_eq!(result.map(|_| ()).unwrap_err().kind(), ErrorKind::Closed);
+    }
+    refused(items.get([b'p', 0]));
+    refused(items.contains([b'p', 0]));
+    refused(items.multi_get(&[[b'p', 0]]));
+    refused(items.put(b"pq", b"value"));
+    refused(items.put_with_ttl(b"pq", b"value", std::time::Duration::from_secs(1)));
+    refused(items.delete(b"pq"));
+    refused(items.delete_prefix(b"p"));
+    refused(items.update(b"pq", |_| None));
+    refused(items.iter());
+    refused(items.prefix(b"p"));
+    refused(items.prefix_range(b"p", ..));
+    refused(snapshot.get(&items, b"pq"));
+    refused(snapshot.iter(&items));
+    refused(snapshot.prefix(&items, b"p"));
+    refused(snapshot.prefix_range(&items, b"p", ..));
+    refused(db.snapshot().get(&items, b"pq"));
+    refused(db.write(&batch, &WriteOptions::default()));
+    refused(db.create_keyspace("more", KeyspaceOptions::default()));
+    refused(db.drop_keyspace("items"));
+    refused(db.sync());
+    refused(db.flush());
+    refused(db.step());
+    refused(db.verify(&mut |_| {}));
+    refused(db.checkpoint(dir.path().join("copy")));
+    // An iterator says so once, unless it had come to its end.
+    refused(iter.next().unwrap());
+    assert!(iter.next().is_none());
+    assert!(ended.next().is_none());
+    // It is closed once, and whoever opens it next finds all of it.
+    db.close().unwrap();
+    let db = Db::open(&path, Options::default()).unwrap();
+    assert_eq!(db.keyspace("items").unwrap().iter().unwrap().count(), 10);
 }

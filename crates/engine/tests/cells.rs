@@ -88,7 +88,7 @@ fn every_entry_is_on_the_page_that_is_read() {
         if schema != Schema::Point {
             for group in 0..205u32 {
                 let prefix = group.to_be_bytes();
-                let mut found: Vec<_> = keyspace.prefix(&prefix).unwrap().map(|item| item.unwrap()).collect();
+                let mut found: Vec<_> = keyspace.prefix(prefix).unwrap().map(|item| item.unwrap()).collect();
                 found.sort();
                 assert!(
                     found
@@ -104,7 +104,7 @@ fn every_entry_is_on_the_page_that_is_read() {
                 let from = [&b"a common part"[..], &rng.below(1000).to_be_bytes()].concat();
                 let from = &from[..rng.below(from.len() as u64 + 1) as usize];
                 let found: Vec<_> = keyspace
-                    .prefix_range(&prefix, from.to_vec()..)
+                    .prefix_range(prefix, from.to_vec()..)
                     .unwrap()
                     .map(|item| item.unwrap())
                     .collect();
@@ -136,14 +136,14 @@ fn pages_are_full_and_their_index_takes_bits() {
             for number in 0..items as u32 {
                 let key =
                     [(number / 128).to_be_bytes(), (rng.next() as u32).to_be_bytes(), number.to_be_bytes()];
-                keyspace.put(&key.concat(), &rng.bytes(bytes)).unwrap();
+                keyspace.put(key.concat(), rng.bytes(bytes)).unwrap();
             }
             db.flush().unwrap();
             let level = &keyspace.stats().levels[0];
             assert_eq!(level.runs, 1);
             files.push(level.bytes as f64);
             let before = keyspace.stats();
-            assert_eq!(keyspace.get(&[9; 12]).unwrap(), None);
+            assert_eq!(keyspace.get([9; 12]).unwrap(), None);
             let memory = db.stats().memory;
             if index == IndexSpec::Cells {
                 let bits = memory.index as f64 * 8.0 / items as f64;

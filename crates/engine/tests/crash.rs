@@ -142,7 +142,7 @@ impl Checker<'_> {
     fn use_it(&mut self, db: &Db, before: u64) -> siltstone::Result<()> {
         let extra = db.create_keyspace("extra", KeyspaceOptions::default())?;
         for n in 0..3u8 {
-            extra.put(&[n], b"extra")?;
+            extra.put([n], b"extra")?;
         }
         match self.rng.below(8) {
             0 => db.flush()?,

@@ -42,10 +42,10 @@ fn store() -> Store {
     let mut rng = Rng::new(11);
     for n in 0..150u32 {
         let len = if n % 40 == 7 { 5000 } else { 60 };
-        files.put(format!("d{}/{n}", n % 5).as_bytes(), &rng.bytes(len)).unwrap();
-        point.put(&n.to_be_bytes(), &rng.bytes(40)).unwrap();
+        files.put(format!("d{}/{n}", n % 5).as_bytes(), rng.bytes(len)).unwrap();
+        point.put(n.to_be_bytes(), rng.bytes(40)).unwrap();
         if n % 3 == 0 {
-            log.put(&n.to_be_bytes(), &rng.bytes(40)).unwrap();
+            log.put(n.to_be_bytes(), rng.bytes(40)).unwrap();
         }
         if n % 50 == 49 {
             db.flush().unwrap();
@@ -58,7 +58,7 @@ fn store() -> Store {
     for n in 0..12u32 {
         let (key, value) = (format!("d3/new{n}").into_bytes(), rng.bytes(50));
         // Some are new, and some overwritten in the log.
-        log.put(&(n % 8).to_be_bytes(), &value).unwrap();
+        log.put((n % 8).to_be_bytes(), &value).unwrap();
         files.put(&key, &value).unwrap();
         in_log.push((key, value));
         if n == 5 {
@@ -343,31 +343,33 @@ fn bad_input_is_refused_and_changes_nothing() {
     let files = db.create_keyspace("files", keyspace_options(ORDERED, tiny("leveled"))).unwrap();
     let tags = db.create_keyspace("tags", keyspace_options(HASHED, tiny("leveled"))).unwrap();
     point.put(b"k", b"v").unwrap();
-    let invalid = |result: siltstone::Result<()>, says: &str| {
+    let refused = |result: siltstone::Result<()>, kind: ErrorKind, says: &str| {
         let error = result.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+        assert_eq!(error.kind(), kind, "{error}");
         assert!(error.to_string().contains(says), "{error:?} does not say {says:?}");
     };
-    invalid(point.put(b"", b"v"), "empty");
-    invalid(point.get(b"").map(|_| ()), "empty");
-    invalid(point.put(&[0; 65_536], b"v"), "65535");
-    invalid(point.delete(&[0; 65_536]), "65535");
-    point.put(&[0; 65_535], b"v").unwrap();
-    invalid(point.put(b"big", &vec![0; (1 << 30) + 1]), "1 GiB");
+    let invalid = |result, says: &str| refused(result, ErrorKind::InvalidInput, says);
+    let bad_key = |result, says: &str| refused(result, ErrorKind::BadKey, says);
+    bad_key(point.put(b"", b"v"), "empty");
+    bad_key(point.get(b"").map(|_| ()), "empty");
+    bad_key(point.put([0; 65_536], b"v"), "65535");
+    bad_key(point.delete([0; 65_536]), "65535");
+    point.put([0; 65_535], b"v").unwrap();
+    invalid(point.put(b"big", vec![0; (1 << 30) + 1]), "1 GiB");
     invalid(point.delete_prefix(b"k"), "semi-sorted");
     invalid(point.prefix(b"k").map(|_| ()), "semi-sorted");
-    invalid(files.put(b"no-slash", b"v"), "delimiter");
-    invalid(files.delete_prefix(b"dir"), "delimiter");
-    invalid(files.prefix(b"a/b").map(|_| ()), "delimiter");
-    invalid(tags.put(b"a", b""), "prefix of 2 bytes");
-    invalid(tags.prefix(b"abc").map(|_| ()), "length");
+    bad_key(files.put(b"no-slash", b"v"), "delimiter");
+    bad_key(files.delete_prefix(b"dir"), "delimiter");
+    bad_key(files.prefix(b"a/b").map(|_| ()), "delimiter");
+    bad_key(tags.put(b"a", b""), "prefix of 2 bytes");
+    bad_key(tags.prefix(b"abc").map(|_| ()), "length");
     invalid(tags.prefix_range(b"ab", ..).map(|_| ()), "ordered");
     for name in ["", "tab\t", &"x".repeat(256)] {
         invalid(db.create_keyspace(name, KeyspaceOptions::default()).map(|_| ()), "name");
     }
     let other = KeyspaceOptions { schema: HASHED, design: None };
     invalid(db.create_keyspace("files", other).map(|_| ()), "schema");
-    invalid(db.drop_keyspace("none"), "none");
+    refused(db.drop_keyspace("none"), ErrorKind::NoKeyspace, "none");
     let mut design = tiny("leveled");
     design.levels[1].runs = 0;
     let options = KeyspaceOptions { design: Some(design), ..KeyspaceOptions::default() };
@@ -383,7 +385,10 @@ fn bad_input_is_refused_and_changes_nothing() {
     batch.put(&foreign, b"a", b"").unwrap();
     let synced = WriteOptions { durability: Some(Durability::Synced) };
     invalid(db.write(&batch, &synced), "another store");
-    assert!(db.snapshot().get(&foreign, b"k").is_err());
+    let error = db.snapshot().get(&foreign, b"k").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NoKeyspace);
+    let key_error = std::error::Error::source(&point.put(b"", b"v").unwrap_err()).map(ToString::to_string);
+    assert_eq!(key_error, Some(siltstone::KeyError::Empty.to_string()));
     assert_eq!(db.keyspaces(), ["files", "point", "tags"]);
     assert_eq!(contents(&point).len(), 2);
 }

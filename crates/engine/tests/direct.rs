@@ -37,7 +37,7 @@ fn fill(path: &Path, preset: &str, direct_reads: bool) {
     let db = Db::open(path, options(direct_reads)).unwrap();
     let items = db.create_keyspace("items", KeyspaceOptions { schema, design: Some(design) }).unwrap();
     for number in 0..ITEMS {
-        items.put(&key(number), &value(number)).unwrap();
+        items.put(key(number), value(number)).unwrap();
     }
     db.flush().unwrap();
     db.wait_until_idle().unwrap();
@@ -80,7 +80,7 @@ fn many_keys_at_once_read_no_page_twice_and_answer_the_same() {
             let mixed = [key(5), key(ITEMS + 5), key(5), key(ITEMS + 64)];
             assert_eq!(items.multi_get(&mixed).unwrap(), [Some(value(5)), None, Some(value(5)), None]);
             assert_eq!(items.multi_get::<Vec<u8>>(&[]).unwrap(), Vec::<Option<Vec<u8>>>::new());
-            let group: Vec<_> = items.prefix(&3u32.to_be_bytes()).unwrap().map(Result::unwrap).collect();
+            let group: Vec<_> = items.prefix(3u32.to_be_bytes()).unwrap().map(Result::unwrap).collect();
             let mut expected: Vec<_> = (192..256).map(|number| (key(number), value(number))).collect();
             expected.sort();
             assert_eq!(group, expected);

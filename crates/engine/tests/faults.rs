@@ -277,7 +277,7 @@ fn an_edit_whose_write_failed_after_all_its_bytes_does_no_harm() {
         let disk = SimDisk::new();
         let (db, items) = store(&disk, options());
         for n in 0..60u32 {
-            items.put(&n.to_le_bytes(), &[1; 100]).unwrap();
+            items.put(n.to_le_bytes(), [1; 100]).unwrap();
         }
         let whole = FaultError::ShortWrite { bytes: 1 << 20 };
         disk.inject(Fault::new(CallKind::Write, whole).on_path("MANIFEST").after(after).times(1));
@@ -304,7 +304,7 @@ fn a_full_disk_refuses_writes_and_takes_them_again_once_there_is_room() {
                 while refused < 5 {
                     let (key, value) =
                         (rng.below(2000).to_le_bytes(), vec![round; rng.range(1, 900) as usize]);
-                    match items.put(&key, &value) {
+                    match items.put(key, &value) {
                         Ok(()) => {
                             model.insert(key.to_vec(), value);
                         }
@@ -414,7 +414,7 @@ fn a_disk_full_at_any_call_of_a_conversion_or_merge_loses_nothing() {
                 }
                 for n in 0..120u64 {
                     let key = n.to_le_bytes();
-                    assert_eq!(items.get(&key).unwrap().as_ref(), model.get(&key[..]), "{kind:?} {after}");
+                    assert_eq!(items.get(key).unwrap().as_ref(), model.get(&key[..]), "{kind:?} {after}");
                 }
                 disk.clear_faults();
                 // A sync that fails, for whatever reason, poisons; other calls leave nothing behind.
@@ -565,7 +565,7 @@ fn a_write_refused_for_want_of_room_does_not_come_back() {
                     let mut refused = Vec::new();
                     for n in 0..10u8 {
                         let key = vec![thread, n];
-                        match items.put(&key, &[n; 40]) {
+                        match items.put(&key, [n; 40]) {
                             Ok(()) => {}
                             Err(error) => {
                                 assert_eq!(error.kind(), ErrorKind::StorageFull, "{error}");

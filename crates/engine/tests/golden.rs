@@ -56,14 +56,14 @@ fn value(n: u32, len: usize) -> Vec<u8> {
 fn write(db: &Db) {
     let [point, files, tags] = keyspaces(db);
     for n in 0..200u32 {
-        point.put(format!("key{n}").as_bytes(), &value(n, 30)).unwrap();
-        files.put(format!("d{}/{n}", n % 4).as_bytes(), &value(n, 40)).unwrap();
-        tags.put(format!("t{}{n}", n % 3).as_bytes(), &value(n, 20)).unwrap();
+        point.put(format!("key{n}").as_bytes(), value(n, 30)).unwrap();
+        files.put(format!("d{}/{n}", n % 4).as_bytes(), value(n, 40)).unwrap();
+        tags.put(format!("t{}{n}", n % 3).as_bytes(), value(n, 20)).unwrap();
     }
     db.flush().unwrap();
     while db.step().unwrap() {}
-    point.put(b"overflow", &value(1, 9000)).unwrap();
-    point.put(&value(2, 5000), b"big key").unwrap();
+    point.put(b"overflow", value(1, 9000)).unwrap();
+    point.put(value(2, 5000), b"big key").unwrap();
     point.put(b"empty", b"").unwrap();
     point.put_with_ttl(b"expires", b"not yet", AGES).unwrap();
     point.put_with_ttl(b"expired", b"gone", Duration::ZERO).unwrap();
@@ -77,7 +77,7 @@ fn write(db: &Db) {
     files.delete_prefix(b"d2/").unwrap();
     files.put(b"d2/log", b"unflushed").unwrap();
     point.delete(b"key20").unwrap();
-    point.put(b"key21", &value(21, 5000)).unwrap();
+    point.put(b"key21", value(21, 5000)).unwrap();
     point.put_with_ttl(b"expires too", b"not yet", AGES).unwrap();
     tags.put(b"t0", b"").unwrap();
     db.sync().unwrap();

@@ -43,7 +43,7 @@ fn keyspaces(db: &Db) -> (siltstone::Keyspace, siltstone::Keyspace) {
 
 /// How many items the writer has written, as the store says.
 fn count_of(last: &siltstone::Keyspace, writer: u64) -> u64 {
-    let value = last.get(&writer.to_le_bytes()).unwrap();
+    let value = last.get(writer.to_le_bytes()).unwrap();
     value.map_or(0, |value| u64::from_le_bytes(value.try_into().unwrap()))
 }
 
@@ -60,8 +60,8 @@ fn child() {
             scope.spawn(move || {
                 for n in count_of(last, writer).. {
                     let mut batch = Batch::new();
-                    batch.put(items, &key(writer, n), &value(writer, n)).unwrap();
-                    batch.put(last, &writer.to_le_bytes(), &(n + 1).to_le_bytes()).unwrap();
+                    batch.put(items, key(writer, n), value(writer, n)).unwrap();
+                    batch.put(last, writer.to_le_bytes(), (n + 1).to_le_bytes()).unwrap();
                     let synced = n % 50 == 0;
                     let durability = Some(if synced { Durability::Synced } else { Durability::Buffered });
                     db.write(&batch, &WriteOptions { durability }).unwrap();

@@ -53,16 +53,16 @@ fn a_hit_reads_once_and_a_miss_hardly_ever() {
     // The next longer item is known before it has to be read.
     let len = |number: u32| 40 + number as usize / 500;
     for number in 0..count {
-        items.put(&key(number), &value(number, len(number))).unwrap();
+        items.put(key(number), value(number, len(number))).unwrap();
     }
     let before = items.stats();
     assert_eq!((before.head_entries, before.table_entries), (u64::from(count), 0));
     for number in 0..count {
-        assert_eq!(items.get(&key(number)).unwrap(), Some(value(number, len(number))));
+        assert_eq!(items.get(key(number)).unwrap(), Some(value(number, len(number))));
     }
     let hits = items.stats();
     for number in count..3 * count {
-        assert_eq!(items.get(&key(number)).unwrap(), None);
+        assert_eq!(items.get(key(number)).unwrap(), None);
     }
     let misses = items.stats();
     let per_hit = (hits.device_reads_by_hits - before.device_reads_by_hits) as f64 / f64::from(count);
@@ -84,7 +84,7 @@ fn memory_is_six_bytes_a_lane_however_large_the_items_are() {
     assert_eq!(items.stats().head_bytes, 0, "what is not written to takes none");
     let empty = db.stats().memory.memtable;
     for number in 0..7000 {
-        items.put(&key(number), &value(number, 1000)).unwrap();
+        items.put(key(number), value(number, 1000)).unwrap();
     }
     let stats = items.stats();
     assert_eq!((stats.head_entries, stats.table_entries), (7000, 0));
@@ -101,7 +101,7 @@ fn a_store_is_sealed_when_95_in_100_of_its_entries_are_taken() {
         let (_, db, items) = store(entries);
         let mut number = 0;
         loop {
-            items.put(&key(number), b"").unwrap();
+            items.put(key(number), b"").unwrap();
             number += 1;
             if db.step().unwrap() {
                 break;
@@ -120,17 +120,17 @@ fn an_overwritten_item_takes_no_second_entry() {
     let (disk, db, items) = store(1024);
     for round in 0..20 {
         for number in 0..300 {
-            items.put(&key(number), &value(number + round, 30)).unwrap();
+            items.put(key(number), value(number + round, 30)).unwrap();
         }
     }
     for number in 0..100 {
-        items.delete(&key(number)).unwrap();
+        items.delete(key(number)).unwrap();
     }
     assert_eq!(items.stats().head_entries, 300);
     let check = |items: &Keyspace| {
         for number in 0..300 {
             let expected = (number >= 100).then(|| value(number + 19, 30));
-            assert_eq!(items.get(&key(number)).unwrap(), expected, "{number}");
+            assert_eq!(items.get(key(number)).unwrap(), expected, "{number}");
         }
     };
     check(&items);
@@ -150,8 +150,8 @@ fn snapshots_see_overwritten_versions_and_let_them_go() {
     for round in 0..6 {
         for number in 0..50 {
             match (number + round) % 7 {
-                0 => items.delete(&key(number)).unwrap(),
-                _ => items.put(&key(number), &value(number * 10 + round, 40)).unwrap(),
+                0 => items.delete(key(number)).unwrap(),
+                _ => items.put(key(number), value(number * 10 + round, 40)).unwrap(),
             }
         }
         // Some rounds are seen by nobody.
@@ -164,7 +164,7 @@ fn snapshots_see_overwritten_versions_and_let_them_go() {
             let mut expected = BTreeMap::new();
             for number in 0..50 {
                 let item = ((number + round) % 7 != 0).then(|| value(number * 10 + round, 40));
-                assert_eq!(snapshot.get(&items, &key(number)).unwrap(), item, "{number} in round {round}");
+                assert_eq!(snapshot.get(&items, key(number)).unwrap(), item, "{number} in round {round}");
                 expected.extend(item.map(|item| (key(number).to_vec(), item)));
             }
             let all: BTreeMap<_, _> = snapshot.iter(&items).unwrap().map(Result::unwrap).collect();
@@ -178,7 +178,7 @@ fn snapshots_see_overwritten_versions_and_let_them_go() {
     while db.step().unwrap() {}
     check(&snapshots);
     // Without snapshots the next overwriting takes all old versions out.
-    let overwrite = |round| (0..50).for_each(|number| items.put(&key(number), &value(round, 20)).unwrap());
+    let overwrite = |round| (0..50).for_each(|number| items.put(key(number), value(round, 20)).unwrap());
     overwrite(0);
     let snapshot = db.snapshot();
     overwrite(1);
@@ -194,18 +194,18 @@ fn snapshots_see_overwritten_versions_and_let_them_go() {
 fn an_iterator_keeps_what_it_sees_and_outlives_its_snapshot() {
     let (_, db, items) = store(1024);
     for number in 0..400 {
-        items.put(&key(number), &value(number, 500)).unwrap();
+        items.put(key(number), value(number, 500)).unwrap();
     }
     let mut iterators = vec![items.iter().unwrap(), db.snapshot().iter(&items).unwrap()];
     for iterator in &mut iterators {
         assert!(iterator.next().unwrap().is_ok());
     }
     for number in 0..400 {
-        items.put(&key(number), b"new").unwrap();
+        items.put(key(number), b"new").unwrap();
     }
     db.flush().unwrap();
     for _ in 0..3 {
-        items.put(&key(1), b"newer").unwrap();
+        items.put(key(1), b"newer").unwrap();
         db.flush().unwrap();
     }
     for iterator in iterators {
@@ -224,29 +224,29 @@ fn a_batch_larger_than_its_store_is_sealed_in_the_middle_and_stays_whole() {
     let db = open(&disk).unwrap();
     let items = create(&db, "items", with_entries(16));
     let other = create(&db, "other", tiny("leveled"));
-    items.put(&key(1000), b"before").unwrap();
+    items.put(key(1000), b"before").unwrap();
     let snapshot = db.snapshot();
     let mut batch = Batch::new();
     for number in 0..200 {
-        batch.put(&items, &key(number), &value(number, 25)).unwrap();
+        batch.put(&items, key(number), value(number, 25)).unwrap();
         // The same key again and again is one entry.
-        batch.put(&items, &key(5000), &value(number, 30)).unwrap();
-        batch.put(&other, &key(number), b"other").unwrap();
+        batch.put(&items, key(5000), value(number, 30)).unwrap();
+        batch.put(&other, key(number), b"other").unwrap();
     }
-    batch.delete(&items, &key(1000)).unwrap();
+    batch.delete(&items, key(1000)).unwrap();
     db.write(&batch, &WriteOptions::default()).unwrap();
     let check = |db: &Db| {
         let items = db.keyspace("items").unwrap();
         for number in 0..200 {
-            assert_eq!(items.get(&key(number)).unwrap(), Some(value(number, 25)), "{number}");
+            assert_eq!(items.get(key(number)).unwrap(), Some(value(number, 25)), "{number}");
         }
-        assert_eq!(items.get(&key(5000)).unwrap(), Some(value(199, 30)));
-        assert_eq!(items.get(&key(1000)).unwrap(), None);
+        assert_eq!(items.get(key(5000)).unwrap(), Some(value(199, 30)));
+        assert_eq!(items.get(key(1000)).unwrap(), None);
         assert_eq!(contents(&items).len(), 201);
         assert_eq!(contents(&db.keyspace("other").unwrap()).len(), 200);
     };
     check(&db);
-    assert_eq!(snapshot.get(&items, &key(1000)).unwrap().as_deref(), Some(&b"before"[..]));
+    assert_eq!(snapshot.get(&items, key(1000)).unwrap().as_deref(), Some(&b"before"[..]));
     assert_eq!(snapshot.iter(&items).unwrap().count(), 1);
     // Flushed one by one, and killed after each. What a power cut leaves is the whole batch or nothing of it.
     for step in 0.. {
@@ -278,8 +278,8 @@ fn items_of_all_sizes_are_read_from_the_log() {
     };
     let long = |number: u32| vec![number as u8; 60_000];
     for number in 0..120 {
-        items.put(&key(number), &value(number, len(number))).unwrap();
-        items.put(&long(number), &value(number, 10)).unwrap();
+        items.put(key(number), value(number, len(number))).unwrap();
+        items.put(long(number), value(number, 10)).unwrap();
     }
     let check = |items: &Keyspace| {
         let keys: Vec<_> = (0..130).flat_map(|number| [key(number).to_vec(), long(number)]).collect();
@@ -287,8 +287,8 @@ fn items_of_all_sizes_are_read_from_the_log() {
             let expected =
                 [value(number, len(number)), value(number, 10)].map(|v| (number < 120).then_some(v));
             assert!(many == expected, "multi_get {number}");
-            assert!(items.get(&key(number)).unwrap() == expected[0], "get {number}");
-            assert!(items.get(&long(number)).unwrap() == expected[1], "get {number}");
+            assert!(items.get(key(number)).unwrap() == expected[0], "get {number}");
+            assert!(items.get(long(number)).unwrap() == expected[1], "get {number}");
         }
         assert_eq!(contents(items).len(), 240);
     };
@@ -302,7 +302,7 @@ fn items_of_all_sizes_are_read_from_the_log() {
 fn many_keys_are_read_at_the_same_time_and_each_is_counted_once() {
     let (_, _, items) = store(4096);
     for number in 0..3000 {
-        items.put(&key(number), &value(number, 100)).unwrap();
+        items.put(key(number), value(number, 100)).unwrap();
     }
     let keys: Vec<_> = (0..2000).map(key).collect();
     let before = items.stats();
@@ -317,7 +317,7 @@ fn many_keys_are_read_at_the_same_time_and_each_is_counted_once() {
 fn a_damaged_item_is_an_error_that_names_file_and_offset_and_others_are_not_touched() {
     let (disk, db, items) = store(1024);
     for number in 0..100 {
-        items.put(&key(number), &value(number, 60)).unwrap();
+        items.put(key(number), value(number, 60)).unwrap();
     }
     let name = disk.snapshot().list(DIR).unwrap().into_iter().find(|name| name.ends_with(".wal")).unwrap();
     let path = format!("{DIR}/{name}");
@@ -328,12 +328,12 @@ fn a_damaged_item_is_an_error_that_names_file_and_offset_and_others_are_not_touc
     assert_eq!(bytes[start], 5);
     for byte in start..at + 20 + 60 {
         disk.flip_bit(&path, byte as u64, 3).unwrap();
-        let error = items.get(&key(50)).unwrap_err();
+        let error = items.get(key(50)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
         assert!(error.to_string().contains(&format!("{name} is damaged at byte {start}")), "{error}");
         assert_eq!(items.multi_get(&[key(50)]).unwrap_err().kind(), ErrorKind::Corruption);
-        assert_eq!(items.get(&key(49)).unwrap(), Some(value(49, 60)));
-        assert_eq!(items.get(&key(51)).unwrap(), Some(value(51, 60)));
+        assert_eq!(items.get(key(49)).unwrap(), Some(value(49, 60)));
+        assert_eq!(items.get(key(51)).unwrap(), Some(value(51, 60)));
         assert!(items.iter().unwrap().any(|item| item.is_err()));
         let problems = db.verify(&mut |_| {}).unwrap().problems;
         assert!(problems.len() == 1 && problems[0].contains(&name), "{problems:?}");
@@ -354,15 +354,15 @@ fn an_idle_store_does_not_pin_the_log_of_others() {
     let db = Db::open_on(Arc::new(disk), DIR, options).unwrap();
     let idle = create(&db, "idle", with_entries(1024));
     let busy = [create(&db, "log", with_entries(64)), create(&db, "table", tiny("leveled"))];
-    idle.put(&key(1), b"idle").unwrap();
+    idle.put(key(1), b"idle").unwrap();
     for number in 0..4000 {
-        busy[number as usize % 2].put(&key(number), &value(number, 100)).unwrap();
+        busy[number as usize % 2].put(key(number), value(number, 100)).unwrap();
         db.step().unwrap();
     }
     assert_eq!(idle.stats().table_entries, 1);
     let wal = db.stats().wal_bytes;
     assert!(wal < 256 << 10, "{wal}");
-    assert_eq!(idle.get(&key(1)).unwrap().as_deref(), Some(&b"idle"[..]));
+    assert_eq!(idle.get(key(1)).unwrap().as_deref(), Some(&b"idle"[..]));
 }
 
 #[test]
@@ -372,14 +372,14 @@ fn segments_that_someone_reads_are_never_overwritten() {
     let items = create(&db, "items", with_entries(64));
     let other = create(&db, "other", tiny("leveled"));
     for number in 0..40 {
-        items.put(&key(number), &value(number, 100)).unwrap();
+        items.put(key(number), value(number, 100)).unwrap();
     }
     // Another process, as it were: what it opened lies in segments that the writer gives up.
     let reading = Db::open_read_only_on(Arc::new(disk.clone()), DIR, options()).unwrap();
     let snapshot = db.snapshot();
     for number in 0..2000 {
-        items.put(&key(number % 60), b"new").unwrap();
-        other.put(&key(number), &value(number, 90)).unwrap();
+        items.put(key(number % 60), b"new").unwrap();
+        other.put(key(number), value(number, 90)).unwrap();
         if number % 100 == 0 {
             db.flush().unwrap();
         }
@@ -387,8 +387,8 @@ fn segments_that_someone_reads_are_never_overwritten() {
     }
     let read = reading.keyspace("items").unwrap();
     for number in 0..40 {
-        assert_eq!(read.get(&key(number)).unwrap(), Some(value(number, 100)));
-        assert_eq!(snapshot.get(&items, &key(number)).unwrap(), Some(value(number, 100)));
+        assert_eq!(read.get(key(number)).unwrap(), Some(value(number, 100)));
+        assert_eq!(snapshot.get(&items, key(number)).unwrap(), Some(value(number, 100)));
     }
     assert_eq!(contents(&read).len(), 40);
 }
@@ -401,10 +401,10 @@ fn updates_and_checkpoints_go_through_the_log() {
     for _ in 0..30 {
         for number in 0..20 {
             let add = |old: Option<&[u8]>| Some(vec![old.map_or(1, |old| old[0] + 1)]);
-            items.update(&key(number), add).unwrap();
+            items.update(key(number), add).unwrap();
         }
     }
-    assert!((0..20).all(|number| items.get(&key(number)).unwrap() == Some(vec![30])));
+    assert!((0..20).all(|number| items.get(key(number)).unwrap() == Some(vec![30])));
     db.checkpoint("/copy").unwrap();
     let copy = Db::open_on(Arc::new(disk), "/copy", options()).unwrap();
     assert_eq!(contents(&copy.keyspace("items").unwrap()), contents(&items));
@@ -421,8 +421,8 @@ fn readers_in_threads_never_miss_an_item_that_is_overwritten() {
         // All of a round at once, and a key twice, so that versions come and go before anyone sees them.
         let mut batch = Batch::new();
         for number in 0..count {
-            batch.put(&items, &key(number), b"unseen").unwrap();
-            batch.put(&items, &key(number), &round.to_be_bytes()).unwrap();
+            batch.put(&items, key(number), b"unseen").unwrap();
+            batch.put(&items, key(number), round.to_be_bytes()).unwrap();
         }
         db.write(&batch, &WriteOptions::default()).unwrap();
     };
@@ -436,7 +436,7 @@ fn readers_in_threads_never_miss_an_item_that_is_overwritten() {
                 let mut rng = Rng::new(thread);
                 let mut last = 0;
                 while !done.load(Ordering::Relaxed) {
-                    let now = round(items.get(&key(rng.below(64) as u32)).unwrap());
+                    let now = round(items.get(key(rng.below(64) as u32)).unwrap());
                     assert!(now >= last, "round {now} after {last}");
                     last = now;
                     let keys: Vec<_> = (0..count).map(key).collect();
@@ -446,7 +446,7 @@ fn readers_in_threads_never_miss_an_item_that_is_overwritten() {
                         let snapshot = db.snapshot();
                         std::thread::yield_now();
                         let seen: Vec<_> =
-                            (0..count).map(|n| round(snapshot.get(items, &key(n)).unwrap())).collect();
+                            (0..count).map(|n| round(snapshot.get(items, key(n)).unwrap())).collect();
                         assert!(seen.iter().all(|round| *round == seen[0]), "part of a batch: {seen:?}");
                     }
                 }
@@ -467,13 +467,13 @@ fn a_key_with_more_versions_than_lanes_seals_its_store() {
     let (_, db, items) = store(1024);
     let mut snapshots = Vec::new();
     for round in 0..40 {
-        items.put(&key(7), &value(round, 10)).unwrap();
-        items.put(&key(100 + round), b"other").unwrap();
+        items.put(key(7), value(round, 10)).unwrap();
+        items.put(key(100 + round), b"other").unwrap();
         snapshots.push(db.snapshot());
     }
     let check = || {
         for (snapshot, round) in snapshots.iter().zip(0..) {
-            assert_eq!(snapshot.get(&items, &key(7)).unwrap(), Some(value(round, 10)), "round {round}");
+            assert_eq!(snapshot.get(&items, key(7)).unwrap(), Some(value(round, 10)), "round {round}");
             assert_eq!(snapshot.iter(&items).unwrap().count() as u32, round + 2);
         }
     };
@@ -492,13 +492,13 @@ fn a_log_is_read_around_the_page_cache_as_well() {
     let db = open();
     let items = create(&db, "items", with_entries(4096));
     for number in 0..500 {
-        items.put(&key(number), &value(number, len(number))).unwrap();
+        items.put(key(number), value(number, len(number))).unwrap();
     }
     let check = |items: &Keyspace| {
         let keys: Vec<_> = (0..500).map(key).collect();
         for (number, found) in (0..).zip(items.multi_get(&keys).unwrap()) {
             assert!(found == Some(value(number, len(number))), "{number}");
-            assert_eq!(items.get(&key(number)).unwrap(), found);
+            assert_eq!(items.get(key(number)).unwrap(), found);
         }
         assert_eq!(contents(items).len(), 500);
         assert_eq!(items.stats().head_entries, 500);
@@ -516,7 +516,7 @@ fn what_is_in_tables_is_not_replayed_where_batches_are_larger_than_stores() {
     for first in (0..20_000).step_by(1000) {
         let mut batch = Batch::new();
         for number in first..first + 1000 {
-            batch.put(&items, &key(number), b"value").unwrap();
+            batch.put(&items, key(number), b"value").unwrap();
         }
         db.write(&batch, &WriteOptions::default()).unwrap();
         while db.step().unwrap() {}
@@ -554,7 +554,7 @@ fn an_item_is_read_from_the_device_in_one_read_before_and_after_a_reopening() {
     let reads = |items: &Keyspace, when: &str| {
         let (before, calls, bytes) = (items.stats(), kernel_counts("syscr"), kernel_counts("read_bytes"));
         for number in 0..ITEMS {
-            assert_eq!(items.get(&key(number)).unwrap(), Some(value(number, 1000)));
+            assert_eq!(items.get(key(number)).unwrap(), Some(value(number, 1000)));
         }
         let per_get = |count: u64| count as f64 / f64::from(ITEMS);
         let counted = per_get(items.stats().device_reads_by_hits - before.device_reads_by_hits);
@@ -587,7 +587,7 @@ fn an_item_is_read_from_the_device_in_one_read_before_and_after_a_reopening() {
     let items = create(&db, "items", with_entries(1 << 13));
     // The page that the log ends in stays in memory, so a few more are written than are asked for.
     for number in 0..ITEMS + MORE {
-        items.put(&key(number), &value(number, 1000)).unwrap();
+        items.put(key(number), value(number, 1000)).unwrap();
     }
     db.sync().unwrap();
     reads(&items, "as written");

@@ -58,7 +58,7 @@ fn settle(db: &Db) {
 
 fn fill(items: &Keyspace) {
     for number in 0..ITEMS {
-        items.put(&key(number), &[number as u8; 100]).unwrap();
+        items.put(key(number), [number as u8; 100]).unwrap();
     }
 }
 
@@ -66,10 +66,10 @@ fn fill(items: &Keyspace) {
 fn read(items: &Keyspace) -> KeyspaceStats {
     let before = items.stats();
     for number in (0..ITEMS).step_by(5) {
-        assert_eq!(items.get(&key(number)).unwrap().as_deref(), Some(&[number as u8; 100][..]));
+        assert_eq!(items.get(key(number)).unwrap().as_deref(), Some(&[number as u8; 100][..]));
     }
     for number in (ITEMS..2 * ITEMS).step_by(5) {
-        assert_eq!(items.get(&key(number)).unwrap(), None);
+        assert_eq!(items.get(key(number)).unwrap(), None);
     }
     let mut after = items.stats();
     after.gets -= before.gets;
@@ -245,7 +245,7 @@ fn rows_in_memory_are_kept_when_the_store_is_closed() {
     let misses = |items: &Keyspace| {
         let before = items.stats().tables_probed;
         for number in ITEMS..2 * ITEMS {
-            assert_eq!(items.get(&key(number)).unwrap(), None);
+            assert_eq!(items.get(key(number)).unwrap(), None);
         }
         items.stats().tables_probed - before
     };
@@ -283,7 +283,7 @@ fn write_at(disk: &SimDisk, dir: &str, options: &Options, numbers: Range<u32>, v
     let items = KeyspaceOptions { schema: Schema::Point, design: Some(small()) };
     let items = db.create_keyspace("items", items).unwrap();
     for number in numbers {
-        items.put(&key(number), &[value; 100]).unwrap();
+        items.put(key(number), [value; 100]).unwrap();
     }
     settle(&db);
     drop(items);
@@ -301,10 +301,10 @@ fn check_at(
     let db = Db::open_on(Arc::new(disk.clone()), dir, options.clone()).unwrap();
     let items = db.keyspace("items").unwrap();
     for number in numbers {
-        assert_eq!(items.get(&key(number)).unwrap(), Some(vec![value; 100]), "{dir}: item {number}");
+        assert_eq!(items.get(key(number)).unwrap(), Some(vec![value; 100]), "{dir}: item {number}");
     }
     for number in absent {
-        assert_eq!(items.get(&key(number)).unwrap(), None, "{dir}: item {number}");
+        assert_eq!(items.get(key(number)).unwrap(), None, "{dir}: item {number}");
     }
     assert_eq!(db.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());
     drop(items);
@@ -422,10 +422,10 @@ fn every_form_of_parallel_search_answers_alike() {
     settle(&db);
     // Some items deleted, some written again: what is above hides what is below.
     for number in (0..ITEMS).step_by(7) {
-        items.delete(&key(number)).unwrap();
+        items.delete(key(number)).unwrap();
     }
     for number in (0..ITEMS).step_by(11) {
-        items.put(&key(number), b"new").unwrap();
+        items.put(key(number), b"new").unwrap();
     }
     settle(&db);
     drop(items);
@@ -449,7 +449,7 @@ fn every_form_of_parallel_search_answers_alike() {
                 _ if number % 7 == 0 => None,
                 _ => Some(vec![number as u8; 100]),
             };
-            assert_eq!(items.get(&key(number)).unwrap(), expected, "{parallel_search:?}, item {number}");
+            assert_eq!(items.get(key(number)).unwrap(), expected, "{parallel_search:?}, item {number}");
         }
         let stats = items.stats();
         assert!(stats.asked_in_vain <= stats.asked_ahead);
@@ -495,8 +495,8 @@ fn most_memory(design: &Design, memory_budget_bytes: u64, value_bytes: usize, th
     let mut most = 0;
     for number in 0..ITEMS {
         let items = &keyspaces[usize::from(number % 3 == 0)];
-        items.put(&key(number), &vec![number as u8; value_bytes]).unwrap();
-        let _ = items.get(&key(number / 2)).unwrap();
+        items.put(key(number), vec![number as u8; value_bytes]).unwrap();
+        let _ = items.get(key(number / 2)).unwrap();
         if number % 16 == 0 {
             most = most.max(db.stats().memory.total);
         }

@@ -104,7 +104,7 @@ fn child() {
                     let mut batch = Batch::new();
                     for number in first..writes.min(first + 100) {
                         let number = scattered(number, case.items);
-                        batch.put(&items, &key(number), &value(number)).unwrap();
+                        batch.put(&items, key(number), value(number)).unwrap();
                     }
                     db.write(&batch, &WriteOptions::default()).unwrap();
                 }
@@ -118,7 +118,7 @@ fn child() {
                 scope.spawn(move || {
                     for question in 0..case.items.min(240_000) / 8 {
                         let number = scattered(8 * question + thread, case.items);
-                        assert_eq!(items.get(&key(number)).unwrap(), Some(value(number)), "item {number}");
+                        assert_eq!(items.get(key(number)).unwrap(), Some(value(number)), "item {number}");
                         if question.is_multiple_of(64) {
                             assert_eq!(items.prefix(&key(number)[..8]).unwrap().count(), 100);
                         }

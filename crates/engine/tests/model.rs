@@ -80,7 +80,7 @@ fn a_group_larger_than_its_region_settles() {
         let files = db.create_keyspace("files", keyspace_options(ORDERED, tiny(preset))).unwrap();
         let mut steps = 0;
         for n in 0..2000u32 {
-            files.put(format!("one/{n:08}").as_bytes(), &[7; 100]).unwrap();
+            files.put(format!("one/{n:08}").as_bytes(), [7; 100]).unwrap();
             if n % 50 == 0 {
                 while db.step().unwrap() {
                     steps += 1;
@@ -105,7 +105,7 @@ fn what_has_been_deleted_gives_its_space_back() {
         let files = db.create_keyspace("files", options).unwrap();
         let fill = |from: u32| {
             for n in from..from + 1000 {
-                files.put(format!("d{}/{n}", n % 20).as_bytes(), &[1; 100]).unwrap();
+                files.put(format!("d{}/{n}", n % 20).as_bytes(), [1; 100]).unwrap();
             }
             db.flush().unwrap();
             db.wait_until_idle().unwrap();

@@ -36,7 +36,7 @@ fn create(db: &Db, design: Design) -> Keyspace {
 /// Writes `items` items of `len` bytes and merges until nothing is due.
 fn fill(db: &Db, keyspace: &Keyspace, items: u32, len: impl Fn(u32) -> usize) {
     for number in 0..items {
-        keyspace.put(&key(number), &value(number, len(number))).unwrap();
+        keyspace.put(key(number), value(number, len(number))).unwrap();
     }
     db.flush().unwrap();
     while db.step().unwrap() {}
@@ -47,11 +47,11 @@ fn reads_per_get(keyspace: &Keyspace, items: u32, len: impl Fn(u32) -> usize) ->
     let before = keyspace.stats();
     // In another order than they were written in, or neighbours would share pages.
     for number in (0..items).map(|number| (u64::from(number) * 7919 % u64::from(items)) as u32) {
-        let found = keyspace.get(&key(number)).unwrap();
+        let found = keyspace.get(key(number)).unwrap();
         assert!(found == Some(value(number, len(number))), "item {number}");
     }
     for number in items..2 * items {
-        assert_eq!(keyspace.get(&key(number)).unwrap(), None);
+        assert_eq!(keyspace.get(key(number)).unwrap(), None);
     }
     let after = keyspace.stats();
     let per_item =
@@ -112,7 +112,7 @@ fn answers_stay_right_without_filters_and_tries_in_memory() {
     let keyspace = db.keyspace("items").unwrap();
     let mut snapshots = Vec::new();
     for number in 10_000_000..10_004_000u32 {
-        keyspace.put(&key(number), &[1; 230]).unwrap();
+        keyspace.put(key(number), [1; 230]).unwrap();
         if number % 100 == 0 {
             snapshots.push(db.snapshot());
         }
@@ -137,7 +137,7 @@ fn closed_store() -> SimDisk {
     fill(&db, &keyspace, 27_000, |_| 300);
     // The youngest are in hash stores.
     for number in 27_000..30_000 {
-        keyspace.put(&key(number), &value(number, 300)).unwrap();
+        keyspace.put(key(number), value(number, 300)).unwrap();
     }
     db.flush().unwrap();
     assert!(keyspace.stats().levels[0].entries >= 3_000);
@@ -199,7 +199,7 @@ fn filters_and_tries_go_when_memory_is_short_and_come_back() {
         let full = db.stats().memory;
         assert!(full.filter > 0 && full.index > 0, "{full:?}");
         for number in 0..100_000 {
-            ballast.put(&key(number), &[1; 230]).unwrap();
+            ballast.put(key(number), [1; 230]).unwrap();
             if number % 100 == 0 {
                 pins.push(ballast.iter().unwrap());
                 let memory = db.stats().memory;
@@ -231,12 +231,12 @@ fn filters_and_tries_go_when_memory_is_short_and_come_back() {
     drop(pins);
     while db.step().unwrap() {}
     for number in 0..10_000 {
-        keyspace.put(&key(number), &value(number, 300)).unwrap();
+        keyspace.put(key(number), value(number, 300)).unwrap();
     }
     db.flush().unwrap();
     while db.step().unwrap() {}
     for number in (0..30_000).step_by(97) {
-        assert_eq!(snapshot.get(&keyspace, &key(number)).unwrap(), Some(value(number, 300)));
+        assert_eq!(snapshot.get(&keyspace, key(number)).unwrap(), Some(value(number, 300)));
     }
     drop(snapshot);
     while db.step().unwrap() {}
@@ -257,7 +257,7 @@ fn piled_up(limits: Options, runs: u32) -> (Db, u64) {
     let keyspace = create(&db, design);
     let mut bytes = 0;
     for number in 0..runs * 60 {
-        keyspace.put(&key(number), &value(number, 1000)).unwrap();
+        keyspace.put(key(number), value(number, 1000)).unwrap();
         bytes += 1020;
         if number % 60 == 59 {
             db.flush().unwrap();
@@ -312,7 +312,7 @@ fn inserts_do_not_wait_for_limits() {
     let keyspace = create(&db, design);
     let started = Instant::now();
     for number in 0..20_000 {
-        keyspace.put(&key(number), &value(number, 1000)).unwrap();
+        keyspace.put(key(number), value(number, 1000)).unwrap();
     }
     // At the limits it would be more than three minutes.
     let (took, stalls) = (started.elapsed(), db.stats().stalls);
@@ -342,7 +342,7 @@ fn inserts_at_the_papers_rate_never_stop_within_the_papers_limits() {
     let keyspace = create(&db, design);
     let started = Instant::now();
     for number in 0..ITEMS {
-        keyspace.put(&key(number), &value(number, 1000)).unwrap();
+        keyspace.put(key(number), value(number, 1000)).unwrap();
         if number % 30 == 0 {
             let due = Duration::from_secs_f64(f64::from(number) / f64::from(PER_SECOND));
             std::thread::sleep(due.saturating_sub(started.elapsed()));
@@ -371,7 +371,7 @@ fn one_partition_is_merged_at_a_time_if_that_is_asked() {
         let db = Db::open(dir.path().join("db"), limits).unwrap();
         let keyspace = create(&db, small());
         for number in 0..1_500 {
-            keyspace.put(&key(number), &value(number, 1000)).unwrap();
+            keyspace.put(key(number), value(number, 1000)).unwrap();
         }
         db.flush().unwrap();
         db.wait_until_idle().unwrap();
@@ -401,7 +401,7 @@ fn writes_reads_and_memory_are_what_the_model_says() {
     let mut update = |stores: u32| {
         for _ in 0..stores * EACH {
             let number = rng.below(u64::from(ITEMS)) as u32;
-            keyspace.put(&key(number), &value(number, 1000)).unwrap();
+            keyspace.put(key(number), value(number, 1000)).unwrap();
         }
         db.flush().unwrap();
         while db.step().unwrap() {}
@@ -420,7 +420,7 @@ fn writes_reads_and_memory_are_what_the_model_says() {
         memory += (stats.filter_bytes + stats.index_bytes) as f64 / f64::from(ITEMS) / f64::from(samples);
         for _ in 0..100 {
             let number = ask.below(u64::from(ITEMS)) as u32;
-            assert_eq!(keyspace.get(&key(number)).unwrap(), Some(value(number, 1000)));
+            assert_eq!(keyspace.get(key(number)).unwrap(), Some(value(number, 1000)));
         }
     }
     let (after, stats_after) = (keyspace.stats(), db.stats());
@@ -521,7 +521,7 @@ fn pile_up(filter: TableFilterSpec) -> (f64, f64) {
     let db = Db::open_on(Arc::new(disk), DIR, little_memory()).unwrap();
     let keyspace = create(&db, design);
     for number in 0..25_000 {
-        keyspace.put(&key(number), &value(number, 200)).unwrap();
+        keyspace.put(key(number), value(number, 200)).unwrap();
         if number % 500 == 0 {
             while db.step().unwrap() {}
         }

@@ -43,7 +43,7 @@ fn fill(db: &Db, items: &Keyspace, seed: u64, value: u8) {
         numbers.swap(last, rng.below(last as u64 + 1) as usize);
     }
     for (at, number) in numbers.iter().enumerate() {
-        items.put(&key(*number), &[value; 100]).unwrap();
+        items.put(key(*number), [value; 100]).unwrap();
         while at % 100 == 0 && db.step().unwrap() {}
     }
 }
@@ -57,7 +57,7 @@ fn settle(db: &Db) {
 fn probes(items: &Keyspace, value: u8) -> (f64, f64) {
     let before = items.stats().tables_probed;
     for number in 0..ITEMS {
-        assert_eq!(items.get(&key(number)).unwrap(), Some(vec![value; 100]), "item {number}");
+        assert_eq!(items.get(key(number)).unwrap(), Some(vec![value; 100]), "item {number}");
     }
     let between = items.stats().tables_probed;
     for number in 0..ITEMS {
@@ -140,7 +140,7 @@ fn a_new_run_catches_up_on_those_that_its_piles_maplet_has_missed() {
     let db = open(&disk).unwrap();
     let items = create(&db, SCHEMAS[1]);
     for number in 0..2 {
-        items.put(&key(number), &[8; 100]).unwrap();
+        items.put(key(number), [8; 100]).unwrap();
         db.flush().unwrap();
     }
     assert_eq!(guided(&items), (all + 2, all + 2));
@@ -148,12 +148,12 @@ fn a_new_run_catches_up_on_those_that_its_piles_maplet_has_missed() {
     let db = open(&disk).unwrap();
     let items = create(&db, SCHEMAS[1]);
     assert_eq!(guided(&items), (all, all + 2));
-    items.put(&key(2), &[8; 100]).unwrap();
+    items.put(key(2), [8; 100]).unwrap();
     db.flush().unwrap();
     assert_eq!(guided(&items), (all + 3, all + 3));
     for number in 0..4 {
         let value = if number < 3 { 8 } else { 7 };
-        assert_eq!(items.get(&key(number)).unwrap(), Some(vec![value; 100]), "item {number}");
+        assert_eq!(items.get(key(number)).unwrap(), Some(vec![value; 100]), "item {number}");
     }
 }
 
@@ -192,7 +192,7 @@ fn indexes_come_before_filters_where_memory_is_short() {
         let gets = |db: &Db| {
             let items = db.keyspace("items").unwrap();
             for number in (0..MANY).step_by(40) {
-                assert_eq!(items.get(&key(number)).unwrap(), Some(vec![1; 8]), "item {number}");
+                assert_eq!(items.get(key(number)).unwrap(), Some(vec![1; 8]), "item {number}");
             }
             items.stats()
         };
@@ -202,7 +202,7 @@ fn indexes_come_before_filters_where_memory_is_short() {
         design.levels.iter_mut().for_each(|level| level.table_bytes = 64 << 10);
         let items = db.create_keyspace("items", KeyspaceOptions { schema, design: Some(design) }).unwrap();
         for number in 0..MANY {
-            items.put(&key((u64::from(number) * 7919 % u64::from(MANY)) as u32), &[1; 8]).unwrap();
+            items.put(key((u64::from(number) * 7919 % u64::from(MANY)) as u32), [1; 8]).unwrap();
             while number % 1_000 == 0 && db.step().unwrap() {}
         }
         settle(&db);

@@ -51,7 +51,7 @@ fn scattered(seed: u64) -> impl Iterator<Item = u32> {
 
 fn fill(items: &Keyspace) {
     for number in scattered(1) {
-        items.put(&key(number), &[number as u8; 100]).unwrap();
+        items.put(key(number), [number as u8; 100]).unwrap();
     }
 }
 
@@ -64,7 +64,7 @@ fn settle(db: &Db) {
 fn read_all(items: &Keyspace) -> (KeyspaceStats, KeyspaceStats) {
     let before = items.stats();
     for number in 0..ITEMS {
-        assert!(items.get(&key(number)).unwrap().is_some(), "item {number}");
+        assert!(items.get(key(number)).unwrap().is_some(), "item {number}");
     }
     let hits = since(&before, items.stats());
     let before = items.stats();
@@ -111,7 +111,7 @@ fn updates_that_read_first_probe_one_table_of_a_region() {
     let mut rng = Rng::new(9);
     for round in 0..3 * ITEMS {
         let number = rng.below(u64::from(ITEMS)) as u32;
-        items.update(&key(number), |old| Some([old.unwrap(), &[round as u8]].concat())).unwrap();
+        items.update(key(number), |old| Some([old.unwrap(), &[round as u8]].concat())).unwrap();
         if round % 500 == 0 {
             while db.step().unwrap() {}
         }
@@ -140,7 +140,7 @@ fn blind_updates_cost_probes_and_not_answers_or_memory() {
     let mut newest = vec![None; ITEMS as usize];
     for round in 0..3 * ITEMS {
         let number = rng.below(u64::from(ITEMS)) as u32;
-        items.put(&key(number), &round.to_le_bytes()).unwrap();
+        items.put(key(number), round.to_le_bytes()).unwrap();
         newest[number as usize] = Some(round);
         if round % 500 == 0 {
             while db.step().unwrap() {}
@@ -149,7 +149,7 @@ fn blind_updates_cost_probes_and_not_answers_or_memory() {
     settle(&db);
     for (number, round) in newest.iter().enumerate() {
         if let Some(round) = round {
-            let found = items.get(&key(number as u32)).unwrap();
+            let found = items.get(key(number as u32)).unwrap();
             assert_eq!(found.as_deref(), Some(&round.to_le_bytes()[..]), "item {number}");
         }
     }
@@ -268,7 +268,7 @@ fn lost_or_damaged_region_filters_are_built_again() {
         let db = open(&disk).unwrap();
         let items = create(&db, small("sm+mlcf+tl"));
         for number in (0..ITEMS).step_by(7) {
-            assert!(items.get(&key(number)).unwrap().is_some(), "damage {damage}, item {number}");
+            assert!(items.get(key(number)).unwrap().is_some(), "damage {damage}, item {number}");
         }
         settle(&db);
         let stats = items.stats();
@@ -294,7 +294,7 @@ fn snapshots_read_by_the_filters_of_their_time() {
     let mut snapshots = Vec::new();
     for round in 0..12u8 {
         for number in 0..300 {
-            items.put(&key(number), &[round]).unwrap();
+            items.put(key(number), [round]).unwrap();
         }
         snapshots.push((round, db.snapshot()));
         while round % 3 == 0 && db.step().unwrap() {}
@@ -302,7 +302,7 @@ fn snapshots_read_by_the_filters_of_their_time() {
     settle(&db);
     for (round, snapshot) in snapshots {
         for number in 0..300 {
-            let found = snapshot.get(&items, &key(number)).unwrap();
+            let found = snapshot.get(&items, key(number)).unwrap();
             assert_eq!(found.as_deref(), Some(&[round][..]), "item {number} in round {round}");
         }
     }
@@ -323,7 +323,7 @@ fn a_store_without_memory_for_region_filters_answers_without_them() {
     let big = db.create_keyspace("big", big).unwrap();
     let mut snapshots = Vec::new();
     for number in 0..12u8 {
-        big.put(&[number], &[number; 80_000]).unwrap();
+        big.put([number], [number; 80_000]).unwrap();
         snapshots.push(db.snapshot());
     }
     while db.step().unwrap() {}

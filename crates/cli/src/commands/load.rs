@@ -229,7 +229,9 @@ impl<'a> Loader<'a> {
                 self.batch_bytes += row.key.len() + row.value.len();
                 Ok(None)
             }
-            Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(Some(error.to_string())),
+            Err(error) if matches!(error.kind(), ErrorKind::BadKey | ErrorKind::InvalidInput) => {
+                Ok(Some(error.to_string()))
+            }
             Err(error) => Err(error.into()),
         }
     }

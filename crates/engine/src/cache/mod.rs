@@ -16,7 +16,7 @@ mod split;
 mod step;
 
 use crate::entry::Answer;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::filename;
 pub(crate) use crate::ids::{FileId, TableId};
 use crate::io::{Access, Disk, File};
@@ -235,9 +235,7 @@ impl Reader {
         let path = self.path(id);
         let file = self.shared.disk.open(&path, Access::Read).map_err(|e| match (e.kind(), id) {
             (std::io::ErrorKind::NotFound, FileId::Table(_)) => Error::missing_table(&path),
-            (std::io::ErrorKind::NotFound, FileId::Sidecar(_)) => {
-                Error::new(ErrorKind::Corruption, format!("{} is missing", path.display()))
-            }
+            (std::io::ErrorKind::NotFound, FileId::Sidecar(_)) => Error::missing(&path),
             _ => Error::io(&e, "opening", &path),
         })?;
         self.shared.files.insert(id.key(), Arc::clone(&file));
@@ -376,7 +374,7 @@ impl Reader {
             return Ok(());
         }
         Err(Error::corruption(
-            self.path(file).display(),
+            &self.path(file),
             u64::from(page) * PAGE_BYTES as u64,
             format_args!("a page with checksum {stored:08x}"),
             format_args!("{found:08x}"),
@@ -387,7 +385,7 @@ impl Reader {
 fn read_error(error: &std::io::Error, path: &Path, offset: u64, length: usize) -> Error {
     match error.kind() {
         std::io::ErrorKind::UnexpectedEof => {
-            Error::corruption(path.display(), offset, format_args!("{length} bytes"), "the end of the file")
+            Error::corruption(path, offset, format_args!("{length} bytes"), "the end of the file")
         }
         _ => Error::io(error, "reading", path),
     }

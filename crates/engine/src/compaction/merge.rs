@@ -1,8 +1,8 @@
 //! The k-way merge: one walk over many sources, newest first, in which each key appears once.
 //!
-//! Of equal keys the newest source's entry wins; a prefix deleted by a source hides what older sources say of it. Which
-//! head is smallest is told by a tournament of digests (`tournament.rs`); sources are asked for whole entries only where digests
-//! are equal.
+//! Of equal keys the newest source's entry wins; a prefix deleted by a source hides what older sources say of
+//! it. Which head is smallest is told by a tournament of digests (`tournament.rs`); sources are asked for
+//! whole entries only where digests are equal.
 
 use super::tournament::{Head, Tournament};
 use crate::entry::{Cursor, EntryRef, PrefixTombstones};
@@ -33,7 +33,8 @@ fn key_of(cursors: &[Box<dyn Cursor>], source: usize) -> Option<EncodedKey<'_>> 
     Some(cursors.get(source)?.peek()?.key)
 }
 
-/// Whether the head of source `a` comes before that of `b`: of equal keys the newest, those at their end last.
+/// Whether the head of source `a` comes before that of `b`: of equal keys the newest, those at their end
+/// last.
 fn is_before(cursors: &[Box<dyn Cursor>], a: usize, b: usize) -> bool {
     match (key_of(cursors, a), key_of(cursors, b)) {
         (Some(key), Some(other)) => key.order(&other).then(a.cmp(&b)).is_lt(),
@@ -62,11 +63,13 @@ impl Merge {
     }
 
     #[inline]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "sources are numbered; one left standing would be merged for ever"
+    )]
     fn step(&mut self, source: usize) -> Result<()> {
-        if let Some(cursor) = self.cursors.get_mut(source) {
-            let digest = cursor.advance()?;
-            self.heads.update(source, digest, |a, b| is_before(&self.cursors, a, b));
-        }
+        let digest = self.cursors[source].advance()?;
+        self.heads.update(source, digest, |a, b| is_before(&self.cursors, a, b));
         Ok(())
     }
 

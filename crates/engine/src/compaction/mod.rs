@@ -1,46 +1,32 @@
 //! Runs a planned task: stream, merge, retain, build, sync; the result is an edit.
 //!
-//! Flush, push, split and rewrite are one operation: entries in the store's order are dealt out to regions, a new run each.
+//! Flush, push, split and rewrite are one operation: entries in the store's order are partitioned
+//! by regions, a new run each.
 
 pub(crate) mod merge;
+mod partition;
 pub(crate) mod retain;
+mod run_filter;
 mod tournament;
+mod work;
 
-use crate::cache::{PAGE_BYTES, Reader};
-use crate::entry::{Cursor, PrefixTombstones, Span};
+pub(crate) use work::{Amount, Context, Output};
+
+use crate::cache::Reader;
+use crate::entry::{PrefixTombstones, Span};
 use crate::error::Result;
-use crate::filename::table_path;
 use crate::ids::RunId;
-use crate::io::Disk;
 use crate::memory::{Holder, Reservation};
-use crate::region_filter::{
-    ExpectedRun, Filtered, FilteredRun, NewRegionFilter, RegionFilterBuilder, RegionFilterKind,
-};
-use crate::table::envelope::TableMeta;
 use crate::table::sample::KeySample;
-use crate::table::{NewTable, ReadMode, Table, TableBuilder, TableSpec};
-use crate::version::edit::{RunRecord, Step};
+use crate::table::{ReadMode, Table};
+use crate::version::edit::Step;
 use crate::version::{Run, Version};
 use merge::{Chain, Merge, Part, Source};
+use partition::Partition;
 use siltstone_design::plan::children;
-use siltstone_design::{Design, Task, TriePath};
-use std::path::Path;
+use siltstone_design::{Task, TriePath};
 use std::sync::Arc;
-
-/// What compactions share.
-pub(crate) struct Context<'a> {
-    pub design: &'a Design,
-    pub disk: &'a dyn Disk,
-    pub dir: &'a Path,
-    pub reader: &'a Arc<Reader>,
-    pub now_ms: u64,
-    /// Hands out numbers of tables and runs.
-    pub next_id: &'a dyn Fn() -> u64,
-    /// Asked now and then; `true` gives the work up.
-    pub cancelled: &'a dyn Fn() -> bool,
-    /// Told now and then how many bytes of keys and values were written; returns when more may be.
-    pub pace: &'a dyn Fn(u64),
-}
+use work::Target;
 
 /// The runs that `task` reads, fixed when it is planned: later runs may join the pile meanwhile.
 pub(crate) fn inputs(version: &Version, task: &Task) -> Vec<Arc<Run>> {
@@ -65,25 +51,6 @@ pub(crate) fn source(run: &Arc<Run>, span: &Span, mode: ReadMode, reader: &Arc<R
     });
     let parts: Vec<Part> = parts.collect();
     Ok(Source { cursor: Box::new(Chain::new(parts)?), tombstones: run.tombstones.clone() })
-}
-
-/// What work did: the steps of its edit, and what its new runs bring to the filters of their regions.
-#[derive(Default)]
-pub(crate) struct Output {
-    pub steps: Vec<Step>,
-    pub filters: Vec<NewRegionFilter>,
-}
-
-/// A region that output goes to.
-struct Target {
-    level: usize,
-    path: TriePath,
-    /// The run there that takes part in the merge, in a leveled region.
-    merged_run: Option<RunId>,
-    /// Nothing older lies there or below.
-    bottom: bool,
-    /// Where the new run goes: in the place of this one, or on top.
-    replaces: Option<RunId>,
 }
 
 /// Runs `task` on `inputs` and returns the steps of its edit.
@@ -152,13 +119,15 @@ pub(crate) fn execute(
         entries: inputs.iter().map(|run| run.entries()).sum(),
         bytes: inputs.iter().map(|run| run.bytes()).sum(),
     };
-    let mut output = deal(context, version, (merge, amount), &PrefixTombstones::new(tombstones), &targets)?;
+    let tombstones = PrefixTombstones::new(tombstones);
+    let partition = Partition::new(context, version, &tombstones, amount.per_target(targets.len()));
+    let mut output = partition.run(merge, &targets)?;
     steps.append(&mut output.steps);
     Ok(Output { steps, ..output })
 }
 
-/// Notes the memory of a merge of `sources`: each has a chunk of its table and where the entries are in it, and so has what is
-/// written, twice, since it is gathered in pages first.
+/// Notes the memory of a merge of `sources`: each has a chunk of its table and where the entries are in it,
+/// and so has what is written, twice, since it is gathered in pages first.
 fn hold(context: &Context<'_>, sources: usize) -> Reservation {
     let memory = context.reader.memory();
     let chunk = memory.chunk_bytes() as u64;
@@ -174,19 +143,6 @@ fn joined(runs: &[Arc<Run>], span: &Span, reader: &Arc<Reader>) -> Result<Source
     });
     // Nothing is older than these, so what they deleted hides nothing here.
     Ok(Source { cursor: Box::new(Chain::new(parts.collect())?), tombstones: PrefixTombstones::default() })
-}
-
-/// About how much is dealt out: what comes down to the targets, without the runs that lie there.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Amount {
-    pub entries: u64,
-    pub bytes: u64,
-}
-
-/// How far apart pages begin if `bytes` are spread over the digests of `path`.
-fn digests_per_page(path: TriePath, bytes: u64) -> u64 {
-    let pages = (bytes as f64 / PAGE_BYTES as f64).max(1.0);
-    (2f64.powi(64 - i32::from(path.depth())) / pages) as u64
 }
 
 /// Writes the entries of a memtable, or of several, as the newest runs of level 0.
@@ -206,163 +162,9 @@ pub(crate) fn flush(
         Target { level: 0, path, merged_run: None, bottom, replaces: None }
     });
     let targets: Vec<Target> = regions.collect();
-    deal(context, version, (Merge::new(sources)?, amount), &PrefixTombstones::new(tombstones), &targets)
-}
-
-/// Removes the files of tables that will not be used, unless told to keep them.
-struct Unfinished<'a> {
-    context: &'a Context<'a>,
-    tables: Vec<u64>,
-}
-
-impl Drop for Unfinished<'_> {
-    fn drop(&mut self) {
-        for &id in &self.tables {
-            // What can't be removed now is removed as an orphan at the next open.
-            let _ = self.context.disk.remove(&table_path(self.context.dir, id));
-        }
-    }
-}
-
-/// How often work is held back, if it is.
-const BYTES_BETWEEN_PACES: u64 = 64 << 10;
-/// How often a long merge asks whether to go on.
-const ENTRIES_BETWEEN_CHECKS: u32 = 4096;
-
-/// Begins the filter that a new run of `target`, of about `keys` keys, brings to its region, if it can bring one.
-fn begin_filter(
-    context: &Context<'_>,
-    version: &Version,
-    target: &Target,
-    keys: u64,
-) -> Option<RegionFilterBuilder> {
-    let has_children = version.has_children(target.level, target.path);
-    let kind = RegionFilterKind::of(context.design.level(target.level), has_children)?;
-    let region = version.levels.get(target.level).and_then(|level| level.region(target.path));
-    let runs = region.map_or(&[][..], |region| &region.runs);
-    let present = region.and_then(|region| region.filter.as_deref());
-    let fingerprints = |place: usize| runs.get(place)?.fingerprints(context.reader);
-    let run = ExpectedRun { keys, is_on_top: target.replaces.is_none(), fingerprints: &fingerprints };
-    let region = Filtered { path: target.path, runs, present };
-    RegionFilterBuilder::for_new_run(kind, &region, &run, context.reader.memory())
-}
-
-/// Adds the keys of a table that was written to the filter that takes them so.
-fn end_table(table: NewTable, filter: &mut Option<RegionFilterBuilder>) -> TableMeta {
-    if let Some(filter) = filter {
-        filter.add_table(table.fingerprints);
-    }
-    table.meta
-}
-
-/// Deals entries, about as much as given beside them, out to regions in digest order, a new run each.
-fn deal(
-    context: &Context<'_>,
-    version: &Version,
-    (mut entries, amount): (Merge, Amount),
-    tombstones: &PrefixTombstones,
-    targets: &[Target],
-) -> Result<Output> {
-    let mut unfinished = Unfinished { context, tables: Vec::new() };
-    let (mut steps, mut filters) = (Vec::new(), Vec::new());
-    let mut since_pace = 0;
-    let share = amount.entries / targets.len().max(1) as u64;
-    let mut since_check = 0;
-    for target in targets {
-        let spec = context.design.level(target.level);
-        let max_bytes = spec.table_bytes.saturating_mul(2);
-        let own = if target.bottom {
-            PrefixTombstones::default()
-        } else {
-            PrefixTombstones::new(tombstones.within(target.path.first(), target.path.last()))
-        };
-        let pile =
-            version.levels.get(target.level).and_then(|l| l.region(target.path)).map_or(&[][..], |r| &r.runs);
-        let merged = pile.iter().filter(|run| Some(run.id) == target.merged_run).map(|run| run.bytes());
-        let bytes = amount.bytes / targets.len().max(1) as u64 + merged.sum::<u64>();
-        let spread = digests_per_page(target.path, bytes);
-        let chunk_bytes = context.reader.memory().chunk_bytes();
-        let new_table = |id| TableSpec::new(id, (context.design, target.level), spread, chunk_bytes);
-        let mut tables = Vec::new();
-        let mut filter = begin_filter(context, version, target, share);
-        let filter_takes_keys = filter.as_ref().is_some_and(|filter| !filter.takes_tables());
-        let mut builder: Option<TableBuilder> = None;
-        loop {
-            // Not moved anywhere: an entry is a hundred bytes, written and read again at once.
-            let mut head = entries.peek();
-            let Some(entry) = &mut head else { break };
-            if !target.path.contains(entry.key.digest.hi) {
-                break;
-            }
-            since_check += 1;
-            if since_check == ENTRIES_BETWEEN_CHECKS {
-                since_check = 0;
-                if (context.cancelled)() {
-                    return Err(crate::error::Error::new(
-                        crate::error::ErrorKind::Io,
-                        "background work was given up because the store is closing",
-                    ));
-                }
-            }
-            if retain::retain(&mut entry.item, context.now_ms, target.bottom) {
-                let is_full = |b: &TableBuilder| b.bytes() >= max_bytes || !b.takes(entry.key.digest);
-                if builder.as_ref().is_some_and(is_full)
-                    && let Some(full) = builder.take()
-                {
-                    let written = full.finish(PrefixTombstones::default())?;
-                    tables.push(end_table(written, &mut filter));
-                }
-                let builder = match &mut builder {
-                    Some(builder) => builder,
-                    None => {
-                        let id = (context.next_id)();
-                        unfinished.tables.push(id);
-                        builder.insert(TableBuilder::create(context.disk, context.dir, new_table(id))?)
-                    }
-                };
-                builder.add(entry)?;
-                since_pace += entry.user_bytes();
-                if since_pace >= BYTES_BETWEEN_PACES {
-                    (context.pace)(std::mem::take(&mut since_pace));
-                }
-                if filter_takes_keys && let Some(filter) = &mut filter {
-                    filter.add(&entry.key, entry.older_in, share);
-                }
-            }
-            entries.advance()?;
-        }
-        if builder.is_none() && tables.is_empty() && !own.is_empty() {
-            let id = (context.next_id)();
-            unfinished.tables.push(id);
-            builder = Some(TableBuilder::create(context.disk, context.dir, new_table(id))?);
-        }
-        if let Some(last) = builder {
-            tables.push(end_table(last.finish(own)?, &mut filter));
-        }
-        // A child that gets nothing exists all the same: the trie does not depend on what happens to be in it.
-        if tables.is_empty() {
-            let exists = version.levels.get(target.level).and_then(|l| l.region(target.path)).is_some();
-            if !exists {
-                steps.push(Step::Pushed { level: target.level, path: target.path, pushes: 0 });
-            }
-            continue;
-        }
-        let bytes: u64 = tables.iter().map(|table| table.bytes).sum();
-        steps.push(Step::Written { level: target.level, bytes });
-        let run = RunRecord { id: (context.next_id)(), tables, kills: Vec::new() };
-        if let Some(mut filter) = filter {
-            let bytes = run.tables.iter().map(|table| table.user_bytes).sum();
-            filter.end_run(run.id, run.tables.iter().map(|table| table.id), bytes);
-            let filter = filter.finish(context.reader.memory());
-            filters.extend(filter.map(|filter| NewRegionFilter::new(target.level, target.path, filter)));
-        }
-        debug_assert!(target.merged_run.is_none() || target.merged_run == target.replaces);
-        steps.push(Step::AddRun { level: target.level, path: target.path, run, replaces: target.replaces });
-    }
-    debug_assert!(entries.peek().is_none(), "every entry belongs to a region");
-    (context.pace)(since_pace);
-    unfinished.tables.clear();
-    Ok(Output { steps, filters })
+    let tombstones = PrefixTombstones::new(tombstones);
+    let partition = Partition::new(context, version, &tombstones, amount.per_target(targets.len()));
+    partition.run(Merge::new(sources)?, &targets)
 }
 
 /// The sample of a run's keys, read from its tables.

@@ -1,9 +1,10 @@
 //! The smallest head among the sources of a merge.
 //!
-//! A winner tree (Knuth, TAOCP vol. 3, §5.4.1): each node holds the smaller of its children's heads, so that a source that moves on plays once
-//! per level, against neighbours whose places are known beforehand. Choices are made without branches, since nobody can
-//! foretell them: sixteen runs of random keys cost four comparisons an entry. Where any source may move on at any time, and
-//! equal heads are to be found, this beats the tree of losers.
+//! A winner tree (Knuth, TAOCP vol. 3, §5.4.1): each node holds the smaller of its children's heads, so that
+//! a source that moves on plays once per level, against neighbours whose places are known beforehand. Choices
+//! are made without branches, since nobody can foretell them: sixteen runs of random keys cost four
+//! comparisons an entry. Where any source may move on at any time, and equal heads are to be found, this
+//! beats the tree of losers.
 //!
 //! ```text
 //!            1          nodes, for three sources: the children of n are 2n and 2n + 1,
@@ -11,7 +12,8 @@
 //!      4   5
 //! ```
 //!
-//! Invariant: a node is the smaller of its children by (digest, what `is_before` says of two sources with one digest).
+//! Invariant: a node is the smaller of its children by (digest, what `is_before` says of two sources with one
+//! digest).
 
 use siltstone_design::Digest;
 use std::hint::{cold_path, select_unpredictable};
@@ -68,6 +70,10 @@ impl Tournament {
 
     /// Notes that a source stands on another digest, or at its end.
     #[inline]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "every node has a place, and all but the first a sibling; a result lost on the way up would reorder entries"
+    )]
     pub fn update(
         &mut self,
         source: usize,
@@ -76,24 +82,19 @@ impl Tournament {
     ) {
         let mut node = self.sources + source;
         let mut winner = Head::new(source, digest);
-        while let Some(place) = self.nodes.get_mut(node) {
-            *place = winner;
+        loop {
+            self.nodes[node] = winner;
             if node <= 1 {
                 return;
             }
-            let Some(other) = self.nodes.get(node ^ 1) else { return };
-            winner = smaller(winner, *other, &is_before);
+            winner = smaller(winner, self.nodes[node ^ 1], &is_before);
             node /= 2;
         }
     }
 
+    #[expect(clippy::indexing_slicing, reason = "an inner node has two children")]
     fn play(&mut self, node: usize, is_before: &impl Fn(usize, usize) -> bool) {
-        if let (Some(left), Some(right)) = (self.nodes.get(2 * node), self.nodes.get(2 * node + 1)) {
-            let winner = smaller(*left, *right, is_before);
-            if let Some(place) = self.nodes.get_mut(node) {
-                *place = winner;
-            }
-        }
+        self.nodes[node] = smaller(self.nodes[2 * node], self.nodes[2 * node + 1], is_before);
     }
 
     /// Whether any other source stands on the digest of the first.

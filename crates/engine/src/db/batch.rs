@@ -62,10 +62,15 @@ impl Batch {
 
     /// Sets `key` to `value`.
     ///
-    /// # Errors
-    /// `InvalidInput` where the key does not fit the keyspace's schema or the value is over 1 GiB.
-    pub fn put(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8]) -> Result<()> {
-        self.change().put(keyspace.store_id(), &keyspace.inner, key, value, 0)
+    /// # Errors `BadKey` where the key does not fit the keyspace's schema, `InvalidInput` where the value is
+    /// over 1 GiB, `NoKeyspace` where the keyspace has been dropped.
+    #[inline]
+    pub fn put(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.put_until(keyspace, key.as_ref(), value.as_ref(), 0)
+    }
+
+    fn put_until(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8], expires_at_ms: u64) -> Result<()> {
+        self.change().put(keyspace.store_id(), &keyspace.inner, key, value, expires_at_ms)
     }
 
     /// Sets `key` to `value`, which is gone after `ttl`.
@@ -75,28 +80,27 @@ impl Batch {
     pub fn put_with_ttl(
         &mut self,
         keyspace: &Keyspace,
-        key: &[u8],
-        value: &[u8],
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
         ttl: Duration,
     ) -> Result<()> {
-        let expires_at_ms = keyspace.expiry_after(ttl);
-        self.change().put(keyspace.store_id(), &keyspace.inner, key, value, expires_at_ms)
+        self.put_until(keyspace, key.as_ref(), value.as_ref(), keyspace.expiry_after(ttl))
     }
 
     /// Removes `key`; a missing key is fine.
     ///
-    /// # Errors
-    /// `InvalidInput` where the key does not fit the keyspace's schema.
-    pub fn delete(&mut self, keyspace: &Keyspace, key: &[u8]) -> Result<()> {
-        self.change().delete(keyspace.store_id(), &keyspace.inner, key)
+    /// # Errors `BadKey` where the key does not fit the keyspace's schema, `NoKeyspace` where the keyspace
+    /// has been dropped.
+    pub fn delete(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<()> {
+        self.change().delete(keyspace.store_id(), &keyspace.inner, key.as_ref())
     }
 
     /// Removes every key with this prefix, in constant time; compaction frees the space.
     ///
-    /// # Errors
-    /// `InvalidInput` where the keyspace is not semi-sorted or no key of it can have this prefix.
-    pub fn delete_prefix(&mut self, keyspace: &Keyspace, prefix: &[u8]) -> Result<()> {
-        self.change().delete_prefix(keyspace.store_id(), &keyspace.inner, prefix)
+    /// # Errors `InvalidInput` where the keyspace is not semi-sorted, `BadKey` where no key of it can have
+    /// this prefix, `NoKeyspace` where the keyspace has been dropped.
+    pub fn delete_prefix(&mut self, keyspace: &Keyspace, prefix: impl AsRef<[u8]>) -> Result<()> {
+        self.change().delete_prefix(keyspace.store_id(), &keyspace.inner, prefix.as_ref())
     }
 
     fn change(&mut self) -> &mut Operations {

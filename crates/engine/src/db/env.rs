@@ -34,6 +34,7 @@ impl StoreId {
 pub(crate) struct Env {
     pub store: StoreId,
     pub path: PathBuf,
+    /// Poisons the store where a failure leaves it in doubt: a [`CheckedDisk`](crate::io::checked::CheckedDisk).
     pub disk: Arc<dyn Disk>,
     pub options: Options,
     pub secret: HashSecret,
@@ -60,17 +61,6 @@ impl Env {
         self.health.check_writable()
     }
 
-    /// Ends all writing: the operating system may have lost what it said it had.
-    pub fn poison(&self, cause: &Error) {
-        self.health.poison(cause);
-        self.signals.wake();
-    }
-
-    /// Passes a result on; an error poisons the store first.
-    pub fn or_poison<T>(&self, outcome: Result<T>) -> Result<T> {
-        outcome.inspect_err(|error| self.poison(error))
-    }
-
     /// Makes a table of its description.
     pub fn open_table(&self, meta: &TableMeta, encoder: Encoder) -> Arc<Table> {
         Arc::new(Table::new(meta.clone(), encoder, Arc::clone(&self.trash)))
@@ -78,8 +68,7 @@ impl Env {
 
     /// Makes the names of new tables durable; their bytes are already.
     pub fn sync_dir(&self) -> Result<()> {
-        let synced = self.disk.sync_dir(&self.path);
-        self.or_poison(synced.map_err(|error| Error::io(&error, "syncing directory", &self.path)))
+        self.disk.sync_dir(&self.path).map_err(|error| Error::io(&error, "syncing directory", &self.path))
     }
 
     /// Removes the files of tables that nobody holds any more.

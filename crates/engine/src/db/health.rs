@@ -1,27 +1,29 @@
-//! Whether an open store is well: closed, read-only, poisoned by a failed sync, short of disk, or failing in the background.
+//! Whether an open store is well: closed, read-only, poisoned by a failed sync, short of disk, or failing in
+//! the background.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::io::checked::Poison;
 use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The health of an open store.
 pub(crate) struct Health {
     is_read_only: bool,
     is_closed: AtomicBool,
-    is_poisoned: AtomicBool,
-    poison: Mutex<Option<Error>>,
+    /// Set by the store's disk where a failure leaves the store in doubt.
+    poison: Arc<Poison>,
     /// Whether the disk is so full that only deletes are taken.
     space_is_low: AtomicBool,
     background_error: Mutex<Option<Error>>,
 }
 
 impl Health {
-    pub fn new(is_read_only: bool) -> Self {
+    pub fn new(is_read_only: bool, poison: &Arc<Poison>) -> Self {
         Self {
             is_read_only,
             is_closed: AtomicBool::new(false),
-            is_poisoned: AtomicBool::new(false),
-            poison: Mutex::new(None),
+            poison: Arc::clone(poison),
             space_is_low: AtomicBool::new(false),
             background_error: Mutex::new(None),
         }
@@ -29,13 +31,11 @@ impl Health {
 
     /// Returns an error if the store takes no writes at all.
     pub fn check_writable(&self) -> Result<()> {
-        if self.is_poisoned()
-            && let Some(cause) = &*self.poison.lock()
-        {
-            return Err(Error::poisoned(cause));
+        if let Some(cause) = self.poison.cause() {
+            return Err(Error::poisoned(&cause));
         }
         if self.is_closed() {
-            return Err(Error::invalid("the store has been closed"));
+            return Err(Error::closed());
         }
         if self.is_read_only {
             let what = "the store is open read-only; open it with Db::open to write";
@@ -44,15 +44,16 @@ impl Health {
         Ok(())
     }
 
-    /// Ends all writing because of `cause`, the first of which is kept.
-    pub fn poison(&self, cause: &Error) {
-        self.poison.lock().get_or_insert_with(|| cause.clone());
-        self.is_poisoned.store(true, Ordering::Release);
+    /// Returns an error if the store has been closed: its directory may be another's by now.
+    #[inline]
+    pub fn check_open(&self) -> Result<()> {
+        // A read that began before the end may see none of it.
+        if self.is_closed.load(Ordering::Relaxed) { Err(Error::closed()) } else { Ok(()) }
     }
 
     /// Whether a failed sync has ended all writing.
     pub fn is_poisoned(&self) -> bool {
-        self.is_poisoned.load(Ordering::Acquire)
+        self.poison.is_set()
     }
 
     pub fn is_closed(&self) -> bool {

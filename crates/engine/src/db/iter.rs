@@ -1,12 +1,13 @@
 //! Scans: one merge over everything that may hold a group, a range of it, or the whole keyspace.
 //!
-//! A walk over the whole keyspace goes stretch by stretch: as long as no level changes its region, one merge over the
-//! heads and the piles on the path serves; at the end of the finest region the next merge begins.
+//! A walk over the whole keyspace goes stretch by stretch: as long as no level changes its region, one merge
+//! over the heads and the piles on the path serves; at the end of the finest region the next merge begins.
 
 use super::catalog::keyspace::OpenKeyspace;
 use super::catalog::snapshots::ReadPoint;
 use super::catalog::view::View;
 use super::store::Store;
+use super::suffix_range::SuffixBounds;
 use super::write_buffer::BufferScan;
 use crate::cache::fetch;
 use crate::compaction::merge::{Merge, Source};
@@ -15,7 +16,6 @@ use crate::entry::{Cursor, Span};
 use crate::error::Result;
 use crate::table::ReadMode;
 use siltstone_design::Digest;
-use std::ops::Bound;
 use std::sync::Arc;
 
 /// Which keys of the walked digests are wanted.
@@ -24,15 +24,15 @@ pub(super) enum Wanted {
     /// Keys with this prefix whose suffix lies between the bounds.
     Group {
         prefix: Vec<u8>,
-        from: Bound<Vec<u8>>,
-        to: Bound<Vec<u8>>,
+        suffixes: SuffixBounds,
     },
 }
 
-/// An iterator over a consistent snapshot, in the store's order: by digest, and for semi-sorted keys by prefix hash and
-/// then suffix.
+/// An iterator over a consistent snapshot, in the store's order: by digest, and for semi-sorted keys by
+/// prefix hash and then suffix.
 ///
-/// Items are `(key, value)`. It pins the tables it reads until it is dropped. After an error it ends.
+/// Items are `(key, value)`. It pins the tables it reads until it is dropped. After an error it ends, and so
+/// it does, with `Closed`, when the store is [closed](crate::Db::close).
 pub struct Iter {
     store: Arc<Store>,
     keyspace: Arc<OpenKeyspace>,
@@ -120,6 +120,7 @@ impl Iter {
     }
 
     fn next_item(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        self.store.env.health.check_open()?;
         loop {
             let Some(merge) = &mut self.merge else {
                 if self.next_stretch()? {
@@ -147,19 +148,8 @@ impl Iter {
 
 impl Wanted {
     fn takes(&self, key: &[u8]) -> bool {
-        let Self::Group { prefix, from, to } = self else { return true };
-        let Some(suffix) = key.strip_prefix(prefix.as_slice()) else { return false };
-        let after = match from {
-            Bound::Included(from) => suffix >= from.as_slice(),
-            Bound::Excluded(from) => suffix > from.as_slice(),
-            Bound::Unbounded => true,
-        };
-        after
-            && match to {
-                Bound::Included(to) => suffix <= to.as_slice(),
-                Bound::Excluded(to) => suffix < to.as_slice(),
-                Bound::Unbounded => true,
-            }
+        let Self::Group { prefix, suffixes } = self else { return true };
+        key.strip_prefix(prefix.as_slice()).is_some_and(|suffix| suffixes.contain(suffix))
     }
 }
 
@@ -167,6 +157,9 @@ impl Iterator for Iter {
     type Item = Result<(Vec<u8>, Vec<u8>)>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        if self.merge.is_none() && self.rest.is_none() {
+            return None;
+        }
         let next = self.next_item();
         if next.is_err() {
             (self.merge, self.rest) = (None, None);

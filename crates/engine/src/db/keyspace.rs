@@ -7,17 +7,22 @@ use super::env::StoreId;
 use super::iter::{Iter, Wanted};
 use super::read::Found;
 use super::store::Store;
+use super::suffix_range::{SuffixBounds, SuffixRange};
 use super::write::operations::Operations;
 use super::write::{Committed, Condition};
 use crate::entry::Span;
 use crate::error::Result;
 use crate::stats::KeyspaceStats;
 use siltstone_design::{Design, Digest, KeyError, Schema};
-use std::ops::{Bound, RangeBounds};
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A named set of keys within a store, with a schema and a design of its own. Clones are handles to the same one.
+/// Makes the new value of a key of its old one; `None` deletes it.
+type Change<'a> = dyn FnMut(Option<&[u8]>) -> Option<Vec<u8>> + 'a;
+
+/// A named set of keys within a store, with a schema and a design of its own. Clones are handles to the same
+/// one.
 #[derive(Clone)]
 pub struct Keyspace {
     pub(super) store: Arc<Store>,
@@ -55,11 +60,18 @@ impl Keyspace {
         self.store.env.now_ms().saturating_add(ttl_ms).max(1)
     }
 
-    /// The newest value of `key`.
+    /// Returns the newest value of `key`.
     ///
     /// # Errors
-    /// `InvalidInput` where the key does not fit the schema, `Corruption` where its page is damaged.
-    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    /// `BadKey` where the key does not fit the schema, `Corruption` where its page is damaged, `Closed` after
+    /// [`Db::close`](crate::Db::close).
+    #[inline]
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.get_bytes(key.as_ref())
+    }
+
+    fn get_bytes(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.store.env.health.check_open()?;
         let key = self.inner.encoder.encode(key)?;
         self.store.searcher.get_newest(&self.inner, &key)
     }
@@ -68,29 +80,34 @@ impl Keyspace {
     ///
     /// # Errors
     /// As [`Keyspace::get`].
-    pub fn contains(&self, key: &[u8]) -> Result<bool> {
-        Ok(self.get(key)?.is_some())
+    pub fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        Ok(self.get_bytes(key.as_ref())?.is_some())
     }
 
-    /// The values of `keys`, in their order, all of one moment. What has to come from the device is read at the same time,
-    /// a page that several keys need once.
+    /// The values of `keys`, in their order, all of one moment. What has to come from the device is read at
+    /// the same time, a page that several keys need once.
     ///
     /// # Errors
     /// As [`Keyspace::get`], for the first key that fails.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
         let encoded: std::result::Result<Vec<_>, KeyError> =
             keys.iter().map(|key| self.inner.encoder.encode(key.as_ref())).collect();
-        let (view, point) = self.pin();
+        let (view, point) = self.pin()?;
         self.store.searcher.get_many(&self.inner, &view, point.sequence, &encoded?)
     }
 
     /// Sets `key` to `value`.
     ///
-    /// # Errors
-    /// `InvalidInput` where the key does not fit the schema or the value is over 1 GiB; those of [`Db::write`](crate::Db::write).
-    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+    /// # Errors `BadKey` where the key does not fit the schema, `InvalidInput` where the value is over 1 GiB,
+    /// `NoKeyspace` where the keyspace has been dropped; those of [`Db::write`](crate::Db::write).
+    #[inline]
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.put_until(key.as_ref(), value.as_ref(), 0)
+    }
+
+    fn put_until(&self, key: &[u8], value: &[u8], expires_at_ms: u64) -> Result<()> {
         let mut operations = Operations::default();
-        operations.put(self.store_id(), &self.inner, key, value, 0)?;
+        operations.put(self.store_id(), &self.inner, key, value, expires_at_ms)?;
         self.write(operations)
     }
 
@@ -98,17 +115,20 @@ impl Keyspace {
     ///
     /// # Errors
     /// As [`Keyspace::put`].
-    pub fn put_with_ttl(&self, key: &[u8], value: &[u8], ttl: Duration) -> Result<()> {
-        let mut operations = Operations::default();
-        operations.put(self.store_id(), &self.inner, key, value, self.expiry_after(ttl))?;
-        self.write(operations)
+    pub fn put_with_ttl(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>, ttl: Duration) -> Result<()> {
+        self.put_until(key.as_ref(), value.as_ref(), self.expiry_after(ttl))
     }
 
     /// Removes `key`; a missing key is fine.
     ///
     /// # Errors
     /// As [`Keyspace::put`].
-    pub fn delete(&self, key: &[u8]) -> Result<()> {
+    #[inline]
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.delete_bytes(key.as_ref())
+    }
+
+    fn delete_bytes(&self, key: &[u8]) -> Result<()> {
         let mut operations = Operations::default();
         operations.delete(self.store_id(), &self.inner, key)?;
         self.write(operations)
@@ -116,18 +136,24 @@ impl Keyspace {
 
     /// Removes every key with `prefix` in constant time; compaction frees the space.
     ///
-    /// # Errors
-    /// `InvalidInput` where the keyspace is not semi-sorted or no key of it can have this prefix.
-    pub fn delete_prefix(&self, prefix: &[u8]) -> Result<()> {
+    /// # Errors `InvalidInput` where the keyspace is not semi-sorted, `BadKey` where no key of it can have
+    /// this prefix; as [`Keyspace::put`].
+    pub fn delete_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<()> {
+        self.delete_prefix_bytes(prefix.as_ref())
+    }
+
+    fn delete_prefix_bytes(&self, prefix: &[u8]) -> Result<()> {
         let mut operations = Operations::default();
         operations.delete_prefix(self.store_id(), &self.inner, prefix)?;
         self.write(operations)
     }
 
-    /// Reads `key`, lets `change` make a new value of the old one, and writes it, atomically: no other write to the key
-    /// comes between. `None` deletes. If one did, `change` runs again, so it must not rely on running once.
+    /// Reads `key`, lets `change` make a new value of the old one, and writes it, atomically: no other write
+    /// to the key comes between. `None` deletes. If one did, `change` runs again, so it must not rely on
+    /// running once.
     ///
-    /// Returns the new value. Unlike a put, this tells the store whether the key is new (SlimDB's non-blind write).
+    /// Returns the new value. Unlike a put, this tells the store whether the key is new (SlimDB's non-blind
+    /// write).
     ///
     /// ```
     /// # fn main() -> siltstone::Result<()> {
@@ -148,13 +174,17 @@ impl Keyspace {
     /// As [`Keyspace::get`] and [`Keyspace::put`].
     pub fn update(
         &self,
-        key: &[u8],
+        key: impl AsRef<[u8]>,
         mut change: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>,
     ) -> Result<Option<Vec<u8>>> {
+        self.update_bytes(key.as_ref(), &mut change)
+    }
+
+    fn update_bytes(&self, key: &[u8], change: &mut Change<'_>) -> Result<Option<Vec<u8>>> {
         let encoded = self.inner.encoder.encode(key)?;
         let durability = self.store.env.options.durability;
         loop {
-            let (view, point) = self.pin();
+            let (view, point) = self.pin()?;
             let seen = point.sequence;
             let Found { value: old, table: found_in } =
                 self.store.searcher.find(&self.inner, &view, seen, &encoded)?;
@@ -179,32 +209,42 @@ impl Keyspace {
         self.store.write(Arc::new(operations), durability, None).map(|_| ())
     }
 
-    /// Every item whose key has `prefix`: in suffix order, or in the order of suffix hashes if the schema hashes them.
+    /// Every item whose key has `prefix`: in suffix order, or in the order of suffix hashes if the schema
+    /// hashes them.
     ///
-    /// # Errors
-    /// `InvalidInput` where the keyspace is not semi-sorted or no key of it can have this prefix.
-    pub fn prefix(&self, prefix: &[u8]) -> Result<Iter> {
-        self.prefix_at(prefix, Bound::Unbounded, Bound::Unbounded, self.pin())
+    /// # Errors `InvalidInput` where the keyspace is not semi-sorted, `BadKey` where no key of it can have
+    /// this prefix, `Closed` after [`Db::close`](crate::Db::close).
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Iter> {
+        self.prefix_at(prefix.as_ref(), SuffixBounds::ALL, self.pin()?)
     }
 
     /// The items whose key has `prefix` and whose suffix lies in `suffixes`, in suffix order.
     ///
     /// # Errors
-    /// `InvalidInput` where the keyspace does not keep suffixes in order or no key of it can have this prefix.
-    pub fn prefix_range(&self, prefix: &[u8], suffixes: impl RangeBounds<Vec<u8>>) -> Result<Iter> {
+    /// `InvalidInput` where the keyspace does not keep suffixes in order; as [`Keyspace::prefix`].
+    pub fn prefix_range(&self, prefix: impl AsRef<[u8]>, suffixes: impl SuffixRange) -> Result<Iter> {
+        self.prefix_range_at(prefix.as_ref(), suffixes.into_bounds(), self.pin()?)
+    }
+
+    pub(super) fn prefix_range_at(
+        &self,
+        prefix: &[u8],
+        suffixes: SuffixBounds,
+        pinned: (Arc<View>, ReadPoint),
+    ) -> Result<Iter> {
         self.inner.encoder.check_prefix(prefix)?;
         if !self.schema().is_ordered() {
             return Err(KeyError::NotOrdered.into());
         }
-        self.prefix_at(prefix, suffixes.start_bound().cloned(), suffixes.end_bound().cloned(), self.pin())
+        self.prefix_at(prefix, suffixes, pinned)
     }
 
     /// Every item of the keyspace, in the store's order.
     ///
     /// # Errors
-    /// Those of reading come with the items.
+    /// `Closed` after [`Db::close`](crate::Db::close). Those of reading come with the items.
     pub fn iter(&self) -> Result<Iter> {
-        Ok(self.iter_at(self.pin()))
+        Ok(self.iter_at(self.pin()?))
     }
 
     pub(super) fn iter_at(&self, pinned: (Arc<View>, ReadPoint)) -> Iter {
@@ -215,25 +255,25 @@ impl Keyspace {
     pub(super) fn prefix_at(
         &self,
         prefix: &[u8],
-        from: Bound<Vec<u8>>,
-        to: Bound<Vec<u8>>,
+        suffixes: SuffixBounds,
         pinned: (Arc<View>, ReadPoint),
     ) -> Result<Iter> {
         let hi = self.inner.encoder.encode_prefix(prefix)?;
         let mut span = Span::of_hi(hi, hi);
-        if let Bound::Included(suffix) | Bound::Excluded(suffix) = &from {
+        if let Bound::Included(suffix) | Bound::Excluded(suffix) = &suffixes.from {
             span.first = Digest { hi, lo: self.inner.encoder.encode_suffix_bound(suffix)? };
         }
-        if let Bound::Included(suffix) | Bound::Excluded(suffix) = &to {
+        if let Bound::Included(suffix) | Bound::Excluded(suffix) = &suffixes.to {
             span.last = Digest { hi, lo: self.inner.encoder.encode_suffix_bound(suffix)? };
         }
-        let wanted = Wanted::Group { prefix: prefix.to_vec(), from, to };
+        let wanted = Wanted::Group { prefix: prefix.to_vec(), suffixes };
         Ok(Iter::new(Arc::clone(&self.store), Arc::clone(&self.inner), pinned, span, wanted))
     }
 
-    /// A view and a sequence number that belong together.
-    pub(super) fn pin(&self) -> (Arc<View>, ReadPoint) {
-        self.store.catalog.pin(&self.inner)
+    /// Pins a view and a sequence number that belong together.
+    fn pin(&self) -> Result<(Arc<View>, ReadPoint)> {
+        self.store.env.health.check_open()?;
+        Ok(self.store.catalog.pin(&self.inner))
     }
 }
 

@@ -14,6 +14,7 @@ mod sidecars;
 mod signals;
 mod snapshot;
 mod store;
+mod suffix_range;
 mod write;
 mod write_buffer;
 
@@ -22,6 +23,7 @@ pub use iter::Iter;
 pub use keyspace::Keyspace;
 pub use open::verify::{VerifyProgress, VerifyReport};
 pub use snapshot::Snapshot;
+pub use suffix_range::{SuffixBounds, SuffixRange};
 pub use write::operations::MAX_VALUE_BYTES;
 
 use crate::error::{Error, Result};
@@ -72,9 +74,8 @@ fn disk(options: &Options) -> Arc<dyn Disk> {
 impl Db {
     /// Opens the store in directory `path`, creating it where there is none.
     ///
-    /// # Errors
-    /// `Locked` if another process has it open, `NotAStore` if the directory holds something else, `Corruption` if files are
-    /// damaged, `InvalidInput` for options that can't work.
+    /// # Errors `Locked` if another process has it open, `NotAStore` if the directory holds something else,
+    /// `Corruption` if files are damaged, `InvalidInput` for options that can't work.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
         Self::open_on(disk(&options), path, options)
     }
@@ -87,8 +88,8 @@ impl Db {
         Self::start(open::open(path.as_ref(), options, disk)?)
     }
 
-    /// Opens the store as it is now for reading only. Another process may have it open and go on writing; what it writes
-    /// later is not seen here.
+    /// Opens the store as it is now for reading only. Another process may have it open and go on writing;
+    /// what it writes later is not seen here.
     ///
     /// # Errors
     /// As [`Db::open`], but for `Locked`.
@@ -168,22 +169,23 @@ impl Db {
         self.store.catalog.names()
     }
 
-    /// Removes a keyspace with everything in it. Handles to it read what they pinned; and refuse writes.
+    /// Removes a keyspace with everything in it. Handles to it read what they pinned, and refuse writes with
+    /// `NoKeyspace`.
     ///
     /// # Errors
-    /// `InvalidInput` where there is no such keyspace.
+    /// `NoKeyspace` where there is no such keyspace.
     pub fn drop_keyspace(&self, name: &str) -> Result<()> {
         let Store { env, catalog, committer, .. } = &*self.store;
         env.check_writable()?;
         let _commit = committer.lock();
-        let there_is_none = || Error::invalid(format_args!("there is no keyspace {name:?}"));
+        let there_is_none = || Error::no_keyspace(format_args!("there is no keyspace {name:?}"));
         catalog.remove(&*catalog.get(name).ok_or_else(there_is_none)?)
     }
 
     /// Writes a batch: all of it or nothing.
     ///
-    /// # Errors
-    /// `StorageFull` while the disk is full, `Poisoned` after a failed sync, `ReadOnly` where the store is.
+    /// # Errors `StorageFull` while the disk is full, `Poisoned` after a failed sync, `ReadOnly` where the
+    /// store is, `Closed` after [`Db::close`].
     pub fn write(&self, batch: &Batch, options: &WriteOptions) -> Result<()> {
         let durability = options.durability.unwrap_or(self.store.env.options.durability);
         self.store.write(batch.operations(), durability, None).map(|_| ())
@@ -222,8 +224,8 @@ impl Db {
         self.store.wait_until(|| self.store.scheduler.is_idle())
     }
 
-    /// Runs one due flush or compaction in the calling thread; false where nothing is due. Meant for stores opened with
-    /// [`Options::background_threads`] 0.
+    /// Runs one due flush or compaction in the calling thread; false where nothing is due. Meant for stores
+    /// opened with [`Options::background_threads`] 0.
     ///
     /// # Errors
     /// Those of the work; it is tried again at the next step.
@@ -232,12 +234,13 @@ impl Db {
         self.store.scheduler.step()
     }
 
-    /// Makes a store in the new directory `dir` that holds what this one holds now, mostly by hard links: quick, online,
-    /// and small until either of them changes.
+    /// Makes a store in the new directory `dir` that holds what this one holds now, mostly by hard links:
+    /// quick, online, and small until either of them changes.
     ///
     /// # Errors
     /// `InvalidInput` if `dir` holds anything; `Io` where it is on another file system.
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<()> {
+        self.store.env.health.check_open()?;
         self.snapshot().checkpoint(dir.as_ref())
     }
 
@@ -246,6 +249,7 @@ impl Db {
     /// # Errors
     /// `Io` where files can't be read; damage is reported, not returned as an error.
     pub fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
+        self.store.env.health.check_open()?;
         self.snapshot().verify(progress)
     }
 
@@ -254,7 +258,12 @@ impl Db {
         self.store.stats()
     }
 
-    /// Closes the store for all its handles and says how that went; dropping the last handle closes it as well.
+    /// Closes the store for all its handles and says how that went; dropping the last handle closes it as
+    /// well.
+    ///
+    /// Whatever is asked of the store afterwards fails with [`ErrorKind::Closed`](crate::ErrorKind::Closed).
+    /// That goes for reads as well, those of snapshots and of iterators that have not come to their end among
+    /// them: the directory is no longer locked, so another process may remove the files that they would read.
     ///
     /// # Errors
     /// `Io` if the last sync fails.

@@ -6,6 +6,8 @@ use super::write_buffer::WriteBuffer;
 use crate::filename;
 use crate::memory::Holder;
 use crate::stats::{KeyspaceStats, LevelStats, MemoryStats, StallStats, Stats};
+use crate::version::level::Level;
+use crate::version::{Run, Version};
 
 fn ratio(a: u64, b: u64) -> f64 {
     if b == 0 { 0.0 } else { a as f64 / b as f64 }
@@ -81,51 +83,77 @@ impl Store {
     }
 }
 
+/// What the tables of a keyspace hold in all.
+#[derive(Default)]
+struct Totals {
+    entries: u64,
+    /// Entries that are known or estimated to be dead.
+    dead: u64,
+    tables: u64,
+    bytes: u64,
+}
+
+impl Totals {
+    fn of(version: &Version) -> Self {
+        let mut totals = Self::default();
+        for table in version.tables() {
+            let meta = table.meta();
+            totals.entries += meta.entries;
+            totals.dead += meta.deleted;
+            totals.bytes += meta.bytes;
+            totals.tables += 1;
+        }
+        let regions = version.levels.iter().flat_map(|level| &level.regions);
+        for run in regions.flat_map(|region| &region.runs) {
+            let killed: u64 = run.kills.iter().map(|(_, bytes)| bytes).sum();
+            totals.dead += (killed as f64 * ratio(run.entries(), run.bytes())) as u64;
+        }
+        totals
+    }
+}
+
+/// Describes level `number` of `version`.
+fn level_stats(version: &Version, number: usize, level: &Level) -> LevelStats {
+    let mut stats = LevelStats {
+        level: number,
+        bytes_written: level.bytes_written,
+        write_amplification: ratio(level.bytes_written, version.user_bytes),
+        ..LevelStats::default()
+    };
+    for region in level.regions.iter().filter(|region| !region.runs.is_empty()) {
+        stats.regions += 1;
+        stats.runs += region.runs.len() as u64;
+        stats.max_runs_in_a_region = stats.max_runs_in_a_region.max(region.runs.len() as u64);
+        if let Some(filter) = &region.filter {
+            stats.guided_runs += filter.covered() as u64;
+            stats.filter_bytes += filter.memory_bytes();
+        }
+        region.runs.iter().for_each(|run| add_run(&mut stats, run));
+    }
+    stats
+}
+
+/// Adds a run to what is said of its level.
+fn add_run(stats: &mut LevelStats, run: &Run) {
+    for table in &run.tables {
+        let meta = table.meta();
+        // Fingerprints are what region filters are made of; no lookup asks them.
+        let is_asked = !meta.kept_keys.are_fingerprints();
+        stats.filter_bytes += if is_asked { meta.filter.length } else { 0 };
+        stats.index_bytes += meta.index.length + meta.page_map.length;
+    }
+    stats.tables += run.tables.len() as u64;
+    stats.bytes += run.bytes();
+    stats.entries += run.entries();
+}
+
 impl OpenKeyspace {
     pub(super) fn stats(&self) -> KeyspaceStats {
         let view = self.view.load();
         let version = &view.version;
-        let (mut entries, mut dead, mut tables, mut bytes) = (0, 0, 0, 0);
-        for table in version.tables() {
-            let meta = table.meta();
-            entries += meta.entries;
-            dead += meta.deleted;
-            bytes += meta.bytes;
-            tables += 1;
-        }
-        let mut levels = Vec::new();
-        for (number, level) in version.levels.iter().enumerate() {
-            let mut stats = LevelStats {
-                level: number,
-                bytes_written: level.bytes_written,
-                write_amplification: ratio(level.bytes_written, version.user_bytes),
-                ..LevelStats::default()
-            };
-            for region in level.regions.iter().filter(|region| !region.runs.is_empty()) {
-                stats.regions += 1;
-                stats.runs += region.runs.len() as u64;
-                stats.max_runs_in_a_region = stats.max_runs_in_a_region.max(region.runs.len() as u64);
-                if let Some(filter) = &region.filter {
-                    stats.guided_runs += filter.covered() as u64;
-                    stats.filter_bytes += filter.memory_bytes();
-                }
-                for run in &region.runs {
-                    for table in &run.tables {
-                        let meta = table.meta();
-                        // Fingerprints are what region filters are made of; no lookup asks them.
-                        let is_asked = !meta.kept_keys.are_fingerprints();
-                        stats.filter_bytes += if is_asked { meta.filter.length } else { 0 };
-                        stats.index_bytes += meta.index.length + meta.page_map.length;
-                    }
-                    stats.tables += run.tables.len() as u64;
-                    stats.bytes += run.bytes();
-                    stats.entries += run.entries();
-                    let killed: u64 = run.kills.iter().map(|(_, bytes)| bytes).sum();
-                    dead += (killed as f64 * ratio(run.entries(), run.bytes())) as u64;
-                }
-            }
-            levels.push(stats);
-        }
+        let totals = Totals::of(version);
+        let levels = version.levels.iter().enumerate();
+        let levels: Vec<_> = levels.map(|(number, level)| level_stats(version, number, level)).collect();
         let filter: u64 = levels.iter().map(|level| level.filter_bytes).sum();
         let index: u64 = levels.iter().map(|level| level.index_bytes).sum();
         let in_memory: u64 = view.buffers().map(WriteBuffer::entries).sum();
@@ -134,12 +162,12 @@ impl OpenKeyspace {
             name: self.name.clone(),
             preset: self.design.preset_name(),
             schema: *self.encoder.schema(),
-            items_estimate: (entries + in_memory).saturating_sub(dead),
+            items_estimate: (totals.entries + in_memory).saturating_sub(totals.dead),
             head_entries: in_memory,
             head_bytes: view.buffers().map(WriteBuffer::memory_bytes).sum(),
-            table_entries: entries,
-            table_count: tables,
-            table_bytes: bytes,
+            table_entries: totals.entries,
+            table_count: totals.tables,
+            table_bytes: totals.bytes,
             gets: counters.gets.get(),
             get_hits: counters.hits.get(),
             device_reads_by_hits: counters.reads_by_hits.get(),
@@ -152,8 +180,8 @@ impl OpenKeyspace {
             asked_in_vain: counters.asked_in_vain.get(),
             filter_bytes: filter,
             index_bytes: index,
-            filter_bits_per_item: ratio(8 * filter, entries),
-            index_bits_per_item: ratio(8 * index, entries),
+            filter_bits_per_item: ratio(8 * filter, totals.entries),
+            index_bits_per_item: ratio(8 * index, totals.entries),
             levels,
         }
     }

@@ -1,7 +1,8 @@
 //! Snapshots: all keyspaces at one moment.
 //!
-//! A snapshot pins a view of each keyspace and the sequence number up to which heads are read. It costs nothing but the files it
-//! keeps from being removed, and overwritten versions in heads, so a long one shows its age.
+//! A snapshot pins a view of each keyspace and the sequence number up to which heads are read. It costs
+//! nothing but the files it keeps from being removed, and overwritten versions in heads, so a long one shows
+//! its age.
 
 use super::catalog::Pinned;
 use super::catalog::snapshots::ReadPoint;
@@ -11,10 +12,9 @@ use super::keyspace::Keyspace;
 use super::open::checkpoint::checkpoint;
 use super::open::verify::{VerifyProgress, VerifyReport, verify};
 use super::store::Store;
+use super::suffix_range::{SuffixBounds, SuffixRange};
 use crate::error::{Error, Result};
 use crate::stats::Stopwatch;
-use siltstone_design::KeyError;
-use std::ops::{Bound, RangeBounds};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,10 +61,11 @@ impl Snapshot {
     }
 
     fn view(&self, keyspace: &Keyspace) -> Result<Arc<View>> {
+        self.store.env.health.check_open()?;
         let same_store = keyspace.store_id() == self.store.env.store;
         let pinned = self.pinned.keyspaces.get(&keyspace.inner.id).filter(|_| same_store);
         let pinned = pinned.ok_or_else(|| {
-            Error::invalid(format_args!(
+            Error::no_keyspace(format_args!(
                 "keyspace {:?} did not exist when the snapshot was taken",
                 keyspace.name()
             ))
@@ -77,11 +78,15 @@ impl Snapshot {
         Ok((self.view(keyspace)?, self.pinned.point.again()))
     }
 
-    /// The value that `key` had.
+    /// Returns the value that `key` had.
     ///
     /// # Errors
-    /// As [`Keyspace::get`]; `InvalidInput` where the keyspace did not exist.
-    pub fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    /// As [`Keyspace::get`]; `NoKeyspace` where the keyspace did not exist.
+    pub fn get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.get_bytes(keyspace, key.as_ref())
+    }
+
+    fn get_bytes(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let key = keyspace.inner.encoder.encode(key)?;
         let view = self.view(keyspace)?;
         Ok(self.store.searcher.find(&keyspace.inner, &view, self.pinned.point.sequence, &key)?.value)
@@ -90,32 +95,28 @@ impl Snapshot {
     /// As [`Keyspace::prefix`], as it was.
     ///
     /// # Errors
-    /// As [`Keyspace::prefix`]; `InvalidInput` where the keyspace did not exist.
-    pub fn prefix(&self, keyspace: &Keyspace, prefix: &[u8]) -> Result<Iter> {
-        keyspace.prefix_at(prefix, Bound::Unbounded, Bound::Unbounded, self.pin(keyspace)?)
+    /// As [`Keyspace::prefix`]; `NoKeyspace` where the keyspace did not exist.
+    pub fn prefix(&self, keyspace: &Keyspace, prefix: impl AsRef<[u8]>) -> Result<Iter> {
+        keyspace.prefix_at(prefix.as_ref(), SuffixBounds::ALL, self.pin(keyspace)?)
     }
 
     /// As [`Keyspace::prefix_range`], as it was.
     ///
     /// # Errors
-    /// As [`Keyspace::prefix_range`]; `InvalidInput` where the keyspace did not exist.
+    /// As [`Keyspace::prefix_range`]; `NoKeyspace` where the keyspace did not exist.
     pub fn prefix_range(
         &self,
         keyspace: &Keyspace,
-        prefix: &[u8],
-        suffixes: impl RangeBounds<Vec<u8>>,
+        prefix: impl AsRef<[u8]>,
+        suffixes: impl SuffixRange,
     ) -> Result<Iter> {
-        if !keyspace.schema().is_ordered() {
-            return Err(KeyError::NotOrdered.into());
-        }
-        let (from, to) = (suffixes.start_bound().cloned(), suffixes.end_bound().cloned());
-        keyspace.prefix_at(prefix, from, to, self.pin(keyspace)?)
+        keyspace.prefix_range_at(prefix.as_ref(), suffixes.into_bounds(), self.pin(keyspace)?)
     }
 
     /// As [`Keyspace::iter`], as it was.
     ///
     /// # Errors
-    /// `InvalidInput` where the keyspace did not exist.
+    /// As [`Keyspace::iter`]; `NoKeyspace` where the keyspace did not exist.
     pub fn iter(&self, keyspace: &Keyspace) -> Result<Iter> {
         Ok(keyspace.iter_at(self.pin(keyspace)?))
     }

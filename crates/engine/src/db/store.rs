@@ -14,7 +14,8 @@ use super::write::operations::Operations;
 use super::write::{Committed, Committer, Condition};
 use crate::cache::Reader;
 use crate::error::Result;
-use crate::io::{DirLock, Disk};
+use crate::io::DirLock;
+use crate::io::checked::CheckedDisk;
 use crate::options::{Durability, Options};
 use crate::stats::StoreCounters;
 use crate::table::Trash;
@@ -39,7 +40,7 @@ pub(crate) struct Store {
 /// What opening a store brings together.
 pub(crate) struct StoreParts {
     pub path: PathBuf,
-    pub disk: Arc<dyn Disk>,
+    pub disk: Arc<CheckedDisk>,
     pub options: Options,
     pub counters: Arc<StoreCounters>,
     pub trash: Arc<Trash>,
@@ -55,13 +56,13 @@ impl Store {
         let env = Arc::new(Env {
             store: StoreId::next(),
             path: parts.path,
+            health: Health::new(parts.lock.is_none(), parts.disk.poison()),
             disk: parts.disk,
             options: parts.options,
             secret: parts.secret,
             reader: parts.reader,
             counters: parts.counters,
             trash: parts.trash,
-            health: Health::new(parts.lock.is_none()),
             signals: Signals::default(),
             lock: Mutex::new(parts.lock),
         });

@@ -40,7 +40,7 @@ pub(super) fn inspect(path: &Path, bytes: &[u8]) -> Result<Inspection> {
     let is_manifest = bytes.starts_with(manifest::MAGIC);
     let magic = if is_manifest { manifest::MAGIC } else { wal::MAGIC };
     let header = LogHeader::decode(magic, bytes, path)?
-        .ok_or_else(|| Error::corruption(path.display(), 0, "a log header", "something else"))?;
+        .ok_or_else(|| Error::corruption(path, 0, "a log header", "something else"))?;
     let records = bytes.get(LOG_HEADER_BYTES as usize..).unwrap_or(&[]);
     let mut reader = LogReader::new(records, header.first_lsn, header.epoch);
     let (mut count, mut contents) = (0, Vec::new());

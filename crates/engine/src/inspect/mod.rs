@@ -12,7 +12,7 @@ use crate::db::open::directory::parse_owner;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filename::{self, CURRENT, CURRENT_NEW, LOCK, OLD_SIDECARS, SIDECARS};
 use crate::io::os::OsDisk;
-use crate::io::{Access, Disk, read_file};
+use crate::io::{Access, Disk, File, read_file};
 use crate::region_filter::{directory, sidecar as sidecar_file};
 use crate::table::envelope::FOOTER_BYTES;
 use crate::version::manifest::{self, parse_current};
@@ -87,36 +87,19 @@ pub fn file(path: &Path) -> Result<Inspection> {
         let bytes = read_file(&disk, path).map_err(fail)?;
         return log::inspect(path, &bytes);
     }
+    let opened = Opened { path, disk: &disk, file: file.as_ref(), length };
     if directory::MAGICS.iter().any(|magic| head.starts_with(magic)) {
-        let bytes = read_file(&disk, path).map_err(fail)?;
-        let directory = std::str::from_utf8(&bytes).ok().and_then(directory::parse);
-        let (directory, _) = directory.ok_or_else(|| {
-            Error::corruption(path.display(), 0, "the name of a directory", "something else")
-        })?;
-        return Ok(Inspection::Sidecars { directory: directory.to_owned() });
+        return opened.sidecar_directory();
     }
     if head.starts_with(b"siltstone") {
-        let bytes = read_file(&disk, path).map_err(fail)?;
-        let name = std::str::from_utf8(&bytes).ok().and_then(parse_current);
-        let name = name.ok_or_else(|| {
-            Error::corruption(path.display(), 0, "the name of a manifest", "something else")
-        })?;
-        return Ok(Inspection::Current { manifest: name.to_owned() });
+        return opened.current();
     }
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
     if head.starts_with(sidecar_file::MAGIC) || filename::is_sidecar(name) {
         return Ok(Inspection::Sidecar(sidecar::inspect(path, file.as_ref(), length)?));
     }
     if name == LOCK {
-        let mut bytes = vec![0; length.min(64) as usize];
-        file.read_exact_at(&mut bytes, 0).map_err(fail)?;
-        let opened_by = parse_owner(&bytes).ok_or_else(|| {
-            let error = Error::corruption(path.display(), 0, "text such as \"process 7\"", "something else");
-            error.and(
-                "nothing depends on it: the lock on the file counts, and the next opening writes it anew",
-            )
-        })?;
-        return Ok(Inspection::Lock { opened_by: opened_by.to_owned() });
+        return opened.lock();
     }
     if let Some((footer, end)) = table::last_footer(file.as_ref(), length).map_err(fail)? {
         let mut table = table::inspect(path, file.as_ref(), end, &footer)?;
@@ -129,17 +112,60 @@ pub fn file(path: &Path) -> Result<Inspection> {
     Err(unreadable(path, name, length))
 }
 
+/// A file that is being inspected.
+struct Opened<'a> {
+    path: &'a Path,
+    disk: &'a OsDisk,
+    file: &'a dyn File,
+    length: u64,
+}
+
+impl Opened<'_> {
+    fn bytes(&self) -> Result<Vec<u8>> {
+        read_file(self.disk, self.path).map_err(|e| Error::io(&e, "reading", self.path))
+    }
+
+    /// Decodes the file that names the directory of sidecars.
+    fn sidecar_directory(&self) -> Result<Inspection> {
+        let bytes = self.bytes()?;
+        let directory = std::str::from_utf8(&bytes).ok().and_then(directory::parse);
+        let (directory, _) = directory
+            .ok_or_else(|| Error::corruption(self.path, 0, "the name of a directory", "something else"))?;
+        Ok(Inspection::Sidecars { directory: directory.to_owned() })
+    }
+
+    /// Decodes CURRENT.
+    fn current(&self) -> Result<Inspection> {
+        let bytes = self.bytes()?;
+        let name = std::str::from_utf8(&bytes).ok().and_then(parse_current);
+        let name =
+            name.ok_or_else(|| Error::corruption(self.path, 0, "the name of a manifest", "something else"))?;
+        Ok(Inspection::Current { manifest: name.to_owned() })
+    }
+
+    /// Reads who locked the store.
+    fn lock(&self) -> Result<Inspection> {
+        let mut bytes = vec![0; self.length.min(64) as usize];
+        self.file.read_exact_at(&mut bytes, 0).map_err(|e| Error::io(&e, "reading", self.path))?;
+        let opened_by = parse_owner(&bytes).ok_or_else(|| {
+            let error = Error::corruption(self.path, 0, "text such as \"process 7\"", "something else");
+            error.and(
+                "nothing depends on it: the lock on the file counts, and the next opening writes it anew",
+            )
+        })?;
+        Ok(Inspection::Lock { opened_by: opened_by.to_owned() })
+    }
+}
+
 /// Says what the file at `path`, of `length` bytes, is not; by its name a file that a store made says what it should be.
 fn unreadable(path: &Path, name: &str, length: u64) -> Error {
     if filename::is_old_filters(name) {
-        return Error::new(
-            ErrorKind::NotAStore,
-            format!(
-                "{} holds filters as an earlier program wrote them; nothing depends on it, and the next opening for \
-                 writing removes it",
-                path.display()
-            ),
+        let what = format!(
+            "{} holds filters as an earlier program wrote them; nothing depends on it, and the next opening for writing \
+             removes it",
+            path.display()
         );
+        return Error::new(ErrorKind::NotAStore, what).at(path);
     }
     let expected = match name {
         CURRENT | CURRENT_NEW => "the name of a manifest",
@@ -147,16 +173,14 @@ fn unreadable(path: &Path, name: &str, length: u64) -> Error {
         _ if filename::is_table(name) => "a table's footer",
         _ if filename::is_wal(name) || filename::is_manifest(name) => "a log's header",
         _ => {
-            return Error::new(
-                ErrorKind::NotAStore,
-                format!(
-                    "{} is no file of a Siltstone store: it has neither a log header nor a table footer",
-                    path.display()
-                ),
+            let what = format!(
+                "{} is no file of a Siltstone store: it has neither a log header nor a table footer",
+                path.display()
             );
+            return Error::new(ErrorKind::NotAStore, what).at(path);
         }
     };
     let at = if filename::is_table(name) { length.saturating_sub(FOOTER_BYTES as u64) } else { 0 };
-    let error = Error::corruption(path.display(), at, expected, "something else");
+    let error = Error::corruption(path, at, expected, "something else");
     error.and("a crash may leave such a file, which the next opening removes unless the store needs it")
 }

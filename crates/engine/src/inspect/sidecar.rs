@@ -83,7 +83,7 @@ pub(super) fn inspect(path: &Path, file: &dyn File, length: u64) -> Result<Sidec
     })?;
     let Some(header) = read.header else {
         let damage = read.damage;
-        return Err(damage.unwrap_or_else(|| Error::corruption(path.display(), 0, "a header", "none")));
+        return Err(damage.unwrap_or_else(|| Error::corruption(path, 0, "a header", "none")));
     };
     let damaged_pages = damaged_pages(path, file, &header)?;
     let of_pages =

@@ -76,8 +76,7 @@ pub(super) fn inspect(
     footer: &[u8; FOOTER_BYTES],
 ) -> Result<TableInspection> {
     let fail = |e: std::io::Error| Error::io(&e, "reading", path);
-    let damaged =
-        |at: u64, expected: &str, found: &str| Error::corruption(path.display(), at, expected, found);
+    let damaged = |at: u64, expected: &str, found: &str| Error::corruption(path, at, expected, found);
     let footer_at = length - FOOTER_BYTES as u64;
     let footer = decode_footer(footer).map_err(|what| damaged(footer_at, "a footer", &what))?;
     let at = footer.properties.offset;

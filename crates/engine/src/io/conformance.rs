@@ -1,14 +1,16 @@
-//! One suite, three disks: whatever [`OsDisk`], [`DirectDisk`] and [`SimDisk`] all promise, they do alike.
+//! One suite, three disks: whatever [`OsDisk`], [`DirectDisk`] and [`SimDisk`] all promise, they do alike, bare and as
+//! stores use them, in a [`CheckedDisk`].
 
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
 
+use super::checked::CheckedDisk;
 use super::direct::DirectDisk;
 use super::os::OsDisk;
 use super::reads::{MOST_AT_ONCE, Read, Reads, read_all};
 use super::sim::SimDisk;
-use super::{Access, Disk, File};
+use super::{Access, Disk, File, HeldBy};
 
 type Check = fn(&dyn Disk, &Path);
 
@@ -58,6 +60,26 @@ fn sim_disk_conforms() {
         let disk = SimDisk::new();
         disk.create_dir_all(Path::new("/tmp/root")).unwrap();
         check(&disk, Path::new("/tmp/root"));
+    }
+}
+
+#[test]
+fn checked_disks_conform() {
+    for (name, check) in CHECKS {
+        println!("{name}");
+        let sim: Arc<dyn Disk> = Arc::new(SimDisk::new());
+        let disks: [Arc<dyn Disk>; 2] = [Arc::new(OsDisk), Arc::new(DirectDisk::default())];
+        for disk in disks {
+            let dir = tempfile::tempdir().unwrap();
+            let checked = CheckedDisk::new(disk, dir.path());
+            check(&checked, dir.path());
+            assert!(!checked.poison().is_set(), "{name} leaves a store in doubt");
+        }
+        let root = Path::new("/tmp/root");
+        sim.create_dir_all(root).unwrap();
+        let checked = CheckedDisk::new(sim, root);
+        check(&checked, root);
+        assert!(!checked.poison().is_set(), "{name} leaves a store in doubt");
     }
 }
 
@@ -280,7 +302,8 @@ fn locks(disk: &dyn Disk, root: &Path) {
     assert_eq!(contents(disk, &path), b"process 1");
     let error = disk.lock(&path, "process 2").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::WouldBlock);
-    assert_eq!(error.to_string(), "process 1");
+    let holder = error.get_ref().and_then(|inner| inner.downcast_ref::<HeldBy>()).expect("a holder");
+    assert_eq!(holder.owner, "process 1");
     assert_eq!(contents(disk, &path), b"process 1");
     drop(lock);
     let _lock = disk.lock(&path, "process 2").unwrap();

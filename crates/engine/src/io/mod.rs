@@ -10,10 +10,12 @@
 //! * between those calls a power cut may keep any subset of the unsynced sectors and name changes.
 //!
 //! A failed sync may have lost what it should have made durable, and a later sync that succeeds does not
-//! bring it back; so it is never retried, and whoever sees one must stop promising durability.
+//! bring it back; so it is never retried, and a store stops promising durability. `checked.rs` sees to that,
+//! for every store.
 //!
-//! [`os::OsDisk`] is the real thing, [`direct::DirectDisk`] the same around the system's page cache; the simulated disk,
-//! `sim::SimDisk`, is there for tests (feature `sim`). `conformance.rs` holds all of them to the same behaviour.
+//! [`os::OsDisk`] is the real thing, [`direct::DirectDisk`] the same around the system's page cache; the
+//! simulated disk, `sim::SimDisk`, is there for tests (feature `sim`). `conformance.rs` holds all of them,
+//! bare and checked, to the same behaviour.
 
 use std::fmt;
 use std::io;
@@ -21,6 +23,7 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub(crate) mod checked;
 #[cfg(test)]
 mod conformance;
 pub mod direct;
@@ -46,6 +49,29 @@ pub enum Access {
 /// A held directory lock; dropping it releases the lock.
 pub trait DirLock: Send + Sync + fmt::Debug {}
 
+/// The error of a lock that is held elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldBy {
+    /// The text that the holder wrote into the locked file.
+    pub owner: String,
+}
+
+impl HeldBy {
+    /// Makes the error of a lock on a file that holds `text`.
+    pub(crate) fn error(text: &[u8]) -> io::Error {
+        let owner = String::from_utf8_lossy(text).into_owned();
+        io::Error::new(io::ErrorKind::WouldBlock, Self { owner })
+    }
+}
+
+impl fmt::Display for HeldBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.owner)
+    }
+}
+
+impl std::error::Error for HeldBy {}
+
 /// A namespace of files: an ordinary file system or a simulated disk.
 ///
 /// Errors are plain [`io::Error`]s; the engine adds the file's name and what to do about it.
@@ -57,7 +83,8 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
     /// Creates `path`, or truncates it where it exists, for reading and writing.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>>;
-    /// As [`Disk::create`], for a file that is written once, from front to back and in large pieces, and then only read.
+    /// As [`Disk::create`], for a file that is written once, from front to back and in large pieces, and then
+    /// only read.
     fn create_streamed(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         self.create(path)
     }
@@ -75,13 +102,15 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Names of the entries of `dir`, sorted; [`io::ErrorKind::NotFound`] where there is no such directory.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
-    /// The one absolute path of an existing directory that all its names lead to; [`io::ErrorKind::NotFound`] where there is none.
+    /// The one absolute path of an existing directory that all its names lead to; [`io::ErrorKind::NotFound`]
+    /// where there is none.
     fn canonical(&self, dir: &Path) -> io::Result<PathBuf>;
     /// Makes name changes in `dir` survive a power cut.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// Takes the exclusive lock on the file `path`, creating it where needed, and writes `owner` into it.
     ///
-    /// A lock held elsewhere gives [`io::ErrorKind::WouldBlock`], with the holder's text as the message.
+    /// A lock held elsewhere gives [`io::ErrorKind::WouldBlock`], with a [`HeldBy`] in it that has the
+    /// holder's text.
     fn lock(&self, path: &Path, owner: &str) -> io::Result<Box<dyn DirLock>>;
     /// Bytes that can still be written below `dir`.
     fn free_bytes(&self, dir: &Path) -> io::Result<u64>;
@@ -105,7 +134,8 @@ pub trait File: Send + Sync + fmt::Debug {
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
-    /// Hints that `length` bytes from `offset` on will be read soon, so that several reads can be under way at once.
+    /// Hints that `length` bytes from `offset` on will be read soon, so that several reads can be under way
+    /// at once.
     ///
     /// Returns at once; nothing depends on it. False where such hints have no effect.
     fn will_need(&self, offset: u64, length: u64) -> bool {
@@ -116,8 +146,8 @@ pub trait File: Send + Sync + fmt::Debug {
     fn as_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
-    /// The same for reads around the system's page cache, which have to be of whole aligned pages, where these bytes are read
-    /// so.
+    /// The same for reads around the system's page cache, which have to be of whole aligned pages, where
+    /// these bytes are read so.
     fn as_direct_fd(&self, offset: u64, length: usize) -> Option<BorrowedFd<'_>> {
         let _ = (offset, length);
         None

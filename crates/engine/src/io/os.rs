@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::{Access, DirLock, Disk, File};
+use super::{Access, DirLock, Disk, File, HeldBy};
 
 /// The operating system's file system, with buffered reads and writes.
 ///
@@ -102,8 +102,7 @@ impl Disk for OsDisk {
             Err(fs::TryLockError::WouldBlock) => {
                 let mut holder = Vec::new();
                 file.read_to_end(&mut holder)?;
-                let holder = String::from_utf8_lossy(&holder).into_owned();
-                return Err(io::Error::new(ErrorKind::WouldBlock, holder));
+                return Err(HeldBy::error(&holder));
             }
             Err(fs::TryLockError::Error(error)) => return Err(error),
         }

@@ -38,7 +38,7 @@ pub(super) struct Candidates {
 /// The error of an operation at `lsn` that makes no sense.
 pub(super) fn damaged(segment: &LogSegment, lsn: u64) -> Error {
     let offset = segment.offset(lsn);
-    Error::corruption(segment.path.display(), offset, "an operation with its checksum", "other bytes")
+    Error::corruption(&segment.path, offset, "an operation with its checksum", "other bytes")
 }
 
 impl Place {

@@ -95,7 +95,8 @@ fn half_word(bytes: &[u8], at: usize) -> u32 {
 #[inline]
 fn copy_all(mut target: &mut [u8], parts: &[&[u8]]) {
     for part in parts {
-        let Some((place, rest)) = target.split_at_mut_checked(part.len()) else { return };
+        // Without room for it, a part of a version would be lost: this panics.
+        let (place, rest) = target.split_at_mut(part.len());
         place.copy_from_slice(part);
         target = rest;
     }
@@ -127,6 +128,10 @@ impl Shard {
     }
 
     /// Appends a version to a block.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "the block was begun if there was none with room; a version without one would be lost"
+    )]
     fn write(&mut self, version: &Version<'_>, memory: &MemoryBudget) -> Place {
         let (value, expires_at_ms, deleted) = match version.item {
             Item::Put { value, expires_at_ms } => (value, expires_at_ms, false),
@@ -141,7 +146,7 @@ impl Shard {
         for (place, word) in head.as_chunks_mut::<8>().0.iter_mut().zip(words) {
             *place = word.to_le_bytes();
         }
-        let head = if extras { &head[..] } else { head.get(..HEAD_BYTES).unwrap_or_default() };
+        let head = if extras { &head[..] } else { &head[..HEAD_BYTES] };
         let parts = [head, version.key, value];
         let bytes = parts.iter().map(|part| part.len()).sum::<usize>();
         if bytes > PIECE_BYTES {
@@ -157,8 +162,9 @@ impl Shard {
             piece.fill(0);
             self.blocks.push(Block::Piece(piece));
         }
-        if let Some(Block::Piece(piece)) = self.blocks.get_mut(self.filling) {
-            copy_all(piece.get_mut(self.filled..).unwrap_or_default(), &parts);
+        match &mut self.blocks[self.filling] {
+            Block::Piece(piece) => copy_all(&mut piece[self.filled..], &parts),
+            Block::Large(_) => unreachable!("pieces are filled"),
         }
         let place = Place { digest: version.digest, block: self.filling as u32, offset: self.filled as u32 };
         self.filled += bytes;
@@ -173,9 +179,9 @@ impl Shard {
         })
     }
 
+    #[expect(clippy::indexing_slicing, reason = "what stands at a place was written there")]
     fn version(&self, place: Place) -> Version<'_> {
-        let block = self.blocks.get(place.block as usize).map_or(&[][..], Block::bytes);
-        let bytes = block.get(place.offset as usize..).unwrap_or(&[]);
+        let bytes = &self.blocks[place.block as usize].bytes()[place.offset as usize..];
         let lengths = half_word(bytes, 16);
         let key_len = (lengths & !(DELETED | EXTRAS)) as usize;
         let (expires_at_ms, older_in, key_at) = if lengths & EXTRAS == 0 {
@@ -184,12 +190,12 @@ impl Shard {
             (word(bytes, HEAD_BYTES), word(bytes, HEAD_BYTES + 8), HEAD_BYTES + EXTRA_BYTES)
         };
         let value_at = key_at + key_len;
-        let value = bytes.get(value_at..value_at + half_word(bytes, 20) as usize).unwrap_or(&[]);
+        let value = &bytes[value_at..value_at + half_word(bytes, 20) as usize];
         Version {
             digest: place.digest,
             fingerprint: word(bytes, 8),
             sequence: word(bytes, 0),
-            key: bytes.get(key_at..value_at).unwrap_or(&[]),
+            key: &bytes[key_at..value_at],
             item: if lengths & DELETED == 0 { Item::Put { value, expires_at_ms } } else { Item::Deleted },
             older_in,
         }

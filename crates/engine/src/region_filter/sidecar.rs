@@ -201,8 +201,7 @@ fn read_all(
     each: &mut dyn FnMut(&SidecarHeader, &SidecarRecord<'_>) -> std::result::Result<(), Malformed>,
 ) -> Result<()> {
     let fail = |error: std::io::Error| Error::io(&error, "reading", path);
-    let damaged =
-        |at: u64, expected: &str, found: &str| Error::corruption(path.display(), at, expected, found);
+    let damaged = |at: u64, expected: &str, found: &str| Error::corruption(path, at, expected, found);
     let length = file.len().map_err(fail)?;
     let mut bytes = [0; HEADER_BYTES];
     if length < HEADER_BYTES as u64 {

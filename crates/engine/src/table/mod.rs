@@ -197,7 +197,7 @@ impl Table {
         let section = self.meta().sample;
         KeySample::from_bytes(&read_section(self.meta(), &section, reader)?).ok_or_else(|| {
             let path = reader.path(self.id());
-            Error::corruption(path.display(), section.offset, "a key sample", "malformed bytes")
+            Error::corruption(&path, section.offset, "a key sample", "malformed bytes")
         })
     }
 }

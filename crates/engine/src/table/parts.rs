@@ -128,7 +128,7 @@ pub(crate) fn read_section(table: &TableMeta, section: &Section, reader: &Reader
         return Ok(bytes);
     }
     Err(Error::corruption(
-        reader.path(table.id).display(),
+        &reader.path(table.id),
         section.offset,
         format_args!("a section with checksum {:08x}", section.crc),
         format_args!("{found:08x}"),
@@ -137,13 +137,13 @@ pub(crate) fn read_section(table: &TableMeta, section: &Section, reader: &Reader
 
 /// What to say of bytes at `offset` that are not what they should be.
 pub(crate) fn damaged(table: &TableMeta, offset: u64, error: &DecodeError, reader: &Reader) -> Error {
-    Error::corruption(reader.path(table.id).display(), offset, error.expected(), error.found())
+    Error::corruption(&reader.path(table.id), offset, error.expected(), error.found())
 }
 
 /// What to say of a page whose checksum is right and whose entries make no sense.
 pub(crate) fn page_nonsense(table: &TableMeta, page: u32, reader: &Reader) -> Error {
     let offset = u64::from(page) * PAGE_BYTES as u64;
-    Error::corruption(reader.path(table.id).display(), offset, "a page of entries", "malformed entries")
+    Error::corruption(&reader.path(table.id), offset, "a page of entries", "malformed entries")
 }
 
 /// Returns the `length` bytes of overflow pages from `page` on, in one read.

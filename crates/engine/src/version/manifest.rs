@@ -11,7 +11,7 @@
 
 use super::edit::{Edit, Step};
 use super::version::Version;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::filename::{self, CURRENT, CURRENT_NEW, is_manifest};
 use crate::io::{Disk, File, read_file};
 use crate::record::LogStart;
@@ -108,7 +108,7 @@ impl StoreState {
         ];
         let mut edits = vec![Edit { keyspace: 0, steps }];
         for (&id, keyspace) in &self.keyspaces {
-            let json = |e: serde_json::Error| Error::invalid(format_args!("design: {e}"));
+            let json = |e: serde_json::Error| Error::because(ErrorKind::InvalidInput, e).of("design");
             let mut steps = vec![
                 Step::Created {
                     name: keyspace.name.clone(),
@@ -199,7 +199,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// Makes appended edits durable; a failure must poison the store.
+    /// Makes appended edits durable; a failure poisons a store.
     pub fn sync(&mut self) -> Result<()> {
         let synced = self.file.sync().map_err(|e| Error::io(&e, "syncing manifest", &self.path()));
         self.has_lost |= synced.is_err();
@@ -270,19 +270,18 @@ pub(crate) fn load(
         Err(e) => return Err(Error::io(&e, "reading", &current)),
     };
     let name = std::str::from_utf8(&text).ok().and_then(parse_current).ok_or_else(|| {
-        Error::corruption(current.display(), 0, "the name of a manifest", "something else").and(
+        Error::corruption(&current, 0, "the name of a manifest", "something else").and(
             "write a copy of the file back; the newest MANIFEST file beside it is most likely the right one",
         )
     })?;
     let path = dir.join(name);
     let bytes = read_file(disk, &path).map_err(|e| match e.kind() {
         std::io::ErrorKind::NotFound => {
-            Error::corruption(path.display(), 0, "the manifest that CURRENT names", "no such file")
+            Error::corruption(&path, 0, "the manifest that CURRENT names", "no such file")
         }
         _ => Error::io(&e, "reading", &path),
     })?;
-    let damaged =
-        |at: u64, expected: &str, found: String| Error::corruption(path.display(), at, expected, found);
+    let damaged = |at: u64, expected: &str, found: String| Error::corruption(&path, at, expected, found);
     let header = LogHeader::decode(MAGIC, &bytes, &path)?
         .ok_or_else(|| damaged(0, "a manifest header", "something else".into()))?;
     let mut reader = LogReader::new(bytes.get(LOG_HEADER_BYTES as usize..).unwrap_or(&[]), 0, header.epoch);

@@ -373,7 +373,7 @@ impl<'a> Client<'a> {
         for item in &self.chosen {
             run.items.key(*item, key);
             run.items.value(*item, self.rng.random(), &mut self.value);
-            self.batch.put(run.keyspace, key, &self.value)?;
+            self.batch.put(run.keyspace, &*key, &self.value)?;
         }
         let started = Instant::now();
         run.db.write(&self.batch, &WriteOptions::default())?;
@@ -412,7 +412,7 @@ impl<'a> Client<'a> {
         let limit = longest.unwrap_or(u64::MAX);
         let (mut found, mut wrong) = (0u64, 0u64);
         let started = Instant::now();
-        for entry in run.keyspace.prefix(prefix)?.take(usize::try_from(limit).unwrap_or(usize::MAX)) {
+        for entry in run.keyspace.prefix(&*prefix)?.take(usize::try_from(limit).unwrap_or(usize::MAX)) {
             let (key, value) = entry?;
             wrong += u64::from(!key.starts_with(prefix) || value.len() as u64 != run.value_bytes);
             found += 1;

@@ -23,12 +23,11 @@ pub struct Outcome {
 }
 
 /// Migrates `items` among `buckets` pages.
+#[expect(clippy::indexing_slicing, reason = "an item without a bucket would be lost")]
 pub fn migrate(items: &[Item], buckets: u32, page: Page) -> Outcome {
     let mut homes: Vec<Vec<(Item, u32)>> = vec![Vec::new(); buckets as usize];
     for item in items {
-        if let Some(bucket) = homes.get_mut(item.bucket as usize) {
-            bucket.push((*item, 0));
-        }
+        homes[item.bucket as usize].push((*item, 0));
     }
     let mut gave = vec![false; homes.len()];
     let load = |bucket: &[(Item, u32)]| bucket.iter().map(|(item, _)| item.bytes).sum::<u32>();
@@ -55,22 +54,16 @@ pub fn migrate(items: &[Item], buckets: u32, page: Page) -> Outcome {
             break;
         }
         for (from, to, mut load) in moves {
-            let Some(mut bucket) = homes.get_mut(from).map(std::mem::take) else { continue };
+            let mut bucket = std::mem::take(&mut homes[from]);
             bucket.sort_unstable_by_key(|(item, _)| item.order.rotate_left(from as u32 % 32));
             while load > page.capacity
                 && let Some((item, steps)) = bucket.pop()
             {
                 load -= item.bytes;
-                if let Some(target) = homes.get_mut(to) {
-                    target.push((item, steps + 1));
-                }
+                homes[to].push((item, steps + 1));
             }
-            if let Some(home) = homes.get_mut(from) {
-                *home = bucket;
-            }
-            if let Some(gave) = gave.get_mut(from) {
-                *gave = true;
-            }
+            homes[from] = bucket;
+            gave[from] = true;
         }
     }
     let steps = || homes.iter().flatten().map(|(_, steps)| *steps);

@@ -175,10 +175,11 @@ impl Migration {
 }
 
 /// The items of `bucket` by ascending order.
+#[expect(clippy::indexing_slicing, reason = "both ends were found in the items")]
 fn atoms(items: &[Item], bucket: u32) -> Vec<Atom> {
     let from = items.partition_point(|item| item.bucket < bucket);
     let to = items.partition_point(|item| item.bucket <= bucket);
-    let mut group = items.get(from..to).unwrap_or(&[]).to_vec();
+    let mut group = items[from..to].to_vec();
     group.sort_unstable_by_key(|item| item.order);
     let mut atoms: Vec<Atom> = Vec::with_capacity(group.len());
     for Item { order, bytes, .. } in group {

@@ -38,9 +38,9 @@ impl Huffman {
         while let Some((node, bits, width)) = pending.pop() {
             match children.get(node) {
                 Some((LEAF, _)) | None => {
-                    if let Some(code) = codes.get_mut(node) {
-                        *code = (bits, width);
-                    }
+                    #[expect(clippy::indexing_slicing, reason = "leaves are the symbols, and come first")]
+                    let code = &mut codes[node];
+                    *code = (bits, width);
                 }
                 Some((zero, one)) => {
                     pending.push((*zero as usize, bits << 1, width + 1));

@@ -72,14 +72,16 @@ impl Positions {
 }
 
 /// Sets the bits of a key.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "a filter for a key has bits; a key without any would pass for absent"
+)]
 pub(super) fn set(filter: &mut [u8], hashes: u8, fingerprint: u64) {
     let bits = filter.len() as u64 * 8;
     let mut positions = Positions(fingerprint);
     for _ in 0..hashes {
         let position = positions.next(bits);
-        if let Some(byte) = filter.get_mut((position / 8) as usize) {
-            *byte |= 1 << (position % 8);
-        }
+        filter[(position / 8) as usize] |= 1 << (position % 8);
     }
 }
 

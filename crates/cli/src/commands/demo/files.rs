@@ -188,7 +188,7 @@ fn get_all(keyspace: &Keyspace, stored: &Stored, round: &mut Round) -> Result<()
 /// Lists one directory from the store and compares names and metadata with the file system.
 fn list(keyspace: &Keyspace, stored: &Stored, directory: &Directory, round: &mut Round) -> Result<()> {
     let started = Instant::now();
-    let listed = keyspace.prefix(&directory.id.prefix())?.collect::<std::result::Result<Vec<_>, _>>()?;
+    let listed = keyspace.prefix(directory.id.prefix())?.collect::<std::result::Result<Vec<_>, _>>()?;
     round.scan_time += started.elapsed();
     round.scanned += listed.len() as u64;
     let parent = directory.path.display().to_string();

@@ -121,7 +121,7 @@ impl OpenKeyspace {
     /// Returns an error if the keyspace has been dropped.
     pub fn check_exists(&self) -> Result<()> {
         if self.is_dropped() {
-            return Err(Error::invalid(format_args!("keyspace {:?} has been dropped", self.name)));
+            return Err(Error::no_keyspace(format_args!("keyspace {:?} has been dropped", self.name)));
         }
         Ok(())
     }

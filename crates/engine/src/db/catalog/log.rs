@@ -36,7 +36,7 @@ impl CommitLog {
     /// Appends a group of records, given as payloads with their CRC-32C, and syncs it if `wants_sync`.
     ///
     /// # Errors
-    /// `StorageFull` where nothing was appended; any other failure poisons the store.
+    /// `StorageFull` where nothing was appended; after any other failure the store is poisoned.
     pub fn append<'a>(
         &self,
         payloads: impl Iterator<Item = (&'a [u8], u32)>,
@@ -49,21 +49,12 @@ impl CommitLog {
                 return Err(Error::new(ErrorKind::ReadOnly, "the store has no log to write to"));
             };
             let before = wal.bytes_written();
-            let (segment, lsn) = wal.append(payloads).inspect_err(|error| self.note_write_error(error))?;
+            let (segment, lsn) = wal.append(payloads).inspect_err(|error| self.env.note_full_disk(error))?;
             self.env.counters.wal_bytes.add(wal.bytes_written() - before);
             (LogPlace { segment, lsn }, if wants_sync { wal.sync_work() } else { None })
         };
         self.run(work)?;
         Ok(place)
-    }
-
-    /// A full disk passes; any other failure to write the log leaves it in doubt.
-    fn note_write_error(&self, error: &Error) {
-        if error.kind() == ErrorKind::StorageFull {
-            self.env.health.set_space_low(true);
-        } else {
-            self.env.poison(error);
-        }
     }
 
     /// Syncs the log as far as it is written.
@@ -79,7 +70,7 @@ impl CommitLog {
     /// Runs a sync that was prepared under the log's lock.
     fn run(&self, work: Option<SyncWork>) -> Result<()> {
         let Some(work) = work else { return Ok(()) };
-        self.env.or_poison(work.run())?;
+        work.run()?;
         if let Some(wal) = self.wal.lock().as_mut() {
             wal.synced(&work);
         }

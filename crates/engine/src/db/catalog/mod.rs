@@ -11,7 +11,7 @@ pub(super) mod view;
 
 use crate::db::env::Env;
 use crate::entry::Sequence;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Holder;
 use crate::record::LogStart;
 use crate::version::Version;
@@ -150,7 +150,7 @@ impl Catalog {
 
     /// Creates a keyspace, on disk first. The caller holds the commit lock.
     pub fn create(&self, keyspace: Arc<OpenKeyspace>) -> Result<()> {
-        let json = |error: serde_json::Error| Error::invalid(format_args!("design: {error}"));
+        let json = |error: serde_json::Error| Error::because(ErrorKind::InvalidInput, error).of("design");
         let created = Step::Created {
             name: keyspace.name.clone(),
             schema: serde_json::to_string(keyspace.encoder.schema()).map_err(json)?,

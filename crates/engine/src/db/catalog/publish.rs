@@ -66,7 +66,7 @@ impl Catalog {
                 self.remove_new_tables(&edit.steps);
             }
         })?;
-        self.env.or_poison(manifest.sync())
+        manifest.sync()
     }
 
     /// Shows readers `next`, and no longer the write buffer that is in it.
@@ -113,7 +113,7 @@ impl Catalog {
         let mut guard = self.manifest.lock();
         let Some(manifest) = guard.as_mut() else { return self.env.check_writable() };
         manifest.append(edit)?;
-        self.env.or_poison(manifest.sync())?;
+        manifest.sync()?;
         publish();
         Ok(())
     }
@@ -125,7 +125,7 @@ impl Catalog {
             return Ok(());
         }
         manifest.append(&Edit { keyspace: 0, steps: vec![Step::LogStart(start)] })?;
-        self.env.or_poison(manifest.sync())?;
+        manifest.sync()?;
         for path in self.log.retire_before(start.segment) {
             // Left behind, it would be removed at the next open.
             let _ = self.env.disk.remove(&path);
@@ -138,9 +138,9 @@ impl Catalog {
             return Ok(());
         }
         match manifest.rewrite(&self.state()) {
-            // The old manifest is as good; the next edit tries again.
-            Err(error) if error.kind() == ErrorKind::StorageFull => Ok(()),
-            rewritten => self.env.or_poison(rewritten),
+            // The old manifest is as good, unless it is in doubt which one is current; the next edit tries again.
+            Err(_) if !self.env.health.is_poisoned() => Ok(()),
+            rewritten => rewritten,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::filename::{self, CURRENT, LOCK, is_ours};
-use crate::io::{DirLock, Disk};
+use crate::io::{DirLock, Disk, HeldBy};
 use std::path::Path;
 
 /// Returns the names in `dir`; `None` where there is no such directory.
@@ -13,7 +13,8 @@ pub(super) fn names(disk: &dyn Disk, dir: &Path) -> Result<Option<Vec<String>>> 
         Err(e) if e.kind() == std::io::ErrorKind::NotADirectory => Err(Error::new(
             ErrorKind::NotAStore,
             format!("{} is a file; a store is a directory", dir.display()),
-        )),
+        )
+        .at(dir)),
         Err(e) => Err(Error::io(&e, "listing", dir)),
     }
 }
@@ -30,11 +31,12 @@ pub(super) fn check_is_store(names: &[String], dir: &Path) -> Result<()> {
                 "{} is not a Siltstone store: it holds {foreign:?} and no {CURRENT} file; name an empty or a new directory",
                 dir.display()
             ),
-        ));
+        )
+        .at(dir));
     }
     if names.iter().any(|name| filename::is_table(name)) {
         return Err(Error::corruption(
-            dir.join(CURRENT).display(),
+            &dir.join(CURRENT),
             0,
             "the file that names the manifest",
             "no such file, although there are tables",
@@ -46,11 +48,11 @@ pub(super) fn check_is_store(names: &[String], dir: &Path) -> Result<()> {
 
 /// Says that there is no store in `dir`.
 pub(super) fn missing(dir: &Path) -> Error {
-    let dir = dir.display();
-    Error::new(
-        ErrorKind::NotAStore,
-        format!("there is no Siltstone store in {dir}; check the path, or create one by writing to it"),
-    )
+    let what = format!(
+        "there is no Siltstone store in {}; check the path, or create one by writing to it",
+        dir.display()
+    );
+    Error::new(ErrorKind::NotAStore, what).at(dir)
 }
 
 /// Locks the store in `dir` for this process.
@@ -61,15 +63,16 @@ pub(super) fn take_lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn DirLock>>
         std::io::ErrorKind::WouldBlock => Error::new(
             ErrorKind::Locked,
             format!("{} is locked by {}; close it there, or open it read-only", dir.display(), owner_of(&e)),
-        ),
+        )
+        .at(&path),
         _ => Error::io(&e, "locking", &path),
     })
 }
 
-/// Returns who holds a lock, where its text is one that [`take_lock`] writes.
-fn owner_of(text: &impl std::fmt::Display) -> String {
-    let text = text.to_string();
-    parse_owner(text.as_bytes()).map_or_else(|| "another process".to_owned(), str::to_owned)
+/// Returns who holds a lock, where the text in it is one that [`take_lock`] writes.
+fn owner_of(error: &std::io::Error) -> &str {
+    let holder = error.get_ref().and_then(|inner| inner.downcast_ref::<HeldBy>());
+    holder.and_then(|holder| parse_owner(holder.owner.as_bytes())).unwrap_or("another process")
 }
 
 /// Reads LOCK's text, which says who opened the store.

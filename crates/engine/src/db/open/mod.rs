@@ -17,6 +17,7 @@ use super::store::Store;
 use crate::error::{Error, Result};
 use crate::filename::{self, CURRENT, is_manifest};
 use crate::io::Disk;
+use crate::io::checked::CheckedDisk;
 use crate::options::{IndexLoading, Options};
 use crate::record::LogStart;
 use crate::region_filter::directory::SidecarDirectory;
@@ -36,6 +37,7 @@ const SMALL_SEGMENT_BYTES: u64 = 1 << 20;
 /// Opens the store in `dir` for reading and writing, creating it where `options` allow.
 pub(super) fn open(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<Store> {
     options.check()?;
+    let disk = Arc::new(CheckedDisk::new(disk, dir));
     prepare_directory(dir, &options, disk.as_ref())?;
     let lock = take_lock(disk.as_ref(), dir)?;
     let opening = Opening::new(Arc::clone(&disk), dir, options);
@@ -56,7 +58,7 @@ pub(super) fn open(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<
     sidecars.settle(disk.as_ref(), dir)?;
     let wal = Wal::start(Arc::clone(&disk), dir, &replayed)?;
     found.state.log_end = replayed.end_lsn;
-    let manifest = Manifest::create(Arc::clone(&disk), dir, found.next_manifest, &found.state)?;
+    let manifest = Manifest::create(disk.clone(), dir, found.next_manifest, &found.state)?;
     opening.counters.wal_bytes.add(wal.bytes_written());
     found.remove_orphans(&opening, &sidecars, &replayed.obsolete)?;
 

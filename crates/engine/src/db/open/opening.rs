@@ -7,7 +7,8 @@ use crate::db::catalog::{CatalogParts, Keyspaces};
 use crate::db::store::StoreParts;
 use crate::db::write_buffer::{Full, Write};
 use crate::error::{Error, Result};
-use crate::io::{DirLock, Disk};
+use crate::io::DirLock;
+use crate::io::checked::CheckedDisk;
 use crate::memory::MemoryBudget;
 use crate::operation::{self, Operation};
 use crate::options::Options;
@@ -26,7 +27,7 @@ use std::sync::Arc;
 
 /// What a store is made of while it is being opened.
 pub(super) struct Opening {
-    pub disk: Arc<dyn Disk>,
+    pub disk: Arc<CheckedDisk>,
     pub dir: PathBuf,
     pub options: Options,
     pub memory: Arc<MemoryBudget>,
@@ -43,7 +44,7 @@ struct Logged<'a> {
 }
 
 impl Opening {
-    pub fn new(disk: Arc<dyn Disk>, dir: &Path, options: Options) -> Self {
+    pub fn new(disk: Arc<CheckedDisk>, dir: &Path, options: Options) -> Self {
         let memory = MemoryBudget::new(options.memory_budget_bytes);
         let trash = Arc::new(Trash::new(Arc::clone(&memory)));
         Self { disk, dir: dir.to_owned(), memory, options, counters: Arc::default(), trash }
@@ -93,7 +94,7 @@ impl Opening {
         let by_id: BTreeMap<u64, &Arc<OpenKeyspace>> = keyspaces.values().map(|k| (k.id, k)).collect();
         let mut apply = |segment: &Arc<LogSegment>, lsn: u64, payload: &[u8]| {
             let strange = || {
-                let path = segment.path.display();
+                let path = &segment.path;
                 Error::corruption(path, 0, "a batch", "operations this program can't read")
             };
             let mut from = Decoder::new(payload);
@@ -126,7 +127,7 @@ impl Opening {
 
     pub fn reader(&self, sidecars: &SidecarDirectory, max_open_files: usize, loads: bool) -> Arc<Reader> {
         let reader = Reader::new(
-            Arc::clone(&self.disk),
+            self.disk.clone(),
             self.dir.clone(),
             max_open_files,
             Arc::clone(&self.memory),

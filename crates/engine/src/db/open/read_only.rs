@@ -10,6 +10,7 @@ use crate::db::store::Store;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filename;
 use crate::io::Disk;
+use crate::io::checked::CheckedDisk;
 use crate::options::Options;
 use crate::version::manifest::Loaded;
 use siltstone_design::HashSecret;
@@ -22,6 +23,7 @@ const TRIES: usize = 20;
 /// Opens the store in `dir` for reading.
 pub(in crate::db) fn open_read_only(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<Store> {
     options.check()?;
+    let disk = Arc::new(CheckedDisk::new(disk, dir));
     let names = names(disk.as_ref(), dir)?.ok_or_else(|| missing(dir))?;
     check_is_store(&names, dir)?;
     let mut tries = 0;
@@ -45,7 +47,7 @@ pub(in crate::db) fn open_read_only(dir: &Path, options: Options, disk: Arc<dyn 
 }
 
 /// Makes one try; `None` where the manifest changed meanwhile.
-fn try_open(dir: &Path, options: &Options, disk: &Arc<dyn Disk>) -> Result<Option<Store>> {
+fn try_open(dir: &Path, options: &Options, disk: &Arc<CheckedDisk>) -> Result<Option<Store>> {
     let opening = Opening::new(Arc::clone(disk), dir, options.clone());
     let Some(Loaded { state, number }) = opening.load()? else { return Err(missing(dir)) };
     let tables: Vec<_> = state.keyspaces.values().flat_map(|k| k.version.tables()).cloned().collect();

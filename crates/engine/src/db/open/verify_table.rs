@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 /// Pages read at once.
 const READ_PAGES: u32 = 64;
+
 /// Neighbouring pages of a table that are all damaged.
 struct DamagedPages {
     pages: Range<u32>,
@@ -22,13 +23,15 @@ struct DamagedPages {
 }
 
 impl DamagedPages {
+    /// Says what is damaged, in one sentence however many pages there are.
     fn in_words(&self, path: &Path) -> String {
-        let path = path.display().to_string();
         let (first, last) = (self.pages.start, self.pages.end.saturating_sub(1));
-        let what = self.first.to_string();
-        match what.strip_prefix(&path) {
-            Some(what) if first < last => format!("pages {first}-{last} of {path}: the first{what}"),
-            _ => what,
+        match (self.first.offset(), self.first.expected(), self.first.found()) {
+            (Some(offset), Some(expected), Some(found)) if first < last => format!(
+                "pages {first}-{last} of {}: the first is damaged at byte {offset}: expected {expected}, found {found}",
+                path.display()
+            ),
+            _ => self.first.to_string(),
         }
     }
 }

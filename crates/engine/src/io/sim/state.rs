@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use super::DiskImage;
 use super::fault::{CallInfo, CallKind, FaultError, Faults, SimStats};
 use super::image::{Image, InodeId};
+use crate::io::HeldBy;
 
 /// What a disk without a limit says is free.
 const UNLIMITED_BYTES: u64 = 1 << 50;
@@ -156,9 +157,7 @@ impl State {
             && self.locks.contains(&inode)
             && !self.halted
         {
-            let holder = self.image.inode(inode)?.current.to_vec();
-            let holder = String::from_utf8_lossy(&holder).into_owned();
-            return Err(io::Error::new(io::ErrorKind::WouldBlock, holder));
+            return Err(HeldBy::error(&self.image.inode(inode)?.current.to_vec()));
         }
         let inode = self.mutate(CallKind::Lock, path, None, |image| {
             let inode = image.create(path)?;

@@ -219,9 +219,10 @@ impl BlockBuilder {
     }
 
     /// Writes the page as it is.
+    #[expect(clippy::indexing_slicing, reason = "a page begins with room for its header")]
     fn emit_page(&mut self) -> Result<()> {
         let (page, entries) = (std::mem::take(&mut self.page), self.page_entries);
-        self.writer.write_page(page.get(PAGE_HEADER_BYTES..).unwrap_or(&[]), entries)?;
+        self.writer.write_page(&page[PAGE_HEADER_BYTES..], entries)?;
         self.page = page;
         self.page.clear();
         self.page_entries = 0;

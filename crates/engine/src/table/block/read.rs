@@ -77,12 +77,7 @@ impl BlockTable {
         map.and_then(|map| map.select1(number as usize)).and_then(|page| u32::try_from(page).ok()).ok_or_else(
             || {
                 let path = reader.path(self.meta.id);
-                Error::corruption(
-                    path.display(),
-                    self.meta.page_map.offset,
-                    "a page map",
-                    "too few pages in it",
-                )
+                Error::corruption(&path, self.meta.page_map.offset, "a page map", "too few pages in it")
             },
         )
     }

@@ -40,6 +40,10 @@ impl HashPlacement {
     }
 
     /// Writes the table and starts the next.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "each number is that of contents, and each lane has its slot; an item without one would be lost"
+    )]
     fn close(&mut self, pages: &mut SlotPages) -> Result<()> {
         let table = std::mem::replace(&mut self.table, PartialKeyCuckoo::new(FORM, self.buckets));
         let lanes = table.capacity();
@@ -48,11 +52,7 @@ impl HashPlacement {
         for (lane, number) in table.lanes().enumerate() {
             let Some(number) = number else { continue };
             let (from, to) = (number as usize * slot_bytes, SlotPages::offset(&self.layout, lane));
-            let (content, place) =
-                (self.contents.get(from..from + slot_bytes), payload.get_mut(to..to + slot_bytes));
-            if let (Some(content), Some(place)) = (content, place) {
-                place.copy_from_slice(content);
-            }
+            payload[to..to + slot_bytes].copy_from_slice(&self.contents[from..from + slot_bytes]);
         }
         pages.write(&payload)?;
         self.index.extend_from_slice(&self.first.hi.to_le_bytes());

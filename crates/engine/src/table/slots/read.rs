@@ -61,7 +61,7 @@ impl SlotFile {
         let page = map.and_then(|map| map.select1(number as usize)).and_then(|page| u32::try_from(page).ok());
         page.ok_or_else(|| {
             let path = reader.path(self.meta.id);
-            Error::corruption(path.display(), section.offset, "a page map", "too few pages in it")
+            Error::corruption(&path, section.offset, "a page map", "too few pages in it")
         })
     }
 

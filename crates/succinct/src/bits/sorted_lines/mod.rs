@@ -76,30 +76,25 @@ impl Line {
     }
 
     /// Sets the `width` bits, at most 63, from bit `at` on, which are zero.
+    #[expect(clippy::indexing_slicing, reason = "the bits lie within the line, or a value would be lost")]
     fn set(&mut self, at: u32, width: u32, value: u64) {
         let shift = at % 64;
-        if let Some(word) = self.0.get_mut(at as usize / 64) {
-            *word |= value << shift;
-        }
-        if shift + width > 64
-            && let Some(word) = self.0.get_mut(at as usize / 64 + 1)
-        {
-            *word |= value >> (64 - shift);
+        self.0[at as usize / 64] |= value << shift;
+        if shift + width > 64 {
+            self.0[at as usize / 64 + 1] |= value >> (64 - shift);
         }
     }
 
     /// Sets those bits of word `index` that are set in `ones`.
     #[inline]
+    #[expect(clippy::indexing_slicing, reason = "the word lies within the line, or values would be lost")]
     fn set_ones(&mut self, index: u64, ones: u64) {
-        if let Some(word) = self.0.get_mut(index as usize) {
-            *word |= ones;
-        }
+        self.0[index as usize] |= ones;
     }
 
+    #[expect(clippy::indexing_slicing, reason = "the bit lies within the line")]
     fn clear(&mut self, at: u32) {
-        if let Some(word) = self.0.get_mut(at as usize / 64) {
-            *word &= !(1 << (at % 64));
-        }
+        self.0[at as usize / 64] &= !(1 << (at % 64));
     }
 
     /// The position of the zero number `rank` from bit `from` on, where there is one.

@@ -270,24 +270,24 @@ impl Buckets {
         }
     }
 
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "every bucket has its bytes, with room behind them; an entry without any would be lost"
+    )]
     fn put(&mut self, bucket: u32, planes: Planes) {
         let Shape { slots_at, half_bytes, narrow, .. } = self.shape;
         let (at, shift) = self.position(bucket);
         if narrow {
             let value = planes.combination | planes.highs << 12 | planes.slots << (slots_at & 63);
             let word = self.word(at) & !(low_mask(half_bytes as u32 * 4) << shift) | value << shift;
-            if let Some(bytes) = self.bytes.get_mut(at..at + 8).and_then(|bytes| bytes.first_chunk_mut()) {
-                *bytes = word.to_le_bytes();
-            }
+            self.bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
         } else {
             let value = u128::from(planes.combination)
                 | u128::from(planes.highs) << 12
                 | u128::from(planes.slots) << slots_at;
             let mask = (1u128 << (half_bytes * 4)) - 1;
             let word = self.wide_word(at) & !(mask << shift) | value << shift;
-            if let Some(bytes) = self.bytes.get_mut(at..at + 16).and_then(|bytes| bytes.first_chunk_mut()) {
-                *bytes = word.to_le_bytes();
-            }
+            self.bytes[at..at + 16].copy_from_slice(&word.to_le_bytes());
         }
     }
 

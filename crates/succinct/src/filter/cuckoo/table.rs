@@ -353,10 +353,9 @@ fn get(lanes: [Lane; LANES], index: u8) -> Lane {
 }
 
 #[inline]
+#[expect(clippy::indexing_slicing, reason = "an entry without a lane would be lost")]
 fn set(lanes: &mut [Lane; LANES], index: u8, entry: Lane) {
-    if let Some(place) = lanes.get_mut(usize::from(index)) {
-        *place = entry;
-    }
+    lanes[usize::from(index)] = entry;
 }
 
 /// Buckets that hold `entries` at a load of `load` (0 to 1).

@@ -47,6 +47,10 @@ impl Writer {
 
     /// Adds `old` entries, at most [`CHUNK`], and those of `new`, as `entry_of` makes them, that go before; how many these are.
     #[inline]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "the remainder keeps places within the chunk, and none is checked"
+    )]
     fn merge(&mut self, old: &[u64], new: &[u64], entry_of: impl Fn(&u64) -> u64) -> usize {
         if self.filled >= CHUNK {
             self.write();
@@ -56,9 +60,7 @@ impl Writer {
         let mut next = new.first().map_or(u64::MAX, &entry_of);
         for entry in old {
             while next < *entry {
-                if let Some(place) = self.chunk.get_mut(filled % (2 * CHUNK)) {
-                    *place = next;
-                }
+                self.chunk[filled % (2 * CHUNK)] = next;
                 filled += 1;
                 taken += 1;
                 next = new.get(taken).map_or(u64::MAX, &entry_of);
@@ -68,9 +70,7 @@ impl Writer {
                     filled = 0;
                 }
             }
-            if let Some(place) = self.chunk.get_mut(filled % (2 * CHUNK)) {
-                *place = *entry;
-            }
+            self.chunk[filled % (2 * CHUNK)] = *entry;
             filled += 1;
         }
         self.filled = filled;
@@ -79,14 +79,18 @@ impl Writer {
 
     /// Writes what was gathered.
     #[inline(never)]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "what was filled lies within the chunk, or entries would be lost"
+    )]
     fn write(&mut self) {
-        let entries = self.chunk.get_mut(..self.filled).unwrap_or_default();
+        let entries = &mut self.chunk[..self.filled];
         let first = entries.first().copied();
         debug_assert!(entries.is_sorted() && self.last <= first.or(self.last), "entries ascend");
         let repeats = entries.iter().zip(entries.iter().skip(1)).fold(false, |any, (a, b)| any | (a == b));
         let distinct = if repeats { dedup(entries) } else { entries.len() };
         let repeated = usize::from(first.is_some() && first == self.last);
-        let entries = entries.get(repeated..distinct).unwrap_or_default();
+        let entries = &entries[repeated..distinct];
         let width = u32::from(self.fingerprint_bits - self.quotient_bits + self.slot_bits);
         self.quotients.push_all(entries, width);
         self.entries.push_fields(entries, width);
@@ -189,7 +193,7 @@ impl Maplet {
                 old.iter_mut().for_each(|entry| *entry = longer(*entry));
             }
             let before = writer.merge(old, new, entry_of);
-            new = new.get(before..).unwrap_or_default();
+            new = new.split_at(before).1;
         }
         new.iter().for_each(|hash| writer.push(entry_of(hash)));
         writer.finish()

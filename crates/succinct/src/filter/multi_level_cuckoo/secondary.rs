@@ -163,9 +163,9 @@ impl Secondary {
     pub(super) fn remap_slots(&mut self, map: impl Fn(u8) -> u8) {
         let mut at = 0;
         while let Some(Record { slot, len, .. }) = self.records.get(at..).and_then(parse) {
-            if let Some(place) = self.records.get_mut(at) {
-                *place = map(slot);
-            }
+            #[expect(clippy::indexing_slicing, reason = "a record was parsed there")]
+            let place = &mut self.records[at];
+            *place = map(slot);
             at += len;
         }
     }

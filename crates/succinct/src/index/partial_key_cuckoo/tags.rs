@@ -149,21 +149,24 @@ impl Tags {
     }
 
     #[inline]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "buckets are counted in words; an entry without one would be lost"
+    )]
     pub(super) fn set(&mut self, bucket: u32, lane: u8, tag: u16) {
         let shift = 16 * u32::from(lane);
-        if let Some(word) = self.words.get_mut(bucket as usize) {
-            self.entries += u64::from(*word >> shift & u64::from(TAKEN) == 0);
-            *word = *word & !(0xffff << shift) | u64::from(tag | TAKEN) << shift;
-        }
+        let word = &mut self.words[bucket as usize];
+        self.entries += u64::from(*word >> shift & u64::from(TAKEN) == 0);
+        *word = *word & !(0xffff << shift) | u64::from(tag | TAKEN) << shift;
     }
 
     /// Empties a lane.
+    #[expect(clippy::indexing_slicing, reason = "buckets are counted in words")]
     pub(super) fn clear(&mut self, bucket: u32, lane: u8) {
         let shift = 16 * u32::from(lane);
-        if let Some(word) = self.words.get_mut(bucket as usize) {
-            self.entries -= *word >> shift >> TAG_BITS & 1;
-            *word &= !(0xffff << shift);
-        }
+        let word = &mut self.words[bucket as usize];
+        self.entries -= *word >> shift >> TAG_BITS & 1;
+        *word &= !(0xffff << shift);
     }
 
     /// The top bit of every lane of a bucket that holds `tag`.

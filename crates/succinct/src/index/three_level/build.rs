@@ -248,20 +248,22 @@ impl<'a> ThirdBuilder<'a> {
     }
 
     /// Leaves a group, whose first border has this number, to separators.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "borders are numbered, and their ties stand one behind the other"
+    )]
     fn tie(&mut self, number: usize, group: &[Border]) {
         self.any_tied = true;
         let source = self.source;
         let mut bytes_start = match number.checked_sub(1) {
-            Some(before) => source.borders.get(before).map_or(0, |border| border.ties_end),
+            Some(before) => source.borders[before].ties_end,
             None => 0,
         };
         for border in group {
-            if let Some(tied) = self.tied.get_mut(border.page as usize) {
-                *tied = true;
-            }
+            self.tied[border.page as usize] = true;
             let hi = border.hi.to_be_bytes();
             let (left, right) = (border.left.to_be_bytes(), border.right.to_be_bytes());
-            let bytes = source.tie_bytes.get(bytes_start..border.ties_end).unwrap_or(&[]);
+            let bytes = &source.tie_bytes[bytes_start..border.ties_end];
             bytes_start = border.ties_end;
             let suffix = if border.left == border.right { &right[..] } else { shortest(&left, &right) };
             self.separators.add_separator(&[&hi[..], suffix, bytes].concat());

@@ -6,20 +6,27 @@
 //!          └─────────────────┴────────┴────────┴─────┘
 //! ```
 //!
-//! A position in the log (LSN) counts record bytes from the store's creation; a segment's header says where it starts, so
-//! a missing tail of the segment before it is noticed. Obsolete segments are recycled: their blocks are allocated already, which makes syncs cheaper, and
-//! their records have another epoch. They are written page by page, or the system would have to read each page of the old file before a
-//! part of it is overwritten. Those that log stores read from are removed instead, since a reader, in another process
-//! perhaps, may still have them open. New segments are not filled with zeros first; that would write every byte twice.
+//! A position in the log (LSN) counts record bytes from the store's creation; a segment's header says where
+//! it starts, so a missing tail of the segment before it is noticed. Obsolete segments are recycled: their
+//! blocks are allocated already, which makes syncs cheaper, and their records have another epoch. They are
+//! written page by page, or the system would have to read each page of the old file before a part of it is
+//! overwritten. Those that log stores read from are removed instead, since a reader, in another process
+//! perhaps, may still have them open. New segments are not filled with zeros first; that would write every
+//! byte twice.
 //!
-//! Invariants: records of segment n+1 are replayed only if segment n ends exactly where n+1 starts; a `Synced` write
-//! returns only after every earlier byte, in every earlier segment, is synced, and the directory entries too.
+//! Invariants: records of segment n+1 are replayed only if segment n ends exactly where n+1 starts; a
+//! `Synced` write returns only after every earlier byte, in every earlier segment, is synced, and the
+//! directory entries too.
+
+mod replay;
+
+pub(crate) use replay::{LiveSegment, Replayed, replay};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::filename;
+use crate::io::checked::CheckedDisk;
 use crate::io::{Access, Disk, File};
-use crate::options::WalRecovery;
-use crate::record::{self, Epoch, LOG_HEADER_BYTES, LogHeader, LogReader, LogStart};
+use crate::record::{self, Epoch, LOG_HEADER_BYTES, LogHeader, LogStart};
 use crate::segment::LogSegment;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -47,7 +54,7 @@ struct Segment {
 
 /// The log's writing end.
 pub(crate) struct Wal {
-    disk: Arc<dyn Disk>,
+    disk: Arc<CheckedDisk>,
     dir: PathBuf,
     current: Segment,
     /// Earlier segments that may hold unflushed writes, oldest first.
@@ -68,13 +75,13 @@ pub(crate) struct Wal {
 pub(crate) struct SyncWork {
     files: Vec<(Arc<dyn File>, PathBuf)>,
     dir: Option<PathBuf>,
-    disk: Arc<dyn Disk>,
+    disk: Arc<CheckedDisk>,
     lsn: u64,
     segment: u64,
 }
 
 impl SyncWork {
-    /// Syncs. A failure must poison the store: the operating system may have dropped the bytes.
+    /// Syncs. A failure poisons the store: the operating system may have dropped the bytes.
     pub fn run(&self) -> Result<()> {
         for (file, path) in &self.files {
             file.sync().map_err(|e| Error::io(&e, "syncing the write-ahead log", path))?;
@@ -87,16 +94,17 @@ impl SyncWork {
 }
 
 impl Wal {
-    /// Starts a new log, or goes on after a replay: with a new segment where the good prefix ended. The replayed segments
-    /// are synced first, since what is promised from now on rests on them.
-    pub fn start(disk: Arc<dyn Disk>, dir: &Path, replayed: &Replayed) -> Result<Self> {
+    /// Starts a new log, or goes on after a replay: with a new segment where the good prefix ended. The
+    /// replayed segments are synced first, since what is promised from now on rests on them.
+    pub fn start(disk: Arc<CheckedDisk>, dir: &Path, replayed: &Replayed) -> Result<Self> {
         let mut closed = Vec::new();
         for LiveSegment { shared, epoch, end_lsn } in &replayed.live {
             let path = &shared.path;
             let fail = |e: std::io::Error| Error::io(&e, "syncing the write-ahead log", path);
             let file = disk.open(path, Access::ReadWrite).map_err(fail)?;
             if replayed.is_damaged {
-                // What was given up must not be found again: the next opening would take it for damage once more.
+                // What was given up must not be found again: the next opening would take it for damage once
+                // more.
                 file.set_len(LOG_HEADER_BYTES + (end_lsn - shared.first_lsn)).map_err(fail)?;
             }
             file.sync().map_err(fail)?;
@@ -158,8 +166,9 @@ impl Wal {
         self.current.end_lsn - first
     }
 
-    /// Appends records, given as payloads with their CRC-32C, in one write, and says in which segment they stand and at which
-    /// LSN the first begins; each follows the one before. After an error nothing was appended.
+    /// Appends records, given as payloads with their CRC-32C, in one write, and says in which segment they
+    /// stand and at which LSN the first begins; each follows the one before. After an error nothing was
+    /// appended.
     pub fn append<'a>(
         &mut self,
         payloads: impl Iterator<Item = (&'a [u8], u32)>,
@@ -183,30 +192,30 @@ impl Wal {
         Ok((Arc::clone(&self.current.shared), start))
     }
 
-    /// Cuts off what a write that found the disk full left at `offset`: of a group there may be whole records, and a crash
-    /// must not bring back what was refused. Other failures leave the log in doubt anyway.
+    /// Cuts off what a write that found the disk full left at `offset`: of a group there may be whole
+    /// records, and a crash must not bring back what was refused. Other failures leave the log in doubt
+    /// anyway.
     fn take_back(&self, offset: u64, error: &std::io::Error) -> Error {
         let LogSegment { file, path, .. } = &*self.current.shared;
         let error = Error::io(error, "writing the write-ahead log", path);
         if error.kind() == ErrorKind::StorageFull
             && let Err(e) = file.set_len(offset).and_then(|()| file.sync())
         {
-            return Error::new(
-                ErrorKind::Io,
-                format!("cutting off a failed write of {}: {e} (after: {error})", path.display()),
-            );
+            return Error::io(&e, "cutting off a failed write of", path).after(&error);
         }
         error
     }
 
-    /// What has to be synced before `segment` for other keyspaces' writes to be as durable as a flush makes one's.
+    /// What has to be synced before `segment` for other keyspaces' writes to be as durable as a flush makes
+    /// one's.
     pub fn sync_work_before(&self, segment: u64) -> Option<SyncWork> {
         let work = self.sync_work()?;
         let unsynced = self.closed.iter().any(|s| s.shared.number < segment && s.end_lsn > self.synced_lsn);
         unsynced.then_some(work)
     }
 
-    /// What has to be synced for everything appended so far to survive a power cut; `None` where it does already.
+    /// What has to be synced for everything appended so far to survive a power cut; `None` where it does
+    /// already.
     pub fn sync_work(&self) -> Option<SyncWork> {
         if self.is_synced() {
             return None;
@@ -228,8 +237,8 @@ impl Wal {
         self.named_segment = self.named_segment.max(work.segment);
     }
 
-    /// Appends an empty record that says how far the log is synced, so that later damage before it is told from a torn
-    /// tail. It needs no sync of its own: it matters only if it is there.
+    /// Appends an empty record that says how far the log is synced, so that later damage before it is told
+    /// from a torn tail. It needs no sync of its own: it matters only if it is there.
     pub fn mark_synced(&mut self) -> Result<()> {
         let start = self.current.end_lsn;
         if self.synced_lsn == start {
@@ -258,7 +267,8 @@ impl Wal {
         self.closed.first().is_some_and(|segment| segment.shared.number < number)
     }
 
-    /// Gives up the segments before `number`: some are kept for reuse, the paths of the others are returned for removal.
+    /// Gives up the segments before `number`: some are kept for reuse, the paths of the others are returned
+    /// for removal.
     pub fn retire_before(&mut self, number: u64) -> Vec<PathBuf> {
         let live = self.closed.partition_point(|segment| segment.shared.number < number);
         let mut to_remove = Vec::new();
@@ -276,9 +286,9 @@ impl Wal {
     }
 }
 
-/// How many zeros to write behind `bytes` bytes at `offset` of a file that was `reused_bytes` long: up to the end of the page that
-/// they end in, where they begin it. What is written to that page later finds it in the system's cache; without the zeros
-/// what lay in it before would have to be read from the device first.
+/// How many zeros to write behind `bytes` bytes at `offset` of a file that was `reused_bytes` long: up to the
+/// end of the page that they end in, where they begin it. What is written to that page later finds it in the
+/// system's cache; without the zeros what lay in it before would have to be read from the device first.
 fn zeros_after(offset: u64, bytes: u64, reused_bytes: u64) -> usize {
     let end = offset + bytes;
     let page = end - end % PAGE_BYTES;
@@ -287,7 +297,7 @@ fn zeros_after(offset: u64, bytes: u64, reused_bytes: u64) -> usize {
 }
 
 fn new_segment(
-    disk: &dyn Disk,
+    disk: &CheckedDisk,
     dir: &Path,
     number: u64,
     first_lsn: u64,
@@ -310,6 +320,8 @@ fn new_segment(
     let mut header = header.encode(MAGIC);
     header.resize(header.len() + zeros_after(0, LOG_HEADER_BYTES, reused_bytes), 0);
     file.write_all_at(&header, 0).map_err(fail)?;
+    // Without its header the segment is begun afresh; from here on a failed write leaves the log in doubt.
+    let file = disk.watch_writes(file, &path);
     let start = LogStart { segment: number, lsn: first_lsn };
     Ok(Segment {
         shared: Arc::new(LogSegment::new(start, file, path)),
@@ -319,160 +331,11 @@ fn new_segment(
     })
 }
 
-/// What replaying the log found.
-#[derive(Debug)]
-pub(crate) struct Replayed {
-    /// Position after the last good record.
-    pub end_lsn: u64,
-    /// Largest segment number seen.
-    pub last_segment: u64,
-    /// Files of segments that hold nothing needed.
-    pub obsolete: Vec<PathBuf>,
-    /// Segments that were replayed; they stay until their writes are flushed.
-    pub live: Vec<LiveSegment>,
-    /// Whether records that had been synced are missing, and are given up.
-    pub is_damaged: bool,
-}
-
-/// A segment that was replayed.
-#[derive(Clone, Debug)]
-pub(crate) struct LiveSegment {
-    pub shared: Arc<LogSegment>,
-    epoch: Epoch,
-    /// Position after its last good record.
-    pub end_lsn: u64,
-}
-
-impl LiveSegment {
-    /// Bytes of its records.
-    pub fn bytes(&self) -> u64 {
-        self.end_lsn - self.shared.first_lsn
-    }
-}
-
-/// The header of the segment at `path`, if either copy of it is sound.
-fn read_header(disk: &dyn Disk, path: &Path) -> Result<Option<LogHeader>> {
-    let read = || {
-        let file = disk.open(path, Access::Read)?;
-        let mut bytes = vec![0; file.len()?.min(LOG_HEADER_BYTES) as usize];
-        file.read_exact_at(&mut bytes, 0)?;
-        Ok(bytes)
-    };
-    let bytes = read().map_err(|e: std::io::Error| Error::io(&e, "reading", path))?;
-    LogHeader::decode(MAGIC, &bytes, path)
-}
-
-/// Whether any of these segments holds a record.
-fn has_records<'a>(
-    disk: &dyn Disk,
-    segments: impl Iterator<Item = &'a (LogHeader, PathBuf)>,
-) -> Result<bool> {
-    for (header, path) in segments {
-        let bytes = crate::io::read_file(disk, path).map_err(|e| Error::io(&e, "reading", path))?;
-        let records = bytes.get(LOG_HEADER_BYTES as usize..).unwrap_or(&[]);
-        if LogReader::new(records, header.first_lsn, header.epoch).next_record().is_some() {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// What is done with a replayed record: its segment, the LSN at which it begins, and its payload.
-pub(crate) type Apply<'a> = dyn FnMut(&Arc<LogSegment>, u64, &[u8]) -> Result<()> + 'a;
-
-/// Replays the log of `dir`, which was synced up to LSN `synced` at least, from `start` on, handing every record to `apply`.
-///
-/// # Errors
-/// `Corruption` where a record is bad that had been synced, unless `recovery` says to stop there.
-pub(crate) fn replay(
-    disk: &dyn Disk,
-    dir: &Path,
-    start: LogStart,
-    synced: u64,
-    recovery: WalRecovery,
-    apply: &mut Apply<'_>,
-) -> Result<Replayed> {
-    let names = disk.list(dir).map_err(|e| Error::io(&e, "listing", dir))?;
-    let mut segments = Vec::new();
-    let mut replayed = Replayed {
-        end_lsn: start.lsn,
-        last_segment: start.segment,
-        obsolete: Vec::new(),
-        live: Vec::new(),
-        is_damaged: false,
-    };
-    for path in names.iter().filter(|name| filename::is_wal(name)).map(|name| dir.join(name)) {
-        let header = read_header(disk, &path)?;
-        let number = path.file_name().and_then(|name| filename::wal_number(name.to_str()?));
-        replayed.last_segment = replayed.last_segment.max(number.unwrap_or(0));
-        match header {
-            Some(header) if header.number >= start.segment => segments.push((header, path)),
-            _ => replayed.obsolete.push(path),
-        }
-    }
-    segments.sort_by_key(|(header, _)| header.number);
-    // How far any record, in any segment, proves the log to have been synced.
-    let mut proven_synced = synced;
-    // Where the good prefix ends: a file and an offset in it, for the message.
-    let mut end = (segment_path(dir, start.segment), LOG_HEADER_BYTES);
-    for (i, (header, path)) in segments.iter().enumerate() {
-        replayed.last_segment = replayed.last_segment.max(header.number);
-        // One segment at a time: the log may be larger than memory should be.
-        let fail = |e: std::io::Error| Error::io(&e, "reading", path);
-        let file = disk.open(path, Access::Read).map_err(fail)?;
-        let bytes = crate::io::read_whole(file.as_ref()).map_err(fail)?;
-        let from = LogStart { segment: header.number, lsn: header.first_lsn };
-        let shared = Arc::new(LogSegment::new(from, file, path.clone()));
-        let records = bytes.get(LOG_HEADER_BYTES as usize..).unwrap_or(&[]);
-        let mut reader = LogReader::new(records, header.first_lsn, header.epoch);
-        // A segment that does not continue the good prefix belongs to what a crash tore off, now or earlier.
-        let later = segments.get(i + 1..).unwrap_or(&[]);
-        let next_after = |lsn: u64| {
-            let starts = later.iter().map(|(next, _)| next.first_lsn);
-            starts.filter(|&start| start > lsn).min().unwrap_or(u64::MAX)
-        };
-        let mut limit = next_after(header.first_lsn);
-        if replayed.end_lsn == header.first_lsn {
-            while let Some((lsn, payload)) = reader.next_record() {
-                if lsn >= limit {
-                    // Where a next one could not be begun but for its header, this one was written further.
-                    let next = later.iter().filter(|(next, _)| next.first_lsn == limit);
-                    if has_records(disk, next)? {
-                        break;
-                    }
-                    limit = next_after(lsn);
-                }
-                if !payload.is_empty() {
-                    apply(&shared, lsn, payload)?;
-                }
-                replayed.end_lsn = lsn + (record::HEADER_BYTES + payload.len()) as u64;
-            }
-            let end_lsn = replayed.end_lsn;
-            end = (path.clone(), shared.offset(end_lsn));
-            replayed.live.push(LiveSegment { shared, epoch: header.epoch, end_lsn });
-        } else {
-            replayed.obsolete.push(path.clone());
-        }
-        // Behind the end of a segment that another continues, there is nothing to prove.
-        let is_continued = replayed.end_lsn == limit;
-        let proven = if is_continued { reader.proven_synced() } else { reader.end().proven_synced };
-        proven_synced = proven_synced.max(proven);
-    }
-    replayed.is_damaged = proven_synced > replayed.end_lsn;
-    if replayed.is_damaged && recovery == WalRecovery::Strict {
-        let error = Error::corruption(end.0.display(), end.1, "a log record that had been synced", "none");
-        return Err(error.and(
-            "restore the log from a copy, or give up what follows: `siltstone repair DIR --drop-damaged-log`, or \
-             WalRecovery::StopAtDamage in the library",
-        ));
-    }
-    Ok(replayed)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::io::sim::{CallKind, SimDisk};
+    use crate::options::WalRecovery;
 
     /// Pages of `path` of which a write was the first, and left a part as it was.
     fn torn_pages(disk: &SimDisk, path: &Path, bytes: u64) -> u64 {
@@ -503,7 +366,8 @@ mod tests {
             live: Vec::new(),
             is_damaged: false,
         };
-        let mut wal = Wal::start(Arc::new(disk.clone()), dir, &nothing).unwrap();
+        let checked = CheckedDisk::new(Arc::new(disk.clone()), dir);
+        let mut wal = Wal::start(Arc::new(checked), dir, &nothing).unwrap();
         let payloads = |round: usize| (0..200).map(move |at| vec![round as u8; at * 37 % 9_000]);
         let mut first_bytes = 0;
         for round in 0..3 {

@@ -1,0 +1,242 @@
+//! Partitioning: the entries of a merge go to the regions that they belong to, a new run each.
+//!
+//! Entries come in digest order, and targets stand in that order too, so that one pass fills one run after
+//! the other. A run is written as tables of at most twice the size that its level asks for.
+//!
+//! Invariants: every entry belongs to a target; files of tables that no edit will name are removed.
+
+use super::merge::Merge;
+use super::retain::retain;
+use super::run_filter::RunFilter;
+use super::work::{Amount, Context, Output, Target};
+use crate::cache::{PAGE_BYTES, TableId};
+use crate::entry::{Cursor, EntryRef, PrefixTombstones};
+use crate::error::{Error, ErrorKind, Result};
+use crate::filename::table_path;
+use crate::table::envelope::TableMeta;
+use crate::table::{TableBuilder, TableSpec};
+use crate::version::Version;
+use crate::version::edit::{RunRecord, Step};
+use siltstone_design::TriePath;
+
+/// How often work is held back, if it is.
+const BYTES_BETWEEN_PACES: u64 = 64 << 10;
+/// How often a long merge asks whether to go on.
+const ENTRIES_BETWEEN_CHECKS: u32 = 4096;
+
+/// Removes the files of tables that will not be used, unless told to keep them.
+struct Unfinished<'a> {
+    context: &'a Context<'a>,
+    tables: Vec<TableId>,
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        for &id in &self.tables {
+            // What can't be removed now is removed as an orphan at the next open.
+            let _ = self.context.disk.remove(&table_path(self.context.dir, id));
+        }
+    }
+}
+
+/// Partitions the entries of a merge.
+pub(super) struct Partition<'a> {
+    context: &'a Context<'a>,
+    version: &'a Version,
+    /// What the merge's sources deleted by prefix.
+    tombstones: &'a PrefixTombstones,
+    /// About how much each target gets.
+    share: Amount,
+    unfinished: Unfinished<'a>,
+    bytes_since_pace: u64,
+    entries_since_check: u32,
+    output: Output,
+}
+
+impl<'a> Partition<'a> {
+    pub fn new(
+        context: &'a Context<'a>,
+        version: &'a Version,
+        tombstones: &'a PrefixTombstones,
+        share: Amount,
+    ) -> Self {
+        let unfinished = Unfinished { context, tables: Vec::new() };
+        let (bytes_since_pace, entries_since_check, output) = Default::default();
+        Self {
+            context,
+            version,
+            tombstones,
+            share,
+            unfinished,
+            bytes_since_pace,
+            entries_since_check,
+            output,
+        }
+    }
+
+    /// Gives every entry to the one of `targets` that it belongs to, and returns what that makes of the
+    /// version.
+    pub fn run(mut self, mut entries: Merge, targets: &[Target]) -> Result<Output> {
+        for target in targets {
+            self.fill(target, &mut entries)?;
+        }
+        debug_assert!(entries.peek().is_none(), "every entry belongs to a region");
+        (self.context.pace)(self.bytes_since_pace);
+        self.unfinished.tables.clear();
+        Ok(self.output)
+    }
+
+    /// Writes the entries of one target as a run.
+    fn fill(&mut self, target: &Target, entries: &mut Merge) -> Result<()> {
+        let mut run = NewRun::begin(self, target);
+        loop {
+            // Not moved anywhere: an entry is a hundred bytes, written and read again at once.
+            let mut head = entries.peek();
+            let Some(entry) = &mut head else { break };
+            if !target.path.contains(entry.key.digest.hi) {
+                break;
+            }
+            self.check_cancelled()?;
+            if retain(&mut entry.item, self.context.now_ms, target.bottom) {
+                run.add(entry, &mut self.unfinished)?;
+                self.pace(entry.user_bytes());
+            }
+            entries.advance()?;
+        }
+        self.end_run(run)
+    }
+
+    /// Finishes a run and notes it; `fill` has given it all of its entries.
+    fn end_run(&mut self, mut run: NewRun<'_>) -> Result<()> {
+        let target = run.target;
+        let tombstones = if target.bottom {
+            PrefixTombstones::default()
+        } else {
+            PrefixTombstones::new(self.tombstones.within(target.path.first(), target.path.last()))
+        };
+        if run.is_empty() && tombstones.is_empty() {
+            // A child that gets nothing exists all the same: the trie does not depend on what happens to be
+            // in it.
+            if !target.exists(self.version) {
+                let exists = Step::Pushed { level: target.level, path: target.path, pushes: 0 };
+                self.output.steps.push(exists);
+            }
+            return Ok(());
+        }
+        run.end_table(tombstones, &mut self.unfinished)?;
+        let NewRun { tables, filter, .. } = run;
+        let bytes: u64 = tables.iter().map(|table| table.bytes).sum();
+        self.output.steps.push(Step::Written { level: target.level, bytes });
+        let run = RunRecord { id: (self.context.next_id)(), tables, kills: Vec::new() };
+        filter.finish(self.context, target, &run, &mut self.output);
+        debug_assert!(target.merged_run.is_none() || target.merged_run == target.replaces);
+        let Target { level, path, replaces, .. } = *target;
+        self.output.steps.push(Step::AddRun { level, path, run, replaces });
+        Ok(())
+    }
+
+    /// Gives the work up where it is no longer wanted; asks now and then.
+    #[inline]
+    fn check_cancelled(&mut self) -> Result<()> {
+        self.entries_since_check += 1;
+        if self.entries_since_check == ENTRIES_BETWEEN_CHECKS {
+            self.entries_since_check = 0;
+            if (self.context.cancelled)() {
+                let what = "background work was given up because the store is closing";
+                return Err(Error::new(ErrorKind::Closed, what));
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells now and then how much was written.
+    #[inline]
+    fn pace(&mut self, bytes: u64) {
+        self.bytes_since_pace += bytes;
+        if self.bytes_since_pace >= BYTES_BETWEEN_PACES {
+            (self.context.pace)(std::mem::take(&mut self.bytes_since_pace));
+        }
+    }
+}
+
+/// A run that is being written.
+struct NewRun<'a> {
+    context: &'a Context<'a>,
+    target: &'a Target,
+    /// Bytes at which a table is full.
+    most_table_bytes: u64,
+    /// How far apart the pages of its tables will begin.
+    digests_per_page: u64,
+    tables: Vec<TableMeta>,
+    /// The table that is being written.
+    table: Option<TableBuilder>,
+    filter: RunFilter,
+}
+
+impl<'a> NewRun<'a> {
+    fn begin(partition: &Partition<'a>, target: &'a Target) -> Self {
+        let Partition { context, version, share, .. } = *partition;
+        let merged = target.runs(version).iter().filter(|run| Some(run.id) == target.merged_run);
+        let bytes = share.bytes + merged.map(|run| run.bytes()).sum::<u64>();
+        Self {
+            context,
+            target,
+            most_table_bytes: context.design.level(target.level).table_bytes.saturating_mul(2),
+            digests_per_page: digests_per_page(target.path, bytes),
+            tables: Vec::new(),
+            table: None,
+            filter: RunFilter::begin(context, version, target, share.entries),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.table.is_none() && self.tables.is_empty()
+    }
+
+    /// Adds the next entry, to a new table where the present one is full.
+    #[inline]
+    fn add(&mut self, entry: &EntryRef<'_>, unfinished: &mut Unfinished<'_>) -> Result<()> {
+        let is_full =
+            |table: &TableBuilder| table.bytes() >= self.most_table_bytes || !table.takes(entry.key.digest);
+        if self.table.as_ref().is_some_and(is_full) {
+            self.end_table(PrefixTombstones::default(), unfinished)?;
+        }
+        let table = match &mut self.table {
+            Some(table) => table,
+            None => {
+                let table = self.begin_table(unfinished)?;
+                self.table.insert(table)
+            }
+        };
+        table.add(entry)?;
+        self.filter.add(entry);
+        Ok(())
+    }
+
+    fn begin_table(&self, unfinished: &mut Unfinished<'_>) -> Result<TableBuilder> {
+        let Context { design, disk, dir, reader, .. } = *self.context;
+        let id = (self.context.next_id)();
+        unfinished.tables.push(id);
+        let chunk_bytes = reader.memory().chunk_bytes();
+        let spec = TableSpec::new(id, (design, self.target.level), self.digests_per_page, chunk_bytes);
+        TableBuilder::create(disk, dir, spec)
+    }
+
+    /// Finishes the table that is being written, with `tombstones` in it; an empty one is begun for them
+    /// where there is none.
+    fn end_table(&mut self, tombstones: PrefixTombstones, unfinished: &mut Unfinished<'_>) -> Result<()> {
+        let table = match self.table.take() {
+            Some(table) => table,
+            None => self.begin_table(unfinished)?,
+        };
+        let written = table.finish(tombstones)?;
+        self.tables.push(self.filter.end_table(written));
+        Ok(())
+    }
+}
+
+/// Returns how far apart pages begin if `bytes` are spread over the digests of `path`.
+fn digests_per_page(path: TriePath, bytes: u64) -> u64 {
+    let pages = (bytes as f64 / PAGE_BYTES as f64).max(1.0);
+    (2f64.powi(64 - i32::from(path.depth())) / pages) as u64
+}

@@ -1,0 +1,72 @@
+//! What compactions are told, and what they return.
+
+use crate::cache::Reader;
+use crate::ids::RunId;
+use crate::io::Disk;
+use crate::region_filter::NewRegionFilter;
+use crate::version::edit::Step;
+use crate::version::{Run, Version};
+use siltstone_design::{Design, TriePath};
+use std::path::Path;
+use std::sync::Arc;
+
+/// What compactions share.
+pub(crate) struct Context<'a> {
+    pub design: &'a Design,
+    pub disk: &'a dyn Disk,
+    pub dir: &'a Path,
+    pub reader: &'a Arc<Reader>,
+    pub now_ms: u64,
+    /// Hands out numbers of tables and runs.
+    pub next_id: &'a dyn Fn() -> u64,
+    /// Asked now and then; `true` gives the work up.
+    pub cancelled: &'a dyn Fn() -> bool,
+    /// Told now and then how many bytes of keys and values were written; returns when more may be.
+    pub pace: &'a dyn Fn(u64),
+}
+
+/// About how much is partitioned: what comes down to the targets, without the runs that lie there.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Amount {
+    pub entries: u64,
+    pub bytes: u64,
+}
+
+impl Amount {
+    /// Returns about how much goes to each of so many targets.
+    pub fn per_target(self, targets: usize) -> Self {
+        let targets = targets.max(1) as u64;
+        Self { entries: self.entries / targets, bytes: self.bytes / targets }
+    }
+}
+
+/// A region that output goes to.
+pub(super) struct Target {
+    pub level: usize,
+    pub path: TriePath,
+    /// The run there that takes part in the merge, in a leveled region.
+    pub merged_run: Option<RunId>,
+    /// Nothing older lies there or below.
+    pub bottom: bool,
+    /// Where the new run goes: in the place of this one, or on top.
+    pub replaces: Option<RunId>,
+}
+
+impl Target {
+    /// Returns the runs that lie there now, newest first.
+    pub fn runs<'v>(&self, version: &'v Version) -> &'v [Arc<Run>] {
+        version.levels.get(self.level).and_then(|level| level.region(self.path)).map_or(&[], |r| &r.runs)
+    }
+
+    /// Whether there is such a region.
+    pub fn exists(&self, version: &Version) -> bool {
+        version.levels.get(self.level).and_then(|level| level.region(self.path)).is_some()
+    }
+}
+
+/// What work did: the steps of its edit, and what its new runs bring to the filters of their regions.
+#[derive(Default)]
+pub(crate) struct Output {
+    pub steps: Vec<Step>,
+    pub filters: Vec<NewRegionFilter>,
+}
