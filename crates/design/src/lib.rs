@@ -12,6 +12,7 @@
 //! | [`design`] | [`Design`], [`LevelSpec`], [`Head`], [`Format`], [`IndexSpec`], [`FilterSpec`] |
 //! | [`shape`] | [`Shape`]: what a planner may see of a store |
 //! | [`plan`](mod@plan) | [`plan()`](plan::plan): the pure, deterministic compaction planner; pacing and staggering |
+//! | [`reason`] | why the planner chose a task, in words |
 //! | [`presets`] | named designs |
 //! | [`check`] | rejects an unsound design, naming the field |
 //!
@@ -28,6 +29,7 @@ pub mod design;
 pub mod digest;
 pub mod plan;
 pub mod presets;
+pub mod reason;
 pub mod schema;
 pub mod shape;
 
@@ -35,5 +37,6 @@ pub use check::DesignError;
 pub use design::{Design, FilterSpec, Format, Head, IndexSpec, LevelSpec, ThirdLevel};
 pub use digest::{Digest, HashSecret, TriePath};
 pub use plan::Task;
+pub use reason::Reason;
 pub use schema::{EncodedKey, Encoder, KeyError, PrefixRule, Schema, SuffixOrder};
 pub use shape::{RegionShape, RunShape, Shape};

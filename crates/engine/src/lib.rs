@@ -10,9 +10,9 @@
 //! | 6 | `compaction` | tasks run: merge, retain, deal out |
 //! | 5 | `version` | Level › Region › Run; edits and the manifest |
 //! | 4 | `table`, `wal`, `memtable`, `log_store`, `options` | files and heads |
-//! | 3 | `cache`, `memory`, `record`, `segment`, `operation`, `entry`, `codec` | bytes, budget and records |
+//! | 3 | `cache`, `memory`, `record`, `segment`, `operation`, `entry`, `codec`, `event_log` | bytes, budget and records |
 //! | 2 | [`io`] | the disk, real or simulated |
-//! | 1 | `error`, `stats` | |
+//! | 1 | `error`, `stats`, [`events`] | what goes wrong, what is counted, what happens |
 //!
 //! Each floor uses only those below it; a test reads the imports and holds them to it.
 
@@ -22,6 +22,8 @@ mod compaction;
 mod db;
 mod entry;
 mod error;
+mod event_log;
+pub mod events;
 #[cfg(feature = "sim")]
 #[doc(hidden)]
 pub mod fuzzing;

@@ -1,6 +1,7 @@
 //! Options of a store and of its keyspaces: plain data, checked at open.
 
 use crate::error::{Error, Result};
+use crate::events::Listeners;
 use siltstone_design::{Design, Head, Schema};
 use std::path::PathBuf;
 
@@ -105,6 +106,11 @@ pub struct Options {
     /// can always be made anew. Several stores may share it: each has a directory of its own there, which its file CLUSTERS names.
     /// One that was copied or moved takes another; what no store names can be removed.
     pub metadata_dir: Option<PathBuf>,
+    /// Who is told what the store does in the background: see [`events`](crate::events).
+    pub listeners: Listeners,
+    /// Bytes of the event log, which the files EVENTS and EVENTS.old in the store's directory hold between them: what was flushed
+    /// and compacted lately, and why, for people and for `siltstone stats --watch`. 0 = none.
+    pub event_log_bytes: u64,
     /// What to do about a damaged write-ahead log.
     pub wal_recovery: WalRecovery,
     /// The secret of a store that is created, instead of a random one: for tests and benchmarks that must repeat exactly.
@@ -131,6 +137,8 @@ impl Default for Options {
             compactions_at_once: 0,
             parallel_search: ParallelSearch::Learned,
             metadata_dir: None,
+            listeners: Listeners::default(),
+            event_log_bytes: 0,
             wal_recovery: WalRecovery::Strict,
             hash_secret: None,
         }

@@ -9,6 +9,7 @@ mod tournament;
 use crate::cache::{PAGE_BYTES, Reader};
 use crate::entry::{Cursor, PrefixTombstones, Span};
 use crate::error::Result;
+use crate::events::Dropped;
 use crate::io::Disk;
 use crate::memory::{Holder, Reservation};
 use crate::table::envelope::TableMeta;
@@ -69,6 +70,8 @@ pub(crate) struct Output {
     pub steps: Vec<Step>,
     pub guides: Vec<NewGuide>,
     pub rows: Vec<NewRow>,
+    /// Tombstones and expired values that were not kept.
+    pub dropped: Dropped,
 }
 
 /// A region that output goes to.
@@ -289,6 +292,7 @@ fn deal(
     let mut unfinished = Unfinished { context, tables: Vec::new() };
     let (mut steps, mut guides, mut rows) = (Vec::new(), Vec::new(), Vec::new());
     let mut since_pace = 0;
+    let mut dropped = Dropped::default();
     let share = amount.entries / targets.len().max(1) as u64;
     let mut since_check = 0;
     for target in targets {
@@ -328,7 +332,7 @@ fn deal(
                     ));
                 }
             }
-            if retain::retain(&mut entry.item, context.now_ms, target.bottom) {
+            if retain::retain(&mut entry.item, context.now_ms, target.bottom, &mut dropped) {
                 let is_full = |b: &TableBuilder| b.bytes() >= max_bytes || !b.takes(entry.key.digest);
                 if builder.as_ref().is_some_and(is_full)
                     && let Some(full) = builder.take()
@@ -394,7 +398,7 @@ fn deal(
     debug_assert!(entries.peek().is_none(), "every entry belongs to a region");
     (context.pace)(since_pace);
     unfinished.tables.clear();
-    Ok(Output { steps, guides, rows })
+    Ok(Output { steps, guides, rows, dropped })
 }
 
 /// The sample of a run's keys, read from its tables.

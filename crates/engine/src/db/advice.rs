@@ -179,7 +179,7 @@ impl Scheduler {
             let Some(file) = version.cluster_files().find(|file| !file.is_checked()) else { continue };
             let Some(_alone) = self.filters.guiding.try_lock() else { return false };
             // A file that can't be read is not read again and again.
-            let _ = self.check_cluster(file);
+            let _ = self.report_check(&keyspace, file, || self.check_cluster(file));
             file.mark_checked();
             return true;
         }

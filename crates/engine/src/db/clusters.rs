@@ -3,12 +3,13 @@
 //! All of it runs in the background and none of it is needed for an answer; see `version/cluster.rs`. How files are found again is
 //! in `advice.rs`.
 
-use super::background::Scheduler;
+use super::background::{FilterJob, Scheduler};
 use super::catalog::keyspace::OpenKeyspace;
 use crate::cache::{CLUSTER, PAGE_BYTES, TableId, seal_page};
 use crate::compaction::source;
 use crate::entry::Span;
 use crate::error::{Error, Result};
+use crate::events::{Reason, Work};
 use crate::io::File;
 use crate::table::Walk;
 use crate::table::envelope::{PAGE_HEADER_BYTES, PAYLOAD_BYTES};
@@ -37,6 +38,26 @@ pub(super) struct Unclustered {
     region: Arc<Region>,
     bits_per_key: u8,
     lack: Lack,
+}
+
+impl Unclustered {
+    /// Describes the work on it to listeners.
+    fn job<'a>(&'a self, keyspace: &'a OpenKeyspace) -> FilterJob<'a> {
+        let Self { level, region, .. } = self;
+        let (work, reason) = match (&self.lack, &region.cluster) {
+            (Lack::File, cluster) => {
+                let bytes = cluster.as_ref().map_or(0, |cluster| cluster.row_bytes().0);
+                (Work::WriteFilterFile, Reason::FileDue { bytes })
+            }
+            (Lack::Row(_), Some(_)) => (Work::ExtendFilter, Reason::FilterMissing { runs: 1 }),
+            (Lack::Row(_), None) => (Work::BuildFilter, Reason::FilterMissing { runs: 1 }),
+        };
+        let runs = match self.lack {
+            Lack::Row(at) => region.runs.get(at..=at).unwrap_or(&[]),
+            Lack::File => &[],
+        };
+        FilterJob { work, keyspace, level: *level, region, runs, reason }
+    }
 }
 
 impl Scheduler {
@@ -94,10 +115,12 @@ impl Scheduler {
             };
             let Some(mut failed) = self.filters.guiding.try_lock() else { return false };
             let region = &unclustered.region;
-            let (made, run) = match unclustered.lack {
-                Lack::Row(at) => (self.make_row(&keyspace, &unclustered, at), region.runs.get(at)),
-                Lack::File => (self.make_file(&keyspace, &unclustered), region.runs.first()),
+            let run = region.runs.get(if let Lack::Row(at) = unclustered.lack { at } else { 0 });
+            let make = || match unclustered.lack {
+                Lack::Row(at) => self.make_row(&keyspace, &unclustered, at),
+                Lack::File => self.make_file(&keyspace, &unclustered),
             };
+            let made = self.report_filter(&unclustered.job(&keyspace), make, |made| *made);
             if !matches!(made, Ok(true)) {
                 // Without it every run is asked; whoever reads a damaged page is told.
                 failed.extend(run.map(|run| run.id));

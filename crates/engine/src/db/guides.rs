@@ -11,12 +11,13 @@
 //! of its region, or a row whose run lies there, is right however old it is; any other is passed over, and the guide is built from
 //! the tables.
 
-use super::background::Scheduler;
+use super::background::{FilterJob, Scheduler};
 use super::catalog::keyspace::OpenKeyspace;
 use crate::codec::{Decoder, put_bytes, put_path};
 use crate::compaction::source;
 use crate::entry::Span;
 use crate::error::{Error, Result};
+use crate::events::{Reason, Work};
 use crate::io::{Access, File};
 use crate::table::Walk;
 use crate::version::cluster::{NewRow, cluster_bits};
@@ -43,6 +44,18 @@ pub(super) struct Unguided {
     level: usize,
     region: Arc<Region>,
     spec: GuideSpec,
+}
+
+impl Unguided {
+    /// Describes the work on it to listeners.
+    fn job<'a>(&'a self, keyspace: &'a OpenKeyspace) -> FilterJob<'a> {
+        let Self { level, region, .. } = self;
+        let covered = region.guide.as_ref().map_or(0, |guide| guide.covered());
+        let work = if covered > 0 { Work::ExtendFilter } else { Work::BuildFilter };
+        let runs = region.runs.get(..region.runs.len() - covered).unwrap_or(&[]);
+        let reason = Reason::FilterMissing { runs: runs.len() as u64 };
+        FilterJob { work, keyspace, level: *level, region, runs, reason }
+    }
 }
 
 impl Scheduler {
@@ -83,7 +96,8 @@ impl Scheduler {
             let version = Arc::clone(&keyspace.view.load().version);
             let Some(unguided) = self.unguided(&keyspace, &version, levels.clone()) else { continue };
             let Some(mut failed) = self.filters.guiding.try_lock() else { return false };
-            match self.build_guide(&keyspace, &unguided) {
+            let build = || self.build_guide(&keyspace, &unguided);
+            match self.report_filter(&unguided.job(&keyspace), build, Option::is_some) {
                 Ok(Some(guide)) => self.catalog.publish(&keyspace, |version| version.guide_by(vec![guide])),
                 // Without a guide every run is asked; whoever reads a damaged page is told.
                 Ok(None) | Err(_) => failed.extend(unguided.region.runs.iter().map(|run| run.id)),

@@ -14,6 +14,7 @@ pub(crate) mod metadata;
 pub(crate) mod open;
 mod read;
 mod report;
+mod reporter;
 mod signals;
 mod snapshot;
 mod store;

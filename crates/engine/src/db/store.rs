@@ -8,6 +8,7 @@ use super::catalog::{Catalog, CatalogParts};
 use super::env::{Env, StoreId};
 use super::health::Health;
 use super::read::Searcher;
+use super::reporter::Reporter;
 use super::signals::Signals;
 use super::write::operations::Operations;
 use super::write::{Committed, Committer, Condition};
@@ -50,6 +51,8 @@ pub(crate) struct StoreParts {
 
 impl Store {
     pub fn new(parts: StoreParts) -> Self {
+        let StoreParts { options, disk, path, .. } = &parts;
+        let reporter = Arc::new(Reporter::new(options, disk, path, parts.lock.is_none()));
         let env = Arc::new(Env {
             store: StoreId::next(),
             path: parts.path,
@@ -64,8 +67,8 @@ impl Store {
             lock: Mutex::new(parts.lock),
         });
         let catalog = Arc::new(Catalog::new(&env, parts.catalog));
-        let committer = Committer::new(&env, &catalog);
-        let scheduler = Arc::new(Scheduler::new(&env, &catalog));
+        let committer = Committer::new(&env, &catalog, &reporter);
+        let scheduler = Arc::new(Scheduler::new(&env, &catalog, &reporter));
         let searcher = Arc::new(Searcher::new(&env, &catalog));
         Self { env, catalog, committer, scheduler, searcher, threads: Mutex::default() }
     }

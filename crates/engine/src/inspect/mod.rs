@@ -11,6 +11,8 @@ pub use table::TableInspection;
 use crate::db::open::directory::{LOCK, parse_owner};
 use crate::db::{guides, metadata};
 use crate::error::{Error, ErrorKind, Result};
+use crate::event_log;
+use crate::events::{EVENTS, EVENTS_OLD, LoggedEvent};
 use crate::io::os::OsDisk;
 use crate::io::{Access, Disk, read_file};
 use crate::table::envelope::FOOTER_BYTES;
@@ -34,6 +36,8 @@ pub enum Inspection {
     Guides(GuidesInspection),
     /// The Bloom filters of a region's runs, side by side; only advice.
     Cluster(ClusterInspection),
+    /// What the store did lately; only advice.
+    Events(EventsInspection),
     /// The file that names the directory of clusters, below `Options::metadata_dir`.
     Clusters {
         /// The directory's name.
@@ -59,9 +63,21 @@ impl Inspection {
             Self::Manifest(log) | Self::Wal(log) => log.damaged,
             Self::Guides(guides) => guides.damage.is_some(),
             Self::Cluster(cluster) => cluster.damage.is_some(),
-            Self::Current { .. } | Self::Lock { .. } | Self::Clusters { .. } => false,
+            // A crash may cut a line short anywhere.
+            Self::Current { .. } | Self::Lock { .. } | Self::Clusters { .. } | Self::Events(_) => false,
         }
     }
+}
+
+/// A file of the event log.
+#[derive(Clone, Debug, Serialize)]
+pub struct EventsInspection {
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Lines that are no events, as a crash may leave.
+    pub unreadable_lines: u64,
+    /// The events, the oldest first.
+    pub events: Vec<LoggedEvent>,
 }
 
 /// A file of guides.
@@ -160,6 +176,11 @@ pub fn file(path: &Path) -> Result<Inspection> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
     if name.ends_with(".cluster") || head.ends_with(clusters::MAGIC) {
         return Ok(Inspection::Cluster(cluster::inspect(path, name, file.as_ref(), length)?));
+    }
+    if name == EVENTS || name == EVENTS_OLD || head.starts_with(event_log::FIRST_BYTES) {
+        let bytes = read_file(&disk, path).map_err(fail)?;
+        let (events, unreadable_lines) = event_log::parse(&bytes);
+        return Ok(Inspection::Events(EventsInspection { bytes: length, unreadable_lines, events }));
     }
     if name == LOCK {
         let mut bytes = vec![0; length.min(64) as usize];

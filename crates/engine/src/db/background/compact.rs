@@ -1,10 +1,12 @@
 //! Compactions: the tasks that the planner names, carried out one region at a time.
 
-use super::Scheduler;
+use super::{Scheduler, describe};
 use crate::compaction::{Context, estimate_kills, execute, inputs};
 use crate::db::catalog::keyspace::OpenKeyspace;
 use crate::db::catalog::shape::VersionShape;
+use crate::db::reporter::Outcome;
 use crate::error::Result;
+use crate::events::Part;
 use crate::table::Table;
 use crate::version::edit::Step;
 use crate::version::level::Version;
@@ -44,9 +46,11 @@ impl Running {
 
 /// A compaction with everything it needs, marked as under way.
 pub(super) struct Compaction {
-    keyspace: Arc<OpenKeyspace>,
-    version: Arc<Version>,
-    task: Task,
+    pub keyspace: Arc<OpenKeyspace>,
+    /// What it was planned for, and when.
+    pub version: Arc<Version>,
+    pub now_ms: u64,
+    pub task: Task,
     regions: Vec<RegionKey>,
 }
 
@@ -77,14 +81,16 @@ impl Scheduler {
             running.busy.extend(regions.iter().copied());
             running.keyspaces.push(keyspace.id);
             self.env.counters.most_compactions_at_once.raise_to(running.keyspaces.len() as u64);
-            return Some(Compaction { keyspace, version, task, regions });
+            return Some(Compaction { keyspace, version, now_ms, task, regions });
         }
         None
     }
 
     /// Carries out a compaction, and frees its regions however that goes.
     pub(super) fn compact(&self, compaction: Compaction) -> Result<()> {
-        let outcome = self.run_compaction(&compaction);
+        let inputs = describe::compaction_inputs(&compaction);
+        let job = self.reporter.begin(|| describe::compaction(&compaction, &inputs));
+        let outcome = self.run_compaction(&compaction, &inputs);
         let Compaction { keyspace, regions, .. } = compaction;
         {
             let mut running = self.running.state.lock();
@@ -96,10 +102,19 @@ impl Scheduler {
             }
         }
         self.env.signals.wake();
-        outcome
+        match outcome {
+            Ok(outcome) => {
+                self.reporter.end(job, Ok(outcome));
+                Ok(())
+            }
+            Err(error) => {
+                self.reporter.end(job, Err(&error));
+                Err(error)
+            }
+        }
     }
 
-    fn run_compaction(&self, compaction: &Compaction) -> Result<()> {
+    fn run_compaction(&self, compaction: &Compaction, read: &[Part]) -> Result<Outcome> {
         let Compaction { keyspace, version, task, .. } = compaction;
         let runs = inputs(version, task);
         let pace = |bytes| self.pace_compaction(keyspace, bytes);
@@ -109,7 +124,10 @@ impl Scheduler {
         self.env.sync_dir()?;
         // Only estimates: a sample that can't be read costs a later rewrite, not this work.
         let _ = self.note_kills(keyspace, &mut output.steps);
-        self.catalog.commit(keyspace, output, None)
+        let bytes_read = read.iter().map(|part| part.bytes).sum();
+        let outcome = describe::outcome(read, bytes_read, &output);
+        self.catalog.commit(keyspace, output, None)?;
+        Ok(outcome)
     }
 
     /// Estimates what the new runs of leaf regions make dead.

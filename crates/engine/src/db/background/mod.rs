@@ -4,6 +4,7 @@
 //! have to wait, and one at a time in [`Db::step`](crate::Db::step): every interleaving of work and use can then be tested.
 
 mod compact;
+mod describe;
 mod flush;
 mod limits;
 mod residency;
@@ -12,11 +13,13 @@ mod sync;
 use super::catalog::Catalog;
 use super::catalog::shape::VersionShape;
 use super::env::Env;
+use super::reporter::Reporter;
 use crate::error::{Error, Result};
-use crate::table::Table;
 use compact::{Compaction, Running};
+pub(super) use describe::FilterJob;
 use limits::RateLimit;
 use parking_lot::Mutex;
+use residency::Unloaded;
 use siltstone_design::plan::plan;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -37,6 +40,7 @@ pub(crate) struct Scheduler {
     running: Running,
     flush_limit: RateLimit,
     compaction_limit: RateLimit,
+    reporter: Arc<Reporter>,
     pub(super) filters: FilterWork,
 }
 
@@ -49,13 +53,13 @@ pub(super) struct FilterWork {
 /// Work other than flushes, the most urgent first.
 enum Job {
     /// Filter and index of a table come into memory.
-    LoadTable(Arc<Table>),
+    LoadTable(Unloaded),
     /// A full region is pushed, split or rewritten.
     Compact(Compaction),
 }
 
 impl Scheduler {
-    pub fn new(env: &Arc<Env>, catalog: &Arc<Catalog>) -> Self {
+    pub fn new(env: &Arc<Env>, catalog: &Arc<Catalog>, reporter: &Arc<Reporter>) -> Self {
         Self {
             env: Arc::clone(env),
             catalog: Arc::clone(catalog),
@@ -63,6 +67,7 @@ impl Scheduler {
             running: Running::default(),
             flush_limit: RateLimit::new(env.options.flush_bytes_per_second),
             compaction_limit: RateLimit::new(env.options.compaction_bytes_per_second),
+            reporter: Arc::clone(reporter),
             filters: FilterWork::default(),
         }
     }
@@ -76,7 +81,7 @@ impl Scheduler {
 
     fn run(&self, job: Job) -> Result<()> {
         match job {
-            Job::LoadTable(table) => self.load_table(&table),
+            Job::LoadTable(unloaded) => self.load_table(&unloaded),
             Job::Compact(compaction) => {
                 let outcome = self.compact(compaction);
                 self.env.empty_trash();

@@ -3,6 +3,7 @@
 use crate::db::guides::GUIDES;
 use crate::db::metadata::CLUSTERS;
 use crate::error::{Error, ErrorKind, Result};
+use crate::events::{EVENTS, EVENTS_OLD};
 use crate::io::{DirLock, Disk};
 use crate::version::manifest::{CURRENT, is_manifest};
 use std::path::Path;
@@ -12,7 +13,7 @@ pub(crate) const LOCK: &str = "LOCK";
 
 /// Whether the engine makes files of this name.
 pub(super) fn is_ours(name: &str) -> bool {
-    [LOCK, CURRENT, GUIDES, CLUSTERS].contains(&name)
+    [LOCK, CURRENT, GUIDES, CLUSTERS, EVENTS, EVENTS_OLD].contains(&name)
         || is_manifest(name)
         || name.ends_with(".table")
         || name.ends_with(".wal")
