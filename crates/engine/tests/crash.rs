@@ -103,7 +103,7 @@ impl Checker<'_> {
     /// Opens the store and finds out how many operations it holds; then uses it and opens it once more.
     fn recover(&mut self, disk: &SimDisk, at_least: usize, at_most: usize) -> Result<usize, String> {
         self.tally.recoveries += 1;
-        let db = open(disk).map_err(|error| format!("does not open: {error}"))?;
+        let db = open_traced(disk, self.trace.seed).map_err(|error| format!("does not open: {error}"))?;
         let found = print_of(&db).map_err(|error| format!("can't be read: {error}"))?;
         self.opening = disk.take_recorded();
         disk.record_images(false);
@@ -131,7 +131,7 @@ impl Checker<'_> {
         let written = print_of(&db).map_err(|e| error("reading what was written", e))?;
         drop(db);
         let again = disk.crash(CrashMode::PowerCut, 0);
-        let db = open(&again).map_err(|e| error("the second opening", e))?;
+        let db = open_traced(&again, self.trace.seed).map_err(|e| error("the second opening", e))?;
         if print_of(&db).map_err(|e| error("reading again", e))? != written {
             return Err("the second opening finds something else".into());
         }

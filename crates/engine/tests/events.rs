@@ -148,7 +148,7 @@ fn events_add_up_to_what_the_store_holds_and_has_written() {
         }
         assert_eq!(kept_entries, stats.table_entries, "{preset}");
         assert_eq!(read_entries, kept_entries + dropped_entries, "{preset}");
-        assert!(kinds.contains("flush") && kinds.len() >= 3, "{preset}: {kinds:?}");
+        assert!(kinds.contains("flush") && kinds.contains("push"), "{preset}: {kinds:?}");
     }
 }
 
@@ -177,7 +177,7 @@ fn the_events_of_a_small_store_are_exact() {
             "[JOB 2] flush \"users\": 20 entries 1000 B begins; because the user asked for it",
             "[JOB 3] flush \"users\": 20 entries 1000 B begins; because the user asked for it",
             "[JOB 4] flush \"users\": 20 entries 1000 B begins; because the user asked for it",
-            "[JOB 5] push \"users\" L0/root: 4 runs 64.0 KiB begins; because the region is full (4 of 4 runs)",
+            "[JOB 5] push \"users\" L0/root: 4 runs 17.4 KiB begins; because the region is full (17.4 KiB of 16.0 KiB)",
         ]
     );
     let push = &ends[4];
@@ -229,13 +229,11 @@ fn every_flush_says_why_its_buffer_was_sealed() {
 
     // A log in many small segments is one after opening.
     for n in 0..5 {
-        let db = open_with(&disk, options());
+        let db = open_with(&disk, listened(&recorder));
         db.keyspace("users").unwrap().put(&key(n), b"1").unwrap();
     }
-    let db = open_with(&disk, listened(&recorder));
     let found = reasons();
     assert!(matches!(found[..], [Reason::LogScattered { segments: 4.. }]), "{found:?}");
-    drop(db);
 
     // Many keyspaces share the memory of one.
     let roomy = Options { max_wal_bytes: 1 << 30, ..listened(&recorder) };
@@ -415,7 +413,7 @@ fn a_listener_that_panics_is_heard_no_more() {
     let listeners = base.listeners.iter().fold(listeners, |all, one| all.with(Arc::clone(one)));
     let db = open_with(&SimDisk::new(), Options { listeners, ..base });
     let users = users(&db, "stepped-merge");
-    fill(&db, &users, 300);
+    fill(&db, &users, 900);
     assert_eq!(calls.load(Ordering::Relaxed), 1);
     assert!(recorder.take().len() > 10);
     assert_eq!(db.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());

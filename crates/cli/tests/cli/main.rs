@@ -9,6 +9,7 @@ mod rows;
 mod simulate;
 mod tune;
 mod usage;
+mod watch;
 
 use std::ffi::OsStr;
 use std::io::Write;
