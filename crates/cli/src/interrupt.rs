@@ -1,5 +1,5 @@
-//! What an interrupt does: it removes directories of stores that were to go at the end anyhow, or ends a command that goes on until
-//! then.
+//! What an interrupt does: it removes directories of stores that were to go at the end anyhow, or ends a
+//! command that goes on until then.
 
 use crate::output::note;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,8 @@ pub fn removes_empty(dir: &Path) {
     set_handler();
 }
 
-/// Has an interrupt set a flag and nothing else, for a command that looks at it; such a command has nothing to remove.
+/// Has an interrupt set a flag and nothing else, for a command that looks at it; such a command has nothing
+/// to remove.
 pub fn stops() -> &'static AtomicBool {
     HANDLER.call_once(|| {
         // Without a handler an interrupt ends the process all the same.

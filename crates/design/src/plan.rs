@@ -107,7 +107,8 @@ pub fn plan(design: &Design, shape: &dyn Shape) -> Option<Task> {
     best.map(|(_, task)| task)
 }
 
-/// Returns why [`plan`] chose `task` for a store of this shape; `None` where the shape has changed so that it would not now.
+/// Returns why [`plan`] chose `task` for a store of this shape; `None` where the shape has changed so that it
+/// would not now.
 ///
 /// ```
 /// use siltstone_design::{presets, plan::{plan, reason}, RegionShape, RunShape, Shape, TriePath};

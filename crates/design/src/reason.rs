@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Why a region is worked on. [`reason`](crate::plan::reason) finds it for a task of [`plan`](crate::plan::plan).
+/// Why a region is worked on. [`reason`](crate::plan::reason) finds it for a task of
+/// [`plan`](crate::plan::plan).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "because", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -57,7 +58,8 @@ pub enum Reason {
         /// Runs that it has.
         runs: u64,
     },
-    /// Overwrites make the store larger than `max_garbage` allows, so that regions are pushed before they are full.
+    /// Overwrites make the store larger than `max_garbage` allows, so that regions are pushed before they are
+    /// full.
     Crowded {
         /// Bytes that the region has.
         bytes: u64,

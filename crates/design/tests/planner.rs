@@ -12,8 +12,8 @@
 //! => pressure 0.25
 //! ```
 //!
-//! A second `=>` line with a task is the pick once the region of the one before is busy. `because` gives the reason for the pick
-//! above it; every pick has one.
+//! A second `=>` line with a task is the pick once the region of the one before is busy. `because` gives the
+//! reason for the pick above it; every pick has one.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that finds nothing should fail")]
 

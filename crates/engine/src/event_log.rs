@@ -1,15 +1,15 @@
 //! The event log: what a store did lately, in two text files of bounded size beside its tables.
 //!
-//! Source: RocksDB's `LOG`. Where we differ, and why: lines are JSON, so that programs need no parser of their own, and both files
-//! together have a bound, so that nobody has to remove old ones.
+//! Source: RocksDB's `LOG`. Where we differ, and why: lines are JSON, so that programs need no parser of
+//! their own, and both files together have a bound, so that nobody has to remove old ones.
 //!
 //! ```text
 //! EVENTS       line, line, ...     line  a JSON object (`events::LoggedEvent`) · \n
 //! EVENTS.old   what EVENTS was before it had half of its bound
 //! ```
 //!
-//! The log is only advice. Nothing in it is synced, and a failure to write it is passed over: the line is lost, and the next
-//! one tries again. What a crash leaves of a line ends with the next one's line feed.
+//! The log is only advice. Nothing in it is synced, and a failure to write it is passed over: the line is
+//! lost, and the next one tries again. What a crash leaves of a line ends with the next one's line feed.
 
 use crate::events::{EVENTS, EVENTS_OLD, Event, EventListener, JobEnd, LoggedEvent, Work};
 use crate::io::{Access, Disk, File};

@@ -10,7 +10,7 @@
 //! | 6 | `compaction` | tasks run: merge, retain, deal out |
 //! | 5 | `version` | Level › Region › Run; edits and the manifest |
 //! | 4 | `table`, `wal`, `memtable`, `log_store`, `options` | files and heads |
-//! | 3 | `cache`, `memory`, `record`, `segment`, `operation`, `entry`, `codec`, `event_log` | bytes, budget and records |
+//! | 3 | `cache`, `memory`, `record`, `segment`, `operation`, `entry`, `codec`, `event_log` | bytes, budget |
 //! | 2 | [`io`] | the disk, real or simulated |
 //! | 1 | `error`, `stats`, [`events`] | what goes wrong, what is counted, what happens |
 //!

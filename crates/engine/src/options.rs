@@ -108,8 +108,9 @@ pub struct Options {
     pub metadata_dir: Option<PathBuf>,
     /// Who is told what the store does in the background: see [`events`](crate::events).
     pub listeners: Listeners,
-    /// Bytes of the event log, which the files EVENTS and EVENTS.old in the store's directory hold between them: what was flushed
-    /// and compacted lately, and why, for people and for `siltstone stats --watch`. 0 = none.
+    /// Bytes of the event log, which the files EVENTS and EVENTS.old in the store's directory hold between
+    /// them: what was flushed and compacted lately, and why, for people and for `siltstone stats --watch`. 0
+    /// = none.
     pub event_log_bytes: u64,
     /// What to do about a damaged write-ahead log.
     pub wal_recovery: WalRecovery,

@@ -7,8 +7,8 @@ use crate::events::Dropped;
 
 /// Makes of an entry what becomes of it: itself, or a tombstone in its place. False where nothing does.
 ///
-/// `bottom` says that nothing older than the merge's inputs exists for these keys. Tombstones and expired values that go are
-/// counted in `dropped`.
+/// `bottom` says that nothing older than the merge's inputs exists for these keys. Tombstones and expired
+/// values that go are counted in `dropped`.
 #[inline]
 pub(crate) fn retain(item: &mut Item<'_>, now_ms: u64, bottom: bool, dropped: &mut Dropped) -> bool {
     if item.live_value(now_ms).is_some() {

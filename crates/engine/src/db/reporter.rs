@@ -1,4 +1,5 @@
-//! The reporter: numbers jobs, times them, and tells listeners of them. Where nobody listens, nothing is described.
+//! The reporter: numbers jobs, times them, and tells listeners of them. Where nobody listens, nothing is
+//! described.
 
 use crate::error::Error;
 use crate::event_log::EventLog;
@@ -59,7 +60,8 @@ impl Reporter {
         !self.listeners.is_empty()
     }
 
-    /// Says that the job that `describe` describes begins. The caller holds no lock that readers or writers need.
+    /// Says that the job that `describe` describes begins. The caller holds no lock that readers or writers
+    /// need.
     pub fn begin(&self, describe: impl FnOnce() -> JobInfo) -> Option<Reported> {
         if !self.is_heard() {
             return None;
@@ -90,7 +92,8 @@ impl Reporter {
         }));
     }
 
-    /// Runs `work` as a job that `describe` describes, and lets `explain` say of its result what became of it.
+    /// Runs `work` as a job that `describe` describes, and lets `explain` say of its result what became of
+    /// it.
     pub fn job<T>(
         &self,
         describe: impl FnOnce() -> JobInfo,

@@ -1,10 +1,11 @@
 //! Events: what background work a store does and why, what it read and wrote, and what it saved.
 //!
-//! A store tells its [`Listeners`] of every job when it begins and when it ends, and of every stall of writers when it is over.
-//! The end of a job carries all that its beginning did. [`Display`](std::fmt::Display) puts an event into one line.
+//! A store tells its [`Listeners`] of every job when it begins and when it ends, and of every stall of
+//! writers when it is over. The end of a job carries all that its beginning did.
+//! [`Display`](std::fmt::Display) puts an event into one line.
 //!
-//! Source: Pebble's `event.go`. Where we differ, and why: an event is one type with one method for all kinds, so that a listener
-//! which only writes lines need not know them, and every job says why it ran.
+//! Source: Pebble's `event.go`. Where we differ, and why: an event is one type with one method for all kinds,
+//! so that a listener which only writes lines need not know them, and every job says why it ran.
 //!
 //! ```
 //! # fn main() -> siltstone::Result<()> {
@@ -15,13 +16,14 @@
 //!
 //! let lines = Arc::new(Mutex::new(Vec::new()));
 //! let sink = Arc::clone(&lines);
-//! let listeners = Listeners::default().with(Arc::new(move |event: &Event| sink.lock().unwrap().push(event.to_string())));
+//! let listener = move |event: &Event| sink.lock().unwrap().push(event.to_string());
+//! let listeners = Listeners::default().with(Arc::new(listener));
 //! let db = Db::open(dir.path().join("db"), Options { listeners, ..Options::default() })?;
 //! db.create_keyspace("users", KeyspaceOptions::default())?.put(b"ann", b"1")?;
 //! db.flush()?;
 //! db.close()?;
 //! let lines = lines.lock().unwrap();
-//! assert!(lines[0].starts_with("[JOB 1] flush \"users\": 1 entry 4 B begins; because the user asked for it"), "{lines:?}");
+//! assert_eq!(lines[0], "[JOB 1] flush \"users\": 1 entry 4 B begins; because the user asked for it");
 //! assert!(lines[1].starts_with("[JOB 1] flush \"users\": 1 entry 4 B -> L0 1 run"), "{lines:?}");
 //! # Ok(())
 //! # }
@@ -43,9 +45,10 @@ use std::sync::Arc;
 
 /// Is told what a store does.
 ///
-/// The thread that did the work calls it, after the work's locks are let go: neither readers nor writers wait for a listener,
-/// but the next job of that thread does. A listener may read: `get`, `multi_get`, scans, snapshots and `stats` are allowed. It
-/// must not write, flush, wait for the store, step or close it, since that may wait for the very thread that calls.
+/// The thread that did the work calls it, after the work's locks are let go: neither readers nor writers wait
+/// for a listener, but the next job of that thread does. A listener may read: `get`, `multi_get`, scans,
+/// snapshots and `stats` are allowed. It must not write, flush, wait for the store, step or close it, since
+/// that may wait for the very thread that calls.
 ///
 /// A listener that panics is not called again; the store goes on.
 pub trait EventListener: Send + Sync {
@@ -133,7 +136,8 @@ pub enum StallCause {
     },
 }
 
-/// The file of a store's event log that is written to. Where it has half of its bound it becomes [`EVENTS_OLD`].
+/// The file of a store's event log that is written to. Where it has half of its bound it becomes
+/// [`EVENTS_OLD`].
 pub const EVENTS: &str = "EVENTS";
 /// The file of a store's event log that was written to before [`EVENTS`].
 pub const EVENTS_OLD: &str = "EVENTS.old";

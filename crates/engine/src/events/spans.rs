@@ -7,8 +7,9 @@ use tracing::Span;
 
 /// Passes events on to the `tracing` crate. With the feature `tracing` every store has one.
 ///
-/// A job is a span `job` of target `siltstone` with what is known when it begins; at its end an event within the span says what
-/// became of it, at level `INFO`, or at `WARN` where it failed. Stalls of writers are events at `WARN`.
+/// A job is a span `job` of target `siltstone` with what is known when it begins; at its end an event within
+/// the span says what became of it, at level `INFO`, or at `WARN` where it failed. Stalls of writers are
+/// events at `WARN`.
 #[derive(Debug, Default)]
 pub struct TracingListener {
     /// The spans of jobs under way, by job.

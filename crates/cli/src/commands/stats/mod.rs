@@ -20,9 +20,10 @@ use tail::Tail;
 /// amplification by level count since the keyspace was created; memory and reads only since this command opened
 /// the store, which is why they are small.
 ///
-/// With --watch the figures are refreshed until Ctrl-C, and flushes and compactions are shown as they come, if the process
-/// that writes keeps an event log: all commands here that write do, other programs where they set
-/// `Options::event_log_bytes`. Standard output that is no terminal gets lines, of the figures only what has changed.
+/// With --watch the figures are refreshed until Ctrl-C, and flushes and compactions are shown as they come,
+/// if the process that writes keeps an event log: all commands here that write do, other programs where they
+/// set `Options::event_log_bytes`. Standard output that is no terminal gets lines, of the figures only what
+/// has changed.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  siltstone stats ./store\n  siltstone stats ./store --json | jq '.space_bytes'\n  \
@@ -31,7 +32,8 @@ use tail::Tail;
 pub struct Args {
     /// Directory of the store
     dir: PathBuf,
-    /// Print all statistics as one JSON object; with --watch or --events one object per refresh and event, a line each
+    /// Print all statistics as one JSON object; with --watch or --events one object per refresh and event, a
+    /// line each
     #[arg(long)]
     json: bool,
     /// Go on showing figures, and events as they come
@@ -43,7 +45,8 @@ pub struct Args {
     /// Time after which --watch ends by itself
     #[arg(long = "for", value_name = "TIME", value_parser = sizes::parse_duration, requires = "watch")]
     duration: Option<Duration>,
-    /// Show the last N lines of the event log (20 if N is left out) instead of figures; with --watch before what comes
+    /// Show the last N lines of the event log (20 if N is left out) instead of figures; with --watch before
+    /// what comes
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "20")]
     events: Option<usize>,
 }

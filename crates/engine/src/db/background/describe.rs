@@ -1,4 +1,5 @@
-//! Background work as events describe it: what jobs are and why they run, what they read, and what became of them.
+//! Background work as events describe it: what jobs are and why they run, what they read, and what became of
+//! them.
 
 use super::Scheduler;
 use super::compact::Compaction;
@@ -147,8 +148,8 @@ impl FilterJob<'_> {
 }
 
 impl Scheduler {
-    /// Runs `work` on a region's filter as a job that listeners hear of; `is_made` says of its result whether there is a filter
-    /// now.
+    /// Runs `work` on a region's filter as a job that listeners hear of; `is_made` says of its result whether
+    /// there is a filter now.
     pub(in crate::db) fn report_filter<T>(
         &self,
         job: &FilterJob<'_>,

@@ -91,8 +91,8 @@ impl OpenKeyspace {
         Reason::BufferFull { bytes: view.active.user_bytes(), entries: view.active.entries() }
     }
 
-    /// Lets `fresh` take writes from now on, and what took them so far wait to be flushed, because of `reason`. Where snapshots
-    /// are taken, the caller holds the view lock.
+    /// Lets `fresh` take writes from now on, and what took them so far wait to be flushed, because of
+    /// `reason`. Where snapshots are taken, the caller holds the view lock.
     pub fn seal_with(&self, fresh: WriteBuffer, reason: Reason) {
         let mut view = View::clone(&self.view.load());
         let buffer = std::mem::replace(&mut view.active, fresh);

@@ -128,6 +128,8 @@ impl Committer {
         }
     }
 
+    /// Commits group by group until the queue is empty or another writer leads, and gathers how long writers
+    /// were stopped.
     fn commit_groups(&self, stalls: &mut Vec<(Duration, StallCause)>) {
         for _ in 0..GROUPS_PER_LEAD {
             let most_bytes = MAX_GROUP_BYTES.min(self.env.memory().chunk_bytes() * 4);

@@ -18,8 +18,8 @@ const LEAST_FULL_SEGMENT_BYTES: u64 = 1 << 20;
 const LOOK: Duration = Duration::from_millis(20);
 
 impl Committer {
-    /// Slows the writer by as much as compaction is behind, and stops it only where memory would run away: then it returns for
-    /// how long that was, and why.
+    /// Slows the writer by as much as compaction is behind, and stops it only where memory would run away:
+    /// then it returns for how long that was, and why.
     pub(super) fn make_room(&self, bytes: u64) -> Option<(Duration, StallCause)> {
         if self.env.options.background_threads == 0 {
             // There is nobody to wait for.
@@ -133,8 +133,8 @@ impl Committer {
         }
     }
 
-    /// Seals the keyspace's write buffer for flushing, because of `reason`, and starts a new one. The caller holds the commit
-    /// lock.
+    /// Seals the keyspace's write buffer for flushing, because of `reason`, and starts a new one. The caller
+    /// holds the commit lock.
     pub(super) fn seal(&self, keyspace: &OpenKeyspace, reason: Reason) -> Result<()> {
         if keyspace.view.load().active.is_empty() {
             return Ok(());
