@@ -155,7 +155,7 @@ impl JobInfo {
         Self { reason: reason.into(), ..self }
     }
 
-    pub(crate) fn from_inputs(self, inputs: Vec<Part>) -> Self {
+    pub(crate) fn reading(self, inputs: Vec<Part>) -> Self {
         Self { inputs, ..self }
     }
 }

@@ -217,7 +217,7 @@ mod tests {
         let reason = Reason::Planned(RegionReason::RunsFull { runs: 12, at_most: 12 });
         let info = JobInfo::new(Work::Push).of("users").at(Place::new(1, "0110")).because(reason);
         JobEnd {
-            info: JobInfo { job: 7, ..info.from_inputs(inputs) },
+            info: JobInfo { job: 7, ..info.reading(inputs) },
             outputs: vec![part(Some(2), &[9; 16], 1370, 22_963_814)],
             bytes_read: 26_319_258,
             bytes_written: 22_963_814,

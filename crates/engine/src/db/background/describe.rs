@@ -74,7 +74,7 @@ pub(super) fn buffer_part(buffer: &WriteBuffer) -> Part {
 /// Describes the flush of a sealed write buffer.
 pub(super) fn flush(keyspace: &OpenKeyspace, sealed: &SealedBuffer) -> JobInfo {
     let info = JobInfo::new(Work::Flush).of(&keyspace.name).because(sealed.reason);
-    info.from_inputs(vec![buffer_part(&sealed.buffer)])
+    info.reading(vec![buffer_part(&sealed.buffer)])
 }
 
 /// Returns what a compaction reads: runs of its region, and those of the children that take part.
@@ -106,7 +106,7 @@ pub(super) fn compaction(compaction: &Compaction, inputs: &[Part]) -> JobInfo {
         Task::Rewrite { .. } => Work::Rewrite,
     };
     let info = JobInfo::new(work).of(&keyspace.name).at(Place::new(level, path));
-    info.because(why.map(Reason::Planned)).from_inputs(inputs.to_vec())
+    info.because(why.map(Reason::Planned)).reading(inputs.to_vec())
 }
 
 /// Work on the filter of a region.
@@ -125,7 +125,7 @@ impl FilterJob<'_> {
         let input = part_of(self.level, self.runs.iter());
         let place = Place::new(self.level, self.region.path);
         let info = JobInfo::new(self.work).of(&self.keyspace.name).at(place).because(self.reason);
-        info.from_inputs(if self.runs.is_empty() { Vec::new() } else { vec![input] })
+        info.reading(if self.runs.is_empty() { Vec::new() } else { vec![input] })
     }
 
     /// Says what became of it, by the region as it is now.
@@ -170,7 +170,7 @@ impl Scheduler {
         let describe = || {
             let input = Part { bytes: bytes_read, ..Part::default() };
             let info = JobInfo::new(Work::CheckSidecar).of(&keyspace.name).because(Reason::Unchecked);
-            info.from_inputs(vec![input])
+            info.reading(vec![input])
         };
         let explain = |problem: &mut Option<String>| Outcome {
             bytes_read,

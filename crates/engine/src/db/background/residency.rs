@@ -58,7 +58,7 @@ impl Unloaded {
             ..Part::default()
         };
         let info = JobInfo::new(Work::LoadTable).of(&self.keyspace.name).because(Reason::NotLoaded);
-        info.at(Place::new(self.level, self.path)).from_inputs(vec![input])
+        info.at(Place::new(self.level, self.path)).reading(vec![input])
     }
 }
 
