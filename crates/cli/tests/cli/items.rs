@@ -131,7 +131,7 @@ fn every_file_of_a_store_can_be_inspected() {
     }
     kinds.sort();
     kinds.dedup();
-    assert_eq!(kinds, ["current", "guides", "lock", "manifest", "table", "wal"]);
+    assert_eq!(kinds, ["current", "events", "guides", "lock", "manifest", "table", "wal"]);
 }
 
 /// A store with clusters, and the path of one of them.
