@@ -9,6 +9,9 @@ use std::path::Path;
 /// The keyspace of commands that do not name one.
 pub const DEFAULT_KEYSPACE: &str = "default";
 
+/// Bytes of the event log that every command which writes keeps.
+const EVENT_LOG_BYTES: u64 = 1 << 20;
+
 /// How to lay out a keyspace that does not exist yet.
 #[derive(clap::Args, Debug, Clone)]
 pub struct CreateArgs {
@@ -162,18 +165,18 @@ pub fn open_read_only_with(dir: &Path, options: Options) -> Result<Db> {
     Ok(Db::open_read_only(dir, Options { create_if_missing: false, ..options })?)
 }
 
-/// Opens an existing store for writing.
+/// Opens an existing store for writing, with an event log.
 pub fn open_existing(dir: &Path, options: Options) -> Result<Db> {
     must_be_a_directory(dir)?;
-    Ok(Db::open(dir, Options { create_if_missing: false, ..options })?)
+    Ok(Db::open(dir, Options { create_if_missing: false, event_log_bytes: EVENT_LOG_BYTES, ..options })?)
 }
 
-/// Opens a store for writing, creating it where `dir` does not exist or is empty.
+/// Opens a store for writing, with an event log, creating it where `dir` does not exist or is empty.
 pub fn open_or_create(dir: &Path, options: Options) -> Result<Db> {
     if dir.exists() && !dir.is_dir() {
         fail!("{}: not a directory", dir.display());
     }
-    Ok(Db::open(dir, Options { create_if_missing: true, ..options })?)
+    Ok(Db::open(dir, Options { create_if_missing: true, event_log_bytes: EVENT_LOG_BYTES, ..options })?)
 }
 
 /// Options for a single write by hand: on the disk when the command returns.

@@ -14,6 +14,7 @@
 //! | `stored` | levels as JSON, in the present form and in the one before |
 //! | [`shape`] | [`Shape`]: what a planner may see of a store |
 //! | [`plan`](mod@plan) | [`plan()`](plan::plan): the pure, deterministic compaction planner; pacing and staggering |
+//! | [`reason`] | why the planner chose a task, in words |
 //! | [`presets`] | named designs |
 //! | [`check`] | rejects an unsound design, naming the field |
 //!
@@ -31,6 +32,7 @@ pub mod digest;
 pub mod plan;
 pub mod prefix;
 pub mod presets;
+pub mod reason;
 pub mod schema;
 mod schema_text;
 pub mod shape;
@@ -41,5 +43,6 @@ pub use design::{Design, Format, Head, IndexSpec, LevelSpec, RegionFilterSpec, T
 pub use digest::{Digest, HashSecret, TriePath};
 pub use plan::Task;
 pub use prefix::{PrefixFn, PrefixRule, PrefixRules, RuleName};
+pub use reason::Reason;
 pub use schema::{EncodedKey, Encoder, KeyError, Schema, SuffixOrder};
 pub use shape::{RegionShape, RunShape, Shape};

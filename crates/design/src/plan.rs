@@ -22,6 +22,7 @@
 
 use crate::design::{Design, LevelSpec};
 use crate::digest::TriePath;
+use crate::reason::Reason;
 use crate::shape::{RegionShape, Shape};
 
 /// One unit of background work on the regions of one keyspace.
@@ -94,7 +95,9 @@ pub fn plan(design: &Design, shape: &dyn Shape) -> Option<Task> {
             if region.runs.is_empty() || shape.is_busy(level, region.path) {
                 return;
             }
-            let Some((urgency, task)) = consider(design, level, region, is_crowded) else { return };
+            let Some(Choice { urgency, task, .. }) = consider(design, level, region, is_crowded) else {
+                return;
+            };
             let better = best.as_ref().is_none_or(|(so_far, _)| urgency > *so_far);
             if better && !waits_for_a_child(design, shape, &task) {
                 best = Some((urgency, task));
@@ -102,6 +105,39 @@ pub fn plan(design: &Design, shape: &dyn Shape) -> Option<Task> {
         });
     }
     best.map(|(_, task)| task)
+}
+
+/// Returns why [`plan`] chose `task` for a store of this shape; `None` where the shape has changed so that it
+/// would not now.
+///
+/// ```
+/// use siltstone_design::{presets, plan::{plan, reason}, RegionShape, RunShape, Shape, TriePath};
+///
+/// struct Pile(RegionShape);
+/// impl Shape for Pile {
+///     fn level_count(&self) -> usize { 1 }
+///     fn visit_regions(&self, _: usize, visit: &mut dyn FnMut(&RegionShape)) { visit(&self.0) }
+///     fn is_busy(&self, _: usize, _: TriePath) -> bool { false }
+/// }
+/// let run = RunShape { bytes: 4 << 20, entries: 35_000 };
+/// let full = Pile(RegionShape { runs: vec![run; 8], ..RegionShape::default() });
+/// let design = presets::stepped_merge();
+/// let task = plan(&design, &full).unwrap();
+/// assert_eq!(reason(&design, &full, &task).unwrap().to_string(), "the region is full (8 of 8 runs)");
+/// ```
+pub fn reason(design: &Design, shape: &dyn Shape, task: &Task) -> Option<Reason> {
+    let (level, path) = task.region();
+    let mut found = None;
+    shape.visit_regions(level, &mut |region| {
+        if region.path == path {
+            // What is done in a store that is not crowded as well, is not done because it is.
+            let choices = [false, true]
+                .into_iter()
+                .filter_map(|is_crowded| consider(design, level, region, is_crowded));
+            found = choices.into_iter().find(|choice| choice.task == *task).map(|choice| choice.reason);
+        }
+    });
+    found
 }
 
 /// Whether the store takes more space than the garbage that leaves may hold would make it take, and overwrites are why.
@@ -136,19 +172,29 @@ fn is_indivisible(design: &Design, level: usize, region: &RegionShape) -> bool {
         || (is_leaf && region.largest_group_bytes.saturating_mul(2) > region.bytes())
 }
 
-/// What one region needs, with its urgency (1 = just full).
-fn consider(design: &Design, level: usize, region: &RegionShape, is_crowded: bool) -> Option<(f64, Task)> {
+/// What one region needs.
+struct Choice {
+    /// How pressing it is: 1 where the region is just full.
+    urgency: f64,
+    task: Task,
+    reason: Reason,
+}
+
+/// Returns what one region needs, if anything.
+fn consider(design: &Design, level: usize, region: &RegionShape, is_crowded: bool) -> Option<Choice> {
     let path = region.path;
     let spec = design.level(level);
     let is_indivisible = is_indivisible(design, level, region);
     let is_leaf = is_indivisible || design.is_leaf(level, region.has_children);
     let count = region.runs.len();
     let bytes = region.bytes();
+    let runs = count as u64;
 
     if is_leaf && let Some(newest) = best_reclaim(design, region) {
         // Space is not as pressing as a pile that blocks what is above it, so its urgency grows from 1 slowly.
         let urgency = 1.0 + (region.garbage() - design.max_garbage);
-        return Some((urgency, Task::Rewrite { level, path, newest }));
+        let reason = Reason::Garbage { garbage: region.garbage(), at_most: design.max_garbage };
+        return Some(Choice { urgency, task: Task::Rewrite { level, path, newest }, reason });
     }
 
     let stagger = stagger(spec, region);
@@ -158,15 +204,18 @@ fn consider(design: &Design, level: usize, region: &RegionShape, is_crowded: boo
     // A leveled region holds one run whatever its size; only its bytes say that it is full.
     let by_count = if spec.runs <= 1 { 0.0 } else { count as f64 / run_limit };
     let urgency = by_bytes.max(by_count);
+    let most_bytes = (capacity * stagger) as u64;
     if urgency < 1.0 {
         let is_early = is_crowded && !is_leaf && by_bytes >= EARLY_PART && design.level(level + 1).runs > 1;
         // The fullest first, and all behind what is due anyhow.
-        return is_early.then_some((urgency, Task::Push { level, path, runs: count }));
+        let reason = Reason::Crowded { bytes, at_most: most_bytes };
+        return is_early.then_some(Choice { urgency, task: Task::Push { level, path, runs: count }, reason });
     }
     if is_indivisible {
         // One group of keys can outgrow any region: only its runs can be joined.
-        let join = Task::Rewrite { level, path, newest: young_runs(region) };
-        return (by_count >= 1.0 && count >= 2).then_some((urgency, join));
+        let task = Task::Rewrite { level, path, newest: young_runs(region) };
+        let reason = Reason::OneGroup { runs };
+        return (by_count >= 1.0 && count >= 2).then_some(Choice { urgency, task, reason });
     }
     let dead = region.dead_bytes.last().copied().unwrap_or(0);
     let live = bytes.saturating_sub(dead) as f64;
@@ -176,15 +225,28 @@ fn consider(design: &Design, level: usize, region: &RegionShape, is_crowded: boo
         let small = bytes as f64 <= capacity / 4.0;
         let sparse_leaf = is_leaf && live < capacity / 2.0;
         if (small || sparse_leaf) && count >= 2 {
-            return Some((urgency, Task::Rewrite { level, path, newest: young_runs(region) }));
+            let reason = if small {
+                Reason::SmallRuns { runs, bytes }
+            } else {
+                Reason::SparseLeaf { runs, live_bytes: live as u64 }
+            };
+            return Some(Choice {
+                urgency,
+                task: Task::Rewrite { level, path, newest: young_runs(region) },
+                reason,
+            });
         }
     }
-    let task = if is_leaf {
-        Task::Split { level, path, runs: count }
+    if is_leaf {
+        let reason = Reason::LeafOutgrown { bytes, at_most: most_bytes, runs };
+        return Some(Choice { urgency, task: Task::Split { level, path, runs: count }, reason });
+    }
+    let reason = if by_count >= by_bytes {
+        Reason::RunsFull { runs, at_most: run_limit.ceil() as u64 }
     } else {
-        Task::Push { level, path, runs: count }
+        Reason::BytesFull { bytes, at_most: most_bytes }
     };
-    Some((urgency, task))
+    Some(Choice { urgency, task: Task::Push { level, path, runs: count }, reason })
 }
 
 /// For a leaf with too much garbage: how many of its newest runs to merge for the best bytes freed per byte written.

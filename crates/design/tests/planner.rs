@@ -8,14 +8,16 @@
 //! L0 root: 8M 8M 2M                      a region's pile, newest run first
 //! L1 010: 8M | pushes=1 children dead=0  flags: pushes=N, children, busy, dead=A,B,.., group=A (the largest group)
 //! => push L0 root 3                      or split, rewrite, none; any number of `=>` lines
+//! => because the region is full (3 of 3 runs)
 //! => pressure 0.25
 //! ```
 //!
-//! A second `=>` line with a task is the pick once the region of the one before is busy.
+//! A second `=>` line with a task is the pick once the region of the one before is busy. `because` gives the
+//! reason for the pick above it; every pick has one.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that finds nothing should fail")]
 
-use siltstone_design::plan::{plan, pressure};
+use siltstone_design::plan::{plan, pressure, reason};
 use siltstone_design::{Design, Head, RegionShape, RunShape, Shape, Task, TriePath};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
@@ -129,6 +131,7 @@ fn words(task: Option<Task>) -> String {
 /// Runs one case; returns how many expectations it held.
 fn run(case: &str) -> usize {
     let mut drawn = None;
+    let mut why = None;
     let mut held = 0;
     for line in case.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
         if let Some(preset) = line.strip_prefix("design ") {
@@ -147,10 +150,17 @@ fn run(case: &str) -> usize {
                 assert!((found - wanted).abs() < 5e-4, "pressure is {found}, not {wanted}, in\n{case}");
                 held += 1;
             }
+            Some(expected) if expected.starts_with("because") => {
+                let found: Option<String> = why.take();
+                assert_eq!(found.as_deref(), Some(expected["because".len()..].trim()), "in\n{case}");
+                held += 1;
+            }
             Some(expected) => {
                 let task = plan(&drawn.design, drawn);
                 assert_eq!(words(task), expected, "in\n{case}");
                 if let Some(task) = task {
+                    let reason = reason(&drawn.design, drawn, &task);
+                    why = Some(reason.expect("every pick has a reason").to_string());
                     drawn.busy.get_mut().insert(task.region());
                 }
                 held += 1;
@@ -206,11 +216,25 @@ fn pressures() {
 }
 
 #[test]
+fn reasons() {
+    run_file("reason.txt", 9);
+}
+
+#[test]
 fn every_file_of_cases_is_run() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/planner");
     let mut names: Vec<_> =
         std::fs::read_dir(dir).unwrap().map(|f| f.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
-    let run = ["join.txt", "leaf.txt", "pressure.txt", "push.txt", "space.txt", "stagger.txt", "urgency.txt"];
+    let run = [
+        "join.txt",
+        "leaf.txt",
+        "pressure.txt",
+        "push.txt",
+        "reason.txt",
+        "space.txt",
+        "stagger.txt",
+        "urgency.txt",
+    ];
     assert_eq!(names, run);
 }

@@ -8,6 +8,7 @@
 //! | `00000042.table` | a table |
 //! | `00000043.sidecar` | region filters |
 //! | `SIDECARS` | the directory that sidecars are in, where that is another |
+//! | `EVENTS`, `EVENTS.old` | what the store did lately, where it keeps an event log |
 //! | `LOCK` | its lock means that the store is open |
 //!
 //! Earlier programs wrote `GUIDES`, `CLUSTERS` and `00000043.cluster` where there are sidecars now.
@@ -22,7 +23,10 @@ pub(crate) const CURRENT_NEW: &str = "CURRENT.new";
 pub(crate) const LOCK: &str = "LOCK";
 /// Names the directory of sidecars.
 pub(crate) const SIDECARS: &str = "SIDECARS";
-/// The same, as earlier programs called it.
+/// The event log, and the part of it before.
+pub(crate) const EVENTS: &str = "EVENTS";
+pub(crate) const EVENTS_OLD: &str = "EVENTS.old";
+/// The same as `SIDECARS`, as earlier programs called it.
 pub(crate) const OLD_SIDECARS: &str = "CLUSTERS";
 /// Filters in memory, as earlier programs kept them.
 pub(crate) const OLD_FILTERS: &str = "GUIDES";
@@ -106,7 +110,7 @@ pub(crate) fn is_old_filters(name: &str) -> bool {
 
 /// Whether the engine makes, or made, files of this name.
 pub(crate) fn is_ours(name: &str) -> bool {
-    [LOCK, CURRENT, SIDECARS, OLD_SIDECARS].contains(&name)
+    [LOCK, CURRENT, SIDECARS, OLD_SIDECARS, EVENTS, EVENTS_OLD].contains(&name)
         || is_manifest(name)
         || is_table(name)
         || is_wal(name)

@@ -10,9 +10,9 @@
 //! | 6 | `compaction` | tasks run: merge, retain, deal out |
 //! | 5 | `version`, `region_filter` | Level › Region › Run; edits and the manifest; filters over a region's runs |
 //! | 4 | `table`, `wal`, `memtable`, `log_store`, `options` | files and heads |
-//! | 3 | `cache`, `memory`, `record`, `segment`, `operation`, `entry`, `codec` | bytes, budget and records |
+//! | 3 | `cache`, `memory`, `record`, `segment`, `operation`, `entry`, `codec`, `event_log` | bytes, budget |
 //! | 2 | [`io`] | the disk, real or simulated |
-//! | 1 | `error`, `stats`, `filename`, `ids` | errors, counters, names and numbers of files |
+//! | 1 | `error`, `stats`, `filename`, `ids`, [`events`] | what goes wrong, what is counted, names and numbers of files, what happens |
 //!
 //! Each floor uses only those below it; a test reads the imports and holds them to it.
 
@@ -22,6 +22,8 @@ mod compaction;
 mod db;
 mod entry;
 mod error;
+mod event_log;
+pub mod events;
 mod filename;
 #[cfg(feature = "sim")]
 #[doc(hidden)]

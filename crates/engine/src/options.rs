@@ -1,6 +1,7 @@
 //! Options of a store and of its keyspaces: plain data, checked at open.
 
 use crate::error::{Error, Result};
+use crate::events::Listeners;
 use siltstone_design::{Design, Head, PrefixRules, Schema};
 use std::path::PathBuf;
 
@@ -112,6 +113,12 @@ pub struct Options {
     pub metadata_dir: Option<PathBuf>,
     /// Prefix rules of the program's own, for keyspaces whose schema names one. Whoever opens the store gives them again.
     pub prefix_rules: PrefixRules,
+    /// Who is told what the store does in the background: see [`events`](crate::events).
+    pub listeners: Listeners,
+    /// Bytes of the event log, which the files EVENTS and EVENTS.old in the store's directory hold between
+    /// them: what was flushed and compacted lately, and why, for people and for `siltstone stats --watch`. 0
+    /// = none.
+    pub event_log_bytes: u64,
     /// What to do about a damaged write-ahead log.
     pub wal_recovery: WalRecovery,
     /// The secret of a store that is created, instead of a random one: for tests and benchmarks that must repeat exactly.
@@ -139,6 +146,8 @@ impl Default for Options {
             parallel_search: ParallelSearch::Learned,
             metadata_dir: None,
             prefix_rules: PrefixRules::default(),
+            listeners: Listeners::default(),
+            event_log_bytes: 0,
             wal_recovery: WalRecovery::Strict,
             hash_secret: None,
         }

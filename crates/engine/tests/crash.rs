@@ -33,6 +33,8 @@ struct Tally {
     recoveries: u64,
     /// Of these, crashes of a recovery.
     nested: u64,
+    /// Traces with an event log.
+    logged: u64,
 }
 
 impl AddAssign for Tally {
@@ -42,6 +44,7 @@ impl AddAssign for Tally {
         self.crash_points += other.crash_points;
         self.recoveries += other.recoveries;
         self.nested += other.nested;
+        self.logged += other.logged;
     }
 }
 
@@ -103,7 +106,7 @@ impl Checker<'_> {
     /// Opens the store and finds out how many operations it holds; then uses it and opens it once more.
     fn recover(&mut self, disk: &SimDisk, at_least: usize, at_most: usize) -> Result<usize, String> {
         self.tally.recoveries += 1;
-        let db = open(disk).map_err(|error| format!("does not open: {error}"))?;
+        let db = open_traced(disk, self.trace.seed).map_err(|error| format!("does not open: {error}"))?;
         let found = print_of(&db).map_err(|error| format!("can't be read: {error}"))?;
         self.opening = disk.take_recorded();
         disk.record_images(false);
@@ -131,7 +134,7 @@ impl Checker<'_> {
         let written = print_of(&db).map_err(|e| error("reading what was written", e))?;
         drop(db);
         let again = disk.crash(CrashMode::PowerCut, 0);
-        let db = open(&again).map_err(|e| error("the second opening", e))?;
+        let db = open_traced(&again, self.trace.seed).map_err(|e| error("the second opening", e))?;
         if print_of(&db).map_err(|e| error("reading again", e))? != written {
             return Err("the second opening finds something else".into());
         }
@@ -213,6 +216,7 @@ fn run(trace: &Trace) -> Tally {
         checker.crash(&point, mode, 0);
     }
     checker.tally.traces = 1;
+    checker.tally.logged = u64::from(trace.disk.read_file("/db/EVENTS").is_ok_and(|log| !log.is_empty()));
     checker.tally.operations = last as u64;
     checker.tally.crash_points = trace.images.len() as u64;
     checker.tally
@@ -250,6 +254,7 @@ fn every_crash_leaves_a_prefix_that_holds_what_was_promised() {
     let tally = run_all(from, to, |seed| Trace::record(seed, operations));
     println!("{tally:?} in {:.1} s", started.elapsed().as_secs_f64());
     assert_eq!(tally.traces, to - from);
+    assert!(tally.logged > 0 || seed.is_some());
     assert!(tally.crash_points > tally.operations);
 }
 

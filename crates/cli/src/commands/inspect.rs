@@ -2,14 +2,16 @@
 
 use crate::failure::{Failure, Result};
 use crate::output::{print, print_json};
+use crate::sizes;
 use serde_json::Value;
+use siltstone::inspect::Inspection;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
 /// Show what one file of a store holds, without opening the store
 ///
-/// Takes a table, a manifest, a log file, a sidecar, CURRENT, SIDECARS or LOCK; which it is follows from its content, and where
-/// that is damaged from its name. Exits with 1 if it is damaged.
+/// Takes a table, a manifest, a log file, a sidecar, CURRENT, SIDECARS, EVENTS or LOCK; which it is follows from its content, and
+/// where that is damaged from its name. Exits with 1 if it is damaged.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  siltstone inspect ./store/CURRENT\n  siltstone inspect ./store/CURRENT --json"
@@ -43,6 +45,13 @@ pub fn run(args: &Args) -> Result<()> {
     let outcome = if inspection.is_damaged() { Err(Failure::Reported) } else { Ok(()) };
     if args.json {
         return print_json(&inspection).and(outcome);
+    }
+    if let Inspection::Events(found) = &inspection {
+        let strange = found.unreadable_lines;
+        let bytes = sizes::bytes(found.bytes);
+        let mut text = format!("kind: events\nbytes: {bytes}\nunreadable_lines: {strange}\nevents:\n");
+        found.events.iter().for_each(|event| _ = writeln!(text, "  {event}"));
+        return print(&text);
     }
     let tree = serde_json::to_value(&inspection)
         .map_err(|e| Failure::at(&args.file, format!("cannot show what was read: {e}")))?;

@@ -131,7 +131,7 @@ fn every_file_of_a_store_can_be_inspected() {
     }
     kinds.sort();
     kinds.dedup();
-    assert_eq!(kinds, ["current", "lock", "manifest", "sidecar", "table", "wal"]);
+    assert_eq!(kinds, ["current", "events", "lock", "manifest", "sidecar", "table", "wal"]);
 }
 
 /// A store with Bloom clusters, and the path of the sidecar of one of them.

@@ -10,6 +10,7 @@ mod rows;
 mod simulate;
 mod tune;
 mod usage;
+mod watch;
 
 use siltstone_lab::program::testing::{self, Ran};
 use std::ffi::OsStr;

@@ -97,7 +97,7 @@ impl<'a> Partition<'a> {
                 break;
             }
             self.check_cancelled()?;
-            if retain(&mut entry.item, self.context.now_ms, target.bottom) {
+            if retain(&mut entry.item, self.context.now_ms, target.bottom, &mut self.output.dropped) {
                 run.add(entry, &mut self.unfinished)?;
                 self.pace(entry.user_bytes());
             }

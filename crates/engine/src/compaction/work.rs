@@ -1,6 +1,7 @@
 //! What compactions are told, and what they return.
 
 use crate::cache::Reader;
+use crate::events::Dropped;
 use crate::ids::RunId;
 use crate::io::Disk;
 use crate::region_filter::NewRegionFilter;
@@ -69,4 +70,6 @@ impl Target {
 pub(crate) struct Output {
     pub steps: Vec<Step>,
     pub filters: Vec<NewRegionFilter>,
+    /// Tombstones and expired values that were not kept.
+    pub dropped: Dropped,
 }

@@ -10,6 +10,7 @@ mod keyspace;
 pub(crate) mod open;
 mod read;
 mod report;
+mod reporter;
 mod sidecars;
 mod signals;
 mod snapshot;

@@ -323,11 +323,11 @@ impl Sidecars {
         found.next()
     }
 
-    /// Reads one sidecar that was found at opening.
-    pub fn check(&self, pages: &SidecarPages) {
-        // A file that can't be read is not read again and again.
-        let _ = self.check_pages(pages);
+    /// Reads one sidecar that was found at opening; what is wrong, if anything is. It is not read again.
+    pub fn check(&self, pages: &SidecarPages) -> Result<Option<String>> {
+        let checked = self.check_pages(pages);
         pages.mark_checked();
+        checked
     }
 
     /// Reads all sidecars of `version` of `keyspace`.

@@ -8,13 +8,14 @@ use super::catalog::{Catalog, CatalogParts};
 use super::env::{Env, StoreId};
 use super::health::Health;
 use super::read::Searcher;
+use super::reporter::Reporter;
 use super::sidecars::Sidecars;
 use super::signals::Signals;
 use super::write::operations::Operations;
 use super::write::{Committed, Committer, Condition};
 use crate::cache::Reader;
 use crate::error::Result;
-use crate::io::DirLock;
+use crate::io::{DirLock, Disk};
 use crate::io::checked::CheckedDisk;
 use crate::options::{Durability, Options};
 use crate::stats::StoreCounters;
@@ -53,6 +54,9 @@ pub(crate) struct StoreParts {
 
 impl Store {
     pub fn new(parts: StoreParts) -> Self {
+        let StoreParts { options, disk, path, .. } = &parts;
+        let disk: Arc<dyn Disk> = Arc::<CheckedDisk>::clone(disk);
+        let reporter = Arc::new(Reporter::new(options, &disk, path, parts.lock.is_none()));
         let env = Arc::new(Env {
             store: StoreId::next(),
             path: parts.path,
@@ -67,9 +71,9 @@ impl Store {
             lock: Mutex::new(parts.lock),
         });
         let catalog = Arc::new(Catalog::new(&env, parts.catalog));
-        let committer = Committer::new(&env, &catalog);
+        let committer = Committer::new(&env, &catalog, &reporter);
         let sidecars = Arc::new(Sidecars::new(&env, &catalog));
-        let scheduler = Arc::new(Scheduler::new(&env, &catalog, &sidecars));
+        let scheduler = Arc::new(Scheduler::new(&env, &catalog, &sidecars, &reporter));
         let searcher = Arc::new(Searcher::new(&env, &catalog));
         Self { env, catalog, committer, scheduler, searcher, sidecars, threads: Mutex::default() }
     }

@@ -10,7 +10,9 @@ pub use table::TableInspection;
 
 use crate::db::open::directory::parse_owner;
 use crate::error::{Error, ErrorKind, Result};
-use crate::filename::{self, CURRENT, CURRENT_NEW, LOCK, OLD_SIDECARS, SIDECARS};
+use crate::event_log;
+use crate::events::LoggedEvent;
+use crate::filename::{self, CURRENT, CURRENT_NEW, EVENTS, EVENTS_OLD, LOCK, OLD_SIDECARS, SIDECARS};
 use crate::io::os::OsDisk;
 use crate::io::{Access, Disk, File, read_file};
 use crate::region_filter::{directory, sidecar as sidecar_file};
@@ -33,6 +35,8 @@ pub enum Inspection {
     Wal(LogInspection),
     /// Filters of regions, which can always be made anew.
     Sidecar(SidecarInspection),
+    /// What the store did lately; nothing depends on it.
+    Events(EventsInspection),
     /// The file that names the directory of sidecars, below `Options::metadata_dir`.
     Sidecars {
         /// The directory's name.
@@ -57,9 +61,22 @@ impl Inspection {
             Self::Table(table) => !table.damaged_pages.is_empty() || !table.damage.is_empty(),
             Self::Manifest(log) | Self::Wal(log) => log.damaged,
             Self::Sidecar(sidecar) => sidecar.damage.is_some(),
-            Self::Current { .. } | Self::Lock { .. } | Self::Sidecars { .. } => false,
+            // A crash may cut a line of events short anywhere.
+            Self::Current { .. } | Self::Lock { .. } | Self::Sidecars { .. } | Self::Events(_) => false,
         }
     }
+}
+
+/// A file of the event log.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct EventsInspection {
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Lines that are no events, as a crash may leave.
+    pub unreadable_lines: u64,
+    /// The events, the oldest first.
+    pub events: Vec<LoggedEvent>,
 }
 
 /// Decodes the file at `path`; its first or last bytes say what it is.
@@ -97,6 +114,11 @@ pub fn file(path: &Path) -> Result<Inspection> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
     if head.starts_with(sidecar_file::MAGIC) || filename::is_sidecar(name) {
         return Ok(Inspection::Sidecar(sidecar::inspect(path, file.as_ref(), length)?));
+    }
+    if name == EVENTS || name == EVENTS_OLD || head.starts_with(event_log::FIRST_BYTES) {
+        let bytes = read_file(&disk, path).map_err(fail)?;
+        let (events, unreadable_lines) = event_log::parse(&bytes);
+        return Ok(Inspection::Events(EventsInspection { bytes: length, unreadable_lines, events }));
     }
     if name == LOCK {
         return opened.lock();

@@ -39,7 +39,7 @@ impl Trace {
         disk.record_images(true);
         let mut runner = Runner {
             rng: Rng::new(seed),
-            db: Some(open(&disk).unwrap()),
+            db: Some(open_traced(&disk, seed).unwrap()),
             snapshots: Vec::new(),
             model: Model::default(),
             trace: Self {
@@ -252,7 +252,7 @@ impl Runner {
                 self.begin("reopen");
                 self.snapshots.clear();
                 self.db.take().unwrap().close().unwrap();
-                self.db = Some(open(&self.trace.disk).unwrap());
+                self.db = Some(open_traced(&self.trace.disk, self.trace.seed).unwrap());
                 self.end(Vec::new(), true);
             }
         }

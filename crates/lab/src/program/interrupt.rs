@@ -1,7 +1,9 @@
-//! What an interrupt removes: directories of stores that were to go at the end anyhow.
+//! What an interrupt does: it removes directories of stores that were to go at the end anyhow, or ends a
+//! command that goes on until then.
 
 use crate::program::output::note;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 /// Directories to remove with all that is in them, and those to remove where they are empty, innermost first.
@@ -13,6 +15,7 @@ struct Doomed {
 
 static DOOMED: Mutex<Doomed> = Mutex::new(Doomed { whole: Vec::new(), if_empty: Vec::new() });
 static HANDLER: Once = Once::new();
+static STOPS: AtomicBool = AtomicBool::new(false);
 
 fn doomed() -> MutexGuard<'static, Doomed> {
     DOOMED.lock().unwrap_or_else(PoisonError::into_inner)
@@ -28,6 +31,16 @@ pub fn removes(dir: &Path) {
 pub fn removes_empty(dir: &Path) {
     doomed().if_empty.insert(0, dir.to_owned());
     set_handler();
+}
+
+/// Has an interrupt set a flag and nothing else, for a command that looks at it; such a command has nothing
+/// to remove.
+pub fn stops() -> &'static AtomicBool {
+    HANDLER.call_once(|| {
+        // Without a handler an interrupt ends the process all the same.
+        let _ = ctrlc::set_handler(|| STOPS.store(true, Ordering::Relaxed));
+    });
+    &STOPS
 }
 
 /// Leaves `dir` alone from now on.

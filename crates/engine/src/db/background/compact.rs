@@ -1,54 +1,18 @@
 //! Compactions: the tasks that the planner names, carried out one region at a time.
 
-use super::Scheduler;
+use super::running::{Compaction, RegionKey};
+use super::{Scheduler, describe};
 use crate::compaction::{Context, estimate_kills, execute, inputs};
 use crate::db::catalog::keyspace::OpenKeyspace;
 use crate::db::catalog::shape::VersionShape;
+use crate::db::reporter::Outcome;
 use crate::error::Result;
+use crate::events::Part;
 use crate::table::Table;
-use crate::version::Version;
 use crate::version::edit::Step;
-use parking_lot::Mutex;
 use siltstone_design::plan::{children, plan};
 use siltstone_design::{Task, TriePath};
-use std::collections::HashSet;
 use std::sync::Arc;
-
-/// A region of a keyspace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct RegionKey {
-    keyspace: u64,
-    level: usize,
-    path: TriePath,
-}
-
-/// What compactions are under way.
-#[derive(Default)]
-pub(super) struct Running {
-    state: Mutex<RunningState>,
-}
-
-#[derive(Default)]
-struct RunningState {
-    /// Regions that they read or replace.
-    busy: HashSet<RegionKey>,
-    /// Their keyspaces.
-    keyspaces: Vec<u64>,
-}
-
-impl Running {
-    pub fn is_empty(&self) -> bool {
-        self.state.lock().keyspaces.is_empty()
-    }
-}
-
-/// A compaction with everything it needs, marked as under way.
-pub(super) struct Compaction {
-    keyspace: Arc<OpenKeyspace>,
-    version: Arc<Version>,
-    task: Task,
-    regions: Vec<RegionKey>,
-}
 
 impl Scheduler {
     /// Takes the most urgent compaction, and marks it as under way.
@@ -77,14 +41,16 @@ impl Scheduler {
             running.busy.extend(regions.iter().copied());
             running.keyspaces.push(keyspace.id);
             self.env.counters.most_compactions_at_once.raise_to(running.keyspaces.len() as u64);
-            return Some(Compaction { keyspace, version, task, regions });
+            return Some(Compaction { keyspace, version, now_ms, task, regions });
         }
         None
     }
 
     /// Carries out a compaction, and frees its regions however that goes.
     pub(super) fn compact(&self, compaction: Compaction) -> Result<()> {
-        let outcome = self.run_compaction(&compaction);
+        let inputs = describe::compaction_inputs(&compaction);
+        let job = self.reporter.begin(|| describe::compaction(&compaction, &inputs));
+        let outcome = self.run_compaction(&compaction, &inputs);
         let Compaction { keyspace, regions, .. } = compaction;
         {
             let mut running = self.running.state.lock();
@@ -96,10 +62,19 @@ impl Scheduler {
             }
         }
         self.env.signals.wake();
-        outcome
+        match outcome {
+            Ok(outcome) => {
+                self.reporter.end(job, Ok(outcome));
+                Ok(())
+            }
+            Err(error) => {
+                self.reporter.end(job, Err(&error));
+                Err(error)
+            }
+        }
     }
 
-    fn run_compaction(&self, compaction: &Compaction) -> Result<()> {
+    fn run_compaction(&self, compaction: &Compaction, read: &[Part]) -> Result<Outcome> {
         let Compaction { keyspace, version, task, .. } = compaction;
         let runs = inputs(version, task);
         let pace = |bytes| self.pace_compaction(keyspace, bytes);
@@ -109,7 +84,10 @@ impl Scheduler {
         self.env.sync_dir()?;
         // Only estimates: a sample that can't be read costs a later rewrite, not this work.
         let _ = self.note_kills(keyspace, &mut output.steps);
-        self.catalog.commit(keyspace, output, None)
+        let bytes_read = read.iter().map(|part| part.bytes).sum();
+        let outcome = describe::outcome(read, bytes_read, &output);
+        self.catalog.commit(keyspace, output, None)?;
+        Ok(outcome)
     }
 
     /// Estimates what the new runs of leaf regions make dead.
@@ -166,5 +144,11 @@ impl Scheduler {
     /// Whether work on `keyspace` is of no more use.
     pub(super) fn is_given_up(&self, keyspace: &OpenKeyspace) -> bool {
         self.env.health.is_closed() || keyspace.is_dropped()
+    }
+
+    /// Holds a compaction of `keyspace` back that has written `bytes` more, while writers are not slowed by how late it is.
+    fn pace_compaction(&self, keyspace: &OpenKeyspace, bytes: u64) {
+        let is_lifted = || keyspace.pressure() > 0.0 || self.env.health.is_closed();
+        self.compaction_limit.hold_back(bytes, is_lifted, |time| self.env.signals.wait_for_work(time));
     }
 }

@@ -1,9 +1,12 @@
 //! Flush: sealed write buffers become runs of level 0, oldest first.
 
-use super::Scheduler;
+use super::{Scheduler, describe};
 use crate::compaction::merge::Source;
 use crate::compaction::{Amount, flush};
 use crate::db::catalog::keyspace::OpenKeyspace;
+use crate::db::catalog::view::View;
+use crate::db::reporter::Outcome;
+use crate::db::write_buffer::WriteBuffer;
 use crate::entry::{Sequence, Span};
 use crate::error::Result;
 use crate::version::edit::Step;
@@ -13,17 +16,40 @@ impl Scheduler {
     /// Flushes the oldest sealed write buffer of `keyspace`; false where there is none.
     pub fn flush_one(&self, keyspace: &Arc<OpenKeyspace>) -> Result<bool> {
         // Two flushes of one buffer would make two runs of it.
-        let _flushing = self.flushing.lock();
+        let flushing = self.flushing.lock();
         let view = keyspace.view.load_full();
-        let Some(buffer) = view.sealed.last() else { return Ok(false) };
+        let Some(sealed) = view.sealed.last() else { return Ok(false) };
         // Tables hold what everybody may see.
-        let newest = buffer.newest_within_group();
+        let newest = sealed.buffer.newest_within_group();
         if newest.is_some_and(|newest| newest > self.catalog.visible()) {
             return Ok(false);
         }
+        let job = self.reporter.begin(|| describe::flush(keyspace, sealed));
+        let flushed = self.flush_buffer(keyspace, &view, &sealed.buffer);
+        drop(flushing);
+        match flushed {
+            Ok(outcome) => {
+                self.reporter.end(job, Ok(outcome));
+                Ok(true)
+            }
+            Err(error) => {
+                self.reporter.end(job, Err(&error));
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes a run of the oldest sealed write buffer in `view`. The caller holds the lock on flushing.
+    fn flush_buffer(
+        &self,
+        keyspace: &Arc<OpenKeyspace>,
+        view: &View,
+        buffer: &WriteBuffer,
+    ) -> Result<Outcome> {
+        let newest = buffer.newest_within_group();
         // The next buffer says from where on the log is still needed. While it is empty, so does the present segment: what
         // is being appended now, and will be inserted, stands there or later.
-        let next = view.sealed.iter().rev().nth(1).unwrap_or(&view.active);
+        let next = view.sealed.iter().rev().nth(1).map_or(&view.active, |sealed| &sealed.buffer);
         let log = &self.catalog.log;
         let start = next.log_start().unwrap_or_else(|| log.segment());
         // Other keyspaces' earlier writes must not be lost where this one's later ones are kept, nor the rest of a batch that the
@@ -42,9 +68,18 @@ impl Scheduler {
         })?;
         self.count_written(&output.steps);
         self.env.sync_dir()?;
+        let input = describe::buffer_part(buffer);
+        let bytes_read = if WriteBuffer::reads_from_log(&keyspace.design) { input.bytes } else { 0 };
+        let outcome = describe::outcome(&[input], bytes_read, &output);
         let user_bytes = view.version.user_bytes + buffer.user_bytes();
         output.steps.push(Step::Flushed { start, user_bytes });
         self.catalog.commit(keyspace, output, Some(buffer))?;
-        Ok(true)
+        Ok(outcome)
+    }
+
+    /// Holds a flush of `keyspace` back that has written `bytes` more, while no other write buffer waits for its flush.
+    fn pace_flush(&self, keyspace: &OpenKeyspace, bytes: u64) {
+        let is_lifted = || keyspace.view.load().sealed.len() > 1 || self.env.health.is_closed();
+        self.flush_limit.hold_back(bytes, is_lifted, |time| self.env.signals.wait_for_work(time));
     }
 }

@@ -6,8 +6,6 @@
 //! why: limits are in bytes, and each is lifted while writers would be slowed because of it, so that a burst of inserts
 //! costs lookups, as without a limit, but no insert waits for a limit.
 
-use super::Scheduler;
-use crate::db::catalog::keyspace::OpenKeyspace;
 use crate::stats::Stopwatch;
 use parking_lot::Mutex;
 use std::time::Duration;
@@ -32,7 +30,7 @@ impl RateLimit {
     /// Notes `bytes` as written and pauses until as many may have been, or until `is_lifted`; `wait` waits for as long as it is
     /// told, or until that may have changed. First it lets a writer or reader run that waits for this processor, instead of
     /// keeping it for a time slice.
-    fn hold_back(&self, bytes: u64, is_lifted: impl Fn() -> bool, wait: impl Fn(Duration)) {
+    pub fn hold_back(&self, bytes: u64, is_lifted: impl Fn() -> bool, wait: impl Fn(Duration)) {
         std::thread::yield_now();
         if self.bytes_per_second == 0 {
             return;
@@ -56,19 +54,5 @@ impl RateLimit {
             }
             wait(left.min(LOOK));
         }
-    }
-}
-
-impl Scheduler {
-    /// Holds a flush of `keyspace` back that has written `bytes` more, while no other write buffer waits for its flush.
-    pub(super) fn pace_flush(&self, keyspace: &OpenKeyspace, bytes: u64) {
-        let is_lifted = || keyspace.view.load().sealed.len() > 1 || self.env.health.is_closed();
-        self.flush_limit.hold_back(bytes, is_lifted, |time| self.env.signals.wait_for_work(time));
-    }
-
-    /// Holds a compaction of `keyspace` back that has written `bytes` more, while writers are not slowed by how late it is.
-    pub(super) fn pace_compaction(&self, keyspace: &OpenKeyspace, bytes: u64) {
-        let is_lifted = || keyspace.pressure() > 0.0 || self.env.health.is_closed();
-        self.compaction_limit.hold_back(bytes, is_lifted, |time| self.env.signals.wait_for_work(time));
     }
 }

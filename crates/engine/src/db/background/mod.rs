@@ -4,24 +4,28 @@
 //! have to wait, and one at a time in [`Db::step`](crate::Db::step): every interleaving of work and use can then be tested.
 
 mod compact;
+mod describe;
+mod filter_job;
 mod flush;
+mod job;
 mod limits;
 mod region_filters;
 mod residency;
+mod running;
 mod sync;
 
 use super::catalog::Catalog;
 use super::catalog::keyspace::OpenKeyspace;
 use super::catalog::shape::VersionShape;
 use super::env::Env;
+use super::reporter::Reporter;
 use super::sidecars::Sidecars;
 use crate::error::{Error, Result};
-use crate::region_filter::sidecar::SidecarPages;
-use crate::table::Table;
-use compact::{Compaction, Running};
+use filter_job::FilterWork;
+use job::Job;
 use limits::RateLimit;
 use parking_lot::Mutex;
-use region_filters::{Claim, FilterJob, FilterWork};
+use running::Running;
 use siltstone_design::plan::plan;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -43,22 +47,16 @@ pub(crate) struct Scheduler {
     compaction_limit: RateLimit,
     sidecars: Arc<Sidecars>,
     filter_work: FilterWork,
-}
-
-/// Work other than flushes.
-enum Job {
-    /// Filter and index of a table come into memory.
-    LoadTable(Arc<Table>),
-    /// The filter of a region gets what it lacks.
-    Filter(FilterJob),
-    /// A full region is pushed, split or rewritten.
-    Compact(Compaction),
-    /// A sidecar that was found at opening is read through.
-    CheckSidecar(Arc<SidecarPages>, Claim),
+    reporter: Arc<Reporter>,
 }
 
 impl Scheduler {
-    pub fn new(env: &Arc<Env>, catalog: &Arc<Catalog>, sidecars: &Arc<Sidecars>) -> Self {
+    pub fn new(
+        env: &Arc<Env>,
+        catalog: &Arc<Catalog>,
+        sidecars: &Arc<Sidecars>,
+        reporter: &Arc<Reporter>,
+    ) -> Self {
         Self {
             env: Arc::clone(env),
             catalog: Arc::clone(catalog),
@@ -68,6 +66,7 @@ impl Scheduler {
             compaction_limit: RateLimit::new(env.options.compaction_bytes_per_second),
             sidecars: Arc::clone(sidecars),
             filter_work: FilterWork::default(),
+            reporter: Arc::clone(reporter),
         }
     }
 
@@ -96,9 +95,9 @@ impl Scheduler {
 
     fn run(&self, job: Job) -> Result<()> {
         match job {
-            Job::LoadTable(table) => self.load_table(&table),
+            Job::LoadTable(unloaded) => self.load_table(&unloaded),
             Job::Filter(job) => self.make_filter(&job),
-            Job::CheckSidecar(pages, _claim) => self.sidecars.check(&pages),
+            Job::CheckSidecar(pages, _claim) => self.check_sidecar(&pages),
             Job::Compact(compaction) => {
                 let outcome = self.compact(compaction);
                 self.env.empty_trash();

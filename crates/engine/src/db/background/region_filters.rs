@@ -3,68 +3,26 @@
 //!
 //! None of it is needed for an answer; see `region_filter/`. How files are found again is in `db/sidecars.rs`.
 
-use super::Scheduler;
+use super::filter_job::{FilterJob, Wanting};
+use super::{Scheduler, describe};
 use crate::compaction::source;
 use crate::db::catalog::keyspace::OpenKeyspace;
+use crate::db::reporter::Outcome;
 use crate::db::sidecars::stamp;
 use crate::entry::Span;
 use crate::error::Result;
 use crate::ids::{FileId, RunId};
-use crate::region_filter::sidecar::PagesTarget;
+use crate::region_filter::sidecar::{PagesTarget, SidecarPages};
 use crate::region_filter::{
     Filtered, FilteredRun, Lack, Means, NewRegionFilter, RegionFilter, RegionFilterBuilder, RegionFilterKind,
 };
 use crate::table::ReadMode;
 use crate::version::{Region, Run, Version};
-use parking_lot::Mutex;
-use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How often a long build asks whether to go on.
 const ENTRIES_BETWEEN_CHECKS: u32 = 4096;
-
-/// Who makes filters, and what can't be made.
-#[derive(Default)]
-pub(super) struct FilterWork {
-    /// Whether somebody is at it: one at a time, since building takes memory.
-    is_claimed: Arc<AtomicBool>,
-    /// Runs whose keys can't be read, and so not be covered.
-    failed: Mutex<HashSet<RunId>>,
-}
-
-/// The right to make filters, until it is dropped.
-pub(super) struct Claim(Arc<AtomicBool>);
-
-impl Drop for Claim {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
-    }
-}
-
-impl FilterWork {
-    /// Claims the making of filters; `None` where another thread is at it.
-    pub fn claim(&self) -> Option<Claim> {
-        let was_claimed = self.is_claimed.swap(true, Ordering::AcqRel);
-        (!was_claimed).then(|| Claim(Arc::clone(&self.is_claimed)))
-    }
-}
-
-/// A region filter that is to be made.
-pub(super) struct FilterJob {
-    keyspace: Arc<OpenKeyspace>,
-    wanting: Wanting,
-    _claim: Claim,
-}
-
-/// A region whose filter lacks something.
-pub(super) struct Wanting {
-    level: usize,
-    region: Arc<Region>,
-    kind: RegionFilterKind,
-    lack: Lack,
-}
 
 impl Scheduler {
     /// Returns the uppermost region at `levels` of `keyspace` whose filter lacks something that can be had. Where there is time,
@@ -100,17 +58,18 @@ impl Scheduler {
             Some((keyspace, wanting))
         });
         let (keyspace, wanting) = wanting.next()?;
-        Some(FilterJob { keyspace, wanting, _claim: claim })
+        Some(FilterJob { keyspace, wanting, claim })
     }
 
     /// Makes what the filter of a region lacks.
     pub(super) fn make_filter(&self, job: &FilterJob) {
         let FilterJob { keyspace, wanting, .. } = job;
-        let made = match wanting.lack {
+        let make = || match wanting.lack {
             Lack::Run(place) => self.cover_missing(keyspace, wanting, place),
             Lack::File => self.write_file(keyspace, wanting),
         };
-        match made {
+        let describe = || describe::filter(job);
+        match self.reporter.job(describe, make, |made| describe::filter_outcome(job, made.as_ref())) {
             Ok(Some(filter)) => {
                 let gain = NewRegionFilter::new(wanting.level, wanting.region.path, filter);
                 self.catalog.publish(keyspace, |version| version.filter_by(&[gain]));
@@ -118,6 +77,19 @@ impl Scheduler {
             // Without it every run is asked; whoever reads a damaged page is told.
             Ok(None) | Err(_) => self.filter_work.failed.lock().extend(wanting.tried()),
         }
+    }
+
+    /// Reads through a sidecar that was found at opening.
+    pub(super) fn check_sidecar(&self, pages: &SidecarPages) {
+        let bytes_read = pages.file_bytes();
+        let describe = || describe::check(bytes_read);
+        let outcome = |problem: &mut Option<String>| Outcome {
+            bytes_read,
+            problem: problem.clone(),
+            ..Outcome::default()
+        };
+        // A file that can't be read is not read again and again.
+        let _ = self.reporter.job(describe, || self.sidecars.check(pages), outcome);
     }
 
     /// Covers the runs that a filter lacks: on top of the present one, or else all that it should know.
@@ -210,19 +182,5 @@ impl Scheduler {
             }
         }
         written
-    }
-}
-
-impl Wanting {
-    /// Returns the runs that are not to be tried again after a failure: those whose keys were to be read, or the newest, so that
-    /// a file is tried again once there is another.
-    fn tried(&self) -> Vec<RunId> {
-        let runs = &self.region.runs;
-        let tried = match self.lack {
-            Lack::Run(_) if self.kind.is_in_memory() => runs.get(..),
-            Lack::Run(place) => runs.get(place..=place),
-            Lack::File => runs.get(..1),
-        };
-        tried.unwrap_or(&[]).iter().map(|run| run.id).collect()
     }
 }

@@ -8,7 +8,11 @@
 //! with nothing in memory, and what the old one held is freed when its last reader is done.
 
 use super::Scheduler;
+use super::job::Unloaded;
 use crate::cache::TableId;
+use crate::db::catalog::keyspace::OpenKeyspace;
+use crate::db::reporter::Outcome;
+use crate::events::{JobInfo, Part, Place, Reason, Work};
 use crate::options::IndexLoading;
 use crate::table::Table;
 use std::collections::HashSet;
@@ -22,23 +26,54 @@ struct Holding {
     table: TableId,
 }
 
+impl Unloaded {
+    /// Returns the uppermost such table of a keyspace.
+    fn find(keyspace: &Arc<OpenKeyspace>) -> Option<Self> {
+        let version = keyspace.version();
+        let levels = version.levels.iter().enumerate();
+        let mut regions =
+            levels.flat_map(|(level, of_level)| of_level.regions.iter().map(move |region| (level, region)));
+        regions.find_map(|(level, region)| {
+            let mut tables = region.runs.iter().flat_map(|run| &run.tables);
+            let table = Arc::clone(tables.find(|table| !table.was_loaded())?);
+            Some(Self { keyspace: Arc::clone(keyspace), level, path: region.path, table })
+        })
+    }
+
+    fn describe(&self) -> JobInfo {
+        let meta = self.table.meta();
+        let input = Part {
+            level: Some(self.level),
+            tables: 1,
+            entries: meta.entries,
+            bytes: meta.bytes,
+            ..Part::default()
+        };
+        let info = JobInfo::new(Work::LoadTable).of(&self.keyspace.name).because(Reason::NotLoaded);
+        info.at(Place::new(self.level, self.path)).reading(vec![input])
+    }
+}
+
 impl Scheduler {
     /// Returns a table that background work is to load, of the uppermost level that has one.
-    pub(super) fn unloaded(&self) -> Option<Arc<Table>> {
+    pub(super) fn unloaded(&self) -> Option<Unloaded> {
         if self.env.options.index_loading == IndexLoading::OnDemand {
             return None;
         }
-        let keyspaces = self.catalog.all();
-        let mut found = keyspaces
-            .iter()
-            .filter_map(|keyspace| keyspace.version().tables().find(|table| !table.was_loaded()).cloned());
-        found.next()
+        self.catalog.all().iter().find_map(Unloaded::find)
     }
 
     /// Loads filter and index of a table, as far as memory goes.
-    pub(super) fn load_table(&self, table: &Table) {
+    pub(super) fn load_table(&self, unloaded: &Unloaded) {
+        let meta = unloaded.table.meta();
+        let bytes_read = meta.filter.length + meta.index.length + meta.page_map.length;
+        let load = || unloaded.table.load(&self.env.reader.loading(true));
         // What can't be read, a lookup will report that needs it.
-        let _ = table.load(&self.env.reader.loading(true));
+        let _ = self.reporter.job(
+            || unloaded.describe(),
+            load,
+            |()| Outcome { bytes_read, ..Outcome::default() },
+        );
     }
 
     /// Evicts filters and indexes while memtables and they hold more than the budget: the largest first, since each costs

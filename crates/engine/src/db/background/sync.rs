@@ -1,6 +1,9 @@
 //! The syncer: makes buffered writes survive a power cut, every so often.
 
 use super::{IDLE, Scheduler};
+use crate::db::reporter::Outcome;
+use crate::error::Result;
+use crate::events::{JobInfo, Reason, Work};
 use crate::stats::Stopwatch;
 use std::time::Duration;
 
@@ -20,12 +23,24 @@ impl Scheduler {
             if log.is_synced() {
                 continue;
             }
-            let result = log.sync().map(|()| false);
+            let result = self.sync_log().map(|()| false);
             log.mark_synced();
             if health.space_is_low() {
                 self.env.check_space();
             }
             self.note_outcome(&result);
         }
+    }
+
+    fn sync_log(&self) -> Result<()> {
+        let log = &self.catalog.log;
+        let reason = Reason::Interval { ms: self.env.options.sync_interval_ms };
+        let describe = || JobInfo::new(Work::SyncLog).because(reason);
+        let before = log.synced_lsn();
+        let explain = |(): &mut ()| {
+            let bytes_written = log.synced_lsn().saturating_sub(before);
+            Outcome { bytes_written, ..Outcome::default() }
+        };
+        self.reporter.job(describe, || log.sync(), explain)
     }
 }

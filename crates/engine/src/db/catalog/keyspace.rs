@@ -1,11 +1,12 @@
 //! A keyspace of an open store: its name, schema and design, its present view, and what is counted of it.
 
-use super::view::View;
+use super::view::{SealedBuffer, View};
 use crate::cache::Reader;
 use crate::db::read::upper_reads::UpperReads;
 use crate::db::write_buffer::{Write, WriteBuffer};
 use crate::entry::Sequence;
 use crate::error::{Error, Result};
+use crate::events::Reason;
 use crate::memory::MemoryBudget;
 use crate::record::LogStart;
 use crate::stats::KeyspaceCounters;
@@ -79,15 +80,23 @@ impl OpenKeyspace {
         let fresh = self.new_buffer(write.sequence.saturating_sub(1), reader.memory());
         let inserted = fresh.insert(write, visible, reader);
         debug_assert!(inserted.is_ok(), "an empty write buffer has room");
-        self.seal_with(fresh.clone());
+        let reason = self.buffer_is_full();
+        self.seal_with(fresh.clone(), reason);
         fresh
     }
 
-    /// Lets `fresh` take writes from now on, and what took them so far wait to be flushed. Where snapshots are taken, the caller
-    /// holds the view lock.
-    pub fn seal_with(&self, fresh: WriteBuffer) {
+    /// Returns the reason to seal the write buffer that takes writes where it is full.
+    pub fn buffer_is_full(&self) -> Reason {
+        let view = self.view.load();
+        Reason::BufferFull { bytes: view.active.user_bytes(), entries: view.active.entries() }
+    }
+
+    /// Lets `fresh` take writes from now on, and what took them so far wait to be flushed, because of
+    /// `reason`. Where snapshots are taken, the caller holds the view lock.
+    pub fn seal_with(&self, fresh: WriteBuffer, reason: Reason) {
         let mut view = View::clone(&self.view.load());
-        view.sealed.insert(0, std::mem::replace(&mut view.active, fresh));
+        let buffer = std::mem::replace(&mut view.active, fresh);
+        view.sealed.insert(0, SealedBuffer { buffer, reason });
         self.view.store(Arc::new(view));
     }
 

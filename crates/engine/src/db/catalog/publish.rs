@@ -23,7 +23,7 @@ impl Catalog {
         output: Output,
         flushed: Option<&WriteBuffer>,
     ) -> Result<()> {
-        let Output { steps, filters } = output;
+        let Output { steps, filters, .. } = output;
         let mut guard = self.manifest.lock();
         let Some(manifest) = guard.as_mut() else { return self.env.check_writable() };
         if keyspace.is_dropped() {
@@ -75,7 +75,7 @@ impl Catalog {
         let mut view = View::clone(&keyspace.view.load());
         view.version = Arc::clone(next);
         if let Some(flushed) = flushed {
-            view.sealed.retain(|buffer| !buffer.is(flushed));
+            view.sealed.retain(|sealed| !sealed.buffer.is(flushed));
         }
         keyspace.view.store(Arc::new(view));
     }

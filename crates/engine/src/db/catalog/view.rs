@@ -1,6 +1,7 @@
 //! Views: what a reader pins of one keyspace.
 
 use crate::db::write_buffer::WriteBuffer;
+use crate::events::Reason;
 use crate::version::Version;
 use std::sync::Arc;
 
@@ -10,18 +11,26 @@ pub(crate) struct View {
     /// Takes writes.
     pub active: WriteBuffer,
     /// Waiting to be flushed, newest first.
-    pub sealed: Vec<WriteBuffer>,
+    pub sealed: Vec<SealedBuffer>,
     pub version: Arc<Version>,
+}
+
+/// A write buffer that takes no more writes.
+#[derive(Clone)]
+pub(crate) struct SealedBuffer {
+    pub buffer: WriteBuffer,
+    /// Why it was sealed.
+    pub reason: Reason,
 }
 
 impl View {
     /// Returns all write buffers, newest first.
     pub fn buffers(&self) -> impl Iterator<Item = &WriteBuffer> {
-        std::iter::once(&self.active).chain(&self.sealed)
+        std::iter::once(&self.active).chain(self.sealed.iter().map(|sealed| &sealed.buffer))
     }
 
     /// Returns the write buffer with the oldest writes.
     pub fn oldest_buffer(&self) -> &WriteBuffer {
-        self.sealed.last().unwrap_or(&self.active)
+        self.sealed.last().map_or(&self.active, |sealed| &sealed.buffer)
     }
 }

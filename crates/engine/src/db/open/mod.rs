@@ -15,6 +15,7 @@ pub(super) use read_only::open_read_only;
 use super::catalog::CatalogParts;
 use super::store::Store;
 use crate::error::{Error, Result};
+use crate::events::Reason;
 use crate::filename::{self, CURRENT, is_manifest};
 use crate::io::Disk;
 use crate::io::checked::CheckedDisk;
@@ -171,12 +172,16 @@ fn largest_id(state: &StoreState) -> u64 {
 /// Seals write buffers that the replay has filled, and flushes a log in many pieces, as many short sessions leave it.
 fn settle(store: &Store, replayed: &Replayed) -> Result<()> {
     let small = replayed.live.iter().filter(|segment| segment.bytes() < SMALL_SEGMENT_BYTES);
-    let is_scattered = small.count() >= MOST_SEGMENTS;
+    let segments = small.count();
+    let is_scattered = segments >= MOST_SEGMENTS;
     for keyspace in store.catalog.all() {
         store.catalog.refresh_pressure(&keyspace);
         // A log longer than a memtable is flushed as one.
-        if is_scattered || keyspace.view.load().active.fill(&keyspace.design) >= 1.0 {
-            store.committer.seal_one(&keyspace)?;
+        if keyspace.view.load().active.fill(&keyspace.design) >= 1.0 {
+            store.committer.seal_one(&keyspace, keyspace.buffer_is_full())?;
+        } else if is_scattered {
+            let segments = segments as u64;
+            store.committer.seal_one(&keyspace, Reason::LogScattered { segments })?;
         }
         // A failure (a full disk) leaves the log as it is.
         while is_scattered && store.scheduler.flush_one(&keyspace).unwrap_or(false) {}

@@ -17,9 +17,11 @@ use super::catalog::Catalog;
 use super::catalog::keyspace::OpenKeyspace;
 use super::catalog::log::LogPlace;
 use super::env::Env;
+use super::reporter::Reporter;
 use super::write_buffer::{Full, Write, WriteBuffer};
 use crate::entry::{Item, Sequence};
 use crate::error::{Error, ErrorKind, Result};
+use crate::events::{Reason, StallCause};
 use crate::options::Durability;
 use crate::record::{HEADER_BYTES, MAX_PAYLOAD_BYTES};
 use crate::segment::LogSegment;
@@ -30,6 +32,7 @@ use parking_lot::{Mutex, MutexGuard};
 use queue::{CommitQueue, Slot, Turn};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Groups that a leader commits at most before another leads, while writers keep coming.
 const GROUPS_PER_LEAD: usize = 16;
@@ -44,12 +47,14 @@ pub(crate) struct Committer {
     /// Held by whoever writes to log and write buffers, seals one, or changes which keyspaces there are.
     commit: Mutex<()>,
     pacer: Pacer,
+    reporter: Arc<Reporter>,
 }
 
 impl Committer {
-    pub fn new(env: &Arc<Env>, catalog: &Arc<Catalog>) -> Self {
+    pub fn new(env: &Arc<Env>, catalog: &Arc<Catalog>, reporter: &Arc<Reporter>) -> Self {
         let (queue, commit, pacer) = Default::default();
-        Self { env: Arc::clone(env), catalog: Arc::clone(catalog), queue, commit, pacer }
+        let (env, catalog, reporter) = (Arc::clone(env), Arc::clone(catalog), Arc::clone(reporter));
+        Self { env, catalog, queue, commit, pacer, reporter }
     }
 
     /// Keeps writers, and creators of keyspaces, out meanwhile.
@@ -115,12 +120,24 @@ impl Committer {
 
     /// Commits the queue group by group and passes the lead on.
     fn lead(&self) {
+        let mut stalls = Vec::new();
+        self.commit_groups(&mut stalls);
+        // Nobody waits for this thread any more.
+        for (duration, cause) in stalls {
+            self.reporter.stalled(duration, cause);
+        }
+    }
+
+    /// Commits group by group until the queue is empty or another writer leads, and gathers how long writers
+    /// were stopped.
+    fn commit_groups(&self, stalls: &mut Vec<(Duration, StallCause)>) {
         for _ in 0..GROUPS_PER_LEAD {
             let most_bytes = MAX_GROUP_BYTES.min(self.env.memory().chunk_bytes() * 4);
             let group = self.queue.next_group(most_bytes);
             if group.is_empty() {
                 return;
             }
+            stalls.extend(self.make_room(group.iter().map(|slot| slot.operations.user_bytes).sum()));
             self.commit_group(&group);
             // Others' syncs take long, and its own write is done.
             if group.iter().any(|slot| slot.durability == Durability::Synced) {
@@ -131,7 +148,6 @@ impl Committer {
     }
 
     fn commit_group(&self, group: &[Arc<Slot>]) {
-        self.make_room(group.iter().map(|slot| slot.operations.user_bytes).sum());
         let _commit = self.commit.lock();
         let mut accepted = Vec::with_capacity(group.len());
         let mut written = Written::new();
@@ -183,26 +199,28 @@ impl Committer {
         let snapshots = &self.catalog.snapshots;
         snapshots.while_still(|is_wanted| buffers.values().for_each(|(_, buffer)| buffer.settle(is_wanted)));
         for (keyspace, buffer) in buffers.values() {
-            let is_large = buffer.memory_bytes() >= self.env.memory().most_memtable_bytes() / 2;
-            if buffer.fill(&keyspace.design) >= 1.0 || is_large {
-                // A failure (a full disk) leaves the buffer as it is; the next write tries again.
-                let _ = self.seal(keyspace);
+            let (bytes, at_most) = (buffer.memory_bytes(), self.env.memory().most_memtable_bytes());
+            // A failure (a full disk) leaves the buffer as it is; the next write tries again.
+            if buffer.fill(&keyspace.design) >= 1.0 {
+                let _ = self.seal(keyspace, keyspace.buffer_is_full());
+            } else if bytes >= at_most / 2 {
+                let _ = self.seal(keyspace, Reason::MemoryBound { bytes, at_most });
             }
         }
         self.bound_memtables();
         self.bound_log();
     }
 
-    /// Seals the write buffers of all keyspaces.
+    /// Seals the write buffers of all keyspaces, as the user asks.
     pub fn seal_all(&self) -> Result<()> {
         let _commit = self.commit.lock();
-        self.catalog.all().iter().try_for_each(|keyspace| self.seal(keyspace))
+        self.catalog.all().iter().try_for_each(|keyspace| self.seal(keyspace, Reason::Requested))
     }
 
-    /// Seals the write buffer of one keyspace.
-    pub fn seal_one(&self, keyspace: &OpenKeyspace) -> Result<()> {
+    /// Seals the write buffer of one keyspace, because of `reason`.
+    pub fn seal_one(&self, keyspace: &OpenKeyspace, reason: Reason) -> Result<()> {
         let _commit = self.commit.lock();
-        self.seal(keyspace)
+        self.seal(keyspace, reason)
     }
 }
 

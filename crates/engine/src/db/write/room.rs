@@ -4,6 +4,7 @@ use super::Committer;
 use crate::db::catalog::keyspace::OpenKeyspace;
 use crate::db::write_buffer::WriteBuffer;
 use crate::error::Result;
+use crate::events::{Reason, StallCause};
 use crate::memory::Holder;
 use crate::stats::Stopwatch;
 use siltstone_design::Head;
@@ -17,11 +18,12 @@ const LEAST_FULL_SEGMENT_BYTES: u64 = 1 << 20;
 const LOOK: Duration = Duration::from_millis(20);
 
 impl Committer {
-    /// Slows the writer by as much as compaction is behind, and stops it only where memory would run away.
-    pub(super) fn make_room(&self, bytes: u64) {
+    /// Slows the writer by as much as compaction is behind, and stops it only where memory would run away:
+    /// then it returns for how long that was, and why.
+    pub(super) fn make_room(&self, bytes: u64) -> Option<(Duration, StallCause)> {
         if self.env.options.background_threads == 0 {
             // There is nobody to wait for.
-            return;
+            return None;
         }
         let keyspaces = self.catalog.all();
         let pressure = keyspaces.iter().map(|keyspace| self.pressure_of(keyspace)).fold(0.0, f64::max);
@@ -31,8 +33,9 @@ impl Committer {
             !self.env.health.is_poisoned() && (self.catalog.has_too_many_memtables() || is_overfull())
         };
         if !must_wait() {
-            return;
+            return None;
         }
+        let cause = self.stall_cause();
         let stopwatch = Stopwatch::start();
         while must_wait() {
             self.env.signals.wait_for_progress(LOOK);
@@ -41,11 +44,25 @@ impl Committer {
                 break;
             }
         }
-        let us = u64::try_from(stopwatch.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let duration = stopwatch.elapsed();
+        let us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         let counters = &self.env.counters;
         counters.stalls.add(1);
         counters.stall_us.add(us);
         counters.longest_stall_us.raise_to(us);
+        Some((duration, cause))
+    }
+
+    /// Returns what a writer that has to stop waits for.
+    fn stall_cause(&self) -> StallCause {
+        let overfull = self.catalog.all().into_iter().find(|keyspace| self.is_overfull(keyspace));
+        if let Some(keyspace) = overfull {
+            let sealed = keyspace.view.load().sealed.len() as u64;
+            return StallCause::SealedBuffers { keyspace: keyspace.name.clone(), sealed };
+        }
+        let memory = self.env.memory();
+        let (bytes, at_most) = (memory.held_bytes(Holder::Memtable), memory.most_memtable_bytes());
+        StallCause::Memory { bytes, at_most }
     }
 
     /// Returns how far behind the work on a keyspace is: 0 on time, 1 badly late.
@@ -74,7 +91,9 @@ impl Committer {
         let largest = keyspaces.max_by_key(|keyspace| keyspace.view.load().active.memory_bytes());
         if let Some(keyspace) = largest {
             // A failure (a full disk) leaves the memtable as it is; the next write tries again.
-            let _ = self.seal(&keyspace);
+            let bytes = keyspace.view.load().active.memory_bytes();
+            let reason = Reason::MemoryBound { bytes, at_most: memory.most_memtable_bytes() };
+            let _ = self.seal(&keyspace, reason);
         }
     }
 
@@ -109,18 +128,20 @@ impl Committer {
         });
         // One that is sealed already is being flushed.
         if let Some((_, true, keyspace)) = oldest.min_by_key(|(start, ..)| *start) {
-            let _ = self.seal(keyspace);
+            let at_most = if live > options.max_wal_bytes { options.max_wal_bytes } else { affordable };
+            let _ = self.seal(keyspace, Reason::LogTooLong { bytes: live, at_most });
         }
     }
 
-    /// Seals the keyspace's write buffer for flushing and starts a new one. The caller holds the commit lock.
-    pub(super) fn seal(&self, keyspace: &OpenKeyspace) -> Result<()> {
+    /// Seals the keyspace's write buffer for flushing, because of `reason`, and starts a new one. The caller
+    /// holds the commit lock.
+    pub(super) fn seal(&self, keyspace: &OpenKeyspace, reason: Reason) -> Result<()> {
         if keyspace.view.load().active.is_empty() {
             return Ok(());
         }
         let _views = self.catalog.lock_views();
         self.catalog.log.rotate()?;
-        keyspace.seal_with(keyspace.new_buffer(self.catalog.visible(), self.env.memory()));
+        keyspace.seal_with(keyspace.new_buffer(self.catalog.visible(), self.env.memory()), reason);
         self.env.reader.fit_cache();
         // Often enough to keep the reserve, which is many memtables large.
         self.env.check_space();

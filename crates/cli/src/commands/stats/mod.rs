@@ -1,55 +1,117 @@
-//! `siltstone stats`: what a store holds, level by level.
+//! `siltstone stats`: what a store holds, level by level, and what it did lately.
+
+mod tail;
+mod watch;
 
 use crate::failure::Result;
-use crate::output::{print, print_json};
+use crate::output::{note, print, print_json};
 use crate::sizes;
 use crate::store;
 use crate::table::Table;
 use siltstone::{KeyspaceStats, Stats};
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tail::Tail;
 
 /// Show what a store holds, level by level
 ///
 /// Opens the store for reading only, so it works beside a process that has it open. Written bytes and write
 /// amplification by level count since the keyspace was created; memory and reads only since this command opened
 /// the store, which is why they are small.
+///
+/// With --watch the figures are refreshed until Ctrl-C, and flushes and compactions are shown as they come,
+/// if the process that writes keeps an event log: all commands here that write do, other programs where they
+/// set `Options::event_log_bytes`. Standard output that is no terminal gets lines, of the figures only what
+/// has changed.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  siltstone stats ./store\n  siltstone stats ./store --json | jq '.space_bytes'"
+    after_help = "Examples:\n  siltstone stats ./store\n  siltstone stats ./store --json | jq '.space_bytes'\n  \
+        siltstone stats ./store --watch\n  siltstone stats ./store --events 5"
 )]
 pub struct Args {
     /// Directory of the store
     dir: PathBuf,
-    /// Print all statistics as one JSON object
+    /// Print all statistics as one JSON object; with --watch or --events one object per refresh and event, a
+    /// line each
     #[arg(long)]
     json: bool,
+    /// Go on showing figures, and events as they come
+    #[arg(long)]
+    watch: bool,
+    /// Time from one refresh of the figures to the next
+    #[arg(long, value_name = "TIME", value_parser = interval, default_value = "2s", requires = "watch")]
+    interval: Duration,
+    /// Time after which --watch ends by itself
+    #[arg(long = "for", value_name = "TIME", value_parser = sizes::parse_duration, requires = "watch")]
+    duration: Option<Duration>,
+    /// Show the last N lines of the event log (20 if N is left out) instead of figures; with --watch before
+    /// what comes
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "20")]
+    events: Option<usize>,
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
+    if args.watch {
+        return watch::run(args);
+    }
+    if let Some(count) = args.events {
+        return last_events(args, count);
+    }
     let db = store::open_read_only(&args.dir)?;
     let stats = db.stats();
     if args.json {
         return print_json(&stats);
     }
+    print(&figures(&args.dir, &stats))
+}
+
+/// Parses `--interval`: a watch that never rests would be work for nothing.
+fn interval(text: &str) -> std::result::Result<Duration, String> {
+    let interval = sizes::parse_duration(text)?;
+    let least = Duration::from_millis(50);
+    if interval < least { Err("at least 50ms".to_owned()) } else { Ok(interval) }
+}
+
+/// Prints the last lines of the event log.
+fn last_events(args: &Args, count: usize) -> Result<()> {
+    // A directory that holds no store is refused as by every command.
+    store::open_read_only(&args.dir)?;
+    let mut tail = Tail::new(&args.dir);
+    if !tail.exists() {
+        note!("{}: there is no event log; the process that wrote kept none", args.dir.display());
+    }
+    let lines = tail.new_lines();
+    let mut text = String::new();
+    for line in lines.iter().skip(lines.len().saturating_sub(count)) {
+        let shown = if args.json { line.text.clone() } else { line.in_words() };
+        if !args.json || line.event.is_some() {
+            let _ = writeln!(text, "{shown}");
+        }
+    }
+    print(&text)
+}
+
+/// All figures of a store, for people.
+fn figures(dir: &Path, stats: &Stats) -> String {
     let mut text = String::new();
     let _ = writeln!(
         text,
         "{}: {} on disk, of it {} of log; {} keyspaces",
-        args.dir.display(),
+        dir.display(),
         sizes::bytes(stats.space_bytes),
         sizes::bytes(stats.wal_bytes),
         stats.keyspaces.len(),
     );
-    let _ = writeln!(text, "memory in use: {}", memory(&stats));
+    let _ = writeln!(text, "memory in use: {}", memory(stats));
     if let Some(error) = &stats.background_error {
         let _ = writeln!(text, "background error: {error}");
     }
     for keyspace in &stats.keyspaces {
         let _ = write!(text, "\n{}", self::keyspace(keyspace));
     }
-    print(&text)
+    text
 }
 
 /// Memory by holder, in one line.

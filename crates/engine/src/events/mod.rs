@@ -1,0 +1,166 @@
+//! Events: what background work a store does and why, what it read and wrote, and what it saved.
+//!
+//! A store tells its [`Listeners`] of every job when it begins and when it ends, and of every stall of
+//! writers when it is over. The end of a job carries all that its beginning did.
+//! [`Display`](std::fmt::Display) puts an event into one line.
+//!
+//! Source: Pebble's `event.go`. Where we differ, and why: an event is one type with one method for all kinds,
+//! so that a listener which only writes lines need not know them, and every job says why it ran.
+//!
+//! ```
+//! # fn main() -> siltstone::Result<()> {
+//! # let dir = tempfile::tempdir().unwrap();
+//! use siltstone::events::{Event, Listeners};
+//! use siltstone::{Db, KeyspaceOptions, Options};
+//! use std::sync::{Arc, Mutex};
+//!
+//! let lines = Arc::new(Mutex::new(Vec::new()));
+//! let sink = Arc::clone(&lines);
+//! let listener = move |event: &Event| sink.lock().unwrap().push(event.to_string());
+//! let listeners = Listeners::default().with(Arc::new(listener));
+//! let db = Db::open(dir.path().join("db"), Options { listeners, ..Options::default() })?;
+//! db.create_keyspace("users", KeyspaceOptions::default())?.put(b"ann", b"1")?;
+//! db.flush()?;
+//! db.close()?;
+//! let lines = lines.lock().unwrap();
+//! assert_eq!(lines[0], "[JOB 1] flush \"users\": 1 entry 4 B begins; because the user asked for it");
+//! assert!(lines[1].starts_with("[JOB 1] flush \"users\": 1 entry 4 B -> L0 1 run"), "{lines:?}");
+//! # Ok(())
+//! # }
+//! ```
+
+mod job;
+#[cfg(feature = "tracing")]
+mod spans;
+mod words;
+
+pub use job::{Dropped, JobEnd, JobInfo, Part, Place, Reason, Work};
+pub use siltstone_design::Reason as RegionReason;
+#[cfg(feature = "tracing")]
+pub use spans::TracingListener;
+
+use crate::filename;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::Arc;
+
+/// Is told what a store does.
+///
+/// The thread that did the work calls it, after the work's locks are let go: neither readers nor writers wait
+/// for a listener, but the next job of that thread does. A listener may read: `get`, `multi_get`, scans,
+/// snapshots and `stats` are allowed. It must not write, flush, wait for the store, step or close it, since
+/// that may wait for the very thread that calls.
+///
+/// A listener that panics is not called again; the store goes on.
+pub trait EventListener: Send + Sync {
+    /// Takes note of `event`.
+    fn on_event(&self, event: &Event);
+}
+
+impl<F: Fn(&Event) + Send + Sync> EventListener for F {
+    fn on_event(&self, event: &Event) {
+        self(event);
+    }
+}
+
+/// Who is told what a store does; see [`Options::listeners`](crate::Options::listeners).
+#[derive(Clone, Default)]
+pub struct Listeners(Vec<Arc<dyn EventListener>>);
+
+impl Listeners {
+    /// Adds a listener.
+    #[must_use]
+    pub fn with(mut self, listener: Arc<dyn EventListener>) -> Self {
+        self.0.push(listener);
+        self
+    }
+
+    /// Returns the listeners in the order in which they are told.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn EventListener>> {
+        self.0.iter()
+    }
+}
+
+impl fmt::Debug for Listeners {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Listeners({})", self.0.len())
+    }
+}
+
+/// Something that happened in a store.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Event {
+    /// A job began.
+    JobBegan(JobInfo),
+    /// A job ended, well or not.
+    JobEnded(JobEnd),
+    /// Writers were stopped until background work had caught up.
+    WritersStalled(Stall),
+}
+
+/// A stall of writers, which is over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Stall {
+    /// How long writers waited, in microseconds.
+    pub duration_us: u64,
+    /// What they waited for when they stopped.
+    pub cause: StallCause,
+}
+
+impl Stall {
+    pub(crate) fn new(duration_us: u64, cause: StallCause) -> Self {
+        Self { duration_us, cause }
+    }
+}
+
+/// What stalled writers wait for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "because", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum StallCause {
+    /// A flush: a keyspace has as many sealed write buffers as it may.
+    SealedBuffers {
+        /// The keyspace.
+        keyspace: String,
+        /// Its sealed write buffers.
+        sealed: u64,
+    },
+    /// A flush: all write buffers together take more than their share of memory.
+    Memory {
+        /// Bytes that they take.
+        bytes: u64,
+        /// Bytes that they may take.
+        at_most: u64,
+    },
+}
+
+/// The file of a store's event log that is written to. Where it has half of its bound it becomes
+/// [`EVENTS_OLD`].
+pub const EVENTS: &str = filename::EVENTS;
+/// The file of a store's event log that was written to before [`EVENTS`].
+pub const EVENTS_OLD: &str = filename::EVENTS_OLD;
+
+/// An event of an event log, with its time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct LoggedEvent {
+    /// Wall-clock milliseconds since the Unix epoch.
+    pub at_ms: u64,
+    /// The event.
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+impl LoggedEvent {
+    pub(crate) fn new(at_ms: u64, event: Event) -> Self {
+        Self { at_ms, event }
+    }
+
+    /// Reads a line of an event log; `None` where it is none, as where a crash cut it short.
+    pub fn parse(line: &str) -> Option<Self> {
+        serde_json::from_str(line).ok()
+    }
+}
