@@ -39,7 +39,7 @@ impl FilterWork {
 pub(super) struct FilterJob {
     pub keyspace: Arc<OpenKeyspace>,
     pub wanting: Wanting,
-    pub claim: Claim,
+    pub _claim: Claim,
 }
 
 /// A region whose filter lacks something.

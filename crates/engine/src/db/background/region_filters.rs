@@ -58,7 +58,7 @@ impl Scheduler {
             Some((keyspace, wanting))
         });
         let (keyspace, wanting) = wanting.next()?;
-        Some(FilterJob { keyspace, wanting, claim })
+        Some(FilterJob { keyspace, wanting, _claim: claim })
     }
 
     /// Makes what the filter of a region lacks.
