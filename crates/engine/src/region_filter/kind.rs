@@ -6,6 +6,7 @@ use super::lack::{Lack, Means};
 use super::maplet::MapletSettings;
 use super::multi_level_cuckoo::CuckooSettings;
 use super::run::FilteredRun;
+use super::slotted::Slotted;
 use siltstone_design::{LevelSpec, RegionFilterSpec};
 
 /// What the filters of a level's regions are like.
@@ -58,14 +59,16 @@ impl RegionFilterKind {
         runs: &[impl FilteredRun],
         means: &Means<'_>,
     ) -> Option<Lack> {
+        // A filter that can't be added to any more counts for nothing here: it serves until all is covered anew.
         let (most, covered, bytes_for): (usize, usize, &dyn Fn(u64) -> u64) = match &self {
             Self::MultiLevelCuckoo(settings) => {
                 let present = present.and_then(RegionFilter::as_multi_level_cuckoo);
-                let covered = present.map_or(0, |filter| filter.covered());
+                let covered = present.filter(|filter| !filter.is_stale()).map_or(0, Slotted::covered);
                 (settings.max_runs(), covered, &|keys| settings.estimated_bytes(keys))
             }
             Self::Maplet(settings) => {
-                let covered = present.and_then(RegionFilter::as_maplet).map_or(0, |filter| filter.covered());
+                let present = present.and_then(RegionFilter::as_maplet);
+                let covered = present.filter(|filter| !filter.is_stale()).map_or(0, Slotted::covered);
                 (settings.max_runs(), covered, &|keys| settings.estimated_bytes(keys))
             }
             Self::BloomCluster(settings) => {

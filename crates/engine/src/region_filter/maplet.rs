@@ -48,6 +48,7 @@ impl MapletSettings {
 
 impl SlotFilter for Maplet {
     const KIND: u8 = sidecar::MAPLET;
+    const FORGETS: bool = true;
 
     fn bytes_in_memory(&self) -> u64 {
         self.memory_bytes() as u64

@@ -28,6 +28,8 @@ pub(crate) enum Prefetch {
 pub(crate) trait SlotFilter: Clone {
     /// How records of sidecars name it.
     const KIND: u8;
+    /// Whether it can forget slots.
+    const FORGETS: bool;
 
     /// Returns the bytes that it takes in memory.
     fn bytes_in_memory(&self) -> u64;
@@ -69,6 +71,12 @@ impl<F: SlotFilter> Slotted<F> {
     #[inline]
     pub fn covered(&self) -> usize {
         self.runs.len()
+    }
+
+    /// Whether it knows of runs that have left and can't forget them: it can't be added to, nor be kept while
+    /// the store is closed.
+    pub fn is_stale(&self) -> bool {
+        self.gone > 0 && !F::FORGETS
     }
 
     pub fn memory_bytes(&self) -> u64 {

@@ -10,6 +10,8 @@ pub(crate) mod level;
 pub(crate) mod manifest;
 pub(crate) mod region;
 pub(crate) mod run;
+#[cfg(test)]
+mod tests;
 #[expect(
     clippy::module_inception,
     reason = "the type after which the module is called, beside those it is made of"
