@@ -15,15 +15,16 @@ const EVENT_LOG_BYTES: u64 = 1 << 20;
 /// How to lay out a keyspace that does not exist yet.
 #[derive(clap::Args, Debug, Clone)]
 pub struct CreateArgs {
-    /// Schema of a new keyspace: point, or what of a key is its prefix: fixed:N (the first N bytes), delim:C[:COUNT] (up to and
-    /// including the COUNT-th C), last-delim:C (the last C), suffix:N (all but the last N bytes), length:WIDTH (a big-endian length
-    /// and what it counts), whole
+    /// Schema of a new keyspace: point, or what of a key is its prefix: fixed:N (the first N bytes),
+    /// delim:C[:COUNT] (up to and including the COUNT-th C), last-delim:C (the last C), suffix:N (all but the
+    /// last N bytes), length:WIDTH (a big-endian length and what it counts), whole
     #[arg(long, value_name = "SCHEMA")]
     schema: Option<Schema>,
     /// Order of the keys that share a prefix, in a new keyspace that is not `point` [default: ordered]
     #[arg(long, value_enum)]
     suffix: Option<Suffix>,
-    /// Layout of a new keyspace (see `siltstone bench --help` for the names), with PRESET:SIZE with tables of another size
+    /// Layout of a new keyspace (see `siltstone bench --help` for the names), with PRESET:SIZE with tables of
+    /// another size
     #[arg(long, value_name = "PRESET[:SIZE]", value_parser = parse_preset)]
     preset: Option<Preset>,
 }
@@ -96,7 +97,8 @@ impl CreateArgs {
         Ok(KeyspaceOptions { schema: self.schema()?.unwrap_or(Schema::Point), design })
     }
 
-    /// Refuses a key that does not fit the schema that was asked for, before a store or a keyspace is made for it.
+    /// Refuses a key that does not fit the schema that was asked for, before a store or a keyspace is made
+    /// for it.
     pub fn check_key(&self, key: &[u8]) -> Result<()> {
         // Without a schema an existing keyspace may have any; what no schema takes is refused.
         match self.schema()?.unwrap_or(Schema::Point).check_key(key) {
@@ -105,7 +107,8 @@ impl CreateArgs {
         }
     }
 
-    /// Rejects options that contradict each other, or that a store with `options` can't have, before anything is touched.
+    /// Rejects options that contradict each other, or that a store with `options` can't have, before anything
+    /// is touched.
     pub fn check(&self, options: &Options) -> Result<()> {
         if let Some(preset) = &self.preset {
             preset.check_for(&self.schema()?.unwrap_or(Schema::Point))?;

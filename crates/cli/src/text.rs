@@ -1,7 +1,7 @@
 //! Keys and values as text: bytes that cannot be printed are written as escapes, both ways.
 //!
-//! `\t`, `\n` and `\\` stand for a tab, a line feed and a backslash; `\xNN` for any byte. Text in any language is
-//! printed as it is; bytes that are not UTF-8 are escaped. Reading also takes `\r`.
+//! `\t`, `\n` and `\\` stand for a tab, a line feed and a backslash; `\xNN` for any byte. Text in any
+//! language is printed as it is; bytes that are not UTF-8 are escaped. Reading also takes `\r`.
 
 use std::fmt;
 

@@ -1,6 +1,8 @@
 //! Rejects unsound designs before anything is written, naming the field and what would do.
 
-use crate::design::{Design, Format, Head, IndexSpec, LevelSpec, RegionFilterSpec, TableFilterSpec};
+use crate::design::{
+    Design, Format, IndexSpec, LevelSpec, RegionFilterSpec, TableFilterSpec, WriteBufferSpec,
+};
 use crate::digest::MAX_DEPTH;
 use crate::schema::Schema;
 use std::fmt;
@@ -39,7 +41,7 @@ pub const BLOOM_BITS: std::ops::RangeInclusive<u8> = 1..=64;
 pub const FINGERPRINT_BITS: std::ops::RangeInclusive<u8> = 8..=20;
 /// Fingerprints of multi-level cuckoo filters, in bits: they store three more until they have grown.
 pub const MULTI_LEVEL_FINGERPRINT_BITS: std::ops::RangeInclusive<u8> = 8..=17;
-/// Most runs per region whose filters a cluster may gather: a staggered pile grows to half as many again.
+/// Most runs per region whose filters a cluster may gather: a staggered region grows to half as many again.
 pub const MAX_CLUSTERED_RUNS: u16 = 80;
 /// Remainders of maplets, in bits.
 pub const REMAINDER_BITS: std::ops::RangeInclusive<u8> = 4..=20;
@@ -55,9 +57,9 @@ impl Design {
     /// As [`Design::check`], or a format that can't hold such keys.
     pub fn check_for(&self, schema: &Schema) -> Result<(), DesignError> {
         self.check()?;
-        if matches!(self.head, Head::LogStore { .. }) && *schema != Schema::Point {
+        if matches!(self.write_buffer, WriteBufferSpec::LogStore { .. }) && *schema != Schema::Point {
             return Err(DesignError {
-                field: "head".into(),
+                field: "write_buffer".into(),
                 message: "a log store finds keys one by one and can't walk those of one prefix; use the schema \"point\", or \
                           a memtable"
                     .into(),
@@ -81,20 +83,20 @@ impl Design {
     /// The first unsound field, by name, with the values it may take.
     pub fn check(&self) -> Result<(), DesignError> {
         let fail = |field: String, message: String| Err(DesignError { field, message });
-        match self.head {
-            Head::MemTable { bytes } if !TABLE_BYTES.contains(&bytes) => {
+        match self.write_buffer {
+            WriteBufferSpec::MemTable { bytes } if !TABLE_BYTES.contains(&bytes) => {
                 return fail(
-                    "head.bytes".into(),
+                    "write_buffer.bytes".into(),
                     format!("{bytes} is out of range; a memtable takes 4 KiB to 1 TiB"),
                 );
             }
-            Head::LogStore { entries } if !LOG_STORE_ENTRIES.contains(&entries) => {
+            WriteBufferSpec::LogStore { entries } if !LOG_STORE_ENTRIES.contains(&entries) => {
                 return fail(
-                    "head.entries".into(),
+                    "write_buffer.entries".into(),
                     format!("{entries} is out of range; a log store indexes 16 to 2^30 entries"),
                 );
             }
-            Head::MemTable { .. } | Head::LogStore { .. } => {}
+            WriteBufferSpec::MemTable { .. } | WriteBufferSpec::LogStore { .. } => {}
         }
         if !(0.05..=0.9).contains(&self.max_garbage) {
             return fail(
@@ -275,8 +277,8 @@ mod tests {
         type Breakage = fn(&mut Design);
         let cases: &[(&str, Breakage)] = &[
             ("levels", |d| d.levels.clear()),
-            ("head.bytes", |d| d.head = Head::MemTable { bytes: 1 }),
-            ("head.entries", |d| d.head = Head::LogStore { entries: 8 }),
+            ("write_buffer.bytes", |d| d.write_buffer = WriteBufferSpec::MemTable { bytes: 1 }),
+            ("write_buffer.entries", |d| d.write_buffer = WriteBufferSpec::LogStore { entries: 8 }),
             ("max_garbage", |d| d.max_garbage = f64::NAN),
             ("max_garbage", |d| d.max_garbage = 1.0),
             ("levels[0].runs", |d| d.levels[0].runs = 1),
@@ -356,10 +358,11 @@ mod tests {
 
     #[test]
     fn log_stores_are_for_point_keys() {
-        let design = Design { head: Head::LogStore { entries: 1024 }, ..presets::siltstone() };
+        let design =
+            Design { write_buffer: WriteBufferSpec::LogStore { entries: 1024 }, ..presets::siltstone() };
         assert_eq!(design.check_for(&Schema::Point), Ok(()));
         let prefix = crate::prefix::PrefixRule::WholeKey;
         let schema = Schema::SemiSorted { prefix, suffix: crate::schema::SuffixOrder::Ordered };
-        assert_eq!(design.check_for(&schema).unwrap_err().field, "head");
+        assert_eq!(design.check_for(&schema).unwrap_err().field, "write_buffer");
     }
 }

@@ -19,25 +19,26 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Design {
-    /// Where writes gather before they become a run of level 0.
-    pub head: Head,
+    /// Where writes gather before they become a run of level 0; `head` in designs of earlier programs.
+    #[serde(alias = "head")]
+    pub write_buffer: WriteBufferSpec,
     /// The levels from the top; the last one repeats below itself where the data outgrows it.
     pub levels: Vec<LevelSpec>,
     /// Share of a leaf region's bytes that may be dead before it is rewritten in place; peak space is 1/(1 −
     /// this).
     pub max_garbage: f64,
-    /// Whether piles are handed down early where overwrites make the whole store take more than 1/(1 −
+    /// Whether regions are pushed early where overwrites make the whole store take more than 1/(1 −
     /// `max_garbage`) times what is live in its leaves, and regions of any level but the first are reclaimed
-    /// like leaves until they hand something down; else each pile waits until it is full, as the papers have
+    /// like leaves until they push something; else each region waits until it is full, as the papers have
     /// it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub hands_down_early: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not", alias = "hands_down_early")]
+    pub pushes_early: bool,
 }
 
 /// Where writes gather.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Head {
+pub enum WriteBufferSpec {
     /// An ordered in-memory table beside the write-ahead log.
     MemTable {
         /// Memory at which it is sealed and flushed.
@@ -57,7 +58,7 @@ pub enum Head {
 /// the log.
 pub const LOG_INDEX_ENTRY_BYTES: u64 = 6;
 
-impl Head {
+impl WriteBufferSpec {
     /// Bytes of memory that it takes once it is full.
     pub fn memory_bytes(&self) -> u64 {
         match *self {
@@ -87,7 +88,7 @@ pub const LOG_STORE_FILL: f64 = 0.95;
 pub struct LevelSpec {
     /// Digest bits by which this level's regions divide those of the level above (level 0: the whole space).
     pub fanout_bits: u8,
-    /// Runs a region may pile up: 1 = leveled (a push merges with the run that is there), r = stepped merge.
+    /// Runs a region may hold: 1 = leveled (a push merges with the run that is there), r = stepped merge.
     pub runs: u16,
     /// How the bytes of its tables lie.
     pub format: Format,
@@ -226,8 +227,8 @@ impl RegionFilterSpec {
 }
 
 impl LevelSpec {
-    /// Bytes of a region's full pile.
-    pub fn pile_bytes(&self) -> u64 {
+    /// Bytes of a region's full region.
+    pub fn region_bytes(&self) -> u64 {
         self.table_bytes.saturating_mul(u64::from(self.runs))
     }
 }
@@ -256,10 +257,10 @@ impl Design {
     }
 
     /// Whether a region of `level` is a leaf, which holds what nothing lies below and is reclaimed in place.
-    /// In designs that hand down early any region without children is one, but for level 0's: what has not
+    /// In designs that push early any region without children is one, but for level 0's: what has not
     /// come further down is garbage there too.
     pub fn is_leaf(&self, level: usize, has_children: bool) -> bool {
-        !has_children && (self.is_leaf_level(level) || (self.hands_down_early && level > 0))
+        !has_children && (self.is_leaf_level(level) || (self.pushes_early && level > 0))
     }
 
     /// Whether a region filter at `level` or anywhere below uses what a write learnt about older versions of
@@ -275,8 +276,8 @@ impl Design {
         self.levels.iter().any(|spec| spec.region_filter != RegionFilterSpec::None)
     }
 
-    /// Bytes of memory that the head takes once it is full.
-    pub fn head_bytes(&self) -> u64 {
-        self.head.memory_bytes()
+    /// Bytes of memory that the write buffer takes once it is full.
+    pub fn write_buffer_bytes(&self) -> u64 {
+        self.write_buffer.memory_bytes()
     }
 }

@@ -1,8 +1,9 @@
 //! The keyed digest that orders every store, and the arithmetic of paths in the trie over its bits.
 //!
 //! Keys come from clients, so the hash is SipHash-1-3 (Aumasson and Bernstein, 2012) under a secret drawn per
-//! store: nobody outside can aim keys at one region. A region is a bit prefix of the digest's upper half, as in
-//! LSM-trie (Wu et al., ATC'15), which splits by 3 bits a level; here the fan-out is a parameter of the design.
+//! store: nobody outside can aim keys at one region. A region is a bit prefix of the digest's upper half, as
+//! in LSM-trie (Wu et al., ATC'15), which splits by 3 bits a level; here the fan-out is a parameter of the
+//! design.
 
 use siphasher::sip::SipHasher13;
 use siphasher::sip128::SipHasher13 as SipHasher13x128;
@@ -35,7 +36,8 @@ impl HashSecret {
 
 /// A key's place in the store's order: 128 bits, compared as one number.
 ///
-/// `hi` carries the trie path in its top bits. Equal digests of different keys are legal: the full key decides.
+/// `hi` carries the trie path in its top bits. Equal digests of different keys are legal: the full key
+/// decides.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest {
     /// Hash of the whole key (point schema) or of its prefix (semi-sorted); its top bits are the trie path.
@@ -90,7 +92,8 @@ impl TriePath {
     /// The whole digest space.
     pub const ROOT: Self = Self { prefix: 0, depth: 0 };
 
-    /// The node at `depth` on the path of a digest whose upper half is `hi`; `depth` is capped at [`MAX_DEPTH`].
+    /// The node at `depth` on the path of a digest whose upper half is `hi`; `depth` is capped at
+    /// [`MAX_DEPTH`].
     #[inline]
     pub fn of(hi: u64, depth: u8) -> Self {
         let depth = depth.min(MAX_DEPTH);

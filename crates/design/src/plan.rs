@@ -1,24 +1,28 @@
 //! The compaction planner: a pure, deterministic function from a design and a store's shape to the next task.
 //!
-//! * **Push** (SlimDB's stepped merge, LSM-trie's container split): a full region merges its whole pile and deals it
-//!   out to its children by the next digest bits. Where the child's level is leveled, the child's run joins the merge.
-//! * **Split**: the same deal, from a leaf that has outgrown its region; the children are new.
-//! * **Rewrite**: runs of one region are merged in place, to free space in a leaf or to join runs too small to push.
+//! * **Push** (SlimDB's stepped merge, LSM-trie's container split): a full region merges all its runs and
+//!   partitions them out to its children by the next digest bits. Where the child's level is leveled, the
+//!   child's run joins the merge.
+//! * **Split**: the same, from a leaf that has outgrown its region; the children are new.
+//! * **Rewrite**: runs of one region are merged in place, to free space in a leaf or to join runs too small
+//!   to push.
 //!
-//! **Staggering.** Digests are uniform, so all regions of a level would fill up together and the store would compact in
-//! bursts. A region's *first* push therefore comes at its own phase, between 0.5 and 1.5 times the limit by the
-//! bit-reversed number among its siblings; later pushes follow at the full limit and so keep their distance. None of the
-//! papers does this, and LSM-trie's puts stall while the containers of a level split one after the other.
+//! **Staggering.** Digests are uniform, so all regions of a level would fill up together and the store would
+//! compact in bursts. A region's *first* push therefore comes at its own phase, between 0.5 and 1.5 times the
+//! limit by the bit-reversed number among its siblings; later pushes follow at the full limit and so keep
+//! their distance. None of the papers does this, and LSM-trie's puts stall while the containers of a level
+//! split one after the other.
 //!
-//! **Space.** `max_garbage` bounds what is dead in a leaf, but what lies above the leaves may be newer versions of what they hold
-//! as well, and a trie that has just grown a level has much above little. So in designs that say so, where the whole store holds more than
-//! 1 / (1 − `max_garbage`) times what is live in its leaves, and things are overwritten at all, the fullest piles are
-//! handed down before they are full: the leaves then see what is dead. That writes no byte more than once a level either. In these
-//! designs a region of an upper level counts as a leaf as long as nothing lies below it, or a store too small for its
-//! levels would have no leaves to reclaim.
+//! **Space.** `max_garbage` bounds what is dead in a leaf, but what lies above the leaves may be newer
+//! versions of what they hold as well, and a trie that has just grown a level has much above little. So in
+//! designs that say so, where the whole store holds more than 1 / (1 − `max_garbage`) times what is live in
+//! its leaves, and things are overwritten at all, the fullest regions are pushed before they are full: the
+//! leaves then see what is dead. That writes no byte more than once a level either. In these designs a region
+//! of an upper level counts as a leaf as long as nothing lies below it, or a store too small for its levels
+//! would have no leaves to reclaim.
 //!
-//! **Pacing.** [`pressure`] says how far the store has fallen behind, from 0 (on time) to 1 (writers must wait), so that
-//! writers can be slowed smoothly long before they would have to stop.
+//! **Pacing.** [`pressure`] says how far the store has fallen behind, from 0 (on time) to 1 (writers must
+//! wait), so that writers can be slowed smoothly long before they would have to stop.
 
 use crate::design::{Design, LevelSpec};
 use crate::digest::TriePath;
@@ -28,13 +32,13 @@ use crate::shape::{RegionShape, Shape};
 /// One unit of background work on the regions of one keyspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// Merge the `runs` oldest runs of a region and deal them out to its children.
+    /// Merge the `runs` oldest runs of a region and partition them among its children.
     Push {
         /// Level of the region.
         level: usize,
         /// The region.
         path: TriePath,
-        /// How many runs, counted from the oldest; the whole pile as it was when planned.
+        /// How many runs, counted from the oldest; all runs as it was when planned.
         runs: usize,
     },
     /// The same from a leaf whose children do not exist yet: the trie grows.
@@ -70,8 +74,8 @@ impl Task {
 
 /// The most urgent task of the store, or `None` where nothing needs doing.
 ///
-/// Urgency is how full a region is for its limit; ties go to the upper level, then to the smaller path. Regions with
-/// work under way are passed over, and so are pushes into a leveled child with work under way.
+/// Urgency is how full a region is for its limit; ties go to the upper level, then to the smaller path.
+/// Regions with work under way are passed over, and so are pushes into a leveled child with work under way.
 ///
 /// ```
 /// use siltstone_design::{presets, plan::plan, RegionShape, RunShape, Shape, Task, TriePath};
@@ -140,9 +144,10 @@ pub fn reason(design: &Design, shape: &dyn Shape, task: &Task) -> Option<Reason>
     found
 }
 
-/// Whether the store takes more space than the garbage that leaves may hold would make it take, and overwrites are why.
+/// Whether the store takes more space than the garbage that leaves may hold would make it take, and
+/// overwrites are why.
 fn is_crowded(design: &Design, shape: &dyn Shape) -> bool {
-    if !design.hands_down_early {
+    if !design.pushes_early {
         return false;
     }
     let (mut all, mut live, mut dead) = (0u64, 0u64, 0u64);
@@ -161,11 +166,12 @@ fn is_crowded(design: &Design, shape: &dyn Shape) -> bool {
 
 /// Share of the live bytes that has to be dead in the leaves before overwrites are taken to be the rule.
 const OVERWRITTEN: f64 = 0.02;
-/// Part of its limit that a pile must have to be handed down early: its children get runs of so small a part of theirs.
+/// Part of its limit that a region must have to be pushed early: its children get runs of so small a part of
+/// theirs.
 const EARLY_PART: f64 = 0.125;
 
-/// Whether a region can't be dealt out: it is as deep as the trie can be, or a leaf that is mostly one group of keys, which
-/// would sink through the levels below undivided, rewritten at each.
+/// Whether a region can't be partitioned: it is as deep as the trie can be, or a leaf that is mostly one
+/// group of keys, which would sink through the levels below undivided, rewritten at each.
 fn is_indivisible(design: &Design, level: usize, region: &RegionShape) -> bool {
     let is_leaf = design.is_leaf(level, region.has_children);
     design.depth(level + 1) == design.depth(level)
@@ -191,7 +197,8 @@ fn consider(design: &Design, level: usize, region: &RegionShape, is_crowded: boo
     let runs = count as u64;
 
     if is_leaf && let Some(newest) = best_reclaim(design, region) {
-        // Space is not as pressing as a pile that blocks what is above it, so its urgency grows from 1 slowly.
+        // Space is not as pressing as a region that blocks what is above it, so its urgency grows from 1
+        // slowly.
         let urgency = 1.0 + (region.garbage() - design.max_garbage);
         let reason = Reason::Garbage { garbage: region.garbage(), at_most: design.max_garbage };
         return Some(Choice { urgency, task: Task::Rewrite { level, path, newest }, reason });
@@ -220,8 +227,8 @@ fn consider(design: &Design, level: usize, region: &RegionShape, is_crowded: boo
     let dead = region.dead_bytes.last().copied().unwrap_or(0);
     let live = bytes.saturating_sub(dead) as f64;
     if by_bytes < 1.0 {
-        // Full by count only. Runs too small to be worth dealing out are joined first, and so is a leaf that is
-        // not full of live data: splitting it would add a level for nothing.
+        // Full by count only. Runs too small to be worth partitioning are joined first, and so is a leaf that
+        // is not full of live data: splitting it would add a level for nothing.
         let small = bytes as f64 <= capacity / 4.0;
         let sparse_leaf = is_leaf && live < capacity / 2.0;
         if (small || sparse_leaf) && count >= 2 {
@@ -249,7 +256,8 @@ fn consider(design: &Design, level: usize, region: &RegionShape, is_crowded: boo
     Some(Choice { urgency, task: Task::Push { level, path, runs: count }, reason })
 }
 
-/// For a leaf with too much garbage: how many of its newest runs to merge for the best bytes freed per byte written.
+/// For a leaf with too much garbage: how many of its newest runs to merge for the best bytes freed per byte
+/// written.
 ///
 /// Expected leaf write cost is 1 − 1/m + (1 − g)/g for m runs between rewrites at garbage g.
 fn best_reclaim(design: &Design, region: &RegionShape) -> Option<usize> {
@@ -270,8 +278,9 @@ fn best_reclaim(design: &Design, region: &RegionShape) -> Option<usize> {
     best.map(|(_, newest)| newest)
 }
 
-/// The young runs to join when a pile is full of small runs: from the newest on while the next older run is no larger
-/// than all younger ones together, so that a byte takes part in a number of joins logarithmic in the pile's size.
+/// The young runs to join when a region is full of small runs: from the newest on while the next older run is
+/// no larger than all younger ones together, so that a byte takes part in a number of joins logarithmic in
+/// the region's size.
 fn young_runs(region: &RegionShape) -> usize {
     let mut joined = 0u64;
     let mut best = 2.min(region.runs.len());
@@ -284,7 +293,8 @@ fn young_runs(region: &RegionShape) -> usize {
     best
 }
 
-/// The factor on a region's limit that keeps it out of step with its siblings: 0.5 to 1.5 before its first push, then 1.
+/// The factor on a region's limit that keeps it out of step with its siblings: 0.5 to 1.5 before its first
+/// push, then 1.
 ///
 /// ```
 /// use siltstone_design::{presets, plan::stagger, RegionShape, TriePath};
@@ -323,11 +333,11 @@ pub fn children(design: &Design, level: usize, path: TriePath) -> impl Iterator<
 
 /// How far the store has fallen behind: 0 on time, 1 where writers have to wait.
 ///
-/// The top level counts by its pile, which every lookup pays for; the levels below by the bytes that are over their
-/// limits, in units of what one top-level pile holds, so that debt cannot hide further down.
+/// The top level counts by its region, which every lookup pays for; the levels below by the bytes that are
+/// over their limits, in units of what one top-level region holds, so that debt cannot hide further down.
 pub fn pressure(design: &Design, shape: &dyn Shape) -> f64 {
     let top = design.level(0);
-    let pile = f64::from(top.runs) * top.table_bytes as f64;
+    let top_bytes = f64::from(top.runs) * top.table_bytes as f64;
     let (mut worst, mut overdue) = (0f64, 0f64);
     for level in 0..shape.level_count() {
         let spec = design.level(level);
@@ -344,12 +354,12 @@ pub fn pressure(design: &Design, shape: &dyn Shape) -> f64 {
             }
         });
     }
-    worst.max(overdue / (pile * OVERDUE_PILES)).clamp(0.0, 1.0)
+    worst.max(overdue / (top_bytes * OVERDUE_REGIONS)).clamp(0.0, 1.0)
 }
 
 /// Fullness of level 0 up to which a store counts as on time.
 const ON_TIME: f64 = 1.5;
 /// Fullness of level 0 at which writers have to wait.
 const LATEST: f64 = 4.0;
-/// Overdue bytes below level 0, in top-level piles, at which writers have to wait.
-const OVERDUE_PILES: f64 = 4.0;
+/// Overdue bytes below level 0, in top-level regions, at which writers have to wait.
+const OVERDUE_REGIONS: f64 = 4.0;

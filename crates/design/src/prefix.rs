@@ -1,8 +1,9 @@
 //! Where the prefix of a semi-sorted key ends.
 //!
-//! A rule looks at a key's bytes and says how many of them are its prefix. Keys with one prefix form a group, which lies
-//! together. Most rules are *self-delimiting*: what ends the prefix stands in the prefix, so that two keys that begin with
-//! the same prefix bytes have the same prefix. Those that count from the end of the key are not.
+//! A rule looks at a key's bytes and says how many of them are its prefix. Keys with one prefix form a group,
+//! which lies together. Most rules are *self-delimiting*: what ends the prefix stands in the prefix, so that
+//! two keys that begin with the same prefix bytes have the same prefix. Those that count from the end of the
+//! key are not.
 
 use crate::schema::{KeyError, MAX_KEY_BYTES};
 use serde::{Deserialize, Serialize};
@@ -41,12 +42,14 @@ pub enum PrefixRule {
         /// The delimiter.
         byte: u8,
     },
-    /// All but the last `bytes` bytes; shorter keys are refused. The prefix of a key that has no more is empty.
+    /// All but the last `bytes` bytes; shorter keys are refused. The prefix of a key that has no more is
+    /// empty.
     AllButLast {
         /// Length of the suffix in bytes.
         bytes: u16,
     },
-    /// A length as a big-endian number of `width` bytes, and as many bytes as it says; keys that end before are refused.
+    /// A length as a big-endian number of `width` bytes, and as many bytes as it says; keys that end before
+    /// are refused.
     LengthPrefixed {
         /// Bytes of the length: 1, 2 or 4.
         width: u8,
@@ -114,8 +117,8 @@ impl From<RuleName> for String {
 
 /// Returns how many bytes of a key are its prefix; `None` where the key does not fit the rule.
 ///
-/// It must always say the same of the same key, and must be self-delimiting: a key that begins with another's prefix has
-/// that prefix.
+/// It must always say the same of the same key, and must be self-delimiting: a key that begins with another's
+/// prefix has that prefix.
 pub type PrefixFn = fn(&[u8]) -> Option<usize>;
 
 /// The rules of the program's own, by name.
@@ -157,7 +160,8 @@ impl fmt::Debug for PrefixRules {
 }
 
 impl PrefixRule {
-    /// Whether what ends a prefix stands in it, so that a key that begins with another's prefix has the same one.
+    /// Whether what ends a prefix stands in it, so that a key that begins with another's prefix has the same
+    /// one.
     #[inline]
     pub fn is_self_delimiting(self) -> bool {
         match self {

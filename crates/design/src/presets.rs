@@ -1,13 +1,14 @@
 //! Named designs.
 //!
-//! [`siltstone`] is ours, and the default; [`lean`] is what becomes of it where memory is short. [`leveled`] and
-//! [`stepped_merge`] have the same head, tables, index and filters; they differ in `runs`, so that what stepped merge saves in
-//! writes and costs in reads can be seen by itself. [`slimdb`] mixes layouts by level, and [`slimdb_table_1`] has each of the
-//! mixture's parts as a design of its own. [`lsm_trie`] is made of hash tables.
+//! [`siltstone`] is ours, and the default; [`lean`] is what becomes of it where memory is short. [`leveled`]
+//! and [`stepped_merge`] have the same write buffer, tables, index and filters; they differ in `runs`, so
+//! that what stepped merge saves in writes and costs in reads can be seen by itself. [`slimdb`] mixes layouts
+//! by level, and [`slimdb_table_1`] has each of the mixture's parts as a design of its own. [`lsm_trie`] is
+//! made of hash tables.
 
 use crate::check::{LOG_STORE_ENTRIES, MAX_TABLE_BYTES};
 use crate::design::{
-    Design, Format, Head, IndexSpec, LevelSpec, RegionFilterSpec, TableFilterSpec, ThirdLevel,
+    Design, Format, IndexSpec, LevelSpec, RegionFilterSpec, TableFilterSpec, ThirdLevel, WriteBufferSpec,
 };
 
 const MIB: u64 = 1 << 20;
@@ -23,7 +24,8 @@ const LEVEL: LevelSpec = LevelSpec {
     table_bytes: 8 * MIB,
 };
 
-/// A level of our own: a wide trie with high piles, pages found by cells, a maplet beside every pile.
+/// A level of our own: a wide trie with regions of many runs, pages found by cells, a maplet for every
+/// region.
 const WIDE: LevelSpec = LevelSpec {
     fanout_bits: 4,
     runs: 16,
@@ -33,7 +35,7 @@ const WIDE: LevelSpec = LevelSpec {
     ..LEVEL
 };
 
-/// The same region with one run of as many bytes as a stepped region's whole pile.
+/// The same region with one run of as many bytes as a stepped region's runs.
 const LEVELED: LevelSpec = LevelSpec { runs: 1, table_bytes: LEVEL.table_bytes * LEVEL.runs as u64, ..LEVEL };
 
 /// Partial suffixes are as small as tries for groups of up to 32 items, and twice as fast.
@@ -41,33 +43,37 @@ const THREE_LEVEL: IndexSpec = IndexSpec::ThreeLevel { third: ThirdLevel::Partia
 const CUCKOO: TableFilterSpec = TableFilterSpec::Cuckoo { fingerprint_bits: 13 };
 const MULTI_LEVEL_CUCKOO: RegionFilterSpec = RegionFilterSpec::MultiLevelCuckoo { fingerprint_bits: 13 };
 
-/// Our own: a wide trie with high piles, so that few levels write an item, pages found by cells, and a maplet beside every
-/// pile, so that a get reads one page and a miss one in a hundred at most, however many runs there are.
+/// Our own: a wide trie with regions of many runs, so that few levels write an item, pages found by cells,
+/// and a maplet beside every region, so that a get reads one page and a miss one in a hundred at most,
+/// however many runs there are.
 ///
-/// Level 1 is where leaves begin: a small store has two levels, and a larger one grows more by itself. A leaf is rewritten when
-/// more than a fifth of it is garbage, so that a store that is overwritten stays below one and a half times its items.
+/// Level 1 is where leaves begin: a small store has two levels, and a larger one grows more by itself. A leaf
+/// is rewritten when more than a fifth of it is garbage, so that a store that is overwritten stays below one
+/// and a half times its items.
 pub fn siltstone() -> Design {
     Design {
         max_garbage: 0.22,
-        hands_down_early: true,
+        pushes_early: true,
         ..of_levels(&[LevelSpec { fanout_bits: 0, ..WIDE }, WIDE])
     }
 }
 
-/// [`siltstone`] for little memory: the leaves, which hold most items, are single runs without a filter, and only the piles above
-/// them have maplets. A get reads one page, a key that is absent one too, and all of it takes about two bits of memory an item in
-/// stores whose items mostly lie in leaves: from some gigabytes on, or as much less as tables are [smaller](Design::scaled_to).
+/// [`siltstone`] for little memory: the leaves, which hold most items, are single runs without a filter, and
+/// only the regions above them have maplets. A get reads one page, a key that is absent one too, and all of
+/// it takes about two bits of memory an item in stores whose items mostly lie in leaves: from some gigabytes
+/// on, or as much less as tables are [smaller](Design::scaled_to).
 ///
-/// The price is writes: a leaf is written again with every push into it, which with 30 million items of 116 bytes makes 4 to 5 bytes
-/// written per byte in all, and more in proportion in larger stores, whose tables should be larger for it; the smaller a share
-/// of the items lies above the leaves, the less memory they take and the more is written.
+/// The price is writes: a leaf is written again with every push into it, which with 30 million items of 116
+/// bytes makes 4 to 5 bytes written per byte in all, and more in proportion in larger stores, whose tables
+/// should be larger for it; the smaller a share of the items lies above the leaves, the less memory they take
+/// and the more is written.
 pub fn lean() -> Design {
-    let (top, pile) = (LevelSpec { fanout_bits: 0, ..WIDE }, LevelSpec { runs: 4, ..WIDE });
+    let (top, middle) = (LevelSpec { fanout_bits: 0, ..WIDE }, LevelSpec { runs: 4, ..WIDE });
     let region_filter = RegionFilterSpec::None;
     let leaf = LevelSpec { fanout_bits: 3, runs: 1, region_filter, table_bytes: MAX_TABLE_BYTES, ..WIDE };
     // Two memtables have to fit the least memory that it is for.
-    let head = Head::MemTable { bytes: LEVEL.table_bytes / 2 };
-    Design { head, ..of_levels(&[top, pile, leaf]) }
+    let write_buffer = WriteBufferSpec::MemTable { bytes: LEVEL.table_bytes / 2 };
+    Design { write_buffer, ..of_levels(&[top, middle, leaf]) }
 }
 
 /// The LevelDB-like baseline: one run per region below level 0, merged with on every push.
@@ -77,17 +83,18 @@ pub fn leveled() -> Design {
     of_levels(&[LevelSpec { fanout_bits: 0, ..LEVEL }, LEVELED, LEVELED])
 }
 
-/// The same trie with up to eight runs per region: stepped merge (Jagadish et al., VLDB'97), the growth scheme of
-/// LSM-trie and of SlimDB's upper levels. Every level writes its data once.
+/// The same trie with up to eight runs per region: stepped merge (Jagadish et al., VLDB'97), the growth
+/// scheme of LSM-trie and of SlimDB's upper levels. Every level writes its data once.
 pub fn stepped_merge() -> Design {
     of_levels(&[LevelSpec { fanout_bits: 0, ..LEVEL }, LEVEL, LEVEL])
 }
 
-/// SlimDB's mixture (VLDB'17, Figure 4): stepped merge with multi-level cuckoo filters and three-level indexes in the three
-/// upper levels, one run with a filter and an index below, and one run with an index only at the bottom.
+/// SlimDB's mixture (VLDB'17, Figure 4): stepped merge with multi-level cuckoo filters and three-level
+/// indexes in the three upper levels, one run with a filter and an index below, and one run with an index
+/// only at the bottom.
 ///
-/// Most lookups that hit read one page; memory goes where most of the saving is, and the bottom level, which holds most of
-/// the items, costs about two bits for each. Where all data lies in the upper levels this is
+/// Most lookups that hit read one page; memory goes where most of the saving is, and the bottom level, which
+/// holds most of the items, costs about two bits for each. Where all data lies in the upper levels this is
 /// [`stepped_merge`] with better filters.
 pub fn slimdb() -> Design {
     let (table_filter, region_filter) = (TableFilterSpec::None, MULTI_LEVEL_CUCKOO);
@@ -97,12 +104,13 @@ pub fn slimdb() -> Design {
     of_levels(&[LevelSpec { fanout_bits: 0, ..stepped }, stepped, stepped, filtered, bottom])
 }
 
-/// SILT (SOSP 2011, Figure 2) in four partitions: a log store as large as the paper's, up to 31 hash stores, whose tags are filter and
-/// index, above sorted stores that take two bits of index for an item and one read for a lookup, hit or miss.
+/// SILT (SOSP 2011, Figure 2) in four partitions: a log store as large as the paper's, up to 31 hash stores,
+/// whose tags are filter and index, above sorted stores that take two bits of index for an item and one read
+/// for a lookup, hit or miss.
 ///
-/// Nearly all items lie in the sorted stores, so that memory is small; a lookup costs 1.01 reads, and a write is rewritten
-/// whenever a partition's hash stores are merged into its sorted stores, which never split. For keyspaces whose keys are
-/// looked up one by one.
+/// Nearly all items lie in the sorted stores, so that memory is small; a lookup costs 1.01 reads, and a write
+/// is rewritten whenever a partition's hash stores are merged into its sorted stores, which never split. For
+/// keyspaces whose keys are looked up one by one.
 pub fn silt() -> Design {
     let hash = LevelSpec {
         fanout_bits: 2,
@@ -117,19 +125,21 @@ pub fn silt() -> Design {
     let sorted =
         LevelSpec { fanout_bits: 1, runs: 1, format: Format::Sorted, table_bytes: MAX_TABLE_BYTES, ..hash };
     Design {
-        head: Head::LogStore { entries: 131_072 },
+        write_buffer: WriteBufferSpec::LogStore { entries: 131_072 },
         levels: vec![hash, sorted],
         max_garbage: 0.33,
-        hands_down_early: false,
+        pushes_early: false,
     }
 }
 
-/// LSM-trie (Wu et al., ATC'15): hash tables of pages in a trie of piles. The four upper levels grow by the trie's fan-out and keep a
-/// Bloom filter per bucket in memory; the fifth grows by runs, and its filters lie in clusters on the device.
+/// LSM-trie (Wu et al., ATC'15): hash tables of pages in a trie of regions. The four upper levels grow by the
+/// trie's fan-out and keep a Bloom filter per bucket in memory; the fifth grows by runs, and its filters lie
+/// in clusters on the device.
 ///
-/// Every level writes its data once; an item of the last level takes two reads, its cluster's and its page's, and hardly any
-/// memory. For point keys. Where a fifth of a leaf is garbage it is rewritten: with less, stores of a few gigabytes that are
-/// overwritten would write more than 5.6 bytes per byte, and with more they would come closer to one and a half times their items.
+/// Every level writes its data once; an item of the last level takes two reads, its cluster's and its page's,
+/// and hardly any memory. For point keys. Where a fifth of a leaf is garbage it is rewritten: with less,
+/// stores of a few gigabytes that are overwritten would write more than 5.6 bytes per byte, and with more
+/// they would come closer to one and a half times their items.
 pub fn lsm_trie() -> Design {
     let upper = LevelSpec {
         format: Format::HTable,
@@ -141,10 +151,10 @@ pub fn lsm_trie() -> Design {
     let last = LevelSpec { runs: 32, table_filter: TableFilterSpec::None, region_filter, ..upper };
     let levels = vec![LevelSpec { fanout_bits: 0, ..upper }, upper, upper, upper, last];
     Design {
-        head: Head::MemTable { bytes: LEVEL.table_bytes },
+        write_buffer: WriteBufferSpec::MemTable { bytes: LEVEL.table_bytes },
         levels,
         max_garbage: 0.2,
-        hands_down_early: true,
+        pushes_early: true,
     }
 }
 
@@ -155,9 +165,9 @@ pub fn lsm_trie_with(table_bytes: u64) -> Design {
 
 /// The rows of SlimDB's Table 1, each as a whole design: every level laid out alike.
 ///
-/// Level 0 takes each memtable as a run of its own, so its pile is several runs high in the `lsm` rows too. `cf`: cuckoo
-/// filters; `mlcf`: multi-level cuckoo filters; `tl`: three-level indexes. Rows without `tl` keep their index on the
-/// device.
+/// Level 0 takes each memtable as a run of its own, so it has several runs in the `lsm` rows too. `cf`:
+/// cuckoo filters; `mlcf`: multi-level cuckoo filters; `tl`: three-level indexes. Rows without `tl` keep
+/// their index on the device.
 pub fn slimdb_table_1() -> Vec<(&'static str, Design)> {
     let on_device = IndexSpec::Paged;
     let none = (TableFilterSpec::None, RegionFilterSpec::None);
@@ -182,10 +192,10 @@ pub fn slimdb_table_1() -> Vec<(&'static str, Design)> {
 
 fn of_levels(levels: &[LevelSpec]) -> Design {
     Design {
-        head: Head::MemTable { bytes: LEVEL.table_bytes },
+        write_buffer: WriteBufferSpec::MemTable { bytes: LEVEL.table_bytes },
         levels: levels.to_vec(),
         max_garbage: 0.33,
-        hands_down_early: false,
+        pushes_early: false,
     }
 }
 
@@ -213,14 +223,15 @@ impl Design {
         named().find(|(known, _)| *known == name).map(|(_, design)| design)
     }
 
-    /// The same design with tables of `table_bytes` at level 0, and memtable and other tables in proportion: with smaller ones a
-    /// store has as many levels with less data. Tables that may be as large as can be stay so.
+    /// The same design with tables of `table_bytes` at level 0, and memtable and other tables in proportion:
+    /// with smaller ones a store has as many levels with less data. Tables that may be as large as can be
+    /// stay so.
     ///
     /// ```
     /// use siltstone_design::presets;
     ///
     /// let small = presets::lsm_trie().scaled_to(256 << 10);
-    /// assert_eq!(small.head_bytes(), 256 << 10);
+    /// assert_eq!(small.write_buffer_bytes(), 256 << 10);
     /// assert_eq!(small.preset_name(), "lsm-trie:256K");
     /// ```
     #[must_use]
@@ -231,12 +242,12 @@ impl Design {
             if bytes == MAX_TABLE_BYTES { bytes } else { u64::try_from(scaled).unwrap_or(u64::MAX) }
         };
         let mut scaled = self.clone();
-        scaled.head = match self.head {
-            Head::MemTable { bytes } => Head::MemTable { bytes: scale(bytes) },
-            Head::LogStore { entries } => {
+        scaled.write_buffer = match self.write_buffer {
+            WriteBufferSpec::MemTable { bytes } => WriteBufferSpec::MemTable { bytes: scale(bytes) },
+            WriteBufferSpec::LogStore { entries } => {
                 let (least, most) = (*LOG_STORE_ENTRIES.start(), *LOG_STORE_ENTRIES.end());
                 let entries = scale(u64::from(entries)).clamp(u64::from(least), u64::from(most));
-                Head::LogStore { entries: u32::try_from(entries).unwrap_or(most) }
+                WriteBufferSpec::LogStore { entries: u32::try_from(entries).unwrap_or(most) }
             }
         };
         for level in &mut scaled.levels {
@@ -245,8 +256,8 @@ impl Design {
         scaled
     }
 
-    /// The name of the preset equal to this design, with the bytes of level 0's tables, as in `lsm-trie:1M`, where it is a
-    /// [scaled](Design::scaled_to) one; or `custom`.
+    /// The name of the preset equal to this design, with the bytes of level 0's tables, as in `lsm-trie:1M`,
+    /// where it is a [scaled](Design::scaled_to) one; or `custom`.
     pub fn preset_name(&self) -> String {
         if let Some((name, _)) = named().find(|(_, design)| design == self) {
             return name.to_owned();

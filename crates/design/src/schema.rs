@@ -1,13 +1,13 @@
 //! How user keys become places in the store's order.
 //!
-//! `Point` keys are ordered by a keyed 128-bit hash of the whole key. `SemiSorted` keys (SlimDB, VLDB'17 §2) are
-//! ordered by the hash of their prefix and then by their suffix, so that all items with one prefix are neighbours
-//! and one scan lists them. SlimDB hashes the suffix too; `SuffixOrder::Ordered` keeps the suffix bytes instead, so
-//! that a group can also be scanned in suffix order and by suffix range.
+//! `Point` keys are ordered by a keyed 128-bit hash of the whole key. `SemiSorted` keys (SlimDB, VLDB'17 §2)
+//! are ordered by the hash of their prefix and then by their suffix, so that all items with one prefix are
+//! neighbours and one scan lists them. SlimDB hashes the suffix too; `SuffixOrder::Ordered` keeps the suffix
+//! bytes instead, so that a group can also be scanned in suffix order and by suffix range.
 //!
 //! One comparison serves every schema: `(digest.hi, digest.lo, key bytes)`. For an ordered suffix `lo` is the
-//! suffix's first eight bytes, big-endian and zero-padded, which never contradicts the order of the full bytes.
-//! The full key is stored and compared, so colliding hashes cost a comparison and never an answer.
+//! suffix's first eight bytes, big-endian and zero-padded, which never contradicts the order of the full
+//! bytes. The full key is stored and compared, so colliding hashes cost a comparison and never an answer.
 
 use crate::digest::{Digest, HashSecret, mix64};
 use crate::prefix::{PrefixFn, PrefixRule, PrefixRules, RuleName};
@@ -188,7 +188,8 @@ impl Schema {
         self.prefix_rule().map_or(Ok(key.len()), |rule| rule.prefix_len(key))
     }
 
-    /// Returns the length in bytes of `key`'s prefix, as [`Schema::prefix_len`] does, of a key that any keyspace can hold.
+    /// Returns the length in bytes of `key`'s prefix, as [`Schema::prefix_len`] does, of a key that any
+    /// keyspace can hold.
     ///
     /// # Errors
     /// Why no keyspace with this schema can hold the key.
@@ -242,7 +243,8 @@ pub struct Encoder {
 impl Encoder {
     /// An encoder for keyspaces of `schema` in the store with this `secret`.
     ///
-    /// Keys of a schema with a [named](PrefixRule::Named) prefix rule need [`Encoder::with_rules`]; this one refuses them all.
+    /// Keys of a schema with a [named](PrefixRule::Named) prefix rule need [`Encoder::with_rules`]; this one
+    /// refuses them all.
     pub fn new(schema: Schema, secret: HashSecret) -> Self {
         Self { schema, secret, named: None }
     }
@@ -316,8 +318,8 @@ impl Encoder {
         Ok(self.place(hi, order, key, prefix_len))
     }
 
-    /// Encodes `key`, whose first `shared` bytes are those of the key that was encoded before it, as [`Encoder::encode`]
-    /// does but without hashing a prefix that both have.
+    /// Encodes `key`, whose first `shared` bytes are those of the key that was encoded before it, as
+    /// [`Encoder::encode`] does but without hashing a prefix that both have.
     #[inline]
     pub fn encode_after<'a>(
         &self,

@@ -21,8 +21,8 @@ const HOW: &str = "write point, fixed:N, delim:C[:COUNT], last-delim:C, suffix:N
 /// | `named:tenant` | by the program's own rule of that name |
 /// | `whole` | the whole key |
 ///
-/// A delimiter is one byte, or `\t`, `\n`, `\0`, `\\` or `\xHH`. Suffixes are kept in order, or hashed where `:hashed`
-/// follows.
+/// A delimiter is one byte, or `\t`, `\n`, `\0`, `\\` or `\xHH`. Suffixes are kept in order, or hashed where
+/// `:hashed` follows.
 impl FromStr for Schema {
     type Err = String;
 
@@ -35,7 +35,7 @@ impl FromStr for Schema {
             _ => (text.strip_suffix(":ordered").unwrap_or(text), SuffixOrder::Ordered),
         };
         let prefix = parse_rule(rule)?;
-        prefix.check().map_err(|why| format!("{text}: {why}"))?;
+        prefix.check().map_err(|why| format!("{text}: {why}; {HOW}"))?;
         Ok(Self::SemiSorted { prefix, suffix })
     }
 }

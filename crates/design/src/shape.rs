@@ -1,7 +1,7 @@
 //! What the planner may see of a store: counts and sizes, never files.
 //!
-//! The engine's version and the model's simulators both wear this shape, so the planner that runs the store is the
-//! very function that the simulators drive.
+//! The engine's version and the model's simulators both wear this shape, so the planner that runs the store
+//! is the very function that the simulators drive.
 
 use crate::digest::TriePath;
 
@@ -14,14 +14,15 @@ pub struct RunShape {
     pub entries: u64,
 }
 
-/// One region: a node of the trie with its pile of runs.
+/// One region: a node of the trie with its runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RegionShape {
     /// The node.
     pub path: TriePath,
-    /// The pile, newest run first.
+    /// Its runs, the newest first.
     pub runs: Vec<RunShape>,
-    /// How often the region has handed its pile to its children; 0 means that its stagger phase is still ahead.
+    /// How often the region has pushed its runs to its children; 0 means that its stagger phase is still
+    /// ahead.
     pub pushes: u64,
     /// Whether any region below holds or has held data.
     pub has_children: bool,
@@ -34,12 +35,12 @@ pub struct RegionShape {
 }
 
 impl RegionShape {
-    /// Bytes in the region's pile.
+    /// Bytes in the region's runs.
     pub fn bytes(&self) -> u64 {
         self.runs.iter().map(|run| run.bytes).sum()
     }
 
-    /// Share of the region's bytes that a rewrite of the whole pile is estimated to free.
+    /// Share of the region's bytes that a rewrite of all runs is estimated to free.
     pub fn garbage(&self) -> f64 {
         let bytes = self.bytes();
         let dead = self.dead_bytes.last().copied().unwrap_or(0);
@@ -51,7 +52,7 @@ impl RegionShape {
 pub trait Shape {
     /// Number of levels that exist, empty ones above the deepest included.
     fn level_count(&self) -> usize;
-    /// Calls `visit` for every region of `level` that has a pile, in digest order.
+    /// Calls `visit` for every region of `level` that has runs, in digest order.
     fn visit_regions(&self, level: usize, visit: &mut dyn FnMut(&RegionShape));
     /// Whether running work already reads or replaces the region's runs.
     fn is_busy(&self, level: usize, path: TriePath) -> bool;

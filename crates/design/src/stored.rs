@@ -151,6 +151,18 @@ mod tests {
     }
 
     #[test]
+    fn designs_of_earlier_programs_are_read() {
+        let expected = crate::presets::siltstone();
+        let mut old = serde_json::to_value(&expected).unwrap();
+        let fields = old.as_object_mut().unwrap();
+        for (new, old) in [("write_buffer", "head"), ("pushes_early", "hands_down_early")] {
+            let value = fields.remove(new).unwrap();
+            fields.insert(old.to_owned(), value);
+        }
+        assert_eq!(serde_json::from_value::<crate::Design>(old).unwrap(), expected);
+    }
+
+    #[test]
     fn what_makes_no_sense_is_refused_with_what_to_do() {
         let bloom = json!({"bloom": {"bits_per_key": 10}});
         let cases = [

@@ -1,9 +1,10 @@
 //! A store in numbers: the planner's own choices, carried out on counts, measured over thousands of flushes.
 //!
-//! The simulator knows no keys. Where items are new, a merge adds up bytes. Where they overwrite one another, every
-//! run is a uniform sample of a fixed population, so the union of runs holding shares f1, f2, .. of a region's items
-//! holds 1 − (1 − f1)(1 − f2).. of them, and what a newer run makes dead is known without looking. Digests are
-//! uniform, so a push deals equal parts to all children, unless `hot` sends everything down one path.
+//! The simulator knows no keys. Where items are new, a merge adds up bytes. Where they overwrite one another,
+//! every run is a uniform sample of a fixed population, so the union of runs holding shares f1, f2, .. of a
+//! region's items holds 1 − (1 − f1)(1 − f2).. of them, and what a newer run makes dead is known without
+//! looking. Digests are uniform, so a push deals equal parts to all children, unless `hot` sends everything
+//! down one path.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that finds nothing should fail")]
 
@@ -11,8 +12,8 @@ use proptest::prelude::*;
 use siltstone_design::check::MIN_TABLE_BYTES;
 use siltstone_design::plan::{children, plan, pressure};
 use siltstone_design::{
-    Design, Format, Head, IndexSpec, LevelSpec, RegionFilterSpec, RegionShape, RunShape, Shape,
-    TableFilterSpec, Task, TriePath, presets,
+    Design, Format, IndexSpec, LevelSpec, RegionFilterSpec, RegionShape, RunShape, Shape, TableFilterSpec,
+    Task, TriePath, WriteBufferSpec, presets,
 };
 use std::collections::{BTreeMap, HashSet};
 
@@ -57,9 +58,9 @@ impl Shape for Sim {
 
 /// Bytes of one flush, where items of a log store have 250.
 fn flush_bytes(design: &Design) -> u64 {
-    match design.head {
-        Head::MemTable { bytes } => bytes,
-        Head::LogStore { .. } => design.head.items(1.0) as u64 * 250,
+    match design.write_buffer {
+        WriteBufferSpec::MemTable { bytes } => bytes,
+        WriteBufferSpec::LogStore { .. } => design.write_buffer.items(1.0) as u64 * 250,
     }
 }
 
@@ -97,7 +98,7 @@ impl Sim {
         (distinct * (1.0 - missing)).round() as u64
     }
 
-    /// Puts a run on a region's pile, or merges it with the run that is there, and keeps the books.
+    /// Puts a run on a region's runs, or merges it with the run that is there, and keeps the books.
     fn deliver(&mut self, level: usize, path: TriePath, bytes: u64) {
         while self.levels.len() <= level {
             self.levels.push(BTreeMap::new());
@@ -269,7 +270,8 @@ fn amplification(sim: &Sim) -> f64 {
 #[test]
 fn stepped_merge_writes_every_byte_once_per_level() {
     let mut sim = Sim::new(presets::stepped_merge());
-    // Just short of where leaves of the fourth level begin to split, so that nearly all data has come down to it.
+    // Just short of where leaves of the fourth level begin to split, so that nearly all data has come down to
+    // it.
     while sim.levels.len() < 5 {
         sim.tick();
     }
@@ -349,8 +351,8 @@ fn leveled_regions_stay_bounded() {
     assert!(into > 0);
 }
 
-/// A steady state of random overwrites: space per distinct byte (mean and peak), bytes written into leaves per byte
-/// that arrives there, and the mean number of runs between rewrites.
+/// A steady state of random overwrites: space per distinct byte (mean and peak), bytes written into leaves
+/// per byte that arrives there, and the mean number of runs between rewrites.
 fn overwrites(max_garbage: f64, population: u64, flushes: usize) -> (f64, f64, f64) {
     let mut design = presets::stepped_merge();
     design.max_garbage = max_garbage;
@@ -369,7 +371,7 @@ fn overwrites(max_garbage: f64, population: u64, flushes: usize) -> (f64, f64, f
     let (mut peak, mut sum) = (0f64, 0f64);
     for _ in 0..flushes {
         sim.tick();
-        // Upper levels hold a few piles of what is yet to arrive, whatever the population.
+        // Upper levels hold a few regions of what is yet to arrive, whatever the population.
         let space = (leaves..sim.levels.len()).map(|level| leaf_bytes(&sim, level)).sum::<u64>() as f64;
         let covered = (leaves..sim.levels.len()).map(|level| leaf_space(&sim, level)).sum::<f64>();
         let space = space / (population as f64 * covered);
@@ -410,12 +412,12 @@ fn overwrites_stay_within_space_and_cost() {
     }
 }
 
-/// A steady state of random overwrites of `population` bytes: space of the whole store per distinct byte, mean and peak, and
-/// bytes written per byte flushed, flushes included.
+/// A steady state of random overwrites of `population` bytes: space of the whole store per distinct byte,
+/// mean and peak, and bytes written per byte flushed, flushes included.
 fn small_store(design: &Design, population: u64) -> (f64, f64, f64) {
     let mut sim = Sim::new(design.clone());
     sim.population = Some(population);
-    let flushes = (8 * population / design.head_bytes()).max(400);
+    let flushes = (8 * population / design.write_buffer_bytes()).max(400);
     for _ in 0..flushes {
         sim.tick();
     }
@@ -435,8 +437,8 @@ fn small_store(design: &Design, population: u64) -> (f64, f64, f64) {
 fn small_stores_take_little_more_than_their_items() {
     let presets: BTreeMap<_, _> = presets::all().into_iter().collect();
     for name in ["lsm-trie", "siltstone", "slimdb", "stepped-merge"] {
-        let early = Design { hands_down_early: true, ..presets[name].clone() };
-        let waits = Design { hands_down_early: false, ..early.clone() };
+        let early = Design { pushes_early: true, ..presets[name].clone() };
+        let waits = Design { pushes_early: false, ..early.clone() };
         for population in [100, 300, 1000, 3000] {
             let (before, peak_before, written_before) = small_store(&waits, population * MIB);
             let (mean, peak, written) = small_store(&early, population * MIB);
@@ -444,7 +446,7 @@ fn small_stores_take_little_more_than_their_items() {
                 "{name}, {population} MiB overwritten: space {mean:.2} mean, {peak:.2} peak, {written:.2} written per byte; where \
                  piles wait {before:.2}, {peak_before:.2} and {written_before:.2}"
             );
-            // The largest piles of a small store are of the memtables' size.
+            // The largest regions of a small store are of the memtables' size.
             let bounds = match (name, population) {
                 ("lsm-trie", 100) => (1.3, 1.6),
                 ("lsm-trie", 1000) => (1.3, 1.47),
@@ -461,7 +463,8 @@ fn small_stores_take_little_more_than_their_items() {
     }
 }
 
-/// Bytes of data at which the last level of five gets its first items, and from which on it holds half of them.
+/// Bytes of data at which the last level of five gets its first items, and from which on it holds half of
+/// them.
 #[test]
 fn the_last_of_five_levels_begins_at_thousands_of_tables() {
     let mut sim = Sim::new(presets::lsm_trie());
@@ -488,7 +491,8 @@ fn the_last_of_five_levels_begins_at_thousands_of_tables() {
     );
 }
 
-/// A store of 8 GiB that all lie on one path; as one group of keys, or as groups that differ only past any trie's depth.
+/// A store of 8 GiB that all lie on one path; as one group of keys, or as groups that differ only past any
+/// trie's depth.
 fn one_path(name: &str, design: Design, one_group: bool) -> Sim {
     let mut sim = Sim::new(design);
     (sim.hot, sim.one_group) = (Some(0x0123_4567_89ab_cdef), one_group);
@@ -511,7 +515,7 @@ fn data_that_no_digest_bit_divides_comes_to_rest() {
     for (name, design) in presets::all() {
         let levels = design.levels.len();
         // Where regions without children are leaves, a group stays where it is first.
-        let sunk = if design.hands_down_early { 2 } else { levels };
+        let sunk = if design.pushes_early { 2 } else { levels };
         assert_eq!(one_path(name, design.clone(), true).levels.len(), sunk, "a group sinks no deeper");
         // Leaves that may hold everything never split.
         let never_splits = design.levels.last().is_some_and(|leaf| leaf.table_bytes > 8 << 30);
@@ -562,16 +566,16 @@ fn level_spec(least_bits: u8, least_runs: u16) -> impl Strategy<Value = LevelSpe
 fn any_design() -> impl Strategy<Value = Design> {
     let below = proptest::collection::vec(level_spec(1, 1), 0..4);
     (level_spec(0, 2), below, 0u64..4, 0.05..0.9, any::<bool>()).prop_map(
-        |(mut top, below, head, max_garbage, hands_down_early)| {
+        |(mut top, below, head, max_garbage, pushes_early)| {
             if below.is_empty() {
                 top.fanout_bits = top.fanout_bits.max(1);
             }
             let levels = std::iter::once(top).chain(below).collect();
             Design {
-                head: Head::MemTable { bytes: MIN_TABLE_BYTES << head },
+                write_buffer: WriteBufferSpec::MemTable { bytes: MIN_TABLE_BYTES << head },
                 levels,
                 max_garbage,
-                hands_down_early,
+                pushes_early,
             }
         },
     )
@@ -638,7 +642,8 @@ proptest! {
         if population.is_none() {
             prop_assert_eq!(sim.bytes(), sim.flushed);
         }
-        // What is at rest is within its limits: no region below the top holds more than the latest phase allows.
+        // What is at rest is within its limits: no region below the top holds more than the latest phase
+        // allows.
         for (number, level) in sim.levels.iter().enumerate() {
             let spec = sim.design.level(number);
             let deepest = sim.one_group || sim.design.depth(number) == sim.design.depth(number + 1);

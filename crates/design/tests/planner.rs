@@ -5,7 +5,7 @@
 //! ```text
 //! # what the case shows, in words
 //! design stepped-merge runs=4            a preset, then overrides: runs, table, bits, head, garbage, levels
-//! L0 root: 8M 8M 2M                      a region's pile, newest run first
+//! L0 root: 8M 8M 2M                      a region's runs, newest run first
 //! L1 010: 8M | pushes=1 children dead=0  flags: pushes=N, children, busy, dead=A,B,.., group=A (the largest group)
 //! => push L0 root 3                      or split, rewrite, none; any number of `=>` lines
 //! => because the region is full (3 of 3 runs)
@@ -18,7 +18,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that finds nothing should fail")]
 
 use siltstone_design::plan::{plan, pressure, reason};
-use siltstone_design::{Design, Head, RegionShape, RunShape, Shape, Task, TriePath};
+use siltstone_design::{Design, RegionShape, RunShape, Shape, Task, TriePath, WriteBufferSpec};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -79,7 +79,7 @@ fn design(words: &str) -> Design {
             "bits" => design.levels.iter_mut().skip(1).for_each(|level| level.fanout_bits = number() as u8),
             "top-bits" => design.levels[0].fanout_bits = number() as u8,
             "levels" => design.levels.truncate(usize::from(number())),
-            "head" => design.head = Head::MemTable { bytes: bytes(value) },
+            "head" => design.write_buffer = WriteBufferSpec::MemTable { bytes: bytes(value) },
             "garbage" => design.max_garbage = value.parse().expect("a share"),
             _ => panic!("no override {name:?}"),
         }

@@ -39,7 +39,7 @@ pub fn run(dir: &Path) -> Result<(), Box<dyn Error>> {
     assert_eq!(get_or_make(&cache, b"/weather", MOMENT, page("rain"))?, b"rain");
     // Other items, which stay for an hour.
     for number in 0..5000u32 {
-        cache.put_with_ttl(format!("/article/{number}").as_bytes(), &[b'x'; 100], HOUR)?;
+        cache.put_with_ttl(format!("/article/{number}").as_bytes(), [b'x'; 100], HOUR)?;
     }
     std::thread::sleep(MOMENT * 2);
     // The old page has expired, so the next request makes a new one.

@@ -24,7 +24,7 @@ fn suffix(feature: &str, time: u64) -> Vec<u8> {
 /// The value of a feature as it was known at `time`.
 fn as_of(features: &Keyspace, entity: u64, feature: &str, time: u64) -> siltstone::Result<Option<Vec<u8>>> {
     let known = suffix(feature, 0)..=suffix(feature, time);
-    let latest = features.prefix_range(&entity.to_be_bytes(), known)?.last().transpose()?;
+    let latest = features.prefix_range(entity.to_be_bytes(), known)?.last().transpose()?;
     Ok(latest.map(|(_, value)| value))
 }
 
@@ -40,14 +40,14 @@ pub fn run(dir: &Path) -> Result<(), Box<dyn Error>> {
     for time in [100, 200, 300] {
         let mut batch = Batch::new();
         for entity in 0..1000 {
-            batch.put(&features, &key(entity, "clicks", time), (entity * time).to_string().as_bytes())?;
-            batch.put(&features, &key(entity, "country", time), b"SE")?;
+            batch.put(&features, key(entity, "clicks", time), (entity * time).to_string().as_bytes())?;
+            batch.put(&features, key(entity, "country", time), b"SE")?;
         }
         db.write(&batch, &WriteOptions::default())?;
     }
 
     // All that is known of one entity: one group, read in order.
-    let known = features.prefix(&7u64.to_be_bytes())?.collect::<Result<Vec<_>, _>>()?;
+    let known = features.prefix(7u64.to_be_bytes())?.collect::<Result<Vec<_>, _>>()?;
     println!("entity 7 has {} values", known.len());
     assert_eq!(known.len(), 6);
     assert!(known.windows(2).all(|pair| matches!(pair, [before, after] if before.0 < after.0)));

@@ -24,7 +24,7 @@ fn key(directory: u64, name: &str) -> Vec<u8> {
 fn lookup(names: &Keyspace, path: &str) -> siltstone::Result<Option<u64>> {
     let mut at = ROOT;
     for name in path.split('/').filter(|name| !name.is_empty()) {
-        let Some(number) = names.get(&key(at, name))? else { return Ok(None) };
+        let Some(number) = names.get(key(at, name))? else { return Ok(None) };
         at = number.as_slice().try_into().map_or(0, u64::from_be_bytes);
     }
     Ok(Some(at))
@@ -46,7 +46,7 @@ pub fn run(dir: &Path) -> Result<(), Box<dyn Error>> {
     for (directory, name, number) in
         [(ROOT, "home", home), (home, "ann", ann), (ann, "notes.txt", notes), (ann, "mail", mail)]
     {
-        names.put(&key(directory, name), &number.to_be_bytes())?;
+        names.put(key(directory, name), number.to_be_bytes())?;
     }
     assert_eq!(lookup(&names, "/home/ann/notes.txt")?, Some(notes));
     assert_eq!(lookup(&names, "/home/bob")?, None);
@@ -54,20 +54,20 @@ pub fn run(dir: &Path) -> Result<(), Box<dyn Error>> {
     // A move: the name is in one directory or in the other, whenever somebody looks.
     let before = db.snapshot();
     let mut rename = Batch::new();
-    rename.delete(&names, &key(ann, "notes.txt"))?;
-    rename.put(&names, &key(home, "shared.txt"), &notes.to_be_bytes())?;
+    rename.delete(&names, key(ann, "notes.txt"))?;
+    rename.put(&names, key(home, "shared.txt"), notes.to_be_bytes())?;
     db.write(&rename, &WriteOptions::default())?;
-    println!("/home is now {:?}", listed(names.prefix(&home.to_be_bytes())?)?);
-    assert_eq!(listed(names.prefix(&home.to_be_bytes())?)?, ["ann", "shared.txt"]);
+    println!("/home is now {:?}", listed(names.prefix(home.to_be_bytes())?)?);
+    assert_eq!(listed(names.prefix(home.to_be_bytes())?)?, ["ann", "shared.txt"]);
     // Whoever began to list before the move goes on to see what was there.
-    assert_eq!(listed(before.prefix(&names, &ann.to_be_bytes())?)?, ["mail", "notes.txt"]);
+    assert_eq!(listed(before.prefix(&names, ann.to_be_bytes())?)?, ["mail", "notes.txt"]);
     drop(before);
 
     // All names of a directory go at once, however many there are.
-    names.delete_prefix(&ann.to_be_bytes())?;
-    assert!(listed(names.prefix(&ann.to_be_bytes())?)?.is_empty());
+    names.delete_prefix(ann.to_be_bytes())?;
+    assert!(listed(names.prefix(ann.to_be_bytes())?)?.is_empty());
     assert_eq!(lookup(&names, "/home/shared.txt")?, Some(notes));
-    names.delete(&key(home, "shared.txt"))?;
+    names.delete(key(home, "shared.txt"))?;
     Ok(db.close()?)
 }
 

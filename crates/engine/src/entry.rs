@@ -1,7 +1,8 @@
 //! Entries: what a key maps to, and the cursors that walk them in the store's order.
 //!
-//! Every source of entries (memtable, log store, table, merge) is a [`Cursor`]: it shows one borrowed entry at a time, so that
-//! merging allocates nothing per item. Recency is position: sources are handed over newest first.
+//! Every source of entries (memtable, log store, table, merge) is a [`Cursor`]: it shows one borrowed entry
+//! at a time, so that merging allocates nothing per item. Recency is position: sources are handed over newest
+//! first.
 
 use crate::error::Result;
 use siltstone_design::{Digest, EncodedKey};
@@ -34,8 +35,9 @@ impl<'a> Item<'a> {
 pub(crate) struct EntryRef<'a> {
     pub key: EncodedKey<'a>,
     pub item: Item<'a>,
-    /// The table that held the key's next older version when this one was written, as far as the writer learnt; 0 says
-    /// nothing. It spares a multi-level cuckoo filter from asking whether two equal fingerprints are one key (SlimDB §3.2).
+    /// The table that held the key's next older version when this one was written, as far as the writer
+    /// learnt; 0 says nothing. It spares a multi-level cuckoo filter from asking whether two equal
+    /// fingerprints are one key (SlimDB §3.2).
     pub older_in: u64,
 }
 
@@ -63,7 +65,8 @@ pub(crate) trait Cursor: Send {
     fn advance(&mut self) -> Result<Option<Digest>>;
 }
 
-/// The range of the store's order that a walk covers: from `(digest, key)` on, up to and including digest `last`.
+/// The range of the store's order that a walk covers: from `(digest, key)` on, up to and including digest
+/// `last`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     /// First digest.
@@ -88,7 +91,8 @@ impl Span {
     }
 }
 
-/// Prefixes deleted as a whole; they hide what is older than the run or memtable they stand in, never what is in it.
+/// Prefixes deleted as a whole; they hide what is older than the run or memtable they stand in, never what is
+/// in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PrefixTombstones {
     sorted: Vec<PrefixTombstone>,

@@ -8,7 +8,7 @@
 //! EVENTS.old   what EVENTS was before it had half of its bound
 //! ```
 //!
-//! The log is only advice. Nothing in it is synced, and a failure to write it is passed over: the line is
+//! Nothing depends on the log. Nothing in it is synced, and a failure to write it is passed over: the line is
 //! lost, and the next one tries again. What a crash leaves of a line ends with the next one's line feed.
 
 use crate::events::{EVENTS, EVENTS_OLD, Event, EventListener, JobEnd, LoggedEvent, Work};
@@ -105,7 +105,7 @@ impl EventListener for EventLog {
         let logged = LoggedEvent::new(self.disk.now_ms(), event.clone());
         if let Ok(mut line) = serde_json::to_vec(&logged) {
             line.push(b'\n');
-            // Only advice: what can't be written is lost.
+            // Nothing depends on it: what can't be written is lost.
             let _ = self.write(&line);
         }
     }

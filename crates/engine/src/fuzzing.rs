@@ -1,7 +1,8 @@
 //! The engine's decoders as functions of bytes, for the targets in `fuzz/` and for nobody else.
 //!
-//! Each takes arbitrary bytes, decodes them, and where they are accepted asserts what must hold of the result: lengths stay
-//! within the bytes, and what was decoded encodes to something that decodes to the same. No input may panic.
+//! Each takes arbitrary bytes, decodes them, and where they are accepted asserts what must hold of the
+//! result: lengths stay within the bytes, and what was decoded encodes to something that decodes to the same.
+//! No input may panic.
 
 use crate::cache::PAGE_BYTES;
 use crate::codec::Decoder;
@@ -60,8 +61,8 @@ fn read_log(bytes: &[u8], start: u64, epoch: Epoch) -> Vec<Vec<u8>> {
     payloads
 }
 
-/// A log made of the bytes and then damaged as they say: what is read is a prefix of what was written, and damage to what a
-/// later record proves synced does not pass for a torn tail.
+/// A log made of the bytes and then damaged as they say: what is read is a prefix of what was written, and
+/// damage to what a later record proves synced does not pass for a torn tail.
 pub fn damaged_log(bytes: &[u8]) {
     let mut from = Decoder::new(bytes);
     let (epoch, start) = (Epoch(number(&mut from)), number(&mut from) >> 8);
@@ -238,7 +239,8 @@ pub fn htable(bytes: &[u8]) {
     crate::table::htable::check(bytes);
 }
 
-/// What stands in a slot, and the directories and tries that lead to slots, of a layout chosen by the first bytes.
+/// What stands in a slot, and the directories and tries that lead to slots, of a layout chosen by the first
+/// bytes.
 pub fn slots(bytes: &[u8]) {
     if let Some(Slot::Whole(record) | Slot::Spilled { head: record, .. }) = Slot::decode(bytes) {
         for key_bytes in [0, 1, 8, u32::MAX] {

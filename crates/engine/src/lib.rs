@@ -1,15 +1,16 @@
-//! Siltstone: an embedded key-value storage engine for billions of small items on one machine with little memory.
+//! Siltstone: an embedded key-value storage engine for billions of small items on one machine with little
+//! memory.
 //!
-//! A store's layout is a value, a [`Design`]. See [`Db`] for how to begin, the repository's ARCHITECTURE.md for how it is
-//! built, and docs/format.md for every byte on disk.
+//! A store's layout is a value, a [`Design`]. See [`Db`] for how to begin, the repository's ARCHITECTURE.md
+//! for how it is built, and docs/format.md for every byte on disk.
 //!
 //! | floor | modules | holds |
 //! |---|---|---|
 //! | 8 | this one | the public face |
 //! | 7 | `db` | [`Db`], [`Keyspace`], [`Snapshot`]; the read path, the write path, background work, recovery |
-//! | 6 | `compaction` | tasks run: merge, retain, deal out |
+//! | 6 | `compaction` | tasks run: merge, retain, partition |
 //! | 5 | `version`, `region_filter` | Level › Region › Run; edits and the manifest; filters over a region's runs |
-//! | 4 | `table`, `wal`, `memtable`, `log_store`, `options` | files and heads |
+//! | 4 | `table`, `wal`, `memtable`, `log_store`, `options` | files and write buffers |
 //! | 3 | `cache`, `memory`, `record`, `segment`, `operation`, `entry`, `codec`, `event_log` | bytes, budget |
 //! | 2 | [`io`] | the disk, real or simulated |
 //! | 1 | `error`, `stats`, `filename`, `ids`, [`events`] | what goes wrong, what is counted, names and numbers of files, what happens |
@@ -54,7 +55,7 @@ pub use options::{
 };
 pub use siltstone_design::schema::MAX_KEY_BYTES;
 pub use siltstone_design::{
-    Design, DesignError, Format, Head, IndexSpec, KeyError, LevelSpec, PrefixFn, PrefixRule, PrefixRules,
-    RegionFilterSpec, RuleName, Schema, SuffixOrder, TableFilterSpec, ThirdLevel, presets,
+    Design, DesignError, Format, IndexSpec, KeyError, LevelSpec, PrefixFn, PrefixRule, PrefixRules,
+    RegionFilterSpec, RuleName, Schema, SuffixOrder, TableFilterSpec, ThirdLevel, WriteBufferSpec, presets,
 };
 pub use stats::{KeyspaceStats, LevelStats, MemoryStats, StallStats, Stats};

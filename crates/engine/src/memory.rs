@@ -1,12 +1,12 @@
 //! The one memory budget, and who holds how much of it.
 //!
-//! Memtables, filters, indexes and compaction buffers reserve from the budget; the page cache gets what they leave. Memtables take
-//! half of it at most: they are sealed early where it is small, and writers wait for flushes beyond that. Part of it is left to
-//! what nobody accounts for: the allocator's leftovers, stacks of threads, the program itself. And what compactions once
-//! held is kept free for the next, since the allocator mostly keeps their buffers as well.
-//! Indexes come before filters, which are many times as large and spare a lookup less.
-//! A filter or index that does not fit is simply not kept: lookups then read pages instead (SILT, SOSP'11 §5 calls
-//! this fail-graceful indexing), and a later lookup asks again.
+//! Memtables, filters, indexes and compaction buffers reserve from the budget; the page cache gets what they
+//! leave. Memtables take half of it at most: they are sealed early where it is small, and writers wait for
+//! flushes beyond that. Part of it is left to what nobody accounts for: the allocator's leftovers, stacks of
+//! threads, the program itself. And what compactions once held is kept free for the next, since the allocator
+//! mostly keeps their buffers as well. Indexes come before filters, which are many times as large and spare a
+//! lookup less. A filter or index that does not fit is simply not kept: lookups then read pages instead
+//! (SILT, SOSP'11 §5 calls this fail-graceful indexing), and a later lookup asks again.
 
 use crate::io::direct::ALIGNMENT;
 use crate::io::pages::{self, PageMemory};
@@ -30,9 +30,11 @@ const INDEX_SHARE: u64 = 4;
 /// The part of a memtable that is not made of pieces, at most: the places of its entries.
 const PLACES_SHARE: u64 = 3;
 
-/// The share of the budget that is left to what is not accounted for and grows with it, such as what an allocator keeps.
+/// The share of the budget that is left to what is not accounted for and grows with it, such as what an
+/// allocator keeps.
 const SLACK_SHARE: u64 = 12;
-/// What is left for what does not, the program and its threads' stacks, and the share of a small budget that it is at most.
+/// What is left for what does not, the program and its threads' stacks, and the share of a small budget that
+/// it is at most.
 const FIXED_SLACK_BYTES: u64 = 6 << 20;
 const FIXED_SLACK_SHARE: u64 = 12;
 /// The share of the budget that stays free for the next compaction, at most.
@@ -64,8 +66,9 @@ pub(crate) struct MemoryBudget {
     compaction_peak: AtomicU64,
 }
 
-/// Memory of [`PIECE_BYTES`] bytes, to be [given back](MemoryBudget::give_back). Cached pages and memtables are made of such
-/// pieces, which go from the one to the other, and to the system where the budget has other uses for them.
+/// Memory of [`PIECE_BYTES`] bytes, to be [given back](MemoryBudget::give_back). Cached pages and memtables
+/// are made of such pieces, which go from the one to the other, and to the system where the budget has other
+/// uses for them.
 pub(crate) type Piece = PageMemory;
 
 /// A piece that goes back to the pool when it is dropped.
@@ -166,10 +169,11 @@ impl MemoryBudget {
         self.total_bytes / 2
     }
 
-    /// Keeps room for two memtables of `head_bytes` of keys and values, so that filters loaded while memtables are small leave
-    /// what they grow by; a third of the budget at most, since they seldom take all that they may.
-    pub fn reserve_for_memtables(&self, head_bytes: u64) {
-        let bytes = head_bytes.saturating_mul(3).min(self.total_bytes / 3);
+    /// Keeps room for two memtables of `write_buffer_bytes` of keys and values, so that filters loaded while
+    /// memtables are small leave what they grow by; a third of the budget at most, since they seldom take all
+    /// that they may.
+    pub fn reserve_for_memtables(&self, write_buffer_bytes: u64) {
+        let bytes = write_buffer_bytes.saturating_mul(3).min(self.total_bytes / 3);
         self.reserved_for_memtables.fetch_max(bytes, Ordering::Relaxed);
     }
 
@@ -183,9 +187,9 @@ impl MemoryBudget {
         self.index_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes that `holder` can have if `keep_free` bytes of the budget are left to others, and to memtables what is reserved for
-    /// them. Filters leave room for all indexes as well, within bounds: an index takes a tenth of what a filter does, and
-    /// without it every read of a table takes two or three more.
+    /// Bytes that `holder` can have if `keep_free` bytes of the budget are left to others, and to memtables
+    /// what is reserved for them. Filters leave room for all indexes as well, within bounds: an index takes a
+    /// tenth of what a filter does, and without it every read of a table takes two or three more.
     pub fn room_for(&self, holder: Holder, keep_free: u64) -> u64 {
         let memtables = self.held_bytes(Holder::Memtable);
         let reserved = self.reserved_for_memtables.load(Ordering::Relaxed) + self.total_bytes / KEPT_FROM_ALL;
@@ -194,15 +198,15 @@ impl MemoryBudget {
         self.free_bytes().saturating_sub(keep_free.max(reserved.saturating_sub(memtables)) + indexes)
     }
 
-    /// Bytes that background work reads or writes of one file at once: the less, the smaller the budget, so that a merge of many
-    /// runs stays within it.
+    /// Bytes that background work reads or writes of one file at once: the less, the smaller the budget, so
+    /// that a merge of many runs stays within it.
     pub fn chunk_bytes(&self) -> usize {
         let pages = self.total_bytes / CHUNK_SHARE / PIECE_BYTES as u64;
         pages.clamp(LEAST_CHUNK_PAGES, MOST_CHUNK_PAGES) as usize * PIECE_BYTES
     }
 
-    /// Bytes that memtables, filters and indexes hold beyond the budget. Buffers of compactions do not count: they are gone
-    /// soon, by themselves.
+    /// Bytes that memtables, filters and indexes hold beyond the budget. Buffers of compactions do not count:
+    /// they are gone soon, by themselves.
     pub fn overdrawn_bytes(&self) -> u64 {
         self.lasting_bytes().saturating_sub(self.total_bytes)
     }

@@ -7,8 +7,9 @@
 //! checked    5 · length varint · crc u32 · operation of kind 1 to 3, so many bytes, with this CRC-32C
 //! ```
 //!
-//! Keyspaces whose head is a log store write checked operations: one of them can be read from the log by itself, and
-//! found sound or not, without the batch around it. They are ours; SILT's records have no checksums.
+//! Keyspaces whose write buffer is a log store write checked operations: one of them can be read from the log
+//! by itself, and found sound or not, without the batch around it. They are ours; SILT's records have no
+//! checksums.
 //!
 //! Invariant: a checked operation is accepted only if its bytes have its checksum.
 
@@ -134,8 +135,8 @@ fn plain<'a>(kind: u8, from: &mut Decoder<'a>) -> Option<Operation<'a>> {
     Some(Operation { keyspace, key, item, is_checked: false })
 }
 
-/// Bytes of the checked operation that begins with `start`, of which the first [`CHECKED_HEAD_BYTES`] do, or all there is;
-/// `None` where none does.
+/// Bytes of the checked operation that begins with `start`, of which the first [`CHECKED_HEAD_BYTES`] do, or
+/// all there is; `None` where none does.
 pub(crate) fn checked_length(start: &[u8]) -> Option<usize> {
     let mut from = Decoder::new(start);
     if from.u8()? != CHECKED {

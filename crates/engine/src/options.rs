@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::events::Listeners;
-use siltstone_design::{Design, Head, PrefixRules, Schema};
+use siltstone_design::{Design, PrefixRules, Schema, WriteBufferSpec};
 use std::path::PathBuf;
 
 /// What a write survives once it has returned.
@@ -34,7 +34,8 @@ pub enum WalRecovery {
     StopAtDamage,
 }
 
-/// Whether a get asks the last level, where its Bloom clusters lie on the device, while the levels above are still being searched.
+/// Whether a get asks the last level, where its Bloom clusters lie on the device, while the levels above are
+/// still being searched.
 ///
 /// Answers are the same; reads and waiting differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,7 +43,8 @@ pub enum WalRecovery {
 pub enum ParallelSearch {
     /// Never: level after level.
     Serial,
-    /// Together with a page of an upper level, while most such pages turn out to be read in vain and the device is not busy.
+    /// Together with a page of an upper level, while most such pages turn out to be wasted and the device is
+    /// not busy.
     #[default]
     Learned,
     /// Together with the first page of an upper level, always.
@@ -58,25 +60,27 @@ pub enum IndexLoading {
     /// When a lookup first asks for them, which waits for them.
     #[default]
     OnDemand,
-    /// By background work, the upper levels' first. Until then lookups search the tables themselves, at a few reads more: a
-    /// store with much of them answers as soon as it is open (SILT §4, fail-graceful indexing).
+    /// By background work, the upper levels' first. Until then lookups search the tables themselves, at a few
+    /// reads more: a store with much of them answers as soon as it is open (SILT §4, fail-graceful indexing).
     InBackground,
 }
 
-/// Options of a store. Build them from the default: `Options { memory_budget_bytes: 1 << 30, ..Options::default() }`.
+/// Options of a store. Build them from the default: `Options { memory_budget_bytes: 1 << 30,
+/// ..Options::default() }`.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Create the store where there is none.
     pub create_if_missing: bool,
-    /// Memory in bytes for memtables, indexes of log stores, filters, indexes, page cache and compaction together; at least
-    /// 1 MiB and four of the largest memtable.
+    /// Memory in bytes for memtables, indexes of log stores, filters, indexes, page cache and compaction
+    /// together; at least 1 MiB and four of the largest memtable.
     pub memory_budget_bytes: u64,
     /// Durability of writes that do not choose for themselves.
     pub durability: Durability,
     /// Milliseconds between background syncs of buffered writes; 0 = none.
     pub sync_interval_ms: u64,
-    /// Compaction threads beside the flush thread. 0 = no threads at all: work runs inside writes once they would have
-    /// to wait, and in [`Db::step`](crate::Db::step), which makes every run with the same calls the same.
+    /// Compaction threads beside the flush thread. 0 = no threads at all: work runs inside writes once they
+    /// would have to wait, and in [`Db::step`](crate::Db::step), which makes every run with the same calls
+    /// the same.
     pub background_threads: usize,
     /// Design of keyspaces created without one.
     pub default_design: Design,
@@ -84,34 +88,38 @@ pub struct Options {
     pub reserve_bytes: u64,
     /// Sealed memtables of one keyspace that may wait for their flush before its writers do.
     pub max_sealed_memtables: usize,
-    /// Bytes of write-ahead log above which the keyspace that holds the oldest part is flushed. A quarter of the memory budget,
-    /// or two memtables, bounds what memtables hold of it as well: that part is replayed into memory.
+    /// Bytes of write-ahead log above which the keyspace that holds the oldest part is flushed. A quarter of
+    /// the memory budget, or two memtables, bounds what memtables hold of it as well: that part is replayed
+    /// into memory.
     pub max_wal_bytes: u64,
     /// Open files kept for reading tables.
     pub max_open_files: usize,
-    /// Read and write tables around the system's page cache, which no budget counts, and read what log stores have synced so as
-    /// well: the store then caches as much as its budget allows and no more, and compaction leaves nothing in memory to be
-    /// written back. Where it does not, spare memory of the machine serves as a second cache. File systems that know no direct
-    /// access are used as ever, and a store opened on a disk of its own reads and writes as that disk does.
+    /// Read and write tables around the system's page cache, which no budget counts, and read what log stores
+    /// have synced so as well: the store then caches as much as its budget allows and no more, and compaction
+    /// leaves nothing in memory to be written back. Where it does not, spare memory of the machine serves as
+    /// a second cache. File systems that know no direct access are used as ever, and a store opened on a disk
+    /// of its own reads and writes as that disk does.
     pub direct_reads: bool,
     /// When filters and indexes come into memory.
     pub index_loading: IndexLoading,
-    /// Bytes per second of keys and values that flushes write: SILT's limit on conversion. 0 = no limit. A limit holds while
-    /// writers can go on; where they would be slowed because of it, it is lifted.
+    /// Bytes per second of keys and values that flushes write: SILT's limit on conversion. 0 = no limit. A
+    /// limit holds while writers can go on; where they would be slowed because of it, it is lifted.
     pub flush_bytes_per_second: u64,
     /// The same of compactions: SILT's limit on merging.
     pub compaction_bytes_per_second: u64,
-    /// Compactions of one keyspace that may be under way at once; 0 = as many as there are threads. With 1, as SILT has it, no
-    /// more than one region, and the part of the next level that it is merged with, is there twice.
+    /// Compactions of one keyspace that may be under way at once; 0 = as many as there are threads. With 1,
+    /// as SILT has it, no more than one region, and the part of the next level that it is merged with, is
+    /// there twice.
     pub compactions_at_once: usize,
     /// How gets search the last level.
     pub parallel_search: ParallelSearch,
-    /// Where sidecars, which hold filters of regions, are kept instead of the store's own directory, such as a small fast device
-    /// beside a large one. They can always be made anew. Several stores may share it: each has a directory of its own there,
-    /// which its file SIDECARS names.
-    /// One that was copied or moved takes another; what no store names can be removed.
+    /// Where sidecars, which hold filters of regions, are kept instead of the store's own directory, such as
+    /// a small fast device beside a large one. They can always be made anew. Several stores may share it:
+    /// each has a directory of its own there, which its file SIDECARS names. One that was copied or moved
+    /// takes another; what no store names can be removed.
     pub metadata_dir: Option<PathBuf>,
-    /// Prefix rules of the program's own, for keyspaces whose schema names one. Whoever opens the store gives them again.
+    /// Prefix rules of the program's own, for keyspaces whose schema names one. Whoever opens the store gives
+    /// them again.
     pub prefix_rules: PrefixRules,
     /// Who is told what the store does in the background: see [`events`](crate::events).
     pub listeners: Listeners,
@@ -121,7 +129,8 @@ pub struct Options {
     pub event_log_bytes: u64,
     /// What to do about a damaged write-ahead log.
     pub wal_recovery: WalRecovery,
-    /// The secret of a store that is created, instead of a random one: for tests and benchmarks that must repeat exactly.
+    /// The secret of a store that is created, instead of a random one: for tests and benchmarks that must
+    /// repeat exactly.
     pub hash_secret: Option<[u8; 16]>,
 }
 
@@ -176,7 +185,8 @@ impl Options {
         Ok(())
     }
 
-    /// Checks that a store with these options could create a keyspace with `keyspace`, without touching anything.
+    /// Checks that a store with these options could create a keyspace with `keyspace`, without touching
+    /// anything.
     ///
     /// ```
     /// use siltstone::{KeyspaceOptions, Options, presets};
@@ -201,16 +211,16 @@ impl Options {
         if let Some(rule) = schema.prefix_rule() {
             rule.check().map_err(|why| Error::invalid(format_args!("schema.prefix: {why}")))?;
         }
-        let needed = design.head_bytes().saturating_mul(2);
+        let needed = design.write_buffer_bytes().saturating_mul(2);
         if needed > self.memory_budget_bytes {
-            let (field, what) = match design.head {
-                Head::MemTable { .. } => ("bytes", "memtables"),
-                Head::LogStore { .. } => ("entries", "log stores' indexes"),
+            let (field, what) = match design.write_buffer {
+                WriteBufferSpec::MemTable { .. } => ("bytes", "memtables"),
+                WriteBufferSpec::LogStore { .. } => ("entries", "log stores' indexes"),
             };
             return Err(Error::invalid(format_args!(
-                "design.head.{field}: two {what} of {} bytes do not fit options.memory_budget_bytes ({}); make the head smaller \
+                "design.write_buffer.{field}: two {what} of {} bytes do not fit options.memory_budget_bytes ({}); make the write buffer smaller \
                  or raise the budget",
-                design.head_bytes(),
+                design.write_buffer_bytes(),
                 self.memory_budget_bytes
             )));
         }

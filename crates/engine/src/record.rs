@@ -13,14 +13,16 @@
 //!          └─────────────┴────────┴──────────────┴────────────┴─────────┘
 //! ```
 //!
-//! Numbers are little-endian, checksums CRC-32C. The header checksum is salted with the log's random epoch and the
-//! record's own position, so bytes of an earlier life of a recycled file, or a copy of a log stored as a value, never
-//! pass for a record. The log's header stands twice, in two sectors, so that one damaged byte can't hide a log.
+//! Numbers are little-endian, checksums CRC-32C. The header checksum is salted with the log's random epoch
+//! and the record's own position, so bytes of an earlier life of a recycled file, or a copy of a log stored
+//! as a value, never pass for a record. The log's header stands twice, in two sectors, so that one damaged
+//! byte can't hide a log.
 //!
-//! **A torn tail is told from damage.** `synced delta` says how far behind this record the log was known to be synced
-//! when it was written (`u32::MAX`: not known). Replay stops at the first bad record. If any later record proves that
-//! the bad one had been synced, it was damaged, and that is an error; otherwise it was a write that a power cut may
-//! legally lose or tear. LevelDB and LSM-trie can't make this distinction: the former guesses, the latter has no log.
+//! **A torn tail is told from damage.** `synced delta` says how far behind this record the log was known to
+//! be synced when it was written (`u32::MAX`: not known). Replay stops at the first bad record. If any later
+//! record proves that the bad one had been synced, it was damaged, and that is an error; otherwise it was a
+//! write that a power cut may legally lose or tear. LevelDB and LSM-trie can't make this distinction: the
+//! former guesses, the latter has no log.
 //!
 //! Invariant: a record is accepted only if every record before it is.
 
@@ -209,7 +211,8 @@ impl<'a> LogReader<'a> {
         let position = self.start + self.at as u64;
         let mut at = self.at + 1;
         while at + HEADER_BYTES <= self.bytes.len() {
-            // Most bytes that are no header give a length that leads nowhere; only the others are worth a checksum.
+            // Most bytes that are no header give a length that leads nowhere; only the others are worth a
+            // checksum.
             if self.length_at(at).is_some_and(|length| length <= self.bytes.len() - at - HEADER_BYTES)
                 && let Some(header) = self.header(at)
                 && self.payload(at, &header).is_some()

@@ -1,7 +1,7 @@
 //! A segment of the write-ahead log as those hold it who read from it while it is written.
 //!
-//! Invariant: the file of a segment that was [kept](LogSegment::keep) is never overwritten, only removed; whoever has it
-//! open, in this process or another, reads what was written.
+//! Invariant: the file of a segment that was [kept](LogSegment::keep) is never overwritten, only removed;
+//! whoever has it open, in this process or another, reads what was written.
 
 use crate::io::File;
 use crate::record::{LOG_HEADER_BYTES, LogStart};

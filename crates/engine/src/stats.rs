@@ -1,7 +1,8 @@
 //! Counters, and the public statistics made of them.
 //!
-//! Counters count what can be counted: bytes handed in, bytes written per level, device reads per get. They start at
-//! zero at each open, but for what the manifest keeps: bytes written per level since the keyspace was created.
+//! Counters count what can be counted: bytes handed in, bytes written per level, device reads per get. They
+//! start at zero at each open, but for what the manifest keeps: bytes written per level since the keyspace
+//! was created.
 
 use serde::Serialize;
 use siltstone_design::Schema;
@@ -77,10 +78,11 @@ pub(crate) struct KeyspaceCounters {
     pub tables_probed: Counter,
     pub most_probed_in_region: Counter,
     pub asked_ahead: Counter,
-    pub asked_in_vain: Counter,
+    pub asked_wasted: Counter,
 }
 
-/// What one lookup cost; added to the counters once its outcome is known. Stages of the lookup add to it when they are done.
+/// What one lookup cost; added to the counters once its outcome is known. Stages of the lookup add to it when
+/// they are done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReadTrace {
     pub device_reads: u64,
@@ -145,8 +147,8 @@ pub struct Stats {
     pub manifest_bytes_written: u64,
     /// `device_bytes_written / user_bytes_written`; 0 before the first write.
     pub write_amplification: f64,
-    /// Reads issued for gets and scans, each of one page, of one run of pages or of an item in the log, and by writes that look for
-    /// an overwritten item in a log store.
+    /// Reads issued for gets and scans, each of one page, of one run of pages or of an item in the log, and
+    /// by writes that look for an overwritten item in a log store.
     pub device_reads: u64,
     /// Bytes those reads brought in.
     pub device_bytes_read: u64,
@@ -212,12 +214,12 @@ pub struct KeyspaceStats {
     pub preset: String,
     /// Its schema.
     pub schema: Schema,
-    /// Entries in tables and heads, less the dead ones that the samples of leaf regions estimate.
+    /// Entries in tables and write buffers, less the dead ones that the samples of leaf regions estimate.
     pub items_estimate: u64,
-    /// Entries in heads, tombstones and older versions included: what is not in tables yet.
-    pub head_entries: u64,
-    /// Memory that the heads take: memtables with their items, log stores with their indexes.
-    pub head_bytes: u64,
+    /// Entries in write buffers, tombstones and older versions included: what is not in tables yet.
+    pub write_buffer_entries: u64,
+    /// Memory that the write buffers take: memtables with their items, log stores with their indexes.
+    pub write_buffer_bytes: u64,
     /// Entries in tables, tombstones and older versions included.
     pub table_entries: u64,
     /// Number of tables.
@@ -238,12 +240,13 @@ pub struct KeyspaceStats {
     pub filter_false_positives: u64,
     /// Tables of which gets looked at a page, or a kept answer.
     pub tables_probed: u64,
-    /// Most tables of one region that one get looked at; 1 where multi-level cuckoo filters know every key's run.
+    /// Most tables of one region that one get looked at; 1 where multi-level cuckoo filters know every key's
+    /// run.
     pub most_tables_probed_in_a_region: u64,
     /// Gets that asked the last level while an upper level was still being searched.
     pub asked_ahead: u64,
     /// Those that found their answer above after all.
-    pub asked_in_vain: u64,
+    pub asked_wasted: u64,
     /// Bytes of the filters of all tables and regions, in memory or not.
     pub filter_bytes: u64,
     /// Bytes of the indexes of all tables, in memory or not.
@@ -266,7 +269,7 @@ pub struct LevelStats {
     pub regions: u64,
     /// Runs in all its regions.
     pub runs: u64,
-    /// The highest pile.
+    /// The most runs of a region.
     pub max_runs_in_a_region: u64,
     /// Tables in all its runs.
     pub tables: u64,
@@ -279,7 +282,7 @@ pub struct LevelStats {
     /// Bytes of the indexes of its tables, in memory or not.
     pub index_bytes: u64,
     /// Runs that filters of regions know.
-    pub guided_runs: u64,
+    pub filtered_runs: u64,
     /// Bytes written into it by flushes and compactions since the keyspace was created.
     pub bytes_written: u64,
     /// `bytes_written` per byte of keys and values written to the keyspace since it was created.

@@ -7,14 +7,14 @@
 )]
 
 use siltstone::{
-    Batch, Db, Design, ErrorKind, Head, KeyspaceOptions, Options, PrefixRule, Schema, SuffixOrder,
+    Batch, Db, Design, ErrorKind, KeyspaceOptions, Options, PrefixRule, Schema, SuffixOrder, WriteBufferSpec,
     WriteOptions,
 };
 use std::collections::BTreeMap;
 
 fn small_design(preset: &str) -> Design {
     let mut design = Design::preset(preset).unwrap();
-    design.head = Head::MemTable { bytes: 16 << 10 };
+    design.write_buffer = WriteBufferSpec::MemTable { bytes: 16 << 10 };
     for level in &mut design.levels {
         level.table_bytes = if level.runs == 1 { 64 << 10 } else { 16 << 10 };
     }

@@ -1,5 +1,5 @@
-//! Tables whose pages end with cells: every entry is found with one read of one page, whatever the entries are like, and
-//! pages are as full as with any other index.
+//! Tables whose pages end with cells: every entry is found with one read of one page, whatever the entries
+//! are like, and pages are as full as with any other index.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,8 +12,8 @@ mod common;
 use common::{DIR, Rng, options};
 use siltstone::io::sim::SimDisk;
 use siltstone::{
-    Db, Design, Head, IndexSpec, Keyspace, KeyspaceOptions, Options, PrefixRule, Schema, SuffixOrder,
-    TableFilterSpec,
+    Db, Design, IndexSpec, Keyspace, KeyspaceOptions, Options, PrefixRule, Schema, SuffixOrder,
+    TableFilterSpec, WriteBufferSpec,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ fn open(disk: &SimDisk) -> siltstone::Result<Db> {
 /// One region with one run, so that a get has nothing but the index to go by.
 fn design(index: IndexSpec) -> Design {
     let mut design = Design::preset("stepped-merge").unwrap();
-    design.head = Head::MemTable { bytes: 1 << 20 };
+    design.write_buffer = WriteBufferSpec::MemTable { bytes: 1 << 20 };
     for level in &mut design.levels {
         (level.index, level.table_filter) = (index, TableFilterSpec::None);
     }

@@ -1,4 +1,5 @@
-//! Threads: writers, readers, scanners and snapshots on tiny designs, so that flushes and compactions come all the time.
+//! Threads: writers, readers, scanners and snapshots on tiny designs, so that flushes and compactions come
+//! all the time.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,12 +1,13 @@
 //! Crashes at every call.
 //!
-//! A trace is a few dozen to a few hundred operations on a simulated disk that keeps an image of every call. For every
-//! image and every way of stopping, the store is opened again; all keyspaces together must then hold what they held after
-//! exactly k operations, with k no less than what had been promised and no more than what had been asked for. The
-//! recovered store must verify, take writes, and agree with itself when opened once more; crashes during recovery too.
+//! A trace is a few dozen to a few hundred operations on a simulated disk that keeps an image of every call.
+//! For every image and every way of stopping, the store is opened again; all keyspaces together must then
+//! hold what they held after exactly k operations, with k no less than what had been promised and no more
+//! than what had been asked for. The recovered store must verify, take writes, and agree with itself when
+//! opened once more; crashes during recovery too.
 //!
-//! By default a few traces run. `SILTSTONE_LONG=1 cargo test --release --test crash -- --nocapture` runs 200 of at least
-//! 100 operations; `SILTSTONE_SEED=n` runs trace n alone.
+//! By default a few traces run. `SILTSTONE_LONG=1 cargo test --release --test crash -- --nocapture` runs 200
+//! of at least 100 operations; `SILTSTONE_SEED=n` runs trace n alone.
 
 #![allow(
     clippy::unwrap_used,
@@ -206,7 +207,8 @@ fn run(trace: &Trace) -> Tally {
             }
         }
     }
-    // What a power cut leaves changes with syncs only: all images up to the next sync are one crash point to it.
+    // What a power cut leaves changes with syncs only: all images up to the next sync are one crash point to
+    // it.
     let is_sync =
         |call: &CallInfo| matches!(call.kind, CallKind::Sync | CallKind::SyncDir | CallKind::CreateDir);
     for group in trace.images.chunk_by(|a, b| !is_sync(&a.0) && b.0.kind != CallKind::CreateDir) {

@@ -1,7 +1,7 @@
 //! Damaged bytes, missing files, foreign directories and bad input.
 //!
-//! A flipped bit anywhere in a closed store gives an error that names the file, or changes nothing. By default every
-//! eleventh byte of the middles of files is tried; `SILTSTONE_LONG=1` tries every byte.
+//! A flipped bit anywhere in a closed store gives an error that names the file, or changes nothing. By
+//! default every eleventh byte of the middles of files is tried; `SILTSTONE_LONG=1` tries every byte.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,7 +14,7 @@ mod common;
 use common::*;
 use siltstone::io::sim::{CrashMode, DiskImage, SimDisk};
 use siltstone::{
-    Batch, Db, Durability, ErrorKind, Head, KeyspaceOptions, Options, WalRecovery, WriteOptions,
+    Batch, Db, Durability, ErrorKind, KeyspaceOptions, Options, WalRecovery, WriteBufferSpec, WriteOptions,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,7 +30,8 @@ struct Store {
     in_log: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// A store with tables of several levels, overflow pages, deleted prefixes and an unflushed log, closed in order.
+/// A store with tables of several levels, overflow pages, deleted prefixes and an unflushed log, closed in
+/// order.
 fn store() -> Store {
     let disk = SimDisk::new();
     let db = open(&disk).unwrap();
@@ -133,7 +134,8 @@ fn files(image: &DiskImage, part: &str) -> Vec<String> {
     names.into_iter().filter(|name| name.contains(part)).collect()
 }
 
-/// Flips a bit at every offset of the files whose name holds `part`, and says at how many it was noticed and tried.
+/// Flips a bit at every offset of the files whose name holds `part`, and says at how many it was noticed and
+/// tried.
 fn flip_everywhere(store: &Store, part: &str) -> (usize, usize) {
     let (mut noticed, mut tried) = (0, 0);
     let names = files(&store.image, part);
@@ -198,7 +200,8 @@ fn cut_files_are_noticed_or_leave_a_prefix() {
             let disk = store.image.crash(CrashMode::Kill, 0);
             disk.write_file(&path, &bytes[..length]).unwrap();
             if name.ends_with(".wal") || name.starts_with("MANIFEST") {
-                // The end of a log may be lost in a crash, so losing it is no sign of damage; but there is no hole.
+                // The end of a log may be lost in a crash, so losing it is no sign of damage; but there is no
+                // hole.
                 let db = match open(&disk) {
                     Ok(db) => db,
                     Err(error) => {
@@ -375,7 +378,7 @@ fn bad_input_is_refused_and_changes_nothing() {
     let options = KeyspaceOptions { design: Some(design), ..KeyspaceOptions::default() };
     invalid(db.create_keyspace("new", options).map(|_| ()), "levels[1].runs");
     let mut design = tiny("leveled");
-    design.head = Head::MemTable { bytes: 1 << 20 };
+    design.write_buffer = WriteBufferSpec::MemTable { bytes: 1 << 20 };
     let options = KeyspaceOptions { design: Some(design), ..KeyspaceOptions::default() };
     invalid(db.create_keyspace("new", options).map(|_| ()), "memory_budget_bytes");
     let elsewhere = open(&SimDisk::new()).unwrap();
@@ -397,7 +400,7 @@ fn bad_input_is_refused_and_changes_nothing() {
 fn a_budget_too_small_for_a_keyspace_names_it() {
     let disk = SimDisk::new();
     let mut design = tiny("leveled");
-    design.head = Head::MemTable { bytes: 2 << 20 };
+    design.write_buffer = WriteBufferSpec::MemTable { bytes: 2 << 20 };
     let keyspace = KeyspaceOptions { design: Some(design), ..KeyspaceOptions::default() };
     let roomy = Options { memory_budget_bytes: 8 << 20, ..options() };
     let db = Db::open_on(Arc::new(disk.clone()), DIR, roomy).unwrap();
@@ -407,12 +410,13 @@ fn a_budget_too_small_for_a_keyspace_names_it() {
     let tight = Options { memory_budget_bytes: 2 << 20, ..options() };
     let error = Db::open_on(Arc::new(disk), DIR, tight.clone()).unwrap_err().to_string();
     assert!(
-        error.starts_with("keyspace \"large\": design.head.bytes") && error.contains("memory_budget_bytes"),
+        error.starts_with("keyspace \"large\": design.write_buffer.bytes")
+            && error.contains("memory_budget_bytes"),
         "{error}"
     );
     let db = Db::open_on(Arc::new(SimDisk::new()), DIR, tight).unwrap();
     let refused = db.create_keyspace("other", keyspace).unwrap_err().to_string();
-    assert!(refused.starts_with("keyspace \"other\": design.head.bytes"), "{refused}");
+    assert!(refused.starts_with("keyspace \"other\": design.write_buffer.bytes"), "{refused}");
 }
 
 #[test]

@@ -7,7 +7,8 @@
 )]
 
 use siltstone::{
-    Db, Design, ErrorKind, Head, Keyspace, KeyspaceOptions, Options, PrefixRule, Schema, SuffixOrder,
+    Db, Design, ErrorKind, Keyspace, KeyspaceOptions, Options, PrefixRule, Schema, SuffixOrder,
+    WriteBufferSpec,
 };
 use std::path::Path;
 
@@ -29,7 +30,7 @@ fn options(direct_reads: bool) -> Options {
 /// A store of all items, closed.
 fn fill(path: &Path, preset: &str, direct_reads: bool) {
     let mut design = Design::preset(preset).unwrap();
-    design.head = Head::MemTable { bytes: 64 << 10 };
+    design.write_buffer = WriteBufferSpec::MemTable { bytes: 64 << 10 };
     for level in &mut design.levels {
         level.table_bytes = 128 << 10;
     }

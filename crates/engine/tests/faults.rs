@@ -1,7 +1,7 @@
 //! Calls that fail: once or for a while, with EIO, ENOSPC or half a write, anywhere.
 //!
-//! Whatever fails, an answer is right or an error; an acknowledged write is there as long as the store lives; what was
-//! acknowledged as synced is there after a power cut. `SILTSTONE_LONG=1` runs many more seeds.
+//! Whatever fails, an answer is right or an error; an acknowledged write is there as long as the store lives;
+//! what was acknowledged as synced is there after a power cut. `SILTSTONE_LONG=1` runs many more seeds.
 
 #![allow(
     clippy::unwrap_used,
@@ -400,7 +400,7 @@ fn a_disk_full_at_any_call_of_a_conversion_or_merge_loses_nothing() {
                         .and_then(|worked| if worked { Ok(true) } else { db.flush().map(|()| false) })
                     {
                         Ok(true) => {}
-                        Ok(false) if items.stats().head_entries == 0 => break,
+                        Ok(false) if items.stats().write_buffer_entries == 0 => break,
                         Ok(false) => {}
                         Err(error) => {
                             assert!(is_expected(&error), "{error:?}");
@@ -485,7 +485,8 @@ fn with_threads_a_full_disk_is_called_one_and_writing_resumes_by_itself() {
     assert_eq!(db.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());
 }
 
-/// A simulated disk whose writes take their time, so that writers queue up behind one and are written as a group.
+/// A simulated disk whose writes take their time, so that writers queue up behind one and are written as a
+/// group.
 #[derive(Clone, Debug)]
 struct SlowDisk(SimDisk);
 

@@ -1,4 +1,5 @@
-//! The worked example of docs/format.md, byte for byte: a table that the engine writes must be the one drawn there.
+//! The worked example of docs/format.md, byte for byte: a table that the engine writes must be the one drawn
+//! there.
 
 #![expect(clippy::unwrap_used, reason = "a test that finds nothing should fail")]
 

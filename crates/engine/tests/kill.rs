@@ -1,5 +1,5 @@
-//! `kill -9` on the real file system: a child writes and says what was acknowledged, the parent kills it at any moment,
-//! opens the store and looks.
+//! `kill -9` on the real file system: a child writes and says what was acknowledged, the parent kills it at
+//! any moment, opens the store and looks.
 //!
 //! The child is this test binary run again. Eight rounds by default, 60 with `SILTSTONE_LONG=1`.
 

@@ -1,5 +1,5 @@
-//! What the design for little memory promises, counted: a get looks at one table, whether its key is there or not, and filters
-//! and indexes take four bits an item at most.
+//! What the design for little memory promises, counted: a get looks at one table, whether its key is there or
+//! not, and filters and indexes take four bits an item at most.
 
 #![allow(
     clippy::unwrap_used,

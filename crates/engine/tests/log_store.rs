@@ -1,5 +1,5 @@
-//! What log stores promise, counted: one read per hit, hardly any per miss, six bytes of memory per lane, and that snapshots,
-//! batches, sealing, recovery and the log itself keep to what is promised of memtables.
+//! What log stores promise, counted: one read per hit, hardly any per miss, six bytes of memory per lane, and
+//! that snapshots, batches, sealing, recovery and the log itself keep to what is promised of memtables.
 
 #![allow(
     clippy::unwrap_used,
@@ -16,14 +16,14 @@ use siltstone::io::Disk;
 use siltstone::io::direct::DirectDisk;
 use siltstone::io::sim::{CrashMode, SimDisk};
 use siltstone::{
-    Batch, Db, Design, ErrorKind, Head, Keyspace, KeyspaceOptions, Options, Schema, WriteOptions,
+    Batch, Db, Design, ErrorKind, Keyspace, KeyspaceOptions, Options, Schema, WriteBufferSpec, WriteOptions,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 fn with_entries(entries: u32) -> Design {
-    Design { head: Head::LogStore { entries }, ..tiny("stepped-merge") }
+    Design { write_buffer: WriteBufferSpec::LogStore { entries }, ..tiny("stepped-merge") }
 }
 
 fn create(db: &Db, name: &str, design: Design) -> Keyspace {
@@ -56,7 +56,7 @@ fn a_hit_reads_once_and_a_miss_hardly_ever() {
         items.put(key(number), value(number, len(number))).unwrap();
     }
     let before = items.stats();
-    assert_eq!((before.head_entries, before.table_entries), (u64::from(count), 0));
+    assert_eq!((before.write_buffer_entries, before.table_entries), (u64::from(count), 0));
     for number in 0..count {
         assert_eq!(items.get(key(number)).unwrap(), Some(value(number, len(number))));
     }
@@ -81,17 +81,17 @@ fn a_hit_reads_once_and_a_miss_hardly_ever() {
 #[test]
 fn memory_is_six_bytes_a_lane_however_large_the_items_are() {
     let (_, db, items) = store(8192);
-    assert_eq!(items.stats().head_bytes, 0, "what is not written to takes none");
+    assert_eq!(items.stats().write_buffer_bytes, 0, "what is not written to takes none");
     let empty = db.stats().memory.memtable;
     for number in 0..7000 {
         items.put(key(number), value(number, 1000)).unwrap();
     }
     let stats = items.stats();
-    assert_eq!((stats.head_entries, stats.table_entries), (7000, 0));
-    assert!((8192 * 6..8192 * 6 + 256).contains(&stats.head_bytes), "{}", stats.head_bytes);
-    assert_eq!(db.stats().memory.memtable - empty, stats.head_bytes);
+    assert_eq!((stats.write_buffer_entries, stats.table_entries), (7000, 0));
+    assert!((8192 * 6..8192 * 6 + 256).contains(&stats.write_buffer_bytes), "{}", stats.write_buffer_bytes);
+    assert_eq!(db.stats().memory.memtable - empty, stats.write_buffer_bytes);
     db.flush().unwrap();
-    assert_eq!(items.stats().head_bytes, 0);
+    assert_eq!(items.stats().write_buffer_bytes, 0);
     assert_eq!(db.stats().memory.memtable, empty);
 }
 
@@ -126,7 +126,7 @@ fn an_overwritten_item_takes_no_second_entry() {
     for number in 0..100 {
         items.delete(key(number)).unwrap();
     }
-    assert_eq!(items.stats().head_entries, 300);
+    assert_eq!(items.stats().write_buffer_entries, 300);
     let check = |items: &Keyspace| {
         for number in 0..300 {
             let expected = (number >= 100).then(|| value(number + 19, 30));
@@ -137,7 +137,7 @@ fn an_overwritten_item_takes_no_second_entry() {
     drop((items, db));
     let db = open_roomy(&disk.crash(CrashMode::Kill, 0));
     let items = db.keyspace("items").unwrap();
-    assert_eq!(items.stats().head_entries, 300, "a replay keeps the newest versions only");
+    assert_eq!(items.stats().write_buffer_entries, 300, "a replay keeps the newest versions only");
     check(&items);
     db.flush().unwrap();
     check(&items);
@@ -173,7 +173,7 @@ fn snapshots_see_overwritten_versions_and_let_them_go() {
     };
     check(&snapshots);
     // Versions of rounds 0, 2, 4 and 5.
-    assert_eq!(items.stats().head_entries, 200);
+    assert_eq!(items.stats().write_buffer_entries, 200);
     db.flush().unwrap();
     while db.step().unwrap() {}
     check(&snapshots);
@@ -183,11 +183,11 @@ fn snapshots_see_overwritten_versions_and_let_them_go() {
     let snapshot = db.snapshot();
     overwrite(1);
     overwrite(2);
-    assert_eq!(items.stats().head_entries, 100);
+    assert_eq!(items.stats().write_buffer_entries, 100);
     drop(snapshot);
-    assert_eq!(items.stats().head_entries, 100);
+    assert_eq!(items.stats().write_buffer_entries, 100);
     overwrite(3);
-    assert_eq!(items.stats().head_entries, 50);
+    assert_eq!(items.stats().write_buffer_entries, 50);
 }
 
 #[test]
@@ -501,7 +501,7 @@ fn a_log_is_read_around_the_page_cache_as_well() {
             assert_eq!(items.get(key(number)).unwrap(), found);
         }
         assert_eq!(contents(items).len(), 500);
-        assert_eq!(items.stats().head_entries, 500);
+        assert_eq!(items.stats().write_buffer_entries, 500);
     };
     check(&items);
     drop(items);
@@ -521,12 +521,12 @@ fn what_is_in_tables_is_not_replayed_where_batches_are_larger_than_stores() {
         db.write(&batch, &WriteOptions::default()).unwrap();
         while db.step().unwrap() {}
     }
-    let (in_head, in_tables) = (items.stats().head_entries, items.stats().table_entries);
+    let (in_head, in_tables) = (items.stats().write_buffer_entries, items.stats().table_entries);
     assert_eq!(in_head + in_tables, 20_000);
     drop(items);
     db.close().unwrap();
     let items = open(&disk).unwrap().keyspace("items").unwrap();
-    let again = items.stats().head_entries;
+    let again = items.stats().write_buffer_entries;
     assert!(again <= in_head + 1000, "{again} of 20,000 were replayed, {in_head} were in the head");
     assert_eq!(contents(&items).len(), 20_000);
 }
@@ -564,7 +564,8 @@ fn an_item_is_read_from_the_device_in_one_read_before_and_after_a_reopening() {
             println!("{when}: {counted:.4} reads per get, {calls:.4} calls");
             assert!((1.0..=1.01).contains(&calls), "{when}: {calls} calls per get");
         }
-        // However often it is asked for: an item of 1,020 bytes and its head cross a page's end one time in four.
+        // However often it is asked for: an item of 1,020 bytes and its write buffer cross a page's end one
+        // time in four.
         if let (Some(was), Some(is), true) = (bytes, kernel_counts("read_bytes"), is_direct) {
             let pages = per_get(is - was) / 4096.0;
             println!("{when}: {pages:.3} pages from the device per get");
@@ -595,7 +596,7 @@ fn an_item_is_read_from_the_device_in_one_read_before_and_after_a_reopening() {
     db.close().unwrap();
     let db = Db::open(&path, options).unwrap();
     let items = db.keyspace("items").unwrap();
-    assert_eq!(items.stats().head_entries, u64::from(ITEMS + MORE));
+    assert_eq!(items.stats().write_buffer_entries, u64::from(ITEMS + MORE));
     reads(&items, "replayed");
 }
 
@@ -606,5 +607,5 @@ fn keyspaces_with_prefixes_are_refused() {
         db.create_keyspace("items", KeyspaceOptions { schema: HASHED, design: Some(with_entries(64)) });
     let error = refused.map(|_| ()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
-    assert!(error.to_string().contains("design.head: a log store finds keys one by one"), "{error}");
+    assert!(error.to_string().contains("design.write_buffer: a log store finds keys one by one"), "{error}");
 }

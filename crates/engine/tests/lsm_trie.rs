@@ -1,5 +1,6 @@
-//! What LSM-trie's structures promise within the engine, counted: reads per get with filters in memory and with clusters on
-//! the device, sidecars that survive closing, crashes and damage without changing an answer, and parallel search in all its forms.
+//! What LSM-trie's structures promise within the engine, counted: reads per get with filters in memory and
+//! with clusters on the device, sidecars that survive closing, crashes and damage without changing an answer,
+//! and parallel search in all its forms.
 
 #![allow(
     clippy::unwrap_used,
@@ -29,7 +30,7 @@ fn key(number: u32) -> [u8; 16] {
     key
 }
 
-/// LSM-trie with tables of 16 KiB, fan-out 4 and piles of 4: five levels of 24 K items.
+/// LSM-trie with tables of 16 KiB, fan-out 4 and regions of 4: five levels of 24 K items.
 fn small() -> Design {
     let mut design = presets::lsm_trie_with(16 << 10);
     for (number, level) in design.levels.iter_mut().enumerate() {
@@ -290,7 +291,8 @@ fn write_at(disk: &SimDisk, dir: &str, options: &Options, numbers: Range<u32>, v
     db.close().unwrap();
 }
 
-/// Checks that the store in `dir` is sound and holds `[value; 100]` for each of `numbers`, and nothing of `absent`.
+/// Checks that the store in `dir` is sound and holds `[value; 100]` for each of `numbers`, and nothing of
+/// `absent`.
 fn check_at(
     disk: &SimDisk,
     dir: &str,
@@ -452,7 +454,7 @@ fn every_form_of_parallel_search_answers_alike() {
             assert_eq!(items.get(key(number)).unwrap(), expected, "{parallel_search:?}, item {number}");
         }
         let stats = items.stats();
-        assert!(stats.asked_in_vain <= stats.asked_ahead);
+        assert!(stats.asked_wasted <= stats.asked_ahead);
         match parallel_search {
             ParallelSearch::Serial => assert_eq!(stats.asked_ahead, 0),
             ParallelSearch::Always if !filters => assert!(stats.asked_ahead > 0),
@@ -482,7 +484,8 @@ fn hash_tables_may_lie_above_block_tables() {
     assert_eq!(db.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());
 }
 
-/// Most bytes that the budget's accounts ever showed while a store of `design` was filled and read, with work in threads or not.
+/// Most bytes that the budget's accounts ever showed while a store of `design` was filled and read, with work
+/// in threads or not.
 fn most_memory(design: &Design, memory_budget_bytes: u64, value_bytes: usize, threads: usize) -> u64 {
     let disk = SimDisk::new();
     let options = Options { memory_budget_bytes, background_threads: threads, ..options() };

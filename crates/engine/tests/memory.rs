@@ -1,9 +1,10 @@
-//! The budget holds: a child process fills a store and reads it with a given budget, and says how much memory the system has
-//! counted as its own at most. That is to be no more than the budget and a tenth, and some megabytes for the program, the stacks
-//! of a dozen threads and what the allocator keeps for each of them, which no budget makes smaller.
+//! The budget holds: a child process fills a store and reads it with a given budget, and says how much memory
+//! the system has counted as its own at most. That is to be no more than the budget and a tenth, and some
+//! megabytes for the program, the stacks of a dozen threads and what the allocator keeps for each of them,
+//! which no budget makes smaller.
 //!
-//! The child is this test binary run again. By default it has 600,000 items and 64 MiB; with `SILTSTONE_LONG=1`
-//! also 100 million small ones and 256 MiB, in about 6 GB below the temporary directory.
+//! The child is this test binary run again. By default it has 600,000 items and 64 MiB; with
+//! `SILTSTONE_LONG=1` also 100 million small ones and 256 MiB, in about 6 GB below the temporary directory.
 
 #![cfg(target_os = "linux")]
 #![allow(
@@ -73,7 +74,8 @@ fn peak_bytes() -> u64 {
     line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap() * 1024
 }
 
-/// The child: fills, overwrites, reads, scans, opens again and reads, each from several threads. Run by itself it does nothing.
+/// The child: fills, overwrites, reads, scans, opens again and reads, each from several threads. Run by
+/// itself it does nothing.
 #[test]
 #[ignore = "the other tests run it"]
 fn child() {

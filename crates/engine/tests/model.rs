@@ -1,5 +1,5 @@
-//! The store beside a `BTreeMap`: random operations, with reopening, killing, background steps, waiting and snapshots among
-//! them, and every way of reading compared at every check.
+//! The store beside a `BTreeMap`: random operations, with reopening, killing, background steps, waiting and
+//! snapshots among them, and every way of reading compared at every check.
 //!
 //! `SILTSTONE_LONG=1` runs many more seeds.
 

@@ -33,7 +33,7 @@ fn clustered(disk: &SimDisk) -> String {
     let options = KeyspaceOptions { schema: Schema::Point, design: Some(design) };
     let items = db.create_keyspace("items", options).unwrap();
     for number in 0..ITEMS {
-        items.put(&number.to_be_bytes(), &[7; 40]).unwrap();
+        items.put(number.to_be_bytes(), [7; 40]).unwrap();
     }
     db.flush().unwrap();
     while db.step().unwrap() {}
@@ -46,8 +46,8 @@ fn clustered(disk: &SimDisk) -> String {
 fn check(db: &Db) {
     let items = db.keyspace("items").unwrap();
     for number in 0..ITEMS {
-        assert_eq!(items.get(&number.to_be_bytes()).unwrap(), Some(vec![7; 40]), "{number}");
-        assert_eq!(items.get(&(number + ITEMS).to_be_bytes()).unwrap(), None);
+        assert_eq!(items.get(number.to_be_bytes()).unwrap(), Some(vec![7; 40]), "{number}");
+        assert_eq!(items.get((number + ITEMS).to_be_bytes()).unwrap(), None);
     }
     assert_eq!(db.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());
 }

@@ -1,5 +1,5 @@
-//! What SILT's stores promise within the engine, counted: one read per lookup, hit or miss, bits per item, and answers that
-//! stay right where filters and tries find no room in memory.
+//! What SILT's stores promise within the engine, counted: one read per lookup, hit or miss, bits per item,
+//! and answers that stay right where filters and tries find no room in memory.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,8 +13,8 @@ use common::{DIR, Rng, numbered_key as key, numbered_value as value, open, optio
 use siltstone::io::Disk;
 use siltstone::io::sim::{CrashMode, SimDisk};
 use siltstone::{
-    Db, Design, ErrorKind, Head, IndexLoading, Keyspace, KeyspaceOptions, KeyspaceStats, LevelSpec, Options,
-    Schema, SuffixOrder, TableFilterSpec,
+    Db, Design, ErrorKind, IndexLoading, Keyspace, KeyspaceOptions, KeyspaceStats, LevelSpec, Options,
+    Schema, SuffixOrder, TableFilterSpec, WriteBufferSpec,
 };
 use siltstone_model::cost::silt::{Constants, Silt};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// SILT with tables of a few hundred items.
 fn small() -> Design {
     let mut design = Design::preset("silt").unwrap();
-    design.head = Head::LogStore { entries: 256 };
+    design.write_buffer = WriteBufferSpec::LogStore { entries: 256 };
     design.levels[0].table_bytes = 16 << 10;
     design.levels[0].runs = 8;
     design
@@ -92,7 +92,7 @@ fn an_item_takes_seventeen_bits_in_a_hash_store_and_one_or_two_in_a_sorted_store
     let db =
         Db::open_on(Arc::new(disk), DIR, Options { memory_budget_bytes: 64 << 20, ..options() }).unwrap();
     let mut design = small();
-    design.head = Head::LogStore { entries: 1 << 14 };
+    design.write_buffer = WriteBufferSpec::LogStore { entries: 1 << 14 };
     design.levels[0].table_bytes = 1 << 20;
     let keyspace = create(&db, design);
     fill(&db, &keyspace, 100_000, |_| 250);
@@ -131,7 +131,7 @@ fn closed_store() -> SimDisk {
     let disk = SimDisk::new();
     let db = Db::open_on(Arc::new(disk.clone()), DIR, little_memory()).unwrap();
     let mut design = small();
-    design.head = Head::MemTable { bytes: 512 << 10 };
+    design.write_buffer = WriteBufferSpec::MemTable { bytes: 512 << 10 };
     design.levels[0].table_bytes = 128 << 10;
     let keyspace = create(&db, design);
     fill(&db, &keyspace, 27_000, |_| 300);
@@ -154,7 +154,8 @@ fn a_store_answers_before_its_indexes_are_loaded() {
     let (hits, misses) = reads_per_get(&keyspace, 30_000, |_| 300);
     let before = db.stats().memory;
     println!("not loaded: {hits:.2} reads per hit, {misses:.2} per miss, {before:?}");
-    // Two buckets of each hash store, of which there are up to eight, and an interpolation in the sorted store.
+    // Two buckets of each hash store, of which there are up to eight, and an interpolation in the sorted
+    // store.
     assert!(before.filter == 0 && before.index < 1000, "{before:?}");
     assert!((1.5..20.0).contains(&hits) && (1.5..20.0).contains(&misses), "{hits} {misses}");
     while db.step().unwrap() {}
@@ -190,7 +191,7 @@ fn filters_and_tries_go_when_memory_is_short_and_come_back() {
     let db = Db::open_on(Arc::new(disk.clone()), DIR, little_memory()).unwrap();
     let keyspace = db.keyspace("items").unwrap();
     // Iterators over another keyspace pin its memtables, until these alone come to more than the budget.
-    let design = Design { head: Head::MemTable { bytes: 64 << 10 }, ..tiny("silt") };
+    let design = Design { write_buffer: WriteBufferSpec::MemTable { bytes: 64 << 10 }, ..tiny("silt") };
     let ballast = db
         .create_keyspace("ballast", KeyspaceOptions { schema: Schema::Point, design: Some(design) })
         .unwrap();
@@ -248,7 +249,8 @@ fn filters_and_tries_go_when_memory_is_short_and_come_back() {
     assert_eq!(files as u64, keyspace.stats().table_count + ballast.stats().table_count);
 }
 
-/// A store whose level 0 is one region of `runs` hash stores, not yet merged, and the bytes of items it holds.
+/// A store whose level 0 is one region of `runs` hash stores, not yet merged, and the bytes of items it
+/// holds.
 fn piled_up(limits: Options, runs: u32) -> (Db, u64) {
     let db = Db::open_on(Arc::new(SimDisk::new()), DIR, Options { memory_budget_bytes: 8 << 20, ..limits })
         .unwrap();
@@ -289,7 +291,8 @@ fn background_work_keeps_to_its_limits_while_writers_can_go_on() {
     assert!(took >= at_limit(bytes), "{took:?} for {bytes} bytes");
     assert_eq!(db.keyspace("items").unwrap().stats().levels[0].runs, 0);
 
-    // A pile that slows writers is merged as fast as it can be: at this limit it would take a quarter of an hour.
+    // A region that slows writers is merged as fast as it can be: at this limit it would take a quarter of an
+    // hour.
     let (db, bytes) = piled_up(Options { compaction_bytes_per_second: 1000, ..options() }, 14);
     let took = time_to_rest(&db);
     assert!(took < Duration::from_secs(bytes / 1000 / 4), "{took:?} for {bytes} bytes");
@@ -307,7 +310,7 @@ fn inserts_do_not_wait_for_limits() {
     };
     let db = Db::open(dir.path().join("db"), limits).unwrap();
     let mut design = small();
-    design.head = Head::MemTable { bytes: 1 << 20 };
+    design.write_buffer = WriteBufferSpec::MemTable { bytes: 1 << 20 };
     design.levels[0].table_bytes = 256 << 10;
     let keyspace = create(&db, design);
     let started = Instant::now();
@@ -322,7 +325,8 @@ fn inserts_do_not_wait_for_limits() {
 
 #[test]
 fn inserts_at_the_papers_rate_never_stop_within_the_papers_limits() {
-    // §6.1: 3,000 items of 1 KiB come each second, 10,000 are converted and 20,000 merged at most, one partition at a time.
+    // §6.1: 3,000 items of 1 KiB come each second, 10,000 are converted and 20,000 merged at most, one
+    // partition at a time.
     const PER_SECOND: u32 = 3000;
     const ITEMS: u32 = 5 * PER_SECOND;
     const ITEM_BYTES: u64 = 1020;
@@ -336,8 +340,8 @@ fn inserts_at_the_papers_rate_never_stop_within_the_papers_limits() {
     };
     let db = Db::open(dir.path().join("db"), limits).unwrap();
     let mut design = small();
-    // Four piles of four stores are merged every second or so.
-    design.head = Head::LogStore { entries: 1000 };
+    // Four regions of four stores are merged every second or so.
+    design.write_buffer = WriteBufferSpec::LogStore { entries: 1000 };
     (design.levels[0].runs, design.levels[0].table_bytes) = (4, 320 << 10);
     let keyspace = create(&db, design);
     let started = Instant::now();
@@ -383,15 +387,15 @@ fn one_partition_is_merged_at_a_time_if_that_is_asked() {
 
 #[test]
 fn writes_reads_and_memory_are_what_the_model_says() {
-    // SILT's equations 4 to 7 with the constants of our stores, beside counted bytes, reads and memory: one partition,
-    // items updated at random, over four merges of everything.
+    // SILT's equations 4 to 7 with the constants of our stores, beside counted bytes, reads and memory: one
+    // partition, items updated at random, over four merges of everything.
     const ITEMS: u32 = 30_000;
     const STORES: u32 = 40;
     const EACH: u32 = 200;
     const ITEM_BYTES: u64 = 1020;
     let db = Db::open_on(Arc::new(SimDisk::new()), DIR, little_memory()).unwrap();
     let mut design = small();
-    design.head = Head::MemTable { bytes: u64::from(EACH) * ITEM_BYTES };
+    design.write_buffer = WriteBufferSpec::MemTable { bytes: u64::from(EACH) * ITEM_BYTES };
     design.levels[0].fanout_bits = 0;
     // Stores are counted, not measured.
     (design.levels[0].runs, design.levels[0].table_bytes) = (STORES as u16, u64::from(EACH) * ITEM_BYTES * 2);
@@ -503,12 +507,12 @@ fn several_sorted_stores_are_told_apart() {
     }
 }
 
-/// Reads per hit and per miss where sorted stores with `filter` pile up.
+/// Reads per hit and per miss where sorted stores with `filter` region up.
 fn pile_up(filter: TableFilterSpec) -> (f64, f64) {
     let silt = small();
     let mut design = tiny("slimdb");
     design.levels.truncate(2);
-    design.head = Head::MemTable { bytes: 64 << 10 };
+    design.write_buffer = WriteBufferSpec::MemTable { bytes: 64 << 10 };
     design.levels.iter_mut().for_each(|level| level.table_bytes = 64 << 10);
     design.levels.push(LevelSpec {
         runs: 12,
@@ -537,7 +541,7 @@ fn pile_up(filter: TableFilterSpec) -> (f64, f64) {
 #[test]
 fn keyspaces_with_prefixes_are_refused() {
     let db = open(&SimDisk::new()).unwrap();
-    let design = Design { head: Head::MemTable { bytes: 64 << 10 }, ..small() };
+    let design = Design { write_buffer: WriteBufferSpec::MemTable { bytes: 64 << 10 }, ..small() };
     let schema = Schema::SemiSorted {
         prefix: siltstone::PrefixRule::Fixed { bytes: 2 },
         suffix: SuffixOrder::Ordered,

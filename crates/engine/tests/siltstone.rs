@@ -1,5 +1,6 @@
-//! What our own design promises within the engine, counted: a get that hits looks at one table, a miss at none, however
-//! items were written; maplets survive closing, and are merged from the tables' fingerprints where they are lost.
+//! What our own design promises within the engine, counted: a get that hits looks at one table, a miss at
+//! none, however items were written; maplets survive closing, and are merged from the tables' fingerprints
+//! where they are lost.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,7 +13,8 @@ mod common;
 use common::{DIR, Rng, open, options};
 use siltstone::io::sim::{CrashMode, SimDisk};
 use siltstone::{
-    Db, Design, Head, IndexLoading, Keyspace, KeyspaceOptions, Options, PrefixRule, Schema, SuffixOrder,
+    Db, Design, IndexLoading, Keyspace, KeyspaceOptions, Options, PrefixRule, Schema, SuffixOrder,
+    WriteBufferSpec,
 };
 use std::sync::Arc;
 
@@ -30,7 +32,7 @@ fn key(number: u32) -> Vec<u8> {
 
 fn create(db: &Db, schema: Schema) -> Keyspace {
     let mut design = Design::preset("siltstone").unwrap();
-    design.head = Head::MemTable { bytes: 16 << 10 };
+    design.write_buffer = WriteBufferSpec::MemTable { bytes: 16 << 10 };
     design.levels.iter_mut().for_each(|level| level.table_bytes = 16 << 10);
     db.create_keyspace("items", KeyspaceOptions { schema, design: Some(design) }).unwrap()
 }
@@ -72,7 +74,7 @@ fn probes(items: &Keyspace, value: u8) -> (f64, f64) {
 /// Runs that a filter knows, and all.
 fn guided(items: &Keyspace) -> (u64, u64) {
     let levels = items.stats().levels;
-    (levels.iter().map(|level| level.guided_runs).sum(), levels.iter().map(|level| level.runs).sum())
+    (levels.iter().map(|level| level.filtered_runs).sum(), levels.iter().map(|level| level.runs).sum())
 }
 
 #[test]
@@ -131,7 +133,7 @@ fn a_new_run_catches_up_on_those_that_its_piles_maplet_has_missed() {
     let items = create(&db, SCHEMAS[1]);
     fill(&db, &items, 1, 7);
     settle(&db);
-    // So that no push comes in between: the pile is young.
+    // So that no push comes in between: the region is young.
     let (kept, all) = guided(&items);
     assert_eq!(kept, all);
     drop(items);
@@ -198,7 +200,7 @@ fn indexes_come_before_filters_where_memory_is_short() {
         };
         let db = open_with(64 << 20, IndexLoading::OnDemand);
         let mut design = Design::preset("siltstone").unwrap();
-        design.head = Head::MemTable { bytes: 128 << 10 };
+        design.write_buffer = WriteBufferSpec::MemTable { bytes: 128 << 10 };
         design.levels.iter_mut().for_each(|level| level.table_bytes = 64 << 10);
         let items = db.create_keyspace("items", KeyspaceOptions { schema, design: Some(design) }).unwrap();
         for number in 0..MANY {

@@ -1,5 +1,5 @@
-//! What SlimDB's structures promise within the engine, counted: tables looked at per get, bits per item, and region filters that
-//! survive closing, crashes and damage without changing an answer.
+//! What SlimDB's structures promise within the engine, counted: tables looked at per get, bits per item, and
+//! region filters that survive closing, crashes and damage without changing an answer.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,7 +12,7 @@ mod common;
 use common::{DIR, Rng, open, options, tiny};
 use siltstone::io::sim::{CrashMode, SimDisk};
 use siltstone::{
-    Db, Design, Head, Keyspace, KeyspaceOptions, KeyspaceStats, PrefixRule, Schema, SuffixOrder,
+    Db, Design, Keyspace, KeyspaceOptions, KeyspaceStats, PrefixRule, Schema, SuffixOrder, WriteBufferSpec,
 };
 use std::sync::Arc;
 
@@ -26,10 +26,10 @@ fn key(number: u32) -> Vec<u8> {
     [u64::from(number / 32).to_be_bytes(), scattered.to_be_bytes()].concat()
 }
 
-/// A row of Table 1 with real fan-outs and piles, and tables of 16 KiB.
+/// A row of Table 1 with real fan-outs and regions, and tables of 16 KiB.
 fn small(name: &str) -> Design {
     let mut design = Design::preset(name).unwrap();
-    design.head = Head::MemTable { bytes: 16 << 10 };
+    design.write_buffer = WriteBufferSpec::MemTable { bytes: 16 << 10 };
     for level in &mut design.levels {
         level.table_bytes = if level.runs == 1 { 128 << 10 } else { 16 << 10 };
     }
@@ -92,7 +92,7 @@ fn blind_writes_without_duplicates_probe_one_table_of_a_region() {
         settle(&db);
         let (hits, misses) = read_all(&items);
         assert_eq!(hits.most_tables_probed_in_a_region, 1, "{hits:?}");
-        let guided: u64 = hits.levels.iter().map(|level| level.guided_runs).sum();
+        let guided: u64 = hits.levels.iter().map(|level| level.filtered_runs).sum();
         let highest = hits.levels.iter().map(|level| level.max_runs_in_a_region).max();
         assert!(guided > 10 && highest > Some(1), "the piles are piles: {:?}", hits.levels);
         // One table each, and now and then one more in another level.
@@ -117,7 +117,8 @@ fn updates_that_read_first_probe_one_table_of_a_region() {
         }
     }
     settle(&db);
-    // The updates' own reads met runs whose guides were still to be built; opened again, only these gets count.
+    // The updates' own reads met runs whose guides were still to be built; opened again, only these gets
+    // count.
     drop(items);
     db.close().unwrap();
     let db = open(&disk).unwrap();
@@ -163,8 +164,8 @@ fn blind_updates_cost_probes_and_not_answers_or_memory() {
 
 #[test]
 fn every_row_of_table_1_costs_what_it_says() {
-    // Tables looked at per get that hits and per get that misses, in a store of three levels: bounds from Table 1's
-    // columns, each level taken by itself.
+    // Tables looked at per get that hits and per get that misses, in a store of three levels: bounds from
+    // Table 1's columns, each level taken by itself.
     for (name, filtered, stepped) in [
         ("lsm", false, false),
         ("lsm+cf", true, false),
@@ -211,7 +212,7 @@ fn region_filters_are_kept_while_a_store_is_closed() {
     let items = create(&db, small("sm+mlcf+tl"));
     fill(&items);
     settle(&db);
-    let guided = |items: &Keyspace| items.stats().levels.iter().map(|level| level.guided_runs).sum::<u64>();
+    let guided = |items: &Keyspace| items.stats().levels.iter().map(|level| level.filtered_runs).sum::<u64>();
     let before = guided(&items);
     assert!(before > 0);
     drop(items);
@@ -275,7 +276,7 @@ fn lost_or_damaged_region_filters_are_built_again() {
         let (runs, guided) = stats
             .levels
             .iter()
-            .fold((0, 0), |(runs, guided), level| (runs + level.runs, guided + level.guided_runs));
+            .fold((0, 0), |(runs, guided), level| (runs + level.runs, guided + level.filtered_runs));
         assert_eq!(runs, guided, "damage {damage}");
         let report = db.verify(&mut |_| {}).unwrap();
         assert_eq!((report.problems, report.notes), (Vec::new(), Vec::new()));
@@ -315,10 +316,12 @@ fn a_store_without_memory_for_region_filters_answers_without_them() {
     let items = create(&db, small("sm+mlcf+tl"));
     fill(&items);
     settle(&db);
-    // Killed, the store has to make its region filters again; before it can, snapshots pin memtables that take most of the budget of 1 MiB.
+    // Killed, the store has to make its region filters again; before it can, snapshots pin memtables that
+    // take most of the budget of 1 MiB.
     let disk = disk.crash(CrashMode::Kill, 0);
     let db = open(&disk).unwrap();
-    let design = Design { head: Head::MemTable { bytes: 500 << 10 }, ..small("sm+mlcf+tl") };
+    let design =
+        Design { write_buffer: WriteBufferSpec::MemTable { bytes: 500 << 10 }, ..small("sm+mlcf+tl") };
     let big = KeyspaceOptions { schema: Schema::Point, design: Some(design) };
     let big = db.create_keyspace("big", big).unwrap();
     let mut snapshots = Vec::new();
@@ -330,6 +333,6 @@ fn a_store_without_memory_for_region_filters_answers_without_them() {
     let items = create(&db, small("sm+mlcf+tl"));
     let (hits, _) = read_all(&items);
     let runs: u64 = hits.levels.iter().map(|level| level.runs).sum();
-    let guided: u64 = hits.levels.iter().map(|level| level.guided_runs).sum();
+    let guided: u64 = hits.levels.iter().map(|level| level.filtered_runs).sum();
     assert!(guided < runs, "{guided} of {runs} runs are known to filters");
 }

@@ -1,6 +1,7 @@
 //! How fast the FAST'16 models are evaluated and optimised; docs/models.md quotes the figures.
 //!
-//! The paper: 6,613 evaluations a second for uniform and 211 for Zipf popularity of 10^8 keys; optimisation 2.63 s and 79 s.
+//! The paper: 6,613 evaluations a second for uniform and 211 for Zipf popularity of 10^8 keys; optimisation
+//! 2.63 s and 79 s.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot start should say so")]
 

@@ -4,8 +4,8 @@ use std::fmt;
 
 /// A parameter no model can work with.
 ///
-/// Names the parameter as its field or flag is named, says what was given and what would do. The message is meant
-/// for the person who gave the value.
+/// Names the parameter as its field or flag is named, says what was given and what would do. The message is
+/// meant for the person who gave the value.
 ///
 /// ```
 /// let error = siltstone_model::Popularity::uniform(0).unwrap_err();

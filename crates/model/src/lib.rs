@@ -1,9 +1,11 @@
-//! What log-structured layouts cost: pure arithmetic, no I/O, no clock, no randomness but what a caller seeds.
+//! What log-structured layouts cost: pure arithmetic, no I/O, no clock, no randomness but what a caller
+//! seeds.
 //!
 //! The models follow Lim, Andersen and Kaminsky, "Towards Accurate and Fast Evaluation of Multi-Stage
-//! Log-Structured Designs" (FAST 2016). A table holds a key once however often it was written, so what a merge
-//! writes depends on how popular each key is. Everything starts from a [`Popularity`]; two functions of it, the
-//! expected number of distinct keys in so many requests and the inverse, turn requests into table sizes and back.
+//! Log-Structured Designs" (FAST 2016). A table holds a key once however often it was written, so what a
+//! merge writes depends on how popular each key is. Everything starts from a [`Popularity`]; two functions of
+//! it, the expected number of distinct keys in so many requests and the inverse, turn requests into table
+//! sizes and back.
 //!
 //! | module | holds |
 //! |---|---|
@@ -16,8 +18,8 @@
 //! | [`cost`] | SILT's and SlimDB's own cost models |
 //! | [`tune`] | options for other engines, from their workload |
 //!
-//! Conventions: sizes are **items**, as `f64`, wherever a name does not end in `_bytes`; requests are inserts;
-//! amplification is bytes written (or reads done) per byte (or query) asked for, the log included.
+//! Conventions: sizes are **items**, as `f64`, wherever a name does not end in `_bytes`; requests are
+//! inserts; amplification is bytes written (or reads done) per byte (or query) asked for, the log included.
 //!
 //! ```
 //! use siltstone_model::engines::leveldb::LevelDb;

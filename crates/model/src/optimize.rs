@@ -1,13 +1,15 @@
-//! The parameters at which a leveled engine writes least: level sizes, level count, growth factor, write buffer.
+//! The parameters at which a leveled engine writes least: level sizes, level count, growth factor, write
+//! buffer.
 //!
-//! Source: Lim et al., FAST 2016, §6. The paper hands its model to a general nonlinear solver, over `Size` (primal) and over
-//! `Unique⁻¹(Size)` (dual), and takes the better result. *Ours*: the model's steps are linked by one number only, the
-//! interval of the step above, so `optimize/grid.rs` finds the best of all size sequences on a logarithmic grid by dynamic
-//! programming, for every level count at once; `optimize/polish.rs` then improves it with Newton's method in both coordinates.
-//! The result does not depend on a starting point, and takes milliseconds.
+//! Source: Lim et al., FAST 2016, §6. The paper hands its model to a general nonlinear solver, over `Size`
+//! (primal) and over `Unique⁻¹(Size)` (dual), and takes the better result. *Ours*: the model's steps are
+//! linked by one number only, the interval of the step above, so `optimize/grid.rs` finds the best of all
+//! size sequences on a logarithmic grid by dynamic programming, for every level count at once;
+//! `optimize/polish.rs` then improves it with Newton's method in both coordinates. The result does not depend
+//! on a starting point, and takes milliseconds.
 //!
-//! Sizes stay at or below [`LARGEST_SHARE`] of all keys. In the model an inner level of almost all keys costs nothing,
-//! since it is compacted almost never: where the search puts a level there, the level is not needed.
+//! Sizes stay at or below [`LARGEST_SHARE`] of all keys. In the model an inner level of almost all keys costs
+//! nothing, since it is compacted almost never: where the search puts a level there, the level is not needed.
 
 mod grid;
 mod polish;
@@ -98,7 +100,8 @@ impl Optimizer {
         Ok(Optimum { evaluations, ..best })
     }
 
-    /// The best single growth factor with the engine's first level: what an engine without free level sizes can set.
+    /// The best single growth factor with the engine's first level: what an engine without free level sizes
+    /// can set.
     pub fn growth(&self, engine: &LevelDb) -> Result<Optimum, ModelError> {
         engine.check()?;
         let keys = self.table.total();
@@ -110,8 +113,8 @@ impl Optimizer {
             Ok((engine.total_with(self.table.direct(), &sizes), sizes))
         };
         let mut best = (f64::INFINITY, Vec::new(), 10.0);
-        // Levels come and go, so the cost has many dips; a fine grid, then a finer one about the best. Factors are
-        // thousandths, so that the one shown is the one whose cost is given.
+        // Levels come and go, so the cost has many dips; a fine grid, then a finer one about the best.
+        // Factors are thousandths, so that the one shown is the one whose cost is given.
         let mut range = (2.0f64, 200.0f64);
         for points in [400, 200, 100] {
             let step = (range.1 / range.0).powf(1.0 / f64::from(points));
@@ -137,8 +140,8 @@ impl Optimizer {
         })
     }
 
-    /// The smallest write buffer up to `largest` items at which the engine, with the best sizes for its number of
-    /// levels, writes at most `target`; an error that says what can be reached if none does.
+    /// The smallest write buffer up to `largest` items at which the engine, with the best sizes for its
+    /// number of levels, writes at most `target`; an error that says what can be reached if none does.
     pub fn write_buffer(&self, engine: &LevelDb, largest: f64, target: f64) -> Result<Optimum, ModelError> {
         engine.check()?;
         ModelError::positive("max-write-buffer", largest)?;

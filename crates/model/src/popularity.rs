@@ -1,13 +1,16 @@
-//! How often each key is written: N keys and a probability for each, grouped so that 10^8 of them take some 100 pairs of numbers.
+//! How often each key is written: N keys and a probability for each, grouped so that 10^8 of them take some
+//! 100 pairs of numbers.
 //!
-//! Source: Lim et al., FAST 2016, §3.2 and §6.2 (the "compressed key popularity distribution"). The paper joins keys
-//! whose probabilities differ by at most a tenth and keeps their mean. *Ours* ([`Grouping::Moments`]) keeps two values
-//! per group that have the mean, the variance and the skewness of the keys in it, a two-point Gauss quadrature: the
-//! error falls with the fourth power of the group's width instead of the second, so that groups can be wider and the
-//! result is still closer. For a Zipf distribution groups are ranges of ranks, and their moments come from
-//! Euler-Maclaurin sums: the time taken does not depend on the number of keys.
+//! Source: Lim et al., FAST 2016, §3.2 and §6.2 (the "compressed key popularity distribution"). The paper
+//! joins keys whose probabilities differ by at most a tenth and keeps their mean. *Ours*
+//! ([`Grouping::Moments`]) keeps two values per group that have the mean, the variance and the skewness of
+//! the keys in it, a two-point Gauss quadrature: the error falls with the fourth power of the group's width
+//! instead of the second, so that groups can be wider and the result is still closer. For a Zipf distribution
+//! groups are ranges of ranks, and their moments come from Euler-Maclaurin sums: the time taken does not
+//! depend on the number of keys.
 //!
-//! Invariants: probabilities lie in (0, 1] and `Σ keys · probability = 1`; weights are not negative and not all zero.
+//! Invariants: probabilities lie in (0, 1] and `Σ keys · probability = 1`; weights are not negative and not
+//! all zero.
 
 mod grouping;
 mod zipf;
@@ -32,8 +35,8 @@ pub struct Group {
 
 /// A distribution of requests over keys: independent requests, no locality in the key space (paper, §3.2).
 ///
-/// A *weight* per key makes [`unique`](crate::Primitives::unique) count something other than keys (§8): bytes, where
-/// items vary in length, or the probability of a query, for read amplification.
+/// A *weight* per key makes [`unique`](crate::Primitives::unique) count something other than keys (§8):
+/// bytes, where items vary in length, or the probability of a query, for read amplification.
 ///
 /// ```
 /// use siltstone_model::Popularity;
@@ -57,7 +60,8 @@ impl Popularity {
         Ok(Self { groups: vec![Group { keys, probability: 1.0 / keys, weight: keys }], error_bound: 0.0 })
     }
 
-    /// `keys` keys, the `i`-th most popular requested in proportion to `i^-skew`. Skew 0 is uniform, YCSB's is 0.99.
+    /// `keys` keys, the `i`-th most popular requested in proportion to `i^-skew`. Skew 0 is uniform, YCSB's
+    /// is 0.99.
     pub fn zipf(keys: u64, skew: f64) -> Result<Self, ModelError> {
         Self::zipf_grouped(keys, skew, Grouping::default())
     }
@@ -76,8 +80,9 @@ impl Popularity {
         Self::checked(zipf::groups(keys, skew, grouping), grouping)
     }
 
-    /// A measured distribution: for each entry, how often *one* key was requested (any unit) and how many such keys
-    /// there are. Entries with frequency or count zero stand for keys that are never written, and are left out.
+    /// A measured distribution: for each entry, how often *one* key was requested (any unit) and how many
+    /// such keys there are. Entries with frequency or count zero stand for keys that are never written, and
+    /// are left out.
     ///
     /// ```
     /// // One key takes half of all requests, a thousand share the rest.
@@ -128,8 +133,8 @@ impl Popularity {
 
     /// The distribution of the keys in `requests`, each as often as it occurs.
     ///
-    /// Keys that a longer trace would have shown are missing, so the trace should be several times longer than the
-    /// number of keys; a shorter one makes the tail look smaller than it is.
+    /// Keys that a longer trace would have shown are missing, so the trace should be several times longer
+    /// than the number of keys; a shorter one makes the tail look smaller than it is.
     pub fn trace<K: Hash + Eq>(
         requests: impl IntoIterator<Item = K>,
         grouping: Grouping,
@@ -157,8 +162,8 @@ impl Popularity {
 
     /// The same keys with another weight each, a function of the key's probability.
     ///
-    /// The error bound holds for weights that are constant; for smooth weights it holds with the group's spread of
-    /// weights added.
+    /// The error bound holds for weights that are constant; for smooth weights it holds with the group's
+    /// spread of weights added.
     pub fn reweighted(&self, weight: impl Fn(f64) -> f64) -> Result<Self, ModelError> {
         let mut groups = self.groups.clone();
         for group in &mut groups {
@@ -177,9 +182,9 @@ impl Popularity {
         Ok(Self { groups, error_bound: self.error_bound })
     }
 
-    /// The same keys weighted by the probability that a *query* asks for them, where queries prefer the same keys as
-    /// writes do, in proportion to `probability^exponent`: 1 for queries like writes, 0 for uniform ones. Weights
-    /// add up to 1.
+    /// The same keys weighted by the probability that a *query* asks for them, where queries prefer the same
+    /// keys as writes do, in proportion to `probability^exponent`: 1 for queries like writes, 0 for uniform
+    /// ones. Weights add up to 1.
     pub fn queried(&self, exponent: f64) -> Result<Self, ModelError> {
         if !(exponent.is_finite() && exponent >= 0.0) {
             let given = format!("{exponent} given; it must be finite and ≥ 0");

@@ -1,15 +1,17 @@
-//! The functions all models are written in: from requests to distinct keys and back, merging, compaction intervals.
+//! The functions all models are written in: from requests to distinct keys and back, merging, compaction
+//! intervals.
 //!
-//! Source: Lim et al., FAST 2016, §3.3 (`Unique`, its inverse), §3.4 (`Merge`), §4.3.2 (`DInterval`), §8 (weights).
-//! `DInterval` is solved from a closed form of `Size(D)` where the paper adds up `Density` numerically: with
-//! `a = −ln(1 − f)`, averaging `1 − e^(−a·D·x)` over the distance `x` in `0..1` gives
+//! Source: Lim et al., FAST 2016, §3.3 (`Unique`, its inverse), §3.4 (`Merge`), §4.3.2 (`DInterval`), §8
+//! (weights). `DInterval` is solved from a closed form of `Size(D)` where the paper adds up `Density`
+//! numerically: with `a = −ln(1 − f)`, averaging `1 − e^(−a·D·x)` over the distance `x` in `0..1` gives
 //!
 //! ```text
 //! Size(D) = Σ weight · [1 − (1 − e^(−aD)) / (aD)]
 //! ```
 //!
-//! Two implementations: [`Direct`] evaluates the sums (a few hundred nanoseconds each, solved to about 10^-11), and
-//! [`Tabulated`] interpolates (a few nanoseconds, about 10^-6), for searches that ask millions of times.
+//! Two implementations: [`Direct`] evaluates the sums (a few hundred nanoseconds each, solved to about
+//! 10^-11), and [`Tabulated`] interpolates (a few nanoseconds, about 10^-6), for searches that ask millions
+//! of times.
 
 mod direct;
 mod exponential;
@@ -18,7 +20,8 @@ mod tabulated;
 pub use direct::Direct;
 pub use tabulated::Tabulated;
 
-/// From this share of all keys on, a table counts as holding all of them: the requests it takes are unbounded.
+/// From this share of all keys on, a table counts as holding all of them: the requests it takes are
+/// unbounded.
 ///
 /// Without it, a last level of exactly N items would ask for the logarithm of zero.
 pub const SATURATION: f64 = 1.0 - 1e-6;
@@ -49,11 +52,12 @@ pub trait Primitives {
     /// The requests that make a table of this size; infinite from [`SATURATION`] on.
     fn unique_inverse(&self, size: f64) -> f64;
 
-    /// The requests between two compactions of the same key, in a level of this size that is compacted round-robin:
-    /// `DInterval`, §4.3.2. About twice `unique_inverse`; infinite from [`SATURATION`] on.
+    /// The requests between two compactions of the same key, in a level of this size that is compacted
+    /// round-robin: `DInterval`, §4.3.2. About twice `unique_inverse`; infinite from [`SATURATION`] on.
     fn dinterval(&self, size: f64) -> f64;
 
-    /// The size of a round-robin level whose keys are compacted once per `interval` requests: inverse of `dinterval`.
+    /// The size of a round-robin level whose keys are compacted once per `interval` requests: inverse of
+    /// `dinterval`.
     fn size_of_interval(&self, interval: f64) -> f64;
 
     /// The expected size of two tables merged (Definition 2).

@@ -1,18 +1,20 @@
 //! Read amplification: random reads per query, from how old the data in each level is.
 //!
-//! Source: Lim et al., FAST 2016, §8, Theorem 4: a query ends in the first level that holds its key, which is the one whose
-//! ages cover the key's last insert. The share of queries that end in level `l` is `Unique(e(l), w) − Unique(s(l), w)`,
-//! with `s` and `e` the ages where the level begins and ends and `w` the distribution of queries; times the cost of such a
-//! query, summed. [`Ages::Expected`] is that, with the mean ages that the paper speaks of.
+//! Source: Lim et al., FAST 2016, §8, Theorem 4: a query ends in the first level that holds its key, which is
+//! the one whose ages cover the key's last insert. The share of queries that end in level `l` is
+//! `Unique(e(l), w) − Unique(s(l), w)`, with `s` and `e` the ages where the level begins and ends and `w` the
+//! distribution of queries; times the cost of such a query, summed. [`Ages::Expected`] is that, with the mean
+//! ages that the paper speaks of.
 //!
-//! *Ours*, [`Ages::Spread`]: ages are not the same everywhere. What a round-robin level holds at some key goes back to that
-//! key's last compaction, which is any part of `DInterval` ago, and adds to the age of what lay above it then. These
-//! parts are independent, so a key written at rate `a` is absent from levels up to `l` with probability
-//! `Π (1 − e^(−aD)) / (aD)`, which is what `Density` averages to (Theorem 3): shares add up to exactly what the write
-//! model says each level holds. Taking the mean age instead makes upper levels look fuller.
+//! *Ours*, [`Ages::Spread`]: ages are not the same everywhere. What a round-robin level holds at some key
+//! goes back to that key's last compaction, which is any part of `DInterval` ago, and adds to the age of what
+//! lay above it then. These parts are independent, so a key written at rate `a` is absent from levels up to
+//! `l` with probability `Π (1 − e^(−aD)) / (aD)`, which is what `Density` averages to (Theorem 3): shares add
+//! up to exactly what the write model says each level holds. Taking the mean age instead makes upper levels
+//! look fuller.
 //!
-//! Costs: one read in the table that has the key; in one that has not, one read, or with filters their false-positive
-//! rate. Memtables cost nothing; indexes and filters are in memory.
+//! Costs: one read in the table that has the key; in one that has not, one read, or with filters their
+//! false-positive rate. Memtables cost nothing; indexes and filters are in memory.
 
 use crate::engines::cola::Growing;
 use crate::engines::leveldb::{LevelDb, Pick};
@@ -80,7 +82,8 @@ enum Stage {
     Swept { requests: f64 },
     /// One table per key; it is exactly so much older.
     Even { requests: f64 },
-    /// From none to `most − 1` tables, all numbers equally often, of so many requests each; merged into one if told.
+    /// From none to `most − 1` tables, all numbers equally often, of so many requests each; merged into one
+    /// if told.
     Pile { requests: f64, most: u32, merged: bool },
     /// Holds every key.
     Last,
@@ -174,8 +177,8 @@ impl Queries {
         self.price(&stages, popularity)
     }
 
-    /// Universal compaction, averaged over as many states of the simulated store as it goes through while every key
-    /// is rewritten three times over, at most 2,000.
+    /// Universal compaction, averaged over as many states of the simulated store as it goes through while
+    /// every key is rewritten three times over, at most 2,000.
     pub fn universal(&self, engine: &Universal, popularity: &Popularity) -> Result<ReadCost, ModelError> {
         const MOST_STATES: f64 = 2_000.0;
         let keys = Direct::new(popularity);
@@ -269,8 +272,8 @@ impl Descent {
         Self { rate, weight: group.weight, unfound: 1.0, reads: 0.0 }
     }
 
-    /// Searches a stage: the share of the group's queries that end there and their mean reads, given what a hit and
-    /// a miss in a table cost.
+    /// Searches a stage: the share of the group's queries that end there and their mean reads, given what a
+    /// hit and a miss in a table cost.
     fn pass(&mut self, stage: Stage, [hit, miss]: [f64; 2]) -> (f64, f64) {
         let (mut found, mut reads, mut unfound, mut unfound_reads) = (0.0, 0.0, 0.0, 0.0);
         let mut tables = |chance: f64, requests: f64, count: u32| {

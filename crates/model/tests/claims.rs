@@ -1,4 +1,5 @@
-//! The paper's printed claims, reproduced; where a claim is of a measurement that no model gives, the model's own figure.
+//! The paper's printed claims, reproduced; where a claim is of a measurement that no model gives, the model's
+//! own figure.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic like tests")]
 
@@ -60,8 +61,8 @@ fn printed_examples_of_the_primitives() {
     assert!((keys.unique_inverse(size) / 1.11e7 - 1.0).abs() < 5e-3);
 }
 
-/// §6.3 says that level sizes save up to 9.4 %, measured on patched LevelDB. The model says 8 to 11 %, by key count
-/// and skew; 9.4 % lies among its own figures.
+/// §6.3 says that level sizes save up to 9.4 %, measured on patched LevelDB. The model says 8 to 11 %, by key
+/// count and skew; 9.4 % lies among its own figures.
 #[test]
 fn level_sizes_save_as_much_as_measured() {
     let mut all = Vec::new();
@@ -74,9 +75,9 @@ fn level_sizes_save_as_much_as_measured() {
     assert!(least > 0.06 && most > 0.09 && most < 0.12, "{all:?}");
 }
 
-/// §6.3 says 26.2 % with a buffer of a million items, again measured. The model as printed says nearly half, for its
-/// error grows with the buffer at the default sizes, whose level 1 is far smaller than the buffer; the refined
-/// form takes some of that back.
+/// §6.3 says 26.2 % with a buffer of a million items, again measured. The model as printed says nearly half,
+/// for its error grows with the buffer at the default sizes, whose level 1 is far smaller than the buffer;
+/// the refined form takes some of that back.
 #[test]
 fn large_buffers_save_more_in_the_model_than_measured() {
     let keys = uniform(10_000_000);

@@ -1,7 +1,8 @@
 //! Every reference point of `reference/models.json` against this crate, each within its own tolerance.
 //!
-//! The points come from the papers' printed tables, from independent computations of their formulas, from the published
-//! simulator and from runs of real engines. One function per kind of point; a point of a kind nobody checks fails.
+//! The points come from the papers' printed tables, from independent computations of their formulas, from the
+//! published simulator and from runs of real engines. One function per kind of point; a point of a kind
+//! nobody checks fails.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a point that lacks something should fail")]
 
@@ -178,7 +179,8 @@ fn optimum_at_most(point: &Value) -> Complaints {
     (!fine).then(|| format!("optimum {found:?}, expected at most {most}")).into_iter().collect()
 }
 
-/// A full store takes N uniform inserts, then the updates that count: ten times N, as the model does by itself.
+/// A full store takes N uniform inserts, then the updates that count: ten times N, as the model does by
+/// itself.
 fn universal(point: &Value) -> Complaints {
     let inputs = &point["inputs"];
     let options = Universal {
@@ -210,8 +212,9 @@ fn cola_samt(point: &Value) -> Complaints {
         .collect()
 }
 
-/// Real engines against the models, over the updates after the first N. LevelDB and RocksDB's leveled compaction had
-/// settled by then; universal compaction was measured over three rounds, so the simulation runs the same three.
+/// Real engines against the models, over the updates after the first N. LevelDB and RocksDB's leveled
+/// compaction had settled by then; universal compaction was measured over three rounds, so the simulation
+/// runs the same three.
 fn real_engine(point: &Value) -> Complaints {
     let (inputs, expect) = (&point["inputs"], &point["expect"]);
     let n = number(&inputs["N"]);

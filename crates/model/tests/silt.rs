@@ -77,7 +77,8 @@ fn a_memory_budget_gives_the_merge_size_back() {
 
 #[test]
 fn longer_tags_read_less_and_take_more() {
-    // With as many entries per store, that is per bucket count, tags would only cost memory; here k sets both.
+    // With as many entries per store, that is per bucket count, tags would only cost memory; here k sets
+    // both.
     let at = |tag_bits| Silt { tag_bits, ..Silt::default() }.costs().unwrap();
     assert!(at(16).read_amplification < at(15).read_amplification);
     assert!(at(16).hash_stores < at(15).hash_stores);

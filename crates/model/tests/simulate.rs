@@ -1,5 +1,5 @@
-//! The simulators against what is known otherwise: printed and published simulations, the planner's own promises, and
-//! what the same store must do whichever way it is asked.
+//! The simulators against what is known otherwise: printed and published simulations, the planner's own
+//! promises, and what the same store must do whichever way it is asked.
 
 #![allow(
     clippy::unwrap_used,
@@ -138,7 +138,8 @@ fn nonsense_is_refused_by_name() {
     assert!(Ranks::groups(vec![(3, 0.0)]).is_err() && Ranks::groups(vec![]).is_err());
 }
 
-/// The published simulator's runs, and the paper's, against ours: `total`, and every step that adds 2 % or more.
+/// The published simulator's runs, and the paper's, against ours: `total`, and every step that adds 2 % or
+/// more.
 fn check_reference(at_most: f64) {
     let file: Value = serde_json::from_str(include_str!("reference/models.json")).unwrap();
     let mut checked = 0;
@@ -147,8 +148,8 @@ fn check_reference(at_most: f64) {
         let (inputs, expect) = (&point["inputs"], &point["expect"]);
         let number = |value: &Value| value.as_f64().unwrap();
         let keys = inputs["N"].as_f64().unwrap_or(f64::INFINITY);
-        // The authors' modes 2 and 3 pick tables as no engine does; the paper's own runs are of 100 million keys, and the
-        // optimised one does not print its sizes.
+        // The authors' modes 2 and 3 pick tables as no engine does; the paper's own runs are of 100 million
+        // keys, and the optimised one does not print its sizes.
         let other = id.ends_with("mode2") || id.ends_with("mode3") || id == "paper-t1-sim-opt";
         if point["kind"] != "simulator" || other || keys > at_most {
             continue;
@@ -172,7 +173,8 @@ fn check_reference(at_most: f64) {
         let skew = number(&inputs["s"]);
         let measured = run(&store, &Ranks::zipf(keys as u64, skew).unwrap(), &Protocol::paper(keys as u64));
         let (ours, theirs) = (measured.cost.write_amplification, number(&expect["total"]));
-        // Their Zipf sampler is about 2 % light in the tail, and their limit on grandparents is not documented.
+        // Their Zipf sampler is about 2 % light in the tail, and their limit on grandparents is not
+        // documented.
         let exact_sampler = id.contains("exact") || skew == 0.0;
         let tolerance = if exact_sampler { 0.01 } else { 0.025 };
         println!("{id}: {ours:.4}, published {theirs:.4} ({:+.2} %)", 100.0 * (ours / theirs - 1.0));
@@ -229,8 +231,8 @@ fn overwrites_in_a_design_stay_within_its_garbage() {
             "{name}: {:.3}, space {:.3}",
             measured.cost.write_amplification, measured.space_amplification
         );
-        // Dead data in leaves is bounded, and above them lies at most a pile or two per region. In levels that are
-        // no leaves nothing is reclaimed: a store too small to reach its leaves holds whole piles.
+        // Dead data in leaves is bounded, and above them lies at most a region or two per region. In levels
+        // that are no leaves nothing is reclaimed: a store too small to reach its leaves holds whole regions.
         let runs = |state: &LevelState| state.runs as f64 / state.regions.max(1) as f64;
         let most_space = if measured.levels.len() >= design.levels.len() {
             1.0 / (1.0 - design.max_garbage) + 0.5

@@ -1,5 +1,5 @@
-//! How far the models are from the item-level simulator: numbers of keys, skews, write buffers and level sizes, each
-//! combination simulated in its steady state.
+//! How far the models are from the item-level simulator: numbers of keys, skews, write buffers and level
+//! sizes, each combination simulated in its steady state.
 //!
 //! The default test takes a few seconds. The whole grid, as docs/models.md has it:
 //!

@@ -1,4 +1,5 @@
-//! SlimDB's model (VLDB 2017, section 4): Table 1, the search against brute force, and both readings of Figure 9.
+//! SlimDB's model (VLDB 2017, section 4): Table 1, the search against brute force, and both readings of
+//! Figure 9.
 
 #![allow(
     clippy::unwrap_used,
@@ -101,7 +102,8 @@ fn without_the_limit_a_fourth_stepped_level_wins_as_soon_as_it_fits() {
         );
         assert!(ours.cost < theirs.cost);
     }
-    // Just below, layouts with a smaller filter in one of the upper levels fit already; the paper's comes before those.
+    // Just below, layouts with a smaller filter in one of the upper levels fit already; the paper's comes
+    // before those.
     assert_eq!(best(SlimDb::default(), Mix::MIX, 294.0).numbers(), PAPER_LAYOUT);
 }
 

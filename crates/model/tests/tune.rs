@@ -1,7 +1,8 @@
-//! Tuning RocksDB: what real OPTIONS and LOG files of RocksDB 7.8.3 say, and files that are damaged or foreign.
+//! Tuning RocksDB: what real OPTIONS and LOG files of RocksDB 7.8.3 say, and files that are damaged or
+//! foreign.
 //!
-//! The fixtures are cut from real runs (docs/models.md has the commands): beginning, statistics at half time and at
-//! the end, and the last events.
+//! The fixtures are cut from real runs (docs/models.md has the commands): beginning, statistics at half time
+//! and at the end, and the last events.
 
 #![allow(
     clippy::unwrap_used,

@@ -36,8 +36,8 @@ fn event(text: &mut String, json: std::fmt::Arguments<'_>) {
     let _ = writeln!(text, "2026/01/01-00:00:00.1 7 EVENT_LOG_v1 {{\"time_micros\": 1, {json}}}");
 }
 
-/// The LOG of a load: flushes that keep what `keys` would let them, a level 0 of four tables each time, and one
-/// table at the end that holds what is there then.
+/// The LOG of a load: flushes that keep what `keys` would let them, a level 0 of four tables each time, and
+/// one table at the end that holds what is there then.
 fn load_log(keys: &Direct, requests: f64, first_state: &str) -> String {
     let mut text = String::from(
         "2026/01/01-00:00:00.0 7 [db_impl.cc:1] ------- DUMPING STATS -------\n\

@@ -17,9 +17,9 @@ use std::time::Duration;
 
 /// Run the same workloads on Siltstone and on other storage engines, under one memory cap
 ///
-/// Each workload runs on each engine in a process and a memory control group of its own. Results are kept in --results:
-/// runs that are there are not run again, so that the same command goes on after an interruption. At the
-/// end it prints tables and writes them, summary.json and charts to --results.
+/// Each workload runs on each engine in a process and a memory control group of its own. Results are kept in
+/// --results: runs that are there are not run again, so that the same command goes on after an interruption.
+/// At the end it prints tables and writes them, summary.json and charts to --results.
 #[derive(Parser, Debug)]
 #[command(name = "siltstone-peers", version, after_help = footer(), args_override_self = true)]
 struct Args {
@@ -41,7 +41,8 @@ struct Args {
     /// Memory of a run, page cache included [default: a seventh of the items, at least 128M]
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse_size)]
     memory_cap: Option<u64>,
-    /// Memory while the store is filled, where it is not to be the same: a small cap is often meant for reads alone
+    /// Memory while the store is filled, where it is not to be the same: a small cap is often meant for reads
+    /// alone
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse_size)]
     fill_memory_cap: Option<u64>,
     /// Threads that read
@@ -62,8 +63,8 @@ struct Args {
     /// Which keys there are, in which order
     #[arg(long, default_value = "1")]
     seed: u64,
-    /// Length of the workloads that end after a time; a quarter of it goes before as warm-up [default: 60s, with
-    /// --quick 1s]
+    /// Length of the workloads that end after a time; a quarter of it goes before as warm-up [default: 60s,
+    /// with --quick 1s]
     #[arg(long, value_name = "TIME", value_parser = sizes::parse_duration)]
     seconds: Option<Duration>,
     /// Overwrites as a multiple of the items

@@ -1,12 +1,14 @@
-//! A memory cap by control group, so that page cache counts as well: what a process may not keep is read again.
+//! A memory cap by control group, so that page cache counts as well: what a process may not keep is read
+//! again.
 //!
-//! Every run gets a group of its own below a group where we may make one: of the memory controller's hierarchy (version 1) or
-//! of the unified one (version 2). The child enters it before it opens a store, and its group says afterwards how
-//! much memory there was at most and whether the kernel had to kill. Where no group can be made the run is not
-//! confined, and its record says so.
+//! Every run gets a group of its own below a group where we may make one: of the memory controller's
+//! hierarchy (version 1) or of the unified one (version 2). The child enters it before it opens a store, and
+//! its group says afterwards how much memory there was at most and whether the kernel had to kill. Where no
+//! group can be made the run is not confined, and its record says so.
 //!
-//! Version 2 lets only groups without processes of their own hand out controllers; a user's session is not one. There,
-//! `systemd-run --user --scope` puts the program where it may make groups, and root may always make them at the top.
+//! Version 2 lets only groups without processes of their own hand out controllers; a user's session is not
+//! one. There, `systemd-run --user --scope` puts the program where it may make groups, and root may always
+//! make them at the top.
 
 use crate::failure::{Failure, Result};
 use serde::{Deserialize, Serialize};
@@ -125,8 +127,8 @@ impl Membership {
             .find_map(|file| std::fs::read_to_string(dir.join(file)).ok()?.trim().parse().ok())
     }
 
-    /// Requests to read that the group's processes have made of devices: version 2 counts them, if the group has the
-    /// block I/O controller.
+    /// Requests to read that the group's processes have made of devices: version 2 counts them, if the group
+    /// has the block I/O controller.
     pub fn device_reads(&self) -> Option<u64> {
         let text = std::fs::read_to_string(self.memory.as_ref()?.join("io.stat")).ok()?;
         let requests =

@@ -1,8 +1,9 @@
 //! Libraries of the system, loaded when the program runs.
 //!
-//! RocksDB and LevelDB have C interfaces that have been stable for a decade, and every distribution packages them. Loading
-//! them by name needs no headers, no C++ compiler and no build of a million lines, and a library that is missing is
-//! a sentence in the report instead of a build that fails. [`functions!`] makes a table of the functions an adapter calls.
+//! RocksDB and LevelDB have C interfaces that have been stable for a decade, and every distribution packages
+//! them. Loading them by name needs no headers, no C++ compiler and no build of a million lines, and a
+//! library that is missing is a sentence in the report instead of a build that fails. [`functions!`] makes a
+//! table of the functions an adapter calls.
 
 use libloading::Library;
 use std::ffi::{CStr, CString, c_char, c_void};
@@ -18,7 +19,8 @@ unsafe impl Send for Shared {}
 // SAFETY: and many threads at once, without anything between them.
 unsafe impl Sync for Shared {}
 
-/// Loads the first of `names` that the system has, or the file that the environment variable `variable` names.
+/// Loads the first of `names` that the system has, or the file that the environment variable `variable`
+/// names.
 ///
 /// # Errors
 /// No such library: the sentence says what to install.
@@ -27,8 +29,9 @@ pub fn load(names: &[&str], variable: &str, package: &str) -> Result<Library, St
     let names: Vec<&str> = chosen.as_deref().map_or_else(|| names.to_vec(), |name| vec![name]);
     let mut why = String::new();
     for name in &names {
-        // SAFETY: the library's initialisers run: those of RocksDB and LevelDB register options and set up constants, and
-        // ask nothing of the program. Whoever sets the variable chooses the code that runs, as with LD_PRELOAD.
+        // SAFETY: the library's initialisers run: those of RocksDB and LevelDB register options and set up
+        // constants, and ask nothing of the program. Whoever sets the variable chooses the code that runs, as
+        // with LD_PRELOAD.
         match unsafe { Library::new(*name) } {
             Ok(library) => return Ok(library),
             Err(error) => why = error.to_string(),
@@ -84,7 +87,8 @@ pub fn c_string(text: &str) -> Result<CString, String> {
     CString::new(text).map_err(|_| format!("{text:?} holds a zero byte"))
 }
 
-/// Takes an error message that a C function left in `*error`, if it left one, and gives its memory back by `free`.
+/// Takes an error message that a C function left in `*error`, if it left one, and gives its memory back by
+/// `free`.
 ///
 /// # Errors
 /// The message.
@@ -92,7 +96,8 @@ pub fn check(error: *mut c_char, free: impl FnOnce(Handle)) -> Result<(), String
     if error.is_null() {
         return Ok(());
     }
-    // SAFETY: not null, so the library put a string of its own there that ends in a zero byte and that only we hold.
+    // SAFETY: not null, so the library put a string of its own there that ends in a zero byte and that only
+    // we hold.
     let message = unsafe { CStr::from_ptr(error) }.to_string_lossy().into_owned();
     free(error.cast());
     Err(message)

@@ -1,4 +1,5 @@
-//! Why something did not succeed: a sentence, since every failure here ends up in a record or on standard error.
+//! Why something did not succeed: a sentence, since every failure here ends up in a record or on standard
+//! error.
 
 use std::fmt;
 use std::path::Path;

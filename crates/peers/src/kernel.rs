@@ -1,9 +1,9 @@
 //! What the kernel counts for this process: bytes read from and written to devices, CPU time, memory.
 //!
-//! `read_bytes` and `write_bytes` of `/proc/self/io` count what passes between page cache (or direct I/O) and device:
-//! reads when they are made, writes when a page becomes dirty, so that a log page written to ten times between two
-//! write-backs counts once, and a file removed before its write-back counts although it is never written.
-//! They are the one measure that is the same for every engine, whatever it counts itself.
+//! `read_bytes` and `write_bytes` of `/proc/self/io` count what passes between page cache (or direct I/O) and
+//! device: reads when they are made, writes when a page becomes dirty, so that a log page written to ten
+//! times between two write-backs counts once, and a file removed before its write-back counts although it is
+//! never written. They are the one measure that is the same for every engine, whatever it counts itself.
 
 use crate::failure::{Failure, Result};
 use serde::{Deserialize, Serialize};

@@ -1,11 +1,13 @@
 //! The same workloads on Siltstone and on other storage engines, under one memory cap.
 //!
-//! One run is one workload on one engine in a process of its own, inside a memory cgroup of its own: what it takes, and how it
-//! ends, concerns nobody else. [`supervise`] starts runs and keeps their [`record`]s; [`run`] is what happens in the process;
-//! [`engine`] holds one file per engine, each with the settings it gets; [`report`] makes tables and charts of the records.
+//! One run is one workload on one engine in a process of its own, inside a memory cgroup of its own: what it
+//! takes, and how it ends, concerns nobody else. [`supervise`] starts runs and keeps their [`record`]s;
+//! [`run`] is what happens in the process; [`engine`] holds one file per engine, each with the settings it
+//! gets; [`report`] makes tables and charts of the records.
 //!
-//! The only crate that links other engines, and the only one with foreign code: RocksDB and LevelDB are loaded from
-//! the system when the program runs (`dynamic.rs`), so that it builds where they are not, and says which are missing.
+//! The only crate that links other engines, and the only one with foreign code: RocksDB and LevelDB are
+//! loaded from the system when the program runs (`dynamic.rs`), so that it builds where they are not, and
+//! says which are missing.
 
 pub mod cli;
 pub mod confine;

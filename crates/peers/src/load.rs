@@ -1,8 +1,8 @@
 //! Closed-loop clients: prepare a call, time it, check what it returned, again.
 //!
-//! Items are chosen by their *position* in the order in which the fill wrote them; position 0 is the most popular. The order
-//! is random, so popular items lie scattered over the key space. Nothing is remembered of what was written: keys and
-//! values follow from an item's number, and every value that is read is checked.
+//! Items are chosen by their *position* in the order in which the fill wrote them; position 0 is the most
+//! popular. The order is random, so popular items lie scattered over the key space. Nothing is remembered of
+//! what was written: keys and values follow from an item's number, and every value that is read is checked.
 
 use crate::engine::Store;
 use crate::failure::{Failure, Result};

@@ -48,7 +48,8 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// What a store depends on that was filled with these: where two agree in it, the one's stores do for the other.
+    /// What a store depends on that was filled with these: where two agree in it, the one's stores do for the
+    /// other.
     #[must_use]
     pub fn of_fill(&self) -> Self {
         Self {
@@ -113,7 +114,8 @@ const QUIET_BYTES: u64 = 64 << 10;
 const QUIET_CPU_SECONDS: f64 = 0.02;
 /// So many quiet looks are the end of background work.
 const QUIET_LOOKS: u32 = 4;
-/// The device is measured twice before and twice after a run that reads, each time for this part of the run's length.
+/// The device is measured twice before and twice after a run that reads, each time for this part of the run's
+/// length.
 const PROBE_SHARE: f64 = 1.0 / 16.0;
 
 /// Does what is asked and writes the answer to `answer`.
@@ -144,8 +146,8 @@ pub fn serve(request: &Request, answer: &Path) -> Result<()> {
     end
 }
 
-/// What the device gives to readers who do nothing else, before or after a run that only reads: pages of the store's own
-/// files, around the page cache.
+/// What the device gives to readers who do nothing else, before or after a run that only reads: pages of the
+/// store's own files, around the page cache.
 fn raw_reads(request: &Request) -> Result<Option<RawRates>> {
     let Parameters { threads, batch, seconds, .. } = request.parameters;
     if request.workload.writes() {
@@ -166,6 +168,46 @@ fn raw_reads(request: &Request) -> Result<Option<RawRates>> {
 fn write(path: &Path, answer: &Answer) -> Result<()> {
     let json = serde_json::to_string_pretty(answer)?;
     std::fs::write(path, json).map_err(|e| Failure::at(path, e))
+}
+
+/// How things stood when the calls ended.
+struct Ended {
+    seconds: f64,
+    counters: Counters,
+    /// Reads that the engine counts, now and before.
+    device_reads: Option<(u64, u64)>,
+}
+
+/// Returns what the clients saw, in figures.
+fn figures_of(parameters: &Parameters, sight: &Sight, items: u64, ended: &Ended) -> Figures {
+    let Ended { seconds, counters: when_calls_ended, device_reads } = *ended;
+    let mut figures = Figures {
+        items,
+        seconds,
+        not_found: sight.not_found,
+        found_unexpectedly: sight.found_unexpectedly,
+        wrong: sight.wrong,
+        when_calls_ended,
+        ..Figures::default()
+    };
+    let mut reads = 0;
+    for (operation, seen) in &sight.by_operation {
+        figures.operations += seen.operations;
+        if operation.writes() {
+            figures.user_bytes_written += parameters.user_bytes(seen.operations);
+        } else {
+            reads += seen.operations;
+        }
+        let calls = Calls::new(&seen.latencies, seen.operations, seen.stalls, seconds);
+        figures.by_operation.insert(operation.name().to_owned(), calls);
+    }
+    figures.operations_per_second = figures.operations as f64 / seconds.max(1e-9);
+    let per_read = |count: u64| sizes::ratio(count, reads);
+    let read = device_reads.filter(|_| reads > 0);
+    figures.device_reads_per_read = read.map(|(now, then)| per_read(now.saturating_sub(then)));
+    figures.kernel_reads_per_read = when_calls_ended.device_reads.filter(|_| reads > 0).map(per_read);
+    figures.kernel_bytes_per_read = per_read(when_calls_ended.read_bytes);
+    figures
 }
 
 fn measure(request: &Request, store: &dyn Store, answer: &Path) -> Result<Answer> {
@@ -193,35 +235,10 @@ fn measure(request: &Request, store: &dyn Store, answer: &Path) -> Result<Answer
     };
     let seconds = baseline.started.elapsed().as_secs_f64();
     let when_calls_ended = Counters::now(&request.membership).since(baseline.counters);
-    let device_reads = store.device_reads();
-    let mut figures = Figures {
-        items: if fills { load.written() } else { *existing },
-        seconds,
-        not_found: sight.not_found,
-        found_unexpectedly: sight.found_unexpectedly,
-        wrong: sight.wrong,
-        when_calls_ended,
-        ..Figures::default()
-    };
-    let mut reads = 0;
-    for (operation, seen) in &sight.by_operation {
-        figures.operations += seen.operations;
-        if operation.writes() {
-            figures.user_bytes_written += p.user_bytes(seen.operations);
-        } else {
-            reads += seen.operations;
-        }
-        let calls = Calls::new(&seen.latencies, seen.operations, seen.stalls, seconds);
-        figures.by_operation.insert(operation.name().to_owned(), calls);
-    }
-    figures.operations_per_second = figures.operations as f64 / seconds.max(1e-9);
-    let per_read = |count: u64| sizes::ratio(count, reads);
-    figures.device_reads_per_read = device_reads
-        .zip(baseline.device_reads)
-        .filter(|_| reads > 0)
-        .map(|(now, then)| per_read(now.saturating_sub(then)));
-    figures.kernel_reads_per_read = when_calls_ended.device_reads.filter(|_| reads > 0).map(per_read);
-    figures.kernel_bytes_per_read = per_read(when_calls_ended.read_bytes);
+    let device_reads = store.device_reads().zip(baseline.device_reads);
+    let ended = Ended { seconds, counters: when_calls_ended, device_reads };
+    let items = if fills { load.written() } else { *existing };
+    let figures = figures_of(p, &sight, items, &ended);
     let short = workload.is_counted() && load.written() < most_written;
     let outcome = if short { Outcome::OutOfTime } else { Outcome::Complete };
     let complete = |run: &mut Run<'_>, mut figures: Figures, settle_seconds, settled| {

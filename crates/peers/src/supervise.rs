@@ -57,8 +57,8 @@ macro_rules! note {
 }
 
 impl Campaign {
-    /// Runs everything that has no record yet. Engines whose library is missing come back as skipped records, which are
-    /// not kept, so that they run once it is there.
+    /// Runs everything that has no record yet. Engines whose library is missing come back as skipped records,
+    /// which are not kept, so that they run once it is there.
     ///
     /// # Errors
     /// Results of other parameters, files that cannot be written, or the user wants to stop. A run that
@@ -159,7 +159,8 @@ impl Campaign {
         write_whole(&path, &self.parameters)
     }
 
-    /// Items in the engine's store, which is filled if it is not there; the inner error says why it cannot be.
+    /// Items in the engine's store, which is filled if it is not there; the inner error says why it cannot
+    /// be.
     fn filled(&self, engine: &Engine, library: &str) -> Result<std::result::Result<u64, String>> {
         let marker = self.dir.join(&engine.name).join("filled.json");
         let read = || serde_json::from_slice::<Filled>(&std::fs::read(&marker).ok()?).ok();

@@ -1,5 +1,5 @@
-//! Every engine that is there, beside a `BTreeMap`: the same items in, the same items out, before and after reopening.
-//! An engine whose library is missing says so and is passed over.
+//! Every engine that is there, beside a `BTreeMap`: the same items in, the same items out, before and after
+//! reopening. An engine whose library is missing says so and is passed over.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that finds nothing should fail")]
 
 use rand::rngs::SmallRng;

@@ -1,4 +1,5 @@
-//! Bloom lookups one by one and many at once, of members and of strangers, in and out of the cache; and building.
+//! Bloom lookups one by one and many at once, of members and of strangers, in and out of the cache; and
+//! building.
 
 use std::hint::black_box;
 

@@ -1,4 +1,5 @@
-//! The cell index over hashed keys, 40 and 16 to a page: size, fill, building, one lookup after the other, and batches.
+//! The cell index over hashed keys, 40 and 16 to a page: size, fill, building, one lookup after the other,
+//! and batches.
 
 use std::hint::black_box;
 

@@ -1,5 +1,5 @@
-//! Building the entropy-coded trie, and asking it for ranks one by one and in batches, for 16 M uniform keys; bits per
-//! key of all forms are printed. `SILTSTONE_BENCH_KEYS` sets another number of keys.
+//! Building the entropy-coded trie, and asking it for ranks one by one and in batches, for 16 M uniform keys;
+//! bits per key of all forms are printed. `SILTSTONE_BENCH_KEYS` sets another number of keys.
 
 use std::hint::black_box;
 
@@ -16,8 +16,8 @@ fn mixed(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// About `count` keys as a hash would make them, ascending without being sorted: the gaps of uniform points are
-/// exponentially distributed.
+/// About `count` keys as a hash would make them, ascending without being sorted: the gaps of uniform points
+/// are exponentially distributed.
 fn ascending(count: usize) -> impl Iterator<Item = u64> {
     let mean = 2f64.powi(64) / count as f64;
     (1..).scan(0u64, move |last, number| {

@@ -1,8 +1,9 @@
-//! Partial-key cuckoo tables (SILT, SOSP 2011, Table 5): insertions one by one, lookups one by one and in batches.
+//! Partial-key cuckoo tables (SILT, SOSP 2011, Table 5): insertions one by one, lookups one by one and in
+//! batches.
 //!
-//! The paper fills tables of 128 Ki entries until 126 million are in, and looks up 10 million of them; here it is so many
-//! tables that they do not fit the cache: 64, unless `SILTSTONE_TABLES` says otherwise. Each rate is the median of
-//! `SILTSTONE_REPEATS` (5) runs on one thread, by the seconds that it ran.
+//! The paper fills tables of 128 Ki entries until 126 million are in, and looks up 10 million of them; here
+//! it is so many tables that they do not fit the cache: 64, unless `SILTSTONE_TABLES` says otherwise. Each
+//! rate is the median of `SILTSTONE_REPEATS` (5) runs on one thread, by the seconds that it ran.
 
 #![allow(clippy::indexing_slicing, reason = "a benchmark that goes wrong should stop")]
 

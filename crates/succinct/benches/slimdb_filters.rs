@@ -1,10 +1,10 @@
 //! The filters of SlimDB's evaluation: its Tables 5 and 6 and its Figure 10 (Ren et al., VLDB 2017, §5.3).
 //!
-//! Eight sub-levels of random 16-byte keys, sorted; a share `d` of every sub-level's keys are the same in all of them. "CF"
-//! is a cuckoo filter per sub-level, asked newest first; "MLCF" one multi-level cuckoo filter, which knows of a duplicate
-//! that it is in the sub-level before. The paper has ten million keys a sub-level; here it is one million, unless
-//! `SILTSTONE_LEVEL_KEYS` says otherwise. Each rate is the median of `SILTSTONE_REPEATS` (3) runs on one thread, by the
-//! seconds that it ran.
+//! Eight sub-levels of random 16-byte keys, sorted; a share `d` of every sub-level's keys are the same in all
+//! of them. "CF" is a cuckoo filter per sub-level, asked newest first; "MLCF" one multi-level cuckoo filter,
+//! which knows of a duplicate that it is in the sub-level before. The paper has ten million keys a sub-level;
+//! here it is one million, unless `SILTSTONE_LEVEL_KEYS` says otherwise. Each rate is the median of
+//! `SILTSTONE_REPEATS` (3) runs on one thread, by the seconds that it ran.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -1,7 +1,8 @@
-//! SlimDB's tables 3 and 4: size and speed of the three-level index and of LevelDB's, over a 32 MB table's keys.
+//! SlimDB's tables 3 and 4: size and speed of the three-level index and of LevelDB's, over a 32 MB table's
+//! keys.
 //!
-//! Prints both tables with the paper's figures beside ours; a speed is the median of several rounds over a million random
-//! stored keys. `cargo bench --bench three_level -- Zipf` runs one pattern.
+//! Prints both tables with the paper's figures beside ours; a speed is the median of several rounds over a
+//! million random stored keys. `cargo bench --bench three_level -- Zipf` runs one pattern.
 
 #[path = "../tests/three_level/patterns.rs"]
 mod patterns;
@@ -25,8 +26,8 @@ struct Row {
     speed: f64,
 }
 
-/// Seconds that this thread has computed, where the system tells; else, since `start`. Leaves out the time that other
-/// programs had the processor.
+/// Seconds that this thread has computed, where the system tells; else, since `start`. Leaves out the time
+/// that other programs had the processor.
 fn seconds(start: Instant) -> f64 {
     let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
     let nanoseconds = told.and_then(|text| text.split(' ').next()?.parse::<u64>().ok());

@@ -4,8 +4,8 @@ use std::fmt;
 
 /// Bytes that no `to_bytes` of this crate wrote.
 ///
-/// Says which field of which structure was wrong, what was expected there and what was found. It knows neither file
-/// nor offset in the file; the caller, who does, adds them.
+/// Says which field of which structure was wrong, what was expected there and what was found. It knows
+/// neither file nor offset in the file; the caller, who does, adds them.
 ///
 /// ```
 /// use siltstone_succinct::bits::vector::BitVec;

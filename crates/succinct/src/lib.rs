@@ -1,7 +1,7 @@
 //! The succinct structures behind Siltstone's indexes and filters: bytes in, bytes out.
 //!
-//! Nothing here does I/O, reads a clock, spawns a thread or depends on another crate, so that each structure can be
-//! tested, fuzzed and measured alone.
+//! Nothing here does I/O, reads a clock, spawns a thread or depends on another crate, so that each structure
+//! can be tested, fuzzed and measured alone.
 //!
 //! | module | structure | answers |
 //! |---|---|---|
@@ -15,7 +15,7 @@
 //! | [`buckets::migration`] | [`Migration`](buckets::migration::Migration) | which items leave overfull pages, and for which |
 //! | [`buckets::hash_marks`] | [`HashMarks`](buckets::hash_marks::HashMarks) | where a key's item is that has left its bucket |
 //! | [`filter::cuckoo`] | [`CuckooFilter`](filter::cuckoo::CuckooFilter) | the same, in two cache lines |
-//! | [`filter::multi_level_cuckoo`] | [`MultiLevelCuckooFilter`](filter::multi_level_cuckoo::MultiLevelCuckooFilter) | which run of a pile may hold the key? |
+//! | [`filter::multi_level_cuckoo`] | [`MultiLevelCuckooFilter`](filter::multi_level_cuckoo::MultiLevelCuckooFilter) | which run of a region may hold the key? |
 //! | [`filter::maplet`] | [`Maplet`](filter::maplet::Maplet) | the same, built by merging |
 //! | `code::bit_stream`, `code::elias`, `code::huffman` | prefix codes, internal | small integers in few bits |
 //! | [`index::cells`] | [`Cells`](index::cells::Cells) | which page of a sorted table of hashed keys may hold the key? in nine bits a page |
@@ -28,12 +28,13 @@
 //! Conventions that hold in every module:
 //!
 //! - A structure is built once, by a builder or a constructor, and is immutable from then on.
-//! - `to_bytes` appends to a buffer; `from_bytes` takes exactly the bytes that one `to_bytes` wrote. Integers are
-//!   little-endian. Equal structures have equal bytes, and one structure has one encoding.
-//! - `from_bytes` trusts nothing. It returns a [`DecodeError`](error::DecodeError) or a structure whose lookups can't
-//!   panic, and allocates no more than a small multiple of the input. It does not detect every changed bit: checksums
-//!   are the caller's.
-//! - What can be rebuilt in one pass over the bytes (rank counts, restart offsets) is not stored, so it can't be wrong.
+//! - `to_bytes` appends to a buffer; `from_bytes` takes exactly the bytes that one `to_bytes` wrote. Integers
+//!   are little-endian. Equal structures have equal bytes, and one structure has one encoding.
+//! - `from_bytes` trusts nothing. It returns a [`DecodeError`](error::DecodeError) or a structure whose
+//!   lookups can't panic, and allocates no more than a small multiple of the input. It does not detect every
+//!   changed bit: checksums are the caller's.
+//! - What can be rebuilt in one pass over the bytes (rank counts, restart offsets) is not stored, so it can't
+//!   be wrong.
 
 pub mod bits;
 pub mod buckets;

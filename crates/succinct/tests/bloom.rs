@@ -27,8 +27,8 @@ fn build(fingerprints: impl IntoIterator<Item = u64>, bits_per_key: f64) -> Bloo
     builder.finish()
 }
 
-/// The measured rate over the formula's, with `keys` keys drawn by `shape` and as many absent ones, over `rounds`
-/// filters.
+/// The measured rate over the formula's, with `keys` keys drawn by `shape` and as many absent ones, over
+/// `rounds` filters.
 fn rate_over_formula(keys: u64, rounds: u64, bits_per_key: f64, shape: impl Fn(u64) -> u64) -> f64 {
     let mut random = SplitMix(keys).map(shape);
     let (mut found, mut expected) = (0u64, 0.0);
@@ -102,7 +102,8 @@ fn odd_bits_per_key_are_brought_into_range() {
 
 #[test]
 fn the_hashing_is_part_of_the_format() {
-    // Computed apart from this code. Such bytes are on users' disks: if this test fails, a new format is needed.
+    // Computed apart from this code. Such bytes are on users' disks: if this test fails, a new format is
+    // needed.
     let mut bytes = Vec::new();
     build([0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210, 1], 20.0).to_bytes(&mut bytes);
     assert_eq!(bytes, [14, 1, 0, 0, 0, 0, 0, 0, 55, 14, 121, 220, 210, 228, 88, 139]);

@@ -131,7 +131,8 @@ proptest! {
         if let Some(plan) = Migration::plan(&items, 8, page) {
             check(&items, 8, page, &plan);
         } else {
-            // Four items of one bucket at most, of a quarter page or less, always find a place in pages half empty.
+            // Four items of one bucket at most, of a quarter page or less, always find a place in pages half
+            // empty.
             let total: u32 = items.iter().map(|item| item.bytes).sum();
             let together = |a: &Item| {
                 let same = items.iter().filter(|b| (a.bucket, a.order) == (b.bucket, b.order));

@@ -82,7 +82,8 @@ fn check(index: &Cells, entries: &[Entry], pages: &[u32], strangers: &[Entry]) {
     }
     for stranger in strangers {
         let found = index.find(place(stranger));
-        // The page that has the first entry behind the stranger, or the one before it, whose end a walk passes.
+        // The page that has the first entry behind the stranger, or the one before it, whose end a walk
+        // passes.
         let behind = entries.partition_point(|entry| entry < stranger);
         let wanted = pages.get(behind).or(pages.last()).copied().unwrap_or(0);
         match index.split_pages(stranger.0) {

@@ -1,4 +1,5 @@
-//! The cuckoo filter: members pass, strangers pass at the rate of the formula, tables are full, bytes are checked.
+//! The cuckoo filter: members pass, strangers pass at the rate of the formula, tables are full, bytes are
+//! checked.
 
 use std::collections::HashSet;
 
@@ -137,7 +138,8 @@ fn damaged_bytes_are_refused_or_answer() {
 
 #[test]
 fn the_hashing_is_part_of_the_format() {
-    // Computed apart from this code. Such bytes are on users' disks: if this test fails, a new format is needed.
+    // Computed apart from this code. Such bytes are on users' disks: if this test fails, a new format is
+    // needed.
     let mut bytes = Vec::new();
     CuckooFilter::build(12, &[0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210, 1]).to_bytes(&mut bytes);
     assert_eq!(bytes, [12, 1, 0, 0, 0, 95, 5, 0, 32, 139, 195, 148, 0, 0, 0, 189]);

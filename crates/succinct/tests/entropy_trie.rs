@@ -190,8 +190,8 @@ fn uniform_keys_take_little_more_than_their_entropy() {
         let count = keys.len() as f64;
         (trie.code_bits() as f64 / count, trie.bits() as f64 / count)
     };
-    // The entropy of the trie of 256 uniform keys is 2.75 bits per key if nodes tell sides, 2.31 if not; the code of
-    // a bucket has 0.06 bits per key of lengths of left sides in it.
+    // The entropy of the trie of 256 uniform keys is 2.75 bits per key if nodes tell sides, 2.31 if not; the
+    // code of a bucket has 0.06 bits per key of lengths of left sides in it.
     let floors = [(Code::Paper, 2.75, 0.25), (Code::Strong, 2.75, 0.16), (Code::Weak, 2.31, 0.14)];
     for (code, floor, above) in floors {
         let (bits, total) = per_key(Spec::dense(code));

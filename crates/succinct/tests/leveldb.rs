@@ -92,13 +92,14 @@ fn overlapping_pages_are_refused() {
     build(Form::FixedBlock, &[b"b".to_vec(), b"a".to_vec()], 1);
 }
 
-/// The paper's own figures come out, so that the comparison in table 3 is with the same thing. Shortened keys take up to a
-/// tenth less: LevelDB leaves keys whole where the first byte that differs does so by one.
+/// The paper's own figures come out, so that the comparison in table 3 is with the same thing. Shortened keys
+/// take up to a tenth less: LevelDB leaves keys whole where the first byte that differs does so by one.
 #[test]
 fn sizes_are_the_papers() {
     for (form, (name, paper)) in Form::ALL.into_iter().rev().zip(&PAPER_BITS[1..]) {
         for (at, (pattern_name, pattern)) in PATTERNS.iter().enumerate() {
-            // LevelDB's whole keys end with 8 bytes of sequence number and type; shortened ones mostly lose them.
+            // LevelDB's whole keys end with 8 bytes of sequence number and type; shortened ones mostly lose
+            // them.
             let trailer = [1u8; 8];
             let trailer = if form == Form::FullKeys { &trailer[..] } else { &[] };
             let keys = table(*pattern, ENTRIES, 1);

@@ -109,7 +109,7 @@ proptest! {
         if let Ok(maplet) = Maplet::from_trusted_bytes(&bytes) {
             // Whatever it says, it says something.
             for hash in runs.iter().flatten() {
-                let _ = (maplet.lookup(*hash), maplet.touch(*hash), maplet.touch_entries(*hash));
+                let _ = (maplet.lookup(*hash), maplet.prefetch(*hash), maplet.prefetch_entries(*hash));
             }
         }
         if let Ok(maplet) = Maplet::from_bytes(&bytes) {

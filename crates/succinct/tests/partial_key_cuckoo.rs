@@ -1,4 +1,5 @@
-//! Partial-key cuckoo tables against a map, and the figures of SILT §3.1: occupancy, false positives, nothing lost.
+//! Partial-key cuckoo tables against a map, and the figures of SILT §3.1: occupancy, false positives, nothing
+//! lost.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that finds nothing should fail")]
 

@@ -6,7 +6,8 @@ use siltstone_succinct::index::separators::{Separators, SeparatorsBuilder, short
 
 type Key = Vec<u8>;
 
-/// Sorted distinct keys: few letters and long common prefixes, so that prefixes, extensions and neighbours abound.
+/// Sorted distinct keys: few letters and long common prefixes, so that prefixes, extensions and neighbours
+/// abound.
 fn keys(count: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Key>> {
     let key = prop_oneof![
         vec(prop_oneof![Just(0u8), Just(1), Just(254), Just(255)], 0..8),
@@ -161,7 +162,8 @@ fn keys_of_64_kib_that_differ_in_their_last_bytes() {
 
 #[test]
 fn restarts_that_their_heads_do_not_tell_apart() {
-    // Two lone keys at the ends keep the common prefix empty, and all heads between are equal, or end in zeros.
+    // Two lone keys at the ends keep the common prefix empty, and all heads between are equal, or end in
+    // zeros.
     for stem in [&b"tenant42/obj/"[..], &[0; 7], &[]] {
         let key = |id: u32| [stem, &[0; 3], &id.to_be_bytes()].concat();
         let mut pages = vec![(vec![], vec![])];

@@ -10,8 +10,8 @@ use std::time::Instant;
 
 /// Make a consistent copy of a store in a new directory
 ///
-/// Tables are hard-linked where the file system allows it, so the copy takes little time and no space until the
-/// two differ. The store must not be open in another process: such a process makes checkpoints itself.
+/// Tables are hard-linked where the file system allows it, so the copy takes little time and no space until
+/// the two differ. The store must not be open in another process: such a process makes checkpoints itself.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  siltstone checkpoint ./store ./backup-monday\n  siltstone verify ./backup-monday"

@@ -10,8 +10,8 @@ use std::path::PathBuf;
 
 /// Write every item of a keyspace to standard output, as rows that `load` reads
 ///
-/// The rows are one moment of the store, in the store's own order (which is not that of the keys). Times to live
-/// are not part of the rows.
+/// The rows are one moment of the store, in the store's own order (which is not that of the keys). Times to
+/// live are not part of the rows.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     siltstone export ./store --format tsv > items.tsv\n  \

@@ -10,8 +10,8 @@ use std::path::PathBuf;
 
 /// Show what one file of a store holds, without opening the store
 ///
-/// Takes a table, a manifest, a log file, a sidecar, CURRENT, SIDECARS, EVENTS or LOCK; which it is follows from its content, and
-/// where that is damaged from its name. Exits with 1 if it is damaged.
+/// Takes a table, a manifest, a log file, a sidecar, CURRENT, SIDECARS, EVENTS or LOCK; which it is follows
+/// from its content, and where that is damaged from its name. Exits with 1 if it is damaged.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  siltstone inspect ./store/CURRENT\n  siltstone inspect ./store/CURRENT --json"

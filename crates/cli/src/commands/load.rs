@@ -22,8 +22,8 @@ const MAX_REPORTED: u64 = 20;
 /// Write many rows from a file, creating the store where there is none
 ///
 /// A row that cannot be read, or whose key the keyspace does not take, is reported with its line number. With
-/// --on-error fail (the default) it ends the load: the rows before it stay loaded. Rows replace items of the same
-/// key. All rows are on the disk when the command returns; after a crash, a load can simply be repeated.
+/// --on-error fail (the default) it ends the load: the rows before it stay loaded. Rows replace items of the
+/// same key. All rows are on the disk when the command returns; after a crash, a load can simply be repeated.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     siltstone load ./store cities.tsv --format tsv\n  \
@@ -73,7 +73,8 @@ struct Summary {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
     args.create.check(&Options::default())?;
-    // The input first: a mistyped file name, or a first row that ends the load, must not leave an empty store behind.
+    // The input first: a mistyped file name, or a first row that ends the load, must not leave an empty store
+    // behind.
     let (input, bytes) = open_input(&args.file)?;
     let mut rows = Rows { reader: RowReader::new(input, args.format), first: None };
     if args.on_error == OnError::Fail {

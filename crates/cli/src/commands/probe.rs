@@ -21,9 +21,9 @@ const SYNCS: usize = 200;
 
 /// Measure the device below a directory: random reads, sequential reads and writes, syncs
 ///
-/// Writes a file of its own, reads it around the system's page cache, and removes it. A rate of a store is worth something
-/// only beside that of its device in the same hour, and hosts cache what guests believe to be on a device: everything is
-/// read once before it is measured.
+/// Writes a file of its own, reads it around the system's page cache, and removes it. A rate of a store is
+/// worth something only beside that of its device in the same hour, and hosts cache what guests believe to be
+/// on a device: everything is read once before it is measured.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  siltstone probe .\n  siltstone probe /mnt/ssd --bytes 8G --seconds 5 --json"

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 /// Write one item, creating the store where there is none
 ///
-/// The item is on the disk when the command returns. KEY and VALUE are text with the escapes \t \n \r \\ \xNN;
-/// a VALUE of `-` takes the bytes of standard input as they are.
+/// The item is on the disk when the command returns. KEY and VALUE are text with the escapes \t \n \r \\
+/// \xNN; a VALUE of `-` takes the bytes of standard input as they are.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     siltstone put ./store city:7 Uppsala\n  \

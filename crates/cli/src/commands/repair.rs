@@ -9,10 +9,10 @@ use std::path::PathBuf;
 
 /// Make a store with a damaged log usable again, giving up what follows the damage
 ///
-/// A store whose write-ahead log holds damage that no power cut explains refuses to open, because what follows the
-/// damage would be lost without a word. With --drop-damaged-log this command keeps what precedes the damage, moves
-/// it into tables and gives up the rest. Copy the directory first. Damaged tables and manifests are not repaired:
-/// restore those from a checkpoint.
+/// A store whose write-ahead log holds damage that no power cut explains refuses to open, because what
+/// follows the damage would be lost without a word. With --drop-damaged-log this command keeps what precedes
+/// the damage, moves it into tables and gives up the rest. Copy the directory first. Damaged tables and
+/// manifests are not repaired: restore those from a checkpoint.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  siltstone repair ./store\n  cp -r ./store ./store-copy && siltstone repair ./store --drop-damaged-log"

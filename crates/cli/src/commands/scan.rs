@@ -10,8 +10,9 @@ use std::path::PathBuf;
 
 /// List the items whose keys share a prefix
 ///
-/// Needs a keyspace with a schema of fixed:N or delim:C, and PREFIX whole: N bytes, or up to and including the
-/// delimiter. Prints key TAB value lines in suffix order (ordered suffixes) or in an arbitrary but fixed order.
+/// Needs a keyspace with a schema of fixed:N or delim:C, and PREFIX whole: N bytes, or up to and including
+/// the delimiter. Prints key TAB value lines in suffix order (ordered suffixes) or in an arbitrary but fixed
+/// order.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     siltstone scan ./store user:7/ --keyspace users\n  \

@@ -10,9 +10,9 @@ use std::time::Instant;
 
 /// Read every page of every table and check it: checksums, order, counts, filters
 ///
-/// Opens the store for reading only. Problems are listed and the exit code is 1; nothing is changed. Damage to
-/// sidecars (.sidecar files, which hold filters of regions) is noted, and leaves the store sound: answers are the same without
-/// them, and they are made anew while the store is open for writing.
+/// Opens the store for reading only. Problems are listed and the exit code is 1; nothing is changed. Damage
+/// to sidecars (.sidecar files, which hold filters of regions) is noted, and leaves the store sound: answers
+/// are the same without them, and they are made anew while the store is open for writing.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  siltstone verify ./store\n  siltstone verify ./store --json | jq '.problems[]'"
@@ -20,8 +20,8 @@ use std::time::Instant;
 pub struct Args {
     /// Directory of the store
     dir: PathBuf,
-    /// Print {"sound": …, "problems": […], "notes": […], "tables": …, "pages": …, "entries": …, "bytes": …, "clusters": …,
-    /// "cluster_bytes": …, "seconds": …}
+    /// Print {"sound": …, "problems": […], "notes": […], "tables": …, "pages": …, "entries": …, "bytes": …,
+    /// "clusters": …, "cluster_bytes": …, "seconds": …}
     #[arg(long)]
     json: bool,
 }

@@ -1,5 +1,5 @@
-//! One JSON object a line: `{"key": "…", "value": "…"}`, with `key_base64` and `value_base64` in their place for
-//! bytes that are not UTF-8.
+//! One JSON object a line: `{"key": "…", "value": "…"}`, with `key_base64` and `value_base64` in their place
+//! for bytes that are not UTF-8.
 
 use super::Row;
 use base64::Engine as _;

@@ -1,13 +1,14 @@
 //! The one door to bytes of tables on disk: caches of answers, pages and open files, checksums, counters.
 //!
-//! Gets and scans read single pages through the cache; compaction reads long stretches around it. Every page that
-//! comes from the device is verified before anyone sees it. What tables answered to gets is kept as well, by itself
-//! ([`row`]), and memory is divided between the two by what saves more reads ([`split`]).
+//! Gets and scans read single pages through the cache; compaction reads long stretches around it. Every page
+//! that comes from the device is verified before anyone sees it. What tables answered to gets is kept as
+//! well, by itself ([`row`]), and memory is divided between the two by what saves more reads ([`split`]).
 //!
-//! Items that log stores find in the log are read through it too, as they stand there, uncached; log stores check them.
+//! Items that log stores find in the log are read through it too, as they stand there, uncached; log stores
+//! check them.
 //!
-//! Lookups ask for pages through a [`Probe`], which waits for a page or says which one it needs ([`probe`]). Many pages are
-//! read at the same time by [`fetch`].
+//! Lookups ask for pages through a [`Probe`], which waits for a page or says which one it needs ([`probe`]).
+//! Many pages are read at the same time by [`fetch`].
 
 mod fetch;
 mod probe;
@@ -55,8 +56,8 @@ impl Weighter<(u64, u32), Page> for PageWeight {
     }
 }
 
-/// Stored and computed checksum of a page: CRC-32C of all but its first four bytes, salted with the file's and the
-/// page's number, so that a page in the wrong place does not pass.
+/// Stored and computed checksum of a page: CRC-32C of all but its first four bytes, salted with the file's
+/// and the page's number, so that a page in the wrong place does not pass.
 fn page_checksums(file: FileId, page: u32, bytes: &[u8; PAGE_BYTES]) -> (u32, u32) {
     let (stored, rest) = bytes.split_first_chunk::<4>().unwrap_or((&[0; 4], &[]));
     let mut salt = [0u8; 12];

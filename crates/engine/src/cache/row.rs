@@ -1,18 +1,19 @@
 //! The row cache: answers of tables to the keys that gets ask for most.
 //!
-//! The idea: digests scatter the keys that are asked for often over all pages, so that a cached page holds one of them and
-//! dozens that nobody wants. Kept by itself, such an answer takes its own bytes. Tables never change and their numbers are not
-//! used twice, so what a table once said of a key it says for ever: nothing has to be told to this cache when
-//! something is written, deleted, compacted or expires. Whoever looks goes the usual way from table to table, and
-//! asks here instead of reading a page.
+//! The idea: digests scatter the keys that are asked for often over all pages, so that a cached page holds
+//! one of them and dozens that nobody wants. Kept by itself, such an answer takes its own bytes. Tables never
+//! change and their numbers are not used twice, so what a table once said of a key it says for ever: nothing
+//! has to be told to this cache when something is written, deleted, compacted or expires. Whoever looks goes
+//! the usual way from table to table, and asks here instead of reading a page.
 //!
-//! Source: S3-FIFO (Yang et al., SOSP 2023): new answers stand in a small queue, those that were asked for again move on to
-//! the main one when their time comes, others leave, and one that comes back soon after goes to the main queue at once.
-//! Keeping answers by table is RocksDB's row cache. Where we differ, and why:
+//! Source: S3-FIFO (Yang et al., SOSP 2023): new answers stand in a small queue, those that were asked for
+//! again move on to the main one when their time comes, others leave, and one that comes back soon after goes
+//! to the main queue at once. Keeping answers by table is RocksDB's row cache. Where we differ, and why:
 //!
-//! - Answers stand one behind the other in pieces of the store's memory, and leave piece by piece: no allocation each,
-//!   and no holes between them.
-//! - Who left lately is noted in a table that forgets what is overwritten, four bytes an answer, rather than in a queue.
+//! - Answers stand one behind the other in pieces of the store's memory, and leave piece by piece: no
+//!   allocation each, and no holes between them.
+//! - Who left lately is noted in a table that forgets what is overwritten, four bytes an answer, rather than
+//!   in a queue.
 //!
 //! ```text
 //!  answer, at a multiple of 8 bytes
@@ -22,8 +23,8 @@
 //! +---------------+----------+------------+--------------+------+------+---+-------------+-----+-------+
 //! ```
 //!
-//! Invariants: the directory leads to every answer that can be found, and to no other; a piece ends where its last answer
-//! does or with a word of zeros where the next would say its table, which is never zero.
+//! Invariants: the directory leads to every answer that can be found, and to no other; a piece ends where its
+//! last answer does or with a word of zeros where the next would say its table, which is never zero.
 
 use crate::entry::Answer;
 use crate::ids::TableId;
@@ -67,7 +68,8 @@ pub(crate) struct RowCache {
     memory: Arc<MemoryBudget>,
 }
 
-/// Where an answer stands: one bit for the queue, 22 for the piece's number, nine for its place in words of eight bytes.
+/// Where an answer stands: one bit for the queue, 22 for the piece's number, nine for its place in words of
+/// eight bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place(u32);
 
@@ -270,8 +272,8 @@ impl Shard {
         }
     }
 
-    /// Keeps those answers of a piece that has left its queue which have been asked for, if any are to be kept, and notes the
-    /// others.
+    /// Keeps those answers of a piece that has left its queue which have been asked for, if any are to be
+    /// kept, and notes the others.
     fn pass_on(&mut self, piece: &[u8], was_main: bool, number: u32, keeps: bool, memory: &MemoryBudget) {
         let mut offset = 0;
         while let Some(kept) = piece.get(offset..).and_then(Kept::read) {
@@ -280,7 +282,8 @@ impl Shard {
             if let Ok(entry) = self.directory.find_entry(hash, |known| *known == place) {
                 entry.remove();
                 if keeps && kept.uses > 0 {
-                    // In the main queue it stays for as many rounds as it was asked for; there it begins without any.
+                    // In the main queue it stays for as many rounds as it was asked for; there it begins
+                    // without any.
                     let uses = if was_main { kept.uses - 1 } else { 0 };
                     let (head, rest) = kept.bytes.split_at_checked(USES_AT).unwrap_or_default();
                     let rest = rest.get(1..).unwrap_or_default();
@@ -453,8 +456,8 @@ mod tests {
         }
     }
 
-    /// Keys by Zipf's law, a twentieth of them kept: more than half of the questions are answered, and a walk over other keys
-    /// in between changes little.
+    /// Keys by Zipf's law, a twentieth of them kept: more than half of the questions are answered, and a walk
+    /// over other keys in between changes little.
     #[test]
     fn the_hot_stay() {
         const KEYS: u64 = 100_000;

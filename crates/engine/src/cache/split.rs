@@ -1,12 +1,13 @@
 //! The cache split: how much of the cache goes to answers, and how much to pages.
 //!
-//! The idea: answers serve keys that are asked for again and again, pages serve neighbours and stores that mostly fit into
-//! memory; which of the two is scarcer only the device can tell. So the border between them is moved a little, and the reads
-//! for as many questions are compared with those before: back where there are more, further where there are fewer.
+//! The idea: answers serve keys that are asked for again and again, pages serve neighbours and stores that
+//! mostly fit into memory; which of the two is scarcer only the device can tell. So the border between them
+//! is moved a little, and the reads for as many questions are compared with those before: back where there
+//! are more, further where there are fewer.
 //!
-//! Source: Einziger et al., "Adaptive Software Cache Management" (Middleware 2018), which climbs likewise. Where we differ, and
-//! why: where a step makes no difference that chance would not, the border rests, and twice as long each time, so that a store
-//! in balance is left alone; the next try is towards the middle.
+//! Source: Einziger et al., "Adaptive Software Cache Management" (Middleware 2018), which climbs likewise.
+//! Where we differ, and why: where a step makes no difference that chance would not, the border rests, and
+//! twice as long each time, so that a store in balance is left alone; the next try is towards the middle.
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Parts of the cache that the border moves by.
 const PARTS: u64 = 16;
 const MIDDLE: u64 = PARTS / 2;
-/// Questions to learn from, at least, and one for so many bytes of cache: what is made room for has to fill up first.
+/// Questions to learn from, at least, and one for so many bytes of cache: what is made room for has to fill
+/// up first.
 const LEAST_QUESTIONS: u64 = 1 << 16;
 const BYTES_PER_QUESTION: u64 = 256;
 /// Differences in reads per question that may be chance.
@@ -63,7 +65,8 @@ impl CacheSplit {
         capacity / PARTS * self.answers.load(Ordering::Relaxed)
     }
 
-    /// Notes `questions`, of which `reads` went to the device; true once the border has moved in a cache of `capacity` bytes.
+    /// Notes `questions`, of which `reads` went to the device; true once the border has moved in a cache of
+    /// `capacity` bytes.
     #[inline]
     pub fn note(&self, questions: u64, reads: u64, capacity: u64) -> bool {
         if reads > 0 {

@@ -4,7 +4,7 @@
 //! it. Which head is smallest is told by a tournament of digests (`tournament.rs`); sources are asked for
 //! whole entries only where digests are equal.
 
-use super::tournament::{Head, Tournament};
+use super::tournament::{Tournament, WriteBufferSpec};
 use crate::entry::{Cursor, EntryRef, PrefixTombstones};
 use crate::error::Result;
 use siltstone_design::{Digest, EncodedKey};
@@ -77,7 +77,7 @@ impl Merge {
     fn settle(&mut self) -> Result<Option<Digest>> {
         loop {
             let first = self.heads.first();
-            self.current = first.map(Head::source);
+            self.current = first.map(WriteBufferSpec::source);
             let (Some(first), Some(winner)) = (first, self.current) else { return Ok(None) };
             let digest = first.digest().or_else(|| Some(key_of(&self.cursors, winner)?.digest));
             if digest.is_none() {

@@ -28,7 +28,7 @@ use siltstone_design::{Task, TriePath};
 use std::sync::Arc;
 use work::Target;
 
-/// The runs that `task` reads, fixed when it is planned: later runs may join the pile meanwhile.
+/// The runs that `task` reads, fixed when it is planned: later runs may join the region's runs meanwhile.
 pub(crate) fn inputs(version: &Version, task: &Task) -> Vec<Arc<Run>> {
     let (level, path) = task.region();
     let Some(region) = version.levels.get(level).and_then(|l| l.region(path)) else { return Vec::new() };
@@ -74,8 +74,8 @@ pub(crate) fn execute(
         inputs.iter().map(|run| Step::RemoveRun { level, path, run: run.id }).collect();
     let targets = match *task {
         Task::Rewrite { .. } => {
-            let pile = version.levels.get(level).and_then(|l| l.region(path)).map_or(&[][..], |r| &r.runs);
-            let oldest_is_in = pile.last().map(|run| run.id) == inputs.last().map(|run| run.id);
+            let runs = version.levels.get(level).and_then(|l| l.region(path)).map_or(&[][..], |r| &r.runs);
+            let oldest_is_in = runs.last().map(|run| run.id) == inputs.last().map(|run| run.id);
             let bottom = oldest_is_in && !version.has_data_below(level, path);
             let replaces = inputs.first().map(|run| run.id);
             vec![Target { level, path, merged_run: None, bottom, replaces }]
@@ -88,8 +88,8 @@ pub(crate) fn execute(
             let mut targets = Vec::new();
             let mut below = Vec::new();
             for child in children(context.design, level, path) {
-                let pile = version.levels.get(child_level).and_then(|l| l.region(child));
-                let resident = pile.and_then(|region| region.runs.first());
+                let region = version.levels.get(child_level).and_then(|l| l.region(child));
+                let resident = region.and_then(|region| region.runs.first());
                 let merged = if leveled { resident } else { None };
                 let bottom =
                     (merged.is_some() || resident.is_none()) && !version.has_data_below(child_level, child);
@@ -108,7 +108,7 @@ pub(crate) fn execute(
                 });
             }
             if !below.is_empty() {
-                // The children's runs are disjoint: together they are one source, older than the pile.
+                // The children's runs are disjoint: together they are one source, older than the region.
                 sources.push(joined(&below, &span, context.reader)?);
             }
             targets
@@ -173,7 +173,7 @@ fn run_sample(tables: &[Arc<Table>], reader: &Reader) -> Result<KeySample> {
     Ok(KeySample::union(samples?))
 }
 
-/// Estimates which bytes of the pile `older` (newest first) a new run on top of it makes dead.
+/// Estimates which bytes of the region `older` (newest first) a new run on top of it makes dead.
 pub(crate) fn estimate_kills(
     new: &[Arc<Table>],
     older: &[Arc<Run>],

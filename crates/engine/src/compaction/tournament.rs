@@ -20,13 +20,13 @@ use std::hint::{cold_path, select_unpredictable};
 
 /// Where a source stands.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Head {
+pub(super) struct WriteBufferSpec {
     /// All ones past the end; a source can stand on that digest all the same.
     digest: u128,
     source: u32,
 }
 
-impl Head {
+impl WriteBufferSpec {
     fn new(source: usize, digest: Option<Digest>) -> Self {
         Self { digest: digest.map_or(u128::MAX, Digest::as_number), source: source as u32 }
     }
@@ -45,15 +45,15 @@ impl Head {
 /// The heads of all sources.
 pub(super) struct Tournament {
     /// From 1 on; 0 is not used.
-    nodes: Vec<Head>,
+    nodes: Vec<WriteBufferSpec>,
     sources: usize,
 }
 
 impl Tournament {
     /// Between `heads`, in the order of the sources' numbers.
     pub fn new(heads: &[Option<Digest>], is_before: impl Fn(usize, usize) -> bool) -> Self {
-        let leaves = heads.iter().enumerate().map(|(source, digest)| Head::new(source, *digest));
-        let mut nodes = vec![Head::new(0, None); heads.len()];
+        let leaves = heads.iter().enumerate().map(|(source, digest)| WriteBufferSpec::new(source, *digest));
+        let mut nodes = vec![WriteBufferSpec::new(0, None); heads.len()];
         nodes.extend(leaves);
         let mut tournament = Self { nodes, sources: heads.len() };
         for node in (1..heads.len()).rev() {
@@ -64,7 +64,7 @@ impl Tournament {
 
     /// The smallest head; `None` without sources.
     #[inline]
-    pub fn first(&self) -> Option<Head> {
+    pub fn first(&self) -> Option<WriteBufferSpec> {
         self.nodes.get(1).copied()
     }
 
@@ -81,7 +81,7 @@ impl Tournament {
         is_before: impl Fn(usize, usize) -> bool,
     ) {
         let mut node = self.sources + source;
-        let mut winner = Head::new(source, digest);
+        let mut winner = WriteBufferSpec::new(source, digest);
         loop {
             self.nodes[node] = winner;
             if node <= 1 {
@@ -119,13 +119,17 @@ impl Tournament {
 }
 
 #[inline]
-fn smaller(a: Head, b: Head, is_before: &impl Fn(usize, usize) -> bool) -> Head {
+fn smaller(
+    a: WriteBufferSpec,
+    b: WriteBufferSpec,
+    is_before: &impl Fn(usize, usize) -> bool,
+) -> WriteBufferSpec {
     if a.digest == b.digest {
         cold_path();
         return if is_before(b.source(), a.source()) { b } else { a };
     }
     let second = b.digest < a.digest;
-    Head {
+    WriteBufferSpec {
         digest: select_unpredictable(second, b.digest, a.digest),
         source: select_unpredictable(second, b.source, a.source),
     }

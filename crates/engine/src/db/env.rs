@@ -34,7 +34,8 @@ impl StoreId {
 pub(crate) struct Env {
     pub store: StoreId,
     pub path: PathBuf,
-    /// Poisons the store where a failure leaves it in doubt: a [`CheckedDisk`](crate::io::checked::CheckedDisk).
+    /// Poisons the store where a failure leaves it in doubt: a
+    /// [`CheckedDisk`](crate::io::checked::CheckedDisk).
     pub disk: Arc<dyn Disk>,
     pub options: Options,
     pub secret: HashSecret,

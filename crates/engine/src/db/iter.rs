@@ -1,7 +1,8 @@
 //! Scans: one merge over everything that may hold a group, a range of it, or the whole keyspace.
 //!
 //! A walk over the whole keyspace goes stretch by stretch: as long as no level changes its region, one merge
-//! over the heads and the piles on the path serves; at the end of the finest region the next merge begins.
+//! over the write buffers and the regions on the path serves; at the end of the finest region the next merge
+//! begins.
 
 use super::catalog::keyspace::OpenKeyspace;
 use super::catalog::snapshots::ReadPoint;

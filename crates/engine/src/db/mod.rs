@@ -206,7 +206,7 @@ impl Db {
         self.store.catalog.log.sync()
     }
 
-    /// Writes the heads of all keyspaces to tables and waits for it.
+    /// Writes the write buffers of all keyspaces to tables and waits for it.
     ///
     /// # Errors
     /// Those of the write; what is not flushed stays in the log.

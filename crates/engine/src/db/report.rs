@@ -125,7 +125,7 @@ fn level_stats(version: &Version, number: usize, level: &Level) -> LevelStats {
         stats.runs += region.runs.len() as u64;
         stats.max_runs_in_a_region = stats.max_runs_in_a_region.max(region.runs.len() as u64);
         if let Some(filter) = &region.filter {
-            stats.guided_runs += filter.covered() as u64;
+            stats.filtered_runs += filter.covered() as u64;
             stats.filter_bytes += filter.memory_bytes();
         }
         region.runs.iter().for_each(|run| add_run(&mut stats, run));
@@ -163,8 +163,8 @@ impl OpenKeyspace {
             preset: self.design.preset_name(),
             schema: *self.encoder.schema(),
             items_estimate: (totals.entries + in_memory).saturating_sub(totals.dead),
-            head_entries: in_memory,
-            head_bytes: view.buffers().map(WriteBuffer::memory_bytes).sum(),
+            write_buffer_entries: in_memory,
+            write_buffer_bytes: view.buffers().map(WriteBuffer::memory_bytes).sum(),
             table_entries: totals.entries,
             table_count: totals.tables,
             table_bytes: totals.bytes,
@@ -177,7 +177,7 @@ impl OpenKeyspace {
             tables_probed: counters.tables_probed.get(),
             most_tables_probed_in_a_region: counters.most_probed_in_region.get(),
             asked_ahead: counters.asked_ahead.get(),
-            asked_in_vain: counters.asked_in_vain.get(),
+            asked_wasted: counters.asked_wasted.get(),
             filter_bytes: filter,
             index_bytes: index,
             filter_bits_per_item: ratio(8 * filter, totals.entries),

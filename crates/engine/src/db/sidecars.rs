@@ -1,8 +1,10 @@
-//! Sidecars of an open store: found again when it is opened, kept when it is closed, checked, and given up where they are damaged.
+//! Sidecars of an open store: found again when it is opened, kept when it is closed, checked, and given up
+//! where they are damaged.
 //!
-//! One rule for all. Damage costs reads and no answer, so it is noted and makes nothing unsound. What is missing is made anew from
-//! the tables: files that are damaged in front of their pages are given up when the store is opened for writing; pages are read
-//! once in the background when there is nothing else to do, and whenever a lookup or a verification comes to them.
+//! One rule for all. Damage costs reads and no answer, so it is noted and makes nothing unsound. What is
+//! missing is made anew from the tables: files that are damaged in front of their pages are given up when the
+//! store is opened for writing; pages are read once in the background when there is nothing else to do, and
+//! whenever a lookup or a verification comes to them.
 
 use super::catalog::Catalog;
 use super::catalog::keyspace::OpenKeyspace;
@@ -123,7 +125,8 @@ impl Sidecars {
         ids
     }
 
-    /// Removes files in which earlier programs kept filters, or passes over them where nothing may be written.
+    /// Removes files in which earlier programs kept filters, or passes over them where nothing may be
+    /// written.
     fn give_up_old_filters(&self, notes: &mut Vec<String>) {
         let mut dirs = vec![self.env.path.clone()];
         dirs.extend(Some(self.env.reader.metadata_dir().to_owned()).filter(|dir| *dir != self.env.path));
@@ -146,8 +149,8 @@ impl Sidecars {
         }
     }
 
-    /// Whether there is a file behind a name. What is something else is passed over: a link that leads nowhere is removed, and a
-    /// directory noted.
+    /// Whether there is a file behind a name. What is something else is passed over: a link that leads
+    /// nowhere is removed, and a directory noted.
     fn is_file(&self, path: &Path, notes: &mut Vec<String>) -> bool {
         let probe =
             self.env.disk.open(path, Access::Read).and_then(|file| file.read_exact_at(&mut [0; 1], 0));
@@ -273,7 +276,8 @@ impl Sidecars {
         writer.finish()
     }
 
-    /// Reads the whole of a sidecar with pages; what is wrong, if anything is. Reading stops where the store is closed.
+    /// Reads the whole of a sidecar with pages; what is wrong, if anything is. Reading stops where the store
+    /// is closed.
     fn check_pages(&self, pages: &SidecarPages) -> Result<Option<String>> {
         let path = self.env.reader.path(pages.id);
         let front = self
@@ -334,7 +338,8 @@ impl Sidecars {
     pub fn verify(&self, keyspace: &OpenKeyspace, version: &Version) -> Result<SidecarsFound> {
         let mut found = SidecarsFound::default();
         for (number, level) in version.levels.iter().enumerate() {
-            // What is held in memory alone is missing while a store is open for writing, until it has been made.
+            // What is held in memory alone is missing while a store is open for writing, until it has been
+            // made.
             let kind = RegionFilterKind::of(keyspace.design.level(number), false);
             if kind.is_none_or(RegionFilterKind::is_in_memory) {
                 continue;
@@ -363,8 +368,8 @@ impl Sidecars {
         Ok(found)
     }
 
-    /// Returns what was found damaged when the store was opened, unless everything has been made anew since: then nothing
-    /// lacks.
+    /// Returns what was found damaged when the store was opened, unless everything has been made anew since:
+    /// then nothing lacks.
     pub fn notes_of_opening(&self, is_lacking: impl Fn() -> bool) -> Vec<String> {
         let mut notes = self.notes.lock();
         if self.env.check_writable().is_ok() && !is_lacking() {

@@ -1,8 +1,8 @@
 //! Snapshots: all keyspaces at one moment.
 //!
-//! A snapshot pins a view of each keyspace and the sequence number up to which heads are read. It costs
-//! nothing but the files it keeps from being removed, and overwritten versions in heads, so a long one shows
-//! its age.
+//! A snapshot pins a view of each keyspace and the sequence number up to which write buffers are read. It
+//! costs nothing but the files it keeps from being removed, and overwritten versions in write buffers, so a
+//! long one shows its age.
 
 use super::catalog::Pinned;
 use super::catalog::snapshots::ReadPoint;

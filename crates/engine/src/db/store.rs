@@ -1,7 +1,8 @@
 //! An open store: its four parts, and how they are put together and taken down.
 //!
-//! [`Env`] is what all parts use. [`Catalog`] holds the keyspaces and their versions. [`Committer`] takes writes, [`Scheduler`]
-//! works in the background, and [`Searcher`] reads; these three know the other two parts and not one another.
+//! [`Env`] is what all parts use. [`Catalog`] holds the keyspaces and their versions. [`Committer`] takes
+//! writes, [`Scheduler`] works in the background, and [`Searcher`] reads; these three know the other two
+//! parts and not one another.
 
 use super::background::Scheduler;
 use super::catalog::{Catalog, CatalogParts};
@@ -15,8 +16,8 @@ use super::write::operations::Operations;
 use super::write::{Committed, Committer, Condition};
 use crate::cache::Reader;
 use crate::error::Result;
-use crate::io::{DirLock, Disk};
 use crate::io::checked::CheckedDisk;
+use crate::io::{DirLock, Disk};
 use crate::options::{Durability, Options};
 use crate::stats::StoreCounters;
 use crate::table::Trash;

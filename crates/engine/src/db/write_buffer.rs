@@ -1,5 +1,5 @@
-//! The write buffer of a keyspace: where writes gather before they become a run of level 0. The one place that tells kinds of
-//! write buffers apart.
+//! The write buffer of a keyspace: where writes gather before they become a run of level 0. The one place
+//! that tells kinds of write buffers apart.
 
 use crate::cache::{Pause, Probe, Reader};
 use crate::entry::{Answer, Cursor, Item, PrefixTombstones, Sequence, Span};
@@ -10,10 +10,11 @@ use crate::memtable::MemTable;
 use crate::operation::Operation;
 use crate::record::LogStart;
 use crate::segment::LogSegment;
-use siltstone_design::{Design, Digest, EncodedKey, Encoder, Head as Kind};
+use siltstone_design::{Design, Digest, EncodedKey, Encoder, WriteBufferSpec as Kind};
 use std::sync::Arc;
 
-/// What the log holds of an operation beside its bytes, on the average: what a replay into memory is reckoned with.
+/// What the log holds of an operation beside its bytes, on the average: what a replay into memory is reckoned
+/// with.
 const LOGGED_OVERHEAD_BYTES: u64 = 32;
 
 /// A write buffer; clones are the same one.
@@ -43,7 +44,7 @@ pub(crate) struct Full;
 impl WriteBuffer {
     /// An empty write buffer as `design` has it, for all writes that are newer than `born_at`.
     pub fn new(design: &Design, born_at: Sequence, encoder: Encoder, budget: &Arc<MemoryBudget>) -> Self {
-        match design.head {
+        match design.write_buffer {
             Kind::MemTable { bytes } => Self::Table(Arc::new(MemTable::new(born_at, bytes, budget))),
             Kind::LogStore { entries } => {
                 Self::Log(Arc::new(LogStore::new(born_at, entries, encoder, budget)))
@@ -53,7 +54,7 @@ impl WriteBuffer {
 
     /// Whether operations have to stand in the log so that one can be read by itself.
     pub fn reads_from_log(design: &Design) -> bool {
-        matches!(design.head, Kind::LogStore { .. })
+        matches!(design.write_buffer, Kind::LogStore { .. })
     }
 
     /// Whether a logged operation can be taken.
@@ -113,8 +114,8 @@ impl WriteBuffer {
         }
     }
 
-    /// Lets go of what was only kept until now, when everything added is visible. `is_wanted` says whether a snapshot sees the
-    /// first but not the second of two sequence numbers.
+    /// Lets go of what was only kept until now, when everything added is visible. `is_wanted` says whether a
+    /// snapshot sees the first but not the second of two sequence numbers.
     pub fn settle(&self, is_wanted: impl Fn(Sequence, Sequence) -> bool) {
         if let Self::Log(log) = self {
             log.settle(is_wanted);
@@ -137,8 +138,8 @@ impl WriteBuffer {
         }
     }
 
-    /// Sequence number of the newest write, where that may be one within a group. Memtables are sealed between groups, with a new
-    /// segment of the log, and log stores wherever they are full.
+    /// Sequence number of the newest write, where that may be one within a group. Memtables are sealed
+    /// between groups, with a new segment of the log, and log stores wherever they are full.
     pub fn newest_within_group(&self) -> Option<Sequence> {
         match self {
             Self::Table(_) => None,
@@ -185,13 +186,13 @@ impl WriteBuffer {
     /// How full it is: at 1 it is due to be sealed.
     pub fn fill(&self, design: &Design) -> f64 {
         match self {
-            Self::Table(table) => table.user_bytes() as f64 / design.head_bytes() as f64,
+            Self::Table(table) => table.user_bytes() as f64 / design.write_buffer_bytes() as f64,
             Self::Log(log) => log.fill(),
         }
     }
 
-    /// Returns the newest version of `key` that `sequence` can see, and lowers `newer` to the oldest that it can't see (see
-    /// [`LogStore::get`]).
+    /// Returns the newest version of `key` that `sequence` can see, and lowers `newer` to the oldest that it
+    /// can't see (see [`LogStore::get`]).
     #[inline]
     pub fn get(
         &self,

@@ -10,7 +10,7 @@ use siltstone_design::Reason as RegionReason;
 pub enum Work {
     /// Writes a sealed write buffer as a run of level 0.
     Flush,
-    /// Merges the runs of a region and deals them out to its children.
+    /// Merges the runs of a region and partitions them among its children.
     Push,
     /// Does the same to a leaf, whose children are new.
     Split,

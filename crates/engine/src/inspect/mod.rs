@@ -179,7 +179,8 @@ impl Opened<'_> {
     }
 }
 
-/// Says what the file at `path`, of `length` bytes, is not; by its name a file that a store made says what it should be.
+/// Says what the file at `path`, of `length` bytes, is not; by its name a file that a store made says what it
+/// should be.
 fn unreadable(path: &Path, name: &str, length: u64) -> Error {
     if filename::is_old_filters(name) {
         let what = format!(

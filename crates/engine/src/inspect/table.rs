@@ -52,7 +52,8 @@ pub struct TableInspection {
 /// Bytes at a file's end among which a footer is looked for that something was appended to.
 const MOST_APPENDED_BYTES: u64 = 1 << 20;
 
-/// The footer that `file` ends with, sound or not, or else the last sound one near its end; and where that ends.
+/// The footer that `file` ends with, sound or not, or else the last sound one near its end; and where that
+/// ends.
 pub(super) fn last_footer(
     file: &dyn File,
     length: u64,

@@ -1,9 +1,9 @@
 //! A disk that remembers what failed on it: no call site has to.
 //!
 //! Every store wraps the disk it is opened on. Where a call fails after which nothing more can be promised,
-//! the wrapper poisons the store: it sets a flag with the cause, which the store asks before it takes a write.
-//! redb's `CheckedBackend` does the same. It stops at every error; here a store lives through those that cost
-//! nothing.
+//! the wrapper poisons the store: it sets a flag with the cause, which the store asks before it takes a
+//! write. redb's `CheckedBackend` does the same. It stops at every error; here a store lives through those
+//! that cost nothing.
 //!
 //! What poisons, and why:
 //!

@@ -1,5 +1,5 @@
-//! One suite, three disks: whatever [`OsDisk`], [`DirectDisk`] and [`SimDisk`] all promise, they do alike, bare and as
-//! stores use them, in a [`CheckedDisk`].
+//! One suite, three disks: whatever [`OsDisk`], [`DirectDisk`] and [`SimDisk`] all promise, they do alike,
+//! bare and as stores use them, in a [`CheckedDisk`].
 
 use std::io::{self, ErrorKind};
 use std::path::Path;
@@ -153,7 +153,8 @@ fn streamed_files_are_files(disk: &dyn Disk, root: &Path) {
     write(disk, &path, &[1; 5000]);
     let file = disk.create_streamed(&path).unwrap();
     assert!(file.is_empty().unwrap());
-    // A stretch of several buffers, one that ends within a page, one that starts there, and a page written again.
+    // A stretch of several buffers, one that ends within a page, one that starts there, and a page written
+    // again.
     let pattern: Vec<u8> = (0..900_000_u32).map(|i| (i % 251) as u8).collect();
     let mut at = 0;
     for bytes in [700_416, 5_000, 4_096, 100_000] {

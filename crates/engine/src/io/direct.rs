@@ -1,13 +1,14 @@
 //! Files around the system's page cache: [`DirectDisk`] is [`OsDisk`] but for how files are read.
 //!
-//! The idea: a store that has a memory budget should not have its pages cached a second time where no budget counts them, nor
-//! the system's memory filled with tables that wait for being written back. Tables are opened with `O_DIRECT` and their whole
-//! pages written with it; where a file system knows no such thing (tmpfs), all is as ever. Other writes go through the page
-//! cache, since logs append a few bytes at a time. What [`File::sync`] has made durable is dropped from it and read directly
-//! from then on; what is not synced yet is there anyway.
+//! The idea: a store that has a memory budget should not have its pages cached a second time where no budget
+//! counts them, nor the system's memory filled with tables that wait for being written back. Tables are
+//! opened with `O_DIRECT` and their whole pages written with it; where a file system knows no such thing
+//! (tmpfs), all is as ever. Other writes go through the page cache, since logs append a few bytes at a time.
+//! What [`File::sync`] has made durable is dropped from it and read directly from then on; what is not synced
+//! yet is there anyway.
 //!
-//! Source: ours, as other engines do it. Direct reads and writes need offset, length and memory in whole pages. Those that
-//! are not so are served by way of a buffer that is, or through the page cache.
+//! Source: ours, as other engines do it. Direct reads and writes need offset, length and memory in whole
+//! pages. Those that are not so are served by way of a buffer that is, or through the page cache.
 //!
 //! Invariant: what a file says does not depend on how it was opened or written.
 
@@ -171,7 +172,8 @@ impl Window {
         (self.pages.as_mut_ptr().cast(), self.pages.len() * ALIGNMENT, self.offset)
     }
 
-    /// Copies the bytes out once so many of the memory are read; false where these are too few, as where a file ends early.
+    /// Copies the bytes out once so many of the memory are read; false where these are too few, as where a
+    /// file ends early.
     pub fn copy_to(&self, buf: &mut [u8], read: usize) -> bool {
         if read < self.within + buf.len() {
             return false;
@@ -262,8 +264,8 @@ struct Written {
     direct: Option<DirectFile>,
     /// Bytes up to the end of what was written or was there.
     end: AtomicU64,
-    /// Bytes that were synced and not written since. Only a hint: a direct read of others would make the system write them
-    /// first, which takes long.
+    /// Bytes that were synced and not written since. Only a hint: a direct read of others would make the
+    /// system write them first, which takes long.
     synced: AtomicU64,
 }
 
@@ -274,7 +276,8 @@ impl Written {
         Ok(Self { ordinary: OsFile { file }, direct, end, synced: AtomicU64::new(0) })
     }
 
-    /// What to read these bytes by around the page cache, where they are synced with the whole of their pages.
+    /// What to read these bytes by around the page cache, where they are synced with the whole of their
+    /// pages.
     fn direct(&self, offset: u64, length: usize) -> Option<&DirectFile> {
         let end = offset.saturating_add(length as u64).next_multiple_of(ALIGNMENT as u64);
         self.direct.as_ref().filter(|_| end <= self.synced.load(Ordering::Relaxed))
@@ -348,7 +351,8 @@ struct Streamed {
 }
 
 impl Streamed {
-    /// Writes the whole pages that `bytes` begins with directly, where that can be done, and returns their number of bytes.
+    /// Writes the whole pages that `bytes` begins with directly, where that can be done, and returns their
+    /// number of bytes.
     fn write_pages(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
         let whole = bytes.len() - bytes.len() % ALIGNMENT;
         let mut direct = self.direct.lock();
@@ -365,7 +369,8 @@ impl Streamed {
             };
             aligned.copy_from_slice(piece);
             match file.write_all_at(aligned, offset + written as u64) {
-                // The device wants more than pages, or took a part of the piece: the page cache does for the rest.
+                // The device wants more than pages, or took a part of the piece: the page cache does for the
+                // rest.
                 Err(error) if error.kind() == ErrorKind::InvalidInput => {
                     *direct = None;
                     return Ok(written);

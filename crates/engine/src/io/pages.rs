@@ -1,12 +1,13 @@
 //! Memory in whole pages, which goes back to the system as soon as nobody wants it.
 //!
-//! The idea: an allocator keeps what is freed, page by page between what is not, and by the thread that asked for it; a
-//! cache that shrinks or threads that take turns then leave a process much larger than what it uses. So the pages that most
-//! of a store's memory consists of are never freed: they are allotted in blocks, handed out one by one, and those that
-//! nobody wants lose their contents, after which the system counts them no longer.
+//! The idea: an allocator keeps what is freed, page by page between what is not, and by the thread that asked
+//! for it; a cache that shrinks or threads that take turns then leave a process much larger than what it
+//! uses. So the pages that most of a store's memory consists of are never freed: they are allotted in blocks,
+//! handed out one by one, and those that nobody wants lose their contents, after which the system counts them
+//! no longer.
 //!
-//! Source: ours; other engines ask for a different allocator. Invariant: a page is in one place at most: in somebody's
-//! hands, or among those that wait here.
+//! Source: ours; other engines ask for a different allocator. Invariant: a page is in one place at most: in
+//! somebody's hands, or among those that wait here.
 
 use super::direct::ALIGNMENT;
 use parking_lot::Mutex;
@@ -14,11 +15,12 @@ use parking_lot::Mutex;
 /// A page of memory: whoever has it is its only owner, and gives it back by [`release`].
 pub(crate) type PageMemory = &'static mut [u8; ALIGNMENT];
 
-/// Bytes allotted at once: so many that any allocator asks the system for them, which gives memory to pages once they are
-/// used.
+/// Bytes allotted at once: so many that any allocator asks the system for them, which gives memory to pages
+/// once they are used.
 const BLOCK_BYTES: usize = 33 << 20;
 
-/// Pages that nobody wants, of all stores of the process. What was allotted once is kept, but takes no memory here.
+/// Pages that nobody wants, of all stores of the process. What was allotted once is kept, but takes no memory
+/// here.
 static WAITING: Mutex<Vec<PageMemory>> = Mutex::new(Vec::new());
 
 /// A page, of whatever bytes.
@@ -49,8 +51,9 @@ fn forget(page: &mut [u8; ALIGNMENT]) {
         return;
     }
     let at = page.as_mut_ptr().cast();
-    // SAFETY: the page is borrowed for writing, so nobody else reads or writes it, and it is a whole page of the system's, so
-    // nothing but it is touched. It stays mapped, and afterwards holds bytes like any other: zeros, as a rule.
+    // SAFETY: the page is borrowed for writing, so nobody else reads or writes it, and it is a whole page of
+    // the system's, so nothing but it is touched. It stays mapped, and afterwards holds bytes like any other:
+    // zeros, as a rule.
     let _ = unsafe { rustix::mm::madvise(at, ALIGNMENT, rustix::mm::Advice::LinuxDontNeed) };
 }
 

@@ -1,12 +1,14 @@
-//! Many reads under way at once: [`read_all`] begins reads as long as there are any, and hands over each as it completes.
+//! Many reads under way at once: [`read_all`] begins reads as long as there are any, and hands over each as
+//! it completes.
 //!
-//! The idea: a device serves dozens of reads in the time of two or three, and a thread that reads one page after the other never
-//! asks it to. Whoever needs many pages says which, one by one, and is told as they arrive; what it does meanwhile, to find out
-//! which page comes next or what to make of one, costs no time as long as the device is busy.
+//! The idea: a device serves dozens of reads in the time of two or three, and a thread that reads one page
+//! after the other never asks it to. Whoever needs many pages says which, one by one, and is told as they
+//! arrive; what it does meanwhile, to find out which page comes next or what to make of one, costs no time as
+//! long as the device is busy.
 //!
-//! On Linux one io_uring per reading thread carries the reads (`uring.rs`). Where rings are refused (old kernels, containers),
-//! and for files that are none of the operating system's, the reads are made one by one, the system being told beforehand what
-//! is coming.
+//! On Linux one io_uring per reading thread carries the reads (`uring.rs`). Where rings are refused (old
+//! kernels, containers), and for files that are none of the operating system's, the reads are made one by
+//! one, the system being told beforehand what is coming.
 
 use super::File;
 use std::io;

@@ -1,12 +1,12 @@
-//! [`read_all`](super::reads::read_all) by Linux's io_uring: reads are handed to the kernel a few at a time, and whoever wants
-//! them goes on while it has something to do.
+//! [`read_all`](super::reads::read_all) by Linux's io_uring: reads are handed to the kernel a few at a time,
+//! and whoever wants them goes on while it has something to do.
 //!
-//! Each reading thread has a ring of its own, made at first use, so nothing is shared. A read that comes back short or failed is
-//! repeated in the ordinary way, which then says what is wrong. Direct reads of bytes that are no whole aligned pages go by way of
-//! memory that is, since the kernel refuses them otherwise.
+//! Each reading thread has a ring of its own, made at first use, so nothing is shared. A read that comes back
+//! short or failed is repeated in the ordinary way, which then says what is wrong. Direct reads of bytes that
+//! are no whole aligned pages go by way of memory that is, since the kernel refuses them otherwise.
 //!
-//! Invariant: memory that the kernel may still write to is neither touched, nor moved, nor freed: reads stay in their slots until
-//! they complete, and the slots until all have, also where their owner panics.
+//! Invariant: memory that the kernel may still write to is neither touched, nor moved, nor freed: reads stay
+//! in their slots until they complete, and the slots until all have, also where their owner panics.
 
 use super::direct::{Window, is_aligned};
 use super::reads::{MOST_AT_ONCE, Read, Reads};
@@ -17,10 +17,11 @@ use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-/// Reads that are handed over together while there are more to begin: each time takes a system call and wakes the device.
+/// Reads that are handed over together while there are more to begin: each time takes a system call and wakes
+/// the device.
 const TOGETHER: usize = 16;
-/// Who has nothing else to do waits for this part of the reads that are under way: fewer would mean more system calls,
-/// more would leave the device with little to do.
+/// Who has nothing else to do waits for this part of the reads that are under way: fewer would mean more
+/// system calls, more would leave the device with little to do.
 const WAITED_FOR: usize = 4;
 
 /// A thread's ring.
@@ -34,7 +35,8 @@ thread_local! {
     static RING: RefCell<Ring> = const { RefCell::new(Ring::Unasked) };
 }
 
-/// The thread's ring, which is its caller's until [`give_back`]; `None` where there is none, or it is in use further up.
+/// The thread's ring, which is its caller's until [`give_back`]; `None` where there is none, or it is in use
+/// further up.
 fn take_ring() -> Option<Box<IoUring>> {
     let taken = RING.try_with(|ring| {
         let mut ring = ring.try_borrow_mut().ok()?;
@@ -144,8 +146,8 @@ impl<B> Flight<B> {
         completed
     }
 
-    /// Waits until the kernel has completed `count` reads, or some; what it has not taken it will not touch once it has
-    /// refused any.
+    /// Waits until the kernel has completed `count` reads, or some; what it has not taken it will not touch
+    /// once it has refused any.
     fn wait(&mut self, count: usize) -> Vec<(u32, i32)> {
         if self.works {
             self.enter(count);
@@ -195,8 +197,9 @@ impl<B: AsMut<[u8]>> Flight<B> {
             .offset(offset)
             .build()
             .user_data(u64::from(slot));
-        // SAFETY: file and memory belong to the read and its window, which stay in their slot, untouched and unmoved, until the kernel has
-        // completed it (`carry`, or `drop` where something panics), or has refused it and lost the ring it stands in.
+        // SAFETY: file and memory belong to the read and its window, which stay in their slot, untouched and
+        // unmoved, until the kernel has completed it (`carry`, or `drop` where something panics), or has
+        // refused it and lost the ring it stands in.
         if unsafe { ring.submission().push(&entry) }.is_ok() {
             self.queue.push_back(slot);
         } else if let Some(UnderWay { read, .. }) = self.take(slot) {

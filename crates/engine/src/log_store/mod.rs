@@ -10,22 +10,25 @@
 //!           └ segment 7 ───────────────┘└ segment 8 ───────────
 //! ```
 //!
-//! A get reads the operation that a tag leads to, in one read, checks it by its own checksum and compares the key; one in
-//! some thousands is another key's. A sealed store goes on serving where it lies, and is flushed like a memtable.
+//! A get reads the operation that a tag leads to, in one read, checks it by its own checksum and compares the
+//! key; one in some thousands is another key's. A sealed store goes on serving where it lies, and is flushed
+//! like a memtable.
 //!
 //! Source: Lim, Fan, Andersen and Kaminsky, "SILT" (SOSP 2011), §3.1 and §4. Where we differ, and why:
 //!
-//! * The log is the one that all keyspaces share, so there is no second write; sequence numbers are positions in it.
+//! * The log is the one that all keyspaces share, so there is no second write; sequence numbers are positions
+//!   in it.
 //! * There may be more than 2^15 buckets, with tags as short: they are of the key alone (see
 //!   [`PartialKeyCuckoo`]). The paper makes tags longer.
-//! * Snapshots and batches. An overwritten version stays in the index beside the new one until that is visible and no
-//!   snapshot can want the old one. So nobody sees a part of a batch, and a get that comes between is told to look again.
-//!   A key has room for eight versions: more that snapshots want seal the store.
-//! * An insertion that finds no room changes nothing; its operation is the first of the next store, wherever in a segment
-//!   it stands.
+//! * Snapshots and batches. An overwritten version stays in the index beside the new one until that is
+//!   visible and no snapshot can want the old one. So nobody sees a part of a batch, and a get that comes
+//!   between is told to look again. A key has room for eight versions: more that snapshots want seal the
+//!   store.
+//! * An insertion that finds no room changes nothing; its operation is the first of the next store, wherever
+//!   in a segment it stands.
 //!
-//! Invariants: a position is that of a whole checked operation in one of `pieces`; of a key's versions in the index the newest
-//! is the newest there is here; a version is taken out only once a newer one is visible.
+//! Invariants: a position is that of a whole checked operation in one of `pieces`; of a key's versions in the
+//! index the newest is the newest there is here; a version is taken out only once a newer one is visible.
 
 mod read;
 mod scan;
@@ -55,7 +58,7 @@ pub(crate) struct LogStore {
     log_start: OnceLock<LogStart>,
     encoder: Encoder,
     budget: Arc<MemoryBudget>,
-    /// What is newer than this is in it or in a newer head.
+    /// What is newer than this is in it or in a newer write buffer.
     pub born_at: Sequence,
 }
 
@@ -199,8 +202,8 @@ impl LogStore {
         Ok(())
     }
 
-    /// The sequence numbers of the key's versions that are in the index, ascending. One that can't be read is not among them,
-    /// and stays.
+    /// The sequence numbers of the key's versions that are in the index, ascending. One that can't be read is
+    /// not among them, and stays.
     fn versions(&self, entry: &Appended<'_>, reader: &Reader) -> Vec<Sequence> {
         let candidates = self.candidates(entry.fingerprint, Sequence::MAX);
         let is_version = |place: &&read::Place| {
@@ -214,8 +217,8 @@ impl LogStore {
         versions
     }
 
-    /// Takes out overwritten versions now that the newer ones are visible, unless `is_wanted`: some snapshot sees at least the
-    /// first, but not the second of two sequence numbers.
+    /// Takes out overwritten versions now that the newer ones are visible, unless `is_wanted`: some snapshot
+    /// sees at least the first, but not the second of two sequence numbers.
     pub fn settle(&self, is_wanted: impl Fn(Sequence, Sequence) -> bool) {
         let superseded = std::mem::take(&mut *self.superseded.lock());
         if superseded.is_empty() {
@@ -231,7 +234,8 @@ impl LogStore {
         }
     }
 
-    /// Whether the key may have been written after `sequence`: no where it was not, yes where it was, and seldom else.
+    /// Whether the key may have been written after `sequence`: no where it was not, yes where it was, and
+    /// seldom else.
     pub fn changed_since(&self, fingerprint: u64, sequence: Sequence) -> bool {
         self.candidates(fingerprint, sequence).newer.is_some()
     }

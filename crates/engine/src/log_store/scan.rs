@@ -1,10 +1,11 @@
 //! The walk over a log store in the store's order, in bounded memory.
 //!
-//! The idea: the log is passed over once to learn the digests of all keys, 24 bytes for each entry, which are sorted. Then
-//! the contents are fetched a range of digests at a time, each in one pass over the log: reads go forward, and neighbours
-//! are read together.
+//! The idea: the log is passed over once to learn the digests of all keys, 24 bytes for each entry, which are
+//! sorted. Then the contents are fetched a range of digests at a time, each in one pass over the log: reads
+//! go forward, and neighbours are read together.
 //!
-//! Source: ours. SILT writes a hash store's entries to where they belong one by one, through the system's page cache.
+//! Source: ours. SILT writes a hash store's entries to where they belong one by one, through the system's
+//! page cache.
 
 use super::read::{MOST_GUESSED_BYTES, damaged};
 use super::{LogStore, Piece};

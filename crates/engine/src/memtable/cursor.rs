@@ -62,7 +62,7 @@ impl MemCursor {
                 Some((digest, key)) => (digest, key, 0),
                 None => (self.span.first, Vec::new(), Sequence::MAX),
             };
-            std::hint::black_box(shard.touch((digest, &key, sequence), self.span.last, CHUNK_ENTRIES));
+            std::hint::black_box(shard.prefetch((digest, &key, sequence), self.span.last, CHUNK_ENTRIES));
             let versions = shard.from(digest, &key, sequence);
             let mut previous: Option<Version<'_>> = None;
             for version in versions {

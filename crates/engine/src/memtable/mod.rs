@@ -1,8 +1,9 @@
 //! The memtable: what has been written and not yet flushed, in the store's order.
 //!
-//! Sharded by the top bits of the digest: a shard is short (`shard.rs`), and locked for the part of a microsecond that an
-//! insertion or a lookup takes, so that readers and writers hardly ever meet. Entries carry a sequence number, as only heads'
-//! do: it lets a snapshot share the memtable with later writers. Tables hold one entry per key, and recency is position.
+//! Sharded by the top bits of the digest: a shard is short (`shard.rs`), and locked for the part of a
+//! microsecond that an insertion or a lookup takes, so that readers and writers hardly ever meet. Entries
+//! carry a sequence number, as only write buffers' do: it lets a snapshot share the memtable with later
+//! writers. Tables hold one entry per key, and recency is position.
 
 mod cursor;
 mod shard;
@@ -26,7 +27,8 @@ const SHARD_BYTES: u64 = 64 << 10;
 const MAX_SHARD_BITS: u32 = 10;
 /// Memory of a shard beside its entries: half a block, half a chunk, and the shard itself.
 const SHARD_OVERHEAD_BYTES: u64 = 4 << 10;
-/// Memory an entry takes beside its key and value: its head, and its place in a chunk three quarters full.
+/// Memory an entry takes beside its key and value: its write buffer, and its place in a chunk three quarters
+/// full.
 const ENTRY_OVERHEAD_BYTES: u64 = 56;
 
 /// A memtable.
@@ -49,11 +51,12 @@ pub(crate) struct MemTable {
 }
 
 impl MemTable {
-    /// An empty memtable whose writes are all newer than `born_at`, sharded for about `head_bytes` of keys and values.
-    pub fn new(born_at: Sequence, head_bytes: u64, budget: &Arc<MemoryBudget>) -> Self {
-        let shard_bits = (head_bytes / SHARD_BYTES).max(1).ilog2().min(MAX_SHARD_BITS);
+    /// An empty memtable whose writes are all newer than `born_at`, sharded for about `write_buffer_bytes` of
+    /// keys and values.
+    pub fn new(born_at: Sequence, write_buffer_bytes: u64, budget: &Arc<MemoryBudget>) -> Self {
+        let shard_bits = (write_buffer_bytes / SHARD_BYTES).max(1).ilog2().min(MAX_SHARD_BITS);
         let empty_bytes = SHARD_OVERHEAD_BYTES << shard_bits;
-        budget.reserve_for_memtables(head_bytes);
+        budget.reserve_for_memtables(write_buffer_bytes);
         Self {
             shards: (0..1 << shard_bits).map(|_| RwLock::default()).collect(),
             shard_bits,

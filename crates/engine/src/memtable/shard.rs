@@ -1,10 +1,12 @@
-//! A shard of the memtable: versions of keys in order, in two kinds of memory that are allotted a few kilobytes at a time.
+//! A shard of the memtable: versions of keys in order, in two kinds of memory that are allotted a few
+//! kilobytes at a time.
 //!
-//! The idea: a node per entry costs an allocation, and a walk over nodes a cache miss per step. Here the keys and values
-//! go to the end of a block, which is a piece of the store's pooled memory, one behind the other, and what is kept in order are
-//! places of 24 bytes, in chunks of at most [`CHUNK_PLACES`]: finding one touches a handful of cache lines, inserting one moves a few
-//! hundred bytes. The rest of the time goes into waiting for memory that is not in the processor's cache; so a block is
-//! brought there as a whole when it is begun, and a walk touches many versions before it reads the first.
+//! The idea: a node per entry costs an allocation, and a walk over nodes a cache miss per step. Here the keys
+//! and values go to the end of a block, which is a piece of the store's pooled memory, one behind the other,
+//! and what is kept in order are places of 24 bytes, in chunks of at most [`CHUNK_PLACES`]: finding one
+//! touches a handful of cache lines, inserting one moves a few hundred bytes. The rest of the time goes into
+//! waiting for memory that is not in the processor's cache; so a block is brought there as a whole when it is
+//! begun, and a walk touches many versions before it reads the first.
 //!
 //! ```text
 //!  version, in a block:
@@ -15,9 +17,9 @@
 //!  bit 31 of the key's length: deleted.  Bit 30: extras follow, expiry and older table, a u64 each.
 //! ```
 //!
-//! Source: ours; the chunks are the leaves of a B-tree of two levels. Invariants: places ascend by (digest, key), then
-//! from the newest version to the oldest; no chunk is empty, and `firsts` has the digest of each one's first place; no version
-//! spans blocks, and one that is larger than a piece is a block by itself.
+//! Source: ours; the chunks are the leaves of a B-tree of two levels. Invariants: places ascend by (digest,
+//! key), then from the newest version to the oldest; no chunk is empty, and `firsts` has the digest of each
+//! one's first place; no version spans blocks, and one that is larger than a piece is a block by itself.
 
 use crate::entry::{Item, Sequence};
 use crate::memory::{MemoryBudget, PIECE_BYTES, Piece};
@@ -157,7 +159,8 @@ impl Shard {
             && self.filled + bytes <= PIECE_BYTES;
         if !has_room {
             (self.filling, self.filled) = (self.blocks.len(), 0);
-            // Its last user was another thread, a while ago: line by line, each version would wait for two or three.
+            // Its last user was another thread, a while ago: line by line, each version would wait for two or
+            // three.
             let piece = memory.piece();
             piece.fill(0);
             self.blocks.push(Block::Piece(piece));
@@ -208,7 +211,8 @@ impl Shard {
         })
     }
 
-    /// Chunk, and index in it, of the first place at or after `target`, or behind the last place of the chunk in front of it.
+    /// Chunk, and index in it, of the first place at or after `target`, or behind the last place of the chunk
+    /// in front of it.
     fn lower_bound(&self, target: (Digest, &[u8], Sequence)) -> (usize, usize) {
         let digest = target.0.as_number();
         // In the last chunk that begins before the target, or right behind it.
@@ -232,10 +236,11 @@ impl Shard {
         (chunk, index)
     }
 
-    /// Brings the first `versions` from `from` up to the digest `last` towards the processor's cache, their beginnings at least, all at
-    /// once. What comes back is of no use but to keep the compiler from leaving this out.
+    /// Brings the first `versions` from `from` up to the digest `last` towards the processor's cache, their
+    /// beginnings at least, all at once. What comes back is of no use but to keep the compiler from leaving
+    /// this out.
     #[must_use]
-    pub fn touch(&self, from: (Digest, &[u8], Sequence), last: Digest, versions: usize) -> u8 {
+    pub fn prefetch(&self, from: (Digest, &[u8], Sequence), last: Digest, versions: usize) -> u8 {
         let (chunk, index) = self.lower_bound(from);
         let places = self.chunks.get(chunk..).unwrap_or(&[]).iter().flatten().skip(index);
         let wanted = places.take(versions).take_while(|place| place.digest <= last);

@@ -35,7 +35,8 @@ impl RegionFilter {
         if let Self::BloomCluster(cluster) = self { Some(cluster) } else { None }
     }
 
-    /// Returns what the filter says of each of a region's `runs` runs as to `key`. A filter on the device may read a page.
+    /// Returns what the filter says of each of a region's `runs` runs as to `key`. A filter on the device may
+    /// read a page.
     #[inline]
     pub fn candidates(
         &self,
@@ -50,7 +51,8 @@ impl RegionFilter {
         })
     }
 
-    /// Returns the page that [`RegionFilter::candidates`] reads for `key`; `None` where memory has the answer.
+    /// Returns the page that [`RegionFilter::candidates`] reads for `key`; `None` where memory has the
+    /// answer.
     pub fn page_for(&self, key: &EncodedKey<'_>) -> Option<PageRef> {
         match self {
             Self::MultiLevelCuckoo(_) | Self::Maplet(_) => None,
@@ -67,8 +69,8 @@ impl RegionFilter {
         }
     }
 
-    /// Brings the memory that a lookup of `key` reads towards the processor's cache: what it reads first, or what follows
-    /// from that.
+    /// Brings the memory that a lookup of `key` reads towards the processor's cache: what it reads first, or
+    /// what follows from that.
     #[inline]
     pub fn prefetch(&self, key: &EncodedKey<'_>, step: Prefetch) {
         match self {
@@ -78,8 +80,8 @@ impl RegionFilter {
         }
     }
 
-    /// Returns this filter for `runs` (newest first), of which some may be new and others gone; `None` where it says nothing
-    /// of them.
+    /// Returns this filter for `runs` (newest first), of which some may be new and others gone; `None` where
+    /// it says nothing of them.
     pub fn fitted(self: &Arc<Self>, runs: &[impl FilteredRun]) -> Option<Arc<Self>> {
         let changed = match &**self {
             Self::MultiLevelCuckoo(filter) => filter.fitted(runs)?.map(Self::MultiLevelCuckoo),
@@ -89,8 +91,8 @@ impl RegionFilter {
         Some(changed.map_or_else(|| Arc::clone(self), Arc::new))
     }
 
-    /// Returns the filter of a region with `runs` (newest first) once `gain` has come to `present`; `None` where `gain` is
-    /// of no use there.
+    /// Returns the filter of a region with `runs` (newest first) once `gain` has come to `present`; `None`
+    /// where `gain` is of no use there.
     pub fn joined(
         present: Option<&Arc<Self>>,
         gain: &Arc<Self>,
@@ -105,7 +107,8 @@ impl RegionFilter {
         }
     }
 
-    /// Returns the filter after the neighbouring runs `merged` have become `run`; `None` where it can't be had from this one.
+    /// Returns the filter after the neighbouring runs `merged` have become `run`; `None` where it can't be
+    /// had from this one.
     pub fn after_rewrite(&self, merged: &[RunId], run: RunId, memory: &Arc<MemoryBudget>) -> Option<Self> {
         match self {
             Self::MultiLevelCuckoo(filter) => {
@@ -153,7 +156,8 @@ impl RegionFilter {
         }
     }
 
-    /// Writes what is known into a file and returns the filter of that file; `None` where it can't be had, or lies in memory alone.
+    /// Writes what is known into a file and returns the filter of that file; `None` where it can't be had, or
+    /// lies in memory alone.
     pub fn write_pages(&self, target: &PagesTarget<'_>, reader: &Reader) -> Result<Option<Self>> {
         match self {
             Self::MultiLevelCuckoo(_) | Self::Maplet(_) => Ok(None),
@@ -170,8 +174,8 @@ impl RegionFilter {
         }
     }
 
-    /// Decodes a record that [`RegionFilter::encode`] handed over; `Ok(None)` where memory is short, `Err` where its bytes
-    /// make no sense.
+    /// Decodes a record that [`RegionFilter::encode`] handed over; `Ok(None)` where memory is short, `Err`
+    /// where its bytes make no sense.
     pub fn decode(
         record: &SidecarRecord<'_>,
         memory: &Arc<MemoryBudget>,

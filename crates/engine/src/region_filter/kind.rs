@@ -27,7 +27,7 @@ impl RegionFilterKind {
                 Some(Self::MultiLevelCuckoo(CuckooSettings::new(fingerprint_bits, level.runs)))
             }
             RegionFilterSpec::Maplet { remainder_bits } => {
-                Some(Self::Maplet(MapletSettings::new(remainder_bits, level.pile_bytes(), has_children)))
+                Some(Self::Maplet(MapletSettings::new(remainder_bits, level.region_bytes(), has_children)))
             }
             RegionFilterSpec::BloomCluster { bits_per_key } => {
                 Some(Self::BloomCluster(ClusterSettings { bits_per_key }))
@@ -59,7 +59,8 @@ impl RegionFilterKind {
         runs: &[impl FilteredRun],
         means: &Means<'_>,
     ) -> Option<Lack> {
-        // A filter that can't be added to any more counts for nothing here: it serves until all is covered anew.
+        // A filter that can't be added to any more counts for nothing here: it serves until all is covered
+        // anew.
         let (most, covered, bytes_for): (usize, usize, &dyn Fn(u64) -> u64) = match &self {
             Self::MultiLevelCuckoo(settings) => {
                 let present = present.and_then(RegionFilter::as_multi_level_cuckoo);

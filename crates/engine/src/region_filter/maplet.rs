@@ -62,8 +62,8 @@ impl SlotFilter for Maplet {
     #[inline]
     fn prefetch(&self, key: &EncodedKey<'_>, step: Prefetch) {
         std::hint::black_box(match step {
-            Prefetch::First => self.touch(key.fingerprint),
-            Prefetch::Second => self.touch_entries(key.fingerprint),
+            Prefetch::First => self.prefetch(key.fingerprint),
+            Prefetch::Second => self.prefetch_entries(key.fingerprint),
         });
     }
 

@@ -72,7 +72,7 @@ impl SlotFilter for MultiLevelCuckooFilter {
     #[inline]
     fn prefetch(&self, key: &EncodedKey<'_>, step: Prefetch) {
         match step {
-            Prefetch::First => self.touch(key.fingerprint),
+            Prefetch::First => self.prefetch(key.fingerprint),
             Prefetch::Second => {}
         }
     }

@@ -12,8 +12,8 @@
 //!         └────────────┴─────────────┴───────┴──────────┴───────────────────┴───────────────────┴──────┴────────────┘
 //! ```
 //!
-//! The manifest repeats the properties, so that opening a store reads no table. They also stand in the file, so that a
-//! table can be inspected, verified and one day salvaged by itself.
+//! The manifest repeats the properties, so that opening a store reads no table. They also stand in the file,
+//! so that a table can be inspected, verified and one day salvaged by itself.
 
 pub(crate) use super::page::{PAGE_HEADER_BYTES, PAYLOAD_BYTES};
 use crate::cache::TableId;

@@ -102,16 +102,16 @@ pub(crate) enum TableFilterBuilder {
     Fingerprints { hashes: Vec<u64>, remainder_bits: u8 },
 }
 
-/// Bits by which `entries` keys of `bytes` bytes in all are told apart in a maplet of a pile of `pile_bytes`,
-/// or of the entries themselves if they are more.
-pub(crate) fn maplet_fingerprint_bits(remainder_bits: u8, pile_bytes: u64, entries: u64, bytes: u64) -> u8 {
+/// Bits by which `entries` keys of `bytes` bytes in all are told apart in a maplet of a region of
+/// `region_bytes`, or of the entries themselves if they are more.
+pub(crate) fn maplet_fingerprint_bits(remainder_bits: u8, region_bytes: u64, entries: u64, bytes: u64) -> u8 {
     let each = bytes as f64 / entries.max(1) as f64;
-    let keys = (pile_bytes as f64 / each.max(1.0)).max(entries as f64).max(1.0);
+    let keys = (region_bytes as f64 / each.max(1.0)).max(entries as f64).max(1.0);
     (keys.log2().round() as u8).saturating_add(remainder_bits).clamp(1, MAX_FINGERPRINT_BITS)
 }
 
-/// Bits that the fingerprints of a table have beyond what the maplet of a full pile needs: it may be in a
-/// region above others, and piles grow higher than they should.
+/// Bits that the fingerprints of a table have beyond what the maplet of a full region needs: it may be in a
+/// region above others, and regions grow higher than they should.
 const SPARE_BITS: u8 = 4;
 
 impl TableFilterBuilder {
@@ -143,9 +143,9 @@ impl TableFilterBuilder {
     }
 
     /// Appends the filter's bytes; none where the table has no filter of its own. The table's keys and values
-    /// have `bytes` bytes, a full pile of its runs `pile_bytes`. Where the filter is made of the keys'
+    /// have `bytes` bytes, a full region of its runs `region_bytes`. Where the filter is made of the keys'
     /// fingerprints in order, these come back.
-    pub fn finish(self, bytes: u64, pile_bytes: u64, out: &mut Vec<u8>) -> Vec<u64> {
+    pub fn finish(self, bytes: u64, region_bytes: u64, out: &mut Vec<u8>) -> Vec<u64> {
         match self {
             Self::None => {}
             Self::Bloom(builder) => builder.finish().to_bytes(out),
@@ -154,7 +154,7 @@ impl TableFilterBuilder {
             Self::Fingerprints { mut hashes, remainder_bits } => {
                 hashes.sort_unstable();
                 let bits = remainder_bits + SPARE_BITS;
-                let bits = maplet_fingerprint_bits(bits, pile_bytes, hashes.len() as u64, bytes);
+                let bits = maplet_fingerprint_bits(bits, region_bytes, hashes.len() as u64, bytes);
                 Maplet::new(bits, 0).with_run(0, bits, &hashes).to_bytes(out);
                 return hashes;
             }

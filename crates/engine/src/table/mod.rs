@@ -88,7 +88,8 @@ impl Table {
         Self::of_file(self.meta().clone(), self.encoder, Arc::clone(&self.file))
     }
 
-    /// Loads filter and index, as far as they fit the budget. A reader that does not load leaves them out until this was called.
+    /// Loads filter and index, as far as they fit the budget. A reader that does not load leaves them out
+    /// until this was called.
     pub fn load(&self, reader: &Reader) -> Result<()> {
         self.was_loaded.store(true, Ordering::Relaxed);
         match &self.layout {
@@ -169,7 +170,8 @@ impl Table {
         }
     }
 
-    /// Reads what stands behind the pages and checks it against the table's description; `Some` says what is wrong.
+    /// Reads what stands behind the pages and checks it against the table's description; `Some` says what is
+    /// wrong.
     pub fn verify_sections(&self, reader: &Reader) -> Result<Option<String>> {
         let meta = self.meta();
         for section in [&meta.index, &meta.filter, &meta.page_map, &meta.sample] {
@@ -224,7 +226,8 @@ impl TableBuilder {
         })
     }
 
-    /// Whether the table can take an entry of this digest behind those it has; else the run goes on in another table.
+    /// Whether the table can take an entry of this digest behind those it has; else the run goes on in
+    /// another table.
     pub fn takes(&self, digest: Digest) -> bool {
         match self {
             Self::Block(_) | Self::HTable(_) => true,

@@ -141,7 +141,7 @@ pub(crate) fn damaged(table: &TableMeta, offset: u64, error: &DecodeError, reade
 }
 
 /// What to say of a page whose checksum is right and whose entries make no sense.
-pub(crate) fn page_nonsense(table: &TableMeta, page: u32, reader: &Reader) -> Error {
+pub(crate) fn page_malformed(table: &TableMeta, page: u32, reader: &Reader) -> Error {
     let offset = u64::from(page) * PAGE_BYTES as u64;
     Error::corruption(&reader.path(table.id), offset, "a page of entries", "malformed entries")
 }
@@ -155,7 +155,7 @@ pub(crate) fn read_overflow(
 ) -> Result<Vec<u8>, Pause> {
     let pages = length.div_ceil(PAYLOAD_BYTES);
     if u64::from(page) + pages as u64 > u64::from(table.pages) {
-        return Err(page_nonsense(table, page, probe.reader).into());
+        return Err(page_malformed(table, page, probe.reader).into());
     }
     let raw = probe.pages(table.id, page, pages as u32)?;
     let mut payload = Vec::with_capacity(pages * PAYLOAD_BYTES);

@@ -1,10 +1,10 @@
 //! A coordinated sample of a run's keys, from which garbage is estimated without reading the keys again.
 //!
-//! The sample holds the `SAMPLE_KEYS` smallest values of a hash of the keys (bottom-k, Cohen and Kaplan 2007). Samples of
-//! different runs pick the same keys where both hold them, so the overlap of two runs is estimated from their samples
-//! alone. SlimDB and LSM-trie have no such estimate: the former learns of overwrites only while merging, the latter
-//! never reclaims its last level. Filters could give one too, but filterless leaves have none, and this costs 2 KiB of
-//! disk a table and no memory.
+//! The sample holds the `SAMPLE_KEYS` smallest values of a hash of the keys (bottom-k, Cohen and Kaplan
+//! 2007). Samples of different runs pick the same keys where both hold them, so the overlap of two runs is
+//! estimated from their samples alone. SlimDB and LSM-trie have no such estimate: the former learns of
+//! overwrites only while merging, the latter never reclaims its last level. Filters could give one too, but
+//! filterless leaves have none, and this costs 2 KiB of disk a table and no memory.
 //!
 //! ```text
 //! encoding  ┌───────────────┬──────────────────────────────┐

@@ -13,11 +13,11 @@ pub(crate) struct TableSpec {
     pub kept_keys: KeptKeys,
     /// Whether entries keep what their writer learnt of older versions.
     pub keeps_older_in: bool,
-    /// How far apart in the upper digest half two pages are expected to begin. Only a hint: it costs bits of the index where
-    /// it is wrong.
+    /// How far apart in the upper digest half two pages are expected to begin. Only a hint: it costs bits of
+    /// the index where it is wrong.
     pub digests_per_page: u64,
-    /// Bytes of a full pile of runs like the table's, which its keys are told apart in by a maplet.
-    pub pile_bytes: u64,
+    /// Bytes of a full region of runs like the table's, which its keys are told apart in by a maplet.
+    pub region_bytes: u64,
     /// Bytes written at once, and entries' bytes in a segment where the format has segments.
     pub chunk_bytes: usize,
 }
@@ -38,7 +38,7 @@ impl TableSpec {
             kept_keys: KeptKeys::of(spec),
             keeps_older_in: design.keeps_older_versions_from(level),
             digests_per_page,
-            pile_bytes: spec.pile_bytes(),
+            region_bytes: spec.region_bytes(),
             chunk_bytes,
         }
     }

@@ -8,7 +8,7 @@
 use super::envelope::TableMeta;
 use super::file::TableFile;
 use super::page::{PAGE_HEADER_BYTES, PAYLOAD_BYTES};
-use super::parts::page_nonsense;
+use super::parts::page_malformed;
 use crate::cache::{Arrived, PAGE_BYTES, Page, Pause, Probe, Reader};
 use crate::entry::Span;
 use crate::error::{Error, Result};
@@ -163,6 +163,6 @@ impl<T: Described> PageWalk<T> {
 
     /// What to say of page `number` whose entries make no sense.
     pub fn malformed(&self, number: u32) -> Error {
-        page_nonsense(self.meta(), number, &self.reader)
+        page_malformed(self.meta(), number, &self.reader)
     }
 }

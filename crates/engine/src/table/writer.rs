@@ -1,8 +1,8 @@
-//! What builders of all formats share: pages and sections leave in large sequential writes, entries are counted, and the
-//! table's description is put together.
+//! What builders of all formats share: pages and sections leave in large sequential writes, entries are
+//! counted, and the table's description is put together.
 //!
-//! A builder decides what stands in which page and what its index says; the rest is here. Memory is bounded by the write
-//! buffer and about ten bytes per key of a filter.
+//! A builder decides what stands in which page and what its index says; the rest is here. Memory is bounded
+//! by the write buffer and about ten bytes per key of a filter.
 //!
 //! Invariants: entries are noted in the store's order, each key once; nothing is written twice.
 
@@ -219,7 +219,7 @@ impl TableWriter {
         let mut fingerprints = Vec::new();
         let filter = sections.filter.unwrap_or_else(|| {
             let mut bytes = Vec::new();
-            fingerprints = filter.finish(self.user_bytes, self.spec.pile_bytes, &mut bytes);
+            fingerprints = filter.finish(self.user_bytes, self.spec.region_bytes, &mut bytes);
             bytes
         });
         let filter = self.write_section(&filter);

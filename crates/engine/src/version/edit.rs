@@ -42,11 +42,11 @@ pub(crate) struct RunRecord {
 /// One step of an edit.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Step {
-    /// Puts a run on a region's pile: in the place of run `replaces`, or as the newest.
+    /// Puts a run on a region's runs: in the place of run `replaces`, or as the newest.
     AddRun { level: usize, path: TriePath, run: RunRecord, replaces: Option<RunId> },
-    /// Takes a run off a region's pile.
+    /// Takes a run off a region's runs.
     RemoveRun { level: usize, path: TriePath, run: RunId },
-    /// The region's pile was handed down; `pushes` times in all.
+    /// The region's runs was pushed; `pushes` times in all.
     Pushed { level: usize, path: TriePath, pushes: u64 },
     /// Writes before `start` are in tables; `user_bytes` were written to the keyspace in all.
     Flushed { start: LogStart, user_bytes: u64 },

@@ -5,9 +5,9 @@
 //! MANIFEST-00000001  a log (record.rs, magic "SILTMANI") whose payloads are edits (edit.rs)
 //! ```
 //!
-//! Every edit is synced before anything relies on it, and followed by an empty record that proves it was: a damaged last
-//! edit is then told from one that a crash tore. A manifest is begun afresh, with the state as it is, at every open and when
-//! it has grown to several times that state; CURRENT is replaced by rename.
+//! Every edit is synced before anything relies on it, and followed by an empty record that proves it was: a
+//! damaged last edit is then told from one that a crash tore. A manifest is begun afresh, with the state as
+//! it is, at every open and when it has grown to several times that state; CURRENT is replaced by rename.
 
 use super::edit::{Edit, Step};
 use super::version::Version;
@@ -78,7 +78,8 @@ impl StoreState {
                 Step::Dropped => {
                     self.keyspaces.remove(&edit.keyspace);
                 }
-                // A number is never used again, not even that of a table long gone: entries speak of tables by number.
+                // A number is never used again, not even that of a table long gone: entries speak of tables
+                // by number.
                 Step::AddRun { run, .. } => {
                     let largest = run.tables.iter().map(|table| table.id).fold(run.id, u64::max);
                     self.next_id = self.next_id.max(largest + 1);
@@ -179,7 +180,8 @@ impl Manifest {
         self.disk.sync_dir(&self.dir).map_err(fail)
     }
 
-    /// Appends an edit without syncing it. After an error nothing was appended; after a failed sync nothing is.
+    /// Appends an edit without syncing it. After an error nothing was appended; after a failed sync nothing
+    /// is.
     pub fn append(&mut self, edit: &Edit) -> Result<()> {
         if self.has_lost {
             let error = std::io::Error::other("an earlier sync of it failed");

@@ -51,8 +51,8 @@ impl Region {
         Some(Self { filter: Some(filter), ..self.clone() })
     }
 
-    /// Returns what the filter says of each run, newest first, as to the newest version of `key`. A filter in memory that is asked
-    /// counts as one probe.
+    /// Returns what the filter says of each run, newest first, as to the newest version of `key`. A filter in
+    /// memory that is asked counts as one probe.
     #[inline]
     pub fn candidates(&self, key: &EncodedKey<'_>, probe: &mut Probe<'_>) -> Result<Candidates, Pause> {
         let Some(filter) = &self.filter else { return Ok(Candidates::unknown(self.runs.len())) };

@@ -1,4 +1,5 @@
-//! No circles between files: within a folder of the engine, following imports from a file never leads back to it.
+//! No circles between files: within a folder of the engine, following imports from a file never leads back to
+//! it.
 
 use crate::source::{assert_none, engine_sources, line_of, module_of, paths, without_tests};
 use std::collections::{BTreeMap, BTreeSet};

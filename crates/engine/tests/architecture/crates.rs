@@ -34,7 +34,8 @@ fn crates_depend_only_downwards() {
     };
     assert_eq!(siltstone("engine"), ["siltstone-design", "siltstone-succinct"]);
     assert_eq!(siltstone("model"), ["siltstone-design"]);
-    // Papers' evaluations measure structures and models by themselves; everything else goes through the library.
+    // Papers' evaluations measure structures and models by themselves; everything else goes through the
+    // library.
     assert_eq!(siltstone("lab"), ["siltstone", "siltstone-model", "siltstone-succinct"]);
     assert_eq!(siltstone("cli"), ["siltstone", "siltstone-lab", "siltstone-model"]);
 }

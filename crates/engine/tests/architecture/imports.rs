@@ -4,8 +4,8 @@ use crate::source::blank;
 use crate::source::{assert_none, engine_sources, line_of, module_of, paths, without_tests, workspace};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The floors, from the table in `crates/engine/src/lib.rs`: a module uses only those below it and, without a circle, those
-/// beside it.
+/// The floors, from the table in `crates/engine/src/lib.rs`: a module uses only those below it and, without a
+/// circle, those beside it.
 const FLOORS: &[(u8, &[&str])] = &[
     (8, &["lib", "inspect", "fuzzing"]),
     (7, &["db"]),

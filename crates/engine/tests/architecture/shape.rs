@@ -86,7 +86,8 @@ fn functions_fit_a_screen() {
     assert_none(&violations);
 }
 
-/// Comments that reach too far: line and columns. Tables, and what stands between code fences, can't be broken.
+/// Comments that reach too far: line and columns. Tables, and what stands between code fences, can't be
+/// broken.
 fn wide_comments(text: &str) -> Vec<(usize, usize)> {
     let code = blank(text);
     let mut found = Vec::new();

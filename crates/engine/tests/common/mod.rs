@@ -1,7 +1,8 @@
-//! What the engine's tests share: a repeatable random source, tiny designs, and a model to compare a store with.
+//! What the engine's tests share: a repeatable random source, tiny designs, and a model to compare a store
+//! with.
 //!
-//! Everything is derived from seeds, so a failure's seed is all that is needed to see it again. Tests that take long by
-//! choice run a part by default and everything with `SILTSTONE_LONG=1`.
+//! Everything is derived from seeds, so a failure's seed is all that is needed to see it again. Tests that
+//! take long by choice run a part by default and everything with `SILTSTONE_LONG=1`.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 pub mod session;
@@ -9,8 +10,8 @@ pub mod trace;
 
 use siltstone::io::sim::SimDisk;
 use siltstone::{
-    Db, Design, Format, Head, IndexSpec, Keyspace, KeyspaceOptions, LevelSpec, Options, PrefixRule,
-    RegionFilterSpec, Schema, SuffixOrder, TableFilterSpec, ThirdLevel, presets,
+    Db, Design, Format, IndexSpec, Keyspace, KeyspaceOptions, LevelSpec, Options, PrefixRule,
+    RegionFilterSpec, Schema, SuffixOrder, TableFilterSpec, ThirdLevel, WriteBufferSpec, presets,
 };
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -21,7 +22,8 @@ pub fn is_long() -> bool {
     std::env::var("SILTSTONE_LONG").is_ok_and(|value| value == "1")
 }
 
-/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): the same numbers for a seed on every platform and for ever.
+/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): the same numbers for a seed on every platform and for
+/// ever.
 #[derive(Clone)]
 pub struct Rng(u64);
 
@@ -69,9 +71,9 @@ impl Rng {
 /// A preset scaled down so that a few hundred items grow several levels.
 pub fn tiny(preset: &str) -> Design {
     let mut design = Design::preset(preset).unwrap();
-    design.head = match design.head {
-        Head::MemTable { .. } => Head::MemTable { bytes: 4 << 10 },
-        Head::LogStore { .. } => Head::LogStore { entries: 32 },
+    design.write_buffer = match design.write_buffer {
+        WriteBufferSpec::MemTable { .. } => WriteBufferSpec::MemTable { bytes: 4 << 10 },
+        WriteBufferSpec::LogStore { .. } => WriteBufferSpec::LogStore { entries: 32 },
     };
     for level in &mut design.levels {
         level.table_bytes = if level.runs == 1 { 16 << 10 } else { 4 << 10 };
@@ -82,26 +84,27 @@ pub fn tiny(preset: &str) -> Design {
     design
 }
 
-/// Every preset and every row of SlimDB's Table 1, scaled down, and designs with a log store above other levels than SILT's.
+/// Every preset and every row of SlimDB's Table 1, scaled down, and designs with a log store above other
+/// levels than SILT's.
 pub fn tiny_presets() -> Vec<Design> {
     let named = presets::all().into_iter().chain(presets::slimdb_table_1()).map(|(name, _)| tiny(name));
     named.chain(["stepped-merge", "siltstone", "lsm-trie"].map(log_stored)).collect()
 }
 
-/// The scaled-down preset with a log store for a head.
+/// The scaled-down preset with a log store for a write buffer.
 pub fn log_stored(preset: &str) -> Design {
-    Design { head: Head::LogStore { entries: 48 }, ..tiny(preset) }
+    Design { write_buffer: WriteBufferSpec::LogStore { entries: 48 }, ..tiny(preset) }
 }
 
-/// Designs with a log store for a head: SILT, stepped merge, and SILT's sorted stores below SlimDB's upper levels. Heads and piles are
-/// so small that a few dozen writes are converted and merged.
+/// Designs with a log store for a write buffer: SILT, stepped merge, and SILT's sorted stores below SlimDB's
+/// upper levels. Heads and regions are so small that a few dozen writes are converted and merged.
 pub fn log_store_designs() -> Vec<Design> {
     let mut layered = tiny("slimdb");
     layered.levels.truncate(2);
     layered.levels.extend(tiny("silt").levels.last());
     let mut designs = vec![tiny("silt"), tiny("stepped-merge"), layered];
     for design in &mut designs {
-        design.head = Head::LogStore { entries: 16 };
+        design.write_buffer = WriteBufferSpec::LogStore { entries: 16 };
         design.levels[0].runs = 2;
         design.check().unwrap();
     }
@@ -171,13 +174,13 @@ pub fn random_design(rng: &mut Rng) -> Design {
         });
     }
     let design = Design {
-        head: match rng.below(3) {
-            0 => Head::LogStore { entries: 16 << rng.below(4) },
-            _ => Head::MemTable { bytes: (4 << 10) << rng.below(2) },
+        write_buffer: match rng.below(3) {
+            0 => WriteBufferSpec::LogStore { entries: 16 << rng.below(4) },
+            _ => WriteBufferSpec::MemTable { bytes: (4 << 10) << rng.below(2) },
         },
         levels,
         max_garbage: 0.05 + 0.85 * (rng.below(100) as f64 / 100.0),
-        hands_down_early: rng.below(2) == 0,
+        pushes_early: rng.below(2) == 0,
     };
     design.check().unwrap();
     design
@@ -193,8 +196,8 @@ pub fn fitting(mut design: Design, schema: Schema) -> Design {
             }
         }
     }
-    if schema != Schema::Point && matches!(design.head, Head::LogStore { .. }) {
-        design.head = Head::MemTable { bytes: 4 << 10 };
+    if schema != Schema::Point && matches!(design.write_buffer, WriteBufferSpec::LogStore { .. }) {
+        design.write_buffer = WriteBufferSpec::MemTable { bytes: 4 << 10 };
     }
     design.check_for(&schema).unwrap();
     design

@@ -1,4 +1,5 @@
-//! A store driven beside its model: random operations as values, so that the same ones can be run on many stores.
+//! A store driven beside its model: random operations as values, so that the same ones can be run on many
+//! stores.
 
 use super::*;
 use siltstone::io::sim::CrashMode;

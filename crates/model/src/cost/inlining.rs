@@ -1,11 +1,12 @@
 //! What slots of one size cost items of many: SILT's indirection with inlining.
 //!
-//! The idea: an item that fits its slot stands there whole and takes one read; of a larger one the slot holds the start and
-//! where the rest is, which takes a second read. Large slots waste space on small items, small ones cost reads.
+//! The idea: an item that fits its slot stands there whole and takes one read; of a larger one the slot holds
+//! the start and where the rest is, which takes a second read. Large slots waste space on small items, small
+//! ones cost reads.
 //!
-//! Source: Lim et al., "SILT" (SOSP 2011), section 4 and Figure 7: sizes from 4 bytes to 1 MiB that follow a Zipf distribution,
-//! a header and a pointer of 4 bytes each, every item read as often. The paper prints the figure's curves, and none of
-//! their numbers.
+//! Source: Lim et al., "SILT" (SOSP 2011), section 4 and Figure 7: sizes from 4 bytes to 1 MiB that follow a
+//! Zipf distribution, a header and a pointer of 4 bytes each, every item read as often. The paper prints the
+//! figure's curves, and none of their numbers.
 
 use crate::ModelError;
 use serde::Serialize;

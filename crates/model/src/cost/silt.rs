@@ -1,12 +1,14 @@
-//! What SILT costs: an entry is written once to a log, once more to a hash table and then by every merge of its
-//! sorted store until the next update; lookups pay for false positives of the tags, and memory mostly for tags.
+//! What SILT costs: an entry is written once to a log, once more to a hash table and then by every merge of
+//! its sorted store until the next update; lookups pay for false positives of the tags, and memory mostly for
+//! tags.
 //!
-//! Source: Lim, Fan, Andersen, Kaminsky, "SILT: A Memory-Efficient, High-Performance Key-Value Store" (SOSP 2011),
-//! section 5, equations 1 to 8 and Figure 8. The paper also prints forms of equations 5 to 7 with rounded
-//! coefficients; [`Silt::costs`] uses the unrounded ones and [`Silt::printed_forms`] the rounded ones.
-//! What depends on how stores are built is apart ([`Constants`]), so that the same equations price stores that are
-//! filled, tagged and indexed otherwise, such as Siltstone's. We keep the paper's 1.075 for 1 / 0.93, which it rounds within equation 4, and add what it omits: the inverse (how much
-//! to merge for a given memory budget) and how long a device lasts at a given update rate.
+//! Source: Lim, Fan, Andersen, Kaminsky, "SILT: A Memory-Efficient, High-Performance Key-Value Store" (SOSP
+//! 2011), section 5, equations 1 to 8 and Figure 8. The paper also prints forms of equations 5 to 7 with
+//! rounded coefficients; [`Silt::costs`] uses the unrounded ones and [`Silt::printed_forms`] the rounded
+//! ones. What depends on how stores are built is apart ([`Constants`]), so that the same equations price
+//! stores that are filled, tagged and indexed otherwise, such as Siltstone's. We keep the paper's 1.075 for 1
+//! / 0.93, which it rounds within equation 4, and add what it omits: the inverse (how much to merge for a
+//! given memory budget) and how long a device lasts at a given update rate.
 
 use crate::ModelError;
 use serde::{Deserialize, Serialize};
@@ -140,7 +142,8 @@ impl Silt {
         self.costs_with(&self.constants())
     }
 
-    /// The paper's stores: cuckoo tables of `2^k` buckets of four, filled to 0.93, tries of 0.4 bytes per entry.
+    /// The paper's stores: cuckoo tables of `2^k` buckets of four, filled to 0.93, tries of 0.4 bytes per
+    /// entry.
     pub fn constants(&self) -> Constants {
         let bits = f64::from(self.tag_bits);
         Constants {
@@ -199,7 +202,8 @@ impl Silt {
         })
     }
 
-    /// This system with `merge_items` chosen so that its indexes take `memory_bytes_per_item`: Figure 8's axis.
+    /// This system with `merge_items` chosen so that its indexes take `memory_bytes_per_item`: Figure 8's
+    /// axis.
     ///
     /// # Errors
     /// As [`Silt::costs`]; or memory that does not even hold the log's index and the sorted store's.

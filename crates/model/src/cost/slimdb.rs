@@ -1,18 +1,20 @@
-//! What SlimDB costs, level by level: each level is leveled or stepped-merge, with or without a filter and a compact
-//! index in memory, and pays for that in memory, reads and writes; the search finds the cheapest mix for a budget.
+//! What SlimDB costs, level by level: each level is leveled or stepped-merge, with or without a filter and a
+//! compact index in memory, and pays for that in memory, reads and writes; the search finds the cheapest mix
+//! for a budget.
 //!
-//! Source: Ren, Zheng, Arulraj, Gibson, "SlimDB: A Space-Efficient Key-Value Storage Engine For Semi-Sorted Data"
-//! (VLDB 2017), section 4, Table 1 and Figure 9. What the paper leaves open, and how we settle it:
+//! Source: Ren, Zheng, Arulraj, Gibson, "SlimDB: A Space-Efficient Key-Value Storage Engine For Semi-Sorted
+//! Data" (VLDB 2017), section 4, Table 1 and Figure 9. What the paper leaves open, and how we settle it:
 //!
 //! - Its sums run to `l`, its store has `l + 1` levels. All levels count, or the last one would be free.
-//! - Table 1 charges plain stepped merge (row 4) `r·w/B` per write, which is leveling's price; a stepped merge writes an
-//!   entry once a level whatever index it has, `w/B`. [`SteppedWrites`] offers both; no result below changes.
+//! - Table 1 charges plain stepped merge (row 4) `r·w/B` per write, which is leveling's price; a stepped
+//!   merge writes an entry once a level whatever index it has, `w/B`. [`SteppedWrites`] offers both; no
+//!   result below changes.
 //! - The budget is in bytes, the memory column in bits.
-//! - `S_W` weighs a level's writes by the entries that come to rest at it or below. [`WriteWeights`] also offers the
-//!   sum over all levels, which is what an entry pays on its way to the bottom.
+//! - `S_W` weighs a level's writes by the entries that come to rest at it or below. [`WriteWeights`] also
+//!   offers the sum over all levels, which is what an entry pays on its way to the bottom.
 //! - `B`, `f` and the operation mixes are not printed: 16 entries a block, 0.1 %, and the mixes below.
-//! - "Heuristic search": the cost is a sum over levels, so the exact front of all layouts that no other beats in both memory
-//!   and cost comes from extending fronts level by level ([`SlimDb::front`]).
+//! - "Heuristic search": the cost is a sum over levels, so the exact front of all layouts that no other beats
+//!   in both memory and cost comes from extending fronts level by level ([`SlimDb::front`]).
 //! - The paper finds one layout for its four workloads from 256 to 900 MB. That takes
 //!   [`SlimDb::max_stepped_levels`] = 3; without such a limit a fourth stepped level wins as soon as it fits.
 
@@ -280,8 +282,8 @@ impl SlimDb {
 
     /// Every layout that no other beats in both memory and cost, by rising memory and falling cost.
     ///
-    /// Exact: a layout's memory and cost are sums over its levels, so a part of a layout that is beaten by another part of
-    /// as many levels and no more stepped ones is never part of a layout on the front.
+    /// Exact: a layout's memory and cost are sums over its levels, so a part of a layout that is beaten by
+    /// another part of as many levels and no more stepped ones is never part of a layout on the front.
     ///
     /// # Errors
     /// A parameter that makes no sense.
@@ -311,7 +313,8 @@ impl SlimDb {
         parts.iter().map(|part| self.price(&part.rows(self.levels), mix)).collect()
     }
 
-    /// The cheapest layout for `mix` whose filters and indexes fit `budget_bytes`; `None` if not even an empty one does.
+    /// The cheapest layout for `mix` whose filters and indexes fit `budget_bytes`; `None` if not even an
+    /// empty one does.
     ///
     /// # Errors
     /// A parameter that makes no sense.
@@ -405,7 +408,8 @@ impl Part {
     }
 }
 
-/// Parts that no other beats, by rising memory. Of equals one stays, and costs that differ by rounding are equal.
+/// Parts that no other beats, by rising memory. Of equals one stays, and costs that differ by rounding are
+/// equal.
 fn undominated(mut parts: Vec<Part>) -> Vec<Part> {
     parts.sort_by(|a, b| a.bits.total_cmp(&b.bits).then(a.cost.total_cmp(&b.cost)).then(a.rows.cmp(&b.rows)));
     let mut least = f64::INFINITY;

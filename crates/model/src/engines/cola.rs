@@ -1,8 +1,8 @@
 //! COLA, the cache-oblivious lookahead array: a level takes `r − 1` merges, then moves on as one table.
 //!
-//! Source: Lim et al., FAST 2016, Appendix B, Algorithm 2. The write-ahead log is the first interval; the last level holds all
-//! keys. A merge that finds `j` earlier ones in the level writes `Unique(interval · (j + 1))`, since merging tables
-//! adds their requests.
+//! Source: Lim et al., FAST 2016, Appendix B, Algorithm 2. The write-ahead log is the first interval; the
+//! last level holds all keys. A merge that finds `j` earlier ones in the level writes `Unique(interval · (j +
+//! 1))`, since merging tables adds their requests.
 
 use super::{Cost, Step, sizes};
 use crate::{ModelError, Primitives};
@@ -33,7 +33,8 @@ impl Growing {
         Ok(self.write_buffer / keys.per_request())
     }
 
-    /// The least number of levels whose last but one takes fewer inserts to fill than all keys do: ⌈log_r(N/log)⌉ + 1.
+    /// The least number of levels whose last but one takes fewer inserts to fill than all keys do:
+    /// ⌈log_r(N/log)⌉ + 1.
     pub fn levels_for(keys: f64, write_buffer: f64, growth: u32) -> usize {
         let mut levels = 1;
         let mut inserts = write_buffer;

@@ -1,18 +1,20 @@
-//! What a leveled store writes while it grows from nothing, under the same requests that would later keep it steady.
+//! What a leveled store writes while it grows from nothing, under the same requests that would later keep it
+//! steady.
 //!
-//! Not in the paper, whose models describe a store that holds all its keys already. *Ours*, from the same ideas: after `t`
-//! requests the store holds the keys of those. Its levels are full from the top down to the first that has not been reached by
-//! enough keys yet; that one, the deepest, holds the keys of all older requests and passes nothing on:
+//! Not in the paper, whose models describe a store that holds all its keys already. *Ours*, from the same
+//! ideas: after `t` requests the store holds the keys of those. Its levels are full from the top down to the
+//! first that has not been reached by enough keys yet; that one, the deepest, holds the keys of all older
+//! requests and passes nothing on:
 //!
 //! ```text
 //! older than level l    t − I₀/2 − Σ DInterval(S_i)/2 over the levels above
 //! the deepest holds     Unique(that), if that is less than its limit
 //! ```
 //!
-//! Each step then costs what it costs in the steady model with the sizes that the levels have at the time, and the cost is
-//! averaged over the requests. A load that inserts every key once is the limit of a uniform distribution over many more
-//! keys than requests. Loading in key order is cheaper still: tables then overlap nothing and are moved without being
-//! rewritten, which costs 2 in all.
+//! Each step then costs what it costs in the steady model with the sizes that the levels have at the time,
+//! and the cost is averaged over the requests. A load that inserts every key once is the limit of a uniform
+//! distribution over many more keys than requests. Loading in key order is cheaper still: tables then overlap
+//! nothing and are moved without being rewritten, which costs 2 in all.
 
 use super::leveldb::{Compaction, LevelDb};
 use super::{Cost, Step};
@@ -64,8 +66,8 @@ impl LevelDb {
 
     /// Adds each step's cost per byte inserted after `now` requests.
     ///
-    /// With `moves`, tables that overlap nothing of the next level are chosen first and go there unwritten: then the
-    /// deepest level costs nothing until it is as large as the one above.
+    /// With `moves`, tables that overlap nothing of the next level are chosen first and go there unwritten:
+    /// then the deepest level costs nothing until it is as large as the one above.
     pub(crate) fn flows_at(&self, keys: &impl Primitives, now: f64, moves: bool, sums: &mut [f64]) {
         let level0 = self.level0_interval(keys);
         let (mut above, mut own, mut size_above) = (0.0, None, 0.0);

@@ -1,8 +1,9 @@
-//! LevelDB: a memtable, overlapping level-0 tables, then levels of one sorted run, compacted a table at a time.
+//! LevelDB: a memtable, overlapping level-0 tables, then levels of one sorted run, compacted a table at a
+//! time.
 //!
-//! Source: Lim et al., FAST 2016, §4 and Algorithm 1; [`Form::V2`] is a later refinement. For each step the model asks
-//! how many inserts pass while a level's whole key range is compacted once (`Interval`), and what is written to the
-//! next level meanwhile:
+//! Source: Lim et al., FAST 2016, §4 and Algorithm 1; [`Form::V2`] is a later refinement. For each step the
+//! model asks how many inserts pass while a level's whole key range is compacted once (`Interval`), and what
+//! is written to the next level meanwhile:
 //!
 //! ```text
 //! log        1
@@ -11,22 +12,23 @@
 //! level l+1  [Merge(Unique(I_l), S_{l+1}) + false overlap] / I_l   I_l = I_{l−1} + DInterval(S_l)
 //! ```
 //!
-//! The term `I_{l−1}` stands for what a level holds beyond its limit while those above it are served first. Where forms
-//! differ:
+//! The term `I_{l−1}` stands for what a level holds beyond its limit while those above it are served first.
+//! Where forms differ:
 //!
 //! | | [`Form::Paper`] | [`Form::V2`] |
 //! |---|---|---|
 //! | false overlap | `Unique(I_l)` | `min(Unique(I_l), S_{l+1})`: no more than the next level holds |
 //! | last step's interval | `I_{L−1}` | `DInterval(S_{L−1}) + I₀` |
 //!
-//! *Ours* beyond the paper: deletions (below), `flush_dedup` (LevelDB writes every version of a key that the memtable
-//! holds, RocksDB only the newest), picking the largest table (see `rocksdb_leveled`), and tables cut where the next
-//! level's begin, which avoids false overlaps (§4.3.2 mentions such proposals; RocksDB has it by now).
+//! *Ours* beyond the paper: deletions (below), `flush_dedup` (LevelDB writes every version of a key that the
+//! memtable holds, RocksDB only the newest), picking the largest table (see `rocksdb_leveled`), and tables
+//! cut where the next level's begin, which avoids false overlaps (§4.3.2 mentions such proposals; RocksDB has
+//! it by now).
 //!
-//! **Deletions.** A share of requests are deletions, drawn from the same popularity. A key's newest record then is a
-//! tombstone with that probability, independently of its popularity; tables above the last level keep tombstones, the
-//! last drops them with the items they hide. So sizes above the last are scaled by the mean record size, and
-//! the last level holds the live share of the keys.
+//! **Deletions.** A share of requests are deletions, drawn from the same popularity. A key's newest record
+//! then is a tombstone with that probability, independently of its popularity; tables above the last level
+//! keep tombstones, the last drops them with the items they hide. So sizes above the last are scaled by the
+//! mean record size, and the last level holds the live share of the keys.
 
 use super::{Cost, Step, sizes};
 use crate::{ModelError, Primitives};
@@ -37,7 +39,8 @@ pub enum Form {
     /// As printed: within 3.5 % of simulation with a 4 MiB buffer, too high by 4 to 14 % with 0.1 to 1 GB.
     #[default]
     Paper,
-    /// False overlaps bounded by the next level, a shorter interval for the last step: better with large buffers.
+    /// False overlaps bounded by the next level, a shorter interval for the last step: better with large
+    /// buffers.
     V2,
 }
 
@@ -103,7 +106,8 @@ pub const DEFAULT_LEVEL0_TABLES: f64 = 4.0;
 pub const DEFAULT_GROWTH: f64 = 10.0;
 
 impl LevelDb {
-    /// LevelDB's defaults for `keys` items of `item_bytes`: 4 MiB buffer, 4 tables, levels from 10 MiB growing by 10.
+    /// LevelDB's defaults for `keys` items of `item_bytes`: 4 MiB buffer, 4 tables, levels from 10 MiB
+    /// growing by 10.
     pub fn with_defaults(keys: f64, item_bytes: f64) -> Result<Self, ModelError> {
         ModelError::positive("item-bytes", item_bytes)?;
         let level1 = DEFAULT_LEVEL1_BYTES / item_bytes;
@@ -159,7 +163,8 @@ impl LevelDb {
         Ok(Cost::new(steps, self.level_sizes.clone(), intervals))
     }
 
-    /// The sum alone, for other level sizes than the engine's, unchecked and without allocating: for searches.
+    /// The sum alone, for other level sizes than the engine's, unchecked and without allocating: for
+    /// searches.
     pub fn total_with(&self, keys: &impl Primitives, level_sizes: &[f64]) -> f64 {
         let mut total = 1.0;
         self.flows(keys, level_sizes, |flow| {
@@ -175,7 +180,8 @@ impl LevelDb {
         self.write_buffer * self.level0_tables / (keys.per_request() * self.deletes.record_size())
     }
 
-    /// Requests between two compactions of the same key out of a level of this size, without what lies above it.
+    /// Requests between two compactions of the same key out of a level of this size, without what lies above
+    /// it.
     pub(crate) fn key_interval(&self, keys: &impl Primitives, size: f64) -> f64 {
         let size = size / self.deletes.record_size();
         match self.pick {
@@ -243,8 +249,8 @@ impl LevelDb {
         }
     }
 
-    /// What the usual worst-case analysis gives (§4.4): no key is ever written twice, so merging levels of `u` and `v`
-    /// items writes `u + v` for `u` moved.
+    /// What the usual worst-case analysis gives (§4.4): no key is ever written twice, so merging levels of
+    /// `u` and `v` items writes `u + v` for `u` moved.
     pub fn worst_case(&self) -> f64 {
         let level0 = self.write_buffer * self.level0_tables;
         let mut total = 2.0;

@@ -1,7 +1,8 @@
 //! What other log-structured engines write per byte inserted: one file per engine.
 //!
-//! Source: Lim et al., FAST 2016, §4 (LevelDB), §5 and Appendix C (universal compaction), §7 (RocksDB leveled), and
-//! Appendix B (COLA, SAMT). Each model returns a [`Cost`], which names every flow of data and what it adds.
+//! Source: Lim et al., FAST 2016, §4 (LevelDB), §5 and Appendix C (universal compaction), §7 (RocksDB
+//! leveled), and Appendix B (COLA, SAMT). Each model returns a [`Cost`], which names every flow of data and
+//! what it adds.
 
 pub mod cola;
 mod growth;

@@ -1,10 +1,11 @@
 //! RocksDB's leveled compaction: LevelDB's layout, but a choice of which table to compact next.
 //!
-//! Source: Lim et al., FAST 2016, §7 and §4.3.2. Going round the key space leaves the part that waits longest the densest, so a
-//! table picked there covers few keys and meets little of the next level. Picking the largest table gives that away:
-//! tables of a level are all cut to one size, so the largest lies anywhere. *Ours* (the paper only measures this): the
-//! level is then equally dense everywhere, and the same key is compacted once per `Unique⁻¹(Size)` requests instead of
-//! `DInterval(Size)`, which is "the interval without non-uniformity" of §4.3.2.
+//! Source: Lim et al., FAST 2016, §7 and §4.3.2. Going round the key space leaves the part that waits longest
+//! the densest, so a table picked there covers few keys and meets little of the next level. Picking the
+//! largest table gives that away: tables of a level are all cut to one size, so the largest lies anywhere.
+//! *Ours* (the paper only measures this): the level is then equally dense everywhere, and the same key is
+//! compacted once per `Unique⁻¹(Size)` requests instead of `DInterval(Size)`, which is "the interval without
+//! non-uniformity" of §4.3.2.
 
 use super::leveldb::{DEFAULT_LEVEL0_TABLES, LevelDb, Pick};
 

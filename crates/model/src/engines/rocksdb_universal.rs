@@ -1,12 +1,14 @@
 //! RocksDB's universal compaction, by simulating tables of which only the size is known.
 //!
-//! Source: Lim et al., FAST 2016, §5 and Appendix C, Algorithm 3. Tables stand in a list, newest first. When there are enough, the
-//! first of three conditions that holds picks neighbours to merge: (1) the newer tables together outweigh the oldest
-//! by a percentage: all of them; (2) a run of tables in which none is much larger than those before it together: those;
-//! (3) still too many: the newest. Sizes of new and merged tables come from the primitives.
+//! Source: Lim et al., FAST 2016, §5 and Appendix C, Algorithm 3. Tables stand in a list, newest first. When
+//! there are enough, the first of three conditions that holds picks neighbours to merge: (1) the newer tables
+//! together outweigh the oldest by a percentage: all of them; (2) a run of tables in which none is much
+//! larger than those before it together: those; (3) still too many: the newest. Sizes of new and merged
+//! tables come from the primitives.
 //!
-//! *Ours*: what is written is told apart by the condition that caused it, and the start (an empty store, a full one, or
-//! tables of one's own) and the popularity can change between calls, so that loading and updating can differ.
+//! *Ours*: what is written is told apart by the condition that caused it, and the start (an empty store, a
+//! full one, or tables of one's own) and the popularity can change between calls, so that loading and
+//! updating can differ.
 
 use super::{Cost, Step};
 use crate::{Direct, Grouping, ModelError, Popularity, Primitives};
@@ -65,8 +67,8 @@ impl Universal {
 
     /// Write amplification of ten times as many updates as there are keys: what the paper measures.
     ///
-    /// The store holds all keys in one table before, and has then taken as many *uniform* inserts as there are keys,
-    /// whatever the popularity of the updates: so the authors' simulation begins.
+    /// The store holds all keys in one table before, and has then taken as many *uniform* inserts as there
+    /// are keys, whatever the popularity of the updates: so the authors' simulation begins.
     pub fn write_amplification(&self, keys: &impl Primitives) -> Result<Cost, ModelError> {
         let mut tables = Tables::new(*self)?;
         tables.load(&[keys.total()]);

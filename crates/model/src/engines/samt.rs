@@ -1,14 +1,14 @@
 //! SAMT, the sorted array merge tree: a level collects `r` tables and merges them only to move them on.
 //!
-//! Source: Lim et al., FAST 2016, Appendix B, Algorithm 2. Like COLA with lazy merging: fewer writes, `r` times the tables to
-//! search.
+//! Source: Lim et al., FAST 2016, Appendix B, Algorithm 2. Like COLA with lazy merging: fewer writes, `r`
+//! times the tables to search.
 
 use super::cola::{Growing, arriving};
 use super::{Cost, Step};
 use crate::{ModelError, Primitives};
 
-/// Write amplification of SAMT. Level sizes are what each level's tables hold together before they are merged, copies
-/// counted; the last, all keys.
+/// Write amplification of SAMT. Level sizes are what each level's tables hold together before they are
+/// merged, copies counted; the last, all keys.
 pub fn write_amplification(samt: &Growing, keys: &impl Primitives) -> Result<Cost, ModelError> {
     let log = samt.check(keys)?;
     let per_request = keys.per_request();

@@ -1,9 +1,10 @@
 //! Level sizes as engines choose them: a first level and a growth factor, until everything fits.
 //!
-//! Source: Lim et al., FAST 2016, §4.3, and what the authors' code adds to it: sizes are items of real type, and
-//! the first level that would hold all keys is the last and holds exactly those. That code rounds `growth^(l−1)` up to a whole
-//! number; we do so only where the number of levels is given, as for its Figure 15. For a growth factor that is given we
-//! don't, as engines don't: 5.0001 would make level 2 six times as large as level 1.
+//! Source: Lim et al., FAST 2016, §4.3, and what the authors' code adds to it: sizes are items of real type,
+//! and the first level that would hold all keys is the last and holds exactly those. That code rounds
+//! `growth^(l−1)` up to a whole number; we do so only where the number of levels is given, as for its Figure
+//! 15. For a growth factor that is given we don't, as engines don't: 5.0001 would make level 2 six times as
+//! large as level 1.
 
 use crate::ModelError;
 
@@ -66,7 +67,8 @@ pub fn with_level_count(level1: f64, levels: usize, keys: f64) -> Result<Vec<f64
 
 /// Checks sizes that a person gave: positive, ascending, the last holding `keys`.
 ///
-/// Sizes from the first that holds every key on are replaced by one of exactly `keys`; if none does, one is added.
+/// Sizes from the first that holds every key on are replaced by one of exactly `keys`; if none does, one is
+/// added.
 pub fn custom(sizes: &[f64], keys: f64) -> Result<Vec<f64>, ModelError> {
     let mut checked: Vec<f64> = Vec::new();
     for &size in sizes {

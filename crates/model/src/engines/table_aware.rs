@@ -1,19 +1,22 @@
-//! A leveled store whose tables have a size: the third form of the model, for small levels, large buffers and strong skew.
+//! A leveled store whose tables have a size: the third form of the model, for small levels, large buffers and
+//! strong skew.
 //!
-//! [`Form::Paper`](super::leveldb::Form::Paper) and [`Form::V2`](super::leveldb::Form::V2) treat a level as a fluid that is compacted at one moving
-//! point. Held against an item-level simulation step by step, that is off where a level is only a few tables, or where
-//! what arrives at once is not small beside it. Three facts about tables account for it; none is fitted to anything:
+//! [`Form::Paper`](super::leveldb::Form::Paper) and [`Form::V2`](super::leveldb::Form::V2) treat a level as a
+//! fluid that is compacted at one moving point. Held against an item-level simulation step by step, that is
+//! off where a level is only a few tables, or where what arrives at once is not small beside it. Three facts
+//! about tables account for it; none is fitted to anything:
 //!
-//! 1. **A level stands half a table short.** It is compacted until it is below its size, so it comes to rest between one
-//!    table below and its size: `S' = S − T/2` on average. Under skew this matters much more than it looks, since the
-//!    requests that fill a level grow faster than the level.
-//! 2. **Going round skips.** Whenever what arrives from above rewrites a level's tables, their borders move, and the
-//!    first table that begins after the last compacted key lies half a table further on. With `b` items compacted between
-//!    two such moves, a share `q = (T/2) / (b + T/2)` of the densest part is left for the next round. A key then waits
-//!    for `j + 1` rounds with probability `(1 − q) q^j`, and the level holds
+//! 1. **A level stands half a table short.** It is compacted until it is below its size, so it comes to rest
+//!    between one table below and its size: `S' = S − T/2` on average. Under skew this matters much more than
+//!    it looks, since the requests that fill a level grow faster than the level.
+//! 2. **Going round skips.** Whenever what arrives from above rewrites a level's tables, their borders move,
+//!    and the first table that begins after the last compacted key lies half a table further on. With `b`
+//!    items compacted between two such moves, a share `q = (T/2) / (b + T/2)` of the densest part is left for
+//!    the next round. A key then waits for `j + 1` rounds with probability `(1 − q) q^j`, and the level holds
 //!    `S' = Σ (1−q) q^j ∫₀¹ Unique((j + x) D) dx`, which reads as the paper's equation for `D` where `q = 0`.
-//! 3. **False overlaps need something to overlap.** What arrives at once, `B` items, empties the share `B / (S' + B)` of
-//!    the next level by the time the next lot comes; only the rest adds a table's worth per table moved.
+//! 3. **False overlaps need something to overlap.** What arrives at once, `B` items, empties the share `B /
+//!    (S' + B)` of the next level by the time the next lot comes; only the rest adds a table's worth per
+//!    table moved.
 //!
 //! ```text
 //! I_l    = D / (1 − q) + I_{l−1}                                       as in the paper where q = 0
@@ -51,7 +54,8 @@ impl LevelDb {
     /// ```
     ///
     /// # Errors
-    /// If a parameter describes no engine; deletions, aligned tables and picking the largest table are not modelled.
+    /// If a parameter describes no engine; deletions, aligned tables and picking the largest table are not
+    /// modelled.
     pub fn write_amplification_by_tables(
         &self,
         keys: &impl Primitives,
@@ -104,12 +108,14 @@ struct Source {
 }
 
 impl Source {
-    /// For a level that holds `held` items in tables of `table`, rewritten from above every `arrival` requests.
+    /// For a level that holds `held` items in tables of `table`, rewritten from above every `arrival`
+    /// requests.
     fn of_level(keys: &impl Primitives, held: f64, table: f64, arrival: f64) -> Self {
         let mut skipped = 0.0;
         let mut round = keys.dinterval(held);
         let mut source = Self { interval: 0.0, moved: 0.0 };
-        // The share that is skipped follows from what is moved, and that from the share; each pass gains a digit.
+        // The share that is skipped follows from what is moved, and that from the share; each pass gains a
+        // digit.
         for _ in 0..8 {
             let moved =
                 rounds(skipped).map(|(weight, j)| weight * keys.unique((j + 1.0) * round + arrival)).sum();

@@ -1,12 +1,13 @@
 //! The best level sizes on a logarithmic grid, by dynamic programming from the last level up.
 //!
-//! What lies below level `l` costs, given the interval `I` of the step into it, an amount that no earlier choice
-//! changes otherwise: `V_l(I) = min over S of [step(I, S) + V_{l+1}(I + D(S))]`, where `V` of the last step is that
-//! step's cost. States are intervals, choices are sizes; both are spaced evenly in the logarithm of the interval, since a
-//! size near all keys and one half as large differ most there. `V` is interpolated between states.
+//! What lies below level `l` costs, given the interval `I` of the step into it, an amount that no earlier
+//! choice changes otherwise: `V_l(I) = min over S of [step(I, S) + V_{l+1}(I + D(S))]`, where `V` of the last
+//! step is that step's cost. States are intervals, choices are sizes; both are spaced evenly in the logarithm
+//! of the interval, since a size near all keys and one half as large differ most there. `V` is interpolated
+//! between states.
 //!
-//! Sizes have to ascend, which the recursion does not know; a smaller level below a larger one only adds writes, so it does not
-//! choose one (tests check this), and [`Grid::best`] puts a stray one right.
+//! Sizes have to ascend, which the recursion does not know; a smaller level below a larger one only adds
+//! writes, so it does not choose one (tests check this), and [`Grid::best`] puts a stray one right.
 
 use super::LARGEST_SHARE;
 use crate::engines::leveldb::{Compaction, LevelDb};

@@ -1,10 +1,11 @@
 //! From near the best level sizes to the best, by damped Newton steps on finite differences.
 //!
-//! Source: Lim et al., FAST 2016, §6.2, for the two coordinates: the logarithm of `Size` (primal) and of the interval between
-//! compactions of a key, which is `Unique⁻¹(Size)` up to non-uniformity (dual). The cost is smooth in both, flat
-//! near its minimum, and has few variables, so that full second differences are cheap.
+//! Source: Lim et al., FAST 2016, §6.2, for the two coordinates: the logarithm of `Size` (primal) and of the
+//! interval between compactions of a key, which is `Unique⁻¹(Size)` up to non-uniformity (dual). The cost is
+//! smooth in both, flat near its minimum, and has few variables, so that full second differences are cheap.
 //!
-//! Invariant: sizes ascend and stay within [`LARGEST_SHARE`] of all keys; a step that would leave this is cut back.
+//! Invariant: sizes ascend and stay within [`LARGEST_SHARE`] of all keys; a step that would leave this is cut
+//! back.
 
 use super::LARGEST_SHARE;
 use crate::engines::leveldb::LevelDb;

@@ -1,13 +1,15 @@
 //! Groups of keys whose probabilities differ little, and what stands for the keys of a group.
 //!
-//! Source: Lim et al., FAST 2016, §6.2: from the least popular key up, a new group begins where the probability
-//! exceeds the group's least by a given ratio. The paper stores the mean; [`Grouping::Moments`] is ours.
+//! Source: Lim et al., FAST 2016, §6.2: from the least popular key up, a new group begins where the
+//! probability exceeds the group's least by a given ratio. The paper stores the mean; [`Grouping::Moments`]
+//! is ours.
 //!
-//! Error bounds. Let a group span probabilities from `f` to `r·f`, and let `g(f) = 1 − (1 − f)^p`, of which `unique`
-//! is the sum. The mean of `g` over the group differs from `g` at the mean by at most `max|g''|/2` times the variance,
-//! which is at most a quarter of the width squared. A two-point Gauss rule leaves `max|g⁗|/4!` times the integral of
-//! the square of the monic orthogonal quadratic, which no monic quadratic undercuts, so at most Chebyshev's
-//! `(width²/8)²`. With `|g⁽ⁿ⁾(f)| ≤ pⁿ·e^(−pf)` and relative to `g` itself, with `x = pf`:
+//! Error bounds. Let a group span probabilities from `f` to `r·f`, and let `g(f) = 1 − (1 − f)^p`, of which
+//! `unique` is the sum. The mean of `g` over the group differs from `g` at the mean by at most `max|g''|/2`
+//! times the variance, which is at most a quarter of the width squared. A two-point Gauss rule leaves
+//! `max|g⁗|/4!` times the integral of the square of the monic orthogonal quadratic, which no monic quadratic
+//! undercuts, so at most Chebyshev's `(width²/8)²`. With `|g⁽ⁿ⁾(f)| ≤ pⁿ·e^(−pf)` and relative to `g` itself,
+//! with `x = pf`:
 //!
 //! ```text
 //! mean      sup x²e⁻ˣ/(1 − e⁻ˣ) · (r − 1)²/8     ≤ 0.0811·(r − 1)²

@@ -1,7 +1,9 @@
-//! Groups of a Zipf distribution from closed forms: ranges of ranks, whose moments are differences of power sums.
+//! Groups of a Zipf distribution from closed forms: ranges of ranks, whose moments are differences of power
+//! sums.
 //!
-//! Source: the Euler-Maclaurin formula; nothing walks over the keys, so 10^8 of them take as long as 10^15 (some tens of
-//! microseconds). The first [`DIRECT`] ranks of a range are added one by one, since the formula is asymptotic there.
+//! Source: the Euler-Maclaurin formula; nothing walks over the keys, so 10^8 of them take as long as 10^15
+//! (some tens of microseconds). The first [`DIRECT`] ranks of a range are added one by one, since the formula
+//! is asymptotic there.
 
 use super::Group;
 use super::grouping::{Grouper, Grouping, Moments};

@@ -1,9 +1,9 @@
 //! The primitives by their sums, and their inverses by Newton's method from an interpolated guess.
 //!
 //! Source: as in the parent module. Newton runs on logarithms: with `h = −ln(1 − Unique/N)`, `ln h` against
-//! `ln requests` is a line for a uniform distribution and close to one for others, at both ends and between, so that
-//! one or two steps from a guess suffice. The guesses come from [`GUIDE`] points computed when the distribution is
-//! loaded.
+//! `ln requests` is a line for a uniform distribution and close to one for others, at both ends and between,
+//! so that one or two steps from a guess suffice. The guesses come from [`GUIDE`] points computed when the
+//! distribution is loaded.
 
 use super::exponential::complement_and_exp;
 use super::{Primitives, share};
@@ -16,7 +16,8 @@ const GUIDE: usize = 120;
 /// A step in the logarithm below this is the last: what it leaves is about its square.
 const LAST_STEP: f64 = 1e-6;
 
-/// Newton's method never took more than 7 steps; this bounds it if a distribution is stranger than all tested.
+/// Newton's method never took more than 7 steps; this bounds it if a distribution is stranger than all
+/// tested.
 const MOST_STEPS: usize = 60;
 
 /// The primitives of a popularity, evaluated directly.
@@ -91,7 +92,8 @@ impl Direct {
             unique_guide: Vec::new(),
             interval_guide: Vec::new(),
         };
-        // From a fraction of a request to where nothing is missing any more, and for intervals a thousandfold more.
+        // From a fraction of a request to where nothing is missing any more, and for intervals a thousandfold
+        // more.
         let grid = |from: f64, to: f64| {
             let step = (to / from).ln() / (GUIDE - 1) as f64;
             (0..GUIDE).map(move |i| from.ln() + step * i as f64)

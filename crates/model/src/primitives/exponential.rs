@@ -1,8 +1,9 @@
 //! `1 − e^−x` for many `x` at once: the one function in the models' inner loop.
 //!
-//! Our own, since the standard library's calls do not vectorise: this has no branch and no table, and compiles to
-//! two (or, with AVX, four) at a time. Source: the usual argument reduction `x = k·ln 2 + r` (Cody and Waite, 1980) with a
-//! Taylor polynomial on `|r| ≤ ln 2 / 2`. Relative error below 4·10^-16 for all `x ≥ 0`, small ones included.
+//! Our own, since the standard library's calls do not vectorise: this has no branch and no table, and
+//! compiles to two (or, with AVX, four) at a time. Source: the usual argument reduction `x = k·ln 2 + r`
+//! (Cody and Waite, 1980) with a Taylor polynomial on `|r| ≤ ln 2 / 2`. Relative error below 4·10^-16 for all
+//! `x ≥ 0`, small ones included.
 
 use std::f64::consts::LOG2_E;
 

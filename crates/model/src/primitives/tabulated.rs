@@ -1,8 +1,9 @@
 //! The primitives from tables: cubics between points that are spaced evenly within each power of two.
 //!
-//! The bits of a floating-point number are its logarithm with straight lines between powers of two, so the segment of
-//! an argument is a shift of its bits: no logarithm, no search, no branch that depends on the data. Values and
-//! slopes at the points come from [`Direct`]; the interpolation is off by less than 10^-7 relative.
+//! The bits of a floating-point number are its logarithm with straight lines between powers of two, so the
+//! segment of an argument is a shift of its bits: no logarithm, no search, no branch that depends on the
+//! data. Values and slopes at the points come from [`Direct`]; the interpolation is off by less than 10^-7
+//! relative.
 //!
 //! `unique_inverse` and `dinterval` go to infinity at the total, so they are kept as functions of
 //! `v = size / (total − size)`, of which they are smooth to the end.

@@ -1,16 +1,17 @@
-//! Item-level simulation of Siltstone's own designs: every run is the list of its keys' digests, and what to do next is
-//! asked of [`siltstone_design::plan()`](siltstone_design::plan::plan), the function that runs the engine.
+//! Item-level simulation of Siltstone's own designs: every run is the list of its keys' digests, and what to
+//! do next is asked of [`siltstone_design::plan()`](siltstone_design::plan::plan), the function that runs the
+//! engine.
 //!
-//! Digests are uniform whatever the popularity, so a key is a 32-bit digest. What overwrites what is exact, and so is
-//! the garbage in a leaf, which the engine can only estimate from samples. In a leaf, a run's list keeps only the keys
-//! that no younger run of the pile holds; merging any number of the youngest runs then merges disjoint lists, and
-//! what it would free is known without merging.
+//! Digests are uniform whatever the popularity, so a key is a 32-bit digest. What overwrites what is exact,
+//! and so is the garbage in a leaf, which the engine can only estimate from samples. In a leaf, a run's list
+//! keeps only the keys that no younger run of the region holds; merging any number of the youngest runs then
+//! merges disjoint lists, and what it would free is known without merging.
 //!
-//! The simulator in `crates/design/tests/flow.rs` drives the same planner on counts alone: it reaches stores of thousands of
-//! regions in a second but knows overwrites only as uniform.
+//! The simulator in `crates/design/tests/flow.rs` drives the same planner on counts alone: it reaches stores
+//! of thousands of regions in a second but knows overwrites only as uniform.
 //!
-//! Invariants: a run's list ascends strictly and is not longer than the entries the planner is shown; in a leaf the lists of
-//! a pile are disjoint. Every task is carried out before the next memtable is flushed.
+//! Invariants: a run's list ascends strictly and is not longer than the entries the planner is shown; in a
+//! leaf the lists of a region are disjoint. Every task is carried out before the next memtable is flushed.
 
 use super::keys::{Ranks, Sampler};
 use super::protocol::{Load, Protocol};
@@ -24,11 +25,11 @@ use std::collections::BTreeMap;
 /// One level when the simulation ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LevelState {
-    /// Regions with a pile.
+    /// Regions with runs.
     pub regions: u64,
     /// Runs in all of them.
     pub runs: u64,
-    /// Runs in the highest pile.
+    /// Runs in the region with most.
     pub most_runs: u64,
     /// Entries, overwritten ones included.
     pub items: f64,
@@ -68,8 +69,8 @@ pub struct DesignMeasured {
 
 /// Runs `design` through `protocol` under requests as popular as `ranks` says, items being `item_bytes` long.
 ///
-/// `progress` hears the requests done so far and those to do, about every memtable. [`Load::Sequential`] loads every key
-/// once; its order means nothing here, since digests have none.
+/// `progress` hears the requests done so far and those to do, about every memtable. [`Load::Sequential`]
+/// loads every key once; its order means nothing here, since digests have none.
 ///
 /// # Errors
 /// If a parameter makes no store, or there are 2^32 keys or more.
@@ -96,7 +97,7 @@ pub fn simulate_design(
     protocol.check(ranks)?;
     let one_in = f64::from(protocol.miniature);
     let sampler = Sampler::new(ranks, protocol.miniature, protocol.seed).spread();
-    let requests_per_memtable = design.head.items(item_bytes).ceil().max(1.0) as u64;
+    let requests_per_memtable = design.write_buffer.items(item_bytes).ceil().max(1.0) as u64;
     let mut store = Store::new(design, item_bytes * one_in, sampler);
     if protocol.load == Load::Sequential {
         store.load((requests_per_memtable as f64 / one_in).ceil() as u32);
@@ -119,7 +120,7 @@ pub fn simulate_design(
     Ok(books.close(&store))
 }
 
-/// A node of the trie with its pile.
+/// A node of the trie with its runs.
 #[derive(Debug, Default)]
 struct Region {
     shape: RegionShape,
@@ -268,7 +269,7 @@ impl<'a> Store<'a> {
         }
     }
 
-    /// Puts a run on a region's pile, or merges it with the run that is there.
+    /// Puts a run on a region's runs, or merges it with the run that is there.
     fn deliver(&mut self, level: usize, path: TriePath, keys: &[u32]) {
         let Some(regions) = self.levels.get_mut(level) else { return };
         let region = regions.entry(path).or_insert_with(|| Region {

@@ -1,13 +1,15 @@
-//! Which key the next request writes: exact draws from any popularity, in a few nanoseconds, the same for the same seed.
+//! Which key the next request writes: exact draws from any popularity, in a few nanoseconds, the same for the
+//! same seed.
 //!
-//! Keys are dealt into groups of like popularity. An alias table (Walker, 1977; Vose, 1991) picks a group by an upper
-//! bound of its weight, then a key of the group is drawn evenly and accepted with its own share of the bound; else
-//! all is drawn anew. So the distribution is exact although no number is kept per key: 10^8 keys under Zipf take some
-//! 300 groups, which stay in the first-level cache, and 3 % of the draws are rejected. A Zipf sampler by inversion needs a
-//! logarithm and an exponential per draw; here only draws below the group's least share compute a power.
+//! Keys are dealt into groups of like popularity. An alias table (Walker, 1977; Vose, 1991) picks a group by
+//! an upper bound of its weight, then a key of the group is drawn evenly and accepted with its own share of
+//! the bound; else all is drawn anew. So the distribution is exact although no number is kept per key: 10^8
+//! keys under Zipf take some 300 groups, which stay in the first-level cache, and 3 % of the draws are
+//! rejected. A Zipf sampler by inversion needs a logarithm and an exponential per draw; here only draws below
+//! the group's least share compute a power.
 //!
-//! Ranks by popularity are spread over the key order by a bijection, since the models assume that popular keys are
-//! not neighbours.
+//! Ranks by popularity are spread over the key order by a bijection, since the models assume that popular
+//! keys are not neighbours.
 
 use crate::ModelError;
 use rand_distr::{Binomial, Distribution};
@@ -111,7 +113,8 @@ pub(crate) struct Sampler {
 const WIDTH: u32 = 16;
 
 impl Sampler {
-    /// Draws from one key in `one_in`, chosen by their hash; [`Sampler::draw_of`] accounts for requests for the others.
+    /// Draws from one key in `one_in`, chosen by their hash; [`Sampler::draw_of`] accounts for requests for
+    /// the others.
     ///
     /// There must be fewer than 2^32 keys.
     pub(crate) fn new(ranks: &Ranks, one_in: u32, seed: u64) -> Self {
@@ -161,8 +164,8 @@ impl Sampler {
         (u32::BITS - self.keys.saturating_sub(1).leading_zeros()).max(1)
     }
 
-    /// Spreads ranks over all 32-bit numbers instead of the numbers below [`Sampler::keys`], so that keys are as far
-    /// apart as digests are.
+    /// Spreads ranks over all 32-bit numbers instead of the numbers below [`Sampler::keys`], so that keys are
+    /// as far apart as digests are.
     pub(crate) fn spread(mut self) -> Self {
         self.order = Order::new(1 << 32, self.rng.next_u64());
         self
@@ -245,7 +248,8 @@ fn zipf_groups(keys: u32, kept: Option<&[u32]>, skew: f64) -> Vec<Group> {
             kept.map_or(end_rank, |kept| kept.partition_point(|&rank| rank < end_rank) as u32).min(count);
         let last = rank_at(end - 1);
         let bound = zipf_weight(rank, skew);
-        // A rounding error below the true share, so that the shortcut never accepts what the power would reject.
+        // A rounding error below the true share, so that the shortcut never accepts what the power would
+        // reject.
         let least_share = if last == rank { 1.0 } else { zipf_weight(last, skew) / bound * (1.0 - 1e-12) };
         groups.push(Group { first, count: end - first, bound, least_share });
         first = end;
@@ -296,8 +300,8 @@ fn alias_table(groups: &[Group]) -> Vec<Slot> {
     slots
 }
 
-/// A seeded bijection of `0..n`: alternating multiplications by odd numbers and xor-shifts on the next power of two,
-/// repeated until the image lies below `n` (cycle walking: Black and Rogaway, 2002).
+/// A seeded bijection of `0..n`: alternating multiplications by odd numbers and xor-shifts on the next power
+/// of two, repeated until the image lies below `n` (cycle walking: Black and Rogaway, 2002).
 #[derive(Clone, Debug)]
 struct Order {
     n: u64,
@@ -337,7 +341,8 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    /// Chi-square of draws by rank over cells of at least 20 expected; the normal approximation of its 99.99 % quantile.
+    /// Chi-square of draws by rank over cells of at least 20 expected; the normal approximation of its 99.99
+    /// % quantile.
     fn check(ranks: &Ranks, one_in: u32, weight: impl Fn(u64) -> f64) {
         const DRAWS: u64 = 300_000;
         let mut sampler = Sampler::new(ranks, one_in, 42);

@@ -1,15 +1,17 @@
-//! Item-level simulation of leveled stores: LevelDB and RocksDB's leveled compaction, table by table and key by key.
+//! Item-level simulation of leveled stores: LevelDB and RocksDB's leveled compaction, table by table and key
+//! by key.
 //!
-//! Every table is the sorted list of its keys, so what overwrites what, how tables overlap and where they are cut is
-//! exact; only values are missing. Source: Lim et al., FAST 2016, §4.5 (their simulator follows LevelDB's design
-//! document) and §7 (RocksDB's choice of the largest table). Where details differ between the authors' simulator and
-//! the engines they are parameters: see [`Leveled`].
+//! Every table is the sorted list of its keys, so what overwrites what, how tables overlap and where they are
+//! cut is exact; only values are missing. Source: Lim et al., FAST 2016, §4.5 (their simulator follows
+//! LevelDB's design document) and §7 (RocksDB's choice of the largest table). Where details differ between
+//! the authors' simulator and the engines they are parameters: see [`Leveled`].
 //!
-//! *Ours*: the sampler is exact, miniatures ([`Protocol::miniature`]) draw only the requests they keep, and merging runs
-//! at memory speed, so that a run of the paper's takes seconds instead of most of an hour.
+//! *Ours*: the sampler is exact, miniatures ([`Protocol::miniature`]) draw only the requests they keep, and
+//! merging runs at memory speed, so that a run of the paper's takes seconds instead of most of an hour.
 //!
-//! Invariants: tables of a level are disjoint and never empty; a level's count of items is the sum over its tables;
-//! after every flush no level but the last holds as many items as its size, and level 0 fewer tables than its limit.
+//! Invariants: tables of a level are disjoint and never empty; a level's count of items is the sum over its
+//! tables; after every flush no level but the last holds as many items as its size, and level 0 fewer tables
+//! than its limit.
 
 use super::keys::{Ranks, Sampler};
 use super::level::{Level, last_key};
@@ -21,14 +23,17 @@ use std::collections::VecDeque;
 /// Which table of a level is compacted next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pick {
-    /// The first table that *begins* after the last key compacted: LevelDB's design document and the authors' simulator.
+    /// The first table that *begins* after the last key compacted: LevelDB's design document and the authors'
+    /// simulator.
     RoundRobinByFirstKey,
     /// The first table that *ends* after the last key compacted: LevelDB's code, RocksDB's `kRoundRobin`.
     RoundRobinByLastKey,
-    /// The table with most items: RocksDB's `kByCompensatedSize`, its default when the paper was written. Among the many
-    /// that are full it takes any, since an engine's tables differ by bytes that items do not tell.
+    /// The table with most items: RocksDB's `kByCompensatedSize`, its default when the paper was written.
+    /// Among the many that are full it takes any, since an engine's tables differ by bytes that items do not
+    /// tell.
     Largest,
-    /// The table that overlaps least of the next level for its size: RocksDB's `kMinOverlappingRatio`, its default now.
+    /// The table that overlaps least of the next level for its size: RocksDB's `kMinOverlappingRatio`, its
+    /// default now.
     LeastOverlap,
 }
 
@@ -58,20 +63,20 @@ pub struct Leveled {
     pub order: Order,
     /// Whether a flush drops overwritten items: RocksDB does, LevelDB writes each as often as it came.
     pub flush_dedup: bool,
-    /// A table is also finished when it would overlap more than so many full tables of the level below the next;
-    /// LevelDB's limit is 10. The authors' simulator has it only with LevelDB's own level sizes.
+    /// A table is also finished when it would overlap more than so many full tables of the level below the
+    /// next; LevelDB's limit is 10. The authors' simulator has it only with LevelDB's own level sizes.
     pub grandparent_tables: Option<f64>,
-    /// Whether a compaction takes more tables of its own level where that costs no more of the next: LevelDB's and
-    /// RocksDB's code do, the design document and the authors' simulator do not.
+    /// Whether a compaction takes more tables of its own level where that costs no more of the next:
+    /// LevelDB's and RocksDB's code do, the design document and the authors' simulator do not.
     pub expand_inputs: bool,
-    /// Whether a table that overlaps nothing of the next level goes there without being written again: LevelDB's and
-    /// RocksDB's code do so, the authors' simulator does not.
+    /// Whether a table that overlaps nothing of the next level goes there without being written again:
+    /// LevelDB's and RocksDB's code do so, the authors' simulator does not.
     pub trivial_moves: bool,
 }
 
 impl Leveled {
-    /// LevelDB as its design document has it, with its defaults: 4 MiB log, 4 tables in level 0, tables of 2 MiB. The
-    /// authors' simulator is the same.
+    /// LevelDB as its design document has it, with its defaults: 4 MiB log, 4 tables in level 0, tables of 2
+    /// MiB. The authors' simulator is the same.
     ///
     /// `level_sizes` are those of levels 1 to L in items.
     pub fn leveldb(level_sizes: Vec<f64>, item_bytes: f64) -> Result<Self, ModelError> {
@@ -401,7 +406,8 @@ impl Store {
     }
 }
 
-/// More tables of `here` around the one from `low` to `high` that overlap nothing else of `below` than it does.
+/// More tables of `here` around the one from `low` to `high` that overlap nothing else of `below` than it
+/// does.
 ///
 /// At most 25 full tables take part, as in LevelDB.
 fn expansion(here: &Level, below: &Level, low: u32, high: u32, table: usize) -> Vec<u32> {

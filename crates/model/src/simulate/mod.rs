@@ -1,8 +1,9 @@
 //! Simulators: what the models estimate, found by doing it, key by key or table by table.
 //!
-//! Source: Lim et al., FAST 2016, §4.5 and §5. The paper's authors hold their models against an item-level simulator of
-//! LevelDB; so do we, against simulators that are exact in what they count and take seconds where that one takes most
-//! of an hour. A simulator sees no values, does no I/O and reads no clock; equal seeds make equal runs.
+//! Source: Lim et al., FAST 2016, §4.5 and §5. The paper's authors hold their models against an item-level
+//! simulator of LevelDB; so do we, against simulators that are exact in what they count and take seconds
+//! where that one takes most of an hour. A simulator sees no values, does no I/O and reads no clock; equal
+//! seeds make equal runs.
 //!
 //! | module | holds |
 //! |---|---|

@@ -26,9 +26,9 @@ pub struct Protocol {
     pub seed: u64,
     /// Simulates one key in so many, with all limits divided by as much; 1 is the store itself.
     ///
-    /// Time still advances with all requests, so rates need no correction. The smaller the store the more the borders
-    /// between tables matter: write amplification comes out 0.5 % low at 10 and 2 % low at 33 as long as a table keeps
-    /// 200 items, and lower below that.
+    /// Time still advances with all requests, so rates need no correction. The smaller the store the more the
+    /// borders between tables matter: write amplification comes out 0.5 % low at 10 and 2 % low at 33 as long
+    /// as a table keeps 200 items, and lower below that.
     pub miniature: u32,
 }
 
@@ -38,7 +38,8 @@ impl Protocol {
         Self { load: Load::Sequential, warm_up: 0, requests: keys.saturating_mul(10), seed: 1, miniature: 1 }
     }
 
-    /// The steady state: every key once in order, five times as many requests to forget that order, then as many measured.
+    /// The steady state: every key once in order, five times as many requests to forget that order, then as
+    /// many measured.
     pub fn steady(keys: u64) -> Self {
         Self { warm_up: keys.saturating_mul(5), requests: keys.saturating_mul(5), ..Self::paper(keys) }
     }

@@ -1,9 +1,9 @@
-//! Tables as sorted slices of 32-bit keys: sorting what a memtable holds, and merging tables so that each key remains
-//! once. An item-level simulator spends nearly all its time here.
+//! Tables as sorted slices of 32-bit keys: sorting what a memtable holds, and merging tables so that each key
+//! remains once. An item-level simulator spends nearly all its time here.
 //!
-//! A merge of a small table into a larger one copies blocks of [`LANES`] keys and counts, without a branch per key, how
-//! many of them come before the next key of the small one; tables of like size are merged key by key, without a branch
-//! on which is smaller. Both leave the same keys behind.
+//! A merge of a small table into a larger one copies blocks of [`LANES`] keys and counts, without a branch
+//! per key, how many of them come before the next key of the small one; tables of like size are merged key by
+//! key, without a branch on which is smaller. Both leave the same keys behind.
 //!
 //! Invariant: every slice given to a merge is strictly ascending, and so is every slice made by one.
 
@@ -60,8 +60,8 @@ impl Merged {
 
 /// Writes the union to `out`, which has room for both, and returns its length.
 ///
-/// Each key waits for the comparison before it, so both halves of the key range are merged in step: two chains of
-/// comparisons take hardly longer than one.
+/// Each key waits for the comparison before it, so both halves of the key range are merged in step: two
+/// chains of comparisons take hardly longer than one.
 #[expect(
     clippy::indexing_slicing,
     reason = "the hot loop; `out` is as long as both inputs, and no cursor passes its end"
@@ -144,8 +144,8 @@ fn union_by_blocks(few: &[u32], many: &[u32], out: &mut [u32]) -> usize {
 
 /// Sorts `keys`, all below 2^`bits`, and drops repetitions. `scratch` is overwritten.
 ///
-/// Radix sort by 11 bits a pass, least significant first: a memtable of some thousand keys costs half of what sorting
-/// by comparison does.
+/// Radix sort by 11 bits a pass, least significant first: a memtable of some thousand keys costs half of what
+/// sorting by comparison does.
 #[expect(
     clippy::indexing_slicing,
     reason = "digits are below the length of the count arrays, places below that of the keys"

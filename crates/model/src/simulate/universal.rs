@@ -1,8 +1,9 @@
-//! Item-level simulation of RocksDB's universal compaction: every table is the list of its keys, and which to merge is
-//! asked of the very [`Tables`] that the table-level model uses, so that only the sizes differ.
+//! Item-level simulation of RocksDB's universal compaction: every table is the list of its keys, and which to
+//! merge is asked of the very [`Tables`] that the table-level model uses, so that only the sizes differ.
 //!
-//! Source: Lim et al., FAST 2016, §5 and Appendix C. Their model estimates the size of a merged table from the sizes merged;
-//! here it is counted. Tables are merged one after the other with flushes, none while another is under way.
+//! Source: Lim et al., FAST 2016, §5 and Appendix C. Their model estimates the size of a merged table from
+//! the sizes merged; here it is counted. Tables are merged one after the other with flushes, none while
+//! another is under way.
 
 use super::keys::{Ranks, Sampler};
 use super::protocol::{Load, Measured, Protocol};
@@ -13,8 +14,8 @@ use crate::engines::{Cost, Step};
 
 /// Runs a store under universal compaction through `protocol`.
 ///
-/// [`Load::Sequential`] begins with one table of all keys, as the model does. `progress` hears the requests done so far and those
-/// to do, about every memtable.
+/// [`Load::Sequential`] begins with one table of all keys, as the model does. `progress` hears the requests
+/// done so far and those to do, about every memtable.
 ///
 /// # Errors
 /// If a parameter makes no store, or there are 2^32 keys or more.

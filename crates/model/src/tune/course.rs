@@ -1,12 +1,13 @@
 //! Whether a store is being loaded or only updated, and who writes what while it is loaded.
 //!
-//! A store that is loaded from nothing writes less than one that takes updates, since the levels it will have are not there or
-//! not full yet; a prediction has to be for the right one of the two. RocksDB's LOG tells: it began with an empty store, and
-//! writes since were not many times what the store holds now.
+//! A store that is loaded from nothing writes less than one that takes updates, since the levels it will have
+//! are not there or not full yet; a prediction has to be for the right one of the two. RocksDB's LOG tells:
+//! it began with an empty store, and writes since were not many times what the store holds now.
 //!
-//! *Ours*: two counts give the popularity of what is loaded. What a flush keeps of its writes says how often keys repeat at short
-//! range, what the store holds in the end how often they repeat at long range; uniform keys repeat alike at both. So the number
-//! of keys that will ever be written, most of which may not have been yet, and the Zipf skew follow.
+//! *Ours*: two counts give the popularity of what is loaded. What a flush keeps of its writes says how often
+//! keys repeat at short range, what the store holds in the end how often they repeat at long range; uniform
+//! keys repeat alike at both. So the number of keys that will ever be written, most of which may not have
+//! been yet, and the Zipf skew follow.
 
 use super::log::LogSummary;
 use super::workload::{ItemBytes, MOST_SKEW};
@@ -107,8 +108,8 @@ impl Loaded {
     }
 }
 
-/// How many uniform keys there are where a flush of so many writes keeps such a share of them: at most `most`, which is what no
-/// repetition at all gives.
+/// How many uniform keys there are where a flush of so many writes keeps such a share of them: at most
+/// `most`, which is what no repetition at all gives.
 pub(super) fn uniform_keys(per_flush: f64, kept: f64, most: f64) -> f64 {
     let (mut low, mut high) = ((per_flush * 0.1).ln(), most.max(per_flush).ln());
     for _ in 0..60 {

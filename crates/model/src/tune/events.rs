@@ -1,10 +1,12 @@
 //! RocksDB's events one by one: exact counts of flushes and compactions, and which tables the store holds.
 //!
-//! Source: the lines `EVENT_LOG_v1 {json}` of RocksDB's `LOG`, versions 5 to 10, and `Moving #N to level-L`, which is all that tells
-//! where a table goes that is moved without being rewritten. *Ours*: RocksDB dumps its statistics every ten minutes at first,
-//! so the LOG of a short run has none; the events alone then tell the same, but for how writes were batched.
+//! Source: the lines `EVENT_LOG_v1 {json}` of RocksDB's `LOG`, versions 5 to 10, and `Moving #N to level-L`,
+//! which is all that tells where a table goes that is moved without being rewritten. *Ours*: RocksDB dumps
+//! its statistics every ten minutes at first, so the LOG of a short run has none; the events alone then tell
+//! the same, but for how writes were batched.
 //!
-//! Invariant: tables are known completely only where the LOG begins with an empty store ([`Events::began_empty`]).
+//! Invariant: tables are known completely only where the LOG begins with an empty store
+//! ([`Events::began_empty`]).
 
 use super::log::{LevelState, Totals};
 use serde::{Deserialize, Serialize};
@@ -104,7 +106,8 @@ struct TableProperties {
     num_entries: f64,
 }
 
-/// Jobs remembered at most; RocksDB runs a few at a time, so more of them only come from a LOG that lost lines.
+/// Jobs remembered at most; RocksDB runs a few at a time, so more of them only come from a LOG that lost
+/// lines.
 const MOST_JOBS: usize = 4096;
 /// Tables remembered at most; a LOG that never tells of removals has lost lines.
 const MOST_TABLES: usize = 1 << 20;

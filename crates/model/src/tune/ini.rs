@@ -1,7 +1,7 @@
 //! RocksDB's OPTIONS file as lines that are kept, and settings among them that can be read and changed.
 //!
-//! Source: the file's own example in RocksDB (`examples/rocksdb_option_file_example.ini`): sections `[Kind]` or
-//! `[Kind "name"]`, settings `name=value`, comments after `#`. Nested values `{a=1;b=2;}` stay text here;
+//! Source: the file's own example in RocksDB (`examples/rocksdb_option_file_example.ini`): sections `[Kind]`
+//! or `[Kind "name"]`, settings `name=value`, comments after `#`. Nested values `{a=1;b=2;}` stay text here;
 //! [`nested`] looks into them. *Invariant*: printing a file that was not changed gives its very bytes back.
 
 use crate::ModelError;
@@ -49,8 +49,9 @@ impl OptionsFile {
     /// Reads the text of an OPTIONS file.
     ///
     /// # Errors
-    /// The first line that is neither section, setting, comment nor empty; a setting outside of sections or twice in
-    /// one; a section that is there twice; a file without sections, which is something else than OPTIONS.
+    /// The first line that is neither section, setting, comment nor empty; a setting outside of sections or
+    /// twice in one; a section that is there twice; a file without sections, which is something else than
+    /// OPTIONS.
     pub fn parse(text: &str) -> Result<Self, ModelError> {
         if text.len() > MAX_BYTES {
             return Err(damaged(0, "this is longer than any OPTIONS file; give the OPTIONS-… file itself"));
@@ -135,8 +136,8 @@ impl OptionsFile {
             .collect()
     }
 
-    /// Changes a setting, or adds it after the section's header; every other byte stays. Returns whether there is such
-    /// a section; without one nothing changes.
+    /// Changes a setting, or adds it after the section's header; every other byte stays. Returns whether
+    /// there is such a section; without one nothing changes.
     pub fn set(&mut self, section: &str, name: &str, value: &str) -> bool {
         let Some(found) = self.sections.iter_mut().find(|other| other.title == section) else { return false };
         if let Some(setting) = found.settings.iter_mut().find(|setting| setting.name == name) {

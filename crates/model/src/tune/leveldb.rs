@@ -1,9 +1,10 @@
 //! LevelDB: settings from a list of names and values, and what its LOG tells.
 //!
-//! Source: LevelDB 1.23. It keeps its options in the program, not in a file, so the file here is ours: lines of
-//! `name=value`, `#` for comments, with the names of `leveldb::Options` and of the constants in `db/dbformat.h` and
-//! `db/version_set.cc`; what is missing has LevelDB's value. Its LOG counts bytes of tables but neither requests nor
-//! keys; since it flushes every version of a key, the bytes flushed stand for the bytes ingested.
+//! Source: LevelDB 1.23. It keeps its options in the program, not in a file, so the file here is ours: lines
+//! of `name=value`, `#` for comments, with the names of `leveldb::Options` and of the constants in
+//! `db/dbformat.h` and `db/version_set.cc`; what is missing has LevelDB's value. Its LOG counts bytes of
+//! tables but neither requests nor keys; since it flushes every version of a key, the bytes flushed stand for
+//! the bytes ingested.
 //!
 //! | name | LevelDB's value |
 //! |---|---|

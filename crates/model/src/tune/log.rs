@@ -1,11 +1,11 @@
 //! What a RocksDB LOG tells of the work done: how much was written by whom, and how the tree stood.
 //!
-//! Source: RocksDB's `LOG` files, versions 5 to 10: events (`EVENT_LOG_v1 {json}`) for exact counts of flushes and
-//! compactions, and the statistics that it dumps at intervals (`** DB Stats **`, `** Compaction Stats [family] **`)
-//! for totals since the database was opened. *Ours*: events are summed up to the last dump, so that both speak of the
-//! same time; two dumps give the later half of that time, in which a store is closer to its steady state. Where less
-//! than half of the writes came before the last dump (the first that tells anything comes after ten minutes), the events
-//! stand for all (`tune/events.rs`).
+//! Source: RocksDB's `LOG` files, versions 5 to 10: events (`EVENT_LOG_v1 {json}`) for exact counts of
+//! flushes and compactions, and the statistics that it dumps at intervals (`** DB Stats **`, `** Compaction
+//! Stats [family] **`) for totals since the database was opened. *Ours*: events are summed up to the last
+//! dump, so that both speak of the same time; two dumps give the later half of that time, in which a store is
+//! closer to its steady state. Where less than half of the writes came before the last dump (the first that
+//! tells anything comes after ten minutes), the events stand for all (`tune/events.rs`).
 
 use super::events::EventReader;
 pub use super::events::Events;

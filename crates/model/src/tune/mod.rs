@@ -1,5 +1,5 @@
-//! Options for other engines: what a RocksDB or LevelDB writes as it is set up, and with which settings it would write
-//! less.
+//! Options for other engines: what a RocksDB or LevelDB writes as it is set up, and with which settings it
+//! would write less.
 //!
 //! | module | holds |
 //! |---|---|

@@ -1,8 +1,9 @@
 //! What a RocksDB or LevelDB with given settings writes under a workload, in its own bytes.
 //!
-//! Source: the models of [`crate::engines`], which count items; here items get the sizes that they have in batches,
-//! logs and tables, levels the targets that the settings give them, and memtables as many requests as fit. *Ours*: the
-//! share of false overlaps that is left where RocksDB cuts tables at the bounds of the next level's, `false_overlap`.
+//! Source: the models of [`crate::engines`], which count items; here items get the sizes that they have in
+//! batches, logs and tables, levels the targets that the settings give them, and memtables as many requests
+//! as fit. *Ours*: the share of false overlaps that is left where RocksDB cuts tables at the bounds of the
+//! next level's, `false_overlap`.
 
 use super::course::Course;
 use super::settings::{Priority, Settings, Style};
@@ -14,13 +15,14 @@ use crate::engines::{Cost, Step};
 use crate::{ModelError, Primitives};
 use serde::Serialize;
 
-/// What is left of false overlaps where tables are cut at the bounds of the next level's tables (RocksDB from 7.8 on).
-/// Measured, not derived.
+/// What is left of false overlaps where tables are cut at the bounds of the next level's tables (RocksDB from
+/// 7.8 on). Measured, not derived.
 const ALIGNED_FALSE_OVERLAP: f64 = 0.5;
 
-/// The same where the table that meets least of the next level goes first as well: next to nothing if the next level is four
-/// times as large, since some table then overlaps hardly more than it has to, and all of it at fourteen times. A line through
-/// what the runs in docs/models.md ask for (0 to 0.2 at 4 to 5.4 times, 0.5 to 0.8 at ten times).
+/// The same where the table that meets least of the next level goes first as well: next to nothing if the
+/// next level is four times as large, since some table then overlaps hardly more than it has to, and all of
+/// it at fourteen times. A line through what the runs in docs/models.md ask for (0 to 0.2 at 4 to 5.4 times,
+/// 0.5 to 0.8 at ten times).
 fn left_of_false_overlap(ratio: f64) -> f64 {
     ((ratio - 4.0) / 10.0).clamp(0.0, 1.0)
 }
@@ -55,7 +57,8 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// For `settings`, given what the LOG of a store with settings `logged` counted: what changed changes in proportion.
+    /// For `settings`, given what the LOG of a store with settings `logged` counted: what changed changes in
+    /// proportion.
     pub fn new(settings: &Settings, logged: &Settings, workload: &Workload, keys: &impl Primitives) -> Self {
         let scale = match workload.requests_per_flush {
             Some(counted) => counted / workload.requests_per_flush(logged),
@@ -140,8 +143,8 @@ fn steps_of_updates(
 /// Moments of a load at which the flows are computed.
 const MOMENTS: u32 = 60;
 
-/// The mean over the load of what is written with the levels that the store has by then: with level sizes that follow the last
-/// level's, those change all the time.
+/// The mean over the load of what is written with the levels that the store has by then: with level sizes
+/// that follow the last level's, those change all the time.
 fn steps_of_load(
     settings: &Settings,
     frame: Frame,
@@ -207,8 +210,8 @@ fn false_overlap(settings: &Settings, level_sizes: &[f64], level: usize) -> f64 
     }
 }
 
-/// What the model counts as false overlap in a step, per byte inserted: `Unique(Interval) / Interval`, for compactions
-/// out of level 1 and below.
+/// What the model counts as false overlap in a step, per byte inserted: `Unique(Interval) / Interval`, for
+/// compactions out of level 1 and below.
 fn spared_overlap(cost: &Cost, step: usize, keys: &impl Primitives) -> f64 {
     // Steps are: log, flush, out of level 0, out of level 1, …
     let Some(level) = step.checked_sub(2).filter(|level| *level > 0) else { return 0.0 };

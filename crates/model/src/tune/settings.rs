@@ -1,9 +1,10 @@
-//! What a RocksDB OPTIONS file says about writing: the settings that the model uses, and a remark on every other one
-//! that would change what is written.
+//! What a RocksDB OPTIONS file says about writing: the settings that the model uses, and a remark on every
+//! other one that would change what is written.
 //!
 //! Source: RocksDB's `include/rocksdb/options.h`, `advanced_options.h` and its rules for level sizes
-//! (`VersionStorageInfo::CalculateBaseBytes`) and for when a memtable is full (`MemTable::ShouldFlushNow`), versions 5
-//! to 10, described in our own words where they are used. *Invariant*: a setting that matters is modelled or named.
+//! (`VersionStorageInfo::CalculateBaseBytes`) and for when a memtable is full (`MemTable::ShouldFlushNow`),
+//! versions 5 to 10, described in our own words where they are used. *Invariant*: a setting that matters is
+//! modelled or named.
 
 use super::ini::{OptionsFile, nested};
 use crate::ModelError;
@@ -147,7 +148,8 @@ impl Settings {
     /// Reads what concerns a column family.
     ///
     /// # Errors
-    /// No such family; a value that RocksDB would not take either; a style whose writes no model here describes.
+    /// No such family; a value that RocksDB would not take either; a style whose writes no model here
+    /// describes.
     pub fn read(file: &OptionsFile, family: &str) -> Result<Self, ModelError> {
         let section = family_section(family);
         if !file.sections().any(|title| title == section) {
@@ -205,16 +207,16 @@ impl Settings {
 
     /// Bytes of memory that a memtable holds when it is flushed.
     ///
-    /// It takes memory in blocks, and is full when another block would overshoot the limit by more than 0.6 of a block
-    /// and a quarter of the last one is left.
+    /// It takes memory in blocks, and is full when another block would overshoot the limit by more than 0.6
+    /// of a block and a quarter of the last one is left.
     pub fn full_memtable_bytes(&self) -> f64 {
         let block = self.arena_block_bytes;
         let blocks = ((self.write_buffer_bytes - 0.4 * block) / block).ceil().max(1.0);
         (blocks - 0.25) * block
     }
 
-    /// Level-0 tables of so many bytes at which a store that keeps up compacts them: the trigger, or fewer if these take
-    /// as many bytes as level 1 may.
+    /// Level-0 tables of so many bytes at which a store that keeps up compacts them: the trigger, or fewer if
+    /// these take as many bytes as level 1 may.
     pub fn level0_tables_of(&self, table_bytes: f64) -> f64 {
         if !self.level0_by_size || self.style != Style::Leveled || table_bytes <= 0.0 {
             return self.level0_tables;
@@ -222,7 +224,8 @@ impl Settings {
         (self.base_bytes / table_bytes).ceil().clamp(1.0, self.level0_tables.max(1.0))
     }
 
-    /// Target sizes of the levels below level 0 for a store whose last level holds `last_bytes`; the last one is that.
+    /// Target sizes of the levels below level 0 for a store whose last level holds `last_bytes`; the last one
+    /// is that.
     pub fn level_targets(&self, last_bytes: f64) -> Vec<f64> {
         let most = self.levels.saturating_sub(1).max(1);
         let mut targets =
@@ -240,7 +243,8 @@ impl Settings {
         targets
     }
 
-    /// From the last level up, each smaller by the multiplier until one is at most the base; none is below the base.
+    /// From the last level up, each smaller by the multiplier until one is at most the base; none is below
+    /// the base.
     fn dynamic_targets(&self, last_bytes: f64, most: usize) -> Vec<f64> {
         let mut upwards = Vec::new();
         let mut size = last_bytes;

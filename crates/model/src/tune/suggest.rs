@@ -1,9 +1,11 @@
-//! Settings that write less: for as many levels and as much memory as before, and what else could be had at a price.
+//! Settings that write less: for as many levels and as much memory as before, and what else could be had at a
+//! price.
 //!
-//! Source: Lim et al., FAST 2016, §6, with the settings that RocksDB has instead of free level sizes: the size of level
-//! 1 and one growth factor. FAST 2016 finds sizes by a general solver; two numbers can be searched whole, on a
-//! logarithmic grid that is made finer about its best point. Levels stay as many as they are, so that lookups cost what they
-//! did, and tables take about as much space; more memory, fewer levels or more level-0 tables are offered as alternatives with what they cost.
+//! Source: Lim et al., FAST 2016, §6, with the settings that RocksDB has instead of free level sizes: the
+//! size of level 1 and one growth factor. FAST 2016 finds sizes by a general solver; two numbers can be
+//! searched whole, on a logarithmic grid that is made finer about its best point. Levels stay as many as they
+//! are, so that lookups cost what they did, and tables take about as much space; more memory, fewer levels or
+//! more level-0 tables are offered as alternatives with what they cost.
 
 use super::predict::{Frame, Prediction, predict};
 use super::settings::{Priority, Settings, Style};
@@ -53,7 +55,8 @@ pub struct Advice {
     pub after: Prediction,
     /// Others, at a price, best first.
     pub alternatives: Vec<Alternative>,
-    /// Where `now` and `after` are for a load: what would be written once the keys that are there are only updated.
+    /// Where `now` and `after` are for a load: what would be written once the keys that are there are only
+    /// updated.
     pub updates: Option<UpdatesLater>,
 }
 

@@ -1,9 +1,10 @@
 //! Who writes what to a store that is to be tuned: from what a person says, a trace, or the store's own LOG.
 //!
-//! Source: Lim et al., FAST 2016, §3.3, turned around. A flush writes `Unique(buffer)` of `buffer` requests, and RocksDB counts
-//! both, so the share that is left tells how popular the popular keys are: [`infer_skew`] finds the Zipf skew that
-//! leaves just that share. *Limits*: it sees what repeats within one memtable. Any distribution has some Zipf
-//! distribution with the same share; keys in order, or new keys only, look uniform.
+//! Source: Lim et al., FAST 2016, §3.3, turned around. A flush writes `Unique(buffer)` of `buffer` requests,
+//! and RocksDB counts both, so the share that is left tells how popular the popular keys are: [`infer_skew`]
+//! finds the Zipf skew that leaves just that share. *Limits*: it sees what repeats within one memtable. Any
+//! distribution has some Zipf distribution with the same share; keys in order, or new keys only, look
+//! uniform.
 
 use super::course::{Course, Loaded, uniform_keys};
 use super::log::LogSummary;
@@ -250,8 +251,8 @@ fn key_count(
     checked_keys(keys)
 }
 
-/// The number of keys where the last level clearly does not hold nearly all, as while a store grows or compaction is behind:
-/// what flushes keep of their writes then asks for many more.
+/// The number of keys where the last level clearly does not hold nearly all, as while a store grows or
+/// compaction is behind: what flushes keep of their writes then asks for many more.
 fn keys_beyond_last_level(log: &LogSummary, item: ItemBytes, in_last: f64) -> Option<f64> {
     const CLEARLY: f64 = 1.3;
     const REPETITIONS: f64 = 100.0;

@@ -81,8 +81,8 @@ fn best_layout(point: &Value, store: &SlimDb, cost: f64) -> Vec<String> {
     complaints
 }
 
-/// The layout that the paper names: its memory and its cost; and that it is best between the budgets, but for a
-/// workload without writes, where stepped levels gain nothing.
+/// The layout that the paper names: its memory and its cost; and that it is best between the budgets, but for
+/// a workload without writes, where stepped levels gain nothing.
 fn paper_layout(point: &Value, store: &SlimDb, mix: Mix, cost: f64) -> Vec<String> {
     let rows: Vec<Row> = layout(point).into_iter().map(|number| Row::from_number(number).unwrap()).collect();
     let priced = store.price(&rows, mix).unwrap();

@@ -9,8 +9,8 @@
 //! | log | on, not synced | the default: survives a killed process |
 //! | compression | none | values are noise |
 //!
-//! It has no function that waits for compactions, so [`Store::settle`] does nothing, and a run waits until the process is
-//! quiet. It does not count device reads; the kernel's count stands for them.
+//! It has no function that waits for compactions, so [`Store::settle`] does nothing, and a run waits until
+//! the process is quiet. It does not count device reads; the kernel's count stands for them.
 
 use super::{Items, Memory, Setting, Store};
 use crate::dynamic::{self, Handle, Shared, c_string, functions};
@@ -95,8 +95,8 @@ pub fn open(setting: Setting<'_>) -> Result<Box<dyn Store>> {
     let path = c_string(&dir.to_string_lossy())?;
     let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     let mut error = null_mut();
-    // SAFETY: options are made, set and destroyed by the functions of their kind; cache and filter policy are kept until
-    // the database is closed, which uses them until then.
+    // SAFETY: options are made, set and destroyed by the functions of their kind; cache and filter policy are
+    // kept until the database is closed, which uses them until then.
     let level = unsafe {
         let cache = (api.leveldb_cache_create_lru)(size(memory.cache_bytes()));
         let filter = (api.leveldb_filterpolicy_create_bloom)(10);
@@ -138,7 +138,8 @@ impl Store for LevelDb {
     fn write(&self, items: &Items) -> Result<()> {
         let api = &self.api;
         let mut error = null_mut();
-        // SAFETY: keys and values are there during the calls, which copy them; the batch is made and destroyed here.
+        // SAFETY: keys and values are there during the calls, which copy them; the batch is made and
+        // destroyed here.
         unsafe {
             if let [(key, value)] = items {
                 let (k, v) = (key.as_ptr(), value.as_ptr());
@@ -158,7 +159,8 @@ impl Store for LevelDb {
     fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         let mut error = null_mut();
         let mut length = 0;
-        // SAFETY: the key is there during the call; a value that is not null is ours, with that length, until freed.
+        // SAFETY: the key is there during the call; a value that is not null is ours, with that length, until
+        // freed.
         let found = unsafe {
             let (k, n) = (key.as_ptr(), key.len());
             let bytes = (self.api.leveldb_get)(self.db.0, self.read.0, k, n, &mut length, &mut error);
@@ -176,7 +178,8 @@ impl Store for LevelDb {
     fn scan(&self, prefix: &[u8], found: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
         let api = &self.api;
         let mut error = null_mut();
-        // SAFETY: keys and values of a valid iterator stay until it moves on, and it moves on when `found` has returned.
+        // SAFETY: keys and values of a valid iterator stay until it moves on, and it moves on when `found`
+        // has returned.
         unsafe {
             let iterator = (api.leveldb_create_iterator)(self.db.0, self.read.0);
             (api.leveldb_iter_seek)(iterator, prefix.as_ptr(), prefix.len());

@@ -38,8 +38,8 @@ pub fn open(setting: Setting<'_>) -> Result<Box<dyn Store>> {
     let map = (setting.user_bytes * 8).max(1 << 30).next_multiple_of(1 << 20);
     let mut options = EnvOpenOptions::new();
     options.map_size(usize::try_from(map).unwrap_or(usize::MAX)).max_readers(1024);
-    // SAFETY: only this process opens the directory, once; nothing else touches its file while the map is there. Without
-    // syncs a power cut may lose the file, which is a benchmark's.
+    // SAFETY: only this process opens the directory, once; nothing else touches its file while the map is
+    // there. Without syncs a power cut may lose the file, which is a benchmark's.
     let env = unsafe {
         options.flags(EnvFlags::NO_SYNC | EnvFlags::NO_READ_AHEAD);
         options.open(setting.dir)?

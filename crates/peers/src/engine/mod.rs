@@ -1,8 +1,9 @@
 //! The engines: what all of them are asked to do, and which there are.
 //!
-//! One file per engine, which opens with its settings and the reason for each. They share three rules, so that nobody is
-//! tuned and nobody starved: the memory that an engine manages itself is one number for all ([`Memory`]); nothing is
-//! compressed, since the values are noise; and a write survives a killed process, not a power cut.
+//! One file per engine, which opens with its settings and the reason for each. They share three rules, so
+//! that nobody is tuned and nobody starved: the memory that an engine manages itself is one number for all
+//! ([`Memory`]); nothing is compressed, since the values are noise; and a write survives a killed process,
+//! not a power cut.
 
 pub mod fjall;
 pub mod leveldb;
@@ -31,8 +32,8 @@ pub trait Store: Send + Sync {
     /// The engine's own.
     fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool>;
 
-    /// Puts the value of each of `keys`, or that there is none, into `values`, which are as many: by whatever the engine has for
-    /// getting many at once, and else one by one.
+    /// Puts the value of each of `keys`, or that there is none, into `values`, which are as many: by whatever
+    /// the engine has for getting many at once, and else one by one.
     ///
     /// # Errors
     /// The engine's own.
@@ -50,7 +51,8 @@ pub trait Store: Send + Sync {
     /// The engine's own.
     fn scan(&self, prefix: &[u8], found: &mut dyn FnMut(&[u8], &[u8])) -> Result<()>;
 
-    /// Hands what is in memory to the device and waits for background work, as far as the engine can be asked to.
+    /// Hands what is in memory to the device and waits for background work, as far as the engine can be asked
+    /// to.
     ///
     /// # Errors
     /// The engine's own.
@@ -76,13 +78,15 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// What the engine manages itself: half of the cap. Engines take up to 1.6 times what they are told, in fragments and in
-    /// buffers that they do not count; the rest is the kernel's page cache, through which most of them read.
+    /// What the engine manages itself: half of the cap. Engines take up to 1.6 times what they are told, in
+    /// fragments and in buffers that they do not count; the rest is the kernel's page cache, through which
+    /// most of them read.
     pub fn managed_bytes(self) -> u64 {
         self.cap_bytes / 2
     }
 
-    /// Of it, all write buffers together: two fifths, at most two of 64 MiB, which is RocksDB's and fjall's default.
+    /// Of it, all write buffers together: two fifths, at most two of 64 MiB, which is RocksDB's and fjall's
+    /// default.
     pub fn write_buffers_bytes(self) -> u64 {
         (self.managed_bytes() / 5 * 2).min(128 << 20)
     }
@@ -107,8 +111,8 @@ pub struct Setting<'a> {
     pub memory: Memory,
     /// Bytes of keys and values that will be written at most, for engines that reserve address space.
     pub user_bytes: u64,
-    /// Whether nothing will be written: an engine that finds the store in another shape than it would give it now is not to
-    /// rewrite it meanwhile.
+    /// Whether nothing will be written: an engine that finds the store in another shape than it would give it
+    /// now is not to rewrite it meanwhile.
     pub only_reads: bool,
 }
 

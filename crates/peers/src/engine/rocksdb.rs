@@ -1,5 +1,5 @@
-//! RocksDB through its C interface, as the system's library: leveled and universal compaction, and what its tuning guide
-//! offers for point lookups out of cache.
+//! RocksDB through its C interface, as the system's library: leveled and universal compaction, and what its
+//! tuning guide offers for point lookups out of cache.
 //!
 //! | setting | value | why |
 //! |---|---|---|
@@ -16,8 +16,8 @@
 //! | log | on, not synced | the default: survives a killed process |
 //! | compression | none | values are noise |
 //!
-//! Its own count of device reads is that of blocks read by gets and iterators, filters and indexes included, from the
-//! calling thread's performance context; counting costs no clock reads.
+//! Its own count of device reads is that of blocks read by gets and iterators, filters and indexes included,
+//! from the calling thread's performance context; counting costs no clock reads.
 
 use super::{Items, Memory, Setting, Store, above};
 use crate::dynamic::{self, Handle, Shared, c_string, functions};
@@ -184,7 +184,8 @@ fn load() -> std::result::Result<Api, String> {
     Api::new(dynamic::load(&NAMES, "SILTSTONE_PEERS_ROCKSDB", "librocksdb-dev")?)
 }
 
-/// The library's version, as far as it can be told: the C interface has no function for it, the file's name has.
+/// The library's version, as far as it can be told: the C interface has no function for it, the file's name
+/// has.
 ///
 /// # Errors
 /// There is no such library.
@@ -206,8 +207,9 @@ pub fn open(variant: Variant, setting: Setting<'_>) -> Result<Box<dyn Store>> {
     let mut error = null_mut();
     // The one column family there is, by handle: the batched form of getting wants one.
     let (name, mut family) = (c_string("default")?, null_mut());
-    // SAFETY: options are made, set and destroyed here, each by the functions of its kind; a filter policy belongs to the
-    // table options from the moment it is set, a cache is counted by reference, and `rocksdb_open_column_families` copies what it is told.
+    // SAFETY: options are made, set and destroyed here, each by the functions of its kind; a filter policy
+    // belongs to the table options from the moment it is set, a cache is counted by reference, and
+    // `rocksdb_open_column_families` copies what it is told.
     let (db, read, write) = unsafe {
         let cache = (api.rocksdb_cache_create_lru)(size(variant.cache_bytes(memory)));
         let filter = if variant.ribbon {
@@ -275,8 +277,8 @@ struct RocksDb {
 }
 
 thread_local! {
-    /// This thread's performance context and the blocks it had read when last asked. The context is never destroyed: it is
-    /// a few bytes for each thread of a process that ends with its run.
+    /// This thread's performance context and the blocks it had read when last asked. The context is never
+    /// destroyed: it is a few bytes for each thread of a process that ends with its run.
     static BLOCKS: Cell<(Handle, u64)> = const { Cell::new((null_mut(), 0)) };
 }
 
@@ -318,7 +320,8 @@ impl RocksDb {
             return false;
         }
         let mut length = 0;
-        // SAFETY: a slice holds its value until it is destroyed, which happens here and by the promise above only here.
+        // SAFETY: a slice holds its value until it is destroyed, which happens here and by the promise above
+        // only here.
         unsafe {
             let bytes = (self.api.rocksdb_pinnableslice_value)(slice, &mut length);
             value.clear();
@@ -341,7 +344,8 @@ impl Store for RocksDb {
     fn write(&self, items: &Items) -> Result<()> {
         let api = &self.api;
         let mut error = null_mut();
-        // SAFETY: keys and values are there during the calls, which copy them; the batch is made and destroyed here.
+        // SAFETY: keys and values are there during the calls, which copy them; the batch is made and
+        // destroyed here.
         unsafe {
             if let [(key, value)] = items {
                 let (k, v) = (key.as_ptr(), value.as_ptr());
@@ -362,7 +366,8 @@ impl Store for RocksDb {
         let api = &self.api;
         self.count_blocks();
         let mut error = null_mut();
-        // SAFETY: the key is there during the call; a slice that is not null holds its value until it is destroyed.
+        // SAFETY: the key is there during the call; a slice that is not null holds its value until it is
+        // destroyed.
         let found = unsafe {
             let slice = (api.rocksdb_get_pinned)(self.db.0, self.read.0, key.as_ptr(), key.len(), &mut error);
             self.take_slice(slice, value)
@@ -372,15 +377,16 @@ impl Store for RocksDb {
         Ok(found)
     }
 
-    /// `MultiGet` in its batched form, which looks at all keys of a file together and reads blocks that lie side by side in one go.
+    /// `MultiGet` in its batched form, which looks at all keys of a file together and reads blocks that lie
+    /// side by side in one go.
     fn get_many(&self, keys: &[Vec<u8>], values: &mut [Option<Vec<u8>>]) -> Result<()> {
         self.count_blocks();
         let starts: Vec<*const u8> = keys.iter().map(|key| key.as_ptr()).collect();
         let lengths: Vec<usize> = keys.iter().map(Vec::len).collect();
         let mut slices = vec![null_mut(); keys.len()];
         let mut errors = vec![null_mut(); keys.len()];
-        // SAFETY: four arrays of as many elements as there are keys, which are there during the call; each slice that is not
-        // null is taken once.
+        // SAFETY: four arrays of as many elements as there are keys, which are there during the call; each
+        // slice that is not null is taken once.
         unsafe {
             (self.api.rocksdb_batched_multi_get_cf)(
                 self.db.0,
@@ -407,8 +413,8 @@ impl Store for RocksDb {
         self.count_blocks();
         let bound = above(prefix);
         let mut error = null_mut();
-        // SAFETY: the bound lives longer than the iterator that looks at it; keys and values of a valid iterator stay until
-        // it moves on, and it moves on when `found` has returned.
+        // SAFETY: the bound lives longer than the iterator that looks at it; keys and values of a valid
+        // iterator stay until it moves on, and it moves on when `found` has returned.
         unsafe {
             let options = (api.rocksdb_readoptions_create)();
             if !bound.is_empty() {
@@ -442,8 +448,8 @@ impl Store for RocksDb {
             (self.api.rocksdb_flushoptions_destroy)(options);
         }
         self.check(error)?;
-        // Universal compaction may have one pending that it never starts, so only what runs counts. The next starts soon
-        // after the last; ten quiet looks are the end.
+        // Universal compaction may have one pending that it never starts, so only what runs counts. The next
+        // starts soon after the last; ten quiet looks are the end.
         let mut quiet = 0;
         while quiet < 10 {
             std::thread::sleep(Duration::from_millis(50));

@@ -46,7 +46,8 @@ impl Variant {
         format!("siltstone-{}{}", self.preset, if self.direct { "" } else { "-page-cache" })
     }
 
-    /// The version, or why the preset can't hold groups: some are for point keys alone, and are named and passed over.
+    /// The version, or why the preset can't hold groups: some are for point keys alone, and are named and
+    /// passed over.
     ///
     /// # Errors
     /// The preset's reason.

@@ -1,16 +1,18 @@
 //! Rank and select: how many ones lie before a position, and where the k-th one lies.
 //!
-//! The idea: store, for every 1024 bits, the ones before them and the ones before each of their quarters, packed into
-//! one word; a rank is then one such word plus the popcount of at most four words of bits. A select jumps to a sampled
-//! one near its target, binary-searches the counts up to the next sample, and walks the same quarters.
+//! The idea: store, for every 1024 bits, the ones before them and the ones before each of their quarters,
+//! packed into one word; a rank is then one such word plus the popcount of at most four words of bits. A
+//! select jumps to a sampled one near its target, binary-searches the counts up to the next sample, and walks
+//! the same quarters.
 //!
-//! Sources: Jacobson, "Space-efficient Static Trees and Graphs" (FOCS 1989) for the two-level directory; Vigna,
-//! "Broadword Implementation of Rank/Select Queries" (WEA 2008) for packing the second level into the word beside the
-//! first and for selecting within a word; Zhou, Andersen and Kaminsky, "Space-Efficient, High-Performance Rank and
-//! Select Structures on Uncompressed Bit Sequences" (SEA 2013) for sampling every 8192nd one. We differ:
+//! Sources: Jacobson, "Space-efficient Static Trees and Graphs" (FOCS 1989) for the two-level directory;
+//! Vigna, "Broadword Implementation of Rank/Select Queries" (WEA 2008) for packing the second level into the
+//! word beside the first and for selecting within a word; Zhou, Andersen and Kaminsky, "Space-Efficient,
+//! High-Performance Rank and Select Structures on Uncompressed Bit Sequences" (SEA 2013) for sampling every
+//! 8192nd one. We differ:
 //!
-//! - 34 + 3 * 10 bits per 1024 (6.25 %), where Vigna's rank9 takes 64 + 7 * 9 bits per 512 (25 %): a filter's memory is
-//!   what Siltstone is about, and four popcounts hide in the shadow of the cache miss.
+//! - 34 + 3 * 10 bits per 1024 (6.25 %), where Vigna's rank9 takes 64 + 7 * 9 bits per 512 (25 %): a filter's
+//!   memory is what Siltstone is about, and four popcounts hide in the shadow of the cache miss.
 //! - 34 bits of count limit a vector to 2^34 bits, 2 GiB. In return there is no third level.
 //!
 //! ```text
@@ -22,11 +24,11 @@
 //! +-------------------------+----------+----------+----------+
 //! ```
 //!
-//! On disk this is a [`BitVec`] and nothing else: the counts are rebuilt when it is read, at the speed of memory, so
-//! there are no counts that could be wrong.
+//! On disk this is a [`BitVec`] and nothing else: the counts are rebuilt when it is read, at the speed of
+//! memory, so there are no counts that could be wrong.
 //!
-//! Invariants: `counts[s]` describes superblock `s`; hint `j` is the superblock that holds one (or zero) number
-//! `j * 8192`. Together with the hints the overhead is below 6.7 %.
+//! Invariants: `counts[s]` describes superblock `s`; hint `j` is the superblock that holds one (or zero)
+//! number `j * 8192`. Together with the hints the overhead is below 6.7 %.
 
 use super::vector::BitVec;
 use crate::error::DecodeError;
@@ -182,8 +184,8 @@ impl RankSelect {
         // Bits of the wanted kind in a prefix of `bits` bits, of which `ones` are one.
         let wanted = |bits: usize, ones: usize| if ONES { ones } else { bits - ones };
 
-        // The target lies in one of the `span` superblocks from `low` on. Halving the span, rather than moving one of
-        // two ends, leaves no branch to mispredict.
+        // The target lies in one of the `span` superblocks from `low` on. Halving the span, rather than
+        // moving one of two ends, leaves no branch to mispredict.
         let hint = rank / HINT_EVERY;
         let mut low = *hints.get(hint)? as usize;
         let mut span = hints.get(hint + 1).map_or(self.counts.len(), |next| *next as usize + 1) - low;
@@ -253,7 +255,8 @@ fn ones_before_quarter(packed: u64, quarter: usize) -> usize {
 pub(super) fn select_in_word(word: u64, rank: u32) -> u32 {
     const BYTES: u64 = 0x0101_0101_0101_0101;
     const TOPS: u64 = 0x80 * BYTES;
-    // How many of the bytes of `sums`, none above 64, are at most `rank`: theirs is the top bit that survives.
+    // How many of the bytes of `sums`, none above 64, are at most `rank`: theirs is the top bit that
+    // survives.
     let at_most = |sums: u64, rank: u32| ((((u64::from(rank) * BYTES) | TOPS) - sums) & TOPS).count_ones();
 
     // Ones in each byte, then (by the multiplication) in each byte and all below it.

@@ -1,10 +1,10 @@
 //! A packed vector of bits: appended to while it is built, read-only from then on.
 //!
-//! The idea: bits lie in 64-bit words from the lowest bit up, so that a bit costs one load, and a field of up to 64
-//! bits costs two. Fields of one fixed width make a compact integer array.
+//! The idea: bits lie in 64-bit words from the lowest bit up, so that a bit costs one load, and a field of up
+//! to 64 bits costs two. Fields of one fixed width make a compact integer array.
 //!
-//! Source: folklore; the layout is that of Vigna, "Broadword Implementation of Rank/Select Queries" (WEA 2008), §2,
-//! so that [`RankSelect`](super::rank_select::RankSelect) can count the words as they lie.
+//! Source: folklore; the layout is that of Vigna, "Broadword Implementation of Rank/Select Queries" (WEA
+//! 2008), §2, so that [`RankSelect`](super::rank_select::RankSelect) can count the words as they lie.
 //!
 //! ```text
 //!  0          8                    8 + 8 * ceil(len / 64)
@@ -175,8 +175,8 @@ impl BitVec {
         Some(word >> (index % WORD_BITS) & 1 == 1)
     }
 
-    /// The `width` bits from `start` on, the first of them lowest; `None` if they reach past the end or if `width`
-    /// exceeds 64.
+    /// The `width` bits from `start` on, the first of them lowest; `None` if they reach past the end or if
+    /// `width` exceeds 64.
     #[inline]
     pub fn get_bits(&self, start: usize, width: u32) -> Option<u64> {
         let end = start.checked_add(width as usize)?;

@@ -1,10 +1,13 @@
-//! The greedy migration of LSM-trie's published system, to compare [`Migration`](super::migration::Migration) with.
+//! The greedy migration of LSM-trie's published system, to compare [`Migration`](super::migration::Migration)
+//! with.
 //!
-//! The fullest bucket is paired with the emptiest that has given nothing itself, and hands over the items above a mark
-//! until it fits; what was given may be given on. Items are ordered by a hash rotated by their present bucket, so that
-//! those that move twice are shuffled afresh. Only counts come out: no table of ours is made this way.
+//! The fullest bucket is paired with the emptiest that has given nothing itself, and hands over the items
+//! above a mark until it fits; what was given may be given on. Items are ordered by a hash rotated by their
+//! present bucket, so that those that move twice are shuffled afresh. Only counts come out: no table of ours
+//! is made this way.
 //!
-//! Source: LSM-trie (Wu et al., ATC'15); pairing, rotation and the limit of rounds as its authors' program has them.
+//! Source: LSM-trie (Wu et al., ATC'15); pairing, rotation and the limit of rounds as its authors' program
+//! has them.
 
 use super::migration::{Item, Page};
 

@@ -1,11 +1,12 @@
 //! HashMarks in memory: for the buckets that gave most, from which order on their items are elsewhere.
 //!
-//! A lookup of an item beyond its bucket's mark goes to the target at once; without the mark it would read the home page
-//! first, which says the same. So the marks only save reads, and a few of them save most.
+//! A lookup of an item beyond its bucket's mark goes to the target at once; without the mark it would read
+//! the home page first, which says the same. So the marks only save reads, and a few of them save most.
 //!
-//! Source: LSM-trie (Wu et al., ATC'15), "Caching HashMarks": the largest givers, until 99 % of lookups are covered. There
-//! an entry has eight bytes (source, target, mark). Where we differ: sources are bits of a rank vector and marks have 16
-//! bits, so that an entry takes four bytes and each bucket one bit and a bit more; twice as many marks in the same memory.
+//! Source: LSM-trie (Wu et al., ATC'15), "Caching HashMarks": the largest givers, until 99 % of lookups are
+//! covered. There an entry has eight bytes (source, target, mark). Where we differ: sources are bits of a
+//! rank vector and marks have 16 bits, so that an entry takes four bytes and each bucket one bit and a bit
+//! more; twice as many marks in the same memory.
 //!
 //! ```text
 //! ┌───────────────────┬──────────────────────────────┬──────────────────────────────────┐
@@ -56,8 +57,8 @@ impl HashMarksBuilder {
         }
     }
 
-    /// The marks of the largest givers, as many as it takes until at most `uncovered_share` of all items are away from home
-    /// and not covered, but no more than `most_share` of the buckets have.
+    /// The marks of the largest givers, as many as it takes until at most `uncovered_share` of all items are
+    /// away from home and not covered, but no more than `most_share` of the buckets have.
     pub fn finish(mut self, uncovered_share: f64, most_share: f64) -> HashMarks {
         self.parcels.sort_unstable_by_key(|&(items, bucket, ..)| (std::cmp::Reverse(items), bucket));
         let allowed = (self.items as f64 * uncovered_share) as u64;

@@ -1,21 +1,26 @@
-//! Moves what overflows from full buckets to those with room, so that pages fill up and a reader takes one step at most.
+//! Moves what overflows from full buckets to those with room, so that pages fill up and a reader takes one
+//! step at most.
 //!
-//! The idea: a bucket that holds more than its page gives the items with its highest orders (a hash of the key) to another.
-//! Its page says from which order on they are where: LSM-trie's HashMark and target.
+//! The idea: a bucket that holds more than its page gives the items with its highest orders (a hash of the
+//! key) to another. Its page says from which order on they are where: LSM-trie's HashMark and target.
 //!
 //! Source: LSM-trie (Wu et al., ATC'15), "Selecting items for migration". Where we differ, and why:
 //!
-//! - The paper pairs the fullest bucket with the emptiest, again and again; what was given may be given on, and a reader
-//!   follows a chain ([`greedy`](super::greedy) has that form). Here what was taken is never given on, so *one* step always
-//!   leads to an item. A bucket may still give of its own and take of others, whatever room is left.
-//! - A bucket may give several *parcels*, each with a mark and a target of its own. So nothing has to fit one hole.
-//! - Parcels are placed largest first, each into the hole that fits it best, and no parcel is much larger than it has to be. So
-//!   hardly more moves than the overflow itself, which any plan has to move.
-//! - Where holes are too small for the end of a bucket, single items are chosen that fit; they lie between two marks.
-//! - A bucket that none of this relieves, since others took the holes that its large items need, comes first in another attempt.
+//! - The paper pairs the fullest bucket with the emptiest, again and again; what was given may be given on,
+//!   and a reader follows a chain ([`greedy`](super::greedy) has that form). Here what was taken is never
+//!   given on, so *one* step always leads to an item. A bucket may still give of its own and take of others,
+//!   whatever room is left.
+//! - A bucket may give several *parcels*, each with a mark and a target of its own. So nothing has to fit one
+//!   hole.
+//! - Parcels are placed largest first, each into the hole that fits it best, and no parcel is much larger
+//!   than it has to be. So hardly more moves than the overflow itself, which any plan has to move.
+//! - Where holes are too small for the end of a bucket, single items are chosen that fit; they lie between
+//!   two marks.
+//! - A bucket that none of this relieves, since others took the holes that its large items need, comes first
+//!   in another attempt.
 //!
-//! Invariants of a plan: every bucket's own items below its first mark, its parcels' notes and what it takes fit the
-//! capacity; marks ascend.
+//! Invariants of a plan: every bucket's own items below its first mark, its parcels' notes and what it takes
+//! fit the capacity; marks ascend.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -102,7 +107,8 @@ impl Migration {
         None
     }
 
-    /// A plan that relieves the buckets in `first` first; or else the bucket that it could not relieve, if it was one.
+    /// A plan that relieves the buckets in `first` first; or else the bucket that it could not relieve, if it
+    /// was one.
     fn attempt(items: &[Item], buckets: u32, page: Page, first: &BTreeSet<u32>) -> Result<Self, Option<u32>> {
         let mut loads = vec![0u32; buckets as usize];
         for item in items {
@@ -225,8 +231,8 @@ fn give_end(atoms: &mut [Atom], excess: u32, page: Page, holes: &mut Holes) -> O
     for _ in 0..MOST_PARCELS {
         excess += page.note_bytes;
         let left = atoms.get_mut(..end)?;
-        // As little as relieves the bucket, or a little more where that leaves less of a hole; failing that, as much as goes
-        // into the largest.
+        // As little as relieves the bucket, or a little more where that leaves less of a hole; failing that,
+        // as much as goes into the largest.
         let (mut from, mut bytes) = (left.len(), 0u32);
         let mut best: Option<(u32, usize, u32)> = None;
         let mut spare = SPARE_ATOMS;
@@ -266,8 +272,8 @@ fn give_end(atoms: &mut [Atom], excess: u32, page: Page, holes: &mut Holes) -> O
     None
 }
 
-/// Takes single atoms, wherever they stand, until the others have `excess` bytes and the notes' fewer: where holes are small,
-/// what fits them has to be chosen.
+/// Takes single atoms, wherever they stand, until the others have `excess` bytes and the notes' fewer: where
+/// holes are small, what fits them has to be chosen.
 fn give_singly(atoms: &mut [Atom], excess: u32, page: Page, holes: &mut Holes) -> Option<()> {
     let mut excess = excess;
     // A parcel from the middle takes two notes: where it begins, and where it ends.

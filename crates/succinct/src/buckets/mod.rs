@@ -1,4 +1,5 @@
-//! Hash tables of buckets that are pages: which bucket a key has, and what becomes of what its bucket can't hold.
+//! Hash tables of buckets that are pages: which bucket a key has, and what becomes of what its bucket can't
+//! hold.
 
 pub mod greedy;
 pub mod hash_marks;

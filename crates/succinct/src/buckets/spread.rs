@@ -1,11 +1,12 @@
 //! Deals out a range of numbers to buckets in order: two multiplications and no division.
 //!
-//! Source: LSM-trie (Wu et al., ATC'15) takes the bucket from hash bits of its own, modulo the number of buckets. Here it
-//! rises with the digest, so that a table of buckets can be written and read in digest order, and merging stays one
-//! k-way merge (multiply-shift as in Lemire, "Fast Random Integer Generation in an Interval", 2019).
+//! Source: LSM-trie (Wu et al., ATC'15) takes the bucket from hash bits of its own, modulo the number of
+//! buckets. Here it rises with the digest, so that a table of buckets can be written and read in digest
+//! order, and merging stays one k-way merge (multiply-shift as in Lemire, "Fast Random Integer Generation in
+//! an Interval", 2019).
 //!
-//! Invariants: buckets never descend as numbers ascend; equally long parts of the range have equally many buckets, up to
-//! rounding.
+//! Invariants: buckets never descend as numbers ascend; equally long parts of the range have equally many
+//! buckets, up to rounding.
 
 /// A range of numbers over a number of buckets.
 ///
@@ -37,11 +38,13 @@ impl Spread {
         Self { first, span, shift, reciprocal, buckets: buckets.max(1) }
     }
 
-    /// The bucket of `number`, which is below the number of buckets; numbers outside the range have the first or the last.
+    /// The bucket of `number`, which is below the number of buckets; numbers outside the range have the first
+    /// or the last.
     #[inline]
     pub fn bucket(&self, number: u64) -> u32 {
         let offset = u128::from(number.saturating_sub(self.first).min(self.span)) << self.shift;
-        // The number's share of the range, in units of 2^-64 and rounded up: borders are where they should be.
+        // The number's share of the range, in units of 2^-64 and rounded up: borders are where they should
+        // be.
         let share = ((offset * u128::from(self.reciprocal)) >> 63) + 1;
         let bucket = (share * u128::from(self.buckets)) >> 64;
         (bucket as u32).min(self.buckets - 1)

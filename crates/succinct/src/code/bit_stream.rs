@@ -1,8 +1,9 @@
-//! Streams of bits with the most significant first, as prefix codes want them: the next 64 bits of the stream, read as
-//! a number, compare like the stream itself, and a table of codes is indexed by the topmost few.
+//! Streams of bits with the most significant first, as prefix codes want them: the next 64 bits of the
+//! stream, read as a number, compare like the stream itself, and a table of codes is indexed by the topmost
+//! few.
 //!
-//! Source: none needed. [`BitVec`](crate::bits::vector::BitVec) counts bits from the lowest, which suits rank and
-//! select; here the first bit of word 0 is its highest.
+//! Source: none needed. [`BitVec`](crate::bits::vector::BitVec) counts bits from the lowest, which suits rank
+//! and select; here the first bit of word 0 is its highest.
 //!
 //! Invariant of both ends: bits past the end read as zeros.
 
@@ -28,8 +29,8 @@ impl BitWriter {
         self.words.len() as u64 * 64 + u64::from(self.tail_bits)
     }
 
-    /// Appends the lowest `width` bits of `value`, the highest of these first. Higher bits of `value` must be zero and
-    /// `width` at most 64.
+    /// Appends the lowest `width` bits of `value`, the highest of these first. Higher bits of `value` must be
+    /// zero and `width` at most 64.
     #[inline]
     pub fn push(&mut self, value: u64, width: u32) {
         debug_assert!(

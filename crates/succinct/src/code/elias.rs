@@ -1,10 +1,11 @@
-//! Codes for integers of which small ones are likely: Elias gamma, exp-Golomb, Rice with an escape; and zigzag, which
-//! folds signed numbers into such.
+//! Codes for integers of which small ones are likely: Elias gamma, exp-Golomb, Rice with an escape; and
+//! zigzag, which folds signed numbers into such.
 //!
-//! Sources: Elias, "Universal codeword sets and representations of the integers" (1975) for gamma; Teuhola (1978) for
-//! exp-Golomb, which is gamma over all but the lowest bits; Rice and Plaunt (1971). Gamma is what SILT (SOSP 2011,
-//! §3.3) uses for large trie nodes; Rice costs 0.1 to 0.2 bits over the entropy of a half-normal variable where
-//! gamma costs 1.5 or more, so ours uses that. Rice has an escape to gamma, so that no number takes long.
+//! Sources: Elias, "Universal codeword sets and representations of the integers" (1975) for gamma; Teuhola
+//! (1978) for exp-Golomb, which is gamma over all but the lowest bits; Rice and Plaunt (1971). Gamma is what
+//! SILT (SOSP 2011, §3.3) uses for large trie nodes; Rice costs 0.1 to 0.2 bits over the entropy of a
+//! half-normal variable where gamma costs 1.5 or more, so ours uses that. Rice has an escape to gamma, so
+//! that no number takes long.
 //!
 //! ```text
 //!  gamma(v), v >= 1      floor(log2 v) zeros, then v in binary (it begins with a one)
@@ -14,7 +15,8 @@
 //! ```
 //!
 //! All of them are prefix codes, first bit first. Decoders look at the next 64 bits of a stream and answer
-//! `(value, bits taken)`; for windows that no encoder wrote the answer is arbitrary, but at most 64 bits are taken.
+//! `(value, bits taken)`; for windows that no encoder wrote the answer is arbitrary, but at most 64 bits are
+//! taken.
 
 /// Ones that announce the escape of a Rice code.
 pub const RICE_ESCAPE: u32 = 12;

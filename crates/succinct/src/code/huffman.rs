@@ -1,9 +1,10 @@
 //! Huffman codes over a handful of symbols with known weights.
 //!
-//! The idea: merge the two lightest subtrees until one is left; a symbol's code is its path from the root. Source:
-//! Huffman, "A Method for the Construction of Minimum-Redundancy Codes" (1952). Ties go to what was there first,
-//! symbols in order and then merged subtrees in the order of their making, so that the codes follow from the weights
-//! alone and may be relied on by bytes on disk. The lighter of two merged subtrees is on the side of the zero.
+//! The idea: merge the two lightest subtrees until one is left; a symbol's code is its path from the root.
+//! Source: Huffman, "A Method for the Construction of Minimum-Redundancy Codes" (1952). Ties go to what was
+//! there first, symbols in order and then merged subtrees in the order of their making, so that the codes
+//! follow from the weights alone and may be relied on by bytes on disk. The lighter of two merged subtrees is
+//! on the side of the zero.
 
 /// Stands for "no child" in the tree.
 const LEAF: u32 = u32::MAX;
@@ -17,8 +18,8 @@ pub struct Huffman {
 }
 
 impl Huffman {
-    /// The code for symbols with these weights. There must be at least one, and no code may pass 32 bits, which it
-    /// can't if the weights sum to less than 2^22.
+    /// The code for symbols with these weights. There must be at least one, and no code may pass 32 bits,
+    /// which it can't if the weights sum to less than 2^22.
     pub fn new(weights: &[u64]) -> Self {
         let mut children = vec![(LEAF, LEAF); weights.len()];
         // (weight, node), lightest first, ties in order of insertion.
@@ -56,7 +57,8 @@ impl Huffman {
         &self.codes
     }
 
-    /// The symbol at the start of `window`, first bit highest, and its width. Every window starts with a symbol.
+    /// The symbol at the start of `window`, first bit highest, and its width. Every window starts with a
+    /// symbol.
     pub fn read(&self, window: u64) -> (usize, u32) {
         let (mut node, mut width) = (self.children.len().saturating_sub(1), 0);
         while let Some((zero, one)) = self.children.get(node)
@@ -75,7 +77,8 @@ mod tests {
 
     #[test]
     fn the_two_lightest_merge_and_ties_go_to_the_older() {
-        // 1 and 1 merge to 2, which is younger than the symbol of weight 2; that one stands on the side of the zero.
+        // 1 and 1 merge to 2, which is younger than the symbol of weight 2; that one stands on the side of
+        // the zero.
         let code = Huffman::new(&[1, 2, 1]);
         assert_eq!(code.codes(), [(0b10, 2), (0b0, 1), (0b11, 2)]);
         // All alike: pairs in order.

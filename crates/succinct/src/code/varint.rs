@@ -1,8 +1,8 @@
 //! LEB128: an unsigned integer in one to ten bytes, seven bits a byte, small numbers in few bytes.
 //!
-//! Source: the DWARF standard, §7.6 "Variable Length Data" (unsigned LEB128), as LevelDB and Protocol Buffers use it.
-//! We differ in one point: each number has exactly one encoding. Overlong forms (a last byte of zero) and numbers
-//! past `u64::MAX` are rejected, so that equal bytes and equal values mean the same thing.
+//! Source: the DWARF standard, §7.6 "Variable Length Data" (unsigned LEB128), as LevelDB and Protocol Buffers
+//! use it. We differ in one point: each number has exactly one encoding. Overlong forms (a last byte of zero)
+//! and numbers past `u64::MAX` are rejected, so that equal bytes and equal values mean the same thing.
 //!
 //! ```text
 //!  byte 0       byte 1            last byte
@@ -34,8 +34,8 @@ pub fn put_u64(out: &mut Vec<u8>, mut value: u64) {
 
 /// The number at the start of `bytes` and how many bytes it took.
 ///
-/// `None` if `bytes` ends inside the number, if the number needs more than 64 bits, or if it could have been written
-/// in fewer bytes.
+/// `None` if `bytes` ends inside the number, if the number needs more than 64 bits, or if it could have been
+/// written in fewer bytes.
 #[inline]
 pub fn get_u64(bytes: &[u8]) -> Option<(u64, usize)> {
     // Most numbers are small, and a single byte can be neither overlong nor too large.

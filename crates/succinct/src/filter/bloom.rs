@@ -1,20 +1,24 @@
-//! The classic Bloom filter: a set of keys in a few bits each, with false positives at a rate known beforehand.
+//! The classic Bloom filter: a set of keys in a few bits each, with false positives at a rate known
+//! beforehand.
 //!
-//! The idea: each key sets `k` bits of one array, spread by hashing. A key whose `k` bits are not all set was never
-//! inserted; one whose bits are all set was, or is a false positive.
+//! The idea: each key sets `k` bits of one array, spread by hashing. A key whose `k` bits are not all set was
+//! never inserted; one whose bits are all set was, or is a false positive.
 //!
-//! Sources: Bloom, "Space/Time Trade-offs in Hash Coding with Allowable Errors" (CACM 1970). Kirsch and Mitzenmacher,
-//! "Less Hashing, Same Performance: Building a Better Bloom Filter" (ESA 2006): the `k` positions are `h1 + i * h2`, at
-//! no loss in the limit. Where we differ, and why:
+//! Sources: Bloom, "Space/Time Trade-offs in Hash Coding with Allowable Errors" (CACM 1970). Kirsch and
+//! Mitzenmacher, "Less Hashing, Same Performance: Building a Better Bloom Filter" (ESA 2006): the `k`
+//! positions are `h1 + i * h2`, at no loss in the limit. Where we differ, and why:
 //!
-//! - Keys come as 64-bit fingerprints, hashed once for the whole read path. Both hashes are mixed from the fingerprint
-//!   here, so that keys that share digest bits (all keys of a region do) still spread over the whole array.
-//! - `h1 + i * h2` is taken modulo 2^64 and scaled to the array by a multiplication instead of a division (Lemire,
-//!   "Fast Random Integer Generation in an Interval", 2019). Any number of bits will do, also above 2^32.
-//! - It is not a blocked filter. Those touch one cache line per key, but their rate is worse, and it is not the one
-//!   that the formula gives. [`Bloom::may_contain_many`] overlaps the cache misses instead.
+//! - Keys come as 64-bit fingerprints, hashed once for the whole read path. Both hashes are mixed from the
+//!   fingerprint here, so that keys that share digest bits (all keys of a region do) still spread over the
+//!   whole array.
+//! - `h1 + i * h2` is taken modulo 2^64 and scaled to the array by a multiplication instead of a division
+//!   (Lemire, "Fast Random Integer Generation in an Interval", 2019). Any number of bits will do, also above
+//!   2^32.
+//! - It is not a blocked filter. Those touch one cache line per key, but their rate is worse, and it is not
+//!   the one that the formula gives. [`Bloom::may_contain_many`] overlaps the cache misses instead.
 //!
-//! With `n` keys in `m` bits the false-positive rate is `(1 - e^(-k n / m))^k`; `k = bits per key * ln 2` makes it least.
+//! With `n` keys in `m` bits the false-positive rate is `(1 - e^(-k n / m))^k`; `k = bits per key * ln 2`
+//! makes it least.
 //!
 //! ```text
 //!  0   1                8                    8 + 8 * words
@@ -23,8 +27,8 @@
 //! +---+----------------+--------+--------+---+
 //! ```
 //!
-//! Invariants: `1 <= k <= 30`; an inserted key's `k` bits are set; a filter of no keys has no words. The hashing below
-//! is part of the format: another constant would be another format.
+//! Invariants: `1 <= k <= 30`; an inserted key's `k` bits are set; a filter of no keys has no words. The
+//! hashing below is part of the format: another constant would be another format.
 
 use crate::code::words::{get_words, put_words, split_word};
 use crate::error::DecodeError;
@@ -34,7 +38,8 @@ pub const MAX_HASHES: u8 = 30;
 /// The least and the most bits per key that [`BloomBuilder::new`] takes at their word.
 pub const BITS_PER_KEY: std::ops::RangeInclusive<f64> = 1.0..=64.0;
 
-/// Keys that [`Bloom::may_contain_many`] keeps in flight: more than the cache misses a core can have outstanding.
+/// Keys that [`Bloom::may_contain_many`] keeps in flight: more than the cache misses a core can have
+/// outstanding.
 const BATCH: usize = u64::BITS as usize;
 
 /// The number of positions per key that makes the rate least.
@@ -52,8 +57,8 @@ struct Probe {
 impl Probe {
     #[inline]
     fn new(fingerprint: u64) -> Self {
-        // Multiplication carries upwards only and the scaling looks at the top bits, so the halves are folded first.
-        // Odd constants: 2^64 / golden ratio, and the second multiplier of the SplitMix64 finalizer.
+        // Multiplication carries upwards only and the scaling looks at the top bits, so the halves are folded
+        // first. Odd constants: 2^64 / golden ratio, and the second multiplier of the SplitMix64 finalizer.
         let at = (fingerprint ^ fingerprint >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let step = (at ^ at >> 32).wrapping_mul(0x94d0_49bb_1331_11eb);
         Probe { at, step }
@@ -168,10 +173,11 @@ impl Bloom {
 
     /// Answers [`Bloom::may_contain`] for each of `fingerprints` into the same place of `found`.
     ///
-    /// Keys advance side by side, so that their cache misses overlap and no branch waits for one. That pays where most
-    /// keys are absent: in a filter that fits the cache, less than half the time of asking one by one; in one that does
-    /// not, somewhat less than the time. Where most keys are present, [`Bloom::may_contain`] in a loop is faster:
-    /// its branches all go the same way, and the processor overlaps the misses unasked.
+    /// Keys advance side by side, so that their cache misses overlap and no branch waits for one. That pays
+    /// where most keys are absent: in a filter that fits the cache, less than half the time of asking one by
+    /// one; in one that does not, somewhat less than the time. Where most keys are present,
+    /// [`Bloom::may_contain`] in a loop is faster: its branches all go the same way, and the processor
+    /// overlaps the misses unasked.
     ///
     /// # Panics
     ///
@@ -190,14 +196,14 @@ impl Bloom {
         for (probe, fingerprint) in probes.iter_mut().zip(fingerprints) {
             *probe = Probe::new(*fingerprint);
         }
-        // One bit per key not yet ruled out. Within a round neither a branch nor an address depends on the bits
-        // loaded, so nothing keeps the loads from running at once. (Moving the survivors together did: later loads
-        // had to wait for the addresses of those stores.)
+        // One bit per key not yet ruled out. Within a round neither a branch nor an address depends on the
+        // bits loaded, so nothing keeps the loads from running at once. (Moving the survivors together did:
+        // later loads had to wait for the addresses of those stores.)
         let mut alive = u64::MAX >> (BATCH - fingerprints.len().clamp(1, BATCH));
         let mut left = self.hashes;
         while left > 0 {
-            // The end of a round waits for its slowest load. Two positions per key and round make fewer ends, and
-            // a stranger takes two on average anyhow.
+            // The end of a round waits for its slowest load. Two positions per key and round make fewer ends,
+            // and a stranger takes two on average anyhow.
             let positions = left.min(2);
             left -= positions;
             let mut turns = alive;

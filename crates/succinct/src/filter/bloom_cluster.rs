@@ -1,16 +1,18 @@
-//! Bloom clusters: the filters of all runs for one stretch of digests side by side, so that one read fetches them all.
+//! Bloom clusters: the filters of all runs for one stretch of digests side by side, so that one read fetches
+//! them all.
 //!
-//! The digests of a region are dealt out to *columns*. A run has one small Bloom filter per column, its *row*; what all
-//! rows have in one column is a *box*. Boxes lie in pages on the device; a lookup reads the box of its key's column and
-//! learns which of the region's runs may have the key.
+//! The digests of a region are spread to *columns*. A run has one small Bloom filter per column, its *row*;
+//! what all rows have in one column is a *box*. Boxes lie in pages on the device; a lookup reads the box of
+//! its key's column and learns which of the region's runs may have the key.
 //!
 //! Source: LSM-trie (Wu et al., ATC'15), "Clustering Bloom filters". Where we differ, and why:
 //!
-//! - There a column is a bucket of the tables, boxes are as large as their filters, and memory holds the last bucket of
-//!   every page. Here a column is a part of the digest space, whatever tables lie there, and a row's filters are equally
-//!   large; so all boxes are, and a column's place follows from its number: nothing is held in memory. Digests are
-//!   uniform; what a crowded column loses is noted in the tests.
-//! - A cluster is never changed, but may be written again with more rows: rows not written yet are held in memory.
+//! - There a column is a bucket of the tables, boxes are as large as their filters, and memory holds the last
+//!   bucket of every page. Here a column is a part of the digest space, whatever tables lie there, and a
+//!   row's filters are equally large; so all boxes are, and a column's place follows from its number: nothing
+//!   is held in memory. Digests are uniform; what a crowded column loses is noted in the tests.
+//! - A cluster is never changed, but may be written again with more rows: rows not written yet are held in
+//!   memory.
 //!
 //! ```text
 //! shape   ┌──────────────┬───────────┬─────────────────────────────┐
@@ -196,8 +198,8 @@ pub struct BoxPlace {
 }
 
 impl ClusterShape {
-    /// The shape of a cluster of these rows, at most [`MOST_ROWS`], in pages that have `page_bytes` bytes for boxes; `None`
-    /// where it would have more pages than numbers go.
+    /// The shape of a cluster of these rows, at most [`MOST_ROWS`], in pages that have `page_bytes` bytes for
+    /// boxes; `None` where it would have more pages than numbers go.
     pub fn new(columns: u32, rows: Vec<RowShape>, page_bytes: usize) -> Option<Self> {
         let box_bytes = rows.iter().map(|row| usize::from(row.width)).sum();
         let shape = Self { columns, rows, box_bytes, page_bytes };

@@ -1,10 +1,12 @@
 //! A Bloom filter for every bucket of a hash table, side by side in one array.
 //!
-//! A lookup knows its key's home bucket and asks that bucket's filter: one or two cache lines, however large the table.
+//! A lookup knows its key's home bucket and asks that bucket's filter: one or two cache lines, however large
+//! the table.
 //!
-//! Source: LSM-trie (Wu et al., ATC'15) has a filter per bucket, so that those of one bucket's column can be gathered into
-//! a cluster. Where we differ, and why: each filter has the size that its bucket's keys ask for, so that crowded buckets
-//! are no worse than others; home is where the filter says, whatever has moved to which page.
+//! Source: LSM-trie (Wu et al., ATC'15) has a filter per bucket, so that those of one bucket's column can be
+//! gathered into a cluster. Where we differ, and why: each filter has the size that its bucket's keys ask
+//! for, so that crowded buckets are no worse than others; home is where the filter says, whatever has moved
+//! to which page.
 //!
 //! ```text
 //! ┌───────────┬──────────────┬─────────────────────────────────────┬──────────────────────┐
@@ -12,10 +14,11 @@
 //! └───────────┴──────────────┴─────────────────────────────────────┴──────────────────────┘
 //! ```
 //!
-//! Position p of a filter is bit p % 8 of its byte p / 8. A bucket without keys has no bytes, and no key passes there.
+//! Position p of a filter is bit p % 8 of its byte p / 8. A bucket without keys has no bytes, and no key
+//! passes there.
 //!
-//! Positions are drawn one by one, where [`bloom`](super::bloom) takes an arithmetic progression: in filters of a few hundred
-//! bits progressions meet so often that four times as many strangers pass.
+//! Positions are drawn one by one, where [`bloom`](super::bloom) takes an arithmetic progression: in filters
+//! of a few hundred bits progressions meet so often that four times as many strangers pass.
 
 use super::bloom::{MAX_HASHES, hashes_for};
 use crate::code::varint;
@@ -65,7 +68,8 @@ struct Positions(u64);
 impl Positions {
     #[inline]
     fn next(&mut self, bits: u64) -> u64 {
-        // Multiplication carries upwards only and the scaling looks at the top bits, so what is above is folded down.
+        // Multiplication carries upwards only and the scaling looks at the top bits, so what is above is
+        // folded down.
         self.0 = (self.0 ^ self.0 >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         ((u128::from(self.0) * u128::from(bits)) >> 64) as u64
     }

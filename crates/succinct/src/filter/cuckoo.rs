@@ -1,16 +1,20 @@
 //! The cuckoo filter: a set of fingerprints, each in one of two buckets of four.
 //!
-//! The idea: a key is represented by a few bits of its hash, which stand in one of two buckets that follow from the hash;
-//! from one bucket and the fingerprint the other follows, so that entries can make room for others without their keys.
-//! A lookup reads two buckets, that is two cache lines, whatever the rate of false positives.
+//! The idea: a key is represented by a few bits of its hash, which stand in one of two buckets that follow
+//! from the hash; from one bucket and the fingerprint the other follows, so that entries can make room for
+//! others without their keys. A lookup reads two buckets, that is two cache lines, whatever the rate of false
+//! positives.
 //!
-//! Source: Fan et al., "Cuckoo Filter: Practically Better Than Bloom" (CoNEXT 2014); it is also "CF" in Ren et al.,
-//! "SlimDB" (VLDB 2017), Table 1 and §5.3. Where we differ, and why:
+//! Source: Fan et al., "Cuckoo Filter: Practically Better Than Bloom" (CoNEXT 2014); it is also "CF" in Ren
+//! et al., "SlimDB" (VLDB 2017), Table 1 and §5.3. Where we differ, and why:
 //!
 //! - Any even number of buckets will do, not only powers of two; see `cuckoo/geometry.rs`.
-//! - Buckets are semi-sorted and packed to the bit: a fingerprint of `f` bits costs `f - 1`; see `cuckoo/buckets.rs`.
-//! - Room is made by a search for the shortest chain of moves, which could fill a table to 0.97; see `cuckoo/table.rs`.
-//! - Nothing can be deleted, so a fingerprint that is there already is not added again. Any number of duplicates is fine.
+//! - Buckets are semi-sorted and packed to the bit: a fingerprint of `f` bits costs `f - 1`; see
+//!   `cuckoo/buckets.rs`.
+//! - Room is made by a search for the shortest chain of moves, which could fill a table to 0.97; see
+//!   `cuckoo/table.rs`.
+//! - Nothing can be deleted, so a fingerprint that is there already is not added again. Any number of
+//!   duplicates is fine.
 //!
 //! With fingerprints of `f` bits the rate of false positives is `8 * load / 2^f`.
 //!
@@ -21,8 +25,8 @@
 //! +--------------------+-------------+---------+
 //! ```
 //!
-//! Invariants: an inserted key's fingerprint stands in one of its two buckets; no fingerprint stands twice in the
-//! buckets of a key. The hashing is part of the format.
+//! Invariants: an inserted key's fingerprint stands in one of its two buckets; no fingerprint stands twice in
+//! the buckets of a key. The hashing is part of the format.
 
 pub(crate) mod buckets;
 pub(crate) mod geometry;
@@ -35,7 +39,8 @@ use table::{Inserted, Table, buckets_for};
 
 /// The fewest and the most fingerprint bits.
 pub const FINGERPRINT_BITS: std::ops::RangeInclusive<u8> = 5..=20;
-/// The share of the lanes that a filter is sized to fill. Up to 0.97 would do, but the last entries take long to place.
+/// The share of the lanes that a filter is sized to fill. Up to 0.97 would do, but the last entries take long
+/// to place.
 pub const LOAD: f64 = 0.95;
 
 /// A block of two buckets with two units: the unit is the bucket, and nothing but the core is stored.
@@ -63,7 +68,8 @@ pub struct CuckooFilterBuilder {
 }
 
 impl CuckooFilterBuilder {
-    /// A builder of filters with so many bits per fingerprint; outside of [`FINGERPRINT_BITS`] the nearest inside counts.
+    /// A builder of filters with so many bits per fingerprint; outside of [`FINGERPRINT_BITS`] the nearest
+    /// inside counts.
     pub fn new(fingerprint_bits: u8) -> Self {
         CuckooFilterBuilder { fingerprint_bits, hashes: Vec::new() }
     }
@@ -116,9 +122,9 @@ pub struct CuckooFilter {
 impl CuckooFilter {
     /// The filter of the keys with these hashes, of which each has 64 well-mixed bits.
     ///
-    /// All keys may share their top, or their lowest, 28 bits. `fingerprint_bits` outside of [`FINGERPRINT_BITS`] counts
-    /// as the nearest inside. The table is sized for [`LOAD`]; where the last keys find no room, which is rare, it is
-    /// built once more and a little larger.
+    /// All keys may share their top, or their lowest, 28 bits. `fingerprint_bits` outside of
+    /// [`FINGERPRINT_BITS`] counts as the nearest inside. The table is sized for [`LOAD`]; where the last
+    /// keys find no room, which is rare, it is built once more and a little larger.
     pub fn build(fingerprint_bits: u8, hashes: &[u64]) -> Self {
         let bits = fingerprint_bits.clamp(*FINGERPRINT_BITS.start(), *FINGERPRINT_BITS.end());
         let mut buckets = buckets_for(hashes.len() as u64, LOAD);
@@ -140,7 +146,7 @@ impl CuckooFilter {
             for (seats, hash) in seats.iter_mut().zip(hashes) {
                 *seats = table.geometry.seats(table.geometry.spot(*hash));
             }
-            table.touch(&seats);
+            table.prefetch(&seats);
             if table.is_crowded() {
                 table.touch_moves(&seats);
             }
@@ -165,7 +171,8 @@ impl CuckooFilter {
 
     /// Answers [`CuckooFilter::may_contain`] for each of `hashes` into the same place of `found`.
     ///
-    /// The cache lines of many keys are fetched side by side, which pays where the filter does not fit the cache.
+    /// The cache lines of many keys are fetched side by side, which pays where the filter does not fit the
+    /// cache.
     ///
     /// # Panics
     ///
@@ -177,7 +184,7 @@ impl CuckooFilter {
             for (seats, hash) in seats.iter_mut().zip(hashes) {
                 *seats = self.table.geometry.seats(self.table.geometry.spot(*hash));
             }
-            self.table.touch(&seats);
+            self.table.prefetch(&seats);
             for (found, seats) in found.iter_mut().zip(&seats) {
                 *found = self.table.contains_branchless(seats);
             }
@@ -225,8 +232,8 @@ impl CuckooFilter {
     ///
     /// # Errors
     ///
-    /// If the header is out of range, does not agree with the length of `bytes`, or if a bucket is none that could have
-    /// been written.
+    /// If the header is out of range, does not agree with the length of `bytes`, or if a bucket is none that
+    /// could have been written.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, DecodeError> {
         let header = |found: String| {
             let expected = format!("{FINGERPRINT_BITS:?} bits and 1 to 2^31 - 1 blocks");
@@ -244,8 +251,8 @@ impl CuckooFilter {
     }
 }
 
-/// Each lane in use of the two buckets agrees by chance with probability `2^-f`; since no fingerprint stands there
-/// twice, the chances add up.
+/// Each lane in use of the two buckets agrees by chance with probability `2^-f`; since no fingerprint stands
+/// there twice, the chances add up.
 pub(crate) fn expected_false_positive_rate(table: &Table) -> f64 {
     let lanes = 8.0 * table.entries() as f64 / table.capacity() as f64;
     (lanes * (-table.geometry.effective_bits()).exp2()).min(1.0)

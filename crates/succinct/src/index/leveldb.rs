@@ -1,14 +1,16 @@
-//! LevelDB's block index: one entry per page, with a key that ends or begins it and, unless pages have one size, its place
-//! in the file.
+//! LevelDB's block index: one entry per page, with a key that ends or begins it and, unless pages have one
+//! size, its place in the file.
 //!
-//! The idea: an array of keys, searched by halves. [`Form`] says how much of a key an entry has and whether it has a place;
-//! these are the three forms that the three-level index of SlimDB is measured against. For use, rather than comparison,
-//! [`Separators`](super::separators::Separators) holds what the last form holds in a third of the bytes.
+//! The idea: an array of keys, searched by halves. [`Form`] says how much of a key an entry has and whether
+//! it has a place; these are the three forms that the three-level index of SlimDB is measured against. For
+//! use, rather than comparison, [`Separators`](super::separators::Separators) holds what the last form holds
+//! in a third of the bytes.
 //!
-//! Sources: LevelDB's doc/table_format.md, whose index block has this layout with a restart at every entry; Ren et al.,
-//! "SlimDB" (VLDB 2017), §5.2 and table 3. Where we differ from LevelDB, and why: shortened keys are cut from the next page's
-//! first key ([`shortest`]) as in our other index, so that they are never longer than LevelDB's; an entry of the forms with
-//! shortened keys names where its page begins, so that the first one's is empty; and a form is a byte in front.
+//! Sources: LevelDB's doc/table_format.md, whose index block has this layout with a restart at every entry;
+//! Ren et al., "SlimDB" (VLDB 2017), §5.2 and table 3. Where we differ from LevelDB, and why: shortened keys
+//! are cut from the next page's first key ([`shortest`]) as in our other index, so that they are never longer
+//! than LevelDB's; an entry of the forms with shortened keys names where its page begins, so that the first
+//! one's is empty; and a form is a byte in front.
 //!
 //! ```text
 //! +---------+---------+---------+---+----------------------+--------------+
@@ -33,7 +35,8 @@ use crate::error::DecodeError;
 pub enum Form {
     /// The page's whole last key, its offset and its length: LevelDB's default.
     FullKeys,
-    /// The shortest string between the page before and this one, offset and length: LevelDB with keys compressed.
+    /// The shortest string between the page before and this one, offset and length: LevelDB with keys
+    /// compressed.
     KeyCompressed,
     /// The same without offset and length, which pages of one size do not need.
     FixedBlock,
@@ -155,7 +158,8 @@ pub struct LevelDbIndex {
 }
 
 impl LevelDbIndex {
-    /// The only page that may hold `key`. Above or below all pages the last or the first; 0 if there are none.
+    /// The only page that may hold `key`. Above or below all pages the last or the first; 0 if there are
+    /// none.
     ///
     /// Takes O(log pages) comparisons and allocates nothing.
     #[inline]
@@ -210,8 +214,8 @@ impl LevelDbIndex {
     ///
     /// # Errors
     ///
-    /// If an entry is not where its offset says, if it has no location where the form wants one or one where it does not,
-    /// if keys don't ascend, or if bytes are left over.
+    /// If an entry is not where its offset says, if it has no location where the form wants one or one where
+    /// it does not, if keys don't ascend, or if bytes are left over.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, DecodeError> {
         let error = |expected: &str, found: String| DecodeError::new("LevelDB index", expected, found);
         let short =

@@ -1,23 +1,23 @@
-//! The index of truncated separators: for each page of a sorted table, just enough of a key to tell it from the one
-//! before.
+//! The index of truncated separators: for each page of a sorted table, just enough of a key to tell it from
+//! the one before.
 //!
-//! The idea: between the last key of a page and the first key of the next, keep the shortest string that lies between
-//! them, cut from the latter. Neighbouring separators share prefixes, so each is stored as what it adds to the one
-//! before; every 16th stands whole, for binary search.
+//! The idea: between the last key of a page and the first key of the next, keep the shortest string that lies
+//! between them, cut from the latter. Neighbouring separators share prefixes, so each is stored as what it
+//! adds to the one before; every 16th stands whole, for binary search.
 //!
-//! Sources: LevelDB's `FindShortestSeparator` and its block format with restart points (doc/table_format.md); Ren et
-//! al., "SlimDB" (VLDB 2017), §3.1 and table 3, which measures its own index against this truncated, key-compressed
-//! form. Where we differ from LevelDB, and why:
+//! Sources: LevelDB's `FindShortestSeparator` and its block format with restart points (doc/table_format.md);
+//! Ren et al., "SlimDB" (VLDB 2017), §3.1 and table 3, which measures its own index against this truncated,
+//! key-compressed form. Where we differ from LevelDB, and why:
 //!
-//! - A separator is cut from the *next* page's first key (`last < s <= first`), not made by raising a byte of the last
-//!   key (`last <= s < first`). It is never longer, and page 0 needs none.
+//! - A separator is cut from the *next* page's first key (`last < s <= first`), not made by raising a byte of
+//!   the last key (`last <= s < first`). It is never longer, and page 0 needs none.
 //! - No file offset per page: pages have one size, so a page's number says where it lies.
 //! - One byte holds both lengths of an entry, where LevelDB uses three.
-//! - Restart offsets are not stored. The decoder walks all entries anyhow, to check them, and notes the offsets as it
-//!   goes; in memory they take only as many bits as they need.
-//! - In memory each restart also has a head: the four bytes behind the prefix that all restarts share. Binary search
-//!   runs over the heads, which lie side by side, and reads separators only to break ties. At a quarter of a byte per
-//!   page this halves the time of a lookup.
+//! - Restart offsets are not stored. The decoder walks all entries anyhow, to check them, and notes the
+//!   offsets as it goes; in memory they take only as many bits as they need.
+//! - In memory each restart also has a head: the four bytes behind the prefix that all restarts share. Binary
+//!   search runs over the heads, which lie side by side, and reads separators only to break ties. At a
+//!   quarter of a byte per page this halves the time of a lookup.
 //!
 //! ```text
 //!  0            4
@@ -34,9 +34,9 @@
 //!  lo = min(suffix length - 1, 15)
 //! ```
 //!
-//! Invariants: separators ascend strictly; `shared` is the whole of the common prefix, except in restarts. The second
-//! is what lets [`Separators::find`] walk the entries of an interval without rebuilding them: where an entry leaves the
-//! one before says on which side of the key it falls.
+//! Invariants: separators ascend strictly; `shared` is the whole of the common prefix, except in restarts.
+//! The second is what lets [`Separators::find`] walk the entries of an interval without rebuilding them:
+//! where an entry leaves the one before says on which side of the key it falls.
 
 use crate::bits::vector::{BitVec, BitVecBuilder};
 use crate::code::varint;
@@ -96,8 +96,8 @@ impl SeparatorsBuilder {
     ///
     /// # Panics
     ///
-    /// If `first` is above `last` or not above the page before, or if there are 2^32 - 1 pages already: the caller's
-    /// table is not sorted, and an index over it would lose keys.
+    /// If `first` is above `last` or not above the page before, or if there are 2^32 - 1 pages already: the
+    /// caller's table is not sorted, and an index over it would lose keys.
     pub fn add_page(&mut self, first: &[u8], last: &[u8]) {
         assert!(first <= last, "add_page: the page's first key is above its last key");
         assert!(self.pages < u32::MAX, "add_page: more than 2^32 - 1 pages");
@@ -110,8 +110,8 @@ impl SeparatorsBuilder {
         self.last_key.extend_from_slice(last);
     }
 
-    /// Adds the next page, which begins at `separator`; the first page's is ignored. For borders that the caller cut
-    /// himself.
+    /// Adds the next page, which begins at `separator`; the first page's is ignored. For borders that the
+    /// caller cut himself.
     ///
     /// # Panics
     ///
@@ -206,7 +206,8 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// The first four bytes, zeros behind the end. Never sorts two strings the wrong way round, but may not tell them apart.
+/// The first four bytes, zeros behind the end. Never sorts two strings the wrong way round, but may not tell
+/// them apart.
 #[inline]
 fn head(bytes: &[u8]) -> u32 {
     match bytes.first_chunk::<4>() {
@@ -288,8 +289,8 @@ impl Separators {
         }
     }
 
-    /// [`Separators::find`] of the two numbers, big-endian, and the key behind them. Allocates if the key has more than
-    /// 240 bytes.
+    /// [`Separators::find`] of the two numbers, big-endian, and the key behind them. Allocates if the key has
+    /// more than 240 bytes.
     #[inline]
     pub fn find_place(&self, hi: u64, lo: u64, key: &[u8]) -> u32 {
         let mut buffer = [0u8; 256];
@@ -402,8 +403,8 @@ impl Separators {
     ///
     /// # Errors
     ///
-    /// If an entry does not end within `bytes`, if the separators don't ascend, if one shares more or less with the
-    /// one before than it says, or if bytes are left over.
+    /// If an entry does not end within `bytes`, if the separators don't ascend, if one shares more or less
+    /// with the one before than it says, or if bytes are left over.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, DecodeError> {
         let (pages, entries) = bytes.split_first_chunk::<4>().ok_or_else(|| {
             let found = format!("{} bytes", bytes.len());
@@ -415,7 +416,8 @@ impl Separators {
     }
 }
 
-/// Checks that `bytes` hold `count` entries as the invariants want them and nothing else; gives the restart offsets.
+/// Checks that `bytes` hold `count` entries as the invariants want them and nothing else; gives the restart
+/// offsets.
 fn check_entries(bytes: &[u8], count: u32) -> Result<Vec<u64>, DecodeError> {
     let mut restarts = Vec::new();
     let mut previous = Vec::new();
@@ -439,8 +441,9 @@ fn check_entries(bytes: &[u8], count: u32) -> Result<Vec<u64>, DecodeError> {
             let expected = format!("at most {} bytes shared", previous.len());
             return Err(error(&expected, entry.shared.to_string()));
         }
-        // Past its shared prefix a separator must be above the rest of the one before. If it is no restart, then
-        // the first byte alone must settle that, or the prefix would be longer. The first restart has none before.
+        // Past its shared prefix a separator must be above the rest of the one before. If it is no restart,
+        // then the first byte alone must settle that, or the prefix would be longer. The first restart has
+        // none before.
         let before = previous.get(entry.shared..).unwrap_or(&[]);
         let ascends = if is_restart {
             number == 1 || entry.suffix > before

@@ -10,7 +10,8 @@ use crate::mix;
 fn filled(parameters: Parameters, keys: u64) -> MultiLevelCuckooFilter {
     let mut filter = MultiLevelCuckooFilter::new(parameters, keys).unwrap();
     for number in 0..keys {
-        // Every tenth key shares its hash with 14 others; without a secondary all but eight of those are stashed.
+        // Every tenth key shares its hash with 14 others; without a secondary all but eight of those are
+        // stashed.
         let hash = if number % 10 == 0 { mix(number / 150) } else { mix(number) };
         let key = RunKey { hash, key: &number.to_be_bytes(), knowledge: Knowledge::Unknown };
         filter.insert((number % (1 << parameters.slot_bits)) as u8, key).unwrap();
@@ -75,7 +76,8 @@ fn check(bytes: &[u8]) {
 
 #[test]
 fn the_format_is_on_disks() {
-    // Computed apart from this code. Such bytes are on users' disks: if this test fails, a new format is needed.
+    // Computed apart from this code. Such bytes are on users' disks: if this test fails, a new format is
+    // needed.
     let parameters = Parameters { growth_bits: 1, ..Parameters::default() };
     let mut filter = MultiLevelCuckooFilter::new(parameters, 1).unwrap();
     for (slot, hash) in [(0, 0x0123_4567_89ab_cdefu64), (5, 1), (6, 1)] {

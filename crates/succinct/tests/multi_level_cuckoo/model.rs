@@ -194,7 +194,8 @@ proptest! {
         hashing in prop_oneof![Just(Hashing::Sound), (30u64..500).prop_map(Hashing::Colliding)],
         fingerprint_bits in 8u8..=14,
     ) {
-        // With sound hashes a handful of keys meet, and half a kilobyte holds them; else 500 keys take some 12 KB.
+        // With sound hashes a handful of keys meet, and half a kilobyte holds them; else 500 keys take some
+        // 12 KB.
         let (first, bits) = match hashing {
             Hashing::Sound => (first, fingerprint_bits.max(12)),
             Hashing::Colliding(_) => (8000, fingerprint_bits),
@@ -225,7 +226,8 @@ fn copies_beyond_eight_are_stashed() {
     }
 }
 
-/// Knowledge that is true but meets copies of several keys under one fingerprint: each must keep a copy of its own.
+/// Knowledge that is true but meets copies of several keys under one fingerprint: each must keep a copy of
+/// its own.
 #[test]
 fn copies_of_different_keys_are_not_mixed_up() {
     let parameters = Parameters { secondary_permille: 0, ..Parameters::default() };

@@ -1,4 +1,5 @@
-//! The three-level index against the table it was built from: every stored key, of every small table and of many others.
+//! The three-level index against the table it was built from: every stored key, of every small table and of
+//! many others.
 
 #![expect(clippy::indexing_slicing, reason = "helpers of tests may panic like tests")]
 
@@ -220,7 +221,8 @@ fn no_page() {
 
 #[test]
 fn one_group_fills_the_table() {
-    // Hashed suffixes, and ordered ones that count up: at the start, at the end, and behind eight equal bytes.
+    // Hashed suffixes, and ordered ones that count up: at the start, at the end, and behind eight equal
+    // bytes.
     let mut random = patterns::Random(5);
     let mut hashed: Vec<Entry> = (0..20_000).map(|_| (9, random.next(), vec![])).collect();
     hashed.sort();

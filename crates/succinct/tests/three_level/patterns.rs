@@ -1,7 +1,8 @@
-//! The tables of SlimDB's tables 3 and 4 (VLDB 2017, §5.2): 148,639 entries in groups of one prefix, 17 to a page.
+//! The tables of SlimDB's tables 3 and 4 (VLDB 2017, §5.2): 148,639 entries in groups of one prefix, 17 to a
+//! page.
 //!
-//! Prefixes and suffixes are hashed, 8 bytes each. The paper says of its Zipfian groups only that they have at most 8,000
-//! entries and number 26; `8000 / k^0.14` for k from 1 to 26 adds up to its table.
+//! Prefixes and suffixes are hashed, 8 bytes each. The paper says of its Zipfian groups only that they have
+//! at most 8,000 entries and number 26; `8000 / k^0.14` for k from 1 to 26 adds up to its table.
 
 #![allow(dead_code, reason = "tests and benchmarks each use a part")]
 

@@ -156,6 +156,15 @@ enum DurabilityArg {
     Synced,
 }
 
+impl DurabilityArg {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Buffered => "buffered",
+            Self::Synced => "synced",
+        }
+    }
+}
+
 fn help_footer() -> String {
     format!(
         "Presets: {}\n\nExamples:\n  \

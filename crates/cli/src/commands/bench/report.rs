@@ -1,6 +1,6 @@
 //! The figures of one run. Their names are stable: scripts read them.
 
-use super::{DurabilityArg, WorkloadArgs};
+use super::WorkloadArgs;
 use crate::clients::client::{Load, Outcome};
 use crate::clients::filled::Filled;
 use crate::clients::workload::Operation;
@@ -10,7 +10,7 @@ use crate::sizes::{self, ratio};
 use crate::table::Table;
 use hdrhistogram::Histogram;
 use serde::Serialize;
-use siltstone::{KeyspaceStats, LevelStats, Stats};
+use siltstone::{KeyspaceStats, LevelStats, MemoryStats, StallStats, Stats};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -129,19 +129,12 @@ impl Report {
         };
         let user_bytes = after.user_bytes_written.saturating_sub(before.user_bytes_written);
         let device_bytes = after.device_bytes_written.saturating_sub(before.device_bytes_written);
+        let log_bytes = after.wal_bytes_written.saturating_sub(before.wal_bytes_written);
         let device_bytes_at_end =
             at_write_end.device_bytes_written.saturating_sub(before.device_bytes_written);
         let reads = Reads::between(was, is);
         let live_bytes = filled.existing * (filled.key_bytes + filled.value_bytes);
-        let mut all = Outcome::new()?;
-        for latencies in &outcome.latencies {
-            if let Some(sum) = all.latencies.first_mut() {
-                // Same bounds, so this cannot fail.
-                let _ = sum.add(latencies);
-            }
-        }
         let seconds = outcome.seconds.max(1e-9);
-        let m = &after.memory;
         Ok(Self {
             workload: load.workload.name(),
             preset: is.preset.to_string(),
@@ -153,31 +146,20 @@ impl Report {
             skew: load.skew,
             threads: load.threads,
             batch: load.batch,
-            durability: match args.durability {
-                DurabilityArg::Buffered => "buffered",
-                DurabilityArg::Synced => "synced",
-            },
+            durability: args.durability.name(),
             operations: outcome.operations,
             calls: outcome.calls,
             seconds: outcome.seconds,
             operations_per_second: outcome.operations as f64 / seconds,
             drain_seconds,
-            latency_us: all.latencies.first().map_or_else(Latency::none, Latency::of),
-            latency_us_by_operation: Operation::ALL
-                .iter()
-                .zip(&outcome.latencies)
-                .filter(|(_, latencies)| !latencies.is_empty())
-                .map(|(operation, latencies)| (operation.name(), Latency::of(latencies)))
-                .collect(),
+            latency_us: all_latencies(outcome)?,
+            latency_us_by_operation: latencies_by_operation(outcome),
             scanned_items: outcome.scanned_items,
             scanned_items_per_second: outcome.scanned_items as f64 / seconds,
             user_bytes_written: user_bytes,
             device_bytes_written: device_bytes,
             write_amplification: ratio(device_bytes, user_bytes),
-            wal_write_amplification: ratio(
-                after.wal_bytes_written.saturating_sub(before.wal_bytes_written),
-                user_bytes,
-            ),
+            wal_write_amplification: ratio(log_bytes, user_bytes),
             write_amplification_by_level: by_level(was, is, user_bytes),
             at_write_end: WriteEnd {
                 device_bytes_written: device_bytes_at_end,
@@ -191,25 +173,12 @@ impl Report {
             device_reads_per_miss: ratio(reads.by_misses, reads.misses),
             filter_probes: is.filter_probes.saturating_sub(was.filter_probes),
             false_positives: is.filter_false_positives.saturating_sub(was.filter_false_positives),
-            memory_bytes: Memory {
-                memtable: m.memtable,
-                filter: m.filter,
-                index: m.index,
-                cache: m.cache,
-                compaction: m.compaction,
-                total: m.total,
-                budget: m.budget,
-            },
+            memory_bytes: Memory::of(&after.memory),
             filter_bits_per_item: is.filter_bits_per_item,
             index_bits_per_item: is.index_bits_per_item,
             space_bytes: after.space_bytes,
             space_amplification: ratio(after.space_bytes, live_bytes),
-            stalls: Stalls {
-                count: after.stalls.count.saturating_sub(before.stalls.count),
-                max_ms: after.stalls.max_ms,
-                total_ms: after.stalls.total_ms - before.stalls.total_ms,
-                paced_ms: after.stalls.paced_ms - before.stalls.paced_ms,
-            },
+            stalls: Stalls::between(&before.stalls, &after.stalls),
             put_stalls_over_50ms: outcome.long_writes,
             rss_peak_bytes: rss_peak_bytes(),
             levels: is.levels.clone(),
@@ -217,6 +186,49 @@ impl Report {
             found_unexpectedly: outcome.unexpected,
             wrong: outcome.wrong,
         })
+    }
+}
+
+/// Returns the latencies of all operations together.
+fn all_latencies(outcome: &Outcome) -> Result<Latency> {
+    let mut all = Outcome::new()?;
+    for latencies in &outcome.latencies {
+        if let Some(sum) = all.latencies.first_mut() {
+            // Same bounds, so this cannot fail.
+            let _ = sum.add(latencies);
+        }
+    }
+    Ok(all.latencies.first().map_or_else(Latency::none, Latency::of))
+}
+
+/// Returns the latencies of each operation that was called.
+fn latencies_by_operation(outcome: &Outcome) -> BTreeMap<&'static str, Latency> {
+    let called = Operation::ALL.iter().zip(&outcome.latencies).filter(|(_, latencies)| !latencies.is_empty());
+    called.map(|(operation, latencies)| (operation.name(), Latency::of(latencies))).collect()
+}
+
+impl Memory {
+    fn of(memory: &MemoryStats) -> Self {
+        Self {
+            memtable: memory.memtable,
+            filter: memory.filter,
+            index: memory.index,
+            cache: memory.cache,
+            compaction: memory.compaction,
+            total: memory.total,
+            budget: memory.budget,
+        }
+    }
+}
+
+impl Stalls {
+    fn between(before: &StallStats, after: &StallStats) -> Self {
+        Self {
+            count: after.count.saturating_sub(before.count),
+            max_ms: after.max_ms,
+            total_ms: after.total_ms - before.total_ms,
+            paced_ms: after.paced_ms - before.paced_ms,
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! A million synthetic features, as SlimDB's other example: many small items that belong to entities.
 //!
-//! Keys are an 8-byte entity and an 8-byte feature, 128 features an entity, values of 100 bytes, written in random
-//! order. What every item holds follows from its number, so the check needs no memory.
+//! Keys are an 8-byte entity and an 8-byte feature, 128 features an entity, values of 100 bytes, written in
+//! random order. What every item holds follows from its number, so the check needs no memory.
 
 use super::agreement::Agreement;
 use crate::failure::{Failure, Result};

@@ -132,7 +132,8 @@ impl Round {
     }
 }
 
-/// Checks everything: point gets in random order first (so that they meet a cold cache), then every directory.
+/// Checks everything: point gets in random order first (so that they meet a cold cache), then every
+/// directory.
 pub fn check(keyspace: &Keyspace, stored: &Stored) -> Result<Round> {
     let mut round = Round::default();
     get_all(keyspace, stored, &mut round)?;

@@ -1,8 +1,8 @@
 //! `siltstone demo`: the engine's main job on real input, checked against the truth.
 //!
-//! Two kinds of semi-sorted data, both SlimDB's own examples (VLDB'17 §2): the metadata of a real directory tree
-//! ([`files`]) and many small features of entities ([`features`]). Everything is read back and compared, then the
-//! store is closed, opened again and compared once more.
+//! Two kinds of semi-sorted data, both SlimDB's own examples (VLDB'17 §2): the metadata of a real directory
+//! tree ([`files`]) and many small features of entities ([`features`]). Everything is read back and compared,
+//! then the store is closed, opened again and compared once more.
 
 mod agreement;
 mod features;
@@ -27,11 +27,11 @@ const FEATURES: &str = "features";
 
 /// Store this machine's own files' metadata and a million features, and check everything
 ///
-/// Walks a directory tree (symbolic links are not followed) and stores every entry's metadata under its parent
-/// directory, writes synthetic features in random order, lists every directory and entity from the store, gets
-/// every entry and as many that do not exist, and compares all of it with the file system. Then it closes the
-/// store, opens it and compares again. Files that change meanwhile are reported and left out. Exits with 1 unless
-/// everything agrees.
+/// Walks a directory tree (symbolic links are not followed) and stores every entry's metadata under its
+/// parent directory, writes synthetic features in random order, lists every directory and entity from the
+/// store, gets every entry and as many that do not exist, and compares all of it with the file system. Then
+/// it closes the store, opens it and compares again. Files that change meanwhile are reported and left out.
+/// Exits with 1 unless everything agrees.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     siltstone demo\n  \

@@ -6,8 +6,8 @@
 //! value:  kind u8 │ mode u32 │ uid u32 │ gid u32 │ nlink u64 │ size u64 │ mtime seconds i64 │ mtime ns u32 │
 //!         device u64 │ inode u64 │ symlink target bytes u32                                  (little-endian)
 //! ```
-//! SlimDB's prefix is the parent's inode alone. A tree may span file systems that number their inodes alike, so
-//! ours has the device in front.
+//! SlimDB's prefix is the parent's inode alone. A tree may span file systems that number their inodes alike,
+//! so ours has the device in front.
 
 use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt;

@@ -31,8 +31,8 @@ pub struct Entry {
     pub record: Record,
 }
 
-/// Remembers, in 16 bytes an entry, which keys and values the walk handed to the store, so that a difference found
-/// later is laid at the right door: the store's, or that of somebody who changed the files meanwhile.
+/// Remembers, in 16 bytes an entry, which keys and values the walk handed to the store, so that a difference
+/// found later is laid at the right door: the store's, or that of somebody who changed the files meanwhile.
 #[derive(Default)]
 pub struct Witness {
     seen: HashMap<u64, u64>,
@@ -129,8 +129,8 @@ pub fn list(path: &Path, passed: &mut Passed) -> io::Result<Vec<(Entry, Metadata
     Ok(entries)
 }
 
-/// Walks the tree below `root`, leaving out the directory `not` (the store itself), and hands over every directory
-/// with its entries.
+/// Walks the tree below `root`, leaving out the directory `not` (the store itself), and hands over every
+/// directory with its entries.
 pub fn walk<E>(
     root: &Path,
     not: Option<DirectoryId>,

@@ -16,8 +16,8 @@ use siltstone_lab::papers::{Figures, Task};
 
 /// Estimate what log-structured engines write and read, and the parameters at which they write least
 ///
-/// The models are those of Lim, Andersen and Kaminsky (FAST 2016) and refinements of them; docs/models.md explains
-/// formulas, assumptions and measured accuracy. Nothing is stored and no store is opened.
+/// The models are those of Lim, Andersen and Kaminsky (FAST 2016) and refinements of them; docs/models.md
+/// explains formulas, assumptions and measured accuracy. Nothing is stored and no store is opened.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     siltstone model wa --engine leveldb --keys 100M --item-bytes 1000 --skew 0.99\n  \

@@ -26,8 +26,8 @@ enum Over {
 
 /// Find the parameters at which a leveled engine writes least
 ///
-/// The rest of the parameters stay as given. The search is exhaustive on a grid and then refined, so its result
-/// does not depend on where it starts; it takes milliseconds.
+/// The rest of the parameters stay as given. The search is exhaustive on a grid and then refined, so its
+/// result does not depend on where it starts; it takes milliseconds.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     siltstone model optimize --engine leveldb --keys 100M --item-bytes 1000\n  \

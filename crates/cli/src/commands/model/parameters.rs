@@ -1,7 +1,7 @@
 //! The parameters that `siltstone model` commands share, and what they mean for each engine.
 //!
-//! A parameter that an engine does not have is refused by name: an ignored one would make two runs look different
-//! that are not.
+//! A parameter that an engine does not have is refused by name: an ignored one would make two runs look
+//! different that are not.
 
 use crate::failure::{Result, refused, usage};
 use crate::sizes;
@@ -69,7 +69,8 @@ pub struct Parameters {
     /// Size of the memtable and its log [default: 4M]
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse_size)]
     pub write_buffer: Option<u64>,
-    /// Tables in level 0 that start a compaction; runs, for rocksdb-universal [default: 4; rocksdb-universal: 12]
+    /// Tables in level 0 that start a compaction; runs, for rocksdb-universal [default: 4; rocksdb-universal:
+    /// 12]
     #[arg(long, value_name = "COUNT", value_parser = sizes::parse_count)]
     pub l0_files: Option<u64>,
     /// Size of level 1 [default: 10M]
@@ -87,7 +88,8 @@ pub struct Parameters {
     /// Which table of a level is compacted next [default: round-robin; rocksdb-leveled: largest]
     #[arg(long, value_enum)]
     pub pick: Option<Pick>,
-    /// Whether a flush writes a key once (RocksDB) or in every version the memtable holds (LevelDB) [default: true]
+    /// Whether a flush writes a key once (RocksDB) or in every version the memtable holds (LevelDB) [default:
+    /// true]
     #[arg(long, value_name = "BOOL")]
     pub flush_dedup: Option<bool>,
     /// Which form of the model [default: paper]

@@ -20,8 +20,9 @@ enum Ages {
 
 /// Estimate random reads per query
 ///
-/// Indexes and filters are in memory; a table that is asked costs one read, or with --false-positives that rate where
-/// the key is not in it. Queries prefer the keys that writes prefer unless --read-skew says otherwise.
+/// Indexes and filters are in memory; a table that is asked costs one read, or with --false-positives that
+/// rate where the key is not in it. Queries prefer the keys that writes prefer unless --read-skew says
+/// otherwise.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     siltstone model ra --engine leveldb --keys 100M --skew 0.99\n  \

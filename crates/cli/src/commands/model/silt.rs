@@ -1,4 +1,5 @@
-//! `siltstone model silt`: what a SILT system writes, reads and keeps in memory, and how long its device lasts.
+//! `siltstone model silt`: what a SILT system writes, reads and keeps in memory, and how long its device
+//! lasts.
 
 use crate::failure::{Result, refused};
 use crate::output::{print, print_json};
@@ -40,7 +41,8 @@ pub struct Args {
     /// Times the device can be erased
     #[arg(long, value_name = "COUNT", value_parser = parse_positive, default_value = "10000")]
     erase_cycles: u64,
-    /// Print {"write_amplification": …, "read_amplification": …, "memory_bytes_per_item": …, "lifetime_years": …, …}
+    /// Print {"write_amplification": …, "read_amplification": …, "memory_bytes_per_item": …,
+    /// "lifetime_years": …, …}
     #[arg(long)]
     json: bool,
 }

@@ -23,10 +23,10 @@ use std::time::Instant;
 
 /// Simulate a store key by key and count what it writes
 ///
-/// The store first takes every key once, in key order, and then requests of the popularity asked for; with --grow it starts
-/// empty. Everything but values is simulated: memtables, tables, how they overlap and where they are cut. Engines are
-/// leveldb, rocksdb-leveled and rocksdb-universal; --design simulates one of Siltstone's own designs instead, driven by
-/// the planner that runs the store. Equal seeds make equal runs.
+/// The store first takes every key once, in key order, and then requests of the popularity asked for; with
+/// --grow it starts empty. Everything but values is simulated: memtables, tables, how they overlap and where
+/// they are cut. Engines are leveldb, rocksdb-leveled and rocksdb-universal; --design simulates one of
+/// Siltstone's own designs instead, driven by the planner that runs the store. Equal seeds make equal runs.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     siltstone model simulate --keys 10M --skew 0.99\n  \
@@ -55,8 +55,8 @@ pub struct Inner {
     /// Seed of the requests
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Print as `model wa` does, with "requests", "seconds", "items_per_second"; for a design with "space_amplification",
-    /// "levels" and "timeline"
+    /// Print as `model wa` does, with "requests", "seconds", "items_per_second"; for a design with
+    /// "space_amplification", "levels" and "timeline"
     #[arg(long)]
     json: bool,
 }
@@ -252,7 +252,8 @@ fn design(name: &str) -> Result<Design> {
 
 fn run_design(args: &Inner, design: &Design) -> Result<()> {
     let parameters = &args.parameters;
-    // A design has its own memtable and levels, so the engines' flags say nothing here; refuse them by asking for none.
+    // A design has its own memtable and levels, so the engines' flags say nothing here; refuse them by asking
+    // for none.
     for (flag, is_given) in [
         ("write-buffer", parameters.write_buffer.is_some()),
         ("l0-files", parameters.l0_files.is_some()),

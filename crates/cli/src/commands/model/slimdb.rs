@@ -1,4 +1,5 @@
-//! `siltstone model slimdb`: which indexes and filters each level should have, for a memory budget and an operation mix.
+//! `siltstone model slimdb`: which indexes and filters each level should have, for a memory budget and an
+//! operation mix.
 
 use crate::failure::{Result, refused, usage};
 use crate::output::{print, print_json};
@@ -7,10 +8,11 @@ use crate::table::Table;
 use siltstone_model::cost::slimdb::{Mix, Priced, Row, SlimDb, SteppedWrites, WriteWeights};
 use std::fmt::Write as _;
 
-/// Choose SlimDB's layout level by level, by its paper's model (VLDB 2017, section 4); the defaults are its Figure 9
+/// Choose SlimDB's layout level by level, by its paper's model (VLDB 2017, section 4); the defaults are its
+/// Figure 9
 ///
-/// Without a budget, lists the cheapest layouts from 256 MB to 900 MB for the paper's four workloads. Costs are in random
-/// reads of a block per operation.
+/// Without a budget, lists the cheapest layouts from 256 MB to 900 MB for the paper's four workloads. Costs
+/// are in random reads of a block per operation.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     siltstone model slimdb\n  \

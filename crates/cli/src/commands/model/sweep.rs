@@ -14,8 +14,8 @@ use std::path::PathBuf;
 
 /// Estimate write and read amplification while one parameter varies
 ///
-/// --vary names the parameter as its flag is named: keys, item-bytes, skew, write-buffer, l0-files, level1, growth or
-/// levels. With --optimize, leveled engines also show what the best level sizes would write.
+/// --vary names the parameter as its flag is named: keys, item-bytes, skew, write-buffer, l0-files, level1,
+/// growth or levels. With --optimize, leveled engines also show what the best level sizes would write.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     siltstone model sweep --engine leveldb --keys 100M --vary skew=0,0.2,0.4,0.8,0.99,1.2 --optimize\n  \
@@ -32,7 +32,8 @@ pub struct Args {
     /// Draw it into this SVG file
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
-    /// Print {"parameter": …, "rows": [{"value", "write_amplification", "read_amplification", "optimized", …}]}
+    /// Print {"parameter": …, "rows": [{"value", "write_amplification", "read_amplification", "optimized",
+    /// …}]}
     #[arg(long)]
     json: bool,
 }

@@ -11,9 +11,10 @@ use std::fmt::Write as _;
 
 /// Estimate what an engine writes per byte inserted
 ///
-/// With --steady, the default, the store holds all keys and takes updates; with --grow it starts empty and takes as
-/// many requests as there are keys. Level sizes are limits; the last level's is all keys. --model tables is within some 4 % of
-/// simulation, round-robin picking, where paper and v2 are off by up to 10 %; docs/models.md says how.
+/// With --steady, the default, the store holds all keys and takes updates; with --grow it starts empty and
+/// takes as many requests as there are keys. Level sizes are limits; the last level's is all keys. --model
+/// tables is within some 4 % of simulation, round-robin picking, where paper and v2 are off by up to 10 %;
+/// docs/models.md says how.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     siltstone model wa --engine leveldb --keys 100M --item-bytes 1000\n  \
@@ -25,7 +26,8 @@ pub struct Args {
     /// Size of a table, for --model tables, which this asks for [default: 2M]
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse_size, conflicts_with = "grow")]
     table_bytes: Option<u64>,
-    /// Print {"write_amplification": …, "steps": [{"from", "to", "write_amplification"}], "level_sizes_items": […]}
+    /// Print {"write_amplification": …, "steps": [{"from", "to", "write_amplification"}],
+    /// "level_sizes_items": […]}
     #[arg(long)]
     json: bool,
 }

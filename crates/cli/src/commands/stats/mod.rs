@@ -17,8 +17,8 @@ use tail::Tail;
 /// Show what a store holds, level by level
 ///
 /// Opens the store for reading only, so it works beside a process that has it open. Written bytes and write
-/// amplification by level count since the keyspace was created; memory and reads only since this command opened
-/// the store, which is why they are small.
+/// amplification by level count since the keyspace was created; memory and reads only since this command
+/// opened the store, which is why they are small.
 ///
 /// With --watch the figures are refreshed until Ctrl-C, and flushes and compactions are shown as they come,
 /// if the process that writes keeps an event log: all commands here that write do, other programs where they
@@ -140,8 +140,8 @@ pub fn keyspace(k: &KeyspaceStats) -> String {
         sizes::count(k.table_entries),
         sizes::count(k.table_count),
         sizes::bytes(k.table_bytes),
-        sizes::count(k.head_entries),
-        sizes::bytes(k.head_bytes),
+        sizes::count(k.write_buffer_entries),
+        sizes::bytes(k.write_buffer_bytes),
         k.filter_bits_per_item,
         k.index_bits_per_item,
     );

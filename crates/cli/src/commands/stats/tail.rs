@@ -77,7 +77,7 @@ impl Tail {
     /// Reads the open file to its end. A line that is still being written waits for its end.
     fn read(&mut self, lines: &mut Vec<Line>) {
         let Some(file) = &mut self.file else { return };
-        // What can't be read now is read at the next call, or lost: the log is only advice.
+        // What can't be read now is read at the next call, or lost: nothing depends on the log.
         let _ = file.read_to_end(&mut self.rest);
         let whole = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let taken: Vec<u8> = self.rest.drain(..whole).collect();

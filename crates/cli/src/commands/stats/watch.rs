@@ -135,8 +135,9 @@ impl View {
 /// One line of figures for every write buffer and level, by name.
 fn changed_lines(stats: &Stats) -> Vec<(String, String)> {
     let mut lines = Vec::new();
-    for KeyspaceStats { name, head_entries, head_bytes, levels, .. } in &stats.keyspaces {
-        let buffers = format!("{} entries, {}", sizes::count(*head_entries), sizes::bytes(*head_bytes));
+    for KeyspaceStats { name, write_buffer_entries, write_buffer_bytes, levels, .. } in &stats.keyspaces {
+        let buffers =
+            format!("{} entries, {}", sizes::count(*write_buffer_entries), sizes::bytes(*write_buffer_bytes));
         lines.push((format!("{name} write buffers"), buffers));
         lines.extend(levels.iter().map(|level| (format!("{name} L{}", level.level), level_line(level))));
     }

@@ -1,6 +1,8 @@
-//! `siltstone tune`: what a RocksDB or LevelDB that is in use writes, and with which settings it would write less.
+//! `siltstone tune`: what a RocksDB or LevelDB that is in use writes, and with which settings it would write
+//! less.
 //!
-//! The arithmetic is `siltstone_model::tune`; here files are read, figures shown and a changed OPTIONS file written.
+//! The arithmetic is `siltstone_model::tune`; here files are read, figures shown and a changed OPTIONS file
+//! written.
 
 mod report;
 
@@ -21,18 +23,19 @@ use std::path::{Path, PathBuf};
 
 /// Find settings with which an existing RocksDB or LevelDB writes less
 ///
-/// Reads the store's OPTIONS file and, better, its LOG; the store itself is not touched. Predicts write amplification with
-/// the settings as they are, shows beside it what the LOG measured, and searches for level sizes that write less with
-/// as many levels and as much memory. What else could be had for more memory or more reads is listed too. Settings
-/// that the model leaves out are named. Where the LOG shows an empty store being loaded, which writes less than updates
-/// later will, predictions are for such a load.
+/// Reads the store's OPTIONS file and, better, its LOG; the store itself is not touched. Predicts write
+/// amplification with the settings as they are, shows beside it what the LOG measured, and searches for level
+/// sizes that write less with as many levels and as much memory. What else could be had for more memory or
+/// more reads is listed too. Settings that the model leaves out are named. Where the LOG shows an empty store
+/// being loaded, which writes less than updates later will, predictions are for such a load.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     siltstone tune --engine rocksdb /data/db/OPTIONS-000123 --log /data/db/LOG\n  \
     siltstone tune --engine rocksdb OPTIONS-000123 --keys 100M --item-bytes 116 --skew 0.99 --out OPTIONS-tuned\n  \
     siltstone tune --engine leveldb --log /data/db/LOG --keys 10M --item-bytes 116")]
 pub struct Args {
-    /// The OPTIONS-… file in the store's directory; for LevelDB, which has none, a file of name=value lines, or nothing
+    /// The OPTIONS-… file in the store's directory; for LevelDB, which has none, a file of name=value lines,
+    /// or nothing
     options: Option<PathBuf>,
     /// The engine that the store belongs to
     #[arg(long, value_enum)]

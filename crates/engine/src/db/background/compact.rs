@@ -146,7 +146,8 @@ impl Scheduler {
         self.env.health.is_closed() || keyspace.is_dropped()
     }
 
-    /// Holds a compaction of `keyspace` back that has written `bytes` more, while writers are not slowed by how late it is.
+    /// Holds a compaction of `keyspace` back that has written `bytes` more, while writers are not slowed by
+    /// how late it is.
     fn pace_compaction(&self, keyspace: &OpenKeyspace, bytes: u64) {
         let is_lifted = || keyspace.pressure() > 0.0 || self.env.health.is_closed();
         self.compaction_limit.hold_back(bytes, is_lifted, |time| self.env.signals.wait_for_work(time));

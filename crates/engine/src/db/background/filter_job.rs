@@ -51,8 +51,8 @@ pub(super) struct Wanting {
 }
 
 impl Wanting {
-    /// Returns the runs that are not to be tried again after a failure: those whose keys were to be read, or the newest, so that
-    /// a file is tried again once there is another.
+    /// Returns the runs that are not to be tried again after a failure: those whose keys were to be read, or
+    /// the newest, so that a file is tried again once there is another.
     pub fn tried(&self) -> Vec<RunId> {
         let runs = &self.region.runs;
         let tried = match self.lack {

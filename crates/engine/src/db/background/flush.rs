@@ -47,13 +47,13 @@ impl Scheduler {
         buffer: &WriteBuffer,
     ) -> Result<Outcome> {
         let newest = buffer.newest_within_group();
-        // The next buffer says from where on the log is still needed. While it is empty, so does the present segment: what
-        // is being appended now, and will be inserted, stands there or later.
+        // The next buffer says from where on the log is still needed. While it is empty, so does the present
+        // segment: what is being appended now, and will be inserted, stands there or later.
         let next = view.sealed.iter().rev().nth(1).map_or(&view.active, |sealed| &sealed.buffer);
         let log = &self.catalog.log;
         let start = next.log_start().unwrap_or_else(|| log.segment());
-        // Other keyspaces' earlier writes must not be lost where this one's later ones are kept, nor the rest of a batch that the
-        // next buffer holds.
+        // Other keyspaces' earlier writes must not be lost where this one's later ones are kept, nor the rest
+        // of a batch that the next buffer holds.
         if newest.is_some_and(|newest| newest >= start.lsn) {
             log.sync()?;
         } else if self.catalog.len() > 1 {
@@ -77,7 +77,8 @@ impl Scheduler {
         Ok(outcome)
     }
 
-    /// Holds a flush of `keyspace` back that has written `bytes` more, while no other write buffer waits for its flush.
+    /// Holds a flush of `keyspace` back that has written `bytes` more, while no other write buffer waits for
+    /// its flush.
     fn pace_flush(&self, keyspace: &OpenKeyspace, bytes: u64) {
         let is_lifted = || keyspace.view.load().sealed.len() > 1 || self.env.health.is_closed();
         self.flush_limit.hold_back(bytes, is_lifted, |time| self.env.signals.wait_for_work(time));

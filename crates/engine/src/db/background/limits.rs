@@ -1,10 +1,11 @@
-//! Limits on background work: how fast it writes, how long it keeps a processor to itself, and how many compactions of a keyspace
-//! are under way at once.
+//! Limits on background work: how fast it writes, how long it keeps a processor to itself, and how many
+//! compactions of a keyspace are under way at once.
 //!
-//! Source: Lim et al., "SILT" (SOSP 2011), §6.1, which converts at most 10 K and merges at most 20 K entries a second so that
-//! lookups keep the device, and §3.3, which merges one partition at a time so that little is there twice. Where we differ, and
-//! why: limits are in bytes, and each is lifted while writers would be slowed because of it, so that a burst of inserts
-//! costs lookups, as without a limit, but no insert waits for a limit.
+//! Source: Lim et al., "SILT" (SOSP 2011), §6.1, which converts at most 10 K and merges at most 20 K entries
+//! a second so that lookups keep the device, and §3.3, which merges one partition at a time so that little is
+//! there twice. Where we differ, and why: limits are in bytes, and each is lifted while writers would be
+//! slowed because of it, so that a burst of inserts costs lookups, as without a limit, but no insert waits
+//! for a limit.
 
 use crate::stats::Stopwatch;
 use parking_lot::Mutex;
@@ -27,9 +28,9 @@ impl RateLimit {
         Self { bytes_per_second, clock: Stopwatch::start(), due: Mutex::default() }
     }
 
-    /// Notes `bytes` as written and pauses until as many may have been, or until `is_lifted`; `wait` waits for as long as it is
-    /// told, or until that may have changed. First it lets a writer or reader run that waits for this processor, instead of
-    /// keeping it for a time slice.
+    /// Notes `bytes` as written and pauses until as many may have been, or until `is_lifted`; `wait` waits
+    /// for as long as it is told, or until that may have changed. First it lets a writer or reader run that
+    /// waits for this processor, instead of keeping it for a time slice.
     pub fn hold_back(&self, bytes: u64, is_lifted: impl Fn() -> bool, wait: impl Fn(Duration)) {
         std::thread::yield_now();
         if self.bytes_per_second == 0 {

@@ -1,7 +1,8 @@
 //! Background work: what is due, in which order, and who does it.
 //!
-//! A flusher, `background_threads` compactors and a syncer. Without threads the same jobs run inside writes once they would
-//! have to wait, and one at a time in [`Db::step`](crate::Db::step): every interleaving of work and use can then be tested.
+//! A flusher, `background_threads` compactors and a syncer. Without threads the same jobs run inside writes
+//! once they would have to wait, and one at a time in [`Db::step`](crate::Db::step): every interleaving of
+//! work and use can then be tested.
 
 mod compact;
 mod describe;

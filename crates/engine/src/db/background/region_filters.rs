@@ -1,7 +1,8 @@
-//! Region filters of an open store: what one lacks is made in the background, rows and filters in memory as well as files on the
-//! device.
+//! Region filters of an open store: what one lacks is made in the background, rows and filters in memory as
+//! well as files on the device.
 //!
-//! None of it is needed for an answer; see `region_filter/`. How files are found again is in `db/sidecars.rs`.
+//! None of it is needed for an answer; see `region_filter/`. How files are found again is in
+//! `db/sidecars.rs`.
 
 use super::filter_job::{FilterJob, Wanting};
 use super::{Scheduler, describe};
@@ -25,8 +26,9 @@ use std::sync::Arc;
 const ENTRIES_BETWEEN_CHECKS: u32 = 4096;
 
 impl Scheduler {
-    /// Returns the uppermost region at `levels` of `keyspace` whose filter lacks something that can be had. Where there is time,
-    /// what is in memory is written to files even where it is little: closing keeps it otherwise.
+    /// Returns the uppermost region at `levels` of `keyspace` whose filter lacks something that can be had.
+    /// Where there is time, what is in memory is written to files even where it is little: closing keeps it
+    /// otherwise.
     pub(super) fn wanting(
         &self,
         keyspace: &OpenKeyspace,
@@ -50,7 +52,8 @@ impl Scheduler {
         None
     }
 
-    /// Returns the most urgent region filter to make at `levels`; none where nothing lacks, or another thread is at it.
+    /// Returns the most urgent region filter to make at `levels`; none where nothing lacks, or another thread
+    /// is at it.
     pub(super) fn filter_job(&self, levels: Range<usize>, has_time: bool) -> Option<FilterJob> {
         let claim = self.filter_work.claim()?;
         let mut wanting = self.catalog.all().into_iter().filter_map(|keyspace| {
@@ -130,7 +133,8 @@ impl Scheduler {
         Ok(builder.finish(self.env.memory()))
     }
 
-    /// Adds a run by the fingerprints that its tables keep, or else by its keys; false where the work was given up.
+    /// Adds a run by the fingerprints that its tables keep, or else by its keys; false where the work was
+    /// given up.
     fn add_run(
         &self,
         keyspace: &OpenKeyspace,

@@ -1,11 +1,12 @@
-//! Filters and indexes that come late and go early: loaded by background work, and evicted where memory is short.
+//! Filters and indexes that come late and go early: loaded by background work, and evicted where memory is
+//! short.
 //!
-//! Source: Lim et al., "SILT" (SOSP 2011), §4, fail-graceful indexing: a store answers before its indexes are in memory, and
-//! goes on without some where there is too little of it; either costs reads, and never an answer. That structures which do not fit
-//! are not loaded in the first place is `memory.rs`.
+//! Source: Lim et al., "SILT" (SOSP 2011), §4, fail-graceful indexing: a store answers before its indexes are
+//! in memory, and goes on without some where there is too little of it; either costs reads, and never an
+//! answer. That structures which do not fit are not loaded in the first place is `memory.rs`.
 //!
-//! Nothing that a lookup may be using is changed: a table that lets go is replaced, in the next view, by one of the same file
-//! with nothing in memory, and what the old one held is freed when its last reader is done.
+//! Nothing that a lookup may be using is changed: a table that lets go is replaced, in the next view, by one
+//! of the same file with nothing in memory, and what the old one held is freed when its last reader is done.
 
 use super::Scheduler;
 use super::job::Unloaded;
@@ -76,8 +77,8 @@ impl Scheduler {
         );
     }
 
-    /// Evicts filters and indexes while memtables and they hold more than the budget: the largest first, since each costs
-    /// a lookup about as many reads. They come back, on demand, once there is room.
+    /// Evicts filters and indexes while memtables and they hold more than the budget: the largest first,
+    /// since each costs a lookup about as many reads. They come back, on demand, once there is room.
     pub(super) fn evict(&self) {
         let overdrawn = self.env.memory().overdrawn_bytes();
         if overdrawn == 0 {

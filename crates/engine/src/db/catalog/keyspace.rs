@@ -74,8 +74,8 @@ impl OpenKeyspace {
         WriteBuffer::new(&self.design, born_at, self.encoder, memory)
     }
 
-    /// Begins the next write buffer with `write`, which the present one has no room for. Only memory changes, so that nothing can
-    /// fail.
+    /// Begins the next write buffer with `write`, which the present one has no room for. Only memory changes,
+    /// so that nothing can fail.
     pub fn seal_before(&self, write: &Write<'_>, visible: Sequence, reader: &Reader) -> WriteBuffer {
         let fresh = self.new_buffer(write.sequence.saturating_sub(1), reader.memory());
         let inserted = fresh.insert(write, visible, reader);

@@ -1,4 +1,5 @@
-//! The write-ahead log as an open store shares it: appended to by writers, synced by whoever needs it, cut off by flushes.
+//! The write-ahead log as an open store shares it: appended to by writers, synced by whoever needs it, cut
+//! off by flushes.
 
 use crate::db::env::Env;
 use crate::error::{Error, ErrorKind, Result};
@@ -112,8 +113,8 @@ impl CommitLog {
         self.wal.lock().as_ref().is_none_or(Wal::is_synced)
     }
 
-    /// Leaves word in the log of how far it is synced, and returns that LSN. It needs no sync of its own, and a failure loses
-    /// nothing: it matters only if it is there.
+    /// Leaves word in the log of how far it is synced, and returns that LSN. It needs no sync of its own, and
+    /// a failure loses nothing: it matters only if it is there.
     pub fn mark_synced(&self) -> Option<u64> {
         let mut guard = self.wal.lock();
         let wal = guard.as_mut()?;

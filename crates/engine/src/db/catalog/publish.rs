@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Catalog {
-    /// Makes `output` happen to `keyspace`: on disk first, then for readers. `flushed` is the write buffer that is now in tables,
-    /// if one is.
+    /// Makes `output` happen to `keyspace`: on disk first, then for readers. `flushed` is the write buffer
+    /// that is now in tables, if one is.
     pub fn commit(
         &self,
         keyspace: &Arc<OpenKeyspace>,
@@ -60,8 +60,8 @@ impl Catalog {
     /// Appends an edit to the manifest and syncs it.
     fn write_edit(&self, manifest: &mut Manifest, edit: &Edit) -> Result<()> {
         manifest.append(edit).inspect_err(|error| {
-            // A full disk took a part of the edit at most, and needs the room. After any other failure the whole of it may
-            // be there, and a crash may find it; its tables then have to be there too.
+            // A full disk took a part of the edit at most, and needs the room. After any other failure the
+            // whole of it may be there, and a crash may find it; its tables then have to be there too.
             if error.kind() == ErrorKind::StorageFull {
                 self.remove_new_tables(&edit.steps);
             }
@@ -80,8 +80,8 @@ impl Catalog {
         keyspace.view.store(Arc::new(view));
     }
 
-    /// Shows readers a version that differs from the present one in what no manifest speaks of: region filters, and what is in
-    /// memory. Files of region filters that it no longer has go.
+    /// Shows readers a version that differs from the present one in what no manifest speaks of: region
+    /// filters, and what is in memory. Files of region filters that it no longer has go.
     pub fn publish(&self, keyspace: &OpenKeyspace, change: impl FnOnce(&mut Version)) {
         // Versions change under the manifest's lock.
         let _manifest = self.manifest.lock();
@@ -105,8 +105,8 @@ impl Catalog {
         }
     }
 
-    /// Writes a keyspace's creation or end to the manifest, then lets `publish` show it. The manifest stays locked
-    /// meanwhile: one that is written afresh must not miss what it replaces.
+    /// Writes a keyspace's creation or end to the manifest, then lets `publish` show it. The manifest stays
+    /// locked meanwhile: one that is written afresh must not miss what it replaces.
     pub(super) fn commit_keyspace(&self, edit: &Edit, publish: impl FnOnce()) -> Result<()> {
         // What was written before must not be lost where this is kept.
         self.log.sync()?;
@@ -138,14 +138,15 @@ impl Catalog {
             return Ok(());
         }
         match manifest.rewrite(&self.state()) {
-            // The old manifest is as good, unless it is in doubt which one is current; the next edit tries again.
+            // The old manifest is as good, unless it is in doubt which one is current; the next edit tries
+            // again.
             Err(_) if !self.env.health.is_poisoned() => Ok(()),
             rewritten => rewritten,
         }
     }
 
-    /// Writes down, in the log and in the manifest, that the log is synced to its end: the next open can then tell damage
-    /// from a torn tail, and miss what is missing. A failure loses nothing.
+    /// Writes down, in the log and in the manifest, that the log is synced to its end: the next open can then
+    /// tell damage from a torn tail, and miss what is missing. A failure loses nothing.
     pub fn note_log_end(&self) {
         let Some(synced) = self.log.mark_synced() else { return };
         if let Some(manifest) = self.manifest.lock().as_mut()

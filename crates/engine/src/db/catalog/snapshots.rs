@@ -25,15 +25,15 @@ impl Snapshots {
         self.held.lock().by_number.values().map(|(_, since)| since.elapsed()).max()
     }
 
-    /// Calls `work` with a function that says whether anybody sees the first of two sequence numbers and not the second. Nobody
-    /// begins to read meanwhile.
+    /// Calls `work` with a function that says whether anybody sees the first of two sequence numbers and not
+    /// the second. Nobody begins to read meanwhile.
     pub fn while_still<T>(&self, work: impl FnOnce(&dyn Fn(Sequence, Sequence) -> bool) -> T) -> T {
         let held = self.held.lock();
         work(&|old, new| held.by_number.values().any(|(at, _)| (old..new).contains(at)))
     }
 
-    /// Holds the sequence number that `sequence` returns. Whoever takes old versions out does so with the registry locked, once
-    /// the newer ones are visible; so `sequence` is asked with it locked too.
+    /// Holds the sequence number that `sequence` returns. Whoever takes old versions out does so with the
+    /// registry locked, once the newer ones are visible; so `sequence` is asked with it locked too.
     pub fn hold(self: &Arc<Self>, sequence: impl FnOnce() -> Sequence) -> ReadPoint {
         let mut held = self.held.lock();
         let (sequence, number) = (sequence(), held.next);

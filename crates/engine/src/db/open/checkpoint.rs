@@ -1,7 +1,8 @@
 //! Checkpoints: a snapshot made into a store of its own.
 //!
-//! Tables are hard-linked, what is still in heads is written as one run of level 0, and a fresh manifest names it all.
-//! CURRENT comes last: a checkpoint that was cut short is not a store, and says so when opened.
+//! Tables are hard-linked, what is still in write buffers is written as one run of level 0, and a fresh
+//! manifest names it all. CURRENT comes last: a checkpoint that was cut short is not a store, and says so
+//! when opened.
 
 use crate::compaction::merge::Source;
 use crate::compaction::{Amount, Context, flush};
@@ -92,7 +93,8 @@ fn link_files(store: &Store, pinned: &PinnedKeyspace, dir: &Path) -> Result<()> 
     Ok(())
 }
 
-/// Writes what write buffers hold of a keyspace as a run of level 0 into `dir`, and returns the version that has it.
+/// Writes what write buffers hold of a keyspace as a run of level 0 into `dir`, and returns the version that
+/// has it.
 fn with_buffers(store: &Store, pinned: &Pinned, of_keyspace: &PinnedKeyspace, dir: &Path) -> Result<Version> {
     let PinnedKeyspace { keyspace, view } = of_keyspace;
     let env = &store.env;

@@ -1,7 +1,7 @@
 //! Opening a store: CURRENT → manifest → drop orphans → replay the log.
 //!
-//! Takes time in the size of the manifest and the log, never in the size of the data: tables are not touched until they
-//! are read.
+//! Takes time in the size of the manifest and the log, never in the size of the data: tables are not touched
+//! until they are read.
 
 pub(super) mod checkpoint;
 pub(crate) mod directory;
@@ -169,7 +169,8 @@ fn largest_id(state: &StoreState) -> u64 {
     runs.chain(tables).chain(state.keyspaces.keys().copied()).max().unwrap_or(0)
 }
 
-/// Seals write buffers that the replay has filled, and flushes a log in many pieces, as many short sessions leave it.
+/// Seals write buffers that the replay has filled, and flushes a log in many pieces, as many short sessions
+/// leave it.
 fn settle(store: &Store, replayed: &Replayed) -> Result<()> {
     let small = replayed.live.iter().filter(|segment| segment.bytes() < SMALL_SEGMENT_BYTES);
     let segments = small.count();

@@ -1,4 +1,5 @@
-//! What opening for writing and opening for reading share: the manifest loaded, and the log replayed into write buffers.
+//! What opening for writing and opening for reading share: the manifest loaded, and the log replayed into
+//! write buffers.
 
 use crate::cache::Reader;
 use crate::codec::Decoder;

@@ -1,7 +1,7 @@
 //! Opening a store for reading, beside whoever has it open for writing.
 //!
-//! The writer may move files meanwhile. So everything is opened first, and the manifest is then read again: where it says
-//! something else, all of it is tried once more.
+//! The writer may move files meanwhile. So everything is opened first, and the manifest is then read again:
+//! where it says something else, all of it is tried once more.
 
 use super::directory::{check_is_store, missing, names};
 use super::opening::Opening;

@@ -22,8 +22,8 @@ pub struct VerifyReport {
     pub entries: u64,
     /// Bytes of the tables.
     pub bytes: u64,
-    /// Entries in heads: what of the log is not in tables yet. The log was checked when the store was opened; what log stores
-    /// serve from it is read again.
+    /// Entries in write buffers: what of the log is not in tables yet. The log was checked when the store was
+    /// opened; what log stores serve from it is read again.
     pub log_entries: u64,
     /// Sidecars of filters on the device that were read.
     pub sidecars: u64,
@@ -31,7 +31,8 @@ pub struct VerifyReport {
     pub sidecar_bytes: u64,
     /// What is wrong, a sentence each; empty where the store is sound.
     pub problems: Vec<String>,
-    /// What is damaged or missing of sidecars, a sentence each: answers are the same without them, and they are made anew.
+    /// What is damaged or missing of sidecars, a sentence each: answers are the same without them, and they
+    /// are made anew.
     pub notes: Vec<String>,
 }
 

@@ -89,7 +89,8 @@ impl<'a> TableCheck<'a> {
         }
     }
 
-    /// Reads every page, also those that no walk passes, such as overflow pages; returns those that are damaged.
+    /// Reads every page, also those that no walk passes, such as overflow pages; returns those that are
+    /// damaged.
     fn read_pages(&self) -> Result<Vec<DamagedPages>> {
         let meta = self.table.meta();
         let mut bytes = vec![0; READ_PAGES as usize * PAGE_BYTES];
@@ -170,7 +171,8 @@ impl<'a> TableCheck<'a> {
     /// Looks an entry up as a reader would.
     fn look_up(&self, entry: &EntryRef<'_>) -> Result<Option<String>> {
         let Self { region, at, table, .. } = *self;
-        // A filter in memory may name a newer run that holds the key as well; one on the device says something of each run.
+        // A filter in memory may name a newer run that holds the key as well; one on the device says
+        // something of each run.
         let probe = || Probe::waiting(&self.env.reader, self.encoder);
         let candidates = probe().complete(|probe| region.candidates(&entry.key, probe))?;
         let newer = if region.has_filter_in_memory() { 0 } else { at };

@@ -1,7 +1,8 @@
 //! THE READ PATH.
 //!
-//! Pin a view → write buffers, newest first → per level the one region on the key's path → its runs, newest first,
-//! each with at most one table that may hold the key → filter, index, one page. The first answer ends it.
+//! Pin a view → write buffers, newest first → per level the one region on the key's path → its runs, newest
+//! first, each with at most one table that may hold the key → filter, index, one page. The first answer ends
+//! it.
 //!
 //! A lookup is a state machine ([`lookup`]), which goes as far as memory takes it and then says which page it
 //! needs. Three drivers run it: a get waits for its pages one by one; [`parallel`] fetches the last level's

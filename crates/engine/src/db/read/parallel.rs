@@ -7,9 +7,9 @@
 //! * Filters in memory take a microsecond, so a lookup first goes as far as it gets without the device. Only
 //!   when an upper level has to read a page does it ask for the last level's page of filters too, and both
 //!   are fetched at the same time: one submission and no second thread.
-//! * That pays where upper levels read in vain: where their filters are not in memory. Where a read there
-//!   mostly finds the item, the other would be wasted. So lookups keep count of how upper reads end, and ask
-//!   ahead while most are wasted and the device has room. The paper always searches both.
+//! * That pays where reads of upper levels are wasted: where their filters are not in memory. Where a read
+//!   there mostly finds the item, the other would be wasted. So lookups keep count of how upper reads end,
+//!   and ask ahead while most are wasted and the device has room. The paper always searches both.
 //! * The paper's form is there as well ([`ParallelSearch::TwoThreads`]), to compare.
 //!
 //! Both halves read one pinned version, so an item that moves down meanwhile is in one of them; a half that
@@ -153,7 +153,7 @@ impl LastLevel<'_> {
             self.upper_reads.note(ended_above);
             if asks_ahead {
                 self.counters.asked_ahead.add(1);
-                self.counters.asked_in_vain.add(u64::from(ended_above));
+                self.counters.asked_wasted.add(u64::from(ended_above));
             }
         }
         Ok(found)
@@ -170,7 +170,7 @@ impl LastLevel<'_> {
         self.counters.asked_ahead.add(1);
         lookup.stop_before(level);
         if let Some(found) = lookup.complete()? {
-            self.counters.asked_in_vain.add(1);
+            self.counters.asked_wasted.add(1);
             return Ok(Some(found));
         }
         match answered.recv() {

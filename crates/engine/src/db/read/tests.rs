@@ -15,7 +15,7 @@ use crate::options::{KeyspaceOptions, Options, ParallelSearch};
 use crate::stats::{KeyspaceCounters, ReadTrace, StoreCounters};
 use crate::version::Version;
 use proptest::prelude::*;
-use siltstone_design::{Design, EncodedKey, Head, PrefixRule, Schema, SuffixOrder, presets};
+use siltstone_design::{Design, EncodedKey, PrefixRule, Schema, SuffixOrder, WriteBufferSpec, presets};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,9 +27,9 @@ const GROUPED: Schema =
 /// A preset scaled down so that a few hundred items grow several levels.
 fn tiny(name: &str) -> Design {
     let mut design = Design::preset(name).unwrap();
-    design.head = match design.head {
-        Head::MemTable { .. } => Head::MemTable { bytes: 4 << 10 },
-        Head::LogStore { .. } => Head::LogStore { entries: 32 },
+    design.write_buffer = match design.write_buffer {
+        WriteBufferSpec::MemTable { .. } => WriteBufferSpec::MemTable { bytes: 4 << 10 },
+        WriteBufferSpec::LogStore { .. } => WriteBufferSpec::LogStore { entries: 32 },
     };
     for level in &mut design.levels {
         level.table_bytes = if level.runs == 1 { 16 << 10 } else { 4 << 10 };
@@ -44,7 +44,7 @@ fn designs() -> Vec<(String, Design)> {
     let named = presets::all().into_iter().chain(presets::slimdb_table_1());
     let tiny = named.map(|(name, _)| (name.to_owned(), tiny(name)));
     let logged = ["stepped-merge", "siltstone", "lsm-trie"].map(|name| {
-        let design = Design { head: Head::LogStore { entries: 48 }, ..self::tiny(name) };
+        let design = Design { write_buffer: WriteBufferSpec::LogStore { entries: 48 }, ..self::tiny(name) };
         (format!("{name} with a log store"), design)
     });
     tiny.chain(logged).collect()
@@ -215,7 +215,7 @@ fn check_ahead(made: &Made, view: &View, memory: Memory, key: &EncodedKey<'_>, e
         let mut lookup = Lookup::new(&pinned, key);
         let found = last_level.complete(&mut lookup).unwrap();
         assert_eq!(Some(found), expected.found.clone().or_else(|| Some(Found::default())));
-        let wasted = gets.asked_in_vain.get();
+        let wasted = gets.asked_wasted.get();
         let device_reads = expected.trace.device_reads + wasted;
         assert_eq!(lookup.trace, ReadTrace { device_reads, ..expected.trace });
         assert_eq!(counters.io.reads.get(), device_reads);
@@ -257,7 +257,7 @@ fn check_batches(made: &Made, view: &View, memory: Memory, keys: &[EncodedKey<'_
 #[test]
 fn all_drivers_agree_in_all_presets() {
     for (name, design) in designs() {
-        let schemas: &[Schema] = if matches!(design.head, Head::LogStore { .. }) {
+        let schemas: &[Schema] = if matches!(design.write_buffer, WriteBufferSpec::LogStore { .. }) {
             &[Schema::Point]
         } else {
             &[Schema::Point, GROUPED]
@@ -278,7 +278,7 @@ proptest! {
     fn all_drivers_agree_in_any_store(preset in 0usize..64, count in 1u64..400, is_short: bool, is_grouped: bool) {
         let designs = designs();
         let (_, design) = designs[preset % designs.len()].clone();
-        let has_groups = is_grouped && matches!(design.head, Head::MemTable { .. });
+        let has_groups = is_grouped && matches!(design.write_buffer, WriteBufferSpec::MemTable { .. });
         let made = make(design, if has_groups { GROUPED } else { Schema::Point }, count);
         check(&made, if is_short { Memory::Short } else { Memory::Ample });
     }

@@ -20,7 +20,8 @@ pub(crate) struct Condition {
 pub(super) type Written = HashSet<(u64, Digest)>;
 
 impl Condition {
-    /// Whether the key may have been written since its value was read, or is by an earlier batch of the group.
+    /// Whether the key may have been written since its value was read, or is by an earlier batch of the
+    /// group.
     pub(super) fn is_violated(&self, written: &Written) -> bool {
         let Ok(key) = self.keyspace.encoder.encode(&self.key) else { return true };
         let prefix_place = Digest { hi: key.digest.hi, lo: 0 };

@@ -1,8 +1,9 @@
 //! THE WRITE PATH.
 //!
-//! A batch joins the queue. Whoever finds no leader leads: it takes the whole queue, appends it to the log in one write,
-//! syncs if anyone asked, puts everything into the write buffers, makes it visible, and hands the lead to the next in line.
-//! While it works, the next group gathers. A failed sync poisons the store: no later write may claim durability.
+//! A batch joins the queue. Whoever finds no leader leads: it takes the whole queue, appends it to the log in
+//! one write, syncs if anyone asked, puts everything into the write buffers, makes it visible, and hands the
+//! lead to the next in line. While it works, the next group gathers. A failed sync poisons the store: no
+//! later write may claim durability.
 
 mod condition;
 pub(super) mod operations;
@@ -171,8 +172,8 @@ impl Committer {
         }
     }
 
-    /// Puts the group, which stands at `place` of the log, into the write buffers, makes it visible and seals buffers that are
-    /// full.
+    /// Puts the group, which stands at `place` of the log, into the write buffers, makes it visible and seals
+    /// buffers that are full.
     fn apply(&self, group: &[&Arc<Slot>], place: &LogPlace) {
         let mut applying = Applying::new(self, &place.segment);
         let mut lsn = place.lsn;
@@ -191,8 +192,8 @@ impl Committer {
         self.catalog.show(sequence);
         self.env.reader.fit_cache();
         if has_sealed {
-            // The next buffer begins with a segment, or nearly so: what is replayed begins with one. A full disk is noticed by
-            // the next write.
+            // The next buffer begins with a segment, or nearly so: what is replayed begins with one. A full
+            // disk is noticed by the next write.
             let _ = self.catalog.log.rotate();
             self.env.signals.wake();
         }

@@ -1,4 +1,5 @@
-//! How writers are slowed when background work falls behind: each byte costs time, in proportion to the square of the pressure.
+//! How writers are slowed when background work falls behind: each byte costs time, in proportion to the
+//! square of the pressure.
 
 use crate::stats::Counter;
 use parking_lot::Mutex;

@@ -1,7 +1,7 @@
 //! The commit queue: writers in line, and what each waits for.
 //!
-//! Whoever finds no leader leads. It commits group after group, and hands the lead to the next in line after a while, so that
-//! no writer works for the others for long.
+//! Whoever finds no leader leads. It commits group after group, and hands the lead to the next in line after
+//! a while, so that no writer works for the others for long.
 
 use super::condition::Condition;
 use super::operations::Operations;
@@ -11,7 +11,8 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How often a waiting writer lets others run before it falls asleep. More would write faster, and some wait longer.
+/// How often a waiting writer lets others run before it falls asleep. More would write faster, and some wait
+/// longer.
 const YIELDS: usize = 8;
 
 /// Writers in line.

@@ -1,4 +1,5 @@
-//! Room for writes: write buffers and the log are kept within their bounds, and writers wait where memory would run away.
+//! Room for writes: write buffers and the log are kept within their bounds, and writers wait where memory
+//! would run away.
 
 use super::Committer;
 use crate::db::catalog::keyspace::OpenKeyspace;
@@ -7,11 +8,11 @@ use crate::error::Result;
 use crate::events::{Reason, StallCause};
 use crate::memory::Holder;
 use crate::stats::Stopwatch;
-use siltstone_design::Head;
+use siltstone_design::WriteBufferSpec;
 use std::time::Duration;
 
-/// The share of the memory budget that a segment of the log may take when it is replayed; smaller ones than the least are not
-/// full.
+/// The share of the memory budget that a segment of the log may take when it is replayed; smaller ones than
+/// the least are not full.
 const SEGMENTS_PER_BUDGET: u64 = 8;
 const LEAST_FULL_SEGMENT_BYTES: u64 = 1 << 20;
 /// How long a writer waits before it looks again whether it can go on.
@@ -97,8 +98,8 @@ impl Committer {
         }
     }
 
-    /// Flushes what holds the oldest part of an overlong log, or of one that would take much memory to replay: the budget bounds
-    /// that too. Segments are replayed one at a time, so they are bounded as well.
+    /// Flushes what holds the oldest part of an overlong log, or of one that would take much memory to
+    /// replay: the budget bounds that too. Segments are replayed one at a time, so they are bounded as well.
     pub(super) fn bound_log(&self) {
         let options = &self.env.options;
         let budget = options.memory_budget_bytes;
@@ -109,9 +110,9 @@ impl Committer {
         }
         let live = log.live_bytes();
         let keyspaces = self.catalog.all();
-        let memtables = keyspaces.iter().filter_map(|keyspace| match keyspace.design.head {
-            Head::MemTable { bytes } => Some(bytes),
-            Head::LogStore { .. } => None,
+        let memtables = keyspaces.iter().filter_map(|keyspace| match keyspace.design.write_buffer {
+            WriteBufferSpec::MemTable { bytes } => Some(bytes),
+            WriteBufferSpec::LogStore { .. } => None,
         });
         let affordable = (budget / 4).max(2 * memtables.max().unwrap_or(0));
         let replayed = || -> u64 {

@@ -61,7 +61,8 @@ impl BloomCluster {
         Self { spread, runs: vec![(run, Source::Row(row))], file: None }
     }
 
-    /// Returns what is known of `runs` (newest first), of which some may be new and others gone; `None` where that is nothing.
+    /// Returns what is known of `runs` (newest first), of which some may be new and others gone; `None` where
+    /// that is nothing.
     pub fn fitted(&self, runs: &[impl FilteredRun]) -> Option<Self> {
         let source = |run: RunId| {
             let known = self.runs.iter().find(|(known, _)| *known == run).map(|(_, source)| source.clone());
@@ -81,8 +82,9 @@ impl BloomCluster {
         })
     }
 
-    /// Returns what this one and `gain` know of `runs` (newest first); where both know one, `gain` counts. `None` where `gain` is
-    /// of no use: its columns are others, and it has no file that could take the place of all.
+    /// Returns what this one and `gain` know of `runs` (newest first); where both know one, `gain` counts.
+    /// `None` where `gain` is of no use: its columns are others, and it has no file that could take the place
+    /// of all.
     pub fn joined(&self, gain: &Self, runs: &[impl FilteredRun]) -> Option<Self> {
         if self.spread != gain.spread {
             return gain.file.as_ref().and_then(|_| gain.fitted(runs));
@@ -145,7 +147,8 @@ impl BloomCluster {
         bytes
     }
 
-    /// Returns the page that [`BloomCluster::absent`] reads for `key`, unless rows in memory leave it nothing to ask.
+    /// Returns the page that [`BloomCluster::absent`] reads for `key`, unless rows in memory leave it nothing
+    /// to ask.
     pub fn first_page(&self, key: &EncodedKey<'_>) -> Option<PageRef> {
         let filed = self.runs.iter().filter(|(_, source)| matches!(source, Source::File(_))).take(2).count();
         let file = self.file.as_ref().filter(|file| filed > 1 && !file.pages.is_damaged())?;

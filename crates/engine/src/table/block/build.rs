@@ -1,7 +1,7 @@
 //! Writes a block table in one pass.
 //!
-//! Pages leave as they fill; the index, the filter and the sample grow in memory and follow the pages. Memory is bounded
-//! by the largest value, the write buffer and about ten bytes per key.
+//! Pages leave as they fill; the index, the filter and the sample grow in memory and follow the pages. Memory
+//! is bounded by the largest value, the write buffer and about ten bytes per key.
 
 use super::index::{PageIndexBuilder, common_prefix};
 use super::page::{NewEntry, Overflow, decode, encode};
@@ -18,8 +18,8 @@ const MAX_HEADER_BYTES: usize = 32;
 /// Largest key that is kept inside a page.
 const MAX_PAGE_KEY_BYTES: usize = PAYLOAD_BYTES - 64;
 
-/// Most of a page that is left unused so that it does not end within a cell that a group of keys fills. Keys that share a
-/// cell by chance are few, and are moved whatever they take.
+/// Most of a page that is left unused so that it does not end within a cell that a group of keys fills. Keys
+/// that share a cell by chance are few, and are moved whatever they take.
 const MAX_GROUP_BYTES_MOVED: usize = PAGE_BYTES / 32;
 
 /// Where the open cell of a cell index begins within the page being filled, behind other entries.
@@ -160,8 +160,8 @@ impl BlockBuilder {
         self.border = Some(Border { at, entries: self.page_entries, key });
     }
 
-    /// Ends the page, on which `entry` found no room, and begins the next with what is to stand there before it: nothing, or
-    /// the entries of its cell. True where there are any.
+    /// Ends the page, on which `entry` found no room, and begins the next with what is to stand there before
+    /// it: nothing, or the entries of its cell. True where there are any.
     fn turn_page(&mut self, entry: &EntryRef<'_>, bytes: usize) -> Result<bool> {
         let moved = if self.index.begins_cell(entry.key.digest) { None } else { self.moved(entry, bytes) };
         let Some((page, border)) = moved else {
@@ -178,7 +178,8 @@ impl BlockBuilder {
         Ok(true)
     }
 
-    /// The next page with the entries of the open cell, and where they begin on this one; `None` if they had better stay.
+    /// The next page with the entries of the open cell, and where they begin on this one; `None` if they had
+    /// better stay.
     fn moved(&mut self, entry: &EntryRef<'_>, bytes: usize) -> Option<(Vec<u8>, Border)> {
         let border = self.border.take()?;
         let is_group = self.cell_has_group || entry.key.digest.hi == self.writer.last().0.hi;

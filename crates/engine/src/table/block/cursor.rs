@@ -76,13 +76,13 @@ impl BlockCursor {
         Ok(false)
     }
 
-    fn nonsense(&self) -> crate::error::Error {
+    fn malformed(&self) -> crate::error::Error {
         self.walk.malformed(self.next_page.saturating_sub(1))
     }
 
     /// Takes over the entry at `self.at`.
     fn read_entry(&mut self) -> Result<()> {
-        let entry = decode(self.walk.page(), self.at, self.used).ok_or_else(|| self.nonsense())?;
+        let entry = decode(self.walk.page(), self.at, self.used).ok_or_else(|| self.malformed())?;
         self.at = entry.end;
         self.entries_left -= 1;
         if entry.overflow.is_some() {
@@ -96,7 +96,7 @@ impl BlockCursor {
             }
         }
         if entry.shared > self.key.len() {
-            return Err(self.nonsense());
+            return Err(self.malformed());
         }
         let mut key = std::mem::take(&mut self.key);
         key.truncate(entry.shared);

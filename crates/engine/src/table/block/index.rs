@@ -1,7 +1,7 @@
 //! Page indexes of block tables: which one a table has, how it is built, and what it says.
 //!
-//! An index maps a place in the store's order to the one page that holds it if any does. How its bytes lie is told in
-//! `siltstone_succinct::index`, one file per structure.
+//! An index maps a place in the store's order to the one page that holds it if any does. How its bytes lie is
+//! told in `siltstone_succinct::index`, one file per structure.
 
 use super::paged::{PagedBuilder, PagedIndex, Part};
 use crate::cache::PAGE_BYTES;
@@ -64,8 +64,9 @@ impl PageIndex {
 }
 
 impl PageIndex {
-    /// The pages among which the first entry at or after a place that no entry has may be, where [`PageIndex::route`] leads
-    /// only the places of entries to their pages; `None` where it leads all places right.
+    /// The pages among which the first entry at or after a place that no entry has may be, where
+    /// [`PageIndex::route`] leads only the places of entries to their pages; `None` where it leads all places
+    /// right.
     pub fn uncertainty(&self, digest: Digest) -> Option<RangeInclusive<u32>> {
         match self {
             Self::Separators(_) | Self::LevelDb(_) | Self::Paged(_) => None,
@@ -102,8 +103,8 @@ pub(crate) enum PageIndexBuilder {
     Cells(CellsBuilder),
 }
 
-/// Cells for each page that is expected. More make larger numbers; fewer leave more room unused at the ends of pages: at 64
-/// and 40 hashed keys a page it is 0.8 %.
+/// Cells for each page that is expected. More make larger numbers; fewer leave more room unused at the ends
+/// of pages: at 64 and 40 hashed keys a page it is 0.8 %.
 const CELLS_PER_PAGE: u128 = 64;
 
 impl PageIndexBuilder {
@@ -138,8 +139,8 @@ impl PageIndexBuilder {
         }
     }
 
-    /// Whether the next entry, with this digest, begins a cell: a page had better end before it. Always where the index does
-    /// not care.
+    /// Whether the next entry, with this digest, begins a cell: a page had better end before it. Always where
+    /// the index does not care.
     #[inline]
     pub fn begins_cell(&self, digest: Digest) -> bool {
         match self {
@@ -148,7 +149,8 @@ impl PageIndexBuilder {
         }
     }
 
-    /// Takes the entries of the open cell off the page being filled, which ends before them; they are the first of the next.
+    /// Takes the entries of the open cell off the page being filled, which ends before them; they are the
+    /// first of the next.
     pub fn end_page_before_cell(&mut self) {
         if let Self::Cells(builder) = self {
             builder.end_page_before_cell();
@@ -173,7 +175,8 @@ impl PageIndexBuilder {
         }
     }
 
-    /// Appends the index's bytes; what is to lie in pages of its own is handed to `write`, which returns the first page.
+    /// Appends the index's bytes; what is to lie in pages of its own is handed to `write`, which returns the
+    /// first page.
     pub fn finish<E>(self, out: &mut Vec<u8>, write: impl FnMut(&[u8]) -> Result<u32, E>) -> Result<(), E> {
         match self {
             Self::Separators(builder) => builder.finish().to_bytes(out),

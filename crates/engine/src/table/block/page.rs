@@ -9,7 +9,8 @@ use siltstone_succinct::code::varint;
 const DELETED: u64 = 1;
 const EXPIRES: u64 = 2;
 const OVERFLOW: u64 = 4;
-/// With `OVERFLOW`: the key stands in the overflow pages too. Without it: the table with the older version follows.
+/// With `OVERFLOW`: the key stands in the overflow pages too. Without it: the table with the older version
+/// follows.
 const BIG_KEY: u64 = 8;
 const FLAG_BITS: u32 = 4;
 
@@ -144,7 +145,7 @@ pub(crate) fn decode(page: &[u8], at: usize, used: usize) -> Option<RawEntry> {
     })
 }
 
-/// Bytes used in a page and its number of entries; `None` for an overflow page or nonsense.
+/// Bytes used in a page and its number of entries; `None` for an overflow page or malformed.
 #[inline]
 pub(crate) fn page_header(page: &[u8]) -> Option<(usize, u16)> {
     let header = page.first_chunk::<PAGE_HEADER_BYTES>()?;
@@ -159,13 +160,15 @@ pub(crate) fn page_header(page: &[u8]) -> Option<(usize, u16)> {
 pub(crate) enum Found {
     /// The key's entry.
     Entry(RawEntry),
-    /// No entry has this key, unless a big key with this digest, at one of the entries passed to `big`, is it.
+    /// No entry has this key, unless a big key with this digest, at one of the entries passed to `big`, is
+    /// it.
     Absent,
     /// The page's bytes make no sense.
     Damaged,
 }
 
-/// Looks for `key` in a page. Entries of big keys with its digest are handed to `big`, which says whether one matches.
+/// Looks for `key` in a page. Entries of big keys with its digest are handed to `big`, which says whether one
+/// matches.
 pub(crate) fn find(page: &[u8], key: &[u8], digest: Digest, mut big: impl FnMut(&RawEntry) -> bool) -> Found {
     let Some((used, entries)) = page_header(page) else { return Found::Damaged };
     let mut at = PAGE_HEADER_BYTES;

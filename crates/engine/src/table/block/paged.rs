@@ -1,8 +1,9 @@
 //! An index whose separators lie in pages of their own on the device; memory holds one separator per part.
 //!
-//! Source: the rows of SlimDB's Table 1 (VLDB'17 §4) without an index in memory, which pay one read for the index block
-//! and one for the data block; LevelDB's index blocks and RocksDB's partitioned index do the same. Parts are read through
-//! the page cache like any page, so a store with memory to spare keeps the parts it uses.
+//! Source: the rows of SlimDB's Table 1 (VLDB'17 §4) without an index in memory, which pay one read for the
+//! index block and one for the data block; LevelDB's index blocks and RocksDB's partitioned index do the
+//! same. Parts are read through the page cache like any page, so a store with memory to spare keeps the parts
+//! it uses.
 //!
 //! ```text
 //! part     the separators of up to 64 neighbouring pages (siltstone_succinct::index::separators), in overflow pages
@@ -66,7 +67,8 @@ impl PagedBuilder {
         }
     }
 
-    /// Writes the parts with `write`, which returns the first page of what it is given, then appends the section to `out`.
+    /// Writes the parts with `write`, which returns the first page of what it is given, then appends the
+    /// section to `out`.
     pub fn finish<E>(
         mut self,
         out: &mut Vec<u8>,

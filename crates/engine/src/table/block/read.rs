@@ -14,7 +14,7 @@ use crate::entry::{Answer, Span};
 use crate::error::{Error, Result};
 use crate::table::envelope::{PAGE_HEADER_BYTES, PAYLOAD_BYTES, TableMeta};
 use crate::table::filter::TableFilter;
-use crate::table::parts::{Asked, Resident, Worth, damaged, page_nonsense, place_to_look_at, read_overflow};
+use crate::table::parts::{Asked, Resident, Worth, damaged, page_malformed, place_to_look_at, read_overflow};
 use crate::table::walk::Described;
 use siltstone_design::{Digest, EncodedKey};
 use siltstone_succinct::bits::rank_select::RankSelect;
@@ -147,10 +147,10 @@ impl BlockTable {
         let number = self.file_page(page, reader)?;
         let bytes = probe.page(self.meta.id, number)?;
         let page = NumberedPage { number, bytes: &bytes };
-        let (used, entries) = page_header(&bytes[..]).ok_or_else(|| self.page_nonsense(number, reader))?;
+        let (used, entries) = page_header(&bytes[..]).ok_or_else(|| self.page_malformed(number, reader))?;
         let (mut at, mut key, mut last) = (PAGE_HEADER_BYTES, Vec::new(), None);
         for _ in 0..entries {
-            let entry = decode(&bytes[..], at, used).ok_or_else(|| self.page_nonsense(number, reader))?;
+            let entry = decode(&bytes[..], at, used).ok_or_else(|| self.page_malformed(number, reader))?;
             at = entry.end;
             key.truncate(entry.shared);
             if entry.overflow.is_some_and(|overflow| overflow.key_len.is_some()) {
@@ -161,7 +161,7 @@ impl BlockTable {
             last = Some(entry);
         }
         let first = self.first_place(page, probe)?;
-        let last = last.ok_or_else(|| self.page_nonsense(number, reader))?;
+        let last = last.ok_or_else(|| self.page_malformed(number, reader))?;
         let last = match last.overflow {
             Some(Overflow { key_len: Some(_), .. }) => self.big_place(page, &last, probe)?,
             _ => sort_key(probe.encoder.encode(&key)?.digest, &key),
@@ -209,7 +209,7 @@ impl BlockTable {
         let entry = page_header(&page.bytes[..])
             .filter(|&(_, entries)| entries > 0)
             .and_then(|(used, _)| decode(&page.bytes[..], PAGE_HEADER_BYTES, used))
-            .ok_or_else(|| self.page_nonsense(page.number, probe.reader))?;
+            .ok_or_else(|| self.page_malformed(page.number, probe.reader))?;
         if let Some(Overflow { key_len: Some(_), .. }) = entry.overflow {
             return self.big_place(page, &entry, probe);
         }
@@ -229,14 +229,14 @@ impl BlockTable {
         Ok(sort_key(digest, &overflowed_key(&self.meta, entry, probe)?))
     }
 
-    pub fn page_nonsense(&self, page: u32, reader: &Reader) -> Error {
-        page_nonsense(&self.meta, page, reader)
+    pub fn page_malformed(&self, page: u32, reader: &Reader) -> Error {
+        page_malformed(&self.meta, page, reader)
     }
 
     /// The part of an entry's key that stands in its page.
     fn tail<'a>(&self, page: NumberedPage<'a>, entry: &RawEntry, reader: &Reader) -> Result<&'a [u8]> {
         let tail = page.bytes.get(entry.tail_at..entry.tail_at + entry.tail_len);
-        tail.ok_or_else(|| self.page_nonsense(page.number, reader))
+        tail.ok_or_else(|| self.page_malformed(page.number, reader))
     }
 
     /// Returns what this table says about `key`, after at most one filter probe, one index search and one
@@ -310,7 +310,7 @@ pub(crate) fn look_up(
     let entry = match found {
         Found::Entry(entry) => entry,
         Found::Absent => return Ok(Answer::Absent),
-        Found::Damaged => return Err(page_nonsense(table, page.number, probe.reader).into()),
+        Found::Damaged => return Err(page_malformed(table, page.number, probe.reader).into()),
     };
     if entry.deleted {
         return Ok(Answer::Deleted);
@@ -321,7 +321,7 @@ pub(crate) fn look_up(
         (None, _) => page
             .bytes
             .get(entry.value_at..entry.value_at + entry.value_len)
-            .ok_or_else(|| page_nonsense(table, page.number, probe.reader))?
+            .ok_or_else(|| page_malformed(table, page.number, probe.reader))?
             .to_vec(),
     };
     Ok(Answer::Put { value, expires_at_ms: entry.expires_at_ms })

@@ -1,6 +1,7 @@
 //! Lookups in a hash store: tags, then the slots whose tags agree, mostly one or none.
 //!
-//! Where the tags don't fit the memory budget, the two buckets of a key are read instead (SILT §4, fail-graceful indexing).
+//! Where the tags don't fit the memory budget, the two buckets of a key are read instead (SILT §4,
+//! fail-graceful indexing).
 
 use super::FORM;
 use crate::cache::{Pause, Probe, Reader};

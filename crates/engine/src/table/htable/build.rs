@@ -1,7 +1,8 @@
 //! Writes an HTable, segment by segment.
 //!
-//! Entries gather until they make a segment; then the smallest number of buckets for which a migration is found is taken, and
-//! the segment's pages leave. Memory is bounded by a segment, the largest value and about four bytes a key.
+//! Entries gather until they make a segment; then the smallest number of buckets for which a migration is
+//! found is taken, and the segment's pages leave. Memory is bounded by a segment, the largest value and about
+//! four bytes a key.
 
 use super::segment::{Segment, encode as encode_directory, put_notes};
 use super::{NOTE_BYTES, order};
@@ -19,7 +20,8 @@ use siltstone_succinct::filter::bucket_blooms::BucketBloomsBuilder;
 
 /// Bytes of entries and notes in a page; their number takes one.
 const PAGE: Page = Page { capacity: PAYLOAD_BYTES as u32 - 1, note_bytes: NOTE_BYTES as u32 };
-/// Share of the pages that entries are to fill. The fuller, the more moves: 6 % of small items at this, 4.7 % at 93 %.
+/// Share of the pages that entries are to fill. The fuller, the more moves: 6 % of small items at this, 4.7 %
+/// at 93 %.
 const FILL: f64 = 0.965;
 /// Tries to find buckets for a segment, each with a hundredth more of them.
 const TRIES: usize = 64;
@@ -29,7 +31,8 @@ const MOST_ENTRY_BYTES: usize = 3 << 10;
 const MOST_KEY_BYTES: usize = 1 << 10;
 /// Share of the items that may take a second read because their bucket's mark is not in memory.
 const UNCOVERED_SHARE: f64 = 0.004;
-/// Share of the buckets whose marks are kept at most: four bytes each, 0.4 MB a GB with all that goes with them.
+/// Share of the buckets whose marks are kept at most: four bytes each, 0.4 MB a GB with all that goes with
+/// them.
 const MOST_MARKS_SHARE: f64 = 0.28;
 
 /// An entry that waits for its page.

@@ -1,7 +1,7 @@
 //! A walk over an HTable's entries in the store's order, a segment at a time.
 //!
-//! Entries at home stand in order already, those that moved are few; so putting a segment in order costs little more than the
-//! digests, which any walk computes.
+//! Entries at home stand in order already, those that moved are few; so putting a segment in order costs
+//! little more than the digests, which any walk computes.
 
 use super::read::HTable;
 use crate::cache::PAGE_BYTES;
@@ -86,14 +86,15 @@ impl HTableCursor {
         self.next = 0;
         let mut moved = Vec::new();
         for (number, page) in self.walk.pages() {
-            let nonsense = || self.walk.malformed(number);
-            let (used, entries) = page_header(page).ok_or_else(nonsense)?;
+            let malformed = || self.walk.malformed(number);
+            let (used, entries) = page_header(page).ok_or_else(malformed)?;
             let page_of_segment = number - self.first_page;
             let mut at = PAGE_HEADER_BYTES;
             for _ in 0..entries {
-                let entry = decode(page, at, used).filter(|entry| entry.shared == 0).ok_or_else(nonsense)?;
+                let entry = decode(page, at, used).filter(|entry| entry.shared == 0).ok_or_else(malformed)?;
                 let mut big_key = None;
-                let mut key = page.get(entry.tail_at..entry.tail_at + entry.tail_len).ok_or_else(nonsense)?;
+                let mut key =
+                    page.get(entry.tail_at..entry.tail_at + entry.tail_len).ok_or_else(malformed)?;
                 let overflowed;
                 if let Some(Overflow { key_len: Some(_), .. }) = entry.overflow {
                     overflowed = self.walk.complete(|probe| overflowed_key(&htable.meta, &entry, probe))?;

@@ -1,15 +1,19 @@
-//! The HTable: an immutable hash table whose buckets are pages. A lookup computes its key's page and needs no index.
+//! The HTable: an immutable hash table whose buckets are pages. A lookup computes its key's page and needs no
+//! index.
 //!
 //! Source: LSM-trie (Wu et al., ATC'15), "HTable" and "HashMarks". Where we differ, and why:
 //!
-//! * There a table has 8191 buckets and is built in memory. Here it is a row of *segments* of about a mebibyte, each a hash
-//!   table of its own over a stretch of digests. So building takes little memory, the number of buckets follows from the
-//!   bytes there are, and pages are full whatever a merge leaves of its inputs.
-//! * A segment's buckets rise with the digest (`Spread`), so that a table is written and read in the store's order.
-//! * What overflows is planned (`Migration`), not dealt out greedily: what was taken is never given on, so one step leads
-//!   to every item, and nothing but the overflow moves.
-//! * Where digests are so skewed that no number of buckets will do (semi-sorted keys, whose groups share their upper half),
-//!   a segment is *packed* like a block table's pages and searched by halves. Every input has a table.
+//! * There a table has 8191 buckets and is built in memory. Here it is a row of *segments* of about a
+//!   mebibyte, each a hash table of its own over a stretch of digests. So building takes little memory, the
+//!   number of buckets follows from the bytes there are, and pages are full whatever a merge leaves of its
+//!   inputs.
+//! * A segment's buckets rise with the digest (`Spread`), so that a table is written and read in the store's
+//!   order.
+//! * What overflows is planned (`Migration`), not spread greedily: what was taken is never given on, so one
+//!   step leads to every item, and nothing but the overflow moves.
+//! * Where digests are so skewed that no number of buckets will do (semi-sorted keys, whose groups share
+//!   their upper half), a segment is *packed* like a block table's pages and searched by halves. Every input
+//!   has a table.
 //!
 //! ```text
 //! bucket page     header · entry, entry, ... · note, note, ... · notes u8         entries as in a block table, none shared
@@ -26,11 +30,12 @@
 //! page map        the HashMarks of the largest givers (`HashMarks`), counted like the filters
 //! ```
 //!
-//! An entry's order is 16 bits of a hash of its fingerprint, so that whether it moves has nothing to do with its place. Entries
-//! too large to share a page keep their values, and keys if need be, in overflow pages, which stand between segments.
+//! An entry's order is 16 bits of a hash of its fingerprint, so that whether it moves has nothing to do with
+//! its place. Entries too large to share a page keep their values, and keys if need be, in overflow pages,
+//! which stand between segments.
 //!
-//! Invariants: segments ascend and do not overlap; an entry is in its home page or where the one note that covers it says; pages
-//! of packed segments hold entries in the store's order.
+//! Invariants: segments ascend and do not overlap; an entry is in its home page or where the one note that
+//! covers it says; pages of packed segments hold entries in the store's order.
 
 pub(crate) mod build;
 pub(crate) mod cursor;

@@ -1,7 +1,8 @@
-//! Lookups in an HTable: filter, HashMark, one page; two for the few items whose bucket's mark is not in memory.
+//! Lookups in an HTable: filter, HashMark, one page; two for the few items whose bucket's mark is not in
+//! memory.
 //!
-//! The directory, some fifty bytes a segment, is always kept. Filters and marks are kept while the memory budget has room; without
-//! them, or where they are damaged, lookups read more pages and find the same.
+//! The directory, some fifty bytes a segment, is always kept. Filters and marks are kept while the memory
+//! budget has room; without them, or where they are damaged, lookups read more pages and find the same.
 
 use super::order;
 use super::segment::{Directory, Located, target_of};
@@ -14,7 +15,7 @@ use crate::table::block::page::{Overflow, decode, page_header};
 use crate::table::block::read::{NumberedPage, look_up, overflowed_key};
 use crate::table::envelope::{PAGE_HEADER_BYTES, TableMeta};
 use crate::table::filter::TableFilter;
-use crate::table::parts::{Asked, Resident, Worth, page_nonsense};
+use crate::table::parts::{Asked, Resident, Worth, page_malformed};
 use crate::table::walk::Described;
 use siltstone_design::{EncodedKey, TableFilterSpec};
 use siltstone_succinct::buckets::hash_marks::HashMarks;
@@ -162,7 +163,7 @@ impl HTable {
         let mut page = probe.page(self.meta.id, number)?;
         if known.is_none() {
             let moved = target_of(&page[..], order);
-            if let Some(target) = moved.map_err(|()| page_nonsense(&self.meta, number, probe.reader))? {
+            if let Some(target) = moved.map_err(|()| page_malformed(&self.meta, number, probe.reader))? {
                 number = page_of(u32::from(target));
                 page = probe.page(self.meta.id, number)?;
             }
@@ -195,12 +196,12 @@ impl HTable {
     /// The place of a packed page's first entry.
     fn first_place(&self, page: NumberedPage<'_>, probe: &mut Probe<'_>) -> Result<Vec<u8>, Pause> {
         let (bytes, reader) = (&page.bytes[..], probe.reader);
-        let nonsense = || page_nonsense(&self.meta, page.number, reader);
-        let (used, _) = page_header(bytes).filter(|(_, entries)| *entries > 0).ok_or_else(nonsense)?;
-        let entry = decode(bytes, PAGE_HEADER_BYTES, used).ok_or_else(nonsense)?;
-        let tail = bytes.get(entry.tail_at..entry.tail_at + entry.tail_len).ok_or_else(nonsense)?;
+        let malformed = || page_malformed(&self.meta, page.number, reader);
+        let (used, _) = page_header(bytes).filter(|(_, entries)| *entries > 0).ok_or_else(malformed)?;
+        let entry = decode(bytes, PAGE_HEADER_BYTES, used).ok_or_else(malformed)?;
+        let tail = bytes.get(entry.tail_at..entry.tail_at + entry.tail_len).ok_or_else(malformed)?;
         if let Some(Overflow { key_len: Some(_), .. }) = entry.overflow {
-            let digest = Decoder::new(tail).digest().ok_or_else(nonsense)?;
+            let digest = Decoder::new(tail).digest().ok_or_else(malformed)?;
             return Ok(sort_key(digest, &overflowed_key(&self.meta, &entry, probe)?));
         }
         Ok(sort_key(probe.encoder.encode(tail)?.digest, tail))

@@ -25,7 +25,7 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// How digests are dealt out to its buckets.
+    /// How digests are spread to its buckets.
     pub fn spread(&self) -> Spread {
         Spread::new(self.first.0.hi, self.last_hi, self.pages)
     }
@@ -123,8 +123,8 @@ pub(super) fn put_notes(payload: &mut Vec<u8>, parcels: &[Parcel]) {
     payload.push(parcels.len() as u8);
 }
 
-/// The bucket to which entries of this order have gone from the bucket that `page` is of; `Err` where the page's notes make
-/// no sense.
+/// The bucket to which entries of this order have gone from the bucket that `page` is of; `Err` where the
+/// page's notes make no sense.
 pub(super) fn target_of(page: &[u8], order: u16) -> Result<Option<u16>, ()> {
     let (used, _) = page_header(page).ok_or(())?;
     let count = usize::from(*used.checked_sub(1).and_then(|at| page.get(at)).ok_or(())?);

@@ -1,5 +1,5 @@
-//! HTables against a sorted map: every lookup, every walk, whole and with filter and marks damaged; and the counts that the
-//! format is judged by.
+//! HTables against a sorted map: every lookup, every walk, whole and with filter and marks damaged; and the
+//! counts that the format is judged by.
 
 use crate::cache::{Probe, Reader, fetch};
 use crate::codec::sort_key;
@@ -47,7 +47,7 @@ fn make(schema: Schema, items: &Items, filter: TableFilterSpec) -> Made {
         kept_keys: KeptKeys::Filter(filter),
         keeps_older_in: true,
         digests_per_page: 1 << 50,
-        pile_bytes: 0,
+        region_bytes: 0,
         chunk_bytes: 1 << 20,
     };
     let encoder = Encoder::new(schema, HashSecret(*b"sixteen byte key"));
@@ -233,7 +233,8 @@ fn pages_are_full_one_read_leads_to_an_item_and_marks_take_little() {
     for (name, size, most_reads) in sizes {
         let items = filling(16 << 20, size);
         let made = make(Schema::Point, &items, BLOOM);
-        // What the entries take, without the page's own header: three or four bytes each beside key and value.
+        // What the entries take, without the page's own header: three or four bytes each beside key and
+        // value.
         let entries: u64 = items.values().flatten().map(|(value, _)| 16 + value.len() as u64 + 3).sum();
         let fill = entries as f64 / (u64::from(made.meta.pages) * 4096) as f64;
         assert!(fill >= 0.95, "{name}: pages are {fill:.3} full");

@@ -1,8 +1,8 @@
 //! Which size of slot suits a table: SILT's trade-off between space and reads (SOSP 2011, §4 and figure 7).
 //!
-//! Small slots waste little on small items, but what does not fit costs another read and whole pages elsewhere. Of the sizes
-//! that a sample shows, the one is taken for which bytes per item times reads per lookup is least: a scale-free balance of
-//! both, which for items of one size is that size.
+//! Small slots waste little on small items, but what does not fit costs another read and whole pages
+//! elsewhere. Of the sizes that a sample shows, the one is taken for which bytes per item times reads per
+//! lookup is least: a scale-free balance of both, which for items of one size is that size.
 
 use super::record::SPILL_HEADER_BYTES;
 use super::{MAX_SLOT_BYTES, MIN_SLOT_BYTES, SlotLayout};

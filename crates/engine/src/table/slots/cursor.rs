@@ -1,7 +1,8 @@
 //! A walk over a table of slots in the store's order.
 //!
-//! A chunk is read at a time, its entries' places computed, and, where slots lie in another order, sorted: chunks follow one
-//! another in the store's order in every format. So a merge reads hash stores sequentially and in bounded memory.
+//! A chunk is read at a time, its entries' places computed, and, where slots lie in another order, sorted:
+//! chunks follow one another in the store's order in every format. So a merge reads hash stores sequentially
+//! and in bounded memory.
 
 use super::build::SlotPages;
 use super::read::{Chunk, SlotFile};
@@ -29,7 +30,8 @@ pub(crate) struct SlotCursor<T> {
     next_chunk: usize,
     chunk: Chunk,
     payload: Vec<u8>,
-    /// Digest, fingerprint, and offset in the payload of every entry of the chunk, in order; the next one's number.
+    /// Digest, fingerprint, and offset in the payload of every entry of the chunk, in order; the next one's
+    /// number.
     entries: Vec<(Digest, u64, u32)>,
     next: usize,
     current: Option<(Digest, u64, Parts)>,
@@ -89,7 +91,7 @@ impl<T: Chunked> SlotCursor<T> {
         for slot in 0..chunk.slots {
             let at = SlotPages::offset(&file.layout, slot);
             let bytes = self.payload.get(at..at + file.layout.bytes());
-            let bytes = bytes.ok_or_else(|| self.nonsense())?;
+            let bytes = bytes.ok_or_else(|| self.malformed())?;
             // Of a spilled record the start mostly holds the key.
             let parts = match Slot::decode(bytes) {
                 Some(Slot::Empty) => continue,
@@ -99,14 +101,14 @@ impl<T: Chunked> SlotCursor<T> {
                 Some(Slot::Whole(record)) => {
                     Parts::decode(record, file.layout.key_bytes).map(|parts| (record, parts))
                 }
-                None => return Err(self.nonsense()),
+                None => return Err(self.malformed()),
             };
             let place = match parts.and_then(|(record, parts)| parts.key(record)) {
                 Some(key) => self.walk.encoder.encode(key).map(|key| (key.digest, key.fingerprint))?,
                 None => {
                     let record = self.walk.complete(|probe| file.record(chunk, bytes, probe))?;
                     let key = record.as_ref().and_then(|(record, parts)| parts.key(record));
-                    let key = key.ok_or_else(|| self.nonsense())?;
+                    let key = key.ok_or_else(|| self.malformed())?;
                     self.walk.encoder.encode(key).map(|key| (key.digest, key.fingerprint))?
                 }
             };
@@ -139,11 +141,11 @@ impl<T: Chunked> SlotCursor<T> {
         let bytes = self.payload.get(at..at + file.layout.bytes()).unwrap_or(&[]);
         let record = self.walk.complete(|probe| file.record(self.chunk, bytes, probe))?;
         let key = record.as_ref().and_then(|(record, parts)| parts.key(record));
-        key.map(<[u8]>::to_vec).ok_or_else(|| self.nonsense())
+        key.map(<[u8]>::to_vec).ok_or_else(|| self.malformed())
     }
 
-    fn nonsense(&self) -> Error {
-        self.walk.table.file().nonsense(self.chunk, &self.walk.reader)
+    fn malformed(&self) -> Error {
+        self.walk.table.file().malformed(self.chunk, &self.walk.reader)
     }
 
     fn record(&self) -> &[u8] {
@@ -183,7 +185,7 @@ impl<T: Chunked> Cursor for SlotCursor<T> {
         self.record_at = at as usize;
         let bytes = self.payload.get(self.record_at..self.record_at + file.layout.bytes()).unwrap_or(&[]);
         let record = self.walk.complete(|probe| file.record(self.chunk, bytes, probe))?;
-        let Some((record, parts)) = record else { return Err(self.nonsense()) };
+        let Some((record, parts)) = record else { return Err(self.malformed()) };
         self.prefix_len = self.walk.encoder.prefix_len(parts.key(&record).unwrap_or(&[]))?;
         if let Cow::Owned(record) = record {
             self.spilled = Some(record);

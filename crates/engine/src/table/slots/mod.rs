@@ -1,12 +1,14 @@
-//! Tables of slots of one size: where a slot lies, and what stands in it. Hash stores and sorted stores are made of them.
+//! Tables of slots of one size: where a slot lies, and what stands in it. Hash stores and sorted stores are
+//! made of them.
 //!
-//! Source: Lim et al., "SILT" (SOSP 2011), §3.2 and §3.3, and for items that vary in size §4, "indirection with inlining".
-//! Where we differ, and why:
+//! Source: Lim et al., "SILT" (SOSP 2011), §3.2 and §3.3, and for items that vary in size §4, "indirection
+//! with inlining". Where we differ, and why:
 //!
-//! - The size of a table's slots is chosen from the sizes of its first entries (`choose.rs`). Digest order is random order, so
-//!   these are a fair sample.
-//! - Pages have checksums, so slots are cut from the payloads of pages. They begin afresh in every page where that wastes
-//!   little, and else run on across pages within a chunk; such a slot is read as two neighbouring pages, in one read.
+//! - The size of a table's slots is chosen from the sizes of its first entries (`choose.rs`). Digest order is
+//!   random order, so these are a fair sample.
+//! - Pages have checksums, so slots are cut from the payloads of pages. They begin afresh in every page where
+//!   that wastes little, and else run on across pages within a chunk; such a slot is read as two neighbouring
+//!   pages, in one read.
 //! - What does not fit its slot goes on in overflow pages of the same file, not on another device.
 //!
 //! ```text
@@ -22,7 +24,8 @@
 //!          └───┴──────────┴─────────────────┴────────────────────┘
 //! ```
 //!
-//! Invariants: overflow pages never stand between the pages of a chunk; a spilled record's head fills its slot.
+//! Invariants: overflow pages never stand between the pages of a chunk; a spilled record's head fills its
+//! slot.
 
 pub(crate) mod build;
 pub(crate) mod choose;
@@ -66,7 +69,8 @@ impl SlotLayout {
         (unused * MOST_WASTE_PARTS <= PAYLOAD_BYTES).then_some(count)
     }
 
-    /// Page, counted from the start of the chunk, and offset in its payload at which a slot of the chunk begins.
+    /// Page, counted from the start of the chunk, and offset in its payload at which a slot of the chunk
+    /// begins.
     #[inline]
     pub fn position(&self, slot: usize) -> (usize, usize) {
         match self.per_page() {

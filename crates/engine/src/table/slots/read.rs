@@ -6,7 +6,7 @@ use crate::cache::{PAGE_BYTES, Page, Pause, Probe, Reader};
 use crate::entry::{Answer, Item};
 use crate::error::{Error, Result};
 use crate::table::envelope::{PAGE_HEADER_BYTES, TableMeta};
-use crate::table::parts::{Resident, Worth, page_nonsense, read_overflow};
+use crate::table::parts::{Resident, Worth, page_malformed, read_overflow};
 use siltstone_succinct::bits::rank_select::RankSelect;
 use std::borrow::Cow;
 
@@ -82,11 +82,12 @@ impl SlotFile {
     }
 
     /// What a slot of `chunk` makes no sense in.
-    pub fn nonsense(&self, chunk: Chunk, reader: &Reader) -> Error {
-        page_nonsense(&self.meta, chunk.data_page, reader)
+    pub fn malformed(&self, chunk: Chunk, reader: &Reader) -> Error {
+        page_malformed(&self.meta, chunk.data_page, reader)
     }
 
-    /// Returns the whole record of a slot, without what fills up the slot, and its parts; `None` for an empty one.
+    /// Returns the whole record of a slot, without what fills up the slot, and its parts; `None` for an empty
+    /// one.
     pub fn record<'a>(
         &self,
         chunk: Chunk,
@@ -94,8 +95,8 @@ impl SlotFile {
         probe: &mut Probe<'_>,
     ) -> Result<Option<Record<'a>>, Pause> {
         let reader = probe.reader;
-        let nonsense = || self.nonsense(chunk, reader);
-        let record = match Slot::decode(bytes).ok_or_else(nonsense)? {
+        let malformed = || self.malformed(chunk, reader);
+        let record = match Slot::decode(bytes).ok_or_else(malformed)? {
             Slot::Empty => return Ok(None),
             Slot::Whole(record) => Cow::Borrowed(record),
             Slot::Spilled { page, tail_len, head } => {
@@ -104,9 +105,9 @@ impl SlotFile {
                 Cow::Owned(record)
             }
         };
-        let parts = Parts::decode(&record, self.layout.key_bytes).ok_or_else(nonsense)?;
+        let parts = Parts::decode(&record, self.layout.key_bytes).ok_or_else(malformed)?;
         if parts.end > record.len() {
-            return Err(nonsense().into());
+            return Err(malformed().into());
         }
         Ok(Some((record, parts)))
     }
@@ -139,7 +140,7 @@ impl SlotFile {
                 Ok(Answer::Put { value: value.to_vec(), expires_at_ms })
             }
             Some(Item::Deleted) => Ok(Answer::Deleted),
-            None => Err(self.nonsense(chunk, probe.reader).into()),
+            None => Err(self.malformed(chunk, probe.reader).into()),
         }
     }
 }

@@ -37,7 +37,8 @@ pub(crate) fn encode(out: &mut Vec<u8>, key_bytes: u32, entry: &EntryRef<'_>) {
     out.extend_from_slice(value);
 }
 
-/// Appends the slot of a record that does not fit it: the record's `head`, and where the other `tail_len` bytes are.
+/// Appends the slot of a record that does not fit it: the record's `head`, and where the other `tail_len`
+/// bytes are.
 pub(crate) fn encode_spilled(out: &mut Vec<u8>, page: u32, tail_len: u32, head: &[u8]) {
     out.push(SPILLED);
     out.extend_from_slice(&page.to_le_bytes());
@@ -86,8 +87,8 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// The parts of the record that `bytes` begin with. They may end behind the bytes, if these are its start only; `None`
-    /// where the bytes make no sense, or end before the key.
+    /// The parts of the record that `bytes` begin with. They may end behind the bytes, if these are its start
+    /// only; `None` where the bytes make no sense, or end before the key.
     #[inline]
     pub fn decode(bytes: &[u8], key_bytes: u32) -> Option<Self> {
         let mut from = Decoder::new(bytes);

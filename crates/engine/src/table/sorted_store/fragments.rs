@@ -1,8 +1,9 @@
-//! Fragments of keys' hashes in the order of a sorted store's slots: what spares the reads of all but one of several stores.
+//! Fragments of keys' hashes in the order of a sorted store's slots: what spares the reads of all but one of
+//! several stores.
 //!
-//! Source: Lim et al., "SILT" (SOSP 2011), §3.3, "application of false positive filters": the trie names a slot for every key,
-//! stored or not, so that a few bits of the slot's own key tell most absent ones without a search of their own. An
-//! absent key is taken for a stored one at a rate of 2 to the minus `width`.
+//! Source: Lim et al., "SILT" (SOSP 2011), §3.3, "application of false positive filters": the trie names a
+//! slot for every key, stored or not, so that a few bits of the slot's own key tell most absent ones without
+//! a search of their own. An absent key is taken for a stored one at a rate of 2 to the minus `width`.
 //!
 //! Invariant: there are as many fragments as slots.
 
@@ -18,7 +19,8 @@ pub(crate) fn fragment_bits(filter: TableFilterSpec) -> Option<u8> {
     }
 }
 
-/// The part of a key's fingerprint that is kept. Digests lead to the slot, so the fingerprint is what is left to tell.
+/// The part of a key's fingerprint that is kept. Digests lead to the slot, so the fingerprint is what is left
+/// to tell.
 fn fragment(fingerprint: u64, width: u32) -> u64 {
     fingerprint.checked_shr(u64::BITS.saturating_sub(width)).unwrap_or(0)
 }

@@ -1,17 +1,19 @@
-//! The sorted store: slots in digest order, and an entropy-coded trie that leads to a key's slot. One read per lookup.
+//! The sorted store: slots in digest order, and an entropy-coded trie that leads to a key's slot. One read
+//! per lookup.
 //!
 //! Source: Lim et al., "SILT" (SOSP 2011), §3.3. Where we differ, and why:
 //!
-//! - Where slots begin afresh in every page, the trie is pruned to pages ("sparse indexing" in the paper, which keeps it for
-//!   entries of 64 bytes): a page is read anyhow, and the trie takes 1.7 bits per key instead of 2.5 at four slots a page.
-//! - There is a trie per 2^18 keys or so, so that building takes bounded memory, and how many keys there will be need not
-//!   be known.
-//! - A store without its trie in memory is searched by interpolation, since digests are spread evenly: a few reads, where
-//!   halving takes log2(n).
-//! - Where a region holds several sorted stores, each may keep a fragment of every key's hash in the order of the slots
-//!   (`fragments.rs`; §3.3, "application of false positive filters", which the paper describes and does not build). The trie
-//!   then leads to the slot and not to its page: 0.9 bits more for the trie, where asking for four slots' fragments would
-//!   take two more bits of each.
+//! - Where slots begin afresh in every page, the trie is pruned to pages ("sparse indexing" in the paper,
+//!   which keeps it for entries of 64 bytes): a page is read anyhow, and the trie takes 1.7 bits per key
+//!   instead of 2.5 at four slots a page.
+//! - There is a trie per 2^18 keys or so, so that building takes bounded memory, and how many keys there will
+//!   be need not be known.
+//! - A store without its trie in memory is searched by interpolation, since digests are spread evenly: a few
+//!   reads, where halving takes log2(n).
+//! - Where a region holds several sorted stores, each may keep a fragment of every key's hash in the order of
+//!   the slots (`fragments.rs`; §3.3, "application of false positive filters", which the paper describes and
+//!   does not build). The trie then leads to the slot and not to its page: 0.9 bits more for the trie, where
+//!   asking for four slots' fragments would take two more bits of each.
 //!
 //! ```text
 //! pages    slot 0, slot 1, ...; where slots run on across pages, they begin afresh every 128 pages
@@ -19,8 +21,9 @@
 //! filter   with fragments: a bit vector (siltstone_succinct::bits::vector) of as many bits for every slot as the filter says
 //! ```
 //!
-//! Invariants: the upper digest halves of a store's entries ascend strictly; of two that are equal, which takes a collision
-//! of 64-bit hashes, the second begins another table. Every trie but the last has as many keys as `trie_keys` says.
+//! Invariants: the upper digest halves of a store's entries ascend strictly; of two that are equal, which
+//! takes a collision of 64-bit hashes, the second begins another table. Every trie but the last has as many
+//! keys as `trie_keys` says.
 
 pub(crate) mod build;
 pub(crate) mod fragments;

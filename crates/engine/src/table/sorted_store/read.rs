@@ -1,6 +1,7 @@
 //! Lookups in a sorted store: filter if there is one, trie, one read.
 //!
-//! Where the trie does not fit the memory budget, the slots themselves are searched (SILT §4, fail-graceful indexing).
+//! Where the trie does not fit the memory budget, the slots themselves are searched (SILT §4, fail-graceful
+//! indexing).
 
 use super::fragments::{Fragments, fragment_bits};
 use super::{chunk_slots, trie_keys, trie_spec};
@@ -38,7 +39,8 @@ pub(crate) struct Tries {
 }
 
 impl Tries {
-    /// The tries of a store of `entries` slots cut as `layout` says, which leads to slots or to pages as `filter` has it.
+    /// The tries of a store of `entries` slots cut as `layout` says, which leads to slots or to pages as
+    /// `filter` has it.
     pub fn from_bytes(
         bytes: &[u8],
         (layout, filter): (SlotLayout, TableFilterSpec),
@@ -177,11 +179,11 @@ impl SortedStore {
         let bytes = self.file.slot(chunk, slot, probe)?;
         let record = self.file.record(chunk, &bytes, probe)?;
         let key = record.as_ref().and_then(|(record, parts)| parts.key(record));
-        Ok(probe.encoder.encode(key.ok_or_else(|| self.file.nonsense(chunk, probe.reader))?)?.digest)
+        Ok(probe.encoder.encode(key.ok_or_else(|| self.file.malformed(chunk, probe.reader))?)?.digest)
     }
 
-    /// The first slot whose entry is at or after `digest`, without the trie: there is none such before `low`, and at `high`
-    /// there is one.
+    /// The first slot whose entry is at or after `digest`, without the trie: there is none such before `low`,
+    /// and at `high` there is one.
     fn search(&self, digest: Digest, probe: &mut Probe<'_>) -> Result<usize, Pause> {
         let meta = &self.file.meta;
         let (mut low, mut high) = (0, meta.entries as usize);

@@ -66,10 +66,10 @@ impl Args {
 const ITEM_BYTES: u64 = 116;
 
 /// LSM-trie with tables small enough for `items` items to reach the fifth level: with the paper's fan-out and
-/// piles of eight, or of four where tables would be tiny.
+/// regions of eight, or of four where tables would be tiny.
 fn scaled(items: u64) -> Design {
     let data = items * ITEM_BYTES;
-    // What the four upper levels hold, in tables, by fan-out and pile; at most half of the data is to stay
+    // What the four upper levels hold, in tables, by fan-out and region; at most half of the data is to stay
     // there.
     let upper = |fan_out: u64| (0..4).map(|level| fan_out * fan_out.pow(level)).sum::<u64>();
     let of_eight = data / (2 * upper(8));

@@ -107,7 +107,7 @@ pub fn run(args: &Args, results: &mut Results, dir: &Path) -> Result<()> {
     let sizes = [items / 3, items * 2 / 3, items];
     let roomy = (items * 6).max(64 << 20);
     // Memtables and little else: the filters of the upper levels do not fit.
-    let tight = (design.head_bytes() * 4).max(2 << 20);
+    let tight = (design.write_buffer_bytes() * 4).max(2 << 20);
     let mut filled = none_of(items);
     let mut cells: [Cells; MEMORIES.len()] = Default::default();
     for size in sizes {

@@ -53,7 +53,7 @@ pub(super) fn gets(workload: Workload, time: Duration, skew: f64) -> Load {
 /// The same trie with one run a region below the first level, as LevelDB has.
 fn leveled_like(trie: &Design) -> Design {
     let mut design = siltstone::presets::leveled();
-    design.head = trie.head;
+    design.write_buffer = trie.write_buffer;
     let [first, .., second] = trie.levels.as_slice() else { return design };
     for (number, level) in design.levels.iter_mut().enumerate() {
         level.fanout_bits = if number == 0 { 0 } else { second.fanout_bits };

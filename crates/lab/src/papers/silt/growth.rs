@@ -19,7 +19,7 @@ use std::time::Instant;
 
 /// Hash stores in a part of a store that has no sorted ones.
 const MOST_RUNS: u16 = 256;
-/// Least runs of a pile that is merged as soon as anything is in it.
+/// Least runs of a region that is merged as soon as anything is in it.
 const FEWEST_RUNS: u16 = 2;
 /// Least moments at which growing stores are looked at.
 const SLICES: u64 = 20;

@@ -64,7 +64,7 @@ fn modelled(items: f64, design: &Design, runs: f64) -> Result<Costs> {
         false_positive_rate: FALSE_POSITIVES,
         logs_asked: 0.0,
         store_items,
-        log_index_bytes: design.head_bytes() as f64 / PARTS,
+        log_index_bytes: design.write_buffer_bytes() as f64 / PARTS,
         hash_index_bytes: TAG_BYTES / OCCUPANCY * store_items,
         sorted_index_bytes: TRIE_BYTES,
     };

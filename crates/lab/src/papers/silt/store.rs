@@ -6,7 +6,7 @@ use crate::clients::filled::Filled;
 use crate::clients::workload::{Operation, Workload};
 use crate::papers::store::Store;
 use crate::program::failure::Result;
-use siltstone::{Design, Head, KeyspaceOptions, Options, Schema, presets};
+use siltstone::{Design, KeyspaceOptions, Options, Schema, WriteBufferSpec, presets};
 use std::path::Path;
 use std::time::Duration;
 
@@ -38,8 +38,8 @@ const GETTERS: Clients = Clients { threads: 16, batch: 1 };
 pub fn design(items: u64, runs: u16) -> Design {
     let mut design = presets::silt();
     let each = (items as f64 * SHARE / f64::from(HASH_STORES)).max(LEAST_HEAD_ITEMS);
-    let taken = Head::LogStore { entries: 1 << 20 }.items(ITEM_BYTES as f64) / f64::from(1 << 20);
-    design.head = Head::LogStore { entries: (each / taken).ceil() as u32 };
+    let taken = WriteBufferSpec::LogStore { entries: 1 << 20 }.items(ITEM_BYTES as f64) / f64::from(1 << 20);
+    design.write_buffer = WriteBufferSpec::LogStore { entries: (each / taken).ceil() as u32 };
     if let Some(hash) = design.levels.first_mut() {
         // A little more than they take, so that stores are counted and not measured.
         (hash.runs, hash.table_bytes) = (runs, ((each as u64 * ITEM_BYTES) >> hash.fanout_bits) * 5 / 4);
@@ -49,7 +49,7 @@ pub fn design(items: u64, runs: u16) -> Design {
 
 /// Items that a log store takes until it is sealed.
 pub fn head_items(design: &Design) -> u64 {
-    design.head.items(ITEM_BYTES as f64) as u64
+    design.write_buffer.items(ITEM_BYTES as f64) as u64
 }
 
 /// SILT's stores, as its evaluation fills and asks them.
@@ -109,7 +109,7 @@ impl Store {
     /// Bytes of filters and indexes, those of log stores included.
     pub fn index_bytes(&self) -> u64 {
         let stats = self.keyspace.stats();
-        stats.head_bytes + stats.filter_bytes + stats.index_bytes
+        stats.write_buffer_bytes + stats.filter_bytes + stats.index_bytes
     }
 
     /// Gets of one kind: thousands per second, reads per get, milliseconds on average, at the median and the
@@ -134,7 +134,7 @@ fn load(workload: Workload, clients: Clients, operations: u64, time: Option<Dura
 /// Opens a store with one part in `share` of its items' size for memory, read around the system's page cache.
 fn open(dir: &Path, filled: Filled, share: u64, design: Design, options: Options) -> Result<Store> {
     let memory_budget_bytes =
-        (filled.items * ITEM_BYTES / share).max(6 * design.head_bytes()).max(LEAST_BUDGET_BYTES);
+        (filled.items * ITEM_BYTES / share).max(6 * design.write_buffer_bytes()).max(LEAST_BUDGET_BYTES);
     // A log for all log stores that may wait, so that none is sealed for its length.
     let logs = options.max_sealed_memtables as u64 + 2;
     let max_wal_bytes = logs * (head_items(&design) + 1) * LOGGED_BYTES;

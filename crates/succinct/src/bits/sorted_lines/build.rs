@@ -50,7 +50,8 @@ impl SortedLinesBuilder {
     ///
     /// # Panics
     ///
-    /// If their value is below the last one or above [`MAX_VALUE`], or if there are more than 2^32 - 1 integers.
+    /// If their value is below the last one or above [`MAX_VALUE`], or if there are more than 2^32 - 1
+    /// integers.
     #[inline]
     pub fn push(&mut self, group: Group) {
         assert!(group.value >= self.last, "push: a value below one before");

@@ -1,5 +1,5 @@
-//! The list as bytes. What is read is decoded, written again and compared, so that only what a builder could have made
-//! passes; or it is taken as it is, where a checksum has said that it is what was written.
+//! The list as bytes. What is read is decoded, written again and compared, so that only what a builder could
+//! have made passes; or it is taken as it is, where a checksum has said that it is what was written.
 
 use super::{Geometry, LINE_WORDS, Line, MAX_VALUE, SortedLines, SortedLinesBuilder};
 use crate::bits::vector::BitVec;
@@ -39,8 +39,8 @@ impl SortedLines {
         Ok((list, rest))
     }
 
-    /// The same for bytes that a checksum has shown to be as they were written: a fiftieth of the time. Of others
-    /// only lengths are checked; such a list answers something, and never panics.
+    /// The same for bytes that a checksum has shown to be as they were written: a fiftieth of the time. Of
+    /// others only lengths are checked; such a list answers something, and never panics.
     ///
     /// # Errors
     ///
@@ -71,7 +71,8 @@ impl SortedLines {
         Ok((list, rest))
     }
 
-    /// How many integers there are, and how many are marked, by the last line; `None` where that makes no sense.
+    /// How many integers there are, and how many are marked, by the last line; `None` where that makes no
+    /// sense.
     fn end(&self) -> Option<(u32, u32)> {
         let Some(last) = self.lines.len().checked_sub(1) else { return Some((0, 0)) };
         let before = self.find((last as u64).checked_mul(self.geometry.span())?);

@@ -23,8 +23,8 @@ impl Geometry {
         geometry
     }
 
-    /// Lines that cover `heads << low_bits` values each, whose integers carry marks or don't; `None` if they would have no
-    /// room for a single integer.
+    /// Lines that cover `heads << low_bits` values each, whose integers carry marks or don't; `None` if they
+    /// would have no room for a single integer.
     pub fn new(heads: u32, low_bits: u32, is_marked: bool) -> Option<Self> {
         if heads == 0 || heads >= LINE_BITS || low_bits > MAX_LOW_BITS {
             return None;
@@ -33,9 +33,11 @@ impl Geometry {
         (geometry.capacity > 0).then_some(geometry)
     }
 
-    /// The best for integers that are spread evenly: `count` of them below `universe`, as the hash of each key is.
+    /// The best for integers that are spread evenly: `count` of them below `universe`, as the hash of each
+    /// key is.
     ///
-    /// A line is filled so far that few spill: a line's number of integers varies by the square root of itself.
+    /// A line is filled so far that few spill: a line's number of integers varies by the square root of
+    /// itself.
     pub fn for_hashes(count: u64, universe: u64, low_bits: u32) -> Self {
         let per_head = count as f64 / (universe as f64 / (1u64 << low_bits) as f64).max(1.0);
         let fits = |heads: &u32| {

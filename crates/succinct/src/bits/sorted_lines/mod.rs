@@ -1,16 +1,18 @@
-//! A sorted list of integers in cache lines: how many lie before a value, and how many equal it, for one cache miss.
+//! A sorted list of integers in cache lines: how many lie before a value, and how many equal it, for one
+//! cache miss.
 //!
-//! The idea: the range of values is cut into stretches of one width, and each stretch has one line of 64 bytes. A line says
-//! how many integers lie before it and holds its own as an Elias-Fano code: the high part of each in unary, the low bits
-//! packed. So a lookup computes its line and needs no other.
+//! The idea: the range of values is cut into stretches of one width, and each stretch has one line of 64
+//! bytes. A line says how many integers lie before it and holds its own as an Elias-Fano code: the high part
+//! of each in unary, the low bits packed. So a lookup computes its line and needs no other.
 //!
-//! Sources: Elias (1974) and Fano (1971) for the code; Pibiri and Venturini, "Clustered Elias-Fano Indexes" (2017), for
-//! partitioning it. Where we differ, and why:
+//! Sources: Elias (1974) and Fano (1971) for the code; Pibiri and Venturini, "Clustered Elias-Fano Indexes"
+//! (2017), for partitioning it. Where we differ, and why:
 //!
-//! - Lines are cut by value and not by number, so no directory has to be searched first. That wants values that are spread
-//!   evenly, as hashes are; how evenly decides how full a line may be on average (`geometry.rs`).
-//! - A line whose integers do not fit says where they are instead (`spill`). Exact for every input, and small where
-//!   one value occurs very often.
+//! - Lines are cut by value and not by number, so no directory has to be searched first. That wants values
+//!   that are spread evenly, as hashes are; how evenly decides how full a line may be on average
+//!   (`geometry.rs`).
+//! - A line whose integers do not fit says where they are instead (`spill`). Exact for every input, and small
+//!   where one value occurs very often.
 //! - Integers may carry a mark, one bit each. Among equal ones the plain come before the marked.
 //!
 //! ```text
@@ -207,10 +209,11 @@ impl SortedLines {
         size_of::<Self>() - size_of::<BitVec>() + size_of_val(&*self.lines) + self.spill.memory_bytes()
     }
 
-    /// Brings the line of `value` towards the cache; the result is of no use but to keep the compiler from leaving this out.
+    /// Brings the line of `value` towards the cache; the result is of no use but to keep the compiler from
+    /// leaving this out.
     #[inline]
     #[must_use]
-    pub fn touch(&self, value: u64) -> u64 {
+    pub fn prefetch(&self, value: u64) -> u64 {
         self.lines.get(self.line_of(value).0 as usize).map_or(0, |line| line.word(0))
     }
 
@@ -320,7 +323,8 @@ impl SortedLines {
 }
 
 impl Line {
-    /// Appends the groups of a line that is not spilled and whose values begin at `first`; `None` where they make no sense.
+    /// Appends the groups of a line that is not spilled and whose values begin at `first`; `None` where they
+    /// make no sense.
     fn decode(&self, geometry: Geometry, first: u64, groups: &mut Vec<Group>) -> Option<()> {
         let mut is_sound = true;
         self.each_head(geometry, |head, rank| {
@@ -342,7 +346,8 @@ impl Line {
         is_sound.then_some(())
     }
 
-    /// Hands over the high part and the number of each integer of a line that is not spilled; how many there are.
+    /// Hands over the high part and the number of each integer of a line that is not spilled; how many there
+    /// are.
     #[inline]
     fn each_head(&self, geometry: Geometry, mut take: impl FnMut(u32, u32)) -> u32 {
         let (header, end) = (geometry.header_bits(), geometry.lows_at());
@@ -359,7 +364,8 @@ impl Line {
         rank
     }
 
-    /// How far integer number `rank`, of high part `head`, lies behind the first value of a line that is not spilled.
+    /// How far integer number `rank`, of high part `head`, lies behind the first value of a line that is not
+    /// spilled.
     #[inline]
     fn offset(&self, geometry: Geometry, head: u32, rank: u32) -> u64 {
         let low_bits = geometry.low_bits();

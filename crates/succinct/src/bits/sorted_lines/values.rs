@@ -26,7 +26,8 @@ impl SortedLines {
 }
 
 impl Values<'_> {
-    /// Decodes the next integers, those of a line mostly, in place of what was decoded before; none at the end of the list.
+    /// Decodes the next integers, those of a line mostly, in place of what was decoded before; none at the
+    /// end of the list.
     ///
     /// They may be changed; the iterator then hands out what they were changed to.
     pub(crate) fn next_chunk(&mut self) -> &mut [u64] {

@@ -1,16 +1,19 @@
 //! Buckets of four lanes, packed to the bit, each lane a field and a slot.
 //!
-//! The idea: the order of the lanes in a bucket says nothing, so they are kept sorted by the lowest four bits of their
-//! fields, and of those only the number of the sorted combination is stored: 3,876 combinations fit 12 bits instead of
+//! The idea: the order of the lanes in a bucket says nothing, so they are kept sorted by the lowest four bits
+//! of their fields, and of those only the number of the sorted combination is stored: 3,876 combinations fit
+//! 12 bits instead of
 //! 16. That saves one bit per entry.
 //!
-//! Source: Fan et al., "Cuckoo Filter" (CoNEXT 2014), §5.2, who call it semi-sorting. Where we differ, and why:
+//! Source: Fan et al., "Cuckoo Filter" (CoNEXT 2014), §5.2, who call it semi-sorting. Where we differ, and
+//! why:
 //!
-//! - The combination's number is computed (binomials), not looked up in a table of 64 Ki entries; only the way back
-//!   takes a table, of 8 KiB.
-//! - A lane also carries a slot, and lanes may have any width. With 14-bit fields and 3-bit slots a bucket is exactly
-//!   one 64-bit word.
-//! - A lookup compares the upper bits of all four fields at once, and looks at the combination only where one agrees.
+//! - The combination's number is computed (binomials), not looked up in a table of 64 Ki entries; only the
+//!   way back takes a table, of 8 KiB.
+//! - A lane also carries a slot, and lanes may have any width. With 14-bit fields and 3-bit slots a bucket is
+//!   exactly one 64-bit word.
+//! - A lookup compares the upper bits of all four fields at once, and looks at the combination only where one
+//!   agrees.
 //!
 //! ```text
 //!  bit 0          12                   12 + 4 high             12 + 4 (high + slot)
@@ -19,10 +22,11 @@
 //! +--------------+------+------+------+------+-------+-- ... -+
 //! ```
 //!
-//! A bucket is a whole number of half bytes and follows the one before without a gap; 16 bytes of zeros behind the last
-//! let every bucket be read with one load.
+//! A bucket is a whole number of half bytes and follows the one before without a gap; 16 bytes of zeros
+//! behind the last let every bucket be read with one load.
 //!
-//! Invariants: lanes ascend by the low four bits of their fields, and empty lanes, which are all zeros, come first.
+//! Invariants: lanes ascend by the low four bits of their fields, and empty lanes, which are all zeros, come
+//! first.
 
 /// Lanes per bucket.
 pub(crate) const LANES: usize = 4;
@@ -31,7 +35,8 @@ const PADDING_BYTES: usize = 16;
 /// Sorted combinations of four half bytes.
 const COMBINATIONS: usize = 3876;
 
-/// One lane, arranged so that lanes sort as numbers: the low four bits of the field on top. 0 is an empty lane.
+/// One lane, arranged so that lanes sort as numbers: the low four bits of the field on top. 0 is an empty
+/// lane.
 pub(crate) type Lane = u32;
 
 const LOW_SHIFT: u32 = 28;
@@ -53,7 +58,8 @@ pub(crate) fn slot_of(lane: Lane) -> u8 {
     (lane >> SLOT_SHIFT) as u8
 }
 
-/// The sorted combination with each number: four half bytes, the smallest lowest. Numbers that do not exist give 0.
+/// The sorted combination with each number: four half bytes, the smallest lowest. Numbers that do not exist
+/// give 0.
 static DECODE: [u16; 4096] = {
     let mut table = [0u16; 4096];
     let mut number = 0;
@@ -98,7 +104,8 @@ static BEFORE: [[u16; 16]; 3] = {
     table
 };
 
-/// The number of a sorted combination, the smallest half byte lowest: how many come before it, the largest compared first.
+/// The number of a sorted combination, the smallest half byte lowest: how many come before it, the largest
+/// compared first.
 #[inline]
 fn encode(halves: u32) -> u64 {
     let [twos, threes, fours] = &BEFORE;
@@ -176,12 +183,14 @@ impl Shape {
             highs_mask,
             slot_mask: low_mask(slot_bits),
             slots_mask: low_mask(4 * slot_bits),
-            // 64 bits begin at whole bytes, since they are an even number of half bytes; others may be off by half.
+            // 64 bits begin at whole bytes, since they are an even number of half bytes; others may be off by
+            // half.
             narrow: bits <= 60 || bits == 64,
         }
     }
 
-    /// The lane in whose high part this bit is: a division by the width, by a multiplication that is exact up to 64.
+    /// The lane in whose high part this bit is: a division by the width, by a multiplication that is exact up
+    /// to 64.
     #[inline]
     fn lane_of(&self, bit: u32) -> u32 {
         (bit * self.inverse_high_bits) >> 16
@@ -207,7 +216,8 @@ impl Buckets {
         self.bytes.get(..len).unwrap_or_default()
     }
 
-    /// Takes over packed bytes; they are not checked here. `None` if they are not [`Buckets::bytes_for`] many.
+    /// Takes over packed bytes; they are not checked here. `None` if they are not [`Buckets::bytes_for`]
+    /// many.
     pub(crate) fn from_bytes(bytes: &[u8], buckets: u32, field_bits: u32, slot_bits: u32) -> Option<Self> {
         if bytes.len() != Self::bytes_for(buckets, field_bits, slot_bits) {
             return None;
@@ -243,7 +253,7 @@ impl Buckets {
 
     /// Something of the bucket, so that its cache line is on the way when the bucket is needed.
     #[inline]
-    pub(crate) fn touch(&self, bucket: u32) -> u64 {
+    pub(crate) fn prefetch(&self, bucket: u32) -> u64 {
         self.word(self.position(bucket).0)
     }
 
@@ -359,8 +369,8 @@ impl Buckets {
         let Shape { high_bits, slot_bits, .. } = self.shape;
         let low = field & 15;
         let halves = decode(planes.combination);
-        // The first lane is empty and goes. The others move down as far as they belong below the entry: those with
-        // smaller half bytes, and those that are empty.
+        // The first lane is empty and goes. The others move down as far as they belong below the entry: those
+        // with smaller half bytes, and those that are empty.
         let smaller = [4, 8, 12].into_iter().map(|shift| u32::from(halves >> shift & 15 < low)).sum::<u32>();
         let place = smaller.max(room - 1);
         let splice = |plane: u64, width: u32, value: u64| {

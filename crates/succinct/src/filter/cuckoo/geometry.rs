@@ -1,15 +1,16 @@
 //! Where a key may stand in a cuckoo table, for any number of buckets, and after growth as well as before.
 //!
-//! The idea: a table is `blocks` blocks of `per_block` buckets. A hash gives a block, a *unit* (a place within the
-//! block, finer than a bucket) and a *core*. The unit's bucket is implied by where an entry stands; the rest of the unit,
-//! its *remainder*, and the core are stored. So unit and core can always be read back, and a table with more buckets per
-//! block follows from one with fewer without asking any key: growth turns remainder into bucket number.
+//! The idea: a table is `blocks` blocks of `per_block` buckets. A hash gives a block, a *unit* (a place
+//! within the block, finer than a bucket) and a *core*. The unit's bucket is implied by where an entry
+//! stands; the rest of the unit, its *remainder*, and the core are stored. So unit and core can always be
+//! read back, and a table with more buckets per block follows from one with fewer without asking any key:
+//! growth turns remainder into bucket number.
 //!
-//! Sources: Fan et al., "Cuckoo Filter: Practically Better Than Bloom" (CoNEXT 2014), §3: the second place follows from
-//! the first and the fingerprint. Where we differ, and why:
+//! Sources: Fan et al., "Cuckoo Filter: Practically Better Than Bloom" (CoNEXT 2014), §3: the second place
+//! follows from the first and the fingerprint. Where we differ, and why:
 //!
-//! - Exclusive-or needs a power of two. Here the other place is `offset(core) - place`, modulo the number of blocks and
-//!   of units; it is its own inverse for any number of blocks.
+//! - Exclusive-or needs a power of two. Here the other place is `offset(core) - place`, modulo the number of
+//!   blocks and of units; it is its own inverse for any number of blocks.
 //! - The offset depends on the core only, which growth never touches.
 //! - Growth is not by doubling: `per_block` may become any number. An entry moves only within its block.
 //!
@@ -59,8 +60,8 @@ fn high(a: u64, b: u64) -> u64 {
     ((u128::from(a) * u128::from(b)) >> 64) as u64
 }
 
-/// Spreads every bit of `hash` over all bits of the result (the SplitMix64 finalizer). Keys of one region share digest
-/// bits, and it doesn't matter which.
+/// Spreads every bit of `hash` over all bits of the result (the SplitMix64 finalizer). Keys of one region
+/// share digest bits, and it doesn't matter which.
 #[inline]
 pub(crate) fn mix(hash: u64) -> u64 {
     let hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -146,7 +147,8 @@ impl Geometry {
     pub(crate) fn seat(&self, spot: Spot) -> Seat {
         let scaled = u64::from(spot.unit) * u64::from(self.per_block);
         let within = (scaled >> self.unit_bits) as u32;
-        // Counting down from the unit to the first of its bucket takes `per_block` off the fraction at each step.
+        // Counting down from the unit to the first of its bucket takes `per_block` off the fraction at each
+        // step.
         let fraction = scaled & ((1 << self.unit_bits) - 1);
         let remainder = high(fraction, self.inverse) as u32;
         Seat { bucket: spot.block * self.per_block + within, field: remainder << self.core_bits | spot.core }

@@ -1,8 +1,9 @@
 //! The shortest chain of moves that makes room in a cuckoo table, whatever its entries are.
 //!
-//! The idea: from the buckets of a new entry on, the buckets to which entries could move are visited breadth first until one
-//! with an empty lane is found. Source: Li et al., "Algorithmic Improvements for Fast Concurrent Cuckoo Hashing" (EuroSys
-//! 2014), §4.3. Nothing is moved before a whole chain is known, so an insertion that fails leaves its table as it was.
+//! The idea: from the buckets of a new entry on, the buckets to which entries could move are visited breadth
+//! first until one with an empty lane is found. Source: Li et al., "Algorithmic Improvements for Fast
+//! Concurrent Cuckoo Hashing" (EuroSys 2014), §4.3. Nothing is moved before a whole chain is known, so an
+//! insertion that fails leaves its table as it was.
 
 use super::buckets::LANES;
 
@@ -73,7 +74,8 @@ impl<const N: usize> Chain<N> {
 impl<const N: usize> Iterator for Chain<N> {
     type Item = Move;
 
-    /// From the end: the last entry goes into the empty lane, the one before into the lane that it left, and so on.
+    /// From the end: the last entry goes into the empty lane, the one before into the lane that it left, and
+    /// so on.
     fn next(&mut self) -> Option<Move> {
         let (index, lane, to) = self.next?;
         let step = self.reached.get(usize::from(index)).copied().unwrap_or_default();

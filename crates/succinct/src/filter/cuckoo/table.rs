@@ -1,13 +1,13 @@
 //! The cuckoo table under both cuckoo filters: entries of (fingerprint, slot) in one of two buckets each.
 //!
-//! The idea: a new entry goes into the emptier of its two buckets. If both are full, a search through the buckets to
-//! which their entries could move finds the shortest chain of moves that ends in an empty lane.
+//! The idea: a new entry goes into the emptier of its two buckets. If both are full, a search through the
+//! buckets to which their entries could move finds the shortest chain of moves that ends in an empty lane.
 //!
-//! Source: Fan et al., "Cuckoo Filter" (CoNEXT 2014); the search is in [`super::search`]. Where we differ, and why: a table
-//! can be rebuilt with more buckets from itself alone (see [`super::geometry`]).
+//! Source: Fan et al., "Cuckoo Filter" (CoNEXT 2014); the search is in [`super::search`]. Where we differ,
+//! and why: a table can be rebuilt with more buckets from itself alone (see [`super::geometry`]).
 //!
-//! Invariants: an entry stands in a seat of its own; `entries` counts lanes that are not empty. Equal fingerprints may
-//! stand there several times, eight at most: what that means is the caller's.
+//! Invariants: an entry stands in a seat of its own; `entries` counts lanes that are not empty. Equal
+//! fingerprints may stand there several times, eight at most: what that means is the caller's.
 
 use super::buckets::{Buckets, LANES, Lane, Planes, field_of, lane, slot_of};
 use super::geometry::{Geometry, Seat};
@@ -86,12 +86,14 @@ impl Table {
     ///
     /// A loop of loads alone keeps more of them in flight than one that also computes what to do with them.
     #[inline]
-    pub(crate) fn touch(&self, seats: &[[Seat; 2]]) {
-        let touched = seats.as_flattened().iter().fold(0, |sum, seat| sum ^ self.buckets.touch(seat.bucket));
+    pub(crate) fn prefetch(&self, seats: &[[Seat; 2]]) {
+        let touched =
+            seats.as_flattened().iter().fold(0, |sum, seat| sum ^ self.buckets.prefetch(seat.bucket));
         std::hint::black_box(touched);
     }
 
-    /// Fetches, for seats whose buckets are both full, the cache lines of the buckets to which their entries could move.
+    /// Fetches, for seats whose buckets are both full, the cache lines of the buckets to which their entries
+    /// could move.
     pub(crate) fn touch_moves(&self, seats: &[[Seat; 2]]) {
         let mut touched = 0;
         for [first, second] in seats {
@@ -102,7 +104,7 @@ impl Table {
             for (bucket, planes) in [first.bucket, second.bucket].into_iter().zip(planes) {
                 for entry in self.buckets.lanes(planes) {
                     let other = self.geometry.other_seat(Seat { bucket, field: field_of(entry) });
-                    touched ^= self.buckets.touch(other.bucket);
+                    touched ^= self.buckets.prefetch(other.bucket);
                 }
             }
         }
@@ -225,7 +227,8 @@ impl Table {
         let Some(chain) = Chain::<N>::find(seats.map(|seat| seat.bucket), others, has_room) else {
             return false;
         };
-        // The lane that the last move left, or for the first one any empty lane: entries fill lanes from the front.
+        // The lane that the last move left, or for the first one any empty lane: entries fill lanes from the
+        // front.
         let mut hole = (0, 0);
         for Move { from, lane: from_lane, to } in chain {
             let moving = get(self.lanes(from), from_lane);
@@ -250,11 +253,11 @@ impl Table {
         self.buckets.store(bucket, lanes);
     }
 
-    /// The same entries in a table of `per_block` buckets per block, and those that found their bucket full: a seat of each
-    /// in the new table.
+    /// The same entries in a table of `per_block` buckets per block, and those that found their bucket full:
+    /// a seat of each in the new table.
     ///
-    /// Entries of one block come to lie in the same block again, in the same order. `None` if no table can be of that
-    /// shape or if it has fewer buckets than this one.
+    /// Entries of one block come to lie in the same block again, in the same order. `None` if no table can be
+    /// of that shape or if it has fewer buckets than this one.
     pub(crate) fn grown(
         &self,
         per_block: u32,
@@ -382,8 +385,8 @@ mod tests {
 
     #[test]
     fn tables_fill_beyond_the_load_they_are_sized_for() {
-        // (blocks, buckets per block, unit bits, core bits): those of the two filters, evenly divided units and not, down
-        // to some five units a bucket.
+        // (blocks, buckets per block, unit bits, core bits): those of the two filters, evenly divided units
+        // and not, down to some five units a bucket.
         for (blocks, per_block, unit_bits, core_bits) in [
             (16_000, 2, 1, 8),
             (16_000, 2, 1, 16),

@@ -45,7 +45,8 @@ impl Writer {
         self.merge(&[entry], &[], |_| entry);
     }
 
-    /// Adds `old` entries, at most [`CHUNK`], and those of `new`, as `entry_of` makes them, that go before; how many these are.
+    /// Adds `old` entries, at most [`CHUNK`], and those of `new`, as `entry_of` makes them, that go before;
+    /// how many these are.
     #[inline]
     #[expect(
         clippy::indexing_slicing,
@@ -142,7 +143,8 @@ impl Maplet {
         Writer::new(fingerprint_bits, slot_bits, 0).finish()
     }
 
-    /// This maplet and the keys of one more run, whose `hashes` are sorted and have `hash_bits` leading bits to go by.
+    /// This maplet and the keys of one more run, whose `hashes` are sorted and have `hash_bits` leading bits
+    /// to go by.
     ///
     /// Fingerprints shrink to `hash_bits` if they are longer, and stay so.
     ///
@@ -154,8 +156,8 @@ impl Maplet {
         self.with_run_in(self.slot_bits, slot, hash_bits, hashes)
     }
 
-    /// The same with slots of `slot_bits` bits from now on. Where piles are mostly lower than they may be, slots that grow with
-    /// them save a bit or two of each entry.
+    /// The same with slots of `slot_bits` bits from now on. Where regions are mostly lower than they may be,
+    /// slots that grow with them save a bit or two of each entry.
     ///
     /// # Panics
     ///
@@ -199,7 +201,8 @@ impl Maplet {
         writer.finish()
     }
 
-    /// The entries of slot `first` and those above it, which become slot 0 and so on: the oldest runs have left the pile.
+    /// The entries of slot `first` and those above it, which become slot 0 and so on: the oldest runs have
+    /// left the region.
     ///
     /// ```
     /// use siltstone_succinct::filter::maplet::Maplet;

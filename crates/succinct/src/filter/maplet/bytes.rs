@@ -30,7 +30,8 @@ impl Maplet {
         if quotients.groups().any(|group| group.marks > 0 || group.value >> quotient_bits > 0) {
             return Err(wrong("quotients within their bits", "larger ones"));
         }
-        // One value of an entry's bits cannot repeat, so a quotient has no more entries than these bits have values.
+        // One value of an entry's bits cannot repeat, so a quotient has no more entries than these bits have
+        // values.
         let most = 1u64.checked_shl(maplet.entry_bits()).unwrap_or(u64::MAX);
         if quotients.groups().any(|group| u64::from(group.plain) > most) {
             return Err(wrong("distinct entries", "more of a quotient than there can be"));
@@ -41,8 +42,8 @@ impl Maplet {
         Ok(maplet)
     }
 
-    /// The same for bytes that a checksum has shown to be as they were written: a fiftieth of the time. Of others
-    /// only lengths are checked; such a maplet answers something, and never panics.
+    /// The same for bytes that a checksum has shown to be as they were written: a fiftieth of the time. Of
+    /// others only lengths are checked; such a maplet answers something, and never panics.
     ///
     /// # Errors
     ///

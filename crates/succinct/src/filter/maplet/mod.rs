@@ -1,25 +1,27 @@
-//! The maplet: which runs of a pile may hold a key, in one immutable structure that is merged rather than updated.
+//! The maplet: which runs of a region may hold a key, in one immutable structure that is merged rather than
+//! updated.
 //!
-//! The idea: every key of every run has an entry, its fingerprint and the run's slot, and entries lie in the order of the
-//! fingerprints. The upper bits of a fingerprint, the quotient, are coded by position in two bits or so; the rest, the
-//! remainder, is stored beside the slot. A lookup compares the remainders of one quotient, one on average. Adding a run
-//! streams the old maplet and the run's sorted fingerprints into a new one, with no random access and no question to the
-//! device, also where writes are blind.
+//! The idea: every key of every run has an entry, its fingerprint and the run's slot, and entries lie in the
+//! order of the fingerprints. The upper bits of a fingerprint, the quotient, are coded by position in two
+//! bits or so; the rest, the remainder, is stored beside the slot. A lookup compares the remainders of one
+//! quotient, one on average. Adding a run streams the old maplet and the run's sorted fingerprints into a new
+//! one, with no random access and no question to the device, also where writes are blind.
 //!
-//! Sources: quotienting is Knuth's; quotient filters (Bender et al., "Don't Thrash: How to Cache Your Hash on Flash", VLDB
-//! 2012) merge likewise; maplets are Conway, Farach-Colton and Johnson, "SplinterDB and Maplets" (SIGMOD 2023). Where we
-//! differ, and why:
+//! Sources: quotienting is Knuth's; quotient filters (Bender et al., "Don't Thrash: How to Cache Your Hash on
+//! Flash", VLDB 2012) merge likewise; maplets are Conway, Farach-Colton and Johnson, "SplinterDB and Maplets"
+//! (SIGMOD 2023). Where we differ, and why:
 //!
 //! - Immutable, so quotients need no free places: their counts are an Elias-Fano code in cache lines
-//!   ([`sorted_lines`](crate::bits::sorted_lines)), and a lookup touches one line and one place among the remainders.
-//! - In the order of fingerprints, not of the table's digests, though that costs a sort of the new run: keys of one
-//!   group share a digest, and their quotients would be one.
-//! - A key that is in several runs has an entry for each. Whoever asks goes from the newest run down, so older versions
-//!   cost bits but no probes; and a blind write never has to know whether its key is there.
+//!   ([`sorted_lines`](crate::bits::sorted_lines)), and a lookup touches one line and one place among the
+//!   remainders.
+//! - In the order of fingerprints, not of the table's digests, though that costs a sort of the new run: keys
+//!   of one group share a digest, and their quotients would be one.
+//! - A key that is in several runs has an entry for each. Whoever asks goes from the newest run down, so
+//!   older versions cost bits but no probes; and a blind write never has to know whether its key is there.
 //!
-//! With `n` entries and fingerprints of `f` bits an absent key meets a wrong slot at a rate of `n / 2^f`, all runs
-//! together. An entry takes `f - log2 n + slot bits + 2.2` to `2.7` bits. So a pile that grows keeps its fingerprints, its entries
-//! become smaller, and the rate grows; slots may become longer with it.
+//! With `n` entries and fingerprints of `f` bits an absent key meets a wrong slot at a rate of `n / 2^f`, all
+//! runs together. An entry takes `f - log2 n + slot bits + 2.2` to `2.7` bits. So a region that grows keeps
+//! its fingerprints, its entries become smaller, and the rate grows; slots may become longer with it.
 //!
 //! ```text
 //!  0                     1                  2               3          4                12
@@ -133,18 +135,19 @@ impl Maplet {
         slots
     }
 
-    /// Brings the first of the two cache lines that a [`Maplet::lookup`] reads towards the cache. What comes back is of no use but
-    /// to keep the compiler from leaving this out; touch several hashes, of several filters, before they are looked up.
+    /// Brings the first of the two cache lines that a [`Maplet::lookup`] reads towards the cache. What comes
+    /// back is of no use but to keep the compiler from leaving this out; touch several hashes, of several
+    /// filters, before they are looked up.
     #[inline]
     #[must_use]
-    pub fn touch(&self, hash: u64) -> u64 {
-        self.quotients.touch(self.split(hash).0)
+    pub fn prefetch(&self, hash: u64) -> u64 {
+        self.quotients.prefetch(self.split(hash).0)
     }
 
     /// The same for the second, which waits for the first.
     #[inline]
     #[must_use]
-    pub fn touch_entries(&self, hash: u64) -> u64 {
+    pub fn prefetch_entries(&self, hash: u64) -> u64 {
         let width = self.entry_bits();
         let at = self.quotients.find(self.split(hash).0).before as usize * width as usize;
         self.entries.get_bits(at, 1).unwrap_or(0)
@@ -161,7 +164,7 @@ impl Maplet {
         assert_eq!(hashes.len(), slots.len(), "lookup_many: one answer per hash");
         let width = self.entry_bits();
         for (hashes, slots) in hashes.chunks(BATCH).zip(slots.chunks_mut(BATCH)) {
-            let touched = hashes.iter().fold(0, |all, hash| all ^ self.touch(*hash));
+            let touched = hashes.iter().fold(0, |all, hash| all ^ self.prefetch(*hash));
             std::hint::black_box(touched);
             let mut firsts = [(0usize, 0u32, 0u64); BATCH];
             for (hash, first) in hashes.iter().zip(&mut firsts) {

@@ -1,7 +1,7 @@
 //! The multi-level cuckoo filter as bytes, to be saved beside the tables that it guides to.
 //!
-//! The idea: the three parts as they lie in memory, behind a header that says how long each is. The index of the secondary
-//! table and the number of entries are counted anew, so they can't be wrong.
+//! The idea: the three parts as they lie in memory, behind a header that says how long each is. The index of
+//! the secondary table and the number of entries are counted anew, so they can't be wrong.
 //!
 //! Source: ours; the paper rebuilds its filters when a store is opened.
 //!
@@ -21,7 +21,8 @@
 //!   ... + secondary   stashed entries      (stash.rs)
 //! ```
 //!
-//! Invariants: what decodes encodes to the same bytes, and every bucket of it is one that insertions can lead to.
+//! Invariants: what decodes encodes to the same bytes, and every bucket of it is one that insertions can lead
+//! to.
 
 use super::secondary::Secondary;
 use super::stash::{ENTRY_BYTES, Stash};
@@ -108,8 +109,8 @@ impl MultiLevelCuckooFilter {
     ///
     /// # Errors
     ///
-    /// If the header is out of range, lengths do not agree, or a bucket, a record or a stashed entry is none that could
-    /// have been written.
+    /// If the header is out of range, lengths do not agree, or a bucket, a record or a stashed entry is none
+    /// that could have been written.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut body = bytes;
         let header =

@@ -1,29 +1,35 @@
-//! The multi-level cuckoo filter: one filter for a region's pile of runs, which names the run that may hold a key.
+//! The multi-level cuckoo filter: one filter for the runs of a region, which names the run that may hold a
+//! key.
 //!
-//! The idea: the primary table is a cuckoo filter whose entries carry a slot, the number of a run. A fingerprint stands
-//! there once; a key whose fingerprint another key had first goes, in full, to a small secondary table. So a lookup names
-//! one run at most, and one read answers it, however high the pile.
+//! The idea: the primary table is a cuckoo filter whose entries carry a slot, the number of a run. A
+//! fingerprint stands there once; a key whose fingerprint another key had first goes, in full, to a small
+//! secondary table. So a lookup names one run at most, and one read answers it, however many runs there are.
 //!
-//! Source: Ren, Zheng, Arulraj and Gibson, "SlimDB" (VLDB 2017), §3.2, Algorithms 1 and 2, and §5.3. Where we differ, and
-//! why:
+//! Source: Ren, Zheng, Arulraj and Gibson, "SlimDB" (VLDB 2017), §3.2, Algorithms 1 and 2, and §5.3. Where we
+//! differ, and why:
 //!
-//! - A key whose fingerprint is there may be the same key or another. Who wrote it after reading it knows the slot it was
-//!   in ([`Knowledge::InSlot`]), and the entry with that slot is changed. Whoever wrote blindly goes to the secondary.
+//! - A key whose fingerprint is there may be the same key or another. Who wrote it after reading it knows the
+//!   slot it was in ([`Knowledge::InSlot`]), and the entry with that slot is changed. Whoever wrote blindly
+//!   goes to the secondary.
 //! - A lookup asks the primary first: a key is in the secondary only if its fingerprint is in the primary.
-//! - When the secondary is full, a further copy of the fingerprint goes to the primary. The copies of a fingerprint are a
-//!   multiset of slots in which every key keeps one of its own; so a truthful [`Knowledge::InSlot`] may change any copy
-//!   with that slot, and still no key is lost. A ninth copy goes to a stash.
-//! - It grows without the keys, by any factor: entries store more fingerprint bits than the filter needs at first, and
-//!   growth turns them into bucket numbers (`cuckoo/geometry.rs`). So it is always about as full as it may be.
-//! - Entries are semi-sorted (`cuckoo/buckets.rs`): 14-bit fingerprints with 3-bit slots take 16 bits an entry.
+//! - When the secondary is full, a further copy of the fingerprint goes to the primary. The copies of a
+//!   fingerprint are a multiset of slots in which every key keeps one of its own; so a truthful
+//!   [`Knowledge::InSlot`] may change any copy with that slot, and still no key is lost. A ninth copy goes to
+//!   a stash.
+//! - It grows without the keys, by any factor: entries store more fingerprint bits than the filter needs at
+//!   first, and growth turns them into bucket numbers (`cuckoo/geometry.rs`). So it is always about as full
+//!   as it may be.
+//! - Entries are semi-sorted (`cuckoo/buckets.rs`): 14-bit fingerprints with 3-bit slots take 16 bits an
+//!   entry.
 //!
-//! How it is used: a published filter is shared and never changes. For a new run, [`MultiLevelCuckooFilter::grown`] makes
-//! a copy with room for the run's keys, [`MultiLevelCuckooFilter::insert_run`] adds them, and the copy is published with
-//! the run. When the newest runs are merged into one, [`MultiLevelCuckooFilter::remap`] renumbers the slots.
+//! How it is used: a published filter is shared and never changes. For a new run,
+//! [`MultiLevelCuckooFilter::grown`] makes a copy with room for the run's keys,
+//! [`MultiLevelCuckooFilter::insert_run`] adds them, and the copy is published with the run. When the newest
+//! runs are merged into one, [`MultiLevelCuckooFilter::remap`] renumbers the slots.
 //!
-//! Invariants: for every key inserted, the slot of its newest insertion is among its candidates. A key in the secondary has
-//! its fingerprint in the primary or the stash. Every key that is not in the secondary has, among the copies of its
-//! fingerprint, one with the slot of its newest insertion that is no other key's.
+//! Invariants: for every key inserted, the slot of its newest insertion is among its candidates. A key in the
+//! secondary has its fingerprint in the primary or the stash. Every key that is not in the secondary has,
+//! among the copies of its fingerprint, one with the slot of its newest insertion that is no other key's.
 
 mod candidates;
 mod encoding;
@@ -40,8 +46,9 @@ use crate::filter::cuckoo::table::{Inserted, Table, buckets_for};
 use secondary::Secondary;
 use stash::Stash;
 
-/// Bits of a fingerprint that give its other place and that growth never consumes. More would leave fewer units per
-/// bucket, which then take unequal shares of the keys; fewer would give keys too few pairs of places to choose from.
+/// Bits of a fingerprint that give its other place and that growth never consumes. More would leave fewer
+/// units per bucket, which then take unequal shares of the keys; fewer would give keys too few pairs of
+/// places to choose from.
 const CORE_BITS: u32 = 6;
 /// Buckets per block of a new filter, as a power of two: it can grow by a sixteenth.
 const FIRST_PER_BLOCK_BITS: u32 = 4;
@@ -137,17 +144,19 @@ impl MultiLevelCuckooFilter {
         }
     }
 
-    /// Brings the cache lines that a [`MultiLevelCuckooFilter::lookup`] reads first towards the cache; touch several hashes, of
-    /// several filters, before they are looked up.
+    /// Brings the cache lines that a [`MultiLevelCuckooFilter::lookup`] reads first towards the cache; touch
+    /// several hashes, of several filters, before they are looked up.
     #[inline]
-    pub fn touch(&self, hash: u64) {
+    pub fn prefetch(&self, hash: u64) {
         let geometry = &self.primary.geometry;
-        self.primary.touch(&[geometry.seats(geometry.spot(hash))]);
+        self.primary.prefetch(&[geometry.seats(geometry.spot(hash))]);
     }
 
-    /// Answers [`MultiLevelCuckooFilter::lookup`] for each pair of hash and key into the same place of `found`.
+    /// Answers [`MultiLevelCuckooFilter::lookup`] for each pair of hash and key into the same place of
+    /// `found`.
     ///
-    /// The cache lines of many keys are fetched side by side, which pays where the filter does not fit the cache.
+    /// The cache lines of many keys are fetched side by side, which pays where the filter does not fit the
+    /// cache.
     ///
     /// # Panics
     ///
@@ -161,7 +170,7 @@ impl MultiLevelCuckooFilter {
                 *spot = self.primary.geometry.spot(*hash);
                 *seats = self.primary.geometry.seats(*spot);
             }
-            self.primary.touch(&seats);
+            self.primary.prefetch(&seats);
             for (((found, spot), seats), (hash, key)) in
                 found.iter_mut().zip(spots).zip(&seats).zip(questions)
             {
@@ -186,8 +195,8 @@ impl MultiLevelCuckooFilter {
 
     /// Adds the keys of the run in `slot`, which is as new as any before or newer.
     ///
-    /// The filter grows where it must, in small steps that each cost a pass over it; [`MultiLevelCuckooFilter::grown`]
-    /// beforehand spares them.
+    /// The filter grows where it must, in small steps that each cost a pass over it;
+    /// [`MultiLevelCuckooFilter::grown`] beforehand spares them.
     ///
     /// # Errors
     ///
@@ -212,7 +221,7 @@ impl MultiLevelCuckooFilter {
                 *place = key;
                 len += 1;
             }
-            self.primary.touch(&seats);
+            self.primary.prefetch(&seats);
             if self.primary.is_crowded() {
                 self.primary.touch_moves(&seats);
             }
@@ -257,8 +266,8 @@ impl MultiLevelCuckooFilter {
         if self.secondary.set(key.hash, key.key, slot) {
             return Ok(());
         }
-        // The key is not in the secondary, so one of the copies is its own; if it is true that it was in slot `old`, its
-        // copy has that slot. Copies with equal slots are as good as one another.
+        // The key is not in the secondary, so one of the copies is its own; if it is true that it was in slot
+        // `old`, its copy has that slot. Copies with equal slots are as good as one another.
         if let Knowledge::InSlot(old) = key.knowledge
             && (self.primary.replace_slot(&seats, old, slot)
                 || !self.stash.is_empty() && self.stash.replace(self.identity(key), old, slot))
@@ -311,8 +320,8 @@ impl MultiLevelCuckooFilter {
         Full { entries: self.entries(), floor_bits: self.parameters.floor_bits }
     }
 
-    /// A copy with room for `keys` keys more, which takes one pass over the filter. Keys that are known to be in a slot
-    /// ([`Knowledge::InSlot`]) need no room.
+    /// A copy with room for `keys` keys more, which takes one pass over the filter. Keys that are known to be
+    /// in a slot ([`Knowledge::InSlot`]) need no room.
     ///
     /// # Errors
     ///
@@ -366,7 +375,7 @@ impl MultiLevelCuckooFilter {
             for (seats, (seat, _)) in seats.iter_mut().zip(homeless) {
                 *seats = [*seat, geometry.other_seat(*seat)];
             }
-            self.primary.touch(&seats);
+            self.primary.prefetch(&seats);
             for (seats, (seat, slot)) in seats.iter().zip(homeless) {
                 if !self.primary.insert(seats, *slot) {
                     self.stash.add(geometry.identity(geometry.spot_at(*seat)), *slot);
@@ -385,7 +394,8 @@ impl MultiLevelCuckooFilter {
     pub fn remap(&mut self, slots: &[u8]) {
         assert!(slots.is_sorted(), "remap: {slots:?} would make older runs newer");
         slots.iter().for_each(|slot| self.check_slot(*slot));
-        // Slots past the table's end were never given to a run; if they were, they stay above all others at least.
+        // Slots past the table's end were never given to a run; if they were, they stay above all others at
+        // least.
         let map = |slot: u8| slots.get(usize::from(slot)).copied().unwrap_or(slot);
         self.primary.remap_slots(map);
         self.secondary.remap_slots(map);

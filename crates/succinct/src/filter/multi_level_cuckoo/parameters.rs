@@ -15,22 +15,23 @@ const FLOOR_BITS_LEAST: u16 = 8;
 /// The default is the paper's: fingerprints of 14 bits, slots of 3. It may grow eightfold at no loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parameters {
-    /// Bits of a fingerprint that are left when growth has taken its share: 8 to 20. The rate of false positives is
-    /// `8 * load / 2^fingerprint_bits` then, and less before.
+    /// Bits of a fingerprint that are left when growth has taken its share: 8 to 20. The rate of false
+    /// positives is `8 * load / 2^fingerprint_bits` then, and less before.
     pub fingerprint_bits: u8,
     /// Bits of a slot, 0 to 6: the filter guides to `2^slot_bits` runs.
     pub slot_bits: u8,
-    /// Further bits that are stored at first and that growth consumes: the filter may grow to `2^growth_bits` times its
-    /// first size. At most 20 together with `fingerprint_bits`.
+    /// Further bits that are stored at first and that growth consumes: the filter may grow to `2^growth_bits`
+    /// times its first size. At most 20 together with `fingerprint_bits`.
     pub growth_bits: u8,
     /// Where those are used up, growth goes on at the cost of fingerprint bits, but not below this many: 8 to
     /// `fingerprint_bits`.
     pub floor_bits: u8,
-    /// Bytes that the secondary table may take, in thousandths of the primary's: up to 1000. It may always take half a
-    /// kilobyte, unless this is 0, which means that there is none.
+    /// Bytes that the secondary table may take, in thousandths of the primary's: up to 1000. It may always
+    /// take half a kilobyte, unless this is 0, which means that there is none.
     pub secondary_permille: u16,
-    /// The share of the primary's lanes, in thousandths, to which it is sized and beyond which it grows: 500 to 965.
-    /// The last few take long to fill: from 900 to 950 an insertion takes about half as long as from 915 to 965.
+    /// The share of the primary's lanes, in thousandths, to which it is sized and beyond which it grows: 500
+    /// to 965. The last few take long to fill: from 900 to 950 an insertion takes about half as long as from
+    /// 915 to 965.
     pub load_permille: u16,
 }
 
@@ -101,11 +102,11 @@ impl std::error::Error for UnsoundParameters {}
 /// What is known about a key that a new run holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Knowledge {
-    /// Nothing, or that no run of the pile holds it.
+    /// Nothing, or that no run of the region holds it.
     #[default]
     Unknown,
-    /// Its newest version so far is in this slot of the pile: somebody read it there. It must be true; otherwise another
-    /// key may be lost.
+    /// Its newest version so far is in this slot of the region: somebody read it there. It must be true;
+    /// otherwise another key may be lost.
     InSlot(u8),
 }
 

@@ -1,18 +1,20 @@
 //! The secondary table: keys in full, for those whose fingerprint another key had first.
 //!
-//! The idea: records lie one after the other in one array; an index of tags and offsets finds them by hash. Both are
-//! flat, so that a clone is two copies, and a record's key is compared whole, so that an answer is exact.
+//! The idea: records lie one after the other in one array; an index of tags and offsets finds them by hash.
+//! Both are flat, so that a clone is two copies, and a record's key is compared whole, so that an answer is
+//! exact.
 //!
-//! Source: Ren et al., "SlimDB" (VLDB 2017), §3.2 (the secondary table of Figure 8). The paper leaves its form open.
+//! Source: Ren et al., "SlimDB" (VLDB 2017), §3.2 (the secondary table of Figure 8). The paper leaves its
+//! form open.
 //!
 //! ```text
 //!  record:  | slot: u8 | tag: u32 | key length: varint | key |        tag: 32 bits mixed from the key's hash
 //!  index entry, 0 if empty:  tag << 32 | offset of the record + 1
 //! ```
 //!
-//! Invariants: each key has one record; the index is a power of two of entries, at most three quarters in use, searched
-//! from the place that the tag's upper bits give; it is what inserting the records in order makes of it, and is
-//! therefore not stored.
+//! Invariants: each key has one record; the index is a power of two of entries, at most three quarters in
+//! use, searched from the place that the tag's upper bits give; it is what inserting the records in order
+//! makes of it, and is therefore not stored.
 
 use crate::code::varint;
 use crate::error::DecodeError;

@@ -1,10 +1,11 @@
 //! Entries for which the primary table has no room although it is far from full.
 //!
-//! The idea: two buckets hold eight entries, and a ninth with the same fingerprint has nowhere to go, however many other
-//! buckets there are. Such entries are kept here as a multiset, and mean the same as those in the table.
+//! The idea: two buckets hold eight entries, and a ninth with the same fingerprint has nowhere to go, however
+//! many other buckets there are. Such entries are kept here as a multiset, and mean the same as those in the
+//! table.
 //!
-//! Source: ours; the paper does not say what happens to a ninth. It takes keys that share all bits of hash and
-//! fingerprint, or one key written blindly by more than eight runs, so mostly nothing is here.
+//! Source: ours; the paper does not say what happens to a ninth. It takes keys that share all bits of hash
+//! and fingerprint, or one key written blindly by more than eight runs, so mostly nothing is here.
 //!
 //! ```text
 //!  entry:  | identity: u64 | slot: u8 | copies: u32 |        ascending by identity, then slot

@@ -40,7 +40,8 @@ pub struct CellsBuilder {
 }
 
 impl CellsBuilder {
-    /// A builder with about `cells` cells in the whole space of digests: some 64 for each page that would fill it.
+    /// A builder with about `cells` cells in the whole space of digests: some 64 for each page that would
+    /// fill it.
     ///
     /// Fewer make smaller numbers, but pages have to end earlier to end with a cell, or split one.
     pub fn new(cells: u64) -> Self {
@@ -67,8 +68,8 @@ impl CellsBuilder {
         self.first_cell.is_none() || cell_of(hi, self.scale) != self.cell
     }
 
-    /// Adds the next entry. `shared` is how many bytes its key has in common with that of the entry before; it is looked at
-    /// only where both have the same digest.
+    /// Adds the next entry. `shared` is how many bytes its key has in common with that of the entry before;
+    /// it is looked at only where both have the same digest.
     ///
     /// # Panics
     ///
@@ -84,7 +85,8 @@ impl CellsBuilder {
             return;
         }
         assert!(self.previous <= digest, "push: entries must ascend");
-        // Most entries begin a cell, by chance, and some do not: what every entry needs is done without asking.
+        // Most entries begin a cell, by chance, and some do not: what every entry needs is done without
+        // asking.
         let begins_cell = cell != self.cell;
         if self.ended | (digest == self.previous) | (begins_cell & !self.open_ends.is_empty()) {
             self.note(place, shared, begins_cell);
@@ -114,7 +116,8 @@ impl CellsBuilder {
         }
     }
 
-    /// Keeps the part of a page's first place that tells it from the place before, with which it shares `shared` bytes.
+    /// Keeps the part of a page's first place that tells it from the place before, with which it shares
+    /// `shared` bytes.
     fn split_at(&mut self, place: Place<'_>, shared: usize) {
         let bytes = place.hi.to_be_bytes().into_iter().chain(place.lo.to_be_bytes());
         self.open_splits.extend(bytes.chain(place.key.iter().copied()).take(shared + 1));
@@ -153,8 +156,9 @@ impl CellsBuilder {
         self.ended = self.first_cell.is_some();
     }
 
-    /// Ends the page before the open cell, whose entries, all that were added since [`CellsBuilder::begins_cell`] was last
-    /// true, so are on the next page. There must be others on the page before them.
+    /// Ends the page before the open cell, whose entries, all that were added since
+    /// [`CellsBuilder::begins_cell`] was last true, so are on the next page. There must be others on the page
+    /// before them.
     pub fn end_page_before_cell(&mut self) {
         if let Some(first_cell) = self.first_cell {
             self.start_page(self.cell - first_cell, false);

@@ -1,20 +1,24 @@
 //! The cell index: which page of a table holds a hashed key, in about nine bits per page and one cache miss.
 //!
-//! The idea: the space of digests is cut into equal cells, some 64 for each page that is expected, and pages are cut at the
-//! borders of cells. A border is then a small integer instead of a key, and integers that lie evenly cost little more than
-//! the logarithm of their distance ([`sorted_lines`](crate::bits::sorted_lines)).
+//! The idea: the space of digests is cut into equal cells, some 64 for each page that is expected, and pages
+//! are cut at the borders of cells. A border is then a small integer instead of a key, and integers that lie
+//! evenly cost little more than the logarithm of their distance
+//! ([`sorted_lines`](crate::bits::sorted_lines)).
 //!
-//! Source: ours. Work to compare with: PaCHash (Kurpicz, Lehmann and Sanders, ALENEX 2023), which keeps the first bin of each
-//! page in an Elias-Fano list, reads as many pages as a bin touches, and takes some five bits per page. We read one: a cell
-//! is not cut where the page before can as well end a few entries earlier ([`CellsBuilder::end_page_before_cell`]). The floor
-//! for pages of k hashed keys is ½ log2(2πk) bits each, 4 bits at k = 40.
+//! Source: ours. Work to compare with: PaCHash (Kurpicz, Lehmann and Sanders, ALENEX 2023), which keeps the
+//! first bin of each page in an Elias-Fano list, reads as many pages as a bin touches, and takes some five
+//! bits per page. We read one: a cell is not cut where the page before can as well end a few entries earlier
+//! ([`CellsBuilder::end_page_before_cell`]). The floor for pages of k hashed keys is ½ log2(2πk) bits each, 4
+//! bits at k = 40.
 //!
-//! Where a cell has to be cut (a group of keys under one prefix's hash that is larger than a page, or many keys by chance), the
-//! page that begins inside it is marked, and a *split* tells it from the page before: as many bytes of the first key's place
-//! as are needed, without those that all keys of the cell share (`splits.rs`).
+//! Where a cell has to be cut (a group of keys under one prefix's hash that is larger than a page, or many
+//! keys by chance), the page that begins inside it is marked, and a *split* tells it from the page before: as
+//! many bytes of the first key's place as are needed, without those that all keys of the cell share
+//! (`splits.rs`).
 //!
-//! A place is the digest's halves, big-endian, and the key. Cell number c of a digest with upper half h is the upper half of
-//! the 128-bit product `h * scale`, so any number of cells is possible; cells are numbered from that of the first entry.
+//! A place is the digest's halves, big-endian, and the key. Cell number c of a digest with upper half h is
+//! the upper half of the 128-bit product `h * scale`, so any number of cells is possible; cells are numbered
+//! from that of the first entry.
 //!
 //! ```text
 //!  0            4             12                  20             28
@@ -25,8 +29,8 @@
 //!                                                 the splits       of its first entry, marked if the cell begins before
 //! ```
 //!
-//! Invariants: each *stored* place is found on its page. So is where a walk from any other place has to begin, unless
-//! [`Cells::split_pages`] names pages for it.
+//! Invariants: each *stored* place is found on its page. So is where a walk from any other place has to
+//! begin, unless [`Cells::split_pages`] names pages for it.
 
 mod build;
 mod splits;
@@ -134,8 +138,9 @@ impl Cells {
     pub fn find_many(&self, places: &[Place<'_>], pages: &mut [u32]) {
         assert_eq!(places.len(), pages.len(), "find_many: one page per place");
         for (places, pages) in places.chunks(BATCH).zip(pages.chunks_mut(BATCH)) {
-            let touched =
-                places.iter().fold(0, |all, place| all ^ self.starts.touch(self.cell(place.hi).unwrap_or(0)));
+            let touched = places
+                .iter()
+                .fold(0, |all, place| all ^ self.starts.prefetch(self.cell(place.hi).unwrap_or(0)));
             std::hint::black_box(touched);
             for (place, page) in places.iter().zip(pages) {
                 *page = self.find(*place);

@@ -1,13 +1,15 @@
-//! What tells the pages of a cut cell apart: for each page that begins inside a cell, some bytes of its first place.
+//! What tells the pages of a cut cell apart: for each page that begins inside a cell, some bytes of its first
+//! place.
 //!
 //! ```text
 //! split    one byte: s in its upper five bits, l below · [varint skip - 31, if s = 31] · [varint length - 8, if l = 7] · bytes
 //!          s = min(skip, 31)     l = min(length - 1, 7)
 //! ```
 //!
-//! `skip` bytes are shared by all places of the cell and left out; the bytes follow them in the page's first place. They end
-//! with the first byte in which it differs from the place before it. Splits of one cell follow one another, so all but
-//! the first of every 16 are found by walking; a cell with many is searched by halves first.
+//! `skip` bytes are shared by all places of the cell and left out; the bytes follow them in the page's first
+//! place. They end with the first byte in which it differs from the place before it. Splits of one cell
+//! follow one another, so all but the first of every 16 are found by walking; a cell with many is searched by
+//! halves first.
 
 use super::Place;
 use crate::code::varint;
@@ -140,7 +142,8 @@ impl Splits {
         hi.copy_from_slice(&place.hi.to_be_bytes());
         lo.copy_from_slice(&place.lo.to_be_bytes());
         let end = first + count;
-        // The last block that begins inside the cell with a split not above the place; else the one with `first`.
+        // The last block that begins inside the cell with a split not above the place; else the one with
+        // `first`.
         let mut low = first / OFFSET_EVERY;
         let mut high = end.div_ceil(OFFSET_EVERY);
         while high - low > 1 {

@@ -1,10 +1,12 @@
 //! Writing a trie: one bucket at a time, as its keys come by.
 //!
-//! A bucket that fills beyond four times its intended size, or whose code turns out longer than any uniform keys would
-//! make it, is split into chunks of 128 keys. A chunk keeps its first key and a trie over the distances from it, which
-//! are shifted up as far as they go, so that the bits which all keys of a cluster share cost nothing.
+//! A bucket that fills beyond four times its intended size, or whose code turns out longer than any uniform
+//! keys would make it, is split into chunks of 128 keys. A chunk keeps its first key and a trie over the
+//! distances from it, which are shifted up as far as they go, so that the bits which all keys of a cluster
+//! share cost nothing.
 //!
-//! Invariants: a bucket's keys are written as a whole; at no time are more keys held than the limit of a bucket.
+//! Invariants: a bucket's keys are written as a whole; at no time are more keys held than the limit of a
+//! bucket.
 
 use super::coder::Coder;
 use super::directory::DirectoryBuilder;
@@ -57,8 +59,8 @@ pub struct TrieBuilder {
 impl TrieBuilder {
     /// A builder for about `keys` keys, all of them within `range`.
     ///
-    /// A wrong number of keys, or a range wider than what the keys span, makes buckets smaller or larger than asked for,
-    /// which costs space or time and nothing else.
+    /// A wrong number of keys, or a range wider than what the keys span, makes buckets smaller or larger than
+    /// asked for, which costs space or time and nothing else.
     ///
     /// # Panics
     ///

@@ -1,7 +1,7 @@
 //! A trie as bytes, and what is checked before bytes become a trie.
 //!
-//! The idea: buckets and chunks are noted by their lengths, in keys and in bits, from which the directory is built anew;
-//! and all of the code is read once, node by node, so that lookups may trust it.
+//! The idea: buckets and chunks are noted by their lengths, in keys and in bits, from which the directory is
+//! built anew; and all of the code is read once, node by node, so that lookups may trust it.
 //!
 //! ```text
 //!  0      1             5             9       17        25     33      41
@@ -17,8 +17,8 @@
 //! word        64 bits of code, the first one highest; the last word ends in zeros
 //! ```
 //!
-//! Invariants checked: the lengths add up; chunks lie in order within their bucket; the code of every bucket and chunk
-//! is that of a trie with as many keys and takes just the bits it claims.
+//! Invariants checked: the lengths add up; chunks lie in order within their bucket; the code of every bucket
+//! and chunk is that of a trie with as many keys and takes just the bits it claims.
 
 use super::directory::{Directory, DirectoryBuilder};
 use super::lengths::Lengths;
@@ -66,7 +66,8 @@ impl EntropyTrie {
         put_words(out, &self.words);
     }
 
-    /// Appends the chunks of a bucket with `keys` keys whose code ends at `end`, from chunk number `first` on.
+    /// Appends the chunks of a bucket with `keys` keys whose code ends at `end`, from chunk number `first`
+    /// on.
     fn put_chunks(&self, out: &mut Vec<u8>, first: usize, keys: u64, end: u64) {
         let count = keys.div_ceil(CHUNK_KEYS) as usize;
         let chunks = self.chunks.get(first..first + count).unwrap_or(&[]);
@@ -84,8 +85,8 @@ impl EntropyTrie {
     ///
     /// # Errors
     ///
-    /// If a field of the header is out of its bounds, if lengths don't add up, if chunks are out of order, or if the
-    /// code is not that of a trie.
+    /// If a field of the header is out of its bounds, if lengths don't add up, if chunks are out of order, or
+    /// if the code is not that of a trie.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, DecodeError> {
         let (trie, rest) = header(bytes)?;
         let mut decoder = Decoder {

@@ -1,14 +1,16 @@
 //! Writing the code of one trie: in one pass over its keys, from the last to the first.
 //!
-//! The idea: the trie's forks lie between neighbouring keys, each as deep as the bits that the two have in common. Going
-//! backwards, a stack holds the forks whose left side is not complete; a fork that is shallower than those on top of it
-//! completes them. A fork completes after all below it, its left side after its right one: this is pre-order, backwards.
-//! So each node is written, in front of what is there, when its sides are known to the last key.
+//! The idea: the trie's forks lie between neighbouring keys, each as deep as the bits that the two have in
+//! common. Going backwards, a stack holds the forks whose left side is not complete; a fork that is shallower
+//! than those on top of it completes them. A fork completes after all below it, its left side after its right
+//! one: this is pre-order, backwards. So each node is written, in front of what is there, when its sides are
+//! known to the last key.
 //!
-//! Source: the stack that builds a Cartesian tree (Gabow, Bentley and Tarjan, STOC 1984), over the lengths of common
-//! prefixes. SILT (SOSP 2011, algorithm 1) partitions the keys at every node instead.
+//! Source: the stack that builds a Cartesian tree (Gabow, Bentley and Tarjan, STOC 1984), over the lengths of
+//! common prefixes. SILT (SOSP 2011, algorithm 1) partitions the keys at every node instead.
 //!
-//! Invariant: depths on the stack ascend strictly, so it never has more entries than keys have bits, and a bottom.
+//! Invariant: depths on the stack ascend strictly, so it never has more entries than keys have bits, and a
+//! bottom.
 
 use super::Spec;
 use super::lengths::Lengths;
@@ -81,8 +83,8 @@ impl Coder {
         Coder { spec, nodes, lengths, front: FrontWriter::default(), stack: Vec::with_capacity(66) }
     }
 
-    /// Appends the code of the trie of `keys`, which ascend strictly and are at most `MOST_KEYS`. The first of them
-    /// stands `in_block` ranks behind the start of a block.
+    /// Appends the code of the trie of `keys`, which ascend strictly and are at most `MOST_KEYS`. The first
+    /// of them stands `in_block` ranks behind the start of a block.
     pub(super) fn write(&mut self, keys: &[u64], in_block: u32, writer: &mut BitWriter) {
         let Some((mut right, rest)) = keys.split_last() else { return };
         self.stack.clear();
@@ -102,8 +104,9 @@ impl Coder {
         self.front.drain(writer);
     }
 
-    /// Writes `fork`, whose left side begins with key number `first`, and the one-sided nodes between it and the next
-    /// fork above, which is the one below it on the stack or else `above` bits deep. Returns the one below.
+    /// Writes `fork`, whose left side begins with key number `first`, and the one-sided nodes between it and
+    /// the next fork above, which is the one below it on the stack or else `above` bits deep. Returns the one
+    /// below.
     #[inline]
     fn complete(&mut self, fork: Fork, above: u32, first: u32, in_block: u32, key: u64) -> Fork {
         let below = self.stack.pop().unwrap_or(Fork { depth: 0, key: 0, bits: 0 });

@@ -1,12 +1,12 @@
 //! Where each bucket begins, in ranks and in bits: 21.3 bits per bucket.
 //!
-//! The idea: buckets of uniform keys begin about where one expects them to. Twenty-four of them share a line of the
-//! cache, which says by how much the one in the middle is off, from the start of the trie, and by how much each of the
-//! others is off from that one. The offset is predicted from the rank, since both move together. A line whose buckets
-//! don't fit stores them all in full.
+//! The idea: buckets of uniform keys begin about where one expects them to. Twenty-four of them share a line
+//! of the cache, which says by how much the one in the middle is off, from the start of the trie, and by how
+//! much each of the others is off from that one. The offset is predicted from the rank, since both move
+//! together. A line whose buckets don't fit stores them all in full.
 //!
-//! Source: ours, in the place of SILT's semi-direct-16 (SOSP 2011, §3.3; 20 bits per bucket in the published code,
-//! which has no sound escape). A lookup waits for one line.
+//! Source: ours, in the place of SILT's semi-direct-16 (SOSP 2011, §3.3; 20 bits per bucket in the published
+//! code, which has no sound escape). A lookup waits for one line.
 //!
 //! ```text
 //!          63     62             37 36            0
@@ -18,8 +18,8 @@
 //! say by how much they are off from what follows from the middle
 //! ```
 //!
-//! Numbers are stored with half their range added. On disk there are only the lengths of buckets; lines are made when
-//! they are read.
+//! Numbers are stored with half their range added. On disk there are only the lengths of buckets; lines are
+//! made when they are read.
 //!
 //! Invariants: there is one entry more than buckets, the end of all; a split bucket is in a full line.
 
@@ -166,7 +166,8 @@ impl Directory {
         (rank, times(rank, self.bits_per_key))
     }
 
-    /// How many keys bucket number `index` of a line is expected to be behind the middle: as a wrapping number.
+    /// How many keys bucket number `index` of a line is expected to be behind the middle: as a wrapping
+    /// number.
     #[inline]
     fn keys_from_middle(&self, index: usize) -> u64 {
         let buckets = index as i64 - MIDDLE as i64;
@@ -218,7 +219,7 @@ impl Directory {
 
     /// Starts to bring the line of bucket number `index` into the cache.
     #[inline]
-    pub(super) fn touch(&self, index: usize) {
+    pub(super) fn prefetch(&self, index: usize) {
         std::hint::black_box(self.lines.get(index / LINE).map_or(0, |line| line.0[0]));
     }
 

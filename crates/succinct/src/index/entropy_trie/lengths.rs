@@ -1,14 +1,16 @@
-//! How long the code of a subtree is likely to be, and the field in which the largest nodes say how long it is.
+//! How long the code of a subtree is likely to be, and the field in which the largest nodes say how long it
+//! is.
 //!
-//! A node whose left subtree takes many bits has, behind its split, a field with the length of that subtree's code:
-//! relative to what is expected and in just enough bits for nearly all lengths. Lookups that go right skip the subtree
-//! in one step. Source: ours; SILT (SOSP 2011, §3.3) reads and discards the left subtree.
+//! A node whose left subtree takes many bits has, behind its split, a field with the length of that subtree's
+//! code: relative to what is expected and in just enough bits for nearly all lengths. Lookups that go right
+//! skip the subtree in one step. Source: ours; SILT (SOSP 2011, §3.3) reads and discards the left subtree.
 //!
 //! ```text
 //! field, w bits    length - expected + 2^(w - 1)    or all ones if that is not from 0 to 2^w - 2: read and discard
 //! ```
 //!
-//! Invariant: widths and expectations are integers that follow from the spec and the number of keys on the left alone.
+//! Invariant: widths and expectations are integers that follow from the spec and the number of keys on the
+//! left alone.
 
 use super::{Code, Spec};
 
@@ -51,8 +53,8 @@ impl Lengths {
         let spread = if spec.code == Code::Weak && spec.block_keys == 1 { 20 } else { 54 };
         let from_keys = (FROM_BITS << 8) / slope;
         let mut lengths = Lengths { from_keys, slope, field_slope: 0, field_base: from_keys * 2 / 3, spread };
-        // Nodes come in sizes of a power of two times something; on average the smallest that have fields are halfway
-        // between `from_keys` and twice as much, and their left sides have `field_base` keys.
+        // Nodes come in sizes of a power of two times something; on average the smallest that have fields are
+        // halfway between `from_keys` and twice as much, and their left sides have `field_base` keys.
         lengths.field_slope = (lengths.width(lengths.field_base) << 8) / lengths.field_base;
         lengths
     }
@@ -70,7 +72,8 @@ impl Lengths {
         ((u64::from(keys) * u64::from(self.slope)) >> 8) as u32
     }
 
-    /// Width of the field that tells the length of a subtree of `keys` keys: room for 2.8 standard deviations.
+    /// Width of the field that tells the length of a subtree of `keys` keys: room for 2.8 standard
+    /// deviations.
     #[inline]
     pub(super) fn width(&self, keys: u32) -> u32 {
         ((self.bare(keys) * self.spread) | 1).ilog2() / 2 + 1
@@ -84,7 +87,8 @@ impl Lengths {
         field.min(unknown)
     }
 
-    /// The bits that a subtree of `keys` keys takes, from a field of `width` bits; `None` if the field doesn't tell.
+    /// The bits that a subtree of `keys` keys takes, from a field of `width` bits; `None` if the field
+    /// doesn't tell.
     #[inline]
     pub(super) fn bits(&self, keys: u32, width: u32, field: u64) -> Option<u64> {
         let bits = (u64::from(self.expected(keys)) + field).checked_sub(1 << (width - 1));

@@ -1,20 +1,25 @@
-//! The entropy-coded trie: the rank of a key among sorted keys, in about 2.5 bits per key and without the keys.
+//! The entropy-coded trie: the rank of a key among sorted keys, in about 2.5 bits per key and without the
+//! keys.
 //!
-//! The idea: the binary trie over a set of hashed keys has little to say. A node with n keys says how many of them go
-//! left, which is binomial, so a Huffman code says it in about two bits; written in pre-order, nothing else is needed.
-//! A lookup follows the key's bits, adds up what lies left of it, and skips over the code of that.
+//! The idea: the binary trie over a set of hashed keys has little to say. A node with n keys says how many of
+//! them go left, which is binomial, so a Huffman code says it in about two bits; written in pre-order,
+//! nothing else is needed. A lookup follows the key's bits, adds up what lies left of it, and skips over the
+//! code of that.
 //!
 //! Source: Lim, Fan, Andersen and Kaminsky, "SILT" (SOSP 2011), §3.3 and figure 6. Where we differ, and why:
 //!
 //! - A *weak* code (see [`Code`]) that saves 0.44 bits per key where absent keys may get any answer.
-//! - Large nodes have a Rice code, and the largest tell how long the code of their left subtree is: lookups skip that in
-//!   one step instead of reading it.
-//! - Buckets come from a multiplication (`spread.rs`), so their size is free; the directory costs 0.08 bits per key.
-//! - Keys need not be uniform. A bucket that is too full or too long for its keys is cut into chunks by rank, each with
-//!   its first key in the open (`build.rs`): any set of keys takes bounded time and at most about 65 bits per key.
+//! - Large nodes have a Rice code, and the largest tell how long the code of their left subtree is: lookups
+//!   skip that in one step instead of reading it.
+//! - Buckets come from a multiplication (`spread.rs`), so their size is free; the directory costs 0.08 bits
+//!   per key.
+//! - Keys need not be uniform. A bucket that is too full or too long for its keys is cut into chunks by rank,
+//!   each with its first key in the open (`build.rs`): any set of keys takes bounded time and at most about
+//!   65 bits per key.
 //!
-//! Files: `node.rs` the code of one node; `lengths.rs` lengths of subtrees; `spread.rs` key to bucket; `directory.rs` where
-//! buckets begin; `coder.rs` writing one bucket; `build.rs` all of them; `walk.rs` lookups; `bytes.rs` the encoding and what is checked of it.
+//! Files: `node.rs` the code of one node; `lengths.rs` lengths of subtrees; `spread.rs` key to bucket;
+//! `directory.rs` where buckets begin; `coder.rs` writing one bucket; `build.rs` all of them; `walk.rs`
+//! lookups; `bytes.rs` the encoding and what is checked of it.
 
 mod build;
 mod bytes;
@@ -40,8 +45,8 @@ pub enum Code {
     Paper,
     /// Tells of absent keys where they left the trie: 2.8 bits per key, and the directory.
     Strong,
-    /// A node does not tell whether its keys are all on the left or all on the right, which keys in the trie have no use
-    /// for: 2.4 bits per key, and the directory. Absent keys get arbitrary answers.
+    /// A node does not tell whether its keys are all on the left or all on the right, which keys in the trie
+    /// have no use for: 2.4 bits per key, and the directory. Absent keys get arbitrary answers.
     Weak,
 }
 
@@ -53,8 +58,9 @@ pub const MOST_BLOCK_KEYS: u32 = 1 << 24;
 pub struct Spec {
     /// The code of the nodes.
     pub code: Code,
-    /// Keys in a block, if it is enough to find a key's block. Ranks `0..block_keys` are block 0 and so on; what tells
-    /// apart keys of one block is left out (SILT's sparse index). 1 for exact ranks; at most [`MOST_BLOCK_KEYS`].
+    /// Keys in a block, if it is enough to find a key's block. Ranks `0..block_keys` are block 0 and so on;
+    /// what tells apart keys of one block is left out (SILT's sparse index). 1 for exact ranks; at most
+    /// [`MOST_BLOCK_KEYS`].
     pub block_keys: u32,
     /// Keys in a bucket on average, from 16 to 8192. More take less directory, fewer take less time.
     pub bucket_keys: u32,
@@ -77,8 +83,8 @@ impl Spec {
         if self.block_keys == 1 { 0 } else { (rank % u64::from(self.block_keys)) as u32 }
     }
 
-    /// True if a subtree of `keys` keys is not coded: too small to tell anything, or in one block. The first of them is
-    /// `in_block` ranks behind the start of some block.
+    /// True if a subtree of `keys` keys is not coded: too small to tell anything, or in one block. The first
+    /// of them is `in_block` ranks behind the start of some block.
     #[inline]
     fn pruned(&self, in_block: u32, keys: u32) -> bool {
         keys <= 1 || keys <= self.block_keys && in_block % self.block_keys + keys <= self.block_keys
@@ -88,13 +94,14 @@ impl Spec {
 /// Where a key stands among the keys of a trie, as far as the trie can tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Place {
-    /// If the trie holds the key, then its rank is in `rank..rank + keys`; `keys` is at least 1, and exactly 1 unless
-    /// blocks have more keys. If it does not hold it, then:
+    /// If the trie holds the key, then its rank is in `rank..rank + keys`; `keys` is at least 1, and exactly
+    /// 1 unless blocks have more keys. If it does not hold it, then:
     ///
-    /// - under [`Code::Strong`] and [`Code::Paper`] all keys of ranks below `rank` are below the key and all from
-    ///   `rank + keys` on are above it. So with `keys == 1` there is a single neighbour left to compare with: the
-    ///   insertion point is `rank` if the key is below it and `rank + 1` otherwise;
-    /// - under [`Code::Weak`] this says nothing, beyond that `rank + keys` does not exceed the number of keys.
+    /// - under [`Code::Strong`] and [`Code::Paper`] all keys of ranks below `rank` are below the key and all
+    ///   from `rank + keys` on are above it. So with `keys == 1` there is a single neighbour left to compare
+    ///   with: the insertion point is `rank` if the key is below it and `rank + 1` otherwise;
+    /// - under [`Code::Weak`] this says nothing, beyond that `rank + keys` does not exceed the number of
+    ///   keys.
     Near {
         /// The lowest rank in question.
         rank: usize,
@@ -209,12 +216,13 @@ impl EntropyTrie {
         self.keys.div_ceil(u64::from(self.spec.block_keys)) as usize
     }
 
-    /// The rank of a key of the trie: how many keys are below it. Exact if blocks have one key; otherwise some rank of
-    /// its block.
+    /// The rank of a key of the trie: how many keys are below it. Exact if blocks have one key; otherwise
+    /// some rank of its block.
     ///
-    /// A key that is not in the trie gets, with [`Code::Strong`] and [`Code::Paper`], the rank of [`EntropyTrie::place`]:
-    /// its insertion point (up to the number of keys) where the trie can tell it, else that of the neighbour which it may
-    /// be on either side of. With [`Code::Weak`] it gets any rank below the number of keys, 0 if there are none.
+    /// A key that is not in the trie gets, with [`Code::Strong`] and [`Code::Paper`], the rank of
+    /// [`EntropyTrie::place`]: its insertion point (up to the number of keys) where the trie can tell it,
+    /// else that of the neighbour which it may be on either side of. With [`Code::Weak`] it gets any rank
+    /// below the number of keys, 0 if there are none.
     #[inline]
     pub fn rank(&self, key: u64) -> usize {
         self.rank_of(self.place(key))
@@ -229,9 +237,10 @@ impl EntropyTrie {
         }
     }
 
-    /// The block of a key of the trie, exactly. For an absent key the block of the rank that [`EntropyTrie::rank`] gives,
-    /// at most the last one; 0 if there are none. With [`Code::Strong`] and [`Code::Paper`], no key of another block can
-    /// be equal to an absent key's neighbours within the block in question.
+    /// The block of a key of the trie, exactly. For an absent key the block of the rank that
+    /// [`EntropyTrie::rank`] gives, at most the last one; 0 if there are none. With [`Code::Strong`] and
+    /// [`Code::Paper`], no key of another block can be equal to an absent key's neighbours within the block
+    /// in question.
     #[inline]
     pub fn block(&self, key: u64) -> usize {
         let rank = self.place(key).rank().min(self.len().saturating_sub(1));
@@ -244,13 +253,13 @@ impl EntropyTrie {
         self.walk().place(self.root(key))
     }
 
-    /// Puts [`EntropyTrie::rank`] of each key into `ranks`, which is cleared first. Waits for the memory of several keys at
-    /// a time, so that it takes less time per key than asking one by one.
+    /// Puts [`EntropyTrie::rank`] of each key into `ranks`, which is cleared first. Waits for the memory of
+    /// several keys at a time, so that it takes less time per key than asking one by one.
     pub fn rank_batch(&self, keys: &[u64], ranks: &mut Vec<usize>) {
         ranks.clear();
         ranks.reserve(keys.len());
         for keys in keys.chunks(BATCH) {
-            self.touch(keys);
+            self.prefetch(keys);
             let mut roots = [Root::Known(Place::Gap { rank: 0 }); BATCH];
             for (root, key) in roots.iter_mut().zip(keys) {
                 *root = self.root(*key);

@@ -1,14 +1,14 @@
 //! The code of one trie node: how many of its n keys go left.
 //!
-//! Small nodes have a Huffman code each, since the keys of a uniform set split binomially and few outcomes share nearly
-//! all the weight; large ones store how far the split is from the middle. Source: SILT (SOSP 2011, §3.3). We differ in
-//! the code of large nodes, where Rice replaces gamma and saves 0.08 bits per key, and in the weak form, in which
-//! "all keys on one side" is one symbol that doesn't say on which side.
+//! Small nodes have a Huffman code each, since the keys of a uniform set split binomially and few outcomes
+//! share nearly all the weight; large ones store how far the split is from the middle. Source: SILT (SOSP
+//! 2011, §3.3). We differ in the code of large nodes, where Rice replaces gamma and saves 0.08 bits per key,
+//! and in the weak form, in which "all keys on one side" is one symbol that doesn't say on which side.
 //!
-//! Three tables, made at first use, make reading fast. One maps a small n and the next bits of code to the symbol they
-//! begin with. The second maps them to how far a reader who *skips* the node's whole subtree gets within these bits,
-//! and which subtrees are pending there: about four nodes at a step. The third has the next bits of a key as well, and
-//! maps them to how far a reader gets who *descends* with that key.
+//! Three tables, made at first use, make reading fast. One maps a small n and the next bits of code to the
+//! symbol they begin with. The second maps them to how far a reader who *skips* the node's whole subtree gets
+//! within these bits, and which subtrees are pending there: about four nodes at a step. The third has the
+//! next bits of a key as well, and maps them to how far a reader gets who *descends* with that key.
 //!
 //! Invariant: reading never fails; what no writer writes reads as an arbitrary split.
 
@@ -22,8 +22,8 @@ use crate::code::huffman::Huffman;
 pub(super) const SMALL: u32 = 16;
 /// The most keys of a node in a coded trie.
 pub(super) const MOST_KEYS: u32 = 1 << 16;
-/// Subtrees of up to so many keys are skipped by table. There are never more than half as many subtrees of two keys or
-/// more pending at a time, so that all fit one word.
+/// Subtrees of up to so many keys are skipped by table. There are never more than half as many subtrees of
+/// two keys or more pending at a time, so that all fit one word.
 pub(super) const SKIPPABLE: u32 = 25;
 /// Bits of a pending subtree's keys.
 pub(super) const PENDING_BITS: u32 = 5;
@@ -61,7 +61,8 @@ impl Skip {
         self.0 >> 24
     }
 
-    /// The stack of pending subtrees after this step from the subtree on top of it, which is in the lowest bits.
+    /// The stack of pending subtrees after this step from the subtree on top of it, which is in the lowest
+    /// bits.
     #[inline]
     pub(super) fn replace_top(self, stack: u64) -> u64 {
         (stack >> PENDING_BITS) << (self.0 >> 16 & 0xff) | u64::from(self.0 & 0xffff)
@@ -74,7 +75,8 @@ pub(super) const DESCENDED: u32 = 6;
 const DESCENT_CODE_BITS: u32 = 8;
 const DESCENT_PATH_BITS: u32 = 3;
 
-/// How far a descent gets within [`DESCENT_CODE_BITS`] bits of code and [`DESCENT_PATH_BITS`] bits of the key.
+/// How far a descent gets within [`DESCENT_CODE_BITS`] bits of code and [`DESCENT_PATH_BITS`] bits of the
+/// key.
 ///
 /// ```text
 ///    11   8 7    4 3    0
@@ -118,11 +120,13 @@ pub(super) struct Nodes {
     small: Vec<Huffman>,
     /// `bits << 8 | width` of the symbol for k of n keys at `[n * (SMALL + 1) + k]`.
     codes: Box<[u32]>,
-    /// `symbol << 8 | width` for n and a window at `[n << READ_BITS | window]`; width 0 if the symbol is longer.
+    /// `symbol << 8 | width` for n and a window at `[n << READ_BITS | window]`; width 0 if the symbol is
+    /// longer.
     symbols: Box<[u16]>,
     /// [`Skip`] for n and a window at `[n << SKIP_BITS | window]`.
     skips: Box<[Skip]>,
-    /// [`Descent`] for n, a window and a path at `[(n << DESCENT_CODE_BITS | window) << DESCENT_PATH_BITS | path]`.
+    /// [`Descent`] for n, a window and a path at `[(n << DESCENT_CODE_BITS | window) << DESCENT_PATH_BITS |
+    /// path]`.
     descents: Box<[Descent]>,
 }
 
@@ -153,8 +157,8 @@ impl std::fmt::Debug for Nodes {
     }
 }
 
-/// The weights of the symbols of a node with n keys: k keys go left in C(n, k) of 2^n ways. In the weak form symbol 0
-/// stands for both 0 and n.
+/// The weights of the symbols of a node with n keys: k keys go left in C(n, k) of 2^n ways. In the weak form
+/// symbol 0 stands for both 0 and n.
 pub(super) fn weights(code: Code, n: u32) -> Vec<u64> {
     let mut weights = vec![1u64];
     for k in 0..u64::from(n) {
@@ -170,8 +174,8 @@ pub(super) fn weights(code: Code, n: u32) -> Vec<u64> {
     weights
 }
 
-/// The order of the Rice code of large nodes: about log2 of 0.84 times the standard deviation of the zigzagged
-/// distance from the middle, which is the square root of n.
+/// The order of the Rice code of large nodes: about log2 of 0.84 times the standard deviation of the
+/// zigzagged distance from the middle, which is the square root of n.
 #[inline]
 fn rice_order(n: u32) -> u32 {
     // floor(log2(0.84 sqrt n)) = floor(log2(0.7056 n) / 2)
@@ -220,8 +224,8 @@ impl Nodes {
         nodes
     }
 
-    /// How far one gets who follows `path` down from a node of n keys within the first [`DESCENT_CODE_BITS`] bits of
-    /// `window` and [`DESCENT_PATH_BITS`] of `path`.
+    /// How far one gets who follows `path` down from a node of n keys within the first [`DESCENT_CODE_BITS`]
+    /// bits of `window` and [`DESCENT_PATH_BITS`] of `path`.
     fn descent(&self, n: u32, window: u64, path: u64) -> Descent {
         let (mut keys, mut taken, mut before, mut depth) = (n, 0, 0, 0);
         while keys > 1 && depth < DESCENT_PATH_BITS {
@@ -244,8 +248,8 @@ impl Nodes {
         Descent((depth << 12 | taken << 8 | before << 4 | keys) as u16)
     }
 
-    /// The end, within `window`, of the code of a subtree of n keys that begins at bit `start`; what is past the limit
-    /// of descents is not followed.
+    /// The end, within `window`, of the code of a subtree of n keys that begins at bit `start`; what is past
+    /// the limit of descents is not followed.
     fn end(&self, n: u32, window: u64, start: u32) -> u32 {
         let (mut keys, mut taken) = (n, start);
         while keys > 1 && taken <= DESCENT_CODE_BITS {
@@ -343,7 +347,8 @@ impl Nodes {
         self.descents.get(index).copied().unwrap_or(Descent(0))
     }
 
-    /// How far a skip of the subtree of n <= [`SKIPPABLE`] keys gets within the first [`SKIP_BITS`] bits of `window`.
+    /// How far a skip of the subtree of n <= [`SKIPPABLE`] keys gets within the first [`SKIP_BITS`] bits of
+    /// `window`.
     #[inline]
     pub(super) fn read_skip(&self, n: u32, window: u64) -> Skip {
         let index = (n as usize) << SKIP_BITS | (window >> (64 - SKIP_BITS)) as usize;

@@ -1,9 +1,9 @@
 //! Which bucket a key falls in, and its place inside.
 //!
-//! The keys' range is stretched over a whole number of buckets by one multiplication: the high word of the product is
-//! the bucket, the low word the place within, which the bucket's trie divides by its leading bits. SILT (SOSP 2011,
-//! §3.3) buckets by the k leading bits instead; a multiplication allows any number of buckets, so that they are as large
-//! as asked for, and a range that begins and ends anywhere.
+//! The keys' range is stretched over a whole number of buckets by one multiplication: the high word of the
+//! product is the bucket, the low word the place within, which the bucket's trie divides by its leading bits.
+//! SILT (SOSP 2011, §3.3) buckets by the k leading bits instead; a multiplication allows any number of
+//! buckets, so that they are as large as asked for, and a range that begins and ends anywhere.
 //!
 //! Invariant: (bucket, place) ascends strictly with the key.
 

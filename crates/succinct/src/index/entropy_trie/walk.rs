@@ -1,10 +1,11 @@
 //! Lookups: down the key's path, over the code of what lies left of it.
 //!
-//! The left subtree of a large node is skipped by the length that stands beside it (`lengths.rs`), that of a small one
-//! by a table which takes several nodes at once (`node.rs`). Only between the two are nodes read one by one.
+//! The left subtree of a large node is skipped by the length that stands beside it (`lengths.rs`), that of a
+//! small one by a table which takes several nodes at once (`node.rs`). Only between the two are nodes read
+//! one by one.
 //!
-//! Invariant: the code was written by a builder or went through a [`Checker`], so every subtree has an end within it,
-//! and large nodes are at most 64 levels deep.
+//! Invariant: the code was written by a builder or went through a [`Checker`], so every subtree has an end
+//! within it, and large nodes are at most 64 levels deep.
 
 use super::directory::Bucket;
 use super::lengths::Lengths;
@@ -39,8 +40,8 @@ struct Node {
 /// Where a lookup starts, or that it needs no more.
 #[derive(Clone, Copy)]
 pub(super) enum Root {
-    /// At the root of a trie with `keys` keys from rank `rank` on, whose code begins at `position`; the key's bits from
-    /// there on are `path`, the first one highest.
+    /// At the root of a trie with `keys` keys from rank `rank` on, whose code begins at `position`; the key's
+    /// bits from there on are `path`, the first one highest.
     At { path: u64, rank: u64, keys: u32, position: u64 },
     /// The answer is known.
     Known(Place),
@@ -75,10 +76,10 @@ impl EntropyTrie {
 
     /// Starts to bring into the cache what [`EntropyTrie::root`] will read for each of `keys`.
     #[inline]
-    pub(super) fn touch(&self, keys: &[u64]) {
+    pub(super) fn prefetch(&self, keys: &[u64]) {
         for key in keys {
             if (self.spread.low..=self.spread.high).contains(key) {
-                self.directory.touch(self.spread.place(*key).0);
+                self.directory.prefetch(self.spread.place(*key).0);
             }
         }
     }
@@ -176,7 +177,8 @@ impl Walk<'_> {
         if keys >= self.lengths.from_keys { self.lengths.width(left) } else { 0 }
     }
 
-    /// What the field of `field` bits which `window` begins with tells of the bits of a left side of `left` keys.
+    /// What the field of `field` bits which `window` begins with tells of the bits of a left side of `left`
+    /// keys.
     #[inline]
     fn told(&self, field: u32, left: u32, window: u64) -> Option<u64> {
         if field == 0 { None } else { self.lengths.bits(left, field, window >> (64 - field)) }
@@ -215,7 +217,8 @@ impl Walk<'_> {
         position
     }
 
-    /// [`Walk::skip`] for up to [`SKIPPABLE`] keys in blocks of one: several nodes at a step. Gives up behind `end`.
+    /// [`Walk::skip`] for up to [`SKIPPABLE`] keys in blocks of one: several nodes at a step. Gives up behind
+    /// `end`.
     #[inline]
     fn skip_small(&self, keys: u32, mut position: u64, end: u64) -> u64 {
         // Subtrees still to be skipped, the next one lowest.
@@ -239,7 +242,8 @@ impl Walk<'_> {
         position
     }
 
-    /// Reads the node on top of the stack of [`Walk::skip_small`], whose symbol is longer than what the table knows.
+    /// Reads the node on top of the stack of [`Walk::skip_small`], whose symbol is longer than what the table
+    /// knows.
     #[cold]
     fn skip_one(&self, stack: u64, position: u64) -> (u64, u64) {
         let keys = stack as u32 & PENDING_MASK;
@@ -260,8 +264,8 @@ pub(super) struct Checker<'a> {
 }
 
 impl Checker<'_> {
-    /// The position behind a subtree; `None` if it goes past the end, if a field does not tell the length that it should,
-    /// or if large nodes lie deeper than keys have bits.
+    /// The position behind a subtree; `None` if it goes past the end, if a field does not tell the length
+    /// that it should, or if large nodes lie deeper than keys have bits.
     pub(super) fn subtree(
         &self,
         in_block: u32,

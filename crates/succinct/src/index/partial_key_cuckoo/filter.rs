@@ -1,7 +1,7 @@
 //! The hash filter: the tags of a partial-key cuckoo table without its numbers.
 //!
-//! What it filters lies in the order of its lanes, so that it is the index as well (SILT §3.2 and figure 4): 16 bits per
-//! lane, 15 of them the tag, where the paper counts the 15.
+//! What it filters lies in the order of its lanes, so that it is the index as well (SILT §3.2 and figure 4):
+//! 16 bits per lane, 15 of them the tag, where the paper counts the 15.
 //!
 //! ```text
 //!  0          1
@@ -11,7 +11,8 @@
 //! form     0 other bucket, 1 mixed
 //! ```
 //!
-//! Invariants checked: at least one bucket; empty lanes are zero; tags that name buckets name some that exist.
+//! Invariants checked: at least one bucket; empty lanes are zero; tags that name buckets name some that
+//! exist.
 
 use super::tags::{Form, Tags};
 use super::{BATCH, Candidates, LANES};
@@ -58,8 +59,8 @@ impl HashFilter {
         self.tags.may_contain(hash)
     }
 
-    /// Answers [`HashFilter::may_contain`] for each of `hashes` into the same place of `found`. The cache lines of many keys
-    /// are fetched side by side.
+    /// Answers [`HashFilter::may_contain`] for each of `hashes` into the same place of `found`. The cache
+    /// lines of many keys are fetched side by side.
     ///
     /// # Panics
     ///
@@ -67,7 +68,7 @@ impl HashFilter {
     pub fn may_contain_many(&self, hashes: &[u64], found: &mut [bool]) {
         assert_eq!(hashes.len(), found.len(), "may_contain_many: one answer per hash");
         for (hashes, found) in hashes.chunks(BATCH).zip(found.chunks_mut(BATCH)) {
-            self.tags.touch(hashes);
+            self.tags.prefetch(hashes);
             for (hash, found) in hashes.iter().zip(found) {
                 *found = self.tags.may_contain(*hash);
             }
@@ -107,7 +108,8 @@ impl HashFilter {
     ///
     /// # Errors
     ///
-    /// If the form is unknown, if there is not a whole number of buckets, or if a lane is none that could have been written.
+    /// If the form is unknown, if there is not a whole number of buckets, or if a lane is none that could
+    /// have been written.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, DecodeError> {
         let (form, words) = match bytes.split_first() {
             Some((0, words)) => (Form::OtherBucket, words),

@@ -1,18 +1,22 @@
 //! Partial-key cuckoo hashing: SILT's index of a log, and its filter of a hash store.
 //!
-//! The idea: of a key only a tag of 15 bits is kept, in one of two buckets of four lanes. From one bucket and the tag the
-//! other bucket follows, so that entries make room for others without their keys, which lie on the device.
+//! The idea: of a key only a tag of 15 bits is kept, in one of two buckets of four lanes. From one bucket and
+//! the tag the other bucket follows, so that entries make room for others without their keys, which lie on
+//! the device.
 //!
 //! Source: Lim, Fan, Andersen and Kaminsky, "SILT" (SOSP 2011), §3.1 and §3.2. Where we differ, and why:
 //!
-//! - Room is made by the shortest chain of moves, found before anything moves: a failed insertion changes nothing (the
-//!   published code leaves an orphan), and tables fill to 0.97 instead of 0.93 before the first one fails.
-//! - The paper's form, in which the tag *is* the other bucket ([`Form::OtherBucket`]), has at most 2^15 buckets, and its tags
-//!   tell less apart the fewer there are. In [`Form::Mixed`] the tag is of the key alone, and the other bucket is a hash
-//!   of the tag minus the bucket: any number of buckets will do, and false positives stay at 8/2^15.
+//! - Room is made by the shortest chain of moves, found before anything moves: a failed insertion changes
+//!   nothing (the published code leaves an orphan), and tables fill to 0.97 instead of 0.93 before the first
+//!   one fails.
+//! - The paper's form, in which the tag *is* the other bucket ([`Form::OtherBucket`]), has at most 2^15
+//!   buckets, and its tags tell less apart the fewer there are. In [`Form::Mixed`] the tag is of the key
+//!   alone, and the other bucket is a hash of the tag minus the bucket: any number of buckets will do, and
+//!   false positives stay at 8/2^15.
 //!
-//! [`PartialKeyCuckoo`] is the index: a number of 32 bits beside each tag. [`HashFilter`] (`filter.rs`) has the same tags in
-//! the same lanes without the numbers: the lane is then the place. `tags.rs` packs tags and finds buckets.
+//! [`PartialKeyCuckoo`] is the index: a number of 32 bits beside each tag. [`HashFilter`] (`filter.rs`) has
+//! the same tags in the same lanes without the numbers: the lane is then the place. `tags.rs` packs tags and
+//! finds buckets.
 //!
 //! Invariants: an entry stands in one of its two buckets; its lane in `numbers` holds its number.
 
@@ -99,7 +103,8 @@ impl PartialKeyCuckoo {
         PartialKeyCuckoo { tags: Tags::new(form, buckets), numbers: vec![[0; LANES]; buckets as usize] }
     }
 
-    /// Adds an entry for the key with this hash, of which all 64 bits should be well mixed. A key may have several.
+    /// Adds an entry for the key with this hash, of which all 64 bits should be well mixed. A key may have
+    /// several.
     ///
     /// # Errors
     ///
@@ -161,8 +166,8 @@ impl PartialKeyCuckoo {
         candidates
     }
 
-    /// Puts [`PartialKeyCuckoo::candidates`] of each key into the same place of `found`. The cache lines of many keys are
-    /// fetched side by side.
+    /// Puts [`PartialKeyCuckoo::candidates`] of each key into the same place of `found`. The cache lines of
+    /// many keys are fetched side by side.
     ///
     /// # Panics
     ///
@@ -170,7 +175,7 @@ impl PartialKeyCuckoo {
     pub fn candidates_many(&self, hashes: &[u64], found: &mut [Candidates]) {
         assert_eq!(hashes.len(), found.len(), "candidates_many: one answer per hash");
         for (hashes, found) in hashes.chunks(BATCH).zip(found.chunks_mut(BATCH)) {
-            self.tags.touch(hashes);
+            self.tags.prefetch(hashes);
             for (hash, found) in hashes.iter().zip(found) {
                 *found = self.candidates(*hash);
             }

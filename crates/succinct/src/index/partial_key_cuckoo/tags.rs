@@ -203,7 +203,7 @@ impl Tags {
 
     /// Fetches the cache lines of these keys' buckets side by side.
     #[inline]
-    pub(super) fn touch(&self, hashes: &[u64]) {
+    pub(super) fn prefetch(&self, hashes: &[u64]) {
         let touched = hashes.iter().fold(0, |sum, hash| {
             let [first, second] = self.seats(*hash);
             sum ^ self.word(first.bucket) ^ self.word(second.bucket)

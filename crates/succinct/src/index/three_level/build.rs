@@ -1,14 +1,15 @@
 //! Building a three-level index in one pass over a table's entries.
 //!
-//! Entries are pushed one by one, which costs a comparison each; a page's first, second, last but one and last prefix are
-//! all that is kept of it, and the suffixes on both sides of a border within a group. Level 3 is made at the end, once the
-//! number of pages is known: 24 bytes a page, and 24 more per border within a group, until then.
+//! Entries are pushed one by one, which costs a comparison each; a page's first, second, last but one and
+//! last prefix are all that is kept of it, and the suffixes on both sides of a border within a group. Level 3
+//! is made at the end, once the number of pages is known: 24 bytes a page, and 24 more per border within a
+//! group, until then.
 //!
-//! Why the second prefix and the last but one: let `p` be a prefix inside a page, and K its neighbour in level 1, where the
-//! trie may send it. K is the first prefix of the page or its last, or level 1 would hold another between them. If K
-//! covered several pages, then level 3 would choose among them by a suffix that is none of K's. So if the page's first
-//! prefix began on an earlier page, level 1 holds the second too, and if its last goes on, the last but one: then every
-//! prefix inside has neighbours that lie in this page only.
+//! Why the second prefix and the last but one: let `p` be a prefix inside a page, and K its neighbour in
+//! level 1, where the trie may send it. K is the first prefix of the page or its last, or level 1 would hold
+//! another between them. If K covered several pages, then level 3 would choose among them by a suffix that is
+//! none of K's. So if the page's first prefix began on an earlier page, level 1 holds the second too, and if
+//! its last goes on, the last but one: then every prefix inside has neighbours that lie in this page only.
 
 use super::pages::Pages;
 use super::suffixes::{PartialBuilder, Scale, Suffixes, TRIE, TrieSuffixes};
@@ -87,7 +88,8 @@ impl ThreeLevelBuilder {
     ///
     /// # Panics
     ///
-    /// If the entry is below the one before: the caller's table is not sorted, and an index over it would lose keys.
+    /// If the entry is below the one before: the caller's table is not sorted, and an index over it would
+    /// lose keys.
     #[inline]
     pub fn push(&mut self, hi: u64, lo: u64) {
         assert!((hi, lo) >= self.last, "push: the entry is below the one before");
@@ -102,12 +104,13 @@ impl ThreeLevelBuilder {
         self.last = (hi, lo);
     }
 
-    /// Ends the current page, which holds the entries pushed since the page before. `first` and `last` are its first and
-    /// its last key, which decide the order where prefix and suffix are equal.
+    /// Ends the current page, which holds the entries pushed since the page before. `first` and `last` are
+    /// its first and its last key, which decide the order where prefix and suffix are equal.
     ///
     /// # Panics
     ///
-    /// If the page is empty, if `first` belongs before the last key of the page before, or if there are 2^32 - 1 pages.
+    /// If the page is empty, if `first` belongs before the last key of the page before, or if there are 2^32
+    /// - 1 pages.
     pub fn finish_page(&mut self, first: &[u8], last: &[u8]) {
         assert!(self.pages < u32::MAX - 1, "finish_page: more than 2^32 - 2 pages");
         let page = self.page.take();

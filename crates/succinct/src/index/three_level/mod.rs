@@ -1,27 +1,28 @@
-//! SlimDB's three-level index: which page of a table holds a key that consists of a prefix and a suffix, in about a bit
-//! per key.
+//! SlimDB's three-level index: which page of a table holds a key that consists of a prefix and a suffix, in
+//! about a bit per key.
 //!
-//! The idea: keys are sorted by their prefix's hash and then by their suffix, so the first and the last key of the pages
-//! repeat few prefixes. Level 1 finds a prefix among those that begin or end a page, level 2 says which pages that prefix
-//! covers, and level 3 tells these pages apart by the suffix.
+//! The idea: keys are sorted by their prefix's hash and then by their suffix, so the first and the last key
+//! of the pages repeat few prefixes. Level 1 finds a prefix among those that begin or end a page, level 2
+//! says which pages that prefix covers, and level 3 tells these pages apart by the suffix.
 //!
-//! Source: Ren, Zheng, Arulraj and Gibson, "SlimDB" (VLDB 2017), §3.1, figure 6, and §5.2, tables 3 and 4. Both forms of
-//! level 3 are here ([`ThirdLevel`]). Where we differ, and why:
+//! Source: Ren, Zheng, Arulraj and Gibson, "SlimDB" (VLDB 2017), §3.1, figure 6, and §5.2, tables 3 and 4.
+//! Both forms of level 3 are here ([`ThirdLevel`]). Where we differ, and why:
 //!
-//! - *Every* stored key finds its page, so that a lookup reads one. An entropy-coded trie does not hold its keys; a prefix
-//!   that it does not hold, since it lies inside a page, ends up at one of its neighbours, and the trie can't tell which of
-//!   the two was asked for. That is harmless if the neighbour covers that page alone. Where it covers more, level 1 also
-//!   holds the prefix next to it inside the page (`build.rs`), a few bits per group of several pages.
-//! - For the same reason a trie of the last suffixes alone, as in the paper, sends keys to a page too low or too high.
-//!   Ours holds the suffixes on both sides of each border, and pairs those of one page: a trie in blocks of two does not
-//!   code what tells a page's first suffix from its last.
-//! - All tries of level 3 are one. A group that crosses `n` borders from page `s` on has the numbers from `s` to `s + n` for
-//!   its own, into which its suffixes are stretched (`suffixes.rs`). Groups follow one another, all borders lie equally
-//!   close, and a group costs nothing but the code of its borders.
-//! - A bit per page says whether its border to the page before cuts a group. The paper's level 2 has two places per page
-//!   instead, which takes the same bits, but does not count the borders.
-//! - Suffixes may tie, if they are not hashed and agree in their first eight bytes. A group where they do has the whole keys
-//!   in a separator index, which level 3 gives way to (`ties`).
+//! - *Every* stored key finds its page, so that a lookup reads one. An entropy-coded trie does not hold its
+//!   keys; a prefix that it does not hold, since it lies inside a page, ends up at one of its neighbours, and
+//!   the trie can't tell which of the two was asked for. That is harmless if the neighbour covers that page
+//!   alone. Where it covers more, level 1 also holds the prefix next to it inside the page (`build.rs`), a
+//!   few bits per group of several pages.
+//! - For the same reason a trie of the last suffixes alone, as in the paper, sends keys to a page too low or
+//!   too high. Ours holds the suffixes on both sides of each border, and pairs those of one page: a trie in
+//!   blocks of two does not code what tells a page's first suffix from its last.
+//! - All tries of level 3 are one. A group that crosses `n` borders from page `s` on has the numbers from `s`
+//!   to `s + n` for its own, into which its suffixes are stretched (`suffixes.rs`). Groups follow one
+//!   another, all borders lie equally close, and a group costs nothing but the code of its borders.
+//! - A bit per page says whether its border to the page before cuts a group. The paper's level 2 has two
+//!   places per page instead, which takes the same bits, but does not count the borders.
+//! - Suffixes may tie, if they are not hashed and agree in their first eight bytes. A group where they do has
+//!   the whole keys in a separator index, which level 3 gives way to (`ties`).
 //!
 //! ```text
 //!  0         1          5                 5 + 5 * 8
@@ -39,8 +40,8 @@
 //! ties       nothing, or a BitVec of those inner borders that the separators tell apart, then Separators
 //! ```
 //!
-//! Parts of two pieces begin with the length of the first, eight bytes. Invariants: `starts` has a one for each prefix and
-//! begins with one; level 3 codes exactly the borders that are inner and not in `ties`.
+//! Parts of two pieces begin with the length of the first, eight bytes. Invariants: `starts` has a one for
+//! each prefix and begins with one; level 3 codes exactly the borders that are inner and not in `ties`.
 
 mod build;
 mod bytes;
@@ -58,10 +59,11 @@ use suffixes::Suffixes;
 /// The form of level 3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ThirdLevel {
-    /// An entropy-coded trie of the suffixes at the borders of pages. Smaller where groups cover many pages; wants suffixes
-    /// that are hashed.
+    /// An entropy-coded trie of the suffixes at the borders of pages. Smaller where groups cover many pages;
+    /// wants suffixes that are hashed.
     EntropyTrie,
-    /// Of each border the shortest partial suffix that tells its sides apart, and its length in 6 bits. Faster.
+    /// Of each border the shortest partial suffix that tells its sides apart, and its length in 6 bits.
+    /// Faster.
     #[default]
     PartialSuffixes,
 }
@@ -121,8 +123,8 @@ pub struct ThreeLevelIndex {
 }
 
 impl ThreeLevelIndex {
-    /// The only page that may hold the key of prefix hash `hi`, suffix `lo` and bytes `key`. Bytes are looked at only where
-    /// suffixes tie. For a key that no page holds, some page; 0 if there are no pages.
+    /// The only page that may hold the key of prefix hash `hi`, suffix `lo` and bytes `key`. Bytes are looked
+    /// at only where suffixes tie. For a key that no page holds, some page; 0 if there are no pages.
     ///
     /// Takes O(log pages) steps. Allocates nothing, unless suffixes tie and the key has more than 240 bytes.
     #[inline]
@@ -154,7 +156,8 @@ impl ThreeLevelIndex {
         (first + self.suffixes.find(border, (first, last), lo)) as u32
     }
 
-    /// Puts the answer of [`ThreeLevelIndex::find`] to each `(hi, lo, key)` into `pages`, which is cleared first.
+    /// Puts the answer of [`ThreeLevelIndex::find`] to each `(hi, lo, key)` into `pages`, which is cleared
+    /// first.
     ///
     /// Asks level 1 for many keys before level 2 for any, so that waiting for memory overlaps.
     pub fn find_batch(&self, keys: &[(u64, u64, &[u8])], pages: &mut Vec<u32>) {
@@ -174,9 +177,9 @@ impl ThreeLevelIndex {
         }
     }
 
-    /// The first and the last page among which the keys of prefix hash `hi` lie if there are any, and where a walk over
-    /// what comes after them begins if there are none: entries before the first of these pages are all below `hi`, those
-    /// behind the last are all above it. Both 0 if there are no pages.
+    /// The first and the last page among which the keys of prefix hash `hi` lie if there are any, and where a
+    /// walk over what comes after them begins if there are none: entries before the first of these pages are
+    /// all below `hi`, those behind the last are all above it. Both 0 if there are no pages.
     pub fn span(&self, hi: u64) -> (u32, u32) {
         let (low, high) = match self.prefixes.place(hi) {
             Place::Near { rank, .. } => (rank, rank),

@@ -1,9 +1,9 @@
 //! Level 2: the pages that a prefix covers.
 //!
-//! A walk over the table writes a one where a prefix of level 1 is met first, and a zero at each border of pages. The
-//! number of zeros before the one of a prefix is its first page; the zeros behind it, up to the next one, are the borders
-//! that lie behind its start and before the next prefix's. It crosses all of them but perhaps the last, and the bit of that
-//! border in `inner` says whether it crosses that too.
+//! A walk over the table writes a one where a prefix of level 1 is met first, and a zero at each border of
+//! pages. The number of zeros before the one of a prefix is its first page; the zeros behind it, up to the
+//! next one, are the borders that lie behind its start and before the next prefix's. It crosses all of them
+//! but perhaps the last, and the bit of that border in `inner` says whether it crosses that too.
 
 use crate::bits::rank_select::RankSelect;
 
@@ -48,7 +48,8 @@ impl Pages {
         self.starts.select1(prefix + 1).unwrap_or(self.starts.len())
     }
 
-    /// Inner borders to the left of the pages before `page`: the number of the border between it and the page before.
+    /// Inner borders to the left of the pages before `page`: the number of the border between it and the page
+    /// before.
     #[inline]
     pub fn inner_before(&self, page: usize) -> usize {
         self.inner.rank1(page)

@@ -1,17 +1,19 @@
 //! Level 3: which of a group's pages a suffix falls into, in both forms.
 //!
-//! Borders within groups are numbered through the table; a group of pages `first..=last` has the next `last - first` of
-//! them. Both forms count how many of these lie at or below a suffix.
+//! Borders within groups are numbered through the table; a group of pages `first..=last` has the next `last -
+//! first` of them. Both forms count how many of these lie at or below a suffix.
 //!
-//! *The trie.* Suffixes of a group over `n` borders are shrunk to `n` parts of `pages` equal ones of all 64-bit numbers, and
-//! shifted to where the group begins: about the number of the page, had suffixes spread evenly. The trie holds these
-//! numbers for the suffixes at both sides of each border, and zero before all, so that numbers 2b and 2b + 1 belong to
-//! the page between borders b - 1 and b, or to two pages of which one has no other key in its group's range. They are
-//! blocks of two, and a suffix's block is the number of borders below it.
+//! *The trie.* Suffixes of a group over `n` borders are shrunk to `n` parts of `pages` equal ones of all
+//! 64-bit numbers, and shifted to where the group begins: about the number of the page, had suffixes spread
+//! evenly. The trie holds these numbers for the suffixes at both sides of each border, and zero before all,
+//! so that numbers 2b and 2b + 1 belong to the page between borders b - 1 and b, or to two pages of which one
+//! has no other key in its group's range. They are blocks of two, and a suffix's block is the number of
+//! borders below it.
 //!
-//! *Partial suffixes.* The sides of a border have `c` leading bits in common, and then a zero and a one. What lies between
-//! is those bits and a one; the one is not stored, so that lengths from 0 to 63 take 6 bits and the rest takes `c`. A word
-//! per 32 borders says where their bits begin; it is recounted when an index is read.
+//! *Partial suffixes.* The sides of a border have `c` leading bits in common, and then a zero and a one. What
+//! lies between is those bits and a one; the one is not stored, so that lengths from 0 to 63 take 6 bits and
+//! the rest takes `c`. A word per 32 borders says where their bits begin; it is recounted when an index is
+//! read.
 //!
 //! ```text
 //! sample of 32 borders:   63               16 15                 0
@@ -36,8 +38,8 @@ pub(super) enum Suffixes {
 }
 
 impl Suffixes {
-    /// How many borders of the group, whose first is `border` and which covers the pages from `span.0` to `span.1`, are
-    /// not above `lo`.
+    /// How many borders of the group, whose first is `border` and which covers the pages from `span.0` to
+    /// `span.1`, are not above `lo`.
     #[inline]
     pub fn find(&self, border: usize, span: (usize, usize), lo: u64) -> usize {
         match self {
@@ -82,8 +84,8 @@ impl Scale {
         Scale { width: (u64::MAX - 1) / (pages.max(1) as u64) }
     }
 
-    /// The number of suffix `lo` in the group that covers pages `span.0` to `span.1`. Never sorts two suffixes of a group
-    /// the wrong way round, but may not tell them apart. Never 0.
+    /// The number of suffix `lo` in the group that covers pages `span.0` to `span.1`. Never sorts two
+    /// suffixes of a group the wrong way round, but may not tell them apart. Never 0.
     #[inline]
     pub fn place(self, span: (usize, usize), lo: u64) -> u64 {
         // Pages of one table, so neither product passes `width * pages`.
@@ -102,8 +104,8 @@ pub(super) struct TrieSuffixes {
 }
 
 impl TrieSuffixes {
-    /// The places of a group's borders, two each; `None` if they do not tell its pages apart. Wants `left <= right` and
-    /// each border not below the one before.
+    /// The places of a group's borders, two each; `None` if they do not tell its pages apart. Wants `left <=
+    /// right` and each border not below the one before.
     pub fn places(
         scale: Scale,
         span: (usize, usize),
@@ -112,8 +114,8 @@ impl TrieSuffixes {
         let mut places: Vec<u64> = Vec::new();
         for (left, right) in borders {
             let (mut left, right) = (scale.place(span, left), scale.place(span, right));
-            // A page of one key, or of keys too close to be told apart, has twice the same place. The number above will
-            // do for the second: of the two, a trie in blocks of two sends both to this page.
+            // A page of one key, or of keys too close to be told apart, has twice the same place. The number
+            // above will do for the second: of the two, a trie in blocks of two sends both to this page.
             if places.last() == Some(&left) {
                 left = left.checked_add(1)?;
             }
@@ -214,8 +216,8 @@ impl PartialSuffixes {
     #[inline]
     fn count_not_above(&self, first: usize, count: usize, lo: u64) -> usize {
         let (mut border, end) = (first, first + count);
-        // The last half sample that begins in the group and with a border that is not above. Halving the span, rather
-        // than moving one of two ends, leaves no branch to mispredict.
+        // The last half sample that begins in the group and with a border that is not above. Halving the
+        // span, rather than moving one of two ends, leaves no branch to mispredict.
         let start = first / HALF;
         let mut span = (end - 1) / HALF - start + 1;
         let mut low = start;
