@@ -130,8 +130,6 @@ impl Report {
         let user_bytes = after.user_bytes_written.saturating_sub(before.user_bytes_written);
         let device_bytes = after.device_bytes_written.saturating_sub(before.device_bytes_written);
         let log_bytes = after.wal_bytes_written.saturating_sub(before.wal_bytes_written);
-        let device_bytes_at_end =
-            at_write_end.device_bytes_written.saturating_sub(before.device_bytes_written);
         let reads = Reads::between(was, is);
         let live_bytes = filled.existing * (filled.key_bytes + filled.value_bytes);
         let seconds = outcome.seconds.max(1e-9);
@@ -161,11 +159,7 @@ impl Report {
             write_amplification: ratio(device_bytes, user_bytes),
             wal_write_amplification: ratio(log_bytes, user_bytes),
             write_amplification_by_level: by_level(was, is, user_bytes),
-            at_write_end: WriteEnd {
-                device_bytes_written: device_bytes_at_end,
-                write_amplification: ratio(device_bytes_at_end, user_bytes),
-                space_bytes: at_write_end.space_bytes,
-            },
+            at_write_end: WriteEnd::of(before, at_write_end, user_bytes),
             gets: reads.hits + reads.misses,
             device_reads: after.device_reads.saturating_sub(before.device_reads),
             device_reads_per_get: ratio(reads.by_hits + reads.by_misses, reads.hits + reads.misses),
@@ -205,6 +199,17 @@ fn all_latencies(outcome: &Outcome) -> Result<Latency> {
 fn latencies_by_operation(outcome: &Outcome) -> BTreeMap<&'static str, Latency> {
     let called = Operation::ALL.iter().zip(&outcome.latencies).filter(|(_, latencies)| !latencies.is_empty());
     called.map(|(operation, latencies)| (operation.name(), Latency::of(latencies))).collect()
+}
+
+impl WriteEnd {
+    fn of(before: &Stats, at_write_end: &Stats, user_bytes: u64) -> Self {
+        let device_bytes = at_write_end.device_bytes_written.saturating_sub(before.device_bytes_written);
+        Self {
+            device_bytes_written: device_bytes,
+            write_amplification: ratio(device_bytes, user_bytes),
+            space_bytes: at_write_end.space_bytes,
+        }
+    }
 }
 
 impl Memory {
