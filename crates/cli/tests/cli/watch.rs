@@ -38,7 +38,12 @@ fn a_watch_shows_what_another_process_does_until_it_is_interrupted() {
     let (mut works, mut refreshed) = (Vec::new(), 0);
     for line in lines.by_ref() {
         if line["event"] == "job_ended" {
-            assert!(line["error"].is_null() && line["at_ms"].as_u64() > Some(1_600_000_000_000), "{line}");
+            assert!(line["at_ms"].as_u64() > Some(1_600_000_000_000), "{line}");
+            // The load may close its store while a job runs, which the job then says; no other error.
+            if let Some(error) = line["error"].as_str() {
+                assert!(error.contains("store is closing"), "{line}");
+                continue;
+            }
             works.push(format!("{}: {}", line["work"], line["reason"]["because"]));
         } else if !line["stats"].is_null() {
             refreshed += 1;
