@@ -122,12 +122,14 @@ impl PrefixTombstones {
     }
 
     /// Whether the keys with this prefix are deleted.
+    #[inline(never)]
     pub fn covers(&self, hi: u64, prefix: &[u8]) -> bool {
         !self.sorted.is_empty()
             && self.sorted.binary_search_by(|t| t.hi.cmp(&hi).then_with(|| (*t.prefix).cmp(prefix))).is_ok()
     }
 
-    /// Whether this key is deleted with its prefix.
+    /// Whether this key is deleted with its prefix. A get asks every run that it passes, and most have none.
+    #[inline(always)]
     pub fn hides(&self, key: &EncodedKey<'_>) -> bool {
         !self.sorted.is_empty() && self.covers(key.digest.hi, key.prefix())
     }

@@ -17,6 +17,7 @@ impl SuffixBounds {
     pub(super) const ALL: Self = Self { from: Bound::Unbounded, to: Bound::Unbounded };
 
     /// Whether `suffix` lies between the bounds.
+    #[inline]
     pub(super) fn contain(&self, suffix: &[u8]) -> bool {
         let after = match &self.from {
             Bound::Included(from) => suffix >= from.as_slice(),

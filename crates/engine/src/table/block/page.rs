@@ -93,7 +93,7 @@ pub(crate) fn encode(out: &mut Vec<u8>, entry: &NewEntry<'_>) {
 }
 
 /// Decodes the entry at `at` of a page's `used` bytes; `None` where the bytes make no sense.
-#[inline]
+#[inline(always)]
 pub(crate) fn decode(page: &[u8], at: usize, used: usize) -> Option<RawEntry> {
     let bytes = page.get(at..used)?;
     // Nearly every entry has three header bytes or four; the general decoder below handles the rest.
