@@ -227,7 +227,7 @@ impl RegionFilterSpec {
 }
 
 impl LevelSpec {
-    /// Bytes of a region's full region.
+    /// Bytes of a full region: those of its runs.
     pub fn region_bytes(&self) -> u64 {
         self.table_bytes.saturating_mul(u64::from(self.runs))
     }

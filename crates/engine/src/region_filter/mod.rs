@@ -16,8 +16,9 @@
 //!   however old the filter is, and filters can be kept in files that no edit of the manifest names
 //!   ([`sidecar`]).
 //!
-//! A new kind of filter is a variant of `RegionFilterSpec` in `siltstone-design`, a file here, its arms in
-//! `filter.rs`, `builder.rs` and `kind.rs`, and a kind of record in docs/format.md.
+//! A new kind of filter is a variant of `RegionFilterSpec` in `siltstone-design` and its bounds in `check.rs`
+//! there, a file here, its arms in `filter.rs`, `builder.rs` and `kind.rs`, and a kind of record in
+//! `sidecar.rs` and docs/format.md.
 
 mod bloom_cluster;
 mod builder;
