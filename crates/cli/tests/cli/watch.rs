@@ -7,12 +7,12 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Command;
 
-/// Makes a store of small tables, and a file of rows to load into it.
-fn prepare(dir: &Path, store: &str) -> String {
+/// Makes a store of small tables, and a file of `count` rows to load into it.
+fn prepare(dir: &Path, store: &str, count: u32) -> String {
     run(&["put", store, "first", "1", "--preset", "stepped-merge:64K"]).ok();
     let mut rows = String::new();
-    for n in 0..20_000 {
-        let _ = writeln!(rows, "key{n:06}\t{:0>40}", n * 7919 % 20_000);
+    for n in 0..count {
+        let _ = writeln!(rows, "key{n:06}\t{:0>40}", n.wrapping_mul(7919) % count);
     }
     let file = path(dir, "rows.tsv");
     std::fs::write(&file, rows).unwrap();
@@ -22,7 +22,8 @@ fn prepare(dir: &Path, store: &str) -> String {
 #[test]
 fn a_watch_shows_what_another_process_does_until_it_is_interrupted() {
     let (dir, store) = scratch();
-    let rows = prepare(dir.path(), &store);
+    // So many that writers wait for pushes: some are done before the load is.
+    let rows = prepare(dir.path(), &store, 150_000);
     let mut watch = command(&["stats", &store, "--watch", "--json", "--interval", "100ms", "--for", "60s"]);
     let mut watch = watch.spawn().unwrap();
     let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines().map(|line| {
@@ -67,7 +68,7 @@ fn a_watch_shows_what_another_process_does_until_it_is_interrupted() {
 #[test]
 fn a_watch_that_no_one_sees_prints_lines() {
     let (dir, store) = scratch();
-    let rows = prepare(dir.path(), &store);
+    let rows = prepare(dir.path(), &store, 20_000);
     run(&["load", &store, &rows, "--format", "tsv"]).ok();
     let seen =
         run(&["stats", &store, "--watch", "--for", "300ms", "--interval", "100ms", "--events", "3"]).ok();
@@ -85,7 +86,7 @@ fn a_watch_that_no_one_sees_prints_lines() {
 #[test]
 fn the_last_events_are_printed() {
     let (dir, store) = scratch();
-    let rows = prepare(dir.path(), &store);
+    let rows = prepare(dir.path(), &store, 20_000);
     assert!(run(&["stats", &store, "--events"]).ok().err.contains("no event log"));
     run(&["load", &store, &rows, "--format", "tsv"]).ok();
     let text = run(&["stats", &store, "--events", "2"]).ok();
