@@ -121,7 +121,7 @@ fn an_interrupted_evaluation_leaves_nothing_behind() {
     {
         let (dir, place) = scratch();
         let out = path(dir.path(), "plots");
-        let args = [paper, "--only", only, "--items", "3M", "--dir", &place, "--out", &out];
+        let args = [paper, "--only", only, "--items", "1M", "--dir", &place, "--out", &out];
         let mut child = command(&args).spawn().unwrap();
         // Once there is a store, with files in it, within a directory of its own.
         let has_files = || {
