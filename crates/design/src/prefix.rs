@@ -186,6 +186,15 @@ impl PrefixRule {
                 }
                 Ok(usize::from(bytes))
             }
+            _ => self.searched_prefix_len(key),
+        }
+    }
+
+    /// The prefix's length under rules that look at the key, apart from the path of the others.
+    #[inline(never)]
+    fn searched_prefix_len(self, key: &[u8]) -> Result<usize, KeyError> {
+        match self {
+            Self::WholeKey | Self::Fixed { .. } => self.prefix_len(key),
             Self::Delimiter { byte, count } => {
                 let delimiters = key.iter().enumerate().filter(|&(_, &b)| b == byte);
                 let last = delimiters.map(|(at, _)| at).nth(usize::from(count.saturating_sub(1)));

@@ -171,6 +171,7 @@ impl Schema {
     }
 
     /// Returns the rule that ends prefixes, if keys have any.
+    #[inline]
     pub fn prefix_rule(&self) -> Option<PrefixRule> {
         match *self {
             Self::Point => None,
@@ -265,20 +266,6 @@ impl Encoder {
     /// Why the key does not fit the schema.
     #[inline]
     pub fn prefix_len(&self, key: &[u8]) -> Result<usize, KeyError> {
-        match self.schema {
-            // The commonest rule, in the path of every get, put and step of a scan.
-            Schema::SemiSorted { prefix: PrefixRule::Fixed { bytes }, .. }
-                if key.len() >= usize::from(bytes) =>
-            {
-                Ok(usize::from(bytes))
-            }
-            _ => self.other_prefix_len(key),
-        }
-    }
-
-    /// The prefix's length under the other rules.
-    #[inline(never)]
-    fn other_prefix_len(&self, key: &[u8]) -> Result<usize, KeyError> {
         match (self.schema, self.named) {
             (Schema::SemiSorted { prefix: PrefixRule::Named(name), .. }, Some(rule)) => {
                 let length = rule(key).filter(|length| *length <= key.len());

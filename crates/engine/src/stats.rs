@@ -42,6 +42,10 @@ impl Stopwatch {
     pub fn elapsed(self) -> Duration {
         self.0.elapsed()
     }
+
+    pub fn elapsed_us(self) -> u64 {
+        u64::try_from(self.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
 }
 
 /// Counters of one store.

@@ -62,8 +62,9 @@ impl Batch {
 
     /// Sets `key` to `value`.
     ///
-    /// # Errors `BadKey` where the key does not fit the keyspace's schema, `InvalidInput` where the value is
-    /// over 1 GiB, `NoKeyspace` where the keyspace has been dropped.
+    /// # Errors
+    /// `BadKey` where the key does not fit the keyspace's schema, `InvalidInput` where the value is over 1
+    /// GiB, `NoKeyspace` where the keyspace has been dropped.
     #[inline]
     pub fn put(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.put_until(keyspace, key.as_ref(), value.as_ref(), 0)
@@ -89,16 +90,18 @@ impl Batch {
 
     /// Removes `key`; a missing key is fine.
     ///
-    /// # Errors `BadKey` where the key does not fit the keyspace's schema, `NoKeyspace` where the keyspace
-    /// has been dropped.
+    /// # Errors
+    /// `BadKey` where the key does not fit the keyspace's schema, `NoKeyspace` where the keyspace has been
+    /// dropped.
     pub fn delete(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<()> {
         self.change().delete(keyspace.store_id(), &keyspace.inner, key.as_ref())
     }
 
     /// Removes every key with this prefix, in constant time; compaction frees the space.
     ///
-    /// # Errors `InvalidInput` where the keyspace is not semi-sorted, `BadKey` where no key of it can have
-    /// this prefix, `NoKeyspace` where the keyspace has been dropped.
+    /// # Errors
+    /// `InvalidInput` where the keyspace is not semi-sorted, `BadKey` where no key of it can have this
+    /// prefix, `NoKeyspace` where the keyspace has been dropped.
     pub fn delete_prefix(&mut self, keyspace: &Keyspace, prefix: impl AsRef<[u8]>) -> Result<()> {
         self.change().delete_prefix(keyspace.store_id(), &keyspace.inner, prefix.as_ref())
     }

@@ -17,6 +17,7 @@ use siltstone_design::{Encoder, HashSecret};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
 
 /// Tells the stores of one process apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +71,12 @@ impl Env {
     /// Makes the names of new tables durable; their bytes are already.
     pub fn sync_dir(&self) -> Result<()> {
         self.disk.sync_dir(&self.path).map_err(|error| Error::io(&error, "syncing directory", &self.path))
+    }
+
+    /// Starts a thread, named after what it does.
+    pub fn spawn(&self, what: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+        let builder = thread::Builder::new().name(format!("siltstone-{what}"));
+        builder.spawn(work).map_err(|error| Error::io(&error, "starting a thread for", &self.path))
     }
 
     /// Removes the files of tables that nobody holds any more.

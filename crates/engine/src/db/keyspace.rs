@@ -98,7 +98,8 @@ impl Keyspace {
 
     /// Sets `key` to `value`.
     ///
-    /// # Errors `BadKey` where the key does not fit the schema, `InvalidInput` where the value is over 1 GiB,
+    /// # Errors
+    /// `BadKey` where the key does not fit the schema, `InvalidInput` where the value is over 1 GiB,
     /// `NoKeyspace` where the keyspace has been dropped; those of [`Db::write`](crate::Db::write).
     #[inline]
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
@@ -136,8 +137,9 @@ impl Keyspace {
 
     /// Removes every key with `prefix` in constant time; compaction frees the space.
     ///
-    /// # Errors `InvalidInput` where the keyspace is not semi-sorted, `BadKey` where no key of it can have
-    /// this prefix; as [`Keyspace::put`].
+    /// # Errors
+    /// `InvalidInput` where the keyspace is not semi-sorted, `BadKey` where no key of it can have this
+    /// prefix; as [`Keyspace::put`].
     pub fn delete_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<()> {
         self.delete_prefix_bytes(prefix.as_ref())
     }
@@ -212,8 +214,9 @@ impl Keyspace {
     /// Every item whose key has `prefix`: in suffix order, or in the order of suffix hashes if the schema
     /// hashes them.
     ///
-    /// # Errors `InvalidInput` where the keyspace is not semi-sorted, `BadKey` where no key of it can have
-    /// this prefix, `Closed` after [`Db::close`](crate::Db::close).
+    /// # Errors
+    /// `InvalidInput` where the keyspace is not semi-sorted, `BadKey` where no key of it can have this
+    /// prefix, `Closed` after [`Db::close`](crate::Db::close).
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Iter> {
         self.prefix_at(prefix.as_ref(), SuffixBounds::ALL, self.pin()?)
     }

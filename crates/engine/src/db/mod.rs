@@ -16,6 +16,8 @@ mod signals;
 mod snapshot;
 mod store;
 mod suffix_range;
+#[cfg(test)]
+mod tiny_designs;
 mod write;
 mod write_buffer;
 
@@ -75,7 +77,8 @@ fn disk(options: &Options) -> Arc<dyn Disk> {
 impl Db {
     /// Opens the store in directory `path`, creating it where there is none.
     ///
-    /// # Errors `Locked` if another process has it open, `NotAStore` if the directory holds something else,
+    /// # Errors
+    /// `Locked` if another process has it open, `NotAStore` if the directory holds something else,
     /// `Corruption` if files are damaged, `InvalidInput` for options that can't work.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
         Self::open_on(disk(&options), path, options)
@@ -185,8 +188,9 @@ impl Db {
 
     /// Writes a batch: all of it or nothing.
     ///
-    /// # Errors `StorageFull` while the disk is full, `Poisoned` after a failed sync, `ReadOnly` where the
-    /// store is, `Closed` after [`Db::close`].
+    /// # Errors
+    /// `StorageFull` while the disk is full, `Poisoned` after a failed sync, `ReadOnly` where the store is,
+    /// `Closed` after [`Db::close`].
     pub fn write(&self, batch: &Batch, options: &WriteOptions) -> Result<()> {
         let durability = options.durability.unwrap_or(self.store.env.options.durability);
         self.store.write(batch.operations(), durability, None).map(|_| ())

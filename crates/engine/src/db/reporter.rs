@@ -11,7 +11,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 /// Tells the listeners of a store what it does.
 pub(crate) struct Reporter {
@@ -62,7 +61,7 @@ impl Reporter {
 
     /// Says that the job that `describe` describes begins. The caller holds no lock that readers or writers
     /// need.
-    pub fn begin(&self, describe: impl FnOnce() -> JobInfo) -> Option<Reported> {
+    fn begin(&self, describe: impl FnOnce() -> JobInfo) -> Option<Reported> {
         if !self.is_heard() {
             return None;
         }
@@ -72,9 +71,9 @@ impl Reporter {
     }
 
     /// Says how a job ended. The caller holds no lock that readers or writers need.
-    pub fn end(&self, job: Option<Reported>, ended: Result<Outcome, &Error>) {
+    fn end(&self, job: Option<Reported>, ended: Result<Outcome, &Error>) {
         let Some(Reported { info, clock }) = job else { return };
-        let duration_us = microseconds(clock.elapsed());
+        let duration_us = clock.elapsed_us();
         let (outcome, failure) = match ended {
             Ok(outcome) => (outcome, None),
             Err(error) => (Outcome::default(), Some(error.to_string())),
@@ -108,10 +107,10 @@ impl Reporter {
         result
     }
 
-    /// Says that writers were stopped for so long. The caller leads no writers.
-    pub fn stalled(&self, duration: Duration, cause: StallCause) {
+    /// Says that writers were stopped for so many microseconds. The caller leads no writers.
+    pub fn stalled(&self, duration_us: u64, cause: StallCause) {
         if self.is_heard() {
-            self.tell(&Event::WritersStalled(Stall::new(microseconds(duration), cause)));
+            self.tell(&Event::WritersStalled(Stall::new(duration_us, cause)));
         }
     }
 
@@ -126,8 +125,4 @@ impl Reporter {
             }
         }
     }
-}
-
-fn microseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

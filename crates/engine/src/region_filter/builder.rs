@@ -1,12 +1,11 @@
 //! Makes filters of regions, run by run, from keys or from the fingerprints that tables keep.
 
-use super::bloom_cluster::{BloomCluster, ClusterBuilder, ClusterSettings};
+use super::bloom_cluster::{ClusterBuilder, ClusterSettings};
 use super::filter::RegionFilter;
 use super::kind::RegionFilterKind;
 use super::maplet::MapletBuilder;
 use super::multi_level_cuckoo::CuckooBuilder;
 use super::run::FilteredRun;
-use super::slotted::Slotted;
 use crate::ids::{RunId, TableId};
 use crate::memory::MemoryBudget;
 use siltstone_design::{EncodedKey, TriePath};
@@ -28,17 +27,7 @@ pub(crate) struct Filtered<'a, R> {
 impl<R> Filtered<'_, R> {
     /// Returns how many runs the region's filter covers, if it is of `kind`.
     fn covered(&self, kind: RegionFilterKind) -> usize {
-        match kind {
-            RegionFilterKind::MultiLevelCuckoo(_) => {
-                self.present.and_then(RegionFilter::as_multi_level_cuckoo).map_or(0, Slotted::covered)
-            }
-            RegionFilterKind::Maplet(_) => {
-                self.present.and_then(RegionFilter::as_maplet).map_or(0, Slotted::covered)
-            }
-            RegionFilterKind::BloomCluster(_) => {
-                self.present.and_then(RegionFilter::as_bloom_cluster).map_or(0, BloomCluster::covered)
-            }
-        }
+        self.present.filter(|filter| kind.is_of(filter)).map_or(0, RegionFilter::covered)
     }
 }
 

@@ -139,6 +139,15 @@ impl RegionFilter {
         }
     }
 
+    /// Whether it can't be added to any more, and serves until all is covered anew.
+    pub fn is_stale(&self) -> bool {
+        match self {
+            Self::MultiLevelCuckoo(filter) => filter.is_stale(),
+            Self::Maplet(filter) => filter.is_stale(),
+            Self::BloomCluster(_) => false,
+        }
+    }
+
     /// Returns the bytes that it takes in memory.
     pub fn memory_bytes(&self) -> u64 {
         match self {

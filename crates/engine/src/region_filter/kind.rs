@@ -6,7 +6,6 @@ use super::lack::{Lack, Means};
 use super::maplet::MapletSettings;
 use super::multi_level_cuckoo::CuckooSettings;
 use super::run::FilteredRun;
-use super::slotted::Slotted;
 use siltstone_design::{LevelSpec, RegionFilterSpec};
 
 /// What the filters of a level's regions are like.
@@ -32,6 +31,15 @@ impl RegionFilterKind {
             RegionFilterSpec::BloomCluster { bits_per_key } => {
                 Some(Self::BloomCluster(ClusterSettings { bits_per_key }))
             }
+        }
+    }
+
+    /// Whether `filter` is such a one.
+    pub fn is_of(self, filter: &RegionFilter) -> bool {
+        match self {
+            Self::MultiLevelCuckoo(_) => filter.as_multi_level_cuckoo().is_some(),
+            Self::Maplet(_) => filter.as_maplet().is_some(),
+            Self::BloomCluster(_) => filter.as_bloom_cluster().is_some(),
         }
     }
 
@@ -61,17 +69,12 @@ impl RegionFilterKind {
     ) -> Option<Lack> {
         // A filter that can't be added to any more counts for nothing here: it serves until all is covered
         // anew.
-        let (most, covered, bytes_for): (usize, usize, &dyn Fn(u64) -> u64) = match &self {
-            Self::MultiLevelCuckoo(settings) => {
-                let present = present.and_then(RegionFilter::as_multi_level_cuckoo);
-                let covered = present.filter(|filter| !filter.is_stale()).map_or(0, Slotted::covered);
-                (settings.max_runs(), covered, &|keys| settings.estimated_bytes(keys))
-            }
-            Self::Maplet(settings) => {
-                let present = present.and_then(RegionFilter::as_maplet);
-                let covered = present.filter(|filter| !filter.is_stale()).map_or(0, Slotted::covered);
-                (settings.max_runs(), covered, &|keys| settings.estimated_bytes(keys))
-            }
+        let serves = |filter: &&RegionFilter| self.is_of(filter) && !filter.is_stale();
+        let covered = present.filter(serves).map_or(0, RegionFilter::covered);
+        let keys = runs.iter().map(FilteredRun::entries).sum();
+        let (most, bytes) = match self {
+            Self::MultiLevelCuckoo(settings) => (settings.max_runs(), settings.estimated_bytes(keys)),
+            Self::Maplet(settings) => (settings.max_runs(), settings.estimated_bytes(keys)),
             Self::BloomCluster(settings) => {
                 return settings.lack(present.and_then(RegionFilter::as_bloom_cluster), runs, means);
             }
@@ -79,8 +82,7 @@ impl RegionFilterKind {
         if covered >= runs.len().min(most) || runs.iter().any(|run| (means.has_failed)(run.id())) {
             return None;
         }
-        let keys = runs.iter().map(FilteredRun::entries).sum();
         // Building takes as much again.
-        (keys > 0 && bytes_for(keys) * 2 < means.room()).then_some(Lack::Run(runs.len() - covered - 1))
+        (keys > 0 && bytes * 2 < means.room()).then_some(Lack::Run(runs.len() - covered - 1))
     }
 }

@@ -33,6 +33,8 @@ mod run;
 pub(crate) mod sidecar;
 mod slotted;
 #[cfg(test)]
+pub(crate) mod test_run;
+#[cfg(test)]
 mod tests;
 
 pub(crate) use bloom_cluster::cluster_shape;

@@ -1,42 +1,16 @@
 //! Region filters over runs that have no tables, and sidecars in memory.
 
 use super::sidecar::{PagesPlan, PagesTarget, RecordsWriter, SidecarHeader, SidecarPages, SidecarRecord};
+use super::test_run::TestRun;
 use super::*;
 use crate::cache::{PAGE_BYTES, Probe, Reader, page_is_sound};
-use crate::ids::{FileId, RunId, TableId};
+use crate::ids::{FileId, RunId};
 use crate::io::sim::SimDisk;
 use crate::io::{Access, Disk};
 use crate::memory::MemoryBudget;
 use siltstone_design::{Design, Encoder, HashSecret, Schema, TriePath};
-use siltstone_succinct::filter::maplet::Maplet;
 use std::path::Path;
 use std::sync::Arc;
-
-/// A run of ten keys without tables.
-#[derive(Clone, Copy)]
-struct TestRun(RunId);
-
-impl FilteredRun for TestRun {
-    fn id(&self) -> RunId {
-        self.0
-    }
-
-    fn entries(&self) -> u64 {
-        10
-    }
-
-    fn user_bytes(&self) -> u64 {
-        1_000
-    }
-
-    fn table_ids(&self) -> impl Iterator<Item = TableId> {
-        std::iter::once(self.0)
-    }
-
-    fn fingerprints(&self, _: &Reader) -> Option<Vec<Maplet>> {
-        None
-    }
-}
 
 /// Runs numbered as given, newest first.
 fn runs(ids: &[RunId]) -> Vec<TestRun> {

@@ -2,14 +2,11 @@
 
 use super::Version;
 use super::edit::{Edit, RunRecord, Step};
-use crate::cache::Reader;
-use crate::ids::{RunId, TableId};
+use crate::ids::RunId;
 use crate::memory::MemoryBudget;
-use crate::region_filter::{
-    Filtered, FilteredRun, Means, NewRegionFilter, RegionFilterBuilder, RegionFilterKind,
-};
+use crate::region_filter::test_run::TestRun;
+use crate::region_filter::{Filtered, Means, NewRegionFilter, RegionFilterBuilder, RegionFilterKind};
 use siltstone_design::{Design, Encoder, HashSecret, Schema, TriePath};
-use siltstone_succinct::filter::maplet::Maplet;
 
 const LEVEL: usize = 1;
 
@@ -43,33 +40,8 @@ fn lacks(preset: &str, version: &Version) -> bool {
     let memory = MemoryBudget::new(64 << 20);
     let means = Means { memory: &memory, has_failed: &|_| false, has_time: true };
     // Runs without tables have no entries, and nothing is made for them.
-    let runs: Vec<Filled> = region.runs.iter().map(|run| Filled(run.id)).collect();
+    let runs: Vec<TestRun> = region.runs.iter().map(|run| TestRun(run.id)).collect();
     kind(preset).lack(region.filter.as_deref(), &runs, &means).is_some()
-}
-
-/// A run that has entries.
-struct Filled(RunId);
-
-impl FilteredRun for Filled {
-    fn id(&self) -> RunId {
-        self.0
-    }
-
-    fn entries(&self) -> u64 {
-        10
-    }
-
-    fn user_bytes(&self) -> u64 {
-        1_000
-    }
-
-    fn table_ids(&self) -> impl Iterator<Item = TableId> {
-        std::iter::empty()
-    }
-
-    fn fingerprints(&self, _: &Reader) -> Option<Vec<Maplet>> {
-        None
-    }
 }
 
 fn kind(preset: &str) -> RegionFilterKind {

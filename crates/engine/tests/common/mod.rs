@@ -5,13 +5,17 @@
 //! take long by choice run a part by default and everything with `SILTSTONE_LONG=1`.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+#[path = "../../src/db/tiny_designs.rs"]
+mod designs;
 pub mod session;
 pub mod trace;
+
+pub use designs::*;
 
 use siltstone::io::sim::SimDisk;
 use siltstone::{
     Db, Design, Format, IndexSpec, Keyspace, KeyspaceOptions, LevelSpec, Options, PrefixRule,
-    RegionFilterSpec, Schema, SuffixOrder, TableFilterSpec, ThirdLevel, WriteBufferSpec, presets,
+    RegionFilterSpec, Schema, SuffixOrder, TableFilterSpec, ThirdLevel, WriteBufferSpec,
 };
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -68,32 +72,9 @@ impl Rng {
     }
 }
 
-/// A preset scaled down so that a few hundred items grow several levels.
-pub fn tiny(preset: &str) -> Design {
-    let mut design = Design::preset(preset).unwrap();
-    design.write_buffer = match design.write_buffer {
-        WriteBufferSpec::MemTable { .. } => WriteBufferSpec::MemTable { bytes: 4 << 10 },
-        WriteBufferSpec::LogStore { .. } => WriteBufferSpec::LogStore { entries: 32 },
-    };
-    for level in &mut design.levels {
-        level.table_bytes = if level.runs == 1 { 16 << 10 } else { 4 << 10 };
-        level.runs = level.runs.min(4);
-        level.fanout_bits = level.fanout_bits.min(2);
-    }
-    design.check().unwrap();
-    design
-}
-
-/// Every preset and every row of SlimDB's Table 1, scaled down, and designs with a log store above other
-/// levels than SILT's.
+/// All scaled-down designs.
 pub fn tiny_presets() -> Vec<Design> {
-    let named = presets::all().into_iter().chain(presets::slimdb_table_1()).map(|(name, _)| tiny(name));
-    named.chain(["stepped-merge", "siltstone", "lsm-trie"].map(log_stored)).collect()
-}
-
-/// The scaled-down preset with a log store for a write buffer.
-pub fn log_stored(preset: &str) -> Design {
-    Design { write_buffer: WriteBufferSpec::LogStore { entries: 48 }, ..tiny(preset) }
+    tiny_designs().into_iter().map(|(_, design)| design).collect()
 }
 
 /// Designs with a log store for a write buffer: SILT, stepped merge, and SILT's sorted stores below SlimDB's

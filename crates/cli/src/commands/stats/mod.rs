@@ -118,7 +118,7 @@ fn figures(dir: &Path, stats: &Stats) -> String {
 pub fn memory(stats: &Stats) -> String {
     let m = &stats.memory;
     format!(
-        "{} of {} (heads {}, filters {}, indexes {}, cache {}, compaction {})",
+        "{} of {} (memtables {}, filters {}, indexes {}, cache {}, compaction {})",
         sizes::bytes(m.total),
         sizes::bytes(m.budget),
         sizes::bytes(m.memtable),
@@ -132,7 +132,7 @@ pub fn memory(stats: &Stats) -> String {
 /// One keyspace with its levels.
 pub fn keyspace(k: &KeyspaceStats) -> String {
     let mut text = format!(
-        "keyspace {} ({}; preset {})\n  about {} items; {} entries in {} tables, {}; {} in heads, {} of memory; filter {:.1} and index {:.2} bits per item\n",
+        "keyspace {} ({}; preset {})\n  about {} items; {} entries in {} tables, {}; {} in write buffers, {} of memory; filter {:.1} and index {:.2} bits per item\n",
         k.name,
         store::schema_name(&k.schema),
         k.preset,
@@ -152,7 +152,7 @@ pub fn keyspace(k: &KeyspaceStats) -> String {
         "level",
         "regions",
         "runs",
-        "deepest pile",
+        "most runs",
         "tables",
         "entries",
         "bytes",

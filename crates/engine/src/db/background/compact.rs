@@ -47,31 +47,23 @@ impl Scheduler {
     }
 
     /// Carries out a compaction, and frees its regions however that goes.
-    pub(super) fn compact(&self, compaction: Compaction) -> Result<()> {
-        let inputs = describe::compaction_inputs(&compaction);
-        let job = self.reporter.begin(|| describe::compaction(&compaction, &inputs));
-        let outcome = self.run_compaction(&compaction, &inputs);
-        let Compaction { keyspace, regions, .. } = compaction;
-        {
+    pub(super) fn compact(&self, compaction: &Compaction) -> Result<()> {
+        let inputs = describe::compaction_inputs(compaction);
+        let compact = || {
+            let outcome = self.run_compaction(compaction, &inputs);
             let mut running = self.running.state.lock();
-            for region in &regions {
+            for region in &compaction.regions {
                 running.busy.remove(region);
             }
-            if let Some(at) = running.keyspaces.iter().position(|id| *id == keyspace.id) {
+            if let Some(at) = running.keyspaces.iter().position(|id| *id == compaction.keyspace.id) {
                 running.keyspaces.swap_remove(at);
             }
-        }
-        self.env.signals.wake();
-        match outcome {
-            Ok(outcome) => {
-                self.reporter.end(job, Ok(outcome));
-                Ok(())
-            }
-            Err(error) => {
-                self.reporter.end(job, Err(&error));
-                Err(error)
-            }
-        }
+            drop(running);
+            self.env.signals.wake();
+            outcome
+        };
+        self.reporter.job(|| describe::compaction(compaction, &inputs), compact, std::mem::take)?;
+        Ok(())
     }
 
     fn run_compaction(&self, compaction: &Compaction, read: &[Part]) -> Result<Outcome> {

@@ -15,7 +15,7 @@ use crate::table::envelope::TableMeta;
 use crate::version::Run;
 use crate::version::edit::Step;
 use siltstone_design::Task;
-use siltstone_design::plan::{children, reason};
+use siltstone_design::plan::reason;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -78,17 +78,13 @@ pub(super) fn flush(keyspace: &OpenKeyspace, sealed: &SealedBuffer) -> JobInfo {
 
 /// Returns what a compaction reads: runs of its region, and those of the children that take part.
 pub(super) fn compaction_inputs(compaction: &Compaction) -> Vec<Part> {
-    let Compaction { keyspace, version, task, .. } = compaction;
-    let (level, path) = task.region();
-    let mut parts = vec![part_of(level, inputs(version, task).iter())];
-    let is_leveled = keyspace.design.level(level + 1).runs == 1;
-    if is_leveled && !matches!(task, Task::Rewrite { .. }) {
-        let below = version.levels.get(level + 1);
-        let regions = children(&keyspace.design, level, path);
-        let residents = regions.filter_map(|child| below?.region(child)?.runs.first());
-        parts.push(part_of(level + 1, residents));
-        parts.retain(|part| !part.runs.is_empty());
-    }
+    let Compaction { version, task, regions, .. } = compaction;
+    let (level, _) = task.region();
+    let children = regions.iter().filter(|region| region.level > level);
+    let residents =
+        children.filter_map(|child| version.levels.get(child.level)?.region(child.path)?.runs.first());
+    let mut parts = vec![part_of(level, inputs(version, task).iter()), part_of(level + 1, residents)];
+    parts.retain(|part| !part.runs.is_empty());
     parts
 }
 

@@ -24,19 +24,13 @@ impl Scheduler {
         if newest.is_some_and(|newest| newest > self.catalog.visible()) {
             return Ok(false);
         }
-        let job = self.reporter.begin(|| describe::flush(keyspace, sealed));
-        let flushed = self.flush_buffer(keyspace, &view, &sealed.buffer);
-        drop(flushing);
-        match flushed {
-            Ok(outcome) => {
-                self.reporter.end(job, Ok(outcome));
-                Ok(true)
-            }
-            Err(error) => {
-                self.reporter.end(job, Err(&error));
-                Err(error)
-            }
-        }
+        let flush = || {
+            let flushed = self.flush_buffer(keyspace, &view, &sealed.buffer);
+            drop(flushing);
+            flushed
+        };
+        self.reporter.job(|| describe::flush(keyspace, sealed), flush, std::mem::take)?;
+        Ok(true)
     }
 
     /// Makes a run of the oldest sealed write buffer in `view`. The caller holds the lock on flushing.

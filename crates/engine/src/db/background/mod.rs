@@ -100,7 +100,9 @@ impl Scheduler {
             Job::Filter(job) => self.make_filter(&job),
             Job::CheckSidecar(pages, _claim) => self.check_sidecar(&pages),
             Job::Compact(compaction) => {
-                let outcome = self.compact(compaction);
+                let outcome = self.compact(&compaction);
+                // It holds the version that had the tables it replaced.
+                drop(compaction);
                 self.env.empty_trash();
                 return outcome;
             }
@@ -210,9 +212,7 @@ impl Scheduler {
         }
         let mut spawn = |name: &str, work: fn(&Self)| {
             let shared = Arc::clone(self);
-            let builder = std::thread::Builder::new().name(format!("siltstone-{name}"));
-            let spawned = builder.spawn(move || work(&shared));
-            threads.push(spawned.map_err(|e| Error::io(&e, "starting a thread for", &self.env.path))?);
+            threads.push(self.env.spawn(name, move || work(&shared))?);
             Ok::<(), Error>(())
         };
         spawn("flush", |scheduler| scheduler.work_until_closed(|| scheduler.flush_any()))?;

@@ -21,7 +21,7 @@ use super::catalog::keyspace::OpenKeyspace;
 use super::catalog::view::View;
 use super::env::Env;
 use crate::entry::Sequence;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::options::ParallelSearch;
 use lookup::{Lookup, Pinned};
 use parallel::{HELPERS, LastLevel, ParallelReads};
@@ -50,9 +50,7 @@ impl Searcher {
         let count = if wants_helpers && options.background_threads > 0 { HELPERS } else { 0 };
         let start = |_| {
             let shared = Arc::clone(self);
-            let builder = std::thread::Builder::new().name("siltstone-search".to_owned());
-            let started = builder.spawn(move || shared.help());
-            started.map_err(|error| Error::io(&error, "starting a thread for", &self.env.path))
+            self.env.spawn("search", move || shared.help())
         };
         (0..count).map(start).collect()
     }

@@ -7,6 +7,7 @@ use super::lookup::{Found, Lookup, Pinned, Supply};
 use super::{batch, parallel::LastLevel};
 use crate::cache::{Reader, Step, run_all};
 use crate::db::catalog::view::View;
+use crate::db::tiny_designs::{tiny, tiny_designs};
 use crate::db::{Db, Keyspace};
 use crate::io::Disk;
 use crate::io::sim::SimDisk;
@@ -15,7 +16,7 @@ use crate::options::{KeyspaceOptions, Options, ParallelSearch};
 use crate::stats::{KeyspaceCounters, ReadTrace, StoreCounters};
 use crate::version::Version;
 use proptest::prelude::*;
-use siltstone_design::{Design, EncodedKey, PrefixRule, Schema, SuffixOrder, WriteBufferSpec, presets};
+use siltstone_design::{Design, EncodedKey, PrefixRule, Schema, SuffixOrder, WriteBufferSpec};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,32 +24,6 @@ use std::time::Duration;
 const DIR: &str = "/db";
 const GROUPED: Schema =
     Schema::SemiSorted { prefix: PrefixRule::Fixed { bytes: 2 }, suffix: SuffixOrder::Ordered };
-
-/// A preset scaled down so that a few hundred items grow several levels.
-fn tiny(name: &str) -> Design {
-    let mut design = Design::preset(name).unwrap();
-    design.write_buffer = match design.write_buffer {
-        WriteBufferSpec::MemTable { .. } => WriteBufferSpec::MemTable { bytes: 4 << 10 },
-        WriteBufferSpec::LogStore { .. } => WriteBufferSpec::LogStore { entries: 32 },
-    };
-    for level in &mut design.levels {
-        level.table_bytes = if level.runs == 1 { 16 << 10 } else { 4 << 10 };
-        level.runs = level.runs.min(4);
-        level.fanout_bits = level.fanout_bits.min(2);
-    }
-    design.check().unwrap();
-    design
-}
-
-fn designs() -> Vec<(String, Design)> {
-    let named = presets::all().into_iter().chain(presets::slimdb_table_1());
-    let tiny = named.map(|(name, _)| (name.to_owned(), tiny(name)));
-    let logged = ["stepped-merge", "siltstone", "lsm-trie"].map(|name| {
-        let design = Design { write_buffer: WriteBufferSpec::LogStore { entries: 48 }, ..self::tiny(name) };
-        (format!("{name} with a log store"), design)
-    });
-    tiny.chain(logged).collect()
-}
 
 /// A store of one keyspace, and what is in it.
 struct Made {
@@ -256,7 +231,7 @@ fn check_batches(made: &Made, view: &View, memory: Memory, keys: &[EncodedKey<'_
 
 #[test]
 fn all_drivers_agree_in_all_presets() {
-    for (name, design) in designs() {
+    for (name, design) in tiny_designs() {
         let schemas: &[Schema] = if matches!(design.write_buffer, WriteBufferSpec::LogStore { .. }) {
             &[Schema::Point]
         } else {
@@ -276,7 +251,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
     #[test]
     fn all_drivers_agree_in_any_store(preset in 0usize..64, count in 1u64..400, is_short: bool, is_grouped: bool) {
-        let designs = designs();
+        let designs = tiny_designs();
         let (_, design) = designs[preset % designs.len()].clone();
         let has_groups = is_grouped && matches!(design.write_buffer, WriteBufferSpec::MemTable { .. });
         let made = make(design, if has_groups { GROUPED } else { Schema::Point }, count);

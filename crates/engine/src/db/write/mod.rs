@@ -33,7 +33,6 @@ use parking_lot::{Mutex, MutexGuard};
 use queue::{CommitQueue, Slot, Turn};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Groups that a leader commits at most before another leads, while writers keep coming.
 const GROUPS_PER_LEAD: usize = 16;
@@ -124,14 +123,14 @@ impl Committer {
         let mut stalls = Vec::new();
         self.commit_groups(&mut stalls);
         // Nobody waits for this thread any more.
-        for (duration, cause) in stalls {
-            self.reporter.stalled(duration, cause);
+        for (duration_us, cause) in stalls {
+            self.reporter.stalled(duration_us, cause);
         }
     }
 
-    /// Commits group by group until the queue is empty or another writer leads, and gathers how long writers
-    /// were stopped.
-    fn commit_groups(&self, stalls: &mut Vec<(Duration, StallCause)>) {
+    /// Commits group by group until the queue is empty or another writer leads, and gathers for how many
+    /// microseconds writers were stopped.
+    fn commit_groups(&self, stalls: &mut Vec<(u64, StallCause)>) {
         for _ in 0..GROUPS_PER_LEAD {
             let most_bytes = MAX_GROUP_BYTES.min(self.env.memory().chunk_bytes() * 4);
             let group = self.queue.next_group(most_bytes);

@@ -20,8 +20,8 @@ const LOOK: Duration = Duration::from_millis(20);
 
 impl Committer {
     /// Slows the writer by as much as compaction is behind, and stops it only where memory would run away:
-    /// then it returns for how long that was, and why.
-    pub(super) fn make_room(&self, bytes: u64) -> Option<(Duration, StallCause)> {
+    /// then it returns for how many microseconds that was, and why.
+    pub(super) fn make_room(&self, bytes: u64) -> Option<(u64, StallCause)> {
         if self.env.options.background_threads == 0 {
             // There is nobody to wait for.
             return None;
@@ -45,13 +45,12 @@ impl Committer {
                 break;
             }
         }
-        let duration = stopwatch.elapsed();
-        let us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        let us = stopwatch.elapsed_us();
         let counters = &self.env.counters;
         counters.stalls.add(1);
         counters.stall_us.add(us);
         counters.longest_stall_us.raise_to(us);
-        Some((duration, cause))
+        Some((us, cause))
     }
 
     /// Returns what a writer that has to stop waits for.
