@@ -40,6 +40,7 @@ pub mod engines;
 mod error;
 pub mod optimize;
 pub mod popularity;
+pub mod price;
 pub mod primitives;
 pub mod read;
 pub mod simulate;

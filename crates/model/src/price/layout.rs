@@ -1,0 +1,257 @@
+//! Bytes and bits: what an entry takes in tables, filters and indexes of each form.
+//!
+//! Source: docs/format.md for the bytes; for filters and indexes the formulas of their structures, with the loads that they
+//! reach. Where a constant is measured rather than derived, it says so.
+
+use super::workload::Workload;
+use siltstone_design::design::LOG_STORE_FILL;
+use siltstone_design::{Design, Format, IndexSpec, RegionFilterSpec, TableFilterSpec, WriteBufferSpec};
+
+/// Bytes of a page.
+pub(super) const PAGE_BYTES: f64 = 4096.0;
+/// Bytes of a page that entries may take.
+const PAGE_PAYLOAD_BYTES: f64 = 4088.0;
+/// Longest entry that stays within a page.
+const MOST_INLINE_BYTES: f64 = PAGE_PAYLOAD_BYTES - 32.0;
+/// Share of a hash table's pages that is filled (measured).
+const HTABLE_FILL: f64 = 0.98;
+/// Share of a cuckoo table's slots that is filled.
+const CUCKOO_FILL: f64 = 0.975;
+/// Key sample, properties and footer of a table.
+const TABLE_FIXED_BYTES: f64 = 2600.0;
+/// Bits by which maplets of regions above others are longer.
+const UPPER_MAPLET_BITS: f64 = 3.0;
+/// Bits by which the fingerprints that a table keeps are longer than those of its region's maplet.
+const SPARE_FINGERPRINT_BITS: f64 = 4.0;
+/// Bits that a quotient and its place take for an entry of a maplet.
+const MAPLET_QUOTIENT_BITS: f64 = 2.45;
+
+/// How entries of a workload lie in the tables of a design.
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    design: Design,
+    workload: Workload,
+}
+
+/// The run whose bytes are asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RunSize {
+    pub level: usize,
+    /// Whether the run's region has others below it.
+    pub has_children: bool,
+    pub entries: f64,
+    /// The share of all items that lie in the region's part of the digests and are in the run.
+    pub density: f64,
+}
+
+impl Layout {
+    pub fn new(design: &Design, workload: &Workload) -> Self {
+        Self { design: design.clone(), workload: *workload }
+    }
+
+    pub fn design(&self) -> &Design {
+        &self.design
+    }
+
+    /// Puts that fill the write buffer.
+    pub fn write_buffer_puts(&self) -> f64 {
+        match self.design.write_buffer {
+            WriteBufferSpec::MemTable { bytes } => bytes as f64 / self.workload.item_bytes(),
+            WriteBufferSpec::LogStore { entries } => f64::from(entries) * LOG_STORE_FILL,
+        }
+        .max(1.0)
+    }
+
+    /// Bytes that a put adds to the log.
+    pub fn logged_bytes(&self) -> f64 {
+        let Workload { key_bytes, value_bytes, batch_items, .. } = self.workload;
+        // Kind, keyspace and the lengths; items of log stores have a checksum of their own.
+        let own = match self.design.write_buffer {
+            WriteBufferSpec::MemTable { .. } => 0.0,
+            WriteBufferSpec::LogStore { .. } => 5.0 + varint(key_bytes + value_bytes + 4.0),
+        };
+        let operation = 2.0 + own + varint(key_bytes) + key_bytes + varint(value_bytes) + value_bytes;
+        operation + LOG_RECORD_BYTES / batch_items
+    }
+
+    /// Bytes of a run's tables.
+    pub fn run_bytes(&self, run: &RunSize) -> f64 {
+        if run.entries < 0.5 {
+            return 0.0;
+        }
+        let per_entry = self.page_bytes(run) + (self.stored_filter_bits(run) + self.index_bits(run)) / 8.0;
+        run.entries * per_entry + TABLE_FIXED_BYTES
+    }
+
+    /// Bytes of pages that an entry takes, waste included.
+    pub fn page_bytes(&self, run: &RunSize) -> f64 {
+        let Workload { key_bytes, value_bytes, .. } = self.workload;
+        let spec = self.design.level(run.level);
+        let whole = key_bytes + value_bytes;
+        match spec.format {
+            Format::Block => {
+                let tag = varint(value_bytes * 16.0);
+                let shared = self.shared_bytes(run);
+                paged(2.0 + tag + whole - shared, 1.0)
+            }
+            Format::HTable => paged(2.0 + varint(value_bytes * 16.0) + whole + 0.3, HTABLE_FILL),
+            Format::Hash => slotted(varint(value_bytes * 8.0 + 2.0) + whole) / CUCKOO_FILL,
+            Format::Sorted => slotted(varint(value_bytes * 8.0 + 2.0) + whole),
+        }
+    }
+
+    /// Bytes of a key that it has in common with the one before.
+    fn shared_bytes(&self, run: &RunSize) -> f64 {
+        if !self.workload.is_grouped() {
+            return 0.0;
+        }
+        let together = self.items_together(run.density);
+        // The first of a group in a page shares nothing.
+        let per_page = PAGE_PAYLOAD_BYTES / (self.workload.item_bytes() + 4.0);
+        let firsts = 1.0 / together + 1.0 / per_page.max(1.0);
+        self.workload.prefix_bytes * (1.0 - firsts).max(0.0)
+    }
+
+    /// How many items of a group that is in a run at all are there, where each item is with this probability.
+    pub fn items_together(&self, density: f64) -> f64 {
+        let (group, density) = (self.workload.group_items, density.clamp(1e-12, 1.0));
+        let absent = (1.0 - density).powf(group);
+        (group * density / (1.0 - absent)).max(1.0)
+    }
+
+    /// Bits of index that an entry has, in memory or on the device.
+    pub fn index_bits(&self, run: &RunSize) -> f64 {
+        let spec = self.design.level(run.level);
+        let per_page = (PAGE_BYTES / self.page_bytes(run)).max(1.0);
+        let together = self.items_together(run.density);
+        match spec.index {
+            IndexSpec::Separators | IndexSpec::Paged => separator_bits(together, per_page) / per_page,
+            IndexSpec::LastKeys => (self.workload.key_bytes + 6.0) * 8.0 / per_page,
+            IndexSpec::LocatedSeparators => (separator_bits(together, per_page) + 40.0) / per_page,
+            IndexSpec::ThreeLevel { .. } => {
+                THREE_LEVEL_PAGE_BITS / per_page + (PREFIX_BITS / together).min(FIRST_PREFIX_BITS / per_page)
+            }
+            IndexSpec::Cells if self.workload.is_grouped() => GROUPED_CELL_BITS / per_page,
+            IndexSpec::Cells => CELL_BITS / per_page,
+            IndexSpec::None => match spec.format {
+                Format::Sorted => SORTED_TRIE_BITS * per_page.powf(SORTED_TRIE_POWER),
+                Format::HTable => HTABLE_PAGE_BITS / per_page,
+                Format::Block | Format::Hash => HASH_STORE_BITS,
+            },
+        }
+    }
+
+    /// Bits of an entry in a table's own filter, or in the fingerprints that it keeps for its region's.
+    fn stored_filter_bits(&self, run: &RunSize) -> f64 {
+        let spec = self.design.level(run.level);
+        let own = table_filter_bits(spec.table_filter, spec.format);
+        match spec.region_filter {
+            RegionFilterSpec::Maplet { remainder_bits } => {
+                let region = self.region_entries(run.level).max(run.entries);
+                let longer = (region / run.entries).log2();
+                own + f64::from(remainder_bits) + SPARE_FINGERPRINT_BITS + longer + MAPLET_QUOTIENT_BITS
+            }
+            RegionFilterSpec::BloomCluster { bits_per_key } => own + f64::from(bits_per_key),
+            RegionFilterSpec::None | RegionFilterSpec::MultiLevelCuckoo { .. } => own,
+        }
+    }
+
+    /// Entries of a full region.
+    pub fn region_entries(&self, level: usize) -> f64 {
+        self.design.level(level).region_bytes() as f64 / self.workload.item_bytes()
+    }
+
+    /// Bits of memory that an entry takes in filters, its table's and its region's.
+    pub fn filter_bits(&self, run: &RunSize, region_entries: f64, region_runs: f64) -> f64 {
+        let spec = self.design.level(run.level);
+        let own = table_filter_bits(spec.table_filter, spec.format);
+        let slot_bits = region_runs.max(1.0).log2().ceil().max(0.0);
+        match spec.region_filter {
+            RegionFilterSpec::None | RegionFilterSpec::BloomCluster { .. } => own,
+            RegionFilterSpec::MultiLevelCuckoo { fingerprint_bits } => {
+                let slot_bits = (f64::from(spec.runs) * 1.5).max(2.0).log2().ceil();
+                own + (f64::from(fingerprint_bits) + slot_bits) / MULTI_LEVEL_CUCKOO_FILL
+            }
+            RegionFilterSpec::Maplet { remainder_bits } => {
+                let upper = if run.has_children { UPPER_MAPLET_BITS } else { 0.0 };
+                let full = self.region_entries(run.level).max(region_entries).log2().round();
+                let fingerprint = full + f64::from(remainder_bits) + upper;
+                own + (fingerprint - region_entries.max(1.0).log2()).max(0.0)
+                    + slot_bits
+                    + MAPLET_QUOTIENT_BITS
+            }
+        }
+    }
+}
+
+/// Bytes of a log record beside its operations.
+const LOG_RECORD_BYTES: f64 = 16.0;
+/// Load of a multi-level cuckoo filter between its steps of growth (measured).
+const MULTI_LEVEL_CUCKOO_FILL: f64 = 0.86;
+// Index bits in memory, measured on tables of 2^16 to 2^20 entries.
+/// Of a page of a three-level index: where it ends, and what tells it apart within its group.
+const THREE_LEVEL_PAGE_BITS: f64 = 15.0;
+/// Of a prefix in a three-level index's trie,
+const PREFIX_BITS: f64 = 2.7;
+/// and of a page's first prefix, which is all that it has to know where groups are small.
+const FIRST_PREFIX_BITS: f64 = 9.0;
+/// Of a page in a cell index, where keys' digests are evenly spread,
+const CELL_BITS: f64 = 9.5;
+/// and where those of a group are alike.
+const GROUPED_CELL_BITS: f64 = 29.5;
+/// Of an entry in a sorted store's trie whose blocks are single entries, and how it falls as blocks grow.
+const SORTED_TRIE_BITS: f64 = 5.64;
+const SORTED_TRIE_POWER: f64 = -0.647;
+/// Of a page in a hash table's directory.
+const HTABLE_PAGE_BITS: f64 = 9.0;
+/// Of an entry of a hash store, beside its tag.
+const HASH_STORE_BITS: f64 = 0.03;
+/// Of a separator between pages of different groups, of the first one within a group, which repeats the group's digest, and of
+/// the others within it.
+const SEPARATOR_BITS: [f64; 3] = [24.0, 68.0, 22.0];
+
+/// Bits of a filter of a table.
+fn table_filter_bits(filter: TableFilterSpec, format: Format) -> f64 {
+    match filter {
+        // A hash store's tags are filter and index.
+        TableFilterSpec::None if format == Format::Hash => 16.0 / CUCKOO_FILL,
+        TableFilterSpec::None => 0.0,
+        TableFilterSpec::Bloom { bits_per_key } => {
+            f64::from(bits_per_key) + if format == Format::HTable { 0.2 } else { 0.0 }
+        }
+        TableFilterSpec::Cuckoo { fingerprint_bits } => f64::from(fingerprint_bits) / CUCKOO_FILL,
+        TableFilterSpec::Fragments { fragment_bits } => f64::from(fragment_bits),
+    }
+}
+
+/// Bits of a shortened separator between pages of so many entries, of which so many of one group stand together.
+fn separator_bits(together: f64, per_page: f64) -> f64 {
+    let [between, first, other] = SEPARATOR_BITS;
+    let (within, is_first) = (1.0 - 1.0 / together, (per_page / together).min(1.0));
+    (1.0 - within) * between + within * (is_first * first + (1.0 - is_first) * other)
+}
+
+/// Bytes of a number as a varint.
+fn varint(number: f64) -> f64 {
+    (number.max(1.0).log2() / 7.0).floor() + 1.0
+}
+
+/// Bytes of pages for an entry of so many bytes.
+fn paged(entry_bytes: f64, fill: f64) -> f64 {
+    if entry_bytes > MOST_INLINE_BYTES {
+        return (entry_bytes / PAGE_PAYLOAD_BYTES).ceil() * PAGE_BYTES + 24.0;
+    }
+    let per_page = (PAGE_PAYLOAD_BYTES * fill / entry_bytes).max(1.0);
+    // A page ends where the next entry does not fit; entries of slightly different lengths waste half of one.
+    PAGE_BYTES / (per_page - 0.5).max(1.0)
+}
+
+/// Bytes of pages for a slot of so many bytes.
+fn slotted(slot_bytes: f64) -> f64 {
+    let per_page = (PAGE_PAYLOAD_BYTES / slot_bytes).floor();
+    if per_page >= 1.0 && per_page * slot_bytes >= PAGE_PAYLOAD_BYTES * 15.0 / 16.0 {
+        PAGE_BYTES / per_page
+    } else {
+        slot_bytes * PAGE_BYTES / PAGE_PAYLOAD_BYTES
+    }
+}

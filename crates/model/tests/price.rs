@@ -1,0 +1,131 @@
+//! What `price` says of stores that were really filled: the engine's own counters, of fills in batches of 100 with items of 16 +
+//! 100 and 16 + 16 bytes (`siltstone bench fill`).
+
+#![expect(clippy::indexing_slicing, reason = "a test that finds nothing should fail")]
+
+use siltstone_design::{Design, presets};
+use siltstone_model::price::{Costs, Workload, price};
+
+const BUDGET_BYTES: u64 = 1 << 30;
+
+/// A store that was filled, and what its counters said.
+struct Point {
+    preset: &'static str,
+    workload: Workload,
+    write_amplification: f64,
+    /// Bytes of tables per byte of keys and values.
+    table_bytes: f64,
+    index_bits_per_item: f64,
+}
+
+fn point(preset: &'static str, items: f64, value_bytes: f64, group_items: f64, measured: [f64; 3]) -> Point {
+    let [write_amplification, table_bytes, index_bits_per_item] = measured;
+    let workload = Workload { items, value_bytes, group_items, batch_items: 100.0, ..Workload::default() };
+    Point { preset, workload, write_amplification, table_bytes, index_bits_per_item }
+}
+
+#[rustfmt::skip]
+fn points() -> Vec<Point> { vec![
+    point("lean", 2e7, 16.0, 128.0, [4.268, 0.891, 0.216]),
+    point("lean", 5e6, 100.0, 128.0, [3.958, 0.986, 0.877]),
+    point("leveled", 2e7, 16.0, 128.0, [6.118, 0.918, 0.478]),
+    point("leveled", 5e6, 100.0, 128.0, [6.288, 0.993, 1.019]),
+    point("lsm-trie", 2e7, 16.0, 1.0, [4.611, 1.233, 0.075]),
+    point("lsm-trie", 5e6, 100.0, 1.0, [3.740, 1.093, 0.334]),
+    point("silt", 2e7, 16.0, 1.0, [4.427, 1.079, 0.226]),
+    point("silt", 5e6, 100.0, 1.0, [2.709, 1.061, 0.316]),
+    point("siltstone", 2e7, 16.0, 128.0, [3.158, 0.958, 0.199]),
+    point("siltstone", 5e6, 100.0, 128.0, [3.000, 1.003, 0.812]),
+    point("slimdb", 2e7, 16.0, 128.0, [3.383, 0.893, 0.163]),
+    point("slimdb", 5e6, 100.0, 128.0, [3.379, 0.985, 0.508]),
+    point("stepped-merge", 2e7, 16.0, 128.0, [3.570, 0.927, 0.480]),
+    point("stepped-merge", 5e6, 100.0, 128.0, [3.426, 0.995, 1.568]),
+] }
+
+fn costs(preset: &str, workload: &Workload) -> Costs {
+    price(&Design::preset(preset).unwrap(), workload, BUDGET_BYTES).unwrap()
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+#[test]
+fn fills_write_and_take_what_was_predicted() {
+    let (mut writes, mut space, mut indexes) = (Vec::new(), Vec::new(), Vec::new());
+    for Point { preset, workload, write_amplification, table_bytes, index_bits_per_item } in points() {
+        let costs = costs(preset, &workload);
+        let off = |predicted: f64, measured: f64| (predicted / measured - 1.0).abs();
+        let errors = [
+            off(costs.write_amplification, write_amplification),
+            off(costs.space_amplification, table_bytes),
+            off(costs.index_bits_per_item, index_bits_per_item),
+        ];
+        println!("{preset} {} of {} bytes: {errors:.3?}", workload.items, workload.item_bytes());
+        // When a region is pushed depends on how far merges are behind, and a small store is a few pushes.
+        assert!(errors[0] < 0.09 && errors[1] < 0.03 && errors[2] < 0.2, "{preset}: {errors:.3?}");
+        writes.push(errors[0]);
+        space.push(errors[1]);
+        indexes.push(errors[2]);
+    }
+    let medians = [median(writes), median(space), median(indexes)];
+    println!("medians: {medians:.4?}");
+    assert!(medians[0] < 0.03 && medians[1] < 0.01 && medians[2] < 0.06, "{medians:?}");
+}
+
+#[test]
+fn a_larger_store_writes_more_by_the_logarithm() {
+    let write =
+        |items: f64| costs("siltstone", &Workload { items, ..Workload::default() }).write_amplification;
+    let (million, billion) = (write(1e6), write(1e9));
+    assert!(million < billion && billion < million + 4.0, "{million} {billion}");
+}
+
+#[test]
+fn overwrites_make_garbage_that_stays_within_bounds() {
+    for (name, design) in presets::all() {
+        let grown = Workload { items: 4e6, ..Workload::default() };
+        let workload = Workload { overwrites: 2e7, ..grown };
+        let before = costs(name, &grown);
+        let after = price(&design, &workload, BUDGET_BYTES).unwrap();
+        println!(
+            "{name}: grown {:.2} ({:.2}), overwritten {:.2} ({:.2} mean, {:.2} peak)",
+            before.write_amplification,
+            before.space_amplification,
+            after.write_amplification,
+            after.mean_space_amplification,
+            after.peak_space_amplification
+        );
+        assert!(after.mean_space_amplification <= after.peak_space_amplification + 1e-9);
+        assert!(after.space_amplification >= before.space_amplification * 0.98, "{name}");
+        // Popular keys meet in the write buffer, so less is written.
+        let skewed = price(&design, &Workload { skew: 0.99, ..workload }, BUDGET_BYTES).unwrap();
+        assert!(skewed.write_amplification < after.write_amplification, "{name}");
+    }
+}
+
+#[test]
+fn filters_spare_reads_until_they_do_not_fit() {
+    let workload = Workload { items: 2e7, group_items: 128.0, ..Workload::default() };
+    let ample = price(&presets::siltstone(), &workload, 1 << 30).unwrap();
+    let scarce = price(&presets::siltstone(), &workload, 32 << 20).unwrap();
+    assert!(ample.pages_per_hit < 1.02 && ample.reads_per_miss < 0.02, "{ample:?}");
+    assert!(ample.reads_per_hit < ample.pages_per_hit && ample.memory_bytes.unfitted == 0.0);
+    assert!(scarce.memory_bytes.unfitted > 0.0 && scarce.pages_per_hit > 1.5, "{scarce:?}");
+    // One run a leaf and no filter: a page for a hit and a page for a miss.
+    let lean = price(&presets::lean(), &workload, 64 << 20).unwrap();
+    assert!(lean.pages_per_hit < 1.05 && (0.8..1.05).contains(&lean.reads_per_miss), "{lean:?}");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_by_name() {
+    let of = |workload: Workload| price(&presets::siltstone(), &workload, 1 << 30).unwrap_err();
+    assert_eq!(of(Workload { items: 0.0, ..Workload::default() }).parameter(), "items");
+    assert_eq!(of(Workload { overwrites: f64::NAN, ..Workload::default() }).parameter(), "overwrites");
+    let prefix = Workload { group_items: 8.0, prefix_bytes: 16.0, ..Workload::default() };
+    assert_eq!(of(prefix).parameter(), "prefix-bytes");
+    let mut design = presets::siltstone();
+    design.levels.clear();
+    assert_eq!(price(&design, &Workload::default(), 1 << 30).unwrap_err().parameter(), "design");
+}
