@@ -9,6 +9,8 @@
 //! | `00000043.sidecar` | region filters |
 //! | `SIDECARS` | the directory that sidecars are in, where that is another |
 //! | `EVENTS`, `EVENTS.old` | what the store did lately, where it keeps an event log |
+//! | `UNFINISHED` | its directory is to become a store: a checkpoint, a restored backup or a repaired store |
+//! | `BACKUP` | which backup of the store was the last |
 //! | `LOCK` | its lock means that the store is open |
 //!
 //! Earlier programs wrote `GUIDES`, `CLUSTERS` and `00000043.cluster` where there are sidecars now.
@@ -21,6 +23,11 @@ pub(crate) const CURRENT: &str = "CURRENT";
 pub(crate) const CURRENT_NEW: &str = "CURRENT.new";
 /// Its lock means that a store is open.
 pub(crate) const LOCK: &str = "LOCK";
+/// Says that a checkpoint, or the like, was begun here; once there is a `CURRENT`, it means nothing.
+pub(crate) const UNFINISHED: &str = "UNFINISHED";
+/// Names the last backup of the store.
+pub(crate) const BACKUP: &str = "BACKUP";
+pub(crate) const BACKUP_NEW: &str = "BACKUP.new";
 /// Names the directory of sidecars.
 pub(crate) const SIDECARS: &str = "SIDECARS";
 /// The event log, and the part of it before.
@@ -110,7 +117,8 @@ pub(crate) fn is_old_filters(name: &str) -> bool {
 
 /// Whether the engine makes, or made, files of this name.
 pub(crate) fn is_ours(name: &str) -> bool {
-    [LOCK, CURRENT, SIDECARS, OLD_SIDECARS, EVENTS, EVENTS_OLD].contains(&name)
+    [LOCK, CURRENT, SIDECARS, OLD_SIDECARS, EVENTS, EVENTS_OLD, UNFINISHED, BACKUP, BACKUP_NEW]
+        .contains(&name)
         || is_manifest(name)
         || is_table(name)
         || is_wal(name)

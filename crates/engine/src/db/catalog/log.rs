@@ -3,7 +3,7 @@
 
 use crate::db::env::Env;
 use crate::error::{Error, ErrorKind, Result};
-use crate::record::LogStart;
+use crate::record::{LogStart, ManifestEnd};
 use crate::segment::LogSegment;
 use crate::wal::{SyncWork, Wal};
 use parking_lot::Mutex;
@@ -121,6 +121,16 @@ impl CommitLog {
         let synced = wal.synced_lsn();
         let _ = wal.mark_synced();
         Some(synced)
+    }
+
+    /// Leaves word in the log of how far the manifest is synced. As with [`mark_synced`](Self::mark_synced), a
+    /// failure loses nothing.
+    pub fn note_manifest_end(&self, end: ManifestEnd) {
+        let mut guard = self.wal.lock();
+        let Some(wal) = guard.as_mut() else { return };
+        let before = wal.bytes_written();
+        let _ = wal.note_manifest_end(end);
+        self.env.counters.wal_bytes.add(wal.bytes_written() - before);
     }
 
     /// Whether segments before `number` are kept.

@@ -20,9 +20,9 @@ use crate::filename::{self, CURRENT, is_manifest};
 use crate::io::Disk;
 use crate::io::checked::CheckedDisk;
 use crate::options::{IndexLoading, Options};
-use crate::record::LogStart;
+use crate::record::{LogStart, ManifestEnd};
 use crate::region_filter::directory::SidecarDirectory;
-use crate::version::manifest::{Manifest, StoreState};
+use crate::version::manifest::{Loaded, Manifest, StoreState};
 use crate::wal::{Replayed, Wal};
 use directory::{check_is_store, missing, names, take_lock};
 use opening::Opening;
@@ -42,24 +42,26 @@ pub(super) fn open(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<
     prepare_directory(dir, &options, disk.as_ref())?;
     let lock = take_lock(disk.as_ref(), dir)?;
     let opening = Opening::new(Arc::clone(&disk), dir, options);
-    let (state, manifest_number) = match opening.load()? {
-        Some(loaded) => (loaded.state, loaded.number),
-        None => (new_state(&opening.options), 0),
+    let loaded = match opening.load()? {
+        Some(loaded) => loaded,
+        None => Loaded { state: new_state(&opening.options), end: ManifestEnd::default() },
     };
-    let mut found = Found::new(&opening, state, manifest_number)?;
+    let found = Found::new(&opening, loaded.state.clone(), loaded.end.number);
+    let mut found = found.map_err(|error| opening.blame(error, &loaded))?;
     let secret = HashSecret(found.state.secret);
     let keyspaces = opening.keyspaces(found.state.clone())?;
     let sidecars = opening.sidecars(&secret, true)?;
     let loads = opening.options.index_loading == IndexLoading::OnDemand;
     let reader = opening.reader(&sidecars, opening.options.max_open_files, loads);
-    let (log_start, log_end) = (found.state.log_start, found.state.log_end);
-    let replayed = opening.replay(log_start, log_end, &keyspaces, &reader)?;
+    let replayed = opening.replay(&loaded, &keyspaces, &reader)?;
 
     // From here on the store is changed: first what is to be kept is made safe, then the rest goes.
     sidecars.settle(disk.as_ref(), dir)?;
-    let wal = Wal::start(Arc::clone(&disk), dir, &replayed)?;
+    let mut wal = Wal::start(Arc::clone(&disk), dir, &replayed)?;
     found.state.log_end = replayed.end_lsn;
     let manifest = Manifest::create(disk.clone(), dir, found.next_manifest, &found.state)?;
+    // It matters only if it is there.
+    let _ = wal.note_manifest_end(manifest.synced_end());
     opening.counters.wal_bytes.add(wal.bytes_written());
     found.remove_orphans(&opening, &sidecars, &replayed.obsolete)?;
 
@@ -149,6 +151,7 @@ impl Found {
             filename::table_number(name).is_some_and(|id| !self.live.contains(&id))
                 || (is_manifest(name) && **name != keep_manifest)
                 || (sidecars.dir != *dir && filename::is_sidecar(name))
+                || *name == filename::UNFINISHED
         };
         let orphans = self.names.iter().filter(is_orphan).map(|name| dir.join(name));
         for path in orphans.chain(obsolete.iter().cloned()) {

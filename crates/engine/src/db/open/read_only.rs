@@ -12,7 +12,6 @@ use crate::filename;
 use crate::io::Disk;
 use crate::io::checked::CheckedDisk;
 use crate::options::Options;
-use crate::version::manifest::Loaded;
 use siltstone_design::HashSecret;
 use std::path::Path;
 use std::sync::Arc;
@@ -49,9 +48,9 @@ pub(in crate::db) fn open_read_only(dir: &Path, options: Options, disk: Arc<dyn 
 /// Makes one try; `None` where the manifest changed meanwhile.
 fn try_open(dir: &Path, options: &Options, disk: &Arc<CheckedDisk>) -> Result<Option<Store>> {
     let opening = Opening::new(Arc::clone(disk), dir, options.clone());
-    let Some(Loaded { state, number }) = opening.load()? else { return Err(missing(dir)) };
+    let Some(loaded) = opening.load()? else { return Err(missing(dir)) };
+    let state = loaded.state.clone();
     let tables: Vec<_> = state.keyspaces.values().flat_map(|k| k.version.tables()).cloned().collect();
-    let (log_start, log_end) = (state.log_start, state.log_end);
     let (secret, next_id) = (HashSecret(state.secret), state.next_id);
     let keyspaces = opening.keyspaces(state)?;
     // Held open, the files stay readable when the writer removes their names.
@@ -60,12 +59,13 @@ fn try_open(dir: &Path, options: &Options, disk: &Arc<CheckedDisk>) -> Result<Op
     let files = files.iter().filter(|name| filename::is_sidecar(name)).count();
     // Nobody works in the background here.
     let reader = opening.reader(&sidecars, options.max_open_files.max(tables.len() + files + 16), true);
-    let visible = opening.replay(log_start, log_end, &keyspaces, &reader)?.end_lsn;
+    let visible = opening.replay(&loaded, &keyspaces, &reader)?.end_lsn;
     for table in &tables {
-        reader.file(table.id())?;
+        reader.file(table.id()).map_err(|error| opening.blame(error, &loaded))?;
     }
     let again = opening.load()?;
-    if again.is_none_or(|now| now.number != number || now.state.log_start != log_start) {
+    let before = (loaded.end.number, loaded.state.log_start);
+    if again.is_none_or(|now| (now.end.number, now.state.log_start) != before) {
         return Ok(None);
     }
     let catalog = CatalogParts { keyspaces, next_id, visible, wal: None, manifest: None };
