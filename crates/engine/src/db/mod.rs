@@ -1,6 +1,7 @@
 //! The store as users hold it: [`Db`], [`Keyspace`], [`Snapshot`], each method a few lines.
 
 mod background;
+mod backup;
 mod batch;
 mod catalog;
 mod env;
@@ -21,6 +22,7 @@ mod tiny_designs;
 mod write;
 mod write_buffer;
 
+pub use backup::{BackupInfo, BackupOptions, BackupProgress, BackupReport, Backups};
 pub use batch::Batch;
 pub use iter::Iter;
 pub use keyspace::Keyspace;
@@ -247,6 +249,31 @@ impl Db {
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<()> {
         self.store.env.health.check_open()?;
         self.snapshot().checkpoint(dir.as_ref())
+    }
+
+    /// Adds a backup of what the store holds now to the directory of backups `dir`, which is made where there is
+    /// none. Only what changed since the last one is brought there; see [`Backups`] for what can be done with
+    /// it.
+    ///
+    /// # Errors
+    /// `Locked` while another backup is made there, `NotAStore` if `dir` holds something else, `Corruption`
+    /// where a table that is to be copied is damaged. Earlier backups stay as they are.
+    pub fn backup(&self, dir: impl AsRef<Path>) -> Result<BackupInfo> {
+        self.backup_with(dir, &BackupOptions::default(), &mut |_| {})
+    }
+
+    /// As [`Db::backup`], with options; `progress` hears of it now and then.
+    ///
+    /// # Errors
+    /// As [`Db::backup`].
+    pub fn backup_with(
+        &self,
+        dir: impl AsRef<Path>,
+        options: &BackupOptions,
+        progress: &mut dyn FnMut(BackupProgress),
+    ) -> Result<BackupInfo> {
+        self.store.env.health.check_open()?;
+        self.snapshot().backup(dir.as_ref(), options, progress)
     }
 
     /// Reads every byte of every table and checks it; `progress` hears of it now and then.
