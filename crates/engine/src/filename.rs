@@ -10,6 +10,8 @@
 //! | `SIDECARS` | the directory that sidecars are in, where that is another |
 //! | `EVENTS`, `EVENTS.old` | what the store did lately, where it keeps an event log |
 //! | `UNFINISHED` | its directory is to become a store: a checkpoint, a restored backup or a repaired store |
+//! | `UNREPAIRED` | a repair is still to finish its store |
+//! | `lost+found` | a directory of what a repair could not place |
 //! | `BACKUP` | which backup of the store was the last |
 //! | `LOCK` | its lock means that the store is open |
 //!
@@ -25,6 +27,10 @@ pub(crate) const CURRENT_NEW: &str = "CURRENT.new";
 pub(crate) const LOCK: &str = "LOCK";
 /// Says that a checkpoint, or the like, was begun here; once there is a `CURRENT`, it means nothing.
 pub(crate) const UNFINISHED: &str = "UNFINISHED";
+/// Says that a repair into this directory is not finished.
+pub(crate) const UNREPAIRED: &str = "UNREPAIRED";
+/// The directory of what a repair could not place.
+pub(crate) const LOST_AND_FOUND: &str = "lost+found";
 /// Names the last backup of the store.
 pub(crate) const BACKUP: &str = "BACKUP";
 pub(crate) const BACKUP_NEW: &str = "BACKUP.new";
@@ -117,7 +123,7 @@ pub(crate) fn is_old_filters(name: &str) -> bool {
 
 /// Whether the engine makes, or made, files of this name.
 pub(crate) fn is_ours(name: &str) -> bool {
-    [LOCK, CURRENT, SIDECARS, OLD_SIDECARS, EVENTS, EVENTS_OLD, UNFINISHED, BACKUP, BACKUP_NEW]
+    [LOCK, CURRENT, SIDECARS, OLD_SIDECARS, EVENTS, EVENTS_OLD, UNFINISHED, UNREPAIRED, BACKUP, BACKUP_NEW]
         .contains(&name)
         || is_manifest(name)
         || is_table(name)

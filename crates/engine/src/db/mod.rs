@@ -10,6 +10,7 @@ mod iter;
 mod keyspace;
 pub(crate) mod open;
 mod read;
+mod repair;
 mod report;
 mod reporter;
 mod sidecars;
@@ -17,6 +18,7 @@ mod signals;
 mod snapshot;
 mod store;
 mod suffix_range;
+mod tail;
 #[cfg(test)]
 mod tiny_designs;
 mod write;
@@ -27,8 +29,10 @@ pub use batch::Batch;
 pub use iter::Iter;
 pub use keyspace::Keyspace;
 pub use open::verify::{VerifyProgress, VerifyReport};
+pub use repair::{Loss, RepairProgress, RepairReport};
 pub use snapshot::Snapshot;
 pub use suffix_range::{SuffixBounds, SuffixRange};
+pub use tail::{Change, Tail, TailBatch, TailOperation};
 pub use write::operations::MAX_VALUE_BYTES;
 
 use crate::error::{Error, Result};
@@ -274,6 +278,115 @@ impl Db {
     ) -> Result<BackupInfo> {
         self.store.env.health.check_open()?;
         self.snapshot().backup(dir.as_ref(), options, progress)
+    }
+
+    /// Follows the changes of the store from position `from_lsn` of its log on: batch by batch, as they were
+    /// written, for a copy or a cache. A position is one that [`Db::log_position`], [`Db::oldest_log_position`]
+    /// or a tail returned, and stays good when the store is opened again. How far back the log goes,
+    /// [`Options::tail_retention_bytes`] says. Of a store that is open for reading only, the changes up to its
+    /// opening are there.
+    ///
+    /// What was written to keyspaces that are dropped by now is left out; that one was created or dropped is not
+    /// among the changes.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use siltstone::{Batch, Db, KeyspaceOptions, Options, WriteOptions};
+    /// use std::time::Duration;
+    ///
+    /// let db = Db::open(dir.path().join("db"), Options::default())?;
+    /// let copy = Db::open(dir.path().join("copy"), Options::default())?;
+    /// let items = db.create_keyspace("items", KeyspaceOptions::default())?;
+    /// let copied = copy.create_keyspace("items", KeyspaceOptions::default())?;
+    ///
+    /// let mut tail = db.tail(db.log_position())?;
+    /// items.put("a", "1")?;
+    /// items.delete("b")?;
+    /// db.sync()?;
+    /// while let Some(changes) = tail.next_batch(Duration::ZERO)? {
+    ///     let mut batch = Batch::new();
+    ///     for operation in &changes.operations {
+    ///         batch.add(&copied, operation)?;
+    ///     }
+    ///     copy.write(&batch, &WriteOptions::default())?;
+    /// }
+    /// assert_eq!(copied.get("a")?.as_deref(), Some(&b"1"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `PositionGone` where the log no longer goes back so far, or has never come so far.
+    pub fn tail(&self, from_lsn: u64) -> Result<Tail> {
+        self.store.env.health.check_open()?;
+        Tail::new(Arc::clone(&self.store), from_lsn)
+    }
+
+    /// Returns the position of the log behind all that readers see now. A [`Db::checkpoint`] or [`Db::backup`]
+    /// made afterwards holds all that comes before; a copy begun with it follows from here, since taking a change
+    /// that it has already leaves it as it is.
+    pub fn log_position(&self) -> u64 {
+        // What is in the log is visible once whoever writes it is done.
+        let _commit = self.store.committer.lock();
+        self.store.catalog.log.bounds().1
+    }
+
+    /// Returns the oldest position that a [`tail`](Db::tail) can begin at.
+    pub fn oldest_log_position(&self) -> u64 {
+        self.store.catalog.log.bounds().0
+    }
+
+    /// Salvages the damaged store in `dir` into a new one in the directory `dest`: every item that can be read of
+    /// its tables and its log. The damaged store is only read. What of it can't be read, or whose place is not
+    /// known, is named in the report and kept in `lost+found` within `dest`. Nothing is to have the store open.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use siltstone::{Db, KeyspaceOptions, Options};
+    ///
+    /// let damaged = dir.path().join("db");
+    /// let db = Db::open(&damaged, Options::default())?;
+    /// db.create_keyspace("items", KeyspaceOptions::default())?.put("a", "1")?;
+    /// db.close()?;
+    /// std::fs::write(damaged.join("CURRENT"), "nonsense").unwrap();
+    /// assert!(Db::open(&damaged, Options::default()).is_err());
+    ///
+    /// let whole = dir.path().join("whole");
+    /// let report = Db::repair(&damaged, &whole, &Options::default(), &mut |_| {})?;
+    /// assert!(report.manifest.unwrap().contains("CURRENT"));
+    /// let items = Db::open(&whole, Options::default())?.keyspace("items").unwrap();
+    /// assert_eq!(items.get("a")?.as_deref(), Some(&b"1"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `NotAStore` where `dir` has nothing of a store, `InvalidInput` where `dest` holds anything else than a
+    /// repair that was cut short, `Locked` where the store is open; `Io` where files can't be read for other
+    /// reasons than damage.
+    pub fn repair(
+        dir: impl AsRef<Path>,
+        dest: impl AsRef<Path>,
+        options: &Options,
+        progress: &mut dyn FnMut(RepairProgress),
+    ) -> Result<RepairReport> {
+        Self::repair_on(disk(options), dir, dest, options, progress)
+    }
+
+    /// As [`Db::repair`], on any [`Disk`].
+    ///
+    /// # Errors
+    /// As [`Db::repair`].
+    pub fn repair_on(
+        disk: Arc<dyn Disk>,
+        dir: impl AsRef<Path>,
+        dest: impl AsRef<Path>,
+        options: &Options,
+        progress: &mut dyn FnMut(RepairProgress),
+    ) -> Result<RepairReport> {
+        repair::repair(disk, dir.as_ref(), dest.as_ref(), options, progress)
     }
 
     /// Reads every byte of every table and checks it; `progress` hears of it now and then.

@@ -19,8 +19,11 @@
 //! directory entries too.
 
 mod replay;
+mod retained;
+pub(crate) mod salvage;
 
 pub(crate) use replay::{LiveSegment, Replayed, noted_manifest_end, replay};
+pub(crate) use retained::segments_before;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::filename;
@@ -59,6 +62,8 @@ pub(crate) struct Wal {
     current: Segment,
     /// Earlier segments that may hold unflushed writes, oldest first.
     closed: Vec<Segment>,
+    /// Earlier ones, kept for those who follow the log.
+    retained: retained::Retained,
     /// Obsolete segments' files, to be renamed and overwritten.
     spare: Vec<PathBuf>,
     /// Everything before this LSN is synced, with its directory entries.
@@ -127,6 +132,7 @@ impl Wal {
             dir: dir.to_owned(),
             current,
             closed,
+            retained: retained::Retained::default(),
             spare,
             synced_lsn: first_lsn,
             named_segment: 0,
@@ -290,9 +296,13 @@ impl Wal {
     pub fn retire_before(&mut self, number: u64) -> Vec<PathBuf> {
         let live = self.closed.partition_point(|segment| segment.shared.number < number);
         let mut to_remove = Vec::new();
-        for segment in self.closed.drain(..live) {
+        let mut retired = Vec::new();
+        for segment in self.closed.drain(..live).collect::<Vec<_>>() {
             // Retired bytes need no sync any more.
             self.synced_lsn = self.synced_lsn.max(segment.end_lsn);
+            retired.extend(self.retire(segment));
+        }
+        for segment in retired {
             let path = segment.shared.path.clone();
             if segment.shared.is_kept() || self.spare.len() >= SPARE_SEGMENTS {
                 to_remove.push(path);

@@ -35,7 +35,7 @@ pub(crate) struct Replayed {
 #[derive(Clone, Debug)]
 pub(crate) struct LiveSegment {
     pub shared: Arc<LogSegment>,
-    pub(super) epoch: Epoch,
+    pub epoch: Epoch,
     /// Position after its last good record.
     pub end_lsn: u64,
 }

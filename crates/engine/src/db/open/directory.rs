@@ -1,7 +1,7 @@
 //! A store's directory: what is in it, whether it is a store's, and who has it open.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::filename::{self, CURRENT, LOCK, UNFINISHED, is_ours};
+use crate::filename::{self, CURRENT, LOCK, UNFINISHED, UNREPAIRED, is_ours};
 use crate::io::{DirLock, Disk, HeldBy};
 use std::path::Path;
 
@@ -21,6 +21,16 @@ pub(super) fn names(disk: &dyn Disk, dir: &Path) -> Result<Option<Vec<String>>> 
 
 /// Refuses directories that hold something else.
 pub(super) fn check_is_store(names: &[String], dir: &Path) -> Result<()> {
+    if names.iter().any(|name| name == UNREPAIRED) {
+        return Err(Error::new(
+            ErrorKind::NotAStore,
+            format!(
+                "{} holds a repaired store that was not finished: repair the damaged one into the same directory again",
+                dir.display()
+            ),
+        )
+        .at(dir));
+    }
     if names.iter().any(|name| name == CURRENT) {
         return Ok(());
     }

@@ -5,6 +5,7 @@
 
 pub(super) mod checkpoint;
 pub(crate) mod directory;
+mod dropped;
 mod opening;
 mod read_only;
 pub(super) mod verify;
@@ -23,7 +24,7 @@ use crate::options::{IndexLoading, Options};
 use crate::record::{LogStart, ManifestEnd};
 use crate::region_filter::directory::SidecarDirectory;
 use crate::version::manifest::{Loaded, Manifest, StoreState};
-use crate::wal::{Replayed, Wal};
+use crate::wal::{LiveSegment, Replayed, Wal};
 use directory::{check_is_store, missing, names, take_lock};
 use opening::Opening;
 use siltstone_design::HashSecret;
@@ -35,11 +36,25 @@ use std::sync::Arc;
 const MOST_SEGMENTS: usize = 4;
 const SMALL_SEGMENT_BYTES: u64 = 1 << 20;
 
+/// What a store is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// To be used.
+    Use,
+    /// To be filled by a repair.
+    Repair,
+}
+
 /// Opens the store in `dir` for reading and writing, creating it where `options` allow.
 pub(super) fn open(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<Store> {
+    open_for(dir, options, disk, Purpose::Use)
+}
+
+/// As [`open`], for one purpose or another.
+pub(super) fn open_for(dir: &Path, options: Options, disk: Arc<dyn Disk>, purpose: Purpose) -> Result<Store> {
     options.check()?;
     let disk = Arc::new(CheckedDisk::new(disk, dir));
-    prepare_directory(dir, &options, disk.as_ref())?;
+    prepare_directory(dir, &options, disk.as_ref(), purpose)?;
     let lock = take_lock(disk.as_ref(), dir)?;
     let opening = Opening::new(Arc::clone(&disk), dir, options);
     let loaded = match opening.load()? {
@@ -56,17 +71,25 @@ pub(super) fn open(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<
     let replayed = opening.replay(&loaded, &keyspaces, &reader)?;
 
     // From here on the store is changed: first what is to be kept is made safe, then the rest goes.
+    if replayed.is_damaged {
+        dropped::keep(disk.as_ref(), dir, &replayed, &found.orphaned_tables())?;
+    }
     sidecars.settle(disk.as_ref(), dir)?;
     let mut wal = Wal::start(Arc::clone(&disk), dir, &replayed)?;
+    let retained = opening.retained(&loaded, opening.options.tail_retention_bytes)?;
+    let obsolete: Vec<PathBuf> =
+        replayed.obsolete.iter().filter(|path| !is_path_of(&retained, path)).cloned().collect();
+    wal.retain(retained, opening.options.tail_retention_bytes, opening.options.max_wal_bytes);
     found.state.log_end = replayed.end_lsn;
     let manifest = Manifest::create(disk.clone(), dir, found.next_manifest, &found.state)?;
     // It matters only if it is there.
     let _ = wal.note_manifest_end(manifest.synced_end());
     opening.counters.wal_bytes.add(wal.bytes_written());
-    found.remove_orphans(&opening, &sidecars, &replayed.obsolete)?;
+    found.remove_orphans(&opening, &sidecars, &obsolete)?;
 
     let (visible, next_id) = (replayed.end_lsn, found.state.next_id);
-    let catalog = CatalogParts { keyspaces, next_id, visible, wal: Some(wal), manifest: Some(manifest) };
+    let (wal, manifest, segments) = (Some(wal), Some(manifest), Vec::new());
+    let catalog = CatalogParts { keyspaces, next_id, visible, wal, segments, manifest };
     let store = Store::new(opening.into_parts(secret, Some(lock), reader, catalog));
     store.env.check_space();
     store.sidecars.load();
@@ -75,9 +98,15 @@ pub(super) fn open(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<
     Ok(store)
 }
 
+/// Whether `path` is that of one of `segments`.
+fn is_path_of(segments: &[LiveSegment], path: &Path) -> bool {
+    segments.iter().any(|segment| segment.shared.path == path)
+}
+
 /// Checks that `dir` is a store's, or makes it.
-fn prepare_directory(dir: &Path, options: &Options, disk: &dyn Disk) -> Result<()> {
+fn prepare_directory(dir: &Path, options: &Options, disk: &dyn Disk, purpose: Purpose) -> Result<()> {
     match names(disk, dir)? {
+        Some(_) if purpose == Purpose::Repair => {}
         Some(names) => {
             check_is_store(&names, dir)?;
             if !options.create_if_missing && !names.iter().any(|name| name == CURRENT) {
@@ -136,6 +165,13 @@ impl Found {
         let manifests = names.iter().filter_map(|name| filename::manifest_number(name));
         let next_manifest = manifests.max().unwrap_or(0).max(manifest_number) + 1;
         Ok(Self { state, names, live, next_manifest })
+    }
+
+    /// Names of tables that the manifest does not name.
+    fn orphaned_tables(&self) -> Vec<String> {
+        let is_orphan =
+            |name: &&String| filename::table_number(name).is_some_and(|id| !self.live.contains(&id));
+        self.names.iter().filter(is_orphan).cloned().collect()
     }
 
     /// Removes files that nothing names any more.

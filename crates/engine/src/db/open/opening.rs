@@ -20,7 +20,7 @@ use crate::stats::StoreCounters;
 use crate::table::envelope::TableMeta;
 use crate::table::{Table, Trash};
 use crate::version::manifest::{Loaded, StoreState, load};
-use crate::wal::{Replayed, noted_manifest_end, replay};
+use crate::wal::{LiveSegment, Replayed, noted_manifest_end, replay, segments_before};
 use siltstone_design::{Encoder, HashSecret, Schema};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -117,6 +117,14 @@ impl Opening {
         let replayed = replayed.map_err(|error| self.blame(error, loaded))?;
         loaded.check_end(&self.dir, replayed.manifest_end)?;
         Ok(replayed)
+    }
+
+    /// Returns the log's segments before those that were replayed, of `most_bytes` together at most.
+    pub fn retained(&self, loaded: &Loaded, most_bytes: u64) -> Result<Vec<LiveSegment>> {
+        if most_bytes == 0 {
+            return Ok(Vec::new());
+        }
+        segments_before(self.disk.as_ref(), &self.dir, loaded.state.log_start, most_bytes)
     }
 
     /// Returns what is damaged where `error` was met with the store that `loaded` describes: a manifest that

@@ -59,7 +59,10 @@ fn try_open(dir: &Path, options: &Options, disk: &Arc<CheckedDisk>) -> Result<Op
     let files = files.iter().filter(|name| filename::is_sidecar(name)).count();
     // Nobody works in the background here.
     let reader = opening.reader(&sidecars, options.max_open_files.max(tables.len() + files + 16), true);
-    let visible = opening.replay(&loaded, &keyspaces, &reader)?.end_lsn;
+    let replayed = opening.replay(&loaded, &keyspaces, &reader)?;
+    let visible = replayed.end_lsn;
+    let mut segments = opening.retained(&loaded, u64::MAX)?;
+    segments.extend(replayed.live);
     for table in &tables {
         reader.file(table.id()).map_err(|error| opening.blame(error, &loaded))?;
     }
@@ -68,7 +71,7 @@ fn try_open(dir: &Path, options: &Options, disk: &Arc<CheckedDisk>) -> Result<Op
     if again.is_none_or(|now| (now.end.number, now.state.log_start) != before) {
         return Ok(None);
     }
-    let catalog = CatalogParts { keyspaces, next_id, visible, wal: None, manifest: None };
+    let catalog = CatalogParts { keyspaces, next_id, visible, wal: None, segments, manifest: None };
     let store = Store::new(opening.into_parts(secret, None, reader, catalog));
     store.sidecars.load();
     Ok(Some(store))
