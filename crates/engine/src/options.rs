@@ -93,8 +93,8 @@ pub struct Options {
     /// into memory.
     pub max_wal_bytes: u64,
     /// Bytes of write-ahead log that are kept, beyond what the store itself needs, for those who follow its
-    /// changes: a [`tail`](crate::Db::tail) can begin so far back, also after the store was closed. An open tail
-    /// keeps what it has still to read in any case, up to this or `max_wal_bytes`, whichever is more.
+    /// changes: a [`tail`](crate::Db::tail) can begin so far back, also after the store was closed. An open
+    /// tail keeps what it has still to read in any case, up to this or `max_wal_bytes`, whichever is more.
     pub tail_retention_bytes: u64,
     /// Open files kept for reading tables.
     pub max_open_files: usize,

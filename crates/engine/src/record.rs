@@ -24,8 +24,8 @@
 //! write that a power cut may legally lose or tear. LevelDB and LSM-trie can't make this distinction: the
 //! former guesses, the latter has no log.
 //!
-//! **The log says how far the manifest is synced**, in records of their own ([`ManifestEnd`]): the manifest is
-//! only appended to when tables change, so nothing in itself would prove its last edits.
+//! **The log says how far the manifest is synced**, in records of their own ([`ManifestEnd`]): the manifest
+//! is only appended to when tables change, so nothing in itself would prove its last edits.
 //!
 //! Invariant: a record is accepted only if every record before it is.
 

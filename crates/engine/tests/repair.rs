@@ -318,3 +318,40 @@ fn what_is_no_store_or_not_empty_is_refused() {
     assert_eq!(try_it(DIR, NEW), ErrorKind::Locked);
     drop(db);
 }
+
+#[test]
+fn verification_lists_all_damage_of_a_store_that_does_not_open() {
+    let store = store(true);
+    let disk = store.image.crash(CrashMode::Kill, 0);
+    let names = store.image.list(DIR).unwrap();
+    let tables: Vec<_> = names.iter().filter(|name| name.ends_with(".table")).collect();
+    let large = |name: &&String| store.image.read_file(format!("{DIR}/{name}")).unwrap().len() > 8192;
+    let damaged: Vec<_> = tables.into_iter().filter(large).take(4).collect();
+    for (at, name) in damaged.iter().enumerate() {
+        let path = format!("{DIR}/{name}");
+        if at % 2 == 0 {
+            disk.remove(Path::new(&path)).unwrap();
+        } else {
+            disk.flip_bit(&path, 4096 + 90, 1).unwrap();
+        }
+    }
+    assert!(Db::open_read_only_on(Arc::new(disk.clone()), DIR, options()).is_err());
+    let verify =
+        |disk: &SimDisk| Db::verify_dir_on(Arc::new(disk.clone()), DIR, &options(), &mut |_| {}).unwrap();
+    let report = verify(&disk);
+    for name in &damaged {
+        let said = report.problems.iter().filter(|problem| problem.contains(name.as_str())).count();
+        assert_eq!(said, 1, "{name}: {:?}", report.problems);
+    }
+    assert_eq!(report.problems.len(), damaged.len(), "{:?}", report.problems);
+    assert!(report.advice.iter().any(|advice| advice.contains("repair")));
+    let manifest = names.iter().find(|name| name.starts_with("MANIFEST")).unwrap();
+    let bytes = store.image.read_file(format!("{DIR}/{manifest}")).unwrap();
+    disk.write_file(format!("{DIR}/{manifest}"), &bytes[..bytes.len() / 2]).unwrap();
+    let report = verify(&disk);
+    assert!(
+        report.problems.len() == 1 && report.problems[0].contains(manifest.as_str()),
+        "{:?}",
+        report.problems
+    );
+}

@@ -10,9 +10,9 @@ use std::path::PathBuf;
 
 /// Make, list, restore, check and delete backups of a store
 ///
-/// A directory of backups holds each file once, whichever backups need it, under a name that never comes to mean
-/// something else: it can be copied to another place or an object store file by file. A backup that is cut short
-/// leaves the others whole, and can simply be made again.
+/// A directory of backups holds each file once, whichever backups need it, under a name that never comes to
+/// mean something else: it can be copied to another place or an object store file by file. A backup that is
+/// cut short leaves the others whole, and can simply be made again.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     siltstone backup create ./store ./backups\n  \
@@ -56,8 +56,8 @@ struct Create {
 struct List {
     /// Directory of the backups
     backups: PathBuf,
-    /// Print JSON: of `list` an array of {"number": …, "made_at_ms": …, "files": …, "bytes": …, …}, of `verify`
-    /// {"backups": …, "files": …, "bytes": …, "problems": […], "damaged": […]}
+    /// Print JSON: of `list` an array of {"number": …, "made_at_ms": …, "files": …, "bytes": …, …}, of
+    /// `verify` {"backups": …, "files": …, "bytes": …, "problems": […], "damaged": […]}
     #[arg(long)]
     json: bool,
 }

@@ -11,12 +11,13 @@ use std::path::{Path, PathBuf};
 /// Salvage every readable item of a damaged store into a new one, and say what was lost
 ///
 /// With the name of a new directory this command reads all tables and logs of the store, whatever state its
-/// manifest is in, writes every item that it can read into a new store there, and lists what was lost. The damaged
-/// store is not changed, and what could not be read, or not be placed, is kept in `lost+found` in the new one.
+/// manifest is in, writes every item that it can read into a new store there, and lists what was lost. The
+/// damaged store is not changed, and what could not be read, or not be placed, is kept in `lost+found` in the
+/// new one.
 ///
-/// Without it, the command says what is damaged. With --drop-damaged-log it makes a store usable in place whose
-/// write-ahead log alone is damaged: it keeps what precedes the damage, moves it into tables and gives up the rest,
-/// of which `lost+found` in the store keeps a copy. A damaged manifest is never given up so.
+/// Without it, the command says what is damaged. With --drop-damaged-log it makes a store usable in place
+/// whose write-ahead log alone is damaged: it keeps what precedes the damage, moves it into tables and gives
+/// up the rest, of which `lost+found` in the store keeps a copy. A damaged manifest is never given up so.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  siltstone repair ./store\n  siltstone repair ./store ./repaired\n  siltstone repair ./store --drop-damaged-log"
@@ -31,8 +32,8 @@ pub struct Args {
     #[arg(long)]
     drop_damaged_log: bool,
     /// Print {"repaired": …, "damage": …}; with a new directory {"entries": …, "operations": …, "tables": …,
-    /// "keyspaces": […], "manifest": …, "losses": [{"file": …, "keyspace": …, "bytes": …, "entries": …, "what": …}],
-    /// "kept": […], …}
+    /// "keyspaces": […], "manifest": …, "losses": [{"file": …, "keyspace": …, "bytes": …, "entries": …,
+    /// "what": …}], "kept": […], …}
     #[arg(long)]
     json: bool,
 }

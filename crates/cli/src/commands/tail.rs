@@ -9,9 +9,9 @@ use std::path::PathBuf;
 
 /// Show what was written to a store, batch by batch, as far back as its log goes
 ///
-/// Reads the log of a closed store, or of one that another process has open, up to now. How far back the log goes
-/// is up to whoever writes: Options::tail_retention_bytes. What was written to keyspaces that are dropped by now is
-/// left out.
+/// Reads the log of a closed store, or of one that another process has open, up to now. How far back the log
+/// goes is up to whoever writes: Options::tail_retention_bytes. What was written to keyspaces that are
+/// dropped by now is left out.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     siltstone tail ./store\n  \
@@ -22,7 +22,8 @@ pub struct Args {
     /// Position of the log to begin at, as shown before; the oldest there is by default
     #[arg(long, value_name = "LSN")]
     from: Option<u64>,
-    /// Print a JSON object per batch: {"lsn": …, "next_lsn": …, "operations": [{"keyspace": …, "key": …, "put": …}]}
+    /// Print a JSON object per batch: {"lsn": …, "next_lsn": …, "operations": [{"keyspace": …, "key": …,
+    /// "put": …}]}
     #[arg(long)]
     json: bool,
 }
@@ -66,17 +67,22 @@ fn in_words(batch: &TailBatch) -> String {
 
 fn json(batch: &TailBatch) -> String {
     let operations = batch.operations.iter().map(|TailOperation { keyspace, key, change, .. }| {
-        let mut object = serde_json::json!({ "keyspace": **keyspace, "key": shown(key) });
+        let mut object = serde_json::Map::new();
+        let mut add = |name: &str, value: serde_json::Value| {
+            object.insert(name.to_owned(), value);
+        };
+        add("keyspace", (**keyspace).into());
+        add("key", shown(key).into());
         match change {
             Change::Put { value, expires_at_ms } => {
-                object["put"] = shown(value).into();
+                add("put", shown(value).into());
                 if let Some(at) = expires_at_ms {
-                    object["expires_at_ms"] = (*at).into();
+                    add("expires_at_ms", (*at).into());
                 }
             }
-            Change::Delete => object["delete"] = true.into(),
-            Change::DeletePrefix => object["delete_prefix"] = true.into(),
-            _ => object["other"] = true.into(),
+            Change::Delete => add("delete", true.into()),
+            Change::DeletePrefix => add("delete_prefix", true.into()),
+            _ => add("other", true.into()),
         }
         object
     });

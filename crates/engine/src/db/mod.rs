@@ -35,15 +35,17 @@ pub use suffix_range::{SuffixBounds, SuffixRange};
 pub use tail::{Change, Tail, TailBatch, TailOperation};
 pub use write::operations::MAX_VALUE_BYTES;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::io::Disk;
 use crate::io::direct::DirectDisk;
 use crate::io::os::OsDisk;
-use crate::options::{KeyspaceOptions, Options, WriteOptions};
+use crate::options::{Durability, KeyspaceOptions, Options, WalRecovery, WriteOptions};
 use crate::stats::Stats;
 use crate::version::Version;
 use catalog::keyspace::{KeyspaceParts, OpenKeyspace};
-use siltstone_design::Encoder;
+use open::Purpose;
+use repair::{Repair, Target};
+use siltstone_design::{Encoder, PrefixRules};
 use std::path::Path;
 use std::sync::Arc;
 use store::Store;
@@ -255,9 +257,9 @@ impl Db {
         self.snapshot().checkpoint(dir.as_ref())
     }
 
-    /// Adds a backup of what the store holds now to the directory of backups `dir`, which is made where there is
-    /// none. Only what changed since the last one is brought there; see [`Backups`] for what can be done with
-    /// it.
+    /// Adds a backup of what the store holds now to the directory of backups `dir`, which is made where there
+    /// is none. Only what changed since the last one is brought there; see [`Backups`] for what can be done
+    /// with it.
     ///
     /// # Errors
     /// `Locked` while another backup is made there, `NotAStore` if `dir` holds something else, `Corruption`
@@ -281,13 +283,13 @@ impl Db {
     }
 
     /// Follows the changes of the store from position `from_lsn` of its log on: batch by batch, as they were
-    /// written, for a copy or a cache. A position is one that [`Db::log_position`], [`Db::oldest_log_position`]
-    /// or a tail returned, and stays good when the store is opened again. How far back the log goes,
-    /// [`Options::tail_retention_bytes`] says. Of a store that is open for reading only, the changes up to its
-    /// opening are there.
+    /// written, for a copy or a cache. A position is one that [`Db::log_position`],
+    /// [`Db::oldest_log_position`] or a tail returned, and stays good when the store is opened again. How far
+    /// back the log goes, [`Options::tail_retention_bytes`] says. Of a store that is open for reading only,
+    /// the changes up to its opening are there.
     ///
-    /// What was written to keyspaces that are dropped by now is left out; that one was created or dropped is not
-    /// among the changes.
+    /// What was written to keyspaces that are dropped by now is left out; that one was created or dropped is
+    /// not among the changes.
     ///
     /// ```
     /// # fn main() -> siltstone::Result<()> {
@@ -323,9 +325,9 @@ impl Db {
         Tail::new(Arc::clone(&self.store), from_lsn)
     }
 
-    /// Returns the position of the log behind all that readers see now. A [`Db::checkpoint`] or [`Db::backup`]
-    /// made afterwards holds all that comes before; a copy begun with it follows from here, since taking a change
-    /// that it has already leaves it as it is.
+    /// Returns the position of the log behind all that readers see now. A [`Db::checkpoint`] or
+    /// [`Db::backup`] made afterwards holds all that comes before; a copy begun with it follows from here,
+    /// since taking a change that it has already leaves it as it is.
     pub fn log_position(&self) -> u64 {
         // What is in the log is visible once whoever writes it is done.
         let _commit = self.store.committer.lock();
@@ -337,9 +339,10 @@ impl Db {
         self.store.catalog.log.bounds().0
     }
 
-    /// Salvages the damaged store in `dir` into a new one in the directory `dest`: every item that can be read of
-    /// its tables and its log. The damaged store is only read. What of it can't be read, or whose place is not
-    /// known, is named in the report and kept in `lost+found` within `dest`. Nothing is to have the store open.
+    /// Salvages the damaged store in `dir` into a new one in the directory `dest`: every item that can be
+    /// read of its tables and its log. The damaged store is only read. What of it can't be read, or whose
+    /// place is not known, is named in the report and kept in `lost+found` within `dest`. Nothing is to have
+    /// the store open.
     ///
     /// ```
     /// # fn main() -> siltstone::Result<()> {
@@ -386,7 +389,14 @@ impl Db {
         options: &Options,
         progress: &mut dyn FnMut(RepairProgress),
     ) -> Result<RepairReport> {
-        repair::repair(disk, dir.as_ref(), dest.as_ref(), options, progress)
+        let dest = dest.as_ref();
+        let repair = Repair::begin(Arc::clone(&disk), dir.as_ref(), dest, options)?;
+        let db = Self::start(open::open_for(dest, repair.options(options), disk, Purpose::Repair)?)?;
+        let report = repair.fill(&db, progress)?;
+        db.flush()?;
+        db.close()?;
+        repair.finish(dest)?;
+        Ok(report)
     }
 
     /// Reads every byte of every table and checks it; `progress` hears of it now and then.
@@ -396,6 +406,66 @@ impl Db {
     pub fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
         self.store.env.health.check_open()?;
         self.snapshot().verify(progress)
+    }
+
+    /// Verifies the store in `dir`, which may be too damaged to be opened: as [`Db::verify`], and goes on
+    /// where tables are missing or the log is damaged. Of a store whose manifest is damaged, that is all
+    /// there is to say. The store is only read; another process may have it open.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use siltstone::{Db, KeyspaceOptions, Options};
+    ///
+    /// let db = Db::open(dir.path().join("db"), Options::default())?;
+    /// db.create_keyspace("items", KeyspaceOptions::default())?.put("a", "1")?;
+    /// db.close()?;
+    /// let report = Db::verify_dir(dir.path().join("db"), &Options::default(), &mut |_| {})?;
+    /// assert!(report.problems.is_empty() && report.advice.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `NotAStore` where there is no store, `Io` where files can't be read; damage is reported, not returned
+    /// as an error.
+    pub fn verify_dir(
+        dir: impl AsRef<Path>,
+        options: &Options,
+        progress: &mut dyn FnMut(VerifyProgress),
+    ) -> Result<VerifyReport> {
+        Self::verify_dir_on(disk(options), dir, options, progress)
+    }
+
+    /// As [`Db::verify_dir`], on any [`Disk`].
+    ///
+    /// # Errors
+    /// As [`Db::verify_dir`].
+    pub fn verify_dir_on(
+        disk: Arc<dyn Disk>,
+        dir: impl AsRef<Path>,
+        options: &Options,
+        progress: &mut dyn FnMut(VerifyProgress),
+    ) -> Result<VerifyReport> {
+        let dir = dir.as_ref();
+        let open = |wal_recovery| {
+            let options = Options { wal_recovery, ..options.clone() };
+            open::open_read_only_for(dir, options, Arc::clone(&disk), Purpose::Verify)
+        };
+        let is_damage = |error: &Error| error.kind() == ErrorKind::Corruption;
+        let (store, of_log) = match open(WalRecovery::Strict) {
+            Ok(store) => (store, None),
+            Err(error) if is_damage(&error) => match open(WalRecovery::StopAtDamage) {
+                Ok(store) => (store, Some(error.to_string())),
+                Err(worse) if is_damage(&worse) => return Ok(VerifyReport::of(worse.to_string())),
+                Err(other) => return Err(other),
+            },
+            Err(other) => return Err(other),
+        };
+        let mut report = Self::start(store)?.verify(progress)?;
+        report.problems.splice(0..0, of_log);
+        report.advise();
+        Ok(report)
     }
 
     /// What the store has done and holds.
@@ -420,5 +490,27 @@ impl Db {
 impl std::fmt::Debug for Db {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Db").field("path", &self.path()).finish_non_exhaustive()
+    }
+}
+
+impl Target for Db {
+    fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
+        self.create_keyspace(name, options)
+    }
+
+    fn write(&self, batch: &Batch) -> Result<()> {
+        self.write(batch, &WriteOptions { durability: Some(Durability::Buffered) })
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.keyspaces()
+    }
+
+    fn dir(&self) -> &Path {
+        self.path()
+    }
+
+    fn prefix_rules(&self) -> &PrefixRules {
+        &self.store.env.options.prefix_rules
     }
 }

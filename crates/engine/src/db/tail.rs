@@ -104,8 +104,8 @@ impl Tail {
     }
 
     /// Hands on batches as soon as readers see them, also those that a power cut could still take back. Right
-    /// for caches that end with the process, wrong for copies: after a power cut the store may write something
-    /// else at the same position.
+    /// for caches that end with the process, wrong for copies: after a power cut the store may write
+    /// something else at the same position.
     #[must_use]
     pub fn unsynced(mut self) -> Self {
         self.is_unsynced = true;
@@ -121,8 +121,9 @@ impl Tail {
     /// Returns the next batch, for which it waits up to `timeout`; none where nothing has come.
     ///
     /// # Errors
-    /// `PositionGone` where the log no longer has what comes next, `InvalidInput` where no batch begins at the
-    /// position that the tail was given, `Corruption` where the log is damaged, `Closed` after the store was.
+    /// `PositionGone` where the log no longer has what comes next, `InvalidInput` where no batch begins at
+    /// the position that the tail was given, `Corruption` where the log is damaged, `Closed` after the store
+    /// was.
     pub fn next_batch(&mut self, timeout: Duration) -> Result<Option<TailBatch>> {
         let waited = Stopwatch::start();
         let mut sleep = Duration::from_micros(200);
@@ -185,7 +186,8 @@ impl Tail {
     /// Returns the next record that may be handed on, and goes behind it.
     fn next_record(&mut self) -> Result<Option<(u64, Vec<u8>)>> {
         let lsn = self.position;
-        // Of a group of batches the sequence numbers are shown at once, and each lies behind its record's start.
+        // Of a group of batches the sequence numbers are shown at once, and each lies behind its record's
+        // start.
         if lsn >= self.store.catalog.visible() {
             return Ok(None);
         }
@@ -315,8 +317,8 @@ impl Batch {
     /// Adds an operation that a [`Tail`] handed on, as it was: with the same moment of expiry.
     ///
     /// # Errors
-    /// As [`Batch::put`], [`Batch::delete`] and [`Batch::delete_prefix`]; `InvalidInput` for a change that this
-    /// program does not know.
+    /// As [`Batch::put`], [`Batch::delete`] and [`Batch::delete_prefix`]; `InvalidInput` for a change that
+    /// this program does not know.
     pub fn add(&mut self, keyspace: &Keyspace, operation: &TailOperation) -> Result<()> {
         match &operation.change {
             Change::Put { value, expires_at_ms } => {

@@ -4,9 +4,10 @@
 //! backup's tables were the store's, and a table never changes. Where the token fits no backup, tables are
 //! read once more to be told, and still not copied again.
 
-use super::files::{Checked, Source, sync_dir, write_whole};
+use super::files::{Checked, Source, open, sync_dir, write_whole};
+use super::info::{BackupInfo, BackupOptions, BackupProgress};
 use super::record::{FILES, NEW, Record, Records, Stored};
-use super::{BackupInfo, BackupOptions, BackupProgress, sweep};
+use super::sweep::sweep;
 use crate::db::catalog::Pinned;
 use crate::db::open::checkpoint::state_of;
 use crate::db::store::Store;
@@ -97,8 +98,7 @@ impl Creation<'_> {
         let files = self.dir.join(FILES);
         // Held open already where a reader needs it, and maybe without its name.
         let is_own = path.parent() == Some(env.path.as_path());
-        let file =
-            if is_own { env.reader.file(meta.id)? } else { super::files::open(env.disk.as_ref(), path)? };
+        let file = if is_own { env.reader.file(meta.id)? } else { open(env.disk.as_ref(), path)? };
         let table = Some(Checked { id: meta.id, pages: meta.pages });
         let source = Source { file: file.as_ref(), path, number: meta.id, table };
         let new = files.join(format!("{}{NEW}", filename::table(meta.id)));

@@ -14,7 +14,11 @@
 
 mod create;
 mod files;
+mod info;
 mod record;
+mod sweep;
+
+pub use info::{BackupInfo, BackupOptions, BackupProgress, BackupReport};
 
 use super::catalog::Pinned;
 use super::open::directory::{abandon_store, begin_store, finish_store, take_lock};
@@ -28,94 +32,12 @@ use crate::table::envelope::TableMeta;
 use crate::version::manifest::{self, Manifest, StoreState};
 use create::Creation;
 use files::{Source, sync_dir};
-use record::{FILES, NEW, Record, Records, Stored};
-use serde::Serialize;
+use record::{FILES, Record, Records, Stored};
 use siltstone_design::{Encoder, HashSecret, Schema};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// How a backup is made or restored.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct BackupOptions {
-    /// Share files with the store by hard links where the file system allows it, which takes no space. What
-    /// damages such a file on the device damages both; without links a backup is a copy.
-    pub hard_links: bool,
-}
-
-impl Default for BackupOptions {
-    fn default() -> Self {
-        Self { hard_links: true }
-    }
-}
-
-impl BackupOptions {
-    /// Makes copies of all files, which share nothing with the store.
-    #[must_use]
-    pub fn copies() -> Self {
-        Self { hard_links: false }
-    }
-}
-
-/// How far a backup, or what is done with one, has come.
-#[derive(Clone, Copy, Debug, Default)]
-#[non_exhaustive]
-pub struct BackupProgress {
-    /// Bytes of tables that are done.
-    pub bytes_done: u64,
-    /// Bytes of all tables.
-    pub bytes_total: u64,
-    /// Bytes of files that were not there before.
-    pub bytes_added: u64,
-}
-
-/// A backup.
-#[derive(Clone, Debug, Serialize)]
-#[non_exhaustive]
-pub struct BackupInfo {
-    /// Its number; later ones have larger ones.
-    pub number: u64,
-    /// When it was made, in milliseconds since the Unix epoch.
-    pub made_at_ms: u64,
-    /// Names of the keyspaces in it, sorted by when they were created.
-    pub keyspaces: Vec<String>,
-    /// Files that it consists of, which other backups may share.
-    pub files: u64,
-    /// Bytes of these files.
-    pub bytes: u64,
-    /// Bytes that were brought into the directory for it; 0 in lists.
-    pub bytes_added: u64,
-}
-
-impl BackupInfo {
-    fn of(record: &Record) -> Self {
-        Self {
-            number: record.number,
-            made_at_ms: record.made_at_ms,
-            keyspaces: record.keyspaces.clone(),
-            files: record.files().count() as u64,
-            bytes: record.bytes(),
-            bytes_added: 0,
-        }
-    }
-}
-
-/// What a verification of backups found.
-#[derive(Clone, Debug, Default, Serialize)]
-#[non_exhaustive]
-pub struct BackupReport {
-    /// Backups whose records can be read.
-    pub backups: u64,
-    /// Files read.
-    pub files: u64,
-    /// Bytes of these files.
-    pub bytes: u64,
-    /// What is damaged or missing, a sentence each; empty where all backups are sound.
-    pub problems: Vec<String>,
-    /// Backups that can't be restored because of it.
-    pub damaged: Vec<u64>,
-}
+use sweep::sweep;
 
 /// A directory of backups, as [`Db::backup`](crate::Db::backup) makes them.
 ///
@@ -194,8 +116,8 @@ impl Backups {
     /// Makes a store of backup `number` in the new directory `dest`; every byte is checked on the way.
     ///
     /// # Errors
-    /// `InvalidInput` where there is no such backup or `dest` holds anything, `Corruption` where a file of the
-    /// backup is damaged.
+    /// `InvalidInput` where there is no such backup or `dest` holds anything, `Corruption` where a file of
+    /// the backup is damaged.
     pub fn restore(&self, number: u64, dest: impl AsRef<Path>) -> Result<BackupInfo> {
         self.restore_with(number, dest, &BackupOptions::default(), &mut |_| {})
     }
@@ -364,30 +286,4 @@ fn check_directory(disk: &dyn Disk, dir: &Path) -> Result<()> {
             Err(Error::new(ErrorKind::NotAStore, what).at(dir))
         }
     }
-}
-
-/// Removes files that no backup needs, and returns how many bytes they had. Where a record can't be read, all
-/// stay: it may need them.
-fn sweep(disk: &dyn Disk, dir: &Path) -> Result<u64> {
-    let records = Records::read(disk, dir)?;
-    if !records.damaged.is_empty() {
-        return Ok(0);
-    }
-    let needed: BTreeSet<String> =
-        records.good.iter().flat_map(|record| record.files().map(|(name, _)| name)).collect();
-    let files = dir.join(FILES);
-    let mut freed = 0;
-    for name in disk.list(&files).map_err(|e| Error::io(&e, "listing", &files))? {
-        if needed.contains(&name) {
-            continue;
-        }
-        let path = files.join(&name);
-        freed += files::open(disk, &path)
-            .and_then(|file| file.len().map_err(|e| Error::io(&e, "reading", &path)))?;
-        disk.remove(&path).map_err(|e| Error::io(&e, "removing", &path))?;
-    }
-    for name in disk.list(dir).unwrap_or_default().iter().filter(|name| name.ends_with(NEW)) {
-        let _ = disk.remove(&dir.join(name));
-    }
-    Ok(freed)
 }

@@ -4,8 +4,8 @@
 //! record   "siltstone backup 1\n" · one line of JSON · CRC-32C of both lines, 8 hex digits · "\n"
 //! ```
 //!
-//! Names of files say what is in them: a table's number and a hash of its bytes. So a name never comes to mean
-//! something else, and a file that several backups need is there once.
+//! Names of files say what is in them: a table's number and a hash of its bytes. So a name never comes to
+//! mean something else, and a file that several backups need is there once.
 
 use crate::error::{Error, Result};
 use crate::ids::TableId;

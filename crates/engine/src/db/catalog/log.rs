@@ -125,8 +125,8 @@ impl CommitLog {
         Some(synced)
     }
 
-    /// Leaves word in the log of how far the manifest is synced. As with [`mark_synced`](Self::mark_synced), a
-    /// failure loses nothing.
+    /// Leaves word in the log of how far the manifest is synced. As with [`mark_synced`](Self::mark_synced),
+    /// a failure loses nothing.
     pub fn note_manifest_end(&self, end: ManifestEnd) {
         let mut guard = self.wal.lock();
         let Some(wal) = guard.as_mut() else { return };

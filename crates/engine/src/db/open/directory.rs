@@ -5,6 +5,17 @@ use crate::filename::{self, CURRENT, LOCK, UNFINISHED, UNREPAIRED, is_ours};
 use crate::io::{DirLock, Disk, HeldBy};
 use std::path::Path;
 
+/// What a store is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::db) enum Purpose {
+    /// To be used.
+    Use,
+    /// To be filled by a repair.
+    Repair,
+    /// To be verified, as far as it can be.
+    Verify,
+}
+
 /// Returns the names in `dir`; `None` where there is no such directory.
 pub(super) fn names(disk: &dyn Disk, dir: &Path) -> Result<Option<Vec<String>>> {
     match disk.list(dir) {

@@ -11,7 +11,8 @@ mod read_only;
 pub(super) mod verify;
 mod verify_table;
 
-pub(super) use read_only::open_read_only;
+pub(super) use directory::Purpose;
+pub(super) use read_only::{open_read_only, open_read_only_for};
 
 use super::catalog::CatalogParts;
 use super::store::Store;
@@ -35,15 +36,6 @@ use std::sync::Arc;
 /// Small log segments that an open leaves to the next one.
 const MOST_SEGMENTS: usize = 4;
 const SMALL_SEGMENT_BYTES: u64 = 1 << 20;
-
-/// What a store is opened for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
-    /// To be used.
-    Use,
-    /// To be filled by a repair.
-    Repair,
-}
 
 /// Opens the store in `dir` for reading and writing, creating it where `options` allow.
 pub(super) fn open(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<Store> {

@@ -3,7 +3,7 @@
 //! The writer may move files meanwhile. So everything is opened first, and the manifest is then read again:
 //! where it says something else, all of it is tried once more.
 
-use super::directory::{check_is_store, missing, names};
+use super::directory::{Purpose, check_is_store, missing, names};
 use super::opening::Opening;
 use crate::db::catalog::CatalogParts;
 use crate::db::store::Store;
@@ -21,6 +21,16 @@ const TRIES: usize = 20;
 
 /// Opens the store in `dir` for reading.
 pub(in crate::db) fn open_read_only(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<Store> {
+    open_read_only_for(dir, options, disk, Purpose::Use)
+}
+
+/// As [`open_read_only`], for one purpose or another: a verification opens a store that lacks tables too.
+pub(in crate::db) fn open_read_only_for(
+    dir: &Path,
+    options: Options,
+    disk: Arc<dyn Disk>,
+    purpose: Purpose,
+) -> Result<Store> {
     options.check()?;
     let disk = Arc::new(CheckedDisk::new(disk, dir));
     let names = names(disk.as_ref(), dir)?.ok_or_else(|| missing(dir))?;
@@ -28,7 +38,7 @@ pub(in crate::db) fn open_read_only(dir: &Path, options: Options, disk: Arc<dyn 
     let mut tries = 0;
     loop {
         tries += 1;
-        match try_open(dir, &options, &disk) {
+        match try_open(dir, &options, &disk, purpose) {
             Ok(Some(store)) => return Ok(store),
             // The writer moved files under us.
             Ok(None) if tries < TRIES => {}
@@ -46,7 +56,12 @@ pub(in crate::db) fn open_read_only(dir: &Path, options: Options, disk: Arc<dyn 
 }
 
 /// Makes one try; `None` where the manifest changed meanwhile.
-fn try_open(dir: &Path, options: &Options, disk: &Arc<CheckedDisk>) -> Result<Option<Store>> {
+fn try_open(
+    dir: &Path,
+    options: &Options,
+    disk: &Arc<CheckedDisk>,
+    purpose: Purpose,
+) -> Result<Option<Store>> {
     let opening = Opening::new(Arc::clone(disk), dir, options.clone());
     let Some(loaded) = opening.load()? else { return Err(missing(dir)) };
     let state = loaded.state.clone();
@@ -64,7 +79,10 @@ fn try_open(dir: &Path, options: &Options, disk: &Arc<CheckedDisk>) -> Result<Op
     let mut segments = opening.retained(&loaded, u64::MAX)?;
     segments.extend(replayed.live);
     for table in &tables {
-        reader.file(table.id()).map_err(|error| opening.blame(error, &loaded))?;
+        match reader.file(table.id()) {
+            Err(error) if purpose == Purpose::Verify && error.kind() == ErrorKind::Corruption => {}
+            file => drop(file.map_err(|error| opening.blame(error, &loaded))?),
+        }
     }
     let again = opening.load()?;
     let before = (loaded.end.number, loaded.state.log_start);

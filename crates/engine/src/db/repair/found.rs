@@ -41,7 +41,8 @@ impl Found {
     }
 }
 
-/// Reads the manifest that CURRENT names, or else the newest that can be read, and says what is wrong with it.
+/// Reads the manifest that CURRENT names, or else the newest that can be read, and says what is wrong with
+/// it.
 fn read_manifest(
     disk: &dyn Disk,
     dir: &Path,

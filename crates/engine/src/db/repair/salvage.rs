@@ -1,17 +1,18 @@
 //! What can be read is written into the new store: tables from the deepest level up, then the log.
 
 use super::found::Found;
-use super::{Loss, RepairProgress, RepairReport};
+use super::report::{Loss, RepairProgress, RepairReport};
+use super::target::Target;
 use crate::cache::PAGE_BYTES;
 use crate::codec::Decoder;
 use crate::db::batch::Batch;
-use crate::db::{Db, Keyspace};
+use crate::db::keyspace::Keyspace;
 use crate::entry::Item;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filename::{self, LOST_AND_FOUND};
 use crate::io::{Access, Disk, read_file};
 use crate::operation::{self, Operation};
-use crate::options::{Durability, KeyspaceOptions, WriteOptions};
+use crate::options::KeyspaceOptions;
 use crate::table::envelope::TableMeta;
 use crate::table::filter::KeptKeys;
 use crate::table::salvage::{Salvaged, read_meta, salvage};
@@ -30,7 +31,7 @@ const MOST_UNPLACED: u64 = 256;
 
 /// A repair under way.
 pub(super) struct Salvaging<'a> {
-    db: &'a Db,
+    target: &'a dyn Target,
     disk: &'a dyn Disk,
     found: &'a Found,
     progress: &'a mut dyn FnMut(RepairProgress),
@@ -45,15 +46,15 @@ pub(super) struct Salvaging<'a> {
 
 /// Writes into the new store, a batch at a time.
 struct Writer<'a> {
-    db: &'a Db,
+    target: &'a dyn Target,
     batch: Batch,
     /// Keys that do not fit the keyspace, which a damaged table may have.
     misfits: u64,
 }
 
 impl<'a> Writer<'a> {
-    fn new(db: &'a Db) -> Self {
-        Self { db, batch: Batch::new(), misfits: 0 }
+    fn new(target: &'a dyn Target) -> Self {
+        Self { target, batch: Batch::new(), misfits: 0 }
     }
 
     /// Adds an operation; without an item it deletes the prefix `key`.
@@ -78,7 +79,7 @@ impl<'a> Writer<'a> {
     }
 
     fn write(&mut self) -> Result<()> {
-        self.db.write(&self.batch, &WriteOptions { durability: Some(Durability::Buffered) })?;
+        self.target.write(&self.batch)?;
         self.batch.clear();
         Ok(())
     }
@@ -86,7 +87,7 @@ impl<'a> Writer<'a> {
 
 impl<'a> Salvaging<'a> {
     pub fn new(
-        db: &'a Db,
+        target: &'a dyn Target,
         disk: &'a dyn Disk,
         found: &'a Found,
         progress: &'a mut dyn FnMut(RepairProgress),
@@ -94,14 +95,14 @@ impl<'a> Salvaging<'a> {
         let manifest = found.damage.as_ref().map(ToString::to_string);
         let report = RepairReport { manifest, ..RepairReport::default() };
         let (done, kept, unplaced, keyspaces) = Default::default();
-        Self { db, disk, found, progress, done, report, kept, unplaced, keyspaces }
+        Self { target, disk, found, progress, done, report, kept, unplaced, keyspaces }
     }
 
     /// Does all of it, and says what it did.
     pub fn run(mut self) -> Result<RepairReport> {
         for (id, keyspace) in &self.found.state.keyspaces {
             let options = KeyspaceOptions { schema: keyspace.schema, design: Some(keyspace.design.clone()) };
-            self.keyspaces.insert(*id, self.db.create_keyspace(&keyspace.name, options)?);
+            self.keyspaces.insert(*id, self.target.keyspace(&keyspace.name, options)?);
         }
         let segments = read_segments(self.disk, &self.found.dir, self.found.state.log_end)?;
         let named = self.found.state.keyspaces.values().flat_map(|keyspace| keyspace.version.tables());
@@ -115,7 +116,7 @@ impl<'a> Salvaging<'a> {
         }
         self.named_tables()?;
         self.log(&segments)?;
-        self.report.keyspaces = self.db.keyspaces();
+        self.report.keyspaces = self.target.names();
         self.report.kept = std::mem::take(&mut self.kept).into_iter().collect();
         Ok(self.report)
     }
@@ -125,7 +126,7 @@ impl<'a> Salvaging<'a> {
         if !self.kept.insert(name.to_owned()) {
             return Ok(());
         }
-        let (from, to) = (self.found.dir.join(name), self.db.path().join(LOST_AND_FOUND).join(name));
+        let (from, to) = (self.found.dir.join(name), self.target.dir().join(LOST_AND_FOUND).join(name));
         if self.disk.hard_link(&from, &to).is_ok() {
             return Ok(());
         }
@@ -146,7 +147,7 @@ impl<'a> Salvaging<'a> {
     /// Reads one table into `keyspace`.
     fn table(&mut self, meta: &TableMeta, keyspace: &Keyspace, how: &str) -> Result<()> {
         let name = filename::table(meta.id);
-        let mut writer = Writer::new(self.db);
+        let mut writer = Writer::new(self.target);
         // They hide what is older than the table, never what is in it.
         for tombstone in meta.tombstones.iter() {
             writer.add(keyspace, &tombstone.prefix, None)?;
@@ -260,10 +261,11 @@ impl<'a> Salvaging<'a> {
         Ok(())
     }
 
-    /// The keyspace whose digests a table's bounds have and whose design makes such tables, if that is just one.
+    /// The keyspace whose digests a table's bounds have and whose design makes such tables, if that is just
+    /// one.
     fn keyspace_of(&self, meta: &TableMeta) -> Option<Keyspace> {
         let secret = HashSecret(self.found.state.secret);
-        let rules = &self.db.store.env.options.prefix_rules;
+        let rules = self.target.prefix_rules();
         let fits = |state: &KeyspaceState| {
             let encoder = Encoder::new(state.schema, secret);
             let encoder = encoder.with_rules(rules).unwrap_or(encoder);
@@ -289,7 +291,7 @@ impl<'a> Salvaging<'a> {
 
     /// A keyspace of its own for what belongs to one that is not known.
     fn unplaced(&self, what: &str) -> Result<Keyspace> {
-        self.db.create_keyspace(&format!("{LOST_AND_FOUND}-{what}"), KeyspaceOptions::default())
+        self.target.keyspace(&format!("{LOST_AND_FOUND}-{what}"), KeyspaceOptions::default())
     }
 
     /// Reads the log, also what follows its damage.
@@ -329,7 +331,7 @@ impl<'a> Salvaging<'a> {
         }
         let path: PathBuf = self.found.dir.join(&name);
         let bytes = read_file(self.disk, &path).map_err(|e| Error::io(&e, "reading", &path))?;
-        let mut writer = Writer::new(self.db);
+        let mut writer = Writer::new(self.target);
         let mut strange = 0u64;
         for range in &segment.payloads {
             let mut from = Decoder::new(bytes.get(range.clone()).unwrap_or(&[]));
