@@ -38,7 +38,7 @@ fn store(is_closed: bool) -> Store {
     let log = db.create_keyspace("log", keyspace_options(Schema::Point, log_stored("leveled"))).unwrap();
     for n in 0..240u32 {
         for (at, keyspace) in keyspaces.iter().enumerate() {
-            if n as usize % (at + 1) == 0 {
+            if (n as usize).is_multiple_of(at + 1) {
                 keyspace.put(format!("d{}/{}", n % 5, n % 90).as_bytes(), rng.bytes(50)).unwrap();
             }
         }
@@ -133,7 +133,7 @@ fn a_manifest_that_is_cut_anywhere_is_blamed_itself() {
         let end = end_of_edits(&bytes);
         let (mut tried, mut noticed) = (0, 0);
         let step = if is_long() { 1 } else { 37 };
-        for cut in (0..bytes.len()).filter(|cut| cut % step == 0 || end.abs_diff(*cut) < 20) {
+        for cut in (0..bytes.len()).filter(|cut| cut.is_multiple_of(step) || end.abs_diff(*cut) < 20) {
             tried += 1;
             let is_cut_off = is_noticed(&store, &format!("cut to {cut} of {}", bytes.len()), &bytes[..cut]);
             assert_eq!(is_cut_off, cut < end, "cut to {cut}, edits end at {end}, closed: {is_closed}");
@@ -170,7 +170,7 @@ fn a_checkpoint_has_no_log_and_its_manifest_has_an_end_all_the_same() {
     let path = "/copy/MANIFEST-00000001";
     let bytes = disk.read_file(path).unwrap();
     let end = end_of_edits(&bytes);
-    for cut in (0..bytes.len()).filter(|cut| cut % 41 == 0 || end.abs_diff(*cut) < 20) {
+    for cut in (0..bytes.len()).filter(|cut| cut.is_multiple_of(41) || end.abs_diff(*cut) < 20) {
         disk.write_file(path, &bytes[..cut]).unwrap();
         let opened = Db::open_read_only_on(Arc::new(disk.clone()), "/copy", options());
         match opened {
