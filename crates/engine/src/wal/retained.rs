@@ -83,9 +83,10 @@ impl Wal {
     /// Returns the segment in which the record at `lsn` begins, or would.
     pub fn segment_at(&self, lsn: u64) -> Option<LiveSegment> {
         let is_last = |segment: &Segment| segment.shared.number == self.current.shared.number;
-        let found = self
-            .segments()
-            .find(|segment| segment.shared.first_lsn <= lsn && (lsn < segment.end_lsn || is_last(segment)))?;
+        let found = self.segments().find(|segment| {
+            segment.shared.first_lsn <= lsn
+                && (lsn < segment.end_lsn || is_last(segment) && lsn == segment.end_lsn)
+        })?;
         found.shared.keep();
         let Segment { shared, epoch, end_lsn, .. } = found;
         Some(LiveSegment { shared: Arc::clone(shared), epoch: *epoch, end_lsn: *end_lsn })
