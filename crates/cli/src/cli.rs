@@ -1,8 +1,8 @@
 //! The commands as the user sees them, and what becomes of a failure.
 
 use crate::commands::{
-    bench, checkpoint, del, demo, export, get, inspect, keyspaces, load, model, probe, put, repair, scan,
-    stats, tune, verify,
+    backup, bench, checkpoint, del, demo, export, get, inspect, keyspaces, load, model, probe, put, repair,
+    scan, stats, tail, tune, verify,
 };
 use crate::failure::exit_code;
 use clap::{Parser, Subcommand};
@@ -41,6 +41,8 @@ enum Command {
     Stats(stats::Args),
     Verify(verify::Args),
     Checkpoint(checkpoint::Args),
+    Backup(backup::Args),
+    Tail(tail::Args),
     Inspect(inspect::Args),
     Repair(repair::Args),
     Bench(bench::Args),
@@ -63,6 +65,8 @@ pub fn run() -> ExitCode {
         Command::Stats(args) => stats::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Checkpoint(args) => checkpoint::run(&args),
+        Command::Backup(args) => backup::run(&args),
+        Command::Tail(args) => tail::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Repair(args) => repair::run(&args),
         Command::Bench(args) => bench::run(args),

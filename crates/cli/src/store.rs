@@ -187,7 +187,8 @@ pub fn synced() -> Options {
     Options { durability: Durability::Synced, ..Options::default() }
 }
 
-fn must_be_a_directory(dir: &Path) -> Result<()> {
+/// Refuses what is no directory.
+pub fn must_be_a_directory(dir: &Path) -> Result<()> {
     match std::fs::metadata(dir) {
         Ok(found) if found.is_dir() => Ok(()),
         Ok(_) => Err(Failure::at(dir, "not a directory; give the directory of a store")),

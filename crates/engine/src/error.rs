@@ -33,6 +33,9 @@ pub enum ErrorKind {
     Corruption,
     /// Another process has the store open.
     Locked,
+    /// A position of the log whose record is no longer kept, or not there: see
+    /// [`Db::tail`](crate::Db::tail).
+    PositionGone,
     /// The disk is full. Nothing is lost; writing resumes once there is room.
     StorageFull,
     /// A write or sync failed earlier, so nothing new can be promised. Reopen the store.

@@ -9,6 +9,10 @@
 //! | `00000043.sidecar` | region filters |
 //! | `SIDECARS` | the directory that sidecars are in, where that is another |
 //! | `EVENTS`, `EVENTS.old` | what the store did lately, where it keeps an event log |
+//! | `UNFINISHED` | its directory is to become a store: a checkpoint, a restored backup or a repaired store |
+//! | `UNREPAIRED` | a repair is still to finish its store |
+//! | `lost+found` | a directory of what a repair could not place |
+//! | `BACKUP` | which backup of the store was the last |
 //! | `LOCK` | its lock means that the store is open |
 //!
 //! Earlier programs wrote `GUIDES`, `CLUSTERS` and `00000043.cluster` where there are sidecars now.
@@ -21,6 +25,15 @@ pub(crate) const CURRENT: &str = "CURRENT";
 pub(crate) const CURRENT_NEW: &str = "CURRENT.new";
 /// Its lock means that a store is open.
 pub(crate) const LOCK: &str = "LOCK";
+/// Says that a checkpoint, or the like, was begun here; once there is a `CURRENT`, it means nothing.
+pub(crate) const UNFINISHED: &str = "UNFINISHED";
+/// Says that a repair into this directory is not finished.
+pub(crate) const UNREPAIRED: &str = "UNREPAIRED";
+/// The directory of what a repair could not place.
+pub(crate) const LOST_AND_FOUND: &str = "lost+found";
+/// Names the last backup of the store.
+pub(crate) const BACKUP: &str = "BACKUP";
+pub(crate) const BACKUP_NEW: &str = "BACKUP.new";
 /// Names the directory of sidecars.
 pub(crate) const SIDECARS: &str = "SIDECARS";
 /// The event log, and the part of it before.
@@ -110,7 +123,8 @@ pub(crate) fn is_old_filters(name: &str) -> bool {
 
 /// Whether the engine makes, or made, files of this name.
 pub(crate) fn is_ours(name: &str) -> bool {
-    [LOCK, CURRENT, SIDECARS, OLD_SIDECARS, EVENTS, EVENTS_OLD].contains(&name)
+    [LOCK, CURRENT, SIDECARS, OLD_SIDECARS, EVENTS, EVENTS_OLD, UNFINISHED, UNREPAIRED, BACKUP, BACKUP_NEW]
+        .contains(&name)
         || is_manifest(name)
         || is_table(name)
         || is_wal(name)

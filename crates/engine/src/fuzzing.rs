@@ -139,7 +139,7 @@ pub fn edit(bytes: &[u8]) {
 /// The text of CURRENT.
 pub fn current(bytes: &[u8]) {
     let name = std::str::from_utf8(bytes).ok().and_then(parse_current);
-    assert!(name.is_none_or(crate::filename::is_manifest));
+    assert!(name.is_none_or(|current| crate::filename::is_manifest(current.manifest)));
 }
 
 /// A page of a block table: a search for a key chosen by the bytes, then a walk over all entries.

@@ -46,8 +46,9 @@ mod version;
 mod wal;
 
 pub use db::{
-    Batch, Db, Iter, Keyspace, MAX_VALUE_BYTES, Snapshot, SuffixBounds, SuffixRange, VerifyProgress,
-    VerifyReport,
+    BackupInfo, BackupOptions, BackupProgress, BackupReport, Backups, Batch, Change, Db, Iter, Keyspace,
+    Loss, MAX_VALUE_BYTES, RepairProgress, RepairReport, Snapshot, SuffixBounds, SuffixRange, Tail,
+    TailBatch, TailOperation, VerifyProgress, VerifyReport,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use options::{

@@ -92,6 +92,10 @@ pub struct Options {
     /// the memory budget, or two memtables, bounds what memtables hold of it as well: that part is replayed
     /// into memory.
     pub max_wal_bytes: u64,
+    /// Bytes of write-ahead log that are kept, beyond what the store itself needs, for those who follow its
+    /// changes: a [`tail`](crate::Db::tail) can begin so far back, also after the store was closed. An open
+    /// tail keeps what it has still to read in any case, up to this or `max_wal_bytes`, whichever is more.
+    pub tail_retention_bytes: u64,
     /// Open files kept for reading tables.
     pub max_open_files: usize,
     /// Read and write tables around the system's page cache, which no budget counts, and read what log stores
@@ -146,6 +150,7 @@ impl Default for Options {
             reserve_bytes: 64 << 20,
             max_sealed_memtables: 3,
             max_wal_bytes: 256 << 20,
+            tail_retention_bytes: 0,
             max_open_files: 512,
             direct_reads: false,
             index_loading: IndexLoading::OnDemand,

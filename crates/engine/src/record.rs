@@ -24,11 +24,15 @@
 //! write that a power cut may legally lose or tear. LevelDB and LSM-trie can't make this distinction: the
 //! former guesses, the latter has no log.
 //!
+//! **The log says how far the manifest is synced**, in records of their own ([`ManifestEnd`]): the manifest
+//! is only appended to when tables change, so nothing in itself would prove its last edits.
+//!
 //! Invariant: a record is accepted only if every record before it is.
 
 use crate::codec::Decoder;
 use crate::error::{Error, Result};
 use crc32c::{crc32c, crc32c_append};
+use siltstone_succinct::code::varint;
 use std::path::Path;
 
 /// Bytes of a record before its payload.
@@ -101,6 +105,36 @@ pub(crate) struct LogStart {
     pub segment: u64,
     /// LSN at which that segment starts.
     pub lsn: u64,
+}
+
+/// The first byte of a record of the write-ahead log that holds no batch but a [`ManifestEnd`].
+const MANIFEST_END: u8 = 32;
+
+/// How far which manifest is synced, as the write-ahead log notes it after each of its syncs. The note needs
+/// no sync of its own: whatever of it survives is true.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ManifestEnd {
+    /// Number of the manifest that CURRENT names.
+    pub number: u64,
+    /// Position up to which it is synced.
+    pub position: u64,
+}
+
+impl ManifestEnd {
+    /// The payload of the note.
+    pub fn encode(self) -> Vec<u8> {
+        let mut out = vec![MANIFEST_END];
+        [self.number, self.position].into_iter().for_each(|number| varint::put_u64(&mut out, number));
+        out
+    }
+
+    /// Decodes a record's payload; `None` where it is no such note.
+    pub fn decode(payload: &[u8]) -> Option<Self> {
+        let mut from = Decoder::new(payload);
+        let kind = from.u8()?;
+        let end = Self { number: from.varint()?, position: from.varint()? };
+        (kind == MANIFEST_END && from.is_empty()).then_some(end)
+    }
 }
 
 fn header_crc(epoch: Epoch, position: u64, fields: &[u8]) -> u32 {
@@ -207,7 +241,12 @@ impl<'a> LogReader<'a> {
     }
 
     /// Looks behind the good prefix for records that tell how far the log had been synced.
-    pub fn end(mut self) -> End {
+    pub fn end(self) -> End {
+        self.end_with(&mut |_| {})
+    }
+
+    /// As [`end`](Self::end), and shows `visit` the payloads of the good records found there.
+    pub fn end_with(mut self, visit: &mut dyn FnMut(&'a [u8])) -> End {
         let position = self.start + self.at as u64;
         let mut at = self.at + 1;
         while at + HEADER_BYTES <= self.bytes.len() {
@@ -215,8 +254,9 @@ impl<'a> LogReader<'a> {
             // checksum.
             if self.length_at(at).is_some_and(|length| length <= self.bytes.len() - at - HEADER_BYTES)
                 && let Some(header) = self.header(at)
-                && self.payload(at, &header).is_some()
+                && let Some(payload) = self.payload(at, &header)
             {
+                visit(payload);
                 self.proven_synced = self.proven_synced.max(header.synced.unwrap_or(0));
                 at += HEADER_BYTES + header.length;
             } else {

@@ -442,3 +442,78 @@ fn options_that_can_not_work_are_refused_by_name() {
         assert!(disk.snapshot().list("/").unwrap().is_empty());
     }
 }
+
+#[test]
+fn a_damaged_index_or_filter_fails_no_get() {
+    let store = store();
+    let dir = tempfile::tempdir().unwrap();
+    let (mut tried, mut searched) = (0, 0);
+    for name in files(&store.image, ".table") {
+        let path = format!("{DIR}/{name}");
+        let disk = store.image.crash(CrashMode::Kill, 0);
+        let copy = dir.path().join(&name);
+        std::fs::write(&copy, disk.read_file(&path).unwrap()).unwrap();
+        let found = siltstone::inspect::file(&copy).unwrap();
+        let siltstone::inspect::Inspection::Table(table) = found else { panic!("{name} is no table") };
+        let at = u64::from(table.pages) * 4096;
+        for at in [at + table.index_bytes / 2, at + table.index_bytes + table.filter_bytes / 2] {
+            let disk = store.image.crash(CrashMode::Kill, 0);
+            disk.flip_bit(&path, at, 2).unwrap();
+            let db = open(&disk).unwrap();
+            for (name, expected) in &store.expected {
+                let keyspace = db.keyspace(name).unwrap();
+                for (key, value) in expected {
+                    assert_eq!(keyspace.get(key).unwrap().as_ref(), Some(value), "byte {at} of {path}");
+                    searched += 1;
+                }
+            }
+            let problems = db.verify(&mut |_| {}).unwrap().problems;
+            assert!(problems.len() == 1 && problems[0].contains(&name), "byte {at} of {path}: {problems:?}");
+            tried += 1;
+        }
+    }
+    println!("{searched} gets right beside {tried} damaged indexes and filters");
+    assert!(tried > 4);
+}
+
+#[test]
+fn a_damaged_segment_whose_writes_are_in_tables_does_not_refuse_the_opening() {
+    // A crash between the note that a buffer is in tables and the note that the log begins later leaves such
+    // segments: every call of a flush is tried, with the log's first segment damaged.
+    let disk = SimDisk::new();
+    let db = open(&disk).unwrap();
+    let point =
+        db.create_keyspace("point", keyspace_options(siltstone::Schema::Point, tiny("leveled"))).unwrap();
+    for n in 0..30u32 {
+        point.put(n.to_be_bytes(), [7; 40]).unwrap();
+    }
+    db.sync().unwrap();
+    // What follows proves that it was.
+    point.put(b"next", b"proof").unwrap();
+    let expected = contents(&point);
+    let segment = files(&disk.snapshot(), ".wal").remove(0);
+    let path = format!("{DIR}/{segment}");
+    disk.record_images(true);
+    db.flush().unwrap();
+    let images = disk.take_recorded();
+    let (mut refused, mut opened) = (0, 0);
+    for (call, image) in &images {
+        let disk = image.crash(CrashMode::Kill, 0);
+        if disk.flip_bit(&path, 1024 + 40, 1).is_err() {
+            continue;
+        }
+        match open(&disk) {
+            Ok(db) => {
+                assert!(contents(&db.keyspace("point").unwrap()) == expected, "{call}");
+                opened += 1;
+            }
+            Err(error) => {
+                assert!(error.to_string().contains(&segment), "{call}: {error}");
+                assert_eq!(opened, 0, "{call}: refused once it is no longer needed");
+                refused += 1;
+            }
+        }
+    }
+    println!("{refused} crashes of a flush need the damaged segment, {opened} no longer");
+    assert!(refused > 0 && opened > 0);
+}

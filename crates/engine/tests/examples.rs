@@ -16,6 +16,9 @@ mod feature_store;
 #[expect(dead_code, reason = "tests call what its `main` calls")]
 #[path = "../examples/file_metadata.rs"]
 mod file_metadata;
+#[expect(dead_code, reason = "tests call what its `main` calls")]
+#[path = "../examples/replica.rs"]
+mod replica;
 
 fn runs_twice(example: fn(&Path) -> Result<(), Box<dyn Error>>) {
     let dir = tempfile::tempdir().expect("a temporary directory");
@@ -43,6 +46,11 @@ fn feature_store_runs() {
 #[test]
 fn file_metadata_runs() {
     runs_twice(file_metadata::run);
+}
+
+#[test]
+fn replica_runs() {
+    runs_twice(replica::run);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! One file per command: its arguments with their help, and what it does.
 
+pub mod backup;
 pub mod bench;
 pub mod checkpoint;
 pub mod del;
@@ -15,5 +16,6 @@ pub mod put;
 pub mod repair;
 pub mod scan;
 pub mod stats;
+pub mod tail;
 pub mod tune;
 pub mod verify;

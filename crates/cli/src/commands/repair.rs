@@ -1,35 +1,82 @@
-//! `siltstone repair`: open a store again whose log is damaged.
+//! `siltstone repair`: what can be read of a damaged store, in a new one; or a damaged log given up.
 
 use crate::failure::{Failure, Result};
 use crate::output::{note, print, print_json};
+use crate::progress;
 use crate::sizes;
 use crate::store;
-use siltstone::{ErrorKind, Options, WalRecovery};
-use std::path::PathBuf;
+use siltstone::{Db, ErrorKind, Options, RepairReport, WalRecovery};
+use std::path::{Path, PathBuf};
 
-/// Make a store with a damaged log usable again, giving up what follows the damage
+/// Salvage every readable item of a damaged store into a new one, and say what was lost
 ///
-/// A store whose write-ahead log holds damage that no power cut explains refuses to open, because what
-/// follows the damage would be lost without a word. With --drop-damaged-log this command keeps what precedes
-/// the damage, moves it into tables and gives up the rest. Copy the directory first. Damaged tables and
-/// manifests are not repaired: restore those from a checkpoint.
+/// With the name of a new directory this command reads all tables and logs of the store, whatever state its
+/// manifest is in, writes every item that it can read into a new store there, and lists what was lost. The
+/// damaged store is not changed, and what could not be read, or not be placed, is kept in `lost+found` in the
+/// new one.
+///
+/// Without it, the command says what is damaged. With --drop-damaged-log it makes a store usable in place
+/// whose write-ahead log alone is damaged: it keeps what precedes the damage, moves it into tables and gives
+/// up the rest, of which `lost+found` in the store keeps a copy. A damaged manifest is never given up so.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  siltstone repair ./store\n  cp -r ./store ./store-copy && siltstone repair ./store --drop-damaged-log"
+    after_help = "Examples:\n  siltstone repair ./store\n  siltstone repair ./store ./repaired\n  siltstone repair ./store --drop-damaged-log"
 )]
 pub struct Args {
     /// Directory of the store
     dir: PathBuf,
+    /// Directory to create for the new store
+    #[arg(conflicts_with = "drop_damaged_log")]
+    target: Option<PathBuf>,
     /// Give up what follows the first damage in the log
     #[arg(long)]
     drop_damaged_log: bool,
-    /// Print {"repaired": …, "damage": …}
+    /// Print {"repaired": …, "damage": …}; with a new directory {"entries": …, "operations": …, "tables": …,
+    /// "keyspaces": […], "manifest": …, "losses": [{"file": …, "keyspace": …, "bytes": …, "entries": …,
+    /// "what": …}], "kept": […], …}
     #[arg(long)]
     json: bool,
 }
 
+/// Salvages the store into `target`.
+fn salvage(args: &Args, target: &Path) -> Result<()> {
+    let bar = progress::bytes_bar(Some(0));
+    let report = Db::repair(&args.dir, target, &Options::default(), &mut |progress| {
+        bar.set_length(progress.bytes_total);
+        bar.set_position(progress.bytes_done);
+    })?;
+    bar.finish_and_clear();
+    if args.json {
+        return print_json(&report);
+    }
+    let RepairReport { entries, operations, tables, losses, kept, manifest, keyspaces, .. } = report;
+    if let Some(damage) = manifest {
+        note!("manifest: {damage}");
+    }
+    for loss in &losses {
+        let of = loss.keyspace.as_ref().map_or(String::new(), |name| format!(" of keyspace {name:?}"));
+        let (bytes, entries) = (sizes::bytes(loss.bytes), sizes::count(loss.entries));
+        note!("lost: {}{of}: {} ({bytes}, {entries} entries)", loss.file, loss.what);
+    }
+    if !kept.is_empty() {
+        note!("{} files are kept in {}", kept.len(), target.join("lost+found").display());
+    }
+    print(&format!(
+        "{}: read {} entries of {} tables and {} operations of the log into {} keyspaces of {}\n",
+        if losses.is_empty() { "nothing was lost" } else { "SOME THINGS WERE LOST" },
+        sizes::count(entries),
+        sizes::count(tables),
+        sizes::count(operations),
+        sizes::count(keyspaces.len() as u64),
+        target.display()
+    ))
+}
+
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
+    if let Some(target) = &args.target {
+        return salvage(args, target);
+    }
     // By its own name, so that the error's kind is not lost in a message.
     let damage = match siltstone::Db::open_read_only(&args.dir, Options::default()) {
         Ok(_) => None,
@@ -40,8 +87,9 @@ pub fn run(args: &Args) -> Result<()> {
         None => {}
         Some(damage) if !args.drop_damaged_log => {
             return Err(Failure::Failed(format!(
-                "{damage}\nif that file is a log (.wal), `siltstone repair --drop-damaged-log` keeps what precedes the damage and \
-                 gives up all that follows it; copy the store first. Other files can't be repaired, only restored from a copy"
+                "{damage}\n`siltstone repair {0} NEW` reads all that can be read into a new store. If that file is a log (.wal), \
+                 `siltstone repair {0} --drop-damaged-log` keeps what precedes the damage and gives up all that follows it",
+                args.dir.display()
             )));
         }
         Some(damage) => {

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic like tests")]
 
 mod bench;
+mod care;
 mod demo;
 mod items;
 mod laboratory;

@@ -51,6 +51,8 @@ fn help_is_everywhere_and_has_examples() {
         "stats",
         "verify",
         "checkpoint",
+        "backup",
+        "tail",
         "inspect",
         "repair",
         "bench",
@@ -79,6 +81,8 @@ fn a_missing_directory_is_refused_and_not_created() {
         &["checkpoint", s, &target],
         &["inspect", s],
         &["repair", s],
+        &["backup", "create", s, &target],
+        &["tail", s],
         &["bench", "read-hit", "--dir", s],
         &["bench", "overwrite", "--dir", s],
     ];

@@ -70,7 +70,14 @@ impl Batch {
         self.put_until(keyspace, key.as_ref(), value.as_ref(), 0)
     }
 
-    fn put_until(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8], expires_at_ms: u64) -> Result<()> {
+    /// Sets `key` to `value`, which is gone from `expires_at_ms` on unless that is 0.
+    pub(super) fn put_until(
+        &mut self,
+        keyspace: &Keyspace,
+        key: &[u8],
+        value: &[u8],
+        expires_at_ms: u64,
+    ) -> Result<()> {
         self.change().put(keyspace.store_id(), &keyspace.inner, key, value, expires_at_ms)
     }
 

@@ -1,6 +1,7 @@
 //! The store as users hold it: [`Db`], [`Keyspace`], [`Snapshot`], each method a few lines.
 
 mod background;
+mod backup;
 mod batch;
 mod catalog;
 mod env;
@@ -9,6 +10,7 @@ mod iter;
 mod keyspace;
 pub(crate) mod open;
 mod read;
+mod repair;
 mod report;
 mod reporter;
 mod sidecars;
@@ -16,28 +18,34 @@ mod signals;
 mod snapshot;
 mod store;
 mod suffix_range;
+mod tail;
 #[cfg(test)]
 mod tiny_designs;
 mod write;
 mod write_buffer;
 
+pub use backup::{BackupInfo, BackupOptions, BackupProgress, BackupReport, Backups};
 pub use batch::Batch;
 pub use iter::Iter;
 pub use keyspace::Keyspace;
 pub use open::verify::{VerifyProgress, VerifyReport};
+pub use repair::{Loss, RepairProgress, RepairReport};
 pub use snapshot::Snapshot;
 pub use suffix_range::{SuffixBounds, SuffixRange};
+pub use tail::{Change, Tail, TailBatch, TailOperation};
 pub use write::operations::MAX_VALUE_BYTES;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::io::Disk;
 use crate::io::direct::DirectDisk;
 use crate::io::os::OsDisk;
-use crate::options::{KeyspaceOptions, Options, WriteOptions};
+use crate::options::{Durability, KeyspaceOptions, Options, WalRecovery, WriteOptions};
 use crate::stats::Stats;
 use crate::version::Version;
 use catalog::keyspace::{KeyspaceParts, OpenKeyspace};
-use siltstone_design::Encoder;
+use open::Purpose;
+use repair::{Repair, Target};
+use siltstone_design::{Encoder, PrefixRules};
 use std::path::Path;
 use std::sync::Arc;
 use store::Store;
@@ -249,6 +257,148 @@ impl Db {
         self.snapshot().checkpoint(dir.as_ref())
     }
 
+    /// Adds a backup of what the store holds now to the directory of backups `dir`, which is made where there
+    /// is none. Only what changed since the last one is brought there; see [`Backups`] for what can be done
+    /// with it.
+    ///
+    /// # Errors
+    /// `Locked` while another backup is made there, `NotAStore` if `dir` holds something else, `Corruption`
+    /// where a table that is to be copied is damaged. Earlier backups stay as they are.
+    pub fn backup(&self, dir: impl AsRef<Path>) -> Result<BackupInfo> {
+        self.backup_with(dir, &BackupOptions::default(), &mut |_| {})
+    }
+
+    /// As [`Db::backup`], with options; `progress` hears of it now and then.
+    ///
+    /// # Errors
+    /// As [`Db::backup`].
+    pub fn backup_with(
+        &self,
+        dir: impl AsRef<Path>,
+        options: &BackupOptions,
+        progress: &mut dyn FnMut(BackupProgress),
+    ) -> Result<BackupInfo> {
+        self.store.env.health.check_open()?;
+        self.snapshot().backup(dir.as_ref(), options, progress)
+    }
+
+    /// Follows the changes of the store from position `from_lsn` of its log on: batch by batch, as they were
+    /// written, for a copy or a cache. A position is one that [`Db::log_position`],
+    /// [`Db::oldest_log_position`] or a tail returned, and stays good when the store is opened again. How far
+    /// back the log goes, [`Options::tail_retention_bytes`] says. Of a store that is open for reading only,
+    /// the changes up to its opening are there.
+    ///
+    /// What was written to keyspaces that are dropped by now is left out; that one was created or dropped is
+    /// not among the changes.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use siltstone::{Batch, Db, KeyspaceOptions, Options, WriteOptions};
+    /// use std::time::Duration;
+    ///
+    /// let db = Db::open(dir.path().join("db"), Options::default())?;
+    /// let copy = Db::open(dir.path().join("copy"), Options::default())?;
+    /// let items = db.create_keyspace("items", KeyspaceOptions::default())?;
+    /// let copied = copy.create_keyspace("items", KeyspaceOptions::default())?;
+    ///
+    /// let mut tail = db.tail(db.log_position())?;
+    /// items.put("a", "1")?;
+    /// items.delete("b")?;
+    /// db.sync()?;
+    /// while let Some(changes) = tail.next_batch(Duration::ZERO)? {
+    ///     let mut batch = Batch::new();
+    ///     for operation in &changes.operations {
+    ///         batch.add(&copied, operation)?;
+    ///     }
+    ///     copy.write(&batch, &WriteOptions::default())?;
+    /// }
+    /// assert_eq!(copied.get("a")?.as_deref(), Some(&b"1"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `PositionGone` where the log no longer goes back so far, or has never come so far.
+    pub fn tail(&self, from_lsn: u64) -> Result<Tail> {
+        self.store.env.health.check_open()?;
+        Tail::new(Arc::clone(&self.store), from_lsn)
+    }
+
+    /// Returns the position of the log behind all that readers see now. A [`Db::checkpoint`] or
+    /// [`Db::backup`] made afterwards holds all that comes before; a copy begun with it follows from here,
+    /// since taking a change that it has already leaves it as it is.
+    pub fn log_position(&self) -> u64 {
+        // What is in the log is visible once whoever writes it is done.
+        let _commit = self.store.committer.lock();
+        self.store.catalog.log.bounds().1
+    }
+
+    /// Returns the oldest position that a [`tail`](Db::tail) can begin at.
+    pub fn oldest_log_position(&self) -> u64 {
+        self.store.catalog.log.bounds().0
+    }
+
+    /// Salvages the damaged store in `dir` into a new one in the directory `dest`: every item that can be
+    /// read of its tables and its log. The damaged store is only read. What of it can't be read, or whose
+    /// place is not known, is named in the report and kept in `lost+found` within `dest`. Nothing is to have
+    /// the store open.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use siltstone::{Db, KeyspaceOptions, Options};
+    ///
+    /// let damaged = dir.path().join("db");
+    /// let db = Db::open(&damaged, Options::default())?;
+    /// db.create_keyspace("items", KeyspaceOptions::default())?.put("a", "1")?;
+    /// db.close()?;
+    /// std::fs::write(damaged.join("CURRENT"), "nonsense").unwrap();
+    /// assert!(Db::open(&damaged, Options::default()).is_err());
+    ///
+    /// let whole = dir.path().join("whole");
+    /// let report = Db::repair(&damaged, &whole, &Options::default(), &mut |_| {})?;
+    /// assert!(report.manifest.unwrap().contains("CURRENT"));
+    /// let items = Db::open(&whole, Options::default())?.keyspace("items").unwrap();
+    /// assert_eq!(items.get("a")?.as_deref(), Some(&b"1"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `NotAStore` where `dir` has nothing of a store, `InvalidInput` where `dest` holds anything else than a
+    /// repair that was cut short, `Locked` where the store is open; `Io` where files can't be read for other
+    /// reasons than damage.
+    pub fn repair(
+        dir: impl AsRef<Path>,
+        dest: impl AsRef<Path>,
+        options: &Options,
+        progress: &mut dyn FnMut(RepairProgress),
+    ) -> Result<RepairReport> {
+        Self::repair_on(disk(options), dir, dest, options, progress)
+    }
+
+    /// As [`Db::repair`], on any [`Disk`].
+    ///
+    /// # Errors
+    /// As [`Db::repair`].
+    pub fn repair_on(
+        disk: Arc<dyn Disk>,
+        dir: impl AsRef<Path>,
+        dest: impl AsRef<Path>,
+        options: &Options,
+        progress: &mut dyn FnMut(RepairProgress),
+    ) -> Result<RepairReport> {
+        let dest = dest.as_ref();
+        let repair = Repair::begin(Arc::clone(&disk), dir.as_ref(), dest, options)?;
+        let db = Self::start(open::open_for(dest, repair.options(options), disk, Purpose::Repair)?)?;
+        let report = repair.fill(&db, progress)?;
+        db.flush()?;
+        db.close()?;
+        repair.finish(dest)?;
+        Ok(report)
+    }
+
     /// Reads every byte of every table and checks it; `progress` hears of it now and then.
     ///
     /// # Errors
@@ -256,6 +406,66 @@ impl Db {
     pub fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
         self.store.env.health.check_open()?;
         self.snapshot().verify(progress)
+    }
+
+    /// Verifies the store in `dir`, which may be too damaged to be opened: as [`Db::verify`], and goes on
+    /// where tables are missing or the log is damaged. Of a store whose manifest is damaged, that is all
+    /// there is to say. The store is only read; another process may have it open.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use siltstone::{Db, KeyspaceOptions, Options};
+    ///
+    /// let db = Db::open(dir.path().join("db"), Options::default())?;
+    /// db.create_keyspace("items", KeyspaceOptions::default())?.put("a", "1")?;
+    /// db.close()?;
+    /// let report = Db::verify_dir(dir.path().join("db"), &Options::default(), &mut |_| {})?;
+    /// assert!(report.problems.is_empty() && report.advice.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `NotAStore` where there is no store, `Io` where files can't be read; damage is reported, not returned
+    /// as an error.
+    pub fn verify_dir(
+        dir: impl AsRef<Path>,
+        options: &Options,
+        progress: &mut dyn FnMut(VerifyProgress),
+    ) -> Result<VerifyReport> {
+        Self::verify_dir_on(disk(options), dir, options, progress)
+    }
+
+    /// As [`Db::verify_dir`], on any [`Disk`].
+    ///
+    /// # Errors
+    /// As [`Db::verify_dir`].
+    pub fn verify_dir_on(
+        disk: Arc<dyn Disk>,
+        dir: impl AsRef<Path>,
+        options: &Options,
+        progress: &mut dyn FnMut(VerifyProgress),
+    ) -> Result<VerifyReport> {
+        let dir = dir.as_ref();
+        let open = |wal_recovery| {
+            let options = Options { wal_recovery, ..options.clone() };
+            open::open_read_only_for(dir, options, Arc::clone(&disk), Purpose::Verify)
+        };
+        let is_damage = |error: &Error| error.kind() == ErrorKind::Corruption;
+        let (store, of_log) = match open(WalRecovery::Strict) {
+            Ok(store) => (store, None),
+            Err(error) if is_damage(&error) => match open(WalRecovery::StopAtDamage) {
+                Ok(store) => (store, Some(error.to_string())),
+                Err(worse) if is_damage(&worse) => return Ok(VerifyReport::of(worse.to_string())),
+                Err(other) => return Err(other),
+            },
+            Err(other) => return Err(other),
+        };
+        let mut report = Self::start(store)?.verify(progress)?;
+        report.problems.splice(0..0, of_log);
+        report.advise();
+        Ok(report)
     }
 
     /// What the store has done and holds.
@@ -280,5 +490,27 @@ impl Db {
 impl std::fmt::Debug for Db {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Db").field("path", &self.path()).finish_non_exhaustive()
+    }
+}
+
+impl Target for Db {
+    fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
+        self.create_keyspace(name, options)
+    }
+
+    fn write(&self, batch: &Batch) -> Result<()> {
+        self.write(batch, &WriteOptions { durability: Some(Durability::Buffered) })
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.keyspaces()
+    }
+
+    fn dir(&self) -> &Path {
+        self.path()
+    }
+
+    fn prefix_rules(&self) -> &PrefixRules {
+        &self.store.env.options.prefix_rules
     }
 }

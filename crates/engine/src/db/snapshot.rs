@@ -4,6 +4,7 @@
 //! costs nothing but the files it keeps from being removed, and overwritten versions in write buffers, so a
 //! long one shows its age.
 
+use super::backup::{BackupInfo, BackupOptions, BackupProgress, backup};
 use super::catalog::Pinned;
 use super::catalog::snapshots::ReadPoint;
 use super::catalog::view::View;
@@ -48,6 +49,16 @@ impl Snapshot {
     /// Makes a store of it in the new directory `dir`; see [`Db::checkpoint`](crate::Db::checkpoint).
     pub(super) fn checkpoint(&self, dir: &Path) -> Result<()> {
         checkpoint(&self.store, &self.pinned, dir)
+    }
+
+    /// Makes a backup of it in `dir`; see [`Db::backup`](crate::Db::backup).
+    pub(super) fn backup(
+        &self,
+        dir: &Path,
+        options: &BackupOptions,
+        progress: &mut dyn FnMut(BackupProgress),
+    ) -> Result<BackupInfo> {
+        backup(&self.store, &self.pinned, dir, options, progress)
     }
 
     /// Reads all of it and checks it; see [`Db::verify`](crate::Db::verify).

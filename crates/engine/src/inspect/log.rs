@@ -5,7 +5,7 @@ use crate::codec::Decoder;
 use crate::entry::Item;
 use crate::error::{Error, Result};
 use crate::operation;
-use crate::record::{LOG_HEADER_BYTES, LogHeader, LogReader};
+use crate::record::{LOG_HEADER_BYTES, LogHeader, LogReader, ManifestEnd};
 use crate::version::edit::{Edit, Step};
 use crate::version::manifest;
 use crate::wal;
@@ -100,6 +100,9 @@ fn describe_edit(payload: &[u8]) -> String {
 }
 
 fn describe_batch(payload: &[u8]) -> String {
+    if let Some(ManifestEnd { number, position }) = ManifestEnd::decode(payload) {
+        return format!("a note that manifest {number} is synced up to position {position}");
+    }
     let (mut puts, mut deletes, mut prefixes, mut bytes) = (0u64, 0u64, 0u64, 0usize);
     let mut from = Decoder::new(payload);
     while !from.is_empty() {

@@ -159,10 +159,10 @@ impl Opened<'_> {
     /// Decodes CURRENT.
     fn current(&self) -> Result<Inspection> {
         let bytes = self.bytes()?;
-        let name = std::str::from_utf8(&bytes).ok().and_then(parse_current);
-        let name =
-            name.ok_or_else(|| Error::corruption(self.path, 0, "the name of a manifest", "something else"))?;
-        Ok(Inspection::Current { manifest: name.to_owned() })
+        let current = std::str::from_utf8(&bytes).ok().and_then(parse_current);
+        let current = current
+            .ok_or_else(|| Error::corruption(self.path, 0, "the name of a manifest", "something else"))?;
+        Ok(Inspection::Current { manifest: current.manifest.to_owned() })
     }
 
     /// Reads who locked the store.

@@ -10,6 +10,7 @@ pub(crate) mod hash_store;
 pub(crate) mod htable;
 mod page;
 mod parts;
+pub(crate) mod salvage;
 pub(crate) mod sample;
 pub(crate) mod slots;
 pub(crate) mod sorted_store;

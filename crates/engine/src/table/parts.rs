@@ -5,7 +5,7 @@ use super::envelope::{PAGE_HEADER_BYTES, PAYLOAD_BYTES, Section, TableMeta};
 use super::filter::TableFilter;
 use crate::cache::{PAGE_BYTES, Pause, Probe, Reader};
 use crate::entry::Answer;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Holder, Reservation};
 use siltstone_design::EncodedKey;
 use siltstone_succinct::error::DecodeError;
@@ -54,11 +54,13 @@ pub(crate) struct Resident<T> {
     loaded: OnceLock<(T, Reservation)>,
     /// A reader that loads has asked for it, so that any may load it from then on.
     asked: AtomicBool,
+    /// Its section can't be read; the table is searched without.
+    is_damaged: AtomicBool,
 }
 
 impl<T> Default for Resident<T> {
     fn default() -> Self {
-        Self { loaded: OnceLock::new(), asked: AtomicBool::new(false) }
+        Self { loaded: OnceLock::new(), asked: AtomicBool::new(false), is_damaged: AtomicBool::new(false) }
     }
 }
 
@@ -81,6 +83,9 @@ impl<T> Resident<T> {
         if let Some((loaded, _)) = self.loaded.get() {
             return Ok(Some(loaded));
         }
+        if self.is_damaged.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
         if worth != Worth::Needed && !self.asked.load(Ordering::Relaxed) {
             if !reader.loads() {
                 return Ok(None);
@@ -96,8 +101,16 @@ impl<T> Resident<T> {
             Worth::Needed => Some(memory.hold(Holder::Index, bytes)),
         };
         let Some(held) = held else { return Ok(None) };
-        let bytes = read_section(table, section, reader)?;
-        let decoded = decode(&bytes).map_err(|e| damaged(table, section.offset, &e, reader))?;
+        let decoded = read_section(table, section, reader)
+            .and_then(|bytes| decode(&bytes).map_err(|e| damaged(table, section.offset, &e, reader)));
+        let decoded = match decoded {
+            Err(error) if worth != Worth::Needed && error.kind() == ErrorKind::Corruption => {
+                // Lookups read more, as where there is no room for it; verification says what is wrong.
+                self.is_damaged.store(true, Ordering::Relaxed);
+                return Ok(None);
+            }
+            decoded => decoded?,
+        };
         reader.fit_cache();
         Ok(Some(&self.loaded.get_or_init(|| (decoded, held)).0))
     }

@@ -1,12 +1,14 @@
 //! The manifest: the log of edits, and CURRENT, which names it.
 //!
 //! ```text
-//! CURRENT            "siltstone 1\n" + name of the manifest + "\n" + CRC-32C of both lines, 8 hex digits + "\n"
+//! CURRENT            "siltstone 1\n" + name of the manifest + "\n" + "synced N\n" + CRC-32C of these lines, 8 hex digits + "\n"
 //! MANIFEST-00000001  a log (record.rs, magic "SILTMANI") whose payloads are edits (edit.rs)
 //! ```
 //!
 //! Every edit is synced before anything relies on it, and followed by an empty record that proves it was: a
-//! damaged last edit is then told from one that a crash tore. A manifest is begun afresh, with the state as
+//! damaged last edit is then told from one that a crash tore. What proves the end of a manifest that was cut
+//! off is not in it: CURRENT says how long it was when it was begun, and the write-ahead log how far it has
+//! been synced since ([`ManifestEnd`]). A manifest is begun afresh, with the state as
 //! it is, at every open and when it has grown to several times that state; CURRENT is replaced by rename.
 
 use super::edit::{Edit, Step};
@@ -14,8 +16,7 @@ use super::version::Version;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filename::{self, CURRENT, CURRENT_NEW, is_manifest};
 use crate::io::{Disk, File, read_file};
-use crate::record::LogStart;
-use crate::record::{self, Epoch, LOG_HEADER_BYTES, LogHeader, LogReader};
+use crate::record::{self, Epoch, LOG_HEADER_BYTES, LogHeader, LogReader, LogStart, ManifestEnd};
 use crate::table::Table;
 use crate::table::envelope::TableMeta;
 use siltstone_design::{Design, Schema};
@@ -25,6 +26,7 @@ use std::sync::Arc;
 
 pub(crate) const MAGIC: &[u8; 8] = b"SILTMANI";
 const FIRST_LINE: &str = "siltstone 1";
+const SYNCED: &str = "synced ";
 /// A manifest is rewritten when it passes this and four times its first state.
 const REWRITE_BYTES: u64 = 1 << 20;
 
@@ -125,6 +127,16 @@ impl StoreState {
     }
 }
 
+/// The bytes of manifest `number` that holds `state`.
+pub(crate) fn encode(number: u64, epoch: Epoch, state: &StoreState) -> Result<Vec<u8>> {
+    let mut bytes = LogHeader { number, epoch, first_lsn: 0 }.encode(MAGIC);
+    for edit in state.to_edits()? {
+        let position = bytes.len() as u64 - LOG_HEADER_BYTES;
+        record::append(&mut bytes, epoch, position, 0, &edit.encode());
+    }
+    Ok(bytes)
+}
+
 /// The manifest's writing end.
 pub(crate) struct Manifest {
     disk: Arc<dyn Disk>,
@@ -145,11 +157,7 @@ impl Manifest {
     pub fn create(disk: Arc<dyn Disk>, dir: &Path, number: u64, state: &StoreState) -> Result<Self> {
         let path = dir.join(filename::manifest(number));
         let epoch = Epoch(crate::io::random_u64());
-        let mut bytes = LogHeader { number, epoch, first_lsn: 0 }.encode(MAGIC);
-        for edit in state.to_edits()? {
-            let position = bytes.len() as u64 - LOG_HEADER_BYTES;
-            record::append(&mut bytes, epoch, position, 0, &edit.encode());
-        }
+        let bytes = encode(number, epoch, state)?;
         let fail = |e: std::io::Error| Error::io(&e, "writing manifest", &path);
         let file = disk.create(&path).map_err(fail)?;
         file.write_all_at(&bytes, 0).map_err(fail)?;
@@ -167,7 +175,7 @@ impl Manifest {
 
     fn make_current(&self) -> Result<()> {
         let name = filename::manifest(self.number);
-        let lines = format!("{FIRST_LINE}\n{name}\n");
+        let lines = format!("{FIRST_LINE}\n{name}\n{SYNCED}{}\n", self.synced);
         let text = format!("{lines}{:08x}\n", crc32c::crc32c(lines.as_bytes()));
         let (new, current) = (self.dir.join(CURRENT_NEW), self.dir.join(CURRENT));
         let fail = |e: std::io::Error| Error::io(&e, "writing", &current);
@@ -222,6 +230,11 @@ impl Manifest {
         self.dir.join(filename::manifest(self.number))
     }
 
+    /// How far it is synced.
+    pub fn synced_end(&self) -> ManifestEnd {
+        ManifestEnd { number: self.number, position: self.synced }
+    }
+
     /// Whether the log of edits has outgrown the state it describes.
     pub fn wants_rewrite(&self) -> bool {
         self.end > REWRITE_BYTES.max(4 * self.first_bytes)
@@ -246,17 +259,59 @@ impl Manifest {
 /// What CURRENT and the manifest say.
 pub(crate) struct Loaded {
     pub state: StoreState,
-    pub number: u64,
+    /// Where the manifest ends.
+    pub end: ManifestEnd,
 }
 
-/// Reads CURRENT's text: the name of the manifest.
-pub(crate) fn parse_current(text: &str) -> Option<&str> {
+impl Loaded {
+    /// Compares the manifest with how far one is known to have been synced.
+    ///
+    /// # Errors
+    /// `Corruption` where it is cut off, or where CURRENT names an earlier one.
+    pub fn check_end(&self, dir: &Path, synced: ManifestEnd) -> Result<()> {
+        if synced.number > self.end.number {
+            let (expected, found) = (filename::manifest(synced.number), filename::manifest(self.end.number));
+            return Err(Error::corruption(&dir.join(CURRENT), 0, expected, found).and(MANIFEST_ADVICE));
+        }
+        if synced.number == self.end.number && synced.position > self.end.position {
+            let path = dir.join(filename::manifest(self.end.number));
+            return Err(cut_off(&path, self.end.position));
+        }
+        Ok(())
+    }
+}
+
+/// What to do about a damaged manifest.
+const MANIFEST_ADVICE: &str = "restore the file from a copy, or salvage all that is readable into a new store: `siltstone repair DIR NEW`, \
+     or Db::repair in the library";
+
+/// What to say of a manifest that ends at `position` and had been synced further.
+fn cut_off(path: &Path, position: u64) -> Error {
+    let at = LOG_HEADER_BYTES + position;
+    Error::corruption(path, at, "an edit that had been synced", "none").and(MANIFEST_ADVICE)
+}
+
+/// What CURRENT says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Current<'a> {
+    /// Name of the manifest.
+    pub manifest: &'a str,
+    /// Position up to which it was synced when CURRENT was written; earlier programs did not say.
+    pub synced: u64,
+}
+
+/// Reads CURRENT's text.
+pub(crate) fn parse_current(text: &str) -> Option<Current<'_>> {
     let (lines, crc) = text.strip_suffix('\n')?.rsplit_once('\n')?;
     let with_newline = text.get(..lines.len() + 1)?;
-    let (first, name) = lines.split_once('\n')?;
+    let (first, rest) = lines.split_once('\n')?;
     let sound =
         first == FIRST_LINE && u32::from_str_radix(crc, 16).ok()? == crc32c::crc32c(with_newline.as_bytes());
-    (sound && is_manifest(name)).then_some(name)
+    let (manifest, synced) = match rest.split_once('\n') {
+        Some((name, synced)) => (name, synced.strip_prefix(SYNCED)?.parse().ok()?),
+        None => (rest, 0),
+    };
+    (sound && is_manifest(manifest)).then_some(Current { manifest, synced })
 }
 
 /// Reads the manifest that CURRENT names; `None` where there is no CURRENT.
@@ -271,42 +326,78 @@ pub(crate) fn load(
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(Error::io(&e, "reading", &current)),
     };
-    let name = std::str::from_utf8(&text).ok().and_then(parse_current).ok_or_else(|| {
+    let found = std::str::from_utf8(&text).ok().and_then(parse_current).ok_or_else(|| {
         Error::corruption(&current, 0, "the name of a manifest", "something else").and(
             "write a copy of the file back; the newest MANIFEST file beside it is most likely the right one",
         )
     })?;
-    let path = dir.join(name);
+    let path = dir.join(found.manifest);
     let bytes = read_file(disk, &path).map_err(|e| match e.kind() {
         std::io::ErrorKind::NotFound => {
             Error::corruption(&path, 0, "the manifest that CURRENT names", "no such file")
         }
         _ => Error::io(&e, "reading", &path),
     })?;
-    let damaged = |at: u64, expected: &str, found: String| Error::corruption(&path, at, expected, found);
-    let header = LogHeader::decode(MAGIC, &bytes, &path)?
-        .ok_or_else(|| damaged(0, "a manifest header", "something else".into()))?;
+    let Parsed { state, end, damage } = parse(&bytes, &path, open)?;
+    if let Some(damage) = damage {
+        return Err(damage);
+    }
+    if found.synced > end.position {
+        return Err(cut_off(&path, end.position));
+    }
+    if state.next_id == 0 {
+        let error = Error::corruption(&path, LOG_HEADER_BYTES, "the store's first edit", "none");
+        return Err(error.and(MANIFEST_ADVICE));
+    }
+    Ok(Some(Loaded { state, end }))
+}
+
+/// As much of a manifest as makes sense.
+pub(crate) struct Parsed {
+    /// The state after the last good edit.
+    pub state: StoreState,
+    /// Where the good part ends.
+    pub end: ManifestEnd,
+    /// What ended it too early, if that can be told from the file.
+    pub damage: Option<Error>,
+}
+
+/// Reads the bytes of the manifest at `path`.
+///
+/// # Errors
+/// `Corruption` where they have no header of a manifest, `InvalidInput` where it is of another version.
+pub(crate) fn parse(
+    bytes: &[u8],
+    path: &Path,
+    open: &mut dyn FnMut(&TableMeta, &Schema, &StoreState) -> Arc<Table>,
+) -> Result<Parsed> {
+    let damaged = |at: u64, expected: &str, found: String| {
+        Error::corruption(path, LOG_HEADER_BYTES + at, expected, found).and(MANIFEST_ADVICE)
+    };
+    let header = LogHeader::decode(MAGIC, bytes, path)?.ok_or_else(|| {
+        Error::corruption(path, 0, "a manifest header", "something else").and(MANIFEST_ADVICE)
+    })?;
     let mut reader = LogReader::new(bytes.get(LOG_HEADER_BYTES as usize..).unwrap_or(&[]), 0, header.epoch);
     let mut state = StoreState::default();
     while let Some((position, payload)) = reader.next_record() {
         if payload.is_empty() {
             continue;
         }
-        let at = LOG_HEADER_BYTES + position;
-        let edit = Edit::decode(payload)
-            .ok_or_else(|| damaged(at, "an edit", "steps this program can't read".into()))?;
         let secret_holder = StoreState { secret: state.secret, ..StoreState::default() };
-        state
-            .apply(&edit, &mut |meta, schema| open(meta, schema, &secret_holder))
-            .map_err(|what| damaged(at, "an edit of the state before it", what))?;
+        let damage = match Edit::decode(payload) {
+            None => Some(damaged(position, "an edit", "steps this program can't read".into())),
+            Some(edit) => {
+                let applied = state.apply(&edit, &mut |meta, schema| open(meta, schema, &secret_holder));
+                applied.err().map(|what| damaged(position, "an edit of the state before it", what))
+            }
+        };
+        if damage.is_some() {
+            return Ok(Parsed { state, end: ManifestEnd { number: header.number, position }, damage });
+        }
     }
     let end = reader.end();
-    if end.proven_synced > end.position {
-        return Err(damaged(LOG_HEADER_BYTES + end.position, "a record that had been synced", "none".into())
-            .and("restore the file from a copy"));
-    }
-    if state.next_id == 0 {
-        return Err(damaged(LOG_HEADER_BYTES, "the store's first edit", "none".into()));
-    }
-    Ok(Some(Loaded { state, number: header.number }))
+    let is_damaged = end.proven_synced > end.position;
+    let damage = is_damaged.then(|| damaged(end.position, "a record that had been synced", "none".into()));
+    let end = ManifestEnd { number: header.number, position: end.position };
+    Ok(Parsed { state, end, damage })
 }

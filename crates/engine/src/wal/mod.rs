@@ -19,14 +19,17 @@
 //! directory entries too.
 
 mod replay;
+mod retained;
+pub(crate) mod salvage;
 
-pub(crate) use replay::{LiveSegment, Replayed, replay};
+pub(crate) use replay::{LiveSegment, Replayed, noted_manifest_end, replay};
+pub(crate) use retained::segments_before;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::filename;
 use crate::io::checked::CheckedDisk;
 use crate::io::{Access, Disk, File};
-use crate::record::{self, Epoch, LOG_HEADER_BYTES, LogHeader, LogStart};
+use crate::record::{self, Epoch, LOG_HEADER_BYTES, LogHeader, LogStart, ManifestEnd};
 use crate::segment::LogSegment;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -59,14 +62,18 @@ pub(crate) struct Wal {
     current: Segment,
     /// Earlier segments that may hold unflushed writes, oldest first.
     closed: Vec<Segment>,
+    /// Earlier ones, kept for those who follow the log.
+    retained: retained::Retained,
     /// Obsolete segments' files, to be renamed and overwritten.
     spare: Vec<PathBuf>,
     /// Everything before this LSN is synced, with its directory entries.
     synced_lsn: u64,
     /// Number of the last segment whose directory entry is synced.
     named_segment: u64,
-    /// The last synced mark's place: the one record that needs no sync.
-    mark: Option<(u64, u64)>,
+    /// End of the last record with a batch: the marks and notes behind it need no sync.
+    batches_end: u64,
+    /// The furthest LSN that some record says is synced.
+    proven_lsn: u64,
     buffer: Vec<u8>,
     bytes_written: u64,
 }
@@ -125,10 +132,12 @@ impl Wal {
             dir: dir.to_owned(),
             current,
             closed,
+            retained: retained::Retained::default(),
             spare,
             synced_lsn: first_lsn,
             named_segment: 0,
-            mark: None,
+            batches_end: first_lsn,
+            proven_lsn: 0,
             buffer: Vec::new(),
             bytes_written: LOG_HEADER_BYTES,
         })
@@ -146,8 +155,7 @@ impl Wal {
 
     /// Whether everything that matters is synced.
     pub fn is_synced(&self) -> bool {
-        let end = self.current.end_lsn;
-        self.synced_lsn == end || self.mark == Some((self.synced_lsn, end))
+        self.synced_lsn >= self.batches_end
     }
 
     /// LSN up to which the log is synced.
@@ -173,6 +181,16 @@ impl Wal {
         &mut self,
         payloads: impl Iterator<Item = (&'a [u8], u32)>,
     ) -> Result<(Arc<LogSegment>, u64)> {
+        let appended = self.append_records(payloads)?;
+        self.batches_end = self.current.end_lsn;
+        Ok(appended)
+    }
+
+    /// As [`append`](Self::append), of records that need no sync.
+    fn append_records<'a>(
+        &mut self,
+        payloads: impl Iterator<Item = (&'a [u8], u32)>,
+    ) -> Result<(Arc<LogSegment>, u64)> {
         self.buffer.clear();
         let Segment { epoch, end_lsn: start, reused_bytes, .. } = self.current;
         for (payload, crc) in payloads {
@@ -185,6 +203,7 @@ impl Wal {
             return Err(self.take_back(offset, &e));
         }
         self.current.end_lsn += bytes as u64;
+        self.proven_lsn = self.synced_lsn;
         self.bytes_written += bytes as u64;
         if self.buffer.capacity() > 8 << 20 {
             self.buffer = Vec::new();
@@ -240,12 +259,17 @@ impl Wal {
     /// Appends an empty record that says how far the log is synced, so that later damage before it is told
     /// from a torn tail. It needs no sync of its own: it matters only if it is there.
     pub fn mark_synced(&mut self) -> Result<()> {
-        let start = self.current.end_lsn;
-        if self.synced_lsn == start {
-            self.append(std::iter::once((&[][..], crc32c::crc32c(&[]))))?;
-            self.mark = Some((start, self.current.end_lsn));
+        if self.is_synced() && self.proven_lsn < self.synced_lsn {
+            self.append_records(std::iter::once((&[][..], crc32c::crc32c(&[]))))?;
         }
         Ok(())
+    }
+
+    /// Appends a record that says how far the manifest is synced, so that one that is cut off later is not
+    /// taken for whole. Like a mark it needs no sync.
+    pub fn note_manifest_end(&mut self, end: ManifestEnd) -> Result<()> {
+        let payload = end.encode();
+        self.append_records(std::iter::once((payload.as_slice(), crc32c::crc32c(&payload)))).map(|_| ())
     }
 
     /// Closes the current segment and starts the next.
@@ -272,9 +296,13 @@ impl Wal {
     pub fn retire_before(&mut self, number: u64) -> Vec<PathBuf> {
         let live = self.closed.partition_point(|segment| segment.shared.number < number);
         let mut to_remove = Vec::new();
-        for segment in self.closed.drain(..live) {
+        let mut retired = Vec::new();
+        for segment in self.closed.drain(..live).collect::<Vec<_>>() {
             // Retired bytes need no sync any more.
             self.synced_lsn = self.synced_lsn.max(segment.end_lsn);
+            retired.extend(self.retire(segment));
+        }
+        for segment in retired {
             let path = segment.shared.path.clone();
             if segment.shared.is_kept() || self.spare.len() >= SPARE_SEGMENTS {
                 to_remove.push(path);
@@ -365,6 +393,7 @@ mod tests {
             obsolete: Vec::new(),
             live: Vec::new(),
             is_damaged: false,
+            manifest_end: ManifestEnd::default(),
         };
         let checked = CheckedDisk::new(Arc::new(disk.clone()), dir);
         let mut wal = Wal::start(Arc::new(checked), dir, &nothing).unwrap();

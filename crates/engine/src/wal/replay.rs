@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::filename;
 use crate::io::{Access, Disk};
 use crate::options::WalRecovery;
-use crate::record::{self, Epoch, LOG_HEADER_BYTES, LogHeader, LogReader, LogStart};
+use crate::record::{self, Epoch, LOG_HEADER_BYTES, LogHeader, LogReader, LogStart, ManifestEnd};
 use crate::segment::LogSegment;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -27,13 +27,15 @@ pub(crate) struct Replayed {
     pub live: Vec<LiveSegment>,
     /// Whether records that had been synced are missing, and are given up.
     pub is_damaged: bool,
+    /// How far any record, in any segment, says that a manifest is synced.
+    pub manifest_end: ManifestEnd,
 }
 
 /// A segment that was replayed.
 #[derive(Clone, Debug)]
 pub(crate) struct LiveSegment {
     pub shared: Arc<LogSegment>,
-    pub(super) epoch: Epoch,
+    pub epoch: Epoch,
     /// Position after its last good record.
     pub end_lsn: u64,
 }
@@ -80,6 +82,30 @@ pub(crate) fn replay(
     replay.finish(recovery)
 }
 
+/// Keeps the furthest of the notes about manifests.
+fn note_manifest_end(payload: &[u8], furthest: &mut ManifestEnd) {
+    *furthest = ManifestEnd::decode(payload).map_or(*furthest, |end| end.max(*furthest));
+}
+
+/// Returns how far any sound record of any segment in `dir` says that a manifest is synced, whatever else is
+/// damaged.
+pub(crate) fn noted_manifest_end(disk: &dyn Disk, dir: &Path) -> Result<ManifestEnd> {
+    let names = disk.list(dir).map_err(|e| Error::io(&e, "listing", dir))?;
+    let mut furthest = ManifestEnd::default();
+    for name in names.iter().filter(|name| filename::is_wal(name)) {
+        let path = dir.join(name);
+        let bytes = crate::io::read_file(disk, &path).map_err(|e| Error::io(&e, "reading", &path))?;
+        let Ok(Some(header)) = LogHeader::decode(MAGIC, &bytes, &path) else { continue };
+        let records = bytes.get(LOG_HEADER_BYTES as usize..).unwrap_or(&[]);
+        let mut reader = LogReader::new(records, header.first_lsn, header.epoch);
+        while let Some((_, payload)) = reader.next_record() {
+            note_manifest_end(payload, &mut furthest);
+        }
+        reader.end_with(&mut |payload| note_manifest_end(payload, &mut furthest));
+    }
+    Ok(furthest)
+}
+
 /// A segment that is to be replayed.
 struct FoundSegment {
     header: LogHeader,
@@ -118,6 +144,7 @@ impl<'a> Replay<'a> {
             obsolete: Vec::new(),
             live: Vec::new(),
             is_damaged: false,
+            manifest_end: ManifestEnd::default(),
         };
         for name in names.iter().filter(|name| filename::is_wal(name)) {
             let (path, number) = (dir.join(name), filename::wal_number(name));
@@ -156,7 +183,13 @@ impl<'a> Replay<'a> {
         }
         // Behind the end of a segment that another continues, there is nothing to prove.
         let is_continued = self.replayed.end_lsn == limit;
-        let proven = if is_continued { reader.proven_synced() } else { reader.end().proven_synced };
+        let manifest_end = &mut self.replayed.manifest_end;
+        let proven = if is_continued {
+            reader.proven_synced()
+        } else {
+            let mut visit = |payload: &[u8]| note_manifest_end(payload, manifest_end);
+            reader.end_with(&mut visit).proven_synced
+        };
         self.proven_synced = self.proven_synced.max(proven);
         Ok(())
     }
@@ -177,7 +210,9 @@ impl<'a> Replay<'a> {
                 }
                 *limit = self.next_start_after(lsn);
             }
-            if !payload.is_empty() {
+            if let Some(end) = ManifestEnd::decode(payload) {
+                self.replayed.manifest_end = self.replayed.manifest_end.max(end);
+            } else if !payload.is_empty() {
                 apply(segment, lsn, payload)?;
             }
             self.replayed.end_lsn = lsn + (record::HEADER_BYTES + payload.len()) as u64;

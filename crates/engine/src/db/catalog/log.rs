@@ -3,9 +3,9 @@
 
 use crate::db::env::Env;
 use crate::error::{Error, ErrorKind, Result};
-use crate::record::LogStart;
+use crate::record::{LogStart, ManifestEnd};
 use crate::segment::LogSegment;
-use crate::wal::{SyncWork, Wal};
+use crate::wal::{LiveSegment, SyncWork, Wal};
 use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,6 +14,8 @@ use std::sync::Arc;
 pub(crate) struct CommitLog {
     env: Arc<Env>,
     wal: Mutex<Option<Wal>>,
+    /// Of a log that is only read.
+    segments: Vec<LiveSegment>,
 }
 
 /// Where a group of records stands in the log.
@@ -25,8 +27,8 @@ pub(crate) struct LogPlace {
 }
 
 impl CommitLog {
-    pub fn new(env: Arc<Env>, wal: Option<Wal>) -> Self {
-        Self { env, wal: Mutex::new(wal) }
+    pub fn new(env: Arc<Env>, wal: Option<Wal>, segments: Vec<LiveSegment>) -> Self {
+        Self { env, wal: Mutex::new(wal), segments }
     }
 
     /// Asks the log a question; `T`'s default where there is none.
@@ -123,9 +125,54 @@ impl CommitLog {
         Some(synced)
     }
 
+    /// Leaves word in the log of how far the manifest is synced. As with [`mark_synced`](Self::mark_synced),
+    /// a failure loses nothing.
+    pub fn note_manifest_end(&self, end: ManifestEnd) {
+        let mut guard = self.wal.lock();
+        let Some(wal) = guard.as_mut() else { return };
+        let before = wal.bytes_written();
+        let _ = wal.note_manifest_end(end);
+        self.env.counters.wal_bytes.add(wal.bytes_written() - before);
+    }
+
     /// Whether segments before `number` are kept.
     pub fn has_segments_before(&self, number: u64) -> bool {
         self.ask(|wal| wal.has_segments_before(number))
+    }
+
+    /// Returns the LSN of the oldest record that is there, and the one at which the next will begin.
+    pub fn bounds(&self) -> (u64, u64) {
+        match self.wal.lock().as_ref() {
+            Some(wal) => (wal.oldest_lsn(), wal.end_lsn()),
+            None => {
+                let first = self.segments.first().map_or(0, |segment| segment.shared.first_lsn);
+                (first, self.segments.last().map_or(0, |segment| segment.end_lsn))
+            }
+        }
+    }
+
+    /// Returns the segment in which the record at `lsn` begins, or would.
+    pub fn segment_at(&self, lsn: u64) -> Option<LiveSegment> {
+        if let Some(wal) = self.wal.lock().as_ref() {
+            return wal.segment_at(lsn);
+        }
+        let found = self.segments.iter().find(|s| s.shared.first_lsn <= lsn && lsn < s.end_lsn);
+        found.or(self.segments.last()).filter(|s| s.shared.first_lsn <= lsn && lsn <= s.end_lsn).cloned()
+    }
+
+    /// Keeps what follows `lsn` for a tail, and returns its number there.
+    pub fn pin(&self, lsn: u64) -> u64 {
+        self.wal.lock().as_mut().map_or(0, |wal| wal.pin(lsn))
+    }
+
+    /// Notes that tail `number` has come to `lsn`, or is gone.
+    pub fn move_pin(&self, number: u64, lsn: Option<u64>) {
+        if let Some(wal) = self.wal.lock().as_mut() {
+            match lsn {
+                Some(lsn) => wal.move_pin(number, lsn),
+                None => wal.unpin(number),
+            }
+        }
     }
 
     /// Gives up the segments before `number` and returns the paths of those to be removed.

@@ -18,7 +18,7 @@ use crate::record::LogStart;
 use crate::version::Version;
 use crate::version::edit::{Edit, Step};
 use crate::version::manifest::{KeyspaceState, Manifest, StoreState};
-use crate::wal::Wal;
+use crate::wal::{LiveSegment, Wal};
 use keyspace::OpenKeyspace;
 use log::CommitLog;
 use parking_lot::{Mutex, MutexGuard, RwLock};
@@ -66,6 +66,8 @@ pub(crate) struct CatalogParts {
     pub next_id: u64,
     pub visible: Sequence,
     pub wal: Option<Wal>,
+    /// Segments of a log that is only read, oldest first.
+    pub segments: Vec<LiveSegment>,
     pub manifest: Option<Manifest>,
 }
 
@@ -76,7 +78,7 @@ impl Catalog {
             keyspaces: RwLock::new(parts.keyspaces),
             next_id: AtomicU64::new(parts.next_id),
             visible: AtomicU64::new(parts.visible),
-            log: CommitLog::new(Arc::clone(env), parts.wal),
+            log: CommitLog::new(Arc::clone(env), parts.wal, parts.segments),
             manifest: Mutex::new(parts.manifest),
             view_lock: Mutex::new(()),
             snapshots: Arc::default(),

@@ -66,7 +66,14 @@ impl Catalog {
                 self.remove_new_tables(&edit.steps);
             }
         })?;
-        manifest.sync()
+        self.sync_manifest(manifest)
+    }
+
+    /// Syncs the manifest and notes in the log that it is.
+    fn sync_manifest(&self, manifest: &mut Manifest) -> Result<()> {
+        manifest.sync()?;
+        self.log.note_manifest_end(manifest.synced_end());
+        Ok(())
     }
 
     /// Shows readers `next`, and no longer the write buffer that is in it.
@@ -113,7 +120,7 @@ impl Catalog {
         let mut guard = self.manifest.lock();
         let Some(manifest) = guard.as_mut() else { return self.env.check_writable() };
         manifest.append(edit)?;
-        manifest.sync()?;
+        self.sync_manifest(manifest)?;
         publish();
         Ok(())
     }
@@ -125,7 +132,8 @@ impl Catalog {
             return Ok(());
         }
         manifest.append(&Edit { keyspace: 0, steps: vec![Step::LogStart(start)] })?;
-        manifest.sync()?;
+        // What is given up may hold the last note of the manifest's end.
+        self.sync_manifest(manifest)?;
         for path in self.log.retire_before(start.segment) {
             // Left behind, it would be removed at the next open.
             let _ = self.env.disk.remove(&path);
@@ -141,7 +149,11 @@ impl Catalog {
             // The old manifest is as good, unless it is in doubt which one is current; the next edit tries
             // again.
             Err(_) if !self.env.health.is_poisoned() => Ok(()),
-            rewritten => rewritten,
+            rewritten => {
+                rewritten?;
+                self.log.note_manifest_end(manifest.synced_end());
+                Ok(())
+            }
         }
     }
 
@@ -152,7 +164,7 @@ impl Catalog {
         if let Some(manifest) = self.manifest.lock().as_mut()
             && manifest.append(&Edit { keyspace: 0, steps: vec![Step::LogEnd(synced)] }).is_ok()
         {
-            let _ = manifest.sync();
+            let _ = self.sync_manifest(manifest);
         }
     }
 }

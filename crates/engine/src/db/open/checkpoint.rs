@@ -1,9 +1,10 @@
 //! Checkpoints: a snapshot made into a store of its own.
 //!
 //! Tables are hard-linked, what is still in write buffers is written as one run of level 0, and a fresh
-//! manifest names it all. CURRENT comes last: a checkpoint that was cut short is not a store, and says so
-//! when opened.
+//! manifest names it all. CURRENT comes last, and UNFINISHED first: a checkpoint that was cut short is not a
+//! store, says so when opened, and can be made again.
 
+use super::directory::{abandon_store, begin_store, finish_store};
 use crate::compaction::merge::Source;
 use crate::compaction::{Amount, Context, flush};
 use crate::db::catalog::{Pinned, PinnedKeyspace};
@@ -11,7 +12,7 @@ use crate::db::store::Store;
 use crate::db::write_buffer::WriteBuffer;
 use crate::entry::Span;
 use crate::error::{Error, ErrorKind, Result};
-use crate::filename::{self, is_ours};
+use crate::filename;
 use crate::record::LogStart;
 use crate::table::Table;
 use crate::table::envelope::TableMeta;
@@ -33,32 +34,32 @@ pub(in crate::db) fn checkpoint(store: &Store, pinned: &Pinned, dir: &Path) -> R
             dir.display()
         )));
     }
-    match disk.list(dir) {
-        Ok(names) if !names.is_empty() => {
-            return Err(Error::invalid(format_args!(
-                "{} is not empty; name a new directory for the checkpoint",
-                dir.display()
-            )));
-        }
-        Ok(_) => {}
-        Err(_) => disk.create_dir_all(dir).map_err(|e| Error::io(&e, "creating directory", dir))?,
-    }
+    begin_store(disk, dir, "checkpoint")?;
     let result = fill(store, pinned, dir);
-    if result.is_err() {
+    match &result {
+        Ok(()) => finish_store(disk, dir),
         // Half a checkpoint is of no use to anyone.
-        for name in disk.list(dir).unwrap_or_default().iter().filter(|name| is_ours(name)) {
-            let _ = disk.remove(&dir.join(name));
-        }
+        Err(_) => abandon_store(disk, dir),
     }
     result
 }
 
 fn fill(store: &Store, pinned: &Pinned, dir: &Path) -> Result<()> {
-    let Store { env, catalog, .. } = store;
-    let secret = env.secret.0;
+    let env = &store.env;
+    for of_keyspace in pinned.keyspaces.values() {
+        link_files(store, of_keyspace, dir)?;
+    }
+    let state = state_of(store, pinned, dir)?;
+    env.disk.sync_dir(dir).map_err(|e| Error::io(&e, "syncing directory", dir))?;
+    Manifest::create(Arc::clone(&env.disk), dir, 1, &state).map(|_| ())
+}
+
+/// Describes `pinned` as a store of its own, with what is in write buffers in new tables, which are written
+/// into `dir`.
+pub(in crate::db) fn state_of(store: &Store, pinned: &Pinned, dir: &Path) -> Result<StoreState> {
+    let secret = store.env.secret.0;
     let mut state = StoreState { next_id: 0, secret, log_start: LOG_START, ..StoreState::default() };
     for (id, of_keyspace) in &pinned.keyspaces {
-        link_files(store, of_keyspace, dir)?;
         let version = with_buffers(store, pinned, of_keyspace, dir)?;
         let keyspace = &of_keyspace.keyspace;
         let keyspace_state = KeyspaceState {
@@ -71,9 +72,8 @@ fn fill(store: &Store, pinned: &Pinned, dir: &Path) -> Result<()> {
         state.keyspaces.insert(*id, keyspace_state);
     }
     // Numbers of the checkpoint's own tables start where the store's end, so that none is used twice.
-    state.next_id = catalog.next_id();
-    env.disk.sync_dir(dir).map_err(|e| Error::io(&e, "syncing directory", dir))?;
-    Manifest::create(Arc::clone(&env.disk), dir, 1, &state).map(|_| ())
+    state.next_id = store.catalog.next_id();
+    Ok(state)
 }
 
 /// Links the files of a keyspace into `dir`.

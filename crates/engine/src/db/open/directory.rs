@@ -1,9 +1,20 @@
 //! A store's directory: what is in it, whether it is a store's, and who has it open.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::filename::{self, CURRENT, LOCK, is_ours};
+use crate::filename::{self, CURRENT, LOCK, UNFINISHED, UNREPAIRED, is_ours};
 use crate::io::{DirLock, Disk, HeldBy};
 use std::path::Path;
+
+/// What a store is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::db) enum Purpose {
+    /// To be used.
+    Use,
+    /// To be filled by a repair.
+    Repair,
+    /// To be verified, as far as it can be.
+    Verify,
+}
 
 /// Returns the names in `dir`; `None` where there is no such directory.
 pub(super) fn names(disk: &dyn Disk, dir: &Path) -> Result<Option<Vec<String>>> {
@@ -21,6 +32,16 @@ pub(super) fn names(disk: &dyn Disk, dir: &Path) -> Result<Option<Vec<String>>> 
 
 /// Refuses directories that hold something else.
 pub(super) fn check_is_store(names: &[String], dir: &Path) -> Result<()> {
+    if names.iter().any(|name| name == UNREPAIRED) {
+        return Err(Error::new(
+            ErrorKind::NotAStore,
+            format!(
+                "{} holds a repaired store that was not finished: repair the damaged one into the same directory again",
+                dir.display()
+            ),
+        )
+        .at(dir));
+    }
     if names.iter().any(|name| name == CURRENT) {
         return Ok(());
     }
@@ -29,6 +50,17 @@ pub(super) fn check_is_store(names: &[String], dir: &Path) -> Result<()> {
             ErrorKind::NotAStore,
             format!(
                 "{} is not a Siltstone store: it holds {foreign:?} and no {CURRENT} file; name an empty or a new directory",
+                dir.display()
+            ),
+        )
+        .at(dir));
+    }
+    if names.iter().any(|name| name == UNFINISHED) {
+        return Err(Error::new(
+            ErrorKind::NotAStore,
+            format!(
+                "{} was to become a store and was not finished: a checkpoint, a restored backup or a repaired store that was \
+                 cut short; nothing in it is needed, make it again into the same directory, or remove that",
                 dir.display()
             ),
         )
@@ -56,7 +88,7 @@ pub(super) fn missing(dir: &Path) -> Error {
 }
 
 /// Locks the store in `dir` for this process.
-pub(super) fn take_lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn DirLock>> {
+pub(in crate::db) fn take_lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn DirLock>> {
     let path = dir.join(LOCK);
     let owner = format!("process {}", std::process::id());
     disk.lock(&path, &owner).map_err(|e| match e.kind() {
@@ -80,4 +112,40 @@ pub(crate) fn parse_owner(text: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(text).ok()?;
     let number = text.strip_prefix("process ")?;
     (number.len() <= 20 && number.bytes().all(|byte| byte.is_ascii_digit())).then_some(text)
+}
+
+/// Begins to make a store in `dir`, which is new, empty, or was left unfinished: until it is
+/// [finished](finish_store), opening it says that it was not.
+pub(in crate::db) fn begin_store(disk: &dyn Disk, dir: &Path, what: &str) -> Result<()> {
+    let names = names(disk, dir)?.unwrap_or_default();
+    let is_unfinished = names.iter().any(|name| name == UNFINISHED)
+        && names.iter().all(|name| is_ours(name) && name != CURRENT);
+    if !names.is_empty() && !is_unfinished {
+        let dir = dir.display();
+        return Err(Error::invalid(format_args!("{dir} is not empty; name a new directory for the {what}")));
+    }
+    let fail = |e: std::io::Error| Error::io(&e, "creating directory", dir);
+    disk.create_dir_all(dir).map_err(fail)?;
+    for name in names.iter().filter(|name| *name != UNFINISHED) {
+        let path = dir.join(name);
+        disk.remove(&path).map_err(|e| Error::io(&e, "removing", &path))?;
+    }
+    let marker = dir.join(UNFINISHED);
+    disk.create(&marker).map_err(|e| Error::io(&e, "creating", &marker))?;
+    disk.sync_dir(dir).map_err(|e| Error::io(&e, "syncing directory", dir))
+}
+
+/// Says that the store begun in `dir` is whole, which CURRENT has said already.
+pub(in crate::db) fn finish_store(disk: &dyn Disk, dir: &Path) {
+    // Left behind, it means nothing, and the next opening removes it.
+    let _ = disk.remove(&dir.join(UNFINISHED));
+}
+
+/// Removes what was made of a store that could not be finished.
+pub(in crate::db) fn abandon_store(disk: &dyn Disk, dir: &Path) {
+    for name in disk.list(dir).unwrap_or_default().iter().filter(|name| is_ours(name) && *name != UNFINISHED)
+    {
+        let _ = disk.remove(&dir.join(name));
+    }
+    let _ = disk.remove(&dir.join(UNFINISHED));
 }

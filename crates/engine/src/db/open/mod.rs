@@ -5,12 +5,14 @@
 
 pub(super) mod checkpoint;
 pub(crate) mod directory;
+mod dropped;
 mod opening;
 mod read_only;
 pub(super) mod verify;
 mod verify_table;
 
-pub(super) use read_only::open_read_only;
+pub(super) use directory::Purpose;
+pub(super) use read_only::{open_read_only, open_read_only_for};
 
 use super::catalog::CatalogParts;
 use super::store::Store;
@@ -20,10 +22,10 @@ use crate::filename::{self, CURRENT, is_manifest};
 use crate::io::Disk;
 use crate::io::checked::CheckedDisk;
 use crate::options::{IndexLoading, Options};
-use crate::record::LogStart;
+use crate::record::{LogStart, ManifestEnd};
 use crate::region_filter::directory::SidecarDirectory;
-use crate::version::manifest::{Manifest, StoreState};
-use crate::wal::{Replayed, Wal};
+use crate::version::manifest::{Loaded, Manifest, StoreState};
+use crate::wal::{LiveSegment, Replayed, Wal};
 use directory::{check_is_store, missing, names, take_lock};
 use opening::Opening;
 use siltstone_design::HashSecret;
@@ -37,34 +39,49 @@ const SMALL_SEGMENT_BYTES: u64 = 1 << 20;
 
 /// Opens the store in `dir` for reading and writing, creating it where `options` allow.
 pub(super) fn open(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<Store> {
+    open_for(dir, options, disk, Purpose::Use)
+}
+
+/// As [`open`], for one purpose or another.
+pub(super) fn open_for(dir: &Path, options: Options, disk: Arc<dyn Disk>, purpose: Purpose) -> Result<Store> {
     options.check()?;
     let disk = Arc::new(CheckedDisk::new(disk, dir));
-    prepare_directory(dir, &options, disk.as_ref())?;
+    prepare_directory(dir, &options, disk.as_ref(), purpose)?;
     let lock = take_lock(disk.as_ref(), dir)?;
     let opening = Opening::new(Arc::clone(&disk), dir, options);
-    let (state, manifest_number) = match opening.load()? {
-        Some(loaded) => (loaded.state, loaded.number),
-        None => (new_state(&opening.options), 0),
+    let loaded = match opening.load()? {
+        Some(loaded) => loaded,
+        None => Loaded { state: new_state(&opening.options), end: ManifestEnd::default() },
     };
-    let mut found = Found::new(&opening, state, manifest_number)?;
+    let found = Found::new(&opening, loaded.state.clone(), loaded.end.number);
+    let mut found = found.map_err(|error| opening.blame(error, &loaded))?;
     let secret = HashSecret(found.state.secret);
     let keyspaces = opening.keyspaces(found.state.clone())?;
     let sidecars = opening.sidecars(&secret, true)?;
     let loads = opening.options.index_loading == IndexLoading::OnDemand;
     let reader = opening.reader(&sidecars, opening.options.max_open_files, loads);
-    let (log_start, log_end) = (found.state.log_start, found.state.log_end);
-    let replayed = opening.replay(log_start, log_end, &keyspaces, &reader)?;
+    let replayed = opening.replay(&loaded, &keyspaces, &reader)?;
 
     // From here on the store is changed: first what is to be kept is made safe, then the rest goes.
+    if replayed.is_damaged {
+        dropped::keep(disk.as_ref(), dir, &replayed, &found.orphaned_tables())?;
+    }
     sidecars.settle(disk.as_ref(), dir)?;
-    let wal = Wal::start(Arc::clone(&disk), dir, &replayed)?;
+    let mut wal = Wal::start(Arc::clone(&disk), dir, &replayed)?;
+    let retained = opening.retained(&loaded, opening.options.tail_retention_bytes)?;
+    let obsolete: Vec<PathBuf> =
+        replayed.obsolete.iter().filter(|path| !is_path_of(&retained, path)).cloned().collect();
+    wal.retain(retained, opening.options.tail_retention_bytes, opening.options.max_wal_bytes);
     found.state.log_end = replayed.end_lsn;
     let manifest = Manifest::create(disk.clone(), dir, found.next_manifest, &found.state)?;
+    // It matters only if it is there.
+    let _ = wal.note_manifest_end(manifest.synced_end());
     opening.counters.wal_bytes.add(wal.bytes_written());
-    found.remove_orphans(&opening, &sidecars, &replayed.obsolete)?;
+    found.remove_orphans(&opening, &sidecars, &obsolete)?;
 
     let (visible, next_id) = (replayed.end_lsn, found.state.next_id);
-    let catalog = CatalogParts { keyspaces, next_id, visible, wal: Some(wal), manifest: Some(manifest) };
+    let (wal, manifest, segments) = (Some(wal), Some(manifest), Vec::new());
+    let catalog = CatalogParts { keyspaces, next_id, visible, wal, segments, manifest };
     let store = Store::new(opening.into_parts(secret, Some(lock), reader, catalog));
     store.env.check_space();
     store.sidecars.load();
@@ -73,9 +90,15 @@ pub(super) fn open(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<
     Ok(store)
 }
 
+/// Whether `path` is that of one of `segments`.
+fn is_path_of(segments: &[LiveSegment], path: &Path) -> bool {
+    segments.iter().any(|segment| segment.shared.path == path)
+}
+
 /// Checks that `dir` is a store's, or makes it.
-fn prepare_directory(dir: &Path, options: &Options, disk: &dyn Disk) -> Result<()> {
+fn prepare_directory(dir: &Path, options: &Options, disk: &dyn Disk, purpose: Purpose) -> Result<()> {
     match names(disk, dir)? {
+        Some(_) if purpose == Purpose::Repair => {}
         Some(names) => {
             check_is_store(&names, dir)?;
             if !options.create_if_missing && !names.iter().any(|name| name == CURRENT) {
@@ -136,6 +159,13 @@ impl Found {
         Ok(Self { state, names, live, next_manifest })
     }
 
+    /// Names of tables that the manifest does not name.
+    fn orphaned_tables(&self) -> Vec<String> {
+        let is_orphan =
+            |name: &&String| filename::table_number(name).is_some_and(|id| !self.live.contains(&id));
+        self.names.iter().filter(is_orphan).cloned().collect()
+    }
+
     /// Removes files that nothing names any more.
     fn remove_orphans(
         &self,
@@ -149,6 +179,7 @@ impl Found {
             filename::table_number(name).is_some_and(|id| !self.live.contains(&id))
                 || (is_manifest(name) && **name != keep_manifest)
                 || (sidecars.dir != *dir && filename::is_sidecar(name))
+                || *name == filename::UNFINISHED
         };
         let orphans = self.names.iter().filter(is_orphan).map(|name| dir.join(name));
         for path in orphans.chain(obsolete.iter().cloned()) {

@@ -7,7 +7,7 @@ use crate::db::catalog::keyspace::{KeyspaceParts, OpenKeyspace};
 use crate::db::catalog::{CatalogParts, Keyspaces};
 use crate::db::store::StoreParts;
 use crate::db::write_buffer::{Full, Write};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::io::DirLock;
 use crate::io::checked::CheckedDisk;
 use crate::memory::MemoryBudget;
@@ -20,7 +20,7 @@ use crate::stats::StoreCounters;
 use crate::table::envelope::TableMeta;
 use crate::table::{Table, Trash};
 use crate::version::manifest::{Loaded, StoreState, load};
-use crate::wal::{Replayed, replay};
+use crate::wal::{LiveSegment, Replayed, noted_manifest_end, replay, segments_before};
 use siltstone_design::{Encoder, HashSecret, Schema};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -84,14 +84,16 @@ impl Opening {
         keyspaces.collect()
     }
 
-    /// Replays the log, which is known to be synced up to LSN `synced`, into the keyspaces' write buffers.
-    pub fn replay(
-        &self,
-        start: LogStart,
-        synced: u64,
-        keyspaces: &Keyspaces,
-        reader: &Reader,
-    ) -> Result<Replayed> {
+    /// Returns from where on the log is needed. Where a crash came between a flush and the note that the log
+    /// begins later, that is behind what the manifest says of the log itself; segments before are not read,
+    /// whatever has become of them.
+    fn log_start(loaded: &Loaded) -> LogStart {
+        let flushed = loaded.state.keyspaces.values().map(|keyspace| keyspace.flushed).min();
+        flushed.map_or(loaded.state.log_start, |flushed| flushed.max(loaded.state.log_start))
+    }
+
+    /// Replays the log of the store that `loaded` describes into the keyspaces' write buffers.
+    pub fn replay(&self, loaded: &Loaded, keyspaces: &Keyspaces, reader: &Reader) -> Result<Replayed> {
         let by_id: BTreeMap<u64, &Arc<OpenKeyspace>> = keyspaces.values().map(|k| (k.id, k)).collect();
         let mut apply = |segment: &Arc<LogSegment>, lsn: u64, payload: &[u8]| {
             let strange = || {
@@ -117,7 +119,33 @@ impl Opening {
             }
             Ok(())
         };
-        replay(self.disk.as_ref(), &self.dir, start, synced, self.options.wal_recovery, &mut apply)
+        let (start, synced) = (Self::log_start(loaded), loaded.state.log_end);
+        let recovery = self.options.wal_recovery;
+        let replayed = replay(self.disk.as_ref(), &self.dir, start, synced, recovery, &mut apply);
+        let replayed = replayed.map_err(|error| self.blame(error, loaded))?;
+        loaded.check_end(&self.dir, replayed.manifest_end)?;
+        Ok(replayed)
+    }
+
+    /// Returns the log's segments before those that were replayed, of `most_bytes` together at most.
+    pub fn retained(&self, loaded: &Loaded, most_bytes: u64) -> Result<Vec<LiveSegment>> {
+        if most_bytes == 0 {
+            return Ok(Vec::new());
+        }
+        segments_before(self.disk.as_ref(), &self.dir, Self::log_start(loaded), most_bytes)
+    }
+
+    /// Returns what is damaged where `error` was met with the store that `loaded` describes: a manifest that
+    /// is cut off speaks of logs and tables that are gone, and not they are to blame.
+    pub fn blame(&self, error: Error, loaded: &Loaded) -> Error {
+        if error.kind() != ErrorKind::Corruption {
+            return error;
+        }
+        let noted = noted_manifest_end(self.disk.as_ref(), &self.dir);
+        match noted.and_then(|noted| loaded.check_end(&self.dir, noted)) {
+            Err(blamed) if blamed.kind() == ErrorKind::Corruption => blamed,
+            _ => error,
+        }
     }
 
     /// Finds the directory of the store's sidecars.

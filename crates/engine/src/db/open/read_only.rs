@@ -3,7 +3,7 @@
 //! The writer may move files meanwhile. So everything is opened first, and the manifest is then read again:
 //! where it says something else, all of it is tried once more.
 
-use super::directory::{check_is_store, missing, names};
+use super::directory::{Purpose, check_is_store, missing, names};
 use super::opening::Opening;
 use crate::db::catalog::CatalogParts;
 use crate::db::store::Store;
@@ -12,7 +12,6 @@ use crate::filename;
 use crate::io::Disk;
 use crate::io::checked::CheckedDisk;
 use crate::options::Options;
-use crate::version::manifest::Loaded;
 use siltstone_design::HashSecret;
 use std::path::Path;
 use std::sync::Arc;
@@ -22,6 +21,16 @@ const TRIES: usize = 20;
 
 /// Opens the store in `dir` for reading.
 pub(in crate::db) fn open_read_only(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<Store> {
+    open_read_only_for(dir, options, disk, Purpose::Use)
+}
+
+/// As [`open_read_only`], for one purpose or another: a verification opens a store that lacks tables too.
+pub(in crate::db) fn open_read_only_for(
+    dir: &Path,
+    options: Options,
+    disk: Arc<dyn Disk>,
+    purpose: Purpose,
+) -> Result<Store> {
     options.check()?;
     let disk = Arc::new(CheckedDisk::new(disk, dir));
     let names = names(disk.as_ref(), dir)?.ok_or_else(|| missing(dir))?;
@@ -29,7 +38,7 @@ pub(in crate::db) fn open_read_only(dir: &Path, options: Options, disk: Arc<dyn 
     let mut tries = 0;
     loop {
         tries += 1;
-        match try_open(dir, &options, &disk) {
+        match try_open(dir, &options, &disk, purpose) {
             Ok(Some(store)) => return Ok(store),
             // The writer moved files under us.
             Ok(None) if tries < TRIES => {}
@@ -47,11 +56,16 @@ pub(in crate::db) fn open_read_only(dir: &Path, options: Options, disk: Arc<dyn 
 }
 
 /// Makes one try; `None` where the manifest changed meanwhile.
-fn try_open(dir: &Path, options: &Options, disk: &Arc<CheckedDisk>) -> Result<Option<Store>> {
+fn try_open(
+    dir: &Path,
+    options: &Options,
+    disk: &Arc<CheckedDisk>,
+    purpose: Purpose,
+) -> Result<Option<Store>> {
     let opening = Opening::new(Arc::clone(disk), dir, options.clone());
-    let Some(Loaded { state, number }) = opening.load()? else { return Err(missing(dir)) };
+    let Some(loaded) = opening.load()? else { return Err(missing(dir)) };
+    let state = loaded.state.clone();
     let tables: Vec<_> = state.keyspaces.values().flat_map(|k| k.version.tables()).cloned().collect();
-    let (log_start, log_end) = (state.log_start, state.log_end);
     let (secret, next_id) = (HashSecret(state.secret), state.next_id);
     let keyspaces = opening.keyspaces(state)?;
     // Held open, the files stay readable when the writer removes their names.
@@ -60,15 +74,22 @@ fn try_open(dir: &Path, options: &Options, disk: &Arc<CheckedDisk>) -> Result<Op
     let files = files.iter().filter(|name| filename::is_sidecar(name)).count();
     // Nobody works in the background here.
     let reader = opening.reader(&sidecars, options.max_open_files.max(tables.len() + files + 16), true);
-    let visible = opening.replay(log_start, log_end, &keyspaces, &reader)?.end_lsn;
+    let replayed = opening.replay(&loaded, &keyspaces, &reader)?;
+    let visible = replayed.end_lsn;
+    let mut segments = opening.retained(&loaded, u64::MAX)?;
+    segments.extend(replayed.live);
     for table in &tables {
-        reader.file(table.id())?;
+        match reader.file(table.id()) {
+            Err(error) if purpose == Purpose::Verify && error.kind() == ErrorKind::Corruption => {}
+            file => drop(file.map_err(|error| opening.blame(error, &loaded))?),
+        }
     }
     let again = opening.load()?;
-    if again.is_none_or(|now| now.number != number || now.state.log_start != log_start) {
+    let before = (loaded.end.number, loaded.state.log_start);
+    if again.is_none_or(|now| (now.end.number, now.state.log_start) != before) {
         return Ok(None);
     }
-    let catalog = CatalogParts { keyspaces, next_id, visible, wal: None, manifest: None };
+    let catalog = CatalogParts { keyspaces, next_id, visible, wal: None, segments, manifest: None };
     let store = Store::new(opening.into_parts(secret, None, reader, catalog));
     store.sidecars.load();
     Ok(Some(store))

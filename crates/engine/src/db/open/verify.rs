@@ -34,6 +34,8 @@ pub struct VerifyReport {
     /// What is damaged or missing of sidecars, a sentence each: answers are the same without them, and they
     /// are made anew.
     pub notes: Vec<String>,
+    /// What to do about the problems, a sentence each.
+    pub advice: Vec<String>,
 }
 
 /// How far a verification has come.
@@ -60,7 +62,27 @@ pub(in crate::db) fn verify(
     for keyspace in pinned.keyspaces.values().filter(|pinned| !pinned.keyspace.is_dropped()) {
         verification.verify_keyspace(keyspace, progress)?;
     }
+    verification.report.advise();
     Ok(verification.report)
+}
+
+impl VerifyReport {
+    /// A report of a store that can't be opened because of `problem`.
+    pub(in crate::db) fn of(problem: String) -> Self {
+        let mut report = Self { problems: vec![problem], ..Self::default() };
+        report.advise();
+        report
+    }
+
+    /// Says what to do about the problems.
+    pub(in crate::db) fn advise(&mut self) {
+        self.advice.clear();
+        if !self.problems.is_empty() {
+            let advice = "restore a backup or a checkpoint that is older than the damage, or read all that can be read into a new \
+                          store: `siltstone repair DIR NEW`, or Db::repair";
+            self.advice.push(advice.to_owned());
+        }
+    }
 }
 
 /// A verification under way.

@@ -36,9 +36,6 @@ impl DamagedPages {
     }
 }
 
-/// Every so many entries one is looked up through filter and index.
-const LOOKUP_EVERY: u64 = 16;
-
 /// A table, and where it lies.
 pub(super) struct TablePlace<'a> {
     pub region: &'a Region,
@@ -124,9 +121,7 @@ impl<'a> TableCheck<'a> {
             {
                 return Ok(Some(format!("entry {number} lies outside the table's bounds")));
             }
-            if number.is_multiple_of(LOOKUP_EVERY)
-                && let Some(problem) = self.look_up(&entry)?
-            {
+            if let Some(problem) = self.look_up(&entry)? {
                 return Ok(Some(format!("entry {number}: {problem}")));
             }
             self.entries += 1;

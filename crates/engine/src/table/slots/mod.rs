@@ -58,7 +58,7 @@ impl Default for SlotLayout {
 }
 
 impl SlotLayout {
-    fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.slot_bytes.clamp(MIN_SLOT_BYTES, MAX_SLOT_BYTES) as usize
     }
 

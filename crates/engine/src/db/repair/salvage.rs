@@ -1,0 +1,368 @@
+//! What can be read is written into the new store: tables from the deepest level up, then the log.
+
+use super::found::Found;
+use super::report::{Loss, RepairProgress, RepairReport};
+use super::target::Target;
+use crate::cache::PAGE_BYTES;
+use crate::codec::Decoder;
+use crate::db::batch::Batch;
+use crate::db::keyspace::Keyspace;
+use crate::entry::Item;
+use crate::error::{Error, ErrorKind, Result};
+use crate::filename::{self, LOST_AND_FOUND};
+use crate::io::{Access, Disk, read_file};
+use crate::operation::{self, Operation};
+use crate::options::KeyspaceOptions;
+use crate::table::envelope::TableMeta;
+use crate::table::filter::KeptKeys;
+use crate::table::salvage::{Salvaged, read_meta, salvage};
+use crate::version::manifest::KeyspaceState;
+use crate::wal::salvage::{Segment, read_segments};
+use siltstone_design::{Digest, Encoder, HashSecret, LevelSpec};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+/// Bytes of keys and values that are written at once.
+const BATCH_BYTES: u64 = 1 << 20;
+/// Operations that are written at once.
+const BATCH_OPERATIONS: usize = 4096;
+/// Tables of keyspaces that are not known and that get one of their own, which is to be sorted out by hand.
+const MOST_UNPLACED: u64 = 256;
+
+/// A repair under way.
+pub(super) struct Salvaging<'a> {
+    target: &'a dyn Target,
+    disk: &'a dyn Disk,
+    found: &'a Found,
+    progress: &'a mut dyn FnMut(RepairProgress),
+    done: RepairProgress,
+    report: RepairReport,
+    kept: BTreeSet<String>,
+    /// Keyspaces made for tables of unknown ones.
+    unplaced: u64,
+    /// Keyspaces of the new store by their numbers in the old one.
+    keyspaces: BTreeMap<u64, Keyspace>,
+}
+
+/// Writes into the new store, a batch at a time.
+struct Writer<'a> {
+    target: &'a dyn Target,
+    batch: Batch,
+    /// Keys that do not fit the keyspace, which a damaged table may have.
+    misfits: u64,
+}
+
+impl<'a> Writer<'a> {
+    fn new(target: &'a dyn Target) -> Self {
+        Self { target, batch: Batch::new(), misfits: 0 }
+    }
+
+    /// Adds an operation; without an item it deletes the prefix `key`.
+    fn add(&mut self, keyspace: &Keyspace, key: &[u8], item: Option<Item<'_>>) -> Result<()> {
+        let added = match item {
+            Some(Item::Put { value, expires_at_ms }) => {
+                self.batch.put_until(keyspace, key, value, expires_at_ms)
+            }
+            Some(Item::Deleted) => self.batch.delete(keyspace, key),
+            None => self.batch.delete_prefix(keyspace, key),
+        };
+        match added {
+            Err(error) if matches!(error.kind(), ErrorKind::BadKey | ErrorKind::InvalidInput) => {
+                self.misfits += 1
+            }
+            added => added?,
+        }
+        if self.batch.bytes() >= BATCH_BYTES || self.batch.len() >= BATCH_OPERATIONS {
+            self.write()?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self) -> Result<()> {
+        self.target.write(&self.batch)?;
+        self.batch.clear();
+        Ok(())
+    }
+}
+
+impl<'a> Salvaging<'a> {
+    pub fn new(
+        target: &'a dyn Target,
+        disk: &'a dyn Disk,
+        found: &'a Found,
+        progress: &'a mut dyn FnMut(RepairProgress),
+    ) -> Self {
+        let manifest = found.damage.as_ref().map(ToString::to_string);
+        let report = RepairReport { manifest, ..RepairReport::default() };
+        let (done, kept, unplaced, keyspaces) = Default::default();
+        Self { target, disk, found, progress, done, report, kept, unplaced, keyspaces }
+    }
+
+    /// Does all of it, and says what it did.
+    pub fn run(mut self) -> Result<RepairReport> {
+        for (id, keyspace) in &self.found.state.keyspaces {
+            let options = KeyspaceOptions { schema: keyspace.schema, design: Some(keyspace.design.clone()) };
+            self.keyspaces.insert(*id, self.target.keyspace(&keyspace.name, options)?);
+        }
+        let segments = read_segments(self.disk, &self.found.dir, self.found.state.log_end)?;
+        let named = self.found.state.keyspaces.values().flat_map(|keyspace| keyspace.version.tables());
+        let named: BTreeMap<u64, u64> = named.map(|table| (table.id(), table.meta().bytes)).collect();
+        self.done.bytes_total = named.values().sum::<u64>() + segments.iter().map(|s| s.bytes).sum::<u64>();
+        if self.found.damage.is_some() {
+            if let Some(manifest) = &self.found.manifest {
+                self.keep(&manifest.clone())?;
+            }
+            self.unnamed_tables(&named)?;
+        }
+        self.named_tables()?;
+        self.log(&segments)?;
+        self.report.keyspaces = self.target.names();
+        self.report.kept = std::mem::take(&mut self.kept).into_iter().collect();
+        Ok(self.report)
+    }
+
+    /// Keeps a file of the damaged store as it is.
+    fn keep(&mut self, name: &str) -> Result<()> {
+        if !self.kept.insert(name.to_owned()) {
+            return Ok(());
+        }
+        let (from, to) = (self.found.dir.join(name), self.target.dir().join(LOST_AND_FOUND).join(name));
+        if self.disk.hard_link(&from, &to).is_ok() {
+            return Ok(());
+        }
+        let fail = |e: std::io::Error| Error::io(&e, "keeping a copy of", &from);
+        let (source, target) =
+            (self.disk.open(&from, Access::Read).map_err(fail)?, self.disk.create(&to).map_err(fail)?);
+        let (bytes, mut at, mut chunk) = (source.len().map_err(fail)?, 0, vec![0; 1 << 20]);
+        while at < bytes {
+            let length = (bytes - at).min(chunk.len() as u64) as usize;
+            let Some(part) = chunk.get_mut(..length) else { break };
+            source.read_exact_at(part, at).map_err(fail)?;
+            target.write_all_at(part, at).map_err(fail)?;
+            at += length as u64;
+        }
+        target.sync().map_err(fail)
+    }
+
+    /// Reads one table into `keyspace`.
+    fn table(&mut self, meta: &TableMeta, keyspace: &Keyspace, how: &str) -> Result<()> {
+        let name = filename::table(meta.id);
+        let mut writer = Writer::new(self.target);
+        // They hide what is older than the table, never what is in it.
+        for tombstone in meta.tombstones.iter() {
+            writer.add(keyspace, &tombstone.prefix, None)?;
+        }
+        let mut sink = |key: &[u8], item: Item<'_>| writer.add(keyspace, key, Some(item));
+        let read = salvage(meta, &self.found.reader, &mut sink);
+        let found = match read {
+            Ok(found) => found,
+            Err(error) if error.kind() == ErrorKind::Corruption => {
+                // The file is missing.
+                Salvaged { damaged_pages: u64::from(meta.pages), ..Salvaged::default() }
+            }
+            Err(error) => return Err(error),
+        };
+        writer.write()?;
+        self.report.entries += found.entries;
+        self.report.tables += 1;
+        let missing = meta.entries.saturating_sub(found.entries) + writer.misfits;
+        if missing > 0 || found.damaged_pages > 0 {
+            let Salvaged { damaged_pages, without_value, .. } = found;
+            self.report.losses.push(Loss {
+                file: name.clone(),
+                keyspace: Some(keyspace.name().to_owned()),
+                bytes: damaged_pages * PAGE_BYTES as u64,
+                entries: missing,
+                what: format!(
+                    "{how}{damaged_pages} of {} pages can't be read; {without_value} entries have lost their values",
+                    meta.pages
+                ),
+            });
+            if self.found.names.contains(&name) {
+                self.keep(&name)?;
+            }
+        }
+        self.done.bytes_done += meta.bytes;
+        (self.progress)(self.done);
+        Ok(())
+    }
+
+    /// Reads the tables that the manifest names, older ones first.
+    fn named_tables(&mut self) -> Result<()> {
+        for (id, state) in &self.found.state.keyspaces {
+            let Some(keyspace) = self.keyspaces.get(id).cloned() else { continue };
+            for level in state.version.levels.iter().rev() {
+                for run in level.regions.iter().flat_map(|region| region.runs.iter().rev()) {
+                    for table in &run.tables {
+                        self.table(table.meta(), &keyspace, "")?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads tables that a damaged manifest does not name. Their place in time is not known: they may hold
+    /// what is newer than the named ones, or what those have replaced. So what is named, or in the log,
+    /// overwrites them, and they are kept as well.
+    fn unnamed_tables(&mut self, named: &BTreeMap<u64, u64>) -> Result<()> {
+        let mut numbers: Vec<u64> =
+            self.found.names.iter().filter_map(|name| filename::table_number(name)).collect();
+        numbers.sort_unstable();
+        for number in numbers.into_iter().filter(|number| !named.contains_key(number)) {
+            let name = filename::table(number);
+            let path = self.found.dir.join(&name);
+            let file = self.disk.open(&path, Access::Read).map_err(|e| Error::io(&e, "opening", &path))?;
+            let bytes = file.len().map_err(|e| Error::io(&e, "reading", &path))?;
+            self.keep(&name)?;
+            self.done.bytes_total += bytes;
+            match read_meta(file.as_ref(), &path) {
+                Ok(meta) => {
+                    let keyspace = match self.keyspace_of(&meta) {
+                        Some(keyspace) => keyspace,
+                        None if self.unplaced < MOST_UNPLACED => {
+                            self.unplaced += 1;
+                            self.unplaced(name.trim_end_matches(".table"))?
+                        }
+                        None => {
+                            let entries = meta.entries;
+                            let what = "no manifest names it, and its keyspace is not known; it was kept and not read";
+                            let what = what.to_owned();
+                            self.report.losses.push(Loss {
+                                file: name,
+                                keyspace: None,
+                                bytes,
+                                entries,
+                                what,
+                            });
+                            continue;
+                        }
+                    };
+                    self.report.unnamed_tables += 1;
+                    self.report.losses.push(Loss {
+                        file: name,
+                        keyspace: Some(keyspace.name().to_owned()),
+                        bytes: 0,
+                        entries: 0,
+                        what: "no manifest names it; its items were read, and where another table or the log has the same \
+                               key, that was taken"
+                            .to_owned(),
+                    });
+                    self.table(&meta, &keyspace, "no manifest names it; ")?;
+                }
+                Err(error) if error.kind() == ErrorKind::Corruption => {
+                    // Half a table that was being written when the store stopped looks the same.
+                    let what = format!("no manifest names it, and nothing says what is in it: {error}");
+                    self.report.losses.push(Loss { file: name, keyspace: None, bytes, entries: 0, what });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// The keyspace whose digests a table's bounds have and whose design makes such tables, if that is just
+    /// one.
+    fn keyspace_of(&self, meta: &TableMeta) -> Option<Keyspace> {
+        let secret = HashSecret(self.found.state.secret);
+        let rules = self.target.prefix_rules();
+        let fits = |state: &KeyspaceState| {
+            let encoder = Encoder::new(state.schema, secret);
+            let encoder = encoder.with_rules(rules).unwrap_or(encoder);
+            let is_same =
+                |(digest, key): &(Digest, Vec<u8>)| encoder.encode(key).is_ok_and(|k| k.digest == *digest);
+            let is_level = |level: &LevelSpec| {
+                level.format == meta.format
+                    && level.index == meta.index_spec
+                    && KeptKeys::of(level) == meta.kept_keys
+            };
+            meta.entries > 0
+                && is_same(&meta.first)
+                && is_same(&meta.last)
+                && state.design.levels.iter().any(is_level)
+        };
+        let states = &self.found.state.keyspaces;
+        let mut candidates = states.iter().filter(|(_, state)| fits(state)).map(|(id, _)| *id);
+        match (candidates.next(), candidates.next()) {
+            (Some(only), None) => self.keyspaces.get(&only).cloned(),
+            _ => None,
+        }
+    }
+
+    /// A keyspace of its own for what belongs to one that is not known.
+    fn unplaced(&self, what: &str) -> Result<Keyspace> {
+        self.target.keyspace(&format!("{LOST_AND_FOUND}-{what}"), KeyspaceOptions::default())
+    }
+
+    /// Reads the log, also what follows its damage.
+    fn log(&mut self, segments: &[Segment]) -> Result<()> {
+        let state = &self.found.state;
+        // Where the manifest does not say from where on the log counts, all of it does that is without a gap.
+        let is_whole = self.found.damage.is_none();
+        let mut first = state.log_start.segment;
+        if !is_whole {
+            first = segments.last().map_or(0, |last| last.number);
+            while segments.iter().any(|segment| segment.number + 1 == first && segment.is_readable) {
+                first -= 1;
+            }
+        }
+        for segment in segments {
+            self.done.bytes_done += segment.bytes;
+            if segment.number >= first {
+                self.segment(segment, is_whole)?;
+            }
+            (self.progress)(self.done);
+        }
+        Ok(())
+    }
+
+    fn segment(&mut self, segment: &Segment, is_whole: bool) -> Result<()> {
+        let name = filename::wal(segment.number);
+        if let Some(what) = &segment.damage {
+            self.keep(&name)?;
+            let bytes = segment.lost_bytes;
+            self.report.losses.push(Loss {
+                file: name.clone(),
+                keyspace: None,
+                bytes,
+                entries: 0,
+                what: what.clone(),
+            });
+        }
+        let path: PathBuf = self.found.dir.join(&name);
+        let bytes = read_file(self.disk, &path).map_err(|e| Error::io(&e, "reading", &path))?;
+        let mut writer = Writer::new(self.target);
+        let mut strange = 0u64;
+        for range in &segment.payloads {
+            let mut from = Decoder::new(bytes.get(range.clone()).unwrap_or(&[]));
+            while !from.is_empty() {
+                let Some(Operation { keyspace, key, item, .. }) = operation::decode(&mut from) else {
+                    strange += from.remaining() as u64;
+                    break;
+                };
+                let flushed =
+                    self.found.state.keyspaces.get(&keyspace).map_or(0, |state| state.flushed.segment);
+                if is_whole && segment.number < flushed {
+                    continue;
+                }
+                let target = match self.keyspaces.get(&keyspace) {
+                    Some(keyspace) => keyspace.clone(),
+                    // Of a keyspace that was dropped, as a whole manifest says.
+                    None if is_whole => continue,
+                    None => self.unplaced(&format!("log-{keyspace}"))?,
+                };
+                writer.add(&target, key, item)?;
+                self.report.operations += 1;
+            }
+        }
+        writer.write()?;
+        if strange > 0 || writer.misfits > 0 {
+            self.keep(&name)?;
+            let what =
+                format!("{} operations make no sense, or do not fit their keyspace", writer.misfits.max(1));
+            let entries = writer.misfits;
+            self.report.losses.push(Loss { file: name, keyspace: None, bytes: strange, entries, what });
+        }
+        Ok(())
+    }
+}

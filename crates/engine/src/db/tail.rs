@@ -1,0 +1,331 @@
+//! The change feed: what was written, batch by batch, read from the log.
+//!
+//! A tail hands on whole batches, in the order in which they became visible, each once, and only those that
+//! readers see; unless asked otherwise only those that a power cut can't take back either, so that a copy
+//! never has what the store itself has lost. It costs writers nothing: nobody tells a tail of a write, it
+//! looks.
+
+use super::batch::Batch;
+use super::catalog::log::CommitLog;
+use super::keyspace::Keyspace;
+use super::store::Store;
+use crate::codec::Decoder;
+use crate::entry::Item;
+use crate::error::{Error, ErrorKind, Result};
+use crate::operation;
+use crate::record::{HEADER_BYTES, LogReader, ManifestEnd};
+use crate::stats::Stopwatch;
+use crate::wal::LiveSegment;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bytes read from the log at once.
+const READ_BYTES: u64 = 256 << 10;
+/// How long a tail sleeps before it looks again, at most.
+const LONGEST_SLEEP: Duration = Duration::from_millis(10);
+
+/// What an operation does to its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Change {
+    /// The key gets this value.
+    Put {
+        /// The value.
+        value: Vec<u8>,
+        /// When the item is gone, in milliseconds since the Unix epoch; none where it stays.
+        expires_at_ms: Option<u64>,
+    },
+    /// The key is deleted.
+    Delete,
+    /// Every key that begins with the key, which is a prefix, is deleted.
+    DeletePrefix,
+}
+
+/// One operation of a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TailOperation {
+    /// Name of the keyspace.
+    pub keyspace: Arc<str>,
+    /// The key, or the prefix.
+    pub key: Vec<u8>,
+    /// What happens to it.
+    pub change: Change,
+}
+
+/// Operations that happened together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TailBatch {
+    /// Where in the log it stands.
+    pub lsn: u64,
+    /// Where a tail goes on that has done with this batch.
+    pub next_lsn: u64,
+    /// What was done, in order. Empty where all of it was in keyspaces that have been dropped since.
+    pub operations: Vec<TailOperation>,
+}
+
+/// The changes of a store from one position of its log on; see [`Db::tail`](crate::Db::tail).
+///
+/// As an iterator it hands on what is there and ends where it has caught up; it can be asked again later.
+pub struct Tail {
+    store: Arc<Store>,
+    position: u64,
+    /// Whether a batch has been read: before that, the position is only what somebody gave.
+    has_begun: bool,
+    is_unsynced: bool,
+    /// Keyspaces by number; none where there is no such keyspace any more.
+    names: BTreeMap<u64, Option<Arc<str>>>,
+    segment: Option<LiveSegment>,
+    /// Bytes of the log from `buffer_lsn` on.
+    buffer: Vec<u8>,
+    buffer_lsn: u64,
+    pin: u64,
+}
+
+impl Tail {
+    pub(super) fn new(store: Arc<Store>, from_lsn: u64) -> Result<Self> {
+        // Pinned first, so that nothing is given up between looking and reading.
+        let pin = store.catalog.log.pin(from_lsn);
+        let mut tail = Self {
+            store,
+            position: from_lsn,
+            has_begun: false,
+            is_unsynced: false,
+            names: BTreeMap::new(),
+            segment: None,
+            buffer: Vec::new(),
+            buffer_lsn: 0,
+            pin,
+        };
+        tail.find_segment()?;
+        Ok(tail)
+    }
+
+    /// Hands on batches as soon as readers see them, also those that a power cut could still take back. Right
+    /// for caches that end with the process, wrong for copies: after a power cut the store may write
+    /// something else at the same position.
+    #[must_use]
+    pub fn unsynced(mut self) -> Self {
+        self.is_unsynced = true;
+        self
+    }
+
+    /// Returns where the next batch will be looked for: what to give [`Db::tail`](crate::Db::tail) to go on
+    /// here.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Returns the next batch, for which it waits up to `timeout`; none where nothing has come.
+    ///
+    /// # Errors
+    /// `PositionGone` where the log no longer has what comes next, `InvalidInput` where no batch begins at
+    /// the position that the tail was given, `Corruption` where the log is damaged, `Closed` after the store
+    /// was.
+    pub fn next_batch(&mut self, timeout: Duration) -> Result<Option<TailBatch>> {
+        let waited = Stopwatch::start();
+        let mut sleep = Duration::from_micros(200);
+        loop {
+            self.store.env.health.check_open()?;
+            if let Some(batch) = self.try_next()? {
+                return Ok(Some(batch));
+            }
+            let left = timeout.saturating_sub(waited.elapsed());
+            if left.is_zero() {
+                return Ok(None);
+            }
+            std::thread::sleep(sleep.min(left));
+            sleep = (sleep * 2).min(LONGEST_SLEEP);
+        }
+    }
+
+    fn log(&self) -> &CommitLog {
+        &self.store.catalog.log
+    }
+
+    /// Returns the next batch that is there.
+    fn try_next(&mut self) -> Result<Option<TailBatch>> {
+        while let Some((lsn, payload)) = self.next_record()? {
+            if payload.is_empty() || ManifestEnd::decode(&payload).is_some() {
+                continue;
+            }
+            let operations = self.operations(&payload)?;
+            return Ok(Some(TailBatch { lsn, next_lsn: self.position, operations }));
+        }
+        Ok(None)
+    }
+
+    /// Finds the segment that has the position.
+    fn find_segment(&mut self) -> Result<&LiveSegment> {
+        let found = self.log().segment_at(self.position).ok_or_else(|| self.gone())?;
+        if self.has_begun {
+            self.log().move_pin(self.pin, Some(self.position));
+        }
+        self.buffer.clear();
+        Ok(self.segment.insert(found))
+    }
+
+    fn gone(&self) -> Error {
+        let (position, (first, end)) = (self.position, self.log().bounds());
+        let what = if position > end {
+            format!(
+                "position {position} lies behind the end of the log, which is {end}: the store has lost what was read there, or \
+                 is another one; copy the store afresh and follow it from there"
+            )
+        } else {
+            format!(
+                "position {position} is no longer in the log, which begins at {first}; copy the store afresh and follow it from \
+                 there, and raise Options::tail_retention_bytes"
+            )
+        };
+        Error::new(ErrorKind::PositionGone, what)
+    }
+
+    /// Returns the next record that may be handed on, and goes behind it.
+    fn next_record(&mut self) -> Result<Option<(u64, Vec<u8>)>> {
+        let lsn = self.position;
+        // Of a group of batches the sequence numbers are shown at once, and each lies behind its record's
+        // start.
+        if lsn >= self.store.catalog.visible() {
+            return Ok(None);
+        }
+        let is_behind = |segment: &LiveSegment| lsn < segment.shared.first_lsn || lsn >= segment.end_lsn;
+        if self.segment.as_ref().is_none_or(is_behind) && is_behind(self.find_segment()?) {
+            return Ok(None);
+        }
+        let Some(segment) = self.segment.clone() else { return Ok(None) };
+        let head = self.bytes(&segment, lsn, HEADER_BYTES as u64)?;
+        let length = head.get(4..8).and_then(|b| b.first_chunk()).map_or(0, |b| u32::from_le_bytes(*b));
+        let bytes = HEADER_BYTES as u64 + u64::from(length);
+        if lsn + bytes > segment.end_lsn {
+            return Err(self.not_a_record(&segment));
+        }
+        if !self.is_unsynced && self.is_written() && lsn + bytes > self.log().synced_lsn() {
+            return Ok(None);
+        }
+        let record = self.bytes(&segment, lsn, bytes)?;
+        let read =
+            LogReader::new(record, lsn, segment.epoch).next_record().map(|(_, payload)| payload.to_vec());
+        let payload = read.ok_or_else(|| self.not_a_record(&segment))?;
+        self.position = lsn + bytes;
+        self.has_begun = true;
+        Ok(Some((lsn, payload)))
+    }
+
+    /// Whether the store is open for writing, so that what is at the end of the log may not be synced.
+    fn is_written(&self) -> bool {
+        self.store.env.check_writable().is_ok()
+    }
+
+    fn not_a_record(&self, segment: &LiveSegment) -> Error {
+        if !self.has_begun {
+            let position = self.position;
+            return Error::invalid(format_args!(
+                "no batch begins at position {position} of the log; give a position that a tail or Db::log_position returned"
+            ));
+        }
+        let offset = segment.shared.offset(self.position);
+        Error::corruption(&segment.shared.path, offset, "a record of the log", "something else")
+    }
+
+    /// Returns `length` bytes of the log from `lsn` on, all of which are in `segment`.
+    fn bytes(&mut self, segment: &LiveSegment, lsn: u64, length: u64) -> Result<&[u8]> {
+        let end = self.buffer_lsn + self.buffer.len() as u64;
+        if self.buffer.is_empty() || lsn < self.buffer_lsn || lsn + length > end {
+            let available = segment.end_lsn.saturating_sub(lsn);
+            let wanted = READ_BYTES.max(length).min(available);
+            self.buffer.resize(wanted as usize, 0);
+            self.buffer_lsn = lsn;
+            let shared = &segment.shared;
+            let read = shared.file.read_exact_at(&mut self.buffer, shared.offset(lsn));
+            if let Err(error) = read {
+                self.buffer.clear();
+                return Err(Error::io(&error, "reading", &shared.path));
+            }
+        }
+        let at = (lsn - self.buffer_lsn) as usize;
+        match self.buffer.get(at..at + length as usize) {
+            Some(bytes) => Ok(bytes),
+            None => Err(Error::corruption(
+                &segment.shared.path,
+                segment.shared.offset(lsn),
+                "a record",
+                "the end",
+            )),
+        }
+    }
+
+    /// Decodes a batch.
+    fn operations(&mut self, payload: &[u8]) -> Result<Vec<TailOperation>> {
+        let mut from = Decoder::new(payload);
+        let mut operations = Vec::new();
+        while !from.is_empty() {
+            let Some(found) = operation::decode(&mut from) else {
+                let what =
+                    "the log holds an operation that this program can't read; use the program that wrote it";
+                return Err(Error::new(ErrorKind::InvalidInput, what));
+            };
+            let Some(keyspace) = self.name(found.keyspace) else { continue };
+            let change = match found.item {
+                Some(Item::Put { value, expires_at_ms }) => Change::Put {
+                    value: value.to_vec(),
+                    expires_at_ms: Some(expires_at_ms).filter(|&expires| expires > 0),
+                },
+                Some(Item::Deleted) => Change::Delete,
+                None => Change::DeletePrefix,
+            };
+            operations.push(TailOperation { keyspace, key: found.key.to_vec(), change });
+        }
+        Ok(operations)
+    }
+
+    /// The name of keyspace `number`.
+    fn name(&mut self, number: u64) -> Option<Arc<str>> {
+        if let Some(known) = self.names.get(&number) {
+            return known.clone();
+        }
+        let all = self.store.catalog.all();
+        let name = all.iter().find(|keyspace| keyspace.id == number).map(|k| Arc::from(k.name.as_str()));
+        self.names.insert(number, name.clone());
+        name
+    }
+}
+
+impl Iterator for Tail {
+    type Item = Result<TailBatch>;
+
+    fn next(&mut self) -> Option<Result<TailBatch>> {
+        self.next_batch(Duration::ZERO).transpose()
+    }
+}
+
+impl Drop for Tail {
+    fn drop(&mut self) {
+        self.log().move_pin(self.pin, None);
+    }
+}
+
+impl std::fmt::Debug for Tail {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tail").field("position", &self.position).finish_non_exhaustive()
+    }
+}
+
+impl Batch {
+    /// Adds an operation that a [`Tail`] handed on, as it was: with the same moment of expiry.
+    ///
+    /// # Errors
+    /// As [`Batch::put`], [`Batch::delete`] and [`Batch::delete_prefix`]; `InvalidInput` for a change that
+    /// this program does not know.
+    pub fn add(&mut self, keyspace: &Keyspace, operation: &TailOperation) -> Result<()> {
+        match &operation.change {
+            Change::Put { value, expires_at_ms } => {
+                self.put_until(keyspace, &operation.key, value, expires_at_ms.unwrap_or(0))
+            }
+            Change::Delete => self.delete(keyspace, &operation.key),
+            Change::DeletePrefix => self.delete_prefix(keyspace, &operation.key),
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! Backups and checkpoints: what is copied, what comes back, what damage does, and crashes at every call.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
+)]
+
+mod common;
+
+use common::*;
+use siltstone::io::sim::{CrashMode, DiskImage, SimDisk};
+use siltstone::{BackupOptions, Backups, Db, ErrorKind, Schema};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const BACKUPS: &str = "/backups";
+
+type Contents = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
+
+fn all(db: &Db) -> Contents {
+    let of = |name: String| {
+        let found = contents(&db.keyspace(&name).unwrap());
+        (name, found)
+    };
+    db.keyspaces().into_iter().map(of).collect()
+}
+
+/// Writes round `round` into a store of three keyspaces, one of them with a log store.
+fn write_round(db: &Db, round: u32) {
+    let files = db.create_keyspace("files", keyspace_options(ORDERED, tiny("stepped-merge"))).unwrap();
+    let point = db.create_keyspace("point", keyspace_options(Schema::Point, tiny("leveled"))).unwrap();
+    let log = db.create_keyspace("log", keyspace_options(Schema::Point, log_stored("leveled"))).unwrap();
+    let mut rng = Rng::new(u64::from(round));
+    for n in 0..60u32 {
+        files.put(format!("d{}/{round}-{n}", n % 5).as_bytes(), rng.bytes(60)).unwrap();
+        point.put((n + round * 20).to_be_bytes(), rng.bytes(40)).unwrap();
+        log.put(n.to_be_bytes(), rng.bytes(20)).unwrap();
+    }
+    db.flush().unwrap();
+    while db.step().unwrap() {}
+    files.delete_prefix(format!("d{}/", round % 5).as_bytes()).unwrap();
+    for n in 0..5u32 {
+        point.put(n.to_be_bytes(), rng.bytes(30)).unwrap();
+    }
+}
+
+fn backups(disk: &SimDisk) -> Backups {
+    Backups::open_on(Arc::new(disk.clone()), BACKUPS).unwrap()
+}
+
+fn sound(disk: &SimDisk) {
+    let report = backups(disk).verify(&mut |_| {}).unwrap();
+    assert_eq!(report.problems, Vec::<String>::new());
+}
+
+/// Restores a backup and says what it holds.
+fn restored(disk: &SimDisk, number: u64, dest: &str) -> Contents {
+    backups(disk).restore(number, dest).unwrap();
+    let db = Db::open_on(Arc::new(disk.clone()), dest, options()).unwrap();
+    assert_eq!(db.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());
+    let found = all(&db);
+    // It is a store like any other.
+    db.keyspace("point").unwrap().put(b"more", b"more").unwrap();
+    db.close().unwrap();
+    found
+}
+
+#[test]
+fn each_backup_comes_back_and_only_what_changed_is_added() {
+    for options in [BackupOptions::default(), BackupOptions::copies()] {
+        let disk = SimDisk::new();
+        let db = open(&disk).unwrap();
+        let mut expected = Vec::new();
+        let mut added = Vec::new();
+        for round in 0..4 {
+            write_round(&db, round);
+            let info = db.backup_with(BACKUPS, &options, &mut |_| {}).unwrap();
+            assert_eq!(info.number, u64::from(round) + 1);
+            added.push((info.bytes_added, info.bytes));
+            expected.push(all(&db));
+        }
+        // Nothing has changed but the small files that every backup has.
+        let again = db.backup_with(BACKUPS, &options, &mut |_| {}).unwrap();
+        expected.push(all(&db));
+        assert!(again.bytes_added * 3 < again.bytes, "{again:?}");
+        let (first_added, first_bytes) = added[0];
+        assert_eq!(first_added, first_bytes);
+        // Compaction may have replaced every table between two of them, but not always.
+        assert!(added[1..].iter().any(|(added, bytes)| added * 2 < *bytes), "{added:?}");
+        println!("added, of: {added:?}, unchanged: {}, {}", again.bytes_added, again.bytes);
+        sound(&disk);
+        for (number, expected) in (1..).zip(&expected) {
+            assert!(restored(&disk, number, &format!("/old{number}")) == *expected, "backup {number}");
+        }
+        let listed: Vec<u64> = backups(&disk).list().unwrap().iter().map(|info| info.number).collect();
+        assert_eq!(listed, [1, 2, 3, 4, 5]);
+        // What no other backup needs goes with the one that is deleted.
+        let (before, mut freed) = (disk.snapshot().list("/backups/files").unwrap().len(), 0);
+        for number in [2, 1, 4] {
+            freed += backups(&disk).delete(number).unwrap();
+            sound(&disk);
+        }
+        assert!(freed > 0 && disk.snapshot().list("/backups/files").unwrap().len() < before);
+        assert!(restored(&disk, 3, "/third") == expected[2]);
+        assert!(restored(&disk, 5, "/fifth") == expected[4]);
+        let error = backups(&disk).restore(2, "/none").unwrap_err();
+        assert!(error.to_string().contains("there are: 3, 5"), "{error}");
+    }
+}
+
+#[test]
+fn stores_that_parted_share_a_directory_and_are_not_mixed_up() {
+    let disk = SimDisk::new();
+    let db = open(&disk).unwrap();
+    write_round(&db, 0);
+    db.backup(BACKUPS).unwrap();
+    db.close().unwrap();
+    // A copy, as `cp -r` makes it: the same numbers will name different tables from here on.
+    let image = disk.snapshot();
+    siltstone::io::Disk::create_dir_all(&disk, std::path::Path::new("/twin")).unwrap();
+    for name in image.list(DIR).unwrap() {
+        disk.write_file(format!("/twin/{name}"), &image.read_file(format!("{DIR}/{name}")).unwrap()).unwrap();
+    }
+    let mut expected = Vec::new();
+    for round in 1..4 {
+        for (dir, value) in [(DIR, round), ("/twin", round + 100)] {
+            let db = Db::open_on(Arc::new(disk.clone()), dir, options()).unwrap();
+            // The same keys, other values: tables that differ in nothing else.
+            let point = db.keyspace("point").unwrap();
+            for n in 0..60u32 {
+                point.put(n.to_be_bytes(), [value as u8; 40]).unwrap();
+            }
+            db.flush().unwrap();
+            db.backup(BACKUPS).unwrap();
+            expected.push(all(&db));
+            db.close().unwrap();
+        }
+    }
+    sound(&disk);
+    for (number, expected) in (2..).zip(expected) {
+        assert!(restored(&disk, number, &format!("/r{number}")) == expected, "backup {number}");
+    }
+}
+
+#[test]
+fn damage_to_a_backup_is_found_and_concerns_those_that_need_the_file() {
+    let disk = SimDisk::new();
+    let db = open(&disk).unwrap();
+    for round in 0..3 {
+        write_round(&db, round);
+        // Copies, so that the store is not damaged with them.
+        db.backup_with(BACKUPS, &BackupOptions::copies(), &mut |_| {}).unwrap();
+    }
+    let image = disk.snapshot();
+    let (mut tried, mut noticed) = (0, 0);
+    for name in image.list("/backups/files").unwrap() {
+        let path = format!("/backups/files/{name}");
+        let bytes = image.read_file(&path).unwrap();
+        for at in (0..bytes.len()).step_by(1 + bytes.len() / 7) {
+            let disk = image.crash(CrashMode::Kill, 0);
+            disk.flip_bit(&path, at as u64, (at % 8) as u8).unwrap();
+            let report = backups(&disk).verify(&mut |_| {}).unwrap();
+            assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
+            assert!(report.problems[0].contains(&name), "{:?}", report.problems);
+            assert!(!report.damaged.is_empty());
+            for number in 1..=3 {
+                let outcome = backups(&disk).restore(number, format!("/r{number}"));
+                assert_eq!(outcome.is_err(), report.damaged.contains(&number), "flip at {at} of {name}");
+            }
+            tried += 1;
+            noticed += 1;
+        }
+    }
+    println!("{noticed} of {tried} flips in files of backups noticed");
+    // A damaged record hides its backup, and nothing is removed that it may need.
+    let record = image.list(BACKUPS).unwrap().into_iter().find(|name| name.ends_with(".backup")).unwrap();
+    let disk = image.crash(CrashMode::Kill, 0);
+    disk.flip_bit(format!("{BACKUPS}/{record}"), 40, 1).unwrap();
+    assert_eq!(backups(&disk).list().unwrap().len(), 2);
+    assert!(backups(&disk).verify(&mut |_| {}).unwrap().problems[0].contains(&record));
+    let files = disk.snapshot().list("/backups/files").unwrap().len();
+    assert_eq!(backups(&disk).delete(2).unwrap(), 0);
+    assert_eq!(disk.snapshot().list("/backups/files").unwrap().len(), files);
+}
+
+#[test]
+fn a_damaged_table_is_not_backed_up_as_if_it_were_sound() {
+    let disk = SimDisk::new();
+    let db = open(&disk).unwrap();
+    write_round(&db, 0);
+    let names = disk.snapshot().list(DIR).unwrap();
+    let table = names.iter().find(|name| name.ends_with(".table")).unwrap();
+    disk.flip_bit(format!("{DIR}/{table}"), 700, 1).unwrap();
+    let error = db.backup(BACKUPS).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+    assert!(error.path().unwrap().ends_with(table), "{error}");
+    assert!(backups(&disk).list().unwrap().is_empty());
+}
+
+#[test]
+fn directories_with_something_else_are_refused() {
+    let disk = SimDisk::new();
+    let db = open(&disk).unwrap();
+    write_round(&db, 0);
+    disk.write_file("/mine", b"").unwrap();
+    siltstone::io::Disk::create_dir_all(&disk, std::path::Path::new("/other")).unwrap();
+    disk.write_file("/other/notes.txt", b"mine").unwrap();
+    assert_eq!(db.backup("/other").unwrap_err().kind(), ErrorKind::NotAStore);
+    assert_eq!(db.backup("/db/backups").unwrap_err().kind(), ErrorKind::InvalidInput);
+    db.backup(BACKUPS).unwrap();
+    assert_eq!(backups(&disk).restore(1, "/other").unwrap_err().kind(), ErrorKind::InvalidInput);
+    assert_eq!(disk.snapshot().list("/other").unwrap(), ["notes.txt"]);
+}
+
+/// What the disk holds after a crash at every call that `work` makes, in every mode.
+fn crashes(disk: &SimDisk, work: impl FnOnce()) -> Vec<(String, SimDisk)> {
+    disk.take_recorded();
+    disk.record_images(true);
+    work();
+    let mut images: Vec<(String, DiskImage)> =
+        disk.take_recorded().into_iter().map(|(call, image)| (call.to_string(), image)).collect();
+    disk.record_images(false);
+    images.push(("the end".into(), disk.snapshot()));
+    let mut found = Vec::new();
+    for (call, image) in images {
+        for (seed, mode) in (0..).zip(CrashMode::ALL) {
+            found.push((format!("{mode:?} at {call}"), image.crash(mode, seed)));
+        }
+    }
+    found
+}
+
+#[test]
+fn a_backup_that_is_cut_short_at_any_call_leaves_the_earlier_ones_whole() {
+    let disk = SimDisk::new();
+    let db = open(&disk).unwrap();
+    let mut expected = Vec::new();
+    for round in 0..2 {
+        write_round(&db, round);
+        db.sync().unwrap();
+        db.backup(BACKUPS).unwrap();
+        expected.push(all(&db));
+    }
+    write_round(&db, 2);
+    db.sync().unwrap();
+    expected.push(all(&db));
+    let crashed = crashes(&disk, || {
+        db.backup(BACKUPS).unwrap();
+        backups(&disk).delete(1).unwrap();
+    });
+    let (mut whole, count) = ([0; 4], crashed.len());
+    for (when, disk) in crashed {
+        let listed: Vec<u64> = backups(&disk).list().unwrap().iter().map(|info| info.number).collect();
+        assert!([&[1, 2][..], &[1, 2, 3], &[2, 3]].contains(&listed.as_slice()), "{when}: {listed:?}");
+        sound(&disk);
+        for number in &listed {
+            whole[*number as usize] += 1;
+            let dest = format!("/r{number}");
+            assert!(restored(&disk, *number, &dest) == expected[*number as usize - 1], "{when}: {number}");
+        }
+        // It can simply be made again.
+        let db = open(&disk).unwrap_or_else(|error| panic!("{when}: {error}"));
+        let now = all(&db);
+        let info = db.backup(BACKUPS).unwrap_or_else(|error| panic!("{when}: {error}"));
+        sound(&disk);
+        assert!(restored(&disk, info.number, "/again") == now, "{when}");
+        let files = disk.snapshot().list("/backups/files").unwrap();
+        assert!(!files.iter().any(|name| name.ends_with(".new")), "{when}: {files:?}");
+    }
+    println!("{count} crashes of backup and delete; backups found whole: {whole:?}");
+    assert!(whole[1] > 0 && whole[3] > 0 && whole[2] == count);
+}
+
+#[test]
+fn what_is_half_made_says_so_and_is_made_again() {
+    let disk = SimDisk::new();
+    let db = open(&disk).unwrap();
+    write_round(&db, 0);
+    db.backup(BACKUPS).unwrap();
+    let expected = all(&db);
+    let crashed = crashes(&disk, || {
+        db.checkpoint("/copy").unwrap();
+        backups(&disk).restore(1, "/restored").unwrap();
+    });
+    let (mut unfinished, mut finished, count) = (0, 0, crashed.len());
+    for (when, disk) in crashed {
+        for dir in ["/copy", "/restored"] {
+            let is_there = disk.snapshot().list(dir).is_ok_and(|names| !names.is_empty());
+            let opened = Db::open_on(Arc::new(disk.clone()), dir, options());
+            match opened {
+                Ok(db) if db.keyspaces().is_empty() => {
+                    // The crash came before anything was written; opening made an empty store.
+                    assert!(!is_there, "{when}: {dir}: {:?}", disk.snapshot().list(dir));
+                    continue;
+                }
+                Ok(db) => {
+                    assert!(all(&db) == expected, "{when}: {dir}");
+                    assert!(!disk.snapshot().list(dir).unwrap().contains(&"UNFINISHED".to_owned()), "{when}");
+                    finished += 1;
+                }
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::NotAStore, "{when}: {error}");
+                    assert!(error.to_string().contains("was not finished"), "{when}: {error}");
+                    unfinished += 1;
+                    if dir == "/copy" {
+                        open(&disk).unwrap().checkpoint(dir).unwrap();
+                    } else {
+                        backups(&disk).restore(1, dir).unwrap();
+                    }
+                    let db = Db::open_on(Arc::new(disk.clone()), dir, options()).unwrap();
+                    assert!(all(&db).len() == expected.len(), "{when}: {dir} made again");
+                }
+            }
+        }
+    }
+    println!("{count} crashes: {unfinished} times unfinished, {finished} times whole");
+    assert!(unfinished > 0 && finished > 0);
+}
