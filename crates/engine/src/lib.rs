@@ -42,12 +42,13 @@ mod region_filter;
 mod segment;
 mod stats;
 mod table;
+mod value;
 mod version;
 mod wal;
 
 pub use db::{
-    Batch, Db, Iter, Keyspace, MAX_VALUE_BYTES, Snapshot, SuffixBounds, SuffixRange, VerifyProgress,
-    VerifyReport,
+    Batch, CompareAndSet, Db, Iter, Keyspace, MAX_VALUE_BYTES, Old, Snapshot, SuffixBounds, SuffixRange,
+    Transaction, Update, VerifyProgress, VerifyReport,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use options::{
