@@ -6,8 +6,8 @@
 //! they overflow into. So a lookup carries what is wanted down the layers ([`Wants`]), and each layer answers
 //! with a [`Value`] that is as cheap as that allows.
 //!
-//! What is short and lies where others may change it (a memtable, the row cache) is copied even where it is to
-//! be lent, into memory that each thread keeps: whoever looks at it holds no lock of the store meanwhile.
+//! What is short and lies where others may change it (a memtable, the row cache) is copied even where it is
+//! to be lent, into memory that each thread keeps: whoever looks at it holds no lock of the store meanwhile.
 
 use crate::memory::Pooled;
 use std::cell::Cell;

@@ -1,13 +1,13 @@
 //! Writes that depend on what is there: read, decide, write, and again where another write came between.
 //!
-//! The idea: the writer reads a key at a moment that is held, decides, and hands its write to the commit queue
-//! with a [`Condition`]: nobody has written the key since. Whoever commits checks that, and where it does not
-//! hold nothing is written and the writer begins anew. So no lock is held while a key is read or the caller
-//! decides, and of several writers of a key one always gets through.
+//! The idea: the writer reads a key at a moment that is held, decides, and hands its write to the commit
+//! queue with a [`Condition`]: nobody has written the key since. Whoever commits checks that, and where it
+//! does not hold nothing is written and the writer begins anew. So no lock is held while a key is read or the
+//! caller decides, and of several writers of a key one always gets through.
 //!
 //! Source: optimistic concurrency control (Kung and Robinson, 1981), with one key for a read set; what reads
-//! several is a [transaction](super::transaction). Invariants: what the caller saw is what its write replaces;
-//! an item that is replaced keeps its life unless the caller says otherwise.
+//! several is a [transaction](super::transaction). Invariants: what the caller saw is what its write
+//! replaces; an item that is replaced keeps its life unless the caller says otherwise.
 
 use super::keyspace::Keyspace;
 use super::read::{Found, Moment};
@@ -74,8 +74,9 @@ impl Keyspace {
     /// to the key comes between. `None` deletes. If one did, `change` runs again, so it must not rely on
     /// running once.
     ///
-    /// An item that was to expire still does, at the same moment; [`Keyspace::update_with`] can choose. Returns
-    /// the new value. Unlike a put, this tells the store whether the key is new (SlimDB's non-blind write).
+    /// An item that was to expire still does, at the same moment; [`Keyspace::update_with`] can choose.
+    /// Returns the new value. Unlike a put, this tells the store whether the key is new (SlimDB's non-blind
+    /// write).
     ///
     /// ```
     /// # fn main() -> siltstone::Result<()> {
@@ -202,8 +203,8 @@ impl Keyspace {
         }
     }
 
-    /// Sets `key` to `new` if it has the value `expected`; `None` stands for no value, both ways. An item that
-    /// was to expire still does, at the same moment.
+    /// Sets `key` to `new` if it has the value `expected`; `None` stands for no value, both ways. An item
+    /// that was to expire still does, at the same moment.
     ///
     /// ```
     /// # fn main() -> siltstone::Result<()> {
@@ -252,8 +253,8 @@ impl Keyspace {
         }
     }
 
-    /// Returns the value of `key`; where it has none, sets it to what `make` returns, and returns that. `make`
-    /// runs at most once; another writer may set the key meanwhile, whose value is returned then.
+    /// Returns the value of `key`; where it has none, sets it to what `make` returns, and returns that.
+    /// `make` runs at most once; another writer may set the key meanwhile, whose value is returned then.
     ///
     /// ```
     /// # fn main() -> siltstone::Result<()> {
@@ -293,9 +294,9 @@ impl Keyspace {
     /// Adds those of `items`, keys with their values, whose keys have no value yet, all together or none.
     /// Returns of each, in their order, whether its key was new. Of items with the same key the first counts.
     ///
-    /// All keys are looked up in one submission, as by [`Keyspace::contains_many`], and what is new is written
-    /// in one atomic batch. Where another writer came between, both are done again; so a call should hold
-    /// hundreds or thousands of items, not millions.
+    /// All keys are looked up in one submission, as by [`Keyspace::contains_many`], and what is new is
+    /// written in one atomic batch. Where another writer came between, both are done again; so a call should
+    /// hold hundreds or thousands of items, not millions.
     ///
     /// ```
     /// # fn main() -> siltstone::Result<()> {

@@ -102,9 +102,9 @@ impl Keyspace {
         of_many(self, at, keys, Wants::Copy, |value| value.map(Value::into_vec))
     }
 
-    /// Whether each of `keys` has a value, in their order, all of one moment. As [`Keyspace::multi_get`], what
-    /// has to come from the device is read at the same time, and as [`Keyspace::contains`] no more than it
-    /// takes.
+    /// Whether each of `keys` has a value, in their order, all of one moment. As [`Keyspace::multi_get`],
+    /// what has to come from the device is read at the same time, and as [`Keyspace::contains`] no more than
+    /// it takes.
     ///
     /// ```
     /// # fn main() -> siltstone::Result<()> {

@@ -25,7 +25,8 @@ use std::time::Duration;
 
 /// All keyspaces of a store as they were when it was taken.
 ///
-/// That goes for time as well: an item that had not expired then is in the snapshot for as long as that lasts.
+/// That goes for time as well: an item that had not expired then is in the snapshot for as long as that
+/// lasts.
 ///
 /// ```
 /// # fn main() -> siltstone::Result<()> {

@@ -2,13 +2,13 @@
 //!
 //! The idea: a transaction reads a snapshot and gathers its writes in a batch. It remembers which keys it has
 //! read, and the batch is written only if nobody has written one of these since the snapshot
-//! ([`Condition`]); otherwise all of it runs again. So it behaves as if it ran at one moment, the one at which
-//! it is committed. Nothing is locked, readers and other writers never wait for it, and of several that
+//! ([`Condition`]); otherwise all of it runs again. So it behaves as if it ran at one moment, the one at
+//! which it is committed. Nothing is locked, readers and other writers never wait for it, and of several that
 //! conflict one always gets through.
 //!
-//! Source: optimistic concurrency control (Kung and Robinson, 1981), backward validation. Where we differ: the
-//! read set is made of keys; scans are left out, since what a scan did not find would have to be remembered
-//! too.
+//! Source: optimistic concurrency control (Kung and Robinson, 1981), backward validation. Where we differ:
+//! the read set is made of keys; scans are left out, since what a scan did not find would have to be
+//! remembered too.
 
 use super::batch::Batch;
 use super::keyspace::Keyspace;

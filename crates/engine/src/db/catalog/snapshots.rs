@@ -32,8 +32,9 @@ impl Snapshots {
         work(&|old, new| held.by_number.values().any(|(at, _)| (old..new).contains(at)))
     }
 
-    /// Holds the sequence number that `sequence` returns, and the time. Whoever takes old versions out does so
-    /// with the registry locked, once the newer ones are visible; so `sequence` is asked with it locked too.
+    /// Holds the sequence number that `sequence` returns, and the time. Whoever takes old versions out does
+    /// so with the registry locked, once the newer ones are visible; so `sequence` is asked with it locked
+    /// too.
     pub fn hold(self: &Arc<Self>, now_ms: u64, sequence: impl FnOnce() -> Sequence) -> ReadPoint {
         let mut held = self.held.lock();
         let (sequence, number) = (sequence(), held.next);
