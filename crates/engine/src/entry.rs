@@ -5,6 +5,7 @@
 //! first.
 
 use crate::error::Result;
+use crate::value::Value;
 use siltstone_design::{Digest, EncodedKey};
 use std::sync::Arc;
 
@@ -52,7 +53,7 @@ impl EntryRef<'_> {
 /// What a source says about one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    Put { value: Vec<u8>, expires_at_ms: u64 },
+    Put { value: Value, expires_at_ms: u64 },
     Deleted,
     Absent,
 }

@@ -11,7 +11,7 @@
 //! | 6 | `compaction` | tasks run: merge, retain, partition |
 //! | 5 | `version`, `region_filter` | Level › Region › Run; edits and the manifest; filters over a region's runs |
 //! | 4 | `table`, `wal`, `memtable`, `log_store`, `options` | files and write buffers |
-//! | 3 | `cache`, `memory`, `record`, `segment`, `operation`, `entry`, `codec`, `event_log` | bytes, budget |
+//! | 3 | `cache`, `memory`, `record`, `segment`, `operation`, `entry`, `value`, `codec`, `event_log` | bytes, budget |
 //! | 2 | [`io`] | the disk, real or simulated |
 //! | 1 | `error`, `stats`, `filename`, `ids`, [`events`] | what goes wrong, what is counted, names and numbers of files, what happens |
 //!
@@ -42,13 +42,14 @@ mod region_filter;
 mod segment;
 mod stats;
 mod table;
+mod value;
 mod version;
 mod wal;
 
 pub use db::{
-    BackupInfo, BackupOptions, BackupProgress, BackupReport, Backups, Batch, Change, Db, Iter, Keyspace,
-    Loss, MAX_VALUE_BYTES, RepairProgress, RepairReport, Snapshot, SuffixBounds, SuffixRange, Tail,
-    TailBatch, TailOperation, VerifyProgress, VerifyReport,
+    BackupInfo, BackupOptions, BackupProgress, BackupReport, Backups, Batch, Change, CompareAndSet, Db, Iter,
+    Keyspace, Loss, MAX_VALUE_BYTES, Old, RepairProgress, RepairReport, Snapshot, SuffixBounds, SuffixRange,
+    Tail, TailBatch, TailOperation, Transaction, Update, VerifyProgress, VerifyReport,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use options::{

@@ -24,6 +24,7 @@ use crate::io::{Access, Disk, File};
 use crate::memory::{MemoryBudget, Pooled};
 use crate::segment::LogSegment;
 use crate::stats::{IoCounters, ReadTrace, StoreCounters};
+use crate::value::Wants;
 pub(crate) use fetch::{Arrived, fetch, run_all};
 pub(crate) use probe::Probe;
 use quick_cache::Weighter;
@@ -203,8 +204,8 @@ impl Reader {
 
     /// What `table` has said of `key` before, if that is kept.
     #[inline]
-    pub fn known_answer(&self, table: TableId, key: &EncodedKey<'_>) -> Option<Answer> {
-        let answer = self.shared.answers.get(table, key)?;
+    pub fn known_answer(&self, table: TableId, key: &EncodedKey<'_>, wants: Wants) -> Option<Answer> {
+        let answer = self.shared.answers.get(table, key, wants)?;
         self.shared.note(0);
         Some(answer)
     }

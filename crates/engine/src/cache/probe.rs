@@ -18,6 +18,7 @@ use super::{FileId, PAGE_BYTES, Page, Reader};
 use crate::error::Result;
 use crate::segment::LogSegment;
 use crate::stats::ReadTrace;
+use crate::value::Wants;
 use siltstone_design::Encoder;
 use std::sync::Arc;
 
@@ -38,6 +39,8 @@ pub(crate) struct Probe<'a> {
     /// Pages that were read at once while it waited, and are not cached: what is needed again is not read
     /// again.
     stretches: Vec<(Place, Arc<Vec<u8>>)>,
+    /// What is wanted of the value.
+    pub wants: Wants,
     /// What the lookup has cost so far.
     pub trace: ReadTrace,
 }
@@ -47,14 +50,14 @@ impl<'a> Probe<'a> {
     #[inline]
     pub fn waiting(reader: &'a Reader, encoder: &'a Encoder) -> Self {
         let (trace, stretches) = (ReadTrace::default(), Vec::new());
-        Self { reader, encoder, arrived: None, waits: true, stretches, trace }
+        Self { reader, encoder, arrived: None, waits: true, stretches, wants: Wants::Copy, trace }
     }
 
     /// Returns a probe that takes pages from `arrived`, and asks for one that is neither there nor cached.
     #[inline]
     pub fn asking(reader: &'a Reader, encoder: &'a Encoder, arrived: &'a Arrived) -> Self {
         let (trace, stretches) = (ReadTrace::default(), Vec::new());
-        Self { reader, encoder, arrived: Some(arrived), waits: false, stretches, trace }
+        Self { reader, encoder, arrived: Some(arrived), waits: false, stretches, wants: Wants::Copy, trace }
     }
 
     /// Lets the probe wait for pages from now on.
@@ -64,10 +67,10 @@ impl<'a> Probe<'a> {
         self
     }
 
-    /// Returns the probe with the costs of an earlier part of the lookup.
+    /// Returns the probe of a lookup that wants this of the value, with the costs of an earlier part of it.
     #[inline]
-    pub fn after(mut self, trace: ReadTrace) -> Self {
-        self.trace = trace;
+    pub fn of_lookup(mut self, wants: Wants, trace: ReadTrace) -> Self {
+        (self.wants, self.trace) = (wants, trace);
         self
     }
 

@@ -29,6 +29,7 @@
 use crate::entry::Answer;
 use crate::ids::TableId;
 use crate::memory::{MemoryBudget, PIECE_BYTES, Piece};
+use crate::value::Wants;
 use hashbrown::HashTable;
 use parking_lot::Mutex;
 use siltstone_design::EncodedKey;
@@ -191,11 +192,11 @@ impl<'a> Kept<'a> {
         Some(Self { bytes, fingerprint, table, kind, uses, key, value, expires_at_ms })
     }
 
-    fn lookup(&self) -> Answer {
+    fn lookup(&self, wants: Wants) -> Answer {
         match self.kind {
             ABSENT => Answer::Absent,
             DELETED => Answer::Deleted,
-            _ => Answer::Put { value: self.value.to_vec(), expires_at_ms: self.expires_at_ms },
+            _ => Answer::Put { value: wants.take(self.value), expires_at_ms: self.expires_at_ms },
         }
     }
 }
@@ -225,10 +226,10 @@ impl Shard {
         self.directory.find(hash, is_it).copied()
     }
 
-    fn get(&mut self, hash: u64, table: TableId, key: &EncodedKey<'_>) -> Option<Answer> {
+    fn get(&mut self, hash: u64, table: TableId, key: &EncodedKey<'_>, wants: Wants) -> Option<Answer> {
         let place = self.find(hash, table, key)?;
         let kept = self.kept(place)?;
-        let (answer, uses) = (kept.lookup(), kept.uses);
+        let (answer, uses) = (kept.lookup(wants), kept.uses);
         if uses < MOST_USES {
             let queue = if place.is_main() { &mut self.main } else { &mut self.small };
             let byte = queue.piece_mut(place.number()).and_then(|p| p.get_mut(place.offset() + USES_AT));
@@ -350,20 +351,21 @@ impl RowCache {
 
     /// What `table` says of `key`, where that is known.
     #[inline]
-    pub fn get(&self, table: TableId, key: &EncodedKey<'_>) -> Option<Answer> {
+    pub fn get(&self, table: TableId, key: &EncodedKey<'_>, wants: Wants) -> Option<Answer> {
         if self.most_pieces.load(Ordering::Relaxed) == 0 {
             return None;
         }
         let hash = hash(table, key.fingerprint);
-        self.shard(hash)?.lock().get(hash, table, key)
+        self.shard(hash)?.lock().get(hash, table, key, wants)
     }
 
     /// Keeps what `table` says of `key`.
     pub fn insert(&self, table: TableId, key: &EncodedKey<'_>, answer: &Answer) {
         let most = self.most_pieces.load(Ordering::Relaxed);
         let (kind, value, expires_at_ms): (_, &[u8], _) = match answer {
-            Answer::Put { value, expires_at_ms: 0 } => (PUT, value, 0),
-            Answer::Put { value, expires_at_ms } => (PUT_EXPIRING, value, *expires_at_ms),
+            Answer::Put { value, .. } if !value.is_read() => return,
+            Answer::Put { value, expires_at_ms: 0 } => (PUT, value.bytes(), 0),
+            Answer::Put { value, expires_at_ms } => (PUT_EXPIRING, value.bytes(), *expires_at_ms),
             Answer::Deleted => (DELETED, &[], 0),
             Answer::Absent => (ABSENT, &[], 0),
         };
@@ -400,6 +402,7 @@ impl Drop for RowCache {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::value::Value;
     use siltstone_design::{Encoder, HashSecret, Schema};
     use std::collections::HashMap;
 
@@ -420,8 +423,8 @@ mod tests {
         match (table + key) % 7 {
             0 => Answer::Absent,
             1 => Answer::Deleted,
-            2 => Answer::Put { value, expires_at_ms: 1 + key },
-            _ => Answer::Put { value, expires_at_ms: 0 },
+            2 => Answer::Put { value: Value::Copied(value), expires_at_ms: 1 + key },
+            _ => Answer::Put { value: Value::Copied(value), expires_at_ms: 0 },
         }
     }
 
@@ -441,7 +444,7 @@ mod tests {
                 let number = draw.below(spread);
                 let (table, key) = (1 + number % 3, number.to_be_bytes());
                 let key = encoder.encode(&key).unwrap();
-                if let Some(answer) = rows.get(table, &key) {
+                if let Some(answer) = rows.get(table, &key, Wants::Copy) {
                     assert_eq!(Some(&answer), told.get(&(table, number)), "table {table}, key {number}");
                     found += 1;
                 } else {
@@ -465,12 +468,12 @@ mod tests {
         let rows = RowCache::new(&memory);
         rows.set_capacity(KEYS / 20 * 150);
         let encoder = Encoder::new(Schema::Point, HashSecret([6; 16]));
-        let value = Answer::Put { value: vec![7; 100], expires_at_ms: 0 };
+        let value = Answer::Put { value: Value::Copied(vec![7; 100]), expires_at_ms: 0 };
         let mut draw = Draw(1);
         let ask = |number: u64| {
             let key = number.to_be_bytes();
             let key = encoder.encode(&key).unwrap();
-            let known = rows.get(1, &key).is_some();
+            let known = rows.get(1, &key, Wants::Copy).is_some();
             if !known {
                 rows.insert(1, &key, &value);
             }

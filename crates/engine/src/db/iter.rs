@@ -32,6 +32,8 @@ pub(super) enum Wanted {
 /// An iterator over a consistent snapshot, in the store's order: by digest, and for semi-sorted keys by
 /// prefix hash and then suffix.
 ///
+/// What had not expired when it was made, or when the snapshot was taken that it walks, is in it.
+///
 /// Items are `(key, value)`. It pins the tables it reads until it is dropped. After an error it ends, and so
 /// it does, with `Closed`, when the store is [closed](crate::Db::close).
 pub struct Iter {
@@ -46,7 +48,6 @@ pub struct Iter {
     /// What is still to be walked after the current merge.
     rest: Option<Span>,
     merge: Option<Merge>,
-    now_ms: u64,
 }
 
 impl Iter {
@@ -61,19 +62,7 @@ impl Iter {
             Wanted::Everything => ReadMode::Long,
             Wanted::Group { .. } => ReadMode::Short(Arc::default()),
         };
-        let now_ms = store.env.now_ms();
-        Self {
-            store,
-            keyspace,
-            view,
-            point,
-            buffers: None,
-            wanted,
-            mode,
-            rest: Some(span),
-            merge: None,
-            now_ms,
-        }
+        Self { store, keyspace, view, point, buffers: None, wanted, mode, rest: Some(span), merge: None }
     }
 
     /// Begins the merge over the next stretch; false at the end.
@@ -133,7 +122,7 @@ impl Iter {
                 self.merge = None;
                 continue;
             };
-            let item = match entry.item.live_value(self.now_ms) {
+            let item = match entry.item.live_value(self.point.now_ms) {
                 Some(value) if self.wanted.takes(entry.key.key) => {
                     Some((entry.key.key.to_vec(), value.to_vec()))
                 }

@@ -5,21 +5,17 @@ use super::catalog::snapshots::ReadPoint;
 use super::catalog::view::View;
 use super::env::StoreId;
 use super::iter::{Iter, Wanted};
-use super::read::Found;
 use super::store::Store;
 use super::suffix_range::{SuffixBounds, SuffixRange};
 use super::write::operations::Operations;
-use super::write::{Committed, Condition};
 use crate::entry::Span;
 use crate::error::Result;
 use crate::stats::KeyspaceStats;
+use crate::value::{Value, Wants};
 use siltstone_design::{Design, Digest, KeyError, Schema};
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Makes the new value of a key of its old one; `None` deletes it.
-type Change<'a> = dyn FnMut(Option<&[u8]>) -> Option<Vec<u8>> + 'a;
 
 /// A named set of keys within a store, with a schema and a design of its own. Clones are handles to the same
 /// one.
@@ -73,27 +69,7 @@ impl Keyspace {
     fn get_bytes(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.store.env.health.check_open()?;
         let key = self.inner.encoder.encode(key)?;
-        self.store.searcher.get_newest(&self.inner, &key)
-    }
-
-    /// Whether `key` has a value.
-    ///
-    /// # Errors
-    /// As [`Keyspace::get`].
-    pub fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        Ok(self.get_bytes(key.as_ref())?.is_some())
-    }
-
-    /// The values of `keys`, in their order, all of one moment. What has to come from the device is read at
-    /// the same time, a page that several keys need once.
-    ///
-    /// # Errors
-    /// As [`Keyspace::get`], for the first key that fails.
-    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
-        let encoded: std::result::Result<Vec<_>, KeyError> =
-            keys.iter().map(|key| self.inner.encoder.encode(key.as_ref())).collect();
-        let (view, point) = self.pin()?;
-        self.store.searcher.get_many(&self.inner, &view, point.sequence, &encoded?)
+        Ok(self.store.searcher.get_newest(&self.inner, &key, Wants::Copy)?.map(Value::into_vec))
     }
 
     /// Sets `key` to `value`.
@@ -150,65 +126,9 @@ impl Keyspace {
         self.write(operations)
     }
 
-    /// Reads `key`, lets `change` make a new value of the old one, and writes it, atomically: no other write
-    /// to the key comes between. `None` deletes. If one did, `change` runs again, so it must not rely on
-    /// running once.
-    ///
-    /// Returns the new value. Unlike a put, this tells the store whether the key is new (SlimDB's non-blind
-    /// write).
-    ///
-    /// ```
-    /// # fn main() -> siltstone::Result<()> {
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
-    /// let counters = db.create_keyspace("counters", siltstone::KeyspaceOptions::default())?;
-    /// let add_one = |old: Option<&[u8]>| {
-    ///     let old = old.and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes);
-    ///     Some((old + 1).to_le_bytes().to_vec())
-    /// };
-    /// counters.update(b"visits", add_one)?;
-    /// assert_eq!(counters.update(b"visits", add_one)?, Some(2u64.to_le_bytes().to_vec()));
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Keyspace::get`] and [`Keyspace::put`].
-    pub fn update(
-        &self,
-        key: impl AsRef<[u8]>,
-        mut change: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>,
-    ) -> Result<Option<Vec<u8>>> {
-        self.update_bytes(key.as_ref(), &mut change)
-    }
-
-    fn update_bytes(&self, key: &[u8], change: &mut Change<'_>) -> Result<Option<Vec<u8>>> {
-        let encoded = self.inner.encoder.encode(key)?;
+    pub(super) fn write(&self, operations: Operations) -> Result<()> {
         let durability = self.store.env.options.durability;
-        loop {
-            let (view, point) = self.pin()?;
-            let seen = point.sequence;
-            let Found { value: old, table: found_in } =
-                self.store.searcher.find(&self.inner, &view, seen, &encoded)?;
-            drop((view, point));
-            let new = change(old.as_deref());
-            let mut operations = Operations::default();
-            match &new {
-                Some(value) => operations.put(self.store_id(), &self.inner, key, value, 0)?,
-                None if old.is_none() => return Ok(None),
-                None => operations.delete(self.store_id(), &self.inner, key)?,
-            }
-            let keyspace = Arc::clone(&self.inner);
-            let condition = Condition { keyspace, key: key.to_vec(), seen, found_in };
-            if self.store.write(Arc::new(operations), durability, Some(condition))? == Committed::Yes {
-                return Ok(new);
-            }
-        }
-    }
-
-    fn write(&self, operations: Operations) -> Result<()> {
-        let durability = self.store.env.options.durability;
-        self.store.write(Arc::new(operations), durability, None).map(|_| ())
+        self.store.write(Arc::new(operations), durability, Vec::new()).map(|_| ())
     }
 
     /// Every item whose key has `prefix`: in suffix order, or in the order of suffix hashes if the schema
@@ -274,7 +194,7 @@ impl Keyspace {
     }
 
     /// Pins a view and a sequence number that belong together.
-    fn pin(&self) -> Result<(Arc<View>, ReadPoint)> {
+    pub(super) fn pin(&self) -> Result<(Arc<View>, ReadPoint)> {
         self.store.env.health.check_open()?;
         Ok(self.store.catalog.pin(&self.inner))
     }

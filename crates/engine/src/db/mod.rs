@@ -4,10 +4,12 @@ mod background;
 mod backup;
 mod batch;
 mod catalog;
+mod conditional;
 mod env;
 mod health;
 mod iter;
 mod keyspace;
+mod lookups;
 pub(crate) mod open;
 mod read;
 mod repair;
@@ -21,11 +23,13 @@ mod suffix_range;
 mod tail;
 #[cfg(test)]
 mod tiny_designs;
+mod transaction;
 mod write;
 mod write_buffer;
 
 pub use backup::{BackupInfo, BackupOptions, BackupProgress, BackupReport, Backups};
 pub use batch::Batch;
+pub use conditional::{CompareAndSet, Old, Update};
 pub use iter::Iter;
 pub use keyspace::Keyspace;
 pub use open::verify::{VerifyProgress, VerifyReport};
@@ -33,6 +37,7 @@ pub use repair::{Loss, RepairProgress, RepairReport};
 pub use snapshot::Snapshot;
 pub use suffix_range::{SuffixBounds, SuffixRange};
 pub use tail::{Change, Tail, TailBatch, TailOperation};
+pub use transaction::Transaction;
 pub use write::operations::MAX_VALUE_BYTES;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -49,6 +54,7 @@ use siltstone_design::{Encoder, PrefixRules};
 use std::path::Path;
 use std::sync::Arc;
 use store::Store;
+use write::Committed;
 
 /// Longest keyspace name in bytes.
 const MAX_NAME_BYTES: usize = 255;
@@ -201,7 +207,54 @@ impl Db {
     /// `Closed` after [`Db::close`].
     pub fn write(&self, batch: &Batch, options: &WriteOptions) -> Result<()> {
         let durability = options.durability.unwrap_or(self.store.env.options.durability);
-        self.store.write(batch.operations(), durability, None).map(|_| ())
+        self.store.write(batch.operations(), durability, Vec::new()).map(|_| ())
+    }
+
+    /// Runs `change`, which reads and writes through the transaction it is given, and writes what it has
+    /// written, as if nobody else wrote meanwhile: all of it or nothing.
+    ///
+    /// It is optimistic: nothing is locked. Where another writer changes a key that `change` has read before
+    /// its writes are done, nothing is written and `change` runs again from the start; so it must not rely on
+    /// running once, and should be short. Where it fails, nothing is written, and its error is returned.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use siltstone::{Db, KeyspaceOptions, Options, WriteOptions};
+    ///
+    /// let db = Db::open(dir.path().join("db"), Options::default())?;
+    /// let accounts = db.create_keyspace("accounts", KeyspaceOptions::default())?;
+    /// accounts.put("ada", [70])?;
+    /// accounts.put("bob", [10])?;
+    /// let moved = db.transaction(&WriteOptions::default(), |tx| {
+    ///     let balance = |value: Option<Vec<u8>>| value.and_then(|bytes| bytes.first().copied()).unwrap_or(0);
+    ///     let (ada, bob) = (balance(tx.get(&accounts, "ada")?), balance(tx.get(&accounts, "bob")?));
+    ///     let amount = ada.min(20);
+    ///     tx.put(&accounts, "ada", [ada - amount])?;
+    ///     tx.put(&accounts, "bob", [bob + amount])?;
+    ///     Ok::<_, siltstone::Error>(amount)
+    /// })?;
+    /// assert_eq!((moved, accounts.get("bob")?), (20, Some(vec![30])));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Db::write`], and that of `change`.
+    pub fn transaction<T, E: From<Error>>(
+        &self,
+        options: &WriteOptions,
+        mut change: impl FnMut(&mut Transaction) -> std::result::Result<T, E>,
+    ) -> std::result::Result<T, E> {
+        let durability = options.durability.unwrap_or(self.store.env.options.durability);
+        loop {
+            let mut transaction = Transaction::new(self.snapshot());
+            let result = change(&mut transaction)?;
+            let (batch, conditions) = transaction.into_parts();
+            if self.store.write(batch.operations(), durability, conditions)? == Committed::Yes {
+                return Ok(result);
+            }
+        }
     }
 
     /// All keyspaces as they are now. It pins the files it may read; see [`Snapshot::age`].

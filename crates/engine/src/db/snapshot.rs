@@ -10,17 +10,24 @@ use super::catalog::snapshots::ReadPoint;
 use super::catalog::view::View;
 use super::iter::Iter;
 use super::keyspace::Keyspace;
+use super::lookups::of_many;
 use super::open::checkpoint::checkpoint;
 use super::open::verify::{VerifyProgress, VerifyReport, verify};
+use super::read::Moment;
 use super::store::Store;
 use super::suffix_range::{SuffixBounds, SuffixRange};
+use crate::entry::Sequence;
 use crate::error::{Error, Result};
 use crate::stats::Stopwatch;
+use crate::value::{Value, Wants};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// All keyspaces of a store as they were when it was taken.
+///
+/// That goes for time as well: an item that had not expired then is in the snapshot for as long as that
+/// lasts.
 ///
 /// ```
 /// # fn main() -> siltstone::Result<()> {
@@ -98,9 +105,77 @@ impl Snapshot {
     }
 
     fn get_bytes(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        Ok(self.find(keyspace, key, Wants::Copy)?.map(Value::into_vec))
+    }
+
+    fn find(&self, keyspace: &Keyspace, key: &[u8], wants: Wants) -> Result<Option<Value>> {
         let key = keyspace.inner.encoder.encode(key)?;
         let view = self.view(keyspace)?;
-        Ok(self.store.searcher.find(&keyspace.inner, &view, self.pinned.point.sequence, &key)?.value)
+        Ok(self.store.searcher.find(self.moment(keyspace, &view), &key, wants)?.value)
+    }
+
+    fn moment<'a>(&'a self, keyspace: &'a Keyspace, view: &'a View) -> Moment<'a> {
+        Moment { keyspace: &keyspace.inner, view, point: &self.pinned.point }
+    }
+
+    /// The sequence number of the newest write that it sees.
+    pub(super) fn sequence(&self) -> Sequence {
+        self.pinned.point.sequence
+    }
+
+    /// As [`Keyspace::get_with`], as it was.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
+    pub fn get_with<R>(
+        &self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        look: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
+        Ok(self.find(keyspace, key.as_ref(), Wants::Look)?.map(|value| value.look(look)))
+    }
+
+    /// As [`Keyspace::contains`], as it was.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
+    pub fn contains(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<bool> {
+        Ok(self.find(keyspace, key.as_ref(), Wants::Presence)?.is_some())
+    }
+
+    /// As [`Keyspace::multi_get`], as it was.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// let items = db.create_keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// items.put("a", "1")?;
+    /// let snapshot = db.snapshot();
+    /// items.delete("a")?;
+    /// assert_eq!(snapshot.multi_get(&items, &["a", "b"])?, [Some(b"1".to_vec()), None]);
+    /// assert_eq!(snapshot.contains_many(&items, &["a", "b"])?, [true, false]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`], for the first key that fails.
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keyspace: &Keyspace, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
+        let view = self.view(keyspace)?;
+        let at = self.moment(keyspace, &view);
+        of_many(keyspace, at, keys, Wants::Copy, |value| value.map(Value::into_vec))
+    }
+
+    /// As [`Keyspace::contains_many`], as it was.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`], for the first key that fails.
+    pub fn contains_many<K: AsRef<[u8]>>(&self, keyspace: &Keyspace, keys: &[K]) -> Result<Vec<bool>> {
+        let view = self.view(keyspace)?;
+        let at = self.moment(keyspace, &view);
+        of_many(keyspace, at, keys, Wants::Presence, |value| value.is_some())
     }
 
     /// As [`Keyspace::prefix`], as it was.

@@ -94,14 +94,14 @@ impl Store {
         &self,
         operations: Arc<Operations>,
         durability: Durability,
-        condition: Option<Condition>,
+        conditions: Vec<Condition>,
     ) -> Result<Committed> {
         self.committer.check(&operations)?;
         if self.env.options.background_threads == 0 {
             // Errors stay with the work; it is tried again before the next write.
             let _ = self.scheduler.catch_up();
         }
-        self.committer.write(operations, durability, condition)
+        self.committer.write(operations, durability, conditions)
     }
 
     /// Waits until `is_done`, and works towards it where the store has no threads.

@@ -202,7 +202,7 @@ impl WriteBuffer {
         newer: &mut Option<Sequence>,
     ) -> Result<Answer, Pause> {
         match self {
-            Self::Table(table) => Ok(table.get(key, sequence)),
+            Self::Table(table) => Ok(table.get(key, sequence, probe.wants)),
             Self::Log(log) => log.get(key, sequence, probe, newer),
         }
     }

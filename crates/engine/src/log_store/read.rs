@@ -105,7 +105,7 @@ impl LogStore {
             if operation.key == key.key {
                 answer = match operation.item {
                     Some(Item::Put { value, expires_at_ms }) => {
-                        Answer::Put { value: value.to_vec(), expires_at_ms }
+                        Answer::Put { value: probe.wants.take(value), expires_at_ms }
                     }
                     Some(Item::Deleted) | None => Answer::Deleted,
                 };

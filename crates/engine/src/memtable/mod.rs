@@ -14,6 +14,7 @@ use crate::entry::{Answer, Item, PrefixTombstone, PrefixTombstones, Sequence, Sp
 use crate::error::Result;
 use crate::memory::{Holder, MemoryBudget, Reservation};
 use crate::record::LogStart;
+use crate::value::Wants;
 use parking_lot::{Mutex, RwLock};
 use shard::{Shard, Version};
 use siltstone_design::{Digest, EncodedKey, Encoder};
@@ -164,14 +165,14 @@ impl MemTable {
     }
 
     /// The newest version of `key` that `sequence` can see.
-    pub fn get(&self, key: &EncodedKey<'_>, sequence: Sequence) -> Answer {
+    pub fn get(&self, key: &EncodedKey<'_>, sequence: Sequence, wants: Wants) -> Answer {
         let hidden_up_to = self.prefix_deleted_at(key, sequence);
         let shard = self.shard(key.digest).map(RwLock::read);
         let newest = shard.as_ref().and_then(|shard| shard.from(key.digest, key.key, sequence).next());
         match newest.filter(|version| version.digest == key.digest && version.key == key.key) {
             Some(version) if hidden_up_to.is_some_and(|at| at > version.sequence) => Answer::Deleted,
             Some(Version { item: Item::Put { value, expires_at_ms }, .. }) => {
-                Answer::Put { value: value.to_vec(), expires_at_ms }
+                Answer::Put { value: wants.take(value), expires_at_ms }
             }
             Some(_) => Answer::Deleted,
             None if hidden_up_to.is_some() => Answer::Deleted,

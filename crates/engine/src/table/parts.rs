@@ -203,7 +203,7 @@ impl Asked<'_> {
             probe.trace.filter_probes += 1;
             return Ok(Answer::Absent);
         }
-        let known = if keeps_answer { probe.reader.known_answer(table.id, key) } else { None };
+        let known = if keeps_answer { probe.reader.known_answer(table.id, key, probe.wants) } else { None };
         let answer = match known {
             Some(known) => known,
             None => {

@@ -1,6 +1,7 @@
 //! A store driven beside its model: random operations as values, so that the same ones can be run on many
 //! stores.
 
+use super::conditional::Conditional;
 use super::*;
 use siltstone::io::sim::CrashMode;
 use siltstone::{Batch, Durability, ErrorKind, Snapshot, WriteOptions};
@@ -49,6 +50,10 @@ pub enum Op {
         keyspace: &'static str,
         key: Vec<u8>,
         byte: u8,
+    },
+    Conditional {
+        keyspace: &'static str,
+        write: Conditional,
     },
     Step,
     StepAll,
@@ -124,13 +129,17 @@ pub fn operations(rng: &mut Rng, count: usize, mix: &Mix) -> Vec<Op> {
     let mut ops = Vec::with_capacity(count);
     for _ in 0..count {
         ops.push(match rng.below(100) {
-            0..52 => {
+            0..46 => {
                 let size = if rng.one_in(2) { 1 } else { rng.range(2, 12) };
                 let mut effects = Vec::new();
                 for _ in 0..size {
                     effects.push(any_effect(rng, mix));
                 }
                 Op::Write { effects, synced: rng.one_in(10) }
+            }
+            46..52 => {
+                let &(keyspace, schema) = rng.pick(&KEYSPACES);
+                Op::Conditional { keyspace, write: Conditional::any(rng, |rng| any_key(rng, schema, mix)) }
             }
             52..58 => {
                 let &(keyspace, schema) = rng.pick(&KEYSPACES);
@@ -157,7 +166,8 @@ pub struct Session {
     pub disk: SimDisk,
     pub db: Option<Db>,
     pub model: Model,
-    snapshots: Vec<(Snapshot, Model)>,
+    /// With what was there, and when.
+    snapshots: Vec<(Snapshot, Model, u64)>,
     designs: Vec<Design>,
     /// The order of all items at every check: the same whatever the design.
     pub orders: Vec<u64>,
@@ -231,6 +241,7 @@ impl Session {
             Op::Write { effects, synced } => self.write(effects, *synced)?,
             Op::Update { keyspace, key, byte } => {
                 let expected = self.model.keyspaces[*keyspace].get(key, self.now_ms());
+                let items = self.model.keyspaces[*keyspace].items.clone();
                 let mut seen = None;
                 let new = self.keyspace(keyspace).update(key, |old| {
                     seen = old.map(<[u8]>::to_vec);
@@ -238,11 +249,18 @@ impl Session {
                 })?;
                 assert_eq!(seen, expected, "update of {keyspace} sees another value");
                 if let Some(value) = new {
+                    // What was to expire still does.
+                    let expires_at_ms = if expected.is_some() { items[key].1 } else { 0 };
                     let (keyspace, key) = ((*keyspace).to_owned(), key.clone());
-                    self.model.apply(&Effect::Put { keyspace, key, value, expires_at_ms: 0 });
+                    self.model.apply(&Effect::Put { keyspace, key, value, expires_at_ms });
                 } else if expected.is_some() {
                     self.model.apply(&Effect::Delete { keyspace: (*keyspace).into(), key: key.clone() });
                 }
+            }
+            Op::Conditional { keyspace, write } => {
+                let model = &self.model.keyspaces[*keyspace];
+                let effects = write.run(self.db(), &self.keyspace(keyspace), model, self.now_ms());
+                effects.iter().for_each(|effect| self.model.apply(effect));
             }
             Op::Step => {
                 self.db().step()?;
@@ -263,7 +281,7 @@ impl Session {
             }
             Op::TakeSnapshot => {
                 if self.snapshots.len() < 4 {
-                    self.snapshots.push((self.db().snapshot(), self.model.clone()));
+                    self.snapshots.push((self.db().snapshot(), self.model.clone(), self.now_ms()));
                 }
             }
             Op::DropSnapshot => {
@@ -290,7 +308,10 @@ impl Session {
             order.extend(keyspace.iter().unwrap().map(|item| hash(&item.unwrap())));
             let keys = probes(&mut rng, schema, &live);
             let found = keyspace.multi_get(&keys).unwrap();
-            for (key, found) in keys.iter().zip(found) {
+            let there = keyspace.contains_many(&keys).unwrap();
+            for ((key, found), is_there) in keys.iter().zip(found).zip(there) {
+                assert_eq!(is_there, found.is_some(), "contains_many in {name}");
+                assert_eq!(keyspace.get_with(key, <[u8]>::to_vec).unwrap(), found, "get_with in {name}");
                 assert_eq!(found.as_ref(), live.get(key), "multi_get in {name}");
                 assert_eq!(keyspace.get(key).unwrap(), found, "get in {name}");
                 assert_eq!(keyspace.contains(key).unwrap(), found.is_some());
@@ -300,19 +321,27 @@ impl Session {
             }
         }
         self.orders.push(hash(&order));
-        for (snapshot, model) in &self.snapshots {
-            self.check_snapshot(&mut rng, snapshot, model);
+        for (snapshot, model, taken_ms) in &self.snapshots {
+            self.check_snapshot(&mut rng, snapshot, model, *taken_ms);
         }
     }
 
-    fn check_snapshot(&self, rng: &mut Rng, snapshot: &Snapshot, model: &Model) {
+    fn check_snapshot(&self, rng: &mut Rng, snapshot: &Snapshot, model: &Model, taken_ms: u64) {
         for (name, schema) in KEYSPACES {
             let keyspace = self.keyspace(name);
-            let live = model.keyspaces[name].live(self.now_ms());
+            // What had not expired then is still there.
+            let live = model.keyspaces[name].live(taken_ms);
             let all: BTreeMap<_, _> = snapshot.iter(&keyspace).unwrap().map(Result::unwrap).collect();
             assert!(all == live, "a snapshot of {name} has changed");
-            for key in probes(rng, schema, &live) {
-                assert_eq!(snapshot.get(&keyspace, &key).unwrap().as_ref(), live.get(&key));
+            let keys = probes(rng, schema, &live);
+            let many = snapshot.multi_get(&keyspace, &keys).unwrap();
+            let there = snapshot.contains_many(&keyspace, &keys).unwrap();
+            for ((key, found), is_there) in keys.iter().zip(many).zip(there) {
+                assert_eq!(found.as_ref(), live.get(key), "multi_get of a snapshot of {name}");
+                assert_eq!(snapshot.get(&keyspace, key).unwrap(), found);
+                assert_eq!(snapshot.get_with(&keyspace, key, <[u8]>::to_vec).unwrap(), found);
+                assert_eq!(snapshot.contains(&keyspace, key).unwrap(), found.is_some());
+                assert_eq!(is_there, found.is_some());
             }
             if schema != Schema::Point {
                 let prefix = prefix(rng, schema, 40);

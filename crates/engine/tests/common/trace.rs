@@ -1,5 +1,6 @@
 //! A recorded run of random operations, with what the store held after each.
 
+use super::conditional::Conditional;
 use super::*;
 use siltstone::io::sim::{CallInfo, DiskImage};
 use siltstone::{Batch, Durability, Snapshot, WriteOptions};
@@ -166,7 +167,7 @@ impl Runner {
 
     fn operation(&mut self) {
         match self.rng.below(100) {
-            0..60 => {
+            0..54 => {
                 let synced = self.rng.one_in(8);
                 self.begin(if synced { "synced batch" } else { "batch" });
                 let (mut batch, mut effects) = (Batch::new(), Vec::new());
@@ -178,13 +179,24 @@ impl Runner {
                 self.db().write(&batch, &WriteOptions { durability }).unwrap();
                 self.end(effects, synced);
             }
+            54..60 => {
+                self.begin("conditional write");
+                let (keyspace, schema) = self.any_keyspace();
+                let write = Conditional::any(&mut self.rng, |rng| key(rng, schema, VARIETY));
+                let now_ms = siltstone::io::Disk::now_ms(&self.trace.disk);
+                let model = &self.model.keyspaces[keyspace.name()];
+                let effects = write.run(self.db(), &keyspace, model, now_ms);
+                self.end(effects, false);
+            }
             60..66 => {
                 self.begin("update");
                 let (keyspace, schema) = self.any_keyspace();
                 let key = key(&mut self.rng, schema, VARIETY);
                 let byte = self.rng.next() as u8;
                 let now_ms = siltstone::io::Disk::now_ms(&self.trace.disk);
-                let old = self.model.keyspaces[keyspace.name()].get(&key, now_ms);
+                let model = &self.model.keyspaces[keyspace.name()];
+                let old = model.get(&key, now_ms);
+                let expires_at_ms = if old.is_some() { model.items[&key].1 } else { 0 };
                 let change = |old: Option<&[u8]>| {
                     let mut new = old.map(<[u8]>::to_vec).unwrap_or_default();
                     new.push(byte);
@@ -192,7 +204,7 @@ impl Runner {
                 };
                 let name = keyspace.name().to_owned();
                 let effect = match keyspace.update(&key, change).unwrap() {
-                    Some(value) => Effect::Put { keyspace: name, key, value, expires_at_ms: 0 },
+                    Some(value) => Effect::Put { keyspace: name, key, value, expires_at_ms },
                     None => Effect::Delete { keyspace: name, key },
                 };
                 // An update of nothing into nothing writes nothing, and an expired value stays what it is.

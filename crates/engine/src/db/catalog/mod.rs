@@ -148,7 +148,7 @@ impl Catalog {
 
     /// Holds what is visible now. The caller holds the view lock where it pins views too.
     pub fn read_point(&self) -> ReadPoint {
-        self.snapshots.hold(|| self.visible())
+        self.snapshots.hold(self.env.now_ms(), || self.visible())
     }
 
     /// Creates a keyspace, on disk first. The caller holds the commit lock.

@@ -32,15 +32,16 @@ impl Snapshots {
         work(&|old, new| held.by_number.values().any(|(at, _)| (old..new).contains(at)))
     }
 
-    /// Holds the sequence number that `sequence` returns. Whoever takes old versions out does so with the
-    /// registry locked, once the newer ones are visible; so `sequence` is asked with it locked too.
-    pub fn hold(self: &Arc<Self>, sequence: impl FnOnce() -> Sequence) -> ReadPoint {
+    /// Holds the sequence number that `sequence` returns, and the time. Whoever takes old versions out does
+    /// so with the registry locked, once the newer ones are visible; so `sequence` is asked with it locked
+    /// too.
+    pub fn hold(self: &Arc<Self>, now_ms: u64, sequence: impl FnOnce() -> Sequence) -> ReadPoint {
         let mut held = self.held.lock();
         let (sequence, number) = (sequence(), held.next);
         held.next += 1;
         held.by_number.insert(number, (sequence, Stopwatch::start()));
         drop(held);
-        ReadPoint { snapshots: Arc::clone(self), number, sequence }
+        ReadPoint { snapshots: Arc::clone(self), number, sequence, now_ms }
     }
 }
 
@@ -49,12 +50,14 @@ pub(crate) struct ReadPoint {
     snapshots: Arc<Snapshots>,
     number: u64,
     pub sequence: Sequence,
+    /// The wall clock's milliseconds then: what was live stays so for this reader.
+    pub now_ms: u64,
 }
 
 impl ReadPoint {
     /// Holds the same moment once more.
     pub fn again(&self) -> Self {
-        self.snapshots.hold(|| self.sequence)
+        self.snapshots.hold(self.now_ms, || self.sequence)
     }
 }
 

@@ -92,6 +92,14 @@ pub(in crate::db) fn take_lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn Di
     let path = dir.join(LOCK);
     let owner = format!("process {}", std::process::id());
     disk.lock(&path, &owner).map_err(|e| match e.kind() {
+        std::io::ErrorKind::WouldBlock if owner_of(&e) == owner => Error::new(
+            ErrorKind::Locked,
+            format!(
+                "{} is open in this process already; use clones of that Db, close it first, or open it read-only",
+                dir.display()
+            ),
+        )
+        .at(&path),
         std::io::ErrorKind::WouldBlock => Error::new(
             ErrorKind::Locked,
             format!("{} is locked by {}; close it there, or open it read-only", dir.display(), owner_of(&e)),

@@ -179,7 +179,7 @@ impl<'a> TableCheck<'a> {
         }
         let found = probe().complete(|probe| table.get(&entry.key, probe))?;
         let same = match (&found, entry.item) {
-            (Answer::Put { value, .. }, Item::Put { value: expected, .. }) => value == expected,
+            (Answer::Put { value, .. }, Item::Put { value: expected, .. }) => value.bytes() == expected,
             (Answer::Deleted, Item::Deleted) => true,
             _ => false,
         };

@@ -1,6 +1,6 @@
 //! Many lookups at once: each goes as far as memory takes it, and while its page is fetched others are begun.
 
-use super::lookup::{Lookup, Pinned, Supply};
+use super::lookup::{Found, Lookup, Pinned, Supply};
 use crate::cache::{Step, run_all};
 use crate::error::Result;
 use crate::stats::KeyspaceCounters;
@@ -9,17 +9,17 @@ use siltstone_design::EncodedKey;
 /// Keys whose filters are prefetched together: as many as the processor has misses under way.
 const PREFETCHED_TOGETHER: usize = 16;
 
-/// Returns the values of `keys`, in their order.
-pub(super) fn get_many(
+/// Looks `keys` up, and hands what is found of each to `take` with the key's number.
+pub(super) fn find_many(
     pinned: &Pinned<'_>,
     keys: &[EncodedKey<'_>],
     counters: &KeyspaceCounters,
-) -> Result<Vec<Option<Vec<u8>>>> {
-    let mut values = vec![None; keys.len()];
+    mut take: impl FnMut(usize, Found),
+) -> Result<()> {
     let mut lookups: Vec<_> = keys.iter().map(|key| Lookup::new(pinned, key)).collect();
     let mut prefetched = 0;
     run_all(pinned.reader, keys.len(), |number, reads, arrived| {
-        let (Some(lookup), Some(value)) = (lookups.get_mut(number), values.get_mut(number)) else {
+        let Some(lookup) = lookups.get_mut(number) else {
             unreachable!("there are as many lookups as keys");
         };
         if number == prefetched {
@@ -29,12 +29,12 @@ pub(super) fn get_many(
         lookup.trace.device_reads += reads;
         Ok(match lookup.advance(Supply::Arrived(arrived))? {
             Step::Done(found) => {
-                *value = found.unwrap_or_default().value;
-                counters.note_get(value.is_some(), &lookup.trace);
+                let found = found.unwrap_or_default();
+                counters.note_get(found.value.is_some(), &lookup.trace);
+                take(number, found);
                 Step::Done(())
             }
             Step::Needs(page) => Step::Needs(page),
         })
-    })?;
-    Ok(values)
+    })
 }

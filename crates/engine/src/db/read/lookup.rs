@@ -24,6 +24,7 @@ use crate::error::Result;
 use crate::io::Disk;
 use crate::region_filter::{Candidate, Candidates};
 use crate::stats::ReadTrace;
+use crate::value::{Value, Wants};
 use crate::version::{Region, Version};
 use siltstone_design::{EncodedKey, Encoder};
 use std::sync::Arc;
@@ -37,15 +38,36 @@ pub(super) struct Pinned<'a> {
     pub encoder: &'a Encoder,
     pub reader: &'a Reader,
     /// Tells which values have expired.
-    pub clock: &'a dyn Disk,
+    pub clock: Clock<'a>,
+    pub wants: Wants,
+}
+
+/// Tells lookups the time.
+#[derive(Clone, Copy)]
+pub(super) enum Clock<'a> {
+    /// It is read for each value that expires.
+    Now(&'a dyn Disk),
+    /// It stands still, for whoever reads one moment.
+    At(u64),
 }
 
 /// What a lookup ends with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::db) struct Found {
-    pub value: Option<Vec<u8>>,
+    pub value: Option<Value>,
+    /// The wall-clock millisecond from which on the value is gone; 0 for never.
+    pub expires_at_ms: u64,
     /// The table whose entry ended it; 0 where a write buffer's did, or none was found.
     pub table: TableId,
+}
+
+impl Clock<'_> {
+    fn now_ms(self) -> u64 {
+        match self {
+            Self::Now(disk) => disk.now_ms(),
+            Self::At(now_ms) => now_ms,
+        }
+    }
 }
 
 /// How a lookup comes by pages that are not cached.
@@ -118,7 +140,7 @@ impl<'a> Lookup<'a> {
             Supply::Arrived(arrived) => Probe::asking(reader, encoder, arrived),
             Supply::ArrivedOrWait(arrived) => Probe::asking(reader, encoder, arrived).and_wait(),
         };
-        let mut probe = probe.after(self.trace);
+        let mut probe = probe.of_lookup(self.pinned.wants, self.trace);
         let outcome = self.run(&mut probe);
         self.trace = probe.trace;
         Step::of(outcome)
@@ -139,8 +161,8 @@ impl<'a> Lookup<'a> {
         let Pinned { buffers, version, sequence, .. } = *self.pinned;
         for buffer in buffers.iter().flat_map(|view| view.buffers()).skip(self.buffers) {
             let answer = buffer.get(self.key, sequence, probe, &mut self.newer)?;
-            if let Some(value) = self.value(answer) {
-                return Ok(Some(Found { value, table: 0 }));
+            if let Some(found) = self.found(answer, 0) {
+                return Ok(Some(found));
             }
             self.buffers += 1;
         }
@@ -178,8 +200,8 @@ impl<'a> Lookup<'a> {
                     self.runs = Some(AskedRuns { candidates: candidates.from(place), probed_above });
                 })?;
                 probe.trace.note_region(probed_above);
-                if let Some(value) = self.value(answer) {
-                    return Ok(Some(Found { value, table: table.id() }));
+                if let Some(found) = self.found(answer, table.id()) {
+                    return Ok(Some(found));
                 }
                 probe.trace.false_positives += u64::from(candidate == Candidate::Yes);
             }
@@ -190,15 +212,15 @@ impl<'a> Lookup<'a> {
         Ok(None)
     }
 
-    /// What an answer means for a get; the clock is read only for values that expire.
+    /// What the answer of `table` means for a get; the clock is read only for values that expire.
     #[inline]
-    fn value(&self, answer: Answer) -> Option<Option<Vec<u8>>> {
+    fn found(&self, answer: Answer, table: TableId) -> Option<Found> {
         match answer {
             Answer::Absent => None,
-            Answer::Deleted => Some(None),
+            Answer::Deleted => Some(Found { table, ..Found::default() }),
             Answer::Put { value, expires_at_ms } => {
                 let is_live = expires_at_ms == 0 || self.pinned.clock.now_ms() < expires_at_ms;
-                Some(is_live.then_some(value))
+                Some(Found { value: is_live.then_some(value), expires_at_ms, table })
             }
         }
     }

@@ -18,18 +18,28 @@ pub(super) mod upper_reads;
 
 use super::catalog::Catalog;
 use super::catalog::keyspace::OpenKeyspace;
+use super::catalog::snapshots::ReadPoint;
 use super::catalog::view::View;
 use super::env::Env;
 use crate::entry::Sequence;
 use crate::error::Result;
 use crate::options::ParallelSearch;
-use lookup::{Lookup, Pinned};
+use crate::value::{Value, Wants};
+use lookup::{Clock, Lookup, Pinned};
 use parallel::{HELPERS, LastLevel, ParallelReads};
 use siltstone_design::EncodedKey;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 pub(super) use lookup::Found;
+
+/// A keyspace at a moment that is held.
+#[derive(Clone, Copy)]
+pub(super) struct Moment<'a> {
+    pub keyspace: &'a OpenKeyspace,
+    pub view: &'a View,
+    pub point: &'a ReadPoint,
+}
 
 /// Looks keys up.
 pub(crate) struct Searcher {
@@ -56,10 +66,16 @@ impl Searcher {
     }
 
     /// Returns the newest value of `key`.
-    pub fn get_newest(&self, keyspace: &OpenKeyspace, key: &EncodedKey<'_>) -> Result<Option<Vec<u8>>> {
+    pub fn get_newest(
+        &self,
+        keyspace: &OpenKeyspace,
+        key: &EncodedKey<'_>,
+        wants: Wants,
+    ) -> Result<Option<Value>> {
         loop {
             let view = keyspace.view.load();
-            let pinned = self.pinned(keyspace, &view, self.catalog.visible());
+            let (sequence, clock) = (self.catalog.visible(), Clock::Now(&*self.env.disk));
+            let pinned = self.pinned(keyspace, &view, (sequence, clock), wants);
             let mut lookup = Lookup::new(&pinned, key);
             let found = self.last_level(keyspace).complete(&mut lookup)?;
             // The version to be seen may have given way to one that became visible meanwhile. Whoever holds a
@@ -71,30 +87,27 @@ impl Searcher {
         }
     }
 
-    /// Returns the value of `key`, and where it was found, as `sequence`, which is held, sees it in `view`.
-    pub fn find(
-        &self,
-        keyspace: &OpenKeyspace,
-        view: &View,
-        sequence: Sequence,
-        key: &EncodedKey<'_>,
-    ) -> Result<Found> {
-        let pinned = self.pinned(keyspace, view, sequence);
+    /// Returns the value that `key` has `at` a moment, and where it was found.
+    pub fn find(&self, at: Moment<'_>, key: &EncodedKey<'_>, wants: Wants) -> Result<Found> {
+        let Moment { keyspace, view, point } = at;
+        let pinned = self.pinned(keyspace, view, (point.sequence, Clock::At(point.now_ms)), wants);
         let mut lookup = Lookup::new(&pinned, key);
         let found = self.last_level(keyspace).complete(&mut lookup)?;
         keyspace.counters.note_get(found.value.is_some(), &lookup.trace);
         Ok(found)
     }
 
-    /// Returns the values of `keys`, in their order, as `sequence`, which is held, sees them in `view`.
-    pub fn get_many(
+    /// Looks up what `keys` have `at` a moment, and hands it to `take` with the key's number, in any order.
+    pub fn find_many(
         &self,
-        keyspace: &OpenKeyspace,
-        view: &View,
-        sequence: Sequence,
+        at: Moment<'_>,
         keys: &[EncodedKey<'_>],
-    ) -> Result<Vec<Option<Vec<u8>>>> {
-        batch::get_many(&self.pinned(keyspace, view, sequence), keys, &keyspace.counters)
+        wants: Wants,
+        take: impl FnMut(usize, Found),
+    ) -> Result<()> {
+        let Moment { keyspace, view, point } = at;
+        let pinned = self.pinned(keyspace, view, (point.sequence, Clock::At(point.now_ms)), wants);
+        batch::find_many(&pinned, keys, &keyspace.counters, take)
     }
 
     /// Searches last levels for other threads until the store is closed.
@@ -103,10 +116,15 @@ impl Searcher {
         self.parallel.help(reader, &**disk, || health.is_closed());
     }
 
-    fn pinned<'a>(&'a self, keyspace: &'a OpenKeyspace, view: &'a View, sequence: Sequence) -> Pinned<'a> {
-        let (encoder, version) = (&keyspace.encoder, &view.version);
-        let Env { reader, disk, .. } = &*self.env;
-        Pinned { buffers: Some(view), version, sequence, encoder, reader, clock: &**disk }
+    fn pinned<'a>(
+        &'a self,
+        keyspace: &'a OpenKeyspace,
+        view: &'a View,
+        (sequence, clock): (Sequence, Clock<'a>),
+        wants: Wants,
+    ) -> Pinned<'a> {
+        let (encoder, version, reader) = (&keyspace.encoder, &view.version, &self.env.reader);
+        Pinned { buffers: Some(view), version, sequence, encoder, reader, clock, wants }
     }
 
     fn last_level<'a>(&'a self, keyspace: &'a OpenKeyspace) -> LastLevel<'a> {

@@ -15,13 +15,14 @@
 //! Both halves read one pinned version, so an item that moves down meanwhile is in one of them; a half that
 //! is not waited for owns all it uses.
 
-use super::lookup::{Found, Lookup, Pinned, Supply};
+use super::lookup::{Clock, Found, Lookup, Pinned, Supply};
 use super::upper_reads::UpperReads;
 use crate::cache::{PageRef, Reader, Step, fetch};
 use crate::error::Result;
 use crate::io::Disk;
 use crate::options::ParallelSearch;
 use crate::stats::{KeyspaceCounters, ReadTrace};
+use crate::value::Wants;
 use crate::version::Version;
 use parking_lot::{Condvar, Mutex};
 use siltstone_design::{Digest, EncodedKey, Encoder};
@@ -42,6 +43,9 @@ struct Job {
     level: usize,
     encoder: Encoder,
     key: OwnedKey,
+    wants: Wants,
+    /// Where the time stands still, for whoever reads one moment.
+    now_ms: Option<u64>,
     answer: SyncSender<Result<(Option<Found>, ReadTrace)>>,
 }
 
@@ -190,9 +194,10 @@ impl LastLevel<'_> {
     /// Asks a helper to search from `level` on, and returns where it will answer.
     fn post(&self, lookup: &Lookup<'_>, level: usize) -> Receiver<Result<(Option<Found>, ReadTrace)>> {
         let (answer, answered) = sync_channel(1);
-        let Pinned { version, encoder, .. } = *lookup.pinned;
+        let Pinned { version, encoder, wants, clock, .. } = *lookup.pinned;
         let (version, encoder, key) = (Arc::clone(version), *encoder, OwnedKey::of(lookup.key));
-        self.shared.jobs.lock().push_back(Job { version, level, encoder, key, answer });
+        let now_ms = if let Clock::At(now_ms) = clock { Some(now_ms) } else { None };
+        self.shared.jobs.lock().push_back(Job { version, level, encoder, key, wants, now_ms, answer });
         self.shared.ready.notify_one();
         answered
     }
@@ -200,7 +205,7 @@ impl LastLevel<'_> {
 
 impl ParallelReads {
     /// Searches last levels for other threads until the store is closed.
-    pub fn help(&self, reader: &Reader, clock: &dyn Disk, is_closed: impl Fn() -> bool) {
+    pub fn help(&self, reader: &Reader, disk: &dyn Disk, is_closed: impl Fn() -> bool) {
         self.running.fetch_add(1, Ordering::Relaxed);
         while !is_closed() {
             let job = {
@@ -210,9 +215,10 @@ impl ParallelReads {
                 }
                 jobs.pop_front()
             };
-            let Some(Job { version, level, encoder, key, answer }) = job else { continue };
+            let Some(Job { version, level, encoder, key, wants, now_ms, answer }) = job else { continue };
             let (version, encoder) = (&version, &encoder);
-            let pinned = Pinned { buffers: None, version, sequence: 0, encoder, reader, clock };
+            let clock = now_ms.map_or(Clock::Now(disk), Clock::At);
+            let pinned = Pinned { buffers: None, version, sequence: 0, encoder, reader, clock, wants };
             let key = key.encoded();
             let mut lookup = Lookup::from_level(&pinned, &key, level);
             let found = lookup.complete();

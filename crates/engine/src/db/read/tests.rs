@@ -3,7 +3,7 @@
 //! memory and without, with values and keys that overflow their pages, deleted and expiring items, and items
 //! that are still in write buffers.
 
-use super::lookup::{Found, Lookup, Pinned, Supply};
+use super::lookup::{Clock, Found, Lookup, Pinned, Supply};
 use super::{batch, parallel::LastLevel};
 use crate::cache::{Reader, Step, run_all};
 use crate::db::catalog::view::View;
@@ -14,6 +14,7 @@ use crate::io::sim::SimDisk;
 use crate::memory::MemoryBudget;
 use crate::options::{KeyspaceOptions, Options, ParallelSearch};
 use crate::stats::{KeyspaceCounters, ReadTrace, StoreCounters};
+use crate::value::{Value, Wants};
 use crate::version::Version;
 use proptest::prelude::*;
 use siltstone_design::{Design, EncodedKey, PrefixRule, Schema, SuffixOrder, WriteBufferSpec};
@@ -105,8 +106,8 @@ impl Made {
 
     fn pinned<'a>(&'a self, view: &'a View, reader: &'a Reader) -> Pinned<'a> {
         let (version, encoder) = (&view.version, &self.keyspace.inner.encoder);
-        let (sequence, clock) = (self.db.store.catalog.visible(), &self.disk);
-        Pinned { buffers: Some(view), version, sequence, encoder, reader, clock }
+        let (sequence, clock) = (self.db.store.catalog.visible(), Clock::Now(&self.disk));
+        Pinned { buffers: Some(view), version, sequence, encoder, reader, clock, wants: Wants::Copy }
     }
 
     fn encoded<'a>(&self, keys: &'a [Vec<u8>]) -> Vec<EncodedKey<'a>> {
@@ -167,7 +168,7 @@ fn check(made: &Made, memory: Memory) -> u64 {
         let ((waiting, _), (stopping, _)) = (made.reader(memory), made.reader(memory));
         let outcome = serial(&made.pinned(&view, &waiting), encoded);
         let value = outcome.found.as_ref().and_then(|found| found.value.as_ref());
-        assert_eq!(value, made.expected.get(key).and_then(Option::as_ref));
+        assert_eq!(value.map(Value::bytes), made.expected.get(key).and_then(Option::as_deref));
         let (by_steps, stops) = stepped(&made.pinned(&view, &stopping), encoded);
         assert_eq!(by_steps, outcome);
         // All that it read it was stopped for, but for very long values.
@@ -202,7 +203,9 @@ fn check_batches(made: &Made, view: &View, memory: Memory, keys: &[EncodedKey<'_
     let run = |keys: &[EncodedKey<'_>]| {
         let (reader, counters) = made.reader(memory);
         let gets = KeyspaceCounters::default();
-        let values = batch::get_many(&made.pinned(view, &reader), keys, &gets).unwrap();
+        let mut values = vec![None; keys.len()];
+        let take = |number: usize, found: Found| values[number] = found.value.map(Value::into_vec);
+        batch::find_many(&made.pinned(view, &reader), keys, &gets, take).unwrap();
         let reads = counters.io.reads.get();
         assert_eq!(gets.reads_by_hits.get() + gets.reads_by_misses.get(), reads);
         (values, reads, gets)

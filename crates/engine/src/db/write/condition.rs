@@ -12,7 +12,8 @@ pub(crate) struct Condition {
     pub keyspace: Arc<OpenKeyspace>,
     pub key: Vec<u8>,
     pub seen: Sequence,
-    /// The table in which the value was found; 0 where it was in a write buffer, or there was none.
+    /// The table in which the value was found; 0 where it was in a write buffer, where there was none, or
+    /// where the write is of another key.
     pub found_in: TableId,
 }
 

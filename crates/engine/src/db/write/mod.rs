@@ -104,12 +104,12 @@ impl Committer {
         &self,
         operations: Arc<Operations>,
         durability: Durability,
-        condition: Option<Condition>,
+        conditions: Vec<Condition>,
     ) -> Result<Committed> {
         if operations.list.is_empty() {
             return Ok(Committed::Yes);
         }
-        let slot = Arc::new(Slot::new(operations, durability, condition));
+        let slot = Arc::new(Slot::new(operations, durability, conditions));
         match self.queue.join(&slot) {
             Turn::Done(outcome) => return outcome,
             Turn::Lead => self.lead(),
@@ -151,9 +151,9 @@ impl Committer {
         let _commit = self.commit.lock();
         let mut accepted = Vec::with_capacity(group.len());
         let mut written = Written::new();
-        let has_conditions = group.iter().any(|slot| slot.condition.is_some());
+        let has_conditions = group.iter().any(|slot| !slot.conditions.is_empty());
         for slot in group {
-            if slot.condition.as_ref().is_some_and(|condition| condition.is_violated(&written)) {
+            if slot.conditions.iter().any(|condition| condition.is_violated(&written)) {
                 slot.finish(Ok(Committed::Conflict));
                 continue;
             }
@@ -177,8 +177,7 @@ impl Committer {
         let mut applying = Applying::new(self, &place.segment);
         let mut lsn = place.lsn;
         for slot in group {
-            // A conditional write is of one key.
-            applying.older_in = slot.condition.as_ref().map_or(0, |condition| condition.found_in);
+            applying.older_in = slot.older_in();
             let payload_at = lsn + HEADER_BYTES as u64;
             lsn = payload_at + slot.operations.payload.len() as u64;
             for operation in &slot.operations.list {

@@ -5,6 +5,7 @@
 
 use super::condition::Condition;
 use super::operations::Operations;
+use crate::cache::TableId;
 use crate::error::Result;
 use crate::options::Durability;
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -41,7 +42,7 @@ enum Progress {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Committed {
     Yes,
-    /// The key was written since its value was read; nothing was done.
+    /// A key was written since its value was read; nothing was done.
     Conflict,
 }
 
@@ -58,7 +59,8 @@ pub(super) struct Slot {
     pub operations: Arc<Operations>,
     pub payload_crc: u32,
     pub durability: Durability,
-    pub condition: Option<Condition>,
+    /// It is done only if all of these hold.
+    pub conditions: Vec<Condition>,
     progress: Mutex<Progress>,
     /// Whether `progress` is no longer `Waiting`, for whoever looks without the lock.
     has_changed: AtomicBool,
@@ -66,10 +68,19 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    pub fn new(operations: Arc<Operations>, durability: Durability, condition: Option<Condition>) -> Self {
+    pub fn new(operations: Arc<Operations>, durability: Durability, conditions: Vec<Condition>) -> Self {
         let payload_crc = crc32c::crc32c(&operations.payload);
         let (progress, has_changed, changed) = Default::default();
-        Self { operations, payload_crc, durability, condition, progress, has_changed, changed }
+        Self { operations, payload_crc, durability, conditions, progress, has_changed, changed }
+    }
+
+    /// Returns the table that held the key's older version; 0, which says nothing, unless the write is of one
+    /// key that was read before.
+    pub fn older_in(&self) -> TableId {
+        match (self.conditions.as_slice(), self.operations.list.as_slice()) {
+            ([condition], [_]) => condition.found_in,
+            _ => 0,
+        }
     }
 
     /// Tells the writer how its write went.

@@ -16,6 +16,7 @@ use crate::table::envelope::{PAGE_HEADER_BYTES, PAYLOAD_BYTES, TableMeta};
 use crate::table::filter::TableFilter;
 use crate::table::parts::{Asked, Resident, Worth, damaged, page_malformed, place_to_look_at, read_overflow};
 use crate::table::walk::Described;
+use crate::value::Value;
 use siltstone_design::{Digest, EncodedKey};
 use siltstone_succinct::bits::rank_select::RankSelect;
 use siltstone_succinct::error::DecodeError;
@@ -291,7 +292,8 @@ pub(crate) fn overflowed_key(
     }
 }
 
-/// Returns what a page of a table says about `key`; one read more for a value that overflows it.
+/// Returns what a page of a table says about `key`; one read more for a value that overflows it, where it is
+/// wanted.
 pub(crate) fn look_up(
     table: &TableMeta,
     page: NumberedPage<'_>,
@@ -303,7 +305,11 @@ pub(crate) fn look_up(
         if big.is_err() {
             return false;
         }
-        big = overflow(table, entry, probe).map(Some);
+        big = if probe.wants.nothing() {
+            overflowed_key(table, entry, probe).map(|key| Some((key, Value::Unread)))
+        } else {
+            overflow(table, entry, probe).map(|(key, value)| Some((key, Value::Copied(value))))
+        };
         matches!(&big, Ok(Some((big_key, _))) if big_key == key.key)
     });
     let overflowed = big?;
@@ -317,12 +323,12 @@ pub(crate) fn look_up(
     }
     let value = match (entry.overflow, overflowed) {
         (Some(Overflow { key_len: Some(_), .. }), Some((_, value))) => value,
-        (Some(_), _) => overflow(table, &entry, probe)?.1,
-        (None, _) => page
-            .bytes
-            .get(entry.value_at..entry.value_at + entry.value_len)
-            .ok_or_else(|| page_malformed(table, page.number, probe.reader))?
-            .to_vec(),
+        (Some(_), _) if probe.wants.nothing() => Value::Unread,
+        (Some(_), _) => Value::Copied(overflow(table, &entry, probe)?.1),
+        (None, _) => probe
+            .wants
+            .take_from(page.bytes, entry.value_at..entry.value_at + entry.value_len)
+            .ok_or_else(|| page_malformed(table, page.number, probe.reader))?,
     };
     Ok(Answer::Put { value, expires_at_ms: entry.expires_at_ms })
 }

@@ -12,6 +12,7 @@ use crate::stats::ReadTrace;
 use crate::table::envelope::{Section, TableMeta};
 use crate::table::filter::KeptKeys;
 use crate::table::{ReadMode, Table, TableBuilder, TableSpec};
+use crate::value::Value;
 use proptest::prelude::*;
 use siltstone_design::{
     Digest, Encoder, Format, HashSecret, IndexSpec, PrefixRule, Schema, SuffixOrder, TableFilterSpec,
@@ -91,7 +92,7 @@ impl Made {
         for (key, expected) in items {
             let found = self.get(&table, &reader, key).map(|(answer, _)| answer);
             let expected = match expected.clone() {
-                Some((value, expires_at_ms)) => Answer::Put { value, expires_at_ms },
+                Some((value, expires_at_ms)) => Answer::Put { value: Value::Copied(value), expires_at_ms },
                 None => Answer::Deleted,
             };
             assert_eq!(found.unwrap(), expected);

@@ -7,8 +7,10 @@ use crate::entry::{Answer, Item};
 use crate::error::{Error, Result};
 use crate::table::envelope::{PAGE_HEADER_BYTES, TableMeta};
 use crate::table::parts::{Resident, Worth, page_malformed, read_overflow};
+use crate::value::{Value, Wants};
 use siltstone_succinct::bits::rank_select::RankSelect;
 use std::borrow::Cow;
+use std::ops::Range;
 
 /// A table of slots, whoever decides which slot is whose.
 pub(crate) struct SlotFile {
@@ -42,6 +44,14 @@ impl std::ops::Deref for SlotBytes {
             Self::Within(page, start, end) => page.get(*start..*end).unwrap_or(&[]),
             Self::Across(bytes) => bytes,
         }
+    }
+}
+
+impl SlotBytes {
+    /// The value at `at` of `record`, where that lies in the slot and the slot in one page.
+    fn lend(&self, record: &Cow<'_, [u8]>, at: Range<usize>, wants: Wants) -> Option<Value> {
+        let (Self::Within(page, start, _), Cow::Borrowed(_)) = (self, record) else { return None };
+        wants.take_from(page, start + at.start..start + at.end)
     }
 }
 
@@ -116,7 +126,7 @@ impl SlotFile {
     pub fn lookup(
         &self,
         chunk: Chunk,
-        bytes: &[u8],
+        bytes: &SlotBytes,
         key: &[u8],
         probe: &mut Probe<'_>,
     ) -> Result<Answer, Pause> {
@@ -128,6 +138,11 @@ impl SlotFile {
             if parts.value_at - parts.key_at != key.len() || !key.starts_with(shown) {
                 return Ok(Answer::Absent);
             }
+            if probe.wants.nothing() && shown == key {
+                let Parts { deleted, expires_at_ms, .. } = parts;
+                let put = Answer::Put { value: Value::Unread, expires_at_ms };
+                return Ok(if deleted { Answer::Deleted } else { put });
+            }
         }
         let Some((record, parts)) = self.record(chunk, bytes, probe)? else {
             return Ok(Answer::Absent);
@@ -137,7 +152,8 @@ impl SlotFile {
         }
         match parts.item(&record) {
             Some(Item::Put { value, expires_at_ms }) => {
-                Ok(Answer::Put { value: value.to_vec(), expires_at_ms })
+                let lent = bytes.lend(&record, parts.value_at..parts.end, probe.wants);
+                Ok(Answer::Put { value: lent.unwrap_or_else(|| probe.wants.take(value)), expires_at_ms })
             }
             Some(Item::Deleted) => Ok(Answer::Deleted),
             None => Err(self.malformed(chunk, probe.reader).into()),

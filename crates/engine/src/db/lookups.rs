@@ -1,0 +1,127 @@
+//! Reads of keys that are not plain gets: many at once, without a copy, or without the value.
+//!
+//! All of them run the one lookup ([`read`](super::read)) and differ in what they want of the value; those of
+//! a snapshot differ from those of a keyspace in the moment that they read.
+
+use super::keyspace::Keyspace;
+use super::read::Moment;
+use crate::error::Result;
+use crate::value::{Value, Wants};
+use siltstone_design::KeyError;
+
+/// Looks `keys` up at a moment, and returns what `of` makes of each value, in their order.
+pub(super) fn of_many<K: AsRef<[u8]>, T: Clone + Default>(
+    keyspace: &Keyspace,
+    at: Moment<'_>,
+    keys: &[K],
+    wants: Wants,
+    of: impl Fn(Option<Value>) -> T,
+) -> Result<Vec<T>> {
+    let encoded: std::result::Result<Vec<_>, KeyError> =
+        keys.iter().map(|key| keyspace.inner.encoder.encode(key.as_ref())).collect();
+    let mut results = vec![T::default(); keys.len()];
+    keyspace.store.searcher.find_many(at, &encoded?, wants, |number, found| {
+        if let Some(result) = results.get_mut(number) {
+            *result = of(found.value);
+        }
+    })?;
+    Ok(results)
+}
+
+impl Keyspace {
+    /// Lets `look` see the newest value of `key`, and returns what it makes of it; `None` where there is no
+    /// value.
+    ///
+    /// The value is not copied where it lies in a cached page, and no memory is allocated for it where it is
+    /// short. No lock is held meanwhile: `look` may use the store.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// let vectors = db.create_keyspace("vectors", siltstone::KeyspaceOptions::default())?;
+    /// vectors.put(b"v1", [1.5f32, 2.5].map(f32::to_le_bytes).concat())?;
+    /// let sum = vectors.get_with(b"v1", |bytes| {
+    ///     bytes.as_chunks().0.iter().map(|four| f32::from_le_bytes(*four)).sum::<f32>()
+    /// })?;
+    /// assert_eq!(sum, Some(4.0));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`].
+    pub fn get_with<R>(&self, key: impl AsRef<[u8]>, look: impl FnOnce(&[u8]) -> R) -> Result<Option<R>> {
+        Ok(self.newest(key.as_ref(), Wants::Look)?.map(|value| value.look(look)))
+    }
+
+    /// Whether `key` has a value. A value that is stored apart from its key is not read.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// let films = db.create_keyspace("films", siltstone::KeyspaceOptions::default())?;
+    /// films.put("f1", vec![0; 1 << 20])?;
+    /// assert!(films.contains("f1")? && !films.contains("f2")?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`].
+    pub fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        Ok(self.newest(key.as_ref(), Wants::Presence)?.is_some())
+    }
+
+    fn newest(&self, key: &[u8], wants: Wants) -> Result<Option<Value>> {
+        self.store.env.health.check_open()?;
+        let key = self.inner.encoder.encode(key)?;
+        self.store.searcher.get_newest(&self.inner, &key, wants)
+    }
+
+    /// The values of `keys`, in their order, all of one moment. What has to come from the device is read at
+    /// the same time, a page that several keys need once.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// let users = db.create_keyspace("users", siltstone::KeyspaceOptions::default())?;
+    /// users.put("u1", "Ada")?;
+    /// assert_eq!(users.multi_get(&["u1", "u2"])?, [Some(b"Ada".to_vec()), None]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`], for the first key that fails.
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
+        let (view, point) = self.pin()?;
+        let at = Moment { keyspace: &self.inner, view: &view, point: &point };
+        of_many(self, at, keys, Wants::Copy, |value| value.map(Value::into_vec))
+    }
+
+    /// Whether each of `keys` has a value, in their order, all of one moment. As [`Keyspace::multi_get`],
+    /// what has to come from the device is read at the same time, and as [`Keyspace::contains`] no more than
+    /// it takes.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// let users = db.create_keyspace("users", siltstone::KeyspaceOptions::default())?;
+    /// users.put("u1", "Ada")?;
+    /// assert_eq!(users.contains_many(&["u1", "u2"])?, [true, false]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`], for the first key that fails.
+    pub fn contains_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<bool>> {
+        let (view, point) = self.pin()?;
+        let at = Moment { keyspace: &self.inner, view: &view, point: &point };
+        of_many(self, at, keys, Wants::Presence, |value| value.is_some())
+    }
+}

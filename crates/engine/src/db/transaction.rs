@@ -1,0 +1,120 @@
+//! Transactions: reads and writes of several keys, in any keyspaces, as if nobody else wrote meanwhile.
+//!
+//! The idea: a transaction reads a snapshot and gathers its writes in a batch. It remembers which keys it has
+//! read, and the batch is written only if nobody has written one of these since the snapshot
+//! ([`Condition`]); otherwise all of it runs again. So it behaves as if it ran at one moment, the one at
+//! which it is committed. Nothing is locked, readers and other writers never wait for it, and of several that
+//! conflict one always gets through.
+//!
+//! Source: optimistic concurrency control (Kung and Robinson, 1981), backward validation. Where we differ:
+//! the read set is made of keys; scans are left out, since what a scan did not find would have to be
+//! remembered too.
+
+use super::batch::Batch;
+use super::keyspace::Keyspace;
+use super::snapshot::Snapshot;
+use super::write::Condition;
+use crate::error::Result;
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// Reads and writes that happen together; see [`Db::transaction`](crate::Db::transaction).
+pub struct Transaction {
+    snapshot: Snapshot,
+    batch: Batch,
+    /// What has been read from the snapshot, by keyspace and key.
+    read: HashMap<(u64, Vec<u8>), Condition>,
+    /// What it has written.
+    written: HashMap<(u64, Vec<u8>), Option<Vec<u8>>>,
+}
+
+impl Transaction {
+    pub(super) fn new(snapshot: Snapshot) -> Self {
+        let (batch, read, written) = Default::default();
+        Self { snapshot, batch, read, written }
+    }
+
+    /// Returns what is to be written, and on which conditions.
+    pub(super) fn into_parts(self) -> (Batch, Vec<Condition>) {
+        (self.batch, self.read.into_values().collect())
+    }
+
+    /// Returns the value of `key`: the one that this transaction has written, or else what it was when the
+    /// transaction began. If another writer changes it before the end, the transaction runs again.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`]; `NoKeyspace` where the keyspace did not exist when the transaction began.
+    pub fn get(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        let place = (keyspace.inner.id, key.as_ref().to_vec());
+        if let Some(written) = self.written.get(&place) {
+            return Ok(written.clone());
+        }
+        let value = self.snapshot.get(keyspace, key)?;
+        self.note_read(keyspace, place);
+        Ok(value)
+    }
+
+    /// Whether `key` has a value, likewise.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub fn contains(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<bool> {
+        let place = (keyspace.inner.id, key.as_ref().to_vec());
+        if let Some(written) = self.written.get(&place) {
+            return Ok(written.is_some());
+        }
+        let is_there = self.snapshot.contains(keyspace, key)?;
+        self.note_read(keyspace, place);
+        Ok(is_there)
+    }
+
+    fn note_read(&mut self, keyspace: &Keyspace, place: (u64, Vec<u8>)) {
+        let condition = keyspace.unchanged(&place.1, self.snapshot.sequence());
+        self.read.entry(place).or_insert(condition);
+    }
+
+    /// Sets `key` to `value` when the transaction ends.
+    ///
+    /// # Errors
+    /// As [`Batch::put`].
+    pub fn put(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        let (key, value) = (key.as_ref(), value.as_ref());
+        self.batch.put(keyspace, key, value)?;
+        self.written.insert((keyspace.inner.id, key.to_vec()), Some(value.to_vec()));
+        Ok(())
+    }
+
+    /// Sets `key` to `value`, which is gone after `ttl`, when the transaction ends.
+    ///
+    /// # Errors
+    /// As [`Batch::put`].
+    pub fn put_with_ttl(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Result<()> {
+        let (key, value) = (key.as_ref(), value.as_ref());
+        self.batch.put_with_ttl(keyspace, key, value, ttl)?;
+        self.written.insert((keyspace.inner.id, key.to_vec()), Some(value.to_vec()));
+        Ok(())
+    }
+
+    /// Removes `key` when the transaction ends; a missing key is fine.
+    ///
+    /// # Errors
+    /// As [`Batch::delete`].
+    pub fn delete(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<()> {
+        self.batch.delete(keyspace, key.as_ref())?;
+        self.written.insert((keyspace.inner.id, key.as_ref().to_vec()), None);
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Transaction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (reads, writes) = (self.read.len(), self.batch.len());
+        f.debug_struct("Transaction").field("reads", &reads).field("writes", &writes).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,169 @@
+//! Writes that depend on what is there, as values: run on a store beside its model, which says what they have
+//! to return and what they change.
+
+use super::*;
+use siltstone::{CompareAndSet, Durability, Update, WriteOptions};
+use std::time::Duration;
+
+/// What is done with the first of some keys, or with all of them.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    Update,
+    UpdateKeeping,
+    UpdateWithTtl,
+    UpdateForever,
+    InsertIfAbsent,
+    GetOrInsert,
+    /// With the right expectation, or a wrong one.
+    CompareAndSet {
+        is_right: bool,
+        deletes: bool,
+    },
+    AddMany,
+    DeleteMany,
+    /// Reads all keys, writes the first and deletes the last.
+    Transaction,
+}
+
+/// One such write.
+#[derive(Clone, Debug)]
+pub struct Conditional {
+    pub kind: Kind,
+    pub keys: Vec<Vec<u8>>,
+    pub value: Vec<u8>,
+    pub ttl_ms: u64,
+}
+
+impl Conditional {
+    /// A random one, of keys that `key` makes.
+    pub fn any(rng: &mut Rng, mut key: impl FnMut(&mut Rng) -> Vec<u8>) -> Self {
+        let (is_right, deletes) = (!rng.one_in(4), rng.one_in(3));
+        let kind = match rng.below(14) {
+            0..2 => Kind::Update,
+            2 => Kind::UpdateKeeping,
+            3 => Kind::UpdateWithTtl,
+            4 => Kind::UpdateForever,
+            5 => Kind::InsertIfAbsent,
+            6 => Kind::GetOrInsert,
+            7..9 => Kind::CompareAndSet { is_right, deletes },
+            9..11 => Kind::AddMany,
+            11 => Kind::DeleteMany,
+            _ => Kind::Transaction,
+        };
+        let count = rng.range(1, 6);
+        let mut keys: Vec<_> = (0..count).map(|_| key(rng)).collect();
+        if rng.one_in(3) {
+            keys.push(keys[0].clone());
+        }
+        let length = rng.range(0, 300);
+        Self { kind, keys, value: rng.bytes(length as usize), ttl_ms: rng.range(1, 4000) }
+    }
+
+    /// Runs it, checks what it returns, and says what it changed.
+    pub fn run(&self, db: &Db, keyspace: &Keyspace, model: &ModelKeyspace, now_ms: u64) -> Vec<Effect> {
+        let Self { kind, keys, value, ttl_ms } = self;
+        let name = keyspace.name().to_owned();
+        let key = &keys[0];
+        let old = model.get(key, now_ms);
+        let kept = if old.is_some() { model.items[key].1 } else { 0 };
+        let put = |key: &[u8], value: &[u8], expires_at_ms| {
+            let (keyspace, key, value) = (name.clone(), key.to_vec(), value.to_vec());
+            Effect::Put { keyspace, key, value, expires_at_ms }
+        };
+        let delete = |key: &[u8]| Effect::Delete { keyspace: name.clone(), key: key.to_vec() };
+        match *kind {
+            Kind::Update => {
+                let new = keyspace.update(key, |seen| {
+                    assert_eq!(seen, old.as_deref(), "update sees another value");
+                    Some(value.clone())
+                });
+                assert_eq!(new.unwrap().as_ref(), Some(value));
+                vec![put(key, value, kept)]
+            }
+            Kind::UpdateKeeping | Kind::UpdateWithTtl | Kind::UpdateForever => {
+                let after = self.update_with(keyspace, old.as_deref(), kept.saturating_sub(now_ms));
+                let (expected, effects) = match kind {
+                    Kind::UpdateKeeping => (old, Vec::new()),
+                    Kind::UpdateWithTtl => (Some(value.clone()), vec![put(key, value, now_ms + ttl_ms)]),
+                    _ => (Some(value.clone()), vec![put(key, value, 0)]),
+                };
+                assert_eq!(after, expected);
+                effects
+            }
+            Kind::InsertIfAbsent => {
+                assert_eq!(keyspace.insert_if_absent(key, value).unwrap(), old.is_none());
+                if old.is_none() { vec![put(key, value, 0)] } else { Vec::new() }
+            }
+            Kind::GetOrInsert => {
+                let found = keyspace.get_or_insert_with(key, || value.clone()).unwrap();
+                assert_eq!(&found, old.as_ref().unwrap_or(value));
+                if old.is_none() { vec![put(key, value, 0)] } else { Vec::new() }
+            }
+            Kind::CompareAndSet { is_right, deletes } => {
+                let wrong = Some(b"no value is this".to_vec());
+                let expected = if is_right { old.clone() } else { wrong };
+                let new = (!deletes).then_some(value.as_slice());
+                let outcome = keyspace.compare_and_set(key, expected.as_deref(), new).unwrap();
+                if !is_right {
+                    assert_eq!(outcome, CompareAndSet::Differs { present: old });
+                    return Vec::new();
+                }
+                assert!(outcome.is_set());
+                match new {
+                    Some(new) => vec![put(key, new, kept)],
+                    None if old.is_some() => vec![delete(key)],
+                    None => Vec::new(),
+                }
+            }
+            Kind::AddMany => {
+                let mut effects = Vec::new();
+                let expected: Vec<_> = (0..keys.len())
+                    .map(|at| {
+                        let is_new =
+                            model.get(&keys[at], now_ms).is_none() && !keys[..at].contains(&keys[at]);
+                        effects.extend(is_new.then(|| put(&keys[at], value, 0)));
+                        is_new
+                    })
+                    .collect();
+                assert_eq!(keyspace.add_many(keys.iter().map(|key| (key, value))).unwrap(), expected);
+                effects
+            }
+            Kind::DeleteMany => {
+                keyspace.delete_many(keys).unwrap();
+                keys.iter().map(|key| delete(key)).collect()
+            }
+            Kind::Transaction => {
+                let last = keys.last().unwrap();
+                let changed = db.transaction(&WriteOptions::default(), |tx| {
+                    for key in keys {
+                        assert_eq!(tx.get(keyspace, key)?, model.get(key, now_ms));
+                        assert_eq!(tx.contains(keyspace, key)?, model.get(key, now_ms).is_some());
+                    }
+                    tx.put_with_ttl(keyspace, key, value, Duration::from_millis(*ttl_ms))?;
+                    assert_eq!(tx.get(keyspace, key)?.as_ref(), Some(value), "its own write");
+                    tx.delete(keyspace, last)?;
+                    assert!(!tx.contains(keyspace, last)?, "its own deletion");
+                    Ok::<_, siltstone::Error>(keys.len())
+                });
+                assert_eq!(changed.unwrap(), keys.len());
+                vec![put(key, value, now_ms + ttl_ms), delete(last)]
+            }
+        }
+    }
+
+    fn update_with(&self, keyspace: &Keyspace, old: Option<&[u8]>, remaining_ms: u64) -> Option<Vec<u8>> {
+        let Self { kind, keys, value, ttl_ms } = self;
+        let options = WriteOptions { durability: Some(Durability::Buffered) };
+        let after = keyspace.update_with(&keys[0], &options, |seen| {
+            assert_eq!(seen.map(|seen| seen.value), old, "update_with sees another value");
+            let remaining = (remaining_ms > 0).then(|| Duration::from_millis(remaining_ms));
+            assert_eq!(seen.and_then(|seen| seen.remaining), remaining, "another time to live");
+            Ok::<_, siltstone::Error>(match kind {
+                Kind::UpdateKeeping => Update::Keep,
+                Kind::UpdateWithTtl => Update::PutWithTtl(value.clone(), Duration::from_millis(*ttl_ms)),
+                _ => Update::PutForever(value.clone()),
+            })
+        });
+        after.unwrap()
+    }
+}
