@@ -1,5 +1,7 @@
 //! Writes that depend on what is there, in threads, and reads that want less than a copy of the value.
 
+#![expect(clippy::unwrap_used, reason = "a test that finds nothing should fail")]
+
 use siltstone::{Db, ErrorKind, KeyspaceOptions, Options, Update, WriteOptions};
 use std::sync::Arc;
 use std::time::Duration;

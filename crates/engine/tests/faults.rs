@@ -116,7 +116,8 @@ impl Faulty {
             },
             Op::Wait { .. } => self.session.run(op).unwrap(),
             Op::Check { seed } => self.peek(*seed),
-            Op::Kill | Op::Reopen | Op::TakeSnapshot | Op::DropSnapshot | Op::Update { .. } => {}
+            Op::Kill | Op::Reopen | Op::TakeSnapshot | Op::DropSnapshot => {}
+            Op::Update { .. } | Op::Conditional { .. } => {}
         }
         // What poisons the store says what failed; the next call says that it is poisoned.
         let failed = self.session.db().step().is_err();

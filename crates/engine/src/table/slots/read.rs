@@ -48,9 +48,9 @@ impl std::ops::Deref for SlotBytes {
 }
 
 impl SlotBytes {
-    /// The value at `at` of `record`, where that lies in the slot and the slot in one page.
-    fn lend(&self, record: &Cow<'_, [u8]>, at: Range<usize>, wants: Wants) -> Option<Value> {
-        let (Self::Within(page, start, _), Cow::Borrowed(_)) = (self, record) else { return None };
+    /// The value at `at` of the slot, where that lies in one page.
+    fn lend(&self, at: Range<usize>, wants: Wants) -> Option<Value> {
+        let Self::Within(page, start, _) = self else { return None };
         wants.take_from(page, start + at.start..start + at.end)
     }
 }
@@ -152,7 +152,8 @@ impl SlotFile {
         }
         match parts.item(&record) {
             Some(Item::Put { value, expires_at_ms }) => {
-                let lent = bytes.lend(&record, parts.value_at..parts.end, probe.wants);
+                let is_in_slot = matches!(record, Cow::Borrowed(_));
+                let lent = is_in_slot.then(|| bytes.lend(parts.value_at..parts.end, probe.wants)).flatten();
                 Ok(Answer::Put { value: lent.unwrap_or_else(|| probe.wants.take(value)), expires_at_ms })
             }
             Some(Item::Deleted) => Ok(Answer::Deleted),
