@@ -46,8 +46,8 @@ mod version;
 mod wal;
 
 pub use db::{
-    Batch, Db, Iter, Keyspace, MAX_VALUE_BYTES, Snapshot, SuffixBounds, SuffixRange, VerifyProgress,
-    VerifyReport,
+    Batch, Db, Ingest, IngestOptions, IngestProgress, IngestReport, Iter, Keyspace, MAX_VALUE_BYTES,
+    Snapshot, SuffixBounds, SuffixRange, VerifyProgress, VerifyReport,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use options::{

@@ -5,6 +5,9 @@ use std::error::Error;
 use std::path::Path;
 
 #[expect(dead_code, reason = "tests call what its `main` calls")]
+#[path = "../examples/bulk.rs"]
+mod bulk;
+#[expect(dead_code, reason = "tests call what its `main` calls")]
 #[path = "../examples/cache_with_ttl.rs"]
 mod cache_with_ttl;
 #[expect(dead_code, reason = "tests call what its `main` calls")]
@@ -43,6 +46,11 @@ fn feature_store_runs() {
 #[test]
 fn file_metadata_runs() {
     runs_twice(file_metadata::run);
+}
+
+#[test]
+fn bulk_runs() {
+    runs_twice(bulk::run);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod background;
 mod batch;
+mod build;
 mod catalog;
 mod env;
 mod health;
@@ -22,6 +23,7 @@ mod write;
 mod write_buffer;
 
 pub use batch::Batch;
+pub use build::{Ingest, IngestOptions, IngestProgress, IngestReport};
 pub use iter::Iter;
 pub use keyspace::Keyspace;
 pub use open::verify::{VerifyProgress, VerifyReport};
