@@ -47,9 +47,10 @@ mod version;
 mod wal;
 
 pub use db::{
-    BackupInfo, BackupOptions, BackupProgress, BackupReport, Backups, Batch, Change, CompareAndSet, Db, Iter,
-    Keyspace, Loss, MAX_VALUE_BYTES, Old, RepairProgress, RepairReport, Snapshot, SuffixBounds, SuffixRange,
-    Tail, TailBatch, TailOperation, Transaction, Update, VerifyProgress, VerifyReport,
+    BackupInfo, BackupOptions, BackupProgress, BackupReport, Backups, Batch, Change, CompareAndSet, Db,
+    Ingest, IngestOptions, IngestProgress, IngestReport, Iter, Keyspace, Loss, MAX_VALUE_BYTES, Old,
+    RepairProgress, RepairReport, Snapshot, SuffixBounds, SuffixRange, Tail, TailBatch, TailOperation,
+    Transaction, Update, VerifyProgress, VerifyReport,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use options::{

@@ -5,6 +5,9 @@ use std::error::Error;
 use std::path::Path;
 
 #[expect(dead_code, reason = "tests call what its `main` calls")]
+#[path = "../examples/bulk.rs"]
+mod bulk;
+#[expect(dead_code, reason = "tests call what its `main` calls")]
 #[path = "../examples/cache_with_ttl.rs"]
 mod cache_with_ttl;
 #[expect(dead_code, reason = "tests call what its `main` calls")]
@@ -51,6 +54,11 @@ fn file_metadata_runs() {
 #[test]
 fn replica_runs() {
     runs_twice(replica::run);
+}
+
+#[test]
+fn bulk_runs() {
+    runs_twice(bulk::run);
 }
 
 #[test]

@@ -110,6 +110,27 @@ impl Faulty {
                     }
                 }
             },
+            Op::Ingest(load) => {
+                let mut with = self.session.model.clone();
+                let load = load.alone();
+                let now_ms = self.session.now_ms();
+                load.effects(now_ms).iter().for_each(|effect| with.apply(effect));
+                match load.run(&self.session.keyspace(load.keyspace), now_ms, || {}) {
+                    Ok(_) => {
+                        self.session.model = with;
+                        self.note(true);
+                    }
+                    Err(error) => {
+                        assert!(is_expected(&error), "{error:?}");
+                        // The edit may be there, although it is not known to be.
+                        if error.kind() == ErrorKind::StorageFull {
+                            refused = Some(with.print());
+                        } else if self.in_doubt.is_empty() {
+                            self.in_doubt.push(with.print());
+                        }
+                    }
+                }
+            }
             Op::Sync | Op::Flush | Op::Step | Op::StepAll => match self.session.run(op) {
                 Ok(()) => self.note(matches!(op, Op::Sync)),
                 Err(error) => assert!(is_expected(&error), "{op:?}: {error:?}"),
@@ -117,7 +138,7 @@ impl Faulty {
             Op::Wait { .. } => self.session.run(op).unwrap(),
             Op::Check { seed } => self.peek(*seed),
             Op::Kill | Op::Reopen | Op::TakeSnapshot | Op::DropSnapshot => {}
-            Op::Update { .. } | Op::Conditional { .. } => {}
+            Op::Update { .. } | Op::Conditional { .. } | Op::Rebuild { .. } => {}
         }
         // What poisons the store says what failed; the next call says that it is poisoned.
         let failed = self.session.db().step().is_err();

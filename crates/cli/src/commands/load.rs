@@ -1,5 +1,6 @@
 //! `siltstone load`: write many rows from a file.
 
+use super::load_bulk;
 use crate::failure::{Failure, Result, fail};
 use crate::output::{note, print, print_json};
 use crate::progress;
@@ -27,6 +28,7 @@ const MAX_REPORTED: u64 = 20;
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     siltstone load ./store cities.tsv --format tsv\n  \
+    siltstone load ./store cities.tsv --format tsv --bulk\n  \
     zcat features.jsonl.gz | siltstone load ./store - --format jsonl --on-error skip\n  \
     siltstone load ./store paths.tsv --format tsv --keyspace files --schema delim:/ --suffix ordered")]
 pub struct Args {
@@ -48,6 +50,12 @@ pub struct Args {
     /// Rows written at once
     #[arg(long, value_name = "ROWS", default_value = "1000", value_parser = sizes::parse_positive)]
     batch: u64,
+    /// Build tables of all rows and make them part of the store at once: faster, and all or nothing
+    #[arg(long, conflicts_with = "batch")]
+    bulk: bool,
+    /// Memory of the store
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = sizes::parse_size)]
+    memory_budget: u64,
     /// Print the summary as JSON
     #[arg(long)]
     json: bool,
@@ -61,6 +69,16 @@ enum OnError {
     Fail,
 }
 
+/// What a load with --bulk wrote.
+#[derive(Clone, Copy, Serialize)]
+pub(super) struct Built {
+    /// Entries of tables; rows with one key are one entry.
+    pub entries: u64,
+    pub tables: u64,
+    pub table_bytes: u64,
+    pub temporary_bytes: u64,
+}
+
 #[derive(Serialize)]
 struct Summary {
     rows: u64,
@@ -68,11 +86,14 @@ struct Summary {
     key_and_value_bytes: u64,
     seconds: f64,
     rows_per_second: f64,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    built: Option<Built>,
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
-    args.create.check(&Options::default())?;
+    let options = Options { memory_budget_bytes: args.memory_budget, ..Options::default() };
+    args.create.check(&options)?;
     // The input first: a mistyped file name, or a first row that ends the load, must not leave an empty store
     // behind.
     let (input, bytes) = open_input(&args.file)?;
@@ -80,21 +101,25 @@ pub fn run(args: &Args) -> Result<()> {
     if args.on_error == OnError::Fail {
         rows.check_first(args)?;
     }
-    let db = store::open_or_create(&args.dir, Options::default())?;
+    let db = store::open_or_create(&args.dir, options)?;
     let keyspace = args.create.open_keyspace(&db, &args.keyspace)?;
     let bar = progress::bytes_bar(bytes);
     let started = Instant::now();
     let mut loader = Loader::new(&db, &keyspace, args, &bar);
-    let outcome = loader.load(rows);
+    let outcome = if args.bulk {
+        load_bulk::load(&mut loader, rows).map(Some)
+    } else {
+        loader.load(rows).map(|()| None)
+    };
     bar.finish_and_clear();
     let Loader { rows, bad_rows, bytes, .. } = loader;
     // Even after a bad row, what the message calls loaded has to last.
     db.sync()?;
     db.close()?;
-    outcome?;
+    let built = outcome?;
     let seconds = started.elapsed().as_secs_f64();
     let rows_per_second = rows as f64 / seconds.max(1e-9);
-    let summary = Summary { rows, bad_rows, key_and_value_bytes: bytes, seconds, rows_per_second };
+    let summary = Summary { rows, bad_rows, key_and_value_bytes: bytes, seconds, rows_per_second, built };
     if args.json {
         return print_json(&summary);
     }
@@ -123,14 +148,14 @@ fn open_input(file: &Path) -> Result<(Box<dyn BufRead>, Option<u64>)> {
 }
 
 /// The rows of the input, of which the first may have been looked at.
-struct Rows {
-    reader: RowReader<Box<dyn BufRead>>,
+pub(super) struct Rows {
+    pub reader: RowReader<Box<dyn BufRead>>,
     first: Option<(Option<Line>, Row)>,
 }
 
 impl Rows {
     /// The next row, in `row`.
-    fn next(&mut self, args: &Args, row: &mut Row) -> Result<Option<Line>> {
+    pub fn next(&mut self, args: &Args, row: &mut Row) -> Result<Option<Line>> {
         if let Some((line, first)) = self.first.take() {
             *row = first;
             return Ok(line);
@@ -173,18 +198,18 @@ fn input_name(file: &Path) -> String {
 }
 
 /// A load under way.
-struct Loader<'a> {
+pub(super) struct Loader<'a> {
     db: &'a Db,
-    keyspace: &'a Keyspace,
-    args: &'a Args,
-    bar: &'a ProgressBar,
+    pub keyspace: &'a Keyspace,
+    pub args: &'a Args,
+    pub bar: &'a ProgressBar,
     batch: Batch,
     batch_bytes: usize,
     started: Instant,
     /// Rows written; those in `batch` are not.
-    rows: u64,
+    pub rows: u64,
     bad_rows: u64,
-    bytes: u64,
+    pub bytes: u64,
 }
 
 impl<'a> Loader<'a> {
@@ -247,10 +272,15 @@ impl<'a> Loader<'a> {
             self.batch.clear();
             self.batch_bytes = 0;
         }
+        self.show(bytes_read);
+        Ok(())
+    }
+
+    /// Shows how far the load is.
+    pub fn show(&self, bytes_read: u64) {
         self.bar.set_position(bytes_read);
         let rate = self.rows as f64 / self.started.elapsed().as_secs_f64().max(1e-9);
         self.bar.set_message(format!("{} rows, {}", sizes::count(self.rows), sizes::rate(rate)));
-        Ok(())
     }
 
     fn bad_row(&mut self, line: u64, why: &str) -> Result<()> {
@@ -262,12 +292,28 @@ impl<'a> Loader<'a> {
                 sizes::count(self.rows)
             );
         }
+        self.skip_row(line, why);
+        Ok(())
+    }
+
+    /// Ends a load that is all or nothing, or goes on without the row.
+    pub fn bad_row_of_all(&mut self, line: u64, why: &str) -> Result<()> {
+        let file = input_name(&self.args.file);
+        if self.args.on_error == OnError::Fail {
+            fail!("{file}: line {line}: {why}\nnothing is loaded; --on-error skip goes on past bad rows");
+        }
+        self.skip_row(line, why);
+        Ok(())
+    }
+
+    /// Reports a row that is passed over.
+    fn skip_row(&mut self, line: u64, why: &str) {
+        let file = input_name(&self.args.file);
         self.bad_rows += 1;
         self.bar.suspend(|| match self.bad_rows {
             ..=MAX_REPORTED => note!("{file}: line {line}: {why}; skipped"),
             n if n == MAX_REPORTED + 1 => note!("more bad rows are skipped and counted, but not shown"),
             _ => {}
         });
-        Ok(())
     }
 }

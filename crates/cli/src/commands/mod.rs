@@ -10,6 +10,7 @@ pub mod get;
 pub mod inspect;
 pub mod keyspaces;
 pub mod load;
+mod load_bulk;
 pub mod model;
 pub mod probe;
 pub mod put;

@@ -206,3 +206,16 @@ fn a_small_budget_is_for_what_is_measured() {
     let refused = run(&[&["bench", "fill", "--dir", &other], &small[..]].concat());
     refused.fails(&["memory_budget_bytes", "--preset", "siltstone:64K"]);
 }
+
+#[test]
+fn a_fill_in_bulk_is_read_like_any_other() {
+    let (_dir, store) = scratch();
+    let filled = fill(&store, &["--group", "64", "--bulk"]);
+    for field in FIELDS {
+        assert!(!filled[field].is_null(), "{field} in {filled}");
+    }
+    assert_eq!((filled["operations"].as_u64(), filled["items"].as_u64()), (Some(5000), Some(5000)));
+    let read = run(&["bench", "read-hit", "--dir", &store, "--operations", "2000", "--json"]).ok().json();
+    assert_eq!(read["operations"].as_u64(), Some(2000));
+    run(&["bench", "read-hit", "--dir", &store, "--bulk"]).exits(2, &["options of fill"]);
+}

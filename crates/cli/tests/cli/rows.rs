@@ -79,3 +79,32 @@ fn an_empty_file_loads_nothing() {
     let directory = dir.path().to_str().unwrap();
     run(&["load", &store, directory, "--format", "tsv"]).fails(&["is a directory"]);
 }
+
+#[test]
+fn a_bulk_load_is_all_or_nothing_and_quick_to_read() {
+    let (dir, store) = scratch();
+    let s = store.as_str();
+    let bulk = ["load", s, "-", "--format", "tsv", "--bulk", "--json"];
+    run_with_input(&bulk, b"a\t1\nb\t2\nno tab here\n").fails(&["line 3", "no tab", "nothing is loaded"]);
+    run(&["get", s, "a"]).fails(&["no such key"]);
+    let loaded = run_with_input(&[&bulk[..], &["--on-error", "skip"]].concat(), ROWS).ok();
+    for words in ["line 3", "line 4: the key is empty", "line 5"] {
+        assert!(loaded.err.contains(words), "no {words:?} in {}", loaded.err);
+    }
+    let summary = loaded.json();
+    assert_eq!((summary["rows"].as_u64(), summary["bad_rows"].as_u64()), (Some(3), Some(3)));
+    assert_eq!((summary["entries"].as_u64(), summary["tables"].as_u64()), (Some(3), Some(1)));
+    assert_eq!(run(&["get", s, "d"]).ok().text(), "4\n");
+    // Of rows with one key the last counts, however many there are, and in whatever memory.
+    let file = path(dir.path(), "many.tsv");
+    let row = |n: u32| format!("key {}\tvalue {n} {}\n", n % 50_000, "x".repeat(60));
+    std::fs::write(&file, (0..150_000).map(row).collect::<String>()).unwrap();
+    let small = ["load", s, &file, "--format", "tsv", "--bulk", "--keyspace", "many", "--json"];
+    let small = [&small[..], &["--memory-budget", "8M", "--preset", "siltstone:256K"]].concat();
+    let summary = run(&small).ok().json();
+    assert_eq!((summary["rows"].as_u64(), summary["entries"].as_u64()), (Some(150_000), Some(50_000)));
+    assert!(summary["temporary_bytes"].as_u64().unwrap() > 0, "{summary}");
+    assert!(run(&["get", s, "key 7", "--keyspace", "many"]).ok().text().starts_with("value 100007 "));
+    run(&["verify", s]).ok();
+    run(&["load", s, &file, "--format", "tsv", "--bulk", "--batch", "7"]).exits(2, &["--bulk", "--batch"]);
+}

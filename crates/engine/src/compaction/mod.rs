@@ -3,6 +3,8 @@
 //! Flush, push, split and rewrite are one operation: entries in the store's order are partitioned
 //! by regions, a new run each.
 
+pub(crate) mod build;
+mod layout;
 pub(crate) mod merge;
 mod partition;
 pub(crate) mod retain;
@@ -10,6 +12,7 @@ mod run_filter;
 mod tournament;
 mod work;
 
+pub(crate) use layout::{Layout, Placed, Sizes};
 pub(crate) use work::{Amount, Context, Output};
 
 use crate::cache::Reader;
@@ -158,7 +161,7 @@ pub(crate) fn flush(
     let regions = (0..1u64 << depth).map(|n| {
         let path = TriePath::of(if depth == 0 { 0 } else { n << (64 - depth) }, depth);
         let empty = version.levels.first().and_then(|l| l.region(path)).is_none_or(|r| r.runs.is_empty());
-        let bottom = empty && !version.has_data_below(0, path);
+        let bottom = empty && !context.awaits_older && !version.has_data_below(0, path);
         Target { level: 0, path, merged_run: None, bottom, replaces: None }
     });
     let targets: Vec<Target> = regions.collect();

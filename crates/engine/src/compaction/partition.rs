@@ -3,6 +3,9 @@
 //! Entries come in digest order, and targets stand in that order too, so that one pass fills one run after
 //! the other. A run is written as tables of at most twice the size that its level asks for.
 //!
+//! A compaction knows its targets beforehand ([`Partition::run`]); a bulk build is told them as it comes to
+//! them (`build.rs`), and goes through the same three steps: begin a run, add to it, end it.
+//!
 //! Invariants: every entry belongs to a target; files of tables that no edit will name are removed.
 
 use super::merge::Merge;
@@ -81,14 +84,42 @@ impl<'a> Partition<'a> {
             self.fill(target, &mut entries)?;
         }
         debug_assert!(entries.peek().is_none(), "every entry belongs to a region");
+        Ok(self.finish())
+    }
+
+    /// Keeps all tables, and returns what they make of the version.
+    pub(super) fn finish(mut self) -> Output {
         (self.context.pace)(self.bytes_since_pace);
         self.unfinished.tables.clear();
-        Ok(self.output)
+        self.output
+    }
+
+    /// Leaves the files of its tables where they are: the store has been closed, and the directory may be
+    /// another's.
+    pub(super) fn leave_files(mut self) {
+        self.unfinished.tables.clear();
+    }
+
+    /// Begins a run of `target`, which gets about `share`.
+    pub(super) fn begin_run(&mut self, target: Target, share: Amount) -> NewRun<'a> {
+        self.share = share;
+        NewRun::begin(self, target)
+    }
+
+    /// Adds the next entry to `run`, or what becomes of it.
+    #[inline]
+    pub(super) fn add(&mut self, run: &mut NewRun<'a>, entry: &mut EntryRef<'_>) -> Result<()> {
+        self.check_cancelled()?;
+        if retain(&mut entry.item, self.context.now_ms, run.target.bottom, &mut self.output.dropped) {
+            run.add(entry, &mut self.unfinished)?;
+            self.pace(entry.user_bytes());
+        }
+        Ok(())
     }
 
     /// Writes the entries of one target as a run.
     fn fill(&mut self, target: &Target, entries: &mut Merge) -> Result<()> {
-        let mut run = NewRun::begin(self, target);
+        let mut run = NewRun::begin(self, *target);
         loop {
             // Not moved anywhere: an entry is a hundred bytes, written and read again at once.
             let mut head = entries.peek();
@@ -96,18 +127,14 @@ impl<'a> Partition<'a> {
             if !target.path.contains(entry.key.digest.hi) {
                 break;
             }
-            self.check_cancelled()?;
-            if retain(&mut entry.item, self.context.now_ms, target.bottom, &mut self.output.dropped) {
-                run.add(entry, &mut self.unfinished)?;
-                self.pace(entry.user_bytes());
-            }
+            self.add(&mut run, entry)?;
             entries.advance()?;
         }
         self.end_run(run)
     }
 
-    /// Finishes a run and notes it; `fill` has given it all of its entries.
-    fn end_run(&mut self, mut run: NewRun<'_>) -> Result<()> {
+    /// Finishes a run and notes it; it has all of its entries.
+    pub(super) fn end_run(&mut self, mut run: NewRun<'_>) -> Result<()> {
         let target = run.target;
         let tombstones = if target.bottom {
             PrefixTombstones::default()
@@ -128,9 +155,9 @@ impl<'a> Partition<'a> {
         let bytes: u64 = tables.iter().map(|table| table.bytes).sum();
         self.output.steps.push(Step::Written { level: target.level, bytes });
         let run = RunRecord { id: (self.context.next_id)(), tables, kills: Vec::new() };
-        filter.finish(self.context, target, &run, &mut self.output);
+        filter.finish(self.context, &target, &run, &mut self.output);
         debug_assert!(target.merged_run.is_none() || target.merged_run == target.replaces);
-        let Target { level, path, replaces, .. } = *target;
+        let Target { level, path, replaces, .. } = target;
         self.output.steps.push(Step::AddRun { level, path, run, replaces });
         Ok(())
     }
@@ -160,9 +187,9 @@ impl<'a> Partition<'a> {
 }
 
 /// A run that is being written.
-struct NewRun<'a> {
+pub(super) struct NewRun<'a> {
     context: &'a Context<'a>,
-    target: &'a Target,
+    pub target: Target,
     /// Bytes at which a table is full.
     most_table_bytes: u64,
     /// How far apart the pages of its tables will begin.
@@ -174,7 +201,7 @@ struct NewRun<'a> {
 }
 
 impl<'a> NewRun<'a> {
-    fn begin(partition: &Partition<'a>, target: &'a Target) -> Self {
+    fn begin(partition: &Partition<'a>, target: Target) -> Self {
         let Partition { context, version, share, .. } = *partition;
         let merged = target.runs(version).iter().filter(|run| Some(run.id) == target.merged_run);
         let bytes = share.bytes + merged.map(|run| run.bytes()).sum::<u64>();
@@ -185,7 +212,7 @@ impl<'a> NewRun<'a> {
             digests_per_page: digests_per_page(target.path, bytes),
             tables: Vec::new(),
             table: None,
-            filter: RunFilter::begin(context, version, target, share.entries),
+            filter: RunFilter::begin(context, version, &target, share.entries),
         }
     }
 

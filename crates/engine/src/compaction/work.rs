@@ -24,6 +24,8 @@ pub(crate) struct Context<'a> {
     pub cancelled: &'a dyn Fn() -> bool,
     /// Told now and then how many bytes of keys and values were written; returns when more may be.
     pub pace: &'a dyn Fn(u64),
+    /// Older entries may still come below what is flushed, so that nothing there is the oldest.
+    pub awaits_older: bool,
 }
 
 /// About how much is partitioned: what comes down to the targets, without the runs that lie there.
@@ -34,6 +36,11 @@ pub(crate) struct Amount {
 }
 
 impl Amount {
+    /// Returns this much and `other` together.
+    pub fn and(self, other: Self) -> Self {
+        Self { entries: self.entries + other.entries, bytes: self.bytes + other.bytes }
+    }
+
     /// Returns about how much goes to each of so many targets.
     pub fn per_target(self, targets: usize) -> Self {
         let targets = targets.max(1) as u64;
@@ -42,6 +49,7 @@ impl Amount {
 }
 
 /// A region that output goes to.
+#[derive(Clone, Copy)]
 pub(super) struct Target {
     pub level: usize,
     pub path: TriePath,
@@ -72,4 +80,23 @@ pub(crate) struct Output {
     pub filters: Vec<NewRegionFilter>,
     /// Tombstones and expired values that were not kept.
     pub dropped: Dropped,
+}
+
+impl Output {
+    /// Returns the new runs.
+    pub fn runs(&self) -> Vec<RunId> {
+        let runs = self.steps.iter().filter_map(|step| match step {
+            Step::AddRun { run, .. } => Some(run.id),
+            _ => None,
+        });
+        runs.collect()
+    }
+
+    /// Takes in what other work on the same version did.
+    pub fn join(&mut self, other: Self) {
+        self.steps.extend(other.steps);
+        self.filters.extend(other.filters);
+        self.dropped.tombstones += other.dropped.tombstones;
+        self.dropped.expired += other.dropped.expired;
+    }
 }

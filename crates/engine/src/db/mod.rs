@@ -3,6 +3,7 @@
 mod background;
 mod backup;
 mod batch;
+mod build;
 mod catalog;
 mod conditional;
 mod env;
@@ -29,6 +30,7 @@ mod write_buffer;
 
 pub use backup::{BackupInfo, BackupOptions, BackupProgress, BackupReport, Backups};
 pub use batch::Batch;
+pub use build::{Ingest, IngestOptions, IngestProgress, IngestReport};
 pub use conditional::{CompareAndSet, Old, Update};
 pub use iter::Iter;
 pub use keyspace::Keyspace;

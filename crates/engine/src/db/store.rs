@@ -134,6 +134,7 @@ impl Store {
             // A thread that panicked has nothing left to say.
             let _ = thread.join();
         }
+        self.scheduler.wait_for_builds();
         let synced = if health.is_poisoned() { Ok(()) } else { self.catalog.log.sync() };
         if synced.is_ok() && !health.is_poisoned() {
             self.catalog.note_log_end();

@@ -16,6 +16,10 @@ pub enum Work {
     Split,
     /// Merges runs of a region in place.
     Rewrite,
+    /// Sorts a part of a bulk build's items and writes it to a temporary table.
+    SortItems,
+    /// Writes the items of a bulk build where they are to stay.
+    Ingest,
     /// Makes a region filter, in memory.
     BuildFilter,
     /// Adds runs to a region filter in memory.

@@ -107,6 +107,8 @@ impl Display for Work {
             Self::Push => "push",
             Self::Split => "split",
             Self::Rewrite => "rewrite",
+            Self::SortItems => "sort items",
+            Self::Ingest => "ingest",
             Self::BuildFilter => "build region filter",
             Self::ExtendFilter => "extend region filter",
             Self::WriteFilterFile => "write region filter file",

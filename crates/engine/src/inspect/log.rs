@@ -90,6 +90,7 @@ fn describe_edit(payload: &[u8]) -> String {
         }
         Step::Created { name, schema, design } => format!("create keyspace {name:?}: {schema}, {design}"),
         Step::Dropped => "drop the keyspace".into(),
+        Step::Replaced { by } => format!("replace what it holds by what keyspace {by} holds, which is gone"),
         Step::Written { level, bytes } => format!("{bytes} bytes written into level {level} in all"),
         Step::NextId(id) => format!("next number {id}"),
         Step::Secret(_) => "the hash secret".into(),

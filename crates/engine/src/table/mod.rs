@@ -15,6 +15,7 @@ pub(crate) mod sample;
 pub(crate) mod slots;
 pub(crate) mod sorted_store;
 mod spec;
+mod temporary;
 mod walk;
 mod writer;
 
@@ -22,7 +23,7 @@ use crate::cache::{PageRef, Pause, Probe, Reader, TableId};
 use crate::entry::{Answer, Cursor, EntryRef, PrefixTombstones, Span};
 use crate::error::{Error, Result};
 use crate::filename::table_path;
-use crate::io::Disk;
+use crate::io::{Disk, File};
 use block::build::BlockBuilder;
 use block::cursor::BlockCursor;
 use block::read::BlockTable;
@@ -43,9 +44,10 @@ use slots::cursor::{Chunked, SlotCursor};
 use sorted_store::build::SortedPlacement;
 use sorted_store::read::SortedStore;
 pub(crate) use spec::TableSpec;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use temporary::TemporaryFile;
 pub(crate) use walk::ReadMode;
 use walk::{PageWalk, WalkStart};
 pub(crate) use writer::NewTable;
@@ -218,13 +220,24 @@ impl TableBuilder {
     pub fn create(disk: &dyn Disk, dir: &Path, spec: TableSpec) -> Result<Self> {
         let path = table_path(dir, spec.id);
         let file = disk.create_streamed(&path).map_err(|e| Error::io(&e, "creating", &path))?;
+        Ok(Self::begin(file, path, spec))
+    }
+
+    /// Begins a table that is read and removed before anything relies on it: its file is not synced.
+    pub fn create_temporary(disk: &dyn Disk, dir: &Path, spec: TableSpec) -> Result<Self> {
+        let path = table_path(dir, spec.id);
+        let file = disk.create_streamed(&path).map_err(|e| Error::io(&e, "creating", &path))?;
+        Ok(Self::begin(Arc::new(TemporaryFile(file)), path, spec))
+    }
+
+    fn begin(file: Arc<dyn File>, path: PathBuf, spec: TableSpec) -> Self {
         let writer = TableWriter::new(file, path, spec);
-        Ok(match spec.format {
+        match spec.format {
             Format::Block => Self::Block(Box::new(BlockBuilder::new(writer))),
             Format::HTable => Self::HTable(Box::new(HTableBuilder::new(writer))),
             Format::Hash => Self::Hash(Box::new(SlotBuilder::new(writer, HashPlacement::new))),
             Format::Sorted => Self::Sorted(Box::new(SlotBuilder::new(writer, SortedPlacement::new))),
-        })
+        }
     }
 
     /// Whether the table can take an entry of this digest behind those it has; else the run goes on in

@@ -2,7 +2,7 @@
 
 use super::filter::KeptKeys;
 use crate::ids::TableId;
-use siltstone_design::{Design, Format, IndexSpec};
+use siltstone_design::{Design, Format, IndexSpec, TableFilterSpec};
 
 /// What a new table is to be.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +23,21 @@ pub(crate) struct TableSpec {
 }
 
 impl TableSpec {
+    /// A table that is read once, from front to back, and then removed: without filter, and with the smallest
+    /// index there is.
+    pub fn temporary(id: TableId, chunk_bytes: usize) -> Self {
+        Self {
+            id,
+            format: Format::Block,
+            index: IndexSpec::Separators,
+            kept_keys: KeptKeys::Filter(TableFilterSpec::None),
+            keeps_older_in: false,
+            digests_per_page: 1,
+            region_bytes: 0,
+            chunk_bytes,
+        }
+    }
+
     /// A table of level `level` of `design`, written in chunks of `chunk_bytes`.
     pub fn new(
         id: TableId,

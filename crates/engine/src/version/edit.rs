@@ -9,6 +9,7 @@
 //!         5 created      name, schema JSON, design JSON
 //!         6 dropped
 //!         7 written      level varint, bytes varint (absolute)
+//!         12 replaced    keyspace varint: that one's contents take the place of this one's, and it is gone
 //! store   a record of keyspace 0: 8 next ids varint; 9 hash secret, 16 bytes; 10 log start, two varints;
 //!         11 log end, LSN varint: the log is synced at least that far
 //! ```
@@ -56,6 +57,8 @@ pub(crate) enum Step {
     Dropped,
     /// `bytes` were written into the level in all.
     Written { level: usize, bytes: u64 },
+    /// The keyspace holds what keyspace `by` held, which is gone.
+    Replaced { by: u64 },
     /// Smallest unused number of tables, runs and keyspaces.
     NextId(u64),
     /// The store's hash secret.
@@ -149,6 +152,10 @@ impl Step {
                 out.push(11);
                 varint::put_u64(out, *lsn);
             }
+            Self::Replaced { by } => {
+                out.push(12);
+                varint::put_u64(out, *by);
+            }
             Self::LogStart(start) => {
                 out.push(10);
                 [start.segment, start.lsn].into_iter().for_each(|n| varint::put_u64(out, n));
@@ -188,6 +195,7 @@ impl Step {
             9 => Self::Secret(*from.take(16)?.first_chunk()?),
             10 => Self::LogStart(LogStart { segment: from.varint()?, lsn: from.varint()? }),
             11 => Self::LogEnd(from.varint()?),
+            12 => Self::Replaced { by: from.varint()? },
             _ => return None,
         })
     }

@@ -80,6 +80,13 @@ impl StoreState {
                 Step::Dropped => {
                     self.keyspaces.remove(&edit.keyspace);
                 }
+                Step::Replaced { by } => {
+                    let there_is_none = || format!("keyspace {by} is to replace another, but is not there");
+                    let by = self.keyspaces.remove(by).ok_or_else(there_is_none)?;
+                    if let Some(keyspace) = self.keyspaces.get_mut(&edit.keyspace) {
+                        keyspace.version = by.version;
+                    }
+                }
                 // A number is never used again, not even that of a table long gone: entries speak of tables
                 // by number.
                 Step::AddRun { run, .. } => {

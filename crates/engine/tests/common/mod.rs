@@ -5,6 +5,7 @@
 //! take long by choice run a part by default and everything with `SILTSTONE_LONG=1`.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub mod bulk;
 pub mod conditional;
 #[path = "../../src/db/tiny_designs.rs"]
 mod designs;

@@ -1,6 +1,7 @@
 //! A store driven beside its model: random operations as values, so that the same ones can be run on many
 //! stores.
 
+use super::bulk::{BulkLoad, rebuild};
 use super::conditional::Conditional;
 use super::*;
 use siltstone::io::sim::CrashMode;
@@ -54,6 +55,12 @@ pub enum Op {
     Conditional {
         keyspace: &'static str,
         write: Conditional,
+    },
+    /// A bulk build, with writes to its keyspaces in the middle of it.
+    Ingest(BulkLoad),
+    /// A keyspace is built anew of what it holds, in its own order, and replaced by that.
+    Rebuild {
+        keyspace: &'static str,
     },
     Step,
     StepAll,
@@ -153,6 +160,8 @@ pub fn operations(rng: &mut Rng, count: usize, mix: &Mix) -> Vec<Op> {
             79..82 => Op::Kill,
             82..85 => Op::TakeSnapshot,
             85..87 => Op::DropSnapshot,
+            90..93 => Op::Ingest(BulkLoad::any(rng, mix)),
+            93 => Op::Rebuild { keyspace: rng.pick(&KEYSPACES).0 },
             87..90 => Op::Wait { ms: rng.below(3000) },
             _ => Op::Check { seed: rng.next() },
         });
@@ -236,6 +245,28 @@ impl Session {
         Ok(())
     }
 
+    fn ingest(&mut self, load: &BulkLoad) -> siltstone::Result<()> {
+        let effects = load.run(&self.keyspace(load.keyspace), self.now_ms(), || {
+            if load.besides.is_empty() {
+                return;
+            }
+            // The model takes the items first: what is written meanwhile is newer.
+            let mut batch = Batch::new();
+            for effect in &load.besides {
+                let Effect::Put { keyspace, key, value, .. } = effect else { unreachable!("only puts") };
+                batch.put(&self.keyspace(keyspace), key, value).unwrap();
+            }
+            self.db().write(&batch, &WriteOptions::default()).unwrap();
+            match load.meanwhile {
+                0 => self.db().flush().unwrap(),
+                1 => drop(self.db().step().unwrap()),
+                _ => {}
+            }
+        })?;
+        effects.iter().for_each(|effect| self.model.apply(effect));
+        Ok(())
+    }
+
     pub fn run(&mut self, op: &Op) -> siltstone::Result<()> {
         match op {
             Op::Write { effects, synced } => self.write(effects, *synced)?,
@@ -262,6 +293,8 @@ impl Session {
                 let effects = write.run(self.db(), &self.keyspace(keyspace), model, self.now_ms());
                 effects.iter().for_each(|effect| self.model.apply(effect));
             }
+            Op::Ingest(load) => self.ingest(load)?,
+            Op::Rebuild { keyspace } => rebuild(self, keyspace)?,
             Op::Step => {
                 self.db().step()?;
             }

@@ -1,5 +1,6 @@
 //! A recorded run of random operations, with what the store held after each.
 
+use super::bulk::BulkLoad;
 use super::conditional::Conditional;
 use super::*;
 use siltstone::io::sim::{CallInfo, DiskImage};
@@ -165,6 +166,35 @@ impl Runner {
         }
     }
 
+    /// Builds a keyspace beside another one, and replaces that by it.
+    fn replace(&mut self) {
+        self.begin("create keyspace to replace another");
+        let (old, _) = self.any_keyspace();
+        let name = old.name().to_owned();
+        let options = KeyspaceOptions { schema: old.schema(), design: Some(old.design()) };
+        let new = self.db().create_keyspace("next", options).unwrap();
+        self.end(vec![Effect::Create { keyspace: "next".into(), schema: old.schema() }], true);
+        self.begin("ingest into it");
+        let load = BulkLoad::of(&mut self.rng, "", (old.schema(), VARIETY), 60, 2_000);
+        let now_ms = siltstone::io::Disk::now_ms(&self.trace.disk);
+        let effects = load.run(&new, now_ms, || {}).unwrap();
+        self.end(effects.clone(), true);
+        self.begin("replace keyspace");
+        self.db().replace(&old, new).unwrap();
+        let mut all = vec![
+            Effect::Drop { keyspace: "next".into() },
+            Effect::Drop { keyspace: name.clone() },
+            Effect::Create { keyspace: name.clone(), schema: old.schema() },
+        ];
+        all.extend(effects.into_iter().map(|effect| match effect {
+            Effect::Put { key, value, expires_at_ms, .. } => {
+                Effect::Put { keyspace: name.clone(), key, value, expires_at_ms }
+            }
+            other => other,
+        }));
+        self.end(all, true);
+    }
+
     fn operation(&mut self) {
         match self.rng.below(100) {
             0..54 => {
@@ -260,6 +290,16 @@ impl Runner {
                     self.create(name, HASHED, design);
                 }
             }
+            97 => {
+                self.begin("ingest");
+                let (keyspace, schema) = self.any_keyspace();
+                let count = *self.rng.pick(&[1, 20, 120]);
+                let load = BulkLoad::of(&mut self.rng, "", (schema, VARIETY), count, 2_000);
+                let now_ms = siltstone::io::Disk::now_ms(&self.trace.disk);
+                let effects = load.run(&keyspace, now_ms, || {}).unwrap();
+                self.end(effects, true);
+            }
+            98 => self.replace(),
             _ => {
                 self.begin("reopen");
                 self.snapshots.clear();

@@ -50,8 +50,8 @@ pub struct Load {
 /// What the clients of one run share.
 pub struct Run<'a> {
     db: &'a Db,
-    keyspace: &'a Keyspace,
-    items: Items,
+    pub(super) keyspace: &'a Keyspace,
+    pub(super) items: Items,
     /// What to run.
     pub load: &'a Load,
     seed: u64,
@@ -107,8 +107,13 @@ impl<'a> Run<'a> {
         self.claimed.load(Ordering::SeqCst)
     }
 
+    /// Notes that all positions up to the allowance are written.
+    pub(super) fn claim_all(&self) {
+        self.claimed.store(self.load.operations, Ordering::SeqCst);
+    }
+
     /// The item written at `position`.
-    fn item_at(&self, position: u64) -> u64 {
+    pub(super) fn item_at(&self, position: u64) -> u64 {
         if position < self.ordered { self.order.at(position) } else { position }
     }
 

@@ -9,7 +9,7 @@ mod report;
 use crate::clients::client::{Load, Run};
 use crate::clients::filled::Filled;
 use crate::clients::workload::Workload;
-use crate::clients::{KEYSPACE, watch};
+use crate::clients::{KEYSPACE, bulk, watch};
 use crate::failure::{Failure, Result, fail, usage};
 use crate::generate::items::{GROUP_PREFIX_BYTES, Items};
 use crate::laboratory;
@@ -112,6 +112,9 @@ pub struct WorkloadArgs {
     /// Let fill replace a store that an earlier fill has written
     #[arg(long)]
     overwrite_dir: bool,
+    /// Let fill build tables of all items instead of putting them
+    #[arg(long, conflicts_with_all = ["batch", "seconds"])]
+    bulk: bool,
     /// Ask the kernel to drop the store's files from its page cache first (Linux)
     #[arg(long)]
     drop_page_cache: bool,
@@ -169,6 +172,7 @@ fn help_footer() -> String {
     format!(
         "Presets: {}\n\nExamples:\n  \
         siltstone bench fill --dir ./b --items 10M --group 128 --batch 100\n  \
+        siltstone bench fill --dir ./c --items 10M --bulk\n  \
         siltstone bench read-hit --dir ./b --threads 8 --seconds 30 --memory-budget 256M\n  \
         siltstone bench read-miss --dir ./b --json | jq .device_reads_per_get\n  \
         siltstone bench scan --dir ./b\n  \
@@ -186,9 +190,9 @@ fn parse_skew(text: &str) -> std::result::Result<f64, String> {
 
 fn run_workload(args: &WorkloadArgs) -> Result<()> {
     if args.workload != Workload::Fill {
-        if args.overwrite_dir || args.suffix.is_some() {
+        if args.overwrite_dir || args.bulk || args.suffix.is_some() {
             usage!(
-                "--overwrite-dir and --suffix are options of fill; {} takes the store as it is",
+                "--overwrite-dir, --bulk and --suffix are options of fill; {} takes the store as it is",
                 args.workload.name()
             );
         }
@@ -291,7 +295,7 @@ fn measure(
     };
     let before = db.stats();
     let run = Run::new(db, keyspace, items, &filled, &load);
-    let outcome = watch::run_clients(&run)?;
+    let outcome = if args.bulk { bulk::fill(&run)? } else { watch::run_clients(&run)? };
     let at_write_end = db.stats();
     let drain = Instant::now();
     if args.workload.writes() {

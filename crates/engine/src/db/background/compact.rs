@@ -23,7 +23,8 @@ impl Scheduler {
         let at_once = self.env.options.compactions_at_once;
         for keyspace in self.catalog.all() {
             let under_way = running.keyspaces.iter().filter(|id| **id == keyspace.id).count();
-            if at_once > 0 && under_way >= at_once {
+            let is_held = running.held.contains_key(&keyspace.id);
+            if is_held || (at_once > 0 && under_way >= at_once) {
                 continue;
             }
             let version = keyspace.version();
@@ -83,7 +84,7 @@ impl Scheduler {
     }
 
     /// Estimates what the new runs of leaf regions make dead.
-    fn note_kills(&self, keyspace: &OpenKeyspace, steps: &mut [Step]) -> Result<()> {
+    pub(in crate::db) fn note_kills(&self, keyspace: &OpenKeyspace, steps: &mut [Step]) -> Result<()> {
         let version = keyspace.version();
         let removed: Vec<u64> = steps
             .iter()
@@ -106,7 +107,7 @@ impl Scheduler {
     }
 
     /// Counts the bytes of tables that `steps` say were written.
-    pub(super) fn count_written(&self, steps: &[Step]) {
+    pub(in crate::db) fn count_written(&self, steps: &[Step]) {
         for step in steps {
             if let Step::Written { bytes, .. } = step {
                 self.env.counters.table_bytes.add(*bytes);
@@ -115,7 +116,7 @@ impl Scheduler {
     }
 
     /// Calls `work` with what flushes and compactions share.
-    pub(super) fn with_context<T>(
+    pub(in crate::db) fn with_context<T>(
         &self,
         keyspace: &OpenKeyspace,
         pace: &dyn Fn(u64),
@@ -130,6 +131,7 @@ impl Scheduler {
             next_id: &|| self.catalog.next_id(),
             pace,
             cancelled: &|| self.is_given_up(keyspace),
+            awaits_older: self.is_held(keyspace),
         })
     }
 

@@ -52,7 +52,7 @@ fn outputs(steps: &[Step]) -> Vec<Part> {
 }
 
 /// Says what became of a flush or compaction that read `inputs`.
-pub(super) fn outcome(inputs: &[Part], bytes_read: u64, output: &Output) -> Outcome {
+pub(in crate::db) fn outcome(inputs: &[Part], bytes_read: u64, output: &Output) -> Outcome {
     let outputs = outputs(&output.steps);
     let sum = |parts: &[Part], of: fn(&Part) -> u64| parts.iter().map(of).sum::<u64>();
     let entries = |part: &Part| part.entries;
@@ -102,6 +102,22 @@ pub(super) fn compaction(compaction: &Compaction, inputs: &[Part]) -> JobInfo {
     };
     let info = JobInfo::new(work).of(&keyspace.name).at(Place::new(level, path));
     info.because(why.map(Reason::Planned)).reading(inputs.to_vec())
+}
+
+/// Describes the sorting of a part of a bulk build's items.
+pub(in crate::db) fn sort(keyspace: &OpenKeyspace, items: Part) -> JobInfo {
+    JobInfo::new(Work::SortItems).of(&keyspace.name).because(Reason::Requested).reading(vec![items])
+}
+
+/// Says what became of it: a temporary table.
+pub(in crate::db) fn sorted(entries: u64, bytes: u64) -> Outcome {
+    let output = Part { entries, bytes, tables: 1, ..Part::default() };
+    Outcome { outputs: vec![output], bytes_written: bytes, ..Outcome::default() }
+}
+
+/// Describes a bulk build whose items were all given.
+pub(in crate::db) fn ingest(keyspace: &OpenKeyspace, items: Part) -> JobInfo {
+    JobInfo::new(Work::Ingest).of(&keyspace.name).because(Reason::Requested).reading(vec![items])
 }
 
 /// Describes work on the filter of a region.

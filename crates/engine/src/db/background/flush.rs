@@ -67,7 +67,9 @@ impl Scheduler {
         let outcome = describe::outcome(&[input], bytes_read, &output);
         let user_bytes = view.version.user_bytes + buffer.user_bytes();
         output.steps.push(Step::Flushed { start, user_bytes });
+        let newer = if self.is_newer(keyspace, buffer) { output.runs() } else { Vec::new() };
         self.catalog.commit(keyspace, output, Some(buffer))?;
+        self.note_flushed(keyspace, buffer, newer);
         Ok(outcome)
     }
 

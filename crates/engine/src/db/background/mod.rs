@@ -5,9 +5,10 @@
 //! work and use can then be tested.
 
 mod compact;
-mod describe;
+pub(super) mod describe;
 mod filter_job;
 mod flush;
+pub(super) mod hold;
 mod job;
 mod limits;
 mod region_filters;
@@ -25,7 +26,7 @@ use crate::error::{Error, Result};
 use filter_job::FilterWork;
 use job::Job;
 use limits::RateLimit;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use running::Running;
 use siltstone_design::plan::plan;
 use std::sync::Arc;
@@ -43,6 +44,8 @@ pub(crate) struct Scheduler {
     catalog: Arc<Catalog>,
     /// Held by whoever flushes.
     flushing: Mutex<()>,
+    /// Held for reading by users' threads that write or remove files; the store is closed behind it.
+    open: RwLock<()>,
     running: Running,
     flush_limit: RateLimit,
     compaction_limit: RateLimit,
@@ -62,6 +65,7 @@ impl Scheduler {
             env: Arc::clone(env),
             catalog: Arc::clone(catalog),
             flushing: Mutex::new(()),
+            open: RwLock::new(()),
             running: Running::default(),
             flush_limit: RateLimit::new(env.options.flush_bytes_per_second),
             compaction_limit: RateLimit::new(env.options.compaction_bytes_per_second),

@@ -11,7 +11,7 @@ use crate::version::Version;
 use crate::version::edit::{Edit, Step};
 use crate::version::manifest::Manifest;
 use siltstone_design::Design;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 impl Catalog {
@@ -27,7 +27,7 @@ impl Catalog {
         let mut guard = self.manifest.lock();
         let Some(manifest) = guard.as_mut() else { return self.env.check_writable() };
         if keyspace.is_dropped() {
-            self.remove_new_tables(&steps);
+            self.remove_new_tables(&steps, &keyspace.version());
             return Ok(());
         }
         let base = keyspace.version();
@@ -39,7 +39,7 @@ impl Catalog {
         next.filter_by(&filters);
         next.filter_by(&base.filters_after_rewrites(&edit.steps, self.env.memory()));
         debug_check(&next, &keyspace.design);
-        self.write_edit(manifest, &edit)?;
+        self.write_edit(manifest, &edit, &base)?;
         let next = Arc::new(next);
         self.show_version(keyspace, &next, flushed);
         base.retire_sidecars(&next);
@@ -58,12 +58,12 @@ impl Catalog {
     }
 
     /// Appends an edit to the manifest and syncs it.
-    fn write_edit(&self, manifest: &mut Manifest, edit: &Edit) -> Result<()> {
+    fn write_edit(&self, manifest: &mut Manifest, edit: &Edit, base: &Version) -> Result<()> {
         manifest.append(edit).inspect_err(|error| {
             // A full disk took a part of the edit at most, and needs the room. After any other failure the
             // whole of it may be there, and a crash may find it; its tables then have to be there too.
             if error.kind() == ErrorKind::StorageFull {
-                self.remove_new_tables(&edit.steps);
+                self.remove_new_tables(&edit.steps, base);
             }
         })?;
         self.sync_manifest(manifest)
@@ -100,11 +100,13 @@ impl Catalog {
         self.env.reader.fit_cache();
     }
 
-    /// Removes the files of tables that `steps` would have added.
-    fn remove_new_tables(&self, steps: &[Step]) {
+    /// Removes the files of tables that `steps` would have added to `base`. Those that it has stay: a step
+    /// may move them from one run to another.
+    pub(in crate::db) fn remove_new_tables(&self, steps: &[Step], base: &Version) {
+        let kept: HashSet<u64> = base.tables().map(|table| table.id()).collect();
         for step in steps {
             let Step::AddRun { run, .. } = step else { continue };
-            for table in &run.tables {
+            for table in run.tables.iter().filter(|table| !kept.contains(&table.id)) {
                 self.env.reader.forget(table.id, 0);
                 // Left behind, it would be removed as an orphan at the next open.
                 let _ = self.env.disk.remove(&self.env.reader.path(table.id));
@@ -122,6 +124,38 @@ impl Catalog {
         manifest.append(edit)?;
         self.sync_manifest(manifest)?;
         publish();
+        Ok(())
+    }
+
+    /// Lets `old` hold what `new` holds, and `new` be gone: on disk first, then for readers. The caller holds
+    /// the locks on commits and flushes, compactions of both are held back, and `new` has nothing in write
+    /// buffers.
+    pub fn replace(&self, old: &Arc<OpenKeyspace>, new: &Arc<OpenKeyspace>) -> Result<()> {
+        // What is written to `old` later stands in later segments than what is replaced.
+        self.log.rotate()?;
+        let (start, version) = (self.log.segment(), new.version());
+        let flushed = Step::Flushed { start, user_bytes: version.user_bytes };
+        let edit = Edit { keyspace: old.id, steps: vec![Step::Replaced { by: new.id }, flushed] };
+        let before = old.version();
+        self.commit_keyspace(&edit, || {
+            {
+                let _views = self.view_lock.lock();
+                // A condition on what was read before fails. No operation has this number: the last one is
+                // longer than a byte.
+                let now = self.visible() + 1;
+                let active = old.new_buffer(now, self.env.memory());
+                old.view.store(Arc::new(View { active, sealed: Vec::new(), version }));
+                self.show(now);
+            }
+            old.set_flushed(start);
+            new.mark_dropped();
+            self.keyspaces.write().remove(&new.name);
+            before.tables().for_each(|table| table.mark_obsolete());
+            before.sidecars().for_each(|pages| pages.mark_obsolete());
+        })?;
+        self.refresh_pressure(old);
+        self.env.reader.fit_cache();
+        self.env.signals.wake();
         Ok(())
     }
 

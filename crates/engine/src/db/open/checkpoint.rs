@@ -112,6 +112,7 @@ fn with_buffers(store: &Store, pinned: &Pinned, of_keyspace: &PinnedKeyspace, di
         next_id: &|| store.catalog.next_id(),
         cancelled: &|| false,
         pace: &|_| {},
+        awaits_older: false,
     };
     let amount = Amount {
         entries: view.buffers().map(WriteBuffer::entries).sum(),

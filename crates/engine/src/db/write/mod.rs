@@ -89,7 +89,7 @@ impl Committer {
         Ok(())
     }
 
-    fn disk_is_full(&self) -> Error {
+    pub fn disk_is_full(&self) -> Error {
         let what = format!(
             "less than {} bytes are free on the disk of {}; free some space, or delete items: deletes are still taken, and \
              writing resumes by itself",
@@ -214,6 +214,15 @@ impl Committer {
     pub fn seal_all(&self) -> Result<()> {
         let _commit = self.commit.lock();
         self.catalog.all().iter().try_for_each(|keyspace| self.seal(keyspace, Reason::Requested))
+    }
+
+    /// Seals the write buffer of one keyspace, because of `reason`, and does `then` before anything more is
+    /// written.
+    pub fn seal_then(&self, keyspace: &OpenKeyspace, reason: Reason, then: impl FnOnce()) -> Result<()> {
+        let _commit = self.commit.lock();
+        self.seal(keyspace, reason)?;
+        then();
+        Ok(())
     }
 
     /// Seals the write buffer of one keyspace, because of `reason`.

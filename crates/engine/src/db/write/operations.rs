@@ -80,12 +80,7 @@ impl Operations {
         value: &[u8],
         expires_at_ms: u64,
     ) -> Result<()> {
-        if value.len() > MAX_VALUE_BYTES {
-            return Err(Error::invalid(format_args!(
-                "the value has {} bytes; values have at most {MAX_VALUE_BYTES} (1 GiB), split it over several keys",
-                value.len()
-            )));
-        }
+        check_value(value)?;
         let place = place_for_write(keyspace, key)?;
         self.has_puts = true;
         self.add(store, keyspace, Kind::Put { expires_at_ms }, place, key, value);
@@ -136,6 +131,18 @@ impl Operations {
     pub fn item(&self, operation: &Operation) -> Option<Item<'_>> {
         operation.kind.item(self.payload.get(operation.encoded.value.clone()).unwrap_or(&[]))
     }
+}
+
+/// Refuses values that are too long.
+#[inline]
+pub(in crate::db) fn check_value(value: &[u8]) -> Result<()> {
+    if value.len() > MAX_VALUE_BYTES {
+        return Err(Error::invalid(format_args!(
+            "the value has {} bytes; values have at most {MAX_VALUE_BYTES} (1 GiB), split it over several keys",
+            value.len()
+        )));
+    }
+    Ok(())
 }
 
 fn place_for_write(keyspace: &OpenKeyspace, key: &[u8]) -> Result<KeyPlace> {
