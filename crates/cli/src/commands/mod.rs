@@ -9,6 +9,7 @@ pub mod get;
 pub mod inspect;
 pub mod keyspaces;
 pub mod load;
+pub mod merge;
 pub mod model;
 pub mod probe;
 pub mod put;

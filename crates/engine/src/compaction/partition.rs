@@ -10,7 +10,7 @@ use super::retain::retain;
 use super::run_filter::RunFilter;
 use super::work::{Amount, Context, Output, Target};
 use crate::cache::{PAGE_BYTES, TableId};
-use crate::entry::{Cursor, EntryRef, PrefixTombstones};
+use crate::entry::{Cursor, EntryRef, Item, PrefixTombstones};
 use crate::error::{Error, ErrorKind, Result};
 use crate::filename::table_path;
 use crate::table::envelope::TableMeta;
@@ -97,6 +97,13 @@ impl<'a> Partition<'a> {
                 break;
             }
             self.check_cancelled()?;
+            let closed;
+            if let (Item::Operands(operands), true, Some(folder)) =
+                (entry.item, target.bottom, self.context.folder)
+            {
+                closed = folder.close(operands)?;
+                entry.item = closed.item();
+            }
             if retain(&mut entry.item, self.context.now_ms, target.bottom, &mut self.output.dropped) {
                 run.add(entry, &mut self.unfinished)?;
                 self.pace(entry.user_bytes());

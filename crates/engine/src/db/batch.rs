@@ -88,6 +88,19 @@ impl Batch {
         self.put_until(keyspace, key.as_ref(), value.as_ref(), keyspace.expiry_after(ttl))
     }
 
+    /// Merges `operand` into the value of `key`, as the keyspace's merge operator does it.
+    ///
+    /// # Errors
+    /// As [`Keyspace::merge`].
+    pub fn merge(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        operand: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        self.change().merge(keyspace.store_id(), &keyspace.inner, key.as_ref(), operand.as_ref())
+    }
+
     /// Removes `key`; a missing key is fine.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use super::write_buffer::BufferScan;
 use crate::cache::fetch;
 use crate::compaction::merge::{Merge, Source};
 use crate::compaction::source;
-use crate::entry::{Cursor, Span};
+use crate::entry::{Cursor, Item, Span};
 use crate::error::Result;
 use crate::table::ReadMode;
 use siltstone_design::Digest;
@@ -116,7 +116,7 @@ impl Iter {
                 sources.push(source(run, &span, self.mode.clone(), reader)?);
             }
         }
-        self.merge = Some(Merge::new(sources)?);
+        self.merge = Some(Merge::new(sources, self.keyspace.folder.clone())?);
         Ok(true)
     }
 
@@ -133,7 +133,15 @@ impl Iter {
                 self.merge = None;
                 continue;
             };
-            let item = match entry.item.live_value(self.now_ms) {
+            let folded = match (entry.item, &self.keyspace.folder) {
+                // Nothing older is left: all that may hold the key takes part.
+                (Item::Operands(operands), Some(folder)) if self.wanted.takes(entry.key.key) => {
+                    Some(folder.value(operands)?)
+                }
+                _ => None,
+            };
+            let value = folded.as_deref().or_else(|| entry.item.live_value(self.now_ms));
+            let item = match value {
                 Some(value) if self.wanted.takes(entry.key.key) => {
                     Some((entry.key.key.to_vec(), value.to_vec()))
                 }

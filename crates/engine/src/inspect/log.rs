@@ -89,6 +89,7 @@ fn describe_edit(payload: &[u8]) -> String {
             format!("flushed up to log segment {} ({user_bytes} user bytes in all)", start.segment)
         }
         Step::Created { name, schema, design } => format!("create keyspace {name:?}: {schema}, {design}"),
+        Step::MergeOperator(name) => format!("its merge operator is {name:?}"),
         Step::Dropped => "drop the keyspace".into(),
         Step::Written { level, bytes } => format!("{bytes} bytes written into level {level} in all"),
         Step::NextId(id) => format!("next number {id}"),
@@ -100,7 +101,7 @@ fn describe_edit(payload: &[u8]) -> String {
 }
 
 fn describe_batch(payload: &[u8]) -> String {
-    let (mut puts, mut deletes, mut prefixes, mut bytes) = (0u64, 0u64, 0u64, 0usize);
+    let (mut puts, mut merges, mut deletes, mut prefixes, mut bytes) = (0u64, 0u64, 0u64, 0u64, 0usize);
     let mut from = Decoder::new(payload);
     while !from.is_empty() {
         let Some(operation) = operation::decode(&mut from) else {
@@ -111,9 +112,11 @@ fn describe_batch(payload: &[u8]) -> String {
                 puts += 1;
                 bytes += operation.key.len() + value.len();
             }
+            Some(Item::Operands(_)) => merges += 1,
             Some(Item::Deleted) => deletes += 1,
             None => prefixes += 1,
         }
     }
-    format!("{puts} puts ({bytes} bytes), {deletes} deletes, {prefixes} prefix deletes")
+    let merges = if merges > 0 { format!("{merges} merges, ") } else { String::new() };
+    format!("{puts} puts ({bytes} bytes), {merges}{deletes} deletes, {prefixes} prefix deletes")
 }

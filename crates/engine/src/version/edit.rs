@@ -9,6 +9,7 @@
 //!         5 created      name, schema JSON, design JSON
 //!         6 dropped
 //!         7 written      level varint, bytes varint (absolute)
+//!         12 merge operator   name, behind 5
 //! store   a record of keyspace 0: 8 next ids varint; 9 hash secret, 16 bytes; 10 log start, two varints;
 //!         11 log end, LSN varint: the log is synced at least that far
 //! ```
@@ -52,6 +53,8 @@ pub(crate) enum Step {
     Flushed { start: LogStart, user_bytes: u64 },
     /// The keyspace exists.
     Created { name: String, schema: String, design: String },
+    /// The keyspace takes merges, which the operator of this name carries out.
+    MergeOperator(String),
     /// The keyspace is gone.
     Dropped,
     /// `bytes` were written into the level in all.
@@ -131,6 +134,10 @@ impl Step {
                 out.push(5);
                 [name, schema, design].into_iter().for_each(|text| put_bytes(out, text.as_bytes()));
             }
+            Self::MergeOperator(name) => {
+                out.push(12);
+                put_bytes(out, name.as_bytes());
+            }
             Self::Dropped => out.push(6),
             Self::Written { level, bytes } => {
                 out.push(7);
@@ -188,6 +195,7 @@ impl Step {
             9 => Self::Secret(*from.take(16)?.first_chunk()?),
             10 => Self::LogStart(LogStart { segment: from.varint()?, lsn: from.varint()? }),
             11 => Self::LogEnd(from.varint()?),
+            12 => Self::MergeOperator(from.string()?.to_owned()),
             _ => return None,
         })
     }

@@ -28,8 +28,12 @@ impl Trace {
         // Two designs a trace in turn, so that a few traces in a row have them all.
         let mut in_turn = designs.iter().cycle().skip(2 * seed as usize % designs.len()).cloned();
         let mut next = || in_turn.next();
-        let keyspaces =
-            [("point", Schema::Point, next()), ("files", ORDERED, next()), ("tags", HASHED, None)];
+        let keyspaces = [
+            ("point", Schema::Point, next()),
+            ("files", ORDERED, next()),
+            ("tags", HASHED, None),
+            ("lists", ORDERED, next()),
+        ];
         Self::record_on(&keyspaces, seed, operations)
     }
 
@@ -115,7 +119,9 @@ impl Runner {
     }
 
     fn create(&mut self, name: &str, schema: Schema, design: Design) {
-        self.db().create_keyspace(name, keyspace_options(schema, design)).unwrap();
+        let merge_operator = merge_operator_of(name);
+        let options = KeyspaceOptions { merge_operator, ..keyspace_options(schema, design) };
+        self.db().create_keyspace(name, options).unwrap();
         self.end(vec![Effect::Create { keyspace: name.into(), schema }], true);
     }
 
@@ -149,6 +155,12 @@ impl Runner {
                 let prefix = prefix(&mut self.rng, schema, VARIETY);
                 batch.delete_prefix(&keyspace, &prefix).unwrap();
                 effects.push(Effect::DeletePrefix { keyspace: name, prefix });
+            }
+            6..14 if keyspace.merge_operator().is_some() => {
+                let length = self.rng.below(30) as usize;
+                let operand = self.rng.bytes(length);
+                batch.merge(&keyspace, &key, &operand).unwrap();
+                effects.push(Effect::Merge { keyspace: name, key, operand });
             }
             6..8 => {
                 let (value, ttl_ms) = (self.value(), self.rng.range(1, 4000));

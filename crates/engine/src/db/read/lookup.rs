@@ -19,9 +19,10 @@
 
 use crate::cache::{Arrived, Pause, Probe, Reader, Step, TableId};
 use crate::db::catalog::view::View;
-use crate::entry::{Answer, Sequence};
-use crate::error::Result;
+use crate::entry::{Answer, Item, Sequence};
+use crate::error::{Error, ErrorKind, Result};
 use crate::io::Disk;
+use crate::merge_operator::{Folded, Folder, is_open};
 use crate::region_filter::{Candidate, Candidates};
 use crate::stats::ReadTrace;
 use crate::version::{Region, Version};
@@ -38,6 +39,8 @@ pub(super) struct Pinned<'a> {
     pub reader: &'a Reader,
     /// Tells which values have expired.
     pub clock: &'a dyn Disk,
+    /// Makes values of operands, where the keyspace takes merges.
+    pub folder: Option<&'a Arc<Folder>>,
 }
 
 /// What a lookup ends with.
@@ -84,14 +87,16 @@ pub(super) struct Lookup<'a> {
     pub newer: Option<Sequence>,
     /// What it has cost.
     pub trace: ReadTrace,
+    /// Operands that it has found and that wait for what older sources say.
+    operands: Option<Vec<u8>>,
 }
 
 impl<'a> Lookup<'a> {
     /// A lookup in write buffers and levels.
     #[inline]
     pub fn new(pinned: &'a Pinned<'a>, key: &'a EncodedKey<'a>) -> Self {
-        let (trace, newer) = (ReadTrace::default(), None);
-        Self { pinned, key, buffers: 0, level: 0, end: usize::MAX, runs: None, newer, trace }
+        let (trace, newer, operands) = (ReadTrace::default(), None, None);
+        Self { pinned, key, buffers: 0, level: 0, end: usize::MAX, runs: None, newer, trace, operands }
     }
 
     /// A lookup in the levels from `level` on.
@@ -107,6 +112,11 @@ impl<'a> Lookup<'a> {
     /// The level where it stands, or found its answer.
     pub fn level(&self) -> usize {
         self.level
+    }
+
+    /// Whether it has found operands, so that what older sources say is only a part of the answer.
+    pub fn has_operands(&self) -> bool {
+        self.operands.is_some()
     }
 
     /// Goes as far as `supply` takes it. `None` where nothing is said of the key.
@@ -139,10 +149,10 @@ impl<'a> Lookup<'a> {
         let Pinned { buffers, version, sequence, .. } = *self.pinned;
         for buffer in buffers.iter().flat_map(|view| view.buffers()).skip(self.buffers) {
             let answer = buffer.get(self.key, sequence, probe, &mut self.newer)?;
-            if let Some(value) = self.value(answer) {
-                return Ok(Some(Found { value, table: 0 }));
-            }
             self.buffers += 1;
+            if let Some(found) = self.found(answer, 0)? {
+                return Ok(Some(found));
+            }
         }
         while self.level < self.end
             && let Some(level) = version.levels.get(self.level)
@@ -153,6 +163,9 @@ impl<'a> Lookup<'a> {
                 return Ok(Some(found));
             }
             self.level += 1;
+        }
+        if self.operands.is_some() && version.levels.get(self.level).is_none() {
+            return Ok(self.found(Answer::Deleted, 0)?);
         }
         Ok(None)
     }
@@ -170,7 +183,10 @@ impl<'a> Lookup<'a> {
         };
         let AskedRuns { mut candidates, probed_above } = asked;
         for (place, run) in region.runs.iter().enumerate().skip(candidates.place()) {
-            let candidate = candidates.next().unwrap_or(Candidate::Unknown);
+            let mut candidate = candidates.next().unwrap_or(Candidate::Unknown);
+            if self.operands.is_some() && region.names_newest_only() {
+                candidate = Candidate::Unknown;
+            }
             if candidate != Candidate::No
                 && let Some(table) = run.table_for(key.digest, key.key)
             {
@@ -178,28 +194,63 @@ impl<'a> Lookup<'a> {
                     self.runs = Some(AskedRuns { candidates: candidates.from(place), probed_above });
                 })?;
                 probe.trace.note_region(probed_above);
-                if let Some(value) = self.value(answer) {
-                    return Ok(Some(Found { value, table: table.id() }));
+                let is_absent = answer == Answer::Absent;
+                if let Some(found) = self.found(answer, table.id())? {
+                    return Ok(Some(found));
                 }
-                probe.trace.false_positives += u64::from(candidate == Candidate::Yes);
+                probe.trace.false_positives += u64::from(candidate == Candidate::Yes && is_absent);
             }
             if run.tombstones.hides(key) {
-                return Ok(Some(Found::default()));
+                return Ok(self.found(Answer::Deleted, 0)?);
             }
         }
         Ok(None)
     }
 
-    /// What an answer means for a get; the clock is read only for values that expire.
+    /// What the answer of `table`, or of a write buffer, means for a get: what it ends with, or that it goes
+    /// on. The clock is read only for values that expire.
     #[inline]
-    fn value(&self, answer: Answer) -> Option<Option<Vec<u8>>> {
-        match answer {
-            Answer::Absent => None,
-            Answer::Deleted => Some(None),
+    fn found(&mut self, answer: Answer, table: TableId) -> Result<Option<Found>> {
+        let value = match answer {
+            Answer::Absent => return Ok(None),
+            Answer::Operands(_) => return self.fold(answer),
+            _ if self.operands.is_some() => return self.fold(answer),
+            Answer::Deleted => None,
             Answer::Put { value, expires_at_ms } => {
                 let is_live = expires_at_ms == 0 || self.pinned.clock.now_ms() < expires_at_ms;
-                Some(is_live.then_some(value))
+                is_live.then_some(value)
             }
-        }
+        };
+        Ok(Some(Found { value, table }))
+    }
+
+    /// The same where operands have been found, now or before. Which table has the newest of them is of no
+    /// use to whoever writes next: filters of regions take part in no lookup that goes on behind it.
+    #[cold]
+    fn fold(&mut self, answer: Answer) -> Result<Option<Found>> {
+        let Some(folder) = self.pinned.folder else {
+            return Err(Error::new(
+                ErrorKind::Corruption,
+                "an entry of a keyspace without merge operator holds operands",
+            ));
+        };
+        let folded = match (self.operands.take(), &answer) {
+            (None, Answer::Operands(operands)) => Folded::Operands(operands.clone()),
+            (None, _) => return Ok(None),
+            (Some(newer), Answer::Put { value, .. }) => {
+                folder.fold(&newer, Item::Put { value, expires_at_ms: 0 })?
+            }
+            (Some(newer), Answer::Operands(older)) => folder.fold(&newer, Item::Operands(older))?,
+            (Some(newer), Answer::Deleted | Answer::Absent) => folder.fold(&newer, Item::Deleted)?,
+        };
+        let value = match folded {
+            Folded::Value(value) => value,
+            Folded::Operands(operands) if is_open(&operands) => {
+                self.operands = Some(operands);
+                return Ok(None);
+            }
+            Folded::Operands(operands) => folder.value(&operands)?,
+        };
+        Ok(Some(Found { value: Some(value), table: 0 }))
     }
 }

@@ -106,7 +106,8 @@ impl Searcher {
     fn pinned<'a>(&'a self, keyspace: &'a OpenKeyspace, view: &'a View, sequence: Sequence) -> Pinned<'a> {
         let (encoder, version) = (&keyspace.encoder, &view.version);
         let Env { reader, disk, .. } = &*self.env;
-        Pinned { buffers: Some(view), version, sequence, encoder, reader, clock: &**disk }
+        let folder = keyspace.folder.as_ref();
+        Pinned { buffers: Some(view), version, sequence, encoder, reader, clock: &**disk, folder }
     }
 
     fn last_level<'a>(&'a self, keyspace: &'a OpenKeyspace) -> LastLevel<'a> {

@@ -20,6 +20,7 @@ use super::upper_reads::UpperReads;
 use crate::cache::{PageRef, Reader, Step, fetch};
 use crate::error::Result;
 use crate::io::Disk;
+use crate::merge_operator::Folder;
 use crate::options::ParallelSearch;
 use crate::stats::{KeyspaceCounters, ReadTrace};
 use crate::version::Version;
@@ -41,6 +42,7 @@ struct Job {
     version: Arc<Version>,
     level: usize,
     encoder: Encoder,
+    folder: Option<Arc<Folder>>,
     key: OwnedKey,
     answer: SyncSender<Result<(Option<Found>, ReadTrace)>>,
 }
@@ -173,6 +175,11 @@ impl LastLevel<'_> {
             self.counters.asked_wasted.add(1);
             return Ok(Some(found));
         }
+        if lookup.has_operands() {
+            // What the helper found is only what they fold over.
+            lookup.stop_before(usize::MAX);
+            return lookup.complete();
+        }
         match answered.recv() {
             Ok(outcome) => {
                 let (found, trace) = outcome?;
@@ -190,9 +197,10 @@ impl LastLevel<'_> {
     /// Asks a helper to search from `level` on, and returns where it will answer.
     fn post(&self, lookup: &Lookup<'_>, level: usize) -> Receiver<Result<(Option<Found>, ReadTrace)>> {
         let (answer, answered) = sync_channel(1);
-        let Pinned { version, encoder, .. } = *lookup.pinned;
+        let Pinned { version, encoder, folder, .. } = *lookup.pinned;
         let (version, encoder, key) = (Arc::clone(version), *encoder, OwnedKey::of(lookup.key));
-        self.shared.jobs.lock().push_back(Job { version, level, encoder, key, answer });
+        let folder = folder.cloned();
+        self.shared.jobs.lock().push_back(Job { version, level, encoder, folder, key, answer });
         self.shared.ready.notify_one();
         answered
     }
@@ -210,9 +218,10 @@ impl ParallelReads {
                 }
                 jobs.pop_front()
             };
-            let Some(Job { version, level, encoder, key, answer }) = job else { continue };
+            let Some(Job { version, level, encoder, folder, key, answer }) = job else { continue };
             let (version, encoder) = (&version, &encoder);
-            let pinned = Pinned { buffers: None, version, sequence: 0, encoder, reader, clock };
+            let folder = folder.as_ref();
+            let pinned = Pinned { buffers: None, version, sequence: 0, encoder, reader, clock, folder };
             let key = key.encoded();
             let mut lookup = Lookup::from_level(&pinned, &key, level);
             let found = lookup.complete();

@@ -312,7 +312,7 @@ pub(crate) fn look_up(
         Found::Absent => return Ok(Answer::Absent),
         Found::Damaged => return Err(page_malformed(table, page.number, probe.reader).into()),
     };
-    if entry.deleted {
+    if entry.is_tombstone() {
         return Ok(Answer::Deleted);
     }
     let value = match (entry.overflow, overflowed) {
@@ -324,5 +324,9 @@ pub(crate) fn look_up(
             .ok_or_else(|| page_malformed(table, page.number, probe.reader))?
             .to_vec(),
     };
-    Ok(Answer::Put { value, expires_at_ms: entry.expires_at_ms })
+    Ok(if entry.deleted {
+        Answer::Operands(value)
+    } else {
+        Answer::Put { value, expires_at_ms: entry.expires_at_ms }
+    })
 }

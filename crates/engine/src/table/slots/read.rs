@@ -3,7 +3,7 @@
 use super::SlotLayout;
 use super::record::{Parts, Slot};
 use crate::cache::{PAGE_BYTES, Page, Pause, Probe, Reader};
-use crate::entry::{Answer, Item};
+use crate::entry::Answer;
 use crate::error::{Error, Result};
 use crate::table::envelope::{PAGE_HEADER_BYTES, TableMeta};
 use crate::table::parts::{Resident, Worth, page_malformed, read_overflow};
@@ -136,10 +136,7 @@ impl SlotFile {
             return Ok(Answer::Absent);
         }
         match parts.item(&record) {
-            Some(Item::Put { value, expires_at_ms }) => {
-                Ok(Answer::Put { value: value.to_vec(), expires_at_ms })
-            }
-            Some(Item::Deleted) => Ok(Answer::Deleted),
+            Some(item) => Ok(Answer::of(item)),
             None => Err(self.malformed(chunk, probe.reader).into()),
         }
     }
