@@ -305,7 +305,10 @@ fn a_failing_operator_is_an_error_on_read_and_loses_nothing() {
                 error.to_string().contains("\"counters\"") && error.to_string().contains("\"add\""),
                 "{error}"
             );
-            assert!(counters.iter().unwrap().any(|item| item.is_err()));
+            let listed: Vec<_> =
+                counters.iter().unwrap().map(|item| item.map_err(|error| error.kind())).collect();
+            assert_eq!(listed.iter().filter(|item| **item == Err(ErrorKind::MergeFailed)).count(), 1);
+            assert!(listed.contains(&Ok((b"good".to_vec(), 1u64.to_le_bytes().to_vec()))));
             assert_eq!(count(&counters, b"good"), Some(1));
         }
         db.wait_until_idle().unwrap();

@@ -44,7 +44,7 @@ fn operands_are_merged_as_the_keyspace_says() {
     merge("lists", &["x", "--merge-operator", "append:2c"]).ok();
     merge("lists", &["y", "--merge-operator", "append:2c"]).ok();
     assert_eq!(run(&["get", s, "k", "--keyspace", "lists"]).ok().text(), "x,y\n");
-    assert!(run(&["export", s, "--keyspace", "lists"]).ok().text().contains("x,y"));
+    assert!(run(&["export", s, "--keyspace", "lists", "--format", "tsv"]).ok().text().contains("x,y"));
     merge("lists", &["z", "--merge-operator", "append"]).fails(&["append:2c"]);
     merge("none", &["1"]).fails(&["none", "--merge-operator"]);
     run(&["put", s, "k", "v"]).ok();

@@ -14,7 +14,7 @@ use crate::cache::fetch;
 use crate::compaction::merge::{Merge, Source};
 use crate::compaction::source;
 use crate::entry::{Cursor, Item, Span};
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::table::ReadMode;
 use siltstone_design::Digest;
 use std::sync::Arc;
@@ -32,8 +32,9 @@ pub(super) enum Wanted {
 /// An iterator over a consistent snapshot, in the store's order: by digest, and for semi-sorted keys by
 /// prefix hash and then suffix.
 ///
-/// Items are `(key, value)`. It pins the tables it reads until it is dropped. After an error it ends, and so
-/// it does, with `Closed`, when the store is [closed](crate::Db::close).
+/// Items are `(key, value)`. It pins the tables it reads until it is dropped. After an error it ends, but for
+/// `MergeFailed`, which is said of a single item; and so it does, with `Closed`, when the store is
+/// [closed](crate::Db::close).
 pub struct Iter {
     store: Arc<Store>,
     keyspace: Arc<OpenKeyspace>,
@@ -136,7 +137,13 @@ impl Iter {
             let folded = match (entry.item, &self.keyspace.folder) {
                 // Nothing older is left: all that may hold the key takes part.
                 (Item::Operands(operands), Some(folder)) if self.wanted.takes(entry.key.key) => {
-                    Some(folder.value(operands)?)
+                    match folder.value(entry.key.key, operands) {
+                        Ok(value) => Some(value),
+                        Err(error) => {
+                            merge.advance()?;
+                            return Err(error);
+                        }
+                    }
                 }
                 _ => None,
             };
@@ -170,7 +177,8 @@ impl Iterator for Iter {
             return None;
         }
         let next = self.next_item();
-        if next.is_err() {
+        // Where an operator fails, the other items are as they were.
+        if next.as_ref().is_err_and(|error| error.kind() != ErrorKind::MergeFailed) {
             (self.merge, self.rest) = (None, None);
         }
         next.transpose()

@@ -41,6 +41,8 @@ const LINE_BYTES: usize = 64;
 const DELETED: u32 = 1 << 31;
 const EXTRAS: u32 = 1 << 30;
 const OPERANDS: u32 = 1 << 29;
+/// Where numbers of blocks wait whose large version was taken out; no version is so short.
+const LARGE: usize = 0;
 
 /// A version of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,8 +197,16 @@ impl Shard {
         }
         let bytes = if self.folds { size_class(bytes) } else { bytes };
         if bytes > PIECE_BYTES {
-            self.blocks.push(Block::Large(parts.concat().into_boxed_slice()));
-            return (Place { digest: version.digest, block: self.blocks.len() as u32 - 1, offset: 0 }, 0);
+            let large = Block::Large(parts.concat().into_boxed_slice());
+            let block = match self.free.get_mut(&LARGE).and_then(Vec::pop) {
+                Some((block, _)) => block as usize,
+                None => self.blocks.len(),
+            };
+            match self.blocks.get_mut(block) {
+                Some(left) => *left = large,
+                None => self.blocks.push(large),
+            }
+            return (Place { digest: version.digest, block: block as u32, offset: 0 }, 0);
         }
         let has_room = matches!(self.blocks.get(self.filling), Some(Block::Piece(_)))
             && self.filled + bytes <= PIECE_BYTES;
@@ -265,6 +275,7 @@ impl Shard {
             }
             Block::Large(large) => {
                 *large = Box::default();
+                self.free.entry(LARGE).or_default().push((place.block, 0));
                 0
             }
         };

@@ -22,6 +22,8 @@ const OPEN: u8 = 0;
 const VALUE: u8 = 1;
 const NOTHING: u8 = 2;
 
+/// Bytes of a key that errors show.
+const SHOWN_KEY_BYTES: usize = 64;
 /// Longest value that folding makes; operands of longer ones are kept apart.
 const MAX_FOLDED_BYTES: usize = 1 << 30;
 
@@ -163,17 +165,18 @@ impl Folder {
         Ok(self.over(if let Base::Open = base { Base::Nothing } else { base }, &operands))
     }
 
-    /// Returns the value that operands with nothing older make.
+    /// Returns the value that operands of `key` with nothing older make.
     ///
     /// # Errors
     /// `MergeFailed` where the operator does.
-    pub fn value(&self, operands: &[u8]) -> Result<Vec<u8>> {
+    pub fn value(&self, key: &[u8], operands: &[u8]) -> Result<Vec<u8>> {
         let Parts { base, operands } = self.decode(operands)?;
         self.applied(base, &operands).map_err(|why| {
             let Self { name, keyspace, .. } = self;
+            let shown = String::from_utf8_lossy(key.get(..SHOWN_KEY_BYTES).unwrap_or(key)).into_owned();
             let what = format!(
-                "a value of keyspace {keyspace:?} can't be made: its merge operator {name:?} failed: {why}; \
-                 the value and its operands are kept, put or delete the key to replace them"
+                "the value of key {shown:?} of keyspace {keyspace:?} can't be made: the merge operator {name:?} failed: {why}; \
+                 the old value and the operands are kept, put or delete the key to replace them"
             );
             Error::new(ErrorKind::MergeFailed, what)
         })
@@ -194,12 +197,11 @@ impl Folder {
     }
 
     fn applied(&self, base: Base<'_>, operands: &[&[u8]]) -> Result<Vec<u8>, String> {
-        let mut value = match base {
-            Base::Value(value) => Some(value.to_vec()),
-            Base::Open | Base::Nothing => None,
-        };
+        let old = if let Base::Value(value) = base { Some(value) } else { None };
+        let mut value: Option<Vec<u8>> = None;
         for operand in operands {
-            let applied = catch_unwind(AssertUnwindSafe(|| self.operator.apply(value.as_deref(), operand)));
+            let now = value.as_deref().or(old);
+            let applied = catch_unwind(AssertUnwindSafe(|| self.operator.apply(now, operand)));
             let new = applied.unwrap_or_else(|_| Err("it panicked".to_owned()))?;
             if new.len() > MAX_FOLDED_BYTES {
                 return Err(format!("the new value has {} bytes, values have at most 1 GiB", new.len()));
@@ -300,7 +302,7 @@ mod tests {
             let folder = folder(joins);
             let value = |folded: Option<Folded>| folded.map(|folded| match folded {
                 Folded::Value(value) => Ok(value),
-                Folded::Operands(operands) => folder.value(&operands).map_err(|error| error.kind()),
+                Folded::Operands(operands) => folder.value(b"k", &operands).map_err(|error| error.kind()),
             });
             let expected = value(folded_of(&folder, &entries));
             let (older, newer) = entries.split_at(cut.index(entries.len()));
@@ -331,7 +333,7 @@ mod tests {
         fn nonsense_is_refused(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
             match Parts::decode(&bytes) {
                 Some(parts) => prop_assert!(!parts.operands.is_empty()),
-                None => prop_assert_eq!(folder(true).value(&bytes).unwrap_err().kind(), ErrorKind::Corruption),
+                None => prop_assert_eq!(folder(true).value(b"k", &bytes).unwrap_err().kind(), ErrorKind::Corruption),
             }
         }
     }
@@ -342,7 +344,7 @@ mod tests {
         let put = Item::Put { value: b"v", expires_at_ms: 0 };
         let Folded::Operands(kept) = folder.fold(&operand(b"!"), put).unwrap() else { panic!() };
         assert!(!is_open(&kept));
-        let error = folder.value(&kept).unwrap_err();
+        let error = folder.value(b"k", &kept).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::MergeFailed);
         assert!(
             error.to_string().contains("\"letters\"") && error.to_string().contains("\"fussy\""),

@@ -249,7 +249,7 @@ impl<'a> Lookup<'a> {
                 self.operands = Some(operands);
                 return Ok(None);
             }
-            Folded::Operands(operands) => folder.value(&operands)?,
+            Folded::Operands(operands) => folder.value(self.key.key, &operands)?,
         };
         Ok(Some(Found { value: Some(value), table: 0 }))
     }
