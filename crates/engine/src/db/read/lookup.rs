@@ -165,7 +165,7 @@ impl<'a> Lookup<'a> {
             self.level += 1;
         }
         if self.operands.is_some() && version.levels.get(self.level).is_none() {
-            return Ok(self.found(Answer::Deleted, 0)?);
+            return Ok(self.end()?);
         }
         Ok(None)
     }
@@ -201,7 +201,7 @@ impl<'a> Lookup<'a> {
                 probe.trace.false_positives += u64::from(candidate == Candidate::Yes && is_absent);
             }
             if run.tombstones.hides(key) {
-                return Ok(self.found(Answer::Deleted, 0)?);
+                return Ok(self.end()?);
             }
         }
         Ok(None)
@@ -209,12 +209,12 @@ impl<'a> Lookup<'a> {
 
     /// What the answer of `table`, or of a write buffer, means for a get: what it ends with, or that it goes
     /// on. The clock is read only for values that expire.
-    #[inline]
+    #[inline(always)]
     fn found(&mut self, answer: Answer, table: TableId) -> Result<Option<Found>> {
         let value = match answer {
             Answer::Absent => return Ok(None),
-            Answer::Operands(_) => return self.fold(answer),
             _ if self.operands.is_some() => return self.fold(answer),
+            Answer::Operands(_) => return self.fold(answer),
             Answer::Deleted => None,
             Answer::Put { value, expires_at_ms } => {
                 let is_live = expires_at_ms == 0 || self.pinned.clock.now_ms() < expires_at_ms;
@@ -222,6 +222,12 @@ impl<'a> Lookup<'a> {
             }
         };
         Ok(Some(Found { value, table }))
+    }
+
+    /// What it ends with where nothing older is left.
+    #[cold]
+    fn end(&mut self) -> Result<Option<Found>> {
+        if self.operands.is_some() { self.fold(Answer::Deleted) } else { Ok(Some(Found::default())) }
     }
 
     /// The same where operands have been found, now or before. Which table has the newest of them is of no
