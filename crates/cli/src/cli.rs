@@ -1,8 +1,8 @@
 //! The commands as the user sees them, and what becomes of a failure.
 
 use crate::commands::{
-    backup, bench, checkpoint, del, demo, export, get, inspect, keyspaces, load, model, probe, put, repair,
-    scan, stats, tail, tune, verify,
+    backup, bench, checkpoint, del, demo, export, get, inspect, keyspaces, load, merge, model, probe, put,
+    repair, scan, stats, tail, tune, verify,
 };
 use crate::failure::exit_code;
 use clap::{Parser, Subcommand};
@@ -32,6 +32,7 @@ struct Cli {
 enum Command {
     Demo(demo::Args),
     Put(put::Args),
+    Merge(merge::Args),
     Get(get::Args),
     Del(del::Args),
     Scan(scan::Args),
@@ -56,6 +57,7 @@ pub fn run() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Demo(args) => demo::run(&args),
         Command::Put(args) => put::run(&args),
+        Command::Merge(args) => merge::run(&args),
         Command::Get(args) => get::run(&args),
         Command::Del(args) => del::run(&args),
         Command::Scan(args) => scan::run(&args),

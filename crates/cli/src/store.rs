@@ -27,6 +27,10 @@ pub struct CreateArgs {
     /// another size
     #[arg(long, value_name = "PRESET[:SIZE]", value_parser = parse_preset)]
     preset: Option<Preset>,
+    /// Merge operator of a new keyspace, for `siltstone merge`: add, add-saturating, append, append:HEX with
+    /// a delimiter, set-union, set-union:BYTES for ids of one size, max, min, max-u64, min-u64
+    #[arg(long, value_name = "NAME")]
+    merge_operator: Option<String>,
 }
 
 /// `--suffix` as typed.
@@ -71,6 +75,11 @@ impl CreateArgs {
         })
     }
 
+    /// The merge operator that was asked for, if any.
+    pub fn merge_operator(&self) -> Option<&str> {
+        self.merge_operator.as_deref()
+    }
+
     /// Opens the keyspace `name`, creating it as asked (or as `point`) where it does not exist.
     pub fn open_keyspace(&self, db: &Db, name: &str) -> Result<Keyspace> {
         if let Some(existing) = db.keyspace(name) {
@@ -84,17 +93,25 @@ impl CreateArgs {
                     preset.name
                 );
             }
-            if self.schema()?.is_none() {
+            if self.schema()?.is_none() && self.merge_operator.is_none() {
                 return Ok(existing);
             }
         }
-        Ok(db.create_keyspace(name, self.keyspace_options()?)?)
+        let mut options = self.keyspace_options()?;
+        if let (None, Some(existing)) = (self.schema()?, db.keyspace(name)) {
+            options.schema = existing.schema();
+        }
+        Ok(db.create_keyspace(name, options)?)
     }
 
     /// The options of a new keyspace.
     fn keyspace_options(&self) -> Result<KeyspaceOptions> {
         let design = self.preset.as_ref().map(|preset| preset.design.clone());
-        Ok(KeyspaceOptions { schema: self.schema()?.unwrap_or(Schema::Point), design })
+        Ok(KeyspaceOptions {
+            schema: self.schema()?.unwrap_or(Schema::Point),
+            design,
+            merge_operator: self.merge_operator.clone(),
+        })
     }
 
     /// Refuses a key that does not fit the schema that was asked for, before a store or a keyspace is made

@@ -5,7 +5,7 @@
 //! first.
 
 use crate::error::Result;
-use crate::value::Value;
+use crate::value::{Value, Wants};
 use siltstone_design::{Digest, EncodedKey};
 use std::sync::Arc;
 
@@ -19,9 +19,55 @@ pub(crate) enum Item<'a> {
     Put { value: &'a [u8], expires_at_ms: u64 },
     /// A tombstone.
     Deleted,
+    /// Operands of merges, as `merge_operator/operands.rs` writes them.
+    Operands(&'a [u8]),
+}
+
+/// The expiry that tells operands from a tombstone, where a mark says that an entry is no put.
+const OPERANDS_EXPIRY_MS: u64 = 1;
+
+/// What an item is written as in all table formats: bytes, an expiry, and a mark. Tombstones expire never;
+/// with the mark and an expiry the bytes are operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ItemParts<'a> {
+    pub value: &'a [u8],
+    pub expires_at_ms: u64,
+    /// It is no put.
+    pub deleted: bool,
+}
+
+impl<'a> ItemParts<'a> {
+    /// The item that is written so.
+    #[inline]
+    pub fn item(self) -> Item<'a> {
+        let Self { value, expires_at_ms, deleted } = self;
+        if !deleted {
+            Item::Put { value, expires_at_ms }
+        } else if expires_at_ms == 0 {
+            Item::Deleted
+        } else {
+            Item::Operands(value)
+        }
+    }
 }
 
 impl<'a> Item<'a> {
+    /// What it is written as in tables.
+    #[inline]
+    pub fn parts(self) -> ItemParts<'a> {
+        match self {
+            Self::Put { value, expires_at_ms } => ItemParts { value, expires_at_ms, deleted: false },
+            Self::Deleted => ItemParts { value: &[], expires_at_ms: 0, deleted: true },
+            Self::Operands(value) => ItemParts { value, expires_at_ms: OPERANDS_EXPIRY_MS, deleted: true },
+        }
+    }
+
+    /// Bytes of its value or operands.
+    #[inline]
+    pub fn bytes(self) -> &'a [u8] {
+        self.parts().value
+    }
+
     /// The value if it is one and has not expired at `now_ms`.
     pub fn live_value(self, now_ms: u64) -> Option<&'a [u8]> {
         match self {
@@ -45,17 +91,33 @@ pub(crate) struct EntryRef<'a> {
 impl EntryRef<'_> {
     /// Bytes of key and value.
     pub fn user_bytes(&self) -> u64 {
-        let value = if let Item::Put { value, .. } = self.item { value.len() } else { 0 };
-        (self.key.key.len() + value) as u64
+        (self.key.key.len() + self.item.bytes().len()) as u64
     }
 }
 
 /// What a source says about one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    Put { value: Value, expires_at_ms: u64 },
+    Put {
+        value: Value,
+        expires_at_ms: u64,
+    },
     Deleted,
+    /// See [`Item::Operands`].
+    Operands(Vec<u8>),
     Absent,
+}
+
+impl Answer {
+    /// The answer of a source that holds `item`.
+    #[inline]
+    pub fn of(item: Item<'_>, wants: Wants) -> Self {
+        match item {
+            Item::Put { value, expires_at_ms } => Self::Put { value: wants.take(value), expires_at_ms },
+            Item::Deleted => Self::Deleted,
+            Item::Operands(operands) => Self::Operands(operands.to_vec()),
+        }
+    }
 }
 
 /// A walk over entries in the store's order, each key once.

@@ -44,6 +44,8 @@ pub enum ErrorKind {
     ReadOnly,
     /// The directory is not a Siltstone store.
     NotAStore,
+    /// A merge operator failed to make a value. The old value and the operands are kept.
+    MergeFailed,
 }
 
 /// An error of the engine.

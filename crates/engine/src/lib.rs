@@ -11,7 +11,7 @@
 //! | 6 | `compaction` | tasks run: merge, retain, partition |
 //! | 5 | `version`, `region_filter` | Level › Region › Run; edits and the manifest; filters over a region's runs |
 //! | 4 | `table`, `wal`, `memtable`, `log_store`, `options` | files and write buffers |
-//! | 3 | `cache`, `memory`, `record`, `segment`, `operation`, `entry`, `value`, `codec`, `event_log` | bytes, budget |
+//! | 3 | `cache`, `memory`, `record`, `segment`, `operation`, `entry`, `value`, `merge_operator`, `codec`, `event_log` | bytes, budget |
 //! | 2 | [`io`] | the disk, real or simulated |
 //! | 1 | `error`, `stats`, `filename`, `ids`, [`events`] | what goes wrong, what is counted, names and numbers of files, what happens |
 //!
@@ -35,6 +35,7 @@ pub mod io;
 mod log_store;
 mod memory;
 mod memtable;
+mod merge_operator;
 mod operation;
 mod options;
 mod record;
@@ -53,6 +54,7 @@ pub use db::{
     Transaction, Update, VerifyProgress, VerifyReport,
 };
 pub use error::{Error, ErrorKind, Result};
+pub use merge_operator::{MergeOperator, MergeOperators, decode_set, encode_set};
 pub use options::{
     Durability, IndexLoading, KeyspaceOptions, Options, ParallelSearch, WalRecovery, WriteOptions,
 };

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! operation  kind u8 · keyspace varint · key length varint · key · [expiry varint, ms] · [value length varint · value]
-//! kind       1 put   2 put that expires   3 delete   4 delete prefix
+//! kind       1 put   2 put that expires   3 delete   4 delete prefix   6 merge, whose value is operands
 //!
-//! checked    5 · length varint · crc u32 · operation of kind 1 to 3, so many bytes, with this CRC-32C
+//! checked    5 · length varint · crc u32 · operation of kind 1 to 3 or 6, so many bytes, with this CRC-32C
 //! ```
 //!
 //! Keyspaces whose write buffer is a log store write checked operations: one of them can be read from the log
@@ -15,6 +15,7 @@
 
 use crate::codec::{Decoder, put_bytes};
 use crate::entry::Item;
+use crate::merge_operator;
 use crc32c::crc32c;
 use siltstone_succinct::code::varint;
 use std::ops::Range;
@@ -24,6 +25,7 @@ const PUT_EXPIRING: u8 = 2;
 const DELETE: u8 = 3;
 const DELETE_PREFIX: u8 = 4;
 const CHECKED: u8 = 5;
+const MERGE: u8 = 6;
 
 /// Most bytes before what a checked operation wraps: kind, length and checksum.
 pub(crate) const CHECKED_HEAD_BYTES: usize = 1 + varint::MAX_BYTES + 4;
@@ -68,6 +70,7 @@ pub(crate) fn encode(
     let (kind, expires_at_ms, value) = match item {
         Some(Item::Put { value, expires_at_ms: 0 }) => (PUT, 0, Some(value)),
         Some(Item::Put { value, expires_at_ms }) => (PUT_EXPIRING, expires_at_ms, Some(value)),
+        Some(Item::Operands(operands)) => (MERGE, 0, Some(operands)),
         Some(Item::Deleted) => (DELETE, 0, None),
         None => (DELETE_PREFIX, 0, None),
     };
@@ -128,6 +131,7 @@ fn plain<'a>(kind: u8, from: &mut Decoder<'a>) -> Option<Operation<'a>> {
             let expires_at_ms = from.varint()?;
             Some(Item::Put { value: from.bytes()?, expires_at_ms })
         }
+        MERGE => Some(Item::Operands(from.bytes().filter(|operands| merge_operator::is_one(operands))?)),
         DELETE => Some(Item::Deleted),
         DELETE_PREFIX => None,
         _ => return None,
@@ -156,21 +160,23 @@ mod tests {
         fn what_is_encoded_is_decoded_and_a_changed_byte_of_a_checked_one_is_noticed(
             keyspace in any::<u64>(), key in proptest::collection::vec(any::<u8>(), 1..200),
             value in proptest::collection::vec(any::<u8>(), 0..200), expires_at_ms in prop_oneof![Just(0), any::<u64>()],
-            which in 0..3, is_checked in any::<bool>(), at in any::<prop::sample::Index>(), flip in 1u8..,
+            which in 0..4, is_checked in any::<bool>(), at in any::<prop::sample::Index>(), flip in 1u8..,
         ) {
+            let value = if which == 3 { merge_operator::operand(&value) } else { value };
             let item = match which {
                 0 => Some(Item::Put { value: &value, expires_at_ms }),
                 1 => Some(Item::Deleted),
+                3 => Some(Item::Operands(&value)),
                 _ => None,
             };
             let mut bytes = vec![7; 3];
             let encoded = encode(&mut bytes, keyspace, &key, item, is_checked);
             prop_assert_eq!(&bytes[encoded.key.clone()], &key);
-            if which == 0 {
+            if which == 0 || which == 3 {
                 prop_assert_eq!(&bytes[encoded.value.clone()], &value);
             }
             let mut bytes = bytes[encoded.at].to_vec();
-            let is_checked = is_checked && which < 2;
+            let is_checked = is_checked && which != 2;
             let expected = Operation { keyspace, key: &key, item, is_checked };
             let mut from = Decoder::new(&bytes);
             prop_assert_eq!(decode(&mut from), Some(expected));

@@ -2,8 +2,10 @@
 
 use crate::error::{Error, Result};
 use crate::events::Listeners;
+use crate::merge_operator::{Folder, MergeOperators};
 use siltstone_design::{Design, PrefixRules, Schema, WriteBufferSpec};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// What a write survives once it has returned.
 ///
@@ -125,6 +127,9 @@ pub struct Options {
     /// Prefix rules of the program's own, for keyspaces whose schema names one. Whoever opens the store gives
     /// them again.
     pub prefix_rules: PrefixRules,
+    /// Merge operators of the program's own, for keyspaces that name one. Whoever opens the store gives them
+    /// again.
+    pub merge_operators: MergeOperators,
     /// Who is told what the store does in the background: see [`events`](crate::events).
     pub listeners: Listeners,
     /// Bytes of the event log, which the files EVENTS and EVENTS.old in the store's directory hold between
@@ -160,6 +165,7 @@ impl Default for Options {
             parallel_search: ParallelSearch::Learned,
             metadata_dir: None,
             prefix_rules: PrefixRules::default(),
+            merge_operators: MergeOperators::default(),
             listeners: Listeners::default(),
             event_log_bytes: 0,
             wal_recovery: WalRecovery::Strict,
@@ -207,7 +213,23 @@ impl Options {
     /// `InvalidInput` as from [`Db::create_keyspace`](crate::Db::create_keyspace).
     pub fn check_keyspace(&self, keyspace: &KeyspaceOptions) -> Result<()> {
         self.check()?;
+        self.folder(keyspace.merge_operator.as_deref(), "")?;
         self.check_design(keyspace.design.as_ref().unwrap_or(&self.default_design), &keyspace.schema)
+    }
+
+    /// Returns what carries out the merges of a keyspace with the merge operator `name`.
+    ///
+    /// # Errors
+    /// `InvalidInput` where no such operator is known.
+    pub(crate) fn folder(&self, name: Option<&str>, keyspace: &str) -> Result<Option<Arc<Folder>>> {
+        let Some(name) = name else { return Ok(None) };
+        let operator = self.merge_operators.get(name).ok_or_else(|| {
+            Error::invalid(format_args!(
+                "the merge operator {name:?} is unknown; give it in options.merge_operators, or name one of the engine's own, \
+                 such as \"add\" or \"append\""
+            ))
+        })?;
+        Ok(Some(Arc::new(Folder::new(operator, name, keyspace))))
     }
 
     /// Checks that a keyspace of `design` suits its keys and fits the budget.
@@ -240,11 +262,16 @@ pub struct KeyspaceOptions {
     pub schema: Schema,
     /// The layout; `None` takes [`Options::default_design`].
     pub design: Option<Design>,
+    /// Name of the operator that carries out merges, fixed when the keyspace is created: one of the engine's
+    /// own or of [`Options::merge_operators`]; see [`MergeOperators`]. `None` takes no merges. Items of a
+    /// keyspace with an operator can't expire, and its write buffer is a memtable: where the design has a log
+    /// store, a memtable takes the memory of its index.
+    pub merge_operator: Option<String>,
 }
 
 impl Default for KeyspaceOptions {
     fn default() -> Self {
-        Self { schema: Schema::Point, design: None }
+        Self { schema: Schema::Point, design: None, merge_operator: None }
     }
 }
 

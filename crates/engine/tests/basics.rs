@@ -28,7 +28,8 @@ fn a_store_grows_through_its_levels_and_answers() {
         let path = dir.path().join("db");
         let schema =
             Schema::SemiSorted { prefix: PrefixRule::Fixed { bytes: 4 }, suffix: SuffixOrder::Ordered };
-        let options = KeyspaceOptions { schema, design: Some(small_design(preset)) };
+        let options =
+            KeyspaceOptions { schema, design: Some(small_design(preset)), ..KeyspaceOptions::default() };
         let mut expected = BTreeMap::new();
         {
             let db = Db::open(&path, Options::default()).unwrap();
@@ -145,7 +146,12 @@ fn one_giant_group_does_not_sink_through_the_trie() {
     let schema = Schema::SemiSorted { prefix: PrefixRule::Fixed { bytes: 1 }, suffix: SuffixOrder::Ordered };
     let design = small_design("stepped-merge");
     let named_levels = design.levels.len();
-    let items = db.create_keyspace("items", KeyspaceOptions { schema, design: Some(design) }).unwrap();
+    let items = db
+        .create_keyspace(
+            "items",
+            KeyspaceOptions { schema, design: Some(design), ..KeyspaceOptions::default() },
+        )
+        .unwrap();
     for i in 0u32..30_000 {
         let key = [b"d", &i.wrapping_mul(2_654_435_761).to_be_bytes()[..]].concat();
         items.put(&key, [0; 60]).unwrap();
@@ -226,7 +232,9 @@ fn a_closed_store_answers_nothing() {
     let path = dir.path().join("db");
     let db = Db::open(&path, Options::default()).unwrap();
     let schema = Schema::SemiSorted { prefix: PrefixRule::Fixed { bytes: 1 }, suffix: SuffixOrder::Ordered };
-    let items = db.create_keyspace("items", KeyspaceOptions { schema, design: None }).unwrap();
+    let items = db
+        .create_keyspace("items", KeyspaceOptions { schema, design: None, ..KeyspaceOptions::default() })
+        .unwrap();
     for n in 0u8..10 {
         items.put([b'p', n], b"value").unwrap();
     }

@@ -34,7 +34,11 @@ fn design(index: IndexSpec) -> Design {
 }
 
 fn create(db: &Db, schema: Schema, index: IndexSpec) -> Keyspace {
-    db.create_keyspace("items", KeyspaceOptions { schema, design: Some(design(index)) }).unwrap()
+    db.create_keyspace(
+        "items",
+        KeyspaceOptions { schema, design: Some(design(index)), ..KeyspaceOptions::default() },
+    )
+    .unwrap()
 }
 
 fn fixed(suffix: SuffixOrder) -> Schema {

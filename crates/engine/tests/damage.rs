@@ -370,7 +370,7 @@ fn bad_input_is_refused_and_changes_nothing() {
     for name in ["", "tab\t", &"x".repeat(256)] {
         invalid(db.create_keyspace(name, KeyspaceOptions::default()).map(|_| ()), "name");
     }
-    let other = KeyspaceOptions { schema: HASHED, design: None };
+    let other = KeyspaceOptions { schema: HASHED, design: None, ..KeyspaceOptions::default() };
     invalid(db.create_keyspace("files", other).map(|_| ()), "schema");
     refused(db.drop_keyspace("none"), ErrorKind::NoKeyspace, "none");
     let mut design = tiny("leveled");

@@ -36,7 +36,12 @@ fn fill(path: &Path, preset: &str, direct_reads: bool) {
     }
     let schema = Schema::SemiSorted { prefix: PrefixRule::Fixed { bytes: 4 }, suffix: SuffixOrder::Ordered };
     let db = Db::open(path, options(direct_reads)).unwrap();
-    let items = db.create_keyspace("items", KeyspaceOptions { schema, design: Some(design) }).unwrap();
+    let items = db
+        .create_keyspace(
+            "items",
+            KeyspaceOptions { schema, design: Some(design), ..KeyspaceOptions::default() },
+        )
+        .unwrap();
     for number in 0..ITEMS {
         items.put(key(number), value(number)).unwrap();
     }

@@ -18,7 +18,12 @@ fn example(dir: &Path) -> Vec<u8> {
         suffix: SuffixOrder::Ordered,
     };
     let db = Db::open(dir, options).unwrap();
-    let files = db.create_keyspace("files", KeyspaceOptions { schema, design: Some(design) }).unwrap();
+    let files = db
+        .create_keyspace(
+            "files",
+            KeyspaceOptions { schema, design: Some(design), ..KeyspaceOptions::default() },
+        )
+        .unwrap();
     files.put(b"home/ideas", b"7 bytes").unwrap();
     files.put(b"home/notes", b"42 bytes").unwrap();
     files.put(b"root/secret", b"").unwrap();

@@ -159,7 +159,11 @@ fn filtered_keyspaces(db: &Db) -> [Keyspace; 3] {
     ]
     .map(|(name, filter)| {
         let design = Some(filtered_design(filter));
-        db.create_keyspace(name, KeyspaceOptions { schema: Schema::Point, design }).unwrap()
+        db.create_keyspace(
+            name,
+            KeyspaceOptions { schema: Schema::Point, design, ..KeyspaceOptions::default() },
+        )
+        .unwrap()
     })
 }
 

@@ -27,7 +27,11 @@ fn with_entries(entries: u32) -> Design {
 }
 
 fn create(db: &Db, name: &str, design: Design) -> Keyspace {
-    db.create_keyspace(name, KeyspaceOptions { schema: Schema::Point, design: Some(design) }).unwrap()
+    db.create_keyspace(
+        name,
+        KeyspaceOptions { schema: Schema::Point, design: Some(design), ..KeyspaceOptions::default() },
+    )
+    .unwrap()
 }
 
 fn roomy() -> Options {
@@ -603,8 +607,10 @@ fn an_item_is_read_from_the_device_in_one_read_before_and_after_a_reopening() {
 #[test]
 fn keyspaces_with_prefixes_are_refused() {
     let db = open(&SimDisk::new()).unwrap();
-    let refused =
-        db.create_keyspace("items", KeyspaceOptions { schema: HASHED, design: Some(with_entries(64)) });
+    let refused = db.create_keyspace(
+        "items",
+        KeyspaceOptions { schema: HASHED, design: Some(with_entries(64)), ..KeyspaceOptions::default() },
+    );
     let error = refused.map(|_| ()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
     assert!(error.to_string().contains("design.write_buffer: a log store finds keys one by one"), "{error}");

@@ -47,7 +47,8 @@ fn roomy() -> Options {
 
 fn open_with(disk: &SimDisk, options: Options) -> (Db, Keyspace) {
     let db = Db::open_on(Arc::new(disk.clone()), DIR, options).unwrap();
-    let items = KeyspaceOptions { schema: Schema::Point, design: Some(small()) };
+    let items =
+        KeyspaceOptions { schema: Schema::Point, design: Some(small()), ..KeyspaceOptions::default() };
     let items = db.create_keyspace("items", items).unwrap();
     (db, items)
 }
@@ -281,7 +282,8 @@ fn with_metadata() -> Options {
 /// Opens the store in `dir`, writes items of `numbers` with `value`, settles and closes it.
 fn write_at(disk: &SimDisk, dir: &str, options: &Options, numbers: Range<u32>, value: u8) {
     let db = Db::open_on(Arc::new(disk.clone()), dir, options.clone()).unwrap();
-    let items = KeyspaceOptions { schema: Schema::Point, design: Some(small()) };
+    let items =
+        KeyspaceOptions { schema: Schema::Point, design: Some(small()), ..KeyspaceOptions::default() };
     let items = db.create_keyspace("items", items).unwrap();
     for number in numbers {
         items.put(key(number), [value; 100]).unwrap();
@@ -475,7 +477,7 @@ fn hash_tables_may_lie_above_block_tables() {
         (level.format, level.index) = (Format::Block, IndexSpec::Separators);
     }
     let db = Db::open_on(Arc::new(disk.clone()), DIR, roomy()).unwrap();
-    let mixed = KeyspaceOptions { schema: Schema::Point, design: Some(design) };
+    let mixed = KeyspaceOptions { schema: Schema::Point, design: Some(design), ..KeyspaceOptions::default() };
     let items = db.create_keyspace("items", mixed).unwrap();
     fill(&items);
     settle(&db);
@@ -491,7 +493,11 @@ fn most_memory(design: &Design, memory_budget_bytes: u64, value_bytes: usize, th
     let options = Options { memory_budget_bytes, background_threads: threads, ..options() };
     let db = Db::open_on(Arc::new(disk), DIR, options).unwrap();
     let create = |name: &str| {
-        let keyspace = KeyspaceOptions { schema: Schema::Point, design: Some(design.clone()) };
+        let keyspace = KeyspaceOptions {
+            schema: Schema::Point,
+            design: Some(design.clone()),
+            ..KeyspaceOptions::default()
+        };
         db.create_keyspace(name, keyspace).unwrap()
     };
     let keyspaces = [create("one"), create("two")];
@@ -533,7 +539,7 @@ fn a_budget_too_small_is_refused_before_anything_is_made() {
     let options = Options { memory_budget_bytes: 3 << 20, ..options() };
     let design = |bytes| {
         let design = Some(presets::lsm_trie().scaled_to(bytes));
-        KeyspaceOptions { schema: Schema::Point, design }
+        KeyspaceOptions { schema: Schema::Point, design, ..KeyspaceOptions::default() }
     };
     let refused = options.check_keyspace(&design(2 << 20)).unwrap_err();
     assert!(refused.to_string().contains("memory_budget_bytes"), "{refused}");

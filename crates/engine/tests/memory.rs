@@ -88,7 +88,12 @@ fn child() {
         let prefix = PrefixRule::Fixed { bytes: 8 };
         let schema = Schema::SemiSorted { prefix, suffix: SuffixOrder::Ordered };
         let design = presets::all().into_iter().find(|(name, _)| *name == case.preset).unwrap().1;
-        let items = db.create_keyspace("items", KeyspaceOptions { schema, design: Some(design) }).unwrap();
+        let items = db
+            .create_keyspace(
+                "items",
+                KeyspaceOptions { schema, design: Some(design), ..KeyspaceOptions::default() },
+            )
+            .unwrap();
         (db, items)
     };
     let value = |number: u64| vec![(number % 251) as u8; case.value_bytes];

@@ -101,7 +101,8 @@ fn what_has_been_deleted_gives_its_space_back() {
     for preset in ["stepped-merge", "leveled", "slimdb", "siltstone"] {
         let disk = siltstone::io::sim::SimDisk::new();
         let db = open(&disk).unwrap();
-        let options = KeyspaceOptions { schema: ORDERED, design: Some(tiny(preset)) };
+        let options =
+            KeyspaceOptions { schema: ORDERED, design: Some(tiny(preset)), ..KeyspaceOptions::default() };
         let files = db.create_keyspace("files", options).unwrap();
         let fill = |from: u32| {
             for n in from..from + 1000 {

@@ -41,7 +41,7 @@ fn store(is_closed: bool) -> Store {
         })
         .collect();
     let silt = log_store_designs().remove(0);
-    let options = KeyspaceOptions { schema: Schema::Point, design: Some(silt) };
+    let options = KeyspaceOptions { schema: Schema::Point, design: Some(silt), ..KeyspaceOptions::default() };
     keyspaces.push(db.create_keyspace("silt", options).unwrap());
     let mut written: BTreeMap<(String, Vec<u8>), BTreeSet<Vec<u8>>> = BTreeMap::new();
     let mut rng = Rng::new(5);

@@ -30,7 +30,8 @@ fn clustered(disk: &SimDisk) -> String {
         level.region_filter = RegionFilterSpec::BloomCluster { bits_per_key: 12 };
     }
     let db = Db::open_on(Arc::new(disk.clone()), DIR, with_metadata()).unwrap();
-    let options = KeyspaceOptions { schema: Schema::Point, design: Some(design) };
+    let options =
+        KeyspaceOptions { schema: Schema::Point, design: Some(design), ..KeyspaceOptions::default() };
     let items = db.create_keyspace("items", options).unwrap();
     for number in 0..ITEMS {
         items.put(number.to_be_bytes(), [7; 40]).unwrap();

@@ -30,7 +30,11 @@ fn small() -> Design {
 }
 
 fn create(db: &Db, design: Design) -> Keyspace {
-    db.create_keyspace("items", KeyspaceOptions { schema: Schema::Point, design: Some(design) }).unwrap()
+    db.create_keyspace(
+        "items",
+        KeyspaceOptions { schema: Schema::Point, design: Some(design), ..KeyspaceOptions::default() },
+    )
+    .unwrap()
 }
 
 /// Writes `items` items of `len` bytes and merges until nothing is due.
@@ -193,7 +197,10 @@ fn filters_and_tries_go_when_memory_is_short_and_come_back() {
     // Iterators over another keyspace pin its memtables, until these alone come to more than the budget.
     let design = Design { write_buffer: WriteBufferSpec::MemTable { bytes: 64 << 10 }, ..tiny("silt") };
     let ballast = db
-        .create_keyspace("ballast", KeyspaceOptions { schema: Schema::Point, design: Some(design) })
+        .create_keyspace(
+            "ballast",
+            KeyspaceOptions { schema: Schema::Point, design: Some(design), ..KeyspaceOptions::default() },
+        )
         .unwrap();
     let overdraw = |pins: &mut Vec<siltstone::Iter>| {
         reads_per_get(&keyspace, 30_000, |_| 300);
@@ -546,7 +553,10 @@ fn keyspaces_with_prefixes_are_refused() {
         prefix: siltstone::PrefixRule::Fixed { bytes: 2 },
         suffix: SuffixOrder::Ordered,
     };
-    let refused = db.create_keyspace("items", KeyspaceOptions { schema, design: Some(design) });
+    let refused = db.create_keyspace(
+        "items",
+        KeyspaceOptions { schema, design: Some(design), ..KeyspaceOptions::default() },
+    );
     let error = refused.map(|_| ()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
     assert!(error.to_string().contains("levels[1].format"), "{error}");

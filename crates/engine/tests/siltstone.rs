@@ -34,7 +34,11 @@ fn create(db: &Db, schema: Schema) -> Keyspace {
     let mut design = Design::preset("siltstone").unwrap();
     design.write_buffer = WriteBufferSpec::MemTable { bytes: 16 << 10 };
     design.levels.iter_mut().for_each(|level| level.table_bytes = 16 << 10);
-    db.create_keyspace("items", KeyspaceOptions { schema, design: Some(design) }).unwrap()
+    db.create_keyspace(
+        "items",
+        KeyspaceOptions { schema, design: Some(design), ..KeyspaceOptions::default() },
+    )
+    .unwrap()
 }
 
 /// Puts every item blindly, in an order of its own.
@@ -202,7 +206,12 @@ fn indexes_come_before_filters_where_memory_is_short() {
         let mut design = Design::preset("siltstone").unwrap();
         design.write_buffer = WriteBufferSpec::MemTable { bytes: 128 << 10 };
         design.levels.iter_mut().for_each(|level| level.table_bytes = 64 << 10);
-        let items = db.create_keyspace("items", KeyspaceOptions { schema, design: Some(design) }).unwrap();
+        let items = db
+            .create_keyspace(
+                "items",
+                KeyspaceOptions { schema, design: Some(design), ..KeyspaceOptions::default() },
+            )
+            .unwrap();
         for number in 0..MANY {
             items.put(key((u64::from(number) * 7919 % u64::from(MANY)) as u32), [1; 8]).unwrap();
             while number % 1_000 == 0 && db.step().unwrap() {}

@@ -37,7 +37,11 @@ fn small(name: &str) -> Design {
 }
 
 fn create(db: &Db, design: Design) -> Keyspace {
-    db.create_keyspace("items", KeyspaceOptions { schema: SCHEMA, design: Some(design) }).unwrap()
+    db.create_keyspace(
+        "items",
+        KeyspaceOptions { schema: SCHEMA, design: Some(design), ..KeyspaceOptions::default() },
+    )
+    .unwrap()
 }
 
 fn scattered(seed: u64) -> impl Iterator<Item = u32> {
@@ -322,7 +326,7 @@ fn a_store_without_memory_for_region_filters_answers_without_them() {
     let db = open(&disk).unwrap();
     let design =
         Design { write_buffer: WriteBufferSpec::MemTable { bytes: 500 << 10 }, ..small("sm+mlcf+tl") };
-    let big = KeyspaceOptions { schema: Schema::Point, design: Some(design) };
+    let big = KeyspaceOptions { schema: Schema::Point, design: Some(design), ..KeyspaceOptions::default() };
     let big = db.create_keyspace("big", big).unwrap();
     let mut snapshots = Vec::new();
     for number in 0..12u8 {

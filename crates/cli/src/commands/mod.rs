@@ -11,6 +11,7 @@ pub mod inspect;
 pub mod keyspaces;
 pub mod load;
 mod load_bulk;
+pub mod merge;
 pub mod model;
 pub mod probe;
 pub mod put;

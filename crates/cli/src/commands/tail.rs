@@ -56,6 +56,7 @@ fn in_words(batch: &TailBatch) -> String {
             Change::Put { value, expires_at_ms: Some(at) } => {
                 format!("put {key} {} until {at}", shown(value))
             }
+            Change::Merge { operand } => format!("merge {key} {}", shown(operand)),
             Change::Delete => format!("delete {key}"),
             Change::DeletePrefix => format!("delete-prefix {key}"),
             _ => format!("another change of {key}"),
@@ -80,6 +81,7 @@ fn json(batch: &TailBatch) -> String {
                     add("expires_at_ms", (*at).into());
                 }
             }
+            Change::Merge { operand } => add("merge", shown(operand).into()),
             Change::Delete => add("delete", true.into()),
             Change::DeletePrefix => add("delete_prefix", true.into()),
             _ => add("other", true.into()),

@@ -73,6 +73,8 @@ fn every_workload_runs_on_a_filled_store() {
         "read-miss",
         "mixed-blind",
         "mixed-rmw",
+        "merge",
+        "merge-rmw",
         "scan",
         "ycsb-a",
         "ycsb-b",

@@ -26,6 +26,33 @@ fn items_are_put_got_and_deleted() {
 }
 
 #[test]
+fn operands_are_merged_as_the_keyspace_says() {
+    let (_dir, store) = scratch();
+    let s = store.as_str();
+    let merge =
+        |keyspace: &str, more: &[&str]| run(&[&["merge", s, "k"], more, &["--keyspace", keyspace]].concat());
+    merge("hits", &["1"]).fails(&["no such directory"]);
+    merge("hits", &["1", "--merge-operator", "sum"]).fails(&["\"sum\"", "add"]);
+    merge("hits", &["one", "--merge-operator", "add"]).fails(&["OPERAND", "one", "add"]);
+    assert!(!std::path::Path::new(s).exists());
+    merge("hits", &["300", "--merge-operator", "add"]).ok();
+    merge("hits", &["-44"]).ok();
+    assert_eq!(run(&["get", s, "k", "--keyspace", "hits", "--raw"]).ok().out, 256u64.to_le_bytes());
+    merge("tags", &["b", "--merge-operator", "set-union"]).ok();
+    merge("tags", &["a"]).ok();
+    assert_eq!(run(&["get", s, "k", "--keyspace", "tags"]).ok().text(), "\\x01a\\x01b\n");
+    merge("lists", &["x", "--merge-operator", "append:2c"]).ok();
+    merge("lists", &["y", "--merge-operator", "append:2c"]).ok();
+    assert_eq!(run(&["get", s, "k", "--keyspace", "lists"]).ok().text(), "x,y\n");
+    assert!(run(&["export", s, "--keyspace", "lists", "--format", "tsv"]).ok().text().contains("x,y"));
+    merge("lists", &["z", "--merge-operator", "append"]).fails(&["append:2c"]);
+    merge("none", &["1"]).fails(&["none", "--merge-operator"]);
+    run(&["put", s, "k", "v"]).ok();
+    merge("default", &["1"]).fails(&["default", "takes no merges"]);
+    run(&["put", s, "k", "v", "--keyspace", "hits", "--ttl", "1m"]).fails(&["expire"]);
+}
+
+#[test]
 fn any_bytes_go_in_and_come_out() {
     let (_dir, store) = scratch();
     let s = store.as_str();

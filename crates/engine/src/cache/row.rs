@@ -59,6 +59,7 @@ const MOST_SHARDS: u64 = 64;
 const PUT: u8 = 1;
 const PUT_EXPIRING: u8 = 2;
 const DELETED: u8 = 3;
+const OPERANDS: u8 = 5;
 const ABSENT: u8 = 4;
 
 /// Answers of tables.
@@ -196,6 +197,7 @@ impl<'a> Kept<'a> {
         match self.kind {
             ABSENT => Answer::Absent,
             DELETED => Answer::Deleted,
+            OPERANDS => Answer::Operands(self.value.to_vec()),
             _ => Answer::Put { value: wants.take(self.value), expires_at_ms: self.expires_at_ms },
         }
     }
@@ -367,6 +369,7 @@ impl RowCache {
             Answer::Put { value, expires_at_ms: 0 } => (PUT, value.bytes(), 0),
             Answer::Put { value, expires_at_ms } => (PUT_EXPIRING, value.bytes(), *expires_at_ms),
             Answer::Deleted => (DELETED, &[], 0),
+            Answer::Operands(operands) => (OPERANDS, operands, 0),
             Answer::Absent => (ABSENT, &[], 0),
         };
         let bytes = HEAD_BYTES + EXPIRY_BYTES + key.key.len() + value.len();

@@ -120,7 +120,7 @@ pub(crate) fn merge(
     let tombstones = ingredients.tombstones();
     let sources = ingredients.sources(&span, context.reader)?;
     let _memory = hold(context, sources.len());
-    let mut merge = Merge::new(sources)?;
+    let mut merge = Merge::new(sources, context.folder.cloned())?;
     let mut build = Build::new(context, version, &tombstones);
     let mut regions = placed.iter().copied();
     let mut next = || regions.next();

@@ -1,13 +1,15 @@
 //! The k-way merge: one walk over many sources, newest first, in which each key appears once.
 //!
 //! Of equal keys the newest source's entry wins; a prefix deleted by a source hides what older sources say of
-//! it. Which head is smallest is told by a tournament of digests (`tournament.rs`); sources are asked for
-//! whole entries only where digests are equal.
+//! it. Operands fold over what older sources say, as far as these go. Which head is smallest is told by a
+//! tournament of digests (`tournament.rs`); sources are asked for whole entries only where digests are equal.
 
 use super::tournament::{Tournament, WriteBufferSpec};
-use crate::entry::{Cursor, EntryRef, PrefixTombstones};
+use crate::entry::{Cursor, EntryRef, Item, PrefixTombstones};
 use crate::error::Result;
+use crate::merge_operator::{Folded, Folder, is_open};
 use siltstone_design::{Digest, EncodedKey};
+use std::sync::Arc;
 
 /// One input of a merge.
 pub(crate) struct Source {
@@ -24,8 +26,18 @@ pub(crate) struct Merge {
     heads: Tournament,
     /// The source whose head is the current entry.
     current: Option<usize>,
-    /// What the oldest of the current key's versions says of still older ones, where there are several.
-    older_in: Option<u64>,
+    /// What is said of the current key where several sources do.
+    several: Option<Several>,
+    /// Folds operands, where the keyspace takes merges.
+    folder: Option<Arc<Folder>>,
+}
+
+/// What several versions of a key say together.
+struct Several {
+    /// What the oldest says of still older ones.
+    older_in: u64,
+    /// What operands and older versions make.
+    folded: Option<Folded>,
 }
 
 /// The key that a cursor stands on.
@@ -45,15 +57,16 @@ fn is_before(cursors: &[Box<dyn Cursor>], a: usize, b: usize) -> bool {
 }
 
 impl Merge {
-    /// A merge standing on its first entry.
-    pub fn new(sources: Vec<Source>) -> Result<Self> {
+    /// A merge standing on its first entry, which folds operands with `folder`.
+    pub fn new(sources: Vec<Source>, folder: Option<Arc<Folder>>) -> Result<Self> {
         let any_tombstones = sources.iter().any(|source| !source.tombstones.is_empty());
         let (cursors, tombstones): (Vec<_>, Vec<_>) =
             sources.into_iter().map(|source| (source.cursor, source.tombstones)).unzip();
         let heads: Vec<_> =
             cursors.iter().map(|cursor| cursor.peek().map(|entry| entry.key.digest)).collect();
         let heads = Tournament::new(&heads, |a, b| is_before(&cursors, a, b));
-        let mut merge = Self { cursors, tombstones, any_tombstones, heads, current: None, older_in: None };
+        let (current, several) = (None, None);
+        let mut merge = Self { cursors, tombstones, any_tombstones, heads, current, several, folder };
         merge.settle()?;
         Ok(merge)
     }
@@ -84,7 +97,7 @@ impl Merge {
                 self.current = None;
                 return Ok(None);
             }
-            self.older_in = None;
+            self.several = None;
             if self.heads.is_tied() {
                 self.drop_older_versions(winner)?;
             }
@@ -95,21 +108,38 @@ impl Merge {
         }
     }
 
-    /// Steps the other sources past the key that `winner` stands on.
+    /// Steps the other sources past the key that `winner` stands on, whose operands fold over what they say.
     #[cold]
     fn drop_older_versions(&mut self, winner: usize) -> Result<()> {
+        let mut open = match self.head(winner).map(|entry| entry.item) {
+            Some(Item::Operands(operands)) if is_open(operands) => Some(operands.to_vec()),
+            _ => None,
+        };
+        let mut folded = None;
         for source in winner + 1..self.cursors.len() {
             if !self.heads.are_tied(winner, source) {
                 continue;
             }
             let older = match (self.head(winner), self.head(source)) {
-                (Some(ours), Some(theirs)) if ours.key.key == theirs.key.key => Some(theirs.older_in),
-                _ => None,
+                (Some(ours), Some(theirs)) if ours.key.key == theirs.key.key => theirs,
+                _ => continue,
             };
-            if older.is_some() {
-                self.older_in = older;
-                self.step(source)?;
+            let older_in = older.older_in;
+            if let (Some(operands), Some(folder)) = (&open, &self.folder) {
+                // What a source between them deletes is nothing to fold over.
+                let is_hidden = self.any_tombstones && self.is_hidden(source);
+                let made = folder.fold(operands, if is_hidden { Item::Deleted } else { older.item })?;
+                open = match &made {
+                    Folded::Operands(operands) if is_open(operands) => Some(operands.clone()),
+                    _ => None,
+                };
+                folded = Some(made);
             }
+            self.several = Some(Several { older_in, folded: None });
+            self.step(source)?;
+        }
+        if let Some(several) = &mut self.several {
+            several.folded = folded;
         }
         Ok(())
     }
@@ -125,8 +155,11 @@ impl Cursor for Merge {
     fn peek(&self) -> Option<EntryRef<'_>> {
         // Changed where it stands: an entry is a hundred bytes, and this is asked for each.
         let mut head = self.head(self.current?);
-        if let (Some(older_in), Some(entry)) = (self.older_in, &mut head) {
-            entry.older_in = older_in;
+        if let (Some(several), Some(entry)) = (&self.several, &mut head) {
+            entry.older_in = several.older_in;
+            if let Some(folded) = &several.folded {
+                entry.item = folded.item();
+            }
         }
         head
     }
@@ -247,10 +280,10 @@ mod tests {
                 let tombstones = PrefixTombstones::new(deleted.collect());
                 Source { cursor: Box::new(Listed { encoder, entries, at: 0 }), tombstones }
             });
-            let mut merge = Merge::new(sources.collect()).unwrap();
+            let mut merge = Merge::new(sources.collect(), None).unwrap();
             let mut merged = Vec::new();
             while let Some(entry) = merge.peek() {
-                let value = match entry.item { Item::Put { value, .. } => Some(value[0]), Item::Deleted => None };
+                let value = match entry.item { Item::Put { value, .. } => Some(value[0]), _ => None };
                 merged.push((entry.key.key.to_vec(), value));
                 merge.advance().unwrap();
             }

@@ -117,7 +117,7 @@ pub(crate) fn execute(
             targets
         }
     };
-    let merge = Merge::new(sources)?;
+    let merge = Merge::new(sources, context.folder.cloned())?;
     let amount = Amount {
         entries: inputs.iter().map(|run| run.entries()).sum(),
         bytes: inputs.iter().map(|run| run.bytes()).sum(),
@@ -167,7 +167,7 @@ pub(crate) fn flush(
     let targets: Vec<Target> = regions.collect();
     let tombstones = PrefixTombstones::new(tombstones);
     let partition = Partition::new(context, version, &tombstones, amount.per_target(targets.len()));
-    partition.run(Merge::new(sources)?, &targets)
+    partition.run(Merge::new(sources, context.folder.cloned())?, &targets)
 }
 
 /// The sample of a run's keys, read from its tables.

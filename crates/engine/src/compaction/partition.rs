@@ -13,7 +13,7 @@ use super::retain::retain;
 use super::run_filter::RunFilter;
 use super::work::{Amount, Context, Output, Target};
 use crate::cache::{PAGE_BYTES, TableId};
-use crate::entry::{Cursor, EntryRef, PrefixTombstones};
+use crate::entry::{Cursor, EntryRef, Item, PrefixTombstones};
 use crate::error::{Error, ErrorKind, Result};
 use crate::filename::table_path;
 use crate::table::envelope::TableMeta;
@@ -110,6 +110,17 @@ impl<'a> Partition<'a> {
     #[inline]
     pub(super) fn add(&mut self, run: &mut NewRun<'a>, entry: &mut EntryRef<'_>) -> Result<()> {
         self.check_cancelled()?;
+        if let (Item::Operands(operands), true, Some(folder)) =
+            (entry.item, run.target.bottom, self.context.folder)
+        {
+            let closed = folder.close(operands)?;
+            return self.add_retained(run, &mut EntryRef { item: closed.item(), ..*entry });
+        }
+        self.add_retained(run, entry)
+    }
+
+    #[inline]
+    fn add_retained(&mut self, run: &mut NewRun<'a>, entry: &mut EntryRef<'_>) -> Result<()> {
         if retain(&mut entry.item, self.context.now_ms, run.target.bottom, &mut self.output.dropped) {
             run.add(entry, &mut self.unfinished)?;
             self.pace(entry.user_bytes());

@@ -11,7 +11,7 @@ use crate::events::Dropped;
 /// values that go are counted in `dropped`.
 #[inline]
 pub(crate) fn retain(item: &mut Item<'_>, now_ms: u64, bottom: bool, dropped: &mut Dropped) -> bool {
-    if item.live_value(now_ms).is_some() {
+    if item.live_value(now_ms).is_some() || matches!(item, Item::Operands(_)) {
         return true;
     }
     if bottom {
@@ -36,6 +36,7 @@ mod tests {
         assert_eq!(retained(value(100), false), Some(Item::Deleted));
         assert_eq!(retained(value(100), true), None);
         assert_eq!(retained(Item::Deleted, false), Some(Item::Deleted));
+        assert_eq!(retained(Item::Operands(b"o"), true), Some(Item::Operands(b"o")));
         assert_eq!(retained(Item::Deleted, true), None);
         assert_eq!((dropped.tombstones, dropped.expired), (1, 1));
     }

@@ -4,6 +4,7 @@ use crate::cache::Reader;
 use crate::events::Dropped;
 use crate::ids::RunId;
 use crate::io::Disk;
+use crate::merge_operator::Folder;
 use crate::region_filter::NewRegionFilter;
 use crate::version::edit::Step;
 use crate::version::{Run, Version};
@@ -14,6 +15,8 @@ use std::sync::Arc;
 /// What compactions share.
 pub(crate) struct Context<'a> {
     pub design: &'a Design,
+    /// Carries out the keyspace's merges, if it takes any.
+    pub folder: Option<&'a Arc<Folder>>,
     pub disk: &'a dyn Disk,
     pub dir: &'a Path,
     pub reader: &'a Arc<Reader>,

@@ -95,6 +95,36 @@ impl Batch {
         self.put_until(keyspace, key.as_ref(), value.as_ref(), keyspace.expiry_after(ttl))
     }
 
+    /// Merges `operand` into the value of `key`, as the keyspace's merge operator does it. A batch may merge
+    /// a key several times.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # use siltstone::{Batch, Db, KeyspaceOptions, Options, WriteOptions};
+    /// # let db = Db::open(dir.path().join("db"), Options::default())?;
+    /// let merge_operator = Some("append:2c".to_owned());
+    /// let trips = db.create_keyspace("trips", KeyspaceOptions { merge_operator, ..KeyspaceOptions::default() })?;
+    /// let mut batch = Batch::new();
+    /// batch.merge(&trips, "ann", "Lund")?;
+    /// batch.merge(&trips, "ann", "Uppsala")?;
+    /// db.write(&batch, &WriteOptions::default())?;
+    /// assert_eq!(trips.get("ann")?.as_deref(), Some(&b"Lund,Uppsala"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Keyspace::merge`].
+    pub fn merge(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        operand: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        self.change().merge(keyspace.store_id(), &keyspace.inner, key.as_ref(), operand.as_ref())
+    }
+
     /// Removes `key`; a missing key is fine.
     ///
     /// # Errors

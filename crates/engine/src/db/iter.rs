@@ -13,8 +13,8 @@ use super::write_buffer::BufferScan;
 use crate::cache::fetch;
 use crate::compaction::merge::{Merge, Source};
 use crate::compaction::source;
-use crate::entry::{Cursor, Span};
-use crate::error::Result;
+use crate::entry::{Cursor, Item, Span};
+use crate::error::{ErrorKind, Result};
 use crate::table::ReadMode;
 use siltstone_design::Digest;
 use std::sync::Arc;
@@ -34,8 +34,9 @@ pub(super) enum Wanted {
 ///
 /// What had not expired when it was made, or when the snapshot was taken that it walks, is in it.
 ///
-/// Items are `(key, value)`. It pins the tables it reads until it is dropped. After an error it ends, and so
-/// it does, with `Closed`, when the store is [closed](crate::Db::close).
+/// Items are `(key, value)`. It pins the tables it reads until it is dropped. After an error it ends, but for
+/// `MergeFailed`, which is said of a single item; and so it does, with `Closed`, when the store is
+/// [closed](crate::Db::close).
 pub struct Iter {
     store: Arc<Store>,
     keyspace: Arc<OpenKeyspace>,
@@ -105,7 +106,7 @@ impl Iter {
                 sources.push(source(run, &span, self.mode.clone(), reader)?);
             }
         }
-        self.merge = Some(Merge::new(sources)?);
+        self.merge = Some(Merge::new(sources, self.keyspace.folder.clone())?);
         Ok(true)
     }
 
@@ -122,7 +123,21 @@ impl Iter {
                 self.merge = None;
                 continue;
             };
-            let item = match entry.item.live_value(self.point.now_ms) {
+            let folded = match (entry.item, &self.keyspace.folder) {
+                // Nothing older is left: all that may hold the key takes part.
+                (Item::Operands(operands), Some(folder)) if self.wanted.takes(entry.key.key) => {
+                    match folder.value(entry.key.key, operands) {
+                        Ok(value) => Some(value),
+                        Err(error) => {
+                            merge.advance()?;
+                            return Err(error);
+                        }
+                    }
+                }
+                _ => None,
+            };
+            let value = folded.as_deref().or_else(|| entry.item.live_value(self.point.now_ms));
+            let item = match value {
                 Some(value) if self.wanted.takes(entry.key.key) => {
                     Some((entry.key.key.to_vec(), value.to_vec()))
                 }
@@ -151,7 +166,8 @@ impl Iterator for Iter {
             return None;
         }
         let next = self.next_item();
-        if next.is_err() {
+        // Where an operator fails, the other items are as they were.
+        if next.as_ref().is_err_and(|error| error.kind() != ErrorKind::MergeFailed) {
             (self.merge, self.rest) = (None, None);
         }
         next.transpose()

@@ -36,6 +36,11 @@ impl Keyspace {
         *self.inner.encoder.schema()
     }
 
+    /// The name of the operator that carries out its merges; `None` where it takes none.
+    pub fn merge_operator(&self) -> Option<&str> {
+        self.inner.folder.as_ref().map(|folder| folder.name.as_str())
+    }
+
     /// Its layout.
     pub fn design(&self) -> Design {
         self.inner.design.clone()
@@ -94,6 +99,38 @@ impl Keyspace {
     /// As [`Keyspace::put`].
     pub fn put_with_ttl(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>, ttl: Duration) -> Result<()> {
         self.put_until(key.as_ref(), value.as_ref(), self.expiry_after(ttl))
+    }
+
+    /// Merges `operand` into the value of `key`, as the keyspace's
+    /// [merge operator](crate::KeyspaceOptions::merge_operator) does it, without reading the value: what it
+    /// comes to is found out when somebody reads it, or on the way down the levels.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use siltstone::{Db, KeyspaceOptions, Options};
+    ///
+    /// let db = Db::open(dir.path().join("db"), Options::default())?;
+    /// let merge_operator = Some("add".to_owned());
+    /// let hits = db.create_keyspace("hits", KeyspaceOptions { merge_operator, ..KeyspaceOptions::default() })?;
+    /// hits.merge(b"/index.html", 1u64.to_le_bytes())?;
+    /// hits.merge(b"/index.html", 2u64.to_le_bytes())?;
+    /// assert_eq!(hits.get(b"/index.html")?.as_deref(), Some(&3u64.to_le_bytes()[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidInput` where the keyspace has no merge operator, or the operator can never apply the operand;
+    /// as [`Keyspace::put`]. Where the operator fails later, reads of the key do, with `MergeFailed`.
+    pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
+        self.merge_bytes(key.as_ref(), operand.as_ref())
+    }
+
+    fn merge_bytes(&self, key: &[u8], operand: &[u8]) -> Result<()> {
+        let mut operations = Operations::default();
+        operations.merge(self.store_id(), &self.inner, key, operand)?;
+        self.write(operations)
     }
 
     /// Removes `key`; a missing key is fine.

@@ -52,11 +52,12 @@ use crate::version::Version;
 use catalog::keyspace::{KeyspaceParts, OpenKeyspace};
 use open::Purpose;
 use repair::{Repair, Target};
-use siltstone_design::{Encoder, PrefixRules};
+use siltstone_design::{Encoder, PrefixRules, WriteBufferSpec};
 use std::path::Path;
 use std::sync::Arc;
 use store::Store;
 use write::Committed;
+use write_buffer::WriteBuffer;
 
 /// Longest keyspace name in bytes.
 const MAX_NAME_BYTES: usize = 255;
@@ -142,7 +143,8 @@ impl Db {
     /// The keyspace `name`, created with `options` where there is none. One that exists keeps its design.
     ///
     /// # Errors
-    /// `InvalidInput` if it exists with another schema, or if the name or the design can't be used.
+    /// `InvalidInput` if it exists with another schema or another merge operator than is asked for, or if the
+    /// name, the design or the merge operator can't be used.
     pub fn create_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         let Store { env, catalog, committer, .. } = &*self.store;
         if name.is_empty() || name.len() > MAX_NAME_BYTES || name.chars().any(char::is_control) {
@@ -160,17 +162,35 @@ impl Db {
                     options.schema
                 )));
             }
+            if let Some(wanted) = &options.merge_operator
+                && existing.merge_operator() != Some(wanted)
+            {
+                let has = existing.merge_operator().map_or("none".to_owned(), |name| format!("{name:?}"));
+                return Err(Error::invalid(format_args!(
+                    "keyspace {name:?} exists with another merge operator ({has}, not {wanted:?}); it can't be changed, use \
+                     another name"
+                )));
+            }
             return Ok(existing);
         }
         env.check_writable()?;
-        let design = options.design.unwrap_or_else(|| env.options.default_design.clone());
+        let mut design = options.design.unwrap_or_else(|| env.options.default_design.clone());
         let checked = env.options.check_design(&design, &options.schema);
-        checked.map_err(|error| error.of(format_args!("keyspace {name:?}")))?;
+        let of_keyspace = |error: Error| error.of(format_args!("keyspace {name:?}"));
+        checked.map_err(of_keyspace)?;
+        let folder = env.options.folder(options.merge_operator.as_deref(), name).map_err(of_keyspace)?;
+        if folder.is_some() && WriteBuffer::reads_from_log(&design) {
+            // A log store has a few places for each key, and operands stand in the log one by one.
+            design.write_buffer =
+                WriteBufferSpec::MemTable { bytes: design.write_buffer_bytes().max(4 << 10) };
+            design.check_for(&options.schema).map_err(Error::from).map_err(of_keyspace)?;
+        }
         let parts = KeyspaceParts {
             id: catalog.next_id(),
             name: name.to_owned(),
             encoder: Encoder::new(options.schema, env.secret).with_rules(&env.options.prefix_rules)?,
             design,
+            folder,
             version: Version::default(),
             flushed: catalog.log.segment(),
         };

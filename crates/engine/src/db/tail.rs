@@ -12,6 +12,7 @@ use super::store::Store;
 use crate::codec::Decoder;
 use crate::entry::Item;
 use crate::error::{Error, ErrorKind, Result};
+use crate::merge_operator::rewritten;
 use crate::operation;
 use crate::record::{HEADER_BYTES, LogReader, ManifestEnd};
 use crate::stats::Stopwatch;
@@ -35,6 +36,11 @@ pub enum Change {
         value: Vec<u8>,
         /// When the item is gone, in milliseconds since the Unix epoch; none where it stays.
         expires_at_ms: Option<u64>,
+    },
+    /// An operand is merged into the key's value.
+    Merge {
+        /// The operand.
+        operand: Vec<u8>,
     },
     /// The key is deleted.
     Delete,
@@ -274,6 +280,10 @@ impl Tail {
                     expires_at_ms: Some(expires_at_ms).filter(|&expires| expires > 0),
                 },
                 Some(Item::Deleted) => Change::Delete,
+                Some(Item::Operands(operands)) => {
+                    let one = rewritten(operands).and_then(|merges| merges.operands.first().copied());
+                    Change::Merge { operand: one.unwrap_or_default().to_vec() }
+                }
                 None => Change::DeletePrefix,
             };
             operations.push(TailOperation { keyspace, key: found.key.to_vec(), change });
@@ -317,13 +327,14 @@ impl Batch {
     /// Adds an operation that a [`Tail`] handed on, as it was: with the same moment of expiry.
     ///
     /// # Errors
-    /// As [`Batch::put`], [`Batch::delete`] and [`Batch::delete_prefix`]; `InvalidInput` for a change that
+    /// As [`Batch::put`], [`Batch::merge`], [`Batch::delete`] and [`Batch::delete_prefix`]; `InvalidInput` for a change that
     /// this program does not know.
     pub fn add(&mut self, keyspace: &Keyspace, operation: &TailOperation) -> Result<()> {
         match &operation.change {
             Change::Put { value, expires_at_ms } => {
                 self.put_until(keyspace, &operation.key, value, expires_at_ms.unwrap_or(0))
             }
+            Change::Merge { operand } => self.merge(keyspace, &operation.key, operand),
             Change::Delete => self.delete(keyspace, &operation.key),
             Change::DeletePrefix => self.delete_prefix(keyspace, &operation.key),
         }

@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::log_store::{Appended, LogScan, LogStore};
 use crate::memory::MemoryBudget;
 use crate::memtable::MemTable;
+use crate::merge_operator::Folder;
 use crate::operation::Operation;
 use crate::record::LogStart;
 use crate::segment::LogSegment;
@@ -42,10 +43,19 @@ pub(crate) struct Write<'a> {
 pub(crate) struct Full;
 
 impl WriteBuffer {
-    /// An empty write buffer as `design` has it, for all writes that are newer than `born_at`.
-    pub fn new(design: &Design, born_at: Sequence, encoder: Encoder, budget: &Arc<MemoryBudget>) -> Self {
+    /// An empty write buffer as `design` has it, for all writes that are newer than `born_at`; a memtable
+    /// folds operands with `folder`.
+    pub fn new(
+        design: &Design,
+        born_at: Sequence,
+        encoder: Encoder,
+        folder: Option<&Arc<Folder>>,
+        budget: &Arc<MemoryBudget>,
+    ) -> Self {
         match design.write_buffer {
-            Kind::MemTable { bytes } => Self::Table(Arc::new(MemTable::new(born_at, bytes, budget))),
+            Kind::MemTable { bytes } => {
+                Self::Table(Arc::new(MemTable::new(born_at, bytes, folder.cloned(), budget)))
+            }
             Kind::LogStore { entries } => {
                 Self::Log(Arc::new(LogStore::new(born_at, entries, encoder, budget)))
             }
@@ -88,14 +98,13 @@ impl WriteBuffer {
                 Ok(())
             }
             Self::Log(log) => {
-                let value_bytes = if let Item::Put { value, .. } = write.item { value.len() } else { 0 };
                 let appended = Appended {
                     sequence: write.sequence,
                     segment: write.segment,
                     length: write.length,
                     fingerprint: write.place.1,
                     key: write.key,
-                    user_bytes: (write.key.len() + value_bytes) as u64,
+                    user_bytes: (write.key.len() + write.item.bytes().len()) as u64,
                 };
                 log.insert(&appended, visible, reader).map_err(|_| Full)
             }
@@ -117,8 +126,9 @@ impl WriteBuffer {
     /// Lets go of what was only kept until now, when everything added is visible. `is_wanted` says whether a
     /// snapshot sees the first but not the second of two sequence numbers.
     pub fn settle(&self, is_wanted: impl Fn(Sequence, Sequence) -> bool) {
-        if let Self::Log(log) = self {
-            log.settle(is_wanted);
+        match self {
+            Self::Table(table) => table.settle(is_wanted),
+            Self::Log(log) => log.settle(is_wanted),
         }
     }
 
@@ -202,7 +212,7 @@ impl WriteBuffer {
         newer: &mut Option<Sequence>,
     ) -> Result<Answer, Pause> {
         match self {
-            Self::Table(table) => Ok(table.get(key, sequence, probe.wants)),
+            Self::Table(table) => Ok(table.get(key, sequence, probe.wants, newer)),
             Self::Log(log) => log.get(key, sequence, probe, newer),
         }
     }

@@ -89,6 +89,7 @@ fn describe_edit(payload: &[u8]) -> String {
             format!("flushed up to log segment {} ({user_bytes} user bytes in all)", start.segment)
         }
         Step::Created { name, schema, design } => format!("create keyspace {name:?}: {schema}, {design}"),
+        Step::MergeOperator(name) => format!("its merge operator is {name:?}"),
         Step::Dropped => "drop the keyspace".into(),
         Step::Replaced { by } => format!("replace what it holds by what keyspace {by} holds, which is gone"),
         Step::Written { level, bytes } => format!("{bytes} bytes written into level {level} in all"),
@@ -104,7 +105,7 @@ fn describe_batch(payload: &[u8]) -> String {
     if let Some(ManifestEnd { number, position }) = ManifestEnd::decode(payload) {
         return format!("a note that manifest {number} is synced up to position {position}");
     }
-    let (mut puts, mut deletes, mut prefixes, mut bytes) = (0u64, 0u64, 0u64, 0usize);
+    let (mut puts, mut merges, mut deletes, mut prefixes, mut bytes) = (0u64, 0u64, 0u64, 0u64, 0usize);
     let mut from = Decoder::new(payload);
     while !from.is_empty() {
         let Some(operation) = operation::decode(&mut from) else {
@@ -115,9 +116,11 @@ fn describe_batch(payload: &[u8]) -> String {
                 puts += 1;
                 bytes += operation.key.len() + value.len();
             }
+            Some(Item::Operands(_)) => merges += 1,
             Some(Item::Deleted) => deletes += 1,
             None => prefixes += 1,
         }
     }
-    format!("{puts} puts ({bytes} bytes), {deletes} deletes, {prefixes} prefix deletes")
+    let merges = if merges > 0 { format!("{merges} merges, ") } else { String::new() };
+    format!("{puts} puts ({bytes} bytes), {merges}{deletes} deletes, {prefixes} prefix deletes")
 }

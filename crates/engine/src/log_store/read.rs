@@ -6,7 +6,7 @@
 use super::LogStore;
 use crate::cache::{Pause, Probe};
 use crate::codec::Decoder;
-use crate::entry::{Answer, Item, Sequence};
+use crate::entry::{Answer, Sequence};
 use crate::error::{Error, Result};
 use crate::operation::{self, CHECKED_HEAD_BYTES, Operation};
 use crate::segment::LogSegment;
@@ -103,12 +103,7 @@ impl LogStore {
             let bytes = place.read(candidates.guess, probe)?;
             let operation = place.decode(&bytes)?;
             if operation.key == key.key {
-                answer = match operation.item {
-                    Some(Item::Put { value, expires_at_ms }) => {
-                        Answer::Put { value: probe.wants.take(value), expires_at_ms }
-                    }
-                    Some(Item::Deleted) | None => Answer::Deleted,
-                };
+                answer = operation.item.map_or(Answer::Deleted, |item| Answer::of(item, probe.wants));
                 break;
             }
             others += 1;

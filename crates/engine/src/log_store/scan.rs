@@ -11,7 +11,7 @@ use super::read::{MOST_GUESSED_BYTES, damaged};
 use super::{LogStore, Piece};
 use crate::cache::Reader;
 use crate::codec::Decoder;
-use crate::entry::{Cursor, EntryRef, Item, Sequence, Span};
+use crate::entry::{Cursor, EntryRef, Item, ItemParts, Sequence, Span};
 use crate::error::Result;
 use crate::memory::{Holder, Reservation};
 use crate::operation::{self, CHECKED_HEAD_BYTES, Operation};
@@ -166,8 +166,8 @@ struct Fetched {
     key_at: usize,
     value_at: usize,
     end: usize,
-    /// `None` for a tombstone.
-    expires_at_ms: Option<u64>,
+    expires_at_ms: u64,
+    deleted: bool,
 }
 
 /// A cursor over a log store.
@@ -208,11 +208,8 @@ impl LogCursor {
             let key_at = arena.len();
             arena.extend_from_slice(operation.key);
             let value_at = arena.len();
-            let mut expires = None;
-            if let Some(Item::Put { value, expires_at_ms }) = operation.item {
-                arena.extend_from_slice(value);
-                expires = Some(expires_at_ms);
-            }
+            let ItemParts { value, expires_at_ms, deleted } = operation.item.unwrap_or(Item::Deleted).parts();
+            arena.extend_from_slice(value);
             let end = arena.len();
             range.push(Fetched {
                 digest,
@@ -222,7 +219,8 @@ impl LogCursor {
                 key_at,
                 value_at,
                 end,
-                expires_at_ms: expires,
+                expires_at_ms,
+                deleted,
             });
             Ok(())
         })?;
@@ -244,13 +242,9 @@ impl Cursor for LogCursor {
             key: self.arena.get(fetched.key_at..fetched.value_at)?,
             prefix_len: fetched.prefix_len,
         };
-        let item = match fetched.expires_at_ms {
-            Some(expires_at_ms) => {
-                Item::Put { value: self.arena.get(fetched.value_at..fetched.end)?, expires_at_ms }
-            }
-            None => Item::Deleted,
-        };
-        Some(EntryRef { key, item, older_in: 0 })
+        let Fetched { expires_at_ms, deleted, .. } = *fetched;
+        let value = self.arena.get(fetched.value_at..fetched.end)?;
+        Some(EntryRef { key, item: ItemParts { value, expires_at_ms, deleted }.item(), older_in: 0 })
     }
 
     fn advance(&mut self) -> Result<Option<Digest>> {

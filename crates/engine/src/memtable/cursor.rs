@@ -2,7 +2,7 @@
 
 use super::MemTable;
 use super::shard::Version;
-use crate::entry::{Cursor, EntryRef, Item, Sequence, Span};
+use crate::entry::{Cursor, EntryRef, Item, ItemParts, Sequence, Span};
 use crate::error::Result;
 use siltstone_design::{Digest, EncodedKey, Encoder};
 use std::sync::Arc;
@@ -99,11 +99,9 @@ impl MemCursor {
         let key_at = self.arena.len();
         self.arena.extend_from_slice(key.key);
         let value_at = self.arena.len();
-        let (mut expires_at_ms, mut deleted) = (0, true);
-        if let (false, Item::Put { value, expires_at_ms: at }) = (hidden, version.item) {
-            self.arena.extend_from_slice(value);
-            (expires_at_ms, deleted) = (at, false);
-        }
+        let item = if hidden { Item::Deleted } else { version.item };
+        let ItemParts { value, expires_at_ms, deleted } = item.parts();
+        self.arena.extend_from_slice(value);
         self.chunk.push(Copied {
             digest,
             fingerprint,
@@ -128,12 +126,9 @@ impl Cursor for MemCursor {
             key: self.arena.get(copied.key_at..copied.value_at)?,
             prefix_len: copied.prefix_len,
         };
-        let item = if copied.deleted {
-            Item::Deleted
-        } else {
-            let value = self.arena.get(copied.value_at..copied.end)?;
-            Item::Put { value, expires_at_ms: copied.expires_at_ms }
-        };
+        let Copied { expires_at_ms, deleted, .. } = *copied;
+        let item =
+            ItemParts { value: self.arena.get(copied.value_at..copied.end)?, expires_at_ms, deleted }.item();
         Some(EntryRef { key, item, older_in: copied.older_in })
     }
 

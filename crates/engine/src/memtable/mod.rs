@@ -6,6 +6,7 @@
 //! writers. Tables hold one entry per key, and recency is position.
 
 mod cursor;
+mod fold;
 mod shard;
 
 pub(crate) use cursor::MemCursor;
@@ -13,8 +14,10 @@ pub(crate) use cursor::MemCursor;
 use crate::entry::{Answer, Item, PrefixTombstone, PrefixTombstones, Sequence, Span};
 use crate::error::Result;
 use crate::memory::{Holder, MemoryBudget, Reservation};
+use crate::merge_operator::Folder;
 use crate::record::LogStart;
 use crate::value::Wants;
+use fold::Folding;
 use parking_lot::{Mutex, RwLock};
 use shard::{Shard, Version};
 use siltstone_design::{Digest, EncodedKey, Encoder};
@@ -49,17 +52,25 @@ pub(crate) struct MemTable {
     log_start: OnceLock<LogStart>,
     /// Sequence number that was visible when the memtable was made: everything in it is newer.
     pub born_at: Sequence,
+    /// What folds operands, and which versions they have replaced; none where the keyspace takes no merges.
+    folding: Option<Folding>,
 }
 
 impl MemTable {
     /// An empty memtable whose writes are all newer than `born_at`, sharded for about `write_buffer_bytes` of
-    /// keys and values.
-    pub fn new(born_at: Sequence, write_buffer_bytes: u64, budget: &Arc<MemoryBudget>) -> Self {
+    /// keys and values; it folds operands with `folder`.
+    pub fn new(
+        born_at: Sequence,
+        write_buffer_bytes: u64,
+        folder: Option<Arc<Folder>>,
+        budget: &Arc<MemoryBudget>,
+    ) -> Self {
         let shard_bits = (write_buffer_bytes / SHARD_BYTES).max(1).ilog2().min(MAX_SHARD_BITS);
         let empty_bytes = SHARD_OVERHEAD_BYTES << shard_bits;
         budget.reserve_for_memtables(write_buffer_bytes);
+        let shard = if folder.is_some() { Shard::folding } else { Shard::default };
         Self {
-            shards: (0..1 << shard_bits).map(|_| RwLock::default()).collect(),
+            shards: (0..1 << shard_bits).map(|_| RwLock::new(shard())).collect(),
             shard_bits,
             deleted_prefixes: RwLock::new(BTreeMap::new()),
             has_deleted_prefixes: AtomicU64::new(0),
@@ -70,6 +81,7 @@ impl MemTable {
             empty_bytes,
             log_start: OnceLock::new(),
             born_at,
+            folding: folder.map(Folding::new),
         }
     }
 
@@ -103,15 +115,15 @@ impl MemTable {
         item: Item<'_>,
         older_in: u64,
     ) {
-        let value_bytes = match item {
-            Item::Put { value, .. } => value.len(),
-            Item::Deleted => 0,
-        };
-        if let Some(shard) = self.shard(digest) {
-            let version = Version { digest, fingerprint, sequence, key, item, older_in };
-            shard.write().insert(&version, &self.budget);
+        let version = Version { digest, fingerprint, sequence, key, item, older_in };
+        if let (Item::Operands(operands), Some(folding)) = (item, &self.folding) {
+            return self.insert_operands(&version, operands, folding);
         }
-        self.note((key.len() + value_bytes) as u64);
+        if let Some(shard) = self.shard(digest) {
+            let reused_bytes = shard.write().insert(&version, &self.budget);
+            self.folding.iter().for_each(|folding| folding.note_reused(reused_bytes));
+        }
+        self.note((key.len() + item.bytes().len()) as u64);
     }
 
     /// Deletes a prefix: hides older entries here and in everything below.
@@ -135,7 +147,8 @@ impl MemTable {
     }
 
     fn memory_of(&self, entries: u64, user_bytes: u64) -> u64 {
-        self.empty_bytes + entries * ENTRY_OVERHEAD_BYTES + user_bytes
+        let waiting = self.folding.as_ref().map_or(0, Folding::waiting_bytes);
+        self.empty_bytes + entries * ENTRY_OVERHEAD_BYTES + user_bytes + waiting
     }
 
     /// Entries added, replaced ones included.
@@ -164,17 +177,25 @@ impl MemTable {
         seen.map(|(at, _)| *at).max()
     }
 
-    /// The newest version of `key` that `sequence` can see.
-    pub fn get(&self, key: &EncodedKey<'_>, sequence: Sequence, wants: Wants) -> Answer {
+    /// The newest version of `key` that `sequence` can see. Where operands fold, it lowers `newer` to the
+    /// oldest that `sequence` can't see: the one that it should have seen may have given way to it.
+    pub fn get(
+        &self,
+        key: &EncodedKey<'_>,
+        sequence: Sequence,
+        wants: Wants,
+        newer: &mut Option<Sequence>,
+    ) -> Answer {
         let hidden_up_to = self.prefix_deleted_at(key, sequence);
         let shard = self.shard(key.digest).map(RwLock::read);
+        if let (Some(shard), true) = (&shard, self.folding.is_some()) {
+            let unseen = shard.unseen(key, sequence);
+            *newer = newer.iter().copied().chain(unseen).min();
+        }
         let newest = shard.as_ref().and_then(|shard| shard.from(key.digest, key.key, sequence).next());
         match newest.filter(|version| version.digest == key.digest && version.key == key.key) {
             Some(version) if hidden_up_to.is_some_and(|at| at > version.sequence) => Answer::Deleted,
-            Some(Version { item: Item::Put { value, expires_at_ms }, .. }) => {
-                Answer::Put { value: wants.take(value), expires_at_ms }
-            }
-            Some(_) => Answer::Deleted,
+            Some(version) => Answer::of(version.item, wants),
             None if hidden_up_to.is_some() => Answer::Deleted,
             None => Answer::Absent,
         }

@@ -15,7 +15,11 @@
 //! | sequence u64| fingerprint u64| key len u32 | value len u32 | extras      | key | value |
 //! +-------------+----------------+-------------+---------------+ ... --------+-----+-------+
 //!  bit 31 of the key's length: deleted.  Bit 30: extras follow, expiry and older table, a u64 each.
+//!  Bit 29: the value is operands.
 //! ```
+//!
+//! Where operands fold, a version is taken out once a newer one has replaced it, and another of about its
+//! size takes its bytes: so counters that are counted up again and again take no more memory.
 //!
 //! Source: ours; the chunks are the leaves of a B-tree of two levels. Invariants: places ascend by (digest,
 //! key), then from the newest version to the oldest; no chunk is empty, and `firsts` has the digest of each
@@ -23,8 +27,9 @@
 
 use crate::entry::{Item, Sequence};
 use crate::memory::{MemoryBudget, PIECE_BYTES, Piece};
-use siltstone_design::Digest;
+use siltstone_design::{Digest, EncodedKey};
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 /// Places in a chunk at most; a full one is halved.
 const CHUNK_PLACES: usize = 32;
@@ -35,6 +40,9 @@ const EXTRA_BYTES: usize = 16;
 const LINE_BYTES: usize = 64;
 const DELETED: u32 = 1 << 31;
 const EXTRAS: u32 = 1 << 30;
+const OPERANDS: u32 = 1 << 29;
+/// Where numbers of blocks wait whose large version was taken out; no version is so short.
+const LARGE: usize = 0;
 
 /// A version of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +75,10 @@ pub(super) struct Shard {
     filled: usize,
     /// Number of that block.
     filling: usize,
+    /// Places of versions that were taken out, by the bytes that a new one may take.
+    free: BTreeMap<usize, Vec<(u32, u32)>>,
+    /// Whether versions are taken out, so that they take bytes in sizes of which there are few.
+    folds: bool,
 }
 
 #[derive(Debug)]
@@ -104,10 +116,36 @@ fn copy_all(mut target: &mut [u8], parts: &[&[u8]]) {
     }
 }
 
+/// The bytes that a version of so many takes where others are to fit its place: at most a quarter more.
+fn size_class(bytes: usize) -> usize {
+    let step = (bytes.next_power_of_two() / 8).max(8);
+    bytes.next_multiple_of(step).min(PIECE_BYTES.max(bytes))
+}
+
+/// What taking a version out has freed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Freed {
+    /// Of key and value.
+    pub user_bytes: u64,
+    /// Of memory that waits for another version.
+    pub waiting_bytes: u64,
+}
+
 impl Shard {
-    /// Adds a version. No other of its key may have its sequence number.
-    pub fn insert(&mut self, version: &Version<'_>, memory: &MemoryBudget) {
-        let place = self.write(version, memory);
+    /// A shard whose versions are taken out once newer ones replace them.
+    pub fn folding() -> Self {
+        Self { folds: true, ..Self::default() }
+    }
+
+    /// Adds a version. No other of its key may have its sequence number. Returns the bytes that it took where
+    /// one was that has been taken out.
+    pub fn insert(&mut self, version: &Version<'_>, memory: &MemoryBudget) -> u64 {
+        let (place, reused_bytes) = self.write(version, memory);
+        self.put_in_order(place, version);
+        reused_bytes
+    }
+
+    fn put_in_order(&mut self, place: Place, version: &Version<'_>) {
         let (chunk, index) = self.lower_bound((version.digest, version.key, version.sequence));
         let Some(places) = self.chunks.get_mut(chunk) else {
             let mut places = Vec::with_capacity(CHUNK_PLACES);
@@ -129,19 +167,20 @@ impl Shard {
         }
     }
 
-    /// Appends a version to a block.
+    /// Writes a version into a block; returns the bytes of another's place that it took, too.
     #[expect(
         clippy::indexing_slicing,
         reason = "the block was begun if there was none with room; a version without one would be lost"
     )]
-    fn write(&mut self, version: &Version<'_>, memory: &MemoryBudget) -> Place {
-        let (value, expires_at_ms, deleted) = match version.item {
-            Item::Put { value, expires_at_ms } => (value, expires_at_ms, false),
-            Item::Deleted => (&[][..], 0, true),
+    fn write(&mut self, version: &Version<'_>, memory: &MemoryBudget) -> (Place, u64) {
+        let (value, expires_at_ms, kind) = match version.item {
+            Item::Put { value, expires_at_ms } => (value, expires_at_ms, 0),
+            Item::Deleted => (&[][..], 0, DELETED),
+            Item::Operands(operands) => (operands, 0, OPERANDS),
         };
         let extras = expires_at_ms != 0 || version.older_in != 0;
         // Keys have up to 2^16 bytes and values up to 2^30.
-        let flags = if deleted { DELETED } else { 0 } | if extras { EXTRAS } else { 0 };
+        let flags = kind | if extras { EXTRAS } else { 0 };
         let lengths = u64::from(version.key.len() as u32 | flags) | (value.len() as u64) << 32;
         let words = [version.sequence, version.fingerprint, lengths, expires_at_ms, version.older_in];
         let mut head = [0; HEAD_BYTES + EXTRA_BYTES];
@@ -151,9 +190,23 @@ impl Shard {
         let head = if extras { &head[..] } else { &head[..HEAD_BYTES] };
         let parts = [head, version.key, value];
         let bytes = parts.iter().map(|part| part.len()).sum::<usize>();
+        if self.folds
+            && let Some(place) = self.reuse(version.digest, &parts, bytes)
+        {
+            return (place, size_class(bytes) as u64);
+        }
+        let bytes = if self.folds { size_class(bytes) } else { bytes };
         if bytes > PIECE_BYTES {
-            self.blocks.push(Block::Large(parts.concat().into_boxed_slice()));
-            return Place { digest: version.digest, block: self.blocks.len() as u32 - 1, offset: 0 };
+            let large = Block::Large(parts.concat().into_boxed_slice());
+            let block = match self.free.get_mut(&LARGE).and_then(Vec::pop) {
+                Some((block, _)) => block as usize,
+                None => self.blocks.len(),
+            };
+            match self.blocks.get_mut(block) {
+                Some(left) => *left = large,
+                None => self.blocks.push(large),
+            }
+            return (Place { digest: version.digest, block: block as u32, offset: 0 }, 0);
         }
         let has_room = matches!(self.blocks.get(self.filling), Some(Block::Piece(_)))
             && self.filled + bytes <= PIECE_BYTES;
@@ -171,7 +224,62 @@ impl Shard {
         }
         let place = Place { digest: version.digest, block: self.filling as u32, offset: self.filled as u32 };
         self.filled += bytes;
-        place
+        (place, 0)
+    }
+
+    /// Writes a version of so many bytes where one was that has been taken out, if there is such a place.
+    #[expect(clippy::indexing_slicing, reason = "a version stood at that place")]
+    fn reuse(&mut self, digest: Digest, parts: &[&[u8]], bytes: usize) -> Option<Place> {
+        let (block, offset) = self.free.get_mut(&size_class(bytes))?.pop()?;
+        match self.blocks.get_mut(block as usize)? {
+            Block::Piece(piece) => copy_all(&mut piece[offset as usize..], parts),
+            Block::Large(_) => unreachable!("large versions leave no place"),
+        }
+        Some(Place { digest, block, offset })
+    }
+
+    /// Takes out the version of a key with this digest that has this sequence number.
+    pub fn remove(&mut self, digest: Digest, sequence: Sequence) -> Option<Freed> {
+        let (mut chunk, mut index) = self.lower_bound((digest, &[], Sequence::MAX));
+        let place = loop {
+            let places = self.chunks.get(chunk)?;
+            match places.get(index) {
+                None => (chunk, index) = (chunk + 1, 0),
+                Some(place) if place.digest != digest => return None,
+                Some(place) if self.version(*place).sequence == sequence => break *place,
+                Some(_) => index += 1,
+            }
+        };
+        let version = self.version(place);
+        let user_bytes = (version.key.len() + version.item.bytes().len()) as u64;
+        let has_extras = version.older_in != 0
+            || !matches!(
+                version.item,
+                Item::Put { expires_at_ms: 0, .. } | Item::Deleted | Item::Operands(_)
+            );
+        let bytes = HEAD_BYTES + if has_extras { EXTRA_BYTES } else { 0 } + user_bytes as usize;
+        let places = self.chunks.get_mut(chunk)?;
+        places.remove(index);
+        match places.first() {
+            Some(first) => *self.firsts.get_mut(chunk)? = first.digest.as_number(),
+            None => {
+                self.chunks.remove(chunk);
+                self.firsts.remove(chunk);
+            }
+        }
+        let bytes = size_class(bytes);
+        let waiting_bytes = match self.blocks.get_mut(place.block as usize)? {
+            Block::Piece(_) => {
+                self.free.entry(bytes).or_default().push((place.block, place.offset));
+                bytes as u64
+            }
+            Block::Large(large) => {
+                *large = Box::default();
+                self.free.entry(LARGE).or_default().push((place.block, 0));
+                0
+            }
+        };
+        Some(Freed { user_bytes, waiting_bytes })
     }
 
     /// The memory of its blocks, for the pool.
@@ -186,7 +294,7 @@ impl Shard {
     fn version(&self, place: Place) -> Version<'_> {
         let bytes = &self.blocks[place.block as usize].bytes()[place.offset as usize..];
         let lengths = half_word(bytes, 16);
-        let key_len = (lengths & !(DELETED | EXTRAS)) as usize;
+        let key_len = (lengths & !(DELETED | EXTRAS | OPERANDS)) as usize;
         let (expires_at_ms, older_in, key_at) = if lengths & EXTRAS == 0 {
             (0, 0, HEAD_BYTES)
         } else {
@@ -199,7 +307,11 @@ impl Shard {
             fingerprint: word(bytes, 8),
             sequence: word(bytes, 0),
             key: &bytes[key_at..value_at],
-            item: if lengths & DELETED == 0 { Item::Put { value, expires_at_ms } } else { Item::Deleted },
+            item: match lengths & (DELETED | OPERANDS) {
+                0 => Item::Put { value, expires_at_ms },
+                OPERANDS => Item::Operands(value),
+                _ => Item::Deleted,
+            },
             older_in,
         }
     }
@@ -252,6 +364,13 @@ impl Shard {
         })
     }
 
+    /// The sequence number of the oldest version of `key` that `sequence` can't see.
+    pub fn unseen(&self, key: &EncodedKey<'_>, sequence: Sequence) -> Option<Sequence> {
+        let versions = self.from(key.digest, key.key, Sequence::MAX);
+        let of_key = versions.take_while(|version| version.digest == key.digest && version.key == key.key);
+        of_key.map(|version| version.sequence).take_while(|newer| *newer > sequence).last()
+    }
+
     /// Versions at or after (digest, key, version), in order.
     pub fn from<'a>(
         &'a self,
@@ -272,7 +391,13 @@ mod tests {
     use std::cmp::Reverse;
     use std::collections::BTreeMap;
 
-    /// Random versions, many of them of one digest or one key, beside a map.
+    fn kept(item: Item<'_>) -> (Vec<u8>, u64, bool) {
+        let parts = item.parts();
+        (parts.value.to_vec(), parts.expires_at_ms, parts.deleted)
+    }
+
+    /// Random versions, many of them of one digest or one key, beside a map; where the shard folds, some are
+    /// taken out.
     #[test]
     fn versions_stand_in_order() {
         let mut state = 7u64;
@@ -280,9 +405,11 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) % below
         };
-        for spread in [1, 3, 50, 1 << 30] {
+        for (spread, folds) in
+            [1, 3, 50, 1 << 30].into_iter().flat_map(|spread| [(spread, false), (spread, true)])
+        {
             let memory = MemoryBudget::new(1 << 20);
-            let mut shard = Shard::default();
+            let mut shard = if folds { Shard::folding() } else { Shard::default() };
             let mut twin = BTreeMap::new();
             for sequence in 1..2_000u64 {
                 let digest = Digest { hi: next(spread), lo: next(3) };
@@ -290,17 +417,22 @@ mod tests {
                 let value = vec![sequence as u8; if next(100) == 0 { 20_000 } else { next(60) as usize }];
                 let item = match next(4) {
                     0 => Item::Deleted,
+                    1 => Item::Operands(&value),
                     _ => Item::Put { value: &value, expires_at_ms: next(2) * 1_000 },
                 };
                 let older_in = next(2) * 77;
                 let version =
                     Version { digest, fingerprint: sequence * 3, sequence, key: &key, item, older_in };
                 shard.insert(&version, &memory);
-                let kept = match item {
-                    Item::Put { expires_at_ms, .. } => Some((value.clone(), expires_at_ms)),
-                    Item::Deleted => None,
-                };
+                let kept = kept(item);
                 twin.insert((digest, key.clone(), Reverse(sequence)), (kept, older_in));
+                if folds && next(3) > 0 {
+                    let out = twin.keys().nth(next(twin.len() as u64) as usize).cloned().unwrap();
+                    let ((value, ..), _) = twin.remove(&out).unwrap();
+                    let freed = shard.remove(out.0, out.2.0).unwrap();
+                    assert_eq!(freed.user_bytes, (out.1.len() + value.len()) as u64);
+                    assert_eq!(shard.remove(out.0, out.2.0), None);
+                }
             }
             let mut probes: Vec<_> = twin.keys().step_by(37).cloned().collect();
             probes.push((Digest { hi: 0, lo: 0 }, Vec::new(), Reverse(u64::MAX)));
@@ -308,10 +440,7 @@ mod tests {
             for (digest, key, Reverse(sequence)) in probes {
                 let found: Vec<_> = (shard.from(digest, &key, sequence))
                     .map(|version| {
-                        let kept = match version.item {
-                            Item::Put { value, expires_at_ms } => Some((value.to_vec(), expires_at_ms)),
-                            Item::Deleted => None,
-                        };
+                        let kept = kept(version.item);
                         assert_eq!(version.fingerprint, version.sequence * 3);
                         (
                             (version.digest, version.key.to_vec(), Reverse(version.sequence)),

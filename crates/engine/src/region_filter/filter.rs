@@ -69,6 +69,15 @@ impl RegionFilter {
         }
     }
 
+    /// Whether it names only the newest run that holds a key, and not those with older versions.
+    #[inline]
+    pub fn names_newest_only(&self) -> bool {
+        match self {
+            Self::MultiLevelCuckoo(_) => true,
+            Self::Maplet(_) | Self::BloomCluster(_) => false,
+        }
+    }
+
     /// Brings the memory that a lookup of `key` reads towards the processor's cache: what it reads first, or
     /// what follows from that.
     #[inline]

@@ -112,10 +112,12 @@ impl TableWriter {
             self.first.is_none() || (self.last.0, self.last.1.as_slice()) < (entry.key.digest, key),
             "entries must ascend"
         );
-        let (value_len, expires_at_ms, deleted) = match entry.item {
-            Item::Put { value, expires_at_ms } => (value.len(), expires_at_ms, false),
-            Item::Deleted => (0, 0, true),
+        let (deleted, expires_at_ms) = match entry.item {
+            Item::Put { expires_at_ms, .. } => (false, expires_at_ms),
+            Item::Deleted => (true, 0),
+            Item::Operands(_) => (false, 0),
         };
+        let value_len = entry.item.bytes().len();
         if self.first.is_none() {
             self.first = Some((entry.key.digest, key.to_vec()));
         }

@@ -10,6 +10,7 @@
 //!         6 dropped
 //!         7 written      level varint, bytes varint (absolute)
 //!         12 replaced    keyspace varint: that one's contents take the place of this one's, and it is gone
+//!         12 merge operator   name, behind 5
 //! store   a record of keyspace 0: 8 next ids varint; 9 hash secret, 16 bytes; 10 log start, two varints;
 //!         11 log end, LSN varint: the log is synced at least that far
 //! ```
@@ -53,6 +54,8 @@ pub(crate) enum Step {
     Flushed { start: LogStart, user_bytes: u64 },
     /// The keyspace exists.
     Created { name: String, schema: String, design: String },
+    /// The keyspace takes merges, which the operator of this name carries out.
+    MergeOperator(String),
     /// The keyspace is gone.
     Dropped,
     /// `bytes` were written into the level in all.
@@ -134,6 +137,10 @@ impl Step {
                 out.push(5);
                 [name, schema, design].into_iter().for_each(|text| put_bytes(out, text.as_bytes()));
             }
+            Self::MergeOperator(name) => {
+                out.push(13);
+                put_bytes(out, name.as_bytes());
+            }
             Self::Dropped => out.push(6),
             Self::Written { level, bytes } => {
                 out.push(7);
@@ -196,6 +203,7 @@ impl Step {
             10 => Self::LogStart(LogStart { segment: from.varint()?, lsn: from.varint()? }),
             11 => Self::LogEnd(from.varint()?),
             12 => Self::Replaced { by: from.varint()? },
+            13 => Self::MergeOperator(from.string()?.to_owned()),
             _ => return None,
         })
     }

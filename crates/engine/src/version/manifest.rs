@@ -36,6 +36,8 @@ pub(crate) struct KeyspaceState {
     pub name: String,
     pub schema: Schema,
     pub design: Design,
+    /// Name of the merge operator, where it takes merges.
+    pub merge_operator: Option<String>,
     pub version: Version,
     /// Writes before this are in tables.
     pub flushed: LogStart,
@@ -71,6 +73,7 @@ impl StoreState {
                         name: name.clone(),
                         schema: serde_json::from_str(schema).map_err(|e| broken("schema", e))?,
                         design: serde_json::from_str(design).map_err(|e| broken("design", e))?,
+                        merge_operator: None,
                         version: Version::default(),
                         flushed: self.log_start,
                     };
@@ -98,8 +101,10 @@ impl StoreState {
         }
         let Some(keyspace) = self.keyspaces.get_mut(&edit.keyspace) else { return Ok(()) };
         for step in &edit.steps {
-            if let Step::Flushed { start, .. } = step {
-                keyspace.flushed = *start;
+            match step {
+                Step::Flushed { start, .. } => keyspace.flushed = *start,
+                Step::MergeOperator(name) => keyspace.merge_operator = Some(name.clone()),
+                _ => {}
             }
         }
         let schema = keyspace.schema;
@@ -127,6 +132,7 @@ impl StoreState {
                 },
                 Step::Flushed { start: keyspace.flushed, user_bytes: keyspace.version.user_bytes },
             ];
+            steps.extend(keyspace.merge_operator.clone().map(Step::MergeOperator));
             steps.extend(keyspace.version.to_steps());
             edits.push(Edit { keyspace: id, steps });
         }

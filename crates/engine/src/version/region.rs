@@ -67,6 +67,13 @@ impl Region {
         self.filter.as_ref().is_some_and(|filter| filter.is_in_memory())
     }
 
+    /// Whether its filter names only the run with a key's newest version, so that nothing is known of those
+    /// with older ones.
+    #[inline]
+    pub fn names_newest_only(&self) -> bool {
+        self.filter.as_ref().is_some_and(|filter| filter.names_newest_only())
+    }
+
     /// The shape at wall-clock time `now_ms`: what has expired is dead too.
     pub fn shape_at(&self, now_ms: u64) -> Cow<'_, RegionShape> {
         let tables = || self.runs.iter().flat_map(|run| &run.tables);

@@ -12,7 +12,21 @@ const FLOORS: &[(u8, &[&str])] = &[
     (6, &["compaction"]),
     (5, &["version", "region_filter"]),
     (4, &["table", "wal", "memtable", "log_store", "options"]),
-    (3, &["cache", "memory", "record", "segment", "operation", "entry", "value", "codec", "event_log"]),
+    (
+        3,
+        &[
+            "cache",
+            "memory",
+            "record",
+            "segment",
+            "operation",
+            "entry",
+            "merge_operator",
+            "value",
+            "codec",
+            "event_log",
+        ],
+    ),
     (2, &["io"]),
     (1, &["error", "stats", "filename", "ids", "events"]),
 ];

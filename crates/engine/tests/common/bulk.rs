@@ -32,7 +32,15 @@ impl BulkLoad {
             load.besides.push(Effect::Put { keyspace: keyspace.into(), key, value, expires_at_ms: 0 });
         }
         load.meanwhile = rng.below(3);
-        load
+        load.without_ttls_if(merge_operator_of(keyspace).is_some())
+    }
+
+    /// The same load, whose items stay where `they_can_not_expire`.
+    pub fn without_ttls_if(mut self, they_can_not_expire: bool) -> Self {
+        if they_can_not_expire {
+            self.items.iter_mut().for_each(|(_, _, ttl_ms)| *ttl_ms = 0);
+        }
+        self
     }
 
     /// A load of `count` items with keys of a schema, of about so many.
@@ -112,7 +120,11 @@ impl BulkLoad {
 pub fn rebuild(session: &mut Session, name: &str) -> siltstone::Result<()> {
     let old = session.keyspace(name);
     let items: Vec<_> = old.iter()?.collect::<Result<_, _>>()?;
-    let options = KeyspaceOptions { schema: old.schema(), design: Some(old.design()) };
+    let options = KeyspaceOptions {
+        schema: old.schema(),
+        design: Some(old.design()),
+        merge_operator: old.merge_operator().map(str::to_owned),
+    };
     let new = session.db().create_keyspace("next", options)?;
     let sorting = IngestOptions { sort_bytes: Some(0), ..IngestOptions::default() };
     new.ingest_with(&sorting, |ingest| items.iter().try_for_each(|(key, value)| ingest.put(key, value)))?;

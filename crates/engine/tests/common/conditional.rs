@@ -61,7 +61,13 @@ impl Conditional {
 
     /// Runs it, checks what it returns, and says what it changed.
     pub fn run(&self, db: &Db, keyspace: &Keyspace, model: &ModelKeyspace, now_ms: u64) -> Vec<Effect> {
+        if keyspace.merge_operator().is_some() && matches!(self.kind, Kind::UpdateWithTtl) {
+            // Its items can't expire.
+            let forever = Self { kind: Kind::UpdateForever, ..self.clone() };
+            return forever.run(db, keyspace, model, now_ms);
+        }
         let Self { kind, keys, value, ttl_ms } = self;
+        let expires_at_ms = if keyspace.merge_operator().is_some() { 0 } else { now_ms + ttl_ms };
         let name = keyspace.name().to_owned();
         let key = &keys[0];
         let old = model.get(key, now_ms);
@@ -139,14 +145,17 @@ impl Conditional {
                         assert_eq!(tx.get(keyspace, key)?, model.get(key, now_ms));
                         assert_eq!(tx.contains(keyspace, key)?, model.get(key, now_ms).is_some());
                     }
-                    tx.put_with_ttl(keyspace, key, value, Duration::from_millis(*ttl_ms))?;
+                    match expires_at_ms {
+                        0 => tx.put(keyspace, key, value)?,
+                        _ => tx.put_with_ttl(keyspace, key, value, Duration::from_millis(*ttl_ms))?,
+                    }
                     assert_eq!(tx.get(keyspace, key)?.as_ref(), Some(value), "its own write");
                     tx.delete(keyspace, last)?;
                     assert!(!tx.contains(keyspace, last)?, "its own deletion");
                     Ok::<_, siltstone::Error>(keys.len())
                 });
                 assert_eq!(changed.unwrap(), keys.len());
-                vec![put(key, value, now_ms + ttl_ms), delete(last)]
+                vec![put(key, value, expires_at_ms), delete(last)]
             }
         }
     }

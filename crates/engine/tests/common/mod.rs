@@ -16,8 +16,8 @@ pub use designs::*;
 
 use siltstone::io::sim::SimDisk;
 use siltstone::{
-    Db, Design, Format, IndexSpec, Keyspace, KeyspaceOptions, LevelSpec, Options, PrefixRule,
-    RegionFilterSpec, Schema, SuffixOrder, TableFilterSpec, ThirdLevel, WriteBufferSpec,
+    Db, Design, Format, IndexSpec, Keyspace, KeyspaceOptions, LevelSpec, MergeOperator, MergeOperators,
+    Options, PrefixRule, RegionFilterSpec, Schema, SuffixOrder, TableFilterSpec, ThirdLevel, WriteBufferSpec,
 };
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -197,6 +197,7 @@ pub fn options() -> Options {
         max_sealed_memtables: 2,
         max_open_files: 16,
         hash_secret: Some(*b"sixteen byte key"),
+        merge_operators: MergeOperators::default().with("nest", Nest).unwrap(),
         ..Options::default()
     }
 }
@@ -223,7 +224,7 @@ pub const HASHED: Schema =
 pub const WHOLE: Schema = Schema::SemiSorted { prefix: PrefixRule::WholeKey, suffix: SuffixOrder::Ordered };
 
 pub fn keyspace_options(schema: Schema, design: Design) -> KeyspaceOptions {
-    KeyspaceOptions { schema, design: Some(fitting(design, schema)) }
+    KeyspaceOptions { schema, design: Some(fitting(design, schema)), ..KeyspaceOptions::default() }
 }
 
 /// A key that fits `schema`, out of about `variety`, so that keys come again.
@@ -278,12 +279,37 @@ pub fn prefix(rng: &mut Rng, schema: Schema, variety: u64) -> Vec<u8> {
     key[..length].to_vec()
 }
 
+/// A merge operator that joins nothing, and whose values tell in which order operands came, and onto what.
+pub struct Nest;
+
+impl MergeOperator for Nest {
+    fn apply(&self, value: Option<&[u8]>, operand: &[u8]) -> Result<Vec<u8>, String> {
+        Ok([b"(", value.unwrap_or(b"."), operand, b")"].concat())
+    }
+}
+
+/// The merge operator of the keyspace `name`, where it takes merges.
+pub fn merge_operator_of(name: &str) -> Option<String> {
+    let operators = [("lists", "append:2c"), ("nests", "nest")];
+    operators.iter().find(|(keyspace, _)| *keyspace == name).map(|(_, operator)| (*operator).to_owned())
+}
+
+/// What a merge makes of `old` in the keyspace `name`.
+pub fn merged(name: &str, old: Option<&[u8]>, operand: &[u8]) -> Vec<u8> {
+    match (name, old) {
+        ("lists", None) => operand.to_vec(),
+        ("lists", Some(old)) => [old, b",", operand].concat(),
+        (_, old) => [b"(", old.unwrap_or(b"."), operand, b")"].concat(),
+    }
+}
+
 /// What a write does, for the model.
 #[derive(Clone, Debug)]
 pub enum Effect {
     Put { keyspace: String, key: Vec<u8>, value: Vec<u8>, expires_at_ms: u64 },
     Delete { keyspace: String, key: Vec<u8> },
     DeletePrefix { keyspace: String, prefix: Vec<u8> },
+    Merge { keyspace: String, key: Vec<u8>, operand: Vec<u8> },
     Create { keyspace: String, schema: Schema },
     Drop { keyspace: String },
 }
@@ -319,6 +345,13 @@ impl Model {
             Effect::Put { keyspace, key, value, expires_at_ms } => {
                 if let Some(keyspace) = self.keyspaces.get_mut(keyspace) {
                     keyspace.items.insert(key.clone(), (value.clone(), *expires_at_ms));
+                }
+            }
+            Effect::Merge { keyspace: name, key, operand } => {
+                if let Some(keyspace) = self.keyspaces.get_mut(name) {
+                    let old = keyspace.items.get(key).map(|(value, _)| &value[..]);
+                    let new = merged(name, old, operand);
+                    keyspace.items.insert(key.clone(), (new, 0));
                 }
             }
             Effect::Delete { keyspace, key } => {

@@ -10,7 +10,7 @@ use std::ops::Bound;
 use std::time::Duration;
 
 /// The keyspaces of a session.
-pub const KEYSPACES: [(&str, Schema); 8] = [
+pub const KEYSPACES: [(&str, Schema); 10] = [
     ("point", Schema::Point),
     ("files", ORDERED),
     ("tags", HASHED),
@@ -19,6 +19,8 @@ pub const KEYSPACES: [(&str, Schema); 8] = [
     ("paths", PATHS),
     ("windows", WINDOWS),
     ("joins", JOINS),
+    ("lists", ORDERED),
+    ("nests", Schema::Point),
 ];
 
 /// Prefixes end with the second slash.
@@ -118,7 +120,12 @@ pub fn any_effect(rng: &mut Rng, mix: &Mix) -> Effect {
     let &(keyspace, schema) = rng.pick(&KEYSPACES);
     let keyspace = keyspace.to_owned();
     let key = any_key(rng, schema, mix);
+    let merges = merge_operator_of(&keyspace).is_some();
     match rng.below(20) {
+        5..15 if merges => {
+            let length = rng.below(40) as usize;
+            Effect::Merge { keyspace, key, operand: rng.bytes(length) }
+        }
         0..4 => Effect::Delete { keyspace, key },
         4 if schema != Schema::Point => {
             Effect::DeletePrefix { keyspace, prefix: prefix(rng, schema, mix.variety) }
@@ -192,7 +199,9 @@ impl Session {
             Self { disk, db, model: Model::default(), snapshots: Vec::new(), designs, orders: Vec::new() };
         for (i, (name, schema)) in KEYSPACES.into_iter().enumerate() {
             let design = session.designs[i % session.designs.len()].clone();
-            session.db().create_keyspace(name, keyspace_options(schema, design)).unwrap();
+            let merge_operator = merge_operator_of(name);
+            let options = KeyspaceOptions { merge_operator, ..keyspace_options(schema, design) };
+            session.db().create_keyspace(name, options).unwrap();
             session.model.apply(&Effect::Create { keyspace: name.into(), schema });
         }
         session
@@ -231,6 +240,9 @@ impl Session {
                         batch.put_with_ttl(&keyspace, key, value, ttl)?;
                         *expires_at_ms += self.now_ms();
                     }
+                }
+                Effect::Merge { keyspace, key, operand } => {
+                    batch.merge(&self.keyspace(keyspace), key, operand)?;
                 }
                 Effect::Delete { keyspace, key } => batch.delete(&self.keyspace(keyspace), key)?,
                 Effect::DeletePrefix { keyspace, prefix } => {

@@ -30,8 +30,12 @@ impl Trace {
         // Two designs a trace in turn, so that a few traces in a row have them all.
         let mut in_turn = designs.iter().cycle().skip(2 * seed as usize % designs.len()).cloned();
         let mut next = || in_turn.next();
-        let keyspaces =
-            [("point", Schema::Point, next()), ("files", ORDERED, next()), ("tags", HASHED, None)];
+        let keyspaces = [
+            ("point", Schema::Point, next()),
+            ("files", ORDERED, next()),
+            ("tags", HASHED, None),
+            ("lists", ORDERED, next()),
+        ];
         Self::record_on(&keyspaces, seed, operations)
     }
 
@@ -117,7 +121,9 @@ impl Runner {
     }
 
     fn create(&mut self, name: &str, schema: Schema, design: Design) {
-        self.db().create_keyspace(name, keyspace_options(schema, design)).unwrap();
+        let merge_operator = merge_operator_of(name);
+        let options = KeyspaceOptions { merge_operator, ..keyspace_options(schema, design) };
+        self.db().create_keyspace(name, options).unwrap();
         self.end(vec![Effect::Create { keyspace: name.into(), schema }], true);
     }
 
@@ -152,6 +158,12 @@ impl Runner {
                 batch.delete_prefix(&keyspace, &prefix).unwrap();
                 effects.push(Effect::DeletePrefix { keyspace: name, prefix });
             }
+            6..14 if keyspace.merge_operator().is_some() => {
+                let length = self.rng.below(30) as usize;
+                let operand = self.rng.bytes(length);
+                batch.merge(&keyspace, &key, &operand).unwrap();
+                effects.push(Effect::Merge { keyspace: name, key, operand });
+            }
             6..8 => {
                 let (value, ttl_ms) = (self.value(), self.rng.range(1, 4000));
                 batch.put_with_ttl(&keyspace, &key, &value, Duration::from_millis(ttl_ms)).unwrap();
@@ -171,11 +183,16 @@ impl Runner {
         self.begin("create keyspace to replace another");
         let (old, _) = self.any_keyspace();
         let name = old.name().to_owned();
-        let options = KeyspaceOptions { schema: old.schema(), design: Some(old.design()) };
+        let options = KeyspaceOptions {
+            schema: old.schema(),
+            design: Some(old.design()),
+            merge_operator: old.merge_operator().map(str::to_owned),
+        };
         let new = self.db().create_keyspace("next", options).unwrap();
         self.end(vec![Effect::Create { keyspace: "next".into(), schema: old.schema() }], true);
         self.begin("ingest into it");
-        let load = BulkLoad::of(&mut self.rng, "", (old.schema(), VARIETY), 60, 2_000);
+        let load = BulkLoad::of(&mut self.rng, "", (old.schema(), VARIETY), 60, 2_000)
+            .without_ttls_if(old.merge_operator().is_some());
         let now_ms = siltstone::io::Disk::now_ms(&self.trace.disk);
         let effects = load.run(&new, now_ms, || {}).unwrap();
         self.end(effects.clone(), true);

@@ -26,6 +26,8 @@ const CALLS_PER_GRANT: u64 = 16;
 /// Latencies a client keeps until it adds them to the histograms of all: histograms of its own would be
 /// megabytes.
 const KEPT_LATENCIES: usize = 1024;
+/// What counters are counted up by.
+const ONE: [u8; 8] = 1u64.to_le_bytes();
 /// A client that is inserting nothing.
 const NOTHING: u64 = u64::MAX;
 
@@ -244,7 +246,7 @@ impl<'a> Client<'a> {
             }
             let first = mix.first_percent == 100 || self.rng.random_range(0..100) < mix.first_percent;
             let operation = if first { mix.first } else { mix.second };
-            let batched = !matches!(operation, Operation::Update | Operation::Scan);
+            let batched = !matches!(operation, Operation::Update | Operation::Increment | Operation::Scan);
             let count = if batched { self.allowance.min(self.run.load.batch as u64) } else { 1 };
             let latency = match operation {
                 Operation::Get => self.get(count)?,
@@ -253,6 +255,8 @@ impl<'a> Client<'a> {
                 Operation::Update => self.update()?,
                 Operation::Insert => self.insert(count)?,
                 Operation::Scan => self.scan()?,
+                Operation::Merge => self.merge(count)?,
+                Operation::Increment => self.increment()?,
             };
             if operation.writes() && latency > LONG_WRITE {
                 self.outcome.long_writes += 1;
@@ -405,6 +409,41 @@ impl<'a> Client<'a> {
         self.outcome.missing += u64::from(missing);
         self.outcome.wrong += u64::from(wrong);
         Ok(latency)
+    }
+
+    /// Adds one to counters in one call.
+    fn merge(&mut self, count: u64) -> Result<Duration> {
+        self.choose_all(count);
+        let run = self.run;
+        let Some(key) = self.keys.first_mut() else { return Ok(Duration::ZERO) };
+        if let [item] = self.chosen.as_slice() {
+            run.items.key(*item, key);
+            let started = Instant::now();
+            run.keyspace.merge(key, ONE)?;
+            return Ok(started.elapsed());
+        }
+        self.batch.clear();
+        for item in &self.chosen {
+            run.items.key(*item, key);
+            self.batch.merge(run.keyspace, &*key, ONE)?;
+        }
+        let started = Instant::now();
+        run.db.write(&self.batch, &WriteOptions::default())?;
+        Ok(started.elapsed())
+    }
+
+    /// Reads a counter and writes one more.
+    fn increment(&mut self) -> Result<Duration> {
+        let run = self.run;
+        let item = self.choose();
+        let Some(key) = self.keys.first_mut() else { return Ok(Duration::ZERO) };
+        run.items.key(item, key);
+        let started = Instant::now();
+        run.keyspace.update(key, |old| {
+            let old = old.and_then(|old| old.try_into().ok()).map_or(0, u64::from_le_bytes);
+            Some(old.wrapping_add(1).to_le_bytes().to_vec())
+        })?;
+        Ok(started.elapsed())
     }
 
     fn scan(&mut self) -> Result<Duration> {

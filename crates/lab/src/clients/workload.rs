@@ -13,6 +13,10 @@ pub enum Workload {
     MixedBlind,
     /// Gets and read-modify-writes of existing items
     MixedRmw,
+    /// Add one to counters, one for each item, by merges, which read nothing
+    Merge,
+    /// The same by read-modify-writes, to compare
+    MergeRmw,
     /// List whole groups
     Scan,
     /// 50 % gets, 50 % puts
@@ -46,12 +50,24 @@ pub enum Operation {
     Insert,
     /// List a group.
     Scan,
+    /// Add one to a counter by a merge.
+    Merge,
+    /// Add one to a counter by a read-modify-write.
+    Increment,
 }
 
 impl Operation {
     /// All kinds, in the order of their discriminants.
-    pub const ALL: [Self; 6] =
-        [Self::Get, Self::GetMissing, Self::Put, Self::Update, Self::Insert, Self::Scan];
+    pub const ALL: [Self; 8] = [
+        Self::Get,
+        Self::GetMissing,
+        Self::Put,
+        Self::Update,
+        Self::Insert,
+        Self::Scan,
+        Self::Merge,
+        Self::Increment,
+    ];
 
     /// The name in reports.
     pub fn name(self) -> &'static str {
@@ -62,12 +78,14 @@ impl Operation {
             Self::Update => "update",
             Self::Insert => "insert",
             Self::Scan => "scan",
+            Self::Merge => "merge",
+            Self::Increment => "increment",
         }
     }
 
     /// Whether a client waits for a write.
     pub fn writes(self) -> bool {
-        matches!(self, Self::Put | Self::Update | Self::Insert)
+        matches!(self, Self::Put | Self::Update | Self::Insert | Self::Merge | Self::Increment)
     }
 }
 
@@ -85,7 +103,7 @@ pub struct Mix {
 impl Workload {
     /// The mix of calls.
     pub fn mix(self, read_percent: u32) -> Mix {
-        use Operation::{Get, GetMissing, Insert, Put, Scan, Update};
+        use Operation::{Get, GetMissing, Increment, Insert, Merge, Put, Scan, Update};
         let mix = |first, first_percent, second| Mix { first, first_percent, second };
         let only = |operation| Mix { first: operation, first_percent: 100, second: operation };
         match self {
@@ -96,6 +114,8 @@ impl Workload {
             Self::Overwrite => only(Put),
             Self::MixedBlind => mix(Get, read_percent, Put),
             Self::MixedRmw => mix(Get, read_percent, Update),
+            Self::Merge => only(Merge),
+            Self::MergeRmw => only(Increment),
             Self::YcsbA => mix(Get, 50, Put),
             Self::YcsbB => mix(Get, 95, Put),
             Self::YcsbD => mix(Get, 95, Insert),
@@ -119,6 +139,11 @@ impl Workload {
     /// Whether items are added.
     pub fn inserts(self) -> bool {
         self.mix(50).second == Operation::Insert
+    }
+
+    /// Whether counters are counted up, which lie in a keyspace of their own.
+    pub fn counts(self) -> bool {
+        matches!(self, Self::Merge | Self::MergeRmw)
     }
 
     /// Whether groups are listed.
@@ -155,7 +180,7 @@ mod tests {
         let names: Vec<String> = Workload::value_variants().iter().map(|w| w.name()).collect();
         assert_eq!(
             names.join(" "),
-            "fill read-hit read-miss mixed-blind mixed-rmw scan ycsb-a ycsb-b ycsb-c ycsb-d ycsb-e ycsb-f overwrite"
+            "fill read-hit read-miss mixed-blind mixed-rmw merge merge-rmw scan ycsb-a ycsb-b ycsb-c ycsb-d ycsb-e ycsb-f overwrite"
         );
     }
 

@@ -82,7 +82,7 @@ pub fn open(variant: &Variant, setting: Setting<'_>) -> Result<Box<dyn Store>> {
         Some(keyspace) => keyspace,
         None => db.create_keyspace(
             KEYSPACE,
-            KeyspaceOptions { schema: SCHEMA, design: Some(variant.design.clone()) },
+            KeyspaceOptions { schema: SCHEMA, design: Some(variant.design.clone()), ..KeyspaceOptions::default() },
         )?,
     };
     Ok(Box::new(Siltstone { db, keyspace }))

@@ -4,6 +4,7 @@
 //! many measurements. What was filled is kept in the store itself ([`Filled`]), and reads check what they
 //! find.
 
+mod counters;
 mod report;
 
 use crate::clients::client::{Load, Run};
@@ -16,11 +17,14 @@ use crate::laboratory;
 use crate::output::{note, print, print_json};
 use crate::sizes;
 use crate::store::{self, Preset, Suffix};
+use counters::Counters;
 use siltstone::{Db, Durability, Keyspace, KeyspaceOptions, Options, PrefixRule, Schema};
 use siltstone_lab::papers::{Evaluation, Task};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+/// How often merge and merge-rmw count each counter up, on the average.
+const MERGES_PER_COUNTER: u64 = 10;
 /// How long a workload runs that is told neither --seconds nor --operations.
 const DEFAULT_SECONDS: u64 = 10;
 
@@ -53,6 +57,10 @@ pub fn run(bench: Args) -> Result<()> {
 /// Threads are closed loops: each sends its next call when the last has returned. With --batch, gets are
 /// multi_get calls and puts are atomic batches of that many items: operations and rates count items,
 /// latencies are those of whole calls. Scans and read-modify-writes are never batched.
+///
+/// merge and merge-rmw count up counters, one for each item, in a keyspace of their own with the merge
+/// operator add; afterwards all counters together must have grown by as much as was counted. With
+/// --items 1M in the fill they are 10 M increments over 1 M counters.
 #[derive(clap::Args, Debug)]
 #[command(after_help = help_footer())]
 pub struct WorkloadArgs {
@@ -94,10 +102,11 @@ pub struct WorkloadArgs {
     /// Items per call
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = sizes::parse_positive)]
     batch: u64,
-    /// Stop after this time [default of all but fill and overwrite: 10 s]
+    /// Stop after this time [default of all but fill, overwrite, merge and merge-rmw: 10 s]
     #[arg(long, value_name = "TIME", value_parser = sizes::parse_duration)]
     seconds: Option<Duration>,
-    /// Stop after this many operations [default of fill and overwrite: as many as there are items]
+    /// Stop after this many operations [default of fill and overwrite: as many as there are items; of
+    /// merge and merge-rmw: ten times as many]
     #[arg(long, value_name = "COUNT", value_parser = sizes::parse_positive)]
     operations: Option<u64>,
     /// Share of gets in mixed-blind and mixed-rmw
@@ -176,6 +185,7 @@ fn help_footer() -> String {
         siltstone bench read-hit --dir ./b --threads 8 --seconds 30 --memory-budget 256M\n  \
         siltstone bench read-miss --dir ./b --json | jq .device_reads_per_get\n  \
         siltstone bench scan --dir ./b\n  \
+        siltstone bench merge --dir ./b --threads 8\n  \
         siltstone bench ycsb-a --dir ./b --threads 4 --seconds 1m",
         store::preset_names()
     )
@@ -222,7 +232,7 @@ fn run_workload(args: &WorkloadArgs) -> Result<()> {
         },
     };
     let design = args.preset.as_ref().map(|preset| preset.design.clone());
-    let keyspace_options = KeyspaceOptions { schema, design };
+    let keyspace_options = KeyspaceOptions { schema, design, ..KeyspaceOptions::default() };
     if let Some(preset) = &args.preset {
         preset.check_for(&schema)?;
     }
@@ -236,7 +246,7 @@ fn run_workload(args: &WorkloadArgs) -> Result<()> {
     let db = store::open_or_create(&args.dir, options(args))?;
     filled.save(&db)?;
     let keyspace = db.create_keyspace(KEYSPACE, keyspace_options)?;
-    measure(args, &db, &keyspace, items, filled)
+    measure(args, &db, &keyspace, items, filled).map(|_| ())
 }
 
 /// Runs a workload on a store that a fill has written.
@@ -269,21 +279,24 @@ fn run_on_filled(args: &WorkloadArgs) -> Result<()> {
     if args.workload.scans() && filled.group == 1 {
         fail!("{} needs groups to scan; fill a store with --group", args.workload.name());
     }
+    let counters = if args.workload.counts() { Some(Counters::open(&db, &keyspace)?) } else { None };
+    let keyspace = counters.as_ref().map_or(keyspace, Counters::keyspace);
     let items = match filled.generator() {
         Ok(items) => items,
         Err(why) => fail!("what {} says of its items makes no sense: {why}", args.dir.display()),
     };
-    measure(args, &db, &keyspace, items, filled)
+    let counted = measure(args, &db, &keyspace, items, filled)?;
+    counters.map_or(Ok(()), |counters| counters.check(counted))
 }
 
-/// Runs the clients, drains the background work and reports.
+/// Runs the clients, drains the background work and reports. Returns how many operations there were.
 fn measure(
     args: &WorkloadArgs,
     db: &Db,
     keyspace: &Keyspace,
     items: Items,
     mut filled: Filled,
-) -> Result<()> {
+) -> Result<u64> {
     let load = Load {
         workload: args.workload,
         mix: args.workload.mix(args.read_percent),
@@ -316,7 +329,7 @@ fn measure(
     }
     let stats =
         report::Measured { before: &before, at_write_end: &at_write_end, after: &after, drain_seconds };
-    let report = report::Report::new(args, &load, &filled, &outcome, &stats, KEYSPACE)?;
+    let report = report::Report::new(args, &load, &filled, &outcome, &stats, keyspace.name())?;
     if args.json {
         print_json(&report)?
     } else {
@@ -325,7 +338,8 @@ fn measure(
     if let Some(error) = &after.background_error {
         fail!("background work failed: {error}");
     }
-    outcome.check_reads()
+    outcome.check_reads()?;
+    Ok(outcome.operations)
 }
 
 fn options(args: &WorkloadArgs) -> Options {
@@ -342,7 +356,7 @@ fn options(args: &WorkloadArgs) -> Options {
 }
 
 fn deadline(args: &WorkloadArgs) -> Option<Duration> {
-    let by_count = matches!(args.workload, Workload::Fill | Workload::Overwrite);
+    let by_count = args.workload.counts() || matches!(args.workload, Workload::Fill | Workload::Overwrite);
     match args.seconds {
         None if args.operations.is_none() && !by_count => Some(Duration::from_secs(DEFAULT_SECONDS)),
         seconds => seconds,
@@ -353,6 +367,9 @@ fn operations(args: &WorkloadArgs, filled: &Filled) -> u64 {
     match args.workload {
         Workload::Fill => args.operations.unwrap_or(filled.items).min(filled.items),
         Workload::Overwrite if args.seconds.is_none() => args.operations.unwrap_or(filled.existing),
+        _ if args.workload.counts() && args.seconds.is_none() => {
+            args.operations.unwrap_or(filled.existing.saturating_mul(MERGES_PER_COUNTER))
+        }
         _ => args.operations.unwrap_or(u64::MAX),
     }
 }

@@ -73,7 +73,11 @@ pub fn run(args: &Args) -> Result<()> {
         preset.check_for(&in_groups(PREFIX_BYTES))?;
     }
     let design = args.preset.as_ref().map(|preset| preset.design.clone());
-    options(args).check_keyspace(&KeyspaceOptions { schema: in_groups(PREFIX_BYTES), design })?;
+    options(args).check_keyspace(&KeyspaceOptions {
+        schema: in_groups(PREFIX_BYTES),
+        design,
+        ..KeyspaceOptions::default()
+    })?;
     let scratch = match &args.dir {
         Some(dir) => Scratch::in_empty(dir)?,
         None => Scratch::temporary(args.keep)?,
@@ -113,7 +117,11 @@ fn demonstrate(args: &Args, dir: &Path, started: Instant) -> Result<report::Repo
     let options = options(args);
     let db = store::open_or_create(dir, options.clone())?;
     let design = args.preset.as_ref().map(|preset| preset.design.clone());
-    let ordered = |bytes| KeyspaceOptions { schema: in_groups(bytes), design: design.clone() };
+    let ordered = |bytes| KeyspaceOptions {
+        schema: in_groups(bytes),
+        design: design.clone(),
+        ..KeyspaceOptions::default()
+    };
     let files = db.create_keyspace(FILES, ordered(PREFIX_BYTES))?;
     let features =
         db.create_keyspace(FEATURES, ordered(crate::generate::items::GROUP_PREFIX_BYTES as u16))?;

@@ -124,6 +124,7 @@ impl Scheduler {
     ) -> Result<T> {
         work(&Context {
             design: &keyspace.design,
+            folder: keyspace.folder.as_ref(),
             disk: self.env.disk.as_ref(),
             dir: &self.env.path,
             reader: &self.env.reader,

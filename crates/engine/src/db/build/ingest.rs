@@ -12,7 +12,7 @@ use crate::db::background::describe;
 use crate::db::background::hold::Hold;
 use crate::db::catalog::keyspace::OpenKeyspace;
 use crate::db::store::Store;
-use crate::db::write::operations::check_value;
+use crate::db::write::operations::{check_expiry, check_value};
 use crate::entry::{Cursor, PrefixTombstones, Span};
 use crate::error::{Error, Result};
 use crate::events::{Part, Reason};
@@ -179,6 +179,7 @@ impl<'a> Ingest<'a> {
 
     #[inline]
     fn put_until(&mut self, key: &[u8], value: &[u8], expires_at_ms: u64) -> Result<()> {
+        check_expiry(&self.site.keyspace, expires_at_ms)?;
         let encoded = self.encode(key, value)?;
         let bytes = key.len() + value.len();
         if self.gathered.lacks_room(bytes, self.sort_bytes) && self.gathered.len() > 0 {

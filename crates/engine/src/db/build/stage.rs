@@ -112,7 +112,7 @@ pub(super) fn join_spills(
         let from = smallest_stretch(spills, count);
         let joined = {
             let sources = sources(spills.get(from..from + count).unwrap_or(&[]), place, &Span::ALL)?;
-            place.write_all(&mut Merge::new(sources)?)?
+            place.write_all(&mut Merge::new(sources, context.folder.cloned())?)?
         };
         bytes += joined.bytes;
         spills.splice(from..from + count, [joined]);

@@ -8,6 +8,7 @@ use crate::entry::Sequence;
 use crate::error::{Error, Result};
 use crate::events::Reason;
 use crate::memory::MemoryBudget;
+use crate::merge_operator::Folder;
 use crate::record::LogStart;
 use crate::stats::KeyspaceCounters;
 use crate::version::Version;
@@ -23,6 +24,8 @@ pub(crate) struct OpenKeyspace {
     pub name: String,
     pub encoder: Encoder,
     pub design: Design,
+    /// Carries out its merges, if it takes any.
+    pub folder: Option<Arc<Folder>>,
     pub view: ArcSwap<View>,
     pub counters: KeyspaceCounters,
     pub upper_reads: UpperReads,
@@ -39,6 +42,7 @@ pub(crate) struct KeyspaceParts {
     pub name: String,
     pub encoder: Encoder,
     pub design: Design,
+    pub folder: Option<Arc<Folder>>,
     pub version: Version,
     /// Writes before this are in tables.
     pub flushed: LogStart,
@@ -47,14 +51,15 @@ pub(crate) struct KeyspaceParts {
 impl OpenKeyspace {
     /// Makes a keyspace with an empty write buffer for all writes that are newer than `born_at`.
     pub fn new(parts: KeyspaceParts, born_at: Sequence, memory: &Arc<MemoryBudget>) -> Arc<Self> {
-        let KeyspaceParts { id, name, encoder, design, version, flushed } = parts;
-        let active = WriteBuffer::new(&design, born_at, encoder, memory);
+        let KeyspaceParts { id, name, encoder, design, folder, version, flushed } = parts;
+        let active = WriteBuffer::new(&design, born_at, encoder, folder.as_ref(), memory);
         let view = View { active, sealed: Vec::new(), version: Arc::new(version) };
         Arc::new(Self {
             id,
             name,
             encoder,
             design,
+            folder,
             view: ArcSwap::from_pointee(view),
             counters: KeyspaceCounters::default(),
             upper_reads: UpperReads::default(),
@@ -71,7 +76,7 @@ impl OpenKeyspace {
 
     /// Makes an empty write buffer for all writes that are newer than `born_at`.
     pub fn new_buffer(&self, born_at: Sequence, memory: &Arc<MemoryBudget>) -> WriteBuffer {
-        WriteBuffer::new(&self.design, born_at, self.encoder, memory)
+        WriteBuffer::new(&self.design, born_at, self.encoder, self.folder.as_ref(), memory)
     }
 
     /// Begins the next write buffer with `write`, which the present one has no room for. Only memory changes,

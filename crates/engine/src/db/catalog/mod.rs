@@ -160,7 +160,9 @@ impl Catalog {
             design: serde_json::to_string(&keyspace.design).map_err(json)?,
         };
         let flushed = Step::Flushed { start: keyspace.flushed(), user_bytes: 0 };
-        let edit = Edit { keyspace: keyspace.id, steps: vec![created, flushed] };
+        let operator = keyspace.folder.as_ref().map(|folder| Step::MergeOperator(folder.name.clone()));
+        let steps = [created, flushed].into_iter().chain(operator).collect();
+        let edit = Edit { keyspace: keyspace.id, steps };
         self.commit_keyspace(&edit, || {
             self.keyspaces.write().insert(keyspace.name.clone(), Arc::clone(&keyspace));
         })
@@ -196,6 +198,7 @@ impl Catalog {
                 name: keyspace.name.clone(),
                 schema: *keyspace.encoder.schema(),
                 design: keyspace.design.clone(),
+                merge_operator: keyspace.folder.as_ref().map(|folder| folder.name.clone()),
                 version: Version::clone(&keyspace.version()),
                 flushed: keyspace.flushed(),
             };

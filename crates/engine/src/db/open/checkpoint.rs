@@ -66,6 +66,7 @@ pub(in crate::db) fn state_of(store: &Store, pinned: &Pinned, dir: &Path) -> Res
             name: keyspace.name.clone(),
             schema: *keyspace.encoder.schema(),
             design: keyspace.design.clone(),
+            merge_operator: keyspace.folder.as_ref().map(|folder| folder.name.clone()),
             version,
             flushed: LOG_START,
         };
@@ -105,6 +106,7 @@ fn with_buffers(store: &Store, pinned: &Pinned, of_keyspace: &PinnedKeyspace, di
     }
     let context = Context {
         design: &keyspace.design,
+        folder: keyspace.folder.as_ref(),
         disk: env.disk.as_ref(),
         dir,
         reader: &env.reader,

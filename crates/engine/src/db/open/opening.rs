@@ -7,6 +7,7 @@ use crate::db::catalog::keyspace::{KeyspaceParts, OpenKeyspace};
 use crate::db::catalog::{CatalogParts, Keyspaces};
 use crate::db::store::StoreParts;
 use crate::db::write_buffer::{Full, Write};
+use crate::entry::Item;
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::DirLock;
 use crate::io::checked::CheckedDisk;
@@ -65,17 +66,19 @@ impl Opening {
     /// Makes keyspaces of what the manifest says, with empty write buffers.
     ///
     /// # Errors
-    /// `InvalidInput` where a keyspace has a prefix rule that the options do not give.
+    /// `InvalidInput` where a keyspace has a prefix rule or a merge operator that the options do not give.
     pub fn keyspaces(&self, state: StoreState) -> Result<Keyspaces> {
         let secret = HashSecret(state.secret);
         let keyspaces = state.keyspaces.into_iter().map(|(id, keyspace)| {
             let encoder = Encoder::new(keyspace.schema, secret).with_rules(&self.options.prefix_rules);
             let named = |error| Error::from(error).of(format_args!("keyspace {:?}", keyspace.name));
+            let folder = self.options.folder(keyspace.merge_operator.as_deref(), &keyspace.name);
             let parts = KeyspaceParts {
                 id,
                 name: keyspace.name.clone(),
                 encoder: encoder.map_err(named)?,
                 design: keyspace.design,
+                folder: folder.map_err(|error| error.of(format_args!("keyspace {:?}", keyspace.name)))?,
                 version: keyspace.version,
                 flushed: keyspace.flushed,
             };
@@ -193,6 +196,9 @@ fn replay_one(keyspace: &OpenKeyspace, logged: &Logged<'_>, reader: &Reader) -> 
     // Nobody has seen anything yet, so that of a key's versions the newest is enough.
     if buffer.insert(&write, 0, reader) == Err(Full) {
         keyspace.seal_before(&write, 0, reader);
+    }
+    if let Item::Operands(_) = item {
+        buffer.settle(|_, _| false);
     }
     Ok(())
 }

@@ -180,6 +180,7 @@ impl<'a> TableCheck<'a> {
         let found = probe().complete(|probe| table.get(&entry.key, probe))?;
         let same = match (&found, entry.item) {
             (Answer::Put { value, .. }, Item::Put { value: expected, .. }) => value.bytes() == expected,
+            (Answer::Operands(operands), Item::Operands(expected)) => operands == expected,
             (Answer::Deleted, Item::Deleted) => true,
             _ => false,
         };

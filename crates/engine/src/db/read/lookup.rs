@@ -19,9 +19,10 @@
 
 use crate::cache::{Arrived, Pause, Probe, Reader, Step, TableId};
 use crate::db::catalog::view::View;
-use crate::entry::{Answer, Sequence};
-use crate::error::Result;
+use crate::entry::{Answer, Item, Sequence};
+use crate::error::{Error, ErrorKind, Result};
 use crate::io::Disk;
+use crate::merge_operator::{Folded, Folder, is_open};
 use crate::region_filter::{Candidate, Candidates};
 use crate::stats::ReadTrace;
 use crate::value::{Value, Wants};
@@ -40,6 +41,8 @@ pub(super) struct Pinned<'a> {
     /// Tells which values have expired.
     pub clock: Clock<'a>,
     pub wants: Wants,
+    /// Makes values of operands, where the keyspace takes merges.
+    pub folder: Option<&'a Arc<Folder>>,
 }
 
 /// Tells lookups the time.
@@ -106,14 +109,16 @@ pub(super) struct Lookup<'a> {
     pub newer: Option<Sequence>,
     /// What it has cost.
     pub trace: ReadTrace,
+    /// Operands that it has found and that wait for what older sources say.
+    operands: Option<Vec<u8>>,
 }
 
 impl<'a> Lookup<'a> {
     /// A lookup in write buffers and levels.
     #[inline]
     pub fn new(pinned: &'a Pinned<'a>, key: &'a EncodedKey<'a>) -> Self {
-        let (trace, newer) = (ReadTrace::default(), None);
-        Self { pinned, key, buffers: 0, level: 0, end: usize::MAX, runs: None, newer, trace }
+        let (trace, newer, operands) = (ReadTrace::default(), None, None);
+        Self { pinned, key, buffers: 0, level: 0, end: usize::MAX, runs: None, newer, trace, operands }
     }
 
     /// A lookup in the levels from `level` on.
@@ -129,6 +134,11 @@ impl<'a> Lookup<'a> {
     /// The level where it stands, or found its answer.
     pub fn level(&self) -> usize {
         self.level
+    }
+
+    /// Whether it has found operands, so that what older sources say is only a part of the answer.
+    pub fn has_operands(&self) -> bool {
+        self.operands.is_some()
     }
 
     /// Goes as far as `supply` takes it. `None` where nothing is said of the key.
@@ -161,10 +171,10 @@ impl<'a> Lookup<'a> {
         let Pinned { buffers, version, sequence, .. } = *self.pinned;
         for buffer in buffers.iter().flat_map(|view| view.buffers()).skip(self.buffers) {
             let answer = buffer.get(self.key, sequence, probe, &mut self.newer)?;
-            if let Some(found) = self.found(answer, 0) {
+            self.buffers += 1;
+            if let Some(found) = self.found(answer, 0)? {
                 return Ok(Some(found));
             }
-            self.buffers += 1;
         }
         while self.level < self.end
             && let Some(level) = version.levels.get(self.level)
@@ -175,6 +185,9 @@ impl<'a> Lookup<'a> {
                 return Ok(Some(found));
             }
             self.level += 1;
+        }
+        if self.operands.is_some() && version.levels.get(self.level).is_none() {
+            return Ok(self.end()?);
         }
         Ok(None)
     }
@@ -192,7 +205,10 @@ impl<'a> Lookup<'a> {
         };
         let AskedRuns { mut candidates, probed_above } = asked;
         for (place, run) in region.runs.iter().enumerate().skip(candidates.place()) {
-            let candidate = candidates.next().unwrap_or(Candidate::Unknown);
+            let mut candidate = candidates.next().unwrap_or(Candidate::Unknown);
+            if self.operands.is_some() && region.names_newest_only() {
+                candidate = Candidate::Unknown;
+            }
             if candidate != Candidate::No
                 && let Some(table) = run.table_for(key.digest, key.key)
             {
@@ -200,28 +216,69 @@ impl<'a> Lookup<'a> {
                     self.runs = Some(AskedRuns { candidates: candidates.from(place), probed_above });
                 })?;
                 probe.trace.note_region(probed_above);
-                if let Some(found) = self.found(answer, table.id()) {
+                let is_absent = answer == Answer::Absent;
+                if let Some(found) = self.found(answer, table.id())? {
                     return Ok(Some(found));
                 }
-                probe.trace.false_positives += u64::from(candidate == Candidate::Yes);
+                probe.trace.false_positives += u64::from(candidate == Candidate::Yes && is_absent);
             }
             if run.tombstones.hides(key) {
-                return Ok(Some(Found::default()));
+                return Ok(self.end()?);
             }
         }
         Ok(None)
     }
 
-    /// What the answer of `table` means for a get; the clock is read only for values that expire.
-    #[inline]
-    fn found(&self, answer: Answer, table: TableId) -> Option<Found> {
-        match answer {
-            Answer::Absent => None,
-            Answer::Deleted => Some(Found { table, ..Found::default() }),
+    /// What the answer of `table`, or of a write buffer, means for a get: what it ends with, or that it goes
+    /// on. The clock is read only for values that expire.
+    #[inline(always)]
+    fn found(&mut self, answer: Answer, table: TableId) -> Result<Option<Found>> {
+        let (value, expires_at_ms) = match answer {
+            Answer::Absent => return Ok(None),
+            _ if self.operands.is_some() => return self.fold(answer),
+            Answer::Operands(_) => return self.fold(answer),
+            Answer::Deleted => (None, 0),
             Answer::Put { value, expires_at_ms } => {
                 let is_live = expires_at_ms == 0 || self.pinned.clock.now_ms() < expires_at_ms;
-                Some(Found { value: is_live.then_some(value), expires_at_ms, table })
+                (is_live.then_some(value), expires_at_ms)
             }
-        }
+        };
+        Ok(Some(Found { value, expires_at_ms, table }))
+    }
+
+    /// What it ends with where nothing older is left.
+    #[cold]
+    fn end(&mut self) -> Result<Option<Found>> {
+        if self.operands.is_some() { self.fold(Answer::Deleted) } else { Ok(Some(Found::default())) }
+    }
+
+    /// The same where operands have been found, now or before. Which table has the newest of them is of no
+    /// use to whoever writes next: filters of regions take part in no lookup that goes on behind it.
+    #[cold]
+    fn fold(&mut self, answer: Answer) -> Result<Option<Found>> {
+        let Some(folder) = self.pinned.folder else {
+            return Err(Error::new(
+                ErrorKind::Corruption,
+                "an entry of a keyspace without merge operator holds operands",
+            ));
+        };
+        let folded = match (self.operands.take(), &answer) {
+            (None, Answer::Operands(operands)) => Folded::Operands(operands.clone()),
+            (None, _) => return Ok(None),
+            (Some(newer), Answer::Put { value, .. }) => {
+                folder.fold(&newer, Item::Put { value: value.bytes(), expires_at_ms: 0 })?
+            }
+            (Some(newer), Answer::Operands(older)) => folder.fold(&newer, Item::Operands(older))?,
+            (Some(newer), Answer::Deleted | Answer::Absent) => folder.fold(&newer, Item::Deleted)?,
+        };
+        let value = match folded {
+            Folded::Value(value) => value,
+            Folded::Operands(operands) if is_open(&operands) => {
+                self.operands = Some(operands);
+                return Ok(None);
+            }
+            Folded::Operands(operands) => folder.value(self.key.key, &operands)?,
+        };
+        Ok(Some(Found { value: Some(Value::Copied(value)), ..Found::default() }))
     }
 }

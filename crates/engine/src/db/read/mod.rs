@@ -124,7 +124,10 @@ impl Searcher {
         wants: Wants,
     ) -> Pinned<'a> {
         let (encoder, version, reader) = (&keyspace.encoder, &view.version, &self.env.reader);
-        Pinned { buffers: Some(view), version, sequence, encoder, reader, clock, wants }
+        let folder = keyspace.folder.as_ref();
+        // Operands fold with the value below them, which has to be read for that.
+        let wants = if folder.is_some() { Wants::Copy } else { wants };
+        Pinned { buffers: Some(view), version, sequence, encoder, reader, clock, wants, folder }
     }
 
     fn last_level<'a>(&'a self, keyspace: &'a OpenKeyspace) -> LastLevel<'a> {

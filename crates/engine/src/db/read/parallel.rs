@@ -20,6 +20,7 @@ use super::upper_reads::UpperReads;
 use crate::cache::{PageRef, Reader, Step, fetch};
 use crate::error::Result;
 use crate::io::Disk;
+use crate::merge_operator::Folder;
 use crate::options::ParallelSearch;
 use crate::stats::{KeyspaceCounters, ReadTrace};
 use crate::value::Wants;
@@ -42,6 +43,7 @@ struct Job {
     version: Arc<Version>,
     level: usize,
     encoder: Encoder,
+    folder: Option<Arc<Folder>>,
     key: OwnedKey,
     wants: Wants,
     /// Where the time stands still, for whoever reads one moment.
@@ -177,6 +179,11 @@ impl LastLevel<'_> {
             self.counters.asked_wasted.add(1);
             return Ok(Some(found));
         }
+        if lookup.has_operands() {
+            // What the helper found is only what they fold over.
+            lookup.stop_before(usize::MAX);
+            return lookup.complete();
+        }
         match answered.recv() {
             Ok(outcome) => {
                 let (found, trace) = outcome?;
@@ -194,10 +201,12 @@ impl LastLevel<'_> {
     /// Asks a helper to search from `level` on, and returns where it will answer.
     fn post(&self, lookup: &Lookup<'_>, level: usize) -> Receiver<Result<(Option<Found>, ReadTrace)>> {
         let (answer, answered) = sync_channel(1);
-        let Pinned { version, encoder, wants, clock, .. } = *lookup.pinned;
+        let Pinned { version, encoder, wants, clock, folder, .. } = *lookup.pinned;
         let (version, encoder, key) = (Arc::clone(version), *encoder, OwnedKey::of(lookup.key));
         let now_ms = if let Clock::At(now_ms) = clock { Some(now_ms) } else { None };
-        self.shared.jobs.lock().push_back(Job { version, level, encoder, key, wants, now_ms, answer });
+        let folder = folder.cloned();
+        let job = Job { version, level, encoder, folder, key, wants, now_ms, answer };
+        self.shared.jobs.lock().push_back(job);
         self.shared.ready.notify_one();
         answered
     }
@@ -215,10 +224,13 @@ impl ParallelReads {
                 }
                 jobs.pop_front()
             };
-            let Some(Job { version, level, encoder, key, wants, now_ms, answer }) = job else { continue };
+            let Some(Job { version, level, encoder, folder, key, wants, now_ms, answer }) = job else {
+                continue;
+            };
             let (version, encoder) = (&version, &encoder);
-            let clock = now_ms.map_or(Clock::Now(disk), Clock::At);
-            let pinned = Pinned { buffers: None, version, sequence: 0, encoder, reader, clock, wants };
+            let (clock, folder) = (now_ms.map_or(Clock::Now(disk), Clock::At), folder.as_ref());
+            let pinned =
+                Pinned { buffers: None, version, sequence: 0, encoder, reader, clock, wants, folder };
             let key = key.encoded();
             let mut lookup = Lookup::from_level(&pinned, &key, level);
             let found = lookup.complete();

@@ -65,7 +65,12 @@ fn make(design: Design, schema: Schema, count: u64) -> Made {
     disk.set_now_ms(1_000);
     let options = Options { background_threads: 0, sync_interval_ms: 0, ..Options::default() };
     let db = Db::open_on(Arc::new(disk.clone()), DIR, options).unwrap();
-    let keyspace = db.create_keyspace("items", KeyspaceOptions { schema, design: Some(design) }).unwrap();
+    let keyspace = db
+        .create_keyspace(
+            "items",
+            KeyspaceOptions { schema, design: Some(design), ..KeyspaceOptions::default() },
+        )
+        .unwrap();
     let mut expected = BTreeMap::new();
     for round in 0..3 {
         for number in (0..count).filter(|number| round == 0 || number % 4 == round) {
@@ -107,7 +112,16 @@ impl Made {
     fn pinned<'a>(&'a self, view: &'a View, reader: &'a Reader) -> Pinned<'a> {
         let (version, encoder) = (&view.version, &self.keyspace.inner.encoder);
         let (sequence, clock) = (self.db.store.catalog.visible(), Clock::Now(&self.disk));
-        Pinned { buffers: Some(view), version, sequence, encoder, reader, clock, wants: Wants::Copy }
+        Pinned {
+            buffers: Some(view),
+            version,
+            sequence,
+            encoder,
+            reader,
+            clock,
+            wants: Wants::Copy,
+            folder: None,
+        }
     }
 
     fn encoded<'a>(&self, keys: &'a [Vec<u8>]) -> Vec<EncodedKey<'a>> {

@@ -11,6 +11,7 @@ use crate::entry::Item;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filename::{self, LOST_AND_FOUND};
 use crate::io::{Access, Disk, read_file};
+use crate::merge_operator::{Rewritten, rewritten};
 use crate::operation::{self, Operation};
 use crate::options::KeyspaceOptions;
 use crate::table::envelope::TableMeta;
@@ -64,6 +65,7 @@ impl<'a> Writer<'a> {
                 self.batch.put_until(keyspace, key, value, expires_at_ms)
             }
             Some(Item::Deleted) => self.batch.delete(keyspace, key),
+            Some(Item::Operands(operands)) => self.add_operands(keyspace, key, operands),
             None => self.batch.delete_prefix(keyspace, key),
         };
         match added {
@@ -76,6 +78,19 @@ impl<'a> Writer<'a> {
             self.write()?;
         }
         Ok(())
+    }
+
+    /// Adds merges, and what they are for where that is known.
+    fn add_operands(&mut self, keyspace: &Keyspace, key: &[u8], operands: &[u8]) -> Result<()> {
+        let Some(Rewritten { base, operands }) = rewritten(operands) else {
+            return Err(Error::invalid("the operands of an entry are malformed"));
+        };
+        match base {
+            Some(Some(value)) => self.batch.put(keyspace, key, value)?,
+            Some(None) => self.batch.delete(keyspace, key)?,
+            None => {}
+        }
+        operands.iter().try_for_each(|operand| self.batch.merge(keyspace, key, operand))
     }
 
     fn write(&mut self) -> Result<()> {
@@ -101,7 +116,11 @@ impl<'a> Salvaging<'a> {
     /// Does all of it, and says what it did.
     pub fn run(mut self) -> Result<RepairReport> {
         for (id, keyspace) in &self.found.state.keyspaces {
-            let options = KeyspaceOptions { schema: keyspace.schema, design: Some(keyspace.design.clone()) };
+            let options = KeyspaceOptions {
+                schema: keyspace.schema,
+                design: Some(keyspace.design.clone()),
+                merge_operator: keyspace.merge_operator.clone(),
+            };
             self.keyspaces.insert(*id, self.target.keyspace(&keyspace.name, options)?);
         }
         let segments = read_segments(self.disk, &self.found.dir, self.found.state.log_end)?;

@@ -5,6 +5,7 @@ use crate::db::env::StoreId;
 use crate::db::write_buffer::WriteBuffer;
 use crate::entry::Item;
 use crate::error::{Error, Result};
+use crate::merge_operator;
 use crate::operation::{self, Encoded};
 use siltstone_design::Digest;
 
@@ -47,6 +48,7 @@ pub(crate) struct KeyPlace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Put { expires_at_ms: u64 },
+    Merge,
     Delete,
     DeletePrefix,
 }
@@ -55,6 +57,7 @@ impl Kind {
     fn item(self, value: &[u8]) -> Option<Item<'_>> {
         match self {
             Self::Put { expires_at_ms } => Some(Item::Put { value, expires_at_ms }),
+            Self::Merge => Some(Item::Operands(value)),
             Self::Delete => Some(Item::Deleted),
             Self::DeletePrefix => None,
         }
@@ -81,9 +84,32 @@ impl Operations {
         expires_at_ms: u64,
     ) -> Result<()> {
         check_value(value)?;
+        check_expiry(keyspace, expires_at_ms)?;
         let place = place_for_write(keyspace, key)?;
         self.has_puts = true;
         self.add(store, keyspace, Kind::Put { expires_at_ms }, place, key, value);
+        Ok(())
+    }
+
+    /// Adds a merge of `operand` into the value of `key`.
+    pub fn merge(
+        &mut self,
+        store: StoreId,
+        keyspace: &OpenKeyspace,
+        key: &[u8],
+        operand: &[u8],
+    ) -> Result<()> {
+        let folder = keyspace.folder.as_ref().ok_or_else(|| {
+            Error::invalid(format_args!(
+                "keyspace {:?} takes no merges; create one with KeyspaceOptions::merge_operator",
+                keyspace.name
+            ))
+        })?;
+        check_length(operand, "operand")?;
+        folder.check(operand)?;
+        let place = place_for_write(keyspace, key)?;
+        self.has_puts = true;
+        self.add(store, keyspace, Kind::Merge, place, key, &merge_operator::operand(operand));
         Ok(())
     }
 
@@ -136,10 +162,27 @@ impl Operations {
 /// Refuses values that are too long.
 #[inline]
 pub(in crate::db) fn check_value(value: &[u8]) -> Result<()> {
-    if value.len() > MAX_VALUE_BYTES {
+    check_length(value, "value")
+}
+
+/// Refuses items that expire where they would meet merges.
+#[inline]
+pub(in crate::db) fn check_expiry(keyspace: &OpenKeyspace, expires_at_ms: u64) -> Result<()> {
+    if expires_at_ms > 0 && keyspace.folder.is_some() {
         return Err(Error::invalid(format_args!(
-            "the value has {} bytes; values have at most {MAX_VALUE_BYTES} (1 GiB), split it over several keys",
-            value.len()
+            "keyspace {:?} takes merges, so its items can't expire: whether a merge came before or after the expiry \
+             would be unknown; put the item without a time to live, or into another keyspace",
+            keyspace.name
+        )));
+    }
+    Ok(())
+}
+
+fn check_length(bytes: &[u8], what: &str) -> Result<()> {
+    if bytes.len() > MAX_VALUE_BYTES {
+        return Err(Error::invalid(format_args!(
+            "the {what} has {} bytes; {what}s have at most {MAX_VALUE_BYTES} (1 GiB), split it over several keys",
+            bytes.len()
         )));
     }
     Ok(())

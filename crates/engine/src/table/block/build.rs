@@ -8,7 +8,7 @@ use super::page::{NewEntry, Overflow, decode, encode};
 use crate::cache::PAGE_BYTES;
 use crate::codec::put_digest;
 use crate::codec::sort_key;
-use crate::entry::{EntryRef, Item, PrefixTombstones};
+use crate::entry::{EntryRef, ItemParts, PrefixTombstones};
 use crate::error::Result;
 use crate::table::envelope::{PAGE_HEADER_BYTES, PAYLOAD_BYTES};
 use crate::table::writer::{NewTable, Sections, TableWriter};
@@ -69,10 +69,7 @@ impl BlockBuilder {
 
     /// Adds the next entry; entries come in the store's order, each key once.
     pub fn add(&mut self, entry: &EntryRef<'_>) -> Result<()> {
-        let (value, expires_at_ms, deleted) = match entry.item {
-            Item::Put { value, expires_at_ms } => (value, expires_at_ms, false),
-            Item::Deleted => (&[][..], 0, true),
-        };
+        let ItemParts { value, expires_at_ms, deleted } = entry.item.parts();
         self.place(entry, value, expires_at_ms, deleted)?;
         self.index.add_entry(entry.key.digest, entry.key.key, self.writer.last());
         self.writer.note(entry);

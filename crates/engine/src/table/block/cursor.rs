@@ -121,7 +121,7 @@ impl Cursor for BlockCursor {
         let entry = self.entry.as_ref()?;
         let (digest, fingerprint, prefix_len) = self.place;
         let key = EncodedKey { digest, fingerprint, key: &self.key, prefix_len };
-        let item = if entry.deleted {
+        let item = if entry.is_tombstone() {
             Item::Deleted
         } else {
             let value = if entry.overflow.is_some() {
@@ -129,7 +129,7 @@ impl Cursor for BlockCursor {
             } else {
                 self.walk.page().get(entry.value_at..entry.value_at + entry.value_len)?
             };
-            Item::Put { value, expires_at_ms: entry.expires_at_ms }
+            entry.item(value)
         };
         Some(EntryRef { key, item, older_in: entry.older_in })
     }

@@ -2,6 +2,7 @@
 
 use crate::cache::PAGE_BYTES;
 use crate::codec::Decoder;
+use crate::entry::{Item, ItemParts};
 use crate::table::envelope::{OVERFLOW_MARK, PAGE_HEADER_BYTES};
 use siltstone_design::Digest;
 use siltstone_succinct::code::varint;
@@ -39,6 +40,20 @@ pub(crate) struct RawEntry {
     pub overflow: Option<Overflow>,
     /// Offset of the next entry.
     pub end: usize,
+}
+
+impl RawEntry {
+    /// Whether it is a tombstone, whose value need not be read.
+    #[inline]
+    pub fn is_tombstone(&self) -> bool {
+        self.deleted && self.expires_at_ms == 0
+    }
+
+    /// What it maps its key to, with its value's bytes.
+    #[inline]
+    pub fn item<'a>(&self, value: &'a [u8]) -> Item<'a> {
+        ItemParts { value, expires_at_ms: self.expires_at_ms, deleted: self.deleted }.item()
+    }
 }
 
 /// What is to be encoded; the key is cut into what it shares with the previous one and the rest.

@@ -318,7 +318,7 @@ pub(crate) fn look_up(
         Found::Absent => return Ok(Answer::Absent),
         Found::Damaged => return Err(page_malformed(table, page.number, probe.reader).into()),
     };
-    if entry.deleted {
+    if entry.is_tombstone() {
         return Ok(Answer::Deleted);
     }
     let value = match (entry.overflow, overflowed) {
@@ -330,5 +330,9 @@ pub(crate) fn look_up(
             .take_from(page.bytes, entry.value_at..entry.value_at + entry.value_len)
             .ok_or_else(|| page_malformed(table, page.number, probe.reader))?,
     };
-    Ok(Answer::Put { value, expires_at_ms: entry.expires_at_ms })
+    Ok(if entry.deleted {
+        Answer::Operands(value.into_vec())
+    } else {
+        Answer::Put { value, expires_at_ms: entry.expires_at_ms }
+    })
 }

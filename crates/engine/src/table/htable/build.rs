@@ -7,7 +7,7 @@
 use super::segment::{Segment, encode as encode_directory, put_notes};
 use super::{NOTE_BYTES, order};
 use crate::codec::put_digest;
-use crate::entry::{EntryRef, Item, PrefixTombstones};
+use crate::entry::{EntryRef, ItemParts, PrefixTombstones};
 use crate::error::Result;
 use crate::table::block::page::{NewEntry, Overflow, encode};
 use crate::table::envelope::{OVERFLOW_MARK, PAYLOAD_BYTES};
@@ -101,10 +101,7 @@ impl HTableBuilder {
 
     fn encode(&mut self, entry: &EntryRef<'_>) -> Result<()> {
         let key = entry.key.key;
-        let (value, expires_at_ms, deleted) = match entry.item {
-            Item::Put { value, expires_at_ms } => (value, expires_at_ms, false),
-            Item::Deleted => (&[][..], 0, true),
-        };
+        let ItemParts { value, expires_at_ms, deleted } = entry.item.parts();
         let older_in = if self.writer.spec.keeps_older_in { entry.older_in } else { 0 };
         let value_len = value.len();
         let plain = NewEntry {

@@ -153,7 +153,7 @@ impl Cursor for HTableCursor {
             key,
             prefix_len: spot.prefix_len,
         };
-        let item = if entry.deleted {
+        let item = if entry.is_tombstone() {
             Item::Deleted
         } else {
             let value = if entry.overflow.is_some() {
@@ -161,7 +161,7 @@ impl Cursor for HTableCursor {
             } else {
                 self.page(spot).get(entry.value_at..entry.value_at + entry.value_len)?
             };
-            Item::Put { value, expires_at_ms: entry.expires_at_ms }
+            entry.item(value)
         };
         Some(EntryRef { key, item, older_in: entry.older_in })
     }

@@ -6,7 +6,7 @@ use super::choose::choose;
 use super::record::{SPILL_HEADER_BYTES, encode, encode_spilled};
 use super::{MAX_SLOT_BYTES, SlotLayout};
 use crate::cache::PAGE_BYTES;
-use crate::entry::{EntryRef, Item, PrefixTombstones};
+use crate::entry::{EntryRef, ItemParts, PrefixTombstones};
 use crate::error::Result;
 use crate::table::envelope::PAYLOAD_BYTES;
 use crate::table::writer::{NewTable, Sections, TableWriter};
@@ -66,10 +66,7 @@ struct Held {
 
 impl Held {
     fn of(entry: &EntryRef<'_>) -> Self {
-        let (value, expires_at_ms, deleted) = match entry.item {
-            Item::Put { value, expires_at_ms } => (value, expires_at_ms, false),
-            Item::Deleted => (&[][..], 0, true),
-        };
+        let ItemParts { value, expires_at_ms, deleted } = entry.item.parts();
         Self {
             place: (entry.key.digest, entry.key.fingerprint),
             prefix_len: entry.key.prefix_len,
@@ -84,9 +81,8 @@ impl Held {
         let (key, value) = self.bytes.split_at(self.key_len.min(self.bytes.len()));
         let (digest, fingerprint) = self.place;
         let key = EncodedKey { digest, fingerprint, key, prefix_len: self.prefix_len };
-        let item =
-            if self.deleted { Item::Deleted } else { Item::Put { value, expires_at_ms: self.expires_at_ms } };
-        EntryRef { key, item, older_in: 0 }
+        let Self { expires_at_ms, deleted, .. } = *self;
+        EntryRef { key, item: ItemParts { value, expires_at_ms, deleted }.item(), older_in: 0 }
     }
 }
 

@@ -156,7 +156,7 @@ impl SlotFile {
                 let lent = is_in_slot.then(|| bytes.lend(parts.value_at..parts.end, probe.wants)).flatten();
                 Ok(Answer::Put { value: lent.unwrap_or_else(|| probe.wants.take(value)), expires_at_ms })
             }
-            Some(Item::Deleted) => Ok(Answer::Deleted),
+            Some(item) => Ok(Answer::of(item, probe.wants)),
             None => Err(self.malformed(chunk, probe.reader).into()),
         }
     }

@@ -1,7 +1,7 @@
 //! What stands in a slot: a record, the start of one, or nothing.
 
 use crate::codec::Decoder;
-use crate::entry::{EntryRef, Item};
+use crate::entry::{EntryRef, Item, ItemParts};
 use siltstone_succinct::code::varint;
 
 const DELETED: u64 = 1;
@@ -18,12 +18,9 @@ pub(crate) const SPILL_HEADER_BYTES: usize = 9;
 /// Appends an entry's record, for a table whose keys have `key_bytes` bytes unless told otherwise.
 pub(crate) fn encode(out: &mut Vec<u8>, key_bytes: u32, entry: &EntryRef<'_>) {
     let key = entry.key.key;
-    let (value, expires_at_ms, deleted) = match entry.item {
-        Item::Put { value, expires_at_ms } => (value, expires_at_ms, 0),
-        Item::Deleted => (&[][..], 0, DELETED),
-    };
+    let ItemParts { value, expires_at_ms, deleted } = entry.item.parts();
     let has_own_length = key.len() != key_bytes as usize;
-    let mut tag = (value.len() as u64) << FLAG_BITS | deleted;
+    let mut tag = (value.len() as u64) << FLAG_BITS | if deleted { DELETED } else { 0 };
     tag |= if expires_at_ms > 0 { EXPIRES } else { 0 };
     tag |= if has_own_length { OWN_KEY_LENGTH } else { 0 };
     varint::put_u64(out, tag + FIRST_TAG);
@@ -109,11 +106,8 @@ impl Parts {
     /// What the key maps to, if all of it is in `bytes`.
     pub fn item<'a>(&self, bytes: &'a [u8]) -> Option<Item<'a>> {
         let value = bytes.get(self.value_at..self.end)?;
-        Some(if self.deleted {
-            Item::Deleted
-        } else {
-            Item::Put { value, expires_at_ms: self.expires_at_ms }
-        })
+        let Self { expires_at_ms, deleted, .. } = *self;
+        Some(ItemParts { value, expires_at_ms, deleted }.item())
     }
 }
 
@@ -127,10 +121,11 @@ mod tests {
         #[test]
         fn records_come_back_whole_or_not_at_all(
             key in proptest::collection::vec(any::<u8>(), 1..40),
-            value in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..300)),
+            value in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..300)), is_merge in any::<bool>(),
             expires_at_ms in prop_oneof![Just(0u64), any::<u64>()], key_bytes in 0u32..40, cut in any::<prop::sample::Index>(),
         ) {
             let item = match &value {
+                Some(value) if is_merge => Item::Operands(value),
                 Some(value) => Item::Put { value, expires_at_ms },
                 None => Item::Deleted,
             };

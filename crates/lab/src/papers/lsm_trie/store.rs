@@ -23,7 +23,12 @@ pub(super) const CLIENTS: usize = 8;
 
 /// Opens a store of so many items, or creates it; `existing` of them are there.
 pub(super) fn open(path: &Path, design: Design, options: Options, filled: Filled) -> Result<Store> {
-    Store::open(path, options, KeyspaceOptions { schema: Schema::Point, design: Some(design) }, filled)
+    Store::open(
+        path,
+        options,
+        KeyspaceOptions { schema: Schema::Point, design: Some(design), ..KeyspaceOptions::default() },
+        filled,
+    )
 }
 
 /// So many items to come, none of which is there yet.

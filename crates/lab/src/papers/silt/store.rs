@@ -139,6 +139,7 @@ fn open(dir: &Path, filled: Filled, share: u64, design: Design, options: Options
     let logs = options.max_sealed_memtables as u64 + 2;
     let max_wal_bytes = logs * (head_items(&design) + 1) * LOGGED_BYTES;
     let options = Options { memory_budget_bytes, max_wal_bytes, direct_reads: true, ..options };
-    let keyspace = KeyspaceOptions { schema: Schema::Point, design: Some(design) };
+    let keyspace =
+        KeyspaceOptions { schema: Schema::Point, design: Some(design), ..KeyspaceOptions::default() };
     Store::open(dir, options, keyspace, filled)
 }

@@ -39,7 +39,7 @@ fn fill(dir: &Path, preset: &str, items: u64, group: u64, budget: u64) -> Result
     let Some(design) = Design::preset(preset) else { fail!("there is no preset {preset}") };
     let options = Options { memory_budget_bytes: budget, ..Options::default() };
     let schema = Schema::SemiSorted { prefix: PrefixRule::Fixed { bytes: 8 }, suffix: SuffixOrder::Hashed };
-    let keyspace = KeyspaceOptions { schema, design: Some(design) };
+    let keyspace = KeyspaceOptions { schema, design: Some(design), ..KeyspaceOptions::default() };
     let filled =
         Filled { items, seed: 1, key_bytes: 16, value_bytes: 100, group, existing: 0, complete: true };
     let mut store = Store::open(&dir.join(format!("{preset}-{group}-{budget}")), options, keyspace, filled)?;
