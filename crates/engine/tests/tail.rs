@@ -47,7 +47,11 @@ fn follow(from: &Db, to: &Db, patience: Duration) -> siltstone::Result<u64> {
         let mut batch = Batch::new();
         for operation in &changes.operations {
             let source = from.keyspace(&operation.keyspace).unwrap();
-            let options = KeyspaceOptions { schema: source.schema(), design: Some(source.design()) };
+            let options = KeyspaceOptions {
+                schema: source.schema(),
+                design: Some(source.design()),
+                ..KeyspaceOptions::default()
+            };
             batch.add(&to.create_keyspace(&operation.keyspace, options)?, operation)?;
         }
         batch.put(&progress, "position", changes.next_lsn.to_be_bytes())?;
