@@ -148,15 +148,18 @@ fn a_build_that_is_stopped_at_any_call_is_whole_or_was_not() {
 #[test]
 fn a_build_that_meets_errors_changes_nothing_or_is_whole() {
     let mut failed = 0;
-    for (error, calls) in [(FaultError::StorageFull, 400), (FaultError::Io, 400)] {
-        for call in 0..calls {
+    let kinds = [CallKind::Write, CallKind::Create, CallKind::Sync, CallKind::SyncDir];
+    for (error, kind) in
+        kinds.into_iter().flat_map(|kind| [(FaultError::StorageFull, kind), (FaultError::Io, kind)])
+    {
+        for call in 0.. {
             let disk = SimDisk::new();
             let db = open(&disk).unwrap();
             let keyspace = create(&db, "items", tiny("siltstone"));
             (400..700u32).for_each(|n| keyspace.put(numbered_key(n), "old").unwrap());
             db.flush().unwrap();
             let options = IngestOptions { sort_bytes: Some(0), ..IngestOptions::default() };
-            disk.inject(Fault::new(CallKind::Write, error).after(call).times(1));
+            disk.inject(Fault::new(kind, error).after(call).times(1));
             let outcome = keyspace.ingest_with(&options, |ingest| {
                 (0..500u32).try_for_each(|n| ingest.put(numbered_key(n), "new"))
             });
@@ -165,12 +168,12 @@ fn a_build_that_meets_errors_changes_nothing_or_is_whole() {
             if !is_poisoned {
                 keyspace.delete("more").unwrap();
                 let expected = if outcome.is_ok() { "ingested" } else { "before" };
-                assert_eq!(state(&db), expected, "{error:?} at write {call}");
+                assert_eq!(state(&db), expected, "{error:?} at {kind:?} {call}");
                 while db.step().unwrap() {}
                 // An edit that failed otherwise than by a full disk may be there all the same, so its tables
                 // stay.
                 if error == FaultError::StorageFull {
-                    assert_eq!(table_files(&disk), tables(&db), "{error:?} at write {call}");
+                    assert_eq!(table_files(&disk), tables(&db), "{error:?} at {kind:?} {call}");
                 }
             }
             failed += u32::from(outcome.is_err());
@@ -178,8 +181,8 @@ fn a_build_that_meets_errors_changes_nothing_or_is_whole() {
             let _ = db.close();
             let db = open(&disk).unwrap();
             let found = state(&db);
-            assert!(outcome.is_err() || found == "ingested", "{error:?} at write {call}: {found}");
-            assert_eq!(table_files(&disk), tables(&db), "{error:?} at write {call}");
+            assert!(outcome.is_err() || found == "ingested", "{error:?} at {kind:?} {call}: {found}");
+            assert_eq!(table_files(&disk), tables(&db), "{error:?} at {kind:?} {call}");
             if outcome.is_ok() && !is_poisoned {
                 // Later calls meet no fault.
                 break;

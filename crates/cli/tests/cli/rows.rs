@@ -99,6 +99,9 @@ fn a_bulk_load_is_all_or_nothing_and_quick_to_read() {
     let file = path(dir.path(), "many.tsv");
     let row = |n: u32| format!("key {}\tvalue {n} {}\n", n % 50_000, "x".repeat(60));
     std::fs::write(&file, (0..150_000).map(row).collect::<String>()).unwrap();
+    // The other store's memtables do not fit so small a budget.
+    let small_store = path(dir.path(), "small");
+    let s = small_store.as_str();
     let small = ["load", s, &file, "--format", "tsv", "--bulk", "--keyspace", "many", "--json"];
     let small = [&small[..], &["--memory-budget", "8M", "--preset", "siltstone:256K"]].concat();
     let summary = run(&small).ok().json();

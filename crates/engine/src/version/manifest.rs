@@ -222,6 +222,15 @@ impl Manifest {
         Ok(())
     }
 
+    /// Makes sure that an edit whose writing failed is not there, not even after a crash: an empty record takes
+    /// its place.
+    pub fn withdraw(&mut self) -> Result<()> {
+        let mut mark = Vec::new();
+        record::append(&mut mark, self.epoch, self.end, self.synced, &[]);
+        self.write(&mark)?;
+        self.sync()
+    }
+
     /// Makes appended edits durable; a failure poisons a store.
     pub fn sync(&mut self) -> Result<()> {
         let synced = self.file.sync().map_err(|e| Error::io(&e, "syncing manifest", &self.path()));

@@ -99,6 +99,11 @@ impl BulkLoad {
         Ok(named.collect())
     }
 
+    /// Whether there are no items.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
     /// The same load with nothing beside it.
     pub fn alone(&self) -> Self {
         Self { besides: Vec::new(), ..self.clone() }

@@ -19,9 +19,9 @@ impl Pages {
     /// Pages read in a store whose filters are in memory but for a share `missing` of them.
     pub fn of(trie: &Trie<'_>, layout: &Layout, missing: f64) -> Self {
         let mut all = Self::default();
-        for (number, region) in trie.levels.first().into_iter().flatten().enumerate() {
+        for region in trie.levels.first().into_iter().flatten() {
             let path = Path { trie, layout, missing, regions: vec![(0, region)] };
-            path.descend(number, &mut all);
+            path.descend(&mut all);
         }
         all
     }
@@ -37,7 +37,7 @@ struct Path<'a> {
 
 impl<'a> Path<'a> {
     /// Adds what reads cost on every path that goes on from this one.
-    fn descend(&self, number: usize, all: &mut Pages) {
+    fn descend(&self, all: &mut Pages) {
         let Some(&(level, region)) = self.regions.last() else { return };
         if region.children.is_empty() {
             let share = region.digest_share();
@@ -55,7 +55,7 @@ impl<'a> Path<'a> {
             };
             let mut regions = self.regions.clone();
             regions.push((level + 1, below));
-            Path { regions, ..*self }.descend(number, all);
+            Path { regions, ..*self }.descend(all);
         }
     }
 

@@ -167,12 +167,20 @@ impl<'a> Trie<'a> {
         regions.map(|region| region.weight * region.shape.bytes() as f64).sum()
     }
 
+    #[expect(clippy::indexing_slicing, reason = "a region that is followed is so for good")]
+    fn region(&self, level: usize, number: usize) -> &Region {
+        &self.levels[level][number]
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "a region that is followed is so for good")]
+    fn region_mut(&mut self, level: usize, number: usize) -> &mut Region {
+        &mut self.levels[level][number]
+    }
+
     /// Gives a region another run, or merges it with the one that is there.
     fn deliver(&mut self, level: usize, number: usize, puts: Puts) {
         let is_leveled = level > 0 && self.design.level(level).runs == 1;
-        let Some(region) = self.levels.get_mut(level).and_then(|regions| regions.get_mut(number)) else {
-            return;
-        };
+        let region = self.region_mut(level, number);
         let resident = if is_leveled { region.puts.pop() } else { None };
         let puts = resident.map_or(puts, |resident| resident.and(puts));
         region.puts.insert(0, puts);
@@ -181,7 +189,7 @@ impl<'a> Trie<'a> {
 
     /// Shows the planner the newest run of a region, and counts it as written.
     fn note_run(&mut self, level: usize, number: usize, replaces_all: bool) {
-        let Some(region) = self.levels.get(level).and_then(|regions| regions.get(number)) else { return };
+        let region = self.region(level, number);
         let Some(&newest) = region.puts.first() else { return };
         let size = self.run_size(level, region, newest);
         let (bytes, weight) = (self.layout.run_bytes(&size), region.weight);
@@ -189,14 +197,13 @@ impl<'a> Trie<'a> {
         if let Some(written) = self.written.get_mut(level) {
             *written += bytes * weight;
         }
-        if let Some(region) = self.levels.get_mut(level).and_then(|regions| regions.get_mut(number)) {
-            if replaces_all {
-                region.shape.runs.clear();
-            }
-            let run = RunShape { bytes: bytes as u64, entries: size.entries as u64 };
-            region.shape.runs.insert(0, run);
-            region.shape.dead_bytes = dead_bytes;
+        let region = self.region_mut(level, number);
+        if replaces_all {
+            region.shape.runs.clear();
         }
+        let run = RunShape { bytes: bytes as u64, entries: size.entries as u64 };
+        region.shape.runs.insert(0, run);
+        region.shape.dead_bytes = dead_bytes;
     }
 
     /// What merging the newest runs of a leaf would free, for each number of them.
@@ -217,16 +224,13 @@ impl<'a> Trie<'a> {
 
     fn execute(&mut self, task: &Task) {
         let (level, path) = task.region();
-        let regions = self.levels.get_mut(level);
-        let Some(number) =
-            regions.and_then(|regions| regions.iter().position(|region| region.shape.path == path))
-        else {
-            return;
-        };
+        let regions = self.levels.get(level).into_iter().flatten();
+        let number = regions.map(|region| region.shape.path).position(|at| at == path);
+        let Some(number) = number else { return };
         match *task {
             Task::Push { runs, .. } | Task::Split { runs, .. } => self.push(level, number, runs),
             Task::Rewrite { newest, .. } => {
-                let Some(region) = self.levels.get_mut(level).and_then(|l| l.get_mut(number)) else { return };
+                let region = self.region_mut(level, number);
                 let merged = region.puts.drain(..newest).fold(Puts::default(), Puts::and);
                 region.shape.runs.drain(..newest);
                 region.puts.insert(0, merged);
@@ -238,15 +242,14 @@ impl<'a> Trie<'a> {
     /// Merges the oldest runs of a region and partitions them among its children.
     fn push(&mut self, level: usize, number: usize, runs: usize) {
         self.add_children(level, number);
-        let Some(region) = self.levels.get_mut(level).and_then(|l| l.get_mut(number)) else { return };
+        let region = self.region_mut(level, number);
         let kept = region.puts.len().saturating_sub(runs);
         let merged = region.puts.split_off(kept).into_iter().fold(Puts::default(), Puts::and);
         region.shape.runs.truncate(kept);
         region.shape.pushes += 1;
         let children = region.children.clone();
-        let region = &self.levels[level][number];
-        let dead_bytes = self.dead_bytes(level, region);
-        self.levels[level][number].shape.dead_bytes = dead_bytes;
+        let dead_bytes = self.dead_bytes(level, self.region(level, number));
+        self.region_mut(level, number).shape.dead_bytes = dead_bytes;
         for child in children {
             self.deliver(level + 1, child, merged);
         }
@@ -259,24 +262,29 @@ impl<'a> Trie<'a> {
             self.written.push(0.0);
         }
         let depth = self.design.depth(level + 1);
-        let peers = self.levels[level].len();
-        let region = &mut self.levels[level][number];
+        let (peers, below) = (self.followed(level), self.followed(level + 1));
+        let region = self.region_mut(level, number);
         if !region.children.is_empty() {
             return;
         }
-        let bits = depth - region.shape.path.depth();
-        let all = 1usize << bits;
-        let followed = (FOLLOWED / peers).clamp(1, all);
+        let all = 1usize << (depth - region.shape.path.depth());
+        let followed = (FOLLOWED / peers.max(1)).clamp(1, all);
         region.shape.has_children = true;
+        region.children = (below..below + followed).collect();
         let (weight, first) = (region.weight * all as f64 / followed as f64, region.shape.path.first());
-        let below = self.levels[level + 1].len();
-        self.levels[level][number].children = (below..below + followed).collect();
-        for i in 0..followed {
+        let fresh = (0..followed).map(|i| {
             let phase = (number as f64 * GOLDEN + i as f64 / followed as f64).fract();
             let child = (phase * all as f64) as u64;
-            let path = TriePath::of(first | child << (64 - u32::from(depth)), depth);
-            self.levels[level + 1].push(Region::new(path, weight));
+            Region::new(TriePath::of(first | child << (64 - u32::from(depth)), depth), weight)
+        });
+        if let Some(regions) = self.levels.get_mut(level + 1) {
+            regions.extend(fresh);
         }
+    }
+
+    /// How many regions of a level are followed.
+    fn followed(&self, level: usize) -> usize {
+        self.levels.get(level).map_or(0, Vec::len)
     }
 
     /// What followed regions stand for beside themselves, as one region that is a leaf or is not.
@@ -292,7 +300,7 @@ impl<'a> Trie<'a> {
             }
         }
         RegionShape {
-            runs: vec![RunShape { bytes: bytes as u64, entries: 0 }],
+            runs: vec![RunShape { bytes: bytes as u64, ..RunShape::default() }],
             dead_bytes: vec![dead as u64],
             has_children: !of_leaves,
             ..RegionShape::default()

@@ -179,7 +179,7 @@ impl<'a> Ingest<'a> {
 
     #[inline]
     fn put_until(&mut self, key: &[u8], value: &[u8], expires_at_ms: u64) -> Result<()> {
-        check_expiry(&self.site.keyspace, expires_at_ms)?;
+        check_expiry(self.site.keyspace, expires_at_ms)?;
         let encoded = self.encode(key, value)?;
         let bytes = key.len() + value.len();
         if self.gathered.lacks_room(bytes, self.sort_bytes) && self.gathered.len() > 0 {

@@ -61,8 +61,8 @@ impl Catalog {
     fn write_edit(&self, manifest: &mut Manifest, edit: &Edit, base: &Version) -> Result<()> {
         manifest.append(edit).inspect_err(|error| {
             // A full disk took a part of the edit at most, and needs the room. After any other failure the
-            // whole of it may be there, and a crash may find it; its tables then have to be there too.
-            if error.kind() == ErrorKind::StorageFull {
+            // whole of it may be there, and a crash may find it, with its tables, unless it is withdrawn.
+            if error.kind() == ErrorKind::StorageFull || manifest.withdraw().is_ok() {
                 self.remove_new_tables(&edit.steps, base);
             }
         })?;
