@@ -40,8 +40,8 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// `InvalidInput` where both are the same, are of different stores, or differ in schema or design, and
-    /// where one of them is being built; `NoKeyspace` where one has been dropped; those of a flush.
+    /// `InvalidInput` where both are the same, are of different stores, or differ in schema, design or merge
+    /// operator, and where one of them is being built; `NoKeyspace` where one has been dropped; those of a flush.
     pub fn replace(&self, keyspace: &Keyspace, built: Keyspace) -> Result<()> {
         let store = &*self.store;
         let of_this_store = |keyspace: &Keyspace| keyspace.store_id() == store.env.store;
@@ -52,9 +52,14 @@ impl Db {
         if old.id == new.id {
             return Err(Error::invalid(format_args!("keyspace {:?} can't be replaced by itself", old.name)));
         }
-        if old.encoder.schema() != new.encoder.schema() || old.design != new.design {
+        let operator = |keyspace: &OpenKeyspace| keyspace.folder.as_ref().map(|folder| folder.name.clone());
+        if old.encoder.schema() != new.encoder.schema()
+            || old.design != new.design
+            || operator(old) != operator(new)
+        {
             return Err(Error::invalid(format_args!(
-                "keyspaces {:?} and {:?} differ in schema or design; create the new one with those of the old one",
+                "keyspaces {:?} and {:?} differ in schema, design or merge operator; create the new one with those of \
+                 the old one",
                 old.name, new.name
             )));
         }
