@@ -1,5 +1,5 @@
-//! What `price` says of stores that were really filled: the engine's own counters, of fills in batches of 100 with items of 16 +
-//! 100 and 16 + 16 bytes (`siltstone bench fill`).
+//! What `price` says of stores that were really filled: the engine's own counters, of fills in batches of
+//! 100 with items of 16 + 100 and 16 + 16 bytes (`siltstone bench fill`).
 
 #![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "a test that finds nothing should fail")]
 

@@ -327,8 +327,8 @@ impl Batch {
     /// Adds an operation that a [`Tail`] handed on, as it was: with the same moment of expiry.
     ///
     /// # Errors
-    /// As [`Batch::put`], [`Batch::merge`], [`Batch::delete`] and [`Batch::delete_prefix`]; `InvalidInput` for a change that
-    /// this program does not know.
+    /// As [`Batch::put`], [`Batch::merge`], [`Batch::delete`] and [`Batch::delete_prefix`]; `InvalidInput`
+    /// for a change that this program does not know.
     pub fn add(&mut self, keyspace: &Keyspace, operation: &TailOperation) -> Result<()> {
         match &operation.change {
             Change::Put { value, expires_at_ms } => {

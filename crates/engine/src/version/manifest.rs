@@ -222,8 +222,8 @@ impl Manifest {
         Ok(())
     }
 
-    /// Makes sure that an edit whose writing failed is not there, not even after a crash: an empty record takes
-    /// its place.
+    /// Makes sure that an edit whose writing failed is not there, not even after a crash: an empty record
+    /// takes its place.
     pub fn withdraw(&mut self) -> Result<()> {
         let mut mark = Vec::new();
         record::append(&mut mark, self.epoch, self.end, self.synced, &[]);

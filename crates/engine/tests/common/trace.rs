@@ -311,7 +311,8 @@ impl Runner {
                 self.begin("ingest");
                 let (keyspace, schema) = self.any_keyspace();
                 let count = *self.rng.pick(&[1, 20, 120]);
-                let load = BulkLoad::of(&mut self.rng, "", (schema, VARIETY), count, 2_000);
+                let load = BulkLoad::of(&mut self.rng, "", (schema, VARIETY), count, 2_000)
+                    .without_ttls_if(keyspace.merge_operator().is_some());
                 let now_ms = siltstone::io::Disk::now_ms(&self.trace.disk);
                 let effects = load.run(&keyspace, now_ms, || {}).unwrap();
                 self.end(effects, true);

@@ -1,7 +1,7 @@
 //! Bytes and bits: what an entry takes in tables, filters and indexes of each form.
 //!
-//! Source: docs/format.md for the bytes; for filters and indexes the formulas of their structures, with the loads that they
-//! reach. Where a constant is measured rather than derived, it says so.
+//! Source: docs/format.md for the bytes; for filters and indexes the formulas of their structures, with the
+//! loads that they reach. Where a constant is measured rather than derived, it says so.
 
 use super::workload::Workload;
 use siltstone_design::design::LOG_STORE_FILL;
@@ -206,8 +206,8 @@ const SORTED_TRIE_POWER: f64 = -0.647;
 const HTABLE_PAGE_BITS: f64 = 9.0;
 /// Of an entry of a hash store, beside its tag.
 const HASH_STORE_BITS: f64 = 0.03;
-/// Of a separator between pages of different groups, of the first one within a group, which repeats the group's digest, and of
-/// the others within it.
+/// Of a separator between pages of different groups, of the first one within a group, which repeats the
+/// group's digest, and of the others within it.
 const SEPARATOR_BITS: [f64; 3] = [24.0, 68.0, 22.0];
 
 /// Bits of a filter of a table.
@@ -224,7 +224,8 @@ fn table_filter_bits(filter: TableFilterSpec, format: Format) -> f64 {
     }
 }
 
-/// Bits of a shortened separator between pages of so many entries, of which so many of one group stand together.
+/// Bits of a shortened separator between pages of so many entries, of which so many of one group stand
+/// together.
 fn separator_bits(together: f64, per_page: f64) -> f64 {
     let [between, first, other] = SEPARATOR_BITS;
     let (within, is_first) = (1.0 - 1.0 / together, (per_page / together).min(1.0));

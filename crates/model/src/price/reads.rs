@@ -1,7 +1,7 @@
 //! Pages that lookups and scans read, from where items lie and how often filters are wrong.
 //!
-//! A key's path leads from level 0 down to a leaf. Going down it, newest run first, `Survival` is the share of items whose
-//! newest version has not been met; what it loses at a run is found there.
+//! A key's path leads from level 0 down to a leaf. Going down it, newest run first, `Survival` is the share
+//! of items whose newest version has not been met; what it loses at a run is found there.
 
 use super::layout::{Layout, PAGE_BYTES, RunSize};
 use super::trie::{Puts, Region, Trie};

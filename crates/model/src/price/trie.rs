@@ -1,12 +1,12 @@
 //! A store as sizes, filled flush by flush under the engine's own planner.
 //!
-//! A region here stands for all of its level that are in its phase. Of a new region's children some are followed, with
-//! phases as far apart as can be, and their weights say for how many of the level each stands. So a store of 10^9 items
-//! takes some hundred regions, whatever its levels hold.
+//! A region here stands for all of its level that are in its phase. Of a new region's children some are
+//! followed, with phases as far apart as can be, and their weights say for how many of the level each
+//! stands. So a store of 10^9 items takes some hundred regions, whatever its levels hold.
 //!
-//! A run stands for the puts that it took: a share of the items as they were first put, and so many overwrites. Merging
-//! runs adds up both, and `Unique` says how many distinct items that makes (Lim et al., FAST 2016, §3.4), as digests are
-//! independent of how popular a key is.
+//! A run stands for the puts that it took: a share of the items as they were first put, and so many
+//! overwrites. Merging runs adds up both, and `Unique` says how many distinct items that makes (Lim et al.,
+//! FAST 2016, §3.4), as digests are independent of how popular a key is.
 
 use super::layout::{Layout, RunSize};
 use super::workload::Workload;
@@ -307,8 +307,8 @@ impl<'a> Trie<'a> {
         }
     }
 
-    /// The first of the levels that show the rest: below all that the design names, so that a region without children is a
-    /// leaf there.
+    /// The first of the levels that show the rest: below all that the design names, so that a region without
+    /// children is a leaf there.
     fn rest_level(&self) -> usize {
         self.levels.len().max(self.design.levels.len())
     }

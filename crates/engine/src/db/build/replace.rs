@@ -41,7 +41,8 @@ impl Db {
     ///
     /// # Errors
     /// `InvalidInput` where both are the same, are of different stores, or differ in schema, design or merge
-    /// operator, and where one of them is being built; `NoKeyspace` where one has been dropped; those of a flush.
+    /// operator, and where one of them is being built; `NoKeyspace` where one has been dropped; those of a
+    /// flush.
     pub fn replace(&self, keyspace: &Keyspace, built: Keyspace) -> Result<()> {
         let store = &*self.store;
         let of_this_store = |keyspace: &Keyspace| keyspace.store_id() == store.env.store;
