@@ -12,7 +12,7 @@ mod common;
 use common::bulk::*;
 use common::*;
 use siltstone::io::sim::{CallKind, CrashMode, Fault, FaultError, SimDisk};
-use siltstone::{Db, ErrorKind, Ingest, IngestOptions, Keyspace, Options, presets};
+use siltstone::{Db, ErrorKind, Ingest, IngestOptions, Keyspace, KeyspaceOptions, Options, presets};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -301,9 +301,13 @@ fn a_keyspace_is_replaced_by_one_of_its_kind_only() {
         assert!(error.to_string().contains(why), "{error}");
     };
     refused(keyspace.clone(), "by itself");
-    refused(create(&db, "lean", tiny("lean")), "differ in schema or design");
+    refused(create(&db, "lean", tiny("lean")), "differ in schema, design");
+    let merge_operator = Some("add".to_owned());
+    let merging =
+        KeyspaceOptions { merge_operator, ..keyspace_options(keyspace.schema(), tiny("siltstone")) };
+    refused(db.create_keyspace("merging", merging).unwrap(), "or merge operator");
     let files = keyspace_options(ORDERED, tiny("siltstone"));
-    refused(db.create_keyspace("files", files).unwrap(), "differ in schema or design");
+    refused(db.create_keyspace("files", files).unwrap(), "differ in schema, design");
     let other = open(&SimDisk::new()).unwrap();
     refused(create(&other, "items", tiny("siltstone")), "of this store");
     // A snapshot keeps what was, an update that began before is made again, and the log does not bring old
