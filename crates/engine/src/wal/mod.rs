@@ -42,7 +42,7 @@ pub(crate) fn segment_path(dir: &Path, number: u64) -> PathBuf {
     dir.join(filename::wal(number))
 }
 
-/// A segment that is being written or was.
+/// The segment that is being written.
 #[derive(Clone, Debug)]
 struct Segment {
     shared: Arc<LogSegment>,
@@ -52,13 +52,24 @@ struct Segment {
     reused_bytes: u64,
 }
 
+/// A segment that takes no more records. Its file stays open only until it is synced: where many keyspaces
+/// are flushed in turn there may be as many closed segments, which are not to take an open file each.
+#[derive(Debug)]
+struct ClosedSegment {
+    start: LogStart,
+    end_lsn: u64,
+    path: PathBuf,
+    is_kept: bool,
+    unsynced: Option<Arc<dyn File>>,
+}
+
 /// The log's writing end.
 pub(crate) struct Wal {
     disk: Arc<CheckedDisk>,
     dir: PathBuf,
     current: Segment,
     /// Earlier segments that may hold unflushed writes, oldest first.
-    closed: Vec<Segment>,
+    closed: Vec<ClosedSegment>,
     /// Obsolete segments' files, to be renamed and overwritten.
     spare: Vec<PathBuf>,
     /// Everything before this LSN is synced, with its directory entries.
@@ -98,24 +109,18 @@ impl Wal {
     /// replayed segments are synced first, since what is promised from now on rests on them.
     pub fn start(disk: Arc<CheckedDisk>, dir: &Path, replayed: &Replayed) -> Result<Self> {
         let mut closed = Vec::new();
-        for LiveSegment { shared, epoch, end_lsn } in &replayed.live {
-            let path = &shared.path;
+        for LiveSegment { start, path, end_lsn } in &replayed.live {
             let fail = |e: std::io::Error| Error::io(&e, "syncing the write-ahead log", path);
             let file = disk.open(path, Access::ReadWrite).map_err(fail)?;
             if replayed.is_damaged {
                 // What was given up must not be found again: the next opening would take it for damage once
                 // more.
-                file.set_len(LOG_HEADER_BYTES + (end_lsn - shared.first_lsn)).map_err(fail)?;
+                file.set_len(LOG_HEADER_BYTES + (end_lsn - start.lsn)).map_err(fail)?;
             }
             file.sync().map_err(fail)?;
             // Another process may have opened the store when an earlier writer's log stores read from it.
-            shared.keep();
-            closed.push(Segment {
-                shared: Arc::clone(shared),
-                epoch: *epoch,
-                end_lsn: *end_lsn,
-                reused_bytes: 0,
-            });
+            let (path, is_kept) = (path.clone(), true);
+            closed.push(ClosedSegment { start: *start, end_lsn: *end_lsn, path, is_kept, unsynced: None });
         }
         let (number, first_lsn) = (replayed.last_segment + 1, replayed.end_lsn);
         let mut spare = Vec::new();
@@ -162,8 +167,8 @@ impl Wal {
 
     /// Bytes of live records.
     pub fn live_bytes(&self) -> u64 {
-        let first = self.closed.first().unwrap_or(&self.current).shared.first_lsn;
-        self.current.end_lsn - first
+        let first = self.closed.first().map(|segment| segment.start.lsn);
+        self.current.end_lsn - first.unwrap_or(self.current.shared.first_lsn)
     }
 
     /// Appends records, given as payloads with their CRC-32C, in one write, and says in which segment they
@@ -210,7 +215,7 @@ impl Wal {
     /// one's.
     pub fn sync_work_before(&self, segment: u64) -> Option<SyncWork> {
         let work = self.sync_work()?;
-        let unsynced = self.closed.iter().any(|s| s.shared.number < segment && s.end_lsn > self.synced_lsn);
+        let unsynced = self.closed.iter().any(|s| s.start.segment < segment && s.end_lsn > self.synced_lsn);
         unsynced.then_some(work)
     }
 
@@ -220,10 +225,12 @@ impl Wal {
         if self.is_synced() {
             return None;
         }
-        let unsynced = |segment: &&Segment| segment.end_lsn > self.synced_lsn;
-        let files = self.closed.iter().filter(unsynced).chain([&self.current]);
+        let closed = self.closed.iter().filter(|segment| segment.end_lsn > self.synced_lsn);
+        let closed = closed.filter_map(|s| Some((Arc::clone(s.unsynced.as_ref()?), s.path.clone())));
+        let current = &self.current.shared;
+        let files = closed.chain([(Arc::clone(&current.file), current.path.clone())]);
         Some(SyncWork {
-            files: files.map(|s| (Arc::clone(&s.shared.file), s.shared.path.clone())).collect(),
+            files: files.collect(),
             dir: (self.named_segment < self.current.shared.number).then(|| self.dir.clone()),
             disk: Arc::clone(&self.disk),
             lsn: self.current.end_lsn,
@@ -234,6 +241,9 @@ impl Wal {
     /// Notes that `work` has run.
     pub fn synced(&mut self, work: &SyncWork) {
         self.synced_lsn = self.synced_lsn.max(work.lsn);
+        for segment in self.closed.iter_mut().filter(|segment| segment.end_lsn <= work.lsn) {
+            segment.unsynced = None;
+        }
         self.named_segment = self.named_segment.max(work.segment);
     }
 
@@ -258,25 +268,28 @@ impl Wal {
             &mut self.spare,
         )?;
         self.bytes_written += LOG_HEADER_BYTES;
-        self.closed.push(std::mem::replace(&mut self.current, next));
+        let Segment { shared, end_lsn, .. } = std::mem::replace(&mut self.current, next);
+        let unsynced = (end_lsn > self.synced_lsn).then(|| Arc::clone(&shared.file));
+        let (start, path, is_kept) = (shared.start(), shared.path.clone(), shared.is_kept());
+        self.closed.push(ClosedSegment { start, end_lsn, path, is_kept, unsynced });
         Ok(())
     }
 
     /// Whether there are segments before `number`.
     pub fn has_segments_before(&self, number: u64) -> bool {
-        self.closed.first().is_some_and(|segment| segment.shared.number < number)
+        self.closed.first().is_some_and(|segment| segment.start.segment < number)
     }
 
     /// Gives up the segments before `number`: some are kept for reuse, the paths of the others are returned
     /// for removal.
     pub fn retire_before(&mut self, number: u64) -> Vec<PathBuf> {
-        let live = self.closed.partition_point(|segment| segment.shared.number < number);
+        let live = self.closed.partition_point(|segment| segment.start.segment < number);
         let mut to_remove = Vec::new();
         for segment in self.closed.drain(..live) {
             // Retired bytes need no sync any more.
             self.synced_lsn = self.synced_lsn.max(segment.end_lsn);
-            let path = segment.shared.path.clone();
-            if segment.shared.is_kept() || self.spare.len() >= SPARE_SEGMENTS {
+            let path = segment.path;
+            if segment.is_kept || self.spare.len() >= SPARE_SEGMENTS {
                 to_remove.push(path);
             } else {
                 self.spare.push(path);

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::filename;
 use crate::io::{Access, Disk};
 use crate::options::WalRecovery;
-use crate::record::{self, Epoch, LOG_HEADER_BYTES, LogHeader, LogReader, LogStart};
+use crate::record::{self, LOG_HEADER_BYTES, LogHeader, LogReader, LogStart};
 use crate::segment::LogSegment;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -29,11 +29,11 @@ pub(crate) struct Replayed {
     pub is_damaged: bool,
 }
 
-/// A segment that was replayed.
+/// A segment that was replayed. Its file stays open only where a log store reads from it: there may be many.
 #[derive(Clone, Debug)]
 pub(crate) struct LiveSegment {
-    pub shared: Arc<LogSegment>,
-    pub(super) epoch: Epoch,
+    pub(super) start: LogStart,
+    pub(super) path: PathBuf,
     /// Position after its last good record.
     pub end_lsn: u64,
 }
@@ -41,7 +41,7 @@ pub(crate) struct LiveSegment {
 impl LiveSegment {
     /// Bytes of its records.
     pub fn bytes(&self) -> u64 {
-        self.end_lsn - self.shared.first_lsn
+        self.end_lsn - self.start.lsn
     }
 }
 
@@ -149,8 +149,8 @@ impl<'a> Replay<'a> {
             let shared = Arc::new(LogSegment::new(start, file, path.clone()));
             self.replay_records(&mut reader, &mut limit, &shared, apply)?;
             let end_lsn = self.replayed.end_lsn;
-            self.end = (path, shared.offset(end_lsn));
-            self.replayed.live.push(LiveSegment { shared, epoch: header.epoch, end_lsn });
+            self.end = (path.clone(), shared.offset(end_lsn));
+            self.replayed.live.push(LiveSegment { start, path, end_lsn });
         } else {
             self.replayed.obsolete.push(path);
         }

@@ -90,6 +90,7 @@ impl Catalog {
         change(&mut version);
         before.retire_sidecars(&version);
         self.show_version(keyspace, &Arc::new(version), None);
+        self.note_changed(keyspace);
         self.env.reader.fit_cache();
     }
 
@@ -105,14 +106,14 @@ impl Catalog {
         }
     }
 
-    /// Writes a keyspace's creation or end to the manifest, then lets `publish` show it. The manifest stays
+    /// Writes keyspaces' creation or end to the manifest, then lets `publish` show it. The manifest stays
     /// locked meanwhile: one that is written afresh must not miss what it replaces.
-    pub(super) fn commit_keyspace(&self, edit: &Edit, publish: impl FnOnce()) -> Result<()> {
+    pub(super) fn commit_keyspaces(&self, edits: &[Edit], publish: impl FnOnce()) -> Result<()> {
         // What was written before must not be lost where this is kept.
         self.log.sync()?;
         let mut guard = self.manifest.lock();
         let Some(manifest) = guard.as_mut() else { return self.env.check_writable() };
-        manifest.append(edit)?;
+        manifest.append_all(edits)?;
         manifest.sync()?;
         publish();
         Ok(())

@@ -22,6 +22,7 @@ use crate::io::checked::CheckedDisk;
 use crate::options::{IndexLoading, Options};
 use crate::record::LogStart;
 use crate::region_filter::directory::SidecarDirectory;
+use crate::resources::affordable_files;
 use crate::version::manifest::{Manifest, StoreState};
 use crate::wal::{Replayed, Wal};
 use directory::{check_is_store, missing, names, take_lock};
@@ -51,7 +52,7 @@ pub(super) fn open(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<
     let keyspaces = opening.keyspaces(found.state.clone())?;
     let sidecars = opening.sidecars(&secret, true)?;
     let loads = opening.options.index_loading == IndexLoading::OnDemand;
-    let reader = opening.reader(&sidecars, opening.options.max_open_files, loads);
+    let reader = opening.reader(&sidecars, affordable_files(opening.options.max_open_files), loads);
     let (log_start, log_end) = (found.state.log_start, found.state.log_end);
     let replayed = opening.replay(log_start, log_end, &keyspaces, &reader)?;
 
