@@ -17,6 +17,13 @@ fn is_long() -> bool {
     std::env::var_os("SILTSTONE_LONG").is_some_and(|value| value != "0")
 }
 
+/// Memory of this process, with that of tests beside this one.
+fn resident_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok()).unwrap_or(0) * 1024
+}
+
 fn create(db: &Db, count: usize) -> Vec<Keyspace> {
     let names: Vec<String> = (0..count).map(|number| format!("keyspace {number:05}")).collect();
     db.create_keyspaces(names.iter().map(|name| (name, KeyspaceOptions::default()))).unwrap()
@@ -180,9 +187,11 @@ fn a_put_beside_ten_thousand_keyspaces_is_a_put() {
         Db::open(dir.path().join("db"), Options { durability: Durability::Buffered, ..Options::default() })
             .unwrap();
     let count = if is_long() { 10_000 } else { 2_000 };
-    let begun = std::time::Instant::now();
+    let (begun, before) = (std::time::Instant::now(), resident_bytes());
     let keyspaces = create(&db, count);
     let created = begun.elapsed();
+    let idle = resident_bytes().saturating_sub(before) / count as u64;
+    println!("an idle keyspace takes {idle} bytes");
     for (number, keyspace) in keyspaces.iter().enumerate() {
         keyspace.put(key(number as u64), b"one").unwrap();
         keyspace.put(key(number as u64), b"two").unwrap();

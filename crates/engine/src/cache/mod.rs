@@ -28,7 +28,7 @@ use crate::stats::{IoCounters, ReadTrace, StoreCounters};
 pub(crate) use fetch::{Arrived, fetch, run_all};
 pub(crate) use probe::Probe;
 use shared::CacheUser;
-pub(crate) use shared::Caches;
+pub(crate) use shared::{Caches, Page};
 use siltstone_design::EncodedKey;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,14 +36,6 @@ pub(crate) use step::{PageRef, Pause, Step};
 
 /// Bytes of a page.
 pub(crate) const PAGE_BYTES: usize = crate::memory::PIECE_BYTES;
-
-/// A verified page.
-pub(crate) type Page = Arc<Pooled>;
-
-/// Memory a cached page takes, bookkeeping included.
-const CACHED_PAGE_BYTES: u64 = PAGE_BYTES as u64 + 96;
-/// The cache shrinks no further than this, so that one lookup's pages stay while it needs them.
-const LEAST_CACHE_BYTES: u64 = 16 * CACHED_PAGE_BYTES;
 
 /// Stored and computed checksum of a page: CRC-32C of all but its first four bytes, salted with the file's
 /// and the page's number, so that a page in the wrong place does not pass.

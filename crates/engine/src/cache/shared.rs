@@ -5,15 +5,21 @@
 
 use super::row::RowCache;
 use super::split::CacheSplit;
-use super::{CACHED_PAGE_BYTES, LEAST_CACHE_BYTES, Page};
 use crate::ids::{FileId, TableId};
 use crate::io::File;
-use crate::memory::MemoryBudget;
+use crate::memory::{MemoryBudget, PIECE_BYTES, Pooled};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+/// A verified page.
+pub(crate) type Page = Arc<Pooled>;
+
+/// Memory a cached page takes, bookkeeping included.
+const CACHED_PAGE_BYTES: u64 = PIECE_BYTES as u64 + 96;
+/// The cache shrinks no further than this, so that one lookup's pages stay while it needs them.
+const LEAST_CACHE_BYTES: u64 = 16 * CACHED_PAGE_BYTES;
 /// Bits of a table's number, in the number under which its answers are kept.
 const TABLE_BITS: u32 = 40;
 /// Open files that are kept at least.

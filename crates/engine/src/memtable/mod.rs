@@ -80,8 +80,8 @@ pub(crate) struct MemTable {
 }
 
 impl MemTable {
-    /// An empty memtable whose writes are all newer than `born_at`, for about `write_buffer_bytes` of keys and
-    /// values. It takes no memory to speak of before the first of them.
+    /// An empty memtable whose writes are all newer than `born_at`, for about `write_buffer_bytes` of keys
+    /// and values. It takes no memory to speak of before the first of them.
     pub fn new(born_at: Sequence, write_buffer_bytes: u64, budget: &Arc<MemoryBudget>) -> Self {
         budget.reserve_for_memtables(write_buffer_bytes);
         Self {
@@ -179,8 +179,8 @@ impl MemTable {
         let bytes = self.user_bytes.fetch_add(user_bytes, Ordering::Relaxed);
         let before = self.memory_of(entries, bytes);
         let after = self.memory_of(entries + 1, bytes + user_bytes);
-        // Tell the budget in steps; a lock per entry would be waste. What many small memtables do not tell adds
-        // up, so theirs are short.
+        // Tell the budget in steps; a lock per entry would be waste. What many small memtables do not tell
+        // adds up, so theirs are short.
         let step = self.overhead_bytes().clamp(SHARD_OVERHEAD_BYTES, MOST_STEP_BYTES);
         if before / step != after / step {
             self.memory.lock().grow_to(after);

@@ -19,6 +19,7 @@ use parking_lot::{Condvar, Mutex};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -173,7 +174,6 @@ pub(super) struct State {
     /// Number of the store from which on the next look begins.
     pub look_from: u64,
     pub is_over: bool,
-    pub wants_room: bool,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -186,6 +186,10 @@ pub(super) struct Shared {
     pub time: Condvar,
     /// A thread is done with a store.
     pub done: Condvar,
+    /// Whether write buffers take too much.
+    pub wants_room: AtomicBool,
+    /// What they hold in stores that can flush them, and when that was reckoned.
+    pub unflushed: Mutex<(Duration, u64)>,
     pub clock: Stopwatch,
     pub memory: Arc<MemoryBudget>,
 }
@@ -207,8 +211,10 @@ impl Pool {
     /// A pool of so many workers, beside a thread that flushes and one that syncs.
     pub fn new(memory: &Arc<MemoryBudget>, workers: usize) -> Self {
         let (state, flush_due, work_due, time, done) = Default::default();
+        let (wants_room, unflushed) = Default::default();
         let (clock, memory) = (Stopwatch::start(), Arc::clone(memory));
-        Self { shared: Arc::new(Shared { state, flush_due, work_due, time, done, clock, memory }), workers }
+        let shared = Shared { state, flush_due, work_due, time, done, wants_room, unflushed, clock, memory };
+        Self { shared: Arc::new(shared), workers }
     }
 
     /// Threads that run.
@@ -291,8 +297,7 @@ impl Membership {
     pub fn bound_memtables(&self) {
         let memory = &self.shared.memory;
         if memory.held_bytes(Holder::Memtable) > self.shared.flushed_above() {
-            self.shared.state.lock().wants_room = true;
-            self.shared.flush_due.notify_one();
+            self.shared.ask_for_room();
         }
     }
 

@@ -5,6 +5,7 @@ use crate::error::{Error, ErrorKind};
 use crate::memory::Holder;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How often threads look for what has come due by time alone.
@@ -16,6 +17,8 @@ const CLASSES: f64 = 4.0;
 /// The part of their share of memory that write buffers leave free, so that flushes begin before writers have
 /// to wait.
 const FLUSHED_EARLY: u64 = 8;
+/// How long what write buffers hold in all stores is taken as known.
+const KNOWN_FOR: Duration = Duration::from_millis(2);
 /// Stores that are looked at again at once, at least, and the part of all that is.
 const LEAST_LOOKED_AT: usize = 64;
 const PART_LOOKED_AT: usize = 16;
@@ -66,7 +69,7 @@ impl Shared {
             if state.is_over {
                 return;
             }
-            if kind == Kind::Flush && std::mem::take(&mut state.wants_room) {
+            if kind == Kind::Flush && self.wants_room.swap(false, Ordering::Relaxed) {
                 drop(state);
                 self.make_room();
                 continue;
@@ -104,7 +107,6 @@ impl Shared {
         drop(member);
         let is_short = self.memory.held_bytes(Holder::Memtable) > self.flushed_above();
         let mut state = self.state.lock();
-        state.wants_room |= is_short;
         if let Some(place) = state.places.get_mut(&number) {
             place.running -= 1;
             place.has_panicked |= done.is_err();
@@ -120,6 +122,15 @@ impl Shared {
         drop(state);
         self.done.notify_all();
         if is_short {
+            self.ask_for_room();
+        }
+    }
+
+    /// Has who flushes look which write buffers have to go.
+    pub(super) fn ask_for_room(&self) {
+        if !self.wants_room.swap(true, Ordering::Relaxed) {
+            // Who is about to wait has the lock.
+            drop(self.state.lock());
             self.flush_due.notify_one();
         }
     }
@@ -132,9 +143,15 @@ impl Shared {
 
     /// What write buffers hold in all stores that can flush them.
     pub(super) fn unflushed_bytes(&self) -> u64 {
-        let state = self.state.lock();
-        let places = state.places.values().filter(|place| place.takes_part());
-        places.map(|place| place.member.unflushed().bytes).sum()
+        let mut known = self.unflushed.lock();
+        let now = self.clock.elapsed();
+        // Thousands of writers may wait at once, and ask again and again.
+        if known.0 <= now {
+            let state = self.state.lock();
+            let places = state.places.values().filter(|place| place.takes_part());
+            *known = (now + KNOWN_FOR, places.map(|place| place.member.unflushed().bytes).sum());
+        }
+        known.1
     }
 
     /// Takes hold of the stores with these numbers, so that none leaves meanwhile.

@@ -34,6 +34,8 @@ use std::sync::Arc;
 pub(crate) const MAGIC: &[u8; 8] = b"SILTWAL1";
 /// Obsolete segments kept for reuse.
 const SPARE_SEGMENTS: usize = 2;
+/// Bytes of its buffer that a log keeps from one sync to the next.
+const IDLE_BUFFER_BYTES: usize = 16 << 10;
 /// Bytes of a page of the system's cache, or as many as pages have at least.
 const PAGE_BYTES: u64 = 4096;
 
@@ -251,6 +253,10 @@ impl Wal {
     /// from a torn tail. It needs no sync of its own: it matters only if it is there.
     pub fn mark_synced(&mut self) -> Result<()> {
         let start = self.current.end_lsn;
+        if self.buffer.capacity() > IDLE_BUFFER_BYTES {
+            // There may be a thousand stores, of which few are written to just now.
+            self.buffer = Vec::new();
+        }
         if self.synced_lsn == start {
             self.append(std::iter::once((&[][..], crc32c::crc32c(&[]))))?;
             self.mark = Some((start, self.current.end_lsn));

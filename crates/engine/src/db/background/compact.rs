@@ -15,7 +15,8 @@ use siltstone_design::{Task, TriePath};
 use std::sync::Arc;
 
 impl Scheduler {
-    /// Takes the most urgent compaction of `keyspaces`, the first of them before the others, and marks it as under way.
+    /// Takes the most urgent compaction of `keyspaces`, the first of them before the others, and marks it as
+    /// under way.
     pub(super) fn take_compaction(&self, keyspaces: &[Arc<OpenKeyspace>]) -> Option<Compaction> {
         // Only compactors take this lock: writers and readers never wait for planning.
         let mut running = self.running.state.lock();

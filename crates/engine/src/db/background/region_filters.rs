@@ -52,8 +52,8 @@ impl Scheduler {
         None
     }
 
-    /// Returns the most urgent region filter of `keyspaces` to make at `levels`; none where nothing lacks, or another thread
-    /// is at it.
+    /// Returns the most urgent region filter of `keyspaces` to make at `levels`; none where nothing lacks, or
+    /// another thread is at it.
     pub(super) fn filter_job(
         &self,
         keyspaces: &[Arc<OpenKeyspace>],

@@ -5,45 +5,16 @@
 //! too few would wait until [`Catalog::look_again`] comes by, which it does every so often.
 
 use super::Catalog;
+use super::due::{Activity, ByNumber, DueKeyspaces};
 use super::keyspace::OpenKeyspace;
 use super::view::View;
 use crate::db::write_buffer::WriteBuffer;
-use parking_lot::{Mutex, RwLock};
-use std::collections::BTreeMap;
+use parking_lot::RwLock;
 use std::sync::Arc;
-
-type ByNumber = BTreeMap<u64, Arc<OpenKeyspace>>;
 
 /// Keyspaces that are looked at again at once, at least, and the part of all that is.
 const LEAST_LOOKED_AT: usize = 64;
 const PART_LOOKED_AT: usize = 16;
-
-/// Which keyspaces there is something to do about.
-#[derive(Default)]
-pub(super) struct Activity {
-    /// Those with writes that are not in tables.
-    written: RwLock<ByNumber>,
-    /// Those with write buffers that wait for their flush, and those whose compaction is late.
-    behind: RwLock<ByNumber>,
-    /// Those in which jobs may be due.
-    due: Mutex<Due>,
-}
-
-#[derive(Default)]
-struct Due {
-    /// Counts notes.
-    note: u64,
-    /// With the last note of each.
-    keyspaces: BTreeMap<u64, (u64, Arc<OpenKeyspace>)>,
-    /// Number of the keyspace from which on the next look begins.
-    look_from: u64,
-}
-
-/// Keyspaces in which jobs may be due, as it was at one moment.
-pub(crate) struct DueKeyspaces {
-    pub keyspaces: Vec<Arc<OpenKeyspace>>,
-    note: u64,
-}
 
 /// Whether any write of `view` is not in tables.
 fn is_written(view: &View) -> bool {
@@ -146,12 +117,5 @@ impl Catalog {
             }
             self.activity.due.lock().look_from = keyspace.id + 1;
         }
-    }
-}
-
-impl Due {
-    fn note(&mut self, keyspace: &Arc<OpenKeyspace>) {
-        self.note += 1;
-        self.keyspaces.insert(keyspace.id, (self.note, Arc::clone(keyspace)));
     }
 }

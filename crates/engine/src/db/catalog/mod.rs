@@ -4,6 +4,7 @@
 //! they load a view.
 
 mod activity;
+mod due;
 pub(super) mod keyspace;
 pub(super) mod log;
 mod publish;
@@ -20,7 +21,7 @@ use crate::version::Version;
 use crate::version::edit::{Edit, Step};
 use crate::version::manifest::{KeyspaceState, Manifest, StoreState};
 use crate::wal::Wal;
-use activity::Activity;
+use due::Activity;
 use keyspace::OpenKeyspace;
 use log::CommitLog;
 use parking_lot::{Mutex, MutexGuard, RwLock};

@@ -33,7 +33,7 @@ impl Committer {
         self.pacer.pace(bytes, pressure, &self.env.counters.paced_us);
         let must_wait = || {
             let is_overfull = || self.catalog.any_behind(|keyspace| self.is_overfull(keyspace));
-            !self.env.health.is_poisoned() && (self.catalog.has_too_many_memtables() || is_overfull())
+            !self.env.health.is_over() && (self.catalog.has_too_many_memtables() || is_overfull())
         };
         if !must_wait() {
             return None;
