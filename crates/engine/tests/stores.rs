@@ -419,3 +419,36 @@ fn equal_numbers_of_tables_are_told_apart() {
         }
     }
 }
+
+/// A store that is open for reading only holds its tables open, whatever other stores read meanwhile with the
+/// same resources: the writer may remove their names.
+#[test]
+fn readers_keep_their_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let few =
+        ResourceOptions { max_open_files: 8, memory_budget_bytes: 8 * MIB, ..ResourceOptions::default() };
+    let resources = Resources::new(few).unwrap();
+    let design = tiny("siltstone");
+    let options = || Options { default_design: design.clone(), ..options(&resources) };
+    let db = Db::open(dir.path().join("db"), options()).unwrap();
+    let keyspace = items(&db);
+    let put = |round: u64| {
+        for number in 0..5_000 {
+            keyspace.put(key(0, number), value(0, number + round)).unwrap();
+        }
+        db.flush().unwrap();
+        db.wait_until_idle().unwrap();
+    };
+    put(0);
+    let reader = Db::open_read_only(dir.path().join("db"), options()).unwrap();
+    assert!(reader.stats().keyspaces[0].table_count > 16, "{:?}", reader.stats().keyspaces[0].table_count);
+    assert_eq!(resources.stats().stores, 2);
+    for round in 1..4 {
+        put(round);
+    }
+    let seen = reader.keyspace("items").unwrap();
+    for number in 0..5_000 {
+        assert_eq!(seen.get(key(0, number)).unwrap().as_deref(), Some(&value(0, number)[..]));
+        assert_eq!(keyspace.get(key(0, number)).unwrap().as_deref(), Some(&value(0, number + 3)[..]));
+    }
+}

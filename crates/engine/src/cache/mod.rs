@@ -27,7 +27,7 @@ use crate::segment::LogSegment;
 use crate::stats::{IoCounters, ReadTrace, StoreCounters};
 pub(crate) use fetch::{Arrived, fetch, run_all};
 pub(crate) use probe::Probe;
-use shared::CacheUser;
+use shared::{CacheUser, Files, LEAST_FILES};
 pub(crate) use shared::{Caches, Page};
 use siltstone_design::EncodedKey;
 use std::path::{Path, PathBuf};
@@ -77,6 +77,8 @@ struct Shared {
     caches: Arc<Caches>,
     /// The store's number in them.
     user: CacheUser,
+    /// Open files of its own, where the store must not lose any of them.
+    own_files: Option<Files>,
     counters: Arc<StoreCounters>,
 }
 
@@ -90,7 +92,7 @@ impl Reader {
     /// The reader of a store in `dir`, with caches that it may share with others.
     pub fn new(disk: Arc<dyn Disk>, dir: PathBuf, caches: Arc<Caches>, counters: Arc<StoreCounters>) -> Self {
         let (metadata_dir, user) = (dir.clone(), caches.join());
-        let shared = Shared { disk, dir, metadata_dir, caches, user, counters };
+        let shared = Shared { disk, dir, metadata_dir, caches, user, own_files: None, counters };
         Self { shared: Arc::new(shared), loads: true }
     }
 
@@ -98,6 +100,14 @@ impl Reader {
     pub fn with_metadata_in(mut self, metadata_dir: PathBuf) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.shared) {
             shared.metadata_dir = metadata_dir;
+        }
+        self
+    }
+
+    /// The reader of a store that keeps `count` files open, whatever those need that share its caches.
+    pub fn keeping_files(mut self, count: usize) -> Self {
+        if let Some(shared) = Arc::get_mut(&mut self.shared) {
+            shared.own_files = Some(Files::new(count.max(LEAST_FILES)));
         }
         self
     }
@@ -167,8 +177,8 @@ impl Reader {
     /// The open file `file`.
     pub fn file(&self, file: impl Into<FileId>) -> Result<Arc<dyn File>> {
         let id = file.into();
-        let Shared { caches, user, .. } = &*self.shared;
-        if let Some(file) = caches.files.get(&user.file(id)) {
+        let user = self.shared.user;
+        if let Some(file) = self.files().get(&user.file(id)) {
             return Ok(file);
         }
         let path = self.path(id);
@@ -177,15 +187,20 @@ impl Reader {
             (std::io::ErrorKind::NotFound, FileId::Sidecar(_)) => Error::missing(&path),
             _ => Error::io(&e, "opening", &path),
         })?;
-        caches.files.insert(user.file(id), Arc::clone(&file));
+        self.files().insert(user.file(id), Arc::clone(&file));
         Ok(file)
+    }
+
+    fn files(&self) -> &Files {
+        let Shared { caches, own_files, .. } = &*self.shared;
+        own_files.as_ref().unwrap_or(&caches.files)
     }
 
     /// Forgets a file that goes away.
     pub fn forget(&self, file: impl Into<FileId>, pages: u32) {
         let Shared { caches, user, .. } = &*self.shared;
         let file = file.into();
-        caches.files.remove(&user.file(file));
+        self.files().remove(&user.file(file));
         for page in 0..pages {
             caches.pages.remove(&user.page(file, page));
         }

@@ -65,9 +65,12 @@ impl CacheUser {
     }
 }
 
+/// Open files, by [`CacheUser::file`].
+pub(super) type Files = Cache<(u64, u32), Arc<dyn File>>;
+
 /// Caches of pages, answers and open files.
 pub(crate) struct Caches {
-    pub(super) files: Cache<(u64, u32), Arc<dyn File>>,
+    pub(super) files: Files,
     pub(super) pages: Cache<PageKey, Page, PageWeight>,
     pub(super) answers: RowCache,
     split: CacheSplit,
@@ -84,7 +87,7 @@ impl Caches {
     pub fn new(memory: &Arc<MemoryBudget>, max_open_files: usize) -> Arc<Self> {
         let capacity = memory.free_bytes().max(LEAST_CACHE_BYTES);
         let caches = Self {
-            files: Cache::new(max_open_files.max(LEAST_FILES)),
+            files: Files::new(max_open_files.max(LEAST_FILES)),
             pages: Cache::with_weighter((capacity / CACHED_PAGE_BYTES) as usize, capacity, PageWeight),
             answers: RowCache::new(memory),
             split: CacheSplit::default(),

@@ -49,8 +49,8 @@ impl Signals {
         self.progress.wait_for(&mut self.lock.lock(), at_most);
     }
 
-    /// Waits until something may need doing, or for as long as given; true where that time passed.
-    pub fn wait_for_work(&self, at_most: Duration) -> bool {
-        self.work.wait_for(&mut self.lock.lock(), at_most).timed_out()
+    /// Waits until something may need doing, or for as long as given.
+    pub fn wait_for_work(&self, at_most: Duration) {
+        self.work.wait_for(&mut self.lock.lock(), at_most);
     }
 }

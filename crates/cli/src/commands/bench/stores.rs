@@ -16,8 +16,8 @@ use std::time::Instant;
 ///
 /// Creates --stores stores with one keyspace each, writes --items items of 100 bytes into every one, in turn
 /// and in batches, reads them back, closes all stores, opens them again and reads once more. Reads check
-/// every value. All stores share one memory budget and one pool of threads. Each has about three files open, so
-/// `ulimit -n` may have to be raised.
+/// every value. All stores share one memory budget and one pool of threads. Each has about three files open,
+/// so `ulimit -n` may have to be raised.
 #[derive(clap::Args, Debug)]
 pub struct StoresArgs {
     /// New or empty directory, in which each store has one of its own

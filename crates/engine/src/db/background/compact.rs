@@ -144,8 +144,6 @@ impl Scheduler {
     /// how late it is.
     fn pace_compaction(&self, keyspace: &OpenKeyspace, bytes: u64) {
         let is_lifted = || keyspace.pressure() > 0.0 || self.env.health.is_closed();
-        self.compaction_limit.hold_back(bytes, is_lifted, |time| {
-            self.env.signals.wait_for_work(time);
-        });
+        self.compaction_limit.hold_back(bytes, is_lifted, |time| self.env.signals.wait_for_work(time));
     }
 }

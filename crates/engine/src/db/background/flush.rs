@@ -75,8 +75,6 @@ impl Scheduler {
     /// its flush.
     fn pace_flush(&self, keyspace: &OpenKeyspace, bytes: u64) {
         let is_lifted = || keyspace.view.load().sealed.len() > 1 || self.env.health.is_closed();
-        self.flush_limit.hold_back(bytes, is_lifted, |time| {
-            self.env.signals.wait_for_work(time);
-        });
+        self.flush_limit.hold_back(bytes, is_lifted, |time| self.env.signals.wait_for_work(time));
     }
 }

@@ -24,7 +24,8 @@ impl PooledStore {
         match result {
             _ if failed => Done::Failed,
             Ok(true) => {
-                self.scheduler.env.signals.tell_progress();
+                // What was done may make other work due, of either kind.
+                self.scheduler.env.signals.wake();
                 Done::Something
             }
             _ => Done::Nothing,

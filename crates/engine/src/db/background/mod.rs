@@ -26,6 +26,7 @@ use filter_job::FilterWork;
 use job::Job;
 
 use crate::resources::limit::RateLimit;
+use crate::stats::Stopwatch;
 pub(super) use member::PooledStore;
 use parking_lot::Mutex;
 use running::Running;
@@ -85,10 +86,12 @@ impl Scheduler {
 
     /// Returns the job that is most urgent, marked as under way; none where nothing is due.
     fn next_job(&self) -> Option<Job> {
+        // The end of what is under way may make something due, and hides what others could do.
+        let nothing_runs = || self.running.is_empty() && self.filter_work.claim().is_some();
+        let was_alone = nothing_runs();
         let due = self.catalog.due();
         let found = self.next_job_in(&due.keyspaces);
-        // The end of what is under way may make something due.
-        if found.is_none() && self.running.is_empty() && self.filter_work.claim().is_some() {
+        if found.is_none() && was_alone && nothing_runs() {
             self.catalog.none_due(&due);
         }
         found
@@ -191,8 +194,10 @@ impl Scheduler {
     pub fn is_idle(&self) -> bool {
         let now_ms = self.env.now_ms();
         let keyspaces = self.catalog.all();
-        self.running.is_empty()
-            && self.unloaded(&keyspaces).is_none()
+        if !self.running.is_empty() {
+            return false;
+        }
+        let is_idle = self.unloaded(&keyspaces).is_none()
             && self.sidecars.unchecked(&keyspaces).is_none()
             && keyspaces.iter().all(|keyspace| {
                 let view = keyspace.view.load();
@@ -200,7 +205,12 @@ impl Scheduler {
                 view.sealed.is_empty()
                     && plan(&keyspace.design, &shape).is_none()
                     && self.wanting(keyspace, &view.version, 0..usize::MAX, true).is_none()
-            })
+            });
+        if !is_idle {
+            // Whoever asks waits for it: it may have come due by time alone.
+            self.catalog.look_again(true);
+        }
+        is_idle
     }
 
     /// Whether the filter of any region lacks something that can be had.
@@ -223,7 +233,13 @@ impl Scheduler {
     }
 
     fn work_until_closed(&self, mut once: impl FnMut() -> Result<bool>) {
+        let mut looked = Stopwatch::start();
         while !self.env.health.is_over() {
+            if looked.elapsed() >= IDLE {
+                // Something may have come due by time alone.
+                self.catalog.look_again(false);
+                looked = Stopwatch::start();
+            }
             let result = once();
             let wait = match (self.note_outcome(&result), &result) {
                 (Some(retry), _) => retry,
@@ -233,10 +249,7 @@ impl Scheduler {
                 }
                 _ => IDLE,
             };
-            if self.env.signals.wait_for_work(wait) {
-                // Nobody called: something may have come due by itself.
-                self.catalog.look_again(false);
-            }
+            self.env.signals.wait_for_work(wait);
         }
     }
 

@@ -41,7 +41,7 @@ impl Catalog {
         // What is there is looked at under the lock, so that of two notes the later one has the last word.
         let settle = |set: &RwLock<ByNumber>, belongs: &dyn Fn(&View) -> bool| {
             let mut set = set.write();
-            if belongs(&keyspace.view.load()) {
+            if belongs(&keyspace.view.load()) && !keyspace.is_dropped() {
                 set.insert(keyspace.id, Arc::clone(&keyspace));
             } else {
                 set.remove(&keyspace.id);
@@ -49,7 +49,10 @@ impl Catalog {
         };
         settle(written, &is_written);
         settle(behind, &|view| is_behind(&keyspace, view));
-        due.lock().note(&keyspace);
+        let mut due = due.lock();
+        if !keyspace.is_dropped() {
+            due.note(&keyspace);
+        }
     }
 
     pub(super) fn forget_activity(&self, number: u64) {

@@ -139,6 +139,14 @@ impl Opening {
         Arc::new(reader.with_metadata_in(sidecars.dir.clone()).loading(loads))
     }
 
+    /// The same of a store that has to keep so many files open: their names may be removed by others.
+    pub fn reader_of_kept_files(&self, sidecars: &SidecarDirectory, files: usize) -> Arc<Reader> {
+        let caches = self.caches.clone().unwrap_or_else(|| Caches::new(&self.memory, 0));
+        let counters = Arc::clone(&self.counters);
+        let reader = Reader::new(self.disk.clone(), self.dir.clone(), caches, counters);
+        Arc::new(reader.keeping_files(files).with_metadata_in(sidecars.dir.clone()))
+    }
+
     /// Returns what the store is put together from.
     pub fn into_parts(
         self,

@@ -59,7 +59,8 @@ fn try_open(dir: &Path, options: &Options, disk: &Arc<CheckedDisk>) -> Result<Op
     let files = disk.list(&sidecars.dir).unwrap_or_default();
     let files = files.iter().filter(|name| filename::is_sidecar(name)).count();
     // Nobody works in the background here.
-    let reader = opening.reader(&sidecars, options.max_open_files.max(tables.len() + files + 16), true);
+    let reader =
+        opening.reader_of_kept_files(&sidecars, options.max_open_files.max(tables.len() + files + 16));
     let visible = opening.replay(log_start, log_end, &keyspaces, &reader)?.end_lsn;
     for table in &tables {
         reader.file(table.id())?;
