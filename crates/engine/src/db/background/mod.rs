@@ -140,7 +140,7 @@ impl Scheduler {
     fn flush_any(&self) -> Result<bool> {
         self.evict();
         let mut behind = self.catalog.behind();
-        behind.sort_by_key(|keyspace| {
+        behind.sort_by_cached_key(|keyspace| {
             let view = keyspace.view.load();
             (Reverse(view.sealed.len()), view.oldest_buffer().log_start())
         });
