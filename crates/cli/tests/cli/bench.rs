@@ -203,8 +203,10 @@ fn a_small_budget_is_for_what_is_measured() {
     let read = ["bench", "read-hit", "--dir", &store, "--operations", "500", "--json"];
     assert_eq!(run(&[&read[..], &small[..]].concat()).ok().json()["not_found"], 0);
     let (_dir, other) = scratch();
-    let refused = run(&[&["bench", "fill", "--dir", &other], &small[..]].concat());
+    let refused = run(&[&["bench", "fill", "--dir", &other, "--preset", "siltstone"], &small[..]].concat());
     refused.fails(&["memory_budget_bytes", "--preset", "siltstone:64K"]);
+    // Without a preset the default one is made as small as the budget.
+    assert_eq!(fill(&other, &small)["preset"], "siltstone:128K");
 }
 
 #[test]
