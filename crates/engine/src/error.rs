@@ -178,7 +178,8 @@ impl Error {
         let kind = if is_full_disk(error) { ErrorKind::StorageFull } else { ErrorKind::Io };
         let source: Arc<dyn StdError + Send + Sync> = Arc::new(copy_of(error));
         let facts = Facts::new(kind, Sentence::Refused { doing });
-        Facts { path: Some(path.to_owned()), source: Some(source), ..facts }.into()
+        let made: Self = Facts { path: Some(path.to_owned()), source: Some(source), ..facts }.into();
+        if is_out_of_files(error) { made.and(OPEN_FEWER_FILES) } else { made }
     }
 
     /// Makes an error of bytes of `path` at `offset` that are not what they should be.
@@ -259,6 +260,16 @@ impl Error {
         self.change().advice.push(more);
         self
     }
+}
+
+/// What to do where a process may open no more files.
+const OPEN_FEWER_FILES: &str = "no more files can be open at once: raise the limit (`ulimit -n`; a store needs a few files beside \
+                                options.max_open_files, and each store of a process its own), or lower max_open_files";
+
+/// Whether an operating-system error means that the process, or the system, may open no more files: EMFILE
+/// and ENFILE, which have these numbers on every Unix.
+fn is_out_of_files(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(23 | 24))
 }
 
 /// Whether an operating-system error means that there is no room.

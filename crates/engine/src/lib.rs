@@ -10,7 +10,7 @@
 //! | 7 | `db` | [`Db`], [`Keyspace`], [`Snapshot`]; the read path, the write path, background work, recovery |
 //! | 6 | `compaction` | tasks run: merge, retain, partition |
 //! | 5 | `version`, `region_filter` | Level › Region › Run; edits and the manifest; filters over a region's runs |
-//! | 4 | `table`, `wal`, `memtable`, `log_store`, `options` | files and write buffers |
+//! | 4 | `table`, `wal`, `memtable`, `log_store`, `options`, `resources` | files and write buffers; what stores share |
 //! | 3 | `cache`, `memory`, `record`, `segment`, `operation`, `entry`, `value`, `merge_operator`, `codec`, `event_log` | bytes, budget |
 //! | 2 | [`io`] | the disk, real or simulated |
 //! | 1 | `error`, `stats`, `filename`, `ids`, [`events`] | what goes wrong, what is counted, names and numbers of files, what happens |
@@ -40,6 +40,7 @@ mod operation;
 mod options;
 mod record;
 mod region_filter;
+mod resources;
 mod segment;
 mod stats;
 mod table;
@@ -58,6 +59,7 @@ pub use merge_operator::{MergeOperator, MergeOperators, decode_set, encode_set};
 pub use options::{
     Durability, IndexLoading, KeyspaceOptions, Options, ParallelSearch, WalRecovery, WriteOptions,
 };
+pub use resources::{ResourceOptions, ResourceStats, Resources};
 pub use siltstone_design::schema::MAX_KEY_BYTES;
 pub use siltstone_design::{
     Design, DesignError, Format, IndexSpec, KeyError, LevelSpec, PrefixFn, PrefixRule, PrefixRules,

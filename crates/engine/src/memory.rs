@@ -54,6 +54,8 @@ pub(crate) enum Holder {
 pub(crate) struct MemoryBudget {
     total_bytes: u64,
     held: [AtomicU64; 4],
+    /// Memtables that have been written to and not let go.
+    memtables: AtomicU64,
     /// What memtables will take, though they may not have it yet.
     reserved_for_memtables: AtomicU64,
     /// What the indexes of all tables take, in memory or not.
@@ -104,10 +106,11 @@ impl Drop for Pooled {
 impl MemoryBudget {
     pub fn new(total_bytes: u64) -> Arc<Self> {
         let (held, reserved_for_memtables, index_bytes, pool) = Default::default();
-        let (pieces, compaction_peak) = Default::default();
+        let (pieces, compaction_peak, memtables) = Default::default();
         Arc::new(Self {
             total_bytes,
             held,
+            memtables,
             reserved_for_memtables,
             index_bytes,
             pool,
@@ -167,6 +170,17 @@ impl MemoryBudget {
     /// What memtables may take together.
     pub fn most_memtable_bytes(&self) -> u64 {
         self.total_bytes / 2
+    }
+
+    /// Notes a memtable that is written to for the first time, and returns what it may take if all such take
+    /// as much.
+    pub fn begin_memtable(&self) -> u64 {
+        self.most_memtable_bytes() / (self.memtables.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    /// Notes that such a memtable is gone.
+    pub fn end_memtable(&self) {
+        self.memtables.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Keeps room for two memtables of `write_buffer_bytes` of keys and values, so that filters loaded while

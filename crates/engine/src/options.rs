@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::events::Listeners;
 use crate::merge_operator::{Folder, MergeOperators};
+use crate::resources::{self, Resources};
 use siltstone_design::{Design, PrefixRules, Schema, WriteBufferSpec};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -67,6 +68,9 @@ pub enum IndexLoading {
     InBackground,
 }
 
+/// Write buffers that a budget has room for which is too small for the default design.
+const BUFFERS_PER_SMALL_BUDGET: u64 = 8;
+
 /// Options of a store. Build them from the default: `Options { memory_budget_bytes: 1 << 30,
 /// ..Options::default() }`.
 #[derive(Clone, Debug)]
@@ -74,7 +78,9 @@ pub struct Options {
     /// Create the store where there is none.
     pub create_if_missing: bool,
     /// Memory in bytes for memtables, indexes of log stores, filters, indexes, page cache and compaction
-    /// together; at least 1 MiB and four of the largest memtable.
+    /// together; at least [`LEAST_BUDGET_BYTES`](Self::LEAST_BUDGET_BYTES), and two write buffers of the
+    /// largest design that is named. A keyspace that is created without a design gets the default one with
+    /// write buffers and tables as small as the budget asks for.
     pub memory_budget_bytes: u64,
     /// Durability of writes that do not choose for themselves.
     pub durability: Durability,
@@ -130,6 +136,11 @@ pub struct Options {
     /// Merge operators of the program's own, for keyspaces that name one. Whoever opens the store gives them
     /// again.
     pub merge_operators: MergeOperators,
+    /// Memory, threads and limits that this store shares with others. They take the place of
+    /// `memory_budget_bytes`, `max_open_files`, `flush_bytes_per_second` and `compaction_bytes_per_second`
+    /// here, and of the threads that `background_threads` asks for; 0 still means that no thread works for
+    /// the store. Stores opened for reading only keep their own open files beside those that are shared.
+    pub resources: Option<Resources>,
     /// Who is told what the store does in the background: see [`events`](crate::events).
     pub listeners: Listeners,
     /// Bytes of the event log, which the files EVENTS and EVENTS.old in the store's directory hold between
@@ -166,6 +177,7 @@ impl Default for Options {
             metadata_dir: None,
             prefix_rules: PrefixRules::default(),
             merge_operators: MergeOperators::default(),
+            resources: None,
             listeners: Listeners::default(),
             event_log_bytes: 0,
             wal_recovery: WalRecovery::Strict,
@@ -175,15 +187,24 @@ impl Default for Options {
 }
 
 impl Options {
+    /// The least [memory budget](Self::memory_budget_bytes).
+    pub const LEAST_BUDGET_BYTES: u64 = resources::LEAST_BUDGET_BYTES;
+
+    /// Returns the same options with the numbers of the resources that are shared.
+    pub(crate) fn with_shared(mut self) -> Self {
+        if let Some(shared) = self.resources.as_ref().map(Resources::options) {
+            self.memory_budget_bytes = shared.memory_budget_bytes;
+            self.max_open_files = shared.max_open_files;
+            self.flush_bytes_per_second = shared.flush_bytes_per_second;
+            self.compaction_bytes_per_second = shared.compaction_bytes_per_second;
+        }
+        self
+    }
+
     /// Checks that the options can work together.
     pub(crate) fn check(&self) -> Result<()> {
         self.default_design.check()?;
-        if self.memory_budget_bytes < 1 << 20 {
-            return Err(Error::invalid(format_args!(
-                "options.memory_budget_bytes: {} is too little; use at least 1 MiB",
-                self.memory_budget_bytes
-            )));
-        }
+        resources::check_budget(self.memory_budget_bytes).map_err(|error| error.of("options"))?;
         if self.max_sealed_memtables == 0 {
             return Err(Error::invalid("options.max_sealed_memtables: use at least 1"));
         }
@@ -212,9 +233,30 @@ impl Options {
     /// # Errors
     /// `InvalidInput` as from [`Db::create_keyspace`](crate::Db::create_keyspace).
     pub fn check_keyspace(&self, keyspace: &KeyspaceOptions) -> Result<()> {
-        self.check()?;
-        self.folder(keyspace.merge_operator.as_deref(), "")?;
-        self.check_design(keyspace.design.as_ref().unwrap_or(&self.default_design), &keyspace.schema)
+        let options = self.clone().with_shared();
+        options.check()?;
+        options.folder(keyspace.merge_operator.as_deref(), "")?;
+        self.check_design(&options.design_for(keyspace), &keyspace.schema)
+    }
+
+    /// Returns the design of a keyspace that is created with `keyspace`: the one that it names, or else the
+    /// default one, [scaled](Design::scaled_to) down where the budget has no room for two of its write
+    /// buffers.
+    pub(crate) fn design_for(&self, keyspace: &KeyspaceOptions) -> Design {
+        if let Some(design) = &keyspace.design {
+            return design.clone();
+        }
+        let design = &self.default_design;
+        let affordable = self.memory_budget_bytes / BUFFERS_PER_SMALL_BUDGET;
+        let needed = design.write_buffer_bytes().max(1);
+        if needed <= self.memory_budget_bytes / 2 {
+            return design.clone();
+        }
+        // Halved until it fits, so that tables have a round size and the design a name.
+        let halvings = needed.div_ceil(affordable.max(1)).next_power_of_two();
+        let table_bytes = design.levels.first().map_or(0, |level| level.table_bytes);
+        let scaled = design.scaled_to(table_bytes / halvings);
+        if scaled.check().is_ok() { scaled } else { design.clone() }
     }
 
     /// Returns what carries out the merges of a keyspace with the merge operator `name`.
@@ -245,8 +287,8 @@ impl Options {
                 WriteBufferSpec::LogStore { .. } => ("entries", "log stores' indexes"),
             };
             return Err(Error::invalid(format_args!(
-                "design.write_buffer.{field}: two {what} of {} bytes do not fit options.memory_budget_bytes ({}); make the write buffer smaller \
-                 or raise the budget",
+                "design.write_buffer.{field}: two {what} of {} bytes do not fit options.memory_budget_bytes ({}); raise the budget, make \
+                 the write buffer smaller (Design::scaled_to does, with the tables), or name no design, so that one is made that fits",
                 design.write_buffer_bytes(),
                 self.memory_budget_bytes
             )));

@@ -13,7 +13,7 @@ mod common;
 
 use common::session::{LARGE, Mix, Op, SMALL, Session, operations};
 use common::*;
-use siltstone::KeyspaceOptions;
+use siltstone::{KeyspaceOptions, ResourceOptions, Resources};
 
 fn run(seed: u64, count: usize, mix: &Mix) {
     let mut rng = Rng::new(seed);
@@ -31,6 +31,31 @@ fn run(seed: u64, count: usize, mix: &Mix) {
         guard.defuse();
     }
     assert_eq!(session.db().verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());
+}
+
+/// Three stores that share a budget and its caches, in turn: what one does, or how it ends, is nothing to the
+/// others, and what the caches keep of one is never another's.
+#[test]
+fn stores_that_share_resources_do_not_meet() {
+    for seed in 30_000..30_000 + if is_long() { 300 } else { 8 } {
+        let mut rng = Rng::new(seed);
+        let budget = ResourceOptions { memory_budget_bytes: 2 << 20, ..ResourceOptions::default() };
+        let resources = Resources::new(budget).unwrap();
+        let mut designs = tiny_presets();
+        let turn = seed as usize % designs.len();
+        designs.rotate_left(turn);
+        let share = || Some(resources.clone());
+        let mut sessions: Vec<_> = (0..3).map(|_| Session::sharing(&designs, share())).collect();
+        for (number, op) in operations(&mut rng, 400, &SMALL).iter().enumerate() {
+            let store = rng.below(3) as usize;
+            let guard = Said(Some(format!("seed {seed}, operation {number} of store {store}: {op:?}")));
+            sessions[store].run(op).unwrap();
+            guard.defuse();
+        }
+        sessions.iter_mut().for_each(|session| session.check(seed));
+        drop(sessions);
+        assert_eq!((resources.stats().stores, resources.stats().memory.memtable), (0, 0));
+    }
 }
 
 /// Says where a test was when it panicked.

@@ -205,8 +205,27 @@ fn a_small_budget_is_for_what_is_measured() {
     let read = ["bench", "read-hit", "--dir", &store, "--operations", "500", "--json"];
     assert_eq!(run(&[&read[..], &small[..]].concat()).ok().json()["not_found"], 0);
     let (_dir, other) = scratch();
-    let refused = run(&[&["bench", "fill", "--dir", &other], &small[..]].concat());
+    let refused = run(&[&["bench", "fill", "--dir", &other, "--preset", "siltstone"], &small[..]].concat());
     refused.fails(&["memory_budget_bytes", "--preset", "siltstone:64K"]);
+    // Without a preset the default one is made as small as the budget.
+    assert_eq!(fill(&other, &small)["preset"], "siltstone:128K");
+}
+
+#[test]
+fn many_stores_share_memory_and_threads() {
+    let (_dir, stores) = scratch();
+    let few = ["--stores", "20", "--items", "2000", "--memory-budget", "16M", "--json"];
+    let report = run(&[&["bench", "stores", "--dir", &stores], &few[..]].concat()).ok().json();
+    let phases = report["phases"].as_array().unwrap();
+    let names: Vec<_> = phases.iter().map(|phase| phase["phase"].as_str().unwrap()).collect();
+    assert_eq!(names, ["create", "fill", "read", "close", "open again", "read again"]);
+    // The program's own, and two that compact, one that flushes, one that syncs.
+    let most = phases.iter().map(|phase| phase["threads"].as_u64().unwrap()).max();
+    assert!(most <= Some(6), "{report}");
+    assert_eq!(phases[1]["operations"], 40_000);
+    assert!(report["write_amplification"].as_f64() > Some(1.0), "{report}");
+    let text = ["bench", "stores", "--dir", &stores, "--stores", "2"];
+    run(&text).fails(&["new or empty directory"]);
 }
 
 #[test]

@@ -13,6 +13,7 @@
 mod fetch;
 mod probe;
 mod row;
+mod shared;
 mod split;
 mod step;
 
@@ -27,35 +28,15 @@ use crate::stats::{IoCounters, ReadTrace, StoreCounters};
 use crate::value::Wants;
 pub(crate) use fetch::{Arrived, fetch, run_all};
 pub(crate) use probe::Probe;
-use quick_cache::Weighter;
-use quick_cache::sync::Cache;
-use row::RowCache;
+use shared::{CacheUser, Files, LEAST_FILES};
+pub(crate) use shared::{Caches, Page};
 use siltstone_design::EncodedKey;
-use split::CacheSplit;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) use step::{PageRef, Pause, Step};
 
 /// Bytes of a page.
 pub(crate) const PAGE_BYTES: usize = crate::memory::PIECE_BYTES;
-
-/// A verified page.
-pub(crate) type Page = Arc<Pooled>;
-
-/// Memory a cached page takes, bookkeeping included.
-const CACHED_PAGE_BYTES: u64 = PAGE_BYTES as u64 + 96;
-/// The cache shrinks no further than this, so that one lookup's pages stay while it needs them.
-const LEAST_CACHE_BYTES: u64 = 16 * CACHED_PAGE_BYTES;
-
-#[derive(Clone)]
-struct PageWeight;
-
-impl Weighter<(u64, u32), Page> for PageWeight {
-    fn weight(&self, _: &(u64, u32), _: &Page) -> u64 {
-        CACHED_PAGE_BYTES
-    }
-}
 
 /// Stored and computed checksum of a page: CRC-32C of all but its first four bytes, salted with the file's
 /// and the page's number, so that a page in the wrong place does not pass.
@@ -94,62 +75,25 @@ struct Shared {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     metadata_dir: PathBuf,
-    /// By [`FileId::key`], as pages are, with their own number.
-    files: Cache<u64, Arc<dyn File>>,
-    pages: Cache<(u64, u32), Page, PageWeight>,
-    answers: RowCache,
-    split: CacheSplit,
-    memory: Arc<MemoryBudget>,
-    /// What answers and pages have together.
-    cache_capacity: AtomicU64,
+    caches: Arc<Caches>,
+    /// The store's number in them.
+    user: CacheUser,
+    /// Open files of its own, where the store must not lose any of them.
+    own_files: Option<Files>,
     counters: Arc<StoreCounters>,
 }
 
-impl Shared {
-    /// Divides `capacity` bytes between answers and pages.
-    fn divide(&self, capacity: u64) {
-        let answers = self.split.of(capacity.saturating_sub(LEAST_CACHE_BYTES));
-        self.answers.set_capacity(answers);
-        self.pages.set_capacity(capacity - answers);
-    }
-
-    /// Notes a question that took `reads` from the device.
-    #[inline]
-    fn note(&self, reads: u64) {
-        let capacity = self.cache_capacity.load(Ordering::Relaxed);
-        if self.split.note(1, reads, capacity) {
-            self.divide(capacity);
-        }
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.caches.leave(self.user);
     }
 }
 
 impl Reader {
-    pub fn new(
-        disk: Arc<dyn Disk>,
-        dir: PathBuf,
-        max_open_files: usize,
-        memory: Arc<MemoryBudget>,
-        counters: Arc<StoreCounters>,
-    ) -> Self {
-        let capacity = memory.free_bytes().max(LEAST_CACHE_BYTES);
-        let pages = Cache::with_weighter((capacity / CACHED_PAGE_BYTES) as usize, capacity, PageWeight);
-        let files = Cache::new(max_open_files.max(8));
-        let cache_capacity = AtomicU64::new(capacity);
-        let metadata_dir = dir.clone();
-        let (answers, split) = (RowCache::new(&memory), CacheSplit::default());
-        let shared = Shared {
-            disk,
-            dir,
-            metadata_dir,
-            files,
-            pages,
-            answers,
-            split,
-            memory,
-            cache_capacity,
-            counters,
-        };
-        shared.divide(capacity);
+    /// The reader of a store in `dir`, with caches that it may share with others.
+    pub fn new(disk: Arc<dyn Disk>, dir: PathBuf, caches: Arc<Caches>, counters: Arc<StoreCounters>) -> Self {
+        let (metadata_dir, user) = (dir.clone(), caches.join());
+        let shared = Shared { disk, dir, metadata_dir, caches, user, own_files: None, counters };
         Self { shared: Arc::new(shared), loads: true }
     }
 
@@ -157,6 +101,14 @@ impl Reader {
     pub fn with_metadata_in(mut self, metadata_dir: PathBuf) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.shared) {
             shared.metadata_dir = metadata_dir;
+        }
+        self
+    }
+
+    /// The reader of a store that keeps `count` files open, whatever those need that share its caches.
+    pub fn keeping_files(mut self, count: usize) -> Self {
+        if let Some(shared) = Arc::get_mut(&mut self.shared) {
+            shared.own_files = Some(Files::new(count.max(LEAST_FILES)));
         }
         self
     }
@@ -172,7 +124,7 @@ impl Reader {
     }
 
     pub fn memory(&self) -> &Arc<MemoryBudget> {
-        &self.shared.memory
+        &self.shared.caches.memory
     }
 
     /// The path of a file.
@@ -197,41 +149,37 @@ impl Reader {
         self.io().bytes_read.add(bytes as u64);
     }
 
-    /// Bytes of cached pages and answers.
+    /// Bytes of cached pages and answers, of all stores that share the caches.
     pub fn cached_bytes(&self) -> u64 {
-        self.shared.pages.weight() + self.shared.answers.bytes()
+        self.shared.caches.bytes()
     }
 
     /// What `table` has said of `key` before, if that is kept.
     #[inline]
     pub fn known_answer(&self, table: TableId, key: &EncodedKey<'_>, wants: Wants) -> Option<Answer> {
-        let answer = self.shared.answers.get(table, key, wants)?;
-        self.shared.note(0);
+        let Shared { caches, user, .. } = &*self.shared;
+        let answer = caches.answers.get(user.table(table), key, wants)?;
+        caches.note(0);
         Some(answer)
     }
 
     /// Keeps what `table` says of `key`.
     #[inline]
     pub fn keep_answer(&self, table: TableId, key: &EncodedKey<'_>, answer: &Answer) {
-        self.shared.answers.insert(table, key, answer);
+        let Shared { caches, user, .. } = &*self.shared;
+        caches.answers.insert(user.table(table), key, answer);
     }
 
     /// Gives the cache what the budget's other holders leave; called when they change.
     pub fn fit_cache(&self) {
-        self.shared.memory.trim();
-        let capacity = self.shared.memory.free_bytes().max(LEAST_CACHE_BYTES);
-        let before = self.shared.cache_capacity.load(Ordering::Relaxed);
-        // Small changes are not worth the cache's rebalancing.
-        if capacity.abs_diff(before) > before / 32 {
-            self.shared.cache_capacity.store(capacity, Ordering::Relaxed);
-            self.shared.divide(capacity);
-        }
+        self.shared.caches.fit();
     }
 
     /// The open file `file`.
     pub fn file(&self, file: impl Into<FileId>) -> Result<Arc<dyn File>> {
         let id = file.into();
-        if let Some(file) = self.shared.files.get(&id.key()) {
+        let user = self.shared.user;
+        if let Some(file) = self.files().get(&user.file(id)) {
             return Ok(file);
         }
         let path = self.path(id);
@@ -240,35 +188,43 @@ impl Reader {
             (std::io::ErrorKind::NotFound, FileId::Sidecar(_)) => Error::missing(&path),
             _ => Error::io(&e, "opening", &path),
         })?;
-        self.shared.files.insert(id.key(), Arc::clone(&file));
+        self.files().insert(user.file(id), Arc::clone(&file));
         Ok(file)
+    }
+
+    fn files(&self) -> &Files {
+        let Shared { caches, own_files, .. } = &*self.shared;
+        own_files.as_ref().unwrap_or(&caches.files)
     }
 
     /// Forgets a file that goes away.
     pub fn forget(&self, file: impl Into<FileId>, pages: u32) {
-        let key = file.into().key();
-        self.shared.files.remove(&key);
+        let Shared { caches, user, .. } = &*self.shared;
+        let file = file.into();
+        self.files().remove(&user.file(file));
         for page in 0..pages {
-            self.shared.pages.remove(&(key, page));
+            caches.pages.remove(&user.page(file, page));
         }
     }
 
     /// The page of `file` that is cached, if it is.
     #[inline]
     fn cached(&self, file: FileId, page: u32) -> Option<Page> {
-        let cached = self.shared.pages.get(&(file.key(), page))?;
-        self.shared.note(0);
+        let Shared { caches, user, .. } = &*self.shared;
+        let cached = caches.pages.get(&user.page(file, page))?;
+        caches.note(0);
         Some(cached)
     }
 
     /// Whether a page is cached; asking is no use of it.
     pub fn holds(&self, page: &PageRef) -> bool {
-        matches!(page, PageRef::Page { file, page } if self.shared.pages.peek(&(file.key(), *page)).is_some())
+        let Shared { caches, user, .. } = &*self.shared;
+        matches!(page, PageRef::Page { file, page } if caches.pages.peek(&user.page(*file, *page)).is_some())
     }
 
     /// Reads a page from the device, verifies it and caches it.
     fn load(&self, file: FileId, page: u32, trace: &mut ReadTrace) -> Result<Page> {
-        let mut fresh = self.shared.memory.pooled();
+        let mut fresh = self.memory().pooled();
         self.read_exact(file, u64::from(page) * PAGE_BYTES as u64, fresh.bytes_mut())?;
         trace.device_reads += 1;
         self.arrived(file, page, fresh)
@@ -277,25 +233,28 @@ impl Reader {
     /// Takes a page that came from the device, once it is verified.
     fn arrived(&self, file: FileId, page: u32, bytes: Pooled) -> Result<Page> {
         self.count_read(PAGE_BYTES);
-        self.shared.note(1);
+        self.shared.caches.note(1);
         self.verify(file, page, &bytes)?;
         let shared = Arc::new(bytes);
-        self.shared.pages.insert((file.key(), page), Arc::clone(&shared));
+        let Shared { caches, user, .. } = &*self.shared;
+        caches.pages.insert(user.page(file, page), Arc::clone(&shared));
         Ok(shared)
     }
 
     /// Two neighbouring pages of `file`, if both are cached.
     fn cached_pair(&self, file: FileId, first: u32) -> Option<[Page; 2]> {
-        let (pages, key) = (&self.shared.pages, file.key());
-        Some([pages.get(&(key, first))?, pages.get(&(key, first.saturating_add(1)))?])
+        let Shared { caches, user, .. } = &*self.shared;
+        let page = |number: u32| caches.pages.get(&user.page(file, number));
+        Some([page(first)?, page(first.saturating_add(1))?])
     }
 
     /// Caches a page that was read, and verified, with others.
     fn keep(&self, file: FileId, page: u32, bytes: &[u8; PAGE_BYTES]) -> Page {
-        let mut kept = self.shared.memory.pooled();
+        let mut kept = self.memory().pooled();
         kept.bytes_mut().copy_from_slice(bytes);
         let kept = Arc::new(kept);
-        self.shared.pages.insert((file.key(), page), Arc::clone(&kept));
+        let Shared { caches, user, .. } = &*self.shared;
+        caches.pages.insert(user.page(file, page), Arc::clone(&kept));
         kept
     }
 

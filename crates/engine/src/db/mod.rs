@@ -10,6 +10,7 @@ mod env;
 mod health;
 mod iter;
 mod keyspace;
+mod keyspaces;
 mod lookups;
 pub(crate) mod open;
 mod read;
@@ -48,19 +49,14 @@ use crate::io::direct::DirectDisk;
 use crate::io::os::OsDisk;
 use crate::options::{Durability, KeyspaceOptions, Options, WalRecovery, WriteOptions};
 use crate::stats::Stats;
-use crate::version::Version;
-use catalog::keyspace::{KeyspaceParts, OpenKeyspace};
+use catalog::keyspace::OpenKeyspace;
 use open::Purpose;
 use repair::{Repair, Target};
-use siltstone_design::{Encoder, PrefixRules, WriteBufferSpec};
+use siltstone_design::PrefixRules;
 use std::path::Path;
 use std::sync::Arc;
 use store::Store;
 use write::Committed;
-use write_buffer::WriteBuffer;
-
-/// Longest keyspace name in bytes.
-const MAX_NAME_BYTES: usize = 255;
 
 /// An open store. Clones are handles to the same one; it closes with the last handle.
 ///
@@ -138,88 +134,6 @@ impl Db {
     /// The store's directory.
     pub fn path(&self) -> &Path {
         &self.store.env.path
-    }
-
-    /// The keyspace `name`, created with `options` where there is none. One that exists keeps its design.
-    ///
-    /// # Errors
-    /// `InvalidInput` if it exists with another schema or another merge operator than is asked for, or if the
-    /// name, the design or the merge operator can't be used.
-    pub fn create_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
-        let Store { env, catalog, committer, .. } = &*self.store;
-        if name.is_empty() || name.len() > MAX_NAME_BYTES || name.chars().any(char::is_control) {
-            return Err(Error::invalid(format_args!(
-                "{name:?} can't name a keyspace; names have 1 to {MAX_NAME_BYTES} bytes and no control characters"
-            )));
-        }
-        // Held throughout, so that two creators of one name don't meet.
-        let _commit = committer.lock();
-        if let Some(existing) = self.keyspace(name) {
-            if existing.schema() != options.schema {
-                return Err(Error::invalid(format_args!(
-                    "keyspace {name:?} exists with another schema ({}, not {}); a schema can't be changed, use another name",
-                    existing.schema(),
-                    options.schema
-                )));
-            }
-            if let Some(wanted) = &options.merge_operator
-                && existing.merge_operator() != Some(wanted)
-            {
-                let has = existing.merge_operator().map_or("none".to_owned(), |name| format!("{name:?}"));
-                return Err(Error::invalid(format_args!(
-                    "keyspace {name:?} exists with another merge operator ({has}, not {wanted:?}); it can't be changed, use \
-                     another name"
-                )));
-            }
-            return Ok(existing);
-        }
-        env.check_writable()?;
-        let mut design = options.design.unwrap_or_else(|| env.options.default_design.clone());
-        let checked = env.options.check_design(&design, &options.schema);
-        let of_keyspace = |error: Error| error.of(format_args!("keyspace {name:?}"));
-        checked.map_err(of_keyspace)?;
-        let folder = env.options.folder(options.merge_operator.as_deref(), name).map_err(of_keyspace)?;
-        if folder.is_some() && WriteBuffer::reads_from_log(&design) {
-            // A log store has a few places for each key, and operands stand in the log one by one.
-            design.write_buffer =
-                WriteBufferSpec::MemTable { bytes: design.write_buffer_bytes().max(4 << 10) };
-            design.check_for(&options.schema).map_err(Error::from).map_err(of_keyspace)?;
-        }
-        let parts = KeyspaceParts {
-            id: catalog.next_id(),
-            name: name.to_owned(),
-            encoder: Encoder::new(options.schema, env.secret).with_rules(&env.options.prefix_rules)?,
-            design,
-            folder,
-            version: Version::default(),
-            flushed: catalog.log.segment(),
-        };
-        let inner = OpenKeyspace::new(parts, catalog.visible(), env.memory());
-        catalog.create(Arc::clone(&inner))?;
-        Ok(self.handle(inner))
-    }
-
-    /// The keyspace `name`, if it exists.
-    pub fn keyspace(&self, name: &str) -> Option<Keyspace> {
-        Some(self.handle(self.store.catalog.get(name)?))
-    }
-
-    /// Names of the keyspaces, sorted.
-    pub fn keyspaces(&self) -> Vec<String> {
-        self.store.catalog.names()
-    }
-
-    /// Removes a keyspace with everything in it. Handles to it read what they pinned, and refuse writes with
-    /// `NoKeyspace`.
-    ///
-    /// # Errors
-    /// `NoKeyspace` where there is no such keyspace.
-    pub fn drop_keyspace(&self, name: &str) -> Result<()> {
-        let Store { env, catalog, committer, .. } = &*self.store;
-        env.check_writable()?;
-        let _commit = committer.lock();
-        let there_is_none = || Error::no_keyspace(format_args!("there is no keyspace {name:?}"));
-        catalog.remove(&*catalog.get(name).ok_or_else(there_is_none)?)
     }
 
     /// Writes a batch: all of it or nothing.
@@ -301,7 +215,7 @@ impl Db {
         let Store { env, catalog, committer, .. } = &*self.store;
         env.check_writable()?;
         committer.seal_all()?;
-        self.store.wait_until(|| catalog.all().iter().all(|keyspace| keyspace.view.load().sealed.is_empty()))
+        self.store.wait_until(|| !catalog.any_behind(|keyspace| !keyspace.view.load().sealed.is_empty()))
     }
 
     /// Waits until no flush or compaction is due.

@@ -19,6 +19,7 @@ use crate::region_filter::{NewRegionFilter, RegionFilter, RegionFilterKind};
 use crate::version::{Region, Version};
 use parking_lot::Mutex;
 use siltstone_design::HashSecret;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -211,10 +212,12 @@ impl Sidecars {
 
     /// Shows readers what a sidecar holds; false where it is not used, or is damaged.
     fn take_over(&self, id: SidecarId, opened: Opened) -> bool {
-        for keyspace in self.catalog.all() {
-            let of_keyspace = opened.gains.iter().filter(|(number, _)| *number == keyspace.id);
-            let gains: Vec<NewRegionFilter> = of_keyspace.map(|(_, gain)| gain.clone()).collect();
-            if !gains.is_empty() {
+        let mut by_keyspace: BTreeMap<u64, Vec<NewRegionFilter>> = BTreeMap::new();
+        for (number, gain) in &opened.gains {
+            by_keyspace.entry(*number).or_default().push(gain.clone());
+        }
+        for (number, gains) in by_keyspace {
+            if let Some(keyspace) = self.catalog.by_number(number) {
                 self.catalog.publish(&keyspace, |version| version.filter_by(&gains));
             }
         }
@@ -318,9 +321,9 @@ impl Sidecars {
         Ok(first.map(|error| format!("{error} ({damaged} of its {} pages)", pages.end())))
     }
 
-    /// Returns a sidecar that was found at opening and whose pages nobody has read through since.
-    pub fn unchecked(&self) -> Option<Arc<SidecarPages>> {
-        let keyspaces = self.catalog.all();
+    /// Returns a sidecar of one of `keyspaces` that was found at opening and whose pages nobody has read
+    /// through since.
+    pub fn unchecked(&self, keyspaces: &[Arc<OpenKeyspace>]) -> Option<Arc<SidecarPages>> {
         let mut found = keyspaces
             .iter()
             .filter_map(|keyspace| keyspace.version().sidecars().find(|pages| !pages.is_checked()).cloned());

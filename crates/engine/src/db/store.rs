@@ -4,7 +4,7 @@
 //! writes, [`Scheduler`] works in the background, and [`Searcher`] reads; these three know the other two
 //! parts and not one another.
 
-use super::background::Scheduler;
+use super::background::{PooledStore, Scheduler};
 use super::catalog::{Catalog, CatalogParts};
 use super::env::{Env, StoreId};
 use super::health::Health;
@@ -32,7 +32,7 @@ use std::time::Duration;
 pub(crate) struct Store {
     pub env: Arc<Env>,
     pub catalog: Arc<Catalog>,
-    pub committer: Committer,
+    pub committer: Arc<Committer>,
     pub scheduler: Arc<Scheduler>,
     pub searcher: Arc<Searcher>,
     pub sidecars: Arc<Sidecars>,
@@ -72,7 +72,7 @@ impl Store {
             lock: Mutex::new(parts.lock),
         });
         let catalog = Arc::new(Catalog::new(&env, parts.catalog));
-        let committer = Committer::new(&env, &catalog, &reporter);
+        let committer = Arc::new(Committer::new(&env, &catalog, &reporter));
         let sidecars = Arc::new(Sidecars::new(&env, &catalog));
         let scheduler = Arc::new(Scheduler::new(&env, &catalog, &sidecars, &reporter));
         let searcher = Arc::new(Searcher::new(&env, &catalog));
@@ -85,8 +85,18 @@ impl Store {
             let mut threads = self.threads.lock();
             threads.extend(self.scheduler.start()?);
             threads.extend(self.searcher.start()?);
+            if let Some(resources) = self.env.options.resources.as_ref().filter(|_| self.has_threads()) {
+                let committer = Arc::clone(&self.committer);
+                let member = PooledStore::new(&self.scheduler, move || committer.flush_largest());
+                self.env.signals.join(resources.pool().join(Arc::new(member))?);
+            }
         }
         Ok(())
+    }
+
+    /// Whether threads work for the store, its own or a pool's.
+    fn has_threads(&self) -> bool {
+        self.env.options.background_threads > 0
     }
 
     /// Writes a batch and returns once it is visible and as durable as asked.
@@ -130,6 +140,9 @@ impl Store {
             return Ok(());
         }
         signals.wake();
+        if let Some(pool) = signals.pool() {
+            pool.leave();
+        }
         for thread in self.threads.lock().drain(..) {
             // A thread that panicked has nothing left to say.
             let _ = thread.join();

@@ -16,7 +16,7 @@ use crate::merge_operator::rewritten;
 use crate::operation;
 use crate::record::{HEADER_BYTES, LogReader, ManifestEnd};
 use crate::stats::Stopwatch;
-use crate::wal::LiveSegment;
+use crate::wal::OpenSegment;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,7 +83,7 @@ pub struct Tail {
     is_unsynced: bool,
     /// Keyspaces by number; none where there is no such keyspace any more.
     names: BTreeMap<u64, Option<Arc<str>>>,
-    segment: Option<LiveSegment>,
+    segment: Option<OpenSegment>,
     /// Bytes of the log from `buffer_lsn` on.
     buffer: Vec<u8>,
     buffer_lsn: u64,
@@ -164,8 +164,8 @@ impl Tail {
     }
 
     /// Finds the segment that has the position.
-    fn find_segment(&mut self) -> Result<&LiveSegment> {
-        let found = self.log().segment_at(self.position).ok_or_else(|| self.gone())?;
+    fn find_segment(&mut self) -> Result<&OpenSegment> {
+        let found = self.log().segment_at(self.position)?.ok_or_else(|| self.gone())?;
         if self.has_begun {
             self.log().move_pin(self.pin, Some(self.position));
         }
@@ -197,7 +197,7 @@ impl Tail {
         if lsn >= self.store.catalog.visible() {
             return Ok(None);
         }
-        let is_behind = |segment: &LiveSegment| lsn < segment.shared.first_lsn || lsn >= segment.end_lsn;
+        let is_behind = |segment: &OpenSegment| lsn < segment.shared.first_lsn || lsn >= segment.end_lsn;
         if self.segment.as_ref().is_none_or(is_behind) && is_behind(self.find_segment()?) {
             return Ok(None);
         }
@@ -225,7 +225,7 @@ impl Tail {
         self.store.env.check_writable().is_ok()
     }
 
-    fn not_a_record(&self, segment: &LiveSegment) -> Error {
+    fn not_a_record(&self, segment: &OpenSegment) -> Error {
         if !self.has_begun {
             let position = self.position;
             return Error::invalid(format_args!(
@@ -237,7 +237,7 @@ impl Tail {
     }
 
     /// Returns `length` bytes of the log from `lsn` on, all of which are in `segment`.
-    fn bytes(&mut self, segment: &LiveSegment, lsn: u64, length: u64) -> Result<&[u8]> {
+    fn bytes(&mut self, segment: &OpenSegment, lsn: u64, length: u64) -> Result<&[u8]> {
         let end = self.buffer_lsn + self.buffer.len() as u64;
         if self.buffer.is_empty() || lsn < self.buffer_lsn || lsn + length > end {
             let available = segment.end_lsn.saturating_sub(lsn);

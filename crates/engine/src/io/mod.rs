@@ -27,6 +27,7 @@ pub(crate) mod checked;
 #[cfg(test)]
 mod conformance;
 pub mod direct;
+pub(crate) mod limits;
 pub mod os;
 pub(crate) mod pages;
 // Public for the measuring of devices, and promised to nobody.

@@ -55,7 +55,7 @@ impl MemCursor {
         let table = Arc::clone(&self.table);
         let last_shard = table.shard_number(self.span.last.hi);
         while self.chunk.is_empty() && self.shard <= last_shard {
-            let Some(shard) = table.shards.get(self.shard) else { return Ok(()) };
+            let Some(shard) = table.shard_at(self.shard) else { return Ok(()) };
             let shard = shard.read();
             let (digest, key, sequence) = match self.after.take() {
                 // Sequence 0 is older than every version: this begins behind all of the key's.

@@ -53,7 +53,8 @@ impl Folding {
 impl MemTable {
     /// Adds `new`, whose operands these are, folded over what there is of its key.
     pub(super) fn insert_operands(&self, new: &Version<'_>, operands: &[u8], folding: &Folding) {
-        let Some(shard) = self.shard(new.digest) else { return };
+        let shards = self.shards_for_writing();
+        let Some(shard) = shards.list.get(shards.number(new.digest.hi)) else { return };
         let deleted_at = self.deleted_prefix_of(new);
         let mut shard = shard.write();
         let newest = shard.from(new.digest, new.key, Sequence::MAX).next();

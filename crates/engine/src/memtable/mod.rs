@@ -35,10 +35,42 @@ const SHARD_OVERHEAD_BYTES: u64 = 4 << 10;
 /// full.
 const ENTRY_OVERHEAD_BYTES: u64 = 56;
 
+/// Most bytes by which a memtable may have grown before the budget is told.
+const MOST_STEP_BYTES: u64 = 64 << 10;
+
+/// The shards of a memtable that has been written to.
+struct Shards {
+    list: Box<[RwLock<Shard>]>,
+    /// Top digest bits that choose one.
+    bits: u32,
+}
+
+impl Shards {
+    /// Shards for about `bytes` of keys and values, which fold operands or take none.
+    fn new(bytes: u64, folds: bool) -> Self {
+        let bits = (bytes / SHARD_BYTES).max(1).ilog2().min(MAX_SHARD_BITS);
+        let shard = if folds { Shard::folding } else { Shard::default };
+        Self { list: (0..1 << bits).map(|_| RwLock::new(shard())).collect(), bits }
+    }
+
+    #[inline]
+    fn number(&self, hi: u64) -> usize {
+        // Shifting in two steps, since a shift by 64 is none.
+        (hi >> 1 >> (63 - self.bits)) as usize
+    }
+
+    /// Memory that they take beside their entries.
+    fn overhead_bytes(&self) -> u64 {
+        SHARD_OVERHEAD_BYTES << self.bits
+    }
+}
+
 /// A memtable.
 pub(crate) struct MemTable {
-    shards: Vec<RwLock<Shard>>,
-    shard_bits: u32,
+    /// Made with the first write, so that a keyspace that is not written to takes no memory; and as many as
+    /// the memtable's part of the budget is worth, so that hundreds of small memtables fit.
+    shards: OnceLock<Shards>,
+    write_buffer_bytes: u64,
     /// Deleted prefixes by digest half, with the sequence number of their deletion.
     deleted_prefixes: RwLock<BTreeMap<u64, Vec<(Sequence, PrefixTombstone)>>>,
     has_deleted_prefixes: AtomicU64,
@@ -46,8 +78,6 @@ pub(crate) struct MemTable {
     user_bytes: AtomicU64,
     budget: Arc<MemoryBudget>,
     memory: Mutex<Reservation>,
-    /// Memory it takes while it is empty.
-    empty_bytes: u64,
     /// First log segment that holds its writes; unset while it is empty.
     log_start: OnceLock<LogStart>,
     /// Sequence number that was visible when the memtable was made: everything in it is newer.
@@ -57,43 +87,65 @@ pub(crate) struct MemTable {
 }
 
 impl MemTable {
-    /// An empty memtable whose writes are all newer than `born_at`, sharded for about `write_buffer_bytes` of
-    /// keys and values; it folds operands with `folder`.
+    /// An empty memtable whose writes are all newer than `born_at`, for about `write_buffer_bytes` of keys
+    /// and values; it folds operands with `folder`. It takes no memory to speak of before the first of them.
     pub fn new(
         born_at: Sequence,
         write_buffer_bytes: u64,
         folder: Option<Arc<Folder>>,
         budget: &Arc<MemoryBudget>,
     ) -> Self {
-        let shard_bits = (write_buffer_bytes / SHARD_BYTES).max(1).ilog2().min(MAX_SHARD_BITS);
-        let empty_bytes = SHARD_OVERHEAD_BYTES << shard_bits;
         budget.reserve_for_memtables(write_buffer_bytes);
-        let shard = if folder.is_some() { Shard::folding } else { Shard::default };
         Self {
-            shards: (0..1 << shard_bits).map(|_| RwLock::new(shard())).collect(),
-            shard_bits,
+            shards: OnceLock::new(),
+            write_buffer_bytes,
             deleted_prefixes: RwLock::new(BTreeMap::new()),
             has_deleted_prefixes: AtomicU64::new(0),
             entries: AtomicU64::new(0),
             user_bytes: AtomicU64::new(0),
             budget: Arc::clone(budget),
-            memory: Mutex::new(budget.hold(Holder::Memtable, empty_bytes)),
-            empty_bytes,
+            memory: Mutex::new(budget.hold(Holder::Memtable, 0)),
             log_start: OnceLock::new(),
             born_at,
             folding: folder.map(Folding::new),
         }
     }
 
+    /// The shards, made if there are none yet.
+    #[inline]
+    fn shards_for_writing(&self) -> &Shards {
+        match self.shards.get() {
+            Some(shards) => shards,
+            None => self.make_shards(),
+        }
+    }
+
+    #[cold]
+    fn make_shards(&self) -> &Shards {
+        let shards = self.shards.get_or_init(|| {
+            let share = self.budget.begin_memtable();
+            Shards::new(self.write_buffer_bytes.min(share), self.folding.is_some())
+        });
+        self.memory.lock().grow_to(self.memory_bytes());
+        shards
+    }
+
+    /// Number of the shard that digests with this upper half are in.
     #[inline]
     fn shard_number(&self, hi: u64) -> usize {
-        // Shifting in two steps, since a shift by 64 is none.
-        (hi >> 1 >> (63 - self.shard_bits)) as usize
+        self.shards.get().map_or(0, |shards| shards.number(hi))
+    }
+
+    /// The shard of this number; none where there is none, or nothing was written yet.
+    #[inline]
+    fn shard_at(&self, number: usize) -> Option<&RwLock<Shard>> {
+        self.shards.get()?.list.get(number)
     }
 
     #[inline]
     fn shard(&self, digest: Digest) -> Option<&RwLock<Shard>> {
-        self.shards.get(self.shard_number(digest.hi))
+        let shards = self.shards.get()?;
+        shards.list.get(shards.number(digest.hi))
     }
 
     /// Where in the log its writes begin; `None` while there are none.
@@ -119,7 +171,8 @@ impl MemTable {
         if let (Item::Operands(operands), Some(folding)) = (item, &self.folding) {
             return self.insert_operands(&version, operands, folding);
         }
-        if let Some(shard) = self.shard(digest) {
+        let shards = self.shards_for_writing();
+        if let Some(shard) = shards.list.get(shards.number(digest.hi)) {
             let reused_bytes = shard.write().insert(&version, &self.budget);
             self.folding.iter().for_each(|folding| folding.note_reused(reused_bytes));
         }
@@ -139,16 +192,22 @@ impl MemTable {
         let bytes = self.user_bytes.fetch_add(user_bytes, Ordering::Relaxed);
         let before = self.memory_of(entries, bytes);
         let after = self.memory_of(entries + 1, bytes + user_bytes);
-        // Tell the budget in steps; a lock per entry would be waste.
-        const STEP: u64 = 64 << 10;
-        if before / STEP != after / STEP {
+        // Tell the budget in steps; a lock per entry would be waste. What many small memtables do not tell
+        // adds up, so theirs are short.
+        let step = self.overhead_bytes().clamp(SHARD_OVERHEAD_BYTES, MOST_STEP_BYTES);
+        if before / step != after / step {
             self.memory.lock().grow_to(after);
         }
     }
 
     fn memory_of(&self, entries: u64, user_bytes: u64) -> u64 {
         let waiting = self.folding.as_ref().map_or(0, Folding::waiting_bytes);
-        self.empty_bytes + entries * ENTRY_OVERHEAD_BYTES + user_bytes + waiting
+        self.overhead_bytes() + entries * ENTRY_OVERHEAD_BYTES + user_bytes + waiting
+    }
+
+    #[inline]
+    fn overhead_bytes(&self) -> u64 {
+        self.shards.get().map_or(0, Shards::overhead_bytes)
     }
 
     /// Entries added, replaced ones included.
@@ -161,7 +220,7 @@ impl MemTable {
         self.user_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes of memory that its entries take, with what it takes when it is empty.
+    /// Bytes of memory that it takes; none before the first write.
     pub fn memory_bytes(&self) -> u64 {
         self.memory_of(self.entries(), self.user_bytes())
     }
@@ -231,8 +290,10 @@ impl MemTable {
 
 impl Drop for MemTable {
     fn drop(&mut self) {
-        for shard in std::mem::take(&mut self.shards) {
+        let Some(shards) = self.shards.take() else { return };
+        for shard in shards.list {
             self.budget.give_back(shard.into_inner().into_pieces());
         }
+        self.budget.end_memtable();
     }
 }

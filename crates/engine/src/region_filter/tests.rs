@@ -3,7 +3,7 @@
 use super::sidecar::{PagesPlan, PagesTarget, RecordsWriter, SidecarHeader, SidecarPages, SidecarRecord};
 use super::test_run::TestRun;
 use super::*;
-use crate::cache::{PAGE_BYTES, Probe, Reader, page_is_sound};
+use crate::cache::{Caches, PAGE_BYTES, Probe, Reader, page_is_sound};
 use crate::ids::{FileId, RunId};
 use crate::io::sim::SimDisk;
 use crate::io::{Access, Disk};
@@ -26,7 +26,7 @@ fn memory() -> Arc<MemoryBudget> {
 }
 
 fn reader(disk: &SimDisk) -> Reader {
-    Reader::new(Arc::new(disk.clone()), "/db".into(), 8, memory(), Arc::default())
+    Reader::new(Arc::new(disk.clone()), "/db".into(), Caches::new(&memory(), 8), Arc::default())
 }
 
 fn kind(preset: &str) -> RegionFilterKind {

@@ -204,12 +204,21 @@ impl Manifest {
     /// Appends an edit without syncing it. After an error nothing was appended; after a failed sync nothing
     /// is.
     pub fn append(&mut self, edit: &Edit) -> Result<()> {
+        self.append_all(std::slice::from_ref(edit))
+    }
+
+    /// Appends edits in one write without syncing them. After an error nothing was appended, or a crash finds
+    /// the first of them.
+    pub fn append_all(&mut self, edits: &[Edit]) -> Result<()> {
         if self.has_lost {
             let error = std::io::Error::other("an earlier sync of it failed");
             return Err(Error::io(&error, "writing manifest", &self.path()));
         }
         let mut bytes = Vec::new();
-        record::append(&mut bytes, self.epoch, self.end, self.synced, &edit.encode());
+        for edit in edits {
+            let position = self.end + bytes.len() as u64;
+            record::append(&mut bytes, self.epoch, position, self.synced, &edit.encode());
+        }
         self.write(&bytes)
     }
 

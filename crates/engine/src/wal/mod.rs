@@ -22,7 +22,7 @@ mod replay;
 mod retained;
 pub(crate) mod salvage;
 
-pub(crate) use replay::{LiveSegment, Replayed, noted_manifest_end, replay};
+pub(crate) use replay::{LiveSegment, OpenSegment, Replayed, noted_manifest_end, replay};
 pub(crate) use retained::segments_before;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -37,6 +37,8 @@ use std::sync::Arc;
 pub(crate) const MAGIC: &[u8; 8] = b"SILTWAL1";
 /// Obsolete segments kept for reuse.
 const SPARE_SEGMENTS: usize = 2;
+/// Bytes of its buffer that a log keeps from one sync to the next.
+const IDLE_BUFFER_BYTES: usize = 16 << 10;
 /// Bytes of a page of the system's cache, or as many as pages have at least.
 const PAGE_BYTES: u64 = 4096;
 
@@ -45,7 +47,7 @@ pub(crate) fn segment_path(dir: &Path, number: u64) -> PathBuf {
     dir.join(filename::wal(number))
 }
 
-/// A segment that is being written or was.
+/// The segment that is being written.
 #[derive(Clone, Debug)]
 struct Segment {
     shared: Arc<LogSegment>,
@@ -55,13 +57,25 @@ struct Segment {
     reused_bytes: u64,
 }
 
+/// A segment that takes no more records. Its file stays open only until it is synced: where many keyspaces
+/// are flushed in turn there may be as many closed segments, which are not to take an open file each.
+#[derive(Debug)]
+struct ClosedSegment {
+    start: LogStart,
+    end_lsn: u64,
+    epoch: Epoch,
+    path: PathBuf,
+    is_kept: bool,
+    unsynced: Option<Arc<dyn File>>,
+}
+
 /// The log's writing end.
 pub(crate) struct Wal {
     disk: Arc<CheckedDisk>,
     dir: PathBuf,
     current: Segment,
     /// Earlier segments that may hold unflushed writes, oldest first.
-    closed: Vec<Segment>,
+    closed: Vec<ClosedSegment>,
     /// Earlier ones, kept for those who follow the log.
     retained: retained::Retained,
     /// Obsolete segments' files, to be renamed and overwritten.
@@ -105,24 +119,18 @@ impl Wal {
     /// replayed segments are synced first, since what is promised from now on rests on them.
     pub fn start(disk: Arc<CheckedDisk>, dir: &Path, replayed: &Replayed) -> Result<Self> {
         let mut closed = Vec::new();
-        for LiveSegment { shared, epoch, end_lsn } in &replayed.live {
-            let path = &shared.path;
+        for LiveSegment { start, path, epoch, end_lsn } in &replayed.live {
             let fail = |e: std::io::Error| Error::io(&e, "syncing the write-ahead log", path);
             let file = disk.open(path, Access::ReadWrite).map_err(fail)?;
             if replayed.is_damaged {
                 // What was given up must not be found again: the next opening would take it for damage once
                 // more.
-                file.set_len(LOG_HEADER_BYTES + (end_lsn - shared.first_lsn)).map_err(fail)?;
+                file.set_len(LOG_HEADER_BYTES + (end_lsn - start.lsn)).map_err(fail)?;
             }
             file.sync().map_err(fail)?;
             // Another process may have opened the store when an earlier writer's log stores read from it.
-            shared.keep();
-            closed.push(Segment {
-                shared: Arc::clone(shared),
-                epoch: *epoch,
-                end_lsn: *end_lsn,
-                reused_bytes: 0,
-            });
+            let (start, end_lsn, epoch, path) = (*start, *end_lsn, *epoch, path.clone());
+            closed.push(ClosedSegment { start, end_lsn, epoch, path, is_kept: true, unsynced: None });
         }
         let (number, first_lsn) = (replayed.last_segment + 1, replayed.end_lsn);
         let mut spare = Vec::new();
@@ -170,8 +178,8 @@ impl Wal {
 
     /// Bytes of live records.
     pub fn live_bytes(&self) -> u64 {
-        let first = self.closed.first().unwrap_or(&self.current).shared.first_lsn;
-        self.current.end_lsn - first
+        let first = self.closed.first().map(|segment| segment.start.lsn);
+        self.current.end_lsn - first.unwrap_or(self.current.shared.first_lsn)
     }
 
     /// Appends records, given as payloads with their CRC-32C, in one write, and says in which segment they
@@ -229,7 +237,7 @@ impl Wal {
     /// one's.
     pub fn sync_work_before(&self, segment: u64) -> Option<SyncWork> {
         let work = self.sync_work()?;
-        let unsynced = self.closed.iter().any(|s| s.shared.number < segment && s.end_lsn > self.synced_lsn);
+        let unsynced = self.closed.iter().any(|s| s.start.segment < segment && s.end_lsn > self.synced_lsn);
         unsynced.then_some(work)
     }
 
@@ -239,10 +247,12 @@ impl Wal {
         if self.is_synced() {
             return None;
         }
-        let unsynced = |segment: &&Segment| segment.end_lsn > self.synced_lsn;
-        let files = self.closed.iter().filter(unsynced).chain([&self.current]);
+        let closed = self.closed.iter().filter(|segment| segment.end_lsn > self.synced_lsn);
+        let closed = closed.filter_map(|s| Some((Arc::clone(s.unsynced.as_ref()?), s.path.clone())));
+        let current = &self.current.shared;
+        let files = closed.chain([(Arc::clone(&current.file), current.path.clone())]);
         Some(SyncWork {
-            files: files.map(|s| (Arc::clone(&s.shared.file), s.shared.path.clone())).collect(),
+            files: files.collect(),
             dir: (self.named_segment < self.current.shared.number).then(|| self.dir.clone()),
             disk: Arc::clone(&self.disk),
             lsn: self.current.end_lsn,
@@ -253,12 +263,19 @@ impl Wal {
     /// Notes that `work` has run.
     pub fn synced(&mut self, work: &SyncWork) {
         self.synced_lsn = self.synced_lsn.max(work.lsn);
+        for segment in self.closed.iter_mut().filter(|segment| segment.end_lsn <= work.lsn) {
+            segment.unsynced = None;
+        }
         self.named_segment = self.named_segment.max(work.segment);
     }
 
     /// Appends an empty record that says how far the log is synced, so that later damage before it is told
     /// from a torn tail. It needs no sync of its own: it matters only if it is there.
     pub fn mark_synced(&mut self) -> Result<()> {
+        if self.buffer.capacity() > IDLE_BUFFER_BYTES {
+            // There may be a thousand stores, of which few are written to just now.
+            self.buffer = Vec::new();
+        }
         if self.is_synced() && self.proven_lsn < self.synced_lsn {
             self.append_records(std::iter::once((&[][..], crc32c::crc32c(&[]))))?;
         }
@@ -282,19 +299,22 @@ impl Wal {
             &mut self.spare,
         )?;
         self.bytes_written += LOG_HEADER_BYTES;
-        self.closed.push(std::mem::replace(&mut self.current, next));
+        let Segment { shared, end_lsn, epoch, .. } = std::mem::replace(&mut self.current, next);
+        let unsynced = (end_lsn > self.synced_lsn).then(|| Arc::clone(&shared.file));
+        let (start, path, is_kept) = (shared.start(), shared.path.clone(), shared.is_kept());
+        self.closed.push(ClosedSegment { start, end_lsn, epoch, path, is_kept, unsynced });
         Ok(())
     }
 
     /// Whether there are segments before `number`.
     pub fn has_segments_before(&self, number: u64) -> bool {
-        self.closed.first().is_some_and(|segment| segment.shared.number < number)
+        self.closed.first().is_some_and(|segment| segment.start.segment < number)
     }
 
     /// Gives up the segments before `number`: some are kept for reuse, the paths of the others are returned
     /// for removal.
     pub fn retire_before(&mut self, number: u64) -> Vec<PathBuf> {
-        let live = self.closed.partition_point(|segment| segment.shared.number < number);
+        let live = self.closed.partition_point(|segment| segment.start.segment < number);
         let mut to_remove = Vec::new();
         let mut retired = Vec::new();
         for segment in self.closed.drain(..live).collect::<Vec<_>>() {
@@ -303,8 +323,8 @@ impl Wal {
             retired.extend(self.retire(segment));
         }
         for segment in retired {
-            let path = segment.shared.path.clone();
-            if segment.shared.is_kept() || self.spare.len() >= SPARE_SEGMENTS {
+            let path = segment.path;
+            if segment.is_kept || self.spare.len() >= SPARE_SEGMENTS {
                 to_remove.push(path);
             } else {
                 self.spare.push(path);

@@ -31,11 +31,12 @@ pub(crate) struct Replayed {
     pub manifest_end: ManifestEnd,
 }
 
-/// A segment that was replayed.
+/// A segment that was replayed. Its file stays open only where a log store reads from it: there may be many.
 #[derive(Clone, Debug)]
 pub(crate) struct LiveSegment {
-    pub shared: Arc<LogSegment>,
-    pub epoch: Epoch,
+    pub start: LogStart,
+    pub path: PathBuf,
+    pub(super) epoch: Epoch,
     /// Position after its last good record.
     pub end_lsn: u64,
 }
@@ -43,7 +44,26 @@ pub(crate) struct LiveSegment {
 impl LiveSegment {
     /// Bytes of its records.
     pub fn bytes(&self) -> u64 {
-        self.end_lsn - self.shared.first_lsn
+        self.end_lsn - self.start.lsn
+    }
+}
+
+/// A segment that is open for reading.
+#[derive(Clone, Debug)]
+pub(crate) struct OpenSegment {
+    pub shared: Arc<LogSegment>,
+    pub epoch: Epoch,
+    /// Position after its last record.
+    pub end_lsn: u64,
+}
+
+impl LiveSegment {
+    /// Opens the segment's file.
+    pub fn open(&self, disk: &dyn Disk) -> Result<OpenSegment> {
+        let Self { start, path, epoch, end_lsn } = self;
+        let file = disk.open(path, Access::Read).map_err(|e| Error::io(&e, "opening", path))?;
+        let shared = Arc::new(LogSegment::new(*start, file, path.clone()));
+        Ok(OpenSegment { shared, epoch: *epoch, end_lsn: *end_lsn })
     }
 }
 
@@ -176,8 +196,8 @@ impl<'a> Replay<'a> {
             let shared = Arc::new(LogSegment::new(start, file, path.clone()));
             self.replay_records(&mut reader, &mut limit, &shared, apply)?;
             let end_lsn = self.replayed.end_lsn;
-            self.end = (path, shared.offset(end_lsn));
-            self.replayed.live.push(LiveSegment { shared, epoch: header.epoch, end_lsn });
+            self.end = (path.clone(), shared.offset(end_lsn));
+            self.replayed.live.push(LiveSegment { start, path, epoch: header.epoch, end_lsn });
         } else {
             self.replayed.obsolete.push(path);
         }

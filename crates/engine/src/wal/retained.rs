@@ -3,12 +3,11 @@
 //! As many bytes are kept as the retention asks for, and what a tail has still to read, up to a bound. Given
 //! up are always the oldest, so what is there has no gap.
 
-use super::{LiveSegment, MAGIC, Segment, Wal};
+use super::{ClosedSegment, LiveSegment, MAGIC, OpenSegment, Segment, Wal};
 use crate::error::{Error, Result};
 use crate::filename;
-use crate::io::{Access, Disk, read_file};
+use crate::io::{Disk, read_file};
 use crate::record::{LogHeader, LogStart};
-use crate::segment::LogSegment;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +15,7 @@ use std::sync::Arc;
 /// Segments kept for tails.
 #[derive(Debug, Default)]
 pub(super) struct Retained {
-    segments: VecDeque<Segment>,
+    segments: VecDeque<ClosedSegment>,
     /// Bytes that are kept anyway.
     bytes: u64,
     /// Bytes that are kept at most, for tails that are behind.
@@ -33,8 +32,8 @@ impl Retained {
     }
 
     /// Takes out the next segment that is not wanted.
-    fn give_up_one(&mut self) -> Option<Segment> {
-        let held: u64 = self.segments.iter().map(|segment| segment.end_lsn - segment.shared.first_lsn).sum();
+    fn give_up_one(&mut self) -> Option<ClosedSegment> {
+        let held: u64 = self.segments.iter().map(|segment| segment.end_lsn - segment.start.lsn).sum();
         let first = self.segments.front()?;
         let is_pinned = self.pins.values().any(|&lsn| lsn < first.end_lsn);
         let most = if is_pinned { self.most_bytes } else { self.bytes };
@@ -46,33 +45,29 @@ impl Wal {
     /// Keeps `bytes` of what is retired, and up to `most_bytes` for tails; `segments` are those kept so far,
     /// oldest first.
     pub fn retain(&mut self, segments: Vec<LiveSegment>, bytes: u64, most_bytes: u64) {
-        let to_segment = |LiveSegment { shared, epoch, end_lsn }| {
+        let to_segment = |LiveSegment { start, path, epoch, end_lsn }| {
             // Another process may be reading it.
-            shared.keep();
-            Segment { shared, epoch, end_lsn, reused_bytes: 0 }
+            ClosedSegment { start, end_lsn, epoch, path, is_kept: true, unsynced: None }
         };
         self.retained.segments = segments.into_iter().map(to_segment).collect();
         (self.retained.bytes, self.retained.most_bytes) = (bytes, most_bytes.max(bytes));
     }
 
     /// Takes a retired segment, and returns those that nobody wants.
-    pub(super) fn retire(&mut self, segment: Segment) -> Vec<Segment> {
+    pub(super) fn retire(&mut self, mut segment: ClosedSegment) -> Vec<ClosedSegment> {
         if !self.retained.is_wanted() {
             return vec![segment];
         }
         // Recycled it could not be read, and it is to stay readable.
-        segment.shared.keep();
+        segment.is_kept = true;
         self.retained.segments.push_back(segment);
         std::iter::from_fn(|| self.retained.give_up_one()).collect()
     }
 
-    fn segments(&self) -> impl Iterator<Item = &Segment> {
-        self.retained.segments.iter().chain(&self.closed).chain([&self.current])
-    }
-
     /// Returns the LSN of the oldest record that is there.
     pub fn oldest_lsn(&self) -> u64 {
-        self.segments().next().map_or(0, |segment| segment.shared.first_lsn)
+        let oldest = self.retained.segments.front().or(self.closed.first());
+        oldest.map_or(self.current.shared.first_lsn, |segment| segment.start.lsn)
     }
 
     /// Returns the LSN at which the next record will begin.
@@ -80,16 +75,20 @@ impl Wal {
         self.current.end_lsn
     }
 
-    /// Returns the segment in which the record at `lsn` begins, or would.
-    pub fn segment_at(&self, lsn: u64) -> Option<LiveSegment> {
-        let is_last = |segment: &Segment| segment.shared.number == self.current.shared.number;
-        let found = self.segments().find(|segment| {
-            segment.shared.first_lsn <= lsn
-                && (lsn < segment.end_lsn || is_last(segment) && lsn == segment.end_lsn)
-        })?;
-        found.shared.keep();
-        let Segment { shared, epoch, end_lsn, .. } = found;
-        Some(LiveSegment { shared: Arc::clone(shared), epoch: *epoch, end_lsn: *end_lsn })
+    /// Opens the segment in which the record at `lsn` begins, or would; `None` where it is gone.
+    pub fn segment_at(&mut self, lsn: u64) -> Result<Option<OpenSegment>> {
+        let Segment { shared, epoch, end_lsn, .. } = &self.current;
+        if (shared.first_lsn..=*end_lsn).contains(&lsn) {
+            shared.keep();
+            return Ok(Some(OpenSegment { shared: Arc::clone(shared), epoch: *epoch, end_lsn: *end_lsn }));
+        }
+        let mut earlier = self.retained.segments.iter_mut().chain(&mut self.closed);
+        let found = earlier.find(|segment| (segment.start.lsn..segment.end_lsn).contains(&lsn));
+        let Some(ClosedSegment { start, end_lsn, epoch, path, is_kept, .. }) = found else { return Ok(None) };
+        // Recycled it could not be read.
+        *is_kept = true;
+        let (start, path, epoch, end_lsn) = (*start, path.clone(), *epoch, *end_lsn);
+        LiveSegment { start, path, epoch, end_lsn }.open(self.disk.as_ref()).map(Some)
     }
 
     /// Keeps what follows `lsn` for a tail, whose number is returned.
@@ -140,11 +139,9 @@ pub(crate) fn segments_before(
         if header.first_lsn > next.lsn || bytes > most_bytes {
             break;
         }
-        let Ok(file) = disk.open(&path, Access::Read) else { break };
-        let before = LogStart { segment: header.number, lsn: header.first_lsn };
-        let shared = Arc::new(LogSegment::new(before, file, path));
-        segments.push(LiveSegment { shared, epoch: header.epoch, end_lsn: next.lsn });
-        next = before;
+        let start = LogStart { segment: header.number, lsn: header.first_lsn };
+        segments.push(LiveSegment { start, path, epoch: header.epoch, end_lsn: next.lsn });
+        next = start;
     }
     segments.reverse();
     Ok(segments)

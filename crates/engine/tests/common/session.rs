@@ -5,7 +5,7 @@ use super::bulk::{BulkLoad, rebuild};
 use super::conditional::Conditional;
 use super::*;
 use siltstone::io::sim::CrashMode;
-use siltstone::{Batch, Durability, ErrorKind, Snapshot, WriteOptions};
+use siltstone::{Batch, Durability, ErrorKind, Resources, Snapshot, WriteOptions};
 use std::ops::Bound;
 use std::time::Duration;
 
@@ -185,6 +185,8 @@ pub struct Session {
     /// With what was there, and when.
     snapshots: Vec<(Snapshot, Model, u64)>,
     designs: Vec<Design>,
+    /// What the store shares with others.
+    resources: Option<Resources>,
     /// The order of all items at every check: the same whatever the design.
     pub orders: Vec<u64>,
 }
@@ -192,11 +194,22 @@ pub struct Session {
 impl Session {
     /// A store whose keyspaces take `designs` in turn.
     pub fn new(designs: &[Design]) -> Self {
+        Self::sharing(designs, None)
+    }
+
+    /// The same of a store that shares `resources` with others.
+    pub fn sharing(designs: &[Design], resources: Option<Resources>) -> Self {
         let disk = SimDisk::new();
-        let db = Some(open(&disk).unwrap());
-        let designs = designs.to_vec();
-        let mut session =
-            Self { disk, db, model: Model::default(), snapshots: Vec::new(), designs, orders: Vec::new() };
+        let db = Some(open_sharing(&disk, resources.as_ref()).unwrap());
+        let mut session = Self {
+            disk,
+            db,
+            model: Model::default(),
+            snapshots: Vec::new(),
+            designs: designs.to_vec(),
+            resources,
+            orders: Vec::new(),
+        };
         for (i, (name, schema)) in KEYSPACES.into_iter().enumerate() {
             let design = session.designs[i % session.designs.len()].clone();
             let merge_operator = merge_operator_of(name);
@@ -316,12 +329,12 @@ impl Session {
             Op::Reopen => {
                 self.snapshots.clear();
                 self.db.take().unwrap().close()?;
-                self.db = Some(open(&self.disk)?);
+                self.db = Some(open_sharing(&self.disk, self.resources.as_ref())?);
             }
             Op::Kill => {
                 self.snapshots.clear();
                 let disk = self.disk.crash(CrashMode::Kill, 0);
-                self.db = Some(open(&disk)?);
+                self.db = Some(open_sharing(&disk, self.resources.as_ref())?);
                 self.disk = disk;
             }
             Op::TakeSnapshot => {

@@ -6,6 +6,7 @@
 
 mod counters;
 mod report;
+mod stores;
 
 use crate::clients::client::{Load, Run};
 use crate::clients::filled::Filled;
@@ -33,15 +34,25 @@ const DEFAULT_SECONDS: u64 = 10;
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Args {
     #[command(subcommand)]
-    paper: Option<Evaluation>,
+    other: Option<Other>,
     #[command(flatten)]
     workload: Option<WorkloadArgs>,
 }
 
+/// What runs on stores of its own.
+// A description of a variant would stand in for that of its options in the help.
+#[derive(clap::Subcommand, Debug)]
+enum Other {
+    Stores(stores::StoresArgs),
+    #[command(flatten)]
+    Paper(Evaluation),
+}
+
 /// Runs the command.
 pub fn run(bench: Args) -> Result<()> {
-    match (bench.paper, bench.workload) {
-        (Some(paper), _) => laboratory::hand_over(&Task::Evaluation(paper)),
+    match (bench.other, bench.workload) {
+        (Some(Other::Stores(args)), _) => stores::run(&args),
+        (Some(Other::Paper(paper)), _) => laboratory::hand_over(&Task::Evaluation(paper)),
         (None, Some(args)) => run_workload(&args),
         (None, None) => usage!("name a workload or a paper; `siltstone bench --help` lists them"),
     }

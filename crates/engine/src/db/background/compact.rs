@@ -15,13 +15,14 @@ use siltstone_design::{Task, TriePath};
 use std::sync::Arc;
 
 impl Scheduler {
-    /// Takes the most urgent compaction, and marks it as under way.
-    pub(super) fn take_compaction(&self) -> Option<Compaction> {
+    /// Takes the most urgent compaction of `keyspaces`, the first of them before the others, and marks it as
+    /// under way.
+    pub(super) fn take_compaction(&self, keyspaces: &[Arc<OpenKeyspace>]) -> Option<Compaction> {
         // Only compactors take this lock: writers and readers never wait for planning.
         let mut running = self.running.state.lock();
         let now_ms = self.env.now_ms();
         let at_once = self.env.options.compactions_at_once;
-        for keyspace in self.catalog.all() {
+        for keyspace in keyspaces {
             let under_way = running.keyspaces.iter().filter(|id| **id == keyspace.id).count();
             let is_held = running.held.contains_key(&keyspace.id);
             if is_held || (at_once > 0 && under_way >= at_once) {
@@ -42,6 +43,7 @@ impl Scheduler {
             running.busy.extend(regions.iter().copied());
             running.keyspaces.push(keyspace.id);
             self.env.counters.most_compactions_at_once.raise_to(running.keyspaces.len() as u64);
+            let keyspace = Arc::clone(keyspace);
             return Some(Compaction { keyspace, version, now_ms, task, regions });
         }
         None

@@ -10,7 +10,7 @@ mod filter_job;
 mod flush;
 pub(super) mod hold;
 mod job;
-mod limits;
+mod member;
 mod region_filters;
 mod residency;
 mod running;
@@ -25,10 +25,14 @@ use super::sidecars::Sidecars;
 use crate::error::{Error, Result};
 use filter_job::FilterWork;
 use job::Job;
-use limits::RateLimit;
+
+use crate::resources::limit::RateLimit;
+use crate::stats::Stopwatch;
+pub(super) use member::PooledStore;
 use parking_lot::{Mutex, RwLock};
 use running::Running;
 use siltstone_design::plan::plan;
+use std::cmp::Reverse;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -47,8 +51,8 @@ pub(crate) struct Scheduler {
     /// Held for reading by users' threads that write or remove files; the store is closed behind it.
     open: RwLock<()>,
     running: Running,
-    flush_limit: RateLimit,
-    compaction_limit: RateLimit,
+    flush_limit: Arc<RateLimit>,
+    compaction_limit: Arc<RateLimit>,
     sidecars: Arc<Sidecars>,
     filter_work: FilterWork,
     reporter: Arc<Reporter>,
@@ -61,14 +65,23 @@ impl Scheduler {
         sidecars: &Arc<Sidecars>,
         reporter: &Arc<Reporter>,
     ) -> Self {
+        let options = &env.options;
+        let (flush_limit, compaction_limit) = match &options.resources {
+            Some(shared) => (Arc::clone(shared.flush_limit()), Arc::clone(shared.compaction_limit())),
+            None => {
+                let limits = [options.flush_bytes_per_second, options.compaction_bytes_per_second];
+                let [flush, compaction] = limits.map(|limit| Arc::new(RateLimit::new(limit)));
+                (flush, compaction)
+            }
+        };
         Self {
             env: Arc::clone(env),
             catalog: Arc::clone(catalog),
             flushing: Mutex::new(()),
             open: RwLock::new(()),
             running: Running::default(),
-            flush_limit: RateLimit::new(env.options.flush_bytes_per_second),
-            compaction_limit: RateLimit::new(env.options.compaction_bytes_per_second),
+            flush_limit,
+            compaction_limit,
             sidecars: Arc::clone(sidecars),
             filter_work: FilterWork::default(),
             reporter: Arc::clone(reporter),
@@ -77,24 +90,36 @@ impl Scheduler {
 
     /// Returns the job that is most urgent, marked as under way; none where nothing is due.
     fn next_job(&self) -> Option<Job> {
+        // The end of what is under way may make something due, and hides what others could do.
+        let nothing_runs = || self.running.is_empty() && self.filter_work.claim().is_some();
+        let was_alone = nothing_runs();
+        let due = self.catalog.due();
+        let found = self.next_job_in(&due.keyspaces);
+        if found.is_none() && was_alone && nothing_runs() {
+            self.catalog.none_due(&due);
+        }
+        found
+    }
+
+    fn next_job_in(&self, keyspaces: &[Arc<OpenKeyspace>]) -> Option<Job> {
         let below = 1..usize::MAX;
         // What is read most comes first; filters of lower levels wait until the regions are in order.
-        let load = || self.unloaded().map(Job::LoadTable);
-        let filter_above = || self.filter_job(0..1, false).map(Job::Filter);
-        let compact = || self.take_compaction().map(Job::Compact);
-        let filter_below = || self.filter_job(below, false).map(Job::Filter);
+        let load = || self.unloaded(keyspaces).map(Job::LoadTable);
+        let filter_above = || self.filter_job(keyspaces, 0..1, false).map(Job::Filter);
+        let compact = || self.take_compaction(keyspaces).map(Job::Compact);
+        let filter_below = || self.filter_job(keyspaces, below, false).map(Job::Filter);
         // Where there is time, files are written that hold little.
-        let write_files = || self.filter_job(0..usize::MAX, true).map(Job::Filter);
+        let write_files = || self.filter_job(keyspaces, 0..usize::MAX, true).map(Job::Filter);
         load()
             .or_else(filter_above)
             .or_else(compact)
             .or_else(filter_below)
-            .or_else(|| self.sidecar_to_check())
+            .or_else(|| self.sidecar_to_check(keyspaces))
             .or_else(write_files)
     }
 
-    fn sidecar_to_check(&self) -> Option<Job> {
-        let pages = self.sidecars.unchecked()?;
+    fn sidecar_to_check(&self, keyspaces: &[Arc<OpenKeyspace>]) -> Option<Job> {
+        let pages = self.sidecars.unchecked(keyspaces)?;
         Some(Job::CheckSidecar(pages, self.filter_work.claim()?))
     }
 
@@ -114,10 +139,16 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Flushes one write buffer of any keyspace; false where none is sealed.
+    /// Flushes one write buffer of any keyspace, of the one that has most of them first; false where none is
+    /// sealed.
     fn flush_any(&self) -> Result<bool> {
         self.evict();
-        for keyspace in self.catalog.all() {
+        let mut behind = self.catalog.behind();
+        behind.sort_by_cached_key(|keyspace| {
+            let view = keyspace.view.load();
+            (Reverse(view.sealed.len()), view.oldest_buffer().log_start())
+        });
+        for keyspace in behind {
             if self.flush_one(&keyspace)? {
                 return Ok(true);
             }
@@ -142,12 +173,17 @@ impl Scheduler {
             self.env.empty_trash();
             return Ok(true);
         }
+        if self.work_once()? {
+            return Ok(true);
+        }
+        // Time may have passed.
+        self.catalog.look_again(true);
         self.work_once()
     }
 
     /// Runs what writers would otherwise have to wait for: the way of stores without threads.
     pub fn catch_up(&self) -> Result<()> {
-        for keyspace in self.catalog.all() {
+        for keyspace in self.catalog.behind() {
             while keyspace.view.load().sealed.len() >= self.env.options.max_sealed_memtables {
                 self.flush_one(&keyspace)?;
             }
@@ -161,16 +197,24 @@ impl Scheduler {
     /// Whether no flush or job is due or under way.
     pub fn is_idle(&self) -> bool {
         let now_ms = self.env.now_ms();
-        self.running.is_empty()
-            && self.unloaded().is_none()
-            && self.sidecars.unchecked().is_none()
-            && self.catalog.all().iter().all(|keyspace| {
+        let keyspaces = self.catalog.all();
+        if !self.running.is_empty() {
+            return false;
+        }
+        let is_idle = self.unloaded(&keyspaces).is_none()
+            && self.sidecars.unchecked(&keyspaces).is_none()
+            && keyspaces.iter().all(|keyspace| {
                 let view = keyspace.view.load();
                 let shape = VersionShape { version: &view.version, is_busy: &|_, _| false, now_ms };
                 view.sealed.is_empty()
                     && plan(&keyspace.design, &shape).is_none()
                     && self.wanting(keyspace, &view.version, 0..usize::MAX, true).is_none()
-            })
+            });
+        if !is_idle {
+            // Whoever asks waits for it: it may have come due by time alone.
+            self.catalog.look_again(true);
+        }
+        is_idle
     }
 
     /// Whether the filter of any region lacks something that can be had.
@@ -193,7 +237,13 @@ impl Scheduler {
     }
 
     fn work_until_closed(&self, mut once: impl FnMut() -> Result<bool>) {
+        let mut looked = Stopwatch::start();
         while !self.env.health.is_over() {
+            if looked.elapsed() >= IDLE {
+                // Something may have come due by time alone.
+                self.catalog.look_again(false);
+                looked = Stopwatch::start();
+            }
             let result = once();
             let wait = match (self.note_outcome(&result), &result) {
                 (Some(retry), _) => retry,
@@ -207,11 +257,12 @@ impl Scheduler {
         }
     }
 
-    /// Starts the threads that flush, compact and sync; none where the options want none.
+    /// Starts the threads that flush, compact and sync; none where the options want none, or a pool's are
+    /// used.
     pub fn start(self: &Arc<Self>) -> Result<Vec<JoinHandle<()>>> {
         let mut threads = Vec::new();
         let options = &self.env.options;
-        if options.background_threads == 0 {
+        if options.background_threads == 0 || options.resources.is_some() {
             return Ok(threads);
         }
         let mut spawn = |name: &str, work: fn(&Self)| {

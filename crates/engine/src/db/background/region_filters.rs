@@ -52,13 +52,18 @@ impl Scheduler {
         None
     }
 
-    /// Returns the most urgent region filter to make at `levels`; none where nothing lacks, or another thread
-    /// is at it.
-    pub(super) fn filter_job(&self, levels: Range<usize>, has_time: bool) -> Option<FilterJob> {
+    /// Returns the most urgent region filter of `keyspaces` to make at `levels`; none where nothing lacks, or
+    /// another thread is at it.
+    pub(super) fn filter_job(
+        &self,
+        keyspaces: &[Arc<OpenKeyspace>],
+        levels: Range<usize>,
+        has_time: bool,
+    ) -> Option<FilterJob> {
         let claim = self.filter_work.claim()?;
-        let mut wanting = self.catalog.all().into_iter().filter_map(|keyspace| {
-            let wanting = self.wanting(&keyspace, &keyspace.version(), levels.clone(), has_time)?;
-            Some((keyspace, wanting))
+        let mut wanting = keyspaces.iter().filter_map(|keyspace| {
+            let wanting = self.wanting(keyspace, &keyspace.version(), levels.clone(), has_time)?;
+            Some((Arc::clone(keyspace), wanting))
         });
         let (keyspace, wanting) = wanting.next()?;
         Some(FilterJob { keyspace, wanting, _claim: claim })

@@ -56,12 +56,12 @@ impl Unloaded {
 }
 
 impl Scheduler {
-    /// Returns a table that background work is to load, of the uppermost level that has one.
-    pub(super) fn unloaded(&self) -> Option<Unloaded> {
+    /// Returns a table of `keyspaces` that background work is to load, of the uppermost level that has one.
+    pub(super) fn unloaded(&self, keyspaces: &[Arc<OpenKeyspace>]) -> Option<Unloaded> {
         if self.env.options.index_loading == IndexLoading::OnDemand {
             return None;
         }
-        self.catalog.all().iter().find_map(Unloaded::find)
+        keyspaces.iter().find_map(Unloaded::find)
     }
 
     /// Loads filter and index of a table, as far as memory goes.

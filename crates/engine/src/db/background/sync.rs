@@ -19,17 +19,22 @@ impl Scheduler {
                 let left = interval.saturating_sub(slept.elapsed());
                 self.env.signals.wait_for_work(left.min(IDLE));
             }
-            let log = &self.catalog.log;
-            if log.is_synced() {
-                continue;
-            }
-            let result = self.sync_log().map(|()| false);
-            log.mark_synced();
-            if health.space_is_low() {
-                self.env.check_space();
-            }
-            self.note_outcome(&result);
+            self.sync_if_due();
         }
+    }
+
+    /// Syncs the log if any of it is not.
+    pub(super) fn sync_if_due(&self) {
+        let log = &self.catalog.log;
+        if log.is_synced() {
+            return;
+        }
+        let result = self.sync_log().map(|()| false);
+        log.mark_synced();
+        if self.env.health.space_is_low() {
+            self.env.check_space();
+        }
+        self.note_outcome(&result);
     }
 
     fn sync_log(&self) -> Result<()> {

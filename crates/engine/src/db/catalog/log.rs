@@ -5,7 +5,7 @@ use crate::db::env::Env;
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::{LogStart, ManifestEnd};
 use crate::segment::LogSegment;
-use crate::wal::{LiveSegment, SyncWork, Wal};
+use crate::wal::{LiveSegment, OpenSegment, SyncWork, Wal};
 use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -145,19 +145,20 @@ impl CommitLog {
         match self.wal.lock().as_ref() {
             Some(wal) => (wal.oldest_lsn(), wal.end_lsn()),
             None => {
-                let first = self.segments.first().map_or(0, |segment| segment.shared.first_lsn);
+                let first = self.segments.first().map_or(0, |segment| segment.start.lsn);
                 (first, self.segments.last().map_or(0, |segment| segment.end_lsn))
             }
         }
     }
 
-    /// Returns the segment in which the record at `lsn` begins, or would.
-    pub fn segment_at(&self, lsn: u64) -> Option<LiveSegment> {
-        if let Some(wal) = self.wal.lock().as_ref() {
+    /// Opens the segment in which the record at `lsn` begins, or would; `None` where it is gone.
+    pub fn segment_at(&self, lsn: u64) -> Result<Option<OpenSegment>> {
+        if let Some(wal) = self.wal.lock().as_mut() {
             return wal.segment_at(lsn);
         }
-        let found = self.segments.iter().find(|s| s.shared.first_lsn <= lsn && lsn < s.end_lsn);
-        found.or(self.segments.last()).filter(|s| s.shared.first_lsn <= lsn && lsn <= s.end_lsn).cloned()
+        let found = self.segments.iter().find(|s| s.start.lsn <= lsn && lsn < s.end_lsn);
+        let found = found.or(self.segments.last()).filter(|s| s.start.lsn <= lsn && lsn <= s.end_lsn);
+        found.map(|segment| segment.open(self.env.disk.as_ref())).transpose()
     }
 
     /// Keeps what follows `lsn` for a tail, and returns its number there.

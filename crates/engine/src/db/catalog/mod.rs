@@ -3,6 +3,8 @@
 //! Locks, in the order they may be taken: commit → flushing → manifest → view lock → log. Readers take none:
 //! they load a view.
 
+mod activity;
+mod due;
 pub(super) mod keyspace;
 pub(super) mod log;
 mod publish;
@@ -19,19 +21,26 @@ use crate::version::Version;
 use crate::version::edit::{Edit, Step};
 use crate::version::manifest::{KeyspaceState, Manifest, StoreState};
 use crate::wal::{LiveSegment, Wal};
+use due::Activity;
 use keyspace::OpenKeyspace;
 use log::CommitLog;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use shape::VersionShape;
 use siltstone_design::plan::pressure;
 use snapshots::{ReadPoint, Snapshots};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use view::View;
 
 /// The keyspaces of an open store, by name.
 pub(crate) type Keyspaces = BTreeMap<String, Arc<OpenKeyspace>>;
+
+/// The keyspaces of an open store.
+struct Registry {
+    by_name: Keyspaces,
+    by_number: HashMap<u64, Arc<OpenKeyspace>>,
+}
 
 /// All keyspaces at one moment: what a snapshot holds.
 pub(crate) struct Pinned {
@@ -48,7 +57,8 @@ pub(crate) struct PinnedKeyspace {
 /// What an open store holds, and how that changes.
 pub(crate) struct Catalog {
     env: Arc<Env>,
-    keyspaces: RwLock<Keyspaces>,
+    keyspaces: RwLock<Registry>,
+    activity: Activity,
     next_id: AtomicU64,
     /// Sequence number of the newest write that readers may see.
     visible: AtomicU64,
@@ -73,9 +83,12 @@ pub(crate) struct CatalogParts {
 
 impl Catalog {
     pub fn new(env: &Arc<Env>, parts: CatalogParts) -> Self {
+        let by_name = parts.keyspaces;
+        let by_number = by_name.values().map(|keyspace| (keyspace.id, Arc::clone(keyspace))).collect();
         Self {
             env: Arc::clone(env),
-            keyspaces: RwLock::new(parts.keyspaces),
+            keyspaces: RwLock::new(Registry { by_name, by_number }),
+            activity: Activity::default(),
             next_id: AtomicU64::new(parts.next_id),
             visible: AtomicU64::new(parts.visible),
             log: CommitLog::new(Arc::clone(env), parts.wal, parts.segments),
@@ -108,21 +121,33 @@ impl Catalog {
 
     /// Returns all keyspaces, by name.
     pub fn all(&self) -> Vec<Arc<OpenKeyspace>> {
-        self.keyspaces.read().values().cloned().collect()
+        self.keyspaces.read().by_name.values().cloned().collect()
+    }
+
+    /// Returns all keyspaces, by number.
+    fn all_by_number(&self) -> Vec<Arc<OpenKeyspace>> {
+        let mut keyspaces: Vec<_> = self.keyspaces.read().by_number.values().cloned().collect();
+        keyspaces.sort_unstable_by_key(|keyspace| keyspace.id);
+        keyspaces
     }
 
     /// Returns the keyspace `name`, if it exists.
     pub fn get(&self, name: &str) -> Option<Arc<OpenKeyspace>> {
-        self.keyspaces.read().get(name).cloned()
+        self.keyspaces.read().by_name.get(name).cloned()
+    }
+
+    /// Returns the keyspace of this number, if it exists.
+    pub fn by_number(&self, number: u64) -> Option<Arc<OpenKeyspace>> {
+        self.keyspaces.read().by_number.get(&number).cloned()
     }
 
     /// Returns the names of the keyspaces, sorted.
     pub fn names(&self) -> Vec<String> {
-        self.keyspaces.read().keys().cloned().collect()
+        self.keyspaces.read().by_name.keys().cloned().collect()
     }
 
     pub fn len(&self) -> usize {
-        self.keyspaces.read().len()
+        self.keyspaces.read().by_name.len()
     }
 
     /// Holds views and snapshots as they are.
@@ -151,29 +176,40 @@ impl Catalog {
         self.snapshots.hold(self.env.now_ms(), || self.visible())
     }
 
-    /// Creates a keyspace, on disk first. The caller holds the commit lock.
-    pub fn create(&self, keyspace: Arc<OpenKeyspace>) -> Result<()> {
+    /// Creates keyspaces, on disk first, with one sync for all. The caller holds the commit lock.
+    pub fn create(&self, keyspaces: &[Arc<OpenKeyspace>]) -> Result<()> {
         let json = |error: serde_json::Error| Error::because(ErrorKind::InvalidInput, error).of("design");
-        let created = Step::Created {
-            name: keyspace.name.clone(),
-            schema: serde_json::to_string(keyspace.encoder.schema()).map_err(json)?,
-            design: serde_json::to_string(&keyspace.design).map_err(json)?,
+        let edit = |keyspace: &Arc<OpenKeyspace>| {
+            let created = Step::Created {
+                name: keyspace.name.clone(),
+                schema: serde_json::to_string(keyspace.encoder.schema()).map_err(json)?,
+                design: serde_json::to_string(&keyspace.design).map_err(json)?,
+            };
+            let flushed = Step::Flushed { start: keyspace.flushed(), user_bytes: 0 };
+            let operator = keyspace.folder.as_ref().map(|folder| Step::MergeOperator(folder.name.clone()));
+            let steps = [created, flushed].into_iter().chain(operator).collect();
+            Ok(Edit { keyspace: keyspace.id, steps })
         };
-        let flushed = Step::Flushed { start: keyspace.flushed(), user_bytes: 0 };
-        let operator = keyspace.folder.as_ref().map(|folder| Step::MergeOperator(folder.name.clone()));
-        let steps = [created, flushed].into_iter().chain(operator).collect();
-        let edit = Edit { keyspace: keyspace.id, steps };
-        self.commit_keyspace(&edit, || {
-            self.keyspaces.write().insert(keyspace.name.clone(), Arc::clone(&keyspace));
+        let edits = keyspaces.iter().map(edit).collect::<Result<Vec<_>>>()?;
+        self.commit_keyspaces(&edits, || {
+            let mut registry = self.keyspaces.write();
+            for keyspace in keyspaces {
+                registry.by_number.insert(keyspace.id, Arc::clone(keyspace));
+                registry.by_name.insert(keyspace.name.clone(), Arc::clone(keyspace));
+            }
         })
     }
 
     /// Removes a keyspace with everything in it, on disk first. The caller holds the commit lock.
     pub fn remove(&self, keyspace: &OpenKeyspace) -> Result<()> {
         let edit = Edit { keyspace: keyspace.id, steps: vec![Step::Dropped] };
-        self.commit_keyspace(&edit, || {
+        self.commit_keyspaces(&[edit], || {
             keyspace.mark_dropped();
-            self.keyspaces.write().remove(&keyspace.name);
+            let mut registry = self.keyspaces.write();
+            registry.by_name.remove(&keyspace.name);
+            registry.by_number.remove(&keyspace.id);
+            drop(registry);
+            self.forget_activity(keyspace.id);
             let version = keyspace.version();
             version.tables().for_each(|table| table.mark_obsolete());
             version.sidecars().for_each(|pages| pages.mark_obsolete());
@@ -223,12 +259,16 @@ impl Catalog {
         let version = keyspace.version();
         let shape = VersionShape { version: &version, is_busy: &|_, _| false, now_ms: 0 };
         keyspace.set_pressure(pressure(&keyspace.design, &shape));
+        self.note_changed(keyspace);
     }
 
     /// Whether memtables take more than their share of the budget and some of them wait to be flushed.
     pub fn has_too_many_memtables(&self) -> bool {
+        if let Some(pool) = self.env.signals.pool() {
+            return pool.is_short_of_memory();
+        }
         let memory = self.env.memory();
         memory.held_bytes(Holder::Memtable) > memory.most_memtable_bytes()
-            && self.all().iter().any(|keyspace| !keyspace.view.load().sealed.is_empty())
+            && self.any_behind(|keyspace| !keyspace.view.load().sealed.is_empty())
     }
 }

@@ -97,6 +97,7 @@ impl Catalog {
         change(&mut version);
         before.retire_sidecars(&version);
         self.show_version(keyspace, &Arc::new(version), None);
+        self.note_changed(keyspace);
         self.env.reader.fit_cache();
     }
 
@@ -114,14 +115,14 @@ impl Catalog {
         }
     }
 
-    /// Writes a keyspace's creation or end to the manifest, then lets `publish` show it. The manifest stays
+    /// Writes keyspaces' creation or end to the manifest, then lets `publish` show it. The manifest stays
     /// locked meanwhile: one that is written afresh must not miss what it replaces.
-    pub(super) fn commit_keyspace(&self, edit: &Edit, publish: impl FnOnce()) -> Result<()> {
+    pub(super) fn commit_keyspaces(&self, edits: &[Edit], publish: impl FnOnce()) -> Result<()> {
         // What was written before must not be lost where this is kept.
         self.log.sync()?;
         let mut guard = self.manifest.lock();
         let Some(manifest) = guard.as_mut() else { return self.env.check_writable() };
-        manifest.append(edit)?;
+        manifest.append_all(edits)?;
         self.sync_manifest(manifest)?;
         publish();
         Ok(())
@@ -137,7 +138,7 @@ impl Catalog {
         let flushed = Step::Flushed { start, user_bytes: version.user_bytes };
         let edit = Edit { keyspace: old.id, steps: vec![Step::Replaced { by: new.id }, flushed] };
         let before = old.version();
-        self.commit_keyspace(&edit, || {
+        self.commit_keyspaces(std::slice::from_ref(&edit), || {
             {
                 let _views = self.view_lock.lock();
                 // A condition on what was read before fails. No operation has this number: the last one is
@@ -149,7 +150,11 @@ impl Catalog {
             }
             old.set_flushed(start);
             new.mark_dropped();
-            self.keyspaces.write().remove(&new.name);
+            let mut registry = self.keyspaces.write();
+            registry.by_name.remove(&new.name);
+            registry.by_number.remove(&new.id);
+            drop(registry);
+            self.forget_activity(new.id);
             before.tables().for_each(|table| table.mark_obsolete());
             before.sidecars().for_each(|pages| pages.mark_obsolete());
         })?;

@@ -13,7 +13,7 @@ pub(super) fn keep(disk: &dyn Disk, dir: &Path, replayed: &Replayed, tables: &[S
     disk.create_dir_all(&lost).map_err(|e| Error::io(&e, "creating directory", &lost))?;
     let mut there: BTreeSet<String> =
         disk.list(&lost).map_err(|e| Error::io(&e, "listing", &lost))?.into_iter().collect();
-    let segments = replayed.live.iter().map(|segment| &segment.shared.path).chain(&replayed.obsolete);
+    let segments = replayed.live.iter().map(|segment| &segment.path).chain(&replayed.obsolete);
     let paths = segments.cloned().chain(tables.iter().map(|name| dir.join(name)));
     for from in paths {
         let Some(name) = from.file_name().and_then(|name| name.to_str()) else { continue };

@@ -24,6 +24,7 @@ use crate::io::checked::CheckedDisk;
 use crate::options::{IndexLoading, Options};
 use crate::record::{LogStart, ManifestEnd};
 use crate::region_filter::directory::SidecarDirectory;
+use crate::resources::affordable_files;
 use crate::version::manifest::{Loaded, Manifest, StoreState};
 use crate::wal::{LiveSegment, Replayed, Wal};
 use directory::{check_is_store, missing, names, take_lock};
@@ -59,7 +60,7 @@ pub(super) fn open_for(dir: &Path, options: Options, disk: Arc<dyn Disk>, purpos
     let keyspaces = opening.keyspaces(found.state.clone())?;
     let sidecars = opening.sidecars(&secret, true)?;
     let loads = opening.options.index_loading == IndexLoading::OnDemand;
-    let reader = opening.reader(&sidecars, opening.options.max_open_files, loads);
+    let reader = opening.reader(&sidecars, affordable_files(opening.options.max_open_files), loads);
     let replayed = opening.replay(&loaded, &keyspaces, &reader)?;
 
     // From here on the store is changed: first what is to be kept is made safe, then the rest goes.
@@ -92,7 +93,7 @@ pub(super) fn open_for(dir: &Path, options: Options, disk: Arc<dyn Disk>, purpos
 
 /// Whether `path` is that of one of `segments`.
 fn is_path_of(segments: &[LiveSegment], path: &Path) -> bool {
-    segments.iter().any(|segment| segment.shared.path == path)
+    segments.iter().any(|segment| segment.path == path)
 }
 
 /// Checks that `dir` is a store's, or makes it.

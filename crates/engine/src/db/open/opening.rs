@@ -1,7 +1,7 @@
 //! What opening for writing and opening for reading share: the manifest loaded, and the log replayed into
 //! write buffers.
 
-use crate::cache::Reader;
+use crate::cache::{Caches, Reader};
 use crate::codec::Decoder;
 use crate::db::catalog::keyspace::{KeyspaceParts, OpenKeyspace};
 use crate::db::catalog::{CatalogParts, Keyspaces};
@@ -33,6 +33,8 @@ pub(super) struct Opening {
     pub dir: PathBuf,
     pub options: Options,
     pub memory: Arc<MemoryBudget>,
+    /// Those of other stores as well, where they are shared.
+    caches: Option<Arc<Caches>>,
     pub counters: Arc<StoreCounters>,
     pub trash: Arc<Trash>,
 }
@@ -47,9 +49,13 @@ struct Logged<'a> {
 
 impl Opening {
     pub fn new(disk: Arc<CheckedDisk>, dir: &Path, options: Options) -> Self {
-        let memory = MemoryBudget::new(options.memory_budget_bytes);
+        let options = options.with_shared();
+        let (memory, caches) = match &options.resources {
+            Some(shared) => (Arc::clone(shared.memory()), Some(Arc::clone(shared.caches()))),
+            None => (MemoryBudget::new(options.memory_budget_bytes), None),
+        };
         let trash = Arc::new(Trash::new(Arc::clone(&memory)));
-        Self { disk, dir: dir.to_owned(), memory, options, counters: Arc::default(), trash }
+        Self { disk, dir: dir.to_owned(), memory, caches, options, counters: Arc::default(), trash }
     }
 
     /// Reads CURRENT and the manifest; `None` where there is no store yet.
@@ -158,14 +164,18 @@ impl Opening {
     }
 
     pub fn reader(&self, sidecars: &SidecarDirectory, max_open_files: usize, loads: bool) -> Arc<Reader> {
-        let reader = Reader::new(
-            self.disk.clone(),
-            self.dir.clone(),
-            max_open_files,
-            Arc::clone(&self.memory),
-            Arc::clone(&self.counters),
-        );
+        let caches = self.caches.clone().unwrap_or_else(|| Caches::new(&self.memory, max_open_files));
+        let counters = Arc::clone(&self.counters);
+        let reader = Reader::new(self.disk.clone(), self.dir.clone(), caches, counters);
         Arc::new(reader.with_metadata_in(sidecars.dir.clone()).loading(loads))
+    }
+
+    /// The same of a store that has to keep so many files open: their names may be removed by others.
+    pub fn reader_of_kept_files(&self, sidecars: &SidecarDirectory, files: usize) -> Arc<Reader> {
+        let caches = self.caches.clone().unwrap_or_else(|| Caches::new(&self.memory, 0));
+        let counters = Arc::clone(&self.counters);
+        let reader = Reader::new(self.disk.clone(), self.dir.clone(), caches, counters);
+        Arc::new(reader.keeping_files(files).with_metadata_in(sidecars.dir.clone()))
     }
 
     /// Returns what the store is put together from.

@@ -73,7 +73,8 @@ fn try_open(
     let files = disk.list(&sidecars.dir).unwrap_or_default();
     let files = files.iter().filter(|name| filename::is_sidecar(name)).count();
     // Nobody works in the background here.
-    let reader = opening.reader(&sidecars, options.max_open_files.max(tables.len() + files + 16), true);
+    let reader =
+        opening.reader_of_kept_files(&sidecars, options.max_open_files.max(tables.len() + files + 16));
     let replayed = opening.replay(&loaded, &keyspaces, &reader)?;
     let visible = replayed.end_lsn;
     let mut segments = opening.retained(&loaded, u64::MAX)?;

@@ -5,7 +5,7 @@
 
 use super::lookup::{Clock, Found, Lookup, Pinned, Supply};
 use super::{batch, parallel::LastLevel};
-use crate::cache::{Reader, Step, run_all};
+use crate::cache::{Caches, Reader, Step, run_all};
 use crate::db::catalog::view::View;
 use crate::db::tiny_designs::{tiny, tiny_designs};
 use crate::db::{Db, Keyspace};
@@ -97,7 +97,7 @@ impl Made {
     fn reader(&self, memory: Memory) -> (Reader, Arc<StoreCounters>) {
         let budget = MemoryBudget::new(if memory == Memory::Ample { 64 << 20 } else { 1 });
         let (disk, counters): (Arc<dyn Disk>, _) = (Arc::new(self.disk.clone()), Arc::default());
-        (Reader::new(disk, DIR.into(), 1000, budget, Arc::clone(&counters)), counters)
+        (Reader::new(disk, DIR.into(), Caches::new(&budget, 1000), Arc::clone(&counters)), counters)
     }
 
     /// The view, of tables with nothing in memory yet.

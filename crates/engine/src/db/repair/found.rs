@@ -1,6 +1,6 @@
 //! What is left of a damaged store: as much of its manifest as can be read, and its files.
 
-use crate::cache::Reader;
+use crate::cache::{Caches, Reader};
 use crate::error::{Error, Result};
 use crate::filename::{self, CURRENT};
 use crate::io::{Disk, read_file};
@@ -34,8 +34,8 @@ impl Found {
     pub fn look(disk: &Arc<dyn Disk>, dir: &Path, options: &Options) -> Result<Self> {
         let names = disk.list(dir).map_err(|e| Error::io(&e, "listing", dir))?;
         let memory = MemoryBudget::new(options.memory_budget_bytes);
-        let reader =
-            Reader::new(Arc::clone(disk), dir.to_owned(), options.max_open_files, memory, Arc::default());
+        let caches = Caches::new(&memory, options.max_open_files);
+        let reader = Reader::new(Arc::clone(disk), dir.to_owned(), caches, Arc::default());
         let (manifest, state, damage) = read_manifest(disk.as_ref(), dir, &names, options)?;
         Ok(Self { dir: dir.to_owned(), names, state, manifest, damage, reader: Arc::new(reader) })
     }

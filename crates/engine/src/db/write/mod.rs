@@ -32,7 +32,9 @@ use pace::Pacer;
 use parking_lot::{Mutex, MutexGuard};
 use queue::{CommitQueue, Slot, Turn};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 /// Groups that a leader commits at most before another leads, while writers keep coming.
 const GROUPS_PER_LEAD: usize = 16;
@@ -47,14 +49,16 @@ pub(crate) struct Committer {
     /// Held by whoever writes to log and write buffers, seals one, or changes which keyspaces there are.
     commit: Mutex<()>,
     pacer: Pacer,
+    /// How long the log was when what a replay of it would take was last reckoned.
+    reckoned_at: AtomicU64,
     reporter: Arc<Reporter>,
 }
 
 impl Committer {
     pub fn new(env: &Arc<Env>, catalog: &Arc<Catalog>, reporter: &Arc<Reporter>) -> Self {
-        let (queue, commit, pacer) = Default::default();
+        let (queue, commit, pacer, reckoned_at) = Default::default();
         let (env, catalog, reporter) = (Arc::clone(env), Arc::clone(catalog), Arc::clone(reporter));
-        Self { env, catalog, queue, commit, pacer, reporter }
+        Self { env, catalog, queue, commit, pacer, reckoned_at, reporter }
     }
 
     /// Keeps writers, and creators of keyspaces, out meanwhile.
@@ -213,7 +217,7 @@ impl Committer {
     /// Seals the write buffers of all keyspaces, as the user asks.
     pub fn seal_all(&self) -> Result<()> {
         let _commit = self.commit.lock();
-        self.catalog.all().iter().try_for_each(|keyspace| self.seal(keyspace, Reason::Requested))
+        self.catalog.written().iter().try_for_each(|keyspace| self.seal(keyspace, Reason::Requested))
     }
 
     /// Seals the write buffer of one keyspace, because of `reason`, and does `then` before anything more is
@@ -232,11 +236,15 @@ impl Committer {
     }
 }
 
+/// Write buffers by their keyspaces' numbers.
+type Buffers = BTreeMap<u64, (Arc<OpenKeyspace>, WriteBuffer)>;
+
 /// A group on its way into the write buffers.
 struct Applying<'a> {
     committer: &'a Committer,
     segment: &'a Arc<LogSegment>,
-    buffers: BTreeMap<u64, (Arc<OpenKeyspace>, WriteBuffer)>,
+    /// Those that the group has touched.
+    buffers: Buffers,
     /// What readers saw before the group.
     before: Sequence,
     /// Sequence number of the operation that is being applied.
@@ -249,32 +257,55 @@ struct Applying<'a> {
 impl<'a> Applying<'a> {
     fn new(committer: &'a Committer, segment: &'a Arc<LogSegment>) -> Self {
         let before = committer.catalog.visible();
-        let buffers = committer.catalog.all().into_iter().map(|keyspace| {
-            let buffer = keyspace.view.load().active.clone();
-            (keyspace.id, (keyspace, buffer))
-        });
-        let (buffers, sequence) = (buffers.collect(), before);
+        let (buffers, sequence) = (BTreeMap::new(), before);
         Self { committer, segment, buffers, before, sequence, older_in: 0, has_sealed: false }
+    }
+
+    /// The keyspace of this number and its write buffer; none where it is gone. What the group does not touch
+    /// is not looked at.
+    fn buffer_of<'b>(
+        buffers: &'b mut Buffers,
+        catalog: &Catalog,
+        number: u64,
+    ) -> Option<&'b mut (Arc<OpenKeyspace>, WriteBuffer)> {
+        match buffers.entry(number) {
+            Entry::Occupied(known) => Some(known.into_mut()),
+            Entry::Vacant(place) => {
+                let keyspace = catalog.by_number(number)?;
+                let buffer = keyspace.view.load().active.clone();
+                Some(place.insert((keyspace, buffer)))
+            }
+        }
     }
 
     fn apply(&mut self, operations: &Operations, operation: &Operation) {
         let Self { segment, before, sequence, older_in, .. } = *self;
+        let Committer { env, catalog, .. } = self.committer;
         // A keyspace dropped meanwhile takes its writes with it.
-        let Some((keyspace, buffer)) = self.buffers.get_mut(&operation.keyspace) else { return };
+        let Some((keyspace, buffer)) = Self::buffer_of(&mut self.buffers, catalog, operation.keyspace) else {
+            return;
+        };
+        let was_empty = buffer.is_empty();
         let key = operations.key(operation);
         if operation.kind == Kind::DeletePrefix {
-            return buffer.delete_prefix(sequence, segment, operation.place.digest.hi, key);
+            buffer.delete_prefix(sequence, segment, operation.place.digest.hi, key);
+            if was_empty {
+                catalog.note_written(keyspace);
+            }
+            return;
         }
         let item = operations.item(operation).unwrap_or(Item::Deleted);
         let place = (operation.place.digest, operation.place.fingerprint);
         let write =
             Write { sequence, segment, length: operation.encoded.at.len(), place, key, item, older_in };
-        let Committer { env, catalog, .. } = self.committer;
         if buffer.insert(&write, before, &env.reader) == Err(Full) {
             // The flush waits until the group is visible.
             let _views = catalog.lock_views();
             *buffer = keyspace.seal_before(&write, before, &env.reader);
+            catalog.note_changed(keyspace);
             self.has_sealed = true;
+        } else if was_empty {
+            catalog.note_written(keyspace);
         }
     }
 }

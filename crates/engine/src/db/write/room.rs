@@ -9,8 +9,11 @@ use crate::events::{Reason, StallCause};
 use crate::memory::Holder;
 use crate::stats::Stopwatch;
 use siltstone_design::WriteBufferSpec;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+/// The log is looked at again when it has grown by such a part of the budget.
+const LOOKS_PER_BUDGET: u64 = 512;
 /// The share of the memory budget that a segment of the log may take when it is replayed; smaller ones than
 /// the least are not full.
 const SEGMENTS_PER_BUDGET: u64 = 8;
@@ -26,12 +29,11 @@ impl Committer {
             // There is nobody to wait for.
             return None;
         }
-        let keyspaces = self.catalog.all();
-        let pressure = keyspaces.iter().map(|keyspace| self.pressure_of(keyspace)).fold(0.0, f64::max);
+        let pressure = self.catalog.behind_most(|keyspace| self.pressure_of(keyspace));
         self.pacer.pace(bytes, pressure, &self.env.counters.paced_us);
         let must_wait = || {
-            let is_overfull = || self.catalog.all().iter().any(|keyspace| self.is_overfull(keyspace));
-            !self.env.health.is_poisoned() && (self.catalog.has_too_many_memtables() || is_overfull())
+            let is_overfull = || self.catalog.any_behind(|keyspace| self.is_overfull(keyspace));
+            !self.env.health.is_over() && (self.catalog.has_too_many_memtables() || is_overfull())
         };
         if !must_wait() {
             return None;
@@ -55,7 +57,7 @@ impl Committer {
 
     /// Returns what a writer that has to stop waits for.
     fn stall_cause(&self) -> StallCause {
-        let overfull = self.catalog.all().into_iter().find(|keyspace| self.is_overfull(keyspace));
+        let overfull = self.catalog.behind().into_iter().find(|keyspace| self.is_overfull(keyspace));
         if let Some(keyspace) = overfull {
             let sealed = keyspace.view.load().sealed.len() as u64;
             return StallCause::SealedBuffers { keyspace: keyspace.name.clone(), sealed };
@@ -81,20 +83,48 @@ impl Committer {
 
     /// Flushes the largest memtable where all together take more than their share, and none is being flushed.
     pub(super) fn bound_memtables(&self) {
+        if let Some(pool) = self.env.signals.pool() {
+            return pool.bound_memtables();
+        }
         let memory = self.env.memory();
         if memory.held_bytes(Holder::Memtable) <= memory.most_memtable_bytes()
             || self.catalog.has_too_many_memtables()
+            || self.holds_its_share_at_most()
         {
             return;
         }
-        let keyspaces = self.catalog.all().into_iter();
-        let largest = keyspaces.max_by_key(|keyspace| keyspace.view.load().active.memory_bytes());
+        self.seal_largest();
+    }
+
+    /// Whether other stores hold the memory that memtables have too much: those that are stepped by hand and
+    /// share it flush what they hold beyond an equal share.
+    fn holds_its_share_at_most(&self) -> bool {
+        let Some(shared) = &self.env.options.resources else { return false };
+        let mut bytes = 0;
+        self.catalog.each_written(|keyspace| bytes += keyspace.view.load().active.memory_bytes());
+        bytes <= self.env.memory().most_memtable_bytes() / shared.caches().users().max(1) as u64
+    }
+
+    /// Has the largest memtable of the store flushed. The caller holds the commit lock.
+    fn seal_largest(&self) {
+        let memory = self.env.memory();
+        let largest = self
+            .catalog
+            .written()
+            .into_iter()
+            .max_by_key(|keyspace| keyspace.view.load().active.memory_bytes());
         if let Some(keyspace) = largest {
             // A failure (a full disk) leaves the memtable as it is; the next write tries again.
             let bytes = keyspace.view.load().active.memory_bytes();
             let reason = Reason::MemoryBound { bytes, at_most: memory.most_memtable_bytes() };
             let _ = self.seal(&keyspace, reason);
         }
+    }
+
+    /// Has the largest memtable of the store flushed, as others that share its memory ask.
+    pub fn flush_largest(&self) {
+        let _commit = self.lock();
+        self.seal_largest();
     }
 
     /// Flushes what holds the oldest part of an overlong log, or of one that would take much memory to
@@ -108,7 +138,17 @@ impl Committer {
             let _ = log.rotate();
         }
         let live = log.live_bytes();
-        let keyspaces = self.catalog.all();
+        if live <= options.max_wal_bytes && live <= budget / 4 {
+            return;
+        }
+        // Reckoning walks over all write buffers: not for every group, where there are many.
+        let step = budget / LOOKS_PER_BUDGET + 1;
+        if live <= options.max_wal_bytes
+            && self.reckoned_at.swap(live / step, Ordering::Relaxed) == live / step
+        {
+            return;
+        }
+        let keyspaces = self.catalog.written();
         let memtables = keyspaces.iter().filter_map(|keyspace| match keyspace.design.write_buffer {
             WriteBufferSpec::MemTable { bytes } => Some(bytes),
             WriteBufferSpec::LogStore { .. } => None,
@@ -142,6 +182,7 @@ impl Committer {
         let _views = self.catalog.lock_views();
         self.catalog.log.rotate()?;
         keyspace.seal_with(keyspace.new_buffer(self.catalog.visible(), self.env.memory()), reason);
+        self.catalog.note_changed(keyspace);
         self.env.reader.fit_cache();
         // Often enough to keep the reserve, which is many memtables large.
         self.env.check_space();

@@ -1,7 +1,7 @@
 //! HTables against a sorted map: every lookup, every walk, whole and with filter and marks damaged; and the
 //! counts that the format is judged by.
 
-use crate::cache::{Probe, Reader, fetch};
+use crate::cache::{Caches, Probe, Reader, fetch};
 use crate::codec::sort_key;
 use crate::entry::{Answer, EntryRef, Item, PrefixTombstones, Span};
 use crate::error::Result;
@@ -68,7 +68,7 @@ impl Made {
     fn open(&self, budget: u64) -> (Arc<Table>, Arc<Reader>) {
         let memory = MemoryBudget::new(budget);
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
-        let reader = Reader::new(disk, "/t".into(), 8, memory, Arc::default());
+        let reader = Reader::new(disk, "/t".into(), Caches::new(&memory, 8), Arc::default());
         (Arc::new(Table::new(self.meta.clone(), self.encoder, Arc::default())), Arc::new(reader))
     }
 

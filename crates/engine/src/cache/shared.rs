@@ -1,0 +1,169 @@
+//! The caches themselves: pages, answers and open files, of one store or of several that share their memory.
+//!
+//! Stores number their files each for itself, so everything here is kept under a store's number as well.
+//! Numbers are not used again: what a closed store left behind nobody asks for, and it gives way to others.
+
+use super::row::RowCache;
+use super::split::CacheSplit;
+use crate::ids::{FileId, TableId};
+use crate::io::File;
+use crate::memory::{MemoryBudget, PIECE_BYTES, Pooled};
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+/// A verified page.
+pub(crate) type Page = Arc<Pooled>;
+
+/// Memory a cached page takes, bookkeeping included.
+const CACHED_PAGE_BYTES: u64 = PIECE_BYTES as u64 + 96;
+/// The cache shrinks no further than this, so that one lookup's pages stay while it needs them.
+const LEAST_CACHE_BYTES: u64 = 16 * CACHED_PAGE_BYTES;
+/// Bits of a table's number, in the number under which its answers are kept.
+const TABLE_BITS: u32 = 40;
+/// Open files that are kept at least.
+pub(super) const LEAST_FILES: usize = 8;
+
+#[derive(Clone)]
+pub(super) struct PageWeight;
+
+impl Weighter<PageKey, Page> for PageWeight {
+    fn weight(&self, _: &PageKey, _: &Page) -> u64 {
+        CACHED_PAGE_BYTES
+    }
+}
+
+/// A page of a store's file, by [`FileId::key`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct PageKey {
+    file: u64,
+    store: u32,
+    page: u32,
+}
+
+/// A store among those that share caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CacheUser(u32);
+
+impl CacheUser {
+    #[inline]
+    pub fn page(self, file: FileId, page: u32) -> PageKey {
+        PageKey { file: file.key(), store: self.0, page }
+    }
+
+    #[inline]
+    pub fn file(self, file: FileId) -> (u64, u32) {
+        (file.key(), self.0)
+    }
+
+    /// The number under which answers of `table` are kept; 0, which is no table's, where they are not.
+    #[inline]
+    pub fn table(self, table: TableId) -> TableId {
+        let is_small = table >> TABLE_BITS == 0 && self.0 >> (u64::BITS - TABLE_BITS) == 0;
+        if is_small && table > 0 { u64::from(self.0) << TABLE_BITS | table } else { 0 }
+    }
+}
+
+/// Open files, by [`CacheUser::file`].
+pub(super) type Files = Cache<(u64, u32), Arc<dyn File>>;
+
+/// Caches of pages, answers and open files.
+pub(crate) struct Caches {
+    pub(super) files: Files,
+    pub(super) pages: Cache<PageKey, Page, PageWeight>,
+    pub(super) answers: RowCache,
+    split: CacheSplit,
+    pub(super) memory: Arc<MemoryBudget>,
+    /// What answers and pages have together.
+    capacity: AtomicU64,
+    next_user: AtomicU32,
+    /// Stores that use them.
+    users: AtomicUsize,
+}
+
+impl Caches {
+    /// Caches within what `memory` has to spare, and of so many files.
+    pub fn new(memory: &Arc<MemoryBudget>, max_open_files: usize) -> Arc<Self> {
+        let capacity = memory.free_bytes().max(LEAST_CACHE_BYTES);
+        let caches = Self {
+            files: Files::new(max_open_files.max(LEAST_FILES)),
+            pages: Cache::with_weighter((capacity / CACHED_PAGE_BYTES) as usize, capacity, PageWeight),
+            answers: RowCache::new(memory),
+            split: CacheSplit::default(),
+            memory: Arc::clone(memory),
+            capacity: AtomicU64::new(capacity),
+            next_user: AtomicU32::new(0),
+            users: AtomicUsize::new(0),
+        };
+        caches.divide(capacity);
+        Arc::new(caches)
+    }
+
+    /// Stores that use them.
+    pub fn users(&self) -> usize {
+        self.users.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of cached pages and answers.
+    pub fn bytes(&self) -> u64 {
+        self.pages.weight() + self.answers.bytes()
+    }
+
+    /// Takes in one more store.
+    pub(super) fn join(&self) -> CacheUser {
+        self.users.fetch_add(1, Ordering::Relaxed);
+        CacheUser(self.next_user.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Lets go of what a store that is gone has here. Its answers leave when their time comes.
+    pub(super) fn leave(&self, user: CacheUser) {
+        if self.users.fetch_sub(1, Ordering::Relaxed) > 1 {
+            self.files.retain(|(_, store), _| *store != user.0);
+            self.pages.retain(|page, _| page.store != user.0);
+        }
+    }
+
+    /// Divides `capacity` bytes between answers and pages.
+    fn divide(&self, capacity: u64) {
+        let answers = self.split.of(capacity.saturating_sub(LEAST_CACHE_BYTES));
+        self.answers.set_capacity(answers);
+        self.pages.set_capacity(capacity - answers);
+    }
+
+    /// Notes a question that took `reads` from the device.
+    #[inline]
+    pub(super) fn note(&self, reads: u64) {
+        let capacity = self.capacity.load(Ordering::Relaxed);
+        if self.split.note(1, reads, capacity) {
+            self.divide(capacity);
+        }
+    }
+
+    /// Gives the caches what the budget's other holders leave; called when they change.
+    pub(super) fn fit(&self) {
+        self.memory.trim();
+        let capacity = self.memory.free_bytes().max(LEAST_CACHE_BYTES);
+        let before = self.capacity.load(Ordering::Relaxed);
+        // Small changes are not worth the cache's rebalancing.
+        if capacity.abs_diff(before) > before / 32 {
+            self.capacity.store(capacity, Ordering::Relaxed);
+            self.divide(capacity);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stores_have_answers_of_their_own() {
+        let numbers = [CacheUser(0), CacheUser(1), CacheUser(0x00ff_ffff)].map(|user| user.table(7));
+        assert_eq!(numbers, [7, 1 << 40 | 7, 0x00ff_ffff << 40 | 7]);
+        // What does not fit is not kept, rather than kept as another's.
+        assert_eq!(CacheUser(0x0100_0000).table(7), 0);
+        assert_eq!(CacheUser(3).table(1 << 40), 0);
+        assert_eq!(CacheUser(3).table(0), 0);
+    }
+}
