@@ -15,6 +15,7 @@
 //! | [`read`] | read amplification |
 //! | [`optimize`] | level sizes, growth factor, level count and write buffer that write least |
 //! | [`simulate`] | item-level and table-level simulators |
+//! | [`price`] | bytes written, pages read, memory and space of any design that the engine runs |
 //! | [`cost`] | SILT's and SlimDB's own cost models |
 //! | [`tune`] | options for other engines, from their workload |
 //!
