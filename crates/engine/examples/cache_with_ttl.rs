@@ -3,7 +3,7 @@
 //! Shows `put_with_ttl`, after whose time an item is no longer found, a keyspace laid out for little memory,
 //! and statistics. A cache is allowed to forget: writes are buffered, and nothing waits for the disk.
 //!
-//! `cargo run --example cache_with_ttl -- DIRECTORY`
+//! `cargo run -p siltstone --example cache_with_ttl -- DIRECTORY`
 
 use siltstone::{Db, Keyspace, KeyspaceOptions, Options, presets};
 use std::error::Error;

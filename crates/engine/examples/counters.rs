@@ -3,7 +3,7 @@
 //! Shows `update`, which reads, changes and writes a key in one step, `multi_get`, and what a write survives:
 //! these are synced once at the end, so that a power cut before that may take the newest of them.
 //!
-//! `cargo run --example counters -- DIRECTORY`
+//! `cargo run -p siltstone --example counters -- DIRECTORY`
 
 use siltstone::{Db, Keyspace, KeyspaceOptions, Options};
 use std::error::Error;

@@ -3,7 +3,7 @@
 //! Shows groups (a keyspace whose keys begin with the entity), atomic batches, a scan of one group in order,
 //! and ranges of suffixes, with which a model is trained on what was known at a moment and not later.
 //!
-//! `cargo run --example feature_store -- DIRECTORY`
+//! `cargo run -p siltstone --example feature_store -- DIRECTORY`
 
 use siltstone::{
     Batch, Db, Keyspace, KeyspaceOptions, Options, PrefixRule, Schema, SuffixOrder, WriteOptions,

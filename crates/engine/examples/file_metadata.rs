@@ -5,7 +5,7 @@
 //! snapshot that a listing can rely on while names change; and the removal of a whole directory in constant
 //! time.
 //!
-//! `cargo run --example file_metadata -- DIRECTORY`
+//! `cargo run -p siltstone --example file_metadata -- DIRECTORY`
 
 use siltstone::{
     Batch, Db, Keyspace, KeyspaceOptions, Options, PrefixRule, Schema, SuffixOrder, WriteOptions,

@@ -3,7 +3,7 @@
 //! Shows `tail`, `Batch::add` and positions of the log. The copy notes how far it has come in the very batch
 //! that brings it there, so that it goes on at the right place after any stop.
 //!
-//! `cargo run --example replica -- DIRECTORY`
+//! `cargo run -p siltstone --example replica -- DIRECTORY`
 
 use siltstone::{Batch, Db, KeyspaceOptions, Options, WriteOptions};
 use std::error::Error;

@@ -81,5 +81,5 @@ fn the_log_is_shown_batch_by_batch() {
     assert_eq!(batches[1]["operations"][0]["put"], "2");
     let from = batches[1]["next_lsn"].to_string();
     assert_eq!(run(&["tail", s, "--from", &from]).ok().text().lines().count(), 1);
-    run(&["tail", s, "--from", "99999999"]).fails(&["behind the end of the log"]);
+    run(&["tail", s, "--from", "99999999"]).fails(&["past the end of the log"]);
 }

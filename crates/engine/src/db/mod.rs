@@ -278,7 +278,8 @@ impl Db {
     /// the changes up to its opening are there.
     ///
     /// What was written to keyspaces that are dropped by now is left out; that one was created or dropped is
-    /// not among the changes.
+    /// not among the changes. Nor are bulk builds ([`Keyspace::ingest`]) and replacements ([`Db::replace`]),
+    /// which do not go through the log: copy the store afresh after one.
     ///
     /// ```
     /// # fn main() -> siltstone::Result<()> {

@@ -80,8 +80,13 @@ impl Snapshot {
 
     fn view(&self, keyspace: &Keyspace) -> Result<Arc<View>> {
         self.store.env.health.check_open()?;
-        let same_store = keyspace.store_id() == self.store.env.store;
-        let pinned = self.pinned.keyspaces.get(&keyspace.inner.id).filter(|_| same_store);
+        if keyspace.store_id() != self.store.env.store {
+            return Err(Error::no_keyspace(format_args!(
+                "keyspace {:?} is one of another store",
+                keyspace.name()
+            )));
+        }
+        let pinned = self.pinned.keyspaces.get(&keyspace.inner.id);
         let pinned = pinned.ok_or_else(|| {
             Error::no_keyspace(format_args!(
                 "keyspace {:?} did not exist when the snapshot was taken",

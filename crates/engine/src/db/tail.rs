@@ -177,7 +177,7 @@ impl Tail {
         let (position, (first, end)) = (self.position, self.log().bounds());
         let what = if position > end {
             format!(
-                "position {position} lies behind the end of the log, which is {end}: the store has lost what was read there, or \
+                "position {position} lies past the end of the log, which is {end}: the store has lost what was read there, or \
                  is another one; copy the store afresh and follow it from there"
             )
         } else {
