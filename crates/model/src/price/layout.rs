@@ -161,6 +161,12 @@ impl Layout {
         self.design.level(level).region_bytes() as f64 / self.workload.item_bytes()
     }
 
+    /// Bits of a fingerprint in the maplet of a region with so many entries.
+    pub fn maplet_bits(&self, level: usize, has_children: bool, remainder_bits: u8, entries: f64) -> f64 {
+        let upper = if has_children { UPPER_MAPLET_BITS } else { 0.0 };
+        self.region_entries(level).max(entries).log2().round() + f64::from(remainder_bits) + upper
+    }
+
     /// Bits of memory that an entry takes in filters, its table's and its region's.
     pub fn filter_bits(&self, run: &RunSize, region_entries: f64, region_runs: f64) -> f64 {
         let spec = self.design.level(run.level);
@@ -173,9 +179,8 @@ impl Layout {
                 own + (f64::from(fingerprint_bits) + slot_bits) / MULTI_LEVEL_CUCKOO_FILL
             }
             RegionFilterSpec::Maplet { remainder_bits } => {
-                let upper = if run.has_children { UPPER_MAPLET_BITS } else { 0.0 };
-                let full = self.region_entries(run.level).max(region_entries).log2().round();
-                let fingerprint = full + f64::from(remainder_bits) + upper;
+                let fingerprint =
+                    self.maplet_bits(run.level, run.has_children, remainder_bits, region_entries);
                 own + (fingerprint - region_entries.max(1.0).log2()).max(0.0)
                     + slot_bits
                     + MAPLET_QUOTIENT_BITS

@@ -127,9 +127,8 @@ impl Probes {
                 Self { per_entry: wrong / entries.max(1.0) * (1.0 - missing), per_run: missing * own }
             }
             RegionFilterSpec::Maplet { remainder_bits } => {
-                let upper = if region.children.is_empty() { 0 } else { 3 };
-                let keys = path.layout.region_entries(level).max(entries).log2().round();
-                let fingerprint = keys + f64::from(remainder_bits + upper);
+                let has_children = !region.children.is_empty();
+                let fingerprint = path.layout.maplet_bits(level, has_children, remainder_bits, entries);
                 Self { per_entry: (-fingerprint).exp2() * (1.0 - missing), per_run: missing * own }
             }
         }

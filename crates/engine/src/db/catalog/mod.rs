@@ -200,16 +200,21 @@ impl Catalog {
         })
     }
 
+    /// Shows nobody a keyspace any more that is gone on disk.
+    fn forget(&self, keyspace: &OpenKeyspace) {
+        keyspace.mark_dropped();
+        let mut registry = self.keyspaces.write();
+        registry.by_name.remove(&keyspace.name);
+        registry.by_number.remove(&keyspace.id);
+        drop(registry);
+        self.forget_activity(keyspace.id);
+    }
+
     /// Removes a keyspace with everything in it, on disk first. The caller holds the commit lock.
     pub fn remove(&self, keyspace: &OpenKeyspace) -> Result<()> {
         let edit = Edit { keyspace: keyspace.id, steps: vec![Step::Dropped] };
         self.commit_keyspaces(&[edit], || {
-            keyspace.mark_dropped();
-            let mut registry = self.keyspaces.write();
-            registry.by_name.remove(&keyspace.name);
-            registry.by_number.remove(&keyspace.id);
-            drop(registry);
-            self.forget_activity(keyspace.id);
+            self.forget(keyspace);
             let version = keyspace.version();
             version.tables().for_each(|table| table.mark_obsolete());
             version.sidecars().for_each(|pages| pages.mark_obsolete());

@@ -149,12 +149,7 @@ impl Catalog {
                 self.show(now);
             }
             old.set_flushed(start);
-            new.mark_dropped();
-            let mut registry = self.keyspaces.write();
-            registry.by_name.remove(&new.name);
-            registry.by_number.remove(&new.id);
-            drop(registry);
-            self.forget_activity(new.id);
+            self.forget(new);
             before.tables().for_each(|table| table.mark_obsolete());
             before.sidecars().for_each(|pages| pages.mark_obsolete());
         })?;
