@@ -134,6 +134,36 @@ proptest! {
     }
 }
 
+/// A spilled line whose place was damaged into the end of all numbers once overflowed.
+#[test]
+fn a_spilled_line_far_past_its_spill_is_refused() {
+    let geometry = Geometry::new(100, 0, false).unwrap();
+    let groups = [Group { value: 3, plain: 5_000, marks: 0 }];
+    let mut bytes = Vec::new();
+    build(geometry, &groups).to_bytes(&mut bytes);
+    // The third word of the first line, behind a header of 16 bytes.
+    bytes[32..40].copy_from_slice(&(u64::MAX - 3).to_le_bytes());
+    assert!(SortedLines::from_front(&bytes).is_err());
+}
+
+/// Every byte of a small encoding, set to every value.
+#[test]
+fn no_damaged_byte_overflows() {
+    let groups = [(1, 2, 0), (2, 400, 1), (70, 1, 0), (99, 0, 3), (350, 300, 0)]
+        .map(|(value, plain, marks)| Group { value, plain, marks });
+    for geometry in [Geometry::new(100, 0, true).unwrap(), Geometry::smallest(&groups)] {
+        let mut bytes = Vec::new();
+        build(geometry, &groups).to_bytes(&mut bytes);
+        for at in 0..bytes.len() {
+            for value in 0..=u8::MAX {
+                let mut damaged = bytes.clone();
+                damaged[at] = value;
+                let _ = SortedLines::from_front(&damaged);
+            }
+        }
+    }
+}
+
 #[test]
 #[should_panic(expected = "a value below one before")]
 fn values_that_descend_are_refused() {

@@ -407,12 +407,14 @@ impl Spilled {
 
     /// Distinct value `index`: the value, the integers and the marks before it in the line.
     fn get(&self, spill: &BitVec, index: u32) -> (u64, u32, u32) {
-        let at = self.at as usize + index as usize * self.record_bits() as usize;
+        // Damaged bytes may say any place: one past the end reads as zeros.
+        let at = usize::try_from(self.at).unwrap_or(usize::MAX);
+        let at = at.saturating_add(index as usize * self.record_bits() as usize);
         let field = |at: usize, width: u32| spill.get_bits(at, width).unwrap_or(0);
-        let before_at = at + self.value_bits as usize;
+        let before_at = at.saturating_add(self.value_bits as usize);
         let before = field(before_at, self.count_bits) as u32;
         let marks = if self.is_marked {
-            field(before_at + self.count_bits as usize, self.count_bits) as u32
+            field(before_at.saturating_add(self.count_bits as usize), self.count_bits) as u32
         } else {
             0
         };
