@@ -1,8 +1,8 @@
 //! The commands as the user sees them, and what becomes of a failure.
 
 use crate::commands::{
-    backup, bench, checkpoint, del, demo, export, get, inspect, keyspaces, load, merge, model, probe, put,
-    repair, scan, stats, tail, tune, verify,
+    advise, backup, bench, checkpoint, clear, compact, count, del, demo, export, get, inspect, keyspaces,
+    load, merge, model, probe, put, redesign, repair, scan, serve, stats, tail, tune, verify,
 };
 use crate::failure::exit_code;
 use clap::{Parser, Subcommand};
@@ -36,20 +36,27 @@ enum Command {
     Get(get::Args),
     Del(del::Args),
     Scan(scan::Args),
+    Count(count::Args),
+    Clear(clear::Args),
     Load(load::Args),
     Export(export::Args),
     Keyspaces(keyspaces::Args),
     Stats(stats::Args),
+    Compact(compact::CompactArgs),
+    Drain(compact::DrainArgs),
     Verify(verify::Args),
     Checkpoint(checkpoint::Args),
     Backup(backup::Args),
     Tail(tail::Args),
     Inspect(inspect::Args),
+    Redesign(redesign::Args),
     Repair(repair::Args),
     Bench(bench::Args),
+    Advise(advise::Args),
     Probe(probe::Args),
     Model(model::Args),
     Tune(tune::Args),
+    Serve(serve::Args),
 }
 
 /// Runs the command the process was started with and turns its outcome into an exit code.
@@ -61,20 +68,27 @@ pub fn run() -> ExitCode {
         Command::Get(args) => get::run(&args),
         Command::Del(args) => del::run(&args),
         Command::Scan(args) => scan::run(&args),
+        Command::Count(args) => count::run(&args),
+        Command::Clear(args) => clear::run(&args),
         Command::Load(args) => load::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Keyspaces(args) => keyspaces::run(&args),
         Command::Stats(args) => stats::run(&args),
+        Command::Compact(args) => compact::compact(&args),
+        Command::Drain(args) => compact::drain(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Checkpoint(args) => checkpoint::run(&args),
         Command::Backup(args) => backup::run(&args),
         Command::Tail(args) => tail::run(&args),
         Command::Inspect(args) => inspect::run(&args),
+        Command::Redesign(args) => redesign::run(&args),
         Command::Repair(args) => repair::run(&args),
         Command::Bench(args) => bench::run(args),
+        Command::Advise(args) => advise::run(&args),
         Command::Probe(args) => probe::run(&args),
         Command::Model(args) => model::run(args),
         Command::Tune(args) => tune::run(&args),
+        Command::Serve(args) => serve::run(&args),
     };
     exit_code(outcome)
 }

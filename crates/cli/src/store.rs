@@ -3,7 +3,9 @@
 use crate::failure::{Failure, Result, fail, usage};
 use crate::sizes;
 use crate::text;
-use siltstone::{Db, Design, Durability, Keyspace, KeyspaceOptions, Options, Schema, SuffixOrder, presets};
+use siltstone::{
+    Compression, Db, Design, Durability, Keyspace, KeyspaceOptions, Options, Schema, SuffixOrder, presets,
+};
 use std::path::Path;
 
 /// The keyspace of commands that do not name one.
@@ -24,8 +26,8 @@ pub struct CreateArgs {
     #[arg(long, value_enum)]
     suffix: Option<Suffix>,
     /// Layout of a new keyspace (see `siltstone bench --help` for the names), with PRESET:SIZE with tables of
-    /// another size
-    #[arg(long, value_name = "PRESET[:SIZE]", value_parser = parse_preset)]
+    /// another size, and with +dictionary behind it with tables that compress
+    #[arg(long, value_name = "PRESET[:SIZE][+dictionary]", value_parser = parse_preset)]
     preset: Option<Preset>,
     /// Merge operator of a new keyspace, for `siltstone merge`: add, add-saturating, append, append:HEX with
     /// a delimiter, set-union, set-union:BYTES for ids of one size, max, min, max-u64, min-u64
@@ -75,6 +77,11 @@ impl CreateArgs {
         })
     }
 
+    /// Whether anything is said of how to lay a new keyspace out.
+    pub fn says_how(&self) -> bool {
+        self.schema.is_some() || self.preset.is_some() || self.merge_operator.is_some()
+    }
+
     /// The merge operator that was asked for, if any.
     pub fn merge_operator(&self) -> Option<&str> {
         self.merge_operator.as_deref()
@@ -82,13 +89,13 @@ impl CreateArgs {
 
     /// Opens the keyspace `name`, creating it as asked (or as `point`) where it does not exist.
     pub fn open_keyspace(&self, db: &Db, name: &str) -> Result<Keyspace> {
-        if let Some(existing) = db.keyspace(name) {
+        if let Some(existing) = db.get_keyspace(name) {
             if let Some(preset) = &self.preset
                 && existing.design() != preset.design
             {
                 fail!(
-                    "keyspace {name:?} exists with the preset {}, not {}; a design can't be changed, leave out --preset or \
-                     use another name",
+                    "keyspace {name:?} exists with the preset {}, not {}; leave out --preset, or change it first: `siltstone \
+                     redesign`",
                     existing.design().preset_name(),
                     preset.name
                 );
@@ -98,10 +105,10 @@ impl CreateArgs {
             }
         }
         let mut options = self.keyspace_options()?;
-        if let (None, Some(existing)) = (self.schema()?, db.keyspace(name)) {
+        if let (None, Some(existing)) = (self.schema()?, db.get_keyspace(name)) {
             options.schema = existing.schema();
         }
-        Ok(db.create_keyspace(name, options)?)
+        Ok(db.keyspace(name, options)?)
     }
 
     /// The options of a new keyspace.
@@ -144,8 +151,12 @@ impl Preset {
     }
 }
 
-/// Parses `--preset`: a name, or a name and the size of level 0's tables.
+/// Parses `--preset`: a name, or a name and the size of level 0's tables, and `+dictionary` behind it for
+/// tables that compress.
 pub fn parse_preset(text: &str) -> std::result::Result<Preset, String> {
+    let (text, compression) = text
+        .strip_suffix("+dictionary")
+        .map_or((text, Compression::None), |text| (text, Compression::Dictionary));
     let (name, size) = text.split_once(':').map_or((text, None), |(name, size)| (name, Some(size)));
     let Some(mut design) = Design::preset(name) else {
         return Err(format!("there is no preset {name:?}; there are: {}", preset_names()));
@@ -155,6 +166,19 @@ pub fn parse_preset(text: &str) -> std::result::Result<Preset, String> {
         design = design.scaled_to(bytes);
         design.check().map_err(|why| format!("with tables of {bytes} bytes: {why}"))?;
     }
+    design = design.with_compression(compression);
+    Ok(Preset { name: design.preset_name(), design })
+}
+
+/// Reads a design from a file: its JSON alone, or what `siltstone advise --json` prints, whose best it then
+/// is.
+pub fn read_design(path: &Path) -> Result<Preset> {
+    let text = std::fs::read_to_string(path).map_err(|e| Failure::at(path, e))?;
+    let json: serde_json::Value = serde_json::from_str(&text).map_err(|e| Failure::at(path, e))?;
+    let json = json.pointer("/best/design").or(json.get("design")).unwrap_or(&json);
+    let design: Design = serde_json::from_value(json.clone())
+        .map_err(|e| Failure::at(path, format!("is no design: {e}; `siltstone advise --json` prints one")))?;
+    design.check().map_err(|e| Failure::at(path, e))?;
     Ok(Preset { name: design.preset_name(), design })
 }
 
@@ -218,12 +242,14 @@ pub fn must_be_a_directory(dir: &Path) -> Result<()> {
 
 /// The existing keyspace `name`, or an error that lists those there are.
 pub fn keyspace(db: &Db, name: &str) -> Result<Keyspace> {
-    if let Some(keyspace) = db.keyspace(name) {
-        return Ok(keyspace);
-    }
+    db.get_keyspace(name).ok_or_else(|| no_keyspace(db, name, ""))
+}
+
+/// The failure of a name that no keyspace has; `advice` is what to do.
+pub fn no_keyspace(db: &Db, name: &str, advice: &str) -> Failure {
     let known = db.keyspaces();
     if known.is_empty() {
-        fail!("{} holds no keyspaces yet", db.path().display());
+        return Failure::Failed(format!("{} holds no keyspaces yet{advice}", db.path().display()));
     }
     let shown: Vec<&str> = known.iter().take(10).map(String::as_str).collect();
     let more = if known.len() > 10 {
@@ -231,7 +257,11 @@ pub fn keyspace(db: &Db, name: &str) -> Result<Keyspace> {
     } else {
         String::new()
     };
-    fail!("there is no keyspace {name:?} in {}; there are: {}{more}", db.path().display(), shown.join(", "));
+    Failure::Failed(format!(
+        "there is no keyspace {name:?} in {}; there are: {}{more}{advice}",
+        db.path().display(),
+        shown.join(", ")
+    ))
 }
 
 /// A key, prefix or value given on the command line, with its escapes replaced.
@@ -245,7 +275,12 @@ mod tests {
 
     #[test]
     fn presets_are_read_with_their_sizes() {
-        for (text, bytes) in [("lsm-trie", 8 << 20), ("lsm-trie:1M", 1 << 20), ("silt:500K", 500 << 10)] {
+        for (text, bytes) in [
+            ("lsm-trie", 8 << 20),
+            ("lsm-trie:1M", 1 << 20),
+            ("silt:500K", 500 << 10),
+            ("lean:1M+dictionary", 1 << 20),
+        ] {
             let preset = parse_preset(text).unwrap();
             assert_eq!((preset.name.as_str(), preset.design.levels[0].table_bytes), (text, bytes));
         }

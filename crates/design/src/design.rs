@@ -98,8 +98,34 @@ pub struct LevelSpec {
     pub table_filter: TableFilterSpec,
     /// What a region knows of the keys of all its runs, to spare reads of runs that do not hold a key.
     pub region_filter: RegionFilterSpec,
-    /// Bytes of one run's share of a region: a region is full at `runs × table_bytes`.
+    /// Bytes of one run's share of a region: a region is full at `runs × table_bytes`. They are counted as
+    /// stored, so tables that compress hold more items.
     pub table_bytes: u64,
+    /// Whether, and how, the entries of its tables are compressed.
+    #[serde(skip_serializing_if = "Compression::is_none")]
+    pub compression: Compression,
+}
+
+/// How the entries of a table are compressed: each by itself, so that a lookup still reads one page and
+/// decodes one value of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Compression {
+    /// Entries are stored as they are.
+    #[default]
+    None,
+    /// By what a table's first entries have in common: what its pages hold of keys as codes for up to 254
+    /// frequent strings (FSST, Boncz et al., VLDB'20), and values with references into a dictionary of 4 KiB
+    /// at most (LZ4's block format). A table in which that saves less than a tenth stores its keys, its
+    /// values or both as they are.
+    Dictionary,
+}
+
+impl Compression {
+    /// Whether entries are stored as they are.
+    pub fn is_none(&self) -> bool {
+        *self == Self::None
+    }
 }
 
 /// How the bytes of a table lie.
@@ -249,6 +275,29 @@ impl Design {
             .map(|l| u32::from(self.level(l).fanout_bits))
             .sum::<u32>()
             .min(u32::from(crate::digest::MAX_DEPTH)) as u8
+    }
+
+    /// The level whose regions fix `depth` digest bits, if the design has one.
+    ///
+    /// ```
+    /// let design = siltstone_design::presets::stepped_merge();
+    /// assert_eq!((design.level_at(6), design.level_at(7)), (Some(2), None));
+    /// ```
+    pub fn level_at(&self, depth: u8) -> Option<usize> {
+        let level = self.level_from(depth);
+        (self.depth(level) == depth).then_some(level)
+    }
+
+    /// The uppermost level whose regions fix at least `depth` digest bits, or as many as there can be.
+    pub fn level_from(&self, depth: u8) -> usize {
+        let depth = depth.min(crate::digest::MAX_DEPTH);
+        let (mut level, mut at) = (0, self.level(0).fanout_bits);
+        // The last level of a checked design, which repeats, divides what it holds.
+        while at < depth && level < usize::from(crate::digest::MAX_DEPTH) + self.levels.len() {
+            level += 1;
+            at = at.saturating_add(self.level(level).fanout_bits);
+        }
+        level
     }
 
     /// Whether `level` is the last the design names, or below it: where leaves stay until they split.

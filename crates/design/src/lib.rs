@@ -15,6 +15,7 @@
 //! | `stored` | levels as JSON, in the present form and in the one before |
 //! | [`shape`] | [`Shape`]: what a planner may see of a store |
 //! | [`plan`](mod@plan) | [`plan()`](plan::plan): the pure, deterministic compaction planner; pacing and staggering |
+//! | [`redesign`] | what a store still has of the design before, and the next task that ends it |
 //! | [`reason`] | why the planner chose a task, in words |
 //! | [`presets`] | named designs |
 //! | [`check`] | rejects an unsound design, naming the field |
@@ -34,6 +35,7 @@ pub mod plan;
 pub mod prefix;
 pub mod presets;
 pub mod reason;
+pub mod redesign;
 pub mod schema;
 mod schema_text;
 pub mod shape;
@@ -41,7 +43,8 @@ mod stored;
 
 pub use check::DesignError;
 pub use design::{
-    Design, Format, IndexSpec, LevelSpec, RegionFilterSpec, TableFilterSpec, ThirdLevel, WriteBufferSpec,
+    Compression, Design, Format, IndexSpec, LevelSpec, RegionFilterSpec, TableFilterSpec, ThirdLevel,
+    WriteBufferSpec,
 };
 pub use digest::{Digest, HashSecret, TriePath};
 pub use plan::Task;

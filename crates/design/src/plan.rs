@@ -6,6 +6,7 @@
 //! * **Split**: the same, from a leaf that has outgrown its region; the children are new.
 //! * **Rewrite**: runs of one region are merged in place, to free space in a leaf or to join runs too small
 //!   to push.
+//! * **Drop**: the oldest runs of a region without children go unread, since all that they hold has expired.
 //!
 //! **Staggering.** Digests are uniform, so all regions of a level would fill up together and the store would
 //! compact in bursts. A region's *first* push therefore comes at its own phase, between 0.5 and 1.5 times the
@@ -20,6 +21,14 @@
 //! leaves then see what is dead. That writes no byte more than once a level either. In these designs a region
 //! of an upper level counts as a leaf as long as nothing lies below it, or a store too small for its levels
 //! would have no leaves to reclaim.
+//!
+//! **Deletes and expiry.** A tombstone in an upper level dooms what lies far below, and a store that only
+//! deletes fills no region. So where a region's tombstones and expired entries doom more than `max_garbage`
+//! of what lies in it and below it, it is pushed before it is full, or merged in place where nothing lies
+//! below; once they have come down to a leaf, the rule for leaves frees the space. Every such push takes
+//! entries one level down, and each is caused by deletes of a fixed share of what lies below, so that
+//! deletes cost no more than puts of as many entries. Where entries expire in about the order in which they
+//! were written, the oldest runs of a leaf expire as a whole, and are dropped without being read.
 //!
 //! **Pacing.** [`pressure`] says how far the store has fallen behind, from 0 (on time) to 1 (writers must
 //! wait), so that writers can be slowed smoothly long before they would have to stop.
@@ -59,6 +68,25 @@ pub enum Task {
         /// How many runs, counted from the newest.
         newest: usize,
     },
+    /// Merge all runs of a region and of all regions below it into one run of the region: the trie, as a
+    /// design before this one grew it, is cut off there. Only [`redesign::plan`](crate::redesign::plan) asks
+    /// for it.
+    Gather {
+        /// Level of the region.
+        level: usize,
+        /// The region.
+        path: TriePath,
+    },
+    /// Drop the `oldest` oldest runs of a region, in which everything has expired or was deleted and below
+    /// which nothing lies. Nothing is read or written.
+    Drop {
+        /// Level of the region.
+        level: usize,
+        /// The region.
+        path: TriePath,
+        /// How many runs, counted from the oldest.
+        oldest: usize,
+    },
 }
 
 impl Task {
@@ -67,7 +95,9 @@ impl Task {
         match *self {
             Self::Push { level, path, .. }
             | Self::Split { level, path, .. }
-            | Self::Rewrite { level, path, .. } => (level, path),
+            | Self::Rewrite { level, path, .. }
+            | Self::Gather { level, path } => (level, path),
+            Self::Drop { level, path, .. } => (level, path),
         }
     }
 }
@@ -86,14 +116,15 @@ impl Task {
 ///     fn visit_regions(&self, _: usize, visit: &mut dyn FnMut(&RegionShape)) { visit(&self.0) }
 ///     fn is_busy(&self, _: usize, _: TriePath) -> bool { false }
 /// }
-/// let run = RunShape { bytes: 8 << 20, entries: 70_000 };
+/// let run = RunShape { bytes: 8 << 20, entries: 70_000, ..RunShape::default() };
 /// let full = Pile(RegionShape { runs: vec![run; 8], ..RegionShape::default() });
 /// let task = plan(&presets::stepped_merge(), &full);
 /// assert_eq!(task, Some(Task::Push { level: 0, path: TriePath::ROOT, runs: 8 }));
 /// ```
 pub fn plan(design: &Design, shape: &dyn Shape) -> Option<Task> {
     let is_crowded = is_crowded(design, shape);
-    let mut best: Option<(f64, Task)> = None;
+    let free = shape.free_bytes();
+    let mut best: Option<(Rank, Task)> = None;
     for level in 0..shape.level_count() {
         shape.visit_regions(level, &mut |region| {
             if region.runs.is_empty() || shape.is_busy(level, region.path) {
@@ -102,13 +133,47 @@ pub fn plan(design: &Design, shape: &dyn Shape) -> Option<Task> {
             let Some(Choice { urgency, task, .. }) = consider(design, level, region, is_crowded) else {
                 return;
             };
-            let better = best.as_ref().is_none_or(|(so_far, _)| urgency > *so_far);
+            let rank = Rank::of(urgency, new_bytes(region, &task), free);
+            let better = best.as_ref().is_none_or(|(so_far, _)| rank > *so_far);
             if better && !waits_for_a_child(design, shape, &task) {
-                best = Some((urgency, task));
+                best = Some((rank, task));
             }
         });
     }
     best.map(|(_, task)| task)
+}
+
+/// How tasks are compared: those that there is room for by their urgency, before the others, of which the one
+/// that needs least may just fit.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+enum Rank {
+    NeedsRoom { less_than: f64 },
+    Fits { urgency: f64 },
+}
+
+impl Rank {
+    fn of(urgency: f64, new_bytes: u64, free: u64) -> Self {
+        if new_bytes <= free {
+            Self::Fits { urgency }
+        } else {
+            Self::NeedsRoom { less_than: -(new_bytes as f64) }
+        }
+    }
+}
+
+/// Estimated bytes that a task writes before what it read can go.
+fn new_bytes(region: &RegionShape, task: &Task) -> u64 {
+    let merged = |newest: usize| region.runs.iter().take(newest).map(|run| run.bytes).sum::<u64>();
+    match *task {
+        Task::Drop { .. } => 0,
+        Task::Push { .. } | Task::Split { .. } => region.bytes(),
+        Task::Gather { .. } => region.bytes() + region.below_bytes,
+        Task::Rewrite { newest, .. } => {
+            let dead = newest.checked_sub(1).and_then(|last| region.dead_bytes.get(last).copied());
+            let doomed = if newest == region.runs.len() { region.doomed_bytes } else { 0 };
+            merged(newest).saturating_sub(dead.unwrap_or(0).max(doomed))
+        }
+    }
 }
 
 /// Returns why [`plan`] chose `task` for a store of this shape; `None` where the shape has changed so that it
@@ -123,7 +188,7 @@ pub fn plan(design: &Design, shape: &dyn Shape) -> Option<Task> {
 ///     fn visit_regions(&self, _: usize, visit: &mut dyn FnMut(&RegionShape)) { visit(&self.0) }
 ///     fn is_busy(&self, _: usize, _: TriePath) -> bool { false }
 /// }
-/// let run = RunShape { bytes: 4 << 20, entries: 35_000 };
+/// let run = RunShape { bytes: 4 << 20, entries: 35_000, ..RunShape::default() };
 /// let full = Pile(RegionShape { runs: vec![run; 8], ..RegionShape::default() });
 /// let design = presets::stepped_merge();
 /// let task = plan(&design, &full).unwrap();
@@ -142,6 +207,57 @@ pub fn reason(design: &Design, shape: &dyn Shape, task: &Task) -> Option<Reason>
         }
     });
     found
+}
+
+/// Whether any region of `level` needs something, busy or not.
+///
+/// ```
+/// use siltstone_design::{presets, plan::is_due, RegionShape, RunShape, Shape, TriePath};
+///
+/// struct Pile(RegionShape);
+/// impl Shape for Pile {
+///     fn level_count(&self) -> usize { 1 }
+///     fn visit_regions(&self, _: usize, visit: &mut dyn FnMut(&RegionShape)) { visit(&self.0) }
+///     fn is_busy(&self, _: usize, _: TriePath) -> bool { true }
+/// }
+/// let run = RunShape { bytes: 8 << 20, entries: 70_000, ..RunShape::default() };
+/// let full = Pile(RegionShape { runs: vec![run; 8], ..RegionShape::default() });
+/// assert!(is_due(&presets::stepped_merge(), &full, 0));
+/// assert!(!is_due(&presets::siltstone(), &full, 0));
+/// ```
+pub fn is_due(design: &Design, shape: &dyn Shape, level: usize) -> bool {
+    let is_crowded = is_crowded(design, shape);
+    let mut is_due = false;
+    shape.visit_regions(level, &mut |region| {
+        is_due = is_due || consider(design, level, region, is_crowded).is_some();
+    });
+    is_due
+}
+
+/// What a compaction by hand does with one region, level after level from the top: where anything lies below,
+/// all runs are pushed; else they are merged into one, without what was deleted or has expired. `None` where
+/// that is how it is already.
+///
+/// ```
+/// use siltstone_design::{plan::compact, RegionShape, RunShape, Task, TriePath};
+///
+/// let run = RunShape { bytes: 1 << 20, entries: 9_000, ..RunShape::default() };
+/// let one = RegionShape { runs: vec![run], ..RegionShape::default() };
+/// assert_eq!(compact(0, &one), None);
+/// let above = RegionShape { below_bytes: 1 << 30, ..one.clone() };
+/// assert_eq!(compact(0, &above), Some(Task::Push { level: 0, path: TriePath::ROOT, runs: 1 }));
+/// let deleted = RegionShape { runs: vec![RunShape { deleted: 1, ..run }], ..one };
+/// assert_eq!(compact(0, &deleted), Some(Task::Rewrite { level: 0, path: TriePath::ROOT, newest: 1 }));
+/// ```
+pub fn compact(level: usize, region: &RegionShape) -> Option<Task> {
+    let (path, count) = (region.path, region.runs.len());
+    if count == 0 {
+        None
+    } else if region.below_bytes > 0 {
+        Some(Task::Push { level, path, runs: count })
+    } else {
+        (count > 1 || region.has_dead_entries()).then_some(Task::Rewrite { level, path, newest: count })
+    }
 }
 
 /// Whether the store takes more space than the garbage that leaves may hold would make it take, and
@@ -196,14 +312,9 @@ fn consider(design: &Design, level: usize, region: &RegionShape, is_crowded: boo
     let bytes = region.bytes();
     let runs = count as u64;
 
-    if is_leaf && let Some(newest) = best_reclaim(design, region) {
-        // Space is not as pressing as a region that blocks what is above it, so its urgency grows from 1
-        // slowly.
-        let urgency = 1.0 + (region.garbage() - design.max_garbage);
-        let reason = Reason::Garbage { garbage: region.garbage(), at_most: design.max_garbage };
-        return Some(Choice { urgency, task: Task::Rewrite { level, path, newest }, reason });
+    if let Some(choice) = reclaim(design, level, region, is_leaf) {
+        return Some(choice);
     }
-
     let stagger = stagger(spec, region);
     let run_limit = f64::from(spec.runs.max(1)) * stagger;
     let capacity = f64::from(spec.runs.max(1)) * spec.table_bytes as f64;
@@ -226,23 +337,21 @@ fn consider(design: &Design, level: usize, region: &RegionShape, is_crowded: boo
     }
     let dead = region.dead_bytes.last().copied().unwrap_or(0);
     let live = bytes.saturating_sub(dead) as f64;
-    if by_bytes < 1.0 {
-        // Full by count only. Runs too small to be worth partitioning are joined first, and so is a leaf that
-        // is not full of live data: splitting it would add a level for nothing.
-        let small = bytes as f64 <= capacity / 4.0;
-        let sparse_leaf = is_leaf && live < capacity / 2.0;
-        if (small || sparse_leaf) && count >= 2 {
-            let reason = if small {
-                Reason::SmallRuns { runs, bytes }
-            } else {
-                Reason::SparseLeaf { runs, live_bytes: live as u64 }
-            };
-            return Some(Choice {
-                urgency,
-                task: Task::Rewrite { level, path, newest: young_runs(region) },
-                reason,
-            });
-        }
+    // Full by count only. Runs too small to be worth partitioning are joined first, and so is a leaf that is
+    // not full of live data: splitting it would add a level for nothing.
+    let small = bytes as f64 <= capacity / 4.0;
+    let sparse_leaf = is_leaf && live < capacity / 2.0;
+    if by_bytes < 1.0 && (small || sparse_leaf) && count >= 2 {
+        let reason = if small {
+            Reason::SmallRuns { runs, bytes }
+        } else {
+            Reason::SparseLeaf { runs, live_bytes: live as u64 }
+        };
+        return Some(Choice {
+            urgency,
+            task: Task::Rewrite { level, path, newest: young_runs(region) },
+            reason,
+        });
     }
     if is_leaf {
         let reason = Reason::LeafOutgrown { bytes, at_most: most_bytes, runs };
@@ -255,6 +364,51 @@ fn consider(design: &Design, level: usize, region: &RegionShape, is_crowded: boo
     };
     Some(Choice { urgency, task: Task::Push { level, path, runs: count }, reason })
 }
+
+/// What frees space in a region, or brings down what will: where too much is garbage.
+fn reclaim(design: &Design, level: usize, region: &RegionShape, is_leaf: bool) -> Option<Choice> {
+    let dropped = drop_dead(level, region);
+    if dropped.is_some() || !is_leaf {
+        return dropped.or_else(|| bring_down_deletes(design, level, region));
+    }
+    let newest = best_reclaim(design, region)?;
+    // Space is not as pressing as a region that blocks what is above it, so its urgency grows from 1 slowly.
+    let urgency = 1.0 + (region.garbage() - design.max_garbage);
+    let reason = Reason::Garbage { garbage: region.garbage(), at_most: design.max_garbage };
+    Some(Choice { urgency, task: Task::Rewrite { level, path: region.path, newest }, reason })
+}
+
+/// Drops the oldest runs of a region without children in which everything was deleted or has expired.
+fn drop_dead(level: usize, region: &RegionShape) -> Option<Choice> {
+    let dead = || region.runs.iter().rev().take_while(|run| run.is_dead);
+    let oldest = dead().count();
+    if oldest == 0 || region.has_children {
+        return None;
+    }
+    let reason = Reason::Expired { runs: oldest as u64, bytes: dead().map(|run| run.bytes).sum() };
+    // It frees space and costs nothing.
+    Some(Choice { urgency: DROP_URGENCY, task: Task::Drop { level, path: region.path, oldest }, reason })
+}
+
+/// Pushes a region whose tombstones and expired entries doom too much of what lies below, or merges it where
+/// nothing does. What a leaf holds is garbage of its own.
+fn bring_down_deletes(design: &Design, level: usize, region: &RegionShape) -> Option<Choice> {
+    let garbage = region.doomed();
+    if region.doomed_bytes == 0 || garbage < design.max_garbage {
+        return None;
+    }
+    let (path, count) = (region.path, region.runs.len());
+    let task = if region.has_children {
+        Task::Push { level, path, runs: count }
+    } else {
+        Task::Rewrite { level, path, newest: count }
+    };
+    let reason = Reason::Deleted { garbage, at_most: design.max_garbage };
+    Some(Choice { urgency: 1.0 + (garbage - design.max_garbage), task, reason })
+}
+
+/// How pressing it is to drop what is dead.
+const DROP_URGENCY: f64 = 2.0;
 
 /// For a leaf with too much garbage: how many of its newest runs to merge for the best bytes freed per byte
 /// written.
@@ -323,7 +477,11 @@ fn waits_for_a_child(design: &Design, shape: &dyn Shape, task: &Task) -> bool {
 
 /// The children of region `path` of `level`, in digest order.
 pub fn children(design: &Design, level: usize, path: TriePath) -> impl Iterator<Item = TriePath> {
-    let depth = design.depth(level + 1);
+    descendants(path, design.depth(level + 1))
+}
+
+/// The nodes at `depth` that lie in region `path`, in digest order.
+pub fn descendants(path: TriePath, depth: u8) -> impl Iterator<Item = TriePath> {
     let bits = depth.saturating_sub(path.depth());
     (0..1u64 << bits).map(move |child| {
         let offset = if bits == 0 { 0 } else { child << (64 - u32::from(depth)) };

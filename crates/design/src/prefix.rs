@@ -265,25 +265,6 @@ fn length_prefixed_end(key: &[u8], width: u8) -> Option<usize> {
     length.checked_add(width)
 }
 
-impl fmt::Display for PrefixRule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Fixed { bytes } => write!(f, "a prefix of {bytes} bytes"),
-            Self::Delimiter { byte, count: 1 } => {
-                write!(f, "a prefix up to the first {:?}", char::from(*byte))
-            }
-            Self::Delimiter { byte, count } => {
-                write!(f, "a prefix up to the {:?} number {count}", char::from(*byte))
-            }
-            Self::LastDelimiter { byte } => write!(f, "a prefix up to the last {:?}", char::from(*byte)),
-            Self::AllButLast { bytes } => write!(f, "all but the last {bytes} bytes as prefix"),
-            Self::LengthPrefixed { width } => write!(f, "a prefix after its length in {width} bytes"),
-            Self::Named(name) => write!(f, "a prefix by the rule {:?}", name.as_str()),
-            Self::WholeKey => f.write_str("the whole key as prefix"),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,7 +8,8 @@
 
 use crate::check::{LOG_STORE_ENTRIES, MAX_TABLE_BYTES};
 use crate::design::{
-    Design, Format, IndexSpec, LevelSpec, RegionFilterSpec, TableFilterSpec, ThirdLevel, WriteBufferSpec,
+    Compression, Design, Format, IndexSpec, LevelSpec, RegionFilterSpec, TableFilterSpec, ThirdLevel,
+    WriteBufferSpec,
 };
 
 const MIB: u64 = 1 << 20;
@@ -22,6 +23,7 @@ const LEVEL: LevelSpec = LevelSpec {
     table_filter: TableFilterSpec::Bloom { bits_per_key: 10 },
     region_filter: RegionFilterSpec::None,
     table_bytes: 8 * MIB,
+    compression: Compression::None,
 };
 
 /// A level of our own: a wide trie with regions of many runs, pages found by cells, a maplet for every
@@ -120,6 +122,7 @@ pub fn silt() -> Design {
         table_filter: TableFilterSpec::None,
         region_filter: RegionFilterSpec::None,
         table_bytes: 8 * MIB,
+        compression: Compression::None,
     };
     // Each partition's sorted store is cut in two, since a level has to divide the one above it.
     let sorted =
@@ -256,9 +259,31 @@ impl Design {
         scaled
     }
 
-    /// The name of the preset equal to this design, with the bytes of level 0's tables, as in `lsm-trie:1M`,
-    /// where it is a [scaled](Design::scaled_to) one; or `custom`.
+    /// The same design with the tables of every level compressed so.
+    ///
+    /// ```
+    /// use siltstone_design::{Compression, presets};
+    ///
+    /// let design = presets::lean().with_compression(Compression::Dictionary);
+    /// assert_eq!(design.preset_name(), "lean+dictionary");
+    /// ```
+    #[must_use]
+    pub fn with_compression(&self, compression: Compression) -> Self {
+        let mut design = self.clone();
+        design.levels.iter_mut().for_each(|level| level.compression = compression);
+        design
+    }
+
+    /// The name of the preset equal to this design: with the bytes of level 0's tables, as in `lsm-trie:1M`,
+    /// where it is a [scaled](Design::scaled_to) one, and with its
+    /// [compression](Design::with_compression), as in `lean+dictionary`, where it has one; or `custom`.
     pub fn preset_name(&self) -> String {
+        let plain = self.with_compression(Compression::None);
+        if plain != *self {
+            let name = plain.preset_name();
+            let is_whole = name != "custom" && plain.with_compression(Compression::Dictionary) == *self;
+            return if is_whole { format!("{name}+dictionary") } else { "custom".to_owned() };
+        }
         if let Some((name, _)) = named().find(|(_, design)| design == self) {
             return name.to_owned();
         }

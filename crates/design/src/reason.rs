@@ -39,6 +39,20 @@ pub enum Reason {
         /// Share that may be.
         at_most: f64,
     },
+    /// More of what lies in the region and below it was deleted, or has expired, than `max_garbage` allows.
+    Deleted {
+        /// Share of the bytes there that is doomed, as estimated.
+        garbage: f64,
+        /// Share that may be.
+        at_most: f64,
+    },
+    /// All that the oldest runs of a leaf hold has expired or was deleted.
+    Expired {
+        /// Such runs.
+        runs: u64,
+        /// Bytes that they have together.
+        bytes: u64,
+    },
     /// The region is full of runs that are too small to be pushed one level down.
     SmallRuns {
         /// Runs that it has.
@@ -66,6 +80,26 @@ pub enum Reason {
         /// Bytes at which it would be full.
         at_most: u64,
     },
+    /// The design has changed, and has no level where the region lies.
+    NoSuchLevel {
+        /// Digest bits that the region fixes.
+        depth: u8,
+    },
+    /// The design has changed, and what lies below the region fits into it.
+    FitsAbove {
+        /// Bytes of the region and all below.
+        bytes: u64,
+    },
+    /// The design has changed, and the region is to hold one run.
+    ManyRuns {
+        /// Runs that it has.
+        runs: u64,
+    },
+    /// The design has changed, and the region has runs with tables of another kind.
+    OtherTables {
+        /// Runs that are rewritten for it.
+        runs: u64,
+    },
 }
 
 impl fmt::Display for Reason {
@@ -83,6 +117,14 @@ impl fmt::Display for Reason {
                 let (garbage, over) = (garbage * 100.0, (garbage - at_most) * 100.0);
                 write!(f, "{garbage:.1}% of the leaf is garbage, {over:.1}% more than max_garbage allows")
             }
+            Self::Deleted { garbage, at_most } => {
+                let (garbage, over) = (garbage * 100.0, (garbage - at_most) * 100.0);
+                write!(f, "{garbage:.1}% of the region and what lies below is deleted or expired, ")?;
+                write!(f, "{over:.1}% more than max_garbage allows")
+            }
+            Self::Expired { runs, bytes } => {
+                write!(f, "all of the {runs} oldest runs ({}) is deleted or expired", Bytes(bytes))
+            }
             Self::SmallRuns { runs, bytes } => {
                 write!(f, "{runs} runs of {} together are too small to be pushed", Bytes(bytes))
             }
@@ -96,6 +138,18 @@ impl fmt::Display for Reason {
                 Bytes(bytes),
                 Bytes(at_most)
             ),
+            Self::NoSuchLevel { depth } => {
+                write!(f, "the design has changed and has no level of {depth} bits")
+            }
+            Self::FitsAbove { bytes } => {
+                write!(f, "the design has changed, and all below fits the region ({})", Bytes(bytes))
+            }
+            Self::ManyRuns { runs } => {
+                write!(f, "the design has changed, and the region's {runs} runs are to be one")
+            }
+            Self::OtherTables { runs } => {
+                write!(f, "the design has changed, and {runs} runs have or hide tables of another kind")
+            }
         }
     }
 }

@@ -33,17 +33,6 @@ pub enum Schema {
     },
 }
 
-impl fmt::Display for Schema {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::SemiSorted { prefix, suffix } = self else { return f.write_str("point") };
-        write!(f, "{prefix}")?;
-        f.write_str(match suffix {
-            SuffixOrder::Hashed => ", suffixes hashed",
-            SuffixOrder::Ordered => ", suffixes in order",
-        })
-    }
-}
-
 /// The order of keys that share a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -160,12 +149,50 @@ impl Schema {
         Self::ordered(PrefixRule::Delimiter { byte, count: 1 })
     }
 
+    /// Returns the schema whose prefixes end with the last `byte`, suffixes in order: for absolute paths,
+    /// which all begin with the first.
+    ///
+    /// ```
+    /// use siltstone_design::Schema;
+    ///
+    /// assert_eq!(Schema::last_delimited(b'/').prefix_len(b"/usr/bin/env"), Ok(9));
+    /// ```
+    pub fn last_delimited(byte: u8) -> Self {
+        Self::ordered(PrefixRule::LastDelimiter { byte })
+    }
+
+    /// Returns the same schema with suffixes hashed: the smallest index, and groups in no order.
+    ///
+    /// ```
+    /// use siltstone_design::Schema;
+    ///
+    /// assert!(!Schema::fixed(8).hashed().is_ordered());
+    /// assert_eq!(Schema::Point.hashed(), Schema::Point);
+    /// ```
+    #[must_use]
+    pub fn hashed(self) -> Self {
+        match self {
+            Self::Point => Self::Point,
+            Self::SemiSorted { prefix, .. } => Self::SemiSorted { prefix, suffix: SuffixOrder::Hashed },
+        }
+    }
+
     /// Returns the schema whose prefixes are the first `bytes` bytes, suffixes in order.
+    ///
+    /// ```
+    /// assert_eq!(siltstone_design::Schema::fixed(8), "fixed:8".parse().unwrap());
+    /// ```
     pub fn fixed(bytes: u16) -> Self {
         Self::ordered(PrefixRule::Fixed { bytes })
     }
 
     /// Returns the schema with prefixes by `prefix`, suffixes in order.
+    ///
+    /// ```
+    /// use siltstone_design::{PrefixRule, Schema};
+    ///
+    /// assert_eq!(Schema::ordered(PrefixRule::AllButLast { bytes: 12 }), "suffix:12".parse().unwrap());
+    /// ```
     pub fn ordered(prefix: PrefixRule) -> Self {
         Self::SemiSorted { prefix, suffix: SuffixOrder::Ordered }
     }

@@ -2,20 +2,21 @@
 
 use crate::prefix::{PrefixRule, RuleName};
 use crate::schema::{Schema, SuffixOrder};
+use std::fmt;
 use std::str::FromStr;
 
 /// How a schema is written; [`Schema::from_str`](std::str::FromStr) says so where it is not.
 const HOW: &str = "write point, fixed:N, delim:C[:COUNT], last-delim:C, suffix:N, length:WIDTH, named:RULE or whole, \
                    and :hashed behind it where suffixes are to be hashed";
 
-/// Reads a schema as people write it, and as [`Schema::name`] does.
+/// Reads a schema as people write it, and as it is displayed.
 ///
 /// | text | schema |
 /// |---|---|
 /// | `point` | keys by themselves |
 /// | `fixed:8` | the first 8 bytes are the prefix |
 /// | `delim:/`, `delim:/:2` | up to and including the first, or second, `/` |
-/// | `last-delim:/` | up to and including the last `/` |
+/// | `last-delim:/` | up to and including the last `/`: the directory of an absolute path |
 /// | `suffix:12` | all but the last 12 bytes |
 /// | `length:4` | a big-endian length of 4 bytes, and what it counts |
 /// | `named:tenant` | by the program's own rule of that name |
@@ -23,6 +24,14 @@ const HOW: &str = "write point, fixed:N, delim:C[:COUNT], last-delim:C, suffix:N
 ///
 /// A delimiter is one byte, or `\t`, `\n`, `\0`, `\\` or `\xHH`. Suffixes are kept in order, or hashed where
 /// `:hashed` follows.
+///
+/// ```
+/// use siltstone_design::Schema;
+///
+/// let schema: Schema = "last-delim:/".parse().unwrap();
+/// assert_eq!(schema.prefix_len(b"/usr/bin/env"), Ok(9));
+/// assert_eq!(schema.hashed().to_string(), "last-delim:/:hashed");
+/// ```
 impl FromStr for Schema {
     type Err = String;
 
@@ -30,13 +39,38 @@ impl FromStr for Schema {
         if text == "point" {
             return Ok(Self::Point);
         }
-        let (rule, suffix) = match text.strip_suffix(":hashed") {
-            Some(rule) if rule != "delim" && rule != "last-delim" => (rule, SuffixOrder::Hashed),
-            _ => (text.strip_suffix(":ordered").unwrap_or(text), SuffixOrder::Ordered),
+        let (rule, suffix) = match text.rsplit_once(':') {
+            // Else it is the delimiter's, or no schema.
+            Some((rule, order)) if rule != "delim" && rule != "last-delim" => {
+                order.parse().map_or((text, SuffixOrder::Ordered), |suffix| (rule, suffix))
+            }
+            _ => (text, SuffixOrder::Ordered),
         };
-        let prefix = parse_rule(rule)?;
-        prefix.check().map_err(|why| format!("{text}: {why}; {HOW}"))?;
-        Ok(Self::SemiSorted { prefix, suffix })
+        Ok(Self::SemiSorted { prefix: rule.parse()?, suffix })
+    }
+}
+
+/// Reads a rule as [schemas](Schema) name it.
+impl FromStr for PrefixRule {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let rule = parse_rule(text)?;
+        rule.check().map_err(|why| format!("{text}: {why}; {HOW}"))?;
+        Ok(rule)
+    }
+}
+
+/// Reads `ordered` or `hashed`.
+impl FromStr for SuffixOrder {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "ordered" => Ok(Self::Ordered),
+            "hashed" => Ok(Self::Hashed),
+            _ => Err(format!("{text:?} is no order of suffixes; write ordered or hashed")),
+        }
     }
 }
 
@@ -93,10 +127,30 @@ fn parse_byte(text: &str) -> Option<(u8, &str)> {
     }
 }
 
-impl Schema {
-    /// Writes the schema as [`Schema::from_str`](std::str::FromStr) reads it.
-    pub fn name(&self) -> String {
-        let Self::SemiSorted { prefix, suffix } = self else { return "point".to_owned() };
+/// Writes the schema as it is read.
+impl fmt::Display for Schema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Point => f.write_str("point"),
+            Self::SemiSorted { prefix, suffix: SuffixOrder::Ordered } => prefix.fmt(f),
+            Self::SemiSorted { prefix, suffix } => write!(f, "{prefix}:{suffix}"),
+        }
+    }
+}
+
+/// Writes the order as it is read.
+impl fmt::Display for SuffixOrder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ordered => "ordered",
+            Self::Hashed => "hashed",
+        })
+    }
+}
+
+/// Writes the rule as it is read.
+impl fmt::Display for PrefixRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let byte_name = |byte: u8| match byte {
             b'\t' => "\\t".to_owned(),
             b'\n' => "\\n".to_owned(),
@@ -104,20 +158,28 @@ impl Schema {
             0x20..=0x7e => char::from(byte).to_string(),
             _ => format!("\\x{byte:02x}"),
         };
-        let rule = match *prefix {
-            PrefixRule::Fixed { bytes } => format!("fixed:{bytes}"),
-            PrefixRule::Delimiter { byte, count: 1 } => format!("delim:{}", byte_name(byte)),
-            PrefixRule::Delimiter { byte, count } => format!("delim:{}:{count}", byte_name(byte)),
-            PrefixRule::LastDelimiter { byte } => format!("last-delim:{}", byte_name(byte)),
-            PrefixRule::AllButLast { bytes } => format!("suffix:{bytes}"),
-            PrefixRule::LengthPrefixed { width } => format!("length:{width}"),
-            PrefixRule::Named(name) => format!("named:{}", name.as_str()),
-            PrefixRule::WholeKey => "whole".to_owned(),
-        };
-        match suffix {
-            SuffixOrder::Ordered => rule,
-            SuffixOrder::Hashed => format!("{rule}:hashed"),
+        match *self {
+            Self::Fixed { bytes } => write!(f, "fixed:{bytes}"),
+            Self::Delimiter { byte, count: 1 } => write!(f, "delim:{}", byte_name(byte)),
+            Self::Delimiter { byte, count } => write!(f, "delim:{}:{count}", byte_name(byte)),
+            Self::LastDelimiter { byte } => write!(f, "last-delim:{}", byte_name(byte)),
+            Self::AllButLast { bytes } => write!(f, "suffix:{bytes}"),
+            Self::LengthPrefixed { width } => write!(f, "length:{width}"),
+            Self::Named(name) => write!(f, "named:{}", name.as_str()),
+            Self::WholeKey => f.write_str("whole"),
         }
+    }
+}
+
+impl Schema {
+    /// Writes the schema as [`Schema::from_str`](std::str::FromStr) reads it, as [`Display`](fmt::Display)
+    /// does.
+    ///
+    /// ```
+    /// assert_eq!(siltstone_design::Schema::fixed(8).name(), "fixed:8");
+    /// ```
+    pub fn name(&self) -> String {
+        self.to_string()
     }
 }
 
@@ -134,6 +196,7 @@ mod tests {
             ("fixed:8", schema(PrefixRule::Fixed { bytes: 8 }, ordered)),
             ("delim:/", schema(PrefixRule::Delimiter { byte: b'/', count: 1 }, ordered)),
             ("delim:/:2:hashed", schema(PrefixRule::Delimiter { byte: b'/', count: 2 }, hashed)),
+            ("delim::", schema(PrefixRule::Delimiter { byte: b':', count: 1 }, ordered)),
             ("delim:::3", schema(PrefixRule::Delimiter { byte: b':', count: 3 }, ordered)),
             ("delim:\\x00", schema(PrefixRule::Delimiter { byte: 0, count: 1 }, ordered)),
             ("last-delim:\\t", schema(PrefixRule::LastDelimiter { byte: b'\t' }, ordered)),
@@ -145,6 +208,12 @@ mod tests {
         for (text, schema) in cases {
             assert_eq!(text.parse(), Ok(schema), "{text}");
             assert_eq!(schema.name(), text);
+            if let Schema::SemiSorted { prefix, suffix } = schema {
+                assert_eq!(
+                    (prefix.to_string().parse(), suffix.to_string().parse()),
+                    (Ok(prefix), Ok(suffix))
+                );
+            }
         }
         for wrong in
             ["", "points", "fixed:0", "fixed:x", "delim:", "delim://", "delim:/:0", "length:3", "suffix:0"]

@@ -12,6 +12,12 @@ pub struct RunShape {
     pub bytes: u64,
     /// Entries in its tables, tombstones included.
     pub entries: u64,
+    /// Tombstones among them, and prefixes that the run deletes.
+    pub deleted: u64,
+    /// Estimated number of entries that have expired.
+    pub expired: u64,
+    /// Whether every entry is a tombstone or has expired: that is known, not estimated.
+    pub is_dead: bool,
 }
 
 /// One region: a node of the trie with its runs.
@@ -32,6 +38,12 @@ pub struct RegionShape {
     ///
     /// Empty where it is not estimated: only leaves are rewritten to reclaim space.
     pub dead_bytes: Vec<u64>,
+    /// Bytes that lie in the regions below.
+    pub below_bytes: u64,
+    /// Estimated bytes, here and below, that go once what the region has deleted and what has expired in it
+    /// has come down to the leaves: tombstones, what they delete, and expired entries. 0 where there is
+    /// nothing of the kind.
+    pub doomed_bytes: u64,
 }
 
 impl RegionShape {
@@ -46,6 +58,17 @@ impl RegionShape {
         let dead = self.dead_bytes.last().copied().unwrap_or(0);
         if bytes == 0 { 0.0 } else { dead as f64 / bytes as f64 }
     }
+
+    /// Share of the bytes in the region and below it that its tombstones and expired entries doom.
+    pub fn doomed(&self) -> f64 {
+        let bytes = self.bytes().saturating_add(self.below_bytes);
+        if bytes == 0 { 0.0 } else { self.doomed_bytes as f64 / bytes as f64 }
+    }
+
+    /// Whether a merge of all its runs would drop anything that was deleted or has expired.
+    pub fn has_dead_entries(&self) -> bool {
+        self.runs.iter().any(|run| run.deleted > 0 || run.expired > 0)
+    }
 }
 
 /// A store as the planner sees it.
@@ -56,4 +79,8 @@ pub trait Shape {
     fn visit_regions(&self, level: usize, visit: &mut dyn FnMut(&RegionShape));
     /// Whether running work already reads or replaces the region's runs.
     fn is_busy(&self, level: usize, path: TriePath) -> bool;
+    /// Bytes that work may write before it frees any: where the disk is nearly full, what fits comes first.
+    fn free_bytes(&self) -> u64 {
+        u64::MAX
+    }
 }

@@ -4,7 +4,7 @@
 //! the two a level had. Both forms are read; a level is always written in the new one. A level in a mixture
 //! of them is refused, since nothing says which of them was meant.
 
-use crate::design::{Format, IndexSpec, LevelSpec, RegionFilterSpec, TableFilterSpec};
+use crate::design::{Compression, Format, IndexSpec, LevelSpec, RegionFilterSpec, TableFilterSpec};
 use serde::Deserialize;
 
 /// A level in either form.
@@ -19,6 +19,9 @@ pub(crate) struct StoredLevel {
     table_filter: Option<TableFilterSpec>,
     region_filter: Option<RegionFilterSpec>,
     table_bytes: u64,
+    /// Designs of earlier programs have none.
+    #[serde(default)]
+    compression: Compression,
 }
 
 /// The one filter that a level had, of its tables or of its regions.
@@ -59,7 +62,7 @@ impl TryFrom<StoredLevel> for LevelSpec {
     type Error = String;
 
     fn try_from(stored: StoredLevel) -> Result<Self, String> {
-        let StoredLevel { fanout_bits, runs, format, index, table_bytes, .. } = stored;
+        let StoredLevel { fanout_bits, runs, format, index, table_bytes, compression, .. } = stored;
         let (table_filter, region_filter) = match (stored.filter, stored.table_filter, stored.region_filter) {
             (None, Some(table_filter), Some(region_filter)) => (table_filter, region_filter),
             (Some(filter), None, None) => filter.split(),
@@ -77,7 +80,7 @@ impl TryFrom<StoredLevel> for LevelSpec {
                 );
             }
         };
-        Ok(Self { fanout_bits, runs, format, index, table_filter, region_filter, table_bytes })
+        Ok(Self { fanout_bits, runs, format, index, table_filter, region_filter, table_bytes, compression })
     }
 }
 
@@ -147,6 +150,12 @@ mod tests {
         for (name, design) in presets::all().into_iter().chain(presets::slimdb_table_1()) {
             let text = serde_json::to_string(&design).unwrap();
             assert_eq!(serde_json::from_str::<crate::Design>(&text).unwrap(), design, "{name}");
+            // Earlier programs refuse the field, so it stands only where it says something.
+            assert!(!text.contains("compression"), "{name}");
+            let compressed = design.with_compression(Compression::Dictionary);
+            let text = serde_json::to_string(&compressed).unwrap();
+            assert_eq!(text.matches(r#""compression":"dictionary""#).count(), design.levels.len(), "{name}");
+            assert_eq!(serde_json::from_str::<crate::Design>(&text).unwrap(), compressed, "{name}");
         }
     }
 

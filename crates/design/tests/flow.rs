@@ -12,8 +12,8 @@ use proptest::prelude::*;
 use siltstone_design::check::MIN_TABLE_BYTES;
 use siltstone_design::plan::{children, plan, pressure};
 use siltstone_design::{
-    Design, Format, IndexSpec, LevelSpec, RegionFilterSpec, RegionShape, RunShape, Shape, TableFilterSpec,
-    Task, TriePath, WriteBufferSpec, presets,
+    Compression, Design, Format, IndexSpec, LevelSpec, RegionFilterSpec, RegionShape, RunShape, Shape,
+    TableFilterSpec, Task, TriePath, WriteBufferSpec, presets,
 };
 use std::collections::{BTreeMap, HashSet};
 
@@ -117,7 +117,7 @@ impl Sim {
                 bytes
             };
             self.written[level] += merged;
-            let run = RunShape { bytes: merged, entries: merged / 128 + 1 };
+            let run = RunShape { bytes: merged, entries: merged / 128 + 1, ..RunShape::default() };
             let region = self.levels[level].get_mut(&path).unwrap();
             if leveled {
                 region.runs.clear();
@@ -193,6 +193,8 @@ impl Sim {
                 assert!((1..=region.runs.len()).contains(&newest), "{task:?}");
                 assert!(newest > 1 || region.dead_bytes[0] > 0, "rewrites one run for nothing: {task:?}");
             }
+            Task::Gather { .. } => panic!("nothing is gathered while the design stays: {task:?}"),
+            Task::Drop { .. } => unreachable!("nothing expires: {task:?}"),
         }
         task
     }
@@ -210,15 +212,17 @@ impl Sim {
                 let targets: Vec<_> = children(&self.design, level, path).collect();
                 self.deal(level + 1, &targets, bytes);
             }
+            Task::Drop { .. } => unreachable!("nothing expires"),
             Task::Rewrite { newest, .. } => {
                 let old = region.runs.split_off(newest);
                 let young = std::mem::replace(&mut region.runs, old);
                 let bytes = self.union(path, young.iter().map(|run| run.bytes));
                 self.written[level] += bytes;
                 self.rewritten[level] += bytes;
-                let run = RunShape { bytes, entries: bytes / 128 + 1 };
+                let run = RunShape { bytes, entries: bytes / 128 + 1, ..RunShape::default() };
                 self.levels[level].get_mut(&path).unwrap().runs.insert(0, run);
             }
+            Task::Gather { .. } => panic!("nothing is gathered while the design stays: {task:?}"),
         }
         self.refresh(level, path);
     }
@@ -560,6 +564,7 @@ fn level_spec(least_bits: u8, least_runs: u16) -> impl Strategy<Value = LevelSpe
         table_filter: TableFilterSpec::None,
         region_filter: RegionFilterSpec::None,
         table_bytes: MIN_TABLE_BYTES << size,
+        compression: Compression::None,
     })
 }
 
@@ -671,8 +676,8 @@ proptest! {
                 sim.levels.push(BTreeMap::new());
             }
             let path = TriePath::of(hi, sim.design.depth(level));
-            let runs = runs.into_iter().map(|bytes| RunShape { bytes, entries: bytes / 100 }).collect();
-            sim.levels[level].insert(path, RegionShape { path, runs, pushes, has_children, largest_group_bytes, dead_bytes });
+            let runs = runs.into_iter().map(|bytes| RunShape { bytes, entries: bytes / 100, ..RunShape::default() }).collect();
+            sim.levels[level].insert(path, RegionShape { path, runs, pushes, has_children, largest_group_bytes, dead_bytes, ..RegionShape::default() });
             if busy {
                 sim.busy.insert((level, path));
             }

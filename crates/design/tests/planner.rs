@@ -6,10 +6,13 @@
 //! # what the case shows, in words
 //! design stepped-merge runs=4            a preset, then overrides: runs, table, bits, head, garbage, levels
 //! L0 root: 8M 8M 2M                      a region's runs, newest run first
-//! L1 010: 8M | pushes=1 children dead=0  flags: pushes=N, children, busy, dead=A,B,.., group=A (the largest group)
+//! L1 010: 8M | pushes=1 children dead=0  flags: pushes=N, children, busy, dead=A,B,.., group=A (the largest group),
+//!                                        below=A, doomed=A, deleted=N,M,.. (tombstones), expired=N (oldest runs)
+//! free 3M                                bytes of the disk that are free
 //! => push L0 root 3                      or split, rewrite, none; any number of `=>` lines
 //! => because the region is full (3 of 3 runs)
 //! => pressure 0.25
+//! => compact rewrite L0 root 2           what a compaction by hand does first
 //! ```
 //!
 //! A second `=>` line with a task is the pick once the region of the one before is busy. `because` gives the
@@ -17,7 +20,7 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that finds nothing should fail")]
 
-use siltstone_design::plan::{plan, pressure, reason};
+use siltstone_design::plan::{compact, plan, pressure, reason};
 use siltstone_design::{Design, RegionShape, RunShape, Shape, Task, TriePath, WriteBufferSpec};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
@@ -27,6 +30,7 @@ struct Drawn {
     design: Design,
     levels: Vec<BTreeMap<TriePath, RegionShape>>,
     busy: RefCell<HashSet<(usize, TriePath)>>,
+    free_bytes: u64,
 }
 
 impl Shape for Drawn {
@@ -40,6 +44,10 @@ impl Shape for Drawn {
 
     fn is_busy(&self, level: usize, path: TriePath) -> bool {
         self.busy.borrow().contains(&(level, path))
+    }
+
+    fn free_bytes(&self) -> u64 {
+        self.free_bytes
     }
 }
 
@@ -98,7 +106,7 @@ fn region(drawn: &mut Drawn, line: &str) {
     let (runs, flags) = rest.split_once('|').unwrap_or((rest, ""));
     let runs: Vec<_> = runs
         .split_whitespace()
-        .map(|run| RunShape { bytes: bytes(run), entries: (bytes(run) / 128).max(1) })
+        .map(|run| RunShape { bytes: bytes(run), entries: (bytes(run) / 128).max(1), ..RunShape::default() })
         .collect();
     let mut shape = RegionShape { path: at, runs, ..RegionShape::default() };
     for flag in flags.split_whitespace() {
@@ -108,6 +116,16 @@ fn region(drawn: &mut Drawn, line: &str) {
             ("group", size) => shape.largest_group_bytes = bytes(size),
             ("busy", _) => drop(drawn.busy.get_mut().insert((level, at))),
             ("dead", list) => shape.dead_bytes = list.split(',').map(bytes).collect(),
+            ("below", size) => shape.below_bytes = bytes(size),
+            ("doomed", size) => shape.doomed_bytes = bytes(size),
+            ("deleted", list) => {
+                let counts = list.split(',').map(|n| n.parse().expect("a number"));
+                shape.runs.iter_mut().zip(counts).for_each(|(run, deleted)| run.deleted = deleted);
+            }
+            ("expired", oldest) => {
+                let oldest = oldest.parse().expect("a number");
+                shape.runs.iter_mut().rev().take(oldest).for_each(|run| run.is_dead = true);
+            }
             _ => panic!("no flag {flag:?}"),
         }
     }
@@ -124,6 +142,8 @@ fn words(task: Option<Task>) -> String {
         Task::Push { runs, .. } => ("push", runs),
         Task::Split { runs, .. } => ("split", runs),
         Task::Rewrite { newest, .. } => ("rewrite", newest),
+        Task::Gather { .. } => ("gather", 0),
+        Task::Drop { oldest, .. } => ("drop", oldest),
     };
     format!("{name} L{level} {path} {runs}")
 }
@@ -139,11 +159,23 @@ fn run(case: &str) -> usize {
                 design: design(preset),
                 levels: vec![BTreeMap::new()],
                 busy: RefCell::default(),
+                free_bytes: u64::MAX,
             });
             continue;
         }
         let drawn = drawn.as_mut().expect("a design comes first");
+        if let Some(free) = line.strip_prefix("free ") {
+            drawn.free_bytes = bytes(free.trim());
+            continue;
+        }
         match line.strip_prefix("=>").map(str::trim) {
+            Some(expected) if expected.starts_with("compact") => {
+                let regions = drawn.levels.iter().enumerate();
+                let mut regions = regions.flat_map(|(level, all)| all.values().map(move |r| (level, r)));
+                let task = regions.find_map(|(level, region)| compact(level, region));
+                assert_eq!(words(task), expected["compact".len()..].trim(), "in\n{case}");
+                held += 1;
+            }
             Some(expected) if expected.starts_with("pressure") => {
                 let wanted: f64 = expected["pressure".len()..].trim().parse().expect("a pressure");
                 let found = pressure(&drawn.design, drawn);
@@ -216,6 +248,11 @@ fn pressures() {
 }
 
 #[test]
+fn deletes() {
+    run_file("delete.txt", 16);
+}
+
+#[test]
 fn reasons() {
     run_file("reason.txt", 9);
 }
@@ -227,6 +264,7 @@ fn every_file_of_cases_is_run() {
         std::fs::read_dir(dir).unwrap().map(|f| f.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     let run = [
+        "delete.txt",
         "join.txt",
         "leaf.txt",
         "pressure.txt",

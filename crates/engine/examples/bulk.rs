@@ -56,7 +56,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn load(dir: &Path, items: u64) -> siltstone::Result<()> {
     let db = Db::open(dir, Options { memory_budget_bytes: 512 << 20, ..Options::default() })?;
     for name in ["batches", "bulk", "bulk in order"] {
-        if db.keyspace(name).is_some() {
+        if db.get_keyspace(name).is_some() {
             db.drop_keyspace(name)?;
         }
     }

@@ -32,7 +32,7 @@ fn get_or_make(
 pub fn run(dir: &Path) -> Result<(), Box<dyn Error>> {
     let db = Db::open(dir, Options { memory_budget_bytes: 32 << 20, ..Options::default() })?;
     let lean = KeyspaceOptions { design: Some(presets::lean()), ..KeyspaceOptions::default() };
-    let cache = db.create_keyspace("pages", lean)?;
+    let cache = db.keyspace("pages", lean)?;
     cache.delete(b"/weather")?;
 
     let page = |text: &'static str| move || text.as_bytes().to_vec();

@@ -28,7 +28,7 @@ fn add(counters: &Keyspace, name: &str, more: u64) -> siltstone::Result<u64> {
 /// Runs the example on a store in `dir`.
 pub fn run(dir: &Path) -> Result<(), Box<dyn Error>> {
     let db = Db::open(dir, Options::default())?;
-    let counters = db.create_keyspace("visits", KeyspaceOptions::default())?;
+    let counters = db.keyspace("visits", KeyspaceOptions::default())?;
     let count = || -> siltstone::Result<Vec<u64>> {
         let found = counters.multi_get(&PAGES)?;
         Ok(found.iter().map(|value| value.as_deref().map_or(0, number)).collect())

@@ -33,8 +33,7 @@ pub fn run(dir: &Path) -> Result<(), Box<dyn Error>> {
     let db = Db::open(dir, Options { memory_budget_bytes: 64 << 20, ..Options::default() })?;
     // The first eight bytes of a key are its group, and a group is kept in the order of the rest.
     let schema = Schema::SemiSorted { prefix: PrefixRule::Fixed { bytes: 8 }, suffix: SuffixOrder::Ordered };
-    let features =
-        db.create_keyspace("features", KeyspaceOptions { schema, ..KeyspaceOptions::default() })?;
+    let features = db.keyspace("features", KeyspaceOptions { schema, ..KeyspaceOptions::default() })?;
 
     // One batch per moment: whoever reads sees all of it or nothing.
     for time in [100, 200, 300] {

@@ -40,7 +40,7 @@ fn listed(listing: siltstone::Iter) -> siltstone::Result<Vec<String>> {
 pub fn run(dir: &Path) -> Result<(), Box<dyn Error>> {
     let db = Db::open(dir, Options::default())?;
     let schema = Schema::SemiSorted { prefix: PrefixRule::Fixed { bytes: 8 }, suffix: SuffixOrder::Ordered };
-    let names = db.create_keyspace("names", KeyspaceOptions { schema, ..KeyspaceOptions::default() })?;
+    let names = db.keyspace("names", KeyspaceOptions { schema, ..KeyspaceOptions::default() })?;
 
     let (home, ann, notes, mail) = (2u64, 3u64, 4u64, 5u64);
     for (directory, name, number) in

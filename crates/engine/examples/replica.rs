@@ -16,7 +16,7 @@ const PROGRESS: &str = "replica-progress";
 /// Takes over what `from` has written since `to` last did, waits for more up to `patience`, and returns how
 /// many batches there were.
 fn follow(from: &Db, to: &Db, patience: Duration) -> siltstone::Result<u64> {
-    let progress = to.create_keyspace(PROGRESS, KeyspaceOptions::default())?;
+    let progress = to.keyspace(PROGRESS, KeyspaceOptions::default())?;
     let noted = progress.get("position")?.and_then(|bytes| bytes.try_into().ok()).map(u64::from_be_bytes);
     // An error of the kind `PositionGone` would ask for a fresh copy, by a checkpoint or a backup.
     let mut tail = from.tail(noted.unwrap_or_else(|| from.oldest_log_position()))?;
@@ -24,13 +24,13 @@ fn follow(from: &Db, to: &Db, patience: Duration) -> siltstone::Result<u64> {
     while let Some(changes) = tail.next_batch(patience)? {
         let mut batch = Batch::new();
         for operation in &changes.operations {
-            let Some(source) = from.keyspace(&operation.keyspace) else { continue };
+            let Some(source) = from.get_keyspace(&operation.keyspace) else { continue };
             let options = KeyspaceOptions {
                 schema: source.schema(),
                 design: Some(source.design()),
                 merge_operator: source.merge_operator().map(str::to_owned),
             };
-            batch.add(&to.create_keyspace(&operation.keyspace, options)?, operation)?;
+            batch.add(&to.keyspace(&operation.keyspace, options)?, operation)?;
         }
         batch.put(&progress, "position", changes.next_lsn.to_be_bytes())?;
         to.write(&batch, &WriteOptions::default())?;
@@ -45,7 +45,7 @@ pub fn run(dir: &Path) -> Result<(), Box<dyn Error>> {
     let options = Options { tail_retention_bytes: 64 << 20, ..Options::default() };
     let from = Db::open(dir.join("from"), options)?;
     let to = Db::open(dir.join("to"), Options::default())?;
-    let users = from.create_keyspace("users", KeyspaceOptions::default())?;
+    let users = from.keyspace("users", KeyspaceOptions::default())?;
     for number in 0..1000u32 {
         users.put(number.to_be_bytes(), format!("user {number}"))?;
     }
@@ -56,7 +56,7 @@ pub fn run(dir: &Path) -> Result<(), Box<dyn Error>> {
     assert!(batches > 0);
     assert_eq!(follow(&from, &to, Duration::from_millis(5))?, 0);
 
-    let copied = to.keyspace("users").ok_or("the copy has no users")?;
+    let copied = to.get_keyspace("users").ok_or("the copy has no users")?;
     for item in users.iter()? {
         let (key, value) = item?;
         assert_eq!(copied.get(&key)?, Some(value));

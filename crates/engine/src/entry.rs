@@ -180,6 +180,10 @@ impl PrefixTombstones {
         self.sorted.is_empty()
     }
 
+    pub fn len(&self) -> usize {
+        self.sorted.len()
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = &PrefixTombstone> {
         self.sorted.iter()
     }
@@ -199,6 +203,13 @@ impl PrefixTombstones {
 
     /// Those whose digest half is from `first` to `last`.
     pub fn within(&self, first: u64, last: u64) -> Vec<PrefixTombstone> {
-        self.sorted.iter().filter(|t| (first..=last).contains(&t.hi)).cloned().collect()
+        self.between(first, last).to_vec()
+    }
+
+    /// The same, borrowed.
+    pub fn between(&self, first: u64, last: u64) -> &[PrefixTombstone] {
+        let from = self.sorted.partition_point(|t| t.hi < first);
+        let to = self.sorted.partition_point(|t| t.hi <= last);
+        self.sorted.get(from..to).unwrap_or(&[])
     }
 }

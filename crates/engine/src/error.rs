@@ -25,6 +25,8 @@ pub enum ErrorKind {
     BadKey,
     /// The keyspace has been dropped, or there never was one. Nothing was changed.
     NoKeyspace,
+    /// A keyspace of this name exists already. Nothing was changed.
+    KeyspaceExists,
     /// The store has been closed.
     Closed,
     /// The operating system refused an operation.
@@ -61,7 +63,7 @@ pub enum ErrorKind {
 /// let items = db.create_keyspace("items", KeyspaceOptions::default())?;
 /// let error = items.put(b"", b"value").unwrap_err();
 /// assert_eq!(error.kind(), ErrorKind::BadKey);
-/// assert_eq!(error.to_string(), "the key is empty; keys have 1 to 65535 bytes");
+/// assert_eq!(error.to_string(), "keyspace \"items\": the key is empty; keys have 1 to 65535 bytes");
 ///
 /// std::fs::write(dir.path().join("file"), b"text").unwrap();
 /// let error = Db::open(dir.path().join("file"), Options::default()).unwrap_err();
@@ -139,26 +141,86 @@ impl Error {
     }
 
     /// Returns the kind, for code to branch on.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// let error = items.get("").unwrap_err();
+    /// assert_eq!(error.kind(), siltstone::ErrorKind::BadKey);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn kind(&self) -> ErrorKind {
         self.facts.kind
     }
 
     /// Returns the file or directory that the error is about, where it is about one.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// std::fs::write(dir.path().join("file"), "text").unwrap();
+    /// let error = siltstone::Db::open(dir.path().join("file"), siltstone::Options::default()).unwrap_err();
+    /// assert!(error.path().unwrap().ends_with("file"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn path(&self) -> Option<&Path> {
         self.facts.path.as_deref()
     }
 
     /// Returns the first byte of the file that is wrong, where bytes are.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// db.close()?;
+    /// let current = dir.path().join("db/CURRENT");
+    /// std::fs::write(current, "nonsense").unwrap();
+    /// let error = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default()).unwrap_err();
+    /// assert_eq!(error.offset(), Some(0));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn offset(&self) -> Option<u64> {
         self.facts.offset
     }
 
     /// Returns what should be at [`offset`](Self::offset).
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// db.close()?;
+    /// let current = dir.path().join("db/CURRENT");
+    /// std::fs::write(current, "nonsense").unwrap();
+    /// let error = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default()).unwrap_err();
+    /// assert_eq!(error.expected(), Some("the name of a manifest"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn expected(&self) -> Option<&str> {
         self.facts.expected.as_deref()
     }
 
     /// Returns what is there instead.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// db.close()?;
+    /// let current = dir.path().join("db/CURRENT");
+    /// std::fs::write(current, "nonsense").unwrap();
+    /// let error = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default()).unwrap_err();
+    /// assert_eq!(error.found(), Some("something else"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn found(&self) -> Option<&str> {
         self.facts.found.as_deref()
     }
@@ -217,6 +279,35 @@ impl Error {
         Self::new(ErrorKind::NoKeyspace, context.to_string())
     }
 
+    /// Makes the error of a name that no keyspace has; `known` are the names there are, of which it says a
+    /// few.
+    pub(crate) fn unknown_keyspace(name: &str, known: &[String]) -> Self {
+        if known.is_empty() {
+            return Self::no_keyspace(format_args!("there is no keyspace {name:?}; there are none yet"));
+        }
+        let shown: Vec<String> =
+            known.iter().take(MOST_NAMES_SHOWN).map(|name| format!("{name:?}")).collect();
+        let more = if known.len() > MOST_NAMES_SHOWN {
+            format!(", … ({} in all)", known.len())
+        } else {
+            String::new()
+        };
+        Self::no_keyspace(format_args!(
+            "there is no keyspace {name:?}; there are: {}{more}",
+            shown.join(", ")
+        ))
+    }
+
+    /// Makes the error of a keyspace that was to be new.
+    pub(crate) fn keyspace_exists(name: &str) -> Self {
+        Self::new(
+            ErrorKind::KeyspaceExists,
+            format!(
+                "keyspace {name:?} exists already; Db::keyspace opens it where it does, and creates it else"
+            ),
+        )
+    }
+
     /// Makes the error of every use of a store after its end.
     #[cold]
     pub(crate) fn closed() -> Self {
@@ -261,6 +352,9 @@ impl Error {
         self
     }
 }
+
+/// Names of keyspaces that an error lists.
+const MOST_NAMES_SHOWN: usize = 10;
 
 /// What to do where a process may open no more files.
 const OPEN_FEWER_FILES: &str = "no more files can be open at once: raise the limit (`ulimit -n`; a store needs a few files beside \

@@ -6,6 +6,7 @@
 
 use crate::cache::PAGE_BYTES;
 use crate::codec::Decoder;
+use crate::compression::Codec;
 use crate::memory::MemoryBudget;
 use crate::operation;
 use crate::record::{self, Epoch, LOG_HEADER_BYTES, LogHeader, LogReader};
@@ -25,7 +26,7 @@ use crate::version::check;
 use crate::version::edit::Edit;
 use crate::version::manifest::{self, parse_current};
 use crate::wal;
-use siltstone_design::{Design, Digest, Encoder, HashSecret, Schema, TableFilterSpec};
+use siltstone_design::{Digest, Encoder, HashSecret, Schema, TableFilterSpec};
 use std::sync::Arc;
 
 /// Eight bytes off the front as a number, or what there is of them.
@@ -130,7 +131,7 @@ pub fn edit(bytes: &[u8]) {
     let mut open = |meta: &TableMeta| Arc::new(Table::new(meta.clone(), encoder, Arc::clone(&trash)));
     if let Ok((version, _)) = Version::default().apply(&edit, &mut open) {
         // It may well be unsound; saying so must not panic.
-        let _ = check::problems(&version, &Design::default());
+        let _ = check::problems(&version);
         let rebuilt = Edit { keyspace: edit.keyspace, steps: version.to_steps() };
         assert_eq!(Edit::decode(&rebuilt.encode()).as_ref(), Some(&rebuilt));
     }
@@ -151,7 +152,7 @@ pub fn page(bytes: &[u8]) {
     page.resize(PAGE_BYTES, 0);
     let digest = Digest { hi: key.len() as u64, lo: 7 };
     let mut asked = 0;
-    let found = page::find(&page, key, digest, |_| {
+    let found = page::find(&page, None, (key, digest), |_| {
         asked += 1;
         asked % 3 == 0
     });
@@ -268,6 +269,30 @@ pub fn slots(bytes: &[u8]) {
     }
 }
 
+/// What a compressed table is decoded with, and the parts of keys and values that stand behind it.
+pub fn codec(bytes: &[u8]) {
+    let (length, rest) = bytes.split_first_chunk().map_or((0, bytes), |(length, rest)| {
+        (usize::from(u16::from_le_bytes(*length)) % (rest.len() + 1), rest)
+    });
+    let (codec, part) = rest.split_at_checked(length).unwrap_or((rest, &[]));
+    let Ok(codec) = Codec::from_bytes(codec) else { return };
+    assert!(Codec::from_bytes(&codec.to_bytes()).is_ok_and(|same| same == codec));
+    if let Some(symbols) = &codec.keys {
+        let mut key = Vec::new();
+        let decoded = symbols.decode_onto(part, &mut key);
+        assert!(key.len() <= 8 * part.len());
+        if decoded.is_some() {
+            assert_eq!(symbols.compare(part, &key), Some((key.len(), true)));
+        }
+        let _ = symbols.compare(part, bytes);
+    }
+    if let Some(dictionary) = &codec.values {
+        let mut value = Vec::new();
+        let _ = dictionary.decode_into(part, &mut value);
+        assert!(value.len() <= 255 * part.len());
+    }
+}
+
 /// A decoder as a function of bytes.
 pub type Target = fn(&[u8]);
 /// Every decoder above by name.
@@ -278,6 +303,7 @@ pub const DECODERS: &[(&str, Target)] = &[
     ("edit", edit),
     ("current", current),
     ("page", page),
+    ("codec", codec),
     ("tail", tail),
     ("htable", htable),
     ("sidecar", sidecar),

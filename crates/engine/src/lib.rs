@@ -11,15 +11,22 @@
 //! | 6 | `compaction` | tasks run: merge, retain, partition |
 //! | 5 | `version`, `region_filter` | Level › Region › Run; edits and the manifest; filters over a region's runs |
 //! | 4 | `table`, `wal`, `memtable`, `log_store`, `options`, `resources` | files and write buffers; what stores share |
-//! | 3 | `cache`, `memory`, `record`, `segment`, `operation`, `entry`, `value`, `merge_operator`, `codec`, `event_log` | bytes, budget |
+//! | 3 | `cache`, `memory`, `record`, `segment`, `operation`, `entry`, `value`, `merge_operator`, `compression`, `codec`, `event_log` | bytes, budget |
 //! | 2 | [`io`] | the disk, real or simulated |
 //! | 1 | `error`, `stats`, `filename`, `ids`, [`events`] | what goes wrong, what is counted, names and numbers of files, what happens |
 //!
 //! Each floor uses only those below it; a test reads the imports and holds them to it.
 
+#[cfg(not(unix))]
+compile_error!(
+    "Siltstone runs on Unix alone (Linux is what it is tested on): it relies on locks of directories, on reads at a place of \
+     a file, and on syncs of directories as Unix has them"
+);
+
 mod cache;
 mod codec;
 mod compaction;
+mod compression;
 mod db;
 mod entry;
 mod error;
@@ -49,10 +56,10 @@ mod version;
 mod wal;
 
 pub use db::{
-    BackupInfo, BackupOptions, BackupProgress, BackupReport, Backups, Batch, Change, CompareAndSet, Db,
-    Ingest, IngestOptions, IngestProgress, IngestReport, Iter, Keyspace, Loss, MAX_VALUE_BYTES, Old,
-    RepairProgress, RepairReport, Snapshot, SuffixBounds, SuffixRange, Tail, TailBatch, TailOperation,
-    Transaction, Update, VerifyProgress, VerifyReport,
+    BackupInfo, BackupOptions, BackupProgress, BackupReport, Backups, Batch, Change, CompactProgress,
+    CompactReport, CompareAndSet, Db, DrainProgress, Ingest, IngestOptions, IngestProgress, IngestReport,
+    Iter, Keys, Keyspace, Loss, MAX_VALUE_BYTES, Old, RepairProgress, RepairReport, Snapshot, SuffixBounds,
+    SuffixRange, Tail, TailBatch, TailOperation, Transaction, Update, VerifyProgress, VerifyReport,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use merge_operator::{MergeOperator, MergeOperators, decode_set, encode_set};
@@ -62,7 +69,9 @@ pub use options::{
 pub use resources::{ResourceOptions, ResourceStats, Resources};
 pub use siltstone_design::schema::MAX_KEY_BYTES;
 pub use siltstone_design::{
-    Design, DesignError, Format, IndexSpec, KeyError, LevelSpec, PrefixFn, PrefixRule, PrefixRules,
-    RegionFilterSpec, RuleName, Schema, SuffixOrder, TableFilterSpec, ThirdLevel, WriteBufferSpec, presets,
+    Compression, Design, DesignError, Format, IndexSpec, KeyError, LevelSpec, PrefixFn, PrefixRule,
+    PrefixRules, RegionFilterSpec, RuleName, Schema, SuffixOrder, TableFilterSpec, ThirdLevel,
+    WriteBufferSpec, presets,
 };
-pub use stats::{KeyspaceStats, LevelStats, MemoryStats, StallStats, Stats};
+pub use siltstone_model::price::{Mix, Workload};
+pub use stats::{DesignChange, KeyspaceStats, LevelStats, MemoryStats, RedesignStats, StallStats, Stats};

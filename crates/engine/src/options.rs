@@ -5,6 +5,8 @@ use crate::events::Listeners;
 use crate::merge_operator::{Folder, MergeOperators};
 use crate::resources::{self, Resources};
 use siltstone_design::{Design, PrefixRules, Schema, WriteBufferSpec};
+use siltstone_model::advise::{Request, advise};
+use siltstone_model::price::Workload;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -71,6 +73,11 @@ pub enum IndexLoading {
 /// Write buffers that a budget has room for which is too small for the default design.
 const BUFFERS_PER_SMALL_BUDGET: u64 = 8;
 
+/// What [`Options::auto`] takes items to be like: their bytes, key and value together, and how many bytes of
+/// them there are per byte of memory.
+const ASSUMED_ITEM_BYTES: f64 = 100.0;
+const ASSUMED_DATA_PER_MEMORY: f64 = 16.0;
+
 /// Options of a store. Build them from the default: `Options { memory_budget_bytes: 1 << 30,
 /// ..Options::default() }`.
 #[derive(Clone, Debug)]
@@ -78,9 +85,8 @@ pub struct Options {
     /// Create the store where there is none.
     pub create_if_missing: bool,
     /// Memory in bytes for memtables, indexes of log stores, filters, indexes, page cache and compaction
-    /// together; at least [`LEAST_BUDGET_BYTES`](Self::LEAST_BUDGET_BYTES), and two write buffers of the
-    /// largest design that is named. A keyspace that is created without a design gets the default one with
-    /// write buffers and tables as small as the budget asks for.
+    /// together; at least [`LEAST_BUDGET_BYTES`](Self::LEAST_BUDGET_BYTES). A keyspace that is created
+    /// without a design gets the default one with write buffers and tables as small as the budget asks for.
     pub memory_budget_bytes: u64,
     /// Durability of writes that do not choose for themselves.
     pub durability: Durability,
@@ -92,7 +98,11 @@ pub struct Options {
     pub background_threads: usize,
     /// Design of keyspaces created without one.
     pub default_design: Design,
-    /// Free bytes of the disk below which writes are refused, so that compaction keeps room to free space.
+    /// Free bytes of the disk below which writes other than deletes are refused, so that compaction keeps
+    /// room to free space, and a full store comes back once enough is deleted. What the largest merge
+    /// needs that the store may have to make is kept free in any case: the bytes of its largest region,
+    /// with the runs below that take part, three write buffers, and a 32nd part of all tables for
+    /// tombstones.
     pub reserve_bytes: u64,
     /// Sealed memtables of one keyspace that may wait for their flush before its writers do.
     pub max_sealed_memtables: usize,
@@ -187,8 +197,79 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The least [memory budget](Self::memory_budget_bytes).
+    /// The least [memory budget](Self::memory_budget_bytes), of a store or of several that share theirs. A
+    /// design that is named for a keyspace needs room for two of its write buffers as well; one that is not
+    /// named is made to fit.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use siltstone::{Db, KeyspaceOptions, Options};
+    ///
+    /// let options = Options { memory_budget_bytes: Options::LEAST_BUDGET_BYTES, ..Options::default() };
+    /// let db = Db::open(dir.path().join("db"), options)?;
+    /// db.keyspace("items", KeyspaceOptions::default())?.put("a", "1")?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub const LEAST_BUDGET_BYTES: u64 = resources::LEAST_BUDGET_BYTES;
+
+    /// Returns options for a memory budget, with nothing else to be chosen: keyspaces without a design get
+    /// the one that suits items of 100 bytes best, sixteen times as many bytes of them as there is memory,
+    /// which are read as often as they are written, and whose gets mostly find something.
+    /// [`auto_for`](Self::auto_for) asks what the store will really hold.
+    ///
+    /// The design is searched among the presets at several sizes, by what the model says that they cost
+    /// (`siltstone_model::advise`); that takes from some
+    /// hundredths of a second to two seconds for very large budgets.
+    ///
+    /// ```
+    /// use siltstone::{Db, KeyspaceOptions, Options};
+    /// # let dir = tempfile::tempdir()?;
+    /// let db = Db::open(dir.path(), Options::auto(32 << 20))?;
+    /// let keyspace = db.create_keyspace("sessions", KeyspaceOptions::default())?;
+    /// keyspace.put(b"key", b"value")?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn auto(memory_budget_bytes: u64) -> Self {
+        let usual = Self { memory_budget_bytes, ..Self::default() };
+        let value_bytes = ASSUMED_ITEM_BYTES - Workload::default().key_bytes;
+        let items = (memory_budget_bytes as f64 * ASSUMED_DATA_PER_MEMORY / ASSUMED_ITEM_BYTES).max(1.0);
+        let workload = Workload { items, value_bytes, ..Workload::default() };
+        let request = Request { for_any_schema: true, ..Request::quick(workload, memory_budget_bytes) };
+        match advise(&request) {
+            Ok(advice) => Self { default_design: advice.best.design, ..usual },
+            // What is too small for any design is refused when the store is opened.
+            Err(_) => usual,
+        }
+    }
+
+    /// Returns options for a memory budget and a workload: keyspaces without a design get the one whose
+    /// operations cost least by the model. Give of the workload what is known. The search takes up to two
+    /// seconds.
+    ///
+    /// The design is for keys as the workload has them: point keys where its groups have one item, for which
+    /// designs may be chosen that can't keep groups together.
+    ///
+    /// ```
+    /// use siltstone::{Mix, Options, Workload};
+    ///
+    /// // Items that share prefixes, and of which most that are asked for are not there.
+    /// let mix = Mix { hits: 0.1, misses: 0.6, scans: 0.0, puts: 0.3 };
+    /// let workload = Workload { items: 2e6, group_items: 64.0, mix, ..Workload::default() };
+    /// let options = Options::auto_for(64 << 20, &workload)?;
+    /// assert!(options.default_design.check().is_ok());
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidInput` where a number of the workload makes no sense, or the budget is too small for any
+    /// design.
+    pub fn auto_for(memory_budget_bytes: u64, workload: &Workload) -> Result<Self> {
+        let advice = advise(&Request::new(*workload, memory_budget_bytes))
+            .map_err(|error| Error::invalid(format_args!("workload.{error}")))?;
+        Ok(Self { memory_budget_bytes, default_design: advice.best.design, ..Self::default() })
+    }
 
     /// Returns the same options with the numbers of the resources that are shared.
     pub(crate) fn with_shared(mut self) -> Self {
@@ -236,7 +317,7 @@ impl Options {
         let options = self.clone().with_shared();
         options.check()?;
         options.folder(keyspace.merge_operator.as_deref(), "")?;
-        self.check_design(&options.design_for(keyspace), &keyspace.schema)
+        options.check_design(&options.design_for(keyspace), &keyspace.schema)
     }
 
     /// Returns the design of a keyspace that is created with `keyspace`: the one that it names, or else the
@@ -272,6 +353,26 @@ impl Options {
             ))
         })?;
         Ok(Some(Arc::new(Folder::new(operator, name, keyspace))))
+    }
+
+    /// Returns `design` as a keyspace can have it that takes merges or not.
+    ///
+    /// # Errors
+    /// `InvalidInput` where it does not suit its keys or does not fit the budget.
+    pub(crate) fn usable_design(
+        &self,
+        mut design: Design,
+        schema: &Schema,
+        takes_merges: bool,
+    ) -> Result<Design> {
+        self.check_design(&design, schema)?;
+        if takes_merges && matches!(design.write_buffer, WriteBufferSpec::LogStore { .. }) {
+            // A log store has a few places for each key, and operands stand in the log one by one.
+            let bytes = design.write_buffer_bytes().max(4 << 10);
+            design.write_buffer = WriteBufferSpec::MemTable { bytes };
+            design.check_for(schema)?;
+        }
+        Ok(design)
     }
 
     /// Checks that a keyspace of `design` suits its keys and fits the budget.

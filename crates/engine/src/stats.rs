@@ -5,7 +5,7 @@
 //! was created.
 
 use serde::Serialize;
-use siltstone_design::Schema;
+use siltstone_design::{Design, Schema};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -218,7 +218,13 @@ pub struct KeyspaceStats {
     pub preset: String,
     /// Its schema.
     pub schema: Schema,
-    /// Entries in tables and write buffers, less the dead ones that the samples of leaf regions estimate.
+    /// Estimated number of items: entries in tables and write buffers, less tombstones and what they delete,
+    /// what has expired, and what was overwritten.
+    ///
+    /// Exact where each key was written once and nothing deleted. Overwrites within a region are found from
+    /// samples of keys, to some 3 % of the region's entries; those of what lies on lower levels are taken to
+    /// be as frequent as among leaves, so that the error is at most the entries above the leaves. A delete is
+    /// taken to delete something. Overwrites within a write buffer are not seen.
     pub items_estimate: u64,
     /// Entries in write buffers, tombstones and older versions included: what is not in tables yet.
     pub write_buffer_entries: u64,
@@ -226,10 +232,17 @@ pub struct KeyspaceStats {
     pub write_buffer_bytes: u64,
     /// Entries in tables, tombstones and older versions included.
     pub table_entries: u64,
+    /// Tombstones in tables, and deleted prefixes.
+    pub tombstones: u64,
+    /// Entries in tables that have expired, as estimated.
+    pub expired_estimate: u64,
     /// Number of tables.
     pub table_count: u64,
     /// Bytes of the tables.
     pub table_bytes: u64,
+    /// About how many bytes of tables the largest group has; 0 under the point schema. Where it is most of
+    /// `table_bytes`, the schema hardly divides the keys.
+    pub largest_group_bytes: u64,
     /// Gets answered.
     pub gets: u64,
     /// Gets that found a value.
@@ -261,6 +274,40 @@ pub struct KeyspaceStats {
     pub index_bits_per_item: f64,
     /// One entry per level, top first.
     pub levels: Vec<LevelStats>,
+    /// How far the last redesign is; none where there was none.
+    pub redesign: Option<RedesignStats>,
+}
+
+/// How far a redesign is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct RedesignStats {
+    /// Name of the design before: of a preset, or `custom`.
+    pub from: String,
+    /// Name of the design since.
+    pub to: String,
+    /// Share of the tables' bytes that are as the design has them: 1 once nothing is left of earlier designs.
+    pub done: f64,
+    /// Bytes of tables that are still to be rewritten, which is about what will be written.
+    pub remaining_bytes: u64,
+    /// Regions, or parts of the trie, that are.
+    pub remaining_regions: u64,
+}
+
+/// A redesign that a keyspace has had.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct DesignChange {
+    /// The design before.
+    pub from: Design,
+    /// The design since.
+    pub to: Design,
+    /// Sequence number of the newest write before it.
+    pub sequence: u64,
+    /// When it began, in milliseconds since the Unix epoch.
+    pub at_ms: u64,
+    /// When nothing was left of earlier designs; none as long as something is.
+    pub settled_ms: Option<u64>,
 }
 
 /// Statistics of one level.
@@ -269,6 +316,11 @@ pub struct KeyspaceStats {
 pub struct LevelStats {
     /// Its number, 0 at the top.
     pub level: usize,
+    /// Digest bits that its regions fix.
+    pub depth: u8,
+    /// Whether only a design before the present one has it: while a redesign is under way. It has the number
+    /// of the level above it.
+    pub is_outgoing: bool,
     /// Regions with data.
     pub regions: u64,
     /// Runs in all its regions.
@@ -283,8 +335,12 @@ pub struct LevelStats {
     pub entries: u64,
     /// Bytes of the filters of its tables and regions, in memory or not.
     pub filter_bytes: u64,
-    /// Bytes of the indexes of its tables, in memory or not.
+    /// Bytes of the indexes of its tables and of what compressed ones are decoded with, in memory or not.
     pub index_bytes: u64,
+    /// Bytes of what compressed tables of it hold, values and parts of keys, before they were compressed.
+    pub uncompressed_bytes: u64,
+    /// Bytes of the same as it is stored; 0 where no table is compressed.
+    pub compressed_bytes: u64,
     /// Runs that filters of regions know.
     pub filtered_runs: u64,
     /// Bytes written into it by flushes and compactions since the keyspace was created.

@@ -65,6 +65,15 @@ impl Wants {
         }
     }
 
+    /// Takes the value that `decode` puts into an empty vector; `None` where it can't.
+    #[inline]
+    pub fn decode(self, decode: impl FnOnce(&mut Vec<u8>) -> Option<()>) -> Option<Value> {
+        let mut bytes = if self == Self::Look { KEPT.take() } else { Vec::new() };
+        bytes.clear();
+        decode(&mut bytes)?;
+        Some(Value::Copied(bytes))
+    }
+
     /// Takes the value at `at` of a page; `None` where the page ends before.
     #[inline]
     pub fn take_from(self, page: &Arc<Pooled>, at: Range<usize>) -> Option<Value> {

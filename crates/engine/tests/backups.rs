@@ -20,7 +20,7 @@ type Contents = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
 
 fn all(db: &Db) -> Contents {
     let of = |name: String| {
-        let found = contents(&db.keyspace(&name).unwrap());
+        let found = contents(&db.get_keyspace(&name).unwrap());
         (name, found)
     };
     db.keyspaces().into_iter().map(of).collect()
@@ -28,9 +28,9 @@ fn all(db: &Db) -> Contents {
 
 /// Writes round `round` into a store of three keyspaces, one of them with a log store.
 fn write_round(db: &Db, round: u32) {
-    let files = db.create_keyspace("files", keyspace_options(ORDERED, tiny("stepped-merge"))).unwrap();
-    let point = db.create_keyspace("point", keyspace_options(Schema::Point, tiny("leveled"))).unwrap();
-    let log = db.create_keyspace("log", keyspace_options(Schema::Point, log_stored("leveled"))).unwrap();
+    let files = db.keyspace("files", keyspace_options(ORDERED, tiny("stepped-merge"))).unwrap();
+    let point = db.keyspace("point", keyspace_options(Schema::Point, tiny("leveled"))).unwrap();
+    let log = db.keyspace("log", keyspace_options(Schema::Point, log_stored("leveled"))).unwrap();
     let mut rng = Rng::new(u64::from(round));
     for n in 0..60u32 {
         files.put(format!("d{}/{round}-{n}", n % 5).as_bytes(), rng.bytes(60)).unwrap();
@@ -61,7 +61,7 @@ fn restored(disk: &SimDisk, number: u64, dest: &str) -> Contents {
     assert_eq!(db.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());
     let found = all(&db);
     // It is a store like any other.
-    db.keyspace("point").unwrap().put(b"more", b"more").unwrap();
+    db.get_keyspace("point").unwrap().put(b"more", b"more").unwrap();
     db.close().unwrap();
     found
 }
@@ -127,7 +127,7 @@ fn stores_that_parted_share_a_directory_and_are_not_mixed_up() {
         for (dir, value) in [(DIR, round), ("/twin", round + 100)] {
             let db = Db::open_on(Arc::new(disk.clone()), dir, options()).unwrap();
             // The same keys, other values: tables that differ in nothing else.
-            let point = db.keyspace("point").unwrap();
+            let point = db.get_keyspace("point").unwrap();
             for n in 0..60u32 {
                 point.put(n.to_be_bytes(), [value as u8; 40]).unwrap();
             }

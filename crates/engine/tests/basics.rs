@@ -33,7 +33,7 @@ fn a_store_grows_through_its_levels_and_answers() {
         let mut expected = BTreeMap::new();
         {
             let db = Db::open(&path, Options::default()).unwrap();
-            let items = db.create_keyspace("items", options.clone()).unwrap();
+            let items = db.keyspace("items", options.clone()).unwrap();
             for i in 0u32..40_000 {
                 let n = i.wrapping_mul(2_654_435_761) % 30_000;
                 let key = [&(n / 100).to_be_bytes()[..], &(n % 100).to_be_bytes()].concat();
@@ -49,7 +49,7 @@ fn a_store_grows_through_its_levels_and_answers() {
             db.close().unwrap();
         }
         let db = Db::open(&path, Options::default()).unwrap();
-        let items = db.create_keyspace("items", options).unwrap();
+        let items = db.keyspace("items", options).unwrap();
         for (key, value) in &expected {
             assert_eq!(items.get(key).unwrap().as_ref(), Some(value));
         }
@@ -76,8 +76,8 @@ fn a_store_grows_through_its_levels_and_answers() {
 fn a_batch_is_seen_whole_across_keyspaces() {
     let dir = tempfile::tempdir().unwrap();
     let db = Db::open(dir.path().join("db"), Options::default()).unwrap();
-    let a = db.create_keyspace("a", KeyspaceOptions::default()).unwrap();
-    let b = db.create_keyspace("b", KeyspaceOptions::default()).unwrap();
+    let a = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+    let b = db.keyspace("b", KeyspaceOptions::default()).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for i in 0u64..2000 {
@@ -100,7 +100,7 @@ fn concurrent_updates_lose_nothing() {
     let db = Db::open(dir.path().join("db"), Options::default()).unwrap();
     let options =
         KeyspaceOptions { design: Some(small_design("stepped-merge")), ..KeyspaceOptions::default() };
-    let counters = db.create_keyspace("counters", options).unwrap();
+    let counters = db.keyspace("counters", options).unwrap();
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
@@ -129,10 +129,10 @@ fn a_second_opener_is_told_who_holds_the_store() {
     let error = Db::open(&path, Options::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Locked);
     assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");
-    let items = db.create_keyspace("items", KeyspaceOptions::default()).unwrap();
+    let items = db.keyspace("items", KeyspaceOptions::default()).unwrap();
     items.put(b"k", b"v").unwrap();
     let reader = Db::open_read_only(&path, Options::default()).unwrap();
-    let read = reader.keyspace("items").unwrap();
+    let read = reader.get_keyspace("items").unwrap();
     assert_eq!(read.get(b"k").unwrap().as_deref(), Some(&b"v"[..]));
     assert_eq!(read.put(b"k", b"w").unwrap_err().kind(), ErrorKind::ReadOnly);
     drop((db, items));
@@ -147,10 +147,7 @@ fn one_giant_group_does_not_sink_through_the_trie() {
     let design = small_design("stepped-merge");
     let named_levels = design.levels.len();
     let items = db
-        .create_keyspace(
-            "items",
-            KeyspaceOptions { schema, design: Some(design), ..KeyspaceOptions::default() },
-        )
+        .keyspace("items", KeyspaceOptions { schema, design: Some(design), ..KeyspaceOptions::default() })
         .unwrap();
     for i in 0u32..30_000 {
         let key = [b"d", &i.wrapping_mul(2_654_435_761).to_be_bytes()[..]].concat();
@@ -170,7 +167,7 @@ fn many_short_sessions_leave_a_short_log() {
     let path = dir.path().join("db");
     for i in 0u32..40 {
         let db = Db::open(&path, Options::default()).unwrap();
-        let items = db.create_keyspace("items", KeyspaceOptions::default()).unwrap();
+        let items = db.keyspace("items", KeyspaceOptions::default()).unwrap();
         items.put(i.to_be_bytes(), b"v").unwrap();
         db.close().unwrap();
     }
@@ -179,7 +176,7 @@ fn many_short_sessions_leave_a_short_log() {
     let segments = names.filter(|name| name.ends_with(".wal")).count();
     assert!(segments <= 8, "{segments} log segments");
     let db = Db::open(&path, Options::default()).unwrap();
-    assert_eq!(db.keyspace("items").unwrap().iter().unwrap().count(), 40);
+    assert_eq!(db.get_keyspace("items").unwrap().iter().unwrap().count(), 40);
 }
 
 #[test]
@@ -189,7 +186,7 @@ fn a_log_that_lost_its_end_is_missed() {
         let path = dir.path().join("db");
         {
             let db = Db::open(&path, Options::default()).unwrap();
-            let items = db.create_keyspace("items", KeyspaceOptions::default()).unwrap();
+            let items = db.keyspace("items", KeyspaceOptions::default()).unwrap();
             for i in 0u32..1000 {
                 items.put(i.to_be_bytes(), b"v").unwrap();
             }
@@ -209,7 +206,7 @@ fn a_log_that_lost_its_end_is_missed() {
         let error = Db::open(&path, Options::default()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corruption, "{damage}: {error}");
         let options = Options { wal_recovery: siltstone::WalRecovery::StopAtDamage, ..Options::default() };
-        let left = Db::open(&path, options).unwrap().keyspace("items").unwrap().iter().unwrap().count();
+        let left = Db::open(&path, options).unwrap().get_keyspace("items").unwrap().iter().unwrap().count();
         assert!(left < 1000, "{damage}: {left}");
         Db::open(&path, Options::default()).unwrap();
     }
@@ -219,7 +216,7 @@ fn a_log_that_lost_its_end_is_missed() {
 fn a_dropped_keyspace_refuses_writes() {
     let dir = tempfile::tempdir().unwrap();
     let db = Db::open(dir.path().join("db"), Options::default()).unwrap();
-    let items = db.create_keyspace("items", KeyspaceOptions::default()).unwrap();
+    let items = db.keyspace("items", KeyspaceOptions::default()).unwrap();
     db.drop_keyspace("items").unwrap();
     for error in [items.put(b"k", b"v").unwrap_err(), items.delete(b"k").unwrap_err()] {
         assert!(error.to_string().contains("dropped"), "{error}");
@@ -232,14 +229,15 @@ fn a_closed_store_answers_nothing() {
     let path = dir.path().join("db");
     let db = Db::open(&path, Options::default()).unwrap();
     let schema = Schema::SemiSorted { prefix: PrefixRule::Fixed { bytes: 1 }, suffix: SuffixOrder::Ordered };
-    let items = db
-        .create_keyspace("items", KeyspaceOptions { schema, design: None, ..KeyspaceOptions::default() })
-        .unwrap();
+    let items =
+        db.keyspace("items", KeyspaceOptions { schema, design: None, ..KeyspaceOptions::default() }).unwrap();
     for n in 0u8..10 {
         items.put([b'p', n], b"value").unwrap();
     }
     db.flush().unwrap();
     let (snapshot, mut iter) = (db.snapshot(), items.iter().unwrap());
+    let (mut back, mut lent) = (items.iter().unwrap(), items.iter().unwrap().keys());
+    assert!(back.next_back().is_some_and(|item| item.is_ok()) && lent.next_ref().unwrap().is_some());
     assert!(iter.next().is_some_and(|item| item.is_ok()));
     let mut ended = items.iter().unwrap();
     assert_eq!(ended.by_ref().count(), 10);
@@ -258,6 +256,36 @@ fn a_closed_store_answers_nothing() {
     refused(items.delete(b"pq"));
     refused(items.delete_prefix(b"p"));
     refused(items.update(b"pq", |_| None));
+    let options = WriteOptions::default();
+    refused(items.update_with(b"pq", &options, |_| Ok::<_, siltstone::Error>(siltstone::Update::Keep)));
+    refused(items.insert_if_absent("pq", "value"));
+    refused(items.compare_and_set("pq", None, None));
+    refused(items.get_or_insert_with("pq", Vec::new));
+    refused(items.add_many([("pq", "value")]));
+    refused(items.delete_many(&["pq"]));
+    refused(items.get_with("pq", |value| value.len()));
+    refused(items.contains_many(&["pq"]));
+    refused(items.ingest([("pq", "value")]));
+    refused(items.starting_with("p"));
+    refused(items.len());
+    refused(items.len_of("p"));
+    refused(items.is_empty());
+    refused(items.approximate_len());
+    refused(items.approximate_len_of("p"));
+    refused(items.clear());
+    refused(snapshot.get_with(&items, "pq", |value| value.len()));
+    refused(snapshot.contains(&items, "pq"));
+    refused(snapshot.contains_many(&items, &["pq"]));
+    refused(snapshot.multi_get(&items, &["pq"]));
+    refused(snapshot.len(&items));
+    refused(snapshot.is_empty(&items));
+    refused(snapshot.starting_with(&items, "p"));
+    refused(db.transaction(&options, |tx| tx.get(&items, "pq")));
+    refused(db.keyspace("items", KeyspaceOptions { schema, ..KeyspaceOptions::default() }));
+    refused(db.open_keyspaces([("more", KeyspaceOptions::default())]));
+    refused(db.backup(dir.path().join("backups")));
+    refused(db.tail(db.log_position()));
+    refused(db.wait_until_idle());
     refused(items.iter());
     refused(items.prefix(b"p"));
     refused(items.prefix_range(b"p", ..));
@@ -267,7 +295,7 @@ fn a_closed_store_answers_nothing() {
     refused(snapshot.prefix_range(&items, b"p", ..));
     refused(db.snapshot().get(&items, b"pq"));
     refused(db.write(&batch, &WriteOptions::default()));
-    refused(db.create_keyspace("more", KeyspaceOptions::default()));
+    refused(db.keyspace("more", KeyspaceOptions::default()));
     refused(db.drop_keyspace("items"));
     refused(db.sync());
     refused(db.flush());
@@ -278,8 +306,11 @@ fn a_closed_store_answers_nothing() {
     refused(iter.next().unwrap());
     assert!(iter.next().is_none());
     assert!(ended.next().is_none());
+    refused(back.next_back().unwrap());
+    assert!(back.next_back().is_none() && back.next().is_none());
+    refused(lent.next_ref().map(|_| ()));
     // It is closed once, and whoever opens it next finds all of it.
     db.close().unwrap();
     let db = Db::open(&path, Options::default()).unwrap();
-    assert_eq!(db.keyspace("items").unwrap().iter().unwrap().count(), 10);
+    assert_eq!(db.get_keyspace("items").unwrap().iter().unwrap().count(), 10);
 }

@@ -146,7 +146,7 @@ fn no_item_one_item_and_groups_larger_than_a_table() {
         assert_eq!(contents(&keyspace).len(), 0);
         assert_eq!(keyspace.ingest([("k", "v")]).unwrap().entries, 1);
         assert_eq!(keyspace.get("k").unwrap().unwrap(), b"v", "{name}");
-        let files = db.create_keyspace("files", keyspace_options(ORDERED, design)).unwrap();
+        let files = db.keyspace("files", keyspace_options(ORDERED, design)).unwrap();
         let mut items = Items::new();
         for number in 0..3000u32 {
             // One group of a hundred kilobytes among many small ones.
@@ -221,7 +221,7 @@ fn what_was_there_is_older_and_what_is_written_meanwhile_newer() {
         assert_sound(&db);
         drop((keyspace, db));
         let db = open(&disk.crash(CrashMode::PowerCut, 3)).unwrap();
-        let found = contents(&db.keyspace("items").unwrap());
+        let found = contents(&db.get_keyspace("items").unwrap());
         // What was only in memory meanwhile may be lost.
         expected.retain(|_, value| !value.starts_with(b"in memory"));
         assert!(
@@ -235,7 +235,7 @@ fn what_was_there_is_older_and_what_is_written_meanwhile_newer() {
 fn an_item_that_can_not_be_stored_is_named_and_nothing_is_changed() {
     let disk = SimDisk::new();
     let db = open(&disk).unwrap();
-    let files = db.create_keyspace("files", keyspace_options(ORDERED, tiny("siltstone"))).unwrap();
+    let files = db.keyspace("files", keyspace_options(ORDERED, tiny("siltstone"))).unwrap();
     files.put("a/1", "kept").unwrap();
     let error = files.ingest([("a/1", "new"), ("b/2", "new"), ("no group", "new")]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::BadKey);

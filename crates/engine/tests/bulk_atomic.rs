@@ -39,7 +39,7 @@ fn one_build_at_a_time_and_none_after_the_end() {
     drop((keyspace, other, db));
     assert_eq!(disk.mutating_calls(), calls, "a closed store's directory may be another's");
     let db = open(&disk).unwrap();
-    assert_eq!(contents(&db.keyspace("items").unwrap()).len(), 0);
+    assert_eq!(contents(&db.get_keyspace("items").unwrap()).len(), 0);
     assert_eq!(table_files(&disk), 0, "the next open removes what was left");
 }
 
@@ -70,7 +70,7 @@ fn a_dropped_keyspace_is_not_built() {
 /// replacement.
 fn build_and_replace(disk: &SimDisk, sorted: bool) -> siltstone::Result<()> {
     let db = open(disk)?;
-    let keyspace = db.keyspace("items").unwrap();
+    let keyspace = db.get_keyspace("items").unwrap();
     let mut new: Items = (0..500).map(|n| (numbered_key(n).to_vec(), b"new".to_vec())).collect();
     if sorted {
         // The order of the store is that of any keyspace of the same schema.
@@ -95,7 +95,7 @@ fn build_and_replace(disk: &SimDisk, sorted: bool) -> siltstone::Result<()> {
 
 /// What a store holds of a build: a name for it.
 fn state(db: &Db) -> &'static str {
-    let keyspace = db.keyspace("items").unwrap();
+    let keyspace = db.get_keyspace("items").unwrap();
     let found = contents(&keyspace);
     let of = |value: &[u8]| found.values().filter(|found| found.as_slice() == value).count();
     match (of(b"old"), of(b"new"), of(b"replaced"), found.len()) {
@@ -250,7 +250,7 @@ fn readers_and_snapshots_see_one_whole_or_the_other() {
         (0..3).map(|_| Db::open_read_only(dir.path().join("shipped"), options.clone()).unwrap()).collect();
     for db in &readers {
         assert_eq!(
-            db.keyspace("items").unwrap().get(numbered_key(77)).unwrap().unwrap(),
+            db.get_keyspace("items").unwrap().get(numbered_key(77)).unwrap().unwrap(),
             11u32.to_le_bytes()
         );
     }
@@ -305,9 +305,9 @@ fn a_keyspace_is_replaced_by_one_of_its_kind_only() {
     let merge_operator = Some("add".to_owned());
     let merging =
         KeyspaceOptions { merge_operator, ..keyspace_options(keyspace.schema(), tiny("siltstone")) };
-    refused(db.create_keyspace("merging", merging).unwrap(), "or merge operator");
+    refused(db.keyspace("merging", merging).unwrap(), "or merge operator");
     let files = keyspace_options(ORDERED, tiny("siltstone"));
-    refused(db.create_keyspace("files", files).unwrap(), "differ in schema, design");
+    refused(db.keyspace("files", files).unwrap(), "differ in schema, design");
     let other = open(&SimDisk::new()).unwrap();
     refused(create(&other, "items", tiny("siltstone")), "of this store");
     // A snapshot keeps what was, an update that began before is made again, and the log does not bring old
@@ -331,7 +331,7 @@ fn a_keyspace_is_replaced_by_one_of_its_kind_only() {
     drop((snapshot, keyspace));
     db.close().unwrap();
     let db = open(&disk).unwrap();
-    let keyspace = db.keyspace("items").unwrap();
+    let keyspace = db.get_keyspace("items").unwrap();
     assert_eq!(keyspace.get("a").unwrap(), None);
     assert_eq!(keyspace.get("b").unwrap().unwrap(), b"new!");
 }
@@ -363,6 +363,6 @@ fn a_full_disk_at_the_end_of_a_build_leaves_what_was_written_meanwhile() {
     drop(keyspace);
     db.close().unwrap();
     let db = open(&disk).unwrap();
-    is_whole(&db.keyspace("items").unwrap());
+    is_whole(&db.get_keyspace("items").unwrap());
     assert_sound(&db);
 }

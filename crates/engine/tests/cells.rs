@@ -34,7 +34,7 @@ fn design(index: IndexSpec) -> Design {
 }
 
 fn create(db: &Db, schema: Schema, index: IndexSpec) -> Keyspace {
-    db.create_keyspace(
+    db.keyspace(
         "items",
         KeyspaceOptions { schema, design: Some(design(index)), ..KeyspaceOptions::default() },
     )

@@ -34,8 +34,8 @@ fn padded(n: u64) -> Vec<u8> {
 
 /// Readers must never see a key go back; each key's values only grow.
 fn run_mixed(db: &Db, point: siltstone::Design, seconds: u64, step_too: bool) {
-    let a = db.create_keyspace("a", keyspace_options(ORDERED, tiny("stepped-merge"))).unwrap();
-    let b = db.create_keyspace("b", keyspace_options(siltstone::Schema::Point, point)).unwrap();
+    let a = db.keyspace("a", keyspace_options(ORDERED, tiny("stepped-merge"))).unwrap();
+    let b = db.keyspace("b", keyspace_options(siltstone::Schema::Point, point)).unwrap();
     let key = |n: u64| format!("d{}/{n}", n % 4).into_bytes();
     let done = AtomicBool::new(false);
     let written: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
@@ -148,7 +148,7 @@ fn without_threads_many_may_do_the_work() {
 fn keyspaces_come_and_go_while_others_write() {
     let disk = SimDisk::new();
     let db = Db::open_on(Arc::new(disk.clone()), DIR, threaded(2)).unwrap();
-    let steady = db.create_keyspace("steady", KeyspaceOptions::default()).unwrap();
+    let steady = db.keyspace("steady", KeyspaceOptions::default()).unwrap();
     let done = AtomicBool::new(false);
     let count = std::thread::scope(|scope| {
         for thread in 0..2 {
@@ -163,7 +163,7 @@ fn keyspaces_come_and_go_while_others_write() {
                             Err(error) => assert_eq!(error.kind(), ErrorKind::NoKeyspace, "{error}"),
                         },
                         _ => {
-                            let keyspace = db.create_keyspace(&name, KeyspaceOptions::default()).unwrap();
+                            let keyspace = db.keyspace(&name, KeyspaceOptions::default()).unwrap();
                             for n in 0..30u64 {
                                 // The other thread may drop it meanwhile; nothing else may go wrong.
                                 if let Err(error) = keyspace.put(n.to_le_bytes(), [1; 100]) {
@@ -189,7 +189,7 @@ fn keyspaces_come_and_go_while_others_write() {
     let kept: Vec<(String, usize)> = db
         .keyspaces()
         .into_iter()
-        .map(|name| (name.clone(), contents(&db.keyspace(&name).unwrap()).len()))
+        .map(|name| (name.clone(), contents(&db.get_keyspace(&name).unwrap()).len()))
         .collect();
     drop(steady);
     db.close().unwrap();
@@ -197,7 +197,7 @@ fn keyspaces_come_and_go_while_others_write() {
     let found: Vec<(String, usize)> = db
         .keyspaces()
         .into_iter()
-        .map(|name| (name.clone(), contents(&db.keyspace(&name).unwrap()).len()))
+        .map(|name| (name.clone(), contents(&db.get_keyspace(&name).unwrap()).len()))
         .collect();
     assert_eq!(found, kept);
     assert!(found.contains(&("steady".into(), count as usize)));
@@ -237,13 +237,13 @@ fn handles_dropped_in_any_order_close_the_store() {
     let path = dir.path().join("db");
     for order in orders {
         let db = Db::open(&path, threaded(2)).unwrap();
-        let keyspace = db.create_keyspace("items", KeyspaceOptions::default()).unwrap();
+        let keyspace = db.keyspace("items", KeyspaceOptions::default()).unwrap();
         keyspace.put(b"k", b"v").unwrap();
         keyspace.delete(b"k2").unwrap();
         let (snapshot, iter) = (db.snapshot(), keyspace.iter().unwrap());
         order((db, keyspace, snapshot, iter));
         // Neither locked nor busy.
         let again = Db::open(&path, threaded(1)).unwrap();
-        assert_eq!(again.keyspace("items").unwrap().get(b"k").unwrap(), Some(b"v".to_vec()));
+        assert_eq!(again.get_keyspace("items").unwrap().get(b"k").unwrap(), Some(b"v".to_vec()));
     }
 }

@@ -31,7 +31,7 @@ fn in_threads<T: Send>(work: impl Fn(u64) -> T + Sync) -> Vec<T> {
 #[test]
 fn of_many_who_add_a_key_one_does() {
     let db = open(&SimDisk::new());
-    let seen = db.create_keyspace("seen", KeyspaceOptions::default()).unwrap();
+    let seen = db.keyspace("seen", KeyspaceOptions::default()).unwrap();
     let added = in_threads(|number| {
         let mut added = 0;
         for round in 0..100u64 {
@@ -51,7 +51,7 @@ fn of_many_who_add_a_key_one_does() {
 #[test]
 fn no_change_is_lost() {
     let db = open(&SimDisk::new());
-    let counters = db.create_keyspace("counters", KeyspaceOptions::default()).unwrap();
+    let counters = db.keyspace("counters", KeyspaceOptions::default()).unwrap();
     let number = |bytes: &[u8]| u64::from_be_bytes(bytes.try_into().unwrap());
     in_threads(|_| {
         for _ in 0..100 {
@@ -72,8 +72,8 @@ fn no_change_is_lost() {
 #[test]
 fn transactions_keep_what_holds_of_several_keys() {
     let db = open(&SimDisk::new());
-    let left = db.create_keyspace("left", KeyspaceOptions::default()).unwrap();
-    let right = db.create_keyspace("right", KeyspaceOptions::default()).unwrap();
+    let left = db.keyspace("left", KeyspaceOptions::default()).unwrap();
+    let right = db.keyspace("right", KeyspaceOptions::default()).unwrap();
     left.put("k", [100]).unwrap();
     right.put("k", [100]).unwrap();
     in_threads(|number| {
@@ -110,7 +110,7 @@ fn a_users_error_ends_a_change_and_nothing_is_written() {
         }
     }
     let db = open(&SimDisk::new());
-    let items = db.create_keyspace("items", KeyspaceOptions::default()).unwrap();
+    let items = db.keyspace("items", KeyspaceOptions::default()).unwrap();
     items.put("k", "v").unwrap();
     let options = WriteOptions::default();
     assert_eq!(items.update_with("k", &options, |_| Err(Refusal::TooPoor)), Err(Refusal::TooPoor));
@@ -129,13 +129,13 @@ fn a_users_error_ends_a_change_and_nothing_is_written() {
 fn contains_reads_no_overflow_pages() {
     let disk = SimDisk::new();
     let db = open(&disk);
-    let items = db.create_keyspace("items", KeyspaceOptions::default()).unwrap();
+    let items = db.keyspace("items", KeyspaceOptions::default()).unwrap();
     items.put("large", vec![7; 8 << 20]).unwrap();
     items.put("small", "value").unwrap();
     db.flush().unwrap();
     db.close().unwrap();
     let db = open(&disk);
-    let items = db.keyspace("items").unwrap();
+    let items = db.get_keyspace("items").unwrap();
     let bytes_read = || db.stats().device_bytes_read;
     let before = bytes_read();
     assert!(items.contains("large").unwrap());
@@ -152,7 +152,7 @@ fn contains_reads_no_overflow_pages() {
 #[test]
 fn a_look_may_write_and_look_again() {
     let db = open(&SimDisk::new());
-    let items = db.create_keyspace("items", KeyspaceOptions::default()).unwrap();
+    let items = db.keyspace("items", KeyspaceOptions::default()).unwrap();
     items.put("a", "outer").unwrap();
     items.put("b", "inner").unwrap();
     for _ in 0..3 {
@@ -172,7 +172,7 @@ fn snapshots_and_updates_keep_lives() {
     let disk = SimDisk::new();
     disk.set_now_ms(1_000);
     let db = open(&disk);
-    let items = db.create_keyspace("items", KeyspaceOptions::default()).unwrap();
+    let items = db.keyspace("items", KeyspaceOptions::default()).unwrap();
     items.put_with_ttl("k", "v", Duration::from_millis(100)).unwrap();
     items.update("k", |_| Some(b"w".to_vec())).unwrap();
     let (snapshot, iter) = (db.snapshot(), items.iter().unwrap());
@@ -189,7 +189,7 @@ fn snapshots_and_updates_keep_lives() {
 fn closed_and_opened_twice_are_said_plainly() {
     let dir = tempfile::tempdir().unwrap();
     let db = Db::open(dir.path().join("db"), Options::default()).unwrap();
-    let items = db.create_keyspace("items", KeyspaceOptions::default()).unwrap();
+    let items = db.keyspace("items", KeyspaceOptions::default()).unwrap();
     let twice = Db::open(dir.path().join("db"), Options::default()).unwrap_err();
     assert_eq!(twice.kind(), ErrorKind::Locked);
     assert!(twice.to_string().contains("open in this process already"), "{twice}");

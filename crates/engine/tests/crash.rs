@@ -144,7 +144,7 @@ impl Checker<'_> {
 
     /// Writes, and makes it durable in one way or another.
     fn use_it(&mut self, db: &Db, before: u64) -> siltstone::Result<()> {
-        let extra = db.create_keyspace("extra", KeyspaceOptions::default())?;
+        let extra = db.keyspace("extra", KeyspaceOptions::default())?;
         for n in 0..3u8 {
             extra.put([n], b"extra")?;
         }
@@ -152,7 +152,7 @@ impl Checker<'_> {
             0 => db.flush()?,
             1 => {
                 for name in db.keyspaces() {
-                    let keyspace = db.keyspace(&name).unwrap();
+                    let keyspace = db.get_keyspace(&name).unwrap();
                     if let Some((key, value)) = keyspace.iter()?.next().transpose()? {
                         keyspace.put(&key, &value)?;
                     }
@@ -271,7 +271,7 @@ fn what_log_stores_hold_survives_every_crash_of_conversions_and_merges() {
         let keyspaces = [("point", Schema::Point, Some(design.clone()))];
         let mut traces = (0..).map(|n| Trace::record_on(&keyspaces, 7000 + number * 100 + n, operations));
         let merges = |trace: &Trace| {
-            let stats = open(&trace.disk).unwrap().keyspace("point").unwrap().stats();
+            let stats = open(&trace.disk).unwrap().get_keyspace("point").unwrap().stats();
             let mut written = stats.levels.iter().map(|level| level.bytes_written);
             written.next() > Some(0) && written.any(|bytes| bytes > 0)
         };

@@ -14,7 +14,8 @@ mod common;
 use common::*;
 use siltstone::io::sim::{CrashMode, DiskImage, SimDisk};
 use siltstone::{
-    Batch, Db, Durability, ErrorKind, KeyspaceOptions, Options, WalRecovery, WriteBufferSpec, WriteOptions,
+    Batch, Compression, Db, Durability, ErrorKind, KeyspaceOptions, Options, WalRecovery, WriteBufferSpec,
+    WriteOptions,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -35,16 +36,18 @@ struct Store {
 fn store() -> Store {
     let disk = SimDisk::new();
     let db = open(&disk).unwrap();
-    let files = db.create_keyspace("files", keyspace_options(ORDERED, tiny("stepped-merge"))).unwrap();
-    let point =
-        db.create_keyspace("point", keyspace_options(siltstone::Schema::Point, tiny("leveled"))).unwrap();
-    let log =
-        db.create_keyspace("log", keyspace_options(siltstone::Schema::Point, log_stored("leveled"))).unwrap();
+    let files = db.keyspace("files", keyspace_options(ORDERED, tiny("stepped-merge"))).unwrap();
+    let point = db.keyspace("point", keyspace_options(siltstone::Schema::Point, tiny("leveled"))).unwrap();
+    let log = db.keyspace("log", keyspace_options(siltstone::Schema::Point, log_stored("leveled"))).unwrap();
+    let compressed = tiny("stepped-merge").with_compression(Compression::Dictionary);
+    let text = db.keyspace("text", keyspace_options(ORDERED, compressed)).unwrap();
     let mut rng = Rng::new(11);
     for n in 0..150u32 {
         let len = if n % 40 == 7 { 5000 } else { 60 };
         files.put(format!("d{}/{n}", n % 5).as_bytes(), rng.bytes(len)).unwrap();
         point.put(n.to_be_bytes(), rng.bytes(40)).unwrap();
+        let length = if n % 70 == 7 { 9000 } else { 150 };
+        text.put(format!("d{}/package-{n}", n % 5), rng.value(length)).unwrap();
         if n % 3 == 0 {
             log.put(n.to_be_bytes(), rng.bytes(40)).unwrap();
         }
@@ -66,8 +69,11 @@ fn store() -> Store {
             db.sync().unwrap();
         }
     }
-    let expected = [&files, &point, &log].map(|keyspace| (keyspace.name().to_owned(), contents(keyspace)));
-    drop((files, point, log));
+    let stats = text.stats();
+    assert!(stats.levels.iter().any(|level| level.compressed_bytes > 0), "{stats:?}");
+    let expected =
+        [&files, &point, &log, &text].map(|keyspace| (keyspace.name().to_owned(), contents(keyspace)));
+    drop((files, point, log, text));
     db.close().unwrap();
     Store { image: disk.snapshot(), expected: expected.into(), in_log }
 }
@@ -97,7 +103,7 @@ fn outcome(disk: &SimDisk, store: &Store, file: &str) -> Outcome {
     let mut noticed = false;
     assert_eq!(db.keyspaces(), store.expected.keys().cloned().collect::<Vec<_>>());
     for (name, expected) in &store.expected {
-        let keyspace = db.keyspace(name).unwrap();
+        let keyspace = db.get_keyspace(name).unwrap();
         match keyspace.iter().and_then(Iterator::collect::<siltstone::Result<Items>>) {
             Ok(found) => assert!(found == *expected, "a wrong answer after damage to {file}"),
             Err(error) => {
@@ -209,7 +215,7 @@ fn cut_files_are_noticed_or_leave_a_prefix() {
                         continue;
                     }
                 };
-                let Some(keyspace) = db.keyspace("files").filter(|_| name.ends_with(".wal")) else {
+                let Some(keyspace) = db.get_keyspace("files").filter(|_| name.ends_with(".wal")) else {
                     continue;
                 };
                 let found = contents(&keyspace);
@@ -296,7 +302,7 @@ fn stop_at_damage_opens_with_what_precedes_it_and_goes_on() {
             assert!(error.to_string().contains("StopAtDamage"), "{error}");
             stopped += 1;
             let db = Db::open_on(Arc::new(disk.clone()), DIR, stop.clone()).unwrap();
-            let files = db.keyspace("files").unwrap();
+            let files = db.get_keyspace("files").unwrap();
             let found = contents(&files);
             let kept = store.in_log.iter().take_while(|(key, _)| found.contains_key(key)).count();
             assert!(kept < store.in_log.len());
@@ -307,7 +313,7 @@ fn stop_at_damage_opens_with_what_precedes_it_and_goes_on() {
             db.close().unwrap();
             // Once given up, the damage is no longer in the way.
             let db = open(&disk).unwrap_or_else(|error| panic!("byte {at} of {name}, opened again: {error}"));
-            assert!(contents(&db.keyspace("files").unwrap()) == now);
+            assert!(contents(&db.get_keyspace("files").unwrap()) == now);
         }
     }
     assert!(stopped > 0);
@@ -342,9 +348,9 @@ fn a_directory_that_is_no_store_is_left_alone() {
 fn bad_input_is_refused_and_changes_nothing() {
     let disk = SimDisk::new();
     let db = open(&disk).unwrap();
-    let point = db.create_keyspace("point", KeyspaceOptions::default()).unwrap();
-    let files = db.create_keyspace("files", keyspace_options(ORDERED, tiny("leveled"))).unwrap();
-    let tags = db.create_keyspace("tags", keyspace_options(HASHED, tiny("leveled"))).unwrap();
+    let point = db.keyspace("point", KeyspaceOptions::default()).unwrap();
+    let files = db.keyspace("files", keyspace_options(ORDERED, tiny("leveled"))).unwrap();
+    let tags = db.keyspace("tags", keyspace_options(HASHED, tiny("leveled"))).unwrap();
     point.put(b"k", b"v").unwrap();
     let refused = |result: siltstone::Result<()>, kind: ErrorKind, says: &str| {
         let error = result.unwrap_err();
@@ -368,19 +374,19 @@ fn bad_input_is_refused_and_changes_nothing() {
     bad_key(tags.prefix(b"abc").map(|_| ()), "length");
     invalid(tags.prefix_range(b"ab", ..).map(|_| ()), "ordered");
     for name in ["", "tab\t", &"x".repeat(256)] {
-        invalid(db.create_keyspace(name, KeyspaceOptions::default()).map(|_| ()), "name");
+        invalid(db.keyspace(name, KeyspaceOptions::default()).map(|_| ()), "name");
     }
     let other = KeyspaceOptions { schema: HASHED, design: None, ..KeyspaceOptions::default() };
-    invalid(db.create_keyspace("files", other).map(|_| ()), "schema");
+    invalid(db.keyspace("files", other).map(|_| ()), "schema");
     refused(db.drop_keyspace("none"), ErrorKind::NoKeyspace, "none");
     let mut design = tiny("leveled");
     design.levels[1].runs = 0;
     let options = KeyspaceOptions { design: Some(design), ..KeyspaceOptions::default() };
-    invalid(db.create_keyspace("new", options).map(|_| ()), "levels[1].runs");
+    invalid(db.keyspace("new", options).map(|_| ()), "levels[1].runs");
     let mut design = tiny("leveled");
     design.write_buffer = WriteBufferSpec::MemTable { bytes: 1 << 20 };
     let options = KeyspaceOptions { design: Some(design), ..KeyspaceOptions::default() };
-    invalid(db.create_keyspace("new", options).map(|_| ()), "memory_budget_bytes");
+    invalid(db.keyspace("new", options).map(|_| ()), "memory_budget_bytes");
     let elsewhere = open(&SimDisk::new()).unwrap();
     let foreign = elsewhere.create_keyspace("point", KeyspaceOptions::default()).unwrap();
     let mut batch = Batch::new();
@@ -404,8 +410,8 @@ fn a_budget_too_small_for_a_keyspace_names_it() {
     let keyspace = KeyspaceOptions { design: Some(design), ..KeyspaceOptions::default() };
     let roomy = Options { memory_budget_bytes: 8 << 20, ..options() };
     let db = Db::open_on(Arc::new(disk.clone()), DIR, roomy).unwrap();
-    db.create_keyspace("small", KeyspaceOptions::default()).unwrap();
-    db.create_keyspace("large", keyspace.clone()).unwrap();
+    db.keyspace("small", KeyspaceOptions::default()).unwrap();
+    db.keyspace("large", keyspace.clone()).unwrap();
     db.close().unwrap();
     let tight = Options { memory_budget_bytes: 2 << 20, ..options() };
     let error = Db::open_on(Arc::new(disk), DIR, tight.clone()).unwrap_err().to_string();
@@ -415,7 +421,7 @@ fn a_budget_too_small_for_a_keyspace_names_it() {
         "{error}"
     );
     let db = Db::open_on(Arc::new(SimDisk::new()), DIR, tight).unwrap();
-    let refused = db.create_keyspace("other", keyspace).unwrap_err().to_string();
+    let refused = db.keyspace("other", keyspace).unwrap_err().to_string();
     assert!(refused.starts_with("keyspace \"other\": design.write_buffer.bytes"), "{refused}");
 }
 
@@ -461,7 +467,7 @@ fn a_damaged_index_or_filter_fails_no_get() {
             disk.flip_bit(&path, at, 2).unwrap();
             let db = open(&disk).unwrap();
             for (name, expected) in &store.expected {
-                let keyspace = db.keyspace(name).unwrap();
+                let keyspace = db.get_keyspace(name).unwrap();
                 for (key, value) in expected {
                     assert_eq!(keyspace.get(key).unwrap().as_ref(), Some(value), "byte {at} of {path}");
                     searched += 1;
@@ -482,8 +488,7 @@ fn a_damaged_segment_whose_writes_are_in_tables_does_not_refuse_the_opening() {
     // segments: every call of a flush is tried, with the log's first segment damaged.
     let disk = SimDisk::new();
     let db = open(&disk).unwrap();
-    let point =
-        db.create_keyspace("point", keyspace_options(siltstone::Schema::Point, tiny("leveled"))).unwrap();
+    let point = db.keyspace("point", keyspace_options(siltstone::Schema::Point, tiny("leveled"))).unwrap();
     for n in 0..30u32 {
         point.put(n.to_be_bytes(), [7; 40]).unwrap();
     }
@@ -504,7 +509,7 @@ fn a_damaged_segment_whose_writes_are_in_tables_does_not_refuse_the_opening() {
         }
         match open(&disk) {
             Ok(db) => {
-                assert!(contents(&db.keyspace("point").unwrap()) == expected, "{call}");
+                assert!(contents(&db.get_keyspace("point").unwrap()) == expected, "{call}");
                 opened += 1;
             }
             Err(error) => {

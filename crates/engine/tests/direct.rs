@@ -37,10 +37,7 @@ fn fill(path: &Path, preset: &str, direct_reads: bool) {
     let schema = Schema::SemiSorted { prefix: PrefixRule::Fixed { bytes: 4 }, suffix: SuffixOrder::Ordered };
     let db = Db::open(path, options(direct_reads)).unwrap();
     let items = db
-        .create_keyspace(
-            "items",
-            KeyspaceOptions { schema, design: Some(design), ..KeyspaceOptions::default() },
-        )
+        .keyspace("items", KeyspaceOptions { schema, design: Some(design), ..KeyspaceOptions::default() })
         .unwrap();
     for number in 0..ITEMS {
         items.put(key(number), value(number)).unwrap();
@@ -53,7 +50,7 @@ fn fill(path: &Path, preset: &str, direct_reads: bool) {
 /// Pages read for gets and scans, by the store's own count, while `run` runs on a freshly opened store.
 fn reads(path: &Path, direct_reads: bool, run: impl FnOnce(&Keyspace)) -> u64 {
     let db = Db::open(path, options(direct_reads)).unwrap();
-    run(&db.keyspace("items").unwrap());
+    run(&db.get_keyspace("items").unwrap());
     db.stats().device_reads
 }
 
@@ -82,7 +79,7 @@ fn many_keys_at_once_read_no_page_twice_and_answer_the_same() {
             }
             // Absent keys, doubled keys, no keys.
             let db = Db::open(&path, options(direct)).unwrap();
-            let items = db.keyspace("items").unwrap();
+            let items = db.get_keyspace("items").unwrap();
             let mixed = [key(5), key(ITEMS + 5), key(5), key(ITEMS + 64)];
             assert_eq!(items.multi_get(&mixed).unwrap(), [Some(value(5)), None, Some(value(5)), None]);
             assert_eq!(items.multi_get::<Vec<u8>>(&[]).unwrap(), Vec::<Option<Vec<u8>>>::new());
@@ -109,7 +106,7 @@ fn a_damaged_page_is_named_however_it_is_read() {
         }
         let db = Db::open(&path, options(direct)).unwrap();
         let keys: Vec<Vec<u8>> = (0..ITEMS).map(key).collect();
-        let error = db.keyspace("items").unwrap().multi_get(&keys).unwrap_err();
+        let error = db.get_keyspace("items").unwrap().multi_get(&keys).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corruption);
         assert!(error.to_string().contains(".table"), "{error}");
     }

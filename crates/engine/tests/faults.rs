@@ -128,10 +128,29 @@ impl Faulty {
                     }
                 }
             }
-            Op::Sync | Op::Flush | Op::Step | Op::StepAll => match self.session.run(op) {
+            Op::Clear { keyspace } => {
+                let mut with = self.session.model.clone();
+                with.keyspaces.get_mut(*keyspace).unwrap().items.clear();
+                match self.session.run(op) {
+                    Ok(()) => self.note(true),
+                    Err(error) => {
+                        assert!(is_expected(&error), "{error:?}");
+                        refused = Some(with.print());
+                    }
+                }
+            }
+            Op::Sync
+            | Op::Flush
+            | Op::Step
+            | Op::StepAll
+            | Op::Redesign { .. }
+            | Op::Compact { .. }
+            | Op::Drain => match self.session.run(op) {
                 Ok(()) => self.note(matches!(op, Op::Sync)),
                 Err(error) => assert!(is_expected(&error), "{op:?}: {error:?}"),
             },
+            // After a crash the store may know of an earlier time.
+            Op::SetBack { .. } => {}
             Op::Wait { .. } => self.session.run(op).unwrap(),
             Op::Check { seed } => self.peek(*seed),
             Op::Kill | Op::Reopen | Op::TakeSnapshot | Op::DropSnapshot => {}
@@ -255,7 +274,7 @@ fn an_opening_that_fails_changes_nothing() {
 
 fn store(disk: &SimDisk, options: Options) -> (Db, siltstone::Keyspace) {
     let db = Db::open_on(Arc::new(disk.clone()), DIR, options).unwrap();
-    let items = db.create_keyspace("items", KeyspaceOptions::default()).unwrap();
+    let items = db.keyspace("items", KeyspaceOptions::default()).unwrap();
     (db, items)
 }
 
@@ -374,7 +393,7 @@ fn written(design: &Design) -> (SimDisk, Db, siltstone::Keyspace, BTreeMap<Vec<u
     let disk = SimDisk::new();
     let db = Db::open_on(Arc::new(disk.clone()), DIR, options()).unwrap();
     let created = KeyspaceOptions { design: Some(design.clone()), ..KeyspaceOptions::default() };
-    let items = db.create_keyspace("items", created).unwrap();
+    let items = db.keyspace("items", created).unwrap();
     let (mut model, mut rng) = (BTreeMap::new(), Rng::new(0xF011));
     for round in 0..5u8 {
         for _ in 0..14 {
@@ -447,7 +466,7 @@ fn a_disk_full_at_any_call_of_a_conversion_or_merge_loses_nothing() {
                 }
                 for mode in [CrashMode::Kill, CrashMode::Torn] {
                     let again = open(&disk.crash(mode, after)).unwrap();
-                    let items = again.keyspace("items").unwrap();
+                    let items = again.get_keyspace("items").unwrap();
                     // What was in the log alone had not been synced.
                     if mode == CrashMode::Kill || kind != CallKind::Sync {
                         assert!(contents(&items) == model, "{design:?}, {kind:?} {after}, {mode:?}");
@@ -575,7 +594,7 @@ fn a_write_refused_for_want_of_room_does_not_come_back() {
     for round in 0..if is_long() { 3000 } else { 150 } {
         let disk = SimDisk::new();
         let db = Db::open_on(Arc::new(SlowDisk(disk.clone())), DIR, options()).unwrap();
-        let items = db.create_keyspace("items", KeyspaceOptions::default()).unwrap();
+        let items = db.keyspace("items", KeyspaceOptions::default()).unwrap();
         items.put(b"first", b"").unwrap();
         disk.set_capacity(Some(disk.used_bytes() + 1000 + 17 * round % 200));
         let refused: Vec<Vec<u8>> = std::thread::scope(|scope| {

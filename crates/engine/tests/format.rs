@@ -19,10 +19,7 @@ fn example(dir: &Path) -> Vec<u8> {
     };
     let db = Db::open(dir, options).unwrap();
     let files = db
-        .create_keyspace(
-            "files",
-            KeyspaceOptions { schema, design: Some(design), ..KeyspaceOptions::default() },
-        )
+        .keyspace("files", KeyspaceOptions { schema, design: Some(design), ..KeyspaceOptions::default() })
         .unwrap();
     files.put(b"home/ideas", b"7 bytes").unwrap();
     files.put(b"home/notes", b"42 bytes").unwrap();

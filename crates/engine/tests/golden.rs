@@ -44,7 +44,7 @@ fn keyspaces(db: &Db) -> [Keyspace; 3] {
         ("files", ORDERED, tiny("stepped-merge")),
         ("tags", HASHED, tiny("stepped-merge")),
     ]
-    .map(|(name, schema, design)| db.create_keyspace(name, keyspace_options(schema, design)).unwrap())
+    .map(|(name, schema, design)| db.keyspace(name, keyspace_options(schema, design)).unwrap())
 }
 
 /// A value of `len` bytes that depends on `n` only.
@@ -159,11 +159,8 @@ fn filtered_keyspaces(db: &Db) -> [Keyspace; 3] {
     ]
     .map(|(name, filter)| {
         let design = Some(filtered_design(filter));
-        db.create_keyspace(
-            name,
-            KeyspaceOptions { schema: Schema::Point, design, ..KeyspaceOptions::default() },
-        )
-        .unwrap()
+        db.keyspace(name, KeyspaceOptions { schema: Schema::Point, design, ..KeyspaceOptions::default() })
+            .unwrap()
     })
 }
 

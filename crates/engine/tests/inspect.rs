@@ -19,7 +19,7 @@ fn store(dir: &Path) {
     let mut rng = Rng::new(7);
     for preset in ["siltstone", "slimdb", "stepped-merge", "lsm-trie", "silt"] {
         let design = KeyspaceOptions { design: Some(tiny(preset)), ..KeyspaceOptions::default() };
-        let items = db.create_keyspace(preset, design).unwrap();
+        let items = db.keyspace(preset, design).unwrap();
         for number in 0..300u32 {
             items.put(number.to_be_bytes(), rng.bytes(if number % 60 == 7 { 5000 } else { 60 })).unwrap();
         }
@@ -27,7 +27,7 @@ fn store(dir: &Path) {
     db.flush().unwrap();
     while db.step().unwrap() {}
     // Hash stores are made by flushes, and gone once they are merged.
-    let silt = db.keyspace("silt").unwrap();
+    let silt = db.get_keyspace("silt").unwrap();
     (300..340u32).for_each(|number| silt.put(number.to_be_bytes(), rng.bytes(60)).unwrap());
     db.flush().unwrap();
     drop(silt);

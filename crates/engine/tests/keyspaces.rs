@@ -26,7 +26,7 @@ fn resident_bytes() -> u64 {
 
 fn create(db: &Db, count: usize) -> Vec<Keyspace> {
     let names: Vec<String> = (0..count).map(|number| format!("keyspace {number:05}")).collect();
-    db.create_keyspaces(names.iter().map(|name| (name, KeyspaceOptions::default()))).unwrap()
+    db.open_keyspaces(names.iter().map(|name| (name, KeyspaceOptions::default()))).unwrap()
 }
 
 fn key(number: u64) -> [u8; 16] {
@@ -166,7 +166,7 @@ fn creation_of_many_survives_crashes() {
         let db = Db::open_on(Arc::new(disk.clone()), "/db", options()).unwrap();
         disk.halt_after(at);
         let names: Vec<String> = (0..20).map(|number| format!("keyspace {number:05}")).collect();
-        let created = db.create_keyspaces(names.iter().map(|name| (name, KeyspaceOptions::default())));
+        let created = db.open_keyspaces(names.iter().map(|name| (name, KeyspaceOptions::default())));
         drop(db);
         let db = Db::open_on(Arc::new(disk.crash(mode, at)), "/db", options()).unwrap();
         let left = db.keyspaces();
@@ -204,7 +204,7 @@ fn a_put_beside_ten_thousand_keyspaces_is_a_put() {
     let db = Db::open(dir.path().join("db"), Options::default()).unwrap();
     println!("opened in {:?}", begun.elapsed());
     for (number, name) in db.keyspaces().iter().enumerate().step_by(97) {
-        let keyspace = db.keyspace(name).unwrap();
+        let keyspace = db.get_keyspace(name).unwrap();
         assert_eq!(keyspace.get(key(number as u64)).unwrap().as_deref(), Some(&b"two"[..]));
     }
 }

@@ -38,7 +38,7 @@ fn value(writer: u64, n: u64) -> Vec<u8> {
 fn keyspaces(db: &Db) -> (siltstone::Keyspace, siltstone::Keyspace) {
     let items = keyspace_options(ORDERED, tiny("stepped-merge"));
     let last = keyspace_options(Schema::Point, tiny("leveled"));
-    (db.create_keyspace("items", items).unwrap(), db.create_keyspace("last", last).unwrap())
+    (db.keyspace("items", items).unwrap(), db.keyspace("last", last).unwrap())
 }
 
 /// How many items the writer has written, as the store says.
@@ -147,6 +147,6 @@ fn a_killed_creation_can_be_repeated() {
         child.kill().unwrap();
         child.wait().unwrap();
         let db = Db::open(&path, threaded()).unwrap();
-        db.create_keyspace("new", KeyspaceOptions::default()).unwrap().put(b"k", b"v").unwrap();
+        db.keyspace("new", KeyspaceOptions::default()).unwrap().put(b"k", b"v").unwrap();
     }
 }

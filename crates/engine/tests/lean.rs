@@ -29,9 +29,8 @@ fn key(number: u64) -> Vec<u8> {
 
 fn filled(db: &Db, schema: Schema) -> Keyspace {
     let design = Some(Design::preset("lean").unwrap().scaled_to(TABLE_BYTES));
-    let items = db
-        .create_keyspace("items", KeyspaceOptions { schema, design, ..KeyspaceOptions::default() })
-        .unwrap();
+    let items =
+        db.keyspace("items", KeyspaceOptions { schema, design, ..KeyspaceOptions::default() }).unwrap();
     for at in 0..ITEMS {
         items.put(key(at * 7_919 % ITEMS), VALUE).unwrap();
         while at % 100 == 0 && db.step().unwrap() {}

@@ -27,7 +27,7 @@ fn with_entries(entries: u32) -> Design {
 }
 
 fn create(db: &Db, name: &str, design: Design) -> Keyspace {
-    db.create_keyspace(
+    db.keyspace(
         name,
         KeyspaceOptions { schema: Schema::Point, design: Some(design), ..KeyspaceOptions::default() },
     )
@@ -140,7 +140,7 @@ fn an_overwritten_item_takes_no_second_entry() {
     check(&items);
     drop((items, db));
     let db = open_roomy(&disk.crash(CrashMode::Kill, 0));
-    let items = db.keyspace("items").unwrap();
+    let items = db.get_keyspace("items").unwrap();
     assert_eq!(items.stats().write_buffer_entries, 300, "a replay keeps the newest versions only");
     check(&items);
     db.flush().unwrap();
@@ -240,14 +240,14 @@ fn a_batch_larger_than_its_store_is_sealed_in_the_middle_and_stays_whole() {
     batch.delete(&items, key(1000)).unwrap();
     db.write(&batch, &WriteOptions::default()).unwrap();
     let check = |db: &Db| {
-        let items = db.keyspace("items").unwrap();
+        let items = db.get_keyspace("items").unwrap();
         for number in 0..200 {
             assert_eq!(items.get(key(number)).unwrap(), Some(value(number, 25)), "{number}");
         }
         assert_eq!(items.get(key(5000)).unwrap(), Some(value(199, 30)));
         assert_eq!(items.get(key(1000)).unwrap(), None);
         assert_eq!(contents(&items).len(), 201);
-        assert_eq!(contents(&db.keyspace("other").unwrap()).len(), 200);
+        assert_eq!(contents(&db.get_keyspace("other").unwrap()).len(), 200);
     };
     check(&db);
     assert_eq!(snapshot.get(&items, key(1000)).unwrap().as_deref(), Some(&b"before"[..]));
@@ -257,7 +257,8 @@ fn a_batch_larger_than_its_store_is_sealed_in_the_middle_and_stays_whole() {
         check(&open(&disk.crash(CrashMode::Kill, 0)).unwrap());
         for mode in [CrashMode::PowerCut, CrashMode::Torn, CrashMode::Reordered] {
             let left = open(&disk.crash(mode, step)).unwrap();
-            let [items, other] = ["items", "other"].map(|name| contents(&left.keyspace(name).unwrap()).len());
+            let [items, other] =
+                ["items", "other"].map(|name| contents(&left.get_keyspace(name).unwrap()).len());
             assert!([(0, 0), (1, 0), (201, 200)].contains(&(items, other)), "{mode:?}: {items} and {other}");
         }
         if !db.step().unwrap() {
@@ -297,7 +298,7 @@ fn items_of_all_sizes_are_read_from_the_log() {
         assert_eq!(contents(items).len(), 240);
     };
     check(&items);
-    check(&open_roomy(&disk.crash(CrashMode::Kill, 0)).keyspace("items").unwrap());
+    check(&open_roomy(&disk.crash(CrashMode::Kill, 0)).get_keyspace("items").unwrap());
     db.flush().unwrap();
     check(&items);
 }
@@ -389,7 +390,7 @@ fn segments_that_someone_reads_are_never_overwritten() {
         }
         while db.step().unwrap() {}
     }
-    let read = reading.keyspace("items").unwrap();
+    let read = reading.get_keyspace("items").unwrap();
     for number in 0..40 {
         assert_eq!(read.get(key(number)).unwrap(), Some(value(number, 100)));
         assert_eq!(snapshot.get(&items, key(number)).unwrap(), Some(value(number, 100)));
@@ -411,7 +412,7 @@ fn updates_and_checkpoints_go_through_the_log() {
     assert!((0..20).all(|number| items.get(key(number)).unwrap() == Some(vec![30])));
     db.checkpoint("/copy").unwrap();
     let copy = Db::open_on(Arc::new(disk), "/copy", options()).unwrap();
-    assert_eq!(contents(&copy.keyspace("items").unwrap()), contents(&items));
+    assert_eq!(contents(&copy.get_keyspace("items").unwrap()), contents(&items));
 }
 
 #[test]
@@ -511,7 +512,7 @@ fn a_log_is_read_around_the_page_cache_as_well() {
     drop(items);
     db.close().unwrap();
     let db = open();
-    check(&db.keyspace("items").unwrap());
+    check(&db.get_keyspace("items").unwrap());
 }
 
 #[test]
@@ -529,7 +530,7 @@ fn what_is_in_tables_is_not_replayed_where_batches_are_larger_than_stores() {
     assert_eq!(in_head + in_tables, 20_000);
     drop(items);
     db.close().unwrap();
-    let items = open(&disk).unwrap().keyspace("items").unwrap();
+    let items = open(&disk).unwrap().get_keyspace("items").unwrap();
     let again = items.stats().write_buffer_entries;
     assert!(again <= in_head + 1000, "{again} of 20,000 were replayed, {in_head} were in the head");
     assert_eq!(contents(&items).len(), 20_000);
@@ -599,7 +600,7 @@ fn an_item_is_read_from_the_device_in_one_read_before_and_after_a_reopening() {
     drop(items);
     db.close().unwrap();
     let db = Db::open(&path, options).unwrap();
-    let items = db.keyspace("items").unwrap();
+    let items = db.get_keyspace("items").unwrap();
     assert_eq!(items.stats().write_buffer_entries, u64::from(ITEMS + MORE));
     reads(&items, "replayed");
 }
@@ -607,7 +608,7 @@ fn an_item_is_read_from_the_device_in_one_read_before_and_after_a_reopening() {
 #[test]
 fn keyspaces_with_prefixes_are_refused() {
     let db = open(&SimDisk::new()).unwrap();
-    let refused = db.create_keyspace(
+    let refused = db.keyspace(
         "items",
         KeyspaceOptions { schema: HASHED, design: Some(with_entries(64)), ..KeyspaceOptions::default() },
     );

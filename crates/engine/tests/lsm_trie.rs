@@ -49,7 +49,7 @@ fn open_with(disk: &SimDisk, options: Options) -> (Db, Keyspace) {
     let db = Db::open_on(Arc::new(disk.clone()), DIR, options).unwrap();
     let items =
         KeyspaceOptions { schema: Schema::Point, design: Some(small()), ..KeyspaceOptions::default() };
-    let items = db.create_keyspace("items", items).unwrap();
+    let items = db.keyspace("items", items).unwrap();
     (db, items)
 }
 
@@ -217,7 +217,7 @@ fn damaged_clusters_are_noted_and_mended_before_any_get() {
             assert!(damage == "removed" || notes.contains(first.as_str()), "{damage}: {notes}");
             assert!(others.iter().all(|name| !notes.contains(name.as_str())), "{damage}: {notes}");
         }
-        assert_eq!(read(&reader.keyspace("items").unwrap()).gets, expected.gets);
+        assert_eq!(read(&reader.get_keyspace("items").unwrap()).gets, expected.gets);
         // Without a single get, work in the background mends it.
         let (db, items) = open_with(&disk, roomy());
         while db.step().unwrap() {}
@@ -284,7 +284,7 @@ fn write_at(disk: &SimDisk, dir: &str, options: &Options, numbers: Range<u32>, v
     let db = Db::open_on(Arc::new(disk.clone()), dir, options.clone()).unwrap();
     let items =
         KeyspaceOptions { schema: Schema::Point, design: Some(small()), ..KeyspaceOptions::default() };
-    let items = db.create_keyspace("items", items).unwrap();
+    let items = db.keyspace("items", items).unwrap();
     for number in numbers {
         items.put(key(number), [value; 100]).unwrap();
     }
@@ -303,7 +303,7 @@ fn check_at(
     absent: Range<u32>,
 ) {
     let db = Db::open_on(Arc::new(disk.clone()), dir, options.clone()).unwrap();
-    let items = db.keyspace("items").unwrap();
+    let items = db.get_keyspace("items").unwrap();
     for number in numbers {
         assert_eq!(items.get(key(number)).unwrap(), Some(vec![value; 100]), "{dir}: item {number}");
     }
@@ -352,7 +352,7 @@ fn clusters_may_lie_in_a_directory_of_their_own() {
     let read_only = Db::open_read_only_on(Arc::new(disk.clone()), DIR, with_metadata()).unwrap();
     assert!(read_only.verify(&mut |_| {}).unwrap().sidecars > 0);
     let copy = Db::open_on(Arc::new(disk.clone()), "/copy", roomy()).unwrap();
-    let _ = read(&copy.keyspace("items").unwrap());
+    let _ = read(&copy.get_keyspace("items").unwrap());
 }
 
 #[test]
@@ -478,7 +478,7 @@ fn hash_tables_may_lie_above_block_tables() {
     }
     let db = Db::open_on(Arc::new(disk.clone()), DIR, roomy()).unwrap();
     let mixed = KeyspaceOptions { schema: Schema::Point, design: Some(design), ..KeyspaceOptions::default() };
-    let items = db.create_keyspace("items", mixed).unwrap();
+    let items = db.keyspace("items", mixed).unwrap();
     fill(&items);
     settle(&db);
     let _ = read(&items);
@@ -498,7 +498,7 @@ fn most_memory(design: &Design, memory_budget_bytes: u64, value_bytes: usize, th
             design: Some(design.clone()),
             ..KeyspaceOptions::default()
         };
-        db.create_keyspace(name, keyspace).unwrap()
+        db.keyspace(name, keyspace).unwrap()
     };
     let keyspaces = [create("one"), create("two")];
     let mut most = 0;
@@ -546,8 +546,8 @@ fn a_budget_too_small_is_refused_before_anything_is_made() {
     options.check_keyspace(&design(1 << 20)).unwrap();
     let db = Db::open_on(Arc::new(disk), DIR, options).unwrap();
     let before = db.keyspaces();
-    let error = db.create_keyspace("items", design(2 << 20)).unwrap_err().to_string();
+    let error = db.keyspace("items", design(2 << 20)).unwrap_err().to_string();
     assert_eq!(error, format!("keyspace \"items\": {refused}"));
     assert_eq!(db.keyspaces(), before);
-    db.create_keyspace("items", design(1 << 20)).unwrap();
+    db.keyspace("items", design(1 << 20)).unwrap();
 }

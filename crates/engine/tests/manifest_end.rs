@@ -32,10 +32,10 @@ fn store(is_closed: bool) -> Store {
         .enumerate()
         .map(|(n, design)| {
             let schema = if n % 2 == 0 { ORDERED } else { Schema::Point };
-            db.create_keyspace(&format!("k{n}"), keyspace_options(schema, tiny(design))).unwrap()
+            db.keyspace(&format!("k{n}"), keyspace_options(schema, tiny(design))).unwrap()
         })
         .collect();
-    let log = db.create_keyspace("log", keyspace_options(Schema::Point, log_stored("leveled"))).unwrap();
+    let log = db.keyspace("log", keyspace_options(Schema::Point, log_stored("leveled"))).unwrap();
     for n in 0..240u32 {
         for (at, keyspace) in keyspaces.iter().enumerate() {
             if (n as usize).is_multiple_of(at + 1) {
@@ -53,7 +53,7 @@ fn store(is_closed: bool) -> Store {
     }
     db.sync().unwrap();
     let expected = db.keyspaces().into_iter().map(|name| {
-        let found = contents(&db.keyspace(&name).unwrap());
+        let found = contents(&db.get_keyspace(&name).unwrap());
         (name, found)
     });
     let expected = expected.collect();
@@ -88,7 +88,7 @@ fn is_noticed(store: &Store, change: &str, bytes: &[u8]) -> bool {
         match open(disk.clone(), options) {
             Ok(db) => {
                 for (name, expected) in &store.expected {
-                    let keyspace = db.keyspace(name).unwrap_or_else(|| panic!("{change}: no {name}"));
+                    let keyspace = db.get_keyspace(name).unwrap_or_else(|| panic!("{change}: no {name}"));
                     assert!(contents(&keyspace) == *expected, "{change}: {name} differs");
                 }
             }

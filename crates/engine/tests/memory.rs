@@ -89,10 +89,7 @@ fn child() {
         let schema = Schema::SemiSorted { prefix, suffix: SuffixOrder::Ordered };
         let design = presets::all().into_iter().find(|(name, _)| *name == case.preset).unwrap().1;
         let items = db
-            .create_keyspace(
-                "items",
-                KeyspaceOptions { schema, design: Some(design), ..KeyspaceOptions::default() },
-            )
+            .keyspace("items", KeyspaceOptions { schema, design: Some(design), ..KeyspaceOptions::default() })
             .unwrap();
         (db, items)
     };

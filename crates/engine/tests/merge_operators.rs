@@ -24,7 +24,7 @@ fn counting(schema: Schema, design: Design) -> KeyspaceOptions {
 
 fn counters(disk: &SimDisk, design: Design) -> (Db, Keyspace) {
     let db = open(disk).unwrap();
-    let counters = db.create_keyspace("counters", counting(Schema::Point, design)).unwrap();
+    let counters = db.keyspace("counters", counting(Schema::Point, design)).unwrap();
     (db, counters)
 }
 
@@ -74,7 +74,7 @@ fn operands_in_many_runs_add_up_in_every_design() {
         assert_eq!(db.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());
         let killed = disk.crash(CrashMode::Kill, 0);
         let again = open(&killed).unwrap();
-        assert_eq!(contents(&again.keyspace("counters").unwrap()), contents(&counters), "{design:?}");
+        assert_eq!(contents(&again.get_keyspace("counters").unwrap()), contents(&counters), "{design:?}");
     }
 }
 
@@ -96,7 +96,7 @@ fn increments_take_no_more_memory_than_counters() {
     drop((db, counters));
     // Replayed likewise.
     let db = open(&disk.crash(CrashMode::Kill, 0)).unwrap();
-    assert_eq!(count(&db.keyspace("counters").unwrap(), 7u64.to_be_bytes()), Some(100));
+    assert_eq!(count(&db.get_keyspace("counters").unwrap(), 7u64.to_be_bytes()), Some(100));
 }
 
 #[test]
@@ -108,10 +108,7 @@ fn long_lists_take_memory_in_proportion() {
     design.write_buffer = WriteBufferSpec::MemTable { bytes: 1 << 20 };
     let merge_operator = Some("append".to_owned());
     let lists = db
-        .create_keyspace(
-            "lists",
-            KeyspaceOptions { merge_operator, ..keyspace_options(Schema::Point, design) },
-        )
+        .keyspace("lists", KeyspaceOptions { merge_operator, ..keyspace_options(Schema::Point, design) })
         .unwrap();
     for n in 0..20_000u64 {
         lists.merge((n % 100).to_be_bytes(), [n as u8; 20]).unwrap();
@@ -165,7 +162,7 @@ fn deleted_prefixes_are_not_merged_into() {
     for design in tiny_presets() {
         let disk = SimDisk::new();
         let db = open(&disk).unwrap();
-        let counters = db.create_keyspace("counters", counting(ORDERED, design)).unwrap();
+        let counters = db.keyspace("counters", counting(ORDERED, design)).unwrap();
         let one = 1u64.to_le_bytes();
         // Deleted within a memtable, between memtables, and below the operands.
         for flushes in 0..8 {
@@ -234,7 +231,7 @@ fn increments_of_many_threads_add_up_while_others_read() {
     let dir = tempfile::tempdir().unwrap();
     let options = Options { memory_budget_bytes: 8 << 20, ..Options::default() };
     let db = Db::open(dir.path().join("db"), options).unwrap();
-    let counters = db.create_keyspace("counters", counting(Schema::Point, tiny("siltstone"))).unwrap();
+    let counters = db.keyspace("counters", counting(Schema::Point, tiny("siltstone"))).unwrap();
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
@@ -267,9 +264,9 @@ fn sets_and_lists_gather_over_flushes_and_reopening() {
         let merge_operator = Some(name.to_owned());
         KeyspaceOptions { merge_operator, ..keyspace_options(Schema::Point, tiny("siltstone")) }
     };
-    let tags = db.create_keyspace("tags", with("set-union")).unwrap();
-    let ids = db.create_keyspace("ids", with("set-union:2")).unwrap();
-    let lists = db.create_keyspace("lists", with("append:2c")).unwrap();
+    let tags = db.keyspace("tags", with("set-union")).unwrap();
+    let ids = db.keyspace("ids", with("set-union:2")).unwrap();
+    let lists = db.keyspace("lists", with("append:2c")).unwrap();
     for n in 0..40u8 {
         tags.merge(b"k", encode_set([[n % 5].as_slice(), &[n % 3, 0]])).unwrap();
         ids.merge(b"k", [9, n % 4, 0, n % 6]).unwrap();
@@ -280,7 +277,7 @@ fn sets_and_lists_gather_over_flushes_and_reopening() {
     }
     drop((tags, ids, lists, db));
     let db = open(&disk.crash(CrashMode::Kill, 0)).unwrap();
-    let get = |name: &str| db.keyspace(name).unwrap().get(b"k").unwrap().unwrap();
+    let get = |name: &str| db.get_keyspace(name).unwrap().get(b"k").unwrap().unwrap();
     assert_eq!(decode_set(&get("tags")).unwrap().len(), 8);
     assert_eq!(get("ids"), [0, 0, 0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 9, 0, 9, 1, 9, 2, 9, 3]);
     let expected: Vec<_> = (0..40).map(|n: u8| n.to_string()).collect();
@@ -333,18 +330,18 @@ fn operators_are_fixed_and_must_be_there() {
         merge_operator: Some(name.to_owned()),
         ..keyspace_options(Schema::Point, tiny("siltstone"))
     };
-    let error = db.create_keyspace("none", with("nests")).unwrap_err();
+    let error = db.keyspace("none", with("nests")).unwrap_err();
     assert!(
         error.to_string().contains("\"nests\"") && error.to_string().contains("merge_operators"),
         "{error}"
     );
-    let nests = db.create_keyspace("nests", with("nest")).unwrap();
+    let nests = db.keyspace("nests", with("nest")).unwrap();
     assert_eq!(nests.merge_operator(), Some("nest"));
     nests.merge(b"k", b"1").unwrap();
-    let error = db.create_keyspace("nests", with("add")).unwrap_err();
+    let error = db.keyspace("nests", with("add")).unwrap_err();
     assert!(error.to_string().contains("\"nest\", not \"add\""), "{error}");
-    assert!(db.create_keyspace("nests", with("nest")).is_ok());
-    let plain = db.create_keyspace("plain", keyspace_options(Schema::Point, tiny("siltstone"))).unwrap();
+    assert!(db.keyspace("nests", with("nest")).is_ok());
+    let plain = db.keyspace("plain", keyspace_options(Schema::Point, tiny("siltstone"))).unwrap();
     assert_eq!(plain.merge(b"k", b"1").unwrap_err().kind(), ErrorKind::InvalidInput);
     let error = nests.put_with_ttl(b"k", b"v", Duration::from_secs(1)).unwrap_err();
     assert!(error.kind() == ErrorKind::InvalidInput && error.to_string().contains("expire"), "{error}");
@@ -356,6 +353,6 @@ fn operators_are_fixed_and_must_be_there() {
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
         assert!(error.to_string().contains("\"nest\"") && error.to_string().contains("\"nests\""), "{error}");
         let db = Db::open_on(Arc::new(disk.clone()), dir, options()).unwrap();
-        assert_eq!(db.keyspace("nests").unwrap().get(b"k").unwrap().unwrap(), b"(.1)");
+        assert_eq!(db.get_keyspace("nests").unwrap().get(b"k").unwrap().unwrap(), b"(.1)");
     }
 }

@@ -102,7 +102,7 @@ fn a_group_larger_than_its_region_settles() {
     for preset in ["stepped-merge", "leveled", "slimdb", "siltstone"] {
         let disk = siltstone::io::sim::SimDisk::new();
         let db = open(&disk).unwrap();
-        let files = db.create_keyspace("files", keyspace_options(ORDERED, tiny(preset))).unwrap();
+        let files = db.keyspace("files", keyspace_options(ORDERED, tiny(preset))).unwrap();
         let mut steps = 0;
         for n in 0..2000u32 {
             files.put(format!("one/{n:08}").as_bytes(), [7; 100]).unwrap();
@@ -117,7 +117,7 @@ fn a_group_larger_than_its_region_settles() {
         assert!(levels < 64, "one group has made {levels} levels ({preset})");
         assert_eq!(files.prefix(b"one/").unwrap().count(), 2000);
         db.close().unwrap();
-        assert_eq!(contents(&open(&disk).unwrap().keyspace("files").unwrap()).len(), 2000);
+        assert_eq!(contents(&open(&disk).unwrap().get_keyspace("files").unwrap()).len(), 2000);
     }
 }
 
@@ -128,7 +128,7 @@ fn what_has_been_deleted_gives_its_space_back() {
         let db = open(&disk).unwrap();
         let options =
             KeyspaceOptions { schema: ORDERED, design: Some(tiny(preset)), ..KeyspaceOptions::default() };
-        let files = db.create_keyspace("files", options).unwrap();
+        let files = db.keyspace("files", options).unwrap();
         let fill = |from: u32| {
             for n in from..from + 1000 {
                 files.put(format!("d{}/{n}", n % 20).as_bytes(), [1; 100]).unwrap();

@@ -36,13 +36,11 @@ fn store(is_closed: bool) -> Store {
         [("files", ORDERED, "stepped-merge"), ("lsm", Schema::Point, "lsm-trie"), ("slim", HASHED, "slimdb")];
     let mut keyspaces: Vec<_> = designs
         .iter()
-        .map(|(name, schema, design)| {
-            db.create_keyspace(name, keyspace_options(*schema, tiny(design))).unwrap()
-        })
+        .map(|(name, schema, design)| db.keyspace(name, keyspace_options(*schema, tiny(design))).unwrap())
         .collect();
     let silt = log_store_designs().remove(0);
     let options = KeyspaceOptions { schema: Schema::Point, design: Some(silt), ..KeyspaceOptions::default() };
-    keyspaces.push(db.create_keyspace("silt", options).unwrap());
+    keyspaces.push(db.keyspace("silt", options).unwrap());
     let mut written: BTreeMap<(String, Vec<u8>), BTreeSet<Vec<u8>>> = BTreeMap::new();
     let mut rng = Rng::new(5);
     for n in 0..300u32 {
@@ -94,7 +92,10 @@ fn state_of(disk: &SimDisk) -> BTreeMap<String, Vec<u8>> {
 fn repaired(disk: &SimDisk) -> BTreeMap<String, Items> {
     let db = Db::open_on(Arc::new(disk.clone()), NEW, options()).unwrap();
     assert_eq!(db.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());
-    db.keyspaces().into_iter().map(|name| (name.clone(), contents(&db.keyspace(&name).unwrap()))).collect()
+    db.keyspaces()
+        .into_iter()
+        .map(|name| (name.clone(), contents(&db.get_keyspace(&name).unwrap())))
+        .collect()
 }
 
 /// How many items are missing, or have an older value; nothing may have a value that was never written.
@@ -353,4 +354,28 @@ fn verification_lists_all_damage_of_a_store_that_does_not_open() {
         "{:?}",
         report.problems
     );
+}
+
+#[test]
+fn merges_that_wait_in_tables_are_repaired_as_merges() {
+    for (name, design) in tiny_designs() {
+        let disk = SimDisk::new();
+        let db = open(&disk).unwrap();
+        let options = KeyspaceOptions {
+            merge_operator: merge_operator_of("lists"),
+            ..keyspace_options(Schema::Point, design)
+        };
+        let lists = db.create_keyspace("lists", options).unwrap();
+        for round in 0..3u32 {
+            for number in 0..40u32 {
+                lists.merge(number.to_be_bytes(), format!("operand {round} of {number}")).unwrap();
+            }
+            db.flush().unwrap();
+        }
+        let expected = contents(&lists);
+        drop(lists);
+        db.close().unwrap();
+        repair(&disk);
+        assert_eq!(repaired(&disk)["lists"], expected, "{name}");
+    }
 }

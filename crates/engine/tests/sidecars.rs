@@ -32,7 +32,7 @@ fn clustered(disk: &SimDisk) -> String {
     let db = Db::open_on(Arc::new(disk.clone()), DIR, with_metadata()).unwrap();
     let options =
         KeyspaceOptions { schema: Schema::Point, design: Some(design), ..KeyspaceOptions::default() };
-    let items = db.create_keyspace("items", options).unwrap();
+    let items = db.keyspace("items", options).unwrap();
     for number in 0..ITEMS {
         items.put(number.to_be_bytes(), [7; 40]).unwrap();
     }
@@ -45,7 +45,7 @@ fn clustered(disk: &SimDisk) -> String {
 }
 
 fn check(db: &Db) {
-    let items = db.keyspace("items").unwrap();
+    let items = db.get_keyspace("items").unwrap();
     for number in 0..ITEMS {
         assert_eq!(items.get(number.to_be_bytes()).unwrap(), Some(vec![7; 40]), "{number}");
         assert_eq!(items.get((number + ITEMS).to_be_bytes()).unwrap(), None);

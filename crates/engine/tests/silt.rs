@@ -30,7 +30,7 @@ fn small() -> Design {
 }
 
 fn create(db: &Db, design: Design) -> Keyspace {
-    db.create_keyspace(
+    db.keyspace(
         "items",
         KeyspaceOptions { schema: Schema::Point, design: Some(design), ..KeyspaceOptions::default() },
     )
@@ -113,7 +113,7 @@ fn an_item_takes_seventeen_bits_in_a_hash_store_and_one_or_two_in_a_sorted_store
 fn answers_stay_right_without_filters_and_tries_in_memory() {
     // Snapshots pin memtables that take all of the budget.
     let db = Db::open_on(Arc::new(closed_store()), DIR, little_memory()).unwrap();
-    let keyspace = db.keyspace("items").unwrap();
+    let keyspace = db.get_keyspace("items").unwrap();
     let mut snapshots = Vec::new();
     for number in 10_000_000..10_004_000u32 {
         keyspace.put(key(number), [1; 230]).unwrap();
@@ -154,7 +154,7 @@ fn closed_store() -> SimDisk {
 fn a_store_answers_before_its_indexes_are_loaded() {
     let options = Options { index_loading: IndexLoading::InBackground, ..little_memory() };
     let db = Db::open_on(Arc::new(closed_store()), DIR, options).unwrap();
-    let keyspace = db.keyspace("items").unwrap();
+    let keyspace = db.get_keyspace("items").unwrap();
     let (hits, misses) = reads_per_get(&keyspace, 30_000, |_| 300);
     let before = db.stats().memory;
     println!("not loaded: {hits:.2} reads per hit, {misses:.2} per miss, {before:?}");
@@ -178,12 +178,12 @@ fn sorted_stores_without_tries_are_searched_in_few_reads() {
     let mut design = small();
     design.levels[0].runs = 2;
     fill(&db, &create(&db, design), 30_000, |_| 300);
-    let leaf = *db.keyspace("items").unwrap().stats().levels.last().unwrap();
+    let leaf = *db.get_keyspace("items").unwrap().stats().levels.last().unwrap();
     assert!(leaf.entries > 29_000, "{leaf:?}");
     db.close().unwrap();
     let options = Options { index_loading: IndexLoading::InBackground, ..little_memory() };
     let db = Db::open_on(Arc::new(disk), DIR, options).unwrap();
-    let (hits, misses) = reads_per_get(&db.keyspace("items").unwrap(), 30_000, |_| 300);
+    let (hits, misses) = reads_per_get(&db.get_keyspace("items").unwrap(), 30_000, |_| 300);
     println!("{hits:.2} reads per hit, {misses:.2} per miss");
     // By halves it would be eight or nine of the 300 pages of a store.
     assert!(hits < 4.0 && misses < 4.0, "{hits} {misses}");
@@ -193,11 +193,11 @@ fn sorted_stores_without_tries_are_searched_in_few_reads() {
 fn filters_and_tries_go_when_memory_is_short_and_come_back() {
     let disk = closed_store();
     let db = Db::open_on(Arc::new(disk.clone()), DIR, little_memory()).unwrap();
-    let keyspace = db.keyspace("items").unwrap();
+    let keyspace = db.get_keyspace("items").unwrap();
     // Iterators over another keyspace pin its memtables, until these alone come to more than the budget.
     let design = Design { write_buffer: WriteBufferSpec::MemTable { bytes: 64 << 10 }, ..tiny("silt") };
     let ballast = db
-        .create_keyspace(
+        .keyspace(
             "ballast",
             KeyspaceOptions { schema: Schema::Point, design: Some(design), ..KeyspaceOptions::default() },
         )
@@ -296,14 +296,14 @@ fn background_work_keeps_to_its_limits_while_writers_can_go_on() {
     let (db, bytes) = piled_up(Options { compaction_bytes_per_second: RATE, ..options() }, 8);
     let took = time_to_rest(&db);
     assert!(took >= at_limit(bytes), "{took:?} for {bytes} bytes");
-    assert_eq!(db.keyspace("items").unwrap().stats().levels[0].runs, 0);
+    assert_eq!(db.get_keyspace("items").unwrap().stats().levels[0].runs, 0);
 
     // A region that slows writers is merged as fast as it can be: at this limit it would take a quarter of an
     // hour.
     let (db, bytes) = piled_up(Options { compaction_bytes_per_second: 1000, ..options() }, 14);
     let took = time_to_rest(&db);
     assert!(took < Duration::from_secs(bytes / 1000 / 4), "{took:?} for {bytes} bytes");
-    assert_eq!(db.keyspace("items").unwrap().stats().levels[0].runs, 0);
+    assert_eq!(db.get_keyspace("items").unwrap().stats().levels[0].runs, 0);
 }
 
 #[test]
@@ -494,7 +494,7 @@ fn items_of_all_sizes_share_a_store() {
     assert_eq!(db.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());
     drop(db);
     let db = open(&disk.crash(CrashMode::Kill, 0)).unwrap();
-    reads_per_get(&db.keyspace("items").unwrap(), 8_000, len);
+    reads_per_get(&db.get_keyspace("items").unwrap(), 8_000, len);
 }
 
 #[test]
@@ -553,10 +553,8 @@ fn keyspaces_with_prefixes_are_refused() {
         prefix: siltstone::PrefixRule::Fixed { bytes: 2 },
         suffix: SuffixOrder::Ordered,
     };
-    let refused = db.create_keyspace(
-        "items",
-        KeyspaceOptions { schema, design: Some(design), ..KeyspaceOptions::default() },
-    );
+    let refused =
+        db.keyspace("items", KeyspaceOptions { schema, design: Some(design), ..KeyspaceOptions::default() });
     let error = refused.map(|_| ()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
     assert!(error.to_string().contains("levels[1].format"), "{error}");

@@ -34,11 +34,8 @@ fn create(db: &Db, schema: Schema) -> Keyspace {
     let mut design = Design::preset("siltstone").unwrap();
     design.write_buffer = WriteBufferSpec::MemTable { bytes: 16 << 10 };
     design.levels.iter_mut().for_each(|level| level.table_bytes = 16 << 10);
-    db.create_keyspace(
-        "items",
-        KeyspaceOptions { schema, design: Some(design), ..KeyspaceOptions::default() },
-    )
-    .unwrap()
+    db.keyspace("items", KeyspaceOptions { schema, design: Some(design), ..KeyspaceOptions::default() })
+        .unwrap()
 }
 
 /// Puts every item blindly, in an order of its own.
@@ -127,7 +124,7 @@ fn maplets_are_kept_while_a_store_is_closed() {
     drop(items);
     db.close().unwrap();
     let db = Db::open_read_only_on(Arc::new(disk.clone()), DIR, options()).unwrap();
-    assert_eq!(guided(&db.keyspace("items").unwrap()), before);
+    assert_eq!(guided(&db.get_keyspace("items").unwrap()), before);
 }
 
 #[test]
@@ -196,7 +193,7 @@ fn indexes_come_before_filters_where_memory_is_short() {
             Db::open_on(Arc::new(disk.clone()), DIR, options).unwrap()
         };
         let gets = |db: &Db| {
-            let items = db.keyspace("items").unwrap();
+            let items = db.get_keyspace("items").unwrap();
             for number in (0..MANY).step_by(40) {
                 assert_eq!(items.get(key(number)).unwrap(), Some(vec![1; 8]), "item {number}");
             }
@@ -207,10 +204,7 @@ fn indexes_come_before_filters_where_memory_is_short() {
         design.write_buffer = WriteBufferSpec::MemTable { bytes: 128 << 10 };
         design.levels.iter_mut().for_each(|level| level.table_bytes = 64 << 10);
         let items = db
-            .create_keyspace(
-                "items",
-                KeyspaceOptions { schema, design: Some(design), ..KeyspaceOptions::default() },
-            )
+            .keyspace("items", KeyspaceOptions { schema, design: Some(design), ..KeyspaceOptions::default() })
             .unwrap();
         for number in 0..MANY {
             items.put(key((u64::from(number) * 7919 % u64::from(MANY)) as u32), [1; 8]).unwrap();
@@ -223,7 +217,7 @@ fn indexes_come_before_filters_where_memory_is_short() {
         // Filters of all items would take most of it.
         let db = open_with(1 << 20, IndexLoading::OnDemand);
         let stats = gets(&db);
-        let (with, all) = guided(&db.keyspace("items").unwrap());
+        let (with, all) = guided(&db.get_keyspace("items").unwrap());
         assert!(with < all, "{with} of {all} runs have their filters in memory");
         assert_eq!(db.stats().memory.index, stats.index_bytes, "and all indexes are");
         assert!(stats.device_reads_by_hits <= stats.tables_probed, "so a table takes one read: {stats:?}");

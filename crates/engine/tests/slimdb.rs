@@ -37,7 +37,7 @@ fn small(name: &str) -> Design {
 }
 
 fn create(db: &Db, design: Design) -> Keyspace {
-    db.create_keyspace(
+    db.keyspace(
         "items",
         KeyspaceOptions { schema: SCHEMA, design: Some(design), ..KeyspaceOptions::default() },
     )
@@ -231,7 +231,7 @@ fn region_filters_are_kept_while_a_store_is_closed() {
     // A read-only store has them too.
     db.close().unwrap();
     let db = Db::open_read_only_on(Arc::new(disk.clone()), DIR, options()).unwrap();
-    assert_eq!(guided(&db.keyspace("items").unwrap()), before);
+    assert_eq!(guided(&db.get_keyspace("items").unwrap()), before);
 }
 
 #[test]
@@ -327,7 +327,7 @@ fn a_store_without_memory_for_region_filters_answers_without_them() {
     let design =
         Design { write_buffer: WriteBufferSpec::MemTable { bytes: 500 << 10 }, ..small("sm+mlcf+tl") };
     let big = KeyspaceOptions { schema: Schema::Point, design: Some(design), ..KeyspaceOptions::default() };
-    let big = db.create_keyspace("big", big).unwrap();
+    let big = db.keyspace("big", big).unwrap();
     let mut snapshots = Vec::new();
     for number in 0..12u8 {
         big.put([number], [number; 80_000]).unwrap();

@@ -35,7 +35,7 @@ fn options(resources: &Resources) -> Options {
 }
 
 fn items(db: &Db) -> Keyspace {
-    db.create_keyspace("items", KeyspaceOptions::default()).unwrap()
+    db.keyspace("items", KeyspaceOptions::default()).unwrap()
 }
 
 fn key(store: usize, number: u64) -> [u8; 16] {
@@ -446,7 +446,7 @@ fn readers_keep_their_files() {
     for round in 1..4 {
         put(round);
     }
-    let seen = reader.keyspace("items").unwrap();
+    let seen = reader.get_keyspace("items").unwrap();
     for number in 0..5_000 {
         assert_eq!(seen.get(key(0, number)).unwrap().as_deref(), Some(&value(0, number)[..]));
         assert_eq!(keyspace.get(key(0, number)).unwrap().as_deref(), Some(&value(0, number + 3)[..]));

@@ -32,13 +32,13 @@ type Contents = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
 /// What a store holds, but for how far it has followed another.
 fn all(db: &Db) -> Contents {
     let names = db.keyspaces().into_iter().filter(|name| name != PROGRESS);
-    let found = names.map(|name| (name.clone(), contents(&db.keyspace(&name).unwrap())));
+    let found = names.map(|name| (name.clone(), contents(&db.get_keyspace(&name).unwrap())));
     found.filter(|(_, items)| !items.is_empty()).collect()
 }
 
 /// Takes over what `from` has written since `to` last did, and returns how many batches that were.
 fn follow(from: &Db, to: &Db, patience: Duration) -> siltstone::Result<u64> {
-    let progress = to.create_keyspace(PROGRESS, KeyspaceOptions::default())?;
+    let progress = to.keyspace(PROGRESS, KeyspaceOptions::default())?;
     let noted = progress.get("position")?.map(|bytes| u64::from_be_bytes(bytes.try_into().unwrap()));
     let mut tail = from.tail(noted.unwrap_or_else(|| from.oldest_log_position()))?;
     let mut batches = 0;
@@ -46,13 +46,13 @@ fn follow(from: &Db, to: &Db, patience: Duration) -> siltstone::Result<u64> {
         assert!(changes.lsn < changes.next_lsn && changes.next_lsn == tail.position());
         let mut batch = Batch::new();
         for operation in &changes.operations {
-            let source = from.keyspace(&operation.keyspace).unwrap();
+            let source = from.get_keyspace(&operation.keyspace).unwrap();
             let options = KeyspaceOptions {
                 schema: source.schema(),
                 design: Some(source.design()),
                 ..KeyspaceOptions::default()
             };
-            batch.add(&to.create_keyspace(&operation.keyspace, options)?, operation)?;
+            batch.add(&to.keyspace(&operation.keyspace, options)?, operation)?;
         }
         batch.put(&progress, "position", changes.next_lsn.to_be_bytes())?;
         to.write(&batch, &WriteOptions::default())?;
@@ -63,9 +63,9 @@ fn follow(from: &Db, to: &Db, patience: Duration) -> siltstone::Result<u64> {
 
 /// Writes round `n` of a mixed load: batches over keyspaces, deletions, prefixes, times to live.
 fn write_round(db: &Db, n: u32) {
-    let files = db.create_keyspace("files", keyspace_options(ORDERED, tiny("stepped-merge"))).unwrap();
-    let point = db.create_keyspace("point", keyspace_options(Schema::Point, tiny("leveled"))).unwrap();
-    let log = db.create_keyspace("log", keyspace_options(Schema::Point, log_stored("leveled"))).unwrap();
+    let files = db.keyspace("files", keyspace_options(ORDERED, tiny("stepped-merge"))).unwrap();
+    let point = db.keyspace("point", keyspace_options(Schema::Point, tiny("leveled"))).unwrap();
+    let log = db.keyspace("log", keyspace_options(Schema::Point, log_stored("leveled"))).unwrap();
     let mut rng = Rng::new(u64::from(n));
     let mut batch = Batch::new();
     for at in 0..6u32 {
@@ -134,7 +134,7 @@ fn a_copy_that_follows_is_equal_through_flushes_and_openings() {
 fn only_what_is_visible_and_synced_is_handed_on() {
     let disk = SimDisk::new();
     let db = open_at(&disk, DIR, Options { sync_interval_ms: 0, ..options() });
-    let point = db.create_keyspace("point", KeyspaceOptions::default()).unwrap();
+    let point = db.keyspace("point", KeyspaceOptions::default()).unwrap();
     let start = db.log_position();
     point.put("a", "1").unwrap();
     let mut tail = db.tail(start).unwrap();

@@ -103,8 +103,7 @@ fn jobs_are_spans_and_their_ends_events_within() {
     let written = tracing::subscriber::with_default(collector.clone(), || {
         let db = open(&disk).unwrap();
         let design = Some(tiny("stepped-merge"));
-        let users =
-            db.create_keyspace("users", KeyspaceOptions { design, ..KeyspaceOptions::default() }).unwrap();
+        let users = db.keyspace("users", KeyspaceOptions { design, ..KeyspaceOptions::default() }).unwrap();
         disk.inject(Fault::new(CallKind::Create, FaultError::StorageFull).on_path(".table").times(1));
         users.put(b"ann", b"1").unwrap();
         db.flush().unwrap_err();

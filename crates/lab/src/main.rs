@@ -16,7 +16,9 @@ use std::process::ExitCode;
         Examples:\n  \
         siltstone-lab silt --quick                      SILT's tables and figures, on small stores\n  \
         siltstone-lab slimdb --only filters             one part of SlimDB's\n  \
-        siltstone-lab figures --only fast16-table1      what models say, beside what the paper printed"
+        siltstone-lab compression --quick               what compression saves and costs\n  \
+        siltstone-lab figures --only fast16-table1      what models say, beside what the paper printed\n  \
+        siltstone-lab predictions --out points.jsonl    stores of every preset beside what was predicted of them"
 )]
 struct Program {
     #[command(subcommand)]
@@ -45,6 +47,6 @@ mod tests {
             assert!(help.contains("Examples:"), "{} has no examples", task.get_name());
             tasks += 1;
         }
-        assert_eq!(tasks, 4);
+        assert_eq!(tasks, 7);
     }
 }

@@ -45,6 +45,12 @@ pub fn thread_seconds() -> f64 {
     now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
 }
 
+/// Seconds of processor time that all threads of this process have taken, those that have ended included.
+pub fn process_seconds() -> f64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
+}
+
 /// The largest amount of memory this process has had, where the system says so.
 pub fn rss_peak_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

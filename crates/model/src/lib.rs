@@ -15,7 +15,8 @@
 //! | [`read`] | read amplification |
 //! | [`optimize`] | level sizes, growth factor, level count and write buffer that write least |
 //! | [`simulate`] | item-level and table-level simulators |
-//! | [`price`] | bytes written, pages read, memory and space of any design that the engine runs |
+//! | [`price`] | what any design that the engine runs writes, reads, holds in memory and takes in space and time |
+//! | [`advise`](mod@advise) | the design that suits a workload and limits, by search; why, in words |
 //! | [`cost`] | SILT's and SlimDB's own cost models |
 //! | [`tune`] | options for other engines, from their workload |
 //!
@@ -36,6 +37,7 @@
 
 #![deny(missing_docs)]
 
+pub mod advise;
 pub mod cost;
 pub mod engines;
 mod error;

@@ -3,8 +3,9 @@
 
 #![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "a test that finds nothing should fail")]
 
-use siltstone_design::{Design, presets};
-use siltstone_model::price::{Costs, Workload, price};
+use siltstone_design::{Compression, Design, presets};
+use siltstone_model::ModelError;
+use siltstone_model::price::{Costs, Device, Workload};
 
 const BUDGET_BYTES: u64 = 1 << 30;
 
@@ -41,6 +42,10 @@ fn points() -> Vec<Point> { vec![
     point("stepped-merge", 2e7, 16.0, 128.0, [3.570, 0.927, 0.480]),
     point("stepped-merge", 5e6, 100.0, 128.0, [3.426, 0.995, 1.568]),
 ] }
+
+fn price(design: &Design, workload: &Workload, budget_bytes: u64) -> Result<Costs, ModelError> {
+    siltstone_model::price::price(design, workload, &Device::default(), budget_bytes)
+}
 
 fn costs(preset: &str, workload: &Workload) -> Costs {
     price(&Design::preset(preset).unwrap(), workload, BUDGET_BYTES).unwrap()
@@ -111,8 +116,8 @@ fn filters_spare_reads_until_they_do_not_fit() {
     let ample = price(&presets::siltstone(), &workload, 1 << 30).unwrap();
     let scarce = price(&presets::siltstone(), &workload, 32 << 20).unwrap();
     assert!(ample.pages_per_hit < 1.02 && ample.reads_per_miss < 0.02, "{ample:?}");
-    assert!(ample.reads_per_hit < ample.pages_per_hit && ample.memory_bytes.unfitted == 0.0);
-    assert!(scarce.memory_bytes.unfitted > 0.0 && scarce.pages_per_hit > 1.5, "{scarce:?}");
+    assert!(ample.reads_per_hit < ample.pages_per_hit && ample.memory_bytes.unfitted() == 0.0);
+    assert!(scarce.memory_bytes.unfitted() > 0.0 && scarce.pages_per_hit > 1.5, "{scarce:?}");
     // One run a leaf and no filter: a page for a hit and a page for a miss.
     let lean = price(&presets::lean(), &workload, 64 << 20).unwrap();
     assert!(lean.pages_per_hit < 1.05 && (0.8..1.05).contains(&lean.reads_per_miss), "{lean:?}");
@@ -128,4 +133,98 @@ fn what_makes_no_sense_is_refused_by_name() {
     let mut design = presets::siltstone();
     design.levels.clear();
     assert_eq!(price(&design, &Workload::default(), 1 << 30).unwrap_err().parameter(), "design");
+}
+
+#[test]
+fn deletes_and_expiry_make_room() {
+    for (name, design) in presets::all() {
+        let grown = Workload { items: 2e6, ..Workload::default() };
+        let of = |workload: &Workload| price(&design, workload, BUDGET_BYTES).unwrap();
+        let before = of(&grown);
+        // A third of two million items is deleted, again and again.
+        let deleted = of(&Workload { deletes: 1e6, ..grown });
+        assert!((deleted.live_items / (2e6 * (-0.5f64).exp()) - 1.0).abs() < 1e-3, "{name}: {deleted:?}");
+        // Tombstones are small, and what they delete leaves.
+        let grown_by = deleted.table_bytes / before.table_bytes;
+        assert!(grown_by < 1.5, "{name}: {grown_by}");
+        // Of twenty million puts the last million is there: far less than all of them take.
+        let all = of(&Workload { items: 2e7, ..grown });
+        let expiring = of(&Workload { items: 2e7, expires_after_puts: Some(1e6), ..grown });
+        assert_eq!(expiring.live_items, 1e6, "{name}");
+        assert!(
+            expiring.table_bytes < all.table_bytes,
+            "{name}: {} {}",
+            expiring.table_bytes,
+            all.table_bytes
+        );
+        // Leaves are rewritten to let go of what has expired, and there is less to push.
+        assert!(expiring.write_amplification < 2.0 * all.write_amplification, "{name}");
+    }
+}
+
+#[test]
+fn a_better_device_and_more_memory_cost_less() {
+    let workload = Workload { items: 1e7, group_items: 128.0, ..Workload::default() };
+    let device = Device::default();
+    let of = |device: &Device, budget| {
+        siltstone_model::price::price(&presets::siltstone(), &workload, device, budget).unwrap()
+    };
+    let slow = Device { random_reads_per_second: 1e3, processor_time: 2.0, ..device };
+    let (usual, slow) = (of(&device, 64 << 20), of(&slow, 64 << 20));
+    assert!(slow.cost > usual.cost && (slow.cpu_us_per_put / usual.cpu_us_per_put - 2.0).abs() < 1e-9);
+    let mut last = f64::INFINITY;
+    for budget in [16u64, 24, 32, 48, 64, 128, 256, 1024] {
+        let costs = of(&device, budget << 20);
+        let m = &costs.memory_bytes;
+        assert!(costs.operation_cost.hit <= last * 1.0001, "{budget} MiB: {costs:?}");
+        assert!(
+            m.total <= m.budget
+                && (m.memtable + m.filter + m.index + m.cache + m.compaction - m.total).abs() < 1.0
+        );
+        last = costs.operation_cost.hit;
+    }
+    // The cost of a mix is that of its parts.
+    let parts = usual.operation_cost;
+    assert!((parts.of(&workload.mix) / usual.cost - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn a_probed_device_has_a_lifetime() {
+    let probed = r#"{ "bytes": 1073741824, "random_reads": [{ "threads": 1, "batch": 1, "reads_per_second": 20000.0 },
+        { "threads": 1, "batch": 32, "reads_per_second": 90000.0 }], "capacity_bytes": 1e12, "endurance_bytes": 6e14,
+        "sync_us": { "p50": 100.0, "p99": 200.0, "max": 300.0 } }"#;
+    let device = Device::from_json(probed).unwrap();
+    assert_eq!(device.random_reads_per_second, 90_000.0);
+    let workload = Workload { puts_per_second: Some(1e4), ..Workload::default() };
+    let costs = siltstone_model::price::price(&presets::siltstone(), &workload, &device, 1 << 28).unwrap();
+    let day = 1e4 * 116.0 * 86_400.0 * costs.change_write_amplification;
+    assert!((costs.drive_writes_per_day.unwrap() / (day / 1e12) - 1.0).abs() < 1e-9);
+    assert!((costs.device_years.unwrap() / (6e14 / day / 365.25) - 1.0).abs() < 1e-9);
+    let idle = Workload::default();
+    let costs = siltstone_model::price::price(&presets::siltstone(), &idle, &device, 1 << 28).unwrap();
+    assert_eq!((costs.drive_writes_per_day, costs.device_years), (None, None));
+    let wrong = Device::from_json(r#"{ "processor_time": 0 }"#).unwrap_err();
+    assert_eq!(wrong.parameter(), "processor_time");
+}
+
+#[test]
+fn compression_saves_writes_and_space_where_the_workload_can_be_compressed() {
+    let design = presets::siltstone();
+    let compressed = design.with_compression(Compression::Dictionary);
+    let plain = Workload { items: 2e7, value_bytes: 200.0, ..Workload::default() };
+    let text = Workload { compressed_ratio: 2.2, ..plain };
+    let cost = |design: &Design, workload: &Workload| price(design, workload, BUDGET_BYTES).unwrap();
+    let (before, after) = (cost(&design, &text), cost(&compressed, &text));
+    let held = before.table_bytes / after.table_bytes;
+    assert!((1.9..2.3).contains(&held), "{held}");
+    let tables = |costs: &Costs| costs.write_amplification - costs.log_amplification;
+    let written = tables(&before) / tables(&after);
+    assert!((1.7..3.0).contains(&written), "{written}");
+    // The log holds what was put, and more of the pages fit the cache.
+    assert_eq!(before.log_amplification, after.log_amplification);
+    assert!((before.pages_per_hit - after.pages_per_hit).abs() < 0.05);
+    assert!(after.reads_per_hit <= before.reads_per_hit);
+    assert!(after.cpu_us_per_put > before.cpu_us_per_put, "encoding takes time");
+    // Where nothing is gained, tables store items as they are.
+    assert_eq!(cost(&design, &plain), cost(&compressed, &plain));
 }

@@ -1,9 +1,9 @@
 //! `siltstone export`: write a keyspace as rows.
 
-use crate::failure::Result;
+use crate::failure::{Result, fail, usage};
 use crate::output::{Output, note};
 use crate::progress;
-use crate::rows::Format;
+use crate::rows::{Dialect, Format};
 use crate::sizes;
 use crate::store::{self, DEFAULT_KEYSPACE};
 use std::path::PathBuf;
@@ -14,7 +14,8 @@ use std::path::PathBuf;
 /// live are not part of the rows.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
-    siltstone export ./store --format tsv > items.tsv\n  \
+    siltstone export ./store --format csv > items.csv\n  \
+    siltstone export ./store --raw --keyspace paths > paths.tsv\n  \
     siltstone export ./old --format jsonl | siltstone load ./new - --format jsonl")]
 pub struct Args {
     /// Directory of the store
@@ -23,22 +24,34 @@ pub struct Args {
     #[arg(long, value_name = "NAME", default_value = DEFAULT_KEYSPACE)]
     keyspace: String,
     /// How to write the rows
-    #[arg(long, value_enum)]
-    format: Format,
+    #[arg(long, value_enum, required_unless_present = "raw")]
+    format: Option<Format>,
+    /// TSV without escapes, as `load --raw` reads it; an item with a line feed, or a tab in its key, ends the
+    /// export
+    #[arg(long)]
+    raw: bool,
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
+    let format = args.format.unwrap_or(Format::Tsv);
+    if args.raw && format != Format::Tsv {
+        usage!("--raw is a form of TSV; leave it out, or add --format tsv");
+    }
+    let dialect = Dialect { raw: args.raw, ..format.into() };
     let db = store::open_read_only(&args.dir)?;
     let keyspace = store::keyspace(&db, &args.keyspace)?;
     let mut out = Output::lock();
     let bar = progress::count_bar(None, "rows");
     let mut line = Vec::new();
     let mut rows = 0u64;
-    for item in keyspace.iter()? {
-        let (key, value) = item?;
+    let mut items = keyspace.iter()?;
+    while let Some((key, value)) = items.next_ref()? {
         line.clear();
-        args.format.write(&key, &value, &mut line);
+        if let Err(why) = dialect.write(key, value, &mut line) {
+            out.finish()?;
+            fail!("{why}");
+        }
         out.write(&line)?;
         rows += 1;
         if rows.is_multiple_of(1024) {

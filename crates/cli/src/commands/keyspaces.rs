@@ -13,14 +13,16 @@ use std::path::PathBuf;
 pub struct Args {
     /// Directory of the store
     dir: PathBuf,
-    /// Print {"keyspaces": [{"name": …, "schema": …, "preset": …, "items_estimate": …, "table_bytes": …}, …]}
+    /// Print {"keyspaces": [{"name": …, "schema": …, "preset": …, "items_estimate": …, "table_bytes": …,
+    /// "design": {…}}, …]}
     #[arg(long)]
     json: bool,
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
-    let keyspaces = store::open_read_only(&args.dir)?.stats().keyspaces;
+    let db = store::open_read_only(&args.dir)?;
+    let keyspaces = db.stats().keyspaces;
     if args.json {
         let listed: Vec<_> = keyspaces
             .iter()
@@ -28,6 +30,7 @@ pub fn run(args: &Args) -> Result<()> {
                 serde_json::json!({
                     "name": k.name, "schema": k.schema, "preset": k.preset,
                     "items_estimate": k.items_estimate, "table_bytes": k.table_bytes,
+                    "design": db.get_keyspace(&k.name).map(|keyspace| keyspace.design()),
                 })
             })
             .collect();

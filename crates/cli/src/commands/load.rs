@@ -1,12 +1,13 @@
 //! `siltstone load`: write many rows from a file.
 
-use super::load_bulk;
-use crate::failure::{Failure, Result, fail};
+use super::{compact, load_bulk};
+use crate::failure::{Failure, Result, fail, usage};
 use crate::output::{note, print, print_json};
 use crate::progress;
-use crate::rows::{Format, Line, Row, RowReader};
+use crate::rows::{Dialect, Format, Line, Row, RowReader};
 use crate::sizes;
 use crate::store::{self, CreateArgs, DEFAULT_KEYSPACE};
+use crate::text;
 use indicatif::ProgressBar;
 use serde::Serialize;
 use siltstone::{Batch, Db, ErrorKind, Keyspace, Options, WriteOptions};
@@ -24,21 +25,29 @@ const MAX_REPORTED: u64 = 20;
 ///
 /// A row that cannot be read, or whose key the keyspace does not take, is reported with its line number. With
 /// --on-error fail (the default) it ends the load: the rows before it stay loaded. Rows replace items of the
-/// same key. All rows are on the disk when the command returns; after a crash, a load can simply be repeated.
+/// same key. All rows are on the disk when the command returns, in tables, and the background work that they
+/// made due is done; after a crash, a load can simply be repeated.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
-    siltstone load ./store cities.tsv --format tsv\n  \
-    siltstone load ./store cities.tsv --format tsv --bulk\n  \
+    siltstone load ./store cities.tsv\n  \
+    siltstone load ./store cities.csv --header --bulk\n  \
+    siltstone load ./store paths.txt --format tsv --raw\n  \
     zcat features.jsonl.gz | siltstone load ./store - --format jsonl --on-error skip\n  \
-    siltstone load ./store paths.tsv --format tsv --keyspace files --schema delim:/ --suffix ordered")]
+    siltstone load ./store paths.tsv --keyspace files --schema delim:/ --suffix ordered")]
 pub struct Args {
     /// Directory of the store
     dir: PathBuf,
     /// File to read, or - for standard input
     file: PathBuf,
-    /// How the rows are written
+    /// How the rows are written [default: as the file's name says: .tsv, .jsonl or .csv]
     #[arg(long, value_enum)]
-    format: Format,
+    format: Option<Format>,
+    /// TSV without escapes: the key is what precedes the first tab, the value what follows it, byte by byte
+    #[arg(long)]
+    raw: bool,
+    /// The first row of a CSV file names its columns, and is passed over
+    #[arg(long)]
+    header: bool,
     /// Keyspace to write to; created where it does not exist
     #[arg(long, value_name = "NAME", default_value = DEFAULT_KEYSPACE)]
     keyspace: String,
@@ -83,6 +92,8 @@ pub(super) struct Built {
 struct Summary {
     rows: u64,
     bad_rows: u64,
+    /// Fields of TSV rows in which escapes were replaced.
+    rewritten_fields: u64,
     key_and_value_bytes: u64,
     seconds: f64,
     rows_per_second: f64,
@@ -94,10 +105,11 @@ struct Summary {
 pub fn run(args: &Args) -> Result<()> {
     let options = Options { memory_budget_bytes: args.memory_budget, ..Options::default() };
     args.create.check(&options)?;
+    let dialect = args.dialect()?;
     // The input first: a mistyped file name, or a first row that ends the load, must not leave an empty store
     // behind.
     let (input, bytes) = open_input(&args.file)?;
-    let mut rows = Rows { reader: RowReader::new(input, args.format), first: None };
+    let mut rows = Rows { reader: RowReader::new(input, dialect), first: None };
     if args.on_error == OnError::Fail {
         rows.check_first(args)?;
     }
@@ -112,14 +124,22 @@ pub fn run(args: &Args) -> Result<()> {
         loader.load(rows).map(|()| None)
     };
     bar.finish_and_clear();
-    let Loader { rows, bad_rows, bytes, .. } = loader;
+    let Loader { rows, bad_rows, rewritten_fields, bytes, groups, .. } = loader;
     // Even after a bad row, what the message calls loaded has to last.
     db.sync()?;
+    if outcome.is_ok()
+        && let Err(error) = compact::wait(&db)
+    {
+        note!("the rows are loaded, but background work could not be finished: {error}");
+    }
     db.close()?;
     let built = outcome?;
     let seconds = started.elapsed().as_secs_f64();
     let rows_per_second = rows as f64 / seconds.max(1e-9);
-    let summary = Summary { rows, bad_rows, key_and_value_bytes: bytes, seconds, rows_per_second, built };
+    let key_and_value_bytes = bytes;
+    groups.warn(&keyspace);
+    let summary =
+        Summary { rows, bad_rows, rewritten_fields, key_and_value_bytes, seconds, rows_per_second, built };
     if args.json {
         return print_json(&summary);
     }
@@ -131,7 +151,36 @@ pub fn run(args: &Args) -> Result<()> {
         sizes::bytes(bytes),
         sizes::seconds(seconds),
         sizes::rate(rows_per_second),
-    ))
+    ))?;
+    if rewritten_fields > 0 {
+        note!(
+            "escapes such as \\t and \\x2d were replaced in {} fields; --raw takes fields as they are",
+            sizes::count(rewritten_fields)
+        );
+    }
+    Ok(())
+}
+
+impl Args {
+    /// How the rows are written.
+    fn dialect(&self) -> Result<Dialect> {
+        let named = self.format.or_else(|| Format::of_name(&self.file));
+        let format = match named {
+            Some(format) => format,
+            None if self.raw => Format::Tsv,
+            None => usage!(
+                "the name of {} does not say how its rows are written; add --format tsv, jsonl or csv",
+                input_name(&self.file)
+            ),
+        };
+        if self.raw && format != Format::Tsv {
+            usage!("--raw is a form of TSV; leave it out, or add --format tsv");
+        }
+        if self.header && format != Format::Csv {
+            usage!("--header is for CSV; leave it out, or add --format csv");
+        }
+        Ok(Dialect { format, raw: self.raw, header: self.header })
+    }
 }
 
 fn open_input(file: &Path) -> Result<(Box<dyn BufRead>, Option<u64>)> {
@@ -189,6 +238,48 @@ impl Rows {
     }
 }
 
+/// The prefix that most rows have, if one has: a vote (Boyer and Moore, 1981), with its winner's votes
+/// counted since it leads, so that what is said holds.
+#[derive(Default)]
+pub(super) struct Majority {
+    prefix: Vec<u8>,
+    lead: u64,
+    votes: u64,
+    rows: u64,
+}
+
+impl Majority {
+    /// Rows from which on it is worth a word.
+    const LEAST_ROWS: u64 = 1000;
+
+    fn note(&mut self, prefix: &[u8]) {
+        self.rows += 1;
+        if self.lead == 0 && self.prefix != prefix {
+            prefix.clone_into(&mut self.prefix);
+            self.votes = 0;
+        }
+        if self.prefix == prefix {
+            (self.lead, self.votes) = (self.lead + 1, self.votes + 1);
+        } else {
+            self.lead -= 1;
+        }
+    }
+
+    /// Says so where most rows are one group.
+    fn warn(&self, keyspace: &Keyspace) {
+        if self.rows >= Self::LEAST_ROWS && self.votes > self.rows / 2 {
+            note!(
+                "{} of {} rows have the prefix {}, so the schema {} hardly divides these keys; a keyspace with last-delim:C \
+                 would group paths by their directories",
+                sizes::count(self.votes),
+                sizes::count(self.rows),
+                text::escape(&self.prefix),
+                keyspace.schema()
+            );
+        }
+    }
+}
+
 /// What messages call the input.
 fn input_name(file: &Path) -> String {
     match file.as_os_str() {
@@ -209,7 +300,9 @@ pub(super) struct Loader<'a> {
     /// Rows written; those in `batch` are not.
     pub rows: u64,
     bad_rows: u64,
+    pub rewritten_fields: u64,
     pub bytes: u64,
+    groups: Majority,
 }
 
 impl<'a> Loader<'a> {
@@ -225,7 +318,9 @@ impl<'a> Loader<'a> {
             started,
             rows: 0,
             bad_rows: 0,
+            rewritten_fields: 0,
             bytes: 0,
+            groups: Majority::default(),
         }
     }
 
@@ -253,12 +348,22 @@ impl<'a> Loader<'a> {
         match self.batch.put(self.keyspace, &row.key, &row.value) {
             Ok(()) => {
                 self.batch_bytes += row.key.len() + row.value.len();
+                self.note_row(row);
                 Ok(None)
             }
             Err(error) if matches!(error.kind(), ErrorKind::BadKey | ErrorKind::InvalidInput) => {
                 Ok(Some(error.to_string()))
             }
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Notes what warnings at the end need to know of a row that is taken.
+    pub fn note_row(&mut self, row: &Row) {
+        self.rewritten_fields += row.rewritten;
+        let schema = self.keyspace.schema();
+        if let (Some(_), Ok(length)) = (schema.prefix_rule(), schema.prefix_len(&row.key)) {
+            self.groups.note(row.key.get(..length).unwrap_or(&row.key));
         }
     }
 

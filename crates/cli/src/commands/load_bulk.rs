@@ -38,6 +38,7 @@ pub(super) fn load(loader: &mut Loader<'_>, mut rows: Rows) -> Result<Built> {
                 Some(why) => loader.bad_row_of_all(rows.reader.line_number(), &why)?,
                 None => {
                     loader.rows += 1;
+                    loader.note_row(&row);
                     loader.bytes += (row.key.len() + row.value.len()) as u64;
                 }
             }

@@ -47,12 +47,8 @@ pub fn run(args: &Args) -> Result<()> {
         }
         None => store::open_existing(&args.dir, store::synced())?,
     };
-    if operator.is_none() && db.keyspace(&args.keyspace).is_none() {
-        fail!(
-            "there is no keyspace {:?} in {}; give --merge-operator to create it",
-            args.keyspace,
-            args.dir.display()
-        );
+    if operator.is_none() && db.get_keyspace(&args.keyspace).is_none() {
+        return Err(store::no_keyspace(&db, &args.keyspace, "; give --merge-operator to create it"));
     }
     let keyspace = args.create.open_keyspace(&db, &args.keyspace)?;
     let Some(operator) = keyspace.merge_operator() else {

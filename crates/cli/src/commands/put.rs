@@ -18,6 +18,7 @@ use std::time::Duration;
     siltstone put ./store city:7 Uppsala\n  \
     siltstone put ./store img:1 - < picture.png\n  \
     siltstone put ./store user:7/name Ann --keyspace users --schema delim:/\n  \
+    siltstone put ./store k v --keyspace other --create\n  \
     siltstone put ./store session:9 open --ttl 30m")]
 pub struct Args {
     /// Directory of the store
@@ -27,9 +28,13 @@ pub struct Args {
     /// The value, or - for standard input
     #[arg(allow_hyphen_values = true)]
     value: OsString,
-    /// Keyspace to write to; created where it does not exist
+    /// Keyspace to write to. In a store that has others, it is created only with --create, or with options
+    /// that say how
     #[arg(long, value_name = "NAME", default_value = DEFAULT_KEYSPACE)]
     keyspace: String,
+    /// Create the keyspace where it does not exist
+    #[arg(long = "create")]
+    create_keyspace: bool,
     /// Time after which the item is gone, for example 90s, 10m, 2d
     #[arg(long, value_name = "TIME", value_parser = sizes::parse_duration)]
     ttl: Option<Duration>,
@@ -59,6 +64,10 @@ pub fn run(args: &Args) -> Result<()> {
         );
     }
     let db = store::open_or_create(&args.dir, store::synced())?;
+    let may_create = args.create_keyspace || args.keyspace == DEFAULT_KEYSPACE || args.create.says_how();
+    if !may_create && !db.keyspaces().is_empty() && db.get_keyspace(&args.keyspace).is_none() {
+        return Err(store::no_keyspace(&db, &args.keyspace, "; --create makes it"));
+    }
     let keyspace = args.create.open_keyspace(&db, &args.keyspace)?;
     match args.ttl {
         Some(ttl) => keyspace.put_with_ttl(&key, &value, ttl)?,

@@ -1,12 +1,14 @@
 //! Rows of key and value, as `load` reads and `export` writes them.
 //!
-//! One row a line, in one of two formats ([`tsv`], [`jsonl`]). A bad row is a value, not an error: the caller
-//! decides whether to go on. Blank lines are no rows; a carriage return before the line feed is dropped.
+//! One row a line, in one of three formats ([`tsv`], [`jsonl`], CSV by the crate of that name, where a row
+//! may take several lines). A bad row is a value, not an error: the caller decides whether to go on. Blank
+//! lines are no rows; a carriage return before the line feed is dropped, unless rows are taken as they are.
 
 mod jsonl;
 mod tsv;
 
 use std::io::{self, BufRead, Read};
+use std::path::Path;
 
 /// Longest line read, in bytes; a longer one is a bad row, whatever it holds.
 pub const MAX_LINE_BYTES: u64 = 1 << 30;
@@ -18,24 +20,66 @@ pub enum Format {
     Tsv,
     /// {"key": "…", "value": "…"} a line; bytes that are not UTF-8 as "key_base64", "value_base64"
     Jsonl,
+    /// key,value with quotes where needed; any bytes
+    Csv,
 }
 
 impl Format {
+    /// The format that a file's name ends with.
+    pub fn of_name(file: &Path) -> Option<Self> {
+        match file.extension()?.to_str()?.to_ascii_lowercase().as_str() {
+            "tsv" | "tab" => Some(Self::Tsv),
+            "jsonl" | "ndjson" => Some(Self::Jsonl),
+            "csv" => Some(Self::Csv),
+            _ => None,
+        }
+    }
+}
+
+/// A format, and how it is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dialect {
+    /// The format.
+    pub format: Format,
+    /// Whether TSV has no escapes: bytes are what they are.
+    pub raw: bool,
+    /// Whether the first row of a CSV file names its columns.
+    pub header: bool,
+}
+
+impl From<Format> for Dialect {
+    fn from(format: Format) -> Self {
+        Self { format, raw: false, header: false }
+    }
+}
+
+impl Dialect {
     /// Appends one row with its line feed to `out`.
-    pub fn write(self, key: &[u8], value: &[u8], out: &mut Vec<u8>) {
-        match self {
-            Self::Tsv => tsv::write(key, value, out),
-            Self::Jsonl => jsonl::write(key, value, out),
+    ///
+    /// # Errors
+    /// Why the item can't be written so.
+    pub fn write(self, key: &[u8], value: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
+        match self.format {
+            Format::Tsv if self.raw => tsv::write_raw(key, value, out)?,
+            Format::Tsv => tsv::write(key, value, out),
+            Format::Jsonl => jsonl::write(key, value, out),
+            Format::Csv => {
+                let mut writer = csv::Writer::from_writer(&mut *out);
+                let written = writer.write_record([key, value]).and_then(|()| Ok(writer.flush()?));
+                return written.map_err(|error| error.to_string());
+            }
         }
         out.push(b'\n');
+        Ok(())
     }
 
     fn parse(self, line: &[u8], row: &mut Row) -> Result<(), String> {
-        row.key.clear();
-        row.value.clear();
-        match self {
-            Self::Tsv => tsv::parse(line, row),
-            Self::Jsonl => jsonl::parse(line, row),
+        match self.format {
+            Format::Tsv if self.raw => tsv::parse_raw(line, row),
+            Format::Tsv => tsv::parse(line, row),
+            Format::Jsonl => jsonl::parse(line, row),
+            // Its rows are not lines; see `RowReader`.
+            Format::Csv => Err("a row of CSV is no line".to_owned()),
         }
     }
 }
@@ -52,6 +96,16 @@ pub struct Row {
     pub key: Vec<u8>,
     /// The value's bytes.
     pub value: Vec<u8>,
+    /// Fields of which escapes were replaced.
+    pub rewritten: u64,
+}
+
+impl Row {
+    fn clear(&mut self) {
+        self.key.clear();
+        self.value.clear();
+        self.rewritten = 0;
+    }
 }
 
 /// What a line held.
@@ -63,22 +117,34 @@ pub enum Line {
     Bad(String),
 }
 
-/// Reads rows line by line.
+/// Reads rows one after the other.
 pub struct RowReader<R> {
-    input: R,
-    format: Format,
-    line: Vec<u8>,
+    source: Source<R>,
     line_number: u64,
     bytes_read: u64,
 }
 
+enum Source<R> {
+    Lines { input: R, dialect: Dialect, line: Vec<u8> },
+    Csv { reader: Box<csv::Reader<R>>, record: csv::ByteRecord },
+}
+
 impl<R: BufRead> RowReader<R> {
-    /// Reads rows of `format` from `input`.
-    pub fn new(input: R, format: Format) -> Self {
-        Self { input, format, line: Vec::new(), line_number: 0, bytes_read: 0 }
+    /// Reads rows of `dialect` from `input`.
+    pub fn new(input: R, dialect: impl Into<Dialect>) -> Self {
+        let dialect = dialect.into();
+        let source = match dialect.format {
+            Format::Csv => {
+                let mut builder = csv::ReaderBuilder::new();
+                builder.has_headers(dialect.header).flexible(true);
+                Source::Csv { reader: Box::new(builder.from_reader(input)), record: csv::ByteRecord::new() }
+            }
+            Format::Tsv | Format::Jsonl => Source::Lines { input, dialect, line: Vec::new() },
+        };
+        Self { source, line_number: 0, bytes_read: 0 }
     }
 
-    /// Number of the line read last, from 1.
+    /// Number of the line that the row read last began with, from 1.
     pub fn line_number(&self) -> u64 {
         self.line_number
     }
@@ -90,29 +156,57 @@ impl<R: BufRead> RowReader<R> {
 
     /// Reads the next row into `row`; `None` at the end of the input.
     pub fn next_row(&mut self, row: &mut Row) -> io::Result<Option<Line>> {
+        row.clear();
+        let (input, dialect, line) = match &mut self.source {
+            Source::Lines { input, dialect, line } => (input, *dialect, line),
+            Source::Csv { reader, record } => {
+                let found = next_record(reader, record, row)?;
+                self.bytes_read = reader.position().byte();
+                self.line_number = record.position().map_or(self.line_number, csv::Position::line);
+                return Ok(found);
+            }
+        };
         loop {
-            self.line.clear();
-            let read = (&mut self.input).take(MAX_LINE_BYTES).read_until(b'\n', &mut self.line)? as u64;
+            line.clear();
+            let read = input.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', line)? as u64;
             if read == 0 {
                 return Ok(None);
             }
             self.line_number += 1;
             self.bytes_read += read;
-            if read == MAX_LINE_BYTES && !self.line.ends_with(b"\n") {
-                self.bytes_read += skip_line(&mut self.input)?;
+            if read == MAX_LINE_BYTES && !line.ends_with(b"\n") {
+                self.bytes_read += skip_line(input)?;
                 return Ok(Some(Line::Bad(format!("the line is longer than {MAX_LINE_BYTES} bytes"))));
             }
-            let line = self.line.strip_suffix(b"\n").unwrap_or(&self.line);
-            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            let line = line.strip_suffix(b"\n").unwrap_or(line);
+            let line = if dialect.raw { line } else { line.strip_suffix(b"\r").unwrap_or(line) };
             if line.is_empty() {
                 continue;
             }
-            return Ok(Some(match self.format.parse(line, row) {
+            return Ok(Some(match dialect.parse(line, row) {
                 Ok(()) => Line::Row,
                 Err(why) => Line::Bad(why),
             }));
         }
     }
+}
+
+/// Reads the next row of a CSV file.
+fn next_record<R: BufRead>(
+    reader: &mut csv::Reader<R>,
+    record: &mut csv::ByteRecord,
+    row: &mut Row,
+) -> io::Result<Option<Line>> {
+    if !reader.read_byte_record(record).map_err(io::Error::from)? {
+        return Ok(None);
+    }
+    let (Some(key), Some(value), 2) = (record.get(0), record.get(1), record.len()) else {
+        let columns = record.len();
+        return Ok(Some(Line::Bad(format!("there are {columns} columns instead of 2, key and value"))));
+    };
+    row.key.extend_from_slice(key);
+    row.value.extend_from_slice(value);
+    Ok(Some(Line::Row))
 }
 
 /// Skips to just after the next line feed; returns the number of bytes skipped.
@@ -126,8 +220,8 @@ mod tests {
 
     type Parsed = Result<(Vec<u8>, Vec<u8>), String>;
 
-    fn read(format: Format, text: &[u8]) -> Vec<(u64, Parsed)> {
-        let mut reader = RowReader::new(text, format);
+    fn read(dialect: impl Into<Dialect>, text: &[u8]) -> Vec<(u64, Parsed)> {
+        let mut reader = RowReader::new(text, dialect);
         let mut row = Row::default();
         let mut all = Vec::new();
         while let Some(line) = reader.next_row(&mut row).unwrap() {
@@ -178,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_round_trip_in_both_formats() {
+    fn rows_round_trip_in_all_formats() {
         let rows: Vec<(Vec<u8>, Vec<u8>)> = vec![
             (b"plain".to_vec(), b"value".to_vec()),
             (b"tab\tline\nback\\slash\r".to_vec(), b"\0\x01\x7f".to_vec()),
@@ -186,14 +280,59 @@ mod tests {
             ((0..=255).collect(), vec![0xc3, 0x28, 0xff]),
             (b"\\x41".to_vec(), b"\"quoted\"".to_vec()),
         ];
-        for format in [Format::Tsv, Format::Jsonl] {
+        for format in [Format::Tsv, Format::Jsonl, Format::Csv] {
             let mut text = Vec::new();
             for (key, value) in &rows {
-                format.write(key, value, &mut text);
+                Dialect::from(format).write(key, value, &mut text).unwrap();
             }
-            assert!(std::str::from_utf8(&text).is_ok());
+            assert!(format == Format::Csv || std::str::from_utf8(&text).is_ok());
             let back: Vec<_> = read(format, &text).into_iter().map(|(_, row)| row.unwrap()).collect();
             assert_eq!(back, rows);
+        }
+    }
+
+    #[test]
+    fn raw_rows_are_taken_as_they_are() {
+        let raw = Dialect { raw: true, ..Format::Tsv.into() };
+        let text = b"C:\\temp\\x2d\ta\tb\r\n\nno tab\n";
+        let rows = read(raw, text);
+        assert_eq!(rows[0], (1, Ok((b"C:\\temp\\x2d".to_vec(), b"a\tb\r".to_vec()))));
+        assert!(rows[1].0 == 3 && rows[1].1.as_ref().unwrap_err().contains("no tab"));
+        let mut out = Vec::new();
+        raw.write(b"C:\\temp\\x2d", b"a\tb\r", &mut out).unwrap();
+        assert_eq!(out, &text[..out.len()]);
+        assert!(raw.write(b"a\tb", b"", &mut out).is_err() && raw.write(b"a", b"\n", &mut out).is_err());
+    }
+
+    #[test]
+    fn rewritten_fields_are_counted() {
+        let mut reader = RowReader::new(&b"a\\x2d\t\\n\nb\tc\n"[..], Format::Tsv);
+        let mut row = Row::default();
+        for rewritten in [2, 0] {
+            assert_eq!(reader.next_row(&mut row).unwrap(), Some(Line::Row));
+            assert_eq!(row.rewritten, rewritten);
+        }
+    }
+
+    #[test]
+    fn rows_of_csv_may_take_several_lines_and_have_a_header() {
+        let text = b"key,value\n\"a,\"\"b\",\"two\nlines\"\nc,d,e\nf,g\n";
+        let rows = read(Dialect { header: true, ..Format::Csv.into() }, text);
+        assert_eq!(rows[0], (2, Ok((b"a,\"b".to_vec(), b"two\nlines".to_vec()))));
+        assert!(rows[1].0 == 4 && rows[1].1.as_ref().unwrap_err().contains("3 columns"));
+        assert_eq!(rows[2], (5, Ok((b"f".to_vec(), b"g".to_vec()))));
+        assert_eq!(read(Format::Csv, text)[0], (1, Ok((b"key".to_vec(), b"value".to_vec()))));
+    }
+
+    #[test]
+    fn names_of_files_say_their_format() {
+        for (name, format) in [
+            ("a.tsv", Some(Format::Tsv)),
+            ("b.NDJSON", Some(Format::Jsonl)),
+            ("c.csv", Some(Format::Csv)),
+            ("-", None),
+        ] {
+            assert_eq!(Format::of_name(Path::new(name)), format);
         }
     }
 }

@@ -45,7 +45,7 @@ fn a_cut_manifest_is_named_and_repaired_into_a_new_store() {
     let (dir, store) = scratch();
     let s = store.as_str();
     filled(s);
-    run(&["put", s, "other", "x", "--keyspace", "second"]).ok();
+    run(&["put", s, "other", "x", "--keyspace", "second", "--create"]).ok();
     let manifest = std::fs::read_dir(s).unwrap().map(|entry| entry.unwrap().path());
     let manifest = manifest.filter(|path| path.to_string_lossy().contains("MANIFEST")).max().unwrap();
     let bytes = std::fs::read(&manifest).unwrap();

@@ -82,13 +82,30 @@ fn groups_are_scanned_in_order() {
     assert_eq!((&json["count"], &json["items"][2]["value"]), (&4.into(), &"Ann".into()));
     let nobody = run(&["scan", s, "u9/", "--keyspace", "users", "--json"]).ok().json();
     assert_eq!((nobody["count"].as_u64(), nobody["items"].as_array().unwrap().len()), (Some(0), 0));
-    run(&["scan", s, "u7", "--keyspace", "users"]).fails(&["prefix"]);
+    // What is no whole prefix is refused, with those there are, unless it may be any beginning.
+    run(&["scan", s, "u7", "--keyspace", "users"]).fails(&["\"users\"", "delim:/", "u7/, u8/", "--anywhere"]);
+    assert_eq!(run(&["scan", s, "u7", "--keyspace", "users", "--anywhere"]).ok().text(), scan(&[]).text());
+    assert_eq!(scan(&["--reverse", "--keys", "--limit", "2"]).text(), "u7/zip\nu7/name\n");
+    assert_eq!(scan(&["--after", "u7/age", "--limit", "1"]).text(), "u7/mail\ta@b\n");
+    assert_eq!(scan(&["--after", "u7/name", "--reverse", "--limit", "1"]).text(), "u7/mail\ta@b\n");
+    assert_eq!(scan(&["--keys", "--json"]).json()["items"][0], serde_json::json!({ "key": "u7/age" }));
+    assert_eq!(run(&["scan", s, "--keyspace", "users"]).ok().text().lines().count(), 5);
+    for (more, count) in [(&[][..], "5\n"), (&["u7/"], "4\n"), (&["u7/", "--approximate"], "4\n")] {
+        assert_eq!(run(&[&["count", s, "--keyspace", "users"], more].concat()).ok().text(), count);
+    }
+    // A mistyped name makes no keyspace.
+    let typo = ["put", s, "u7/x", "y", "--keyspace", "user"];
+    run(&typo).fails(&["\"user\"", "there are: users", "--create"]);
+    run(&["put", s, "k", "v", "--keyspace", "spare", "--create"]).ok();
+    run(&["clear", s, "--keyspace", "spar"]).fails(&["there are: spare, users"]);
+    run(&["clear", s, "--keyspace", "spare"]).ok();
+    assert_eq!(run(&["count", s, "--keyspace", "spare", "--json"]).ok().json()["items"], 0);
     run(&["put", s, "no delimiter", "v", "--keyspace", "users"]).fails(&["delimiter"]);
     run(&["put", s, "k", "v"]).ok();
     run(&["scan", s, "k"]).fails(&["point"]);
     let names = run(&["keyspaces", s, "--json"]).ok().json();
     let names: Vec<_> = names["keyspaces"].as_array().unwrap().iter().map(|k| k["name"].clone()).collect();
-    assert_eq!(names, ["default", "users"]);
+    assert_eq!(names, ["default", "spare", "users"]);
     assert!(run(&["keyspaces", s]).ok().text().contains("delim:/, ordered suffixes"));
 }
 
@@ -405,7 +422,9 @@ fn a_read_only_directory_can_be_read() {
 fn a_damaged_log_is_named_and_given_up_only_when_asked() {
     let (_dir, store) = scratch();
     let rows: String = (0..2_000).map(|n| format!("key{n:04}\tvalue\n")).collect();
-    run_with_input(&["load", &store, "-", "--format", "tsv", "--batch", "10"], rows.as_bytes()).ok();
+    // A load that ends with a bad row leaves what it took in the log.
+    let load = ["load", &store, "-", "--format", "tsv", "--batch", "10"];
+    run_with_input(&load, format!("{rows}no tab\n").as_bytes()).fails(&["rows before it are loaded"]);
     assert!(run(&["repair", &store]).ok().text().contains("nothing to repair"));
     let log = std::fs::read_dir(&store).unwrap().map(|entry| entry.unwrap().path());
     let log = log.filter(|path| path.extension().is_some_and(|e| e == "wal")).max().unwrap();

@@ -1,6 +1,7 @@
 //! The command line as a user meets it: every test runs the real binary.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic like tests")]
 
+mod advise;
 mod bench;
 mod care;
 mod demo;
@@ -10,6 +11,7 @@ mod model;
 mod rows;
 mod simulate;
 mod tune;
+mod upkeep;
 mod usage;
 mod watch;
 

@@ -88,7 +88,7 @@ fn a_bulk_load_is_all_or_nothing_and_quick_to_read() {
     run_with_input(&bulk, b"a\t1\nb\t2\nno tab here\n").fails(&["line 3", "no tab", "nothing is loaded"]);
     run(&["get", s, "a"]).fails(&["no such key"]);
     let loaded = run_with_input(&[&bulk[..], &["--on-error", "skip"]].concat(), ROWS).ok();
-    for words in ["line 3", "line 4: the key is empty", "line 5"] {
+    for words in ["line 3", "line 4: keyspace \"default\": the key is empty", "line 5"] {
         assert!(loaded.err.contains(words), "no {words:?} in {}", loaded.err);
     }
     let summary = loaded.json();
@@ -110,4 +110,87 @@ fn a_bulk_load_is_all_or_nothing_and_quick_to_read() {
     assert!(run(&["get", s, "key 7", "--keyspace", "many"]).ok().text().starts_with("value 100007 "));
     run(&["verify", s]).ok();
     run(&["load", s, &file, "--format", "tsv", "--bulk", "--batch", "7"]).exits(2, &["--bulk", "--batch"]);
+}
+
+#[test]
+fn the_format_is_that_of_the_files_name() {
+    let (dir, store) = scratch();
+    let s = store.as_str();
+    for (name, text) in [
+        ("a.tsv", "a\t1\n"),
+        ("b.ndjson", "{\"key\": \"b\", \"value\": \"2\"}\n"),
+        ("c.csv", "c,3\n"),
+        ("d.txt", "d,4\n"),
+    ] {
+        let file = path(dir.path(), name);
+        std::fs::write(&file, text).unwrap();
+        let load = run(&["load", s, &file]);
+        if name == "d.txt" {
+            load.exits(2, &["--format"]);
+            run(&["load", s, &file, "--format", "csv"]).ok();
+        } else {
+            load.ok();
+        }
+    }
+    assert_eq!(run(&["scan", s, "--json"]).ok().json()["count"], 4);
+    for (key, value) in [("a", "1"), ("b", "2"), ("c", "3"), ("d", "4")] {
+        assert_eq!(run(&["get", s, key]).ok().text(), format!("{value}\n"));
+    }
+}
+
+#[test]
+fn foreign_rows_are_not_rewritten_or_are_counted() {
+    let (dir, store) = scratch();
+    let s = store.as_str();
+    let file = path(dir.path(), "paths.tsv");
+    let rows = b"C:\\temp\tone\nC:\\x2d\ttwo\tcolumns\n";
+    std::fs::write(&file, rows).unwrap();
+    run(&["load", s, &file]).fails(&["line 2", "3 columns"]);
+    run(&["load", s, &file, "--on-error", "skip"]).ok();
+    let loaded = run(&["load", s, &file, "--on-error", "skip"]).ok();
+    assert!(loaded.err.contains("1 fields") && loaded.err.contains("--raw"), "{}", loaded.err);
+    let loaded = run(&["load", s, &file, "--on-error", "skip", "--bulk", "--json"]).ok().json();
+    assert_eq!(loaded["rewritten_fields"], 1);
+    let loaded = run(&["load", s, &file, "--raw", "--keyspace", "raw", "--json"]).ok().json();
+    assert_eq!((&loaded["rows"], &loaded["rewritten_fields"]), (&2.into(), &0.into()));
+    assert_eq!(run(&["get", s, "C:\\\\x2d", "--keyspace", "raw", "--raw"]).ok().out, b"two\tcolumns");
+    let exported = run(&["export", s, "--keyspace", "raw", "--raw"]).ok().out;
+    let lines = |text: &[u8]| {
+        text.split(|&b| b == b'\n').map(<[u8]>::to_vec).collect::<std::collections::BTreeSet<_>>()
+    };
+    assert_eq!(lines(&exported), lines(rows));
+    run(&["put", s, "line", "feed\\n", "--keyspace", "raw"]).ok();
+    run(&["export", s, "--keyspace", "raw", "--raw"]).fails(&["line", "--raw"]);
+    // CSV brings any bytes back.
+    let csv = run(&["export", s, "--keyspace", "raw", "--format", "csv"]).ok().out;
+    let copy = path(dir.path(), "copy");
+    run_with_input(&["load", &copy, "-", "--format", "csv"], &csv).ok();
+    assert_eq!(run(&["get", &copy, "line", "--raw"]).ok().out, b"feed\n");
+    let with_header = [b"key,value\n".as_slice(), &csv].concat();
+    let loaded = run_with_input(&["load", &copy, "-", "--format", "csv", "--header", "--json"], &with_header);
+    assert_eq!(loaded.ok().json()["rows"], 3);
+}
+
+#[test]
+fn a_schema_that_divides_nothing_is_told() {
+    let (_dir, store) = scratch();
+    let s = store.as_str();
+    let rows: String = (0..20_000).map(|n| format!("/usr/share/{}/{n}\t{:0100}\n", n % 7, n)).collect();
+    let load = |keyspace: &str, schema: &str, more: &[&str]| {
+        let args = ["load", s, "-", "--format", "tsv", "--keyspace", keyspace, "--schema", schema];
+        run_with_input(&[&args[..], more].concat(), rows.as_bytes()).ok().err
+    };
+    for (keyspace, more) in [("first", &[][..]), ("bulk", &["--bulk"])] {
+        let told = load(keyspace, "delim:/", more);
+        assert!(
+            told.contains("20,000 of 20,000 rows have the prefix /,") && told.contains("last-delim:"),
+            "{told}"
+        );
+    }
+    let told = load("last", "last-delim:/", &[]);
+    assert!(!told.contains("prefix"), "{told}");
+    let stats = run(&["stats", s]).ok();
+    assert_eq!(stats.text().matches("one group has 100 % of it").count(), 2, "{}", stats.text());
+    let events = run(&["stats", s, "--events", "100"]).ok();
+    assert!(events.text().contains("[GROUP] the prefix \"/\" has"), "{}", events.text());
 }

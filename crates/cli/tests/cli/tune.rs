@@ -32,8 +32,14 @@ fn a_real_store_is_tuned_and_its_options_written_with_only_the_changes() {
     // Never over a file that is there.
     run(&[&args[..], &["--out", text_of(&out)]].concat()).exits(2, &["exists"]);
     let page = run(&args).ok();
-    for words in ["write amplification, predicted", "measured since", "max_bytes_for_level_base", "Zipf 0.99"]
-    {
+    assert!(json["siltstone"]["write_amplification"].as_f64().unwrap() < before);
+    for words in [
+        "Siltstone would write",
+        "write amplification, predicted",
+        "measured since",
+        "max_bytes_for_level_base",
+        "Zipf 0.99",
+    ] {
         assert!(page.text().contains(words), "{words}");
     }
 }

@@ -5,14 +5,13 @@
 //! does not is merged first ([`merge`]), with the runs that take part in it.
 
 use super::layout::Placed;
-use super::merge::{Chain, Merge, Part, Source};
+use super::merge::{Merge, Source};
 use super::partition::{NewRun, Partition};
 use super::work::{Amount, Context, Output};
-use super::{hold, source};
+use super::{hold, of_age};
 use crate::cache::Reader;
 use crate::entry::{Cursor, EntryRef, PrefixTombstones, Span};
 use crate::error::Result;
-use crate::table::ReadMode;
 use crate::version::{Run, Version};
 use std::sync::Arc;
 
@@ -75,7 +74,7 @@ impl<'a> Build<'a> {
 pub(crate) struct Ingredients<'a> {
     /// What was given, newest first, within a span of the store's order.
     pub given: &'a (dyn Fn(&Span) -> Result<Vec<Source>> + Sync),
-    /// The runs that take part: by level, and by age among their region's runs.
+    /// The runs that take part: by their levels' depth, and by age among their region's runs.
     pub taken: &'a [Vec<Vec<Arc<Run>>>],
 }
 
@@ -94,18 +93,6 @@ impl Ingredients<'_> {
         }
         Ok(sources)
     }
-}
-
-/// Disjoint runs of one level as one source.
-fn of_age(runs: &[Arc<Run>], span: &Span, reader: &Arc<Reader>) -> Result<Source> {
-    let parts = runs.iter().map(|run| {
-        let (run, span, reader) = (Arc::clone(run), span.clone(), Arc::clone(reader));
-        let open = move || Ok(source(&run, &span, ReadMode::Compaction, &reader)?.cursor);
-        Box::new(open) as Part
-    });
-    let deleted = runs.iter().flat_map(|run| run.tombstones.iter().cloned());
-    let tombstones = PrefixTombstones::new(deleted.collect());
-    Ok(Source { cursor: Box::new(Chain::new(parts.collect())?), tombstones })
 }
 
 /// Merges `ingredients` into the regions `placed`, which follow one another in digest order.

@@ -9,11 +9,13 @@
 //! Invariants: regions are asked for in digest order, an ancestor before its descendants; what lies on a path
 //! below a run that stays is older than that run.
 
+use super::target;
 use super::work::{Amount, Target};
 use crate::events::Part;
 use crate::version::edit::Step;
 use crate::version::{Run, Version};
-use siltstone_design::plan::{children, plan};
+use siltstone_design::plan::{descendants, plan};
+use siltstone_design::redesign::level_below;
 use siltstone_design::{Design, RegionShape, RunShape, Shape, Task, TriePath};
 use std::sync::Arc;
 
@@ -55,21 +57,25 @@ pub(crate) struct Layout<'a> {
     reached: Vec<Reached>,
     /// What becomes of the regions that were passed.
     pub steps: Vec<Step>,
-    /// The runs that take part in the merge: by level, and by age among their region's runs.
+    /// The runs that take part in the merge: by how many bits their regions fix, and by age among their
+    /// region's runs.
     pub taken: Vec<Vec<Vec<Arc<Run>>>>,
 }
 
 impl<'a> Layout<'a> {
     pub fn new(design: &'a Design, version: &'a Version) -> Self {
         let mut layout = Self { design, version, reached: Vec::new(), steps: Vec::new(), taken: Vec::new() };
-        let depth = design.depth(0);
-        let top = (0..1u64 << depth).rev();
-        layout.reached.extend(top.map(|n| Reached {
-            level: 0,
-            path: TriePath::of(if depth == 0 { 0 } else { n << (64 - depth) }, depth),
-            carried: Amount::default(),
-        }));
+        layout.reach(TriePath::ROOT, version.flush_depth(), Amount::default());
         layout
+    }
+
+    /// Goes on to the regions at `depth` below `path`.
+    fn reach(&mut self, path: TriePath, depth: u8, carried: Amount) {
+        let level = self.version.shown_number(depth);
+        let mut reached: Vec<_> =
+            descendants(path, depth).map(|path| Reached { level, path, carried }).collect();
+        reached.reverse();
+        self.reached.append(&mut reached);
     }
 
     /// Returns the next region that gets a run; `None` behind the last.
@@ -90,39 +96,38 @@ impl<'a> Layout<'a> {
         std::iter::from_fn(|| self.next(sizes)).collect()
     }
 
-    fn runs(&self, level: usize, path: TriePath) -> &'a [Arc<Run>] {
-        let region = self.version.levels.get(level).and_then(|level| level.region(path));
-        region.map_or(&[], |region| &region.runs)
-    }
-
-    fn pushes(&self, level: usize, path: TriePath) -> u64 {
-        self.version.levels.get(level).and_then(|level| level.region(path)).map_or(0, |region| region.pushes)
+    fn pushes(&self, path: TriePath) -> u64 {
+        self.version.region(path).map_or(0, |region| region.pushes)
     }
 
     /// Whether the planner would push or split the region if it had `share` on top.
     fn goes_on(&self, reached: &Reached, share: Amount, sizes: &dyn Sizes) -> bool {
         let Reached { level, path, .. } = *reached;
+        if self.design.level_at(path.depth()).is_none() {
+            return true;
+        }
         if share.entries == 0 {
             return false;
         }
-        let resident = self.runs(level, path).iter().map(|run| (run.bytes(), run.entries()));
+        let resident = self.version.runs(path).iter().map(|run| (run.bytes(), run.entries()));
         let mut runs: Vec<RunShape> = std::iter::once((share.bytes, share.entries))
             .chain(resident)
-            .map(|(bytes, entries)| RunShape { bytes, entries })
+            .map(|(bytes, entries)| RunShape { bytes, entries, ..RunShape::default() })
             .collect();
         if self.design.level(level).runs == 1 {
             let sum = |of: fn(&RunShape) -> u64| runs.iter().map(of).sum();
-            runs = vec![RunShape { bytes: sum(|run| run.bytes), entries: sum(|run| run.entries) }];
+            let (bytes, entries) = (sum(|run| run.bytes), sum(|run| run.entries));
+            runs = vec![RunShape { bytes, entries, ..RunShape::default() }];
         }
-        let region = self.version.levels.get(level).and_then(|level| level.region(path));
+        let region = self.version.region(path);
         let group = region.map_or(0, |region| region.shape.largest_group_bytes);
         let shape = RegionShape {
             path,
             runs,
-            pushes: self.pushes(level, path),
-            has_children: self.version.has_children(level, path),
+            pushes: self.pushes(path),
+            has_children: self.version.has_children(path),
             largest_group_bytes: group.max(sizes.largest_group_bytes(path)),
-            dead_bytes: Vec::new(),
+            ..RegionShape::default()
         };
         let task = plan(self.design, &OneRegion { level, shape });
         matches!(task, Some(Task::Push { .. } | Task::Split { .. }))
@@ -131,25 +136,27 @@ impl<'a> Layout<'a> {
     /// Goes on to the children of a region, with the runs that lie there.
     fn pass(&mut self, reached: &Reached) {
         let Reached { level, path, carried } = *reached;
-        self.steps.push(Step::Pushed { level, path, pushes: self.pushes(level, path) + 1 });
-        let runs = self.runs(level, path);
+        self.steps.push(Step::Pushed { level, path, pushes: self.pushes(path) + 1 });
+        let runs = self.version.runs(path);
         let mut comes = carried;
         for (age, run) in runs.iter().enumerate() {
             comes = comes.and(Amount { entries: run.entries(), bytes: run.bytes() });
             self.take(level, path, age, run);
         }
-        let below: Vec<TriePath> = children(self.design, level, path).collect();
-        let carried = comes.per_target(below.len());
-        let reached = below.into_iter().rev().map(|path| Reached { level: level + 1, path, carried });
-        self.reached.extend(reached);
+        // An outgoing level on the way goes along.
+        let next = self.design.depth(level_below(self.design, path));
+        let outgoing = self.version.outgoing_between(path.depth(), next).next();
+        let depth = outgoing.map_or(next, |level| level.depth);
+        self.reach(path, depth, comes.per_target(1 << (depth - path.depth())));
     }
 
     /// Lets a run take part in the merge, and leave its region.
     fn take(&mut self, level: usize, path: TriePath, age: usize, run: &Arc<Run>) {
-        if self.taken.len() <= level {
-            self.taken.resize_with(level + 1, Vec::new);
+        let depth = usize::from(path.depth());
+        if self.taken.len() <= depth {
+            self.taken.resize_with(depth + 1, Vec::new);
         }
-        if let Some(of_level) = self.taken.get_mut(level) {
+        if let Some(of_level) = self.taken.get_mut(depth) {
             if of_level.len() <= age {
                 of_level.resize_with(age + 1, Vec::new);
             }
@@ -163,20 +170,20 @@ impl<'a> Layout<'a> {
     /// Returns what the region is to the partition; in a leveled one the run that is there takes part.
     fn target(&mut self, reached: &Reached) -> Target {
         let Reached { level, path, .. } = *reached;
-        let resident = self.runs(level, path).first();
-        let merged = resident.filter(|_| self.design.level(level).runs == 1);
-        let bottom = (merged.is_some() || resident.is_none()) && !self.version.has_data_below(level, path);
-        if let Some(run) = merged {
-            self.take(level, path, 0, run);
+        let target = target(self.design, self.version, (level, path));
+        if target.replaces.is_some() {
+            for (age, run) in self.version.runs(path).iter().enumerate() {
+                self.take(level, path, age, run);
+            }
         }
-        let merged_run = merged.map(|run| run.id);
-        Target { level, path, merged_run, bottom, replaces: merged_run }
+        target
     }
 
     /// Describes the runs that take part in the merge, by level.
     pub fn inputs(&self) -> Vec<Part> {
         let levels = self.taken.iter().enumerate();
-        let parts = levels.map(|(level, of_level)| {
+        let parts = levels.map(|(depth, of_level)| {
+            let level = self.version.shown_number(depth as u8);
             let mut part = Part { level: Some(level), ..Part::default() };
             for run in of_level.iter().flatten() {
                 part.runs.push(run.id);

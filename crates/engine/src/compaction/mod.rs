@@ -4,6 +4,7 @@
 //! by regions, a new run each.
 
 pub(crate) mod build;
+mod inputs;
 mod layout;
 pub(crate) mod merge;
 mod partition;
@@ -12,6 +13,7 @@ mod run_filter;
 mod tournament;
 mod work;
 
+pub(crate) use inputs::Inputs;
 pub(crate) use layout::{Layout, Placed, Sizes};
 pub(crate) use work::{Amount, Context, Output};
 
@@ -21,39 +23,44 @@ use crate::error::Result;
 use crate::ids::RunId;
 use crate::memory::{Holder, Reservation};
 use crate::table::sample::KeySample;
-use crate::table::{ReadMode, Table};
-use crate::version::edit::Step;
+use crate::table::{ReadMode, Reading, Table};
+use crate::version::edit::{OLDEST, Step};
 use crate::version::{Run, Version};
 use merge::{Chain, Merge, Part, Source};
 use partition::Partition;
-use siltstone_design::plan::children;
-use siltstone_design::{Task, TriePath};
+use siltstone_design::plan::descendants;
+use siltstone_design::redesign::level_below;
+use siltstone_design::{Design, Task, TriePath};
 use std::sync::Arc;
 use work::Target;
 
-/// The runs that `task` reads, fixed when it is planned: later runs may join the region's runs meanwhile.
-pub(crate) fn inputs(version: &Version, task: &Task) -> Vec<Arc<Run>> {
-    let (level, path) = task.region();
-    let Some(region) = version.levels.get(level).and_then(|l| l.region(path)) else { return Vec::new() };
-    let runs = &region.runs;
-    let chosen = match *task {
-        Task::Push { runs: oldest, .. } | Task::Split { runs: oldest, .. } => {
-            runs.get(runs.len().saturating_sub(oldest)..)
-        }
-        Task::Rewrite { newest, .. } => runs.get(..newest.min(runs.len())),
-    };
-    chosen.unwrap_or(&[]).to_vec()
-}
-
 /// A run within `span` as one source of a merge.
-pub(crate) fn source(run: &Arc<Run>, span: &Span, mode: ReadMode, reader: &Arc<Reader>) -> Result<Source> {
+pub(crate) fn source(
+    run: &Arc<Run>,
+    span: &Span,
+    reading: impl Into<Reading>,
+    reader: &Arc<Reader>,
+) -> Result<Source> {
+    let reading = reading.into();
     let parts = run.tables_in(span).map(|table| {
         let (table, span, reader) = (Arc::clone(table), span.clone(), Arc::clone(reader));
-        let mode = mode.clone();
-        Box::new(move || table.stream(span, mode, &reader)) as Part
+        let reading = reading.clone();
+        Box::new(move || table.stream(span, reading, &reader)) as Part
     });
     let parts: Vec<Part> = parts.collect();
     Ok(Source { cursor: Box::new(Chain::new(parts)?), tombstones: run.tombstones.clone() })
+}
+
+/// Disjoint runs of one level, in digest order, as one source.
+fn of_age(runs: &[Arc<Run>], span: &Span, reader: &Arc<Reader>) -> Result<Source> {
+    let parts = runs.iter().map(|run| {
+        let (run, span, reader) = (Arc::clone(run), span.clone(), Arc::clone(reader));
+        let open = move || Ok(source(&run, &span, ReadMode::Compaction, &reader)?.cursor);
+        Box::new(open) as Part
+    });
+    let deleted = runs.iter().flat_map(|run| run.tombstones.iter().cloned());
+    let tombstones = PrefixTombstones::new(deleted.collect());
+    Ok(Source { cursor: Box::new(Chain::new(parts.collect())?), tombstones })
 }
 
 /// Runs `task` on `inputs` and returns the steps of its edit.
@@ -63,70 +70,79 @@ pub(crate) fn execute(
     context: &Context<'_>,
     version: &Version,
     task: &Task,
-    inputs: &[Arc<Run>],
+    inputs: &Inputs,
 ) -> Result<Output> {
     let (level, path) = task.region();
+    if let Task::Drop { .. } = task {
+        return Ok(dropped(level, path, &inputs.own));
+    }
     let span = Span::of_hi(path.first(), path.last());
-    let _memory = hold(context, inputs.len() + 1);
+    let _memory = hold(context, inputs.own.len() + inputs.below.len() + 1);
     let mut sources = Vec::new();
-    for run in inputs {
+    for run in &inputs.own {
         sources.push(source(run, &span, ReadMode::Compaction, context.reader)?);
     }
-    let mut tombstones: Vec<_> = inputs.iter().flat_map(|run| run.tombstones.iter().cloned()).collect();
-    let mut steps: Vec<Step> =
-        inputs.iter().map(|run| Step::RemoveRun { level, path, run: run.id }).collect();
+    for runs in &inputs.below {
+        sources.push(of_age(&runs.runs, &span, context.reader)?);
+    }
+    let mut steps: Vec<Step> = inputs.removals().collect();
     let targets = match *task {
         Task::Rewrite { .. } => {
-            let runs = version.levels.get(level).and_then(|l| l.region(path)).map_or(&[][..], |r| &r.runs);
-            let oldest_is_in = runs.last().map(|run| run.id) == inputs.last().map(|run| run.id);
-            let bottom = oldest_is_in && !version.has_data_below(level, path);
-            let replaces = inputs.first().map(|run| run.id);
-            vec![Target { level, path, merged_run: None, bottom, replaces }]
+            let oldest_is_in =
+                version.runs(path).last().map(|run| run.id) == inputs.own.last().map(|run| run.id);
+            let bottom = oldest_is_in && !version.has_data_below(path);
+            let replaces = inputs.own.first().map(|run| run.id);
+            vec![Target { level, path, merged_bytes: 0, bottom, replaces }]
         }
-        Task::Push { .. } | Task::Split { .. } => {
-            let child_level = level + 1;
-            let leveled = context.design.level(child_level).runs == 1;
-            let pushes = version.levels.get(level).and_then(|l| l.region(path)).map_or(0, |r| r.pushes);
-            steps.push(Step::Pushed { level, path, pushes: pushes + 1 });
-            let mut targets = Vec::new();
-            let mut below = Vec::new();
-            for child in children(context.design, level, path) {
-                let region = version.levels.get(child_level).and_then(|l| l.region(child));
-                let resident = region.and_then(|region| region.runs.first());
-                let merged = if leveled { resident } else { None };
-                let bottom =
-                    (merged.is_some() || resident.is_none()) && !version.has_data_below(child_level, child);
-                if let Some(run) = merged {
-                    steps.push(Step::RemoveRun { level: child_level, path: child, run: run.id });
-                    tombstones.extend(run.tombstones.iter().cloned());
-                    below.push(Arc::clone(run));
-                }
-                let merged_run = merged.map(|run| run.id);
-                targets.push(Target {
-                    level: child_level,
-                    path: child,
-                    merged_run,
-                    bottom,
-                    replaces: merged_run,
-                });
+        Task::Gather { .. } => {
+            // It takes in all that is as old as the oldest of its own runs, or older.
+            steps.push(Step::Gathered { level, path });
+            vec![Target { level, path, merged_bytes: 0, bottom: true, replaces: Some(OLDEST) }]
+        }
+        Task::Push { .. } | Task::Split { .. } | Task::Drop { .. } => {
+            if context.design.level_at(path.depth()).is_some() {
+                let pushes = version.region(path).map_or(0, |region| region.pushes);
+                steps.push(Step::Pushed { level, path, pushes: pushes + 1 });
             }
-            if !below.is_empty() {
-                // The children's runs are disjoint: together they are one source, older than the region.
-                sources.push(joined(&below, &span, context.reader)?);
-            }
-            targets
+            let below = level_below(context.design, path);
+            descendants(path, context.design.depth(below))
+                .map(|child| target(context.design, version, (below, child)))
+                .collect()
         }
     };
     let merge = Merge::new(sources, context.folder.cloned())?;
-    let amount = Amount {
-        entries: inputs.iter().map(|run| run.entries()).sum(),
-        bytes: inputs.iter().map(|run| run.bytes()).sum(),
-    };
-    let tombstones = PrefixTombstones::new(tombstones);
-    let partition = Partition::new(context, version, &tombstones, amount.per_target(targets.len()));
+    let tombstones = inputs.tombstones();
+    let partition = Partition::new(context, version, &tombstones, inputs.amount().per_target(targets.len()));
     let mut output = partition.run(merge, &targets)?;
     steps.append(&mut output.steps);
     Ok(Output { steps, ..output })
+}
+
+/// The child at `path` as the target of a push. Where the design's level `level` holds one run, what is there
+/// takes part.
+fn target(design: &Design, version: &Version, (level, path): (usize, TriePath)) -> Target {
+    let residents = version.runs(path);
+    let is_merged = design.level(level).runs == 1;
+    let bottom = (is_merged || residents.is_empty()) && !version.has_data_below(path);
+    let merged = residents.iter().filter(|_| is_merged);
+    Target {
+        level,
+        path,
+        merged_bytes: merged.clone().map(|run| run.bytes()).sum(),
+        bottom,
+        replaces: merged.map(|run| run.id).next(),
+    }
+}
+
+/// Lets go of runs in which nothing lives, and below which nothing lies: unread.
+fn dropped(level: usize, path: TriePath, runs: &[Arc<Run>]) -> Output {
+    let steps = runs.iter().map(|run| Step::RemoveRun { level, path, run: run.id }).collect();
+    let mut output = Output { steps, ..Output::default() };
+    for meta in runs.iter().flat_map(|run| &run.tables).map(|table| table.meta()) {
+        output.dropped.tombstones += meta.deleted;
+        output.dropped.expired += meta.entries.saturating_sub(meta.deleted);
+    }
+    output
 }
 
 /// Notes the memory of a merge of `sources`: each has a chunk of its table and where the entries are in it,
@@ -135,17 +151,6 @@ fn hold(context: &Context<'_>, sources: usize) -> Reservation {
     let memory = context.reader.memory();
     let chunk = memory.chunk_bytes() as u64;
     memory.hold(Holder::Compaction, (sources as u64 + 2) * chunk * 3 / 2)
-}
-
-/// Disjoint runs as one source.
-fn joined(runs: &[Arc<Run>], span: &Span, reader: &Arc<Reader>) -> Result<Source> {
-    let parts = runs.iter().map(|run| {
-        let (run, span, reader) = (Arc::clone(run), span.clone(), Arc::clone(reader));
-        let open = move || Ok(source(&run, &span, ReadMode::Compaction, &reader)?.cursor);
-        Box::new(open) as Part
-    });
-    // Nothing is older than these, so what they deleted hides nothing here.
-    Ok(Source { cursor: Box::new(Chain::new(parts.collect())?), tombstones: PrefixTombstones::default() })
 }
 
 /// Writes the entries of a memtable, or of several, as the newest runs of level 0.
@@ -157,14 +162,14 @@ pub(crate) fn flush(
 ) -> Result<Output> {
     let tombstones: Vec<_> = sources.iter().flat_map(|s| s.tombstones.iter().cloned()).collect();
     let _memory = hold(context, sources.len());
-    let depth = context.design.depth(0);
-    let regions = (0..1u64 << depth).map(|n| {
-        let path = TriePath::of(if depth == 0 { 0 } else { n << (64 - depth) }, depth);
-        let empty = version.levels.first().and_then(|l| l.region(path)).is_none_or(|r| r.runs.is_empty());
-        let bottom = empty && !context.awaits_older && !version.has_data_below(0, path);
-        Target { level: 0, path, merged_run: None, bottom, replaces: None }
-    });
-    let targets: Vec<Target> = regions.collect();
+    let regions = descendants(TriePath::ROOT, version.flush_depth());
+    let targets: Vec<Target> = regions
+        .map(|path| {
+            let is_empty = version.runs(path).is_empty();
+            let bottom = is_empty && !context.awaits_older && !version.has_data_below(path);
+            Target { level: 0, path, merged_bytes: 0, bottom, replaces: None }
+        })
+        .collect();
     let tombstones = PrefixTombstones::new(tombstones);
     let partition = Partition::new(context, version, &tombstones, amount.per_target(targets.len()));
     partition.run(Merge::new(sources, context.folder.cloned())?, &targets)

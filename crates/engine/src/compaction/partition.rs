@@ -167,7 +167,6 @@ impl<'a> Partition<'a> {
         self.output.steps.push(Step::Written { level: target.level, bytes });
         let run = RunRecord { id: (self.context.next_id)(), tables, kills: Vec::new() };
         filter.finish(self.context, &target, &run, &mut self.output);
-        debug_assert!(target.merged_run.is_none() || target.merged_run == target.replaces);
         let Target { level, path, replaces, .. } = target;
         self.output.steps.push(Step::AddRun { level, path, run, replaces });
         Ok(())
@@ -180,7 +179,7 @@ impl<'a> Partition<'a> {
         if self.entries_since_check == ENTRIES_BETWEEN_CHECKS {
             self.entries_since_check = 0;
             if (self.context.cancelled)() {
-                let what = "background work was given up because the store is closing";
+                let what = "work was given up: the store is closing, or the keyspace was dropped or cleared";
                 return Err(Error::new(ErrorKind::Closed, what));
             }
         }
@@ -214,8 +213,7 @@ pub(super) struct NewRun<'a> {
 impl<'a> NewRun<'a> {
     fn begin(partition: &Partition<'a>, target: Target) -> Self {
         let Partition { context, version, share, .. } = *partition;
-        let merged = target.runs(version).iter().filter(|run| Some(run.id) == target.merged_run);
-        let bytes = share.bytes + merged.map(|run| run.bytes()).sum::<u64>();
+        let bytes = share.bytes + target.merged_bytes;
         Self {
             context,
             target,

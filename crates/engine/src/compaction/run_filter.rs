@@ -54,7 +54,7 @@ impl RunFilter {
         let bytes = run.tables.iter().map(|table| table.user_bytes).sum();
         builder.end_run(run.id, run.tables.iter().map(|table| table.id), bytes);
         let filter = builder.finish(context.reader.memory());
-        output.filters.extend(filter.map(|filter| NewRegionFilter::new(target.level, target.path, filter)));
+        output.filters.extend(filter.map(|filter| NewRegionFilter::new(target.path, filter)));
     }
 }
 
@@ -64,9 +64,9 @@ fn begin(
     target: &Target,
     keys: u64,
 ) -> Option<RegionFilterBuilder> {
-    let has_children = version.has_children(target.level, target.path);
-    let kind = RegionFilterKind::of(context.design.level(target.level), has_children)?;
-    let region = version.levels.get(target.level).and_then(|level| level.region(target.path));
+    let has_children = version.has_children(target.path);
+    let kind = RegionFilterKind::of(version.spec_at(target.path.depth())?, has_children)?;
+    let region = version.region(target.path);
     let runs = target.runs(version);
     let present = region.and_then(|region| region.filter.as_deref());
     let fingerprints = |place: usize| runs.get(place)?.fingerprints(context.reader);

@@ -13,6 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// What compactions share.
+#[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
     pub design: &'a Design,
     /// Carries out the keyspace's merges, if it takes any.
@@ -56,23 +57,24 @@ impl Amount {
 pub(super) struct Target {
     pub level: usize,
     pub path: TriePath,
-    /// The run there that takes part in the merge, in a leveled region.
-    pub merged_run: Option<RunId>,
+    /// Bytes of the runs there that take part in the merge, in a leveled region.
+    pub merged_bytes: u64,
     /// Nothing older lies there or below.
     pub bottom: bool,
-    /// Where the new run goes: in the place of this one, or on top.
+    /// Where the new run goes: in the place of this one, below all
+    /// ([`OLDEST`](crate::version::edit::OLDEST)), or on top.
     pub replaces: Option<RunId>,
 }
 
 impl Target {
     /// Returns the runs that lie there now, newest first.
     pub fn runs<'v>(&self, version: &'v Version) -> &'v [Arc<Run>] {
-        version.levels.get(self.level).and_then(|level| level.region(self.path)).map_or(&[], |r| &r.runs)
+        version.runs(self.path)
     }
 
     /// Whether there is such a region.
     pub fn exists(&self, version: &Version) -> bool {
-        version.levels.get(self.level).and_then(|level| level.region(self.path)).is_some()
+        version.region(self.path).is_some()
     }
 }
 

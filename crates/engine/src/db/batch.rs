@@ -32,26 +32,80 @@ pub struct Batch {
 
 impl Batch {
     /// An empty batch.
+    ///
+    /// ```
+    /// assert!(siltstone::Batch::new().is_empty());
+    /// ```
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Number of operations.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// let mut batch = siltstone::Batch::new();
+    /// batch.put(&items, "a", "12")?;
+    /// assert_eq!(batch.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn len(&self) -> usize {
         self.operations.list.len()
     }
 
     /// Whether there are no operations.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// let mut batch = siltstone::Batch::new();
+    /// batch.put(&items, "a", "12")?;
+    /// assert!(!batch.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.operations.list.is_empty()
     }
 
     /// Bytes of keys and values.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// let mut batch = siltstone::Batch::new();
+    /// batch.put(&items, "a", "12")?;
+    /// assert_eq!(batch.bytes(), 3);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn bytes(&self) -> u64 {
         self.operations.user_bytes
     }
 
     /// Forgets the operations and keeps the memory.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// let mut batch = siltstone::Batch::new();
+    /// batch.put(&items, "a", "12")?;
+    /// db.write(&batch, &siltstone::WriteOptions::default())?;
+    /// batch.clear();
+    /// assert!(batch.is_empty() && items.contains("a")?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn clear(&mut self) {
         match Arc::get_mut(&mut self.operations) {
             Some(operations) => operations.clear(),
@@ -61,6 +115,20 @@ impl Batch {
     }
 
     /// Sets `key` to `value`.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// let mut batch = siltstone::Batch::new();
+    /// batch.put(&items, "a", "12")?;
+    /// assert!(!items.contains("a")?, "nothing is written yet");
+    /// db.write(&batch, &siltstone::WriteOptions::default())?;
+    /// assert!(items.contains("a")?);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// `BadKey` where the key does not fit the keyspace's schema, `InvalidInput` where the value is over 1
@@ -82,6 +150,19 @@ impl Batch {
     }
 
     /// Sets `key` to `value`, which is gone after `ttl`.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// let mut batch = siltstone::Batch::new();
+    /// batch.put_with_ttl(&items, "session", "Ada", std::time::Duration::from_secs(1800))?;
+    /// db.write(&batch, &siltstone::WriteOptions::default())?;
+    /// assert!(items.contains("session")?);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As [`Batch::put`].
@@ -127,6 +208,21 @@ impl Batch {
 
     /// Removes `key`; a missing key is fine.
     ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// items.put("old", "1")?;
+    /// let mut batch = siltstone::Batch::new();
+    /// batch.delete(&items, "old")?;
+    /// batch.put(&items, "new", "1")?;
+    /// db.write(&batch, &siltstone::WriteOptions::default())?;
+    /// assert_eq!(items.contains_many(&["old", "new"])?, [false, true]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// `BadKey` where the key does not fit the keyspace's schema, `NoKeyspace` where the keyspace has been
     /// dropped.
@@ -135,6 +231,22 @@ impl Batch {
     }
 
     /// Removes every key with this prefix, in constant time; compaction frees the space.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let by_path = siltstone::KeyspaceOptions { schema: siltstone::Schema::delimited(b'/'), ..Default::default() };
+    /// # let files = db.keyspace("files", by_path)?;
+    /// files.put("a/old", "")?;
+    /// let mut batch = siltstone::Batch::new();
+    /// batch.delete_prefix(&files, "a/")?;
+    /// batch.put(&files, "a/new", "")?;
+    /// db.write(&batch, &siltstone::WriteOptions::default())?;
+    /// assert_eq!(files.len_of("a/")?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// `InvalidInput` where the keyspace is not semi-sorted, `BadKey` where no key of it can have this

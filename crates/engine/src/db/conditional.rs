@@ -58,6 +58,17 @@ pub enum CompareAndSet {
 
 impl CompareAndSet {
     /// Whether the key has the new value.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// assert!(items.compare_and_set("a", None, Some(b"1"))?.is_set());
+    /// assert!(!items.compare_and_set("a", None, Some(b"2"))?.is_set());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_set(&self) -> bool {
         matches!(self, Self::Set)
     }
@@ -363,8 +374,7 @@ impl Keyspace {
 
     /// Returns of each key whether it has no value, and the sequence number that says so.
     fn absent<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) -> Result<(u64, Vec<bool>)> {
-        let encoded =
-            keys.map(|key| self.inner.encoder.encode(key)).collect::<std::result::Result<Vec<_>, _>>();
+        let encoded = keys.map(|key| self.inner.encode(key)).collect::<Result<Vec<_>>>();
         let (encoded, (view, point)) = (encoded?, self.pin()?);
         let mut is_absent = vec![false; encoded.len()];
         let at = Moment { keyspace: &self.inner, view: &view, point: &point };
@@ -378,7 +388,7 @@ impl Keyspace {
 
     /// Returns what `key` has now, with the condition that nobody writes it meanwhile.
     fn see(&self, key: &[u8], wants: Wants) -> Result<Seen> {
-        let encoded = self.inner.encoder.encode(key)?;
+        let encoded = self.inner.encode(key)?;
         let (view, point) = self.pin()?;
         let at = Moment { keyspace: &self.inner, view: &view, point: &point };
         let found = self.store.searcher.find(at, &encoded, wants)?;

@@ -2,18 +2,18 @@
 //!
 //! `Env` knows no keyspace. Every wing of `db/` holds it, and none is held by it.
 
+use super::clock::StoreClock;
 use super::health::Health;
 use super::signals::Signals;
 use crate::cache::Reader;
 use crate::error::{Error, ErrorKind, Result};
-use crate::io::{DirLock, Disk};
+use crate::io::Disk;
 use crate::memory::MemoryBudget;
 use crate::options::Options;
 use crate::stats::StoreCounters;
 use crate::table::envelope::TableMeta;
 use crate::table::{Table, Trash};
-use parking_lot::Mutex;
-use siltstone_design::{Encoder, HashSecret};
+use siltstone_design::{Design, Encoder, HashSecret, WriteBufferSpec};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,6 +31,14 @@ impl StoreId {
     }
 }
 
+/// Write buffers that the reserve has room for, whatever the options say.
+const RESERVED_BUFFERS: u64 = 3;
+/// Bytes that an item of a log store is taken to have.
+const LOGGED_ITEM_BYTES: u64 = 64;
+
+/// Free bytes of the disk from which on nobody asks how many are needed, if they were not many before.
+const AMPLE_BYTES: u64 = 16 << 30;
+
 /// What every part of an open store uses.
 pub(crate) struct Env {
     pub store: StoreId,
@@ -45,8 +53,7 @@ pub(crate) struct Env {
     pub trash: Arc<Trash>,
     pub health: Health,
     pub signals: Signals,
-    /// Held until the store is closed; none where it is read-only.
-    pub lock: Mutex<Option<Box<dyn DirLock>>>,
+    pub clock: StoreClock,
 }
 
 impl Env {
@@ -55,7 +62,7 @@ impl Env {
     }
 
     pub fn now_ms(&self) -> u64 {
-        self.disk.now_ms()
+        self.clock.now_ms()
     }
 
     /// Returns an error if the store takes no writes at all.
@@ -88,11 +95,45 @@ impl Env {
         }
     }
 
-    /// Looks whether the disk has room for more than deletes.
-    pub fn check_space(&self) {
-        if let Ok(free) = self.disk.free_bytes(&self.path) {
-            self.health.set_space_low(free < self.options.reserve_bytes);
+    /// Bytes of the disk that work may fill, where these are few.
+    pub fn free_bytes(&self) -> u64 {
+        if !self.health.space_is_low() {
+            return u64::MAX;
         }
+        self.disk.free_bytes(&self.path).unwrap_or(u64::MAX)
+    }
+
+    /// Looks whether the disk has room for more than deletes, of which background work needs `needed` bytes.
+    /// Where much is free, `needed` is not asked.
+    pub fn check_space(&self, needed: impl FnOnce() -> u64) {
+        let Ok(free) = self.disk.free_bytes(&self.path) else { return };
+        let known = self.reserve_bytes();
+        if free < AMPLE_BYTES.max(known.saturating_mul(4)) {
+            let least = self.buffer_bytes().max(self.options.reserve_bytes);
+            self.health.reserve_bytes.store(needed().max(least), Ordering::Relaxed);
+        }
+        self.health.set_space_low(free < self.reserve_bytes());
+    }
+
+    /// Bytes of the disk below which nothing but deletes is taken.
+    pub fn reserve_bytes(&self) -> u64 {
+        self.health.reserve_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that are kept free for write buffers that become tables.
+    pub fn buffer_bytes(&self) -> u64 {
+        self.health.buffer_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Keeps room for the write buffers of a keyspace of `design`: what is in them when the disk is full has
+    /// to become tables before anything of the log can go, and so has what deletes it.
+    pub fn keep_room_for(&self, design: &Design) {
+        let buffer_bytes = match design.write_buffer {
+            WriteBufferSpec::MemTable { bytes } => bytes,
+            WriteBufferSpec::LogStore { entries } => u64::from(entries) * LOGGED_ITEM_BYTES,
+        };
+        let bytes = buffer_bytes.saturating_mul(RESERVED_BUFFERS);
+        self.health.buffer_bytes.fetch_max(bytes, Ordering::Relaxed);
     }
 
     /// Notes that an operation failed if it met a full disk, which passes.

@@ -5,7 +5,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::io::checked::Poison;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The health of an open store.
 pub(crate) struct Health {
@@ -15,16 +15,22 @@ pub(crate) struct Health {
     poison: Arc<Poison>,
     /// Whether the disk is so full that only deletes are taken.
     space_is_low: AtomicBool,
+    /// Bytes of the disk that are kept free, as it was when that was looked at last.
+    pub reserve_bytes: AtomicU64,
+    /// See [`Env::keep_room_for`](super::env::Env::keep_room_for).
+    pub buffer_bytes: AtomicU64,
     background_error: Mutex<Option<Error>>,
 }
 
 impl Health {
-    pub fn new(is_read_only: bool, poison: &Arc<Poison>) -> Self {
+    pub fn new(is_read_only: bool, poison: &Arc<Poison>, reserve_bytes: u64) -> Self {
         Self {
             is_read_only,
             is_closed: AtomicBool::new(false),
             poison: Arc::clone(poison),
             space_is_low: AtomicBool::new(false),
+            reserve_bytes: AtomicU64::new(reserve_bytes),
+            buffer_bytes: AtomicU64::new(0),
             background_error: Mutex::new(None),
         }
     }

@@ -4,7 +4,7 @@ use super::catalog::keyspace::OpenKeyspace;
 use super::catalog::snapshots::ReadPoint;
 use super::catalog::view::View;
 use super::env::StoreId;
-use super::iter::{Iter, Wanted};
+use super::iter::{Iter, Walked, Wanted};
 use super::store::Store;
 use super::suffix_range::{SuffixBounds, SuffixRange};
 use super::write::operations::Operations;
@@ -27,28 +27,81 @@ pub struct Keyspace {
 
 impl Keyspace {
     /// The keyspace's name.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// assert_eq!(items.name(), "items");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
     /// How its keys are ordered.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// assert_eq!(items.schema(), siltstone::Schema::Point);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn schema(&self) -> Schema {
         *self.inner.encoder.schema()
     }
 
     /// The name of the operator that carries out its merges; `None` where it takes none.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// assert_eq!(items.merge_operator(), None);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn merge_operator(&self) -> Option<&str> {
         self.inner.folder.as_ref().map(|folder| folder.name.as_str())
     }
 
     /// Its layout.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// assert_eq!(items.design(), siltstone::Options::default().default_design);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn design(&self) -> Design {
-        self.inner.design.clone()
+        Design::clone(&self.inner.design())
     }
 
     /// What it has done and holds.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// items.put("a", "1")?;
+    /// items.get("a")?;
+    /// let stats = items.stats();
+    /// assert_eq!((stats.write_buffer_entries, stats.gets, stats.get_hits), (1, 1, 1));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn stats(&self) -> KeyspaceStats {
-        self.inner.stats()
+        self.inner.stats(self.store.env.now_ms())
     }
 
     pub(super) fn store_id(&self) -> StoreId {
@@ -58,10 +111,23 @@ impl Keyspace {
     /// Returns the wall-clock millisecond from which on an item is gone that lives for `ttl`.
     pub(super) fn expiry_after(&self, ttl: Duration) -> u64 {
         let ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+        self.store.env.clock.note_use();
         self.store.env.now_ms().saturating_add(ttl_ms).max(1)
     }
 
     /// Returns the newest value of `key`.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// items.put("a", "1")?;
+    /// assert_eq!(items.get("a")?.as_deref(), Some(&b"1"[..]));
+    /// assert_eq!(items.get("b")?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// `BadKey` where the key does not fit the schema, `Corruption` where its page is damaged, `Closed` after
@@ -73,11 +139,24 @@ impl Keyspace {
 
     fn get_bytes(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.store.env.health.check_open()?;
-        let key = self.inner.encoder.encode(key)?;
+        let key = self.inner.encode(key)?;
         Ok(self.store.searcher.get_newest(&self.inner, &key, Wants::Copy)?.map(Value::into_vec))
     }
 
     /// Sets `key` to `value`.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// // Keys and values are anything that is bytes.
+    /// items.put("a", 7u32.to_le_bytes())?;
+    /// items.put(b"a", vec![8])?;
+    /// assert_eq!(items.get("a")?, Some(vec![8]));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// `BadKey` where the key does not fit the schema, `InvalidInput` where the value is over 1 GiB,
@@ -94,6 +173,20 @@ impl Keyspace {
     }
 
     /// Sets `key` to `value`, which is gone after `ttl`.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// use std::time::Duration;
+    ///
+    /// items.put_with_ttl("session", "Ada", Duration::from_secs(1800))?;
+    /// items.put_with_ttl("gone", "Bob", Duration::ZERO)?;
+    /// assert!(items.contains("session")?);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As [`Keyspace::put`].
@@ -135,6 +228,19 @@ impl Keyspace {
 
     /// Removes `key`; a missing key is fine.
     ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// items.put("a", "1")?;
+    /// items.delete("a")?;
+    /// items.delete("never there")?;
+    /// assert_eq!(items.get("a")?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// As [`Keyspace::put`].
     #[inline]
@@ -149,6 +255,20 @@ impl Keyspace {
     }
 
     /// Removes every key with `prefix` in constant time; compaction frees the space.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let by_path = siltstone::KeyspaceOptions { schema: siltstone::Schema::delimited(b'/'), ..Default::default() };
+    /// # let files = db.keyspace("files", by_path)?;
+    /// files.put("tmp/a", "")?;
+    /// files.put("tmp/b", "")?;
+    /// files.delete_prefix("tmp/")?;
+    /// assert_eq!(files.len_of("tmp/")?, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// `InvalidInput` where the keyspace is not semi-sorted, `BadKey` where no key of it can have this
@@ -171,6 +291,24 @@ impl Keyspace {
     /// Every item whose key has `prefix`: in suffix order, or in the order of suffix hashes if the schema
     /// hashes them.
     ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let by_path = siltstone::KeyspaceOptions { schema: siltstone::Schema::delimited(b'/'), ..Default::default() };
+    /// # let files = db.keyspace("files", by_path)?;
+    /// files.put("home/b", "2")?;
+    /// files.put("home/a", "1")?;
+    /// files.put("etc/c", "3")?;
+    /// for item in files.prefix("home/")? {
+    ///     let (key, value) = item?;
+    ///     assert!(key.starts_with(b"home/") && value.len() == 1);
+    /// }
+    /// assert_eq!(files.prefix("home/")?.count(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// `InvalidInput` where the keyspace is not semi-sorted, `BadKey` where no key of it can have this
     /// prefix, `Closed` after [`Db::close`](crate::Db::close).
@@ -179,6 +317,20 @@ impl Keyspace {
     }
 
     /// The items whose key has `prefix` and whose suffix lies in `suffixes`, in suffix order.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let by_path = siltstone::KeyspaceOptions { schema: siltstone::Schema::delimited(b'/'), ..Default::default() };
+    /// # let files = db.keyspace("files", by_path)?;
+    /// for name in ["log/2025", "log/2026-01", "log/2026-02"] {
+    ///     files.put(name, "")?;
+    /// }
+    /// assert_eq!(files.prefix_range("log/", "2026".."2027")?.count(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// `InvalidInput` where the keyspace does not keep suffixes in order; as [`Keyspace::prefix`].
@@ -192,14 +344,27 @@ impl Keyspace {
         suffixes: SuffixBounds,
         pinned: (Arc<View>, ReadPoint),
     ) -> Result<Iter> {
-        self.inner.encoder.check_prefix(prefix)?;
+        self.inner.encode_prefix(prefix)?;
         if !self.schema().is_ordered() {
-            return Err(KeyError::NotOrdered.into());
+            return Err(self.inner.refuses(KeyError::NotOrdered));
         }
         self.prefix_at(prefix, suffixes, pinned)
     }
 
     /// Every item of the keyspace, in the store's order.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// items.put("a", "1")?;
+    /// items.put("b", "2")?;
+    /// let all: std::collections::BTreeMap<_, _> = items.iter()?.collect::<Result<_, _>>()?;
+    /// assert_eq!(all[&b"b"[..]], b"2");
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// `Closed` after [`Db::close`](crate::Db::close). Those of reading come with the items.
@@ -207,9 +372,60 @@ impl Keyspace {
         Ok(self.iter_at(self.pin()?))
     }
 
+    /// Returns where `key` stands in the keyspace's order, for [`Keyspace::iter_from`]: keys that share a
+    /// prefix have one position, and so may, once in 2^64 pairs, keys of different prefixes.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// items.put("a", "1")?;
+    /// let (first, _) = items.iter_from(items.position("a")?)?.next().unwrap()?;
+    /// assert_eq!(first, b"a");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `BadKey` where the key does not fit the schema.
+    pub fn position(&self, key: impl AsRef<[u8]>) -> Result<u64> {
+        Ok(self.inner.encoder.encode(key.as_ref())?.digest.hi)
+    }
+
+    /// Every item of the keyspace from `position` on, in the store's order. The order never changes, so a
+    /// scan can stop behind a position and go on later, with no snapshot held meanwhile: what is there all
+    /// the time is seen once.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// let items = db.create_keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// for number in 0..9u8 {
+    ///     items.put([number], "value")?;
+    /// }
+    /// let mut seen = Vec::new();
+    /// let mut position = Some(0);
+    /// while let Some(from) = position {
+    ///     let page: Vec<_> = items.iter_from(from)?.take(4).collect::<Result<_, _>>()?;
+    ///     seen.extend(page.iter().take(3).map(|(key, _)| key.clone()));
+    ///     position = page.get(3).map(|(key, _)| items.position(key)).transpose()?;
+    /// }
+    /// seen.sort();
+    /// assert_eq!(seen, (0..9u8).map(|number| vec![number]).collect::<Vec<_>>());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Keyspace::iter`].
+    pub fn iter_from(&self, position: u64) -> Result<Iter> {
+        Ok(self.walk(self.pin()?, Span::of_hi(position, u64::MAX), Wanted::Everything))
+    }
+
     pub(super) fn iter_at(&self, pinned: (Arc<View>, ReadPoint)) -> Iter {
-        let (store, inner) = (Arc::clone(&self.store), Arc::clone(&self.inner));
-        Iter::new(store, inner, pinned, Span::ALL, Wanted::Everything)
+        self.walk(pinned, Span::ALL, Wanted::Everything)
     }
 
     pub(super) fn prefix_at(
@@ -218,16 +434,24 @@ impl Keyspace {
         suffixes: SuffixBounds,
         pinned: (Arc<View>, ReadPoint),
     ) -> Result<Iter> {
-        let hi = self.inner.encoder.encode_prefix(prefix)?;
+        let hi = self.inner.encode_prefix(prefix)?;
         let mut span = Span::of_hi(hi, hi);
+        let bound = |suffix: &[u8]| self.inner.encoder.encode_suffix_bound(suffix);
+        let bound = |suffix: &[u8]| bound(suffix).map_err(|error| self.inner.refuses(error));
         if let Bound::Included(suffix) | Bound::Excluded(suffix) = &suffixes.from {
-            span.first = Digest { hi, lo: self.inner.encoder.encode_suffix_bound(suffix)? };
+            span.first = Digest { hi, lo: bound(suffix)? };
         }
         if let Bound::Included(suffix) | Bound::Excluded(suffix) = &suffixes.to {
-            span.last = Digest { hi, lo: self.inner.encoder.encode_suffix_bound(suffix)? };
+            span.last = Digest { hi, lo: bound(suffix)? };
         }
         let wanted = Wanted::Group { prefix: prefix.to_vec(), suffixes };
-        Ok(Iter::new(Arc::clone(&self.store), Arc::clone(&self.inner), pinned, span, wanted))
+        Ok(self.walk(pinned, span, wanted))
+    }
+
+    /// Walks the wanted keys whose digests lie in `span`.
+    pub(super) fn walk(&self, (view, point): (Arc<View>, ReadPoint), span: Span, wanted: Wanted) -> Iter {
+        let (store, keyspace) = (Arc::clone(&self.store), Arc::clone(&self.inner));
+        Iter::new(Walked { store, keyspace, view, point: Arc::new(point) }, span, wanted)
     }
 
     /// Pins a view and a sequence number that belong together.

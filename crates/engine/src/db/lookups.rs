@@ -7,7 +7,6 @@ use super::keyspace::Keyspace;
 use super::read::Moment;
 use crate::error::Result;
 use crate::value::{Value, Wants};
-use siltstone_design::KeyError;
 
 /// Looks `keys` up at a moment, and returns what `of` makes of each value, in their order.
 pub(super) fn of_many<K: AsRef<[u8]>, T: Clone + Default>(
@@ -17,8 +16,7 @@ pub(super) fn of_many<K: AsRef<[u8]>, T: Clone + Default>(
     wants: Wants,
     of: impl Fn(Option<Value>) -> T,
 ) -> Result<Vec<T>> {
-    let encoded: std::result::Result<Vec<_>, KeyError> =
-        keys.iter().map(|key| keyspace.inner.encoder.encode(key.as_ref())).collect();
+    let encoded: Result<Vec<_>> = keys.iter().map(|key| keyspace.inner.encode(key.as_ref())).collect();
     let mut results = vec![T::default(); keys.len()];
     keyspace.store.searcher.find_many(at, &encoded?, wants, |number, found| {
         if let Some(result) = results.get_mut(number) {
@@ -26,6 +24,21 @@ pub(super) fn of_many<K: AsRef<[u8]>, T: Clone + Default>(
         }
     })?;
     Ok(results)
+}
+
+/// Looks `keys` up at a moment, and lets `look` see each value that is there, with its key's number.
+pub(super) fn look_at_many<K: AsRef<[u8]>>(
+    keyspace: &Keyspace,
+    at: Moment<'_>,
+    keys: &[K],
+    mut look: impl FnMut(usize, &[u8]),
+) -> Result<()> {
+    let encoded: Result<Vec<_>> = keys.iter().map(|key| keyspace.inner.encode(key.as_ref())).collect();
+    keyspace.store.searcher.find_many(at, &encoded?, Wants::Look, |number, found| {
+        if let Some(value) = found.value {
+            value.look(|bytes| look(number, bytes));
+        }
+    })
 }
 
 impl Keyspace {
@@ -76,7 +89,7 @@ impl Keyspace {
 
     fn newest(&self, key: &[u8], wants: Wants) -> Result<Option<Value>> {
         self.store.env.health.check_open()?;
-        let key = self.inner.encoder.encode(key)?;
+        let key = self.inner.encode(key)?;
         self.store.searcher.get_newest(&self.inner, &key, wants)
     }
 
@@ -100,6 +113,32 @@ impl Keyspace {
         let (view, point) = self.pin()?;
         let at = Moment { keyspace: &self.inner, view: &view, point: &point };
         of_many(self, at, keys, Wants::Copy, |value| value.map(Value::into_vec))
+    }
+
+    /// Lets `look` see the values that `keys` have, all of one moment: each with its key's number in `keys`,
+    /// in any order; keys without a value are passed over. As [`Keyspace::multi_get`], what comes from the
+    /// device is read at the same time, and as [`Keyspace::get_with`] values are not copied where they lie in
+    /// cached pages.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// let rows = db.create_keyspace("rows", siltstone::KeyspaceOptions::default())?;
+    /// rows.put("r1", [1, 2])?;
+    /// rows.put("r3", [5, 6])?;
+    /// let mut matrix = [[0; 2]; 3];
+    /// rows.multi_get_with(&["r1", "r2", "r3"], |number, value| matrix[number].copy_from_slice(value))?;
+    /// assert_eq!(matrix, [[1, 2], [0, 0], [5, 6]]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`], for the first key that fails; `look` may have seen others by then.
+    pub fn multi_get_with<K: AsRef<[u8]>>(&self, keys: &[K], look: impl FnMut(usize, &[u8])) -> Result<()> {
+        let (view, point) = self.pin()?;
+        look_at_many(self, Moment { keyspace: &self.inner, view: &view, point: &point }, keys, look)
     }
 
     /// Whether each of `keys` has a value, in their order, all of one moment. As [`Keyspace::multi_get`],

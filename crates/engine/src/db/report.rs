@@ -1,6 +1,7 @@
 //! Statistics: counters and the present version, put into numbers for people.
 
 use super::catalog::keyspace::OpenKeyspace;
+use super::redesign;
 use super::store::Store;
 use super::write_buffer::WriteBuffer;
 use crate::filename;
@@ -8,6 +9,7 @@ use crate::memory::Holder;
 use crate::stats::{KeyspaceStats, LevelStats, MemoryStats, StallStats, Stats};
 use crate::version::level::Level;
 use crate::version::{Run, Version};
+use siltstone_design::Schema;
 
 fn ratio(a: u64, b: u64) -> f64 {
     if b == 0 { 0.0 } else { a as f64 / b as f64 }
@@ -21,7 +23,8 @@ impl Store {
         let device = wal + manifest + counters.table_bytes.get();
         let ms = |us: u64| us as f64 / 1000.0;
         let (space_bytes, wal_bytes) = self.space();
-        let mut keyspaces: Vec<_> = self.catalog.all().iter().map(|k| k.stats()).collect();
+        let now_ms = self.env.now_ms();
+        let mut keyspaces: Vec<_> = self.catalog.all().iter().map(|k| k.stats(now_ms)).collect();
         keyspaces.sort_by(|a, b| a.name.cmp(&b.name));
         Stats {
             keyspaces,
@@ -89,33 +92,34 @@ struct Totals {
     entries: u64,
     /// Entries that are known or estimated to be dead.
     dead: u64,
+    tombstones: u64,
+    /// Entries that have expired, as estimated.
+    expired: u64,
     tables: u64,
     bytes: u64,
 }
 
 impl Totals {
-    fn of(version: &Version) -> Self {
-        let mut totals = Self::default();
+    fn of(version: &Version, now_ms: u64) -> Self {
+        let mut totals = Self { dead: version.dead_entries(now_ms), ..Self::default() };
         for table in version.tables() {
             let meta = table.meta();
             totals.entries += meta.entries;
-            totals.dead += meta.deleted;
+            totals.tombstones += meta.deletes();
+            totals.expired += (meta.entries as f64 * meta.expired_share(now_ms)) as u64;
             totals.bytes += meta.bytes;
             totals.tables += 1;
-        }
-        let regions = version.levels.iter().flat_map(|level| &level.regions);
-        for run in regions.flat_map(|region| &region.runs) {
-            let killed: u64 = run.kills.iter().map(|(_, bytes)| bytes).sum();
-            totals.dead += (killed as f64 * ratio(run.entries(), run.bytes())) as u64;
         }
         totals
     }
 }
 
-/// Describes level `number` of `version`.
-fn level_stats(version: &Version, number: usize, level: &Level) -> LevelStats {
+/// Describes a level of `version`.
+fn level_stats(version: &Version, level: &Level) -> LevelStats {
     let mut stats = LevelStats {
-        level: number,
+        level: version.shown_number(level.depth),
+        depth: level.depth,
+        is_outgoing: version.is_outgoing(level),
         bytes_written: level.bytes_written,
         write_amplification: ratio(level.bytes_written, version.user_bytes),
         ..LevelStats::default()
@@ -141,6 +145,11 @@ fn add_run(stats: &mut LevelStats, run: &Run) {
         let is_asked = !meta.kept_keys.are_fingerprints();
         stats.filter_bytes += if is_asked { meta.filter.length } else { 0 };
         stats.index_bytes += meta.index.length + meta.page_map.length;
+        if let Some(compressed) = &meta.compressed {
+            stats.index_bytes += compressed.codec.length;
+            stats.uncompressed_bytes += compressed.raw_bytes;
+            stats.compressed_bytes += compressed.stored_bytes;
+        }
     }
     stats.tables += run.tables.len() as u64;
     stats.bytes += run.bytes();
@@ -148,26 +157,33 @@ fn add_run(stats: &mut LevelStats, run: &Run) {
 }
 
 impl OpenKeyspace {
-    pub(super) fn stats(&self) -> KeyspaceStats {
+    /// Its statistics at the clock's time `now_ms`.
+    pub(super) fn stats(&self, now_ms: u64) -> KeyspaceStats {
         let view = self.view.load();
         let version = &view.version;
-        let totals = Totals::of(version);
-        let levels = version.levels.iter().enumerate();
-        let levels: Vec<_> = levels.map(|(number, level)| level_stats(version, number, level)).collect();
+        let totals = Totals::of(version, now_ms);
+        let levels: Vec<_> = version.levels.iter().map(|level| level_stats(version, level)).collect();
         let filter: u64 = levels.iter().map(|level| level.filter_bytes).sum();
         let index: u64 = levels.iter().map(|level| level.index_bytes).sum();
         let in_memory: u64 = view.buffers().map(WriteBuffer::entries).sum();
+        let deleted_in_memory: u64 = view.buffers().map(|buffer| 2 * buffer.deleted()).sum();
         let counters = &self.counters;
         KeyspaceStats {
             name: self.name.clone(),
-            preset: self.design.preset_name(),
+            preset: version.design.preset_name(),
             schema: *self.encoder.schema(),
-            items_estimate: (totals.entries + in_memory).saturating_sub(totals.dead),
+            items_estimate: (totals.entries + in_memory).saturating_sub(totals.dead + deleted_in_memory),
             write_buffer_entries: in_memory,
             write_buffer_bytes: view.buffers().map(WriteBuffer::memory_bytes).sum(),
             table_entries: totals.entries,
+            tombstones: totals.tombstones,
+            expired_estimate: totals.expired,
             table_count: totals.tables,
             table_bytes: totals.bytes,
+            largest_group_bytes: match self.encoder.schema() {
+                Schema::Point => 0,
+                Schema::SemiSorted { .. } => version.largest_group().map_or(0, |(_, bytes)| bytes),
+            },
             gets: counters.gets.get(),
             get_hits: counters.hits.get(),
             device_reads_by_hits: counters.reads_by_hits.get(),
@@ -183,6 +199,7 @@ impl OpenKeyspace {
             filter_bits_per_item: ratio(8 * filter, totals.entries),
             index_bits_per_item: ratio(8 * index, totals.entries),
             levels,
+            redesign: redesign::progress(version),
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::error::Error;
 use crate::event_log::EventLog;
-use crate::events::{Dropped, Event, EventListener, JobEnd, JobInfo, Part, Stall, StallCause};
+use crate::events::{Dropped, Event, EventListener, JobEnd, JobInfo, LargeGroup, Part, Stall, StallCause};
 use crate::io::Disk;
 use crate::options::Options;
 use crate::stats::Stopwatch;
@@ -111,6 +111,15 @@ impl Reporter {
     pub fn stalled(&self, duration_us: u64, cause: StallCause) {
         if self.is_heard() {
             self.tell(&Event::WritersStalled(Stall::new(duration_us, cause)));
+        }
+    }
+
+    /// Says that a group holds most of a keyspace.
+    pub fn group_holds_most(&self, group: impl FnOnce() -> Option<LargeGroup>) {
+        if self.is_heard()
+            && let Some(group) = group()
+        {
+            self.tell(&Event::GroupHoldsMost(group));
         }
     }
 

@@ -194,7 +194,7 @@ impl Sidecars {
             } else {
                 return Err(Malformed);
             };
-            let gain = filter.map(|filter| NewRegionFilter::new(record.level, record.path, filter));
+            let gain = filter.map(|filter| NewRegionFilter::new(record.path, filter));
             gains.extend(gain.map(|gain| (record.keyspace, gain)));
             Ok(())
         })?;
@@ -239,7 +239,7 @@ impl Sidecars {
 
     /// Keeps what memory has of filters for the next open. A failure costs time then, and nothing else.
     pub fn save(&self) {
-        let has_filters = |keyspace: &Arc<OpenKeyspace>| keyspace.design.has_region_filters();
+        let has_filters = |keyspace: &Arc<OpenKeyspace>| keyspace.design().has_region_filters();
         if self.catalog.manifest_bytes_written().is_none() || !self.catalog.all().iter().any(has_filters) {
             return;
         }
@@ -260,8 +260,9 @@ impl Sidecars {
             RecordsWriter::create(self.env.disk.as_ref(), path, number, stamp(&self.env.secret))?;
         for keyspace in self.catalog.all() {
             let version = keyspace.version();
-            for (level, regions) in version.levels.iter().enumerate() {
-                for region in &regions.regions {
+            for of_level in &version.levels {
+                let level = version.shown_number(of_level.depth);
+                for region in &of_level.regions {
                     let Some(filter) = &region.filter else { continue };
                     filter.encode(&mut |runs, kind, bytes| {
                         writer.add(&SidecarRecord {
@@ -340,10 +341,11 @@ impl Sidecars {
     /// Reads all sidecars of `version` of `keyspace`.
     pub fn verify(&self, keyspace: &OpenKeyspace, version: &Version) -> Result<SidecarsFound> {
         let mut found = SidecarsFound::default();
-        for (number, level) in version.levels.iter().enumerate() {
+        for level in &version.levels {
+            let number = version.shown_number(level.depth);
             // What is held in memory alone is missing while a store is open for writing, until it has been
             // made.
-            let kind = RegionFilterKind::of(keyspace.design.level(number), false);
+            let kind = version.spec_at(level.depth).and_then(|spec| RegionFilterKind::of(spec, false));
             if kind.is_none_or(RegionFilterKind::is_in_memory) {
                 continue;
             }
@@ -397,9 +399,9 @@ pub(super) fn stamp(secret: &HashSecret) -> u64 {
 /// Whether closing keeps filters in memory for what the keyspace holds.
 fn keeps_records(keyspace: &OpenKeyspace) -> bool {
     let version = keyspace.version();
-    let mut levels = version.levels.iter().enumerate();
-    levels.any(|(number, level)| {
-        RegionFilterKind::of(keyspace.design.level(number), false).is_some_and(RegionFilterKind::is_in_memory)
+    let kind = |depth: u8| version.spec_at(depth).and_then(|spec| RegionFilterKind::of(spec, false));
+    version.levels.iter().any(|level| {
+        kind(level.depth).is_some_and(RegionFilterKind::is_in_memory)
             && level.regions.iter().any(|region| region.runs.iter().any(|run| run.entries() > 0))
     })
 }

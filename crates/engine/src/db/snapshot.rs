@@ -10,7 +10,7 @@ use super::catalog::snapshots::ReadPoint;
 use super::catalog::view::View;
 use super::iter::Iter;
 use super::keyspace::Keyspace;
-use super::lookups::of_many;
+use super::lookups::{look_at_many, of_many};
 use super::open::checkpoint::checkpoint;
 use super::open::verify::{VerifyProgress, VerifyReport, verify};
 use super::read::Moment;
@@ -74,6 +74,16 @@ impl Snapshot {
     }
 
     /// How long ago it was taken; files that compaction has replaced since are kept for it.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// let snapshot = db.snapshot();
+    /// assert!(snapshot.age().as_secs() < 60);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn age(&self) -> Duration {
         self.taken.elapsed()
     }
@@ -97,11 +107,25 @@ impl Snapshot {
     }
 
     /// The view, for an iterator that may outlive the snapshot.
-    fn pin(&self, keyspace: &Keyspace) -> Result<(Arc<View>, ReadPoint)> {
+    pub(super) fn pin(&self, keyspace: &Keyspace) -> Result<(Arc<View>, ReadPoint)> {
         Ok((self.view(keyspace)?, self.pinned.point.again()))
     }
 
     /// Returns the value that `key` had.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// items.put("a", "1")?;
+    /// let snapshot = db.snapshot();
+    /// items.put("a", "2")?;
+    /// items.put("b", "2")?;
+    /// assert_eq!(snapshot.get(&items, "a")?.as_deref(), Some(&b"1"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As [`Keyspace::get`]; `NoKeyspace` where the keyspace did not exist.
@@ -114,7 +138,7 @@ impl Snapshot {
     }
 
     fn find(&self, keyspace: &Keyspace, key: &[u8], wants: Wants) -> Result<Option<Value>> {
-        let key = keyspace.inner.encoder.encode(key)?;
+        let key = keyspace.inner.encode(key)?;
         let view = self.view(keyspace)?;
         Ok(self.store.searcher.find(self.moment(keyspace, &view), &key, wants)?.value)
     }
@@ -130,6 +154,20 @@ impl Snapshot {
 
     /// As [`Keyspace::get_with`], as it was.
     ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// items.put("a", "1")?;
+    /// let snapshot = db.snapshot();
+    /// items.put("a", "2")?;
+    /// items.put("b", "2")?;
+    /// assert_eq!(snapshot.get_with(&items, "a", |value| value.len())?, Some(1));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// As [`Snapshot::get`].
     pub fn get_with<R>(
@@ -142,6 +180,20 @@ impl Snapshot {
     }
 
     /// As [`Keyspace::contains`], as it was.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// items.put("a", "1")?;
+    /// let snapshot = db.snapshot();
+    /// items.put("a", "2")?;
+    /// items.put("b", "2")?;
+    /// assert!(snapshot.contains(&items, "a")? && !snapshot.contains(&items, "b")?);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As [`Snapshot::get`].
@@ -173,7 +225,49 @@ impl Snapshot {
         of_many(keyspace, at, keys, Wants::Copy, |value| value.map(Value::into_vec))
     }
 
+    /// As [`Keyspace::multi_get_with`], as it was.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// items.put("a", "1")?;
+    /// let (snapshot, mut seen) = (db.snapshot(), Vec::new());
+    /// items.clear()?;
+    /// snapshot.multi_get_with(&items, &["a", "b"], |number, value| seen.push((number, value.to_vec())))?;
+    /// assert_eq!(seen, [(0, b"1".to_vec())]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`], for the first key that fails.
+    pub fn multi_get_with<K: AsRef<[u8]>>(
+        &self,
+        keyspace: &Keyspace,
+        keys: &[K],
+        look: impl FnMut(usize, &[u8]),
+    ) -> Result<()> {
+        let view = self.view(keyspace)?;
+        look_at_many(keyspace, self.moment(keyspace, &view), keys, look)
+    }
+
     /// As [`Keyspace::contains_many`], as it was.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// items.put("a", "1")?;
+    /// let snapshot = db.snapshot();
+    /// items.put("a", "2")?;
+    /// items.put("b", "2")?;
+    /// assert_eq!(snapshot.contains_many(&items, &["a", "b"])?, [true, false]);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As [`Snapshot::get`], for the first key that fails.
@@ -185,6 +279,20 @@ impl Snapshot {
 
     /// As [`Keyspace::prefix`], as it was.
     ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let by_path = siltstone::KeyspaceOptions { schema: siltstone::Schema::delimited(b'/'), ..Default::default() };
+    /// # let files = db.keyspace("files", by_path)?;
+    /// files.put("home/a", "")?;
+    /// let snapshot = db.snapshot();
+    /// files.put("home/b", "")?;
+    /// assert_eq!(snapshot.prefix(&files, "home/")?.count(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// As [`Keyspace::prefix`]; `NoKeyspace` where the keyspace did not exist.
     pub fn prefix(&self, keyspace: &Keyspace, prefix: impl AsRef<[u8]>) -> Result<Iter> {
@@ -192,6 +300,20 @@ impl Snapshot {
     }
 
     /// As [`Keyspace::prefix_range`], as it was.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let by_path = siltstone::KeyspaceOptions { schema: siltstone::Schema::delimited(b'/'), ..Default::default() };
+    /// # let files = db.keyspace("files", by_path)?;
+    /// files.put("home/a", "")?;
+    /// let snapshot = db.snapshot();
+    /// files.put("home/b", "")?;
+    /// assert_eq!(snapshot.prefix_range(&files, "home/", "a"..="b")?.count(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As [`Keyspace::prefix_range`]; `NoKeyspace` where the keyspace did not exist.
@@ -205,6 +327,20 @@ impl Snapshot {
     }
 
     /// As [`Keyspace::iter`], as it was.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// items.put("a", "1")?;
+    /// let snapshot = db.snapshot();
+    /// items.put("a", "2")?;
+    /// items.put("b", "2")?;
+    /// assert_eq!(snapshot.iter(&items)?.count(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As [`Keyspace::iter`]; `NoKeyspace` where the keyspace did not exist.

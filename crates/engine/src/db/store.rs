@@ -6,6 +6,7 @@
 
 use super::background::{PooledStore, Scheduler};
 use super::catalog::{Catalog, CatalogParts};
+use super::clock::StoreClock;
 use super::env::{Env, StoreId};
 use super::health::Health;
 use super::read::Searcher;
@@ -37,6 +38,8 @@ pub(crate) struct Store {
     pub searcher: Arc<Searcher>,
     pub sidecars: Arc<Sidecars>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Held until the store is closed; none where it is read-only.
+    lock: Mutex<Option<Box<dyn DirLock>>>,
 }
 
 /// What opening a store brings together.
@@ -51,6 +54,8 @@ pub(crate) struct StoreParts {
     pub lock: Option<Box<dyn DirLock>>,
     pub reader: Arc<Reader>,
     pub catalog: CatalogParts,
+    /// How far the store's clock came, as the manifest says.
+    pub clock_ms: u64,
 }
 
 impl Store {
@@ -58,10 +63,14 @@ impl Store {
         let StoreParts { options, disk, path, .. } = &parts;
         let disk: Arc<dyn Disk> = Arc::<CheckedDisk>::clone(disk);
         let reporter = Arc::new(Reporter::new(options, &disk, path, parts.lock.is_none()));
+        let reserve_bytes = options.reserve_bytes;
+        let is_ticking =
+            options.background_threads > 0 && options.resources.is_none() && parts.lock.is_some();
+        let clock = StoreClock::new(Arc::clone(&disk), parts.clock_ms, is_ticking);
         let env = Arc::new(Env {
             store: StoreId::next(),
             path: parts.path,
-            health: Health::new(parts.lock.is_none(), parts.disk.poison()),
+            health: Health::new(parts.lock.is_none(), parts.disk.poison(), reserve_bytes),
             disk: parts.disk,
             options: parts.options,
             secret: parts.secret,
@@ -69,14 +78,15 @@ impl Store {
             counters: parts.counters,
             trash: parts.trash,
             signals: Signals::default(),
-            lock: Mutex::new(parts.lock),
+            clock,
         });
         let catalog = Arc::new(Catalog::new(&env, parts.catalog));
         let committer = Arc::new(Committer::new(&env, &catalog, &reporter));
         let sidecars = Arc::new(Sidecars::new(&env, &catalog));
         let scheduler = Arc::new(Scheduler::new(&env, &catalog, &sidecars, &reporter));
         let searcher = Arc::new(Searcher::new(&env, &catalog));
-        Self { env, catalog, committer, scheduler, searcher, sidecars, threads: Mutex::default() }
+        let (lock, threads) = (Mutex::new(parts.lock), Mutex::default());
+        Self { env, catalog, committer, scheduler, searcher, sidecars, threads, lock }
     }
 
     /// Starts the threads of a store that is open for writing.
@@ -95,7 +105,7 @@ impl Store {
     }
 
     /// Whether threads work for the store, its own or a pool's.
-    fn has_threads(&self) -> bool {
+    pub(super) fn has_threads(&self) -> bool {
         self.env.options.background_threads > 0
     }
 
@@ -115,7 +125,7 @@ impl Store {
     }
 
     /// Waits until `is_done`, and works towards it where the store has no threads.
-    pub fn wait_until(&self, is_done: impl Fn() -> bool) -> Result<()> {
+    pub fn wait_until(&self, mut is_done: impl FnMut() -> bool) -> Result<()> {
         while !is_done() {
             if self.env.options.background_threads == 0 {
                 if !self.scheduler.step()? {
@@ -154,7 +164,7 @@ impl Store {
         }
         self.env.empty_trash();
         self.sidecars.save();
-        *self.env.lock.lock() = None;
+        *self.lock.lock() = None;
         synced
     }
 }

@@ -112,6 +112,18 @@ impl Tail {
     /// Hands on batches as soon as readers see them, also those that a power cut could still take back. Right
     /// for caches that end with the process, wrong for copies: after a power cut the store may write
     /// something else at the same position.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// items.put("a", "1")?;
+    /// let mut tail = db.tail(db.oldest_log_position())?.unsynced();
+    /// assert!(tail.next_batch(std::time::Duration::ZERO)?.is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn unsynced(mut self) -> Self {
         self.is_unsynced = true;
@@ -120,11 +132,39 @@ impl Tail {
 
     /// Returns where the next batch will be looked for: what to give [`Db::tail`](crate::Db::tail) to go on
     /// here.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// items.put("a", "1")?;
+    /// let mut tail = db.tail(db.oldest_log_position())?.unsynced();
+    /// let before = tail.position();
+    /// tail.next_batch(std::time::Duration::ZERO)?;
+    /// assert!(tail.position() > before);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn position(&self) -> u64 {
         self.position
     }
 
     /// Returns the next batch, for which it waits up to `timeout`; none where nothing has come.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// items.put("a", "1")?;
+    /// let mut tail = db.tail(db.oldest_log_position())?.unsynced();
+    /// let changes = tail.next_batch(std::time::Duration::ZERO)?.unwrap();
+    /// assert_eq!(changes.operations[0].key, b"a");
+    /// assert!(tail.next_batch(std::time::Duration::from_millis(1))?.is_none(), "nothing more in a millisecond");
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// `PositionGone` where the log no longer has what comes next, `InvalidInput` where no batch begins at
@@ -325,6 +365,24 @@ impl std::fmt::Debug for Tail {
 
 impl Batch {
     /// Adds an operation that a [`Tail`] handed on, as it was: with the same moment of expiry.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// items.put("a", "1")?;
+    /// let mut tail = db.tail(db.oldest_log_position())?.unsynced();
+    /// let mut batch = siltstone::Batch::new();
+    /// let copied = db.keyspace("copy", siltstone::KeyspaceOptions::default())?;
+    /// for operation in &tail.next_batch(std::time::Duration::ZERO)?.unwrap().operations {
+    ///     batch.add(&copied, operation)?;
+    /// }
+    /// db.write(&batch, &siltstone::WriteOptions::default())?;
+    /// assert!(copied.contains("a")?);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As [`Batch::put`], [`Batch::merge`], [`Batch::delete`] and [`Batch::delete_prefix`]; `InvalidInput`

@@ -1,6 +1,6 @@
 //! Designs scaled down for tests. The integration tests include this file too.
 
-use siltstone_design::{Design, WriteBufferSpec, presets};
+use siltstone_design::{Compression, Design, WriteBufferSpec, presets};
 
 /// A preset scaled down so that a few hundred items grow several levels.
 pub fn tiny(preset: &str) -> Design {
@@ -18,13 +18,19 @@ pub fn tiny(preset: &str) -> Design {
     design
 }
 
-/// Every preset and every row of SlimDB's Table 1, scaled down, and designs with a log store above other
-/// levels than SILT's; with their names.
+/// Every preset and every row of SlimDB's Table 1, scaled down, designs with a log store above other levels
+/// than SILT's, and designs of each format whose tables are compressed; with their names.
 pub fn tiny_designs() -> Vec<(String, Design)> {
     let named = presets::all().into_iter().chain(presets::slimdb_table_1());
     let tiny = named.map(|(name, _)| (name.to_owned(), self::tiny(name)));
     let logged = ["stepped-merge", "siltstone", "lsm-trie"];
-    tiny.chain(logged.map(|name| (format!("{name} with a log store"), log_stored(name)))).collect()
+    let compressed = ["siltstone", "stepped-merge", "lsm-trie", "silt"];
+    let compressed = compressed.map(|name| {
+        let design = self::tiny(name).with_compression(Compression::Dictionary);
+        (format!("{name}, compressed"), design)
+    });
+    let logged = logged.map(|name| (format!("{name} with a log store"), log_stored(name)));
+    tiny.chain(logged).chain(compressed).collect()
 }
 
 /// The scaled-down preset with a log store for a write buffer.

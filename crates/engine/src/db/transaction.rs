@@ -42,6 +42,22 @@ impl Transaction {
     /// Returns the value of `key`: the one that this transaction has written, or else what it was when the
     /// transaction began. If another writer changes it before the end, the transaction runs again.
     ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// items.put("a", "1")?;
+    /// db.transaction(&siltstone::WriteOptions::default(), |tx| {
+    ///     tx.put(&items, "b", "2")?;
+    ///     assert_eq!(tx.get(&items, "a")?.as_deref(), Some(&b"1"[..]));
+    ///     assert_eq!(tx.get(&items, "b")?.as_deref(), Some(&b"2"[..]), "what it has written itself");
+    ///     Ok::<_, siltstone::Error>(())
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// As [`Keyspace::get`]; `NoKeyspace` where the keyspace did not exist when the transaction began.
     pub fn get(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
@@ -55,6 +71,20 @@ impl Transaction {
     }
 
     /// Whether `key` has a value, likewise.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// items.put("a", "1")?;
+    /// db.transaction(&siltstone::WriteOptions::default(), |tx| {
+    ///     assert!(tx.contains(&items, "a")? && !tx.contains(&items, "b")?);
+    ///     Ok::<_, siltstone::Error>(())
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As [`Transaction::get`].
@@ -75,6 +105,21 @@ impl Transaction {
 
     /// Sets `key` to `value` when the transaction ends.
     ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// items.put("a", "1")?;
+    /// db.transaction(&siltstone::WriteOptions::default(), |tx| {
+    ///     let copy = tx.get(&items, "a")?.unwrap_or_default();
+    ///     tx.put(&items, "b", copy)?;
+    ///     Ok::<_, siltstone::Error>(())
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// As [`Batch::put`].
     pub fn put(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
@@ -85,6 +130,20 @@ impl Transaction {
     }
 
     /// Sets `key` to `value`, which is gone after `ttl`, when the transaction ends.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// items.put("a", "1")?;
+    /// db.transaction(&siltstone::WriteOptions::default(), |tx| {
+    ///     tx.put_with_ttl(&items, "lock", "Ada", std::time::Duration::from_secs(5))?;
+    ///     Ok::<_, siltstone::Error>(())
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As [`Batch::put`].
@@ -102,6 +161,22 @@ impl Transaction {
     }
 
     /// Removes `key` when the transaction ends; a missing key is fine.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// items.put("a", "1")?;
+    /// db.transaction(&siltstone::WriteOptions::default(), |tx| {
+    ///     if tx.contains(&items, "a")? {
+    ///         tx.delete(&items, "a")?;
+    ///     }
+    ///     Ok::<_, siltstone::Error>(())
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As [`Batch::delete`].

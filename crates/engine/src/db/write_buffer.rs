@@ -8,7 +8,6 @@ use crate::log_store::{Appended, LogScan, LogStore};
 use crate::memory::MemoryBudget;
 use crate::memtable::MemTable;
 use crate::merge_operator::Folder;
-use crate::operation::Operation;
 use crate::record::LogStart;
 use crate::segment::LogSegment;
 use siltstone_design::{Design, Digest, EncodedKey, Encoder, WriteBufferSpec as Kind};
@@ -36,9 +35,11 @@ pub(crate) struct Write<'a> {
     pub key: &'a [u8],
     pub item: Item<'a>,
     pub older_in: u64,
+    /// Whether it can be read from the log by itself.
+    pub is_checked: bool,
 }
 
-/// There is no room for a write; it belongs to the next write buffer.
+/// There is no place for a write; it belongs to the next write buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Full;
 
@@ -67,9 +68,9 @@ impl WriteBuffer {
         matches!(design.write_buffer, Kind::LogStore { .. })
     }
 
-    /// Whether a logged operation can be taken.
-    pub fn takes(&self, operation: &Operation<'_>) -> bool {
-        matches!(self, Self::Table(_)) || operation.is_checked
+    /// Whether an operation can be taken, whose log record can be read by itself or can't.
+    pub fn takes(&self, is_checked: bool) -> bool {
+        matches!(self, Self::Table(_)) || is_checked
     }
 
     /// Whether both are the same one.
@@ -84,7 +85,8 @@ impl WriteBuffer {
     /// Adds a write, the newest of all, which readers see once `visible` is at its sequence number.
     ///
     /// # Errors
-    /// [`Full`] where there is no room for it; nothing has changed then. An empty write buffer has room.
+    /// [`Full`] where there is no room for it, or a log store could not read it; nothing has changed then. An
+    /// empty write buffer has room.
     pub fn insert(
         &self,
         write: &Write<'_>,
@@ -97,6 +99,7 @@ impl WriteBuffer {
                 table.insert(write.sequence, write.place, write.key, write.item, write.older_in);
                 Ok(())
             }
+            Self::Log(_) if !write.is_checked => Err(Full),
             Self::Log(log) => {
                 let appended = Appended {
                     sequence: write.sequence,
@@ -166,6 +169,14 @@ impl WriteBuffer {
         match self {
             Self::Table(table) => table.entries(),
             Self::Log(log) => log.entries(),
+        }
+    }
+
+    /// Tombstones among them; a log store does not know its own.
+    pub fn deleted(&self) -> u64 {
+        match self {
+            Self::Table(table) => table.deleted(),
+            Self::Log(_) => 0,
         }
     }
 

@@ -16,6 +16,10 @@ pub enum Work {
     Split,
     /// Merges runs of a region in place.
     Rewrite,
+    /// All runs of a region and below it become one run of the region, after a redesign.
+    Gather,
+    /// Lets go of runs in which everything was deleted or has expired, unread.
+    DropRuns,
     /// Sorts a part of a bulk build's items and writes it to a temporary table.
     SortItems,
     /// Writes the items of a bulk build where they are to stay.
@@ -67,6 +71,8 @@ pub enum Reason {
     },
     /// The user asked for it.
     Requested,
+    /// The keyspace has another design.
+    Redesigned,
     /// Runs of the region are not in its filter.
     FilterMissing {
         /// How many.

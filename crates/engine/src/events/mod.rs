@@ -69,6 +69,14 @@ pub struct Listeners(Vec<Arc<dyn EventListener>>);
 
 impl Listeners {
     /// Adds a listener.
+    ///
+    /// ```
+    /// use siltstone::events::{Event, Listeners};
+    /// use std::sync::Arc;
+    ///
+    /// let listeners = Listeners::default().with(Arc::new(|event: &Event| eprintln!("{event}")));
+    /// assert_eq!(listeners.iter().count(), 1);
+    /// ```
     #[must_use]
     pub fn with(mut self, listener: Arc<dyn EventListener>) -> Self {
         self.0.push(listener);
@@ -76,6 +84,10 @@ impl Listeners {
     }
 
     /// Returns the listeners in the order in which they are told.
+    ///
+    /// ```
+    /// assert_eq!(siltstone::events::Listeners::default().iter().count(), 0);
+    /// ```
     pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn EventListener>> {
         self.0.iter()
     }
@@ -98,6 +110,25 @@ pub enum Event {
     JobEnded(JobEnd),
     /// Writers were stopped until background work had caught up.
     WritersStalled(Stall),
+    /// More than half of a keyspace is one group, so that its prefixes divide nothing: told once, when it is
+    /// first seen in tables of 1 MiB or more.
+    GroupHoldsMost(LargeGroup),
+}
+
+/// A group that holds most of its keyspace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct LargeGroup {
+    /// The keyspace.
+    pub keyspace: String,
+    /// Its schema, as people write it.
+    pub schema: String,
+    /// The prefix of the group, as text.
+    pub prefix: String,
+    /// Bytes of tables that the group has, about.
+    pub bytes: u64,
+    /// Bytes of all tables of the keyspace.
+    pub of_bytes: u64,
 }
 
 /// A stall of writers, which is over.
@@ -160,6 +191,23 @@ impl LoggedEvent {
     }
 
     /// Reads a line of an event log; `None` where it is none, as where a crash cut it short.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use siltstone::events::{EVENTS, LoggedEvent};
+    /// use siltstone::{Db, KeyspaceOptions, Options};
+    ///
+    /// let options = Options { event_log_bytes: 1 << 20, ..Options::default() };
+    /// let db = Db::open(dir.path().join("db"), options)?;
+    /// db.keyspace("items", KeyspaceOptions::default())?.put("a", "1")?;
+    /// db.flush()?;
+    /// let text = std::fs::read_to_string(db.path().join(EVENTS)).unwrap();
+    /// assert!(text.lines().any(|line| LoggedEvent::parse(line).is_some()));
+    /// assert!(LoggedEvent::parse("{\"at_ms\": 17").is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn parse(line: &str) -> Option<Self> {
         serde_json::from_str(line).ok()
     }

@@ -66,6 +66,7 @@ impl EventListener for TracingListener {
             Event::WritersStalled(stall) => {
                 tracing::warn!(target: "siltstone", duration_us = stall.duration_us, "{stall}");
             }
+            Event::GroupHoldsMost(group) => tracing::warn!(target: "siltstone", "{group}"),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Events in words, a line each.
 
-use super::{Event, JobEnd, JobInfo, LoggedEvent, Part, Place, Reason, Stall, StallCause, Work};
+use super::{Event, JobEnd, JobInfo, LargeGroup, LoggedEvent, Part, Place, Reason, Stall, StallCause, Work};
 use siltstone_design::reason::Bytes;
 use std::fmt::{self, Display, Formatter};
 
@@ -10,6 +10,7 @@ impl Display for Event {
             Self::JobBegan(job) => job.fmt(f),
             Self::JobEnded(end) => end.fmt(f),
             Self::WritersStalled(stall) => stall.fmt(f),
+            Self::GroupHoldsMost(group) => group.fmt(f),
         }
     }
 }
@@ -107,6 +108,8 @@ impl Display for Work {
             Self::Push => "push",
             Self::Split => "split",
             Self::Rewrite => "rewrite",
+            Self::Gather => "gather",
+            Self::DropRuns => "drop runs",
             Self::SortItems => "sort items",
             Self::Ingest => "ingest",
             Self::BuildFilter => "build region filter",
@@ -136,6 +139,7 @@ impl Display for Reason {
                 write!(f, "the log was found in {segments} small segments")
             }
             Self::Requested => f.write_str("the user asked for it"),
+            Self::Redesigned => f.write_str("the keyspace has another design"),
             Self::FilterMissing { runs: 1 } => f.write_str("1 run is not in the filter"),
             Self::FilterMissing { runs } => write!(f, "{runs} runs are not in the filter"),
             Self::FileDue { bytes } => write!(f, "{} of filters are due to be in a file", Bytes(bytes)),
@@ -144,6 +148,18 @@ impl Display for Reason {
             Self::Interval { ms } => write!(f, "it is due every {ms} ms"),
             Self::Planned(reason) => reason.fmt(f),
         }
+    }
+}
+
+impl Display for LargeGroup {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self { keyspace, schema, prefix, bytes, of_bytes } = self;
+        write!(
+            f,
+            "[GROUP] the prefix {prefix:?} has {} of the {} of {keyspace:?}; its schema {schema} hardly divides these keys",
+            Bytes(*bytes),
+            Bytes(*of_bytes)
+        )
     }
 }
 

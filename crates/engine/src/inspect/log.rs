@@ -6,7 +6,7 @@ use crate::entry::Item;
 use crate::error::{Error, Result};
 use crate::operation;
 use crate::record::{LOG_HEADER_BYTES, LogHeader, LogReader, ManifestEnd};
-use crate::version::edit::{Edit, Step};
+use crate::version::edit::{Edit, OLDEST, Step};
 use crate::version::manifest;
 use crate::wal;
 use serde::Serialize;
@@ -73,7 +73,11 @@ fn describe_edit(payload: &[u8]) -> String {
     let steps = edit.steps.iter().map(|step| match step {
         Step::AddRun { level, path, run, replaces } => {
             let (tables, bytes) = (run.tables.len(), run.tables.iter().map(|t| t.bytes).sum::<u64>());
-            let place = replaces.map_or(String::new(), |old| format!(" in place of run {old}"));
+            let place = match replaces {
+                None => String::new(),
+                Some(OLDEST) => " below its other runs".to_owned(),
+                Some(old) => format!(" in place of run {old}"),
+            };
             format!(
                 "add run {} ({tables} tables, {bytes} bytes) to region {path} of level {level}{place}",
                 run.id
@@ -90,11 +94,20 @@ fn describe_edit(payload: &[u8]) -> String {
         }
         Step::Created { name, schema, design } => format!("create keyspace {name:?}: {schema}, {design}"),
         Step::MergeOperator(name) => format!("its merge operator is {name:?}"),
+        Step::Redesigned { design, sequence, at_ms, first_run } => format!(
+            "another design since write {sequence}, at {at_ms} ms: {design}; runs of before have numbers below {first_run}"
+        ),
+        Step::Settled { at_ms } => format!("nothing is left of earlier designs, at {at_ms} ms"),
+        Step::Gathered { level, path } => {
+            format!("nothing is left below region {path} of level {level}")
+        }
         Step::Dropped => "drop the keyspace".into(),
         Step::Replaced { by } => format!("replace what it holds by what keyspace {by} holds, which is gone"),
+        Step::Cleared => "clear the keyspace".into(),
         Step::Written { level, bytes } => format!("{bytes} bytes written into level {level} in all"),
         Step::NextId(id) => format!("next number {id}"),
         Step::Secret(_) => "the hash secret".into(),
+        Step::Clock(ms) => format!("the store's clock came to {ms} ms"),
         Step::LogEnd(lsn) => format!("the log is synced up to position {lsn} at least"),
         Step::LogStart(start) => format!("the log starts at segment {}", start.segment),
     });

@@ -56,6 +56,15 @@ pub enum Inspection {
 
 impl Inspection {
     /// Whether the file has damage that no crash explains.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?.close()?;
+    /// assert!(!siltstone::inspect::file(&dir.path().join("db/CURRENT"))?.is_damaged());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_damaged(&self) -> bool {
         match self {
             Self::Table(table) => !table.damaged_pages.is_empty() || !table.damage.is_empty(),

@@ -35,6 +35,8 @@ pub struct TableInspection {
     pub data_pages: u32,
     /// Share of the data pages' bytes that entries use, in percent.
     pub fill_percent: f64,
+    /// How many times smaller its compressed parts are than they were; 1 in a table that stores all as it is.
+    pub compression_ratio: f64,
     /// Bytes of the index.
     pub index_bytes: u64,
     /// Bytes of the filter.
@@ -115,6 +117,9 @@ pub(super) fn inspect(
         pages: meta.pages,
         data_pages: meta.data_pages,
         fill_percent: 100.0 * used as f64 / data_bytes,
+        compression_ratio: meta
+            .compressed
+            .map_or(1.0, |compressed| compressed.raw_bytes as f64 / compressed.stored_bytes.max(1) as f64),
         index_bytes: meta.index.length,
         filter_bytes: meta.filter.length,
         first_digest: format!("{:?}", meta.first.0),
@@ -142,13 +147,7 @@ fn damage(file: &dyn File, length: u64, footer: &Footer, meta: &TableMeta) -> st
     if meta.bytes != length {
         damage.push(format!("the file has {length} bytes, its properties say {}", meta.bytes));
     }
-    let sections = [
-        ("index", meta.index),
-        ("filter", meta.filter),
-        ("page map", meta.page_map),
-        ("key sample", meta.sample),
-    ];
-    for (name, section) in sections {
+    for (name, section) in meta.sections() {
         let end = section.offset + section.length;
         if section.length > 0 && (section.offset < pages_end || end > footer.properties.offset) {
             damage.push(format!("the {name} lies at bytes {}-{end}, outside its place", section.offset));

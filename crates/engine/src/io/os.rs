@@ -108,7 +108,7 @@ impl Disk for OsDisk {
         }
         file.set_len(0)?;
         file.write_all_at(owner.as_bytes(), 0)?;
-        Ok(Box::new(OsLock { _file: file }))
+        Ok(Box::new(OsLock { file, process: std::process::id() }))
     }
 
     fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
@@ -165,7 +165,19 @@ impl File for OsFile {
 /// An advisory lock that lasts as long as the file stays open; the system releases it when a process dies.
 #[derive(Debug)]
 struct OsLock {
-    _file: fs::File,
+    file: fs::File,
+    process: u32,
+}
+
+impl Drop for OsLock {
+    /// Unlocks, beside closing the file: processes that were forked from this one have it open as well, and
+    /// would keep the lock. What they let go of themselves does not count, since the lock is not theirs.
+    fn drop(&mut self) {
+        if std::process::id() == self.process {
+            // Where it fails, closing the file unlocks it.
+            let _ = self.file.unlock();
+        }
+    }
 }
 
 impl DirLock for OsLock {}

@@ -75,6 +75,7 @@ pub(crate) struct MemTable {
     deleted_prefixes: RwLock<BTreeMap<u64, Vec<(Sequence, PrefixTombstone)>>>,
     has_deleted_prefixes: AtomicU64,
     entries: AtomicU64,
+    deleted: AtomicU64,
     user_bytes: AtomicU64,
     budget: Arc<MemoryBudget>,
     memory: Mutex<Reservation>,
@@ -102,6 +103,7 @@ impl MemTable {
             deleted_prefixes: RwLock::new(BTreeMap::new()),
             has_deleted_prefixes: AtomicU64::new(0),
             entries: AtomicU64::new(0),
+            deleted: AtomicU64::new(0),
             user_bytes: AtomicU64::new(0),
             budget: Arc::clone(budget),
             memory: Mutex::new(budget.hold(Holder::Memtable, 0)),
@@ -168,6 +170,9 @@ impl MemTable {
         older_in: u64,
     ) {
         let version = Version { digest, fingerprint, sequence, key, item, older_in };
+        if item == Item::Deleted {
+            self.deleted.fetch_add(1, Ordering::Relaxed);
+        }
         if let (Item::Operands(operands), Some(folding)) = (item, &self.folding) {
             return self.insert_operands(&version, operands, folding);
         }
@@ -213,6 +218,11 @@ impl MemTable {
     /// Entries added, replaced ones included.
     pub fn entries(&self) -> u64 {
         self.entries.load(Ordering::Relaxed)
+    }
+
+    /// Tombstones among them.
+    pub fn deleted(&self) -> u64 {
+        self.deleted.load(Ordering::Relaxed)
     }
 
     /// Bytes of keys and values added.

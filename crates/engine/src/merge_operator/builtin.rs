@@ -170,6 +170,13 @@ pub fn encode_set<M: AsRef<[u8]>>(members: impl IntoIterator<Item = M>) -> Vec<u
 
 /// Returns the members of a set that `set-union` or [`encode_set`] wrote, ascending; `None` where the bytes
 /// are none.
+///
+/// ```
+/// use siltstone::{decode_set, encode_set};
+///
+/// let set = encode_set(["b", "a", "b"]);
+/// assert_eq!(decode_set(&set).unwrap(), [b"a", b"b"]);
+/// ```
 pub fn decode_set(set: &[u8]) -> Option<Vec<Vec<u8>>> {
     Some(members(set)?.into_iter().map(<[u8]>::to_vec).collect())
 }

@@ -113,6 +113,7 @@ impl RegionFilterBuilder {
     /// A builder on top of the filter in memory that a region has, if it has one of this kind.
     fn on_top<R: FilteredRun>(kind: RegionFilterKind, region: &Filtered<'_, R>) -> Option<Self> {
         let Filtered { present, runs, .. } = *region;
+        let present = present.filter(|filter| kind.is_of(filter));
         match kind {
             RegionFilterKind::MultiLevelCuckoo(settings) => {
                 let present = present.and_then(RegionFilter::as_multi_level_cuckoo);

@@ -227,13 +227,12 @@ impl RegionFilter {
 /// A filter, or a part of one, for a region; to be seen once the region's runs are.
 #[derive(Clone, Debug)]
 pub(crate) struct NewRegionFilter {
-    pub level: usize,
     pub path: TriePath,
     pub filter: Arc<RegionFilter>,
 }
 
 impl NewRegionFilter {
-    pub fn new(level: usize, path: TriePath, filter: RegionFilter) -> Self {
-        Self { level, path, filter: Arc::new(filter) }
+    pub fn new(path: TriePath, filter: RegionFilter) -> Self {
+        Self { path, filter: Arc::new(filter) }
     }
 }

@@ -37,7 +37,9 @@ impl RegionFilterKind {
     /// Whether `filter` is such a one.
     pub fn is_of(self, filter: &RegionFilter) -> bool {
         match self {
-            Self::MultiLevelCuckoo(_) => filter.as_multi_level_cuckoo().is_some(),
+            Self::MultiLevelCuckoo(settings) => {
+                filter.as_multi_level_cuckoo().is_some_and(|filter| settings.suits(filter))
+            }
             Self::Maplet(_) => filter.as_maplet().is_some(),
             Self::BloomCluster(_) => filter.as_bloom_cluster().is_some(),
         }

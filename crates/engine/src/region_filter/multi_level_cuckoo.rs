@@ -47,6 +47,12 @@ impl CuckooSettings {
         keys * u64::from(self.fingerprint_bits + self.slot_bits + 3) / 6
     }
 
+    /// Whether runs of regions that are full at so many runs can be added to `filter`: one that was made for
+    /// an earlier design may tell fewer apart.
+    pub fn suits(self, filter: &Slotted<MultiLevelCuckooFilter>) -> bool {
+        filter.filter().parameters().slot_bits >= self.slot_bits
+    }
+
     fn parameters(self) -> Parameters {
         let Self { fingerprint_bits, slot_bits } = self;
         // Room for as many runs of the first one's size as there are slots, and then some at fewer

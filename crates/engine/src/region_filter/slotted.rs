@@ -67,6 +67,11 @@ impl<F: SlotFilter> Slotted<F> {
         Some(Self { runs, filter, gone: 0, held: Arc::new(held) })
     }
 
+    /// Returns the filter itself.
+    pub fn filter(&self) -> &F {
+        &self.filter
+    }
+
     /// Returns how many runs it covers.
     #[inline]
     pub fn covered(&self) -> usize {

@@ -25,7 +25,8 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceOptions {
     /// Memory in bytes for all stores together; as
-    /// [`Options::memory_budget_bytes`](crate::Options::memory_budget_bytes) is for one. At least 1 MiB.
+    /// [`Options::memory_budget_bytes`](crate::Options::memory_budget_bytes) is for one, with the same
+    /// [least](crate::Options::LEAST_BUDGET_BYTES). What is said there is not asked beside this.
     pub memory_budget_bytes: u64,
     /// Compaction threads for all stores, beside one that flushes and one that syncs; 1 to 64.
     pub background_threads: usize,
@@ -105,6 +106,15 @@ pub struct ResourceStats {
 
 impl Resources {
     /// Makes what stores can share. No thread starts before the first store is opened.
+    ///
+    /// ```
+    /// use siltstone::{ResourceOptions, Resources};
+    ///
+    /// let options = ResourceOptions { memory_budget_bytes: 64 << 20, ..ResourceOptions::default() };
+    /// let resources = Resources::new(options)?;
+    /// assert_eq!(resources.stats().memory.budget, 64 << 20);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
     ///
     /// # Errors
     /// `InvalidInput` for options that can't work; the message names the field.

@@ -21,7 +21,7 @@ use crate::codec::{Decoder, put_bytes, put_digest};
 use crate::entry::{PrefixTombstone, PrefixTombstones};
 use crate::table::filter::{KeptKeys, NotedRegionFilter};
 use crate::table::slots::{MAX_SLOT_BYTES, MIN_SLOT_BYTES, SlotLayout};
-use siltstone_design::{Digest, Format, IndexSpec, TableFilterSpec, ThirdLevel};
+use siltstone_design::{Digest, Format, IndexSpec, LevelSpec, TableFilterSpec, ThirdLevel};
 use siltstone_succinct::code::varint;
 
 pub(crate) const MAGIC: &[u8; 8] = b"SILTTABL";
@@ -37,6 +37,18 @@ pub(crate) struct Section {
     pub offset: u64,
     pub length: u64,
     pub crc: u32,
+}
+
+impl Section {
+    fn encode(&self, out: &mut Vec<u8>) {
+        varint::put_u64(out, self.offset);
+        varint::put_u64(out, self.length);
+        out.extend_from_slice(&self.crc.to_le_bytes());
+    }
+
+    fn decode(from: &mut Decoder<'_>) -> Option<Self> {
+        Some(Self { offset: from.varint()?, length: from.varint()?, crc: from.u32()? })
+    }
 }
 
 /// Everything known of a table without reading it.
@@ -77,12 +89,29 @@ pub(crate) struct TableMeta {
     pub tombstones: PrefixTombstones,
     /// How slots are cut: hash stores and sorted stores have some.
     pub slots: Option<SlotLayout>,
+    /// What its entries are decoded with, where they are compressed.
+    pub compressed: Option<Compressed>,
 }
+
+/// How a table's entries are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Compressed {
+    /// The codec, without which nothing of the table can be read, and a copy of it in another place.
+    pub codec: Section,
+    pub copy: Section,
+    /// Bytes of values and of what pages hold of keys, and what they take compressed.
+    pub raw_bytes: u64,
+    pub stored_bytes: u64,
+}
+
+/// With a format's code: the table's entries are compressed.
+const COMPRESSED: u8 = 16;
 
 impl TableMeta {
     pub fn encode(&self, out: &mut Vec<u8>) {
         let (filter, bits) = kept_keys_code(self.kept_keys);
-        out.extend_from_slice(&[format_code(self.format), index_code(self.index_spec), filter, bits]);
+        let format = format_code(self.format) | if self.compressed.is_some() { COMPRESSED } else { 0 };
+        out.extend_from_slice(&[format, index_code(self.index_spec), filter, bits]);
         for number in [
             self.id,
             self.bytes,
@@ -104,9 +133,7 @@ impl TableMeta {
             put_bytes(out, key);
         }
         for section in [&self.index, &self.filter, &self.page_map, &self.sample] {
-            varint::put_u64(out, section.offset);
-            varint::put_u64(out, section.length);
-            out.extend_from_slice(&section.crc.to_le_bytes());
+            section.encode(out);
         }
         varint::put_u64(out, self.tombstones.iter().count() as u64);
         for tombstone in self.tombstones.iter() {
@@ -117,10 +144,17 @@ impl TableMeta {
             varint::put_u64(out, u64::from(slot_bytes));
             varint::put_u64(out, u64::from(key_bytes));
         }
+        if let Some(Compressed { codec, copy, raw_bytes, stored_bytes }) = &self.compressed {
+            codec.encode(out);
+            copy.encode(out);
+            varint::put_u64(out, *raw_bytes);
+            varint::put_u64(out, *stored_bytes);
+        }
     }
 
     pub fn decode(from: &mut Decoder<'_>) -> Option<Self> {
-        let format = format_of_code(from.u8()?)?;
+        let code = from.u8()?;
+        let format = format_of_code(code & !COMPRESSED)?;
         let index_spec = index_of_code(from.u8()?)?;
         let kept_keys = kept_keys_of_code(from.u8()?, from.u8()?)?;
         let id = from.varint()?;
@@ -132,8 +166,7 @@ impl TableMeta {
         let largest_group = (from.u64()?, largest_bytes);
         let mut bound = || Some((from.digest()?, from.bytes()?.to_vec()));
         let (first, last) = (bound()?, bound()?);
-        let mut section =
-            || Some(Section { offset: from.varint()?, length: from.varint()?, crc: from.u32()? });
+        let mut section = || Section::decode(from);
         let (index, filter, page_map, sample) = (section()?, section()?, section()?, section()?);
         let mut tombstones = Vec::new();
         for _ in 0..from.varint()? {
@@ -148,10 +181,13 @@ impl TableMeta {
                 Some(SlotLayout { slot_bytes, key_bytes }).filter(|_| is_sound)
             }
         };
-        let sections = [&index, &filter, &page_map, &sample];
+        let is_compressed = code & COMPRESSED != 0;
+        let compressed = if is_compressed { Some(Compressed::decode(from)?) } else { None };
+        let codecs = compressed.map(|compressed| [compressed.codec, compressed.copy]).unwrap_or_default();
+        let sections = [&index, &filter, &page_map, &sample].into_iter().chain(&codecs);
         let sane = (matches!(format, Format::Block | Format::HTable) || slots.is_some())
             && data_pages <= pages
-            && sections.iter().all(|s| s.offset.checked_add(s.length).is_some_and(|end| end <= bytes));
+            && sections.into_iter().all(|s| s.offset.checked_add(s.length).is_some_and(|end| end <= bytes));
         let tombstones = PrefixTombstones::new(tombstones);
         sane.then_some(Self {
             id,
@@ -175,7 +211,53 @@ impl TableMeta {
             sample,
             tombstones,
             slots,
+            compressed,
         })
+    }
+
+    /// Whether the table is made as `level` has it.
+    pub fn is_as(&self, level: &LevelSpec) -> bool {
+        self.format == level.format
+            && self.index_spec == level.index
+            && self.kept_keys == KeptKeys::of(level)
+            // Where compression does not pay, levels that compress have tables without.
+            && (self.compressed.is_none() || !level.compression.is_none())
+    }
+
+    /// What stands behind the pages, each with its name; absent ones have length 0.
+    pub fn sections(&self) -> impl Iterator<Item = (&'static str, Section)> {
+        let codec = self.compressed.map(|compressed| compressed.codec).unwrap_or_default();
+        let copy = self.compressed.map(|compressed| compressed.copy).unwrap_or_default();
+        let named = [
+            ("codec", codec),
+            ("index", self.index),
+            ("filter", self.filter),
+            ("page map", self.page_map),
+            ("key sample", self.sample),
+            ("copy of the codec", copy),
+        ];
+        named.into_iter()
+    }
+
+    /// Tombstones, and deleted prefixes.
+    pub fn deletes(&self) -> u64 {
+        self.deleted + self.tombstones.len() as u64
+    }
+
+    /// Whether at `now_ms` every entry is a tombstone or has expired.
+    pub fn is_dead(&self, now_ms: u64) -> bool {
+        let has_expired = self.expiring == 0 || self.expires_ms.1 <= now_ms;
+        has_expired && self.deleted + self.expiring == self.entries
+    }
+
+    /// Estimated bytes of the file that the group of keys with digest half `hi` takes.
+    pub fn group_bytes(&self, hi: u64) -> u64 {
+        if self.entries == 0 || !(self.first.0.hi..=self.last.0.hi).contains(&hi) {
+            return 0;
+        }
+        let per_user_byte = self.bytes as f64 / self.user_bytes.max(1) as f64;
+        let (largest, user_bytes) = self.largest_group;
+        if largest == hi { (user_bytes as f64 * per_user_byte) as u64 } else { 0 }
     }
 
     /// Estimated share of the entries that have expired at `now_ms`, taking expiry times as evenly spread.
@@ -187,6 +269,13 @@ impl TableMeta {
         let passed =
             if now_ms >= last { 1.0 } else { (now_ms - first) as f64 / (last - first).max(1) as f64 };
         passed * self.expiring as f64 / self.entries as f64
+    }
+}
+
+impl Compressed {
+    fn decode(from: &mut Decoder<'_>) -> Option<Self> {
+        let (codec, copy) = (Section::decode(from)?, Section::decode(from)?);
+        Some(Self { codec, copy, raw_bytes: from.varint()?, stored_bytes: from.varint()? })
     }
 }
 

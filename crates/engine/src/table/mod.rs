@@ -3,10 +3,13 @@
 //! A table says of each key at most one thing. Which level or region it serves is not its business.
 
 pub(crate) mod block;
+mod build;
+pub(crate) mod coded;
 pub(crate) mod envelope;
 mod file;
 pub(crate) mod filter;
 pub(crate) mod hash_store;
+mod held;
 pub(crate) mod htable;
 mod page;
 mod parts;
@@ -20,38 +23,29 @@ mod walk;
 mod writer;
 
 use crate::cache::{PageRef, Pause, Probe, Reader, TableId};
-use crate::entry::{Answer, Cursor, EntryRef, PrefixTombstones, Span};
+use crate::entry::{Answer, Cursor, Span};
 use crate::error::{Error, Result};
-use crate::filename::table_path;
-use crate::io::{Disk, File};
-use block::build::BlockBuilder;
 use block::cursor::BlockCursor;
 use block::read::BlockTable;
+pub(crate) use build::TableBuilder;
 use envelope::TableMeta;
 use file::TableFile;
 pub(crate) use file::Trash;
-use hash_store::build::HashPlacement;
 use hash_store::read::HashStore;
-use htable::build::HTableBuilder;
 use htable::cursor::HTableCursor;
 use htable::read::HTable;
 use parts::read_section;
 use sample::KeySample;
-use siltstone_design::{Digest, EncodedKey, Encoder, Format};
+use siltstone_design::{EncodedKey, Encoder, Format};
 use siltstone_succinct::filter::maplet::Maplet;
-use slots::build::SlotBuilder;
 use slots::cursor::{Chunked, SlotCursor};
-use sorted_store::build::SortedPlacement;
 use sorted_store::read::SortedStore;
 pub(crate) use spec::TableSpec;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use temporary::TemporaryFile;
-pub(crate) use walk::ReadMode;
 use walk::{PageWalk, WalkStart};
+pub(crate) use walk::{ReadMode, Reading, Values};
 pub(crate) use writer::NewTable;
-use writer::TableWriter;
 
 enum Layout {
     Block(Arc<BlockTable>),
@@ -151,11 +145,11 @@ impl Table {
     pub fn stream(
         self: &Arc<Self>,
         span: Span,
-        mode: ReadMode,
+        reading: impl Into<Reading>,
         reader: &Arc<Reader>,
     ) -> Result<Box<dyn Cursor>> {
         let (file, reader) = (Arc::clone(&self.file), Arc::clone(reader));
-        let start = WalkStart { file, reader, encoder: self.encoder, span, mode };
+        let start = WalkStart { file, reader, encoder: self.encoder, span, reading: reading.into() };
         Ok(match &self.layout {
             Layout::Block(block) => Box::new(BlockCursor::new(PageWalk::new(block, start))?),
             Layout::HTable(htable) => Box::new(HTableCursor::new(PageWalk::new(htable, start))?),
@@ -173,14 +167,22 @@ impl Table {
         }
     }
 
+    /// About how many of its entries lie within `span`, as far as its index tells pages apart.
+    pub fn entries_within(&self, span: &Span, reader: &Reader) -> Result<u64> {
+        match &self.layout {
+            Layout::Block(block) => block.entries_within(span, reader),
+            Layout::HTable(_) | Layout::Hash(_) | Layout::Sorted(_) => Ok(self.meta().entries),
+        }
+    }
+
     /// Reads what stands behind the pages and checks it against the table's description; `Some` says what is
     /// wrong.
     pub fn verify_sections(&self, reader: &Reader) -> Result<Option<String>> {
         let meta = self.meta();
-        for section in [&meta.index, &meta.filter, &meta.page_map, &meta.sample] {
-            read_section(meta, section, reader)?;
+        for (_, section) in meta.sections() {
+            read_section(meta, &section, reader)?;
         }
-        let tail_at = meta.sample.offset + meta.sample.length;
+        let tail_at = meta.sections().map(|(_, section)| section.offset + section.length).max().unwrap_or(0);
         let tail = reader.section(meta.id, tail_at, (meta.bytes - tail_at) as usize)?;
         let same = tail == envelope::encode_tail(meta, tail_at);
         Ok((!same).then(|| "its properties or its footer differ from what the manifest says".to_owned()))
@@ -204,80 +206,5 @@ impl Table {
             let path = reader.path(self.id());
             Error::corruption(&path, section.offset, "a key sample", "malformed bytes")
         })
-    }
-}
-
-/// Builds a table of any format.
-pub(crate) enum TableBuilder {
-    Block(Box<BlockBuilder>),
-    HTable(Box<HTableBuilder>),
-    Hash(Box<SlotBuilder<HashPlacement>>),
-    Sorted(Box<SlotBuilder<SortedPlacement>>),
-}
-
-impl TableBuilder {
-    /// Creates the file of a new table.
-    pub fn create(disk: &dyn Disk, dir: &Path, spec: TableSpec) -> Result<Self> {
-        let path = table_path(dir, spec.id);
-        let file = disk.create_streamed(&path).map_err(|e| Error::io(&e, "creating", &path))?;
-        Ok(Self::begin(file, path, spec))
-    }
-
-    /// Begins a table that is read and removed before anything relies on it: its file is not synced.
-    pub fn create_temporary(disk: &dyn Disk, dir: &Path, spec: TableSpec) -> Result<Self> {
-        let path = table_path(dir, spec.id);
-        let file = disk.create_streamed(&path).map_err(|e| Error::io(&e, "creating", &path))?;
-        Ok(Self::begin(Arc::new(TemporaryFile(file)), path, spec))
-    }
-
-    fn begin(file: Arc<dyn File>, path: PathBuf, spec: TableSpec) -> Self {
-        let writer = TableWriter::new(file, path, spec);
-        match spec.format {
-            Format::Block => Self::Block(Box::new(BlockBuilder::new(writer))),
-            Format::HTable => Self::HTable(Box::new(HTableBuilder::new(writer))),
-            Format::Hash => Self::Hash(Box::new(SlotBuilder::new(writer, HashPlacement::new))),
-            Format::Sorted => Self::Sorted(Box::new(SlotBuilder::new(writer, SortedPlacement::new))),
-        }
-    }
-
-    /// Whether the table can take an entry of this digest behind those it has; else the run goes on in
-    /// another table.
-    pub fn takes(&self, digest: Digest) -> bool {
-        match self {
-            Self::Block(_) | Self::HTable(_) => true,
-            Self::Hash(builder) => builder.takes(digest),
-            Self::Sorted(builder) => builder.takes(digest),
-        }
-    }
-
-    /// Adds the next entry in the store's order.
-    #[inline]
-    pub fn add(&mut self, entry: &EntryRef<'_>) -> Result<()> {
-        match self {
-            Self::Block(builder) => builder.add(entry),
-            Self::HTable(builder) => builder.add(entry),
-            Self::Hash(builder) => builder.add(entry),
-            Self::Sorted(builder) => builder.add(entry),
-        }
-    }
-
-    /// Bytes its pages take so far.
-    pub fn bytes(&self) -> u64 {
-        match self {
-            Self::Block(builder) => builder.bytes(),
-            Self::HTable(builder) => builder.bytes(),
-            Self::Hash(builder) => builder.bytes(),
-            Self::Sorted(builder) => builder.bytes(),
-        }
-    }
-
-    /// Finishes and syncs the file; the prefixes deleted by the table's run go in too.
-    pub fn finish(self, tombstones: PrefixTombstones) -> Result<NewTable> {
-        match self {
-            Self::Block(builder) => builder.finish(tombstones),
-            Self::HTable(builder) => builder.finish(tombstones),
-            Self::Hash(builder) => builder.finish(tombstones),
-            Self::Sorted(builder) => builder.finish(tombstones),
-        }
     }
 }

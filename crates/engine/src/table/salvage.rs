@@ -4,6 +4,7 @@
 //! secret. Entries come in the order in which they stand, which is not always that of the store.
 
 use super::block::page::{Overflow, RawEntry, decode, page_header};
+use super::coded::{Coded, read_codec};
 use super::envelope::{FOOTER_BYTES, PAGE_HEADER_BYTES, TableMeta, decode_footer};
 use super::hash_store::read::HashStore;
 use super::slots::build::SlotPages;
@@ -64,7 +65,12 @@ pub(crate) fn read_meta(file: &dyn File, path: &Path) -> Result<TableMeta> {
 /// # Errors
 /// Those of `sink`, and `Io` where the file can't be read for other reasons than damage.
 pub(crate) fn salvage(meta: &TableMeta, reader: &Reader, sink: &mut Sink<'_>) -> Result<Salvaged> {
-    let mut salvage = Salvage { meta, reader, found: Salvaged::default(), sink };
+    // Without the codec nothing of the pages makes sense.
+    let Some(codec) = readable(read_codec(meta, reader))? else {
+        return Ok(Salvaged { damaged_pages: u64::from(meta.pages), ..Salvaged::default() });
+    };
+    let coded = Coded { meta, codec: codec.as_ref() };
+    let mut salvage = Salvage { meta, coded, reader, found: Salvaged::default(), sink };
     match meta.format {
         Format::Block | Format::HTable => salvage.pages_of_entries()?,
         Format::Hash => salvage.chunks(&HashStore::new(meta.clone()))?,
@@ -75,6 +81,7 @@ pub(crate) fn salvage(meta: &TableMeta, reader: &Reader, sink: &mut Sink<'_>) ->
 
 struct Salvage<'a, 'b> {
     meta: &'a TableMeta,
+    coded: Coded<'a>,
     reader: &'a Reader,
     found: Salvaged,
     sink: &'a mut Sink<'b>,
@@ -130,9 +137,13 @@ impl Salvage<'_, '_> {
                 };
                 at = entry.end;
                 key.truncate(entry.shared);
-                key.extend_from_slice(page.get(entry.tail_at..entry.tail_at + entry.tail_len).unwrap_or(&[]));
+                let is_big_key = entry.overflow.is_some_and(|overflow| overflow.key_len.is_some());
+                if !is_big_key && self.coded.key_onto(&page, &entry, &mut key).is_none() {
+                    self.found.damaged_pages += 1;
+                    break;
+                }
                 self.entry(&page, &entry, &key)?;
-                if entry.overflow.is_some_and(|overflow| overflow.key_len.is_some()) {
+                if is_big_key {
                     key.clear();
                 }
             }
@@ -142,14 +153,9 @@ impl Salvage<'_, '_> {
 
     /// Hands on an entry of a page, whose key is `key` unless it overflows.
     fn entry(&mut self, page: &[u8], entry: &RawEntry, key: &[u8]) -> Result<()> {
-        let item = |value| match entry.deleted {
-            true => Item::Deleted,
-            false => Item::Put { value, expires_at_ms: entry.expires_at_ms },
-        };
         let Some(Overflow { page: first, key_len }) = entry.overflow else {
             let value = page.get(entry.value_at..entry.value_at + entry.value_len).unwrap_or(&[]);
-            self.found.entries += 1;
-            return (self.sink)(key, item(value));
+            return self.hand_on(key, entry.item(value));
         };
         let key_len = key_len.unwrap_or(0);
         let Some(payload) = self.overflow(first, key_len.saturating_add(entry.value_len))? else {
@@ -157,8 +163,22 @@ impl Salvage<'_, '_> {
             return Ok(());
         };
         let (big_key, value) = payload.split_at(key_len.min(payload.len()));
-        self.found.entries += 1;
-        (self.sink)(if key_len > 0 { big_key } else { key }, item(value))
+        self.hand_on(if key_len > 0 { big_key } else { key }, entry.item(value))
+    }
+
+    /// Hands on an entry, whose value may be compressed.
+    fn hand_on(&mut self, key: &[u8], item: Item<'_>) -> Result<()> {
+        let mut decoded = Vec::new();
+        match self.coded.item(item, &mut decoded) {
+            Some(item) => {
+                self.found.entries += 1;
+                (self.sink)(key, item)
+            }
+            None => {
+                self.found.without_value += 1;
+                Ok(())
+            }
+        }
     }
 
     /// Reads chunks of slots, as far as the index says where they are.
@@ -220,8 +240,7 @@ impl Salvage<'_, '_> {
                 continue;
             };
             if let Some(item) = parts.item(&record) {
-                self.found.entries += 1;
-                (self.sink)(key, item)?;
+                self.hand_on(key, item)?;
             }
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use super::filter::KeptKeys;
 use crate::ids::TableId;
-use siltstone_design::{Design, Format, IndexSpec, TableFilterSpec};
+use siltstone_design::{Compression, Design, Format, IndexSpec, TableFilterSpec};
 
 /// What a new table is to be.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +20,8 @@ pub(crate) struct TableSpec {
     pub region_bytes: u64,
     /// Bytes written at once, and entries' bytes in a segment where the format has segments.
     pub chunk_bytes: usize,
+    /// Whether entries are compressed, where that pays.
+    pub compression: Compression,
 }
 
 impl TableSpec {
@@ -35,6 +37,7 @@ impl TableSpec {
             digests_per_page: 1,
             region_bytes: 0,
             chunk_bytes,
+            compression: Compression::None,
         }
     }
 
@@ -55,6 +58,7 @@ impl TableSpec {
             digests_per_page,
             region_bytes: spec.region_bytes(),
             chunk_bytes,
+            compression: spec.compression,
         }
     }
 }

@@ -39,6 +39,27 @@ pub(crate) enum ReadMode {
     Compaction,
 }
 
+/// Which values a cursor reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Values {
+    All,
+    /// Those that stand beside their keys; others are shown as if they were empty.
+    AtHand,
+}
+
+/// How a cursor reads, and what.
+#[derive(Clone, Debug)]
+pub(crate) struct Reading {
+    pub mode: ReadMode,
+    pub values: Values,
+}
+
+impl From<ReadMode> for Reading {
+    fn from(mode: ReadMode) -> Self {
+        Self { mode, values: Values::All }
+    }
+}
+
 /// A table that has a description.
 pub(crate) trait Described {
     fn meta(&self) -> &TableMeta;
@@ -51,7 +72,7 @@ pub(crate) struct WalkStart {
     pub reader: Arc<Reader>,
     pub encoder: Encoder,
     pub span: Span,
-    pub mode: ReadMode,
+    pub reading: Reading,
 }
 
 /// The pages of one table on the way through it.
@@ -61,6 +82,7 @@ pub(crate) struct PageWalk<T> {
     pub reader: Arc<Reader>,
     pub encoder: Encoder,
     pub span: Span,
+    pub values: Values,
     mode: ReadMode,
     /// Pages that were read together, and the first one's number.
     stretch: Vec<u8>,
@@ -70,9 +92,10 @@ pub(crate) struct PageWalk<T> {
 
 impl<T: Described> PageWalk<T> {
     pub fn new(table: &Arc<T>, start: WalkStart) -> Self {
-        let WalkStart { file, reader, encoder, span, mode } = start;
+        let WalkStart { file, reader, encoder, span, reading: Reading { mode, values } } = start;
         let (stretch, first, current) = (Vec::new(), 0, Current::Nowhere);
-        Self { table: Arc::clone(table), _file: file, reader, encoder, span, mode, stretch, first, current }
+        let (table, _file) = (Arc::clone(table), file);
+        Self { table, _file, reader, encoder, span, values, mode, stretch, first, current }
     }
 
     fn meta(&self) -> &TableMeta {

@@ -6,17 +6,20 @@
 //!
 //! Invariants: entries are noted in the store's order, each key once; nothing is written twice.
 
-use super::envelope::{OVERFLOW_MARK, PAYLOAD_BYTES, Section, TableMeta, encode_tail};
+use super::envelope::{Compressed, OVERFLOW_MARK, PAYLOAD_BYTES, Section, TableMeta, encode_tail};
 use super::filter::TableFilterBuilder;
 use super::sample::SampleBuilder;
 use super::slots::SlotLayout;
 use super::spec::TableSpec;
 use crate::cache::{PAGE_BYTES, seal_page};
+use crate::compression::Codec;
+use crate::compression::symbols::SymbolEncoder;
 use crate::entry::{EntryRef, Item, PrefixTombstone, PrefixTombstones};
 use crate::error::{Error, Result};
 use crate::io::File;
 use siltstone_design::Digest;
 use siltstone_succinct::bits::{rank_select::RankSelect, vector::BitVecBuilder};
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -37,6 +40,16 @@ pub(crate) struct NewTable {
     pub meta: TableMeta,
     /// The fingerprints of its keys in order, where its filter is made of them; else none.
     pub fingerprints: Vec<u64>,
+}
+
+/// How the entries of a new table are compressed.
+pub(crate) struct Compressing {
+    pub codec: Codec,
+    /// For what pages hold of keys; values come encoded.
+    pub keys: Option<SymbolEncoder>,
+    /// Bytes before and after.
+    pub raw_bytes: u64,
+    pub stored_bytes: u64,
 }
 
 /// Writes the file of one new table and counts what goes into it.
@@ -62,6 +75,8 @@ pub(crate) struct TableWriter {
     expires_ms: (u64, u64),
     filter: TableFilterBuilder,
     sample: SampleBuilder,
+    /// Present from the first entry on, where they are compressed.
+    pub compressing: Option<Compressing>,
 }
 
 impl TableWriter {
@@ -87,6 +102,7 @@ impl TableWriter {
             filter: TableFilterBuilder::new(spec.kept_keys),
             spec,
             sample: SampleBuilder::default(),
+            compressing: None,
         }
     }
 
@@ -105,8 +121,21 @@ impl TableWriter {
         (self.last.0, &self.last.1)
     }
 
-    /// Counts the next entry; entries come in the store's order, each key once.
-    pub fn note(&mut self, entry: &EntryRef<'_>) {
+    /// Returns what a page is to hold of a key, of which it would else hold `part`.
+    pub fn encode_key<'a>(&mut self, part: &'a [u8]) -> Cow<'a, [u8]> {
+        let Some(Compressing { keys: Some(keys), raw_bytes, stored_bytes, .. }) = &mut self.compressing
+        else {
+            return Cow::Borrowed(part);
+        };
+        let encoded = keys.encode(part);
+        *raw_bytes += part.len() as u64;
+        *stored_bytes += encoded.len() as u64;
+        Cow::Owned(encoded)
+    }
+
+    /// Counts the next entry, whose value has `value_bytes` where it is not compressed; entries come in the
+    /// store's order, each key once.
+    pub fn note(&mut self, entry: &EntryRef<'_>, value_bytes: usize) {
         let key = entry.key.key;
         debug_assert!(
             self.first.is_none() || (self.last.0, self.last.1.as_slice()) < (entry.key.digest, key),
@@ -117,7 +146,6 @@ impl TableWriter {
             Item::Deleted => (true, 0),
             Item::Operands(_) => (false, 0),
         };
-        let value_len = entry.item.bytes().len();
         if self.first.is_none() {
             self.first = Some((entry.key.digest, key.to_vec()));
         }
@@ -126,7 +154,7 @@ impl TableWriter {
         self.last.1.extend_from_slice(key);
         self.entries += 1;
         self.deleted += u64::from(deleted);
-        let user_bytes = (key.len() + value_len) as u64;
+        let user_bytes = (key.len() + value_bytes) as u64;
         self.user_bytes += user_bytes;
         if self.group.0 != entry.key.digest.hi {
             self.group = (entry.key.digest.hi, 0);
@@ -216,6 +244,8 @@ impl TableWriter {
 
     /// Writes what follows the pages, syncs the file and says what it holds.
     pub fn finish(mut self, sections: Sections, tombstones: PrefixTombstones) -> Result<NewTable> {
+        let codec = self.compressing.as_ref().map(|compressing| compressing.codec.to_bytes());
+        let codec_section = self.write_section(codec.as_deref().unwrap_or_default());
         let index = self.write_section(&sections.index);
         let filter = std::mem::replace(&mut self.filter, TableFilterBuilder::None);
         let mut fingerprints = Vec::new();
@@ -228,6 +258,13 @@ impl TableWriter {
         let page_map = self.write_section(&sections.page_map);
         let sample = std::mem::take(&mut self.sample).finish().to_bytes();
         let sample = self.write_section(&sample);
+        let copy = self.write_section(codec.as_deref().unwrap_or_default());
+        let compressed = self.compressing.take().map(|compressing| Compressed {
+            codec: codec_section,
+            copy,
+            raw_bytes: compressing.raw_bytes,
+            stored_bytes: compressing.stored_bytes,
+        });
         let edge = |tombstone: Option<&PrefixTombstone>| {
             tombstone
                 .map_or((Digest::default(), Vec::new()), |t| (Digest { hi: t.hi, lo: 0 }, t.prefix.to_vec()))
@@ -257,6 +294,7 @@ impl TableWriter {
             sample,
             tombstones,
             slots: sections.slots,
+            compressed,
         };
         let at = self.out_at + self.out.len() as u64;
         // The properties hold the file's length, and its own length varies with it: settle by trying again.

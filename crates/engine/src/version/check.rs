@@ -1,15 +1,25 @@
 //! The invariants of a version, checked after every edit in tests and debug builds, and by `verify`.
 
 use super::version::Version;
-use siltstone_design::Design;
 use std::collections::HashSet;
 
-/// What is wrong with `version` under `design`; empty where it is sound.
-pub(crate) fn problems(version: &Version, design: &Design) -> Vec<String> {
+/// What is wrong with `version`; empty where it is sound. While a redesign is under way there may be levels
+/// and runs that its design does not have.
+pub(crate) fn problems(version: &Version) -> Vec<String> {
+    let is_settled = version.redesign().is_none();
     let mut problems = Vec::new();
     let (mut runs_seen, mut tables_seen) = (HashSet::new(), HashSet::new());
-    for (number, level) in version.levels.iter().enumerate() {
-        let (spec, depth) = (design.level(number), design.depth(number));
+    let mut above = None;
+    for level in &version.levels {
+        let (number, depth) = (version.shown_number(level.depth), level.depth);
+        let spec = version.spec_at(depth);
+        if spec.is_none() && is_settled {
+            problems.push(format!("there is a level of {depth} bits, which the design has not"));
+        }
+        if above.is_some_and(|above| above >= depth) {
+            problems.push(format!("the level of {depth} bits is out of order"));
+        }
+        above = Some(depth);
         let mut previous = None;
         for region in &level.regions {
             let path = region.path;
@@ -21,10 +31,10 @@ pub(crate) fn problems(version: &Version, design: &Design) -> Vec<String> {
                 report("it is out of order".into());
             }
             previous = Some(path.first());
-            if spec.runs == 1 && region.runs.len() > 1 {
+            if spec.is_some_and(|spec| spec.runs == 1) && region.runs.len() > 1 && is_settled {
                 report(format!("{} runs in a leveled region", region.runs.len()));
             }
-            if region.shape.has_children != version.has_children(number, path) {
+            if region.shape.has_children != version.has_children(path) {
                 report("it is wrong about its children".into());
             }
             for run in &region.runs {

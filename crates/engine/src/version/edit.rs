@@ -10,14 +10,20 @@
 //!         6 dropped
 //!         7 written      level varint, bytes varint (absolute)
 //!         12 replaced    keyspace varint: that one's contents take the place of this one's, and it is gone
-//!         12 merge operator   name, behind 5
+//!         13 merge operator   name, behind 5
+//!         15 redesigned  kind u8: 0 begun: design JSON, LSN varint, ms varint, first run varint
+//!                                 1 settled: ms varint
+//!                                 2 gathered: level varint, path; all regions below it are gone
+//!         17 cleared     the keyspace holds nothing
 //! store   a record of keyspace 0: 8 next ids varint; 9 hash secret, 16 bytes; 10 log start, two varints;
-//!         11 log end, LSN varint: the log is synced at least that far
+//!         11 log end, LSN varint: the log is synced at least that far; 14 clock, milliseconds varint
 //! ```
 //!
-//! One edit is one log record: it happens whole or not at all. Applying an edit to the version it was made
-//! for can't fail; a manifest that says otherwise is damaged.
+//! A region is told by its path, which says how many digest bits it fixes; its level's number is for whoever
+//! reads the manifest. One edit is one log record: it happens whole or not at all. Applying an edit to the
+//! version it was made for can't fail; a manifest that says otherwise is damaged.
 
+use super::designs::DesignChange;
 use super::level::Level;
 use super::region::Region;
 use super::run::Run;
@@ -29,8 +35,9 @@ use crate::record::LogStart;
 use crate::region_filter::NewRegionFilter;
 use crate::table::Table;
 use crate::table::envelope::TableMeta;
-use siltstone_design::TriePath;
+use siltstone_design::{Design, TriePath};
 use siltstone_succinct::code::varint;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A run as the manifest describes it.
@@ -44,7 +51,8 @@ pub(crate) struct RunRecord {
 /// One step of an edit.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Step {
-    /// Puts a run on a region's runs: in the place of run `replaces`, or as the newest.
+    /// Puts a run on a region's runs: in the place of run `replaces`, as the oldest ([`OLDEST`]), or as the
+    /// newest.
     AddRun { level: usize, path: TriePath, run: RunRecord, replaces: Option<RunId> },
     /// Takes a run off a region's runs.
     RemoveRun { level: usize, path: TriePath, run: RunId },
@@ -58,10 +66,18 @@ pub(crate) enum Step {
     MergeOperator(String),
     /// The keyspace is gone.
     Dropped,
+    /// The keyspace has another design. Runs of before have numbers below `first_run`.
+    Redesigned { design: String, sequence: u64, at_ms: u64, first_run: RunId },
+    /// Nothing is left of the designs before.
+    Settled { at_ms: u64 },
+    /// Nothing is left below the region, not even regions.
+    Gathered { level: usize, path: TriePath },
     /// `bytes` were written into the level in all.
     Written { level: usize, bytes: u64 },
     /// The keyspace holds what keyspace `by` held, which is gone.
     Replaced { by: u64 },
+    /// The keyspace holds nothing.
+    Cleared,
     /// Smallest unused number of tables, runs and keyspaces.
     NextId(u64),
     /// The store's hash secret.
@@ -70,7 +86,12 @@ pub(crate) enum Step {
     LogStart(LogStart),
     /// The log is synced up to this LSN at least; one that ends earlier has lost something.
     LogEnd(u64),
+    /// The store's clock has come so far, in milliseconds since 1970.
+    Clock(u64),
 }
+
+/// The run that a run replaces which is put below all others.
+pub(crate) const OLDEST: RunId = RunId::MAX;
 
 /// Steps that happen together, on one keyspace (0: the store itself).
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -99,16 +120,22 @@ impl Edit {
     }
 }
 
+/// Encodes a step's kind and the region that it is about.
+fn put_region(out: &mut Vec<u8>, kind: u8, level: usize, path: TriePath) {
+    out.push(kind);
+    varint::put_u64(out, level as u64);
+    put_path(out, path);
+}
+
 impl Step {
     fn encode(&self, out: &mut Vec<u8>) {
-        let region = |out: &mut Vec<u8>, kind: u8, level: usize, path: TriePath| {
+        let number = |out: &mut Vec<u8>, kind: u8, number: u64| {
             out.push(kind);
-            varint::put_u64(out, level as u64);
-            put_path(out, path);
+            varint::put_u64(out, number);
         };
         match self {
             Self::AddRun { level, path, run, replaces } => {
-                region(out, 1, *level, *path);
+                put_region(out, 1, *level, *path);
                 varint::put_u64(out, run.id);
                 varint::put_u64(out, replaces.unwrap_or(0));
                 varint::put_u64(out, run.tables.len() as u64);
@@ -122,11 +149,11 @@ impl Step {
                 }
             }
             Self::RemoveRun { level, path, run } => {
-                region(out, 2, *level, *path);
+                put_region(out, 2, *level, *path);
                 varint::put_u64(out, *run);
             }
             Self::Pushed { level, path, pushes } => {
-                region(out, 3, *level, *path);
+                put_region(out, 3, *level, *path);
                 varint::put_u64(out, *pushes);
             }
             Self::Flushed { start, user_bytes } => {
@@ -141,32 +168,46 @@ impl Step {
                 out.push(13);
                 put_bytes(out, name.as_bytes());
             }
+            Self::Redesigned { .. } | Self::Settled { .. } | Self::Gathered { .. } => {
+                out.push(15);
+                self.encode_redesign(out);
+            }
             Self::Dropped => out.push(6),
             Self::Written { level, bytes } => {
                 out.push(7);
                 varint::put_u64(out, *level as u64);
                 varint::put_u64(out, *bytes);
             }
-            Self::NextId(id) => {
-                out.push(8);
-                varint::put_u64(out, *id);
-            }
+            Self::NextId(id) => number(out, 8, *id),
             Self::Secret(secret) => {
                 out.push(9);
                 out.extend_from_slice(secret);
             }
-            Self::LogEnd(lsn) => {
-                out.push(11);
-                varint::put_u64(out, *lsn);
-            }
-            Self::Replaced { by } => {
-                out.push(12);
-                varint::put_u64(out, *by);
-            }
+            Self::LogEnd(lsn) => number(out, 11, *lsn),
+            Self::Clock(ms) => number(out, 14, *ms),
+            Self::Replaced { by } => number(out, 12, *by),
+            Self::Cleared => out.push(17),
             Self::LogStart(start) => {
                 out.push(10);
                 [start.segment, start.lsn].into_iter().for_each(|n| varint::put_u64(out, n));
             }
+        }
+    }
+
+    /// Encodes a step of a redesign, behind its number.
+    fn encode_redesign(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Redesigned { design, sequence, at_ms, first_run } => {
+                out.push(0);
+                put_bytes(out, design.as_bytes());
+                [*sequence, *at_ms, *first_run].into_iter().for_each(|n| varint::put_u64(out, n));
+            }
+            Self::Settled { at_ms } => {
+                out.push(1);
+                varint::put_u64(out, *at_ms);
+            }
+            Self::Gathered { level, path } => put_region(out, 2, *level, *path),
+            _ => {}
         }
     }
 
@@ -204,6 +245,19 @@ impl Step {
             11 => Self::LogEnd(from.varint()?),
             12 => Self::Replaced { by: from.varint()? },
             13 => Self::MergeOperator(from.string()?.to_owned()),
+            14 => Self::Clock(from.varint()?),
+            15 => match from.u8()? {
+                0 => Self::Redesigned {
+                    design: from.string()?.to_owned(),
+                    sequence: from.varint()?,
+                    at_ms: from.varint()?,
+                    first_run: from.varint()?,
+                },
+                1 => Self::Settled { at_ms: from.varint()? },
+                2 => Self::Gathered { level: level(from)?, path: from.path()? },
+                _ => return None,
+            },
+            17 => Self::Cleared,
             _ => return None,
         })
     }
@@ -222,32 +276,38 @@ impl Version {
     ) -> Result<(Self, Vec<Arc<Table>>), String> {
         let mut next = self.clone();
         let mut removed = Vec::new();
+        for step in &edit.steps {
+            next.change_design(step)?;
+        }
         // Runs are added first, so that one can take the place of a run that goes.
         for step in &edit.steps {
-            if let Step::AddRun { level, path, run, replaces } = step {
+            if let Step::AddRun { path, run, replaces, .. } = step {
                 let tables = run.tables.iter().map(&mut *open).collect();
-                next.add_run(*level, *path, Run::new(run.id, tables, run.kills.clone()), *replaces)?;
+                next.add_run(*path, Run::new(run.id, tables, run.kills.clone()), *replaces)?;
             }
         }
         for step in &edit.steps {
             match step {
-                Step::RemoveRun { level, path, run } => {
-                    removed.extend(next.remove_run(*level, *path, *run)?);
+                Step::RemoveRun { path, run, .. } => {
+                    removed.extend(next.remove_run(*path, *run)?);
                 }
-                Step::Pushed { level, path, pushes } => {
-                    let region = next.region_mut(*level, *path);
-                    next.put_region(*level, region.with_runs(region.runs.clone(), *pushes));
+                Step::Pushed { path, pushes, .. } => {
+                    let region = next.region_mut(*path);
+                    next.put_region(region.with_runs(region.runs.clone(), *pushes));
                 }
                 Step::Flushed { user_bytes, .. } => next.user_bytes = *user_bytes,
                 Step::Written { level, bytes } => {
-                    next.grow_to(*level);
-                    if let Some(level) = next.levels.get_mut(*level) {
-                        level.bytes_written = *bytes;
-                    }
+                    next.level_mut(next.design.depth(*level)).bytes_written = *bytes;
                 }
                 _ => {}
             }
         }
+        for step in &edit.steps {
+            if let Step::Gathered { path, .. } = step {
+                next.cut_off_below(*path)?;
+            }
+        }
+        next.dissolve_outgoing();
         next.note_children();
         next.fit_filters(edit);
         // A table that moved from one run to another is still in use.
@@ -260,104 +320,178 @@ impl Version {
     /// be missing that others take the place of.
     fn fit_filters(&mut self, edit: &Edit) {
         for step in &edit.steps {
-            let (Step::AddRun { level, path, .. } | Step::RemoveRun { level, path, .. }) = step else {
+            let (Step::AddRun { path, .. } | Step::RemoveRun { path, .. }) = step else {
                 continue;
             };
-            let region = self.region_mut(*level, *path);
-            if region.filter.is_some() {
-                let mut region = Region::clone(&region);
+            let filtered = self.region(*path).filter(|region| region.filter.is_some());
+            if let Some(mut region) = filtered.map(|region| Region::clone(region)) {
                 region.fit_filter();
-                self.put_region(*level, region);
+                self.put_region(region);
             }
         }
     }
 
-    /// Returns the filters of regions whose runs `steps` merge in place.
+    /// Returns the filters of regions whose runs `steps` merge in place. What comes from elsewhere is not in
+    /// their filters.
     pub fn filters_after_rewrites(&self, steps: &[Step], memory: &Arc<MemoryBudget>) -> Vec<NewRegionFilter> {
         let rewrites = steps.iter().filter_map(|step| {
-            let Step::AddRun { level, path, run, replaces: Some(_) } = step else { return None };
-            let filter = self.levels.get(*level)?.region(*path)?.filter.as_ref()?;
+            let Step::AddRun { path, run, replaces: Some(_), .. } = step else { return None };
+            let filter = self.region(*path)?.filter.as_ref()?;
+            let is_elsewhere =
+                |step: &Step| matches!(step, Step::RemoveRun { path: other, .. } if other != path);
+            if steps.iter().any(is_elsewhere) {
+                return None;
+            }
             let merged = steps.iter().filter_map(|step| match step {
-                Step::RemoveRun { level: l, path: p, run } if (l, p) == (level, path) => Some(*run),
+                Step::RemoveRun { run, .. } => Some(*run),
                 _ => None,
             });
             let filter = filter.after_rewrite(&merged.collect::<Vec<_>>(), run.id, memory)?;
-            Some(NewRegionFilter::new(*level, *path, filter))
+            Some(NewRegionFilter::new(*path, filter))
         });
         rewrites.collect()
     }
 
-    fn grow_to(&mut self, level: usize) {
-        while self.levels.len() <= level {
-            self.levels.push(Level::default());
+    /// Takes another design, or lays the ones before to rest.
+    fn change_design(&mut self, step: &Step) -> Result<(), String> {
+        match step {
+            Step::Redesigned { design, sequence, at_ms, first_run } => {
+                let to: Design = serde_json::from_str(design).map_err(|e| format!("a design: {e}"))?;
+                to.check().map_err(|e| e.to_string())?;
+                let (from, to) = (Arc::clone(&self.design), Arc::new(to));
+                let (sequence, at_ms, first_run) = (*sequence, *at_ms, *first_run);
+                self.design = Arc::clone(&to);
+                let change = DesignChange { from, to, sequence, at_ms, first_run, settled_ms: None };
+                self.history = self.history.with(change);
+                self.add_levels_above(self.levels.last().map_or(0, |level| level.depth));
+            }
+            Step::Settled { at_ms } => self.history = self.history.settled(*at_ms),
+            _ => {}
         }
+        Ok(())
     }
 
-    fn region_mut(&mut self, level: usize, path: TriePath) -> Arc<Region> {
-        self.grow_to(level);
-        let found = self.levels.get(level).and_then(|l| l.region(path)).cloned();
+    /// Returns the level of so many bits; it is made, with all of the design's above it, where it is not
+    /// there.
+    fn level_mut(&mut self, depth: u8) -> &mut Level {
+        if let Some(at) = self.levels.iter().position(|level| level.depth == depth) {
+            #[expect(clippy::indexing_slicing, reason = "it was found there")]
+            return &mut self.levels[at];
+        }
+        self.add_levels_above(depth);
+        let at = self.levels.partition_point(|level| level.depth < depth);
+        self.levels.insert(at, Level::new(depth));
+        #[expect(clippy::indexing_slicing, reason = "the level was just put there")]
+        &mut self.levels[at]
+    }
+
+    /// Makes the levels of the design above so many bits that are not there.
+    fn add_levels_above(&mut self, depth: u8) {
+        let of_design = (0..).map(|number| self.design.depth(number)).take_while(|above| *above < depth);
+        let mut missing: Vec<u8> = of_design.filter(|above| self.level_at(*above).is_none()).collect();
+        // Only the foot of the trie has several levels of one depth.
+        missing.dedup();
+        self.levels.extend(missing.into_iter().map(Level::new));
+        self.levels.sort_by_key(|level| level.depth);
+    }
+
+    fn region_mut(&mut self, path: TriePath) -> Arc<Region> {
+        let found = self.level_mut(path.depth()).region(path).cloned();
         found.unwrap_or_else(|| Arc::new(Region::new(path, Vec::new(), 0)))
     }
 
-    fn put_region(&mut self, level: usize, region: Region) {
-        if let Some(level) = self.levels.get_mut(level) {
-            level.set(region);
+    fn put_region(&mut self, region: Region) {
+        self.level_mut(region.path.depth()).set(region);
+    }
+
+    /// Removes all regions below `path`.
+    fn cut_off_below(&mut self, path: TriePath) -> Result<(), String> {
+        if self.has_data_below(path) {
+            return Err(format!("all below region {path} is to be gone, but has runs"));
+        }
+        for level in self.levels.iter_mut().filter(|level| level.depth > path.depth()) {
+            level.regions.retain(|region| !path.covers(region.path));
+        }
+        while self.levels.last().is_some_and(|level| level.regions.is_empty()) {
+            let gone = self.levels.pop();
+            if let (Some(gone), Some(last)) = (gone, self.levels.last_mut()) {
+                last.bytes_written += gone.bytes_written;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets go of what is empty of outgoing levels. What was written into a level that goes counts for the
+    /// one below it.
+    fn dissolve_outgoing(&mut self) {
+        let design = Arc::clone(&self.design);
+        let outgoing = |level: &&mut Level| design.level_at(level.depth).is_none();
+        for level in self.levels.iter_mut().filter(outgoing) {
+            level.regions.retain(|region| !region.runs.is_empty());
+        }
+        let mut written = 0;
+        for at in (0..self.levels.len()).rev() {
+            let goes = |level: &Level| design.level_at(level.depth).is_none() && level.regions.is_empty();
+            if self.levels.get(at).is_some_and(goes) {
+                let gone = self.levels.remove(at);
+                written = gone.bytes_written;
+                if let Some(level) = self.levels.get_mut(at) {
+                    level.bytes_written += std::mem::take(&mut written);
+                }
+            }
+        }
+        if let Some(last) = self.levels.last_mut() {
+            last.bytes_written += written;
         }
     }
 
-    fn add_run(
-        &mut self,
-        level: usize,
-        path: TriePath,
-        run: Run,
-        replaces: Option<RunId>,
-    ) -> Result<(), String> {
-        let region = self.region_mut(level, path);
+    fn add_run(&mut self, path: TriePath, run: Run, replaces: Option<RunId>) -> Result<(), String> {
+        let region = self.region_mut(path);
         let mut runs = region.runs.clone();
         let at = match replaces {
             None => 0,
+            Some(OLDEST) => runs.len(),
             Some(old) => runs.iter().position(|r| r.id == old).ok_or_else(|| {
                 format!("run {} is to replace run {old}, which is not in region {path}", run.id)
             })?,
         };
         runs.insert(at, Arc::new(run));
-        self.put_region(level, region.with_runs(runs, region.pushes));
+        self.put_region(region.with_runs(runs, region.pushes));
         Ok(())
     }
 
-    fn remove_run(&mut self, level: usize, path: TriePath, run: RunId) -> Result<Vec<Arc<Table>>, String> {
-        let region = self.region_mut(level, path);
+    fn remove_run(&mut self, path: TriePath, run: RunId) -> Result<Vec<Arc<Table>>, String> {
+        let region = self.region_mut(path);
         let mut runs = region.runs.clone();
         let at = runs
             .iter()
             .position(|r| r.id == run)
-            .ok_or_else(|| format!("run {run} is to go, but is not in region {path} of level {level}"))?;
+            .ok_or_else(|| format!("run {run} is to go, but is not in region {path}"))?;
         let gone = runs.remove(at);
-        self.put_region(level, region.with_runs(runs, region.pushes));
+        self.put_region(region.with_runs(runs, region.pushes));
         Ok(gone.tables.clone())
     }
 
     /// Tells every region whether any region lies below it.
     fn note_children(&mut self) {
-        for number in 0..self.levels.len() {
-            let stale: Vec<TriePath> = self.levels.get(number).map_or(Vec::new(), |level| {
-                let outdated = |r: &&Arc<Region>| r.shape.has_children != self.has_children(number, r.path);
-                level.regions.iter().filter(outdated).map(|r| r.path).collect()
-            });
-            for path in stale {
-                let old = self.region_mut(number, path);
-                let mut region = old.with_runs(old.runs.clone(), old.pushes);
-                region.shape.has_children = self.has_children(number, path);
-                self.put_region(number, region);
-            }
+        let outdated = |r: &&Arc<Region>| r.shape.has_children != self.has_children(r.path);
+        let stale: Vec<TriePath> =
+            self.levels.iter().flat_map(|l| &l.regions).filter(outdated).map(|r| r.path).collect();
+        for path in stale {
+            let old = self.region_mut(path);
+            let mut region = old.with_runs(old.runs.clone(), old.pushes);
+            region.shape.has_children = self.has_children(path);
+            self.put_region(region);
         }
     }
 
     /// Steps that build this version from nothing.
     pub fn to_steps(&self) -> Vec<Step> {
         let mut steps = Vec::new();
-        for (number, level) in self.levels.iter().enumerate() {
-            steps.push(Step::Written { level: number, bytes: level.bytes_written });
+        let mut written: BTreeMap<usize, u64> = BTreeMap::new();
+        for level in &self.levels {
+            let number = self.shown_number(level.depth);
+            *written.entry(number).or_default() += level.bytes_written;
             for region in &level.regions {
                 // Each run is added as the newest, so the oldest comes first.
                 for run in region.runs.iter().rev() {
@@ -374,6 +508,7 @@ impl Version {
                 steps.push(Step::Pushed { level: number, path, pushes });
             }
         }
+        steps.extend(written.into_iter().map(|(level, bytes)| Step::Written { level, bytes }));
         steps
     }
 }

@@ -5,14 +5,26 @@ use siltstone_design::TriePath;
 use std::sync::Arc;
 
 /// The regions at one depth, in digest order; regions that never held data are not there.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Level {
+    /// Digest bits that its regions fix.
+    pub depth: u8,
     pub regions: Vec<Arc<Region>>,
     /// Bytes written into the level since the keyspace was created.
     pub bytes_written: u64,
 }
 
 impl Level {
+    /// A level without regions.
+    pub fn new(depth: u8) -> Self {
+        Self { depth, regions: Vec::new(), bytes_written: 0 }
+    }
+
+    /// Whether any of its regions has runs.
+    pub fn has_runs(&self) -> bool {
+        self.regions.iter().any(|region| !region.runs.is_empty())
+    }
+
     fn position(&self, path: TriePath) -> std::result::Result<usize, usize> {
         self.regions.binary_search_by_key(&path.first(), |region| region.path.first())
     }

@@ -11,6 +11,7 @@
 //! been synced since ([`ManifestEnd`]). A manifest is begun afresh, with the state as
 //! it is, at every open and when it has grown to several times that state; CURRENT is replaced by rename.
 
+use super::designs::DesignChange;
 use super::edit::{Edit, Step};
 use super::version::Version;
 use crate::error::{Error, ErrorKind, Result};
@@ -35,7 +36,6 @@ const REWRITE_BYTES: u64 = 1 << 20;
 pub(crate) struct KeyspaceState {
     pub name: String,
     pub schema: Schema,
-    pub design: Design,
     /// Name of the merge operator, where it takes merges.
     pub merge_operator: Option<String>,
     pub version: Version,
@@ -51,6 +51,8 @@ pub(crate) struct StoreState {
     pub log_start: LogStart,
     /// The log is synced up to this LSN at least.
     pub log_end: u64,
+    /// How far the store's clock came; 0 where nothing expires.
+    pub clock_ms: u64,
     pub keyspaces: BTreeMap<u64, KeyspaceState>,
 }
 
@@ -67,17 +69,18 @@ impl StoreState {
                 Step::Secret(secret) => self.secret = *secret,
                 Step::LogStart(start) => self.log_start = *start,
                 Step::LogEnd(lsn) => self.log_end = *lsn,
+                Step::Clock(ms) => self.clock_ms = self.clock_ms.max(*ms),
                 Step::Created { name, schema, design } => {
                     let broken = |what: &str, e: serde_json::Error| format!("keyspace {name}'s {what}: {e}");
+                    let design: Design = serde_json::from_str(design).map_err(|e| broken("design", e))?;
+                    design.check().map_err(|e| e.to_string())?;
                     let keyspace = KeyspaceState {
                         name: name.clone(),
                         schema: serde_json::from_str(schema).map_err(|e| broken("schema", e))?,
-                        design: serde_json::from_str(design).map_err(|e| broken("design", e))?,
                         merge_operator: None,
-                        version: Version::default(),
+                        version: Version::new(Arc::new(design)),
                         flushed: self.log_start,
                     };
-                    keyspace.design.check().map_err(|e| e.to_string())?;
                     self.keyspaces.insert(edit.keyspace, keyspace);
                 }
                 Step::Dropped => {
@@ -87,7 +90,13 @@ impl StoreState {
                     let there_is_none = || format!("keyspace {by} is to replace another, but is not there");
                     let by = self.keyspaces.remove(by).ok_or_else(there_is_none)?;
                     if let Some(keyspace) = self.keyspaces.get_mut(&edit.keyspace) {
-                        keyspace.version = by.version;
+                        keyspace.version = by.version.in_place_of(&keyspace.version);
+                    }
+                }
+                Step::Cleared => {
+                    if let Some(keyspace) = self.keyspaces.get_mut(&edit.keyspace) {
+                        let empty = Version::new(Arc::clone(&keyspace.version.design));
+                        keyspace.version = empty.in_place_of(&keyspace.version);
                     }
                 }
                 // A number is never used again, not even that of a table long gone: entries speak of tables
@@ -115,25 +124,35 @@ impl StoreState {
 
     /// Edits that build this state from nothing.
     fn to_edits(&self) -> Result<Vec<Edit>> {
-        let steps = vec![
+        let mut steps = vec![
             Step::NextId(self.next_id),
             Step::Secret(self.secret),
             Step::LogStart(self.log_start),
             Step::LogEnd(self.log_end),
         ];
+        steps.extend((self.clock_ms > 0).then_some(Step::Clock(self.clock_ms)));
         let mut edits = vec![Edit { keyspace: 0, steps }];
         for (&id, keyspace) in &self.keyspaces {
             let json = |e: serde_json::Error| Error::because(ErrorKind::InvalidInput, e).of("design");
+            let version = &keyspace.version;
+            let changes = version.history.changes();
+            let first = changes.first().map_or(&version.design, |change| &change.from);
             let mut steps = vec![
                 Step::Created {
                     name: keyspace.name.clone(),
                     schema: serde_json::to_string(&keyspace.schema).map_err(json)?,
-                    design: serde_json::to_string(&keyspace.design).map_err(json)?,
+                    design: serde_json::to_string(&**first).map_err(json)?,
                 },
-                Step::Flushed { start: keyspace.flushed, user_bytes: keyspace.version.user_bytes },
+                Step::Flushed { start: keyspace.flushed, user_bytes: version.user_bytes },
             ];
             steps.extend(keyspace.merge_operator.clone().map(Step::MergeOperator));
-            steps.extend(keyspace.version.to_steps());
+            for change in changes {
+                let design = serde_json::to_string(&*change.to).map_err(json)?;
+                let DesignChange { sequence, at_ms, first_run, .. } = *change;
+                steps.push(Step::Redesigned { design, sequence, at_ms, first_run });
+                steps.extend(change.settled_ms.map(|at_ms| Step::Settled { at_ms }));
+            }
+            steps.extend(version.to_steps());
             edits.push(Edit { keyspace: id, steps });
         }
         Ok(edits)
@@ -210,16 +229,23 @@ impl Manifest {
     /// Appends edits in one write without syncing them. After an error nothing was appended, or a crash finds
     /// the first of them.
     pub fn append_all(&mut self, edits: &[Edit]) -> Result<()> {
-        if self.has_lost {
-            let error = std::io::Error::other("an earlier sync of it failed");
-            return Err(Error::io(&error, "writing manifest", &self.path()));
-        }
+        self.check_kept()?;
         let mut bytes = Vec::new();
         for edit in edits {
             let position = self.end + bytes.len() as u64;
             record::append(&mut bytes, self.epoch, position, self.synced, &edit.encode());
         }
         self.write(&bytes)
+    }
+
+    /// Fails after a failed sync: what was written before it may be lost, and a later sync that succeeds says
+    /// nothing of that.
+    fn check_kept(&self) -> Result<()> {
+        if !self.has_lost {
+            return Ok(());
+        }
+        let error = std::io::Error::other("an earlier sync of it failed");
+        Err(Error::io(&error, "writing manifest", &self.path()))
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
@@ -234,6 +260,7 @@ impl Manifest {
     /// Makes sure that an edit whose writing failed is not there, not even after a crash: an empty record
     /// takes its place.
     pub fn withdraw(&mut self) -> Result<()> {
+        self.check_kept()?;
         let mut mark = Vec::new();
         record::append(&mut mark, self.epoch, self.end, self.synced, &[]);
         self.write(&mark)?;
@@ -431,4 +458,28 @@ pub(crate) fn parse(
     let damage = is_damaged.then(|| damaged(end.position, "a record that had been synced", "none".into()));
     let end = ManifestEnd { number: header.number, position: end.position };
     Ok(Parsed { state, end, damage })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::sim::{CallKind, Fault, FaultError, SimDisk};
+
+    /// It synced the manifest once more, and took what the failed sync had lost for kept.
+    #[test]
+    fn no_edit_is_withdrawn_from_a_manifest_whose_sync_failed() {
+        let disk = SimDisk::new();
+        let dir = Path::new("/db");
+        disk.create_dir_all(dir).unwrap();
+        let mut manifest = Manifest::create(Arc::new(disk.clone()), dir, 1, &StoreState::default()).unwrap();
+        let before = manifest.synced_end();
+        let edit = Edit { keyspace: 0, steps: vec![Step::NextId(7)] };
+        manifest.append(&edit).unwrap();
+        disk.inject(Fault::new(CallKind::Sync, FaultError::Io));
+        assert!(manifest.sync().is_err());
+        disk.clear_faults();
+        assert!(manifest.append(&edit).is_err());
+        assert!(manifest.withdraw().is_err());
+        assert_eq!(manifest.synced_end().position, before.position);
+    }
 }

@@ -5,7 +5,9 @@
 //! [`Version`] are the four nouns, each of the one before.
 
 pub(crate) mod check;
+pub(crate) mod designs;
 pub(crate) mod edit;
+mod garbage;
 pub(crate) mod level;
 pub(crate) mod manifest;
 pub(crate) mod region;

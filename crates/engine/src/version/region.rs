@@ -4,7 +4,7 @@ use super::run::Run;
 use crate::cache::{Pause, Probe};
 use crate::error::Result;
 use crate::region_filter::{Candidates, RegionFilter};
-use siltstone_design::{EncodedKey, RegionShape, RunShape, TriePath};
+use siltstone_design::{EncodedKey, RegionShape, TriePath};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -25,11 +25,12 @@ impl Region {
     pub fn new(path: TriePath, runs: Vec<Arc<Run>>, pushes: u64) -> Self {
         let shape = RegionShape {
             path,
-            runs: runs.iter().map(|r| RunShape { bytes: r.bytes(), entries: r.entries() }).collect(),
+            runs: runs.iter().map(|run| run.shape()).collect(),
             pushes,
             has_children: false,
             largest_group_bytes: largest_group_bytes(&runs),
             dead_bytes: dead_bytes(&runs),
+            ..RegionShape::default()
         };
         Self { path, runs, pushes, shape, filter: None }
     }
@@ -74,19 +75,24 @@ impl Region {
         self.filter.as_ref().is_some_and(|filter| filter.names_newest_only())
     }
 
-    /// The shape at wall-clock time `now_ms`: what has expired is dead too.
+    /// The shape at the clock's time `now_ms`: what has expired is dead too.
     pub fn shape_at(&self, now_ms: u64) -> Cow<'_, RegionShape> {
         let tables = || self.runs.iter().flat_map(|run| &run.tables);
-        if tables().all(|table| table.meta().expired_share(now_ms) == 0.0) {
+        let nothing_expired = tables().all(|table| table.meta().expired_share(now_ms) == 0.0);
+        if nothing_expired && !self.runs.last().is_some_and(|run| run.is_dead(now_ms)) {
             return Cow::Borrowed(&self.shape);
         }
         let mut shape = self.shape.clone();
         let (mut expired, mut bytes) = (0u64, 0u64);
-        for (run, dead) in self.runs.iter().zip(&mut shape.dead_bytes) {
+        let dead_bytes = shape.dead_bytes.iter_mut();
+        for ((run, shape), dead) in self.runs.iter().zip(&mut shape.runs).zip(dead_bytes) {
             for table in &run.tables {
                 let meta = table.meta();
-                expired += (meta.bytes as f64 * meta.expired_share(now_ms)) as u64;
+                let share = meta.expired_share(now_ms);
+                expired += (meta.bytes as f64 * share) as u64;
+                shape.expired += (meta.entries as f64 * share).ceil() as u64;
             }
+            shape.is_dead = run.is_dead(now_ms);
             bytes += run.bytes();
             *dead = (*dead + expired).min(bytes);
         }
@@ -119,6 +125,7 @@ fn dead_bytes(runs: &[Arc<Run>]) -> Vec<u64> {
             .filter(|(victim, _)| *victim == run.id)
             .map(|(_, bytes)| bytes)
             .sum::<u64>();
+        sum += newer.iter().map(|newer| newer.deleted_group_bytes(run)).max().unwrap_or(0);
         dead.push(sum);
     }
     // Tombstones go only with the oldest run.

@@ -5,7 +5,7 @@ use crate::entry::{PrefixTombstones, Span};
 use crate::ids::{RunId, TableId};
 use crate::region_filter::FilteredRun;
 use crate::table::Table;
-use siltstone_design::Digest;
+use siltstone_design::{Digest, RunShape};
 use siltstone_succinct::filter::maplet::Maplet;
 use std::sync::Arc;
 
@@ -31,6 +31,30 @@ impl Run {
 
     pub fn entries(&self) -> u64 {
         self.tables.iter().map(|t| t.meta().entries).sum()
+    }
+
+    /// What the planner sees of it, but for what expires with time.
+    pub fn shape(&self) -> RunShape {
+        let deleted = self.tables.iter().map(|table| table.meta().deletes()).sum();
+        RunShape { bytes: self.bytes(), entries: self.entries(), deleted, ..RunShape::default() }
+    }
+
+    /// Whether every entry is a tombstone or has expired at `now_ms`.
+    pub fn is_dead(&self, now_ms: u64) -> bool {
+        self.tables.iter().all(|table| table.meta().is_dead(now_ms))
+    }
+
+    /// Estimated bytes of older run `older` that prefixes which this one deletes take.
+    pub fn deleted_group_bytes(&self, older: &Self) -> u64 {
+        if self.tombstones.is_empty() {
+            return 0;
+        }
+        let of_table = |table: &Arc<Table>| -> u64 {
+            let meta = table.meta();
+            let deleted = self.tombstones.between(meta.first.0.hi, meta.last.0.hi);
+            deleted.iter().map(|tombstone| meta.group_bytes(tombstone.hi)).sum::<u64>().min(meta.bytes)
+        };
+        older.tables.iter().map(of_table).sum()
     }
 
     /// The one table that may hold the place `(digest, key)`.

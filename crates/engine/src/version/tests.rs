@@ -30,13 +30,13 @@ fn after(version: &Version, steps: Vec<Step>) -> Version {
 
 /// How many runs the region's filter covers, and how many there are.
 fn covered(version: &Version) -> (usize, usize) {
-    let region = version.levels[LEVEL].region(path()).unwrap();
+    let region = version.region(path()).unwrap();
     (region.filter.as_ref().map_or(0, |filter| filter.covered()), region.runs.len())
 }
 
 /// Whether background work would cover runs of the region.
 fn lacks(preset: &str, version: &Version) -> bool {
-    let region = version.levels[LEVEL].region(path()).unwrap();
+    let region = version.region(path()).unwrap();
     let memory = MemoryBudget::new(64 << 20);
     let means = Means { memory: &memory, has_failed: &|_| false, has_time: true };
     // Runs without tables have no entries, and nothing is made for them.
@@ -52,7 +52,7 @@ fn kind(preset: &str) -> RegionFilterKind {
 fn filtered(preset: &str) -> Version {
     let mut version = after(&Version::default(), (1..=5).map(|id| add(id, None)).collect());
     let memory = MemoryBudget::new(64 << 20);
-    let region = version.levels[LEVEL].region(path()).unwrap();
+    let region = version.region(path()).unwrap();
     let region = Filtered { path: path(), runs: &region.runs, present: None };
     let (mut builder, places) = RegionFilterBuilder::for_missing(kind(preset), &region, 0, &memory).unwrap();
     assert_eq!(places, 0..5);
@@ -64,7 +64,7 @@ fn filtered(preset: &str) -> Version {
         builder.end_run(run, std::iter::empty(), 1_000);
     }
     let filter = builder.finish(&memory).unwrap();
-    version.filter_by(&[NewRegionFilter::new(LEVEL, path(), filter)]);
+    version.filter_by(&[NewRegionFilter::new(path(), filter)]);
     assert_eq!(covered(&version), (5, 5));
     version
 }

@@ -1,5 +1,10 @@
 //! Version › Level: the tables of one keyspace at one moment.
+//!
+//! Levels follow one another by depth, and what lies deeper is older for every key. Those of the design are
+//! all there down to the deepest; between them, while a redesign is under way, there may be *outgoing* ones,
+//! of depths that only designs before this one have.
 
+use super::designs::{DesignChange, DesignHistory};
 use super::level::Level;
 use super::region::Region;
 use super::run::Run;
@@ -7,39 +12,139 @@ use crate::ids::FileId;
 use crate::region_filter::sidecar::SidecarPages;
 use crate::region_filter::{NewRegionFilter, Prefetch};
 use crate::table::Table;
-use siltstone_design::{EncodedKey, TriePath};
-use std::collections::HashSet;
+use siltstone_design::redesign::level_above;
+use siltstone_design::{Design, EncodedKey, LevelSpec, TriePath};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// The tables of one keyspace at one moment.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Version {
+    /// What is written from now on is laid out as this says.
+    pub design: Arc<Design>,
+    pub history: DesignHistory,
+    /// By depth, from the top.
     pub levels: Vec<Level>,
     /// Bytes of keys and values written to the keyspace since it was created, as far as they are flushed.
     pub user_bytes: u64,
 }
 
+impl Default for Version {
+    fn default() -> Self {
+        Self::new(Arc::default())
+    }
+}
+
 impl Version {
-    /// Whether any region below `path` of `level` has runs.
-    pub fn has_data_below(&self, level: usize, path: TriePath) -> bool {
-        let deeper = self.levels.iter().skip(level + 1);
-        deeper.flat_map(|l| l.below(path)).any(|region| !region.runs.is_empty())
+    /// A version of `design` without tables.
+    pub fn new(design: Arc<Design>) -> Self {
+        Self { design, history: DesignHistory::default(), levels: Vec::new(), user_bytes: 0 }
     }
 
-    /// Whether any region below `path` of `level` exists.
-    pub fn has_children(&self, level: usize, path: TriePath) -> bool {
-        self.levels.get(level + 1).is_some_and(|l| !l.below(path).is_empty())
+    /// Returns this version as that of a keyspace which held `old`, of the same design, and keeps its
+    /// history.
+    pub fn in_place_of(self, old: &Self) -> Self {
+        // What is left of earlier designs in the one that comes is to be ended all the same.
+        let is_open = self.redesign().is_some();
+        let history = if is_open { self.history.clone() } else { old.history.settled(0) };
+        Self { history, ..self }
+    }
+
+    /// Returns the redesign that is under way.
+    pub fn redesign(&self) -> Option<&DesignChange> {
+        self.history.open()
+    }
+
+    /// Returns the level whose regions fix so many bits.
+    pub fn level_at(&self, depth: u8) -> Option<&Level> {
+        self.levels.iter().find(|level| level.depth == depth)
+    }
+
+    /// Returns the level of the design with this number.
+    pub fn numbered(&self, number: usize) -> Option<&Level> {
+        // Where there are no outgoing levels, as is usual, it has that place.
+        let depth = self.design.depth(number);
+        self.levels.get(number).filter(|level| level.depth == depth).or_else(|| self.level_at(depth))
+    }
+
+    /// Returns the region of `path`.
+    pub fn region(&self, path: TriePath) -> Option<&Arc<Region>> {
+        self.level_at(path.depth())?.region(path)
+    }
+
+    /// Returns the runs of the region of `path`, newest first.
+    pub fn runs(&self, path: TriePath) -> &[Arc<Run>] {
+        self.region(path).map_or(&[], |region| &region.runs)
+    }
+
+    /// Returns what the design says of regions of so many bits; `None` of an outgoing level.
+    pub fn spec_at(&self, depth: u8) -> Option<&LevelSpec> {
+        Some(self.design.level(self.design.level_at(depth)?))
+    }
+
+    /// Returns the number by which users know the level of so many bits: of an outgoing one that of the
+    /// design's level above it.
+    pub fn shown_number(&self, depth: u8) -> usize {
+        level_above(&self.design, depth)
+    }
+
+    /// Whether `level` is of an earlier design.
+    pub fn is_outgoing(&self, level: &Level) -> bool {
+        self.design.level_at(level.depth).is_none()
+    }
+
+    /// Returns the outgoing levels between two depths.
+    pub fn outgoing_between(&self, above: u8, below: u8) -> impl Iterator<Item = &Level> {
+        let between = self.levels.iter().filter(move |level| above < level.depth && level.depth < below);
+        between.filter(|level| self.is_outgoing(level))
+    }
+
+    /// Returns the depth to which write buffers are flushed: the design's, or above that as long as something
+    /// older lies there.
+    pub fn flush_depth(&self) -> u8 {
+        let first = self.design.depth(0);
+        let uppermost = self.levels.iter().find(|level| level.has_runs());
+        uppermost.map_or(first, |level| level.depth.min(first))
+    }
+
+    /// Whether any region below `path` has runs.
+    pub fn has_data_below(&self, path: TriePath) -> bool {
+        self.regions_below(path).any(|region| !region.runs.is_empty())
+    }
+
+    /// Whether any region below `path` exists.
+    pub fn has_children(&self, path: TriePath) -> bool {
+        self.regions_below(path).next().is_some()
+    }
+
+    /// Returns the regions below `path`, level by level.
+    pub fn regions_below(&self, path: TriePath) -> impl Iterator<Item = &Arc<Region>> {
+        let deeper = self.levels.iter().filter(move |level| level.depth > path.depth());
+        deeper.flat_map(move |level| level.below(path))
     }
 
     /// Brings what `gains` know to the filters of their regions, where it is of use.
     pub fn filter_by(&mut self, gains: &[NewRegionFilter]) {
         for gain in gains {
-            let Some(level) = self.levels.get_mut(gain.level) else { continue };
+            let mut levels = self.levels.iter_mut();
+            let Some(level) = levels.find(|level| level.depth == gain.path.depth()) else { continue };
             if let Some(region) = level.region(gain.path).and_then(|region| region.filtered_by(&gain.filter))
             {
                 level.set(region);
             }
         }
+    }
+
+    /// Returns the digest half and about how many bytes of tables the group has that is the largest of most
+    /// tables.
+    pub fn largest_group(&self) -> Option<(u64, u64)> {
+        let mut groups: HashMap<u64, u64> = HashMap::new();
+        for meta in self.tables().map(|table| table.meta()) {
+            let (hi, user_bytes) = meta.largest_group;
+            let share = user_bytes as f64 / meta.user_bytes.max(1) as f64;
+            *groups.entry(hi).or_default() += (meta.bytes as f64 * share) as u64;
+        }
+        groups.into_iter().max_by_key(|(hi, bytes)| (*bytes, *hi))
     }
 
     /// Returns the filters that lie in files, by their pages.

@@ -37,6 +37,9 @@ use std::sync::Arc;
 pub(crate) const MAGIC: &[u8; 8] = b"SILTWAL1";
 /// Obsolete segments kept for reuse.
 const SPARE_SEGMENTS: usize = 2;
+/// Bytes of an obsolete segment that are kept in any case: where others have filled the disk, deletes find
+/// room there.
+const LEAST_SPARE_BYTES: u64 = 64 << 10;
 /// Bytes of its buffer that a log keeps from one sync to the next.
 const IDLE_BUFFER_BYTES: usize = 16 << 10;
 /// Bytes of a page of the system's cache, or as many as pages have at least.
@@ -69,6 +72,13 @@ struct ClosedSegment {
     unsynced: Option<Arc<dyn File>>,
 }
 
+/// The file of an obsolete segment.
+#[derive(Clone, Debug)]
+pub(crate) struct Spare {
+    path: PathBuf,
+    bytes: u64,
+}
+
 /// The log's writing end.
 pub(crate) struct Wal {
     disk: Arc<CheckedDisk>,
@@ -79,7 +89,7 @@ pub(crate) struct Wal {
     /// Earlier ones, kept for those who follow the log.
     retained: retained::Retained,
     /// Obsolete segments' files, to be renamed and overwritten.
-    spare: Vec<PathBuf>,
+    spare: Vec<Spare>,
     /// Everything before this LSN is synced, with its directory entries.
     synced_lsn: u64,
     /// Number of the last segment whose directory entry is synced.
@@ -117,7 +127,14 @@ impl SyncWork {
 impl Wal {
     /// Starts a new log, or goes on after a replay: with a new segment where the good prefix ended. The
     /// replayed segments are synced first, since what is promised from now on rests on them.
-    pub fn start(disk: Arc<CheckedDisk>, dir: &Path, replayed: &Replayed) -> Result<Self> {
+    ///
+    /// `spare` may be the file of an obsolete segment, which is begun anew where there is no room for more.
+    pub fn start(
+        disk: Arc<CheckedDisk>,
+        dir: &Path,
+        replayed: &Replayed,
+        spare: Option<PathBuf>,
+    ) -> Result<Self> {
         let mut closed = Vec::new();
         for LiveSegment { start, path, epoch, end_lsn } in &replayed.live {
             let fail = |e: std::io::Error| Error::io(&e, "syncing the write-ahead log", path);
@@ -133,8 +150,13 @@ impl Wal {
             closed.push(ClosedSegment { start, end_lsn, epoch, path, is_kept: true, unsynced: None });
         }
         let (number, first_lsn) = (replayed.last_segment + 1, replayed.end_lsn);
-        let mut spare = Vec::new();
-        let current = new_segment(disk.as_ref(), dir, number, first_lsn, &mut spare)?;
+        let mut spare: Vec<Spare> = spare.into_iter().filter_map(|path| Spare::of(&disk, path)).collect();
+        let current = match new_segment(disk.as_ref(), dir, number, first_lsn, &mut Vec::new()) {
+            Err(error) if error.kind() == ErrorKind::StorageFull && !spare.is_empty() => {
+                new_segment(disk.as_ref(), dir, number, first_lsn, &mut spare)?
+            }
+            created => created?,
+        };
         Ok(Self {
             disk,
             dir: dir.to_owned(),
@@ -183,13 +205,19 @@ impl Wal {
     }
 
     /// Appends records, given as payloads with their CRC-32C, in one write, and says in which segment they
-    /// stand and at which LSN the first begins; each follows the one before. After an error nothing was
-    /// appended.
+    /// stand and at which LSN the first begins; each follows the one before. Where the disk is full, an
+    /// obsolete segment's file is written over. After an error nothing was appended.
     pub fn append<'a>(
         &mut self,
-        payloads: impl Iterator<Item = (&'a [u8], u32)>,
+        payloads: impl Iterator<Item = (&'a [u8], u32)> + Clone,
     ) -> Result<(Arc<LogSegment>, u64)> {
-        let appended = self.append_records(payloads)?;
+        let appended = match self.append_records(payloads.clone()) {
+            Err(error) if error.kind() == ErrorKind::StorageFull && !self.spare.is_empty() => {
+                self.rotate()?;
+                self.append_records(payloads)?
+            }
+            appended => appended?,
+        };
         self.batches_end = self.current.end_lsn;
         Ok(appended)
     }
@@ -311,9 +339,9 @@ impl Wal {
         self.closed.first().is_some_and(|segment| segment.start.segment < number)
     }
 
-    /// Gives up the segments before `number`: some are kept for reuse, the paths of the others are returned
-    /// for removal.
-    pub fn retire_before(&mut self, number: u64) -> Vec<PathBuf> {
+    /// Gives up the segments before `number`: some are kept for reuse, of about `spare_bytes` together at
+    /// most, and the paths of the others are returned for removal.
+    pub fn retire_before(&mut self, number: u64, spare_bytes: u64) -> Vec<PathBuf> {
         let live = self.closed.partition_point(|segment| segment.start.segment < number);
         let mut to_remove = Vec::new();
         let mut retired = Vec::new();
@@ -323,14 +351,44 @@ impl Wal {
             retired.extend(self.retire(segment));
         }
         for segment in retired {
-            let path = segment.path;
-            if segment.is_kept || self.spare.len() >= SPARE_SEGMENTS {
-                to_remove.push(path);
-            } else {
-                self.spare.push(path);
+            let reused = if segment.is_kept { None } else { Spare::of(&self.disk, segment.path.clone()) };
+            match reused {
+                Some(spare) => self.spare.push(spare),
+                None => to_remove.push(segment.path),
+            }
+        }
+        to_remove.extend(self.trim_spares(spare_bytes));
+        to_remove
+    }
+
+    /// Bytes of the files that are kept for reuse, beyond those that are kept in any case.
+    pub fn excess_spare_bytes(&self) -> u64 {
+        self.spare.iter().map(|spare| spare.bytes).sum::<u64>().saturating_sub(LEAST_SPARE_BYTES)
+    }
+
+    /// Keeps about `spare_bytes` of the files that are kept for reuse, and returns the paths of the others.
+    pub fn trim_spares(&mut self, spare_bytes: u64) -> Vec<PathBuf> {
+        let mut to_remove = Vec::new();
+        let at_most = spare_bytes.max(LEAST_SPARE_BYTES);
+        let held = |spare: &[Spare]| spare.iter().map(|spare| spare.bytes).sum::<u64>();
+        while self.spare.len() > SPARE_SEGMENTS || (self.spare.len() > 1 && held(&self.spare) > at_most) {
+            to_remove.push(self.spare.remove(0).path);
+        }
+        if let Some(last) = self.spare.first_mut().filter(|spare| spare.bytes > at_most) {
+            let cut = self.disk.open(&last.path, Access::ReadWrite);
+            if cut.and_then(|file| file.set_len(LEAST_SPARE_BYTES)).is_ok() {
+                last.bytes = LEAST_SPARE_BYTES;
             }
         }
         to_remove
+    }
+}
+
+impl Spare {
+    /// The file at `path`; none where it can't be used.
+    fn of(disk: &CheckedDisk, path: PathBuf) -> Option<Self> {
+        let bytes = disk.open(&path, Access::Read).and_then(|file| file.len()).ok()?;
+        Some(Self { path, bytes })
     }
 }
 
@@ -349,13 +407,13 @@ fn new_segment(
     dir: &Path,
     number: u64,
     first_lsn: u64,
-    spare: &mut Vec<PathBuf>,
+    spare: &mut Vec<Spare>,
 ) -> Result<Segment> {
     let path = segment_path(dir, number);
     let fail = |e: std::io::Error| Error::io(&e, "starting a write-ahead log segment", &path);
     let (file, reused_bytes) = match spare.last() {
         Some(old) => {
-            disk.rename(old, &path).map_err(fail)?;
+            disk.rename(&old.path, &path).map_err(fail)?;
             spare.pop();
             let file = disk.open(&path, Access::ReadWrite).map_err(fail)?;
             let bytes = file.len().map_err(fail)?;
@@ -416,7 +474,7 @@ mod tests {
             manifest_end: ManifestEnd::default(),
         };
         let checked = CheckedDisk::new(Arc::new(disk.clone()), dir);
-        let mut wal = Wal::start(Arc::new(checked), dir, &nothing).unwrap();
+        let mut wal = Wal::start(Arc::new(checked), dir, &nothing, None).unwrap();
         let payloads = |round: usize| (0..200).map(move |at| vec![round as u8; at * 37 % 9_000]);
         let mut first_bytes = 0;
         for round in 0..3 {
@@ -446,10 +504,10 @@ mod tests {
                 starts.into_iter().zip(payloads(round)).filter(|(_, p)| !p.is_empty()).collect();
             assert_eq!(replayed, written, "round {round}");
             wal.rotate().unwrap();
-            let gone = wal.retire_before(wal.segment().segment);
+            let gone = wal.retire_before(wal.segment().segment, 1 << 20);
             assert_eq!(gone, Vec::<PathBuf>::new());
             wal.rotate().unwrap();
-            assert_eq!(wal.retire_before(wal.segment().segment), Vec::<PathBuf>::new());
+            assert_eq!(wal.retire_before(wal.segment().segment, 1 << 20), Vec::<PathBuf>::new());
         }
     }
 

@@ -22,6 +22,7 @@ const FLOORS: &[(u8, &[&str])] = &[
             "operation",
             "entry",
             "merge_operator",
+            "compression",
             "value",
             "codec",
             "event_log",

@@ -56,7 +56,7 @@ impl BulkLoad {
             let length = if rng.one_in(30) { largest_value } else { 200 };
             let value = rng.range(0, length);
             let ttl_ms = if rng.one_in(8) { rng.range(1, 5000) } else { 0 };
-            items.push((key(rng, schema, variety), rng.bytes(value as usize), ttl_ms));
+            items.push((key(rng, schema, variety), rng.value(value as usize), ttl_ms));
         }
         let sort_bytes = *rng.pick(&[0, 32 << 10, 1 << 20]);
         Self { keyspace, items, besides: Vec::new(), meanwhile: 2, sort_bytes }
@@ -130,7 +130,7 @@ pub fn rebuild(session: &mut Session, name: &str) -> siltstone::Result<()> {
         design: Some(old.design()),
         merge_operator: old.merge_operator().map(str::to_owned),
     };
-    let new = session.db().create_keyspace("next", options)?;
+    let new = session.db().keyspace("next", options)?;
     let sorting = IngestOptions { sort_bytes: Some(0), ..IngestOptions::default() };
     new.ingest_with(&sorting, |ingest| items.iter().try_for_each(|(key, value)| ingest.put(key, value)))?;
     session.db().replace(&old, new)?;
@@ -154,7 +154,7 @@ pub fn open_with(disk: &SimDisk, options: Options) -> Db {
 }
 
 pub fn create(db: &Db, name: &str, design: Design) -> Keyspace {
-    db.create_keyspace(name, keyspace_options(Schema::Point, design)).unwrap()
+    db.keyspace(name, keyspace_options(Schema::Point, design)).unwrap()
 }
 
 /// Ingests so that items are sorted in `sort_bytes`.

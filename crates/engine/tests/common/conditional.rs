@@ -56,7 +56,7 @@ impl Conditional {
             keys.push(keys[0].clone());
         }
         let length = rng.range(0, 300);
-        Self { kind, keys, value: rng.bytes(length as usize), ttl_ms: rng.range(1, 4000) }
+        Self { kind, keys, value: rng.value(length as usize), ttl_ms: rng.range(1, 4000) }
     }
 
     /// Runs it, checks what it returns, and says what it changed.

@@ -11,14 +11,15 @@ pub mod conditional;
 mod designs;
 pub mod session;
 pub mod trace;
+pub mod walks;
 
 pub use designs::*;
 
 use siltstone::io::sim::SimDisk;
 use siltstone::{
-    Db, Design, Format, IndexSpec, Keyspace, KeyspaceOptions, LevelSpec, MergeOperator, MergeOperators,
-    Options, PrefixRule, RegionFilterSpec, Resources, Schema, SuffixOrder, TableFilterSpec, ThirdLevel,
-    WriteBufferSpec,
+    Compression, Db, Design, Format, IndexSpec, Keyspace, KeyspaceOptions, LevelSpec, MergeOperator,
+    MergeOperators, Options, PrefixRule, RegionFilterSpec, Resources, Schema, SuffixOrder, TableFilterSpec,
+    ThirdLevel, WriteBufferSpec,
 };
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -69,6 +70,29 @@ impl Rng {
         let mut out = Vec::with_capacity(len + 8);
         while out.len() < len {
             out.extend_from_slice(&self.next().to_le_bytes());
+        }
+        out.truncate(len);
+        out
+    }
+
+    /// So many bytes of a value: noise, or text that can be compressed.
+    pub fn value(&mut self, len: usize) -> Vec<u8> {
+        const WORDS: [&str; 8] = [
+            "{\"name\":\"",
+            "/usr/share/doc/",
+            "package",
+            "\",\"size\":",
+            "0000000",
+            "12345",
+            "\"}",
+            "abcabcabc",
+        ];
+        if self.one_in(3) {
+            return self.bytes(len);
+        }
+        let mut out = Vec::with_capacity(len + 16);
+        while out.len() < len {
+            out.extend_from_slice(self.pick(&WORDS).as_bytes());
         }
         out.truncate(len);
         out
@@ -155,6 +179,7 @@ pub fn random_design(rng: &mut Rng) -> Design {
             table_filter,
             region_filter,
             table_bytes: (4 << 10) << rng.below(3),
+            compression: if rng.one_in(2) { Compression::Dictionary } else { Compression::None },
         });
     }
     let design = Design {
@@ -425,7 +450,7 @@ pub fn hash(of: &impl Hash) -> u64 {
 pub fn print_of(db: &Db) -> siltstone::Result<u64> {
     let mut print = Print::default();
     for name in db.keyspaces() {
-        let keyspace = db.keyspace(&name).unwrap();
+        let keyspace = db.get_keyspace(&name).unwrap();
         print.add(hash(&(&name, format!("{:?}", keyspace.schema()))), 0);
         for item in keyspace.iter()? {
             let (key, value) = item?;
@@ -464,7 +489,7 @@ pub fn difference(db: &Db, model: &Model, now_ms: u64) -> Option<String> {
         return Some(format!("keyspaces {:?} instead of {wanted:?}", db.keyspaces()));
     }
     for (name, expected) in &model.keyspaces {
-        let (found, expected) = (contents(&db.keyspace(name).unwrap()), expected.live(now_ms));
+        let (found, expected) = (contents(&db.get_keyspace(name).unwrap()), expected.live(now_ms));
         let short = |bytes: &[u8]| String::from_utf8_lossy(&bytes[..bytes.len().min(24)]).into_owned();
         for (key, value) in &expected {
             if found.get(key) != Some(value) {

@@ -3,6 +3,7 @@
 
 use super::bulk::{BulkLoad, rebuild};
 use super::conditional::Conditional;
+use super::walks::{Items, check_walk, check_walks};
 use super::*;
 use siltstone::io::sim::CrashMode;
 use siltstone::{Batch, Durability, ErrorKind, Resources, Snapshot, WriteOptions};
@@ -60,19 +61,36 @@ pub enum Op {
     },
     /// A bulk build, with writes to its keyspaces in the middle of it.
     Ingest(BulkLoad),
+    Clear {
+        keyspace: &'static str,
+    },
     /// A keyspace is built anew of what it holds, in its own order, and replaced by that.
     Rebuild {
         keyspace: &'static str,
     },
+    /// The keyspace gets another design.
+    Redesign {
+        keyspace: &'static str,
+        design: Design,
+    },
     Step,
     StepAll,
     Flush,
+    /// All garbage of a keyspace is cleared away.
+    Compact {
+        keyspace: &'static str,
+    },
+    Drain,
     Sync,
     Reopen,
     Kill,
     TakeSnapshot,
     DropSnapshot,
     Wait {
+        ms: u64,
+    },
+    /// Somebody sets the system's clock back.
+    SetBack {
         ms: u64,
     },
     Check {
@@ -113,7 +131,7 @@ fn any_value(rng: &mut Rng, mix: &Mix) -> Vec<u8> {
         2 => 0,
         _ => rng.range(1, 300),
     };
-    rng.bytes(len as usize)
+    rng.value(len as usize)
 }
 
 pub fn any_effect(rng: &mut Rng, mix: &Mix) -> Effect {
@@ -168,8 +186,16 @@ pub fn operations(rng: &mut Rng, count: usize, mix: &Mix) -> Vec<Op> {
             82..85 => Op::TakeSnapshot,
             85..87 => Op::DropSnapshot,
             90..93 => Op::Ingest(BulkLoad::any(rng, mix)),
+            94 => Op::Clear { keyspace: rng.pick(&KEYSPACES).0 },
             93 => Op::Rebuild { keyspace: rng.pick(&KEYSPACES).0 },
-            87..90 => Op::Wait { ms: rng.below(3000) },
+            95 => {
+                let &(keyspace, schema) = rng.pick(&KEYSPACES);
+                Op::Redesign { keyspace, design: fitting(random_design(rng), schema) }
+            }
+            96 => Op::Compact { keyspace: rng.pick(&KEYSPACES).0 },
+            97 => Op::Drain,
+            87..89 => Op::Wait { ms: rng.below(4000) },
+            89 => Op::SetBack { ms: rng.below(4000) },
             _ => Op::Check { seed: rng.next() },
         });
     }
@@ -214,7 +240,7 @@ impl Session {
             let design = session.designs[i % session.designs.len()].clone();
             let merge_operator = merge_operator_of(name);
             let options = KeyspaceOptions { merge_operator, ..keyspace_options(schema, design) };
-            session.db().create_keyspace(name, options).unwrap();
+            session.db().keyspace(name, options).unwrap();
             session.model.apply(&Effect::Create { keyspace: name.into(), schema });
         }
         session
@@ -225,7 +251,7 @@ impl Session {
     }
 
     pub fn keyspace(&self, name: &str) -> Keyspace {
-        self.db().keyspace(name).unwrap()
+        self.db().get_keyspace(name).unwrap()
     }
 
     /// Lets go of the store and of everything that keeps it open.
@@ -234,8 +260,9 @@ impl Session {
         self.db = None;
     }
 
+    /// The time by the store's clock.
     pub fn now_ms(&self) -> u64 {
-        siltstone::io::Disk::now_ms(&self.disk)
+        self.db().clock_ms()
     }
 
     /// Writes a batch to the store, and to the model if the store took it.
@@ -292,6 +319,19 @@ impl Session {
         Ok(())
     }
 
+    /// Compacts a keyspace, which then holds an entry for each of its items and nothing else.
+    fn compact(&self, name: &str) -> siltstone::Result<()> {
+        let keyspace = self.keyspace(name);
+        assert!(keyspace.compact()?.is_complete);
+        let stats = keyspace.stats();
+        let live = self.model.keyspaces[name].live(self.now_ms()).len() as u64;
+        let found =
+            (stats.write_buffer_entries, stats.table_entries, stats.tombstones, stats.expired_estimate);
+        assert_eq!(found, (0, live, 0, 0), "{name} after a compaction");
+        assert_eq!(stats.items_estimate, live, "{name} after a compaction");
+        Ok(())
+    }
+
     pub fn run(&mut self, op: &Op) -> siltstone::Result<()> {
         match op {
             Op::Write { effects, synced } => self.write(effects, *synced)?,
@@ -320,11 +360,18 @@ impl Session {
             }
             Op::Ingest(load) => self.ingest(load)?,
             Op::Rebuild { keyspace } => rebuild(self, keyspace)?,
+            Op::Clear { keyspace } => {
+                self.keyspace(keyspace).clear()?;
+                self.model.keyspaces.get_mut(*keyspace).unwrap().items.clear();
+            }
+            Op::Redesign { keyspace, design } => self.keyspace(keyspace).redesign(design.clone())?,
             Op::Step => {
                 self.db().step()?;
             }
             Op::StepAll => self.db().wait_until_idle()?,
             Op::Flush => self.db().flush()?,
+            Op::Compact { keyspace } => self.compact(keyspace)?,
+            Op::Drain => self.db().drain()?,
             Op::Sync => self.db().sync()?,
             Op::Reopen => {
                 self.snapshots.clear();
@@ -333,6 +380,8 @@ impl Session {
             }
             Op::Kill => {
                 self.snapshots.clear();
+                // The manifest need not know how late it was.
+                self.disk.set_now_ms(self.now_ms());
                 let disk = self.disk.crash(CrashMode::Kill, 0);
                 self.db = Some(open_sharing(&disk, self.resources.as_ref())?);
                 self.disk = disk;
@@ -347,7 +396,17 @@ impl Session {
                     self.snapshots.remove(0);
                 }
             }
-            Op::Wait { ms } => self.disk.advance_ms(*ms),
+            Op::Wait { ms } => {
+                self.disk.advance_ms(*ms);
+                // Where the system's clock is behind, how far the store's goes on depends on when it is asked.
+                self.now_ms();
+            }
+            Op::SetBack { ms } => {
+                let before = self.now_ms();
+                let system_ms = siltstone::io::Disk::now_ms(&self.disk);
+                self.disk.set_now_ms(system_ms.saturating_sub(*ms));
+                assert_eq!(self.now_ms(), before, "the store's clock never goes back");
+            }
             Op::Check { seed } => self.check(*seed),
         }
         Ok(())
@@ -367,12 +426,18 @@ impl Session {
             let keys = probes(&mut rng, schema, &live);
             let found = keyspace.multi_get(&keys).unwrap();
             let there = keyspace.contains_many(&keys).unwrap();
+            let mut seen = vec![None; keys.len()];
+            keyspace.multi_get_with(&keys, |number, value| seen[number] = Some(value.to_vec())).unwrap();
+            assert_eq!(seen, found, "multi_get_with in {name}");
             for ((key, found), is_there) in keys.iter().zip(found).zip(there) {
                 assert_eq!(is_there, found.is_some(), "contains_many in {name}");
                 assert_eq!(keyspace.get_with(key, <[u8]>::to_vec).unwrap(), found, "get_with in {name}");
                 assert_eq!(found.as_ref(), live.get(key), "multi_get in {name}");
                 assert_eq!(keyspace.get(key).unwrap(), found, "get in {name}");
                 assert_eq!(keyspace.contains(key).unwrap(), found.is_some());
+            }
+            if rng.one_in(6) {
+                check_walks(&mut rng, &keyspace, &live);
             }
             if schema != Schema::Point {
                 check_prefixes(&mut rng, &keyspace, &live);
@@ -391,9 +456,18 @@ impl Session {
             let live = model.keyspaces[name].live(taken_ms);
             let all: BTreeMap<_, _> = snapshot.iter(&keyspace).unwrap().map(Result::unwrap).collect();
             assert!(all == live, "a snapshot of {name} has changed");
+            assert_eq!(snapshot.len(&keyspace).unwrap(), live.len() as u64);
+            assert_eq!(snapshot.is_empty(&keyspace).unwrap(), live.is_empty());
+            let back: Items = snapshot.iter(&keyspace).unwrap().rev().map(Result::unwrap).collect();
+            let forth: Items = snapshot.iter(&keyspace).unwrap().map(Result::unwrap).collect();
+            assert!(back.iter().eq(forth.iter().rev()), "a snapshot of {name} from behind");
             let keys = probes(rng, schema, &live);
             let many = snapshot.multi_get(&keyspace, &keys).unwrap();
             let there = snapshot.contains_many(&keyspace, &keys).unwrap();
+            let mut seen = vec![None; keys.len()];
+            let look = |number: usize, value: &[u8]| seen[number] = Some(value.to_vec());
+            snapshot.multi_get_with(&keyspace, &keys, look).unwrap();
+            assert_eq!(seen, many, "multi_get_with of a snapshot of {name}");
             for ((key, found), is_there) in keys.iter().zip(many).zip(there) {
                 assert_eq!(found.as_ref(), live.get(key), "multi_get of a snapshot of {name}");
                 assert_eq!(snapshot.get(&keyspace, key).unwrap(), found);
@@ -423,8 +497,6 @@ fn probes(rng: &mut Rng, schema: Schema, live: &BTreeMap<Vec<u8>, Vec<u8>>) -> V
     }
     keys
 }
-
-type Items = Vec<(Vec<u8>, Vec<u8>)>;
 
 fn with_prefix(keyspace: &Keyspace, live: &BTreeMap<Vec<u8>, Vec<u8>>, prefix: &[u8]) -> Items {
     let schema = keyspace.schema();
@@ -465,6 +537,12 @@ fn check_prefixes(rng: &mut Rng, keyspace: &Keyspace, live: &BTreeMap<Vec<u8>, V
             found.sort();
         }
         assert!(found == expected, "prefix scan in {}", keyspace.name());
+        assert_eq!(keyspace.len_of(&prefix).unwrap(), expected.len() as u64);
+        assert_eq!(keyspace.approximate_len_of(&prefix).unwrap(), expected.len() as u64);
+        if rng.one_in(4) {
+            let in_order: Items = keyspace.prefix(&prefix).unwrap().map(Result::unwrap).collect();
+            check_walk(rng, || keyspace.prefix(&prefix).unwrap(), &in_order);
+        }
     }
 }
 

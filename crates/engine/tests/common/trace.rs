@@ -123,14 +123,14 @@ impl Runner {
     fn create(&mut self, name: &str, schema: Schema, design: Design) {
         let merge_operator = merge_operator_of(name);
         let options = KeyspaceOptions { merge_operator, ..keyspace_options(schema, design) };
-        self.db().create_keyspace(name, options).unwrap();
+        self.db().keyspace(name, options).unwrap();
         self.end(vec![Effect::Create { keyspace: name.into(), schema }], true);
     }
 
     fn any_keyspace(&mut self) -> (Keyspace, Schema) {
         let names = self.db().keyspaces();
         let name = self.rng.pick(&names).clone();
-        let keyspace = self.db().keyspace(&name).unwrap();
+        let keyspace = self.db().get_keyspace(&name).unwrap();
         let schema = keyspace.schema();
         (keyspace, schema)
     }
@@ -141,7 +141,7 @@ impl Runner {
             1 => self.rng.range(5_000, 9_000),
             _ => self.rng.range(10, 400),
         };
-        self.rng.bytes(len as usize)
+        self.rng.value(len as usize)
     }
 
     /// Adds a random write to `batch`.
@@ -188,7 +188,7 @@ impl Runner {
             design: Some(old.design()),
             merge_operator: old.merge_operator().map(str::to_owned),
         };
-        let new = self.db().create_keyspace("next", options).unwrap();
+        let new = self.db().keyspace("next", options).unwrap();
         self.end(vec![Effect::Create { keyspace: "next".into(), schema: old.schema() }], true);
         self.begin("ingest into it");
         let load = BulkLoad::of(&mut self.rng, "", (old.schema(), VARIETY), 60, 2_000)
@@ -258,7 +258,18 @@ impl Runner {
                 let wrote = old.is_some() || byte > 20;
                 self.end(if wrote { vec![effect] } else { Vec::new() }, false);
             }
-            66..78 => {
+            66 => {
+                self.begin("compact");
+                let (keyspace, _) = self.any_keyspace();
+                keyspace.compact().unwrap();
+                self.end(Vec::new(), false);
+            }
+            67 => {
+                self.begin("drain");
+                self.db().drain().unwrap();
+                self.end(Vec::new(), true);
+            }
+            68..78 => {
                 self.begin("step");
                 self.db().step().unwrap();
                 self.end(Vec::new(), false);
@@ -273,7 +284,24 @@ impl Runner {
                 self.db().sync().unwrap();
                 self.end(Vec::new(), true);
             }
-            86..90 => {
+            89 => {
+                self.begin("clear keyspace");
+                let (keyspace, schema) = self.any_keyspace();
+                let name = keyspace.name().to_owned();
+                keyspace.clear().unwrap();
+                self.end(
+                    vec![Effect::Drop { keyspace: name.clone() }, Effect::Create { keyspace: name, schema }],
+                    true,
+                );
+            }
+            86 => {
+                self.begin("redesign");
+                let (keyspace, schema) = self.any_keyspace();
+                let design = fitting(random_design(&mut self.rng), schema);
+                keyspace.redesign(design).unwrap();
+                self.end(Vec::new(), false);
+            }
+            87..89 => {
                 self.begin("snapshot");
                 if self.snapshots.len() < 2 {
                     self.snapshots.push(self.db.as_ref().unwrap().snapshot());

@@ -30,12 +30,25 @@ fn difference(written: &str, found: &str) -> Vec<String> {
     less.map(|line| format!("- {line}")).chain(more.map(|line| format!("+ {line}"))).collect()
 }
 
+fn face(folder: &str, name: &str) -> walk::Face {
+    walk::face(&workspace().join("crates").join(folder).join("src/lib.rs"), name)
+}
+
+/// Those who read a method's documentation want to see it used. `cargo test --doc` runs what they see.
+#[test]
+fn every_public_function_of_the_engine_has_an_example() {
+    let found = face("engine", "siltstone");
+    assert!(found.lines.iter().any(|line| line.starts_with("fn siltstone::Keyspace::get(")));
+    let lacking = found.without_example;
+    assert!(lacking.is_empty(), "give these an example in their documentation:\n{}", lacking.join("\n"));
+}
+
 #[test]
 fn the_public_face_is_what_is_written() {
     let bless = std::env::var_os("SILTSTONE_BLESS").is_some();
     let mut changes = Vec::new();
     for (folder, name) in CRATES {
-        let lines = walk::public_lines(&workspace().join("crates").join(folder).join("src/lib.rs"), name);
+        let lines = face(folder, name).lines;
         assert!(lines.len() > 40, "the sources of {name} have moved");
         let found = lines.join("\n") + "\n";
         let file = workspace().join("docs/public-api").join(format!("{}.txt", name.replace('_', "-")));
@@ -79,7 +92,7 @@ fn the_walker_sees_what_programs_can_name() {
          impl Draws for Shape { const SIDES: u8 = 0; } pub const MOST: usize = 7; pub struct Pair(pub u8, u8);
          impl Shape { pub const fn area(&self) -> u32 { 0 } #[cfg(test)] pub fn test_only(&self) {} }",
     );
-    let lines = walk::public_lines(&dir.path().join("lib.rs"), "it");
+    let lines = walk::face(&dir.path().join("lib.rs"), "it").lines;
     let expected = [
         "const fn it::Shape::area(&self) -> u32",
         "const it::outer::Draws::SIDES: u8",
@@ -101,4 +114,6 @@ fn the_walker_sees_what_programs_can_name() {
     ];
     assert_eq!(lines, expected);
     assert_eq!(difference("a\nb\n", "b\nc\n"), ["- a", "+ c"]);
+    write("lib.rs", "/// ```\n/// it::shown();\n/// ```\npub fn shown() {} /// Bare.\npub fn bare() {}");
+    assert_eq!(walk::face(&dir.path().join("lib.rs"), "it").without_example, ["it::bare"]);
 }

@@ -19,19 +19,41 @@ type Modules = BTreeMap<ModulePath, Vec<Item>>;
 /// Where an item is defined, and its name there.
 type Definition = (ModulePath, String);
 
-/// Returns a line for everything public that `lib` leads to, sorted; the crate is called `name`.
-pub fn public_lines(lib: &Path, name: &str) -> Vec<String> {
+/// What a crate shows.
+pub struct Face {
+    /// A line for everything public, sorted.
+    pub lines: Vec<String>,
+    /// The functions and methods whose documentation has no example.
+    pub without_example: Vec<String>,
+}
+
+/// Returns everything public that `lib` leads to; the crate is called `name`.
+pub fn face(lib: &Path, name: &str) -> Face {
     let mut modules = Modules::new();
     read_module(lib, lib.parent().unwrap(), Vec::new(), &mut modules);
-    let mut walk =
-        Walk { modules: &modules, lines: BTreeSet::new(), types: BTreeMap::new(), traits: BTreeMap::new() };
+    let mut walk = Walk {
+        modules: &modules,
+        lines: BTreeSet::new(),
+        types: BTreeMap::new(),
+        traits: BTreeMap::new(),
+        without_example: BTreeSet::new(),
+    };
     walk.module(&[], name);
     walk.implementations();
     for (name, traits) in &walk.traits {
         let traits: Vec<&str> = traits.iter().map(String::as_str).collect();
         walk.lines.insert(format!("impl {name}: {}", traits.join(", ")));
     }
-    walk.lines.into_iter().collect()
+    Face {
+        lines: walk.lines.into_iter().collect(),
+        without_example: walk.without_example.into_iter().collect(),
+    }
+}
+
+/// Whether a documentation has an example.
+fn has_example(attributes: &[Attribute]) -> bool {
+    let docs = attributes.iter().filter(|attribute| attribute.path().is_ident("doc"));
+    docs.map(|attribute| text_of(&attribute.meta)).any(|line| line.contains("```"))
 }
 
 /// Reads the module in `file`, whose own modules lie in `dir`.
@@ -114,6 +136,7 @@ struct Walk<'a> {
     types: BTreeMap<Definition, BTreeSet<String>>,
     /// The traits that public types implement, by the types' public names.
     traits: BTreeMap<String, BTreeSet<String>>,
+    without_example: BTreeSet<String>,
 }
 
 impl Walk<'_> {
@@ -167,7 +190,10 @@ impl Walk<'_> {
             Item::Type(item) => {
                 _ = lines.insert(format!("type {name}{} = {}", text_of(&item.generics), text_of(&item.ty)));
             }
-            Item::Fn(item) => _ = lines.insert(signature(&item.sig, name)),
+            Item::Fn(item) => {
+                lines.insert(signature(&item.sig, name));
+                self.note_example(&item.attrs, name);
+            }
             Item::Struct(item) => {
                 let kind = non_exhaustive(&item.attrs);
                 lines.insert(format!("struct {name}{}{kind}", generics(&item.generics)));
@@ -232,6 +258,12 @@ impl Walk<'_> {
         }
     }
 
+    fn note_example(&mut self, attributes: &[Attribute], name: &str) {
+        if !has_example(attributes) {
+            self.without_example.insert(name.to_owned());
+        }
+    }
+
     fn implementation(&mut self, block: &syn::ItemImpl, name: &str) {
         if let Some((_, path, _)) = &block.trait_ {
             self.has_trait(name, path);
@@ -240,7 +272,9 @@ impl Walk<'_> {
         for item in &block.items {
             match item {
                 ImplItem::Fn(item) if is_public(&item.vis) && !is_hidden(&item.attrs) => {
-                    self.lines.insert(signature(&item.sig, &format!("{name}::{}", item.sig.ident)));
+                    let name = format!("{name}::{}", item.sig.ident);
+                    self.lines.insert(signature(&item.sig, &name));
+                    self.note_example(&item.attrs, &name);
                 }
                 ImplItem::Const(item) if is_public(&item.vis) && !is_hidden(&item.attrs) => {
                     self.lines.insert(format!("const {name}::{}: {}", item.ident, text_of(&item.ty)));

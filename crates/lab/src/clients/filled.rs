@@ -33,7 +33,7 @@ pub struct Filled {
 impl Filled {
     /// Reads what `db` was filled with; `None` if no fill made it.
     pub fn load(db: &Db) -> Result<Option<Self>> {
-        let Some(keyspace) = db.keyspace(META_KEYSPACE) else { return Ok(None) };
+        let Some(keyspace) = db.get_keyspace(META_KEYSPACE) else { return Ok(None) };
         let Some(json) = keyspace.get(META_KEY)? else { return Ok(None) };
         serde_json::from_slice(&json).map(Some).map_err(|e| {
             Failure::Failed(format!("cannot read what {} was filled with: {e}", db.path().display()))
@@ -45,7 +45,7 @@ impl Filled {
         let json = serde_json::to_vec(self).map_err(|e| Failure::Failed(e.to_string()))?;
         let design = Some(siltstone::Design::default().scaled_to(META_BYTES));
         let options = KeyspaceOptions { design, ..KeyspaceOptions::default() };
-        db.create_keyspace(META_KEYSPACE, options)?.put(META_KEY, &json)?;
+        db.keyspace(META_KEYSPACE, options)?.put(META_KEY, &json)?;
         Ok(db.sync()?)
     }
 

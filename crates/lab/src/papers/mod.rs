@@ -1,5 +1,6 @@
 //! The papers' evaluations, redone: one folder each, with the paper's figures beside ours.
 
+mod compression;
 mod evaluation;
 mod figures;
 mod lsm_trie;
@@ -7,6 +8,7 @@ mod silt;
 mod slimdb;
 mod store;
 
+use crate::advice;
 use crate::program::failure::Result;
 
 /// What the laboratory does.
@@ -19,6 +21,9 @@ pub enum Task {
     #[command(flatten)]
     Evaluation(Evaluation),
     Figures(Figures),
+    Compression(Compression),
+    Predictions(Predictions),
+    TradeOffs(TradeOffs),
 }
 
 /// An evaluation that is redone by measuring.
@@ -33,6 +38,8 @@ pub enum Evaluation {
     Slimdb(SlimDb),
 }
 
+pub use advice::{Predictions, TradeOffs};
+pub use compression::Args as Compression;
 pub use figures::Args as Figures;
 pub use lsm_trie::Args as LsmTrie;
 pub use silt::Args as Silt;
@@ -46,6 +53,9 @@ impl Task {
             Self::Evaluation(Evaluation::Silt(_)) => "silt",
             Self::Evaluation(Evaluation::Slimdb(_)) => "slimdb",
             Self::Figures(_) => "figures",
+            Self::Compression(_) => "compression",
+            Self::Predictions(_) => "predictions",
+            Self::TradeOffs(_) => "trade-offs",
         }
     }
 }
@@ -57,5 +67,8 @@ pub fn run(task: &Task) -> Result<()> {
         Task::Evaluation(Evaluation::Silt(args)) => silt::run(args),
         Task::Evaluation(Evaluation::Slimdb(args)) => slimdb::run(args),
         Task::Figures(args) => figures::run(args),
+        Task::Compression(args) => compression::run(args),
+        Task::Predictions(args) => advice::predictions(args),
+        Task::TradeOffs(args) => advice::trade_offs(args),
     }
 }

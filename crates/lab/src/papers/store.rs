@@ -36,7 +36,7 @@ impl Store {
     /// Opens the store at `path`, or creates it; `filled` says what is in it.
     pub fn open(path: &Path, options: Options, keyspace: KeyspaceOptions, filled: Filled) -> Result<Self> {
         let db = Db::open(path, options)?;
-        let keyspace = db.create_keyspace(KEYSPACE, keyspace)?;
+        let keyspace = db.keyspace(KEYSPACE, keyspace)?;
         Ok(Self { db, keyspace, filled })
     }
 

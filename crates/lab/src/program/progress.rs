@@ -24,6 +24,11 @@ pub fn count_bar(total: Option<u64>, what: &str) -> ProgressBar {
     bar
 }
 
+/// A line that says what is being done.
+pub fn spinner() -> ProgressBar {
+    styled(None, "{spinner} {msg}")
+}
+
 fn styled(total: Option<u64>, template: &str) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr_with_hz(5));
     if let Ok(style) = ProgressStyle::with_template(template) {

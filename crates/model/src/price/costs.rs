@@ -1,47 +1,81 @@
 //! What a design costs, put together.
 
-use super::layout::{Layout, PAGE_BYTES};
-use super::reads::Pages;
-use super::trie::Trie;
-use super::workload::Workload;
+use super::Device;
+use super::cache::Reads;
+use super::layout::Layout;
+use super::memory::{Held, MemoryCosts};
+use super::processor::{us_per_put, us_per_read};
+use super::reads::{Missing, Pages};
+use super::trie::{Trie, Written};
+use super::workload::Mix;
 use serde::Serialize;
 
 /// What a design costs for a workload.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Costs {
-    /// Bytes written to the device per byte put, the log included.
+    /// Mean microseconds of the device and of the processor that an operation of the mix takes: what
+    /// [`advise`](crate::advise::advise()) makes small.
+    pub cost: f64,
+    /// The same of each kind of operation.
+    pub operation_cost: OperationCosts,
+    /// Bytes written to the device per byte put, the log included, from the first put on.
     pub write_amplification: f64,
+    /// The same of the overwrites and deletes alone; of all puts where there are none.
+    pub change_write_amplification: f64,
     /// Bytes written to the log per byte put.
     pub log_amplification: f64,
     /// The levels, from the top.
     pub levels: Vec<LevelCosts>,
     /// Pages that a get of an item needs, cached or not.
     pub pages_per_hit: f64,
-    /// Device reads per get of an item, where items are asked for alike.
+    /// Pages that a get of an absent key needs, cached or not.
+    pub pages_per_miss: f64,
+    /// Pages that a scan of one group needs, cached or not.
+    pub pages_per_scan: f64,
+    /// Device reads per get of an item, of which popular ones are asked for as often as the workload says.
     pub reads_per_hit: f64,
     /// Device reads per get of a key that is not there.
     pub reads_per_miss: f64,
-    /// Pages that a scan of one group needs, cached or not.
-    pub pages_per_scan: f64,
+    /// Device reads per scan of one group.
+    pub reads_per_scan: f64,
     /// Bytes of memory by what they are for.
     pub memory_bytes: MemoryCosts,
-    /// Filter bits in memory per item.
+    /// Filter bits in memory per item, if all filters are in memory.
     pub filter_bits_per_item: f64,
-    /// Index bits in memory per item.
+    /// Index bits in memory per item, if all indexes are in memory.
     pub index_bits_per_item: f64,
+    /// Items that are there at the end.
+    pub live_items: f64,
     /// Bytes of all tables at the end.
     pub table_bytes: f64,
-    /// Bytes of all tables at the end per byte of items.
+    /// Bytes of all tables at the end per byte of items that are there.
     pub space_amplification: f64,
     /// The mean over time: while items are overwritten, or while they are put where none are.
     pub mean_space_amplification: f64,
     /// The peak over the same time.
     pub peak_space_amplification: f64,
+    /// Microseconds of processor time per get, hits and misses as the mix has them.
+    pub cpu_us_per_get: f64,
+    /// The same of a get that finds something.
+    pub cpu_us_per_hit: f64,
+    /// The same of a get that does not.
+    pub cpu_us_per_miss: f64,
+    /// The same of a scan of one group.
+    pub cpu_us_per_scan: f64,
+    /// Microseconds of processor time per put, flushes and compactions included.
+    pub cpu_us_per_put: f64,
+    /// Seconds that opening takes at the end of a working day: the manifest, and half a write buffer of log.
+    pub open_seconds: f64,
+    /// Full writes of the device a day; `None` without a rate of puts or a device's capacity.
+    pub drive_writes_per_day: Option<f64>,
+    /// Years until the device has been written as often as it may be; `None` without a rate of puts or a
+    /// device's endurance.
+    pub device_years: Option<f64>,
 }
 
 /// What one level holds and has cost.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct LevelCosts {
     /// Bytes written into it per byte put.
@@ -56,114 +90,185 @@ pub struct LevelCosts {
     pub bytes: f64,
 }
 
-/// Memory by what it is for, in bytes.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[non_exhaustive]
-pub struct MemoryCosts {
-    /// Write buffers: one that fills and one that is flushed.
-    pub write_buffers: f64,
-    /// Filters of tables and regions.
-    pub filters: f64,
-    /// Indexes of tables.
-    pub indexes: f64,
-    /// What is left for cached pages and rows.
-    pub cache: f64,
-    /// What of filters and indexes does not fit, so that pages are read instead.
-    pub unfitted: f64,
-    /// The budget.
-    pub budget: f64,
+/// Seconds that opening takes in any case, per run and per put that is replayed from the log: rough guesses.
+const OPEN_SECONDS: [f64; 3] = [3e-3, 6e-6, 4e-7];
+const SECONDS_PER_DAY: f64 = 86_400.0;
+const DAYS_PER_YEAR: f64 = 365.25;
+
+/// What is asked beside the store as it is filled.
+pub(super) struct Question<'a> {
+    pub trie: &'a Trie,
+    /// How entries lie: the trie's, or another with the same tables.
+    pub layout: &'a Layout,
+    pub reads: &'a Reads,
+    pub device: &'a Device,
+    pub budget_bytes: f64,
 }
 
-/// Memory of an entry of a memtable beside its key and value.
-const MEMTABLE_ENTRY_BYTES: f64 = 56.0;
-/// The share of the budget that is left to what nobody accounts for.
-const SLACK_SHARE: f64 = 1.0 / 6.0;
-
-pub(super) fn of(trie: &Trie<'_>, layout: &Layout, workload: &Workload, budget_bytes: u64) -> Costs {
-    let user_bytes = workload.user_bytes();
-    let held = Held::of(trie, layout);
-    let memory = held.memory(layout, workload, budget_bytes as f64);
-    let missing =
-        if held.filters + held.indexes > 0.0 { memory.unfitted / (held.filters + held.indexes) } else { 0.0 };
-    let pages = Pages::of(trie, layout, missing);
-    let table_bytes = trie.bytes();
-    let cached = (memory.cache / held.page_bytes.max(1.0)).clamp(0.0, 1.0);
-    let items_bytes = workload.items * workload.item_bytes();
-    let log_amplification = layout.logged_bytes() / workload.item_bytes();
-    let tables_written: f64 = trie.written.iter().sum();
-    Costs {
-        write_amplification: log_amplification + tables_written / user_bytes,
-        log_amplification,
-        levels: held
-            .levels
-            .into_iter()
-            .zip(&trie.written)
-            .map(|(level, written)| LevelCosts { write_amplification: written / user_bytes, ..level })
-            .collect(),
-        pages_per_hit: pages.hit,
-        reads_per_hit: pages.hit * (1.0 - cached),
-        reads_per_miss: pages.miss * (1.0 - cached),
-        pages_per_scan: pages.scan,
-        memory_bytes: memory,
-        filter_bits_per_item: held.filters * 8.0 / workload.items,
-        index_bits_per_item: held.indexes * 8.0 / workload.items,
-        table_bytes,
-        space_amplification: table_bytes / items_bytes,
-        mean_space_amplification: trie.space.mean_bytes() / items_bytes,
-        peak_space_amplification: trie.space.peak_bytes / items_bytes,
-    }
+/// Microseconds of reads and gets.
+struct ReadTimes {
+    hit: f64,
+    miss: f64,
+    scan: f64,
+    get: f64,
 }
 
-/// What all tables hold.
-struct Held {
-    levels: Vec<LevelCosts>,
-    filters: f64,
-    indexes: f64,
-    page_bytes: f64,
+/// Bytes written and read for puts, and puts.
+struct Writes {
+    amplification: f64,
+    changes: f64,
+    log: f64,
+    us_per_put: f64,
+    device_us_per_put: f64,
 }
 
-impl Held {
-    fn of(trie: &Trie<'_>, layout: &Layout) -> Self {
-        let mut held = Self { levels: Vec::new(), filters: 0.0, indexes: 0.0, page_bytes: 0.0 };
-        for (number, regions) in trie.levels.iter().enumerate() {
-            let (mut at, mut bytes) = ([0.0; 3], 0.0);
-            for region in regions {
-                let sizes: Vec<_> =
-                    region.puts.iter().map(|&puts| trie.run_size(number, region, puts)).collect();
-                let entries: f64 = sizes.iter().map(|size| size.entries).sum();
-                for size in &sizes {
-                    let bits = layout.filter_bits(size, entries, sizes.len() as f64);
-                    held.filters += region.weight * size.entries * bits / 8.0;
-                    held.indexes += region.weight * size.entries * layout.index_bits(size) / 8.0;
-                    held.page_bytes += region.weight * size.entries * layout.page_bytes(size);
-                }
-                let now = [f64::from(u8::from(!sizes.is_empty())), sizes.len() as f64, entries];
-                for (sum, each) in at.iter_mut().zip(now) {
-                    *sum += region.weight * each;
-                }
-                bytes += region.weight * region.shape.bytes() as f64;
-            }
-            let [regions, runs, entries] = at;
-            held.levels.push(LevelCosts { write_amplification: 0.0, regions, runs, entries, bytes });
+impl Question<'_> {
+    pub fn answer(&self) -> Costs {
+        let (trie, workload) = (self.trie, self.layout.workload());
+        let held = Held::of(trie, self.layout);
+        let memory = held.memory(self.layout, self.budget_bytes);
+        let missing = Missing { filters: memory.missing_filters(), indexes: memory.missing_indexes() };
+        let pages = Pages::of(trie, self.layout, missing);
+        let missed = self.reads.missed(memory.cache, held.page_bytes);
+        let reads_per_hit = pages.hit.pages * missed.of_hits;
+        let [reads_per_miss, reads_per_scan] =
+            [pages.miss, pages.scan].map(|taken| taken.pages * missed.of_pages);
+        let group = workload.group_items;
+        let hit = us_per_read(&pages.hit, missed.of_hits, 0.0);
+        let miss = us_per_read(&pages.miss, missed.of_pages, 0.0);
+        let scan = us_per_read(&pages.scan, missed.of_pages, group);
+        let mix = workload.mix.normalized();
+        let gets = mix.hits + mix.misses;
+        let get = if gets > 0.0 { (mix.hits * hit + mix.misses * miss) / gets } else { hit };
+        let slow = self.device.processor_time;
+        let times = ReadTimes { hit: hit * slow, miss: miss * slow, scan: scan * slow, get: get * slow };
+        let writes = self.writes();
+        let operation_cost =
+            self.operation_cost([reads_per_hit, reads_per_miss, reads_per_scan], &times, &writes);
+        let live = trie.live_items();
+        let live_bytes = (live * workload.item_bytes()).max(1.0);
+        let table_bytes = trie.bytes();
+        let runs: f64 = held.levels.iter().map(|level| level.runs).sum();
+        let [least, of_run, of_put] = OPEN_SECONDS;
+        let user_bytes = workload.user_bytes();
+        Costs {
+            cost: operation_cost.of(&mix),
+            operation_cost,
+            write_amplification: writes.amplification,
+            change_write_amplification: writes.changes,
+            log_amplification: writes.log,
+            pages_per_hit: pages.hit.pages,
+            pages_per_miss: pages.miss.pages,
+            pages_per_scan: pages.scan.pages,
+            reads_per_hit,
+            reads_per_miss,
+            reads_per_scan,
+            filter_bits_per_item: held.filters * 8.0 / workload.items,
+            index_bits_per_item: held.indexes * 8.0 / workload.items,
+            live_items: live,
+            table_bytes,
+            space_amplification: table_bytes / live_bytes,
+            mean_space_amplification: trie.space.mean_bytes() / live_bytes,
+            peak_space_amplification: trie.space.peak_bytes / live_bytes,
+            cpu_us_per_get: times.get,
+            cpu_us_per_hit: times.hit,
+            cpu_us_per_miss: times.miss,
+            cpu_us_per_scan: times.scan,
+            cpu_us_per_put: writes.us_per_put,
+            open_seconds: least + runs * of_run + self.layout.write_buffer_puts() / 2.0 * of_put,
+            drive_writes_per_day: self
+                .per_day(&writes)
+                .zip(self.device.capacity_bytes)
+                .map(|(day, all)| day / all),
+            device_years: self.years(&writes),
+            levels: held
+                .levels
+                .into_iter()
+                .zip(&trie.written)
+                .map(|(level, written)| LevelCosts {
+                    write_amplification: written.bytes / user_bytes,
+                    ..level
+                })
+                .collect(),
+            memory_bytes: memory,
         }
-        held.page_bytes = held.page_bytes.max(PAGE_BYTES);
-        held
     }
 
-    fn memory(&self, layout: &Layout, workload: &Workload, budget: f64) -> MemoryCosts {
-        let per_put = match layout.design().write_buffer {
-            siltstone_design::WriteBufferSpec::MemTable { .. } => {
-                workload.item_bytes() + MEMTABLE_ENTRY_BYTES
-            }
-            siltstone_design::WriteBufferSpec::LogStore { .. } => {
-                siltstone_design::design::LOG_INDEX_ENTRY_BYTES as f64
-            }
+    /// What each kind of operation takes of the device and the processor.
+    fn operation_cost(&self, reads: [f64; 3], times: &ReadTimes, writes: &Writes) -> OperationCosts {
+        let [hit, miss, scan] = reads.map(|reads| reads * self.device.us_per_read());
+        OperationCosts {
+            hit: times.hit + hit,
+            miss: times.miss + miss,
+            scan: times.scan + scan,
+            put: writes.us_per_put + writes.device_us_per_put,
+        }
+    }
+
+    /// Bytes written a day, while items are changed or put.
+    fn per_day(&self, writes: &Writes) -> Option<f64> {
+        let workload = self.layout.workload();
+        let puts = workload.puts_per_second?;
+        Some(puts * SECONDS_PER_DAY * workload.item_bytes() * writes.changes)
+    }
+
+    fn years(&self, writes: &Writes) -> Option<f64> {
+        Some(self.device.endurance_bytes? / self.per_day(writes)? / DAYS_PER_YEAR)
+    }
+
+    /// What puts cost.
+    fn writes(&self) -> Writes {
+        let (trie, workload) = (self.trie, self.layout.workload());
+        let bytes = |written: &[Written]| written.iter().map(|level| level.bytes).sum::<f64>();
+        let tables = bytes(&trie.written);
+        let log = self.layout.logged_bytes() / workload.item_bytes();
+        let amplification = log + tables / workload.user_bytes();
+        let changes = if workload.changes() > 0.0 {
+            log + (tables - bytes(&trie.written_by_inserts)) / workload.change_bytes().max(1.0)
+        } else {
+            amplification
         };
-        let write_buffers = 2.0 * layout.write_buffer_puts() * per_put;
-        let wanted = self.filters + self.indexes;
-        let left = (budget * (1.0 - SLACK_SHARE) - write_buffers).max(0.0);
-        let unfitted = (wanted - left).max(0.0);
-        let cache = (left - wanted).max(0.0);
-        MemoryCosts { write_buffers, filters: self.filters, indexes: self.indexes, cache, unfitted, budget }
+        let puts = workload.items + workload.changes();
+        let read: f64 = trie.written.iter().map(|level| level.read_bytes).sum();
+        let item = (workload.item_bytes(), workload.batch_items);
+        let us_per_put = us_per_put(&trie.written, |level| self.layout.decoded_bytes(level), puts, item);
+        let device_us_per_put = (self.layout.logged_bytes() + tables / puts) * 1e6
+            / self.device.sequential_write_bytes_per_second
+            + read / puts * 1e6 / self.device.sequential_read_bytes_per_second;
+        Writes {
+            amplification,
+            changes,
+            log,
+            us_per_put: us_per_put * self.device.processor_time,
+            device_us_per_put,
+        }
+    }
+}
+
+/// What each kind of operation costs, in microseconds of device and processor.
+///
+/// The cost of a mix is the mean of these by its shares, so that other mixes are priced without another look
+/// at the design.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct OperationCosts {
+    /// A get that finds an item.
+    pub hit: f64,
+    /// A get that finds none.
+    pub miss: f64,
+    /// A scan of one group.
+    pub scan: f64,
+    /// A put.
+    pub put: f64,
+}
+
+impl OperationCosts {
+    /// In the order of [`Mix::shares`](super::Mix::shares).
+    pub fn all(&self) -> [f64; 4] {
+        [self.hit, self.miss, self.scan, self.put]
+    }
+
+    /// What an operation of `mix` costs on the average.
+    pub fn of(&self, mix: &Mix) -> f64 {
+        mix.shares().iter().zip(self.all()).map(|(share, cost)| share * cost).sum()
     }
 }

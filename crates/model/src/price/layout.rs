@@ -5,7 +5,9 @@
 
 use super::workload::Workload;
 use siltstone_design::design::LOG_STORE_FILL;
-use siltstone_design::{Design, Format, IndexSpec, RegionFilterSpec, TableFilterSpec, WriteBufferSpec};
+use siltstone_design::{
+    Compression, Design, Format, IndexSpec, LevelSpec, RegionFilterSpec, TableFilterSpec, WriteBufferSpec,
+};
 
 /// Bytes of a page.
 pub(super) const PAGE_BYTES: f64 = 4096.0;
@@ -17,6 +19,10 @@ const MOST_INLINE_BYTES: f64 = PAGE_PAYLOAD_BYTES - 32.0;
 const HTABLE_FILL: f64 = 0.98;
 /// Share of a cuckoo table's slots that is filled.
 const CUCKOO_FILL: f64 = 0.975;
+/// What compression has to gain for a table to be compressed.
+const LEAST_COMPRESSED_RATIO: f64 = 1.1;
+/// What a compressed table is decoded with, twice: a dictionary of 4 KiB and symbols (measured).
+const CODECS_BYTES: f64 = 2.0 * 5000.0;
 /// Key sample, properties and footer of a table.
 const TABLE_FIXED_BYTES: f64 = 2600.0;
 /// Bits by which maplets of regions above others are longer.
@@ -42,6 +48,8 @@ pub(super) struct RunSize {
     pub entries: f64,
     /// The share of all items that lie in the region's part of the digests and are in the run.
     pub density: f64,
+    /// The share of its entries that are tombstones.
+    pub tombstones: f64,
 }
 
 impl Layout {
@@ -51,6 +59,10 @@ impl Layout {
 
     pub fn design(&self) -> &Design {
         &self.design
+    }
+
+    pub fn workload(&self) -> &Workload {
+        &self.workload
     }
 
     /// Puts that fill the write buffer.
@@ -80,24 +92,56 @@ impl Layout {
             return 0.0;
         }
         let per_entry = self.page_bytes(run) + (self.stored_filter_bits(run) + self.index_bits(run)) / 8.0;
-        run.entries * per_entry + TABLE_FIXED_BYTES
+        let codecs = if self.decoded_bytes(run.level) > 0.0 { CODECS_BYTES } else { 0.0 };
+        run.entries * per_entry + TABLE_FIXED_BYTES + codecs
     }
 
-    /// Bytes of pages that an entry takes, waste included.
+    /// Bytes of pages that an entry takes on the average, waste included.
     pub fn page_bytes(&self, run: &RunSize) -> f64 {
-        let Workload { key_bytes, value_bytes, .. } = self.workload;
+        let whole = self.entry_page_bytes(run, self.workload.value_bytes);
+        if run.tombstones == 0.0 {
+            return whole;
+        }
+        // A slot has the same size whatever it holds.
+        let is_slotted = matches!(self.design.level(run.level).format, Format::Hash | Format::Sorted);
+        let tombstone = if is_slotted { whole } else { self.entry_page_bytes(run, 0.0) };
+        whole + run.tombstones * (tombstone - whole)
+    }
+
+    fn entry_page_bytes(&self, run: &RunSize, value_bytes: f64) -> f64 {
         let spec = self.design.level(run.level);
+        let (key_ratio, value_ratio) = self.compressed_ratios(spec);
+        let (key_bytes, value_bytes) = (self.workload.key_bytes / key_ratio, value_bytes / value_ratio);
         let whole = key_bytes + value_bytes;
         match spec.format {
             Format::Block => {
                 let tag = varint(value_bytes * 16.0);
-                let shared = self.shared_bytes(run);
+                let shared = self.shared_bytes(run) / key_ratio;
                 paged(2.0 + tag + whole - shared, 1.0)
             }
             Format::HTable => paged(2.0 + varint(value_bytes * 16.0) + whole + 0.3, HTABLE_FILL),
             Format::Hash => slotted(varint(value_bytes * 8.0 + 2.0) + whole) / CUCKOO_FILL,
             Format::Sorted => slotted(varint(value_bytes * 8.0 + 2.0) + whole),
         }
+    }
+
+    /// How many times smaller keys and values are in the tables of a level.
+    fn compressed_ratios(&self, spec: &LevelSpec) -> (f64, f64) {
+        let ratio = self.workload.compressed_ratio;
+        match (spec.compression, spec.format) {
+            (Compression::None, _) => (1.0, 1.0),
+            // Nothing is compressed that gains less.
+            (Compression::Dictionary, _) if ratio < LEAST_COMPRESSED_RATIO => (1.0, 1.0),
+            (Compression::Dictionary, Format::Block | Format::HTable) => (ratio, ratio),
+            // Slots hold keys as they are.
+            (Compression::Dictionary, Format::Hash | Format::Sorted) => (1.0, ratio),
+        }
+    }
+
+    /// Bytes that a get decodes that finds its item in a run of a level.
+    pub fn decoded_bytes(&self, level: usize) -> f64 {
+        let (_, ratio) = self.compressed_ratios(self.design.level(level));
+        if ratio > 1.0 { self.workload.value_bytes } else { 0.0 }
     }
 
     /// Bytes of a key that it has in common with the one before.
@@ -158,7 +202,10 @@ impl Layout {
 
     /// Entries of a full region.
     pub fn region_entries(&self, level: usize) -> f64 {
-        self.design.level(level).region_bytes() as f64 / self.workload.item_bytes()
+        let spec = self.design.level(level);
+        let (key_ratio, value_ratio) = self.compressed_ratios(spec);
+        let Workload { key_bytes, value_bytes, .. } = self.workload;
+        spec.region_bytes() as f64 / (key_bytes / key_ratio + value_bytes / value_ratio)
     }
 
     /// Bits of a fingerprint in the maplet of a region with so many entries.

@@ -5,49 +5,133 @@
 //! * `trie` lets the engine's own planner ([`siltstone_design::plan::plan`]) work on regions that exist only
 //!   as sizes. Regions of a level are alike, since digests are uniform: a few of each level, of all phases,
 //!   stand for all. What a merge writes follows from FAST'16's `Unique` (Lim et al., §3.3 and §3.4): a run
-//!   stands for the writes that it took, and a merged run for the writes of all.
+//!   stands for the writes that it took, and a merged run for the writes of all (`puts`).
 //! * `layout` says how many bytes an entry takes in a table of each format, and how many bits its filters
 //!   and indexes take.
-//! * `reads` says how many pages a lookup reads, from where items lie and how often filters are wrong.
+//! * `reads` says how many pages a lookup reads, from where items lie and how often filters are wrong;
+//!   `memory` which filters there is room for, and `cache` how many of the pages are cached.
+//! * `processor` and [`Device`] turn all of it into time.
 //!
 //! ```
 //! use siltstone_design::presets;
-//! use siltstone_model::price::{Workload, price};
+//! use siltstone_model::price::{Device, Workload, price};
 //!
 //! // 30 million items of 16 + 100 bytes in groups of 128.
 //! let workload = Workload { items: 3e7, group_items: 128.0, ..Workload::default() };
-//! let ours = price(&presets::siltstone(), &workload, 512 << 20)?;
-//! let leveled = price(&presets::leveled(), &workload, 512 << 20)?;
+//! let device = Device::default();
+//! let ours = price(&presets::siltstone(), &workload, &device, 512 << 20)?;
+//! let leveled = price(&presets::leveled(), &workload, &device, 512 << 20)?;
 //! assert!(ours.write_amplification < 4.0 && leveled.write_amplification > 8.0);
 //! assert!(ours.reads_per_hit < 1.05);
 //! # Ok::<(), siltstone_model::ModelError>(())
 //! ```
 
+mod cache;
 mod costs;
+mod device;
 mod layout;
+mod memory;
+mod processor;
+mod puts;
 mod reads;
 mod trie;
 mod workload;
 
-pub use costs::{Costs, LevelCosts, MemoryCosts};
-pub use workload::Workload;
+pub use costs::{Costs, LevelCosts, OperationCosts};
+pub use device::Device;
+pub use memory::MemoryCosts;
+pub use workload::{Mix, Workload};
 
 use crate::ModelError;
+use cache::Reads;
+use costs::Question;
 use layout::Layout;
+use puts::Keys;
 use siltstone_design::Design;
 use trie::Trie;
 
-/// Returns what `design` costs for `workload` in a store whose memory budget is `budget_bytes`.
+/// Regions that are followed of a level, about, and where a rough price will do.
+const FOLLOWED: usize = 32;
+const FOLLOWED_ROUGHLY: usize = 8;
+
+/// Returns what `design` costs for `workload` on `device` in a store whose memory budget is `budget_bytes`.
 ///
 /// Costs are those of the moment when all of the workload's writes are done and the store is idle; means and
 /// peaks are over the time that its writes take.
 ///
 /// # Errors
-/// A workload with a number that makes no sense, or a design that [`Design::check`] refuses.
-pub fn price(design: &Design, workload: &Workload, budget_bytes: u64) -> Result<Costs, ModelError> {
-    design.check().map_err(|error| ModelError::new("design", error.to_string()))?;
-    workload.check()?;
-    let layout = Layout::new(design, workload);
-    let trie = Trie::filled(design, workload, &layout)?;
-    Ok(costs::of(&trie, &layout, workload, budget_bytes))
+/// A workload or a device with a number that makes no sense, or a design that [`Design::check`] refuses.
+pub fn price(
+    design: &Design,
+    workload: &Workload,
+    device: &Device,
+    budget_bytes: u64,
+) -> Result<Costs, ModelError> {
+    Pricer::new(workload, device)?.price(design, budget_bytes)
+}
+
+/// Prices many designs for one workload: what does not depend on the design is worked out once.
+#[derive(Clone, Debug)]
+pub struct Pricer {
+    workload: Workload,
+    device: Device,
+    keys: Keys,
+    reads: Reads,
+}
+
+impl Pricer {
+    /// Returns what prices designs for `workload` on `device`.
+    ///
+    /// # Errors
+    /// A number that makes no sense.
+    pub fn new(workload: &Workload, device: &Device) -> Result<Self, ModelError> {
+        workload.check()?;
+        device.check()?;
+        let (keys, reads) = (Keys::of(workload)?, Reads::of(workload)?);
+        Ok(Self { workload: *workload, device: *device, keys, reads })
+    }
+
+    /// Returns what `design` costs with a budget of `budget_bytes`.
+    ///
+    /// # Errors
+    /// A design that [`Design::check`] refuses, or whose write buffer is flushed too often to be followed.
+    pub fn price(&self, design: &Design, budget_bytes: u64) -> Result<Costs, ModelError> {
+        Ok(self.filled(design, false)?.costs(budget_bytes))
+    }
+
+    /// Returns a store of `design` after all puts; a rough one follows fewer regions, and takes a quarter of
+    /// the time.
+    ///
+    /// # Errors
+    /// As [`Pricer::price`].
+    pub fn filled(&self, design: &Design, is_rough: bool) -> Result<FilledStore<'_>, ModelError> {
+        design.check().map_err(|error| ModelError::new("design", error.to_string()))?;
+        let followed = if is_rough { FOLLOWED_ROUGHLY } else { FOLLOWED };
+        Ok(FilledStore { pricer: self, trie: Trie::filled(design, &self.workload, &self.keys, followed)? })
+    }
+}
+
+/// A store of one design after all puts of a workload, as sizes.
+#[derive(Debug)]
+pub struct FilledStore<'a> {
+    pricer: &'a Pricer,
+    trie: Trie,
+}
+
+impl FilledStore<'_> {
+    /// Returns what it costs with a budget of `budget_bytes`.
+    pub fn costs(&self, budget_bytes: u64) -> Costs {
+        self.answer(self.trie.layout(), budget_bytes)
+    }
+
+    /// Returns what a design costs about that has the same levels and tables with other filters and indexes,
+    /// whose bytes in tables are taken to be the same.
+    pub fn costs_with(&self, design: &Design, budget_bytes: u64) -> Costs {
+        self.answer(&Layout::new(design, &self.pricer.workload), budget_bytes)
+    }
+
+    fn answer(&self, layout: &Layout, budget_bytes: u64) -> Costs {
+        let Pricer { device, reads, .. } = self.pricer;
+        Question { trie: &self.trie, layout, reads, device, budget_bytes: budget_bytes as f64 }.answer()
+    }
 }

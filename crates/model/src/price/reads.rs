@@ -4,20 +4,55 @@
 //! of items whose newest version has not been met; what it loses at a run is found there.
 
 use super::layout::{Layout, PAGE_BYTES, RunSize};
-use super::trie::{Puts, Region, Trie};
+use super::puts::Puts;
+use super::trie::{Region, Trie};
 use siltstone_design::{Format, IndexSpec, LevelSpec, RegionFilterSpec, TableFilterSpec};
 
-/// Pages read by each kind of read, none of them cached.
+/// What a kind of read takes, on the average.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Pages {
-    pub hit: f64,
-    pub miss: f64,
-    pub scan: f64,
+pub(super) struct Taken {
+    /// Pages read, none of them cached.
+    pub pages: f64,
+    /// Filters of regions asked.
+    pub region_filters: f64,
+    /// Runs considered, by their tables' filters where no region's has ruled them out.
+    pub runs: f64,
+    /// Bytes of values decoded, of tables that compress.
+    pub decoded_bytes: f64,
 }
 
+impl Taken {
+    fn plus(self, share: f64, other: Self) -> Self {
+        Self {
+            pages: self.pages + share * other.pages,
+            region_filters: self.region_filters + share * other.region_filters,
+            runs: self.runs + share * other.runs,
+            decoded_bytes: self.decoded_bytes + share * other.decoded_bytes,
+        }
+    }
+}
+
+/// What each kind of read takes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Pages {
+    pub hit: Taken,
+    pub miss: Taken,
+    pub scan: Taken,
+}
+
+/// The shares of filters and indexes that are not in memory.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Missing {
+    pub filters: f64,
+    pub indexes: f64,
+}
+
+/// Pages that a lookup reads to find a key's page by halves, where the table's index is not in memory.
+const HALVING_PAGES: f64 = 2.5;
+
 impl Pages {
-    /// Pages read in a store whose filters are in memory but for a share `missing` of them.
-    pub fn of(trie: &Trie<'_>, layout: &Layout, missing: f64) -> Self {
+    /// What reads take in a store laid out as `layout` says, where `missing` is not in memory.
+    pub fn of(trie: &Trie, layout: &Layout, missing: Missing) -> Self {
         let mut all = Self::default();
         for region in trie.levels.first().into_iter().flatten() {
             let path = Path { trie, layout, missing, regions: vec![(0, region)] };
@@ -29,9 +64,9 @@ impl Pages {
 
 /// Regions from level 0 down.
 struct Path<'a> {
-    trie: &'a Trie<'a>,
+    trie: &'a Trie,
     layout: &'a Layout,
-    missing: f64,
+    missing: Missing,
     regions: Vec<(usize, &'a Region)>,
 }
 
@@ -43,9 +78,9 @@ impl<'a> Path<'a> {
             let share = region.digest_share();
             let Pages { hit, miss, scan } = self.walk();
             *all = Pages {
-                hit: all.hit + share * hit,
-                miss: all.miss + share * miss,
-                scan: all.scan + share * scan,
+                hit: all.hit.plus(share, hit),
+                miss: all.miss.plus(share, miss),
+                scan: all.scan.plus(share, scan),
             };
             return;
         }
@@ -67,22 +102,43 @@ impl<'a> Path<'a> {
         for &(level, region) in &self.regions {
             let spec = self.layout.design().level(level);
             let probes = Probes::of(self, level, spec, region);
-            // Filters on the device are read before anything else.
-            let before_runs = if is_on_device(spec) && !region.puts.is_empty() { 1.0 } else { 0.0 };
-            pages.miss += before_runs;
-            pages.hit += survival * before_runs;
+            if spec.region_filter != RegionFilterSpec::None && !region.puts.is_empty() {
+                // Filters on the device are read before anything else.
+                let filter = Taken {
+                    pages: if is_on_device(spec) { 1.0 } else { 0.0 },
+                    region_filters: 1.0,
+                    ..Taken::default()
+                };
+                pages.miss = pages.miss.plus(1.0, filter);
+                pages.hit = pages.hit.plus(survival, filter);
+            }
             for &puts in &region.puts {
                 let size = self.trie.run_size(level, region, puts);
-                let page_reads = if spec.index == IndexSpec::Paged { 2.0 } else { 1.0 };
+                let page_reads = if spec.index == IndexSpec::Paged {
+                    2.0
+                } else {
+                    1.0 + HALVING_PAGES * self.missing.indexes
+                };
                 taken = taken.and(puts);
-                let after = 1.0 - self.trie.density(taken);
+                let after = 1.0 - self.trie.met(taken);
                 let found = (survival - after).max(0.0);
-                let wrong = probes.wrongly(&size) * page_reads;
-                pages.hit += found * page_reads + after * wrong;
-                pages.miss += wrong;
+                let wrong = probes.wrongly(&size);
+                let asked = if spec.region_filter == RegionFilterSpec::None { 1.0 } else { wrong };
+                let decoded_bytes = self.layout.decoded_bytes(level);
+                let hit = Taken { pages: page_reads, runs: 1.0, decoded_bytes, ..Taken::default() };
+                pages.hit = pages.hit.plus(found, hit);
+                let vain = Taken { pages: wrong * page_reads, runs: asked, ..Taken::default() };
+                pages.hit = pages.hit.plus(after, vain);
+                pages.miss = pages.miss.plus(1.0, vain);
                 let entry_bytes = self.layout.page_bytes(&size);
-                pages.scan +=
-                    page_reads + self.layout.items_together(size.density) * entry_bytes / PAGE_BYTES;
+                let together = self.layout.items_together(size.density);
+                let scanned = Taken {
+                    pages: page_reads + together * entry_bytes / PAGE_BYTES,
+                    runs: 1.0,
+                    decoded_bytes: together * decoded_bytes,
+                    ..Taken::default()
+                };
+                pages.scan = pages.scan.plus(1.0, scanned);
                 survival = after;
             }
         }
@@ -113,7 +169,7 @@ impl Probes {
             }
             TableFilterSpec::Fragments { fragment_bits } => 0.5f64.powi(i32::from(fragment_bits)),
         };
-        let missing = path.missing;
+        let missing = path.missing.filters;
         let lacking = |wrong: f64| wrong * (1.0 - missing) + missing;
         let entries: f64 =
             region.puts.iter().map(|&puts| path.trie.run_size(level, region, puts).entries).sum();

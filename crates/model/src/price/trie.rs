@@ -4,39 +4,21 @@
 //! followed, with phases as far apart as can be, and their weights say for how many of the level each
 //! stands. So a store of 10^9 items takes some hundred regions, whatever its levels hold.
 //!
-//! A run stands for the puts that it took: a share of the items as they were first put, and so many
-//! overwrites. Merging runs adds up both, and `Unique` says how many distinct items that makes (Lim et al.,
-//! FAST 2016, §3.4), as digests are independent of how popular a key is.
+//! A run stands for the puts that it took ([`Puts`]).
 
 use super::layout::{Layout, RunSize};
+use super::puts::{Keys, Puts};
 use super::workload::Workload;
-use crate::{Direct, ModelError, Popularity, Primitives};
-use siltstone_design::plan::plan;
+use crate::ModelError;
+use siltstone_design::plan::{plan, stagger};
 use siltstone_design::{Design, RegionShape, RunShape, Shape, Task, TriePath};
 
-/// Regions that are followed of a level, about.
-const FOLLOWED: usize = 32;
 /// Most flushes that are followed; a workload of more is refused rather than taking minutes.
 const MOST_FLUSHES: f64 = 4e6;
 /// The golden section, which spreads phases evenly however many are taken.
 const GOLDEN: f64 = 0.618_033_988_749_895;
 /// Levels behind the store's own on which the shape shows what followed regions stand for.
 const REST_LEVELS: usize = 2;
-
-/// The puts that a run took.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Puts {
-    /// Share of all items whose first put is among them.
-    pub first: f64,
-    /// Overwrites among them, of the whole store.
-    pub overwrites: f64,
-}
-
-impl Puts {
-    pub fn and(self, other: Self) -> Self {
-        Self { first: (self.first + other.first).min(1.0), overwrites: self.overwrites + other.overwrites }
-    }
-}
 
 /// A region that is followed.
 #[derive(Clone, Debug)]
@@ -82,24 +64,49 @@ impl Space {
     }
 }
 
+/// What was written into a level.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Written {
+    pub bytes: f64,
+    pub entries: f64,
+    /// Entries times the logarithm of the runs that they were merged from.
+    pub compared: f64,
+    /// Bytes that were read for it.
+    pub read_bytes: f64,
+    /// Runs.
+    pub runs: f64,
+}
+
 /// A store as sizes.
-pub(super) struct Trie<'a> {
-    layout: &'a Layout,
-    design: &'a Design,
+#[derive(Debug)]
+pub(super) struct Trie {
+    layout: Layout,
     items: f64,
-    overwritten: Option<Direct>,
+    keys: Keys,
+    /// Regions that are followed of a level, about.
+    most_followed: usize,
+    /// Puts so far.
+    now: f64,
     /// Regions that are followed, by level.
     pub levels: Vec<Vec<Region>>,
-    /// Bytes written into each level.
-    pub written: Vec<f64>,
-    /// Space while items are overwritten; while they are put, where none are.
+    /// What was written into each level.
+    pub written: Vec<Written>,
+    /// The same before anything was changed.
+    pub written_by_inserts: Vec<Written>,
+    /// Space while items are changed; while they are put, where none are.
     pub space: Space,
 }
 
-impl<'a> Trie<'a> {
-    /// The store after all puts of `workload`.
-    pub fn filled(design: &'a Design, workload: &Workload, layout: &'a Layout) -> Result<Self, ModelError> {
-        let flushes = (workload.items + workload.overwrites) / layout.write_buffer_puts();
+impl Trie {
+    /// The store after all puts of `workload`, of whose levels `followed` regions are followed.
+    pub fn filled(
+        design: &Design,
+        workload: &Workload,
+        keys: &Keys,
+        followed: usize,
+    ) -> Result<Self, ModelError> {
+        let layout = Layout::new(design, workload);
+        let flushes = (workload.items + workload.changes()) / layout.write_buffer_puts();
         if flushes > MOST_FLUSHES {
             let given = format!(
                 "{:.0} given, which are {flushes:.0} flushes of the design's write buffer",
@@ -107,58 +114,89 @@ impl<'a> Trie<'a> {
             );
             return Err(ModelError::new("items", format!("{given}; give fewer, or a larger write buffer")));
         }
-        let overwritten = (workload.overwrites > 0.0)
-            .then(|| Popularity::zipf(workload.items.ceil() as u64, workload.skew))
-            .transpose()?;
         let depth = design.depth(0);
         let root = |n: u64| Region::new(TriePath::of(n.rotate_right(u32::from(depth)), depth), 1.0);
         let mut trie = Self {
             layout,
-            design,
             items: workload.items,
-            overwritten: overwritten.as_ref().map(Direct::new),
+            keys: keys.clone(),
+            most_followed: followed,
+            now: 0.0,
             levels: vec![(0..1u64 << depth).map(root).collect()],
-            written: vec![0.0],
+            written: vec![Written::default()],
+            written_by_inserts: Vec::new(),
             space: Space::default(),
         };
-        trie.take(workload.items, |puts| Puts { first: puts / workload.items, overwrites: 0.0 });
-        if workload.overwrites > 0.0 {
+        trie.take(workload.items, |puts, made| Puts::first(puts / workload.items, made));
+        trie.written_by_inserts = trie.written.clone();
+        if workload.changes() > 0.0 {
             trie.space = Space::default();
-            trie.take(workload.overwrites, |puts| Puts { first: 0.0, overwrites: puts });
+            trie.take(workload.changes(), Puts::changes);
         }
         Ok(trie)
     }
 
+    /// How entries lie in it.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    fn design(&self) -> &Design {
+        self.layout.design()
+    }
+
     /// Takes so many puts, which are of the kind that `kind` makes.
-    fn take(&mut self, puts: f64, kind: impl Fn(f64) -> Puts) {
+    fn take(&mut self, puts: f64, kind: impl Fn(f64, (f64, f64)) -> Puts) {
         let at_once = self.layout.write_buffer_puts();
         let mut left = puts;
         while left > 0.5 {
             let now = at_once.min(left);
             left -= now;
+            let made = (self.now, self.now + now);
+            self.now += now;
             for region in 0..self.levels.first().map_or(0, Vec::len) {
-                self.deliver(0, region, kind(now));
+                self.deliver(0, region, kind(now, made), 1);
             }
-            while let Some(task) = plan(self.design, &*self) {
-                self.execute(&task);
+            // What a flush leaves short of level 0's limits gives nothing to do, and the planner would look
+            // at all regions to say so.
+            if self.may_be_due() {
+                while let Some(task) = plan(self.design(), &*self) {
+                    self.execute(&task);
+                }
             }
             self.space.note(self.bytes());
         }
     }
 
+    /// Whether the planner could find anything to do after a flush, where it had found nothing before.
+    fn may_be_due(&self) -> bool {
+        let design = self.design();
+        let spec = design.level(0);
+        let may_reclaim = self.keys.make_garbage() && (design.pushes_early || design.levels.len() == 1);
+        may_reclaim
+            || self.levels.first().into_iter().flatten().any(|region| {
+                let limit = stagger(spec, &region.shape) * (1.0 - 1e-9);
+                region.shape.runs.len() as f64 >= f64::from(spec.runs) * limit
+                    || region.shape.bytes() as f64 >= spec.region_bytes() as f64 * limit
+            })
+    }
+
     /// The share of all items that are among `puts`.
-    pub fn density(&self, puts: Puts) -> f64 {
-        let untouched =
-            self.overwritten.as_ref().map_or(1.0, |items| 1.0 - items.unique(puts.overwrites) / self.items);
-        1.0 - (1.0 - puts.first) * untouched
+    pub fn met(&self, puts: Puts) -> f64 {
+        self.keys.met(puts)
+    }
+
+    /// How many items are there at the end.
+    pub fn live_items(&self) -> f64 {
+        self.keys.live_items((self.now - self.items).max(0.0), self.now)
     }
 
     /// The size of a run that took `puts` in a region of `level`.
     pub fn run_size(&self, level: usize, region: &Region, puts: Puts) -> RunSize {
-        let density = self.density(puts);
+        let (density, tombstones) = self.keys.held(puts);
         let share = 0.5f64.powi(i32::from(region.shape.path.depth()));
         let has_children = !region.children.is_empty();
-        RunSize { level, has_children, entries: self.items * share * density, density }
+        RunSize { level, has_children, entries: self.items * share * density, density, tombstones }
     }
 
     /// Bytes of all tables.
@@ -178,46 +216,72 @@ impl<'a> Trie<'a> {
     }
 
     /// Gives a region another run, or merges it with the one that is there.
-    fn deliver(&mut self, level: usize, number: usize, puts: Puts) {
-        let is_leveled = level > 0 && self.design.level(level).runs == 1;
+    fn deliver(&mut self, level: usize, number: usize, puts: Puts, sources: usize) {
+        let is_leveled = level > 0 && self.design().level(level).runs == 1;
         let region = self.region_mut(level, number);
         let resident = if is_leveled { region.puts.pop() } else { None };
-        let puts = resident.map_or(puts, |resident| resident.and(puts));
-        region.puts.insert(0, puts);
-        self.note_run(level, number, is_leveled);
+        if resident.is_some() {
+            let bytes = region.shape.bytes() as f64 * region.weight;
+            self.note_read(level, bytes);
+        }
+        let merged = resident.map_or(puts, |resident| resident.and(puts));
+        self.add_run(level, number, merged, sources + usize::from(resident.is_some()));
+    }
+
+    /// Makes a run the newest of a region.
+    fn add_run(&mut self, level: usize, number: usize, puts: Puts, sources: usize) {
+        let (keys, now) = (self.keys.clone(), self.now);
+        let region = self.region_mut(level, number);
+        let replaces_all = region.puts.is_empty();
+        // Nothing older lies below: a flush keeps what it got all the same.
+        let is_last = level > 0 && replaces_all && region.children.is_empty();
+        region.puts.insert(0, if is_last { puts.reclaimed(&keys, now) } else { puts });
+        self.note_run(level, number, replaces_all, sources);
+    }
+
+    fn note_read(&mut self, level: usize, bytes: f64) {
+        if let Some(written) = self.written.get_mut(level) {
+            written.read_bytes += bytes;
+        }
     }
 
     /// Shows the planner the newest run of a region, and counts it as written.
-    fn note_run(&mut self, level: usize, number: usize, replaces_all: bool) {
+    fn note_run(&mut self, level: usize, number: usize, replaces_all: bool, sources: usize) {
         let region = self.region(level, number);
         let Some(&newest) = region.puts.first() else { return };
         let size = self.run_size(level, region, newest);
         let (bytes, weight) = (self.layout.run_bytes(&size), region.weight);
         let dead_bytes = self.dead_bytes(level, region);
         if let Some(written) = self.written.get_mut(level) {
-            *written += bytes * weight;
+            written.bytes += bytes * weight;
+            written.entries += size.entries * weight;
+            written.runs += weight;
+            written.compared += size.entries * weight * (sources as f64).log2();
         }
         let region = self.region_mut(level, number);
         if replaces_all {
             region.shape.runs.clear();
         }
-        let run = RunShape { bytes: bytes as u64, entries: size.entries as u64 };
+        let run = RunShape { bytes: bytes as u64, entries: size.entries as u64, ..RunShape::default() };
         region.shape.runs.insert(0, run);
         region.shape.dead_bytes = dead_bytes;
     }
 
     /// What merging the newest runs of a leaf would free, for each number of them.
     fn dead_bytes(&self, level: usize, region: &Region) -> Vec<u64> {
-        let is_leaf = self.design.is_leaf(level, !region.children.is_empty());
-        if !is_leaf || self.overwritten.is_none() {
+        let is_leaf = self.design().is_leaf(level, !region.children.is_empty());
+        if !is_leaf || !self.keys.make_garbage() {
             return vec![0; region.puts.len()];
         }
         let bytes = |puts: Puts| self.layout.run_bytes(&self.run_size(level, region, puts));
-        let (mut merged, mut all) = (Puts::default(), 0.0);
+        let (mut merged, mut all, mut seen) = (Puts::default(), 0.0, 0);
         let dead = region.puts.iter().map(|&puts| {
             merged = merged.and(puts);
             all += bytes(puts);
-            (all - bytes(merged)).max(0.0) as u64
+            seen += 1;
+            let is_all = seen == region.puts.len();
+            let kept = if is_all { merged.reclaimed(&self.keys, self.now) } else { merged };
+            (all - bytes(kept)).max(0.0) as u64
         });
         dead.collect()
     }
@@ -232,9 +296,18 @@ impl<'a> Trie<'a> {
             Task::Rewrite { newest, .. } => {
                 let region = self.region_mut(level, number);
                 let merged = region.puts.drain(..newest).fold(Puts::default(), Puts::and);
-                region.shape.runs.drain(..newest);
-                region.puts.insert(0, merged);
-                self.note_run(level, number, false);
+                let read: u64 = region.shape.runs.drain(..newest).map(|run| run.bytes).sum();
+                let bytes = read as f64 * region.weight;
+                self.note_read(level, bytes);
+                self.add_run(level, number, merged, newest);
+            }
+            Task::Gather { .. } => unreachable!("nothing is gathered while the design stays"),
+            Task::Drop { oldest, .. } => {
+                let region = self.region_mut(level, number);
+                let kept = region.puts.len().saturating_sub(oldest);
+                region.puts.truncate(kept);
+                region.shape.runs.truncate(kept);
+                region.shape.dead_bytes.truncate(kept);
             }
         }
     }
@@ -244,14 +317,18 @@ impl<'a> Trie<'a> {
         self.add_children(level, number);
         let region = self.region_mut(level, number);
         let kept = region.puts.len().saturating_sub(runs);
-        let merged = region.puts.split_off(kept).into_iter().fold(Puts::default(), Puts::and);
+        let sources = region.puts.split_off(kept);
+        let merged = sources.iter().fold(Puts::default(), |merged, puts| merged.and(*puts));
+        let read: u64 = region.shape.runs.iter().skip(kept).map(|run| run.bytes).sum();
+        let bytes = read as f64 * region.weight;
         region.shape.runs.truncate(kept);
         region.shape.pushes += 1;
         let children = region.children.clone();
         let dead_bytes = self.dead_bytes(level, self.region(level, number));
         self.region_mut(level, number).shape.dead_bytes = dead_bytes;
+        self.note_read(level + 1, bytes);
         for child in children {
-            self.deliver(level + 1, child, merged);
+            self.deliver(level + 1, child, merged, sources.len());
         }
     }
 
@@ -259,16 +336,17 @@ impl<'a> Trie<'a> {
     fn add_children(&mut self, level: usize, number: usize) {
         if self.levels.len() == level + 1 {
             self.levels.push(Vec::new());
-            self.written.push(0.0);
+            self.written.push(Written::default());
         }
-        let depth = self.design.depth(level + 1);
+        let depth = self.design().depth(level + 1);
         let (peers, below) = (self.followed(level), self.followed(level + 1));
+        let most_followed = self.most_followed;
         let region = self.region_mut(level, number);
         if !region.children.is_empty() {
             return;
         }
         let all = 1usize << (depth - region.shape.path.depth());
-        let followed = (FOLLOWED / peers.max(1)).clamp(1, all);
+        let followed = (most_followed / peers.max(1)).clamp(1, all);
         region.shape.has_children = true;
         region.children = (below..below + followed).collect();
         let (weight, first) = (region.weight * all as f64 / followed as f64, region.shape.path.first());
@@ -292,7 +370,7 @@ impl<'a> Trie<'a> {
         let (mut bytes, mut dead) = (0.0, 0.0);
         for (level, regions) in self.levels.iter().enumerate() {
             for region in regions {
-                if self.design.is_leaf(level, region.shape.has_children) == of_leaves {
+                if self.design().is_leaf(level, region.shape.has_children) == of_leaves {
                     bytes += (region.weight - 1.0) * region.shape.bytes() as f64;
                     let garbage = region.shape.dead_bytes.last().copied().unwrap_or(0);
                     dead += (region.weight - 1.0) * garbage as f64;
@@ -310,13 +388,13 @@ impl<'a> Trie<'a> {
     /// The first of the levels that show the rest: below all that the design names, so that a region without
     /// children is a leaf there.
     fn rest_level(&self) -> usize {
-        self.levels.len().max(self.design.levels.len())
+        self.levels.len().max(self.design().levels.len())
     }
 }
 
-impl Shape for Trie<'_> {
+impl Shape for Trie {
     fn level_count(&self) -> usize {
-        if self.design.pushes_early { self.rest_level() + REST_LEVELS } else { self.levels.len() }
+        if self.design().pushes_early { self.rest_level() + REST_LEVELS } else { self.levels.len() }
     }
 
     fn visit_regions(&self, level: usize, visit: &mut dyn FnMut(&RegionShape)) {

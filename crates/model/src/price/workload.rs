@@ -1,16 +1,38 @@
-//! What a store is to do.
+//! What a store holds, and what is done to it.
 
 use crate::ModelError;
+use serde::{Deserialize, Serialize};
 
 /// What a store holds and what is done to it. Every field has a default; give those that are known.
-#[derive(Clone, Copy, Debug, PartialEq)]
+///
+/// The first fields tell what the store has gone through when its costs are asked for: `items` items were put
+/// in random order, and then overwritten and deleted. The mix tells what comes next, for the cost of an
+/// operation. As JSON any field may be missing.
+///
+/// ```
+/// use siltstone_model::price::Workload;
+///
+/// let known = r#"{ "items": 3e7, "group_items": 128, "mix": { "hits": 0.9 } }"#;
+/// let workload: Workload = serde_json::from_str(known)?;
+/// assert_eq!(workload.item_bytes(), 116.0);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Workload {
     /// Distinct items that are put, in random order.
     pub items: f64,
     /// Puts of keys that are there already, after all items are.
     pub overwrites: f64,
+    /// Deletes of keys that are there, among the overwrites.
+    pub deletes: f64,
+    /// Puts after which an item expires, counted over the whole store; `None` where items last. In a store
+    /// that gets the same number of puts a second, this is the time to live times that rate.
+    pub expires_after_puts: Option<f64>,
     /// Zipf exponent of which keys the overwrites are for; 0 is uniform, YCSB's is 0.99.
     pub skew: f64,
+    /// The same of which items are read; `None` where they are those that are overwritten.
+    pub read_skew: Option<f64>,
     /// Bytes of a key.
     pub key_bytes: f64,
     /// Bytes of a value.
@@ -21,6 +43,61 @@ pub struct Workload {
     pub prefix_bytes: f64,
     /// Items of a batch.
     pub batch_items: f64,
+    /// How many times smaller keys and values become in tables that compress; 1 where they do not.
+    pub compressed_ratio: f64,
+    /// Which operations there are.
+    pub mix: Mix,
+    /// Puts a second, for the device's lifetime; `None` where nobody knows.
+    pub puts_per_second: Option<f64>,
+}
+
+/// The shares of operations, in any unit: only their proportions count.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Mix {
+    /// Gets of items that are there.
+    pub hits: f64,
+    /// Gets of keys that are not.
+    pub misses: f64,
+    /// Scans of one group.
+    pub scans: f64,
+    /// Puts and deletes.
+    pub puts: f64,
+}
+
+impl Default for Mix {
+    /// As many puts as gets, of which nine in ten find something.
+    fn default() -> Self {
+        Self { hits: 0.45, misses: 0.05, scans: 0.0, puts: 0.5 }
+    }
+}
+
+impl Mix {
+    /// The shares, which add up to 1.
+    pub fn normalized(&self) -> Self {
+        let [hits, misses, scans, puts] = self.shares();
+        Self { hits, misses, scans, puts }
+    }
+
+    /// The shares of hits, misses, scans and puts, which add up to 1.
+    pub fn shares(&self) -> [f64; 4] {
+        let all = self.hits + self.misses + self.scans + self.puts;
+        [self.hits, self.misses, self.scans, self.puts].map(|share| share / all)
+    }
+
+    fn check(&self) -> Result<(), ModelError> {
+        let shares = [self.hits, self.misses, self.scans, self.puts];
+        if shares.iter().any(|share| !(share.is_finite() && *share >= 0.0))
+            || shares.iter().sum::<f64>() <= 0.0
+        {
+            let given = format!("{shares:?} given");
+            return Err(ModelError::new(
+                "mix",
+                format!("{given}; shares are ≥ 0, and one of them is above 0"),
+            ));
+        }
+        Ok(())
+    }
 }
 
 impl Default for Workload {
@@ -29,12 +106,18 @@ impl Default for Workload {
         Self {
             items: 1e6,
             overwrites: 0.0,
+            deletes: 0.0,
+            expires_after_puts: None,
             skew: 0.0,
+            read_skew: None,
             key_bytes: 16.0,
             value_bytes: 100.0,
             group_items: 1.0,
             prefix_bytes: 8.0,
             batch_items: 1.0,
+            compressed_ratio: 1.0,
+            mix: Mix::default(),
+            puts_per_second: None,
         }
     }
 }
@@ -45,9 +128,24 @@ impl Workload {
         self.key_bytes + self.value_bytes
     }
 
-    /// Bytes of all keys and values that are put.
+    /// Puts and deletes of keys that are there already.
+    pub fn changes(&self) -> f64 {
+        self.overwrites + self.deletes
+    }
+
+    /// The share of the changes that delete.
+    pub fn delete_share(&self) -> f64 {
+        if self.deletes > 0.0 { self.deletes / self.changes() } else { 0.0 }
+    }
+
+    /// Bytes of all keys and values that are put, and of keys that are deleted.
     pub fn user_bytes(&self) -> f64 {
-        (self.items + self.overwrites) * self.item_bytes()
+        self.items * self.item_bytes() + self.change_bytes()
+    }
+
+    /// The same of the changes alone.
+    pub fn change_bytes(&self) -> f64 {
+        self.overwrites * self.item_bytes() + self.deletes * self.key_bytes
     }
 
     /// Whether several items share a prefix.
@@ -55,13 +153,15 @@ impl Workload {
         self.group_items > 1.0
     }
 
-    pub(super) fn check(&self) -> Result<(), ModelError> {
+    pub(crate) fn check(&self) -> Result<(), ModelError> {
         ModelError::positive("items", self.items)?;
         ModelError::positive("key-bytes", self.key_bytes)?;
         ModelError::positive("group", self.group_items)?;
         ModelError::positive("batch", self.batch_items)?;
+        ModelError::positive("compressed-ratio", self.compressed_ratio)?;
         for (name, value) in [
             ("overwrites", self.overwrites),
+            ("deletes", self.deletes),
             ("value-bytes", self.value_bytes),
             ("prefix-bytes", self.prefix_bytes),
         ] {
@@ -69,6 +169,12 @@ impl Workload {
                 return Err(ModelError::new(name, format!("{value} given; it must be finite and ≥ 0")));
             }
         }
+        for (name, value) in
+            [("expires-after-puts", self.expires_after_puts), ("puts-per-second", self.puts_per_second)]
+        {
+            value.map_or(Ok(0.0), |value| ModelError::positive(name, value))?;
+        }
+        self.mix.check()?;
         if self.is_grouped() && self.prefix_bytes >= self.key_bytes {
             let given = format!(
                 "{} given; prefixes of groups are shorter than keys ({})",

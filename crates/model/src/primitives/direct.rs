@@ -153,7 +153,7 @@ impl Direct {
     }
 
     /// `unique` and its derivative by the requests.
-    pub(super) fn unique_and_slope(&self, requests: f64) -> (f64, f64) {
+    pub(crate) fn unique_and_slope(&self, requests: f64) -> (f64, f64) {
         let sums = self.sums(requests);
         (sums.unique, sums.slope / requests)
     }

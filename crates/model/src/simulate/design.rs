@@ -236,6 +236,12 @@ impl<'a> Store<'a> {
                 let targets = children(self.design, level, path).collect();
                 self.deal(level + 1, targets, &union(&moved));
             }
+            Task::Drop { oldest, .. } => {
+                let kept = region.runs.len().saturating_sub(oldest);
+                region.runs.truncate(kept);
+                region.shape.runs.truncate(kept);
+                region.shape.dead_bytes.truncate(kept);
+            }
             Task::Rewrite { newest, .. } => {
                 let older = region.runs.split_off(newest.min(region.runs.len()));
                 let merged = union(&region.runs);
@@ -248,6 +254,7 @@ impl<'a> Store<'a> {
                 let is_leaf = design.is_leaf(level, region.shape.has_children);
                 region.estimate_garbage(is_leaf, self.item_bytes);
             }
+            Task::Gather { .. } => unreachable!("nothing is gathered while the design stays"),
         }
     }
 
@@ -342,7 +349,8 @@ trait ItemBytes {
 
 impl ItemBytes for f64 {
     fn run(self, entries: usize) -> RunShape {
-        RunShape { bytes: (self * entries as f64).round() as u64, entries: entries as u64 }
+        let bytes = (self * entries as f64).round() as u64;
+        RunShape { bytes, entries: entries as u64, ..RunShape::default() }
     }
 }
 

@@ -78,13 +78,9 @@ pub fn open(variant: &Variant, setting: Setting<'_>) -> Result<Box<dyn Store>> {
         ..Options::default()
     };
     let db = Db::open(setting.dir, options)?;
-    let keyspace = match db.keyspace(KEYSPACE) {
-        Some(keyspace) => keyspace,
-        None => db.create_keyspace(
-            KEYSPACE,
-            KeyspaceOptions { schema: SCHEMA, design: Some(variant.design.clone()), ..KeyspaceOptions::default() },
-        )?,
-    };
+    let design = Some(variant.design.clone());
+    let options = KeyspaceOptions { schema: SCHEMA, design, ..KeyspaceOptions::default() };
+    let keyspace = db.keyspace(KEYSPACE, options)?;
     Ok(Box::new(Siltstone { db, keyspace }))
 }
 

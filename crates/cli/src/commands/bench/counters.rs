@@ -21,7 +21,7 @@ impl Counters {
             design: Some(items.design()),
             merge_operator: Some("add".to_owned()),
         };
-        let keyspace = db.create_keyspace(KEYSPACE, options)?;
+        let keyspace = db.keyspace(KEYSPACE, options)?;
         let sum = sum(&keyspace)?;
         Ok(Self { keyspace, sum })
     }

@@ -5,6 +5,7 @@
 //! find.
 
 mod counters;
+mod predicted;
 mod report;
 mod stores;
 
@@ -15,6 +16,7 @@ use crate::clients::{KEYSPACE, bulk, watch};
 use crate::failure::{Failure, Result, fail, usage};
 use crate::generate::items::{GROUP_PREFIX_BYTES, Items};
 use crate::laboratory;
+use crate::measure::process_seconds;
 use crate::output::{note, print, print_json};
 use crate::sizes;
 use crate::store::{self, Preset, Suffix};
@@ -82,9 +84,13 @@ pub struct WorkloadArgs {
     #[arg(long)]
     dir: PathBuf,
     /// Layout of the store that fill creates, with PRESET:SIZE with tables of another size, such as
-    /// lsm-trie:256K
-    #[arg(long, value_name = "PRESET[:SIZE]", value_parser = store::parse_preset)]
+    /// lsm-trie:256K, and with +dictionary behind it with tables that compress
+    #[arg(long, value_name = "PRESET[:SIZE][+dictionary]", value_parser = store::parse_preset)]
     preset: Option<Preset>,
+    /// The same from a file: a design as JSON, as `keyspaces --json` prints it, or what `advise --json`
+    /// prints
+    #[arg(long, value_name = "FILE", conflicts_with = "preset")]
+    design: Option<PathBuf>,
     /// Number of items [default of fill: 1M]
     #[arg(long, value_name = "COUNT", value_parser = sizes::parse_positive)]
     items: Option<u64>,
@@ -147,6 +153,14 @@ pub struct WorkloadArgs {
 }
 
 impl WorkloadArgs {
+    /// The design that was asked for by its name or by its file, if any.
+    fn chosen(&self) -> Result<Option<Preset>> {
+        match &self.design {
+            Some(file) => store::read_design(file).map(Some),
+            None => Ok(self.preset.clone()),
+        }
+    }
+
     /// Refuses options that speak of other items than those of the store.
     fn must_match(&self, filled: &Filled) -> Result<()> {
         let dir = self.dir.display();
@@ -242,9 +256,10 @@ fn run_workload(args: &WorkloadArgs) -> Result<()> {
             suffix: args.suffix.unwrap_or(Suffix::Ordered).order(),
         },
     };
-    let design = args.preset.as_ref().map(|preset| preset.design.clone());
+    let preset = args.chosen()?;
+    let design = preset.as_ref().map(|preset| preset.design.clone());
     let keyspace_options = KeyspaceOptions { schema, design, ..KeyspaceOptions::default() };
-    if let Some(preset) = &args.preset {
+    if let Some(preset) = &preset {
         preset.check_for(&schema)?;
     }
     // What is refused must neither clear the directory nor leave half a store in it.
@@ -274,14 +289,14 @@ fn run_on_filled(args: &WorkloadArgs) -> Result<()> {
         fail!("{} was not filled by `siltstone bench fill`; fill a directory first", args.dir.display());
     };
     args.must_match(&filled)?;
-    let Some(keyspace) = db.keyspace(KEYSPACE) else {
+    let Some(keyspace) = db.get_keyspace(KEYSPACE) else {
         fail!("{} has no keyspace {KEYSPACE:?}; fill it again with --overwrite-dir", args.dir.display());
     };
-    if let Some(preset) = &args.preset
+    if let Some(preset) = args.chosen()?
         && keyspace.design() != preset.design
     {
         fail!(
-            "{} was filled with the preset {}, not {}",
+            "{} was filled with the design {}, not {}",
             args.dir.display(),
             keyspace.design().preset_name(),
             preset.name
@@ -317,7 +332,7 @@ fn measure(
         deadline: deadline(args),
         operations: operations(args, &filled),
     };
-    let before = db.stats();
+    let (before, processor) = (db.stats(), process_seconds());
     let run = Run::new(db, keyspace, items, &filled, &load);
     let outcome = if args.bulk { bulk::fill(&run)? } else { watch::run_clients(&run)? };
     let at_write_end = db.stats();
@@ -331,6 +346,7 @@ fn measure(
     }
     let drain_seconds = drain.elapsed().as_secs_f64();
     let after = db.stats();
+    let cpu_seconds = process_seconds() - processor;
     if args.workload.inserts() {
         filled.existing = run.existing();
         filled.complete = true;
@@ -338,9 +354,15 @@ fn measure(
         // Or these few bytes would pin the log behind them through later runs.
         db.flush()?;
     }
-    let stats =
-        report::Measured { before: &before, at_write_end: &at_write_end, after: &after, drain_seconds };
-    let report = report::Report::new(args, &load, &filled, &outcome, &stats, keyspace.name())?;
+    let stats = report::Measured {
+        before: &before,
+        at_write_end: &at_write_end,
+        after: &after,
+        drain_seconds,
+        cpu_seconds,
+    };
+    let predicted = predicted::predict(args, &load, &filled, &keyspace.design(), outcome.operations);
+    let report = report::Report::new(args, &load, &filled, &outcome, &stats, predicted, keyspace.name())?;
     if args.json {
         print_json(&report)?
     } else {

@@ -1,6 +1,7 @@
 //! The figures of one run. Their names are stable: scripts read them.
 
 use super::WorkloadArgs;
+use super::predicted::Predicted;
 use crate::clients::client::{Load, Outcome};
 use crate::clients::filled::Filled;
 use crate::clients::workload::Operation;
@@ -24,6 +25,8 @@ pub struct Measured<'a> {
     pub after: &'a Stats,
     /// From `at_write_end` to `after`.
     pub drain_seconds: f64,
+    /// Processor time of the whole process from `before` to `after`, clients included.
+    pub cpu_seconds: f64,
 }
 
 /// Quantiles of latencies in microseconds.
@@ -37,15 +40,16 @@ struct Latency {
     calls: u64,
 }
 
+/// Bytes of memory by what they are for.
 #[derive(Serialize)]
-struct Memory {
-    memtable: u64,
-    filter: u64,
-    index: u64,
-    cache: u64,
-    compaction: u64,
-    total: u64,
-    budget: u64,
+pub struct Memory {
+    pub memtable: u64,
+    pub filter: u64,
+    pub index: u64,
+    pub cache: u64,
+    pub compaction: u64,
+    pub total: u64,
+    pub budget: u64,
 }
 
 #[derive(Serialize)]
@@ -82,6 +86,7 @@ pub struct Report {
     seconds: f64,
     operations_per_second: f64,
     drain_seconds: f64,
+    cpu_us_per_operation: f64,
     latency_us: Latency,
     latency_us_by_operation: BTreeMap<&'static str, Latency>,
     scanned_items: u64,
@@ -111,6 +116,8 @@ pub struct Report {
     not_found: u64,
     found_unexpectedly: u64,
     wrong: u64,
+    /// The same figures by the model, where it knows the workload.
+    predicted: Option<Predicted>,
 }
 
 impl Report {
@@ -121,9 +128,10 @@ impl Report {
         filled: &Filled,
         outcome: &Outcome,
         measured: &Measured<'_>,
+        predicted: Option<Predicted>,
         keyspace: &str,
     ) -> Result<Self> {
-        let Measured { before, at_write_end, after, drain_seconds } = *measured;
+        let Measured { before, at_write_end, after, drain_seconds, cpu_seconds } = *measured;
         let (Some(was), Some(is)) = (find(before, keyspace), find(after, keyspace)) else {
             fail!("the store has no statistics of keyspace {keyspace:?}");
         };
@@ -150,6 +158,7 @@ impl Report {
             seconds: outcome.seconds,
             operations_per_second: outcome.operations as f64 / seconds,
             drain_seconds,
+            cpu_us_per_operation: cpu_seconds * 1e6 / outcome.operations.max(1) as f64,
             latency_us: all_latencies(outcome)?,
             latency_us_by_operation: latencies_by_operation(outcome),
             scanned_items: outcome.scanned_items,
@@ -179,6 +188,7 @@ impl Report {
             not_found: outcome.missing,
             found_unexpectedly: outcome.unexpected,
             wrong: outcome.wrong,
+            predicted,
         })
     }
 }
@@ -356,6 +366,22 @@ impl Report {
         vec![row("bits per item", bits), row("memory", memory), row("space", space)]
     }
 
+    /// What the model had said.
+    fn predictions(&self) -> Vec<Row> {
+        let Some(predicted) = &self.predicted else { return Vec::new() };
+        let mut parts = Vec::new();
+        if self.user_bytes_written > 0 {
+            parts.push(format!("write amplification {:.2}", predicted.write_amplification));
+        }
+        if self.gets > 0 {
+            parts.push(format!("reads per get {:.4}", predicted.device_reads_per_get));
+        }
+        parts.push(format!("space {:.2} ×", predicted.space_amplification));
+        parts.push(format!("processor {:.2} µs an operation", predicted.cpu_us_per_operation));
+        let processor = format!("{:.2} µs an operation, clients included", self.cpu_us_per_operation);
+        vec![row("processor", processor), row("the model predicted", parts.join(", "))]
+    }
+
     fn latencies(&self) -> Table {
         let mut latencies =
             Table::new(["latency of a call", "p50 µs", "p99 µs", "p99.9 µs", "max µs", "calls"]);
@@ -390,7 +416,9 @@ impl fmt::Display for Report {
             self.durability,
         )?;
         let mut figures = Table::new(["", ""]).left(2);
-        for row in [self.work(), self.writes(), self.reads(), self.sizes()].into_iter().flatten() {
+        for row in
+            [self.work(), self.writes(), self.reads(), self.sizes(), self.predictions()].into_iter().flatten()
+        {
             figures.row(row);
         }
         write!(f, "{figures}\n{}", self.latencies())

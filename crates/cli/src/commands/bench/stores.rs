@@ -95,7 +95,7 @@ impl Stores<'_> {
         for number in 0..self.args.stores {
             let options = Options { resources: Some(self.resources.clone()), ..Options::default() };
             let db = Db::open(self.args.dir.join(format!("store-{number:05}")), options)?;
-            let keyspace = db.create_keyspace("items", KeyspaceOptions::default())?;
+            let keyspace = db.keyspace("items", KeyspaceOptions::default())?;
             self.open.push((db, keyspace));
             bar.inc(1);
         }

@@ -122,9 +122,8 @@ fn demonstrate(args: &Args, dir: &Path, started: Instant) -> Result<report::Repo
         design: design.clone(),
         ..KeyspaceOptions::default()
     };
-    let files = db.create_keyspace(FILES, ordered(PREFIX_BYTES))?;
-    let features =
-        db.create_keyspace(FEATURES, ordered(crate::generate::items::GROUP_PREFIX_BYTES as u16))?;
+    let files = db.keyspace(FILES, ordered(PREFIX_BYTES))?;
+    let features = db.keyspace(FEATURES, ordered(crate::generate::items::GROUP_PREFIX_BYTES as u16))?;
 
     let own = std::fs::metadata(dir).ok().map(|metadata| DirectoryId::of(&metadata));
     let stored = files::store(&db, &files, &args.path, own)?;

@@ -3,6 +3,7 @@
 mod tail;
 mod watch;
 
+use crate::commands::redesign;
 use crate::failure::Result;
 use crate::output::{note, print, print_json};
 use crate::sizes;
@@ -145,6 +146,24 @@ pub fn keyspace(k: &KeyspaceStats) -> String {
         k.filter_bits_per_item,
         k.index_bits_per_item,
     );
+    let (before, after) = k.levels.iter().fold((0, 0), |(before, after), level| {
+        (before + level.uncompressed_bytes, after + level.compressed_bytes)
+    });
+    if after > 0 {
+        let ratio = before as f64 / after as f64;
+        let (before, after) = (sizes::bytes(before), sizes::bytes(after));
+        let _ = writeln!(text, "  compressed from {before} to {after}, {ratio:.2} times less");
+    }
+    if k.largest_group_bytes > k.table_bytes / 2 {
+        let share = 100.0 * k.largest_group_bytes as f64 / k.table_bytes.max(1) as f64;
+        let _ = writeln!(
+            text,
+            "  warning: one group has {share:.0} % of it, so its schema hardly divides these keys"
+        );
+    }
+    if let Some(last) = k.redesign.as_ref().filter(|last| last.done < 1.0) {
+        let _ = writeln!(text, "  {}", redesign::words(last));
+    }
     if k.levels.is_empty() {
         return text;
     }
@@ -161,7 +180,7 @@ pub fn keyspace(k: &KeyspaceStats) -> String {
     ]);
     for level in &k.levels {
         table.row([
-            level.level.to_string(),
+            if level.is_outgoing { format!("({} bits)", level.depth) } else { level.level.to_string() },
             sizes::count(level.regions),
             sizes::count(level.runs),
             sizes::count(level.max_runs_in_a_region),

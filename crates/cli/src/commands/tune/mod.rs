@@ -5,6 +5,7 @@
 //! written.
 
 mod report;
+mod siltstone;
 
 use crate::failure::{Failure, Result, usage};
 use crate::output::{note, print, print_json};

@@ -30,6 +30,7 @@ pub fn json(outcome: &Outcome) -> Value {
         "once_loaded": advice.updates,
         "alternatives": advice.alternatives,
         "remarks": remarks(outcome),
+        "siltstone": super::siltstone::costs(workload),
     })
 }
 
@@ -40,6 +41,9 @@ pub fn text(outcome: &Outcome) -> String {
     predictions(outcome, &mut text);
     changes(outcome, &mut text);
     alternatives(outcome, &mut text);
+    if let Some(line) = super::siltstone::line(&outcome.workload) {
+        let _ = writeln!(text, "\n{line}");
+    }
     let remarks = remarks(outcome);
     if !remarks.is_empty() {
         text.push_str("\nLeft out, assumed or noticed\n");

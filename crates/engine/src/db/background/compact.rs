@@ -1,80 +1,104 @@
 //! Compactions: the tasks that the planner names, carried out one region at a time.
 
-use super::running::{Compaction, RegionKey};
+use super::redesign::next_task;
+use super::running::{Compaction, RegionKey, RunningState, RunningTask};
 use super::{Scheduler, describe};
-use crate::compaction::{Context, estimate_kills, execute, inputs};
+use crate::compaction::{Context, estimate_kills, execute};
 use crate::db::catalog::keyspace::OpenKeyspace;
 use crate::db::catalog::shape::VersionShape;
 use crate::db::reporter::Outcome;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::events::Part;
 use crate::table::Table;
-use crate::version::edit::Step;
-use siltstone_design::plan::{children, plan};
-use siltstone_design::{Task, TriePath};
+use crate::version::Version;
+use crate::version::edit::{OLDEST, Step};
+use siltstone_design::TriePath;
 use std::sync::Arc;
 
 impl Scheduler {
     /// Takes the most urgent compaction of `keyspaces`, the first of them before the others, and marks it as
     /// under way.
     pub(super) fn take_compaction(&self, keyspaces: &[Arc<OpenKeyspace>]) -> Option<Compaction> {
+        let free_bytes = self.env.free_bytes();
         // Only compactors take this lock: writers and readers never wait for planning.
         let mut running = self.running.state.lock();
         let now_ms = self.env.now_ms();
-        let at_once = self.env.options.compactions_at_once;
         for keyspace in keyspaces {
-            let under_way = running.keyspaces.iter().filter(|id| **id == keyspace.id).count();
-            let is_held = running.held.contains_key(&keyspace.id);
-            if is_held || (at_once > 0 && under_way >= at_once) {
+            if !self.may_begin(&running, keyspace) {
                 continue;
             }
             let version = keyspace.version();
-            let key = |level, path| RegionKey { keyspace: keyspace.id, level, path };
-            let is_busy = |level: usize, path: TriePath| running.busy.contains(&key(level, path));
-            let shape = VersionShape { version: &version, is_busy: &is_busy, now_ms };
-            let Some(task) = plan(&keyspace.design, &shape) else { continue };
-            let (level, path) = task.region();
-            let mut regions = vec![key(level, path)];
-            let partitions = !matches!(task, Task::Rewrite { .. });
-            if partitions && keyspace.design.level(level + 1).runs == 1 {
-                let below = children(&keyspace.design, level, path);
-                regions.extend(below.map(|child| key(level + 1, child)));
-            }
-            running.busy.extend(regions.iter().copied());
-            running.keyspaces.push(keyspace.id);
-            self.env.counters.most_compactions_at_once.raise_to(running.keyspaces.len() as u64);
-            let keyspace = Arc::clone(keyspace);
-            return Some(Compaction { keyspace, version, now_ms, task, regions });
+            let others = running.of_other_designs(keyspace.id, &version.design);
+            let is_busy =
+                |path: TriePath, depth: u8| running.is_busy_beside(&others, keyspace.id, path, depth);
+            let shape =
+                VersionShape { version: &version, is_busy: &is_busy, now_ms: Some(now_ms), free_bytes };
+            let Some((task, reason)) = next_task(&shape) else { continue };
+            let compaction = Compaction::new(keyspace, version, now_ms, (task, reason));
+            self.begin(&mut running, &compaction);
+            return Some(compaction);
         }
         None
     }
 
+    /// Marks a compaction as under way.
+    pub(super) fn begin(&self, running: &mut RunningState, compaction: &Compaction) {
+        running.busy.extend(compaction.regions.iter().copied());
+        let region = RegionKey { keyspace: compaction.keyspace.id, path: compaction.task.region().1 };
+        running.tasks.push(RunningTask { region, design: Arc::clone(&compaction.version.design) });
+        self.env.counters.most_compactions_at_once.raise_to(running.tasks.len() as u64);
+    }
+
+    /// Whether another compaction of the keyspace may begin.
+    pub(super) fn may_begin(&self, running: &RunningState, keyspace: &OpenKeyspace) -> bool {
+        let at_once = self.env.options.compactions_at_once;
+        !running.held.contains_key(&keyspace.id) && (at_once == 0 || running.count(keyspace.id) < at_once)
+    }
+
     /// Carries out a compaction, and frees its regions however that goes.
     pub(super) fn compact(&self, compaction: &Compaction) -> Result<()> {
+        let keyspace = &compaction.keyspace;
+        let pace = |bytes| self.pace_compaction(keyspace, bytes);
+        self.compact_watched(compaction, &pace, &|| self.is_given_up(keyspace))
+    }
+
+    /// The same, while `pace` hears how many bytes more were written, and `cancelled` may give it up.
+    pub(super) fn compact_watched(
+        &self,
+        compaction: &Compaction,
+        pace: &dyn Fn(u64),
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<()> {
         let inputs = describe::compaction_inputs(compaction);
+        let region = RegionKey { keyspace: compaction.keyspace.id, path: compaction.task.region().1 };
         let compact = || {
-            let outcome = self.run_compaction(compaction, &inputs);
+            let outcome = self.run_compaction(compaction, &inputs, pace, cancelled);
             let mut running = self.running.state.lock();
             for region in &compaction.regions {
                 running.busy.remove(region);
             }
-            if let Some(at) = running.keyspaces.iter().position(|id| *id == compaction.keyspace.id) {
-                running.keyspaces.swap_remove(at);
-            }
+            running.tasks.retain(|task| task.region != region);
             drop(running);
             self.env.signals.wake();
             outcome
         };
-        self.reporter.job(|| describe::compaction(compaction, &inputs), compact, std::mem::take)?;
-        Ok(())
+        let job = || describe::compaction(compaction, &inputs);
+        match self.reporter.job(job, compact, std::mem::take) {
+            Err(error) if self.gave_up(&error) => Ok(()),
+            outcome => outcome.map(drop),
+        }
     }
 
-    fn run_compaction(&self, compaction: &Compaction, read: &[Part]) -> Result<Outcome> {
-        let Compaction { keyspace, version, task, .. } = compaction;
-        let runs = inputs(version, task);
-        let pace = |bytes| self.pace_compaction(keyspace, bytes);
-        let mut output =
-            self.with_context(keyspace, &pace, |context| execute(context, version, task, &runs))?;
+    fn run_compaction(
+        &self,
+        compaction: &Compaction,
+        read: &[Part],
+        pace: &dyn Fn(u64),
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<Outcome> {
+        let Compaction { keyspace, version, task, inputs, .. } = compaction;
+        let work = |context: &Context<'_>| execute(&Context { cancelled, ..*context }, version, task, inputs);
+        let mut output = self.with_context(keyspace, version, pace, work)?;
         self.count_written(&output.steps);
         self.env.sync_dir()?;
         // Only estimates: a sample that can't be read costs a later rewrite, not this work.
@@ -85,7 +109,7 @@ impl Scheduler {
         Ok(outcome)
     }
 
-    /// Estimates what the new runs of leaf regions make dead.
+    /// Estimates what new runs make dead in their regions.
     pub(in crate::db) fn note_kills(&self, keyspace: &OpenKeyspace, steps: &mut [Step]) -> Result<()> {
         let version = keyspace.version();
         let removed: Vec<u64> = steps
@@ -93,12 +117,10 @@ impl Scheduler {
             .filter_map(|step| if let Step::RemoveRun { run, .. } = step { Some(*run) } else { None })
             .collect();
         for step in steps {
-            let Step::AddRun { level, path, run, replaces } = step else { continue };
-            if !keyspace.design.is_leaf(*level, version.has_children(*level, *path)) {
-                continue;
-            }
-            let Some(region) = version.levels.get(*level).and_then(|l| l.region(*path)) else { continue };
+            let Step::AddRun { path, run, replaces, .. } = step else { continue };
+            let Some(region) = version.region(*path) else { continue };
             let at = replaces.and_then(|old| region.runs.iter().position(|r| r.id == old)).unwrap_or(0);
+            let at = if *replaces == Some(OLDEST) { region.runs.len() } else { at };
             let older = region.runs.iter().skip(at).filter(|r| !removed.contains(&r.id)).cloned();
             let older: Vec<_> = older.collect();
             let open = |meta| self.env.open_table(meta, keyspace.encoder);
@@ -117,15 +139,16 @@ impl Scheduler {
         }
     }
 
-    /// Calls `work` with what flushes and compactions share.
+    /// Calls `work` with what flushes and compactions of `version` share.
     pub(in crate::db) fn with_context<T>(
         &self,
         keyspace: &OpenKeyspace,
+        version: &Version,
         pace: &dyn Fn(u64),
         work: impl FnOnce(&Context<'_>) -> Result<T>,
     ) -> Result<T> {
         work(&Context {
-            design: &keyspace.design,
+            design: &version.design,
             folder: keyspace.folder.as_ref(),
             disk: self.env.disk.as_ref(),
             dir: &self.env.path,
@@ -140,13 +163,18 @@ impl Scheduler {
 
     /// Whether work on `keyspace` is of no more use.
     pub(super) fn is_given_up(&self, keyspace: &OpenKeyspace) -> bool {
-        self.env.health.is_closed() || keyspace.is_dropped()
+        self.env.health.is_closed() || keyspace.is_dropped() || keyspace.is_being_cleared()
+    }
+
+    /// Whether work ended with `error` because it was of no more use, in a store that goes on.
+    pub(super) fn gave_up(&self, error: &Error) -> bool {
+        error.kind() == ErrorKind::Closed && !self.env.health.is_closed()
     }
 
     /// Holds a compaction of `keyspace` back that has written `bytes` more, while writers are not slowed by
     /// how late it is.
-    fn pace_compaction(&self, keyspace: &OpenKeyspace, bytes: u64) {
-        let is_lifted = || keyspace.pressure() > 0.0 || self.env.health.is_closed();
+    pub(super) fn pace_compaction(&self, keyspace: &OpenKeyspace, bytes: u64) {
+        let is_lifted = || keyspace.pressure() > 0.0 || self.is_given_up(keyspace);
         self.compaction_limit.hold_back(bytes, is_lifted, |time| self.env.signals.wait_for_work(time));
     }
 }

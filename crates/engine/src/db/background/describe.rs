@@ -3,7 +3,7 @@
 
 use super::filter_job::{FilterJob, Wanting};
 use super::running::Compaction;
-use crate::compaction::{Output, inputs};
+use crate::compaction::Output;
 use crate::db::catalog::keyspace::OpenKeyspace;
 use crate::db::catalog::shape::VersionShape;
 use crate::db::catalog::view::SealedBuffer;
@@ -78,30 +78,44 @@ pub(super) fn flush(keyspace: &OpenKeyspace, sealed: &SealedBuffer) -> JobInfo {
 
 /// Returns what a compaction reads: runs of its region, and those of the children that take part.
 pub(super) fn compaction_inputs(compaction: &Compaction) -> Vec<Part> {
-    let Compaction { version, task, regions, .. } = compaction;
+    let Compaction { task, inputs, .. } = compaction;
     let (level, _) = task.region();
-    let children = regions.iter().filter(|region| region.level > level);
-    let residents =
-        children.filter_map(|child| version.levels.get(child.level)?.region(child.path)?.runs.first());
-    let mut parts = vec![part_of(level, inputs(version, task).iter()), part_of(level + 1, residents)];
+    let mut parts = vec![part_of(level, inputs.own.iter())];
+    for below in &inputs.below {
+        let of_level = parts.iter_mut().skip(1).find(|part| part.level == Some(below.level));
+        match of_level {
+            Some(part) => {
+                let add = |run: &Arc<Run>| add_run(part, run.id, run.tables.iter().map(|t| t.meta()));
+                below.runs.iter().for_each(add);
+            }
+            None => parts.push(part_of(below.level, below.runs.iter())),
+        }
+    }
     parts.retain(|part| !part.runs.is_empty());
     parts
 }
 
 /// Describes a compaction, with the planner's reason.
 pub(super) fn compaction(compaction: &Compaction, inputs: &[Part]) -> JobInfo {
-    let Compaction { keyspace, version, task, now_ms, .. } = compaction;
+    let Compaction { keyspace, version, task, now_ms, is_by_hand, .. } = compaction;
     let (level, path) = task.region();
-    let shape = VersionShape { version, is_busy: &|_, _| false, now_ms: *now_ms };
-    let why = reason(&keyspace.design, &shape, task);
-    debug_assert!(why.is_some(), "the planner has a reason for what it chose: {task:?}");
+    let why = if *is_by_hand {
+        Some(Reason::Requested)
+    } else {
+        let known = compaction.reason;
+        let why = known.or_else(|| reason(&version.design, &VersionShape::at(version, *now_ms), task));
+        debug_assert!(why.is_some(), "the planner has a reason for what it chose: {task:?}");
+        why.map(Reason::Planned)
+    };
     let work = match task {
         Task::Push { .. } => Work::Push,
         Task::Split { .. } => Work::Split,
         Task::Rewrite { .. } => Work::Rewrite,
+        Task::Gather { .. } => Work::Gather,
+        Task::Drop { .. } => Work::DropRuns,
     };
     let info = JobInfo::new(work).of(&keyspace.name).at(Place::new(level, path));
-    info.because(why.map(Reason::Planned)).reading(inputs.to_vec())
+    info.because(why).reading(inputs.to_vec())
 }
 
 /// Describes the sorting of a part of a bulk build's items.

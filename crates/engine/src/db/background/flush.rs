@@ -29,8 +29,14 @@ impl Scheduler {
             drop(flushing);
             flushed
         };
-        self.reporter.job(|| describe::flush(keyspace, sealed), flush, std::mem::take)?;
-        Ok(true)
+        match self.reporter.job(|| describe::flush(keyspace, sealed), flush, std::mem::take) {
+            Err(error) if self.gave_up(&error) => Ok(true),
+            outcome => {
+                outcome?;
+                self.look_for_large_group(keyspace);
+                Ok(true)
+            }
+        }
     }
 
     /// Makes a run of the oldest sealed write buffer in `view`. The caller holds the lock on flushing.
@@ -56,14 +62,16 @@ impl Scheduler {
         let scan = buffer.scan(Sequence::MAX, keyspace.encoder, &self.env.reader, true)?;
         let source = Source { cursor: scan.stream(&Span::ALL)?, tombstones: scan.tombstones };
         let pace = |bytes| self.pace_flush(keyspace, bytes);
-        let mut output = self.with_context(keyspace, &pace, |context| {
+        let mut output = self.with_context(keyspace, &view.version, &pace, |context| {
             let amount = Amount { entries: buffer.entries(), bytes: buffer.user_bytes() };
             flush(context, &view.version, vec![source], amount)
         })?;
         self.count_written(&output.steps);
         self.env.sync_dir()?;
+        // Only estimates.
+        let _ = self.note_kills(keyspace, &mut output.steps);
         let input = describe::buffer_part(buffer);
-        let bytes_read = if WriteBuffer::reads_from_log(&keyspace.design) { input.bytes } else { 0 };
+        let bytes_read = if WriteBuffer::reads_from_log(&view.version.design) { input.bytes } else { 0 };
         let outcome = describe::outcome(&[input], bytes_read, &output);
         let user_bytes = view.version.user_bytes + buffer.user_bytes();
         output.steps.push(Step::Flushed { start, user_bytes });
@@ -76,7 +84,7 @@ impl Scheduler {
     /// Holds a flush of `keyspace` back that has written `bytes` more, while no other write buffer waits for
     /// its flush.
     fn pace_flush(&self, keyspace: &OpenKeyspace, bytes: u64) {
-        let is_lifted = || keyspace.view.load().sealed.len() > 1 || self.env.health.is_closed();
+        let is_lifted = || keyspace.view.load().sealed.len() > 1 || self.is_given_up(keyspace);
         self.flush_limit.hold_back(bytes, is_lifted, |time| self.env.signals.wait_for_work(time));
     }
 }

@@ -30,6 +30,7 @@ pub(crate) struct Hold<'a> {
 
 impl Drop for Hold<'_> {
     fn drop(&mut self) {
+        self.keyspace.set_being_cleared(false);
         self.scheduler.running.state.lock().held.remove(&self.keyspace.id);
         self.scheduler.env.signals.wake();
     }
@@ -41,7 +42,7 @@ impl Hold<'_> {
     pub fn version_before(&self) -> Result<Version> {
         let version = self.keyspace.version();
         let newer = self.newer();
-        let runs = version.levels.iter().take(1).flat_map(|level| &level.regions).flat_map(|region| {
+        let runs = version.levels.iter().flat_map(|level| &level.regions).flat_map(|region| {
             region.runs.iter().filter(|run| newer.contains(&run.id)).map(|run| (region.path, run.id))
         });
         let steps = runs.map(|(path, run)| Step::RemoveRun { level: 0, path, run }).collect();
@@ -64,6 +65,32 @@ impl Scheduler {
     /// # Errors
     /// `InvalidInput` where somebody holds it already; what has ended the store.
     pub fn hold(&self, keyspace: &Arc<OpenKeyspace>) -> Result<Hold<'_>> {
+        self.hold_after(keyspace, || {})
+    }
+
+    /// The same, and gives up what is under way: what it works on is to go.
+    ///
+    /// # Errors
+    /// As [`Scheduler::hold`].
+    pub fn hold_and_give_up(&self, keyspace: &Arc<OpenKeyspace>) -> Result<Hold<'_>> {
+        self.hold_after(keyspace, || keyspace.set_being_cleared(true))
+    }
+
+    fn hold_after(&self, keyspace: &Arc<OpenKeyspace>, begin: impl FnOnce()) -> Result<Hold<'_>> {
+        let hold = self.hold_new(keyspace)?;
+        begin();
+        while self.running.state.lock().count(keyspace.id) > 0 {
+            self.env.check_writable()?;
+            self.env.signals.wait_for_progress(LOOK);
+        }
+        Ok(hold)
+    }
+
+    /// Lets no compaction of `keyspace` begin; those under way go on.
+    ///
+    /// # Errors
+    /// As [`Scheduler::hold`].
+    pub fn hold_new(&self, keyspace: &Arc<OpenKeyspace>) -> Result<Hold<'_>> {
         self.env.check_writable()?;
         if !self.running.state.lock().begin_hold(keyspace.id) {
             return Err(Error::invalid(format_args!(
@@ -71,12 +98,7 @@ impl Scheduler {
                 keyspace.name
             )));
         }
-        let hold = Hold { scheduler: self, keyspace: Arc::clone(keyspace) };
-        while self.running.state.lock().keyspaces.contains(&keyspace.id) {
-            self.env.check_writable()?;
-            self.env.signals.wait_for_progress(LOOK);
-        }
-        Ok(hold)
+        Ok(Hold { scheduler: self, keyspace: Arc::clone(keyspace) })
     }
 
     /// Makes now the moment of a hold: what is written from now on is newer. The caller holds the commit lock

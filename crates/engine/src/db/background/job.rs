@@ -5,7 +5,7 @@ use super::running::Compaction;
 use crate::db::catalog::keyspace::OpenKeyspace;
 use crate::region_filter::sidecar::SidecarPages;
 use crate::table::Table;
-use siltstone_design::TriePath;
+use siltstone_design::{Design, TriePath};
 use std::sync::Arc;
 
 /// Work other than flushes.
@@ -14,10 +14,18 @@ pub(super) enum Job {
     LoadTable(Unloaded),
     /// The filter of a region gets what it lacks.
     Filter(FilterJob),
-    /// A full region is pushed, split or rewritten.
+    /// A full region is pushed, split or rewritten, or what is left of an earlier design is.
     Compact(Compaction),
+    /// Nothing is left of the designs before, which is noted.
+    Settle(Redesigned),
     /// A sidecar that was found at opening is read through.
     CheckSidecar(Arc<SidecarPages>, Claim),
+}
+
+/// A keyspace, and the design of which it has everything.
+pub(super) struct Redesigned {
+    pub keyspace: Arc<OpenKeyspace>,
+    pub design: Arc<Design>,
 }
 
 /// A table whose filter and index background work is to load, and where it lies.

@@ -66,6 +66,7 @@ impl Member for PooledStore {
 
     fn look_again(&self) {
         self.scheduler.catalog.look_again(false);
+        self.scheduler.catalog.note_clock();
     }
 
     fn unflushed(&self) -> Unflushed {

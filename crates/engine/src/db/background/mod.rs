@@ -4,13 +4,17 @@
 //! once they would have to wait, and one at a time in [`Db::step`](crate::Db::step): every interleaving of
 //! work and use can then be tested.
 
+mod by_hand;
 mod compact;
 pub(super) mod describe;
+mod drain;
 mod filter_job;
 mod flush;
 pub(super) mod hold;
 mod job;
+mod large_group;
 mod member;
+mod redesign;
 mod region_filters;
 mod residency;
 mod running;
@@ -28,6 +32,8 @@ use job::Job;
 
 use crate::resources::limit::RateLimit;
 use crate::stats::Stopwatch;
+pub(super) use by_hand::Told;
+pub use by_hand::{CompactProgress, CompactReport};
 pub(super) use member::PooledStore;
 use parking_lot::{Mutex, RwLock};
 use running::Running;
@@ -114,6 +120,7 @@ impl Scheduler {
             .or_else(filter_above)
             .or_else(compact)
             .or_else(filter_below)
+            .or_else(|| self.redesigned(keyspaces).map(Job::Settle))
             .or_else(|| self.sidecar_to_check(keyspaces))
             .or_else(write_files)
     }
@@ -128,6 +135,7 @@ impl Scheduler {
             Job::LoadTable(unloaded) => self.load_table(&unloaded),
             Job::Filter(job) => self.make_filter(&job),
             Job::CheckSidecar(pages, _claim) => self.check_sidecar(&pages),
+            Job::Settle(redesigned) => self.settle(&redesigned)?,
             Job::Compact(compaction) => {
                 let outcome = self.compact(&compaction);
                 // It holds the version that had the tables it replaced.
@@ -190,6 +198,8 @@ impl Scheduler {
             while self.catalog.has_too_many_memtables() && self.flush_one(&keyspace)? {}
             while keyspace.pressure() >= 1.0 && self.work_once()? {}
         }
+        // Where the disk is nearly full, what frees space is not put off.
+        while self.env.health.space_is_low() && (self.flush_any()? || self.work_once()?) {}
         self.env.empty_trash();
         Ok(())
     }
@@ -205,10 +215,11 @@ impl Scheduler {
             && self.sidecars.unchecked(&keyspaces).is_none()
             && keyspaces.iter().all(|keyspace| {
                 let view = keyspace.view.load();
-                let shape = VersionShape { version: &view.version, is_busy: &|_, _| false, now_ms };
+                let shape = VersionShape::at(&view.version, now_ms);
                 view.sealed.is_empty()
-                    && plan(&keyspace.design, &shape).is_none()
-                    && self.wanting(keyspace, &view.version, 0..usize::MAX, true).is_none()
+                    && view.version.redesign().is_none()
+                    && plan(&view.version.design, &shape).is_none()
+                    && self.wanting(&view.version, 0..usize::MAX, true).is_none()
             });
         if !is_idle {
             // Whoever asks waits for it: it may have come due by time alone.
@@ -221,7 +232,7 @@ impl Scheduler {
     pub fn lacks_filters(&self) -> bool {
         let all_levels = 0..usize::MAX;
         let lacks = |keyspace: &Arc<OpenKeyspace>| {
-            self.wanting(keyspace, &keyspace.version(), all_levels.clone(), false).is_some()
+            self.wanting(&keyspace.version(), all_levels.clone(), false).is_some()
         };
         self.catalog.all().iter().any(lacks)
     }
@@ -242,8 +253,11 @@ impl Scheduler {
             if looked.elapsed() >= IDLE {
                 // Something may have come due by time alone.
                 self.catalog.look_again(false);
+                self.catalog.note_clock();
                 looked = Stopwatch::start();
             }
+            // So that readers need not look at the system's clock.
+            self.env.now_ms();
             let result = once();
             let wait = match (self.note_outcome(&result), &result) {
                 (Some(retry), _) => retry,

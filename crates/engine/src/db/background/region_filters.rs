@@ -26,23 +26,21 @@ use std::sync::Arc;
 const ENTRIES_BETWEEN_CHECKS: u32 = 4096;
 
 impl Scheduler {
-    /// Returns the uppermost region at `levels` of `keyspace` whose filter lacks something that can be had.
+    /// Returns the uppermost region at `levels` of `version` whose filter lacks something that can be had.
     /// Where there is time, what is in memory is written to files even where it is little: closing keeps it
     /// otherwise.
-    pub(super) fn wanting(
-        &self,
-        keyspace: &OpenKeyspace,
-        version: &Version,
-        levels: Range<usize>,
-        has_time: bool,
-    ) -> Option<Wanting> {
+    pub(super) fn wanting(&self, version: &Version, levels: Range<usize>, has_time: bool) -> Option<Wanting> {
         let failed = self.filter_work.failed.lock();
         let has_failed = |run: RunId| failed.contains(&run);
         let means = Means { memory: self.env.memory(), has_failed: &has_failed, has_time };
-        for (level, regions) in version.levels.iter().enumerate().take(levels.end).skip(levels.start) {
-            for region in &regions.regions {
-                let has_children = version.has_children(level, region.path);
-                let kind = RegionFilterKind::of(keyspace.design.level(level), has_children);
+        let of_design = version.levels.iter().filter_map(|of_level| {
+            let level = version.design.level_at(of_level.depth).filter(|level| levels.contains(level))?;
+            Some((level, of_level))
+        });
+        for (level, of_level) in of_design {
+            for region in &of_level.regions {
+                let has_children = version.has_children(region.path);
+                let kind = RegionFilterKind::of(version.design.level(level), has_children);
                 let Some(kind) = kind else { break };
                 if let Some(lack) = kind.lack(region.filter.as_deref(), &region.runs, &means) {
                     return Some(Wanting { level, region: Arc::clone(region), kind, lack });
@@ -62,7 +60,7 @@ impl Scheduler {
     ) -> Option<FilterJob> {
         let claim = self.filter_work.claim()?;
         let mut wanting = keyspaces.iter().filter_map(|keyspace| {
-            let wanting = self.wanting(keyspace, &keyspace.version(), levels.clone(), has_time)?;
+            let wanting = self.wanting(&keyspace.version(), levels.clone(), has_time)?;
             Some((Arc::clone(keyspace), wanting))
         });
         let (keyspace, wanting) = wanting.next()?;
@@ -79,7 +77,7 @@ impl Scheduler {
         let describe = || describe::filter(job);
         match self.reporter.job(describe, make, |made| describe::filter_outcome(job, made.as_ref())) {
             Ok(Some(filter)) => {
-                let gain = NewRegionFilter::new(wanting.level, wanting.region.path, filter);
+                let gain = NewRegionFilter::new(wanting.region.path, filter);
                 self.catalog.publish(keyspace, |version| version.filter_by(&[gain]));
             }
             // Without it every run is asked; whoever reads a damaged page is told.

@@ -31,9 +31,10 @@ impl Unloaded {
     /// Returns the uppermost such table of a keyspace.
     fn find(keyspace: &Arc<OpenKeyspace>) -> Option<Self> {
         let version = keyspace.version();
-        let levels = version.levels.iter().enumerate();
-        let mut regions =
-            levels.flat_map(|(level, of_level)| of_level.regions.iter().map(move |region| (level, region)));
+        let mut regions = version.levels.iter().flat_map(|of_level| {
+            let level = version.shown_number(of_level.depth);
+            of_level.regions.iter().map(move |region| (level, region))
+        });
         regions.find_map(|(level, region)| {
             let mut tables = region.runs.iter().flat_map(|run| &run.tables);
             let table = Arc::clone(tables.find(|table| !table.was_loaded())?);
@@ -67,7 +68,8 @@ impl Scheduler {
     /// Loads filter and index of a table, as far as memory goes.
     pub(super) fn load_table(&self, unloaded: &Unloaded) {
         let meta = unloaded.table.meta();
-        let bytes_read = meta.filter.length + meta.index.length + meta.page_map.length;
+        let codec_bytes = meta.compressed.map_or(0, |compressed| compressed.codec.length);
+        let bytes_read = meta.filter.length + meta.index.length + meta.page_map.length + codec_bytes;
         let load = || unloaded.table.load(&self.env.reader.loading(true));
         // What can't be read, a lookup will report that needs it.
         let _ = self.reporter.job(

@@ -1,20 +1,27 @@
 //! What compactions are under way, so that no two work on one region.
 
+use crate::compaction::Inputs;
 use crate::db::catalog::keyspace::OpenKeyspace;
 use crate::db::write_buffer::WriteBuffer;
 use crate::ids::RunId;
 use crate::version::Version;
 use parking_lot::Mutex;
-use siltstone_design::{Task, TriePath};
+use siltstone_design::{Design, Reason, Task, TriePath};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// A region of a keyspace.
+/// A region of a keyspace; its path says of which level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct RegionKey {
     pub keyspace: u64,
-    pub level: usize,
     pub path: TriePath,
+}
+
+/// A compaction that is under way.
+pub(super) struct RunningTask {
+    pub region: RegionKey,
+    /// What it was planned by.
+    pub design: Arc<Design>,
 }
 
 /// What compactions are under way.
@@ -27,13 +34,39 @@ pub(super) struct Running {
 pub(super) struct RunningState {
     /// Regions that they read or replace.
     pub busy: HashSet<RegionKey>,
-    /// Their keyspaces.
-    pub keyspaces: Vec<u64>,
+    pub tasks: Vec<RunningTask>,
     /// Keyspaces whose compactions are held back.
     pub held: HashMap<u64, Held>,
 }
 
 impl RunningState {
+    /// Returns how many work on a keyspace.
+    pub fn count(&self, keyspace: u64) -> usize {
+        self.tasks.iter().filter(|task| task.region.keyspace == keyspace).count()
+    }
+
+    /// Returns the regions of tasks that a design other than `design` has planned, which may lead past
+    /// regions of this one: nobody works above or below them.
+    pub fn of_other_designs(&self, keyspace: u64, design: &Arc<Design>) -> Vec<TriePath> {
+        let of_keyspace = self.tasks.iter().filter(|task| task.region.keyspace == keyspace);
+        of_keyspace.filter(|task| !Arc::ptr_eq(&task.design, design)).map(|task| task.region.path).collect()
+    }
+
+    /// Whether anybody works on a region of `keyspace` at or below `path` that fixes `depth` bits at most.
+    pub fn is_busy(&self, keyspace: u64, path: TriePath, depth: u8) -> bool {
+        if depth <= path.depth() {
+            return self.busy.contains(&RegionKey { keyspace, path });
+        }
+        let mut of_keyspace = self.busy.iter().filter(|key| key.keyspace == keyspace);
+        of_keyspace.any(|key| path.covers(key.path) && key.path.depth() <= depth)
+    }
+
+    /// The same, or on one above or below it for one of the designs whose tasks' regions are `others`.
+    pub fn is_busy_beside(&self, others: &[TriePath], keyspace: u64, path: TriePath, depth: u8) -> bool {
+        others.iter().any(|other| other.covers(path) || path.covers(*other))
+            || self.is_busy(keyspace, path, depth)
+    }
+
     /// Holds a keyspace; false where somebody does already.
     pub fn begin_hold(&mut self, keyspace: u64) -> bool {
         let is_free = !self.held.contains_key(&keyspace);
@@ -44,7 +77,7 @@ impl RunningState {
 
 impl Running {
     pub fn is_empty(&self) -> bool {
-        self.state.lock().keyspaces.is_empty()
+        self.state.lock().tasks.is_empty()
     }
 }
 
@@ -66,5 +99,25 @@ pub(super) struct Compaction {
     pub version: Arc<Version>,
     pub now_ms: u64,
     pub task: Task,
+    /// Why, where a redesign asked for it; else the planner knows.
+    pub reason: Option<Reason>,
+    pub inputs: Inputs,
     pub regions: Vec<RegionKey>,
+    /// Somebody asked for it, and not the planner.
+    pub is_by_hand: bool,
+}
+
+impl Compaction {
+    /// A compaction of what `version` holds, by a task and its reason, that the planner asked for.
+    pub fn new(
+        keyspace: &Arc<OpenKeyspace>,
+        version: Arc<Version>,
+        now_ms: u64,
+        (task, reason): (Task, Option<Reason>),
+    ) -> Self {
+        let key = |path| RegionKey { keyspace: keyspace.id, path };
+        let regions = Inputs::regions(&version, &task).into_iter().map(key).collect();
+        let (keyspace, inputs) = (Arc::clone(keyspace), Inputs::of(&version, &task));
+        Self { keyspace, version, now_ms, task, reason, inputs, regions, is_by_hand: false }
+    }
 }

@@ -19,6 +19,7 @@ impl Scheduler {
                 let left = interval.saturating_sub(slept.elapsed());
                 self.env.signals.wait_for_work(left.min(IDLE));
             }
+            self.env.now_ms();
             self.sync_if_due();
         }
     }
@@ -32,7 +33,7 @@ impl Scheduler {
         let result = self.sync_log().map(|()| false);
         log.mark_synced();
         if self.env.health.space_is_low() {
-            self.env.check_space();
+            self.catalog.check_space();
         }
         self.note_outcome(&result);
     }

@@ -20,6 +20,10 @@ impl Default for BackupOptions {
 
 impl BackupOptions {
     /// Makes copies of all files, which share nothing with the store.
+    ///
+    /// ```
+    /// assert!(!siltstone::BackupOptions::copies().hard_links);
+    /// ```
     #[must_use]
     pub fn copies() -> Self {
         Self { hard_links: false }

@@ -58,7 +58,7 @@ use sweep::sweep;
 /// assert_eq!(numbers, [1, 2]);
 /// backups.restore(1, dir.path().join("old"))?;
 /// let old = Db::open(dir.path().join("old"), Options::default())?;
-/// assert_eq!(old.keyspace("items").unwrap().get("a")?.as_deref(), Some(&b"1"[..]));
+/// assert_eq!(old.get_keyspace("items").unwrap().get("a")?.as_deref(), Some(&b"1"[..]));
 /// backups.delete(1)?;
 /// assert_eq!(backups.list()?.len(), 1);
 /// # Ok(())
@@ -73,6 +73,21 @@ pub struct Backups {
 impl Backups {
     /// Opens the backups in `dir`.
     ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// use siltstone::{Backups, Db, Options};
+    ///
+    /// items.put("a", "1")?;
+    /// db.backup(dir.path().join("backups"))?;
+    /// let backups = Backups::open(dir.path().join("backups"))?;
+    /// assert_eq!(backups.list()?.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// `NotAStore` where there is no such directory, or where it holds something else.
     pub fn open(dir: impl AsRef<Path>) -> Result<Self> {
@@ -80,6 +95,22 @@ impl Backups {
     }
 
     /// As [`Backups::open`], on any [`Disk`].
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// use siltstone::Backups;
+    /// use siltstone::io::os::OsDisk;
+    /// use std::sync::Arc;
+    ///
+    /// db.backup(dir.path().join("backups"))?;
+    /// let backups = Backups::open_on(Arc::new(OsDisk), dir.path().join("backups"))?;
+    /// assert_eq!(backups.list()?.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As [`Backups::open`].
@@ -92,6 +123,21 @@ impl Backups {
     /// Lists the backups, oldest first. Those whose records are damaged are left out; see
     /// [`Backups::verify`].
     ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// use siltstone::{Backups, Db, Options};
+    ///
+    /// items.put("a", "1")?;
+    /// db.backup(dir.path().join("backups"))?;
+    /// let backups = Backups::open(dir.path().join("backups"))?;
+    /// assert_eq!(backups.list()?[0].number, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// `Io` where the directory can't be read.
     pub fn list(&self) -> Result<Vec<BackupInfo>> {
@@ -99,6 +145,22 @@ impl Backups {
     }
 
     /// Deletes backup `number`, and the files that no other needs; returns how many bytes these had.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// use siltstone::{Backups, Db, Options};
+    ///
+    /// items.put("a", "1")?;
+    /// db.backup(dir.path().join("backups"))?;
+    /// let backups = Backups::open(dir.path().join("backups"))?;
+    /// backups.delete(1)?;
+    /// assert!(backups.list()?.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// `InvalidInput` where there is no such backup, `Locked` while one is being made.
@@ -115,6 +177,23 @@ impl Backups {
 
     /// Makes a store of backup `number` in the new directory `dest`; every byte is checked on the way.
     ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// use siltstone::{Backups, Db, Options};
+    ///
+    /// items.put("a", "1")?;
+    /// db.backup(dir.path().join("backups"))?;
+    /// let backups = Backups::open(dir.path().join("backups"))?;
+    /// backups.restore(1, dir.path().join("again"))?;
+    /// let again = Db::open(dir.path().join("again"), Options::default())?;
+    /// assert!(again.get_keyspace("items").unwrap().contains("a")?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// `InvalidInput` where there is no such backup or `dest` holds anything, `Corruption` where a file of
     /// the backup is damaged.
@@ -123,6 +202,24 @@ impl Backups {
     }
 
     /// As [`Backups::restore`], with options; `progress` hears of it now and then.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// use siltstone::{Backups, Db, Options};
+    ///
+    /// items.put("a", "1")?;
+    /// db.backup(dir.path().join("backups"))?;
+    /// let backups = Backups::open(dir.path().join("backups"))?;
+    /// let mut heard = 0;
+    /// let options = siltstone::BackupOptions::default();
+    /// backups.restore_with(1, dir.path().join("again"), &options, &mut |_| heard += 1)?;
+    /// assert!(Db::open(dir.path().join("again"), Options::default()).is_ok());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As [`Backups::restore`].
@@ -177,6 +274,21 @@ impl Backups {
     }
 
     /// Reads every byte of every backup and compares it with what was written; `progress` hears of it.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// use siltstone::{Backups, Db, Options};
+    ///
+    /// items.put("a", "1")?;
+    /// db.backup(dir.path().join("backups"))?;
+    /// let backups = Backups::open(dir.path().join("backups"))?;
+    /// assert!(backups.verify(&mut |_| {})?.problems.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// `Io` where files can't be read; damage is reported, not returned as an error.

@@ -29,6 +29,11 @@ struct Place {
 const ITEM_OVERHEAD_BYTES: usize = size_of::<Place>() + 8;
 /// What the smallest item takes.
 const LEAST_ITEM_BYTES: usize = size_of::<Place>() + 4;
+/// Items that a walk looks up together: about as many as the processor has misses under way.
+const LOOKED_UP_TOGETHER: usize = 32;
+/// Bytes of an item that are loaded ahead at most, and those of a cache line.
+const FETCHED_BYTES: usize = 256;
+const LINE_BYTES: usize = 64;
 
 /// Items in memory.
 pub(super) struct Gathered {
@@ -101,6 +106,16 @@ impl Gathered {
         self.item(place).0
     }
 
+    /// Loads the item at a place into the processor's cache.
+    #[inline]
+    fn fetch(&self, place: Place) {
+        let at = place.at as usize;
+        let item = self.arena.get(at..self.arena.len().min(at + FETCHED_BYTES)).unwrap_or(&[]);
+        item.iter().step_by(LINE_BYTES).for_each(|byte| {
+            std::hint::black_box(*byte);
+        });
+    }
+
     /// Sorts the items, and keeps the last of each key.
     pub fn sort(&mut self) {
         let mut places = std::mem::take(&mut self.places);
@@ -129,19 +144,17 @@ impl Gathered {
         self.places.first().map(|place| (place.digest, self.key(*place)))
     }
 
-    /// Forgets all items but the last one, which the next may replace.
-    pub fn keep_last(&mut self) {
-        let last = self.places.last().map(|place| (place.digest, self.arena.split_off(place.at as usize)));
-        self.places.clear();
-        match last {
-            Some((digest, item)) => {
-                self.arena.clear();
-                self.arena.extend_from_slice(&item);
-                self.places.push(Place { digest, at: 0 });
-            }
-            None => self.arena.clear(),
+    /// Moves the last item to `next`, with which the items go on: it may be of the same key as what comes.
+    /// Only if they came in the store's order, of which every item with that key is the last.
+    pub fn hand_last_to(&mut self, next: &mut Self) {
+        let Some(last) = self.places.last().copied().filter(|_| self.is_sorted) else { return };
+        let (key, item) = self.item(last);
+        if let (Ok(encoded), Item::Put { value, expires_at_ms }) = (self.encoder.encode(key), item) {
+            next.add(&encoded, value, expires_at_ms);
         }
-        self.is_sorted = true;
+        let is_of_last = |place: &Place| place.digest == last.digest && self.key(*place) == self.key(last);
+        let others = self.places.iter().rev().skip_while(|place| is_of_last(place)).count();
+        self.places.truncate(others);
     }
 
     /// Forgets all items and keeps the memory.
@@ -151,9 +164,9 @@ impl Gathered {
         self.is_sorted = true;
     }
 
-    /// A walk over all items, once sorted, without the last `left_out`.
-    pub fn walk(&self, left_out: usize) -> Walk<&Self> {
-        Walk::new(self, 0..self.places.len().saturating_sub(left_out))
+    /// A walk over all items, once sorted.
+    pub fn walk(&self) -> Walk<&Self> {
+        Walk::new(self, 0..self.places.len())
     }
 
     /// A walk over the items within `span`, once sorted.
@@ -164,7 +177,7 @@ impl Gathered {
     }
 }
 
-/// The entry that a walk stands on.
+/// An item that a walk has looked up.
 #[derive(Clone, Copy)]
 struct Head {
     place: Place,
@@ -173,34 +186,53 @@ struct Head {
 }
 
 /// A walk over gathered items in the store's order.
+///
+/// Sorted items lie anywhere in the arena, so that each would cost a cache miss or two. A walk looks up a few
+/// at once, and so waits for their misses together.
 pub(super) struct Walk<G> {
     gathered: G,
     rest: Range<usize>,
-    head: Option<Head>,
+    /// The items looked up, the next one last.
+    ahead: Vec<Head>,
 }
 
 impl<G: Deref<Target = Gathered>> Walk<G> {
     fn new(gathered: G, places: Range<usize>) -> Self {
-        let mut walk = Self { gathered, rest: places, head: None };
-        walk.turn();
+        let mut walk = Self { gathered, rest: places, ahead: Vec::with_capacity(LOOKED_UP_TOGETHER) };
+        walk.look_up();
         walk
     }
 
     #[inline]
     fn turn(&mut self) {
-        let place = self.rest.next().and_then(|number| self.gathered.places.get(number));
-        self.head = place.and_then(|place| {
-            let key = self.gathered.encoder.encode(self.gathered.key(*place)).ok()?;
+        self.ahead.pop();
+        if self.ahead.is_empty() {
+            self.look_up();
+        }
+    }
+
+    /// Looks up the next items.
+    fn look_up(&mut self) {
+        let Self { gathered, rest, ahead } = self;
+        let end = rest.end.min(rest.start + LOOKED_UP_TOGETHER);
+        let places = gathered.places.get(rest.start..end).unwrap_or(&[]);
+        rest.start = end;
+        // These loads do not wait for each other.
+        for place in places {
+            gathered.fetch(*place);
+        }
+        ahead.extend(places.iter().rev().filter_map(|place| {
+            let key = gathered.encoder.encode(gathered.key(*place)).ok()?;
             Some(Head { place: *place, fingerprint: key.fingerprint, prefix_len: key.prefix_len })
-        });
-        debug_assert_eq!(place.is_some(), self.head.is_some(), "keys were encoded before");
+        }));
+        debug_assert_eq!(places.len(), ahead.len(), "keys were encoded before");
     }
 }
 
 impl<G: Deref<Target = Gathered> + Send> Cursor for Walk<G> {
     #[inline]
     fn peek(&self) -> Option<EntryRef<'_>> {
-        let Head { place, fingerprint, prefix_len } = self.head?;
+        let Head { place, fingerprint, prefix_len } = *self.ahead.last()?;
         let (key, item) = self.gathered.item(place);
         let key = EncodedKey { digest: place.digest, fingerprint, key, prefix_len };
         Some(EntryRef { key, item, older_in: 0 })
@@ -209,6 +241,6 @@ impl<G: Deref<Target = Gathered> + Send> Cursor for Walk<G> {
     #[inline]
     fn advance(&mut self) -> Result<Option<Digest>> {
         self.turn();
-        Ok(self.head.map(|head| head.place.digest))
+        Ok(self.ahead.last().map(|head| head.place.digest))
     }
 }

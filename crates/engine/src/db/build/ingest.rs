@@ -1,27 +1,25 @@
 //! A bulk build from its first item to its edit of the manifest.
 
 use super::gather::Gathered;
-use super::options::{IngestOptions, IngestProgress, IngestReport};
-use super::sizes::Histogram;
-use super::spill::SpillPlace;
-use super::stage::{Stage, Streaming, join_spills, sources};
-use crate::compaction::build::{Build, Ingredients, merge};
-use crate::compaction::merge::Source;
-use crate::compaction::{Context, Layout, Output, Placed};
+use super::options::{IngestOptions, IngestReport};
+use super::place::{Built, Placer};
+use super::site::{Site, Told};
+use crate::compaction::Output;
 use crate::db::background::describe;
 use crate::db::background::hold::Hold;
 use crate::db::catalog::keyspace::OpenKeyspace;
 use crate::db::store::Store;
 use crate::db::write::operations::{check_expiry, check_value};
-use crate::entry::{Cursor, PrefixTombstones, Span};
+use crate::entry::PrefixTombstones;
 use crate::error::{Error, Result};
 use crate::events::{Part, Reason};
-use crate::memory::{Holder, Reservation};
+use crate::memory::Holder;
 use crate::version::Version;
 use crate::version::edit::{RunRecord, Step};
 use siltstone_design::EncodedKey;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 /// The share of the budget in which items are sorted, and that of what is known of their sizes.
@@ -29,60 +27,37 @@ const SORT_SHARE: u64 = 4;
 const SIZES_SHARE: u64 = 64;
 /// Items are sorted in so much memory at least.
 const LEAST_SORT_BYTES: usize = 16 << 10;
-/// Threads that merge at most.
-const MOST_THREADS: usize = 8;
 
-/// How far a build is, for whoever wants to hear of it.
-struct Told<'a> {
-    options: &'a IngestOptions,
-    items: AtomicU64,
-    user_bytes: AtomicU64,
-    placed_bytes: AtomicU64,
+/// Where batches of gathered items become tables.
+enum Lane<'a> {
+    /// In the thread that gives the items: the store has no others.
+    Here(Box<Placer<'a>>),
+    /// In another one, while the next batch is gathered.
+    Beside(Beside<'a>),
 }
 
-impl Told<'_> {
-    fn placed(&self, bytes: u64) {
-        self.placed_bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.tell();
-    }
-
-    fn given(&self, report: &IngestReport) {
-        self.items.store(report.items, Ordering::Relaxed);
-        self.user_bytes.store(report.user_bytes, Ordering::Relaxed);
-        self.tell();
-    }
-
-    fn tell(&self) {
-        if let Some(progress) = &self.options.progress {
-            let [items, user_bytes, placed_bytes] = [&self.items, &self.user_bytes, &self.placed_bytes]
-                .map(|count| count.load(Ordering::Relaxed));
-            progress(IngestProgress { items, user_bytes, placed_bytes });
-        }
-    }
+/// A batch of items on its way to the thread that makes tables of them.
+enum Batch {
+    More(Gathered),
+    Last(Gathered),
 }
 
-/// What all of a build uses.
-#[derive(Clone, Copy)]
-struct Site<'a> {
-    store: &'a Store,
-    keyspace: &'a Arc<OpenKeyspace>,
-    /// What the keyspace held when the build began.
-    base: &'a Version,
-    told: &'a Told<'a>,
-    no_tombstones: &'a PrefixTombstones,
+/// The thread that makes tables, as the one sees it that gathers.
+struct Beside<'a> {
+    full: SyncSender<Batch>,
+    emptied: Receiver<Gathered>,
+    thread: ScopedJoinHandle<'a, Result<Option<Built>>>,
 }
 
 /// Takes the items of a bulk build; see [`Keyspace::ingest_with`](crate::Keyspace::ingest_with).
 pub struct Ingest<'a> {
     site: Site<'a>,
-    context: &'a Context<'a>,
-    place: SpillPlace<'a>,
     gathered: Gathered,
-    sort_bytes: usize,
-    sizes: Histogram,
-    stage: Stage<'a>,
+    /// Bytes of memory that a batch may take.
+    batch_bytes: usize,
+    /// `None` once it has failed.
+    lane: Option<Lane<'a>>,
     report: IngestReport,
-    _memory: Reservation,
 }
 
 impl std::fmt::Debug for Ingest<'_> {
@@ -98,8 +73,7 @@ pub(super) fn ingest<E: From<Error>>(
     options: &IngestOptions,
     give: impl FnOnce(&mut Ingest<'_>) -> Result<(), E>,
 ) -> Result<IngestReport, E> {
-    let (items, user_bytes, placed_bytes) = Default::default();
-    let told = Told { options, items, user_bytes, placed_bytes };
+    let told = Told::new(options);
     let hold = begin(store, keyspace)?;
     let base = {
         let _flushing = store.scheduler.lock_flushes();
@@ -107,17 +81,37 @@ pub(super) fn ingest<E: From<Error>>(
     };
     let no_tombstones = PrefixTombstones::default();
     let site = Site { store, keyspace, base: &base, told: &told, no_tombstones: &no_tombstones };
-    let pace = |bytes| told.placed(bytes);
-    store.scheduler.with_context(keyspace, &pace, |context| {
-        let mut ingest = Ingest::new(site, context, options);
-        let built = match give(&mut ingest) {
-            Ok(()) => ingest.finish(&hold).map_err(E::from),
-            Err(error) => Err(error),
-        };
-        drop(ingest);
-        store.env.signals.wake();
-        Ok(built)
-    })?
+    let env = &store.env;
+    let budget = env.memory().total_bytes();
+    let sort_bytes = options.sort_bytes.unwrap_or((budget / SORT_SHARE) as usize).max(LEAST_SORT_BYTES);
+    let _memory = env.memory().hold(Holder::Compaction, sort_bytes as u64 + budget / SIZES_SHARE);
+    env.reader.fit_cache();
+    let built = if store.has_threads() {
+        // One batch is gathered while another one is sorted and written.
+        std::thread::scope(|scope| give_to(Ingest::beside(site, sort_bytes / 2, scope), &hold, give))
+    } else {
+        let pace = |bytes| told.placed(bytes);
+        store.scheduler.with_context(keyspace, &base, &pace, |context| {
+            let placer = Placer::new(site, context, sizes_bytes(store));
+            Ok(give_to(Ingest::here(site, sort_bytes, placer), &hold, give))
+        })?
+    };
+    env.signals.wake();
+    built
+}
+
+fn give_to<E: From<Error>>(
+    mut ingest: Ingest<'_>,
+    hold: &Hold<'_>,
+    give: impl FnOnce(&mut Ingest<'_>) -> Result<(), E>,
+) -> Result<IngestReport, E> {
+    give(&mut ingest)?;
+    ingest.finish(hold).map_err(E::from)
+}
+
+/// Bytes of memory for what is known of the items' sizes.
+fn sizes_bytes(store: &Store) -> u64 {
+    store.env.memory().total_bytes() / SIZES_SHARE
 }
 
 /// Holds the keyspace's compactions back, and flushes what was written to it so far.
@@ -130,29 +124,39 @@ fn begin<'a>(store: &'a Store, keyspace: &Arc<OpenKeyspace>) -> Result<Hold<'a>>
 }
 
 impl<'a> Ingest<'a> {
-    fn new(site: Site<'a>, context: &'a Context<'a>, options: &IngestOptions) -> Self {
-        let env = &site.store.env;
-        let budget = env.memory().total_bytes();
-        let sort_bytes = options.sort_bytes.unwrap_or((budget / SORT_SHARE) as usize).max(LEAST_SORT_BYTES);
-        let sizes_bytes = budget / SIZES_SHARE;
-        let held = sort_bytes as u64 + sizes_bytes;
-        let encoder = site.keyspace.encoder;
-        let ingest = Self {
-            place: SpillPlace { env, encoder, next_id: context.next_id },
-            site,
-            context,
-            gathered: Gathered::new(encoder, sort_bytes),
-            sort_bytes,
-            sizes: Histogram::new(sizes_bytes),
-            stage: Stage::Gathering,
-            report: IngestReport::default(),
-            _memory: env.memory().hold(Holder::Compaction, held),
-        };
-        env.reader.fit_cache();
-        ingest
+    fn here(site: Site<'a>, batch_bytes: usize, placer: Placer<'a>) -> Self {
+        Self::new(site, batch_bytes, Lane::Here(Box::new(placer)))
+    }
+
+    fn beside(site: Site<'a>, batch_bytes: usize, scope: &'a Scope<'a, '_>) -> Self {
+        let (full, batches) = sync_channel(1);
+        let (give_back, emptied) = channel();
+        // The batch that is gathered while the first one is placed.
+        let _ = give_back.send(Gathered::new(site.keyspace.encoder, batch_bytes));
+        let thread = scope.spawn(move || place_batches(site, &batches, &give_back));
+        Self::new(site, batch_bytes, Lane::Beside(Beside { full, emptied, thread }))
+    }
+
+    fn new(site: Site<'a>, batch_bytes: usize, lane: Lane<'a>) -> Self {
+        let gathered = Gathered::new(site.keyspace.encoder, batch_bytes);
+        Self { site, gathered, batch_bytes, lane: Some(lane), report: IngestReport::default() }
     }
 
     /// Sets `key` to `value` once the build ends, unless it is put again.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// items.ingest_with(&siltstone::IngestOptions::default(), |ingest| {
+    ///     ingest.put("a", "1")?;
+    ///     ingest.put("b", "2")
+    /// })?;
+    /// assert_eq!(items.len()?, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// `BadKey` where the key does not fit the schema, `InvalidInput` where the value is over 1 GiB, both
@@ -164,6 +168,18 @@ impl<'a> Ingest<'a> {
 
     /// Sets `key` to `value`, which is gone after `ttl`, counted from now.
     ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// # let items = db.keyspace("items", siltstone::KeyspaceOptions::default())?;
+    /// let ttl = std::time::Duration::from_secs(60);
+    /// items.ingest_with(&siltstone::IngestOptions::default(), |ingest| ingest.put_with_ttl("a", "1", ttl))?;
+    /// assert!(items.contains("a")?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// As [`Ingest::put`].
     pub fn put_with_ttl(
@@ -173,6 +189,7 @@ impl<'a> Ingest<'a> {
         ttl: Duration,
     ) -> Result<()> {
         let ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+        self.site.store.env.clock.note_use();
         let expires_at_ms = self.site.store.env.now_ms().saturating_add(ttl_ms).max(1);
         self.put_until(key.as_ref(), value.as_ref(), expires_at_ms)
     }
@@ -182,7 +199,7 @@ impl<'a> Ingest<'a> {
         check_expiry(self.site.keyspace, expires_at_ms)?;
         let encoded = self.encode(key, value)?;
         let bytes = key.len() + value.len();
-        if self.gathered.lacks_room(bytes, self.sort_bytes) && self.gathered.len() > 0 {
+        if self.gathered.lacks_room(bytes, self.batch_bytes) && self.gathered.len() > 0 {
             self.drain()?;
         }
         self.gathered.add(&encoded, value, expires_at_ms);
@@ -196,154 +213,87 @@ impl<'a> Ingest<'a> {
     fn encode<'k>(&self, key: &'k [u8], value: &[u8]) -> Result<EncodedKey<'k>> {
         let numbered = |error: Error| error.of(format_args!("item {}", self.report.items + 1));
         check_value(value).map_err(numbered)?;
-        self.site.keyspace.encoder.encode(key).map_err(|error| numbered(error.into()))
+        self.site.keyspace.encode(key).map_err(numbered)
     }
 
     /// Makes room for more items.
     fn drain(&mut self) -> Result<()> {
-        let store = self.site.store;
-        let _open = store.scheduler.keep_open()?;
-        self.site.keyspace.check_exists()?;
-        store.env.check_space();
-        if store.env.health.space_is_low() {
-            return Err(store.committer.disk_is_full());
-        }
         self.site.told.given(&self.report);
-        let was_sorted = self.gathered.is_sorted;
-        self.gathered.sort();
-        if matches!(self.stage, Stage::Gathering) && was_sorted && self.site.base.tables().next().is_none() {
-            self.begin_stream();
-        }
-        self.leave_stream()?;
-        match &mut self.stage {
-            Stage::Streaming(streaming) => {
-                count(&mut self.sizes, &self.gathered, 1);
-                streaming.add(&self.gathered, 1, &self.sizes)?;
-                // The next item may be of the same key.
-                self.gathered.keep_last();
-                Ok(())
+        let mut last = Gathered::new(self.site.keyspace.encoder, 0);
+        self.gathered.hand_last_to(&mut last);
+        match &mut self.lane {
+            Some(Lane::Here(placer)) => placer.take(&mut self.gathered)?,
+            Some(Lane::Beside(beside)) => {
+                if !beside.exchange(&mut self.gathered) {
+                    return Err(self.failure());
+                }
             }
-            Stage::Gathering | Stage::Spilled(_) => self.spill(),
+            None => return Err(self.failure()),
         }
-    }
-
-    /// Lets items go straight into tables, if enough of them have come to say how many there will be.
-    fn begin_stream(&mut self) {
-        let mut sizes = Histogram::new(0);
-        count(&mut sizes, &self.gathered, 1);
-        if sizes.expected().is_some() {
-            let Site { base, no_tombstones, .. } = self.site;
-            let build = Build::new(self.context, base, no_tombstones);
-            let layout = Layout::new(self.context.design, base);
-            self.stage = Stage::Streaming(Box::new(Streaming::new(build, layout)));
-        }
-    }
-
-    /// Merges what went straight into tables with the rest, if items have come that belong before them.
-    fn leave_stream(&mut self) -> Result<()> {
-        let Stage::Streaming(streaming) = &self.stage else { return Ok(()) };
-        if streaming.goes_on_with(&self.gathered) {
-            return Ok(());
-        }
-        if let Stage::Streaming(streaming) = std::mem::replace(&mut self.stage, Stage::Gathering) {
-            let spill = streaming.into_spill(self.place)?;
-            self.site.store.env.counters.table_bytes.add(spill.bytes);
-            self.report.temporary_bytes += spill.bytes;
-            self.stage = Stage::Spilled(vec![spill]);
-        }
+        last.hand_last_to(&mut self.gathered);
         Ok(())
     }
 
-    /// Writes the items, which are sorted, to a temporary table.
-    fn spill(&mut self) -> Result<()> {
-        count(&mut self.sizes, &self.gathered, 0);
-        let Site { store, keyspace, .. } = self.site;
-        let input = Part {
-            entries: self.gathered.len() as u64,
-            bytes: self.gathered.memory_bytes() as u64,
-            ..Part::default()
-        };
-        let spill = store.scheduler.report(
-            || describe::sort(keyspace, input),
-            || self.place.write(&self.gathered),
-            |spill| describe::sorted(spill.entries, spill.bytes),
-        )?;
-        self.report.temporary_bytes += spill.bytes;
-        match &mut self.stage {
-            Stage::Spilled(spills) => spills.push(spill),
-            stage => *stage = Stage::Spilled(vec![spill]),
+    /// Returns why the other thread ended too early.
+    fn failure(&mut self) -> Error {
+        match self.lane.take() {
+            Some(Lane::Beside(Beside { thread, .. })) => match thread.join() {
+                Ok(Err(error)) => error,
+                Ok(Ok(_)) | Err(_) => Error::invalid("a thread of the build has panicked"),
+            },
+            _ => Error::invalid("the build has failed before; begin another one"),
         }
-        self.gathered.clear();
-        Ok(())
+    }
+
+    /// Writes all items where they are to stay.
+    fn place(&mut self) -> Result<Built> {
+        let nothing = Gathered::new(self.site.keyspace.encoder, 0);
+        let gathered = std::mem::replace(&mut self.gathered, nothing);
+        match self.lane.take() {
+            Some(Lane::Here(placer)) => placer.finish(gathered),
+            Some(Lane::Beside(Beside { full, thread, .. })) => {
+                // If nobody takes it, the thread has failed, and says why.
+                let _ = full.send(Batch::Last(gathered));
+                match thread.join() {
+                    Ok(Ok(Some(built))) => Ok(built),
+                    Ok(Err(error)) => Err(error),
+                    Ok(Ok(None)) | Err(_) => Err(Error::invalid("a thread of the build has panicked")),
+                }
+            }
+            None => Err(self.failure()),
+        }
     }
 
     /// Makes the items part of the store.
-    fn finish(&mut self, hold: &Hold<'_>) -> Result<IngestReport> {
+    fn finish(mut self, hold: &Hold<'_>) -> Result<IngestReport> {
         let Site { store, keyspace, told, .. } = self.site;
         told.given(&self.report);
         if self.report.items == 0 {
             return Ok(self.report);
         }
-        let _open = store.scheduler.keep_open()?;
-        self.gathered.sort();
-        self.leave_stream()?;
         let input = Part { entries: self.report.items, bytes: self.report.user_bytes, ..Part::default() };
         let given = input.clone();
         let work = || {
-            let (output, mut inputs) = self.place_items()?;
+            let Built { output, mut inputs, temporary_bytes } = self.place()?;
             inputs.insert(0, given);
-            let outcome = describe::outcome(&inputs, self.report.temporary_bytes, &output);
+            let outcome = describe::outcome(&inputs, temporary_bytes, &output);
             let bytes: u64 = outcome.outputs.iter().map(|part| part.bytes).sum();
             let report = IngestReport {
+                temporary_bytes,
                 table_bytes: bytes,
                 tables: outcome.outputs.iter().map(|part| part.tables).sum(),
                 entries: outcome.outputs.iter().map(|part| part.entries).sum(),
                 ..self.report
             };
+            // If the store has been closed meanwhile, the directory may be another process's by now.
+            let _open = store.scheduler.keep_open()?;
             self.commit(output, hold)?;
             Ok((outcome, report))
         };
         let explain = |(outcome, _): &mut (_, _)| std::mem::take(outcome);
         let (_, report) = store.scheduler.report(|| describe::ingest(keyspace, input), work, explain)?;
+        store.scheduler.look_for_large_group(keyspace);
         Ok(report)
-    }
-
-    /// Writes all items that are not there yet where they are to stay, and says what took part beside them.
-    fn place_items(&mut self) -> Result<(Output, Vec<Part>)> {
-        count(&mut self.sizes, &self.gathered, 0);
-        let Self { site, context, place, sizes, .. } = self;
-        let gathered = std::mem::replace(&mut self.gathered, Gathered::new(site.keyspace.encoder, 0));
-        let spills = match std::mem::replace(&mut self.stage, Stage::Gathering) {
-            Stage::Streaming(mut streaming) => {
-                streaming.add(&gathered, 0, sizes)?;
-                let output = streaming.finish(sizes)?;
-                return Ok((output, Vec::new()));
-            }
-            Stage::Gathering => Vec::new(),
-            Stage::Spilled(mut spills) => {
-                self.report.temporary_bytes += join_spills(&mut spills, *place, context)?;
-                spills
-            }
-        };
-        let gathered = Arc::new(gathered);
-        let mut layout = Layout::new(context.design, site.base);
-        let placed = layout.rest(&sizes.seen());
-        let encoder = site.keyspace.encoder;
-        let env = &site.store.env;
-        let given = |span: &Span| -> Result<Vec<Source>> {
-            // Threads do not share numbers, and name none here.
-            let place = SpillPlace { env, encoder, next_id: &|| 0 };
-            let newest = Arc::clone(&gathered).walk_within(span);
-            let newest = Source { cursor: Box::new(newest), tombstones: PrefixTombstones::default() };
-            let mut all = vec![newest];
-            all.extend(sources(&spills, place, span)?);
-            Ok(all)
-        };
-        let inputs = layout.inputs();
-        let ingredients = Ingredients { given: &given, taken: &layout.taken };
-        let mut output = merge_in_threads(*site, &ingredients, &placed)?;
-        output.steps.append(&mut layout.steps);
-        Ok((output, inputs))
     }
 
     /// Makes what was written part of the keyspace, below what was written to it meanwhile.
@@ -367,76 +317,36 @@ impl<'a> Ingest<'a> {
     }
 }
 
-impl Drop for Ingest<'_> {
-    fn drop(&mut self) {
-        let open = self.site.store.scheduler.keep_open();
-        match std::mem::replace(&mut self.stage, Stage::Gathering) {
-            // The directory may be another process's by now.
-            Stage::Streaming(streaming) if open.is_err() => streaming.leave_files(),
-            stage => drop(stage),
-        }
-        if open.is_ok() {
-            self.site.store.env.empty_trash();
-        }
+impl Beside<'_> {
+    /// Hands a full batch over for an empty one; `false` if the other thread has ended.
+    fn exchange(&self, items: &mut Gathered) -> bool {
+        let Ok(empty) = self.emptied.recv() else { return false };
+        let full = std::mem::replace(items, empty);
+        self.full.send(Batch::More(full)).is_ok()
     }
 }
 
-/// Counts the gathered items, which are sorted, but for the last `left_out`.
-fn count(sizes: &mut Histogram, gathered: &Gathered, left_out: usize) {
-    let mut walk = gathered.walk(left_out);
-    while let Some(entry) = walk.peek() {
-        sizes.add(&entry);
-        // A walk in memory meets no errors.
-        if walk.advance().is_err() {
-            break;
+/// Makes tables of batches until there are no more; `None` where the last one does not come.
+fn place_batches(
+    site: Site<'_>,
+    batches: &Receiver<Batch>,
+    emptied: &Sender<Gathered>,
+) -> Result<Option<Built>> {
+    let pace = |bytes| site.told.placed(bytes);
+    site.store.scheduler.with_context(site.keyspace, site.base, &pace, |context| {
+        let mut placer = Placer::new(site, context, sizes_bytes(site.store));
+        while let Ok(batch) = batches.recv() {
+            match batch {
+                Batch::More(mut items) => {
+                    placer.take(&mut items)?;
+                    // Whoever does not want it back has given up, and will send no more.
+                    let _ = emptied.send(items);
+                }
+                Batch::Last(items) => return placer.finish(items).map(Some),
+            }
         }
-    }
-    sizes.end_batch();
-}
-
-/// Merges `ingredients` into the regions `placed`, in several threads where the store has any.
-fn merge_in_threads(site: Site<'_>, ingredients: &Ingredients<'_>, placed: &[Placed]) -> Result<Output> {
-    let Site { store, keyspace, base, told, .. } = site;
-    let threads = store.env.options.background_threads.clamp(1, MOST_THREADS);
-    let parts = in_parts(placed, threads);
-    let merge_part = |part: &[Placed]| {
-        let pace = |bytes| told.placed(bytes);
-        store.scheduler.with_context(keyspace, &pace, |context| merge(context, base, ingredients, part))
-    };
-    let outputs: Vec<Result<Output>> = std::thread::scope(|scope| {
-        let Some((first, rest)) = parts.split_first() else { return Vec::new() };
-        let others: Vec<_> = rest.iter().map(|part| scope.spawn(|| merge_part(part))).collect();
-        let mut outputs = vec![merge_part(first)];
-        let panicked = || Err(Error::invalid("a thread of the build has panicked"));
-        outputs.extend(others.into_iter().map(|thread| thread.join().unwrap_or_else(|_| panicked())));
-        outputs
-    });
-    let (mut all, mut failure) = (Output::default(), None);
-    for output in outputs {
-        match output {
-            Ok(output) => all.join(output),
-            Err(error) => failure = Some(error),
-        }
-    }
-    let Some(error) = failure else { return Ok(all) };
-    store.catalog.remove_new_tables(&all.steps, base);
-    Err(error)
-}
-
-/// Cuts the regions into neighbouring parts of about one size.
-fn in_parts(placed: &[Placed], parts: usize) -> Vec<&[Placed]> {
-    let all: u64 = placed.iter().map(|placed| placed.share.bytes).sum();
-    let most = all.div_ceil(parts.max(1) as u64);
-    let (mut cut, mut from, mut bytes) = (Vec::new(), 0, 0u64);
-    for (at, region) in placed.iter().enumerate() {
-        if bytes > 0 && bytes + region.share.bytes / 2 > most {
-            cut.extend(placed.get(from..at));
-            (from, bytes) = (at, 0);
-        }
-        bytes += region.share.bytes;
-    }
-    cut.extend(placed.get(from..));
-    cut
+        Ok(None)
+    })
 }
 
 /// Puts the runs of level 0 that were flushed during the hold above the new ones of `steps` again.
@@ -444,10 +354,9 @@ fn raise_newer(version: &Version, hold: &Hold<'_>, next_id: &dyn Fn() -> u64, st
     let newer = hold.newer();
     let mut raised = Vec::new();
     for step in steps.iter() {
-        let Step::AddRun { level: 0, path, .. } = *step else { continue };
-        let Some(region) = version.levels.first().and_then(|level| level.region(path)) else { continue };
+        let Step::AddRun { path, .. } = *step else { continue };
         // Each is put on top, so the oldest of them comes first.
-        for run in region.runs.iter().rev().filter(|run| newer.contains(&run.id)) {
+        for run in version.runs(path).iter().rev().filter(|run| newer.contains(&run.id)) {
             let tables = run.tables.iter().map(|table| table.meta().clone()).collect();
             let record = RunRecord { id: next_id(), tables, kills: run.kills.clone() };
             raised.push(Step::AddRun { level: 0, path, run: record, replaces: None });

@@ -16,7 +16,9 @@
 mod gather;
 mod ingest;
 mod options;
+mod place;
 mod replace;
+mod site;
 mod sizes;
 mod spill;
 mod stage;
@@ -36,7 +38,7 @@ impl Keyspace {
     /// It happens as a whole or not at all, also if the process is killed or the power fails, and is durable
     /// when this returns. Nothing goes through the log or the write buffer, and what is written is written
     /// where it is to stay: once where the items come in the store's order (that of [`Keyspace::iter`]) or
-    /// fit a quarter of the memory budget, else twice.
+    /// fit an eighth of the memory budget, else twice.
     ///
     /// The items count as written when the build began: they replace what the keyspace held then, and what
     /// is written to it meanwhile replaces them. Readers see them once this returns. Meanwhile the
@@ -117,7 +119,7 @@ impl Db {
     /// Db::build(dir.path().join("words"), Options::default(), "words", KeyspaceOptions::default(), words)?;
     ///
     /// let db = Db::open_read_only(dir.path().join("words"), Options::default())?;
-    /// let words = db.keyspace("words").unwrap();
+    /// let words = db.get_keyspace("words").unwrap();
     /// assert_eq!(words.get("stone")?.as_deref(), Some(&b"5"[..]));
     /// # Ok(())
     /// # }

@@ -13,9 +13,10 @@ use std::sync::Arc;
 /// ```
 #[derive(Clone, Default)]
 pub struct IngestOptions {
-    /// Bytes of memory in which items are sorted; a quarter of the store's budget unless said.
+    /// Bytes of memory in which items are sorted, one half while the other is filled; a quarter of the
+    /// store's budget unless said.
     pub sort_bytes: Option<usize>,
-    /// Hears now and then how far the build is, in the thread that builds.
+    /// Hears now and then how far the build is, in a thread that builds.
     pub progress: Option<Arc<dyn Fn(IngestProgress) + Send + Sync>>,
 }
 

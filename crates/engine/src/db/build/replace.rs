@@ -55,7 +55,7 @@ impl Db {
         }
         let operator = |keyspace: &OpenKeyspace| keyspace.folder.as_ref().map(|folder| folder.name.clone());
         if old.encoder.schema() != new.encoder.schema()
-            || old.design != new.design
+            || old.design() != new.design()
             || operator(old) != operator(new)
         {
             return Err(Error::invalid(format_args!(

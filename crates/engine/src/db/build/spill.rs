@@ -4,7 +4,6 @@
 //! They are tables like others, but for what only lookups need. No manifest ever names them, so whatever a
 //! crash leaves of them is removed at the next open.
 
-use super::gather::Gathered;
 use crate::compaction::merge::{Chain, Part, Source};
 use crate::db::env::Env;
 use crate::entry::{Cursor, PrefixTombstones, Span};
@@ -49,11 +48,6 @@ impl SpillPlace<'_> {
             spill.tables.push(self.env.open_table(meta, self.encoder));
         }
         spill
-    }
-
-    /// Writes items that were sorted.
-    pub fn write(&self, items: &Gathered) -> Result<Spill> {
-        self.write_all(&mut items.walk(0))
     }
 
     /// Writes what `entries` walks over.

@@ -47,8 +47,8 @@ impl<'a> Streaming<'a> {
         items.first().is_none_or(|first| (self.last.0, self.last.1.as_slice()) < first)
     }
 
-    /// Adds the items but the last `left_out`, as if those to come were like all that `sizes` has counted.
-    pub fn add(&mut self, items: &Gathered, left_out: usize, sizes: &Histogram) -> Result<()> {
+    /// Adds the items, as if those to come were like all that `sizes` has counted.
+    pub fn add(&mut self, items: &Gathered, sizes: &Histogram) -> Result<()> {
         let expected = sizes.expected();
         let seen = sizes.seen();
         let Self { build, layout, found, last } = self;
@@ -57,7 +57,7 @@ impl<'a> Streaming<'a> {
             Some(expected) => layout.next(expected),
             None => layout.next(&seen),
         };
-        let mut walk = items.walk(left_out);
+        let mut walk = items.walk();
         while let Some(mut entry) = walk.peek() {
             build.add(&mut entry, &mut next)?;
             last.0 = entry.key.digest;

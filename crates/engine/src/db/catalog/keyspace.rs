@@ -14,7 +14,7 @@ use crate::stats::KeyspaceCounters;
 use crate::version::Version;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use siltstone_design::{Design, EncodedKey, Encoder};
+use siltstone_design::{Design, EncodedKey, Encoder, KeyError, WriteBufferSpec};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -23,7 +23,6 @@ pub(crate) struct OpenKeyspace {
     pub id: u64,
     pub name: String,
     pub encoder: Encoder,
-    pub design: Design,
     /// Carries out its merges, if it takes any.
     pub folder: Option<Arc<Folder>>,
     pub view: ArcSwap<View>,
@@ -34,6 +33,10 @@ pub(crate) struct OpenKeyspace {
     /// Writes before this are in tables.
     flushed: Mutex<LogStart>,
     is_dropped: AtomicBool,
+    /// Whether work on what it holds is of no more use, since it is being cleared.
+    is_being_cleared: AtomicBool,
+    /// Whether it was said that one group holds most of it.
+    has_large_group: AtomicBool,
 }
 
 /// What a keyspace is made of when it is created or found at open.
@@ -41,7 +44,6 @@ pub(crate) struct KeyspaceParts {
     pub id: u64,
     pub name: String,
     pub encoder: Encoder,
-    pub design: Design,
     pub folder: Option<Arc<Folder>>,
     pub version: Version,
     /// Writes before this are in tables.
@@ -51,14 +53,13 @@ pub(crate) struct KeyspaceParts {
 impl OpenKeyspace {
     /// Makes a keyspace with an empty write buffer for all writes that are newer than `born_at`.
     pub fn new(parts: KeyspaceParts, born_at: Sequence, memory: &Arc<MemoryBudget>) -> Arc<Self> {
-        let KeyspaceParts { id, name, encoder, design, folder, version, flushed } = parts;
-        let active = WriteBuffer::new(&design, born_at, encoder, folder.as_ref(), memory);
+        let KeyspaceParts { id, name, encoder, folder, version, flushed } = parts;
+        let active = WriteBuffer::new(&version.design, born_at, encoder, folder.as_ref(), memory);
         let view = View { active, sealed: Vec::new(), version: Arc::new(version) };
         Arc::new(Self {
             id,
             name,
             encoder,
-            design,
             folder,
             view: ArcSwap::from_pointee(view),
             counters: KeyspaceCounters::default(),
@@ -66,7 +67,14 @@ impl OpenKeyspace {
             pressure: AtomicU64::new(0),
             flushed: Mutex::new(flushed),
             is_dropped: AtomicBool::new(false),
+            is_being_cleared: AtomicBool::new(false),
+            has_large_group: AtomicBool::new(false),
         })
+    }
+
+    /// Returns the design, by which what is written from now on is laid out.
+    pub fn design(&self) -> Arc<Design> {
+        Arc::clone(&self.view.load().version.design)
     }
 
     /// Returns the tables as they are now.
@@ -76,13 +84,25 @@ impl OpenKeyspace {
 
     /// Makes an empty write buffer for all writes that are newer than `born_at`.
     pub fn new_buffer(&self, born_at: Sequence, memory: &Arc<MemoryBudget>) -> WriteBuffer {
-        WriteBuffer::new(&self.design, born_at, self.encoder, self.folder.as_ref(), memory)
+        WriteBuffer::new(&self.design(), born_at, self.encoder, self.folder.as_ref(), memory)
     }
 
-    /// Begins the next write buffer with `write`, which the present one has no room for. Only memory changes,
-    /// so that nothing can fail.
+    /// Makes an empty memtable where the design has a log store, for writes that stand in the log in a form
+    /// that a log store can't take: those of before a redesign.
+    fn new_memtable(&self, born_at: Sequence, memory: &Arc<MemoryBudget>) -> WriteBuffer {
+        let bytes = self.design().write_buffer_bytes();
+        let design = Design { write_buffer: WriteBufferSpec::MemTable { bytes }, ..Design::default() };
+        WriteBuffer::new(&design, born_at, self.encoder, self.folder.as_ref(), memory)
+    }
+
+    /// Begins the next write buffer with `write`, which the present one has no room for or can't take. Only
+    /// memory changes, so that nothing can fail.
     pub fn seal_before(&self, write: &Write<'_>, visible: Sequence, reader: &Reader) -> WriteBuffer {
-        let fresh = self.new_buffer(write.sequence.saturating_sub(1), reader.memory());
+        let born_at = write.sequence.saturating_sub(1);
+        let mut fresh = self.new_buffer(born_at, reader.memory());
+        if !fresh.takes(write.is_checked) {
+            fresh = self.new_memtable(born_at, reader.memory());
+        }
         let inserted = fresh.insert(write, visible, reader);
         debug_assert!(inserted.is_ok(), "an empty write buffer has room");
         let reason = self.buffer_is_full();
@@ -101,7 +121,9 @@ impl OpenKeyspace {
     pub fn seal_with(&self, fresh: WriteBuffer, reason: Reason) {
         let mut view = View::clone(&self.view.load());
         let buffer = std::mem::replace(&mut view.active, fresh);
-        view.sealed.insert(0, SealedBuffer { buffer, reason });
+        if !buffer.is_empty() {
+            view.sealed.insert(0, SealedBuffer { buffer, reason });
+        }
         self.view.store(Arc::new(view));
     }
 
@@ -140,9 +162,51 @@ impl OpenKeyspace {
         Ok(())
     }
 
+    /// Whether work on what it holds is of no more use.
+    pub fn is_being_cleared(&self) -> bool {
+        self.is_being_cleared.load(Ordering::Acquire)
+    }
+
+    pub fn set_being_cleared(&self, is_being_cleared: bool) {
+        self.is_being_cleared.store(is_being_cleared, Ordering::Release);
+    }
+
+    /// Notes that it is said that one group holds most of it; false where it was said before.
+    pub fn note_large_group(&self) -> bool {
+        !self.has_large_group.swap(true, Ordering::Relaxed)
+    }
+
+    /// Returns where `key` stands in the store's order.
+    #[inline]
+    pub fn encode<'a>(&self, key: &'a [u8]) -> Result<EncodedKey<'a>> {
+        self.encoder.encode(key).map_err(|error| self.refuses(error))
+    }
+
+    /// Returns the digest half that all keys with `prefix` share.
+    pub fn encode_prefix(&self, prefix: &[u8]) -> Result<u64> {
+        self.encoder.encode_prefix(prefix).map_err(|error| self.refuses(error))
+    }
+
+    /// Returns the error of a key, a prefix or a range that the keyspace has no place for.
+    #[cold]
+    pub fn refuses(&self, error: KeyError) -> Error {
+        let is_prefix = matches!(error, KeyError::NotAPrefix(_) | KeyError::NotSemiSorted);
+        let error = Error::from(error).of(format_args!("keyspace {:?}", self.name));
+        if is_prefix {
+            error.and("Keyspace::starting_with takes any beginning of keys, and walks more")
+        } else {
+            error
+        }
+    }
+
+    /// Passes over an error that is due to the keyspace's being dropped.
+    pub fn unless_dropped(&self, error: Error) -> Result<bool> {
+        if self.is_dropped() { Ok(true) } else { Err(error) }
+    }
+
     /// Returns where `key` goes, if it can be written.
     pub fn place_for_write<'a>(&self, key: &'a [u8]) -> Result<EncodedKey<'a>> {
         self.check_exists()?;
-        Ok(self.encoder.encode(key)?)
+        self.encode(key)
     }
 }

@@ -42,7 +42,7 @@ impl CommitLog {
     /// `StorageFull` where nothing was appended; after any other failure the store is poisoned.
     pub fn append<'a>(
         &self,
-        payloads: impl Iterator<Item = (&'a [u8], u32)>,
+        payloads: impl Iterator<Item = (&'a [u8], u32)> + Clone,
         wants_sync: bool,
     ) -> Result<LogPlace> {
         self.env.check_writable()?;
@@ -52,7 +52,12 @@ impl CommitLog {
                 return Err(Error::new(ErrorKind::ReadOnly, "the store has no log to write to"));
             };
             let before = wal.bytes_written();
+            let number = wal.segment().segment;
             let (segment, lsn) = wal.append(payloads).inspect_err(|error| self.env.note_full_disk(error))?;
+            if wal.segment().segment != number {
+                // It had to write over an old segment.
+                self.env.health.set_space_low(true);
+            }
             self.env.counters.wal_bytes.add(wal.bytes_written() - before);
             (LogPlace { segment, lsn }, if wants_sync { wal.sync_work() } else { None })
         };
@@ -176,8 +181,20 @@ impl CommitLog {
         }
     }
 
-    /// Gives up the segments before `number` and returns the paths of those to be removed.
-    pub fn retire_before(&self, number: u64) -> Vec<PathBuf> {
-        self.wal.lock().as_mut().map(|wal| wal.retire_before(number)).unwrap_or_default()
+    /// Gives up the segments before `number` and returns the paths of those to be removed; of the others,
+    /// about `spare_bytes` are kept for reuse.
+    pub fn retire_before(&self, number: u64, spare_bytes: u64) -> Vec<PathBuf> {
+        let mut wal = self.wal.lock();
+        wal.as_mut().map(|wal| wal.retire_before(number, spare_bytes)).unwrap_or_default()
+    }
+
+    /// Keeps about `spare_bytes()` of the segments that are kept for reuse, where there are many, and returns
+    /// the paths of those to be removed.
+    pub fn trim_spares(&self, spare_bytes: impl FnOnce() -> u64) -> Vec<PathBuf> {
+        if self.ask(Wal::excess_spare_bytes) == 0 {
+            return Vec::new();
+        }
+        let spare_bytes = spare_bytes();
+        self.wal.lock().as_mut().map(|wal| wal.trim_spares(spare_bytes)).unwrap_or_default()
     }
 }

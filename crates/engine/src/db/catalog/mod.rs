@@ -8,6 +8,7 @@ mod due;
 pub(super) mod keyspace;
 pub(super) mod log;
 mod publish;
+mod room;
 pub(super) mod shape;
 pub(super) mod snapshots;
 pub(super) mod view;
@@ -25,7 +26,7 @@ use due::Activity;
 use keyspace::OpenKeyspace;
 use log::CommitLog;
 use parking_lot::{Mutex, MutexGuard, RwLock};
-use shape::VersionShape;
+use shape::{TopShape, VersionShape};
 use siltstone_design::plan::pressure;
 use snapshots::{ReadPoint, Snapshots};
 use std::collections::{BTreeMap, HashMap};
@@ -84,6 +85,7 @@ pub(crate) struct CatalogParts {
 impl Catalog {
     pub fn new(env: &Arc<Env>, parts: CatalogParts) -> Self {
         let by_name = parts.keyspaces;
+        by_name.values().for_each(|keyspace| env.keep_room_for(&keyspace.design()));
         let by_number = by_name.values().map(|keyspace| (keyspace.id, Arc::clone(keyspace))).collect();
         Self {
             env: Arc::clone(env),
@@ -183,7 +185,7 @@ impl Catalog {
             let created = Step::Created {
                 name: keyspace.name.clone(),
                 schema: serde_json::to_string(keyspace.encoder.schema()).map_err(json)?,
-                design: serde_json::to_string(&keyspace.design).map_err(json)?,
+                design: serde_json::to_string(&*keyspace.design()).map_err(json)?,
             };
             let flushed = Step::Flushed { start: keyspace.flushed(), user_bytes: 0 };
             let operator = keyspace.folder.as_ref().map(|folder| Step::MergeOperator(folder.name.clone()));
@@ -194,6 +196,7 @@ impl Catalog {
         self.commit_keyspaces(&edits, || {
             let mut registry = self.keyspaces.write();
             for keyspace in keyspaces {
+                self.env.keep_room_for(&keyspace.design());
                 registry.by_number.insert(keyspace.id, Arc::clone(keyspace));
                 registry.by_name.insert(keyspace.name.clone(), Arc::clone(keyspace));
             }
@@ -238,7 +241,6 @@ impl Catalog {
             let state = KeyspaceState {
                 name: keyspace.name.clone(),
                 schema: *keyspace.encoder.schema(),
-                design: keyspace.design.clone(),
                 merge_operator: keyspace.folder.as_ref().map(|folder| folder.name.clone()),
                 version: Version::clone(&keyspace.version()),
                 flushed: keyspace.flushed(),
@@ -251,6 +253,7 @@ impl Catalog {
             keyspaces: keyspaces.collect(),
             log_start: self.log_start(),
             log_end: self.log.synced_lsn(),
+            clock_ms: self.env.clock.noted_or_now(),
         }
     }
 
@@ -262,8 +265,15 @@ impl Catalog {
     /// Recomputes how far `keyspace` has fallen behind.
     pub fn refresh_pressure(&self, keyspace: &OpenKeyspace) {
         let version = keyspace.version();
-        let shape = VersionShape { version: &version, is_busy: &|_, _| false, now_ms: 0 };
-        keyspace.set_pressure(pressure(&keyspace.design, &shape));
+        let idle = VersionShape::of_sizes(&version);
+        let pressure = match version.redesign() {
+            // What designs before have left is no debt of writers.
+            Some(change) => {
+                pressure(&version.design, &TopShape { of: &idle, first_run: Some(change.first_run) })
+            }
+            None => pressure(&version.design, &idle),
+        };
+        keyspace.set_pressure(pressure);
         self.note_changed(keyspace);
     }
 

@@ -10,9 +10,16 @@ use crate::table::envelope::TableMeta;
 use crate::version::Version;
 use crate::version::edit::{Edit, Step};
 use crate::version::manifest::Manifest;
+use parking_lot::MutexGuard;
 use siltstone_design::Design;
 use std::collections::{BTreeMap, HashSet};
+use std::path::PathBuf;
 use std::sync::Arc;
+
+/// How many bytes of tables there are for each byte of obsolete log that is kept to be written over.
+const TABLES_PER_SPARE_LOG: u64 = 8;
+/// How far the manifest may be behind the clock before it is told, in milliseconds.
+const CLOCK_NOTE_MS: u64 = 60_000;
 
 impl Catalog {
     /// Makes `output` happen to `keyspace`: on disk first, then for readers. `flushed` is the write buffer
@@ -23,8 +30,28 @@ impl Catalog {
         output: Output,
         flushed: Option<&WriteBuffer>,
     ) -> Result<()> {
+        self.commit_under(self.manifest.lock(), keyspace, output, flushed)
+    }
+
+    /// Notes that the redesign of `keyspace` to `design` is over, unless another one has begun.
+    pub fn settle(&self, keyspace: &Arc<OpenKeyspace>, design: &Arc<Design>) -> Result<()> {
+        let guard = self.manifest.lock();
+        if !Arc::ptr_eq(&keyspace.design(), design) {
+            return Ok(());
+        }
+        let steps = vec![Step::Settled { at_ms: self.env.now_ms() }];
+        self.commit_under(guard, keyspace, Output { steps, ..Output::default() }, None)
+    }
+
+    /// As [`Catalog::commit`], with the manifest locked.
+    fn commit_under(
+        &self,
+        mut guard: MutexGuard<'_, Option<Manifest>>,
+        keyspace: &Arc<OpenKeyspace>,
+        output: Output,
+        flushed: Option<&WriteBuffer>,
+    ) -> Result<()> {
         let Output { steps, filters, .. } = output;
-        let mut guard = self.manifest.lock();
         let Some(manifest) = guard.as_mut() else { return self.env.check_writable() };
         if keyspace.is_dropped() {
             self.remove_new_tables(&steps, &keyspace.version());
@@ -38,7 +65,7 @@ impl Catalog {
         })?;
         next.filter_by(&filters);
         next.filter_by(&base.filters_after_rewrites(&edit.steps, self.env.memory()));
-        debug_check(&next, &keyspace.design);
+        debug_check(&next);
         self.write_edit(manifest, &edit, &base)?;
         let next = Arc::new(next);
         self.show_version(keyspace, &next, flushed);
@@ -53,20 +80,51 @@ impl Catalog {
         self.env.reader.fit_cache();
         if flushed.is_some() {
             self.advance_log_start(manifest)?;
+        } else if !removed.is_empty() {
+            self.remove_segments(self.log.trim_spares(|| self.spare_bytes()));
         }
         self.rewrite_manifest_if_long(manifest)
     }
 
     /// Appends an edit to the manifest and syncs it.
     fn write_edit(&self, manifest: &mut Manifest, edit: &Edit, base: &Version) -> Result<()> {
-        manifest.append(edit).inspect_err(|error| {
+        let added = edit.steps.iter().filter_map(|step| match step {
+            Step::AddRun { run, .. } => Some(run),
+            _ => None,
+        });
+        if added.flat_map(|run| &run.tables).any(|table| table.expiring > 0) {
+            self.env.clock.note_use();
+        }
+        // Before what has expired by now is gone: it is never to be looked for again.
+        let clock_ms = self.env.clock.to_note();
+        let clock = clock_ms.map(|ms| Edit { keyspace: 0, steps: vec![Step::Clock(ms)] });
+        let edits: Vec<Edit> = clock.into_iter().chain([edit.clone()]).collect();
+        manifest.append_all(&edits).inspect_err(|error| {
             // A full disk took a part of the edit at most, and needs the room. After any other failure the
             // whole of it may be there, and a crash may find it, with its tables, unless it is withdrawn.
             if error.kind() == ErrorKind::StorageFull || manifest.withdraw().is_ok() {
                 self.remove_new_tables(&edit.steps, base);
             }
         })?;
-        self.sync_manifest(manifest)
+        self.sync_manifest(manifest)?;
+        self.env.clock.noted(clock_ms.unwrap_or(0));
+        Ok(())
+    }
+
+    /// Writes down how far the clock has come, where something expires and that was long ago. A failure loses
+    /// nothing but that.
+    pub fn note_clock(&self) {
+        if !self.env.clock.is_late(CLOCK_NOTE_MS) {
+            return;
+        }
+        let Some(clock_ms) = self.env.clock.to_note() else { return };
+        let edit = Edit { keyspace: 0, steps: vec![Step::Clock(clock_ms)] };
+        if let Some(manifest) = self.manifest.lock().as_mut()
+            && manifest.append(&edit).is_ok()
+            && self.sync_manifest(manifest).is_ok()
+        {
+            self.env.clock.noted(clock_ms);
+        }
     }
 
     /// Syncs the manifest and notes in the log that it is.
@@ -122,7 +180,12 @@ impl Catalog {
         self.log.sync()?;
         let mut guard = self.manifest.lock();
         let Some(manifest) = guard.as_mut() else { return self.env.check_writable() };
-        manifest.append_all(edits)?;
+        manifest.append_all(edits).inspect_err(|error| {
+            // As after any edit that failed; see `write_edit`.
+            if error.kind() != ErrorKind::StorageFull {
+                let _ = manifest.withdraw();
+            }
+        })?;
         self.sync_manifest(manifest)?;
         publish();
         Ok(())
@@ -132,28 +195,48 @@ impl Catalog {
     /// the locks on commits and flushes, compactions of both are held back, and `new` has nothing in write
     /// buffers.
     pub fn replace(&self, old: &Arc<OpenKeyspace>, new: &Arc<OpenKeyspace>) -> Result<()> {
-        // What is written to `old` later stands in later segments than what is replaced.
+        self.put_in_place(old, new.version(), Step::Replaced { by: new.id }, || self.forget(new))
+    }
+
+    /// Lets `keyspace` hold nothing: on disk first, then for readers. The caller holds the locks on commits
+    /// and flushes, and its compactions are held back.
+    pub fn clear(&self, keyspace: &Arc<OpenKeyspace>) -> Result<()> {
+        let empty = Version::new(Arc::clone(&keyspace.version().design));
+        self.put_in_place(keyspace, Arc::new(empty), Step::Cleared, || {})
+    }
+
+    /// Lets `keyspace` hold `version` and nothing else, as `step` says in the manifest, and does `then`
+    /// before anything else changes.
+    fn put_in_place(
+        &self,
+        keyspace: &Arc<OpenKeyspace>,
+        version: Arc<Version>,
+        step: Step,
+        then: impl FnOnce(),
+    ) -> Result<()> {
+        // What is written to it later stands in later segments than what it held.
         self.log.rotate()?;
-        let (start, version) = (self.log.segment(), new.version());
+        let version = Arc::new(Version::clone(&version).in_place_of(&keyspace.version()));
+        let start = self.log.segment();
         let flushed = Step::Flushed { start, user_bytes: version.user_bytes };
-        let edit = Edit { keyspace: old.id, steps: vec![Step::Replaced { by: new.id }, flushed] };
-        let before = old.version();
+        let edit = Edit { keyspace: keyspace.id, steps: vec![step, flushed] };
+        let before = keyspace.version();
         self.commit_keyspaces(std::slice::from_ref(&edit), || {
             {
                 let _views = self.view_lock.lock();
                 // A condition on what was read before fails. No operation has this number: the last one is
                 // longer than a byte.
                 let now = self.visible() + 1;
-                let active = old.new_buffer(now, self.env.memory());
-                old.view.store(Arc::new(View { active, sealed: Vec::new(), version }));
+                let active = keyspace.new_buffer(now, self.env.memory());
+                keyspace.view.store(Arc::new(View { active, sealed: Vec::new(), version }));
                 self.show(now);
             }
-            old.set_flushed(start);
-            self.forget(new);
+            keyspace.set_flushed(start);
+            then();
             before.tables().for_each(|table| table.mark_obsolete());
             before.sidecars().for_each(|pages| pages.mark_obsolete());
         })?;
-        self.refresh_pressure(old);
+        self.refresh_pressure(keyspace);
         self.env.reader.fit_cache();
         self.env.signals.wake();
         Ok(())
@@ -168,11 +251,27 @@ impl Catalog {
         manifest.append(&Edit { keyspace: 0, steps: vec![Step::LogStart(start)] })?;
         // What is given up may hold the last note of the manifest's end.
         self.sync_manifest(manifest)?;
-        for path in self.log.retire_before(start.segment) {
+        self.remove_segments(self.log.retire_before(start.segment, self.spare_bytes()));
+        Ok(())
+    }
+
+    /// Bytes of obsolete segments of the log that are kept to be written over: a small part of what the
+    /// tables take, so that a store that has become small takes little space.
+    fn spare_bytes(&self) -> u64 {
+        let keyspaces = self.all();
+        let bytes = |keyspace: &Arc<OpenKeyspace>| -> u64 {
+            let version = keyspace.version();
+            let regions = version.levels.iter().flat_map(|level| &level.regions);
+            regions.map(|region| region.shape.bytes()).sum()
+        };
+        keyspaces.iter().map(bytes).sum::<u64>() / TABLES_PER_SPARE_LOG
+    }
+
+    fn remove_segments(&self, paths: Vec<PathBuf>) {
+        for path in paths {
             // Left behind, it would be removed at the next open.
             let _ = self.env.disk.remove(&path);
         }
-        Ok(())
     }
 
     fn rewrite_manifest_if_long(&self, manifest: &mut Manifest) -> Result<()> {
@@ -195,8 +294,9 @@ impl Catalog {
     /// tell damage from a torn tail, and miss what is missing. A failure loses nothing.
     pub fn note_log_end(&self) {
         let Some(synced) = self.log.mark_synced() else { return };
+        let steps = [Step::LogEnd(synced)].into_iter().chain(self.env.clock.to_note().map(Step::Clock));
         if let Some(manifest) = self.manifest.lock().as_mut()
-            && manifest.append(&Edit { keyspace: 0, steps: vec![Step::LogEnd(synced)] }).is_ok()
+            && manifest.append(&Edit { keyspace: 0, steps: steps.collect() }).is_ok()
         {
             let _ = self.sync_manifest(manifest);
         }
@@ -214,16 +314,16 @@ fn absolute(base: &Version, steps: Vec<Step>) -> Vec<Step> {
         }
     }
     for (level, bytes) in added {
-        let before = base.levels.get(level).map_or(0, |level| level.bytes_written);
+        let before = base.numbered(level).map_or(0, |level| level.bytes_written);
         out.push(Step::Written { level, bytes: before + bytes });
     }
     out
 }
 
 /// Checks every new version in tests and debug builds.
-fn debug_check(version: &Version, design: &Design) {
+fn debug_check(version: &Version) {
     if cfg!(debug_assertions) {
-        let problems = crate::version::check::problems(version, design);
+        let problems = crate::version::check::problems(version);
         assert!(problems.is_empty(), "an edit broke the version: {problems:?}");
     }
 }

@@ -1,29 +1,124 @@
-//! A version as the planner sees it.
+//! A version as the planners see it.
 
-use crate::version::Version;
-use siltstone_design::{RegionShape, Shape, TriePath};
+use crate::ids::RunId;
+use crate::table::envelope::TableMeta;
+use crate::version::{Region, Version};
+use siltstone_design::redesign::{Strata, Stratum};
+use siltstone_design::{LevelSpec, RegionShape, Shape, TriePath};
 
-/// A version, what of it is being worked on, and the time, which decides what has expired.
+/// A version, what of it is being worked on, and the time, which decides what has expired. The planner is
+/// shown the levels of the design; outgoing ones are those of a redesign.
 pub(crate) struct VersionShape<'a> {
     pub version: &'a Version,
-    pub is_busy: &'a dyn Fn(usize, TriePath) -> bool,
-    pub now_ms: u64,
+    /// Whether anybody works on a region at or below a path that fixes so many bits at most.
+    pub is_busy: &'a dyn Fn(TriePath, u8) -> bool,
+    /// `None` where sizes are enough.
+    pub now_ms: Option<u64>,
+    /// Bytes of the disk that are free, where that matters.
+    pub free_bytes: u64,
+}
+
+impl<'a> VersionShape<'a> {
+    /// A version of which nothing is being worked on, at the clock's time `now_ms`.
+    pub fn at(version: &'a Version, now_ms: u64) -> Self {
+        Self { now_ms: Some(now_ms), ..Self::of_sizes(version) }
+    }
+
+    /// A version without what is garbage in it.
+    pub fn of_sizes(version: &'a Version) -> Self {
+        Self { version, is_busy: &|_, _| false, now_ms: None, free_bytes: u64::MAX }
+    }
 }
 
 impl Shape for VersionShape<'_> {
     fn level_count(&self) -> usize {
-        self.version.levels.len()
+        let Some(deepest) = self.version.levels.last() else { return 0 };
+        self.version.shown_number(deepest.depth) + 1
     }
 
     fn visit_regions(&self, level: usize, visit: &mut dyn FnMut(&RegionShape)) {
-        for region in self.version.levels.get(level).map_or(&[][..], |l| &l.regions) {
-            if !region.runs.is_empty() {
-                visit(&region.shape_at(self.now_ms));
+        for region in self.version.numbered(level).map_or(&[][..], |l| &l.regions) {
+            match self.now_ms {
+                _ if region.runs.is_empty() => {}
+                Some(now_ms) => visit(&self.version.shape_at(region, now_ms)),
+                None => visit(&region.shape),
             }
         }
     }
 
     fn is_busy(&self, level: usize, path: TriePath) -> bool {
-        (self.is_busy)(level, path)
+        // What lies between this level and the next one goes with a push.
+        let depth = path.depth();
+        let below = self.version.outgoing_between(depth, self.version.design.depth(level + 1)).last();
+        (self.is_busy)(path, below.map_or(depth, |level| level.depth))
+    }
+
+    fn free_bytes(&self) -> u64 {
+        self.free_bytes
+    }
+}
+
+impl Strata for VersionShape<'_> {
+    fn visit(&self, visit: &mut dyn FnMut(Stratum<'_>)) {
+        for level in &self.version.levels {
+            let spec = self.version.spec_at(level.depth);
+            for region in level.regions.iter().filter(|region| !region.runs.is_empty()) {
+                visit(Stratum { region: &region.shape, unlike: spec.map_or(0, |spec| unlike(region, spec)) });
+            }
+        }
+    }
+
+    fn is_busy(&self, path: TriePath, depth: u8) -> bool {
+        (self.is_busy)(path, depth)
+    }
+}
+
+/// Returns how many of a region's runs, from the newest, reach down to the oldest with a table that is not as
+/// `spec` has it.
+fn unlike(region: &Region, spec: &LevelSpec) -> usize {
+    let is_unlike = |meta: &TableMeta| meta.entries > 0 && !meta.is_as(spec);
+    region
+        .runs
+        .iter()
+        .rposition(|run| run.tables.iter().any(|table| is_unlike(table.meta())))
+        .map_or(0, |oldest| oldest + 1)
+}
+
+/// The uppermost level alone, with those above it that are in the way of flushes.
+///
+/// While a redesign is under way this is what writers may have to wait for, and what is worked on first.
+pub(crate) struct TopShape<'a> {
+    pub of: &'a VersionShape<'a>,
+    /// Runs with smaller numbers are not shown, but those of levels above the first are; none where it is
+    /// planned, for the first level alone.
+    pub first_run: Option<RunId>,
+}
+
+impl Shape for TopShape<'_> {
+    fn level_count(&self) -> usize {
+        self.of.level_count().min(1)
+    }
+
+    fn visit_regions(&self, _: usize, visit: &mut dyn FnMut(&RegionShape)) {
+        let Some(first_run) = self.first_run else { return self.of.visit_regions(0, visit) };
+        let Version { levels, design, .. } = self.of.version;
+        let first = design.depth(0);
+        let upper = levels.iter().filter(|level| level.depth <= first);
+        for region in upper.flat_map(|level| &level.regions) {
+            let is_shown = |place: &usize| region.runs.get(*place).is_some_and(|run| run.id >= first_run);
+            let runs = region.shape.runs.iter().enumerate();
+            let runs: Vec<_> = runs.filter(|(place, _)| is_shown(place)).map(|(_, run)| *run).collect();
+            if !runs.is_empty() {
+                visit(&RegionShape { runs, ..region.shape.clone() });
+            }
+        }
+    }
+
+    fn is_busy(&self, level: usize, path: TriePath) -> bool {
+        Shape::is_busy(self.of, level, path)
+    }
+
+    fn free_bytes(&self) -> u64 {
+        self.of.free_bytes
     }
 }

@@ -59,13 +59,13 @@ fn fill(store: &Store, pinned: &Pinned, dir: &Path) -> Result<()> {
 pub(in crate::db) fn state_of(store: &Store, pinned: &Pinned, dir: &Path) -> Result<StoreState> {
     let secret = store.env.secret.0;
     let mut state = StoreState { next_id: 0, secret, log_start: LOG_START, ..StoreState::default() };
+    state.clock_ms = store.env.clock.noted_or_now();
     for (id, of_keyspace) in &pinned.keyspaces {
         let version = with_buffers(store, pinned, of_keyspace, dir)?;
         let keyspace = &of_keyspace.keyspace;
         let keyspace_state = KeyspaceState {
             name: keyspace.name.clone(),
             schema: *keyspace.encoder.schema(),
-            design: keyspace.design.clone(),
             merge_operator: keyspace.folder.as_ref().map(|folder| folder.name.clone()),
             version,
             flushed: LOG_START,
@@ -105,7 +105,7 @@ fn with_buffers(store: &Store, pinned: &Pinned, of_keyspace: &PinnedKeyspace, di
         sources.push(Source { cursor: scan.stream(&Span::ALL)?, tombstones: scan.tombstones });
     }
     let context = Context {
-        design: &keyspace.design,
+        design: &view.version.design,
         folder: keyspace.folder.as_ref(),
         disk: env.disk.as_ref(),
         dir,

@@ -16,6 +16,7 @@ pub(super) use read_only::{open_read_only, open_read_only_for};
 
 use super::catalog::CatalogParts;
 use super::store::Store;
+use super::write_buffer::WriteBuffer;
 use crate::error::{Error, Result};
 use crate::events::Reason;
 use crate::filename::{self, CURRENT, is_manifest};
@@ -30,7 +31,7 @@ use crate::wal::{LiveSegment, Replayed, Wal};
 use directory::{check_is_store, missing, names, take_lock};
 use opening::Opening;
 use siltstone_design::HashSecret;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -68,10 +69,16 @@ pub(super) fn open_for(dir: &Path, options: Options, disk: Arc<dyn Disk>, purpos
         dropped::keep(disk.as_ref(), dir, &replayed, &found.orphaned_tables())?;
     }
     sidecars.settle(disk.as_ref(), dir)?;
-    let mut wal = Wal::start(Arc::clone(&disk), dir, &replayed)?;
     let retained = opening.retained(&loaded, opening.options.tail_retention_bytes)?;
-    let obsolete: Vec<PathBuf> =
+    let mut obsolete: Vec<PathBuf> =
         replayed.obsolete.iter().filter(|path| !is_path_of(&retained, path)).cloned().collect();
+    // Others may still be reading what log stores have in segments.
+    let is_read = keyspaces.values().any(|keyspace| {
+        let version = keyspace.version();
+        version.redesign().is_some() || WriteBuffer::reads_from_log(&version.design)
+    });
+    let spare = if is_read { None } else { obsolete.pop() };
+    let mut wal = Wal::start(Arc::clone(&disk), dir, &replayed, spare)?;
     wal.retain(retained, opening.options.tail_retention_bytes, opening.options.max_wal_bytes);
     found.state.log_end = replayed.end_lsn;
     let manifest = Manifest::create(disk.clone(), dir, found.next_manifest, &found.state)?;
@@ -83,10 +90,11 @@ pub(super) fn open_for(dir: &Path, options: Options, disk: Arc<dyn Disk>, purpos
     let (visible, next_id) = (replayed.end_lsn, found.state.next_id);
     let (wal, manifest, segments) = (Some(wal), Some(manifest), Vec::new());
     let catalog = CatalogParts { keyspaces, next_id, visible, wal, segments, manifest };
-    let store = Store::new(opening.into_parts(secret, Some(lock), reader, catalog));
-    store.env.check_space();
+    let store = Store::new(opening.into_parts(secret, Some(lock), reader, catalog, found.state.clock_ms));
+
     store.sidecars.load();
     settle(&store, &replayed)?;
+    store.catalog.check_space();
     store.env.check_writable()?;
     Ok(store)
 }
@@ -126,7 +134,7 @@ fn new_state(options: &Options) -> StoreState {
     b.copy_from_slice(&crate::io::random_u64().to_le_bytes());
     let secret = options.hash_secret.unwrap_or(secret);
     let log_start = LogStart { segment: 1, lsn: 0 };
-    StoreState { next_id: 1, secret, log_start, log_end: 0, keyspaces: BTreeMap::new() }
+    StoreState { next_id: 1, secret, log_start, ..StoreState::default() }
 }
 
 /// What an opening for writing finds.
@@ -142,7 +150,7 @@ impl Found {
     /// Looks at the directory of a store that the manifest describes by `state`.
     fn new(opening: &Opening, mut state: StoreState, manifest_number: u64) -> Result<Self> {
         for keyspace in state.keyspaces.values() {
-            let checked = opening.options.check_design(&keyspace.design, &keyspace.schema);
+            let checked = opening.options.check_design(&keyspace.version.design, &keyspace.schema);
             checked.map_err(|error| error.of(format_args!("keyspace {:?}", keyspace.name)))?;
         }
         let names = names(opening.disk.as_ref(), &opening.dir)?.unwrap_or_default();
@@ -210,7 +218,7 @@ fn settle(store: &Store, replayed: &Replayed) -> Result<()> {
     for keyspace in store.catalog.all() {
         store.catalog.refresh_pressure(&keyspace);
         // A log longer than a memtable is flushed as one.
-        if keyspace.view.load().active.fill(&keyspace.design) >= 1.0 {
+        if keyspace.view.load().active.fill(&keyspace.design()) >= 1.0 {
             store.committer.seal_one(&keyspace, keyspace.buffer_is_full())?;
         } else if is_scattered {
             let segments = segments as u64;

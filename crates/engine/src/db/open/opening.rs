@@ -83,7 +83,6 @@ impl Opening {
                 id,
                 name: keyspace.name.clone(),
                 encoder: encoder.map_err(named)?,
-                design: keyspace.design,
                 folder: folder.map_err(|error| error.of(format_args!("keyspace {:?}", keyspace.name)))?,
                 version: keyspace.version,
                 flushed: keyspace.flushed,
@@ -118,9 +117,6 @@ impl Opening {
                 let Some(keyspace) = by_id.get(&operation.keyspace) else { continue };
                 if segment.number < keyspace.flushed().segment {
                     continue;
-                }
-                if !keyspace.view.load().active.takes(&operation) {
-                    return Err(strange());
                 }
                 let sequence = lsn + (HEADER_BYTES + at) as u64;
                 let logged = Logged { operation: &operation, segment, sequence, length };
@@ -185,9 +181,10 @@ impl Opening {
         lock: Option<Box<dyn DirLock>>,
         reader: Arc<Reader>,
         catalog: CatalogParts,
+        clock_ms: u64,
     ) -> StoreParts {
         let Self { disk, dir: path, options, counters, trash, .. } = self;
-        StoreParts { path, disk, options, counters, trash, secret, lock, reader, catalog }
+        StoreParts { path, disk, options, counters, trash, secret, lock, reader, catalog, clock_ms }
     }
 }
 
@@ -202,7 +199,8 @@ fn replay_one(keyspace: &OpenKeyspace, logged: &Logged<'_>, reader: &Reader) -> 
     };
     let place = keyspace.encoder.encode(key)?;
     let place = (place.digest, place.fingerprint);
-    let write = Write { sequence, segment, length, place, key, item, older_in: 0 };
+    let is_checked = operation.is_checked;
+    let write = Write { sequence, segment, length, place, key, item, older_in: 0, is_checked };
     // Nobody has seen anything yet, so that of a key's versions the newest is enough.
     if buffer.insert(&write, 0, reader) == Err(Full) {
         keyspace.seal_before(&write, 0, reader);

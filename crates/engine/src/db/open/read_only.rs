@@ -91,7 +91,7 @@ fn try_open(
         return Ok(None);
     }
     let catalog = CatalogParts { keyspaces, next_id, visible, wal: None, segments, manifest: None };
-    let store = Store::new(opening.into_parts(secret, None, reader, catalog));
+    let store = Store::new(opening.into_parts(secret, None, reader, catalog, loaded.state.clock_ms));
     store.sidecars.load();
     Ok(Some(store))
 }

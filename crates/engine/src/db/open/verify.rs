@@ -105,7 +105,7 @@ impl Verification<'_> {
             let read = self.verify_buffer(buffer, keyspace.encoder);
             self.note(read.map(|()| None))?;
         }
-        let structure = check::problems(&view.version, &keyspace.design);
+        let structure = check::problems(&view.version);
         let named = structure.into_iter().map(|problem| format!("keyspace {:?}: {problem}", keyspace.name));
         self.report.problems.extend(named);
         let mut found = self.store.sidecars.verify(keyspace, &view.version)?;

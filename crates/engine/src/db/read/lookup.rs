@@ -19,9 +19,9 @@
 
 use crate::cache::{Arrived, Pause, Probe, Reader, Step, TableId};
 use crate::db::catalog::view::View;
+use crate::db::clock::StoreClock;
 use crate::entry::{Answer, Item, Sequence};
 use crate::error::{Error, ErrorKind, Result};
-use crate::io::Disk;
 use crate::merge_operator::{Folded, Folder, is_open};
 use crate::region_filter::{Candidate, Candidates};
 use crate::stats::ReadTrace;
@@ -48,8 +48,8 @@ pub(super) struct Pinned<'a> {
 /// Tells lookups the time.
 #[derive(Clone, Copy)]
 pub(super) enum Clock<'a> {
-    /// It is read for each value that expires.
-    Now(&'a dyn Disk),
+    /// It is asked for each value that expires.
+    Now(&'a StoreClock),
     /// It stands still, for whoever reads one moment.
     At(u64),
 }
@@ -65,10 +65,10 @@ pub(in crate::db) struct Found {
 }
 
 impl Clock<'_> {
-    fn now_ms(self) -> u64 {
+    fn has_passed(self, at_ms: u64) -> bool {
         match self {
-            Self::Now(disk) => disk.now_ms(),
-            Self::At(now_ms) => now_ms,
+            Self::Now(clock) => clock.has_passed(at_ms),
+            Self::At(now_ms) => at_ms <= now_ms,
         }
     }
 }
@@ -239,7 +239,7 @@ impl<'a> Lookup<'a> {
             Answer::Operands(_) => return self.fold(answer),
             Answer::Deleted => (None, 0),
             Answer::Put { value, expires_at_ms } => {
-                let is_live = expires_at_ms == 0 || self.pinned.clock.now_ms() < expires_at_ms;
+                let is_live = expires_at_ms == 0 || !self.pinned.clock.has_passed(expires_at_ms);
                 (is_live.then_some(value), expires_at_ms)
             }
         };

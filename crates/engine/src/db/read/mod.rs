@@ -74,7 +74,7 @@ impl Searcher {
     ) -> Result<Option<Value>> {
         loop {
             let view = keyspace.view.load();
-            let (sequence, clock) = (self.catalog.visible(), Clock::Now(&*self.env.disk));
+            let (sequence, clock) = (self.catalog.visible(), Clock::Now(&self.env.clock));
             let pinned = self.pinned(keyspace, &view, (sequence, clock), wants);
             let mut lookup = Lookup::new(&pinned, key);
             let found = self.last_level(keyspace).complete(&mut lookup)?;
@@ -112,8 +112,8 @@ impl Searcher {
 
     /// Searches last levels for other threads until the store is closed.
     fn help(&self) {
-        let Env { reader, disk, health, .. } = &*self.env;
-        self.parallel.help(reader, &**disk, || health.is_closed());
+        let Env { reader, clock, health, .. } = &*self.env;
+        self.parallel.help(reader, clock, || health.is_closed());
     }
 
     fn pinned<'a>(

@@ -18,8 +18,8 @@
 use super::lookup::{Clock, Found, Lookup, Pinned, Supply};
 use super::upper_reads::UpperReads;
 use crate::cache::{PageRef, Reader, Step, fetch};
+use crate::db::clock::StoreClock;
 use crate::error::Result;
-use crate::io::Disk;
 use crate::merge_operator::Folder;
 use crate::options::ParallelSearch;
 use crate::stats::{KeyspaceCounters, ReadTrace};
@@ -214,7 +214,7 @@ impl LastLevel<'_> {
 
 impl ParallelReads {
     /// Searches last levels for other threads until the store is closed.
-    pub fn help(&self, reader: &Reader, disk: &dyn Disk, is_closed: impl Fn() -> bool) {
+    pub fn help(&self, reader: &Reader, clock: &StoreClock, is_closed: impl Fn() -> bool) {
         self.running.fetch_add(1, Ordering::Relaxed);
         while !is_closed() {
             let job = {
@@ -228,7 +228,7 @@ impl ParallelReads {
                 continue;
             };
             let (version, encoder) = (&version, &encoder);
-            let (clock, folder) = (now_ms.map_or(Clock::Now(disk), Clock::At), folder.as_ref());
+            let (clock, folder) = (now_ms.map_or(Clock::Now(clock), Clock::At), folder.as_ref());
             let pinned =
                 Pinned { buffers: None, version, sequence: 0, encoder, reader, clock, wants, folder };
             let key = key.encoded();

@@ -111,7 +111,7 @@ impl Made {
 
     fn pinned<'a>(&'a self, view: &'a View, reader: &'a Reader) -> Pinned<'a> {
         let (version, encoder) = (&view.version, &self.keyspace.inner.encoder);
-        let (sequence, clock) = (self.db.store.catalog.visible(), Clock::Now(&self.disk));
+        let (sequence, clock) = (self.db.store.catalog.visible(), Clock::Now(&self.db.store.env.clock));
         Pinned {
             buffers: Some(view),
             version,

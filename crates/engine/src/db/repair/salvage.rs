@@ -15,11 +15,10 @@ use crate::merge_operator::{Rewritten, rewritten};
 use crate::operation::{self, Operation};
 use crate::options::KeyspaceOptions;
 use crate::table::envelope::TableMeta;
-use crate::table::filter::KeptKeys;
 use crate::table::salvage::{Salvaged, read_meta, salvage};
 use crate::version::manifest::KeyspaceState;
 use crate::wal::salvage::{Segment, read_segments};
-use siltstone_design::{Digest, Encoder, HashSecret, LevelSpec};
+use siltstone_design::{Design, Digest, Encoder, HashSecret};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -118,7 +117,7 @@ impl<'a> Salvaging<'a> {
         for (id, keyspace) in &self.found.state.keyspaces {
             let options = KeyspaceOptions {
                 schema: keyspace.schema,
-                design: Some(keyspace.design.clone()),
+                design: Some(Design::clone(&keyspace.version.design)),
                 merge_operator: keyspace.merge_operator.clone(),
             };
             self.keyspaces.insert(*id, self.target.keyspace(&keyspace.name, options)?);
@@ -290,15 +289,13 @@ impl<'a> Salvaging<'a> {
             let encoder = encoder.with_rules(rules).unwrap_or(encoder);
             let is_same =
                 |(digest, key): &(Digest, Vec<u8>)| encoder.encode(key).is_ok_and(|k| k.digest == *digest);
-            let is_level = |level: &LevelSpec| {
-                level.format == meta.format
-                    && level.index == meta.index_spec
-                    && KeptKeys::of(level) == meta.kept_keys
-            };
+            let history = state.version.history.changes();
+            let designs = history.iter().map(|change| &change.from).chain([&state.version.design]);
+            let mut levels = designs.flat_map(|design| &design.levels);
             meta.entries > 0
                 && is_same(&meta.first)
                 && is_same(&meta.last)
-                && state.design.levels.iter().any(is_level)
+                && levels.any(|level| meta.is_as(level))
         };
         let states = &self.found.state.keyspaces;
         let mut candidates = states.iter().filter(|(_, state)| fits(state)).map(|(id, _)| *id);

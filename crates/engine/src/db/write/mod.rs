@@ -85,7 +85,7 @@ impl Committer {
         }
         if operations.has_puts && self.env.health.space_is_low() {
             // What was low may have been freed since.
-            self.env.check_space();
+            self.catalog.check_space();
             if self.env.health.space_is_low() {
                 return Err(self.disk_is_full());
             }
@@ -97,7 +97,7 @@ impl Committer {
         let what = format!(
             "less than {} bytes are free on the disk of {}; free some space, or delete items: deletes are still taken, and \
              writing resumes by itself",
-            self.env.options.reserve_bytes,
+            self.env.reserve_bytes(),
             self.env.path.display()
         );
         Error::new(ErrorKind::StorageFull, what)
@@ -153,6 +153,7 @@ impl Committer {
 
     fn commit_group(&self, group: &[Arc<Slot>]) {
         let _commit = self.commit.lock();
+        self.env.now_ms();
         let mut accepted = Vec::with_capacity(group.len());
         let mut written = Written::new();
         let has_conditions = group.iter().any(|slot| !slot.conditions.is_empty());
@@ -204,10 +205,12 @@ impl Committer {
         for (keyspace, buffer) in buffers.values() {
             let (bytes, at_most) = (buffer.memory_bytes(), self.env.memory().most_memtable_bytes());
             // A failure (a full disk) leaves the buffer as it is; the next write tries again.
-            if buffer.fill(&keyspace.design) >= 1.0 {
+            if buffer.fill(&keyspace.design()) >= 1.0 {
                 let _ = self.seal(keyspace, keyspace.buffer_is_full());
             } else if bytes >= at_most / 2 {
                 let _ = self.seal(keyspace, Reason::MemoryBound { bytes, at_most });
+            } else if let Some(reason) = self.log_takes_the_reserve() {
+                let _ = self.seal(keyspace, reason);
             }
         }
         self.bound_memtables();
@@ -226,6 +229,18 @@ impl Committer {
         let _commit = self.commit.lock();
         self.seal(keyspace, reason)?;
         then();
+        Ok(())
+    }
+
+    /// Has a new write buffer take the writes of one keyspace, because of `reason`, even if the present one
+    /// is empty.
+    pub fn renew(&self, keyspace: &OpenKeyspace, reason: Reason) -> Result<()> {
+        let _commit = self.commit.lock();
+        if !keyspace.view.load().active.is_empty() {
+            return self.seal(keyspace, reason);
+        }
+        let _views = self.catalog.lock_views();
+        keyspace.seal_with(keyspace.new_buffer(self.catalog.visible(), self.env.memory()), reason);
         Ok(())
     }
 
@@ -296,8 +311,8 @@ impl<'a> Applying<'a> {
         }
         let item = operations.item(operation).unwrap_or(Item::Deleted);
         let place = (operation.place.digest, operation.place.fingerprint);
-        let write =
-            Write { sequence, segment, length: operation.encoded.at.len(), place, key, item, older_in };
+        let (length, is_checked) = (operation.encoded.at.len(), operation.is_checked);
+        let write = Write { sequence, segment, length, place, key, item, older_in, is_checked };
         if buffer.insert(&write, before, &env.reader) == Err(Full) {
             // The flush waits until the group is visible.
             let _views = catalog.lock_views();

@@ -35,6 +35,8 @@ pub(crate) struct Operation {
     pub place: KeyPlace,
     /// Where in the payload it stands.
     pub encoded: Encoded,
+    /// Whether it can be read from the log by itself.
+    pub is_checked: bool,
 }
 
 /// Where a key goes: its digest, and the fingerprint that filters know it by.
@@ -123,7 +125,7 @@ impl Operations {
     /// Adds a deletion of every key with `prefix`.
     pub fn delete_prefix(&mut self, store: StoreId, keyspace: &OpenKeyspace, prefix: &[u8]) -> Result<()> {
         keyspace.check_exists()?;
-        let hi = keyspace.encoder.encode_prefix(prefix)?;
+        let hi = keyspace.encode_prefix(prefix)?;
         let place = KeyPlace { digest: Digest { hi, lo: 0 }, fingerprint: 0 };
         self.add(store, keyspace, Kind::DeletePrefix, place, prefix, &[]);
         Ok(())
@@ -139,10 +141,10 @@ impl Operations {
         value: &[u8],
     ) {
         let item = kind.item(value);
-        let is_checked = WriteBuffer::reads_from_log(&keyspace.design);
+        let is_checked = WriteBuffer::reads_from_log(&keyspace.design());
         let encoded = operation::encode(&mut self.payload, keyspace.id, key, item, is_checked);
         self.user_bytes += (key.len() + value.len()) as u64;
-        self.list.push(Operation { keyspace: keyspace.id, kind, place, encoded });
+        self.list.push(Operation { keyspace: keyspace.id, kind, place, encoded, is_checked });
         if !self.stores.contains(&store) {
             self.stores.push(store);
         }

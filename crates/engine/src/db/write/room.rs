@@ -18,6 +18,8 @@ const LOOKS_PER_BUDGET: u64 = 512;
 /// the least are not full.
 const SEGMENTS_PER_BUDGET: u64 = 8;
 const LEAST_FULL_SEGMENT_BYTES: u64 = 1 << 20;
+/// The share of the disk's reserve that a segment of the log may take where the disk is nearly full.
+const SEGMENTS_PER_RESERVE: u64 = 16;
 /// How long a writer waits before it looks again whether it can go on.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -74,11 +76,25 @@ impl Committer {
         keyspace.pressure().max(flushing)
     }
 
+    /// Why a write buffer is flushed early where the disk is nearly full: a log of deletes is not to take the
+    /// room that is kept for clearing away what they delete.
+    pub(super) fn log_takes_the_reserve(&self) -> Option<Reason> {
+        if !self.env.health.space_is_low() {
+            return None;
+        }
+        let (bytes, at_most) =
+            (self.catalog.log.segment_bytes(), self.env.reserve_bytes() / SEGMENTS_PER_RESERVE);
+        (bytes > at_most).then_some(Reason::LogTooLong { bytes, at_most })
+    }
+
     /// Whether the keyspace can't take another write buffer's worth.
     fn is_overfull(&self, keyspace: &OpenKeyspace) -> bool {
         let view = keyspace.view.load();
+        if self.env.health.space_is_low() && !view.sealed.is_empty() {
+            return true;
+        }
         view.sealed.len() >= self.env.options.max_sealed_memtables
-            && view.active.fill(&keyspace.design) >= 0.5
+            && view.active.fill(&view.version.design) >= 0.5
     }
 
     /// Flushes the largest memtable where all together take more than their share, and none is being flushed.
@@ -149,7 +165,7 @@ impl Committer {
             return;
         }
         let keyspaces = self.catalog.written();
-        let memtables = keyspaces.iter().filter_map(|keyspace| match keyspace.design.write_buffer {
+        let memtables = keyspaces.iter().filter_map(|keyspace| match keyspace.design().write_buffer {
             WriteBufferSpec::MemTable { bytes } => Some(bytes),
             WriteBufferSpec::LogStore { .. } => None,
         });
@@ -185,7 +201,7 @@ impl Committer {
         self.catalog.note_changed(keyspace);
         self.env.reader.fit_cache();
         // Often enough to keep the reserve, which is many memtables large.
-        self.env.check_space();
+        self.catalog.check_space();
         self.env.signals.wake();
         Ok(())
     }

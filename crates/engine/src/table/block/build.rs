@@ -12,6 +12,7 @@ use crate::entry::{EntryRef, ItemParts, PrefixTombstones};
 use crate::error::Result;
 use crate::table::envelope::{PAGE_HEADER_BYTES, PAYLOAD_BYTES};
 use crate::table::writer::{NewTable, Sections, TableWriter};
+use std::borrow::Cow;
 
 /// Room for the header of an entry that stands in a page.
 const MAX_HEADER_BYTES: usize = 32;
@@ -33,7 +34,7 @@ struct Border {
 
 /// Builds one block table.
 pub(crate) struct BlockBuilder {
-    writer: TableWriter,
+    pub writer: TableWriter,
     /// The page being filled: its entries, their number, and the first one's place.
     page: Vec<u8>,
     page_entries: u16,
@@ -68,11 +69,12 @@ impl BlockBuilder {
     }
 
     /// Adds the next entry; entries come in the store's order, each key once.
-    pub fn add(&mut self, entry: &EntryRef<'_>) -> Result<()> {
+    /// A value may be compressed, and has `value_bytes` where it is not.
+    pub fn add(&mut self, entry: &EntryRef<'_>, value_bytes: usize) -> Result<()> {
         let ItemParts { value, expires_at_ms, deleted } = entry.item.parts();
         self.place(entry, value, expires_at_ms, deleted)?;
         self.index.add_entry(entry.key.digest, entry.key.key, self.writer.last());
-        self.writer.note(entry);
+        self.writer.note(entry, value_bytes);
         Ok(())
     }
 
@@ -80,15 +82,13 @@ impl BlockBuilder {
     fn place(&mut self, entry: &EntryRef<'_>, value: &[u8], expires_at_ms: u64, deleted: bool) -> Result<()> {
         let key = entry.key.key;
         let older_in = if self.writer.spec.keeps_older_in { entry.older_in } else { 0 };
-        let plain = |shared: usize| NewEntry {
-            shared,
-            tail: key.get(shared..).unwrap_or(&[]),
-            deleted,
-            expires_at_ms,
-            older_in,
-            value_len: value.len(),
-            value,
-            overflow: None,
+        let value_len = value.len();
+        let plain = |shared: usize, tail: &[u8], page: &mut Vec<u8>| {
+            let overflow = None;
+            encode(
+                page,
+                &NewEntry { shared, tail, deleted, expires_at_ms, older_in, value_len, value, overflow },
+            );
         };
         let fits_a_page = key.len() + value.len() + MAX_HEADER_BYTES <= PAYLOAD_BYTES;
         if fits_a_page {
@@ -97,12 +97,17 @@ impl BlockBuilder {
             }
             let shared = if self.can_share { common_prefix(key, self.writer.last().1) } else { 0 };
             let mut before = self.page.len();
-            encode(&mut self.page, &plain(shared));
+            let tail = self.writer.encode_key(key.get(shared..).unwrap_or(&[]));
+            plain(shared, &tail, &mut self.page);
             if self.page.len() > PAGE_BYTES {
                 self.page.truncate(before);
                 let moved = self.turn_page(entry, key.len() + value.len() + MAX_HEADER_BYTES)?;
                 before = self.page.len();
-                encode(&mut self.page, &plain(if moved { shared } else { 0 }));
+                if moved || shared == 0 {
+                    plain(shared, &tail, &mut self.page);
+                } else {
+                    plain(0, &self.writer.encode_key(key), &mut self.page);
+                }
             }
             self.note_cell(entry, before);
             self.page_entries += 1;
@@ -114,10 +119,11 @@ impl BlockBuilder {
         let overflow = Some(Overflow { page, key_len: is_big_key.then_some(key.len()) });
         let mut digest = Vec::new();
         put_digest(&mut digest, entry.key.digest);
-        let tail = if is_big_key { digest.as_slice() } else { key };
+        let tail = if is_big_key { Cow::Borrowed(digest.as_slice()) } else { self.writer.encode_key(key) };
+        let tail = &*tail;
         let mut encoded = Vec::new();
         let shared = 0;
-        let (older_in, value_len) = (0, value.len());
+        let older_in = 0;
         let header =
             NewEntry { shared, tail, deleted, expires_at_ms, older_in, value_len, value: &[], overflow };
         encode(&mut encoded, &header);
@@ -187,9 +193,10 @@ impl BlockBuilder {
         let first = decode(&self.page, border.at, self.page.len())?;
         let is_big_key = first.overflow.is_some_and(|overflow| overflow.key_len.is_some());
         let tail = self.page.get(first.tail_at..first.tail_at + first.tail_len)?;
+        let whole = if is_big_key { Cow::Borrowed(tail) } else { self.writer.encode_key(&border.key) };
         let alone = NewEntry {
             shared: 0,
-            tail: if is_big_key { tail } else { &border.key },
+            tail: &whole,
             deleted: first.deleted,
             expires_at_ms: first.expires_at_ms,
             older_in: first.older_in,

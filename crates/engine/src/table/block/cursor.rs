@@ -5,7 +5,7 @@ use super::read::{BlockTable, overflow};
 use crate::entry::{Cursor, EntryRef, Item};
 use crate::error::Result;
 use crate::table::envelope::PAGE_HEADER_BYTES;
-use crate::table::walk::PageWalk;
+use crate::table::walk::{PageWalk, Values};
 use siltstone_design::{Digest, EncodedKey};
 use std::sync::Arc;
 
@@ -24,6 +24,8 @@ pub(crate) struct BlockCursor {
     key: Vec<u8>,
     place: (Digest, u64, usize),
     big_value: Vec<u8>,
+    /// The current entry's value where it was compressed.
+    decoded: Option<Vec<u8>>,
 }
 
 impl BlockCursor {
@@ -41,8 +43,12 @@ impl BlockCursor {
             key: Vec::new(),
             place: Default::default(),
             big_value: Vec::new(),
+            decoded: None,
         };
         let first = cursor.walk.span.first;
+        if !block.coded(&cursor.walk.reader)?.has_plain_values() {
+            cursor.decoded = Some(Vec::new());
+        }
         if block.meta.data_pages == 0 || cursor.walk.is_outside() {
             cursor.data_pages_left = 0;
             return Ok(cursor);
@@ -85,8 +91,11 @@ impl BlockCursor {
         let entry = decode(self.walk.page(), self.at, self.used).ok_or_else(|| self.malformed())?;
         self.at = entry.end;
         self.entries_left -= 1;
-        if entry.overflow.is_some() {
-            let (key, value) = self.walk.complete(|probe| overflow(&self.walk.table.meta, &entry, probe))?;
+        let table = Arc::clone(&self.walk.table);
+        let coded = table.coded(&self.walk.reader)?;
+        let is_wanted = |overflow: Overflow| overflow.key_len.is_some() || self.walk.values == Values::All;
+        if entry.overflow.is_some_and(is_wanted) {
+            let (key, value) = self.walk.complete(|probe| overflow(coded, &entry, probe))?;
             self.big_value = value;
             if let Some(Overflow { key_len: Some(_), .. }) = entry.overflow {
                 self.key = key;
@@ -100,10 +109,15 @@ impl BlockCursor {
         }
         let mut key = std::mem::take(&mut self.key);
         key.truncate(entry.shared);
-        key.extend_from_slice(
-            self.walk.page().get(entry.tail_at..entry.tail_at + entry.tail_len).unwrap_or(&[]),
-        );
+        coded.key_onto(self.walk.page(), &entry, &mut key).ok_or_else(|| self.malformed())?;
         self.key = key;
+        if let Some(decoded) = self.decoded.as_mut().filter(|_| entry.overflow.is_none()) {
+            let stored = self.walk.page().get(entry.value_at..entry.value_at + entry.value_len);
+            let value = stored.and_then(|stored| coded.value_in(stored, decoded));
+            if value.is_none() {
+                return Err(self.malformed());
+            }
+        }
         self.encode(entry.shared)?;
         self.entry = Some(entry);
         Ok(())
@@ -126,6 +140,8 @@ impl Cursor for BlockCursor {
         } else {
             let value = if entry.overflow.is_some() {
                 &self.big_value
+            } else if let Some(decoded) = &self.decoded {
+                decoded
             } else {
                 self.walk.page().get(entry.value_at..entry.value_at + entry.value_len)?
             };

@@ -2,6 +2,7 @@
 
 use crate::cache::PAGE_BYTES;
 use crate::codec::Decoder;
+use crate::compression::symbols::Symbols;
 use crate::entry::{Item, ItemParts};
 use crate::table::envelope::{OVERFLOW_MARK, PAGE_HEADER_BYTES};
 use siltstone_design::Digest;
@@ -182,9 +183,14 @@ pub(crate) enum Found {
     Damaged,
 }
 
-/// Looks for `key` in a page. Entries of big keys with its digest are handed to `big`, which says whether one
-/// matches.
-pub(crate) fn find(page: &[u8], key: &[u8], digest: Digest, mut big: impl FnMut(&RawEntry) -> bool) -> Found {
+/// Looks for `key` in a page whose tails are compressed with `symbols`, if there are any. Entries of big keys
+/// with its digest are handed to `big`, which says whether one matches.
+pub(crate) fn find(
+    page: &[u8],
+    symbols: Option<&Symbols>,
+    (key, digest): (&[u8], Digest),
+    mut big: impl FnMut(&RawEntry) -> bool,
+) -> Found {
     let Some((used, entries)) = page_header(page) else { return Found::Damaged };
     let mut at = PAGE_HEADER_BYTES;
     // How many leading bytes of the wanted key the previous entry's key has.
@@ -209,6 +215,14 @@ pub(crate) fn find(page: &[u8], key: &[u8], digest: Digest, mut big: impl FnMut(
             matched = entry.shared.min(key.len());
             continue;
         };
+        if let Some(symbols) = symbols {
+            match symbols.compare(tail, rest) {
+                Some((_, true)) => return Found::Entry(entry),
+                Some((same, false)) => matched = entry.shared + same,
+                None => return Found::Damaged,
+            }
+            continue;
+        }
         if tail == rest {
             return Found::Entry(entry);
         }
@@ -255,7 +269,7 @@ mod tests {
             let keys: Vec<_> = keys.into_iter().collect();
             let page = page_of(&keys);
             for key in keys.iter().chain([&absent]) {
-                match find(&page, key, Digest::default(), |_| false) {
+                match find(&page, None, (key, Digest::default()), |_| false) {
                     Found::Entry(entry) => {
                         prop_assert!(keys.contains(key));
                         prop_assert_eq!(&page[entry.value_at..entry.value_at + entry.value_len], key.as_slice());
@@ -274,7 +288,7 @@ mod tests {
         ) {
             let mut page = bytes;
             page.resize(PAGE_BYTES, 7);
-            let _ = find(&page, &key, Digest::default(), |_| true);
+            let _ = find(&page, None, (&key, Digest::default()), |_| true);
             for at in 0..100 {
                 if let Some(entry) = decode(&page, at, PAGE_BYTES) {
                     prop_assert!(entry.end <= PAGE_BYTES && entry.tail_at + entry.tail_len <= entry.end);

@@ -12,6 +12,7 @@ use crate::codec::Decoder;
 use crate::codec::sort_key;
 use crate::entry::{Answer, Span};
 use crate::error::{Error, Result};
+use crate::table::coded::{Coded, TableCodec};
 use crate::table::envelope::{PAGE_HEADER_BYTES, PAYLOAD_BYTES, TableMeta};
 use crate::table::filter::TableFilter;
 use crate::table::parts::{Asked, Resident, Worth, damaged, page_malformed, place_to_look_at, read_overflow};
@@ -28,6 +29,7 @@ pub(crate) struct BlockTable {
     index: Resident<PageIndex>,
     filter: Resident<TableFilter>,
     page_map: Resident<RankSelect>,
+    codec: TableCodec,
 }
 
 /// Most pages of one table that are asked for ahead of a scan.
@@ -42,7 +44,14 @@ impl Described for BlockTable {
 
 impl BlockTable {
     pub fn new(meta: TableMeta) -> Self {
-        Self { meta, index: Resident::default(), filter: Resident::default(), page_map: Resident::default() }
+        let (index, filter, page_map) = (Resident::default(), Resident::default(), Resident::default());
+        Self { meta, index, filter, page_map, codec: TableCodec::default() }
+    }
+
+    /// The table with what its entries are decoded with.
+    #[inline]
+    pub fn coded(&self, reader: &Reader) -> Result<Coded<'_>> {
+        self.codec.coded(&self.meta, reader)
     }
 
     fn damaged(&self, offset: u64, error: &DecodeError, reader: &Reader) -> Error {
@@ -59,6 +68,7 @@ impl BlockTable {
     pub fn load(&self, reader: &Reader) -> Result<()> {
         self.index(reader)?;
         self.filter.filter(&self.meta, reader)?;
+        self.coded(reader)?;
         Ok(())
     }
 
@@ -150,6 +160,7 @@ impl BlockTable {
         let page = NumberedPage { number, bytes: &bytes };
         let (used, entries) = page_header(&bytes[..]).ok_or_else(|| self.page_malformed(number, reader))?;
         let (mut at, mut key, mut last) = (PAGE_HEADER_BYTES, Vec::new(), None);
+        let coded = self.coded(reader)?;
         for _ in 0..entries {
             let entry = decode(&bytes[..], at, used).ok_or_else(|| self.page_malformed(number, reader))?;
             at = entry.end;
@@ -157,7 +168,8 @@ impl BlockTable {
             if entry.overflow.is_some_and(|overflow| overflow.key_len.is_some()) {
                 key.clear();
             } else {
-                key.extend_from_slice(self.tail(page, &entry, reader)?);
+                let whole = coded.key_onto(&bytes[..], &entry, &mut key);
+                whole.ok_or_else(|| self.page_malformed(number, reader))?;
             }
             last = Some(entry);
         }
@@ -184,6 +196,17 @@ impl BlockTable {
         let pages = (first..=last).map(|page| PageRef::Page { file: file.into(), page });
         wanted.extend(pages.filter(|page| !reader.holds(page)));
         Ok(())
+    }
+
+    /// About how many entries lie within `span`, by the pages that the index names; all where there is none
+    /// in memory.
+    pub fn entries_within(&self, span: &Span, reader: &Reader) -> Result<u64> {
+        let all = self.meta.entries;
+        let Some(index) = self.index(reader)? else { return Ok(all) };
+        let (first, last) = (index.route(span.first, &[]), index.route(span.last, &[0xff; 64]));
+        let (Route::Page(first), Route::Page(last)) = (first, last) else { return Ok(all) };
+        let (pages, of) = (u64::from(last.saturating_sub(first)), u64::from(self.meta.data_pages.max(1)));
+        Ok(all * pages.min(of) / of)
     }
 
     /// Searches a part of the index that lies on the device.
@@ -214,8 +237,9 @@ impl BlockTable {
         if let Some(Overflow { key_len: Some(_), .. }) = entry.overflow {
             return self.big_place(page, &entry, probe);
         }
-        let tail = self.tail(page, &entry, probe.reader)?;
-        Ok(sort_key(probe.encoder.encode(tail)?.digest, tail))
+        let tail = self.coded(probe.reader)?.key(&page.bytes[..], &entry);
+        let tail = tail.ok_or_else(|| self.page_malformed(page.number, probe.reader))?;
+        Ok(sort_key(probe.encoder.encode(&tail)?.digest, &tail))
     }
 
     /// The place of an entry whose key stands in overflow pages.
@@ -234,7 +258,7 @@ impl BlockTable {
         page_malformed(&self.meta, page, reader)
     }
 
-    /// The part of an entry's key that stands in its page.
+    /// The part of an entry's key that stands in its page, as it stands there.
     fn tail<'a>(&self, page: NumberedPage<'a>, entry: &RawEntry, reader: &Reader) -> Result<&'a [u8]> {
         let tail = page.bytes.get(entry.tail_at..entry.tail_at + entry.tail_len);
         tail.ok_or_else(|| self.page_malformed(page.number, reader))
@@ -249,7 +273,7 @@ impl BlockTable {
             let page = self.find_page((key.digest, key.key), probe)?;
             let number = self.file_page(page, probe.reader)?;
             let page = probe.page(self.meta.id, number)?;
-            look_up(&self.meta, NumberedPage { number, bytes: &page }, key, probe)
+            look_up(self.coded(probe.reader)?, NumberedPage { number, bytes: &page }, key, probe)
         })
     }
 }
@@ -268,15 +292,16 @@ pub(crate) struct NumberedPage<'a> {
 
 /// Returns key (empty if it stands in the entry) and value of an overflowing entry, in one read.
 pub(crate) fn overflow(
-    table: &TableMeta,
+    table: Coded<'_>,
     entry: &RawEntry,
     probe: &mut Probe<'_>,
 ) -> Result<(Vec<u8>, Vec<u8>), Pause> {
     let Some(Overflow { page, key_len }) = entry.overflow else { return Ok((Vec::new(), Vec::new())) };
     let key_len = key_len.unwrap_or(0);
     let length = key_len.saturating_add(entry.value_len);
-    let mut payload = read_overflow(table, page, length, probe)?;
+    let mut payload = read_overflow(table.meta, page, length, probe)?;
     let value = payload.split_off(key_len.min(payload.len()));
+    let value = table.value(value).ok_or_else(|| table.malformed(page, probe))?;
     Ok((payload, value))
 }
 
@@ -295,18 +320,18 @@ pub(crate) fn overflowed_key(
 /// Returns what a page of a table says about `key`; one read more for a value that overflows it, where it is
 /// wanted.
 pub(crate) fn look_up(
-    table: &TableMeta,
+    table: Coded<'_>,
     page: NumberedPage<'_>,
     key: &EncodedKey<'_>,
     probe: &mut Probe<'_>,
 ) -> Result<Answer, Pause> {
     let mut big = Ok(None);
-    let found = find(&page.bytes[..], key.key, key.digest, |entry| {
+    let found = find(&page.bytes[..], table.keys(), (key.key, key.digest), |entry| {
         if big.is_err() {
             return false;
         }
         big = if probe.wants.nothing() {
-            overflowed_key(table, entry, probe).map(|key| Some((key, Value::Unread)))
+            overflowed_key(table.meta, entry, probe).map(|key| Some((key, Value::Unread)))
         } else {
             overflow(table, entry, probe).map(|(key, value)| Some((key, Value::Copied(value))))
         };
@@ -316,7 +341,7 @@ pub(crate) fn look_up(
     let entry = match found {
         Found::Entry(entry) => entry,
         Found::Absent => return Ok(Answer::Absent),
-        Found::Damaged => return Err(page_malformed(table, page.number, probe.reader).into()),
+        Found::Damaged => return Err(table.malformed(page.number, probe).into()),
     };
     if entry.is_tombstone() {
         return Ok(Answer::Deleted);
@@ -325,10 +350,9 @@ pub(crate) fn look_up(
         (Some(Overflow { key_len: Some(_), .. }), Some((_, value))) => value,
         (Some(_), _) if probe.wants.nothing() => Value::Unread,
         (Some(_), _) => Value::Copied(overflow(table, &entry, probe)?.1),
-        (None, _) => probe
-            .wants
-            .take_from(page.bytes, entry.value_at..entry.value_at + entry.value_len)
-            .ok_or_else(|| page_malformed(table, page.number, probe.reader))?,
+        (None, _) => table
+            .take_from(probe.wants, page.bytes, entry.value_at..entry.value_at + entry.value_len)
+            .ok_or_else(|| table.malformed(page.number, probe))?,
     };
     Ok(if entry.deleted {
         Answer::Operands(value.into_vec())

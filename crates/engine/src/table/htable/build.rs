@@ -17,6 +17,7 @@ use siltstone_succinct::buckets::hash_marks::HashMarksBuilder;
 use siltstone_succinct::buckets::migration::{self, Migration, Page};
 use siltstone_succinct::buckets::spread::Spread;
 use siltstone_succinct::filter::bucket_blooms::BucketBloomsBuilder;
+use std::borrow::Cow;
 
 /// Bytes of entries and notes in a page; their number takes one.
 const PAGE: Page = Page { capacity: PAYLOAD_BYTES as u32 - 1, note_bytes: NOTE_BYTES as u32 };
@@ -45,7 +46,7 @@ struct Pending {
 
 /// Builds one HTable.
 pub(crate) struct HTableBuilder {
-    writer: TableWriter,
+    pub writer: TableWriter,
     pending: Vec<Pending>,
     encoded: Vec<u8>,
     /// The segment's first key, where the digest alone would not tell it from the segment before.
@@ -84,7 +85,8 @@ impl HTableBuilder {
     }
 
     /// Adds the next entry; entries come in the store's order, each key once.
-    pub fn add(&mut self, entry: &EntryRef<'_>) -> Result<()> {
+    /// A value may be compressed, and has `value_bytes` where it is not.
+    pub fn add(&mut self, entry: &EntryRef<'_>, value_bytes: usize) -> Result<()> {
         // Enough buckets that what one lacks another has.
         if self.encoded.len() >= self.writer.spec.chunk_bytes {
             self.finish_segment()?;
@@ -95,7 +97,7 @@ impl HTableBuilder {
         self.encode(entry)?;
         let end = self.encoded.len();
         self.pending.push(Pending { digest: entry.key.digest, fingerprint: entry.key.fingerprint, end });
-        self.writer.note(entry);
+        self.writer.note(entry, value_bytes);
         Ok(())
     }
 
@@ -104,27 +106,25 @@ impl HTableBuilder {
         let ItemParts { value, expires_at_ms, deleted } = entry.item.parts();
         let older_in = if self.writer.spec.keeps_older_in { entry.older_in } else { 0 };
         let value_len = value.len();
-        let plain = NewEntry {
-            shared: 0,
-            tail: key,
-            deleted,
-            expires_at_ms,
-            older_in,
-            value_len,
-            value,
-            overflow: None,
-        };
-        if key.len() + value_len <= MOST_ENTRY_BYTES {
-            encode(&mut self.encoded, &plain);
-            return Ok(());
-        }
-        let is_big_key = key.len() > MOST_KEY_BYTES;
-        let page = self.writer.write_overflow(if is_big_key { key } else { &[] }, value)?;
-        let overflow = Some(Overflow { page, key_len: is_big_key.then_some(key.len()) });
+        let fits_a_page = key.len() + value_len <= MOST_ENTRY_BYTES;
+        let is_big_key = !fits_a_page && key.len() > MOST_KEY_BYTES;
         let mut digest = Vec::new();
         put_digest(&mut digest, entry.key.digest);
-        let tail = if is_big_key { digest.as_slice() } else { key };
-        encode(&mut self.encoded, &NewEntry { tail, older_in: 0, value: &[], overflow, ..plain });
+        let tail = if is_big_key { Cow::Borrowed(digest.as_slice()) } else { self.writer.encode_key(key) };
+        let (shared, tail) = (0, &*tail);
+        if fits_a_page {
+            let overflow = None;
+            let whole =
+                NewEntry { shared, tail, deleted, expires_at_ms, older_in, value_len, value, overflow };
+            encode(&mut self.encoded, &whole);
+            return Ok(());
+        }
+        let page = self.writer.write_overflow(if is_big_key { key } else { &[] }, value)?;
+        let overflow = Some(Overflow { page, key_len: is_big_key.then_some(key.len()) });
+        let (older_in, value) = (0, &[][..]);
+        let elsewhere =
+            NewEntry { shared, tail, deleted, expires_at_ms, older_in, value_len, value, overflow };
+        encode(&mut self.encoded, &elsewhere);
         Ok(())
     }
 

@@ -22,22 +22,23 @@ struct Spot {
     /// Page of the segment and place in it.
     page: u32,
     at: u32,
-    /// For a key that overflows: its number among these.
-    big_key: Option<u32>,
+    /// For a key that overflows or is compressed: its number among these.
+    own_key: Option<u32>,
 }
 
 /// A cursor over one table.
 pub(crate) struct HTableCursor {
     walk: PageWalk<HTable>,
     next_segment: usize,
-    /// The present segment: its first page, its entries in order, and keys that overflow.
+    /// The present segment: its first page, its entries in order, and keys that overflow or are compressed.
     first_page: u32,
     spots: Vec<Spot>,
-    big_keys: Vec<Vec<u8>>,
+    own_keys: Vec<Vec<u8>>,
     /// The entry after the current one.
     next: usize,
     entry: Option<RawEntry>,
-    big_value: Vec<u8>,
+    /// The current entry's value where it overflows or was compressed.
+    own_value: Option<Vec<u8>>,
 }
 
 impl HTableCursor {
@@ -49,10 +50,10 @@ impl HTableCursor {
             next_segment: 0,
             first_page: 0,
             spots: Vec::new(),
-            big_keys: Vec::new(),
+            own_keys: Vec::new(),
             next: 0,
             entry: None,
-            big_value: Vec::new(),
+            own_value: None,
         };
         if cursor.walk.is_outside() {
             cursor.next_segment = usize::MAX;
@@ -82,9 +83,10 @@ impl HTableCursor {
         self.first_page = located.segment.page;
         self.walk.read(self.first_page, located.segment.pages as usize)?;
         self.spots.clear();
-        self.big_keys.clear();
+        self.own_keys.clear();
         self.next = 0;
         let mut moved = Vec::new();
+        let coded = htable.coded(&self.walk.reader)?;
         for (number, page) in self.walk.pages() {
             let malformed = || self.walk.malformed(number);
             let (used, entries) = page_header(page).ok_or_else(malformed)?;
@@ -92,19 +94,24 @@ impl HTableCursor {
             let mut at = PAGE_HEADER_BYTES;
             for _ in 0..entries {
                 let entry = decode(page, at, used).filter(|entry| entry.shared == 0).ok_or_else(malformed)?;
-                let mut big_key = None;
+                let mut own_key = None;
                 let mut key =
                     page.get(entry.tail_at..entry.tail_at + entry.tail_len).ok_or_else(malformed)?;
-                let overflowed;
+                let own;
                 if let Some(Overflow { key_len: Some(_), .. }) = entry.overflow {
-                    overflowed = self.walk.complete(|probe| overflowed_key(&htable.meta, &entry, probe))?;
-                    big_key = Some(self.big_keys.len() as u32);
-                    self.big_keys.push(overflowed.clone());
-                    key = &overflowed;
+                    own = self.walk.complete(|probe| overflowed_key(&htable.meta, &entry, probe))?;
+                    own_key = Some(self.own_keys.len() as u32);
+                    self.own_keys.push(own.clone());
+                    key = &own;
+                } else if coded.keys().is_some() {
+                    own = coded.key(page, &entry).ok_or_else(malformed)?.into_owned();
+                    own_key = Some(self.own_keys.len() as u32);
+                    self.own_keys.push(own.clone());
+                    key = &own;
                 }
                 let EncodedKey { digest, fingerprint, prefix_len, .. } = self.walk.encoder.encode(key)?;
                 let page = page_of_segment;
-                let spot = Spot { digest, fingerprint, prefix_len, page, at: at as u32, big_key };
+                let spot = Spot { digest, fingerprint, prefix_len, page, at: at as u32, own_key };
                 let is_home = located.segment.is_packed || located.spread.bucket(digest.hi) == page;
                 if is_home {
                     self.spots.push(spot)
@@ -127,7 +134,7 @@ impl HTableCursor {
 
     /// The key of an entry that was decoded once.
     fn key(&self, spot: &Spot) -> &[u8] {
-        if let Some(key) = spot.big_key.and_then(|number| self.big_keys.get(number as usize)) {
+        if let Some(key) = spot.own_key.and_then(|number| self.own_keys.get(number as usize)) {
             return key;
         }
         let page = self.page(spot);
@@ -143,8 +150,8 @@ impl HTableCursor {
 impl Cursor for HTableCursor {
     fn peek(&self) -> Option<EntryRef<'_>> {
         let (entry, spot) = (self.entry.as_ref()?, self.current()?);
-        let key = match spot.big_key {
-            Some(number) => self.big_keys.get(number as usize)?.as_slice(),
+        let key = match spot.own_key {
+            Some(number) => self.own_keys.get(number as usize)?.as_slice(),
             None => self.page(spot).get(entry.tail_at..entry.tail_at + entry.tail_len)?,
         };
         let key = EncodedKey {
@@ -156,18 +163,14 @@ impl Cursor for HTableCursor {
         let item = if entry.is_tombstone() {
             Item::Deleted
         } else {
-            let value = if entry.overflow.is_some() {
-                &self.big_value
-            } else {
-                self.page(spot).get(entry.value_at..entry.value_at + entry.value_len)?
-            };
-            entry.item(value)
+            let stored = || self.page(spot).get(entry.value_at..entry.value_at + entry.value_len);
+            entry.item(self.own_value.as_deref().or_else(stored)?)
         };
         Some(EntryRef { key, item, older_in: entry.older_in })
     }
 
     fn advance(&mut self) -> Result<Option<Digest>> {
-        self.big_value = Vec::new();
+        self.own_value = None;
         self.entry = None;
         while self.next == self.spots.len() {
             if !self.load_segment()? {
@@ -180,10 +183,16 @@ impl Cursor for HTableCursor {
             return Ok(None);
         };
         let (digest, number) = (spot.digest, self.first_page + spot.page);
+        let htable = Arc::clone(&self.walk.table);
+        let coded = htable.coded(&self.walk.reader)?;
         let entry = decode(self.page(spot), spot.at as usize, PAGE_BYTES)
             .ok_or_else(|| self.walk.malformed(number))?;
         if entry.overflow.is_some() {
-            self.big_value = self.walk.complete(|probe| overflow(&self.walk.table.meta, &entry, probe))?.1;
+            self.own_value = Some(self.walk.complete(|probe| overflow(coded, &entry, probe))?.1);
+        } else if !coded.has_plain_values() {
+            let stored = self.page(spot).get(entry.value_at..entry.value_at + entry.value_len);
+            let value = stored.and_then(|stored| coded.value(stored.to_vec()));
+            self.own_value = Some(value.ok_or_else(|| self.walk.malformed(number))?);
         }
         self.entry = Some(entry);
         Ok(Some(digest))

@@ -13,6 +13,7 @@ use crate::entry::Answer;
 use crate::error::{ErrorKind, Result};
 use crate::table::block::page::{Overflow, decode, page_header};
 use crate::table::block::read::{NumberedPage, look_up, overflowed_key};
+use crate::table::coded::{Coded, TableCodec};
 use crate::table::envelope::{PAGE_HEADER_BYTES, TableMeta};
 use crate::table::filter::TableFilter;
 use crate::table::parts::{Asked, Resident, Worth, page_malformed};
@@ -29,6 +30,7 @@ pub(crate) struct HTable {
     filters: Resident<BucketBlooms>,
     table_filter: Resident<TableFilter>,
     marks: Resident<HashMarks>,
+    codec: TableCodec,
     /// Set where filters or marks can't be read, so that they are not read again and again.
     lost_filter: AtomicBool,
     lost_marks: AtomicBool,
@@ -60,9 +62,15 @@ impl HTable {
             filters: Resident::default(),
             table_filter: Resident::default(),
             marks: Resident::default(),
+            codec: TableCodec::default(),
             lost_filter: AtomicBool::new(false),
             lost_marks: AtomicBool::new(false),
         }
+    }
+
+    /// The table with what its entries are decoded with.
+    pub(super) fn coded(&self, reader: &Reader) -> Result<Coded<'_>> {
+        self.codec.coded(&self.meta, reader)
     }
 
     pub(super) fn directory(&self, reader: &Reader) -> Result<Option<&Directory>> {
@@ -118,6 +126,7 @@ impl HTable {
 
     /// Loads what lookups ask first, as far as it fits the budget.
     pub fn load(&self, reader: &Reader) -> Result<()> {
+        self.coded(reader)?;
         self.marks(reader)?;
         self.filters(reader)?;
         if !self.has_bucket_filters() {
@@ -168,7 +177,7 @@ impl HTable {
                 page = probe.page(self.meta.id, number)?;
             }
         }
-        look_up(&self.meta, NumberedPage { number, bytes: &page }, key, probe)
+        look_up(self.coded(probe.reader)?, NumberedPage { number, bytes: &page }, key, probe)
     }
 
     /// Searches pages that are in order by halves.
@@ -190,7 +199,7 @@ impl HTable {
             }
         }
         let page = probe.page(self.meta.id, low)?;
-        look_up(&self.meta, NumberedPage { number: low, bytes: &page }, key, probe)
+        look_up(self.coded(probe.reader)?, NumberedPage { number: low, bytes: &page }, key, probe)
     }
 
     /// The place of a packed page's first entry.
@@ -204,6 +213,7 @@ impl HTable {
             let digest = Decoder::new(tail).digest().ok_or_else(malformed)?;
             return Ok(sort_key(digest, &overflowed_key(&self.meta, &entry, probe)?));
         }
-        Ok(sort_key(probe.encoder.encode(tail)?.digest, tail))
+        let key = self.coded(reader)?.key(bytes, &entry).ok_or_else(malformed)?;
+        Ok(sort_key(probe.encoder.encode(&key)?.digest, &key))
     }
 }

@@ -15,7 +15,8 @@ use crate::table::{ReadMode, Table, TableBuilder, TableSpec};
 use crate::value::Value;
 use proptest::prelude::*;
 use siltstone_design::{
-    Digest, Encoder, Format, HashSecret, IndexSpec, PrefixRule, Schema, SuffixOrder, TableFilterSpec,
+    Compression, Digest, Encoder, Format, HashSecret, IndexSpec, PrefixRule, Schema, SuffixOrder,
+    TableFilterSpec,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -50,6 +51,7 @@ fn make(schema: Schema, items: &Items, filter: TableFilterSpec) -> Made {
         digests_per_page: 1 << 50,
         region_bytes: 0,
         chunk_bytes: 1 << 20,
+        compression: Compression::None,
     };
     let encoder = Encoder::new(schema, HashSecret(*b"sixteen byte key"));
     let mut builder = TableBuilder::create(&disk, dir, spec).unwrap();

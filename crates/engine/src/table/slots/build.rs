@@ -6,11 +6,12 @@ use super::choose::choose;
 use super::record::{SPILL_HEADER_BYTES, encode, encode_spilled};
 use super::{MAX_SLOT_BYTES, SlotLayout};
 use crate::cache::PAGE_BYTES;
-use crate::entry::{EntryRef, ItemParts, PrefixTombstones};
+use crate::entry::{EntryRef, PrefixTombstones};
 use crate::error::Result;
 use crate::table::envelope::PAYLOAD_BYTES;
+use crate::table::held::Held;
 use crate::table::writer::{NewTable, Sections, TableWriter};
-use siltstone_design::{Digest, EncodedKey, TableFilterSpec};
+use siltstone_design::{Digest, TableFilterSpec};
 
 /// Pages that are written together: slots that run on do so within them.
 pub(crate) const CHUNK_PAGES: usize = 128;
@@ -53,39 +54,6 @@ impl SlotPages {
     }
 }
 
-/// An entry of the sample.
-struct Held {
-    place: (Digest, u64),
-    prefix_len: usize,
-    /// The key, then the value.
-    bytes: Vec<u8>,
-    key_len: usize,
-    expires_at_ms: u64,
-    deleted: bool,
-}
-
-impl Held {
-    fn of(entry: &EntryRef<'_>) -> Self {
-        let ItemParts { value, expires_at_ms, deleted } = entry.item.parts();
-        Self {
-            place: (entry.key.digest, entry.key.fingerprint),
-            prefix_len: entry.key.prefix_len,
-            bytes: [entry.key.key, value].concat(),
-            key_len: entry.key.key.len(),
-            expires_at_ms,
-            deleted,
-        }
-    }
-
-    fn entry(&self) -> EntryRef<'_> {
-        let (key, value) = self.bytes.split_at(self.key_len.min(self.bytes.len()));
-        let (digest, fingerprint) = self.place;
-        let key = EncodedKey { digest, fingerprint, key, prefix_len: self.prefix_len };
-        let Self { expires_at_ms, deleted, .. } = *self;
-        EntryRef { key, item: ItemParts { value, expires_at_ms, deleted }.item(), older_in: 0 }
-    }
-}
-
 /// Builds one table of slots.
 pub(crate) struct SlotBuilder<P> {
     pages: SlotPages,
@@ -112,6 +80,11 @@ impl<P: Placement> SlotBuilder<P> {
         }
     }
 
+    /// What writes the table's file.
+    pub fn writer(&mut self) -> &mut TableWriter {
+        &mut self.pages.writer
+    }
+
     /// Bytes the table takes so far.
     pub fn bytes(&self) -> u64 {
         let held = self.placement.as_ref().map_or(self.sample_bytes, Placement::held_bytes);
@@ -124,15 +97,16 @@ impl<P: Placement> SlotBuilder<P> {
     }
 
     /// Adds the next entry; entries come in the store's order, each key once.
-    pub fn add(&mut self, entry: &EntryRef<'_>) -> Result<()> {
+    /// A value may be compressed, and has `value_bytes` where it is not.
+    pub fn add(&mut self, entry: &EntryRef<'_>, value_bytes: usize) -> Result<()> {
         if self.placement.is_some() {
             self.place(entry)?;
-            self.pages.writer.note(entry);
+            self.pages.writer.note(entry, value_bytes);
             return Ok(());
         }
-        self.pages.writer.note(entry);
+        self.pages.writer.note(entry, value_bytes);
         self.sample.push(Held::of(entry));
-        self.sample_bytes += entry.key.key.len() + self.sample.last().map_or(0, |held| held.bytes.len());
+        self.sample_bytes += entry.key.key.len() + self.sample.last().map_or(0, Held::bytes);
         if self.sample.len() >= SAMPLE_ENTRIES || self.sample_bytes >= SAMPLE_BYTES {
             self.end_sample()?;
         }
@@ -142,8 +116,8 @@ impl<P: Placement> SlotBuilder<P> {
     /// Chooses the slots' size and places what was held back.
     fn end_sample(&mut self) -> Result<()> {
         let sample = std::mem::take(&mut self.sample);
-        let first_length = sample.first().map_or(0, |held| held.key_len);
-        let has_one_length = sample.iter().all(|held| held.key_len == first_length);
+        let first_length = sample.first().map_or(0, |held| held.key().len());
+        let has_one_length = sample.iter().all(|held| held.key().len() == first_length);
         let key_bytes = if has_one_length { first_length as u32 } else { 0 };
         let sizes = sample.iter().map(|held| {
             self.record.clear();

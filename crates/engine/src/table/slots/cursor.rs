@@ -39,6 +39,8 @@ pub(crate) struct SlotCursor<T> {
     /// Where the current record starts in the payload, or all of it if it is spilled.
     record_at: usize,
     spilled: Option<Vec<u8>>,
+    /// The current entry's value where it was compressed.
+    decoded: Option<Vec<u8>>,
 }
 
 impl<T: Chunked> SlotCursor<T> {
@@ -56,6 +58,7 @@ impl<T: Chunked> SlotCursor<T> {
             prefix_len: 0,
             record_at: 0,
             spilled: None,
+            decoded: None,
         };
         if cursor.walk.is_outside() {
             cursor.next_chunk = usize::MAX;
@@ -63,6 +66,9 @@ impl<T: Chunked> SlotCursor<T> {
         }
         let PageWalk { reader, encoder, span, .. } = &cursor.walk;
         let first = span.first;
+        if !store.file().coded(reader)?.has_plain_values() {
+            cursor.decoded = Some(Vec::new());
+        }
         if first > store.file().meta.first.0 {
             cursor.next_chunk = store.seek(first, encoder, reader)?;
         }
@@ -161,7 +167,11 @@ impl<T: Chunked> Cursor for SlotCursor<T> {
         let (digest, fingerprint, parts) = self.current?;
         let record = self.record();
         let key = EncodedKey { digest, fingerprint, key: parts.key(record)?, prefix_len: self.prefix_len };
-        Some(EntryRef { key, item: parts.item(record)?, older_in: 0 })
+        let item = match &self.decoded {
+            Some(value) => parts.item_with(value),
+            None => parts.item(record)?,
+        };
+        Some(EntryRef { key, item, older_in: 0 })
     }
 
     fn advance(&mut self) -> Result<Option<Digest>> {
@@ -187,6 +197,14 @@ impl<T: Chunked> Cursor for SlotCursor<T> {
         let record = self.walk.complete(|probe| file.record(self.chunk, bytes, probe))?;
         let Some((record, parts)) = record else { return Err(self.malformed()) };
         self.prefix_len = self.walk.encoder.prefix_len(parts.key(&record).unwrap_or(&[]))?;
+        if let Some(decoded) = &mut self.decoded {
+            let stored = parts.item(&record).map(|item| item.bytes());
+            let value =
+                stored.and_then(|stored| file.coded(&self.walk.reader).ok()?.value_in(stored, decoded));
+            if value.is_none() {
+                return Err(self.malformed());
+            }
+        }
         if let Cow::Owned(record) = record {
             self.spilled = Some(record);
         }

@@ -5,6 +5,7 @@ use super::record::{Parts, Slot};
 use crate::cache::{PAGE_BYTES, Page, Pause, Probe, Reader};
 use crate::entry::{Answer, Item};
 use crate::error::{Error, Result};
+use crate::table::coded::{Coded, TableCodec};
 use crate::table::envelope::{PAGE_HEADER_BYTES, TableMeta};
 use crate::table::parts::{Resident, Worth, page_malformed, read_overflow};
 use crate::value::{Value, Wants};
@@ -17,6 +18,7 @@ pub(crate) struct SlotFile {
     pub meta: TableMeta,
     pub layout: SlotLayout,
     page_map: Resident<RankSelect>,
+    codec: TableCodec,
 }
 
 /// A chunk of a table: slots that lie one after the other in neighbouring pages.
@@ -49,16 +51,22 @@ impl std::ops::Deref for SlotBytes {
 
 impl SlotBytes {
     /// The value at `at` of the slot, where that lies in one page.
-    fn lend(&self, at: Range<usize>, wants: Wants) -> Option<Value> {
+    fn lend(&self, at: Range<usize>, (wants, coded): (Wants, Coded<'_>)) -> Option<Value> {
         let Self::Within(page, start, _) = self else { return None };
-        wants.take_from(page, start + at.start..start + at.end)
+        coded.take_from(wants, page, start + at.start..start + at.end)
     }
 }
 
 impl SlotFile {
     pub fn new(meta: TableMeta) -> Self {
         let layout = meta.slots.unwrap_or_default();
-        Self { meta, layout, page_map: Resident::default() }
+        Self { meta, layout, page_map: Resident::default(), codec: TableCodec::default() }
+    }
+
+    /// The table with what its values are decoded with.
+    #[inline]
+    pub fn coded(&self, reader: &Reader) -> Result<Coded<'_>> {
+        self.codec.coded(&self.meta, reader)
     }
 
     /// The file page of data page `number`.
@@ -150,14 +158,21 @@ impl SlotFile {
         if parts.key(&record) != Some(key) {
             return Ok(Answer::Absent);
         }
-        match parts.item(&record) {
-            Some(Item::Put { value, expires_at_ms }) => {
+        let (wants, malformed) = (probe.wants, || self.malformed(chunk, probe.reader));
+        let coded = self.coded(probe.reader)?;
+        match parts.item(&record).ok_or_else(malformed)? {
+            Item::Put { value, expires_at_ms } => {
                 let is_in_slot = matches!(record, Cow::Borrowed(_));
-                let lent = is_in_slot.then(|| bytes.lend(parts.value_at..parts.end, probe.wants)).flatten();
-                Ok(Answer::Put { value: lent.unwrap_or_else(|| probe.wants.take(value)), expires_at_ms })
+                let lent =
+                    if is_in_slot { bytes.lend(parts.value_at..parts.end, (wants, coded)) } else { None };
+                let value = lent.or_else(|| coded.take(wants, value)).ok_or_else(malformed)?;
+                Ok(Answer::Put { value, expires_at_ms })
             }
-            Some(item) => Ok(Answer::of(item, probe.wants)),
-            None => Err(self.malformed(chunk, probe.reader).into()),
+            item => {
+                let mut decoded = Vec::new();
+                let item = coded.item(item, &mut decoded).ok_or_else(malformed)?;
+                Ok(Answer::of(item, wants))
+            }
         }
     }
 }

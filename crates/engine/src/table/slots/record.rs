@@ -103,11 +103,15 @@ impl Parts {
         bytes.get(self.key_at..self.value_at)
     }
 
+    /// What the key maps to, with `value` in the place of what the record holds.
+    pub fn item_with<'a>(&self, value: &'a [u8]) -> Item<'a> {
+        let Self { expires_at_ms, deleted, .. } = *self;
+        ItemParts { value, expires_at_ms, deleted }.item()
+    }
+
     /// What the key maps to, if all of it is in `bytes`.
     pub fn item<'a>(&self, bytes: &'a [u8]) -> Option<Item<'a>> {
-        let value = bytes.get(self.value_at..self.end)?;
-        let Self { expires_at_ms, deleted, .. } = *self;
-        Some(ItemParts { value, expires_at_ms, deleted }.item())
+        bytes.get(self.value_at..self.end).map(|value| self.item_with(value))
     }
 }
 

@@ -1,0 +1,216 @@
+//! `siltstone advise`: which design suits a workload, what it costs, and why.
+//!
+//! The search and the prices are `siltstone_model::advise` and `price`; here flags become a workload, and the
+//! advice is shown as text, as JSON or as a page.
+
+pub mod page;
+mod text;
+
+use crate::failure::{Failure, Result, usage};
+use crate::output::{note, print, print_json};
+use crate::sizes::{parse_positive, parse_size};
+use crate::store::{self, Preset};
+use siltstone_model::ModelError;
+use siltstone_model::advise::{Advice, Request, advise, price_one};
+use siltstone_model::price::{Device, Mix, Workload};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Share of writes that overwrite from which on a store is taken to be overwritten for good: four times.
+const MOST_OVERWRITES: f64 = 4.0;
+
+/// Find the design that suits a workload, with its price, and why
+///
+/// Give what is known: how many items there are, their sizes, the memory, and what is done with them. Designs
+/// are searched from every preset on: levels, fan-out, runs, table size, format, index, filters, write
+/// buffer, garbage. Each is priced by the engine's own planner on stores that exist only as sizes.
+/// The cost of an operation is the time of the device and of the processor that it takes on the average.
+///
+/// With --uncertain the worst mix of operations within that Kullback-Leibler divergence of yours is made as
+/// cheap as can be, instead of yours: 0.25 is a little off, 2 is anything.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    siltstone advise --items 100M --key-bytes 16 --value-bytes 100 --memory 256M\n  \
+    siltstone advise --items 1e9 --key-bytes 16 --value-bytes 32 --group 128 --memory 1G --reads 0.9 --hits 0.5\n  \
+    siltstone advise --items 30M --key-bytes 16 --value-bytes 100 --memory 64M --uncertain 0.5 --html advice.html\n  \
+    siltstone advise --items 30M --key-bytes 16 --value-bytes 100 --memory 64M --preset lean --json\n  \
+    siltstone probe . --json > device.json; siltstone advise --items 30M --memory 64M --device device.json")]
+pub struct Args {
+    /// Distinct items
+    #[arg(long, value_name = "COUNT", value_parser = parse_positive)]
+    items: u64,
+    /// Length of a key
+    #[arg(long, value_name = "BYTES", default_value = "16", value_parser = parse_size)]
+    key_bytes: u64,
+    /// Length of a value
+    #[arg(long, value_name = "BYTES", default_value = "100", value_parser = parse_size)]
+    value_bytes: u64,
+    /// Memory for write buffers, filters, indexes and cache together
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    memory: u64,
+    /// Items that share a prefix; 1 is a `point` keyspace
+    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = parse_positive)]
+    group: u64,
+    /// Share of operations that get an item
+    #[arg(long, value_name = "SHARE", default_value = "0.5", value_parser = parse_share)]
+    reads: f64,
+    /// Share of gets that find one
+    #[arg(long, value_name = "SHARE", default_value = "0.9", value_parser = parse_share)]
+    hits: f64,
+    /// Share of operations that scan a group
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = parse_share)]
+    scans: f64,
+    /// Share of writes that overwrite an item; the others are new
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = parse_share)]
+    overwrites: f64,
+    /// Share of writes that delete an item
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = parse_share)]
+    deletes: f64,
+    /// Exponent of the Zipf distribution of the items that are read and overwritten; 0 is uniform
+    #[arg(long, default_value = "0", value_parser = parse_number)]
+    skew: f64,
+    /// Items of a batch
+    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = parse_positive)]
+    batch: u64,
+    /// Puts until an item expires, in stores whose items do
+    #[arg(long, value_name = "COUNT", value_parser = parse_positive)]
+    expires_after: Option<u64>,
+    /// Puts a second, for the device's lifetime
+    #[arg(long, value_name = "RATE", value_parser = parse_number)]
+    puts_per_second: Option<f64>,
+    /// Most bytes on disk per byte of items, at the peak
+    #[arg(long, value_name = "FACTOR", value_parser = parse_number)]
+    space_at_most: Option<f64>,
+    /// Most device reads of a get that finds an item
+    #[arg(long, value_name = "READS", value_parser = parse_number)]
+    reads_at_most: Option<f64>,
+    /// Least years that the device lasts
+    #[arg(long, value_name = "YEARS", value_parser = parse_number, requires = "puts_per_second")]
+    years_at_least: Option<f64>,
+    /// How far the mix of operations may be from the one given, as a Kullback-Leibler divergence
+    #[arg(long, value_name = "DIVERGENCE", value_parser = parse_number)]
+    uncertain: Option<f64>,
+    /// Price this preset only, with PRESET:SIZE with tables of another size
+    #[arg(long, value_name = "PRESET[:SIZE]", value_parser = store::parse_preset)]
+    preset: Option<Preset>,
+    /// What `siltstone probe --json` found of the device
+    #[arg(long, value_name = "FILE")]
+    device: Option<PathBuf>,
+    /// Write a page with the front, the design and knobs into this file
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Print {"best": {"design", "name", "why", "predicted"}, "front": […], "presets": {…}, "seconds": …}
+    #[arg(long)]
+    json: bool,
+}
+
+fn parse_share(text: &str) -> std::result::Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
+        _ => Err("write a share from 0 to 1, for example 0.9".to_owned()),
+    }
+}
+
+fn parse_number(text: &str) -> std::result::Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number.is_finite() && number >= 0.0 => Ok(number),
+        _ => Err("write a number from 0 on, for example 1.5".to_owned()),
+    }
+}
+
+impl Args {
+    fn workload(&self) -> Result<Workload> {
+        if self.reads + self.scans > 1.0 {
+            usage!("--reads {} and --scans {} are more than all operations together", self.reads, self.scans);
+        }
+        if self.overwrites + self.deletes > 1.0 {
+            usage!(
+                "--overwrites {} and --deletes {} are more than all writes together",
+                self.overwrites,
+                self.deletes
+            );
+        }
+        let items = self.items as f64;
+        // So many changes for each new item, while the store grows to its items.
+        let changed = self.overwrites + self.deletes;
+        let changes = if changed < 1.0 { changed / (1.0 - changed) } else { MOST_OVERWRITES };
+        let changes = items * changes.min(MOST_OVERWRITES);
+        let of_changes = |share: f64| if changed > 0.0 { changes * share / changed } else { 0.0 };
+        Ok(Workload {
+            items,
+            overwrites: of_changes(self.overwrites),
+            deletes: of_changes(self.deletes),
+            expires_after_puts: self.expires_after.map(|puts| puts as f64),
+            skew: self.skew,
+            key_bytes: self.key_bytes as f64,
+            value_bytes: self.value_bytes as f64,
+            group_items: self.group as f64,
+            batch_items: self.batch as f64,
+            mix: Mix {
+                hits: self.reads * self.hits,
+                misses: self.reads * (1.0 - self.hits),
+                scans: self.scans,
+                puts: 1.0 - self.reads - self.scans,
+            },
+            puts_per_second: self.puts_per_second,
+            ..Workload::default()
+        })
+    }
+
+    fn request(&self) -> Result<Request> {
+        Ok(Request {
+            device: self.device.as_deref().map_or_else(|| Ok(Device::default()), read_device)?,
+            space_at_most: self.space_at_most,
+            reads_at_most: self.reads_at_most,
+            years_at_least: self.years_at_least,
+            uncertainty: self.uncertain,
+            ..Request::new(self.workload()?, self.memory)
+        })
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<()> {
+    let request = args.request()?;
+    let started = Instant::now();
+    let advice = match &args.preset {
+        Some(preset) => price_one(&request, &preset.name, &preset.design).map_err(parameter)?,
+        None => advise(&request).map_err(parameter)?,
+    };
+    let seconds = started.elapsed().as_secs_f64();
+    if let Some(file) = &args.html {
+        let page = page::page(&request, &advice).map_err(parameter)?;
+        std::fs::write(file, page).map_err(|e| Failure::at(file, e))?;
+        note!("wrote {}", file.display());
+    }
+    if args.json {
+        return print_json(&json(&advice, seconds)?);
+    }
+    print(&text::text(&request, &advice, seconds))
+}
+
+fn json(advice: &Advice, seconds: f64) -> Result<serde_json::Value> {
+    let mut json = serde_json::to_value(advice).map_err(|e| Failure::Failed(e.to_string()))?;
+    if let Some(fields) = json.as_object_mut() {
+        fields.insert("seconds".to_owned(), seconds.into());
+    }
+    Ok(json)
+}
+
+/// Reads a file of a device.
+fn read_device(path: &Path) -> Result<Device> {
+    let text = std::fs::read_to_string(path).map_err(|e| Failure::at(path, e))?;
+    Device::from_json(&text).map_err(|e| Failure::at(path, e))
+}
+
+/// An error about something that is a flag here.
+fn parameter(error: ModelError) -> Failure {
+    match error.parameter() {
+        "device" | "design" | "mix" => Failure::Failed(error.to_string()),
+        // A limit that nothing keeps to is no mistake in how it was written.
+        "memory" | "space-at-most" | "reads-at-most" | "years-at-least" => {
+            Failure::Failed(format!("--{error}"))
+        }
+        _ => Failure::Usage(format!("--{error}")),
+    }
+}

@@ -1,0 +1,153 @@
+//! Advice as one page that needs nothing else: the front, the design drawn as its strata, knobs to turn.
+//!
+//! Prices for the knobs are worked out beforehand: of every design of the front and every preset at a row of
+//! memory sizes. The cost of a mix is linear in its shares, so the page's script adds up four numbers for any
+//! mix and need not know the model. What stands in the page at a grid point is what `price`
+//! says, to the digit.
+
+use serde::Serialize;
+use siltstone::Design;
+use siltstone_model::ModelError;
+use siltstone_model::advise::{Advice, Request, strata};
+use siltstone_model::price::{Costs, Mix, OperationCosts, Pricer};
+
+/// The page around the data and the script.
+const PAGE: &str = include_str!("page.html");
+/// Where the data goes.
+const DATA: &str = "/*DATA*/null";
+
+/// Memory sizes of the grid, as powers of the square root of two around the one that was asked for.
+const HALVINGS: i32 = 6;
+const DOUBLINGS: i32 = 6;
+
+/// What the page knows.
+#[derive(Serialize)]
+pub struct Grid {
+    items: f64,
+    key_bytes: f64,
+    value_bytes: f64,
+    group_items: f64,
+    mix: Mix,
+    why: Vec<String>,
+    /// Bytes of memory that designs are priced with.
+    memory_bytes: Vec<u64>,
+    /// Which of them was asked for.
+    asked: usize,
+    designs: Vec<Priced>,
+}
+
+/// A design and its price at every size of memory.
+#[derive(Serialize)]
+struct Priced {
+    name: String,
+    is_preset: bool,
+    strata: Vec<String>,
+    levels: Vec<Stratum>,
+    prices: Vec<Price>,
+    design: Design,
+}
+
+/// A level as it is drawn.
+#[derive(Serialize)]
+struct Stratum {
+    regions: f64,
+    runs: f64,
+    entries: f64,
+    bytes: f64,
+    write_amplification: f64,
+}
+
+/// A price as far as the page shows it; the names are those of `Costs`.
+#[derive(Serialize)]
+struct Price {
+    fits: bool,
+    operation_cost: OperationCosts,
+    write_amplification: f64,
+    reads_per_hit: f64,
+    reads_per_miss: f64,
+    reads_per_scan: f64,
+    space_amplification: f64,
+    peak_space_amplification: f64,
+    cpu_us_per_get: f64,
+    cpu_us_per_put: f64,
+    memtable: f64,
+    filter: f64,
+    index: f64,
+    cache: f64,
+}
+
+impl Price {
+    fn of(costs: &Costs, write_buffer_bytes: u64) -> Self {
+        let memory = &costs.memory_bytes;
+        Self {
+            fits: memory.unfitted() <= 0.0 && 4.0 * write_buffer_bytes as f64 <= memory.budget,
+            operation_cost: costs.operation_cost,
+            write_amplification: costs.write_amplification,
+            reads_per_hit: costs.reads_per_hit,
+            reads_per_miss: costs.reads_per_miss,
+            reads_per_scan: costs.reads_per_scan,
+            space_amplification: costs.space_amplification,
+            peak_space_amplification: costs.peak_space_amplification,
+            cpu_us_per_get: costs.cpu_us_per_get,
+            cpu_us_per_put: costs.cpu_us_per_put,
+            memtable: memory.memtable,
+            filter: memory.filter,
+            index: memory.index,
+            cache: memory.cache,
+        }
+    }
+}
+
+/// Prices all that the page shows.
+pub fn grid(request: &Request, advice: &Advice) -> Result<Grid, ModelError> {
+    let pricer = Pricer::new(&request.workload, &request.device)?;
+    let memory_bytes: Vec<u64> = (-HALVINGS..=DOUBLINGS)
+        .map(|power| (request.memory_bytes as f64 * 2f64.powf(f64::from(power) / 2.0)).round() as u64)
+        .collect();
+    let of_front = advice.front.iter().map(|choice| (choice.name.clone(), choice.design.clone(), false));
+    let of_presets =
+        advice.presets.keys().filter_map(|name| Some((name.clone(), Design::preset(name)?, true)));
+    let mut designs: Vec<Priced> = Vec::new();
+    for (name, design, is_preset) in of_front.chain(of_presets) {
+        if designs.iter().any(|known| known.design == design) {
+            continue;
+        }
+        let store = pricer.filled(&design, false)?;
+        let costs: Vec<Costs> = memory_bytes.iter().map(|bytes| store.costs(*bytes)).collect();
+        let levels = costs.first().map_or(&[][..], |costs| &costs.levels).iter().map(|level| Stratum {
+            regions: level.regions,
+            runs: level.runs,
+            entries: level.entries,
+            bytes: level.bytes,
+            write_amplification: level.write_amplification,
+        });
+        designs.push(Priced {
+            name,
+            is_preset,
+            strata: strata(&design),
+            levels: levels.collect(),
+            prices: costs.iter().map(|costs| Price::of(costs, design.write_buffer_bytes())).collect(),
+            design,
+        });
+    }
+    let workload = &request.workload;
+    Ok(Grid {
+        items: workload.items,
+        key_bytes: workload.key_bytes,
+        value_bytes: workload.value_bytes,
+        group_items: workload.group_items,
+        mix: workload.mix.normalized(),
+        why: advice.best.why.clone(),
+        asked: HALVINGS as usize,
+        memory_bytes,
+        designs,
+    })
+}
+
+/// The page.
+pub fn page(request: &Request, advice: &Advice) -> Result<String, ModelError> {
+    let data = serde_json::to_string(&grid(request, advice)?)
+        .map_err(|error| ModelError::new("html", error.to_string()))?;
+    // Nothing in a string may end the script that it stands in.
+    Ok(PAGE.replace(DATA, &data.replace('<', "\\u003c")))
+}

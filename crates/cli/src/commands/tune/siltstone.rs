@@ -1,0 +1,53 @@
+//! What Siltstone would cost for the workload that a RocksDB's or LevelDB's log shows.
+
+use siltstone::presets;
+use siltstone_model::Direct;
+use siltstone_model::price::{Costs, Device, price};
+use siltstone_model::tune::course::Course;
+use siltstone_model::tune::workload::Workload;
+
+/// What a batch has beside the key and the value of its one item, by which the log's bytes are counted.
+const BATCH_BYTES: f64 = 16.0;
+/// Bytes of a key: logs do not say.
+const KEY_BYTES: f64 = 16.0;
+/// Updates per key after which what is written settles.
+const UPDATES_PER_KEY: f64 = 3.0;
+/// Memory that has room for all filters, whatever they take.
+const AMPLE_BYTES: u64 = 1 << 44;
+
+/// The default design's costs for the workload; `None` where the model can't follow it.
+pub fn costs(workload: &Workload) -> Option<Costs> {
+    let keys = workload.course.live(&Direct::new(&workload.popularity)).max(1.0);
+    let overwrites = match workload.course {
+        Course::Updates => keys * UPDATES_PER_KEY,
+        Course::Load { requests } => (requests - keys).max(0.0),
+    };
+    let value_bytes = (workload.item.batch - BATCH_BYTES - KEY_BYTES).max(1.0);
+    let ours = siltstone_model::price::Workload {
+        items: keys,
+        overwrites,
+        skew: workload.skew.unwrap_or(0.0),
+        key_bytes: KEY_BYTES,
+        value_bytes,
+        ..Default::default()
+    };
+    let costs = price(&presets::siltstone(), &ours, &Device::default(), AMPLE_BYTES).ok()?;
+    let is_load = matches!(workload.course, Course::Load { .. });
+    let written = if is_load { costs.write_amplification } else { costs.change_write_amplification };
+    let mut costs = costs;
+    costs.write_amplification = written;
+    Some(costs)
+}
+
+/// The same in one line.
+pub fn line(workload: &Workload) -> Option<String> {
+    let costs = costs(workload)?;
+    Some(format!(
+        "Siltstone would write {:.2} bytes per byte of keys and values for this workload, with {:.1} bits an item of filters and \
+         indexes in memory, {:.2} reads a get and at most {:.2} × the items on disk (its default design, predicted)",
+        costs.write_amplification,
+        costs.filter_bits_per_item + costs.index_bits_per_item,
+        costs.pages_per_hit,
+        costs.peak_space_amplification
+    ))
+}

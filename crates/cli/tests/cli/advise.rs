@@ -1,0 +1,131 @@
+//! `siltstone advise`, and designs from its JSON in `bench --design`.
+
+use crate::run;
+use serde_json::Value;
+use siltstone::Design;
+use siltstone_model::price::{Device, Mix, Workload, price};
+
+const ARGS: [&str; 9] =
+    ["advise", "--items", "1M", "--key-bytes", "16", "--value-bytes", "100", "--memory", "16M"];
+
+fn with<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    [&ARGS[..], more].concat()
+}
+
+#[test]
+fn advice_is_json_with_the_fields_that_scripts_read() {
+    let json = run(&with(&["--group", "64", "--reads", "0.8", "--hits", "0.5", "--json"])).ok().json();
+    for field in ["design", "name", "why", "predicted"] {
+        assert!(!json["best"][field].is_null(), "{field}");
+    }
+    for field in [
+        "write_amplification",
+        "reads_per_hit",
+        "reads_per_miss",
+        "space_amplification",
+        "cpu_us_per_get",
+        "cost",
+    ] {
+        assert!(json["best"]["predicted"][field].is_f64(), "{field}");
+        assert!(json["presets"]["lean"][field].is_f64(), "{field}");
+    }
+    assert!(json["seconds"].is_f64() && !json["front"].as_array().unwrap().is_empty());
+    let design: Design = serde_json::from_value(json["best"]["design"].clone()).unwrap();
+    design.check().unwrap();
+    // One preset alone has the same price as among all.
+    let one = run(&with(&["--group", "64", "--reads", "0.8", "--hits", "0.5", "--preset", "lean", "--json"]))
+        .ok()
+        .json();
+    assert_eq!(one["best"]["name"], "lean");
+    assert_eq!(one["best"]["predicted"], json["presets"]["lean"]);
+}
+
+#[test]
+fn advice_is_said_in_words_and_limits_are_kept() {
+    let page = run(&with(&["--space-at-most", "1.5", "--overwrites", "0.5"])).ok();
+    for words in ["write buffer:", "An operation takes", "None of these is beaten", "The presets"] {
+        assert!(page.text().contains(words), "{words}: {}", page.text());
+    }
+    run(&with(&["--space-at-most", "0.3"])).exits(1, &["--space-at-most", "allow more"]);
+    run(&with(&["--reads", "0.9", "--scans", "0.2"])).exits(2, &["--reads"]);
+    run(&with(&["--hits", "2"])).exits(2, &["from 0 to 1"]);
+    run(&["advise", "--items", "1M", "--memory", "1K"]).exits(1, &["--memory"]);
+}
+
+/// The object that a page carries.
+fn data_of(page: &str) -> Value {
+    let start = page.find("const data = ").unwrap() + "const data = ".len();
+    let end = start + page[start..].find(";\n").unwrap();
+    serde_json::from_str(&page[start..end]).unwrap()
+}
+
+#[test]
+fn the_page_agrees_with_the_model_at_every_point() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("advice.html");
+    run(&with(&["--reads", "0.6", "--hits", "0.7", "--html", file.to_str().unwrap()])).ok();
+    let page = std::fs::read_to_string(&file).unwrap();
+    // Nothing is fetched from anywhere.
+    assert!(!page.contains("http://") && !page.contains("https://") && !page.contains("src="), "{page}");
+    let data = data_of(&page);
+    let mix = Mix { hits: 0.42, misses: 0.18, scans: 0.0, puts: 0.4 };
+    let workload = Workload { items: 1e6, mix, ..Workload::default() };
+    let memory: Vec<u64> = serde_json::from_value(data["memory_bytes"].clone()).unwrap();
+    assert_eq!(memory[data["asked"].as_u64().unwrap() as usize], 16 << 20);
+    let mut checked = 0;
+    for priced in data["designs"].as_array().unwrap() {
+        let design: Design = serde_json::from_value(priced["design"].clone()).unwrap();
+        for (bytes, shown) in memory.iter().zip(priced["prices"].as_array().unwrap()) {
+            let costs = price(&design, &workload, &Device::default(), *bytes).unwrap();
+            let close = |shown: &Value, ours: f64| {
+                assert!((shown.as_f64().unwrap() - ours).abs() <= 1e-9 * ours.abs(), "{shown} {ours}");
+            };
+            close(&shown["operation_cost"]["hit"], costs.operation_cost.hit);
+            close(&shown["operation_cost"]["put"], costs.operation_cost.put);
+            close(&shown["write_amplification"], costs.write_amplification);
+            close(&shown["reads_per_miss"], costs.reads_per_miss);
+            close(&shown["filter"], costs.memory_bytes.filter);
+            // What the page's script adds up for the mix is the model's cost.
+            let each =
+                ["hit", "miss", "scan", "put"].map(|kind| shown["operation_cost"][kind].as_f64().unwrap());
+            let shares = ["hits", "misses", "scans", "puts"].map(|kind| data["mix"][kind].as_f64().unwrap());
+            let cost: f64 = each.iter().zip(shares).map(|(cost, share)| cost * share).sum();
+            assert!((cost / costs.cost - 1.0).abs() < 1e-9, "{cost} {}", costs.cost);
+            checked += 1;
+        }
+    }
+    assert!(checked >= 13 * 7, "{checked}");
+}
+
+#[test]
+fn an_advised_design_can_be_run_beside_its_prediction() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("advice.json");
+    let advice = run(&["advise", "--items", "20k", "--memory", "8M", "--json"]).ok();
+    std::fs::write(&file, advice.text()).unwrap();
+    let store = dir.path().join("store");
+    let (file, store) = (file.to_str().unwrap(), store.to_str().unwrap());
+    let fill = ["bench", "fill", "--dir", store, "--items", "20k", "--design", file, "--json"];
+    let filled = run(&fill).ok().json();
+    let predicted = &filled["predicted"];
+    for field in
+        ["write_amplification", "space_amplification", "cpu_us_per_operation", "filter_bits_per_item"]
+    {
+        assert!(predicted[field].is_number() && filled[field].is_number(), "{field}: {filled}");
+    }
+    assert!(predicted["memory_bytes"]["filter"].is_number());
+    let off =
+        predicted["write_amplification"].as_f64().unwrap() / filled["write_amplification"].as_f64().unwrap();
+    assert!((0.8..1.25).contains(&off), "{filled}");
+    // The same file describes the store, and another design does not.
+    let read = ["bench", "read-hit", "--dir", store, "--operations", "100", "--json"];
+    let json = run(&[&read[..], &["--design", file]].concat()).ok().json();
+    assert!(json["predicted"]["device_reads_per_get"].is_number());
+    run(&[&read[..], &["--preset", "lsm-trie"]].concat()).exits(1, &["was filled with the design"]);
+    run(&[&read[..], &["--design", "/nowhere.json"]].concat()).exits(1, &["/nowhere.json"]);
+    let keyspaces = run(&["keyspaces", store, "--json"]).ok().json();
+    let design =
+        &keyspaces["keyspaces"].as_array().unwrap().iter().find(|k| k["name"] == "bench").unwrap()["design"];
+    let advised: Value = serde_json::from_str(advice.text()).unwrap();
+    assert_eq!(design, &advised["best"]["design"]);
+}

@@ -1,0 +1,35 @@
+//! Compacting and draining, as a user meets them.
+
+use crate::{run, run_with_input, scratch};
+
+#[test]
+fn a_load_ends_drained_and_a_compaction_frees_what_was_deleted() {
+    let (_dir, store) = scratch();
+    let s = store.as_str();
+    let rows: String = (0..20_000).map(|n| format!("key{n:06}\t{}\n", "v".repeat(200))).collect();
+    run_with_input(&["load", s, "-", "--format", "tsv", "--preset", "siltstone:64K"], rows.as_bytes()).ok();
+    let stats = run(&["stats", s, "--json"]).ok().json();
+    let keyspace = &stats["keyspaces"][0];
+    assert_eq!(keyspace["write_buffer_entries"], 0, "the log is drained");
+    assert_eq!(keyspace["items_estimate"], 20_000);
+    assert!(keyspace["levels"][0]["runs"].as_u64().unwrap() <= 16, "{}", keyspace["levels"][0]);
+
+    let drained = run(&["drain", s, "--json"]).ok().json();
+    assert!(drained["level_0_runs"].as_u64().unwrap() <= 16);
+    assert!(run(&["drain", s]).ok().text().starts_with("drained in "));
+
+    // The same rows once more: half of what is there is garbage, less what was cleared away already.
+    run_with_input(&["load", s, "-", "--format", "tsv"], rows.as_bytes()).ok();
+    let compacted = run(&["compact", s, "--json"]).ok().json();
+    assert_eq!(compacted["is_complete"], true);
+    assert!(compacted["space_bytes"].as_u64() < compacted["space_bytes_before"].as_u64());
+    let stats = run(&["stats", s, "--json"]).ok().json();
+    assert_eq!(stats["keyspaces"][0]["table_entries"], 20_000);
+    assert_eq!(run(&["get", s, "key012345"]).ok().text().trim().len(), 200);
+    let again = run(&["compact", s, "--keyspace", "default", "--json"]).ok().json();
+    assert_eq!((&again["regions"], &again["bytes_written"]), (&0.into(), &0.into()));
+    assert!(run(&["compact", s]).ok().text().starts_with("compacted 0 regions"));
+
+    run(&["compact", s, "--keyspace", "none"]).fails(&["no keyspace \"none\"", "default"]);
+    run(&["compact", "./nowhere"]).fails(&["no such directory"]);
+}

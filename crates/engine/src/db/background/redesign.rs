@@ -1,0 +1,68 @@
+//! Redesigns in the background: which task is next while one is under way, and when it is over.
+//!
+//! What is left of earlier designs is found anew each time from the version (`siltstone_design::redesign`),
+//! so there is no state to lose. What writers wait for comes first: the first level, and what lies above it.
+//! Then comes what the design asks of any store, and last what is only left over.
+
+use super::Scheduler;
+use super::job::Redesigned;
+use crate::db::catalog::keyspace::OpenKeyspace;
+use crate::db::catalog::shape::{TopShape, VersionShape};
+use crate::error::Result;
+use siltstone_design::{Reason, Task, plan, redesign};
+use std::sync::Arc;
+
+/// Returns the most urgent task, with its reason where the planner does not know it.
+pub(super) fn next_task(shape: &VersionShape<'_>) -> Option<(Task, Option<Reason>)> {
+    let design = &*shape.version.design;
+    let ordinary = |task| (task, None);
+    if shape.version.redesign().is_none() {
+        return plan::plan(design, shape).map(ordinary);
+    }
+    let left = redesign::plan(design, shape).map(|left| (left.task, Some(left.reason)));
+    let is_above = |(task, _): &(Task, Option<Reason>)| task.region().1.depth() < design.depth(0);
+    if left.as_ref().is_some_and(is_above) {
+        return left;
+    }
+    let top = TopShape { of: shape, first_run: None };
+    let first = plan::plan(design, &top).or_else(|| plan::plan(design, shape)).map(ordinary);
+    first.or(left)
+}
+
+impl Scheduler {
+    /// Returns one of `keyspaces` whose redesign has nothing left to do.
+    pub(super) fn redesigned(&self, keyspaces: &[Arc<OpenKeyspace>]) -> Option<Redesigned> {
+        keyspaces.iter().find_map(|keyspace| {
+            let redesigned = Redesigned { keyspace: Arc::clone(keyspace), design: keyspace.design() };
+            self.has_settled(&redesigned).then_some(redesigned)
+        })
+    }
+
+    /// Whether a redesign is under way of which nothing is left, and nobody works by an earlier design.
+    fn has_settled(&self, redesigned: &Redesigned) -> bool {
+        let Redesigned { keyspace, design } = redesigned;
+        let version = keyspace.version();
+        if version.redesign().is_none() || !Arc::ptr_eq(&version.design, design) {
+            return false;
+        }
+        let running = self.running.state.lock();
+        if running.held.contains_key(&keyspace.id)
+            || !running.of_other_designs(keyspace.id, design).is_empty()
+        {
+            return false;
+        }
+        drop(running);
+        let shape = VersionShape::of_sizes(&version);
+        redesign::leftovers(design, &shape).is_empty()
+    }
+
+    /// Notes that a redesign is over, if it still is.
+    pub(super) fn settle(&self, redesigned: &Redesigned) -> Result<()> {
+        // A flush may have begun by the design before.
+        let _flushing = self.lock_flushes();
+        if self.has_settled(redesigned) {
+            self.catalog.settle(&redesigned.keyspace, &redesigned.design)?;
+        }
+        Ok(())
+    }
+}

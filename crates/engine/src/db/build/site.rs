@@ -1,0 +1,54 @@
+//! What all parts of one bulk build use.
+
+use super::options::{IngestOptions, IngestProgress, IngestReport};
+use crate::db::catalog::keyspace::OpenKeyspace;
+use crate::db::store::Store;
+use crate::entry::PrefixTombstones;
+use crate::version::Version;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How far a build is, for whoever wants to hear of it.
+pub(super) struct Told<'a> {
+    options: &'a IngestOptions,
+    items: AtomicU64,
+    user_bytes: AtomicU64,
+    placed_bytes: AtomicU64,
+}
+
+impl<'a> Told<'a> {
+    pub fn new(options: &'a IngestOptions) -> Self {
+        let (items, user_bytes, placed_bytes) = Default::default();
+        Self { options, items, user_bytes, placed_bytes }
+    }
+
+    pub fn placed(&self, bytes: u64) {
+        self.placed_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.tell();
+    }
+
+    pub fn given(&self, report: &IngestReport) {
+        self.items.store(report.items, Ordering::Relaxed);
+        self.user_bytes.store(report.user_bytes, Ordering::Relaxed);
+        self.tell();
+    }
+
+    fn tell(&self) {
+        if let Some(progress) = &self.options.progress {
+            let [items, user_bytes, placed_bytes] = [&self.items, &self.user_bytes, &self.placed_bytes]
+                .map(|count| count.load(Ordering::Relaxed));
+            progress(IngestProgress { items, user_bytes, placed_bytes });
+        }
+    }
+}
+
+/// Where a build works.
+#[derive(Clone, Copy)]
+pub(super) struct Site<'a> {
+    pub store: &'a Store,
+    pub keyspace: &'a Arc<OpenKeyspace>,
+    /// What the keyspace held when the build began.
+    pub base: &'a Version,
+    pub told: &'a Told<'a>,
+    pub no_tombstones: &'a PrefixTombstones,
+}

@@ -1,0 +1,61 @@
+//! The designs that a keyspace has had.
+//!
+//! A version belongs to one design, and its levels may be of earlier ones: a level is known by how many
+//! digest bits its regions fix. `siltstone_design::redesign` says what is left of earlier designs and how
+//! that ends; nothing of that is stored but when a redesign began and when it was over.
+
+use crate::ids::RunId;
+use siltstone_design::Design;
+use std::sync::Arc;
+
+/// Redesigns that are remembered; of older ones only what they led to is known.
+const MOST_REMEMBERED: usize = 64;
+
+/// A keyspace got another design.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct DesignChange {
+    pub from: Arc<Design>,
+    pub to: Arc<Design>,
+    /// Sequence number of the newest write before it.
+    pub sequence: u64,
+    /// Wall-clock milliseconds at which it began.
+    pub at_ms: u64,
+    /// Runs of before have smaller numbers.
+    pub first_run: RunId,
+    /// When nothing was left of the designs before; none as long as something is.
+    pub settled_ms: Option<u64>,
+}
+
+/// The redesigns of a keyspace, oldest first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DesignHistory {
+    changes: Arc<Vec<DesignChange>>,
+}
+
+impl DesignHistory {
+    pub fn changes(&self) -> &[DesignChange] {
+        &self.changes
+    }
+
+    /// Returns the redesign that is under way.
+    pub fn open(&self) -> Option<&DesignChange> {
+        self.changes.last().filter(|change| change.settled_ms.is_none())
+    }
+
+    /// Returns the history with one more redesign; one that was under way is over with it.
+    pub fn with(&self, change: DesignChange) -> Self {
+        let mut changes = self.settled(change.at_ms).changes.to_vec();
+        changes.push(change);
+        let forgotten = changes.len().saturating_sub(MOST_REMEMBERED);
+        Self { changes: Arc::new(changes.split_off(forgotten)) }
+    }
+
+    /// Returns the history once the redesign that is under way, if any is, is over.
+    pub fn settled(&self, at_ms: u64) -> Self {
+        let mut changes = self.changes.to_vec();
+        if let Some(last) = changes.last_mut() {
+            last.settled_ms.get_or_insert(at_ms);
+        }
+        Self { changes: Arc::new(changes) }
+    }
+}

@@ -1,0 +1,314 @@
+//! Predictions beside what stores do: every preset and two mixtures, three histories, three budgets each.
+//!
+//! Each store is filled and overwritten once, with the largest of its budgets, which says what it writes, and
+//! then read with each of them. Points go to a file as they come, one line of JSON each, so that a run that
+//! was ended goes on where it was; the table is made from the file.
+
+use super::points::{History, Story, stories};
+use super::record::{Figures, JUDGED, Point};
+use crate::clients::KEYSPACE;
+use crate::clients::client::{Load, Run};
+use crate::clients::filled::Filled;
+use crate::clients::watch::run_clients;
+use crate::clients::workload::Workload;
+use crate::kit::sizes;
+use crate::kit::table::Table;
+use crate::measure::{Reads, process_seconds};
+use crate::program::failure::{Failure, Result, refused};
+use crate::program::output::{note, print, print_json};
+use siltstone::{Db, Keyspace, KeyspaceOptions, Options, PrefixRule, Schema};
+use siltstone_model::price::{Device, Mix, Pricer};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Items of a batch.
+const BATCH: u64 = 100;
+/// Items per read that is measured; as many come before, to fill the caches.
+const ITEMS_PER_READ: u64 = 8;
+
+/// Run stores and set what was predicted of them beside it
+///
+/// 27 stores (seven presets and two mixtures; grown, overwritten uniformly, overwritten with skew 0.99) are
+/// filled, and read with three memory budgets: 81 points. Tables are made so small that the stores have as
+/// many levels as large ones. Counts are worth something on any machine; processor time only on one that does
+/// nothing else. A run that is ended goes on where it was, by the file --out.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    siltstone-lab predictions --items 1M --out points.jsonl\n  \
+    siltstone-lab predictions --items 5M --only siltstone --out points.jsonl\n  \
+    siltstone-lab predictions --out points.jsonl --table-only")]
+pub struct Args {
+    /// Items of a store
+    #[arg(long, value_name = "COUNT", default_value = "1M", value_parser = sizes::parse_positive)]
+    items: u64,
+    /// The file of points
+    #[arg(long, value_name = "FILE", default_value = "points.jsonl")]
+    out: PathBuf,
+    /// Where stores are written, one at a time [default: the system's temporary directory]
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Only stores whose names begin like this
+    #[arg(long, value_name = "NAME")]
+    only: Option<String>,
+    /// Run nothing, and show what the file has
+    #[arg(long)]
+    table_only: bool,
+    /// Predict again for the points of the file, whose measurements are kept
+    #[arg(long)]
+    predict_again: bool,
+    /// Print the points and a summary as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<()> {
+    let mut points = read(&args.out)?;
+    if args.predict_again {
+        predict_again(&mut points)?;
+    }
+    let wanted = |story: &Story| args.only.as_deref().is_none_or(|start| story.name.starts_with(start));
+    for story in stories(args.items).iter().filter(|story| wanted(story) && !args.table_only) {
+        let is_known = |budget: &u64| {
+            points.iter().any(|point| {
+                point.store == story.key() && point.items == story.items && point.budget_bytes == *budget
+            })
+        };
+        let budgets: Vec<u64> = story.budgets().into_iter().filter(|budget| !is_known(budget)).collect();
+        if budgets.is_empty() {
+            continue;
+        }
+        note!("{}, {} items", story.key(), sizes::count(story.items));
+        for point in run_story(story, &budgets, args.dir.as_deref())? {
+            append(&args.out, &point)?;
+            points.push(point);
+        }
+    }
+    if args.json {
+        let outside: usize = points.iter().map(|p| JUDGED.iter().filter(|j| !j.is_within(p)).count()).sum();
+        return print_json(&serde_json::json!({ "points": points, "figures_outside": outside }));
+    }
+    print(&text(&points))
+}
+
+fn read(path: &Path) -> Result<Vec<Point>> {
+    let Ok(text) = std::fs::read_to_string(path) else { return Ok(Vec::new()) };
+    let parse = |line: &str| serde_json::from_str(line).map_err(|e| Failure::at(path, e));
+    text.lines().filter(|line| !line.is_empty()).map(parse).collect()
+}
+
+fn append(path: &Path, point: &Point) -> Result<()> {
+    let line = serde_json::to_string(point).map_err(|e| Failure::Failed(e.to_string()))?;
+    let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+    let mut file = file.map_err(|e| Failure::at(path, e))?;
+    writeln!(file, "{line}").map_err(|e| Failure::at(path, e))
+}
+
+/// Works the predictions of points out again, after the model has changed.
+fn predict_again(points: &mut [Point]) -> Result<()> {
+    for point in points {
+        let all = stories(point.items);
+        if let Some(story) = all.iter().find(|story| story.key() == point.store) {
+            point.predicted = predict(story, point.budget_bytes)?;
+        }
+    }
+    Ok(())
+}
+
+/// Fills the store of a story, and reads it with each budget.
+fn run_story(story: &Story, budgets: &[u64], dir: Option<&Path>) -> Result<Vec<Point>> {
+    let dir = dir.map_or_else(std::env::temp_dir, Path::to_owned);
+    let dir = dir.join(format!("siltstone-predictions-{}", std::process::id()));
+    let removed = Removed(dir.clone());
+    let written = write(story, &dir, story.budgets()[0])?;
+    let mut points = Vec::new();
+    for &budget_bytes in budgets {
+        let measured = measure_reads(story, &dir, budget_bytes, &written)?;
+        points.push(Point {
+            store: story.key(),
+            items: story.items,
+            item_bytes: story.item_bytes(),
+            budget_bytes,
+            measured,
+            predicted: predict(story, budget_bytes)?,
+        });
+    }
+    drop(removed);
+    Ok(points)
+}
+
+/// Removes a store, however its run ends.
+struct Removed(PathBuf);
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        // What can't be removed is left to the user, who chose the place.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What writing a store cost.
+struct Written {
+    filled: Filled,
+    write_amplification: f64,
+    space_amplification: f64,
+    cpu_us_per_put: f64,
+}
+
+fn load(workload: Workload, story: &Story, batch: u64, operations: u64) -> Load {
+    Load {
+        workload,
+        mix: workload.mix(50),
+        skew: if workload == Workload::Fill { 0.0 } else { story.skew() },
+        threads: 1,
+        batch: batch as usize,
+        deadline: None,
+        operations,
+    }
+}
+
+fn write(story: &Story, dir: &Path, budget_bytes: u64) -> Result<Written> {
+    let schema = match story.group {
+        1 => Schema::Point,
+        _ => Schema::ordered(PrefixRule::Fixed { bytes: 8 }),
+    };
+    let options = Options { memory_budget_bytes: budget_bytes, ..Options::default() };
+    let db = Db::open(dir, options)?;
+    let design = Some(story.design.clone());
+    let keyspace = db.create_keyspace(KEYSPACE, KeyspaceOptions { schema, design, ..Default::default() })?;
+    let mut filled = Filled {
+        items: story.items,
+        seed: 1,
+        key_bytes: story.key_bytes(),
+        value_bytes: story.value_bytes,
+        group: story.group,
+        existing: 0,
+        complete: true,
+    };
+    let (mut before, mut processor) = (db.stats(), process_seconds());
+    let mut puts = story.items;
+    work(&db, &keyspace, &mut filled, &load(Workload::Fill, story, BATCH, story.items))?;
+    db.flush()?;
+    db.wait_until_idle()?;
+    if story.history != History::Growth {
+        (before, processor) = (db.stats(), process_seconds());
+        puts = story.overwrites();
+        work(&db, &keyspace, &mut filled, &load(Workload::Overwrite, story, BATCH, puts))?;
+        db.flush()?;
+        db.wait_until_idle()?;
+    }
+    let after = db.stats();
+    let user = (after.user_bytes_written - before.user_bytes_written) as f64;
+    let written = Written {
+        write_amplification: (after.device_bytes_written - before.device_bytes_written) as f64 / user,
+        space_amplification: after.space_bytes as f64 / (story.items * story.item_bytes()) as f64,
+        cpu_us_per_put: (process_seconds() - processor) * 1e6 / puts as f64,
+        filled,
+    };
+    drop(keyspace);
+    db.close()?;
+    Ok(written)
+}
+
+/// Runs clients and checks what they read.
+fn work(db: &Db, keyspace: &Keyspace, filled: &mut Filled, load: &Load) -> Result<()> {
+    let items = filled.generator().map_err(Failure::Failed)?;
+    let run = Run::new(db, keyspace, items, filled, load);
+    run_clients(&run)?.check_reads()?;
+    let existing = run.existing();
+    if load.workload == Workload::Fill {
+        filled.existing = existing;
+    }
+    Ok(())
+}
+
+fn measure_reads(story: &Story, dir: &Path, budget_bytes: u64, written: &Written) -> Result<Figures> {
+    let options = Options { memory_budget_bytes: budget_bytes, ..Options::default() };
+    let db = Db::open_read_only(dir, options)?;
+    let Some(keyspace) = db.get_keyspace(KEYSPACE) else {
+        return Err(Failure::Failed(format!("{} has lost its keyspace", dir.display())));
+    };
+    let mut filled = written.filled.clone();
+    let reads = (story.items / ITEMS_PER_READ).max(1000);
+    let mut measure = |workload: Workload| -> Result<(f64, f64)> {
+        let load = load(workload, story, 1, reads);
+        work(&db, &keyspace, &mut filled, &load)?;
+        let (before, processor) = (keyspace.stats(), process_seconds());
+        work(&db, &keyspace, &mut filled, &load)?;
+        let counted = Reads::between(&before, &keyspace.stats());
+        let per_get = (counted.by_hits + counted.by_misses) as f64 / reads as f64;
+        Ok((per_get, (process_seconds() - processor) * 1e6 / reads as f64))
+    };
+    let (reads_per_hit, cpu_us_per_get) = measure(Workload::ReadHit)?;
+    let memory = db.stats().memory;
+    let (reads_per_miss, _) = measure(Workload::ReadMiss)?;
+    Ok(Figures {
+        write_amplification: written.write_amplification,
+        space_amplification: written.space_amplification,
+        reads_per_hit,
+        reads_per_miss,
+        memory_bytes: (memory.filter + memory.index + memory.cache) as f64,
+        cpu_us_per_put: written.cpu_us_per_put,
+        cpu_us_per_get,
+    })
+}
+
+fn predict(story: &Story, budget_bytes: u64) -> Result<Figures> {
+    let workload = story.workload(BATCH);
+    // Of reads alone, as they are measured: nothing is held for writers.
+    let mix = Mix { hits: 1.0, misses: 0.0, scans: 0.0, puts: 0.0 };
+    let reading = siltstone_model::price::Workload { mix, ..workload };
+    let pricer = Pricer::new(&reading, &Device::default()).map_err(refused)?;
+    let costs = pricer.price(&story.design, budget_bytes).map_err(refused)?;
+    let memory = &costs.memory_bytes;
+    Ok(Figures {
+        write_amplification: costs.change_write_amplification,
+        space_amplification: costs.space_amplification,
+        reads_per_hit: costs.reads_per_hit,
+        reads_per_miss: costs.reads_per_miss,
+        memory_bytes: memory.filter + memory.index + memory.cache,
+        cpu_us_per_put: costs.cpu_us_per_put,
+        cpu_us_per_get: costs.cpu_us_per_hit,
+    })
+}
+
+/// The points with measured and predicted figures, and what is to be said of them together.
+fn text(points: &[Point]) -> String {
+    let mut names = vec!["store", "items", "memory"];
+    names.extend(JUDGED.iter().map(|judged| judged.name));
+    let mut table = Table::new(names);
+    for point in points {
+        let mut cells =
+            vec![point.store.clone(), sizes::count(point.items), sizes::bytes(point.budget_bytes)];
+        for judged in &JUDGED {
+            let [measured, predicted] = [&point.measured, &point.predicted].map(judged.of);
+            let mark = if judged.is_within(point) { "" } else { " *" };
+            cells.push(if measured > 1e4 {
+                format!("{:.1} {:.1}M{mark}", measured / 1e6, predicted / 1e6)
+            } else {
+                format!("{measured:.3} {predicted:.3}{mark}")
+            });
+        }
+        table.row(cells);
+    }
+    let mut text = format!("Measured, then predicted; * is beyond what a prediction may be off\n{table}\n");
+    let mut summary = Table::new(["", "may be off", "within", "median error", "worst"]);
+    for judged in &JUDGED {
+        let mut errors: Vec<f64> = points.iter().map(|point| judged.error(point).abs()).collect();
+        errors.sort_by(f64::total_cmp);
+        let within = points.iter().filter(|point| judged.is_within(point)).count();
+        let besides = if judged.besides > 0.0 { format!(" + {}", judged.besides) } else { String::new() };
+        let percent = |error: Option<&f64>| error.map_or("–".to_owned(), |e| format!("{:.1} %", e * 100.0));
+        summary.row([
+            judged.name.to_owned(),
+            format!("{:.0} %{besides}", judged.share * 100.0),
+            format!("{within} of {}", points.len()),
+            percent(errors.get(errors.len() / 2)),
+            percent(errors.last()),
+        ]);
+    }
+    // Writing to a string can't fail.
+    let _ = write!(text, "{summary}");
+    text
+}

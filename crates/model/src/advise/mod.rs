@@ -1,0 +1,264 @@
+//! Which design suits a workload: a search over layouts under limits, priced by [`price`](crate::price).
+//!
+//! Designs are made from every preset at several sizes, and then changed in one place at a time (`moves`) as
+//! long as that makes an operation of the workload's mix cheaper (`search`). What was met on the way that
+//! nothing else beats in writes, reads, memory and space at once is the Pareto front. Prices of a search
+//! follow fewer regions; what is returned is priced in full, and checked against every limit again.
+//!
+//! Where the mix is uncertain, the design is the one whose worst case is best (`robust`), after Endure
+//! (Huynh, Chaudhari, Terzi and Athanassoulis, VLDB 2022).
+//!
+//! ```
+//! use siltstone_model::advise::{Request, advise};
+//! use siltstone_model::price::Workload;
+//!
+//! let workload = Workload { items: 1e7, group_items: 128.0, ..Workload::default() };
+//! let advice = advise(&Request::quick(workload, 64 << 20))?;
+//! let best = &advice.best;
+//! assert!(best.predicted.memory_bytes.total <= (64 << 20) as f64);
+//! assert!(advice.presets.values().all(|preset| best.predicted.cost <= preset.cost * 1.0001));
+//! println!("{}: {}", best.name, best.why.join(" "));
+//! # Ok::<(), siltstone_model::ModelError>(())
+//! ```
+
+mod front;
+mod moves;
+pub mod robust;
+mod search;
+mod words;
+
+use crate::ModelError;
+use crate::price::{Costs, Device, Pricer, Workload};
+use serde::Serialize;
+use siltstone_design::{Design, Format, PrefixRule, Schema, SuffixOrder, presets};
+use std::collections::BTreeMap;
+pub use words::strata;
+
+/// What to advise on: the workload, and what the design has to keep to.
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    /// The workload.
+    pub workload: Workload,
+    /// The device and the processor.
+    pub device: Device,
+    /// Memory for everything: write buffers, filters, indexes and cache.
+    pub memory_bytes: u64,
+    /// Most bytes on disk per byte of items, at the peak.
+    pub space_at_most: Option<f64>,
+    /// Most device reads of a get that finds an item: a limit on how long it takes.
+    pub reads_at_most: Option<f64>,
+    /// Least years that the device has to last, where the workload says how many puts a second there are.
+    pub years_at_least: Option<f64>,
+    /// How far the mix may be from the one that is told, as a Kullback-Leibler divergence in nats: 0.25 is
+    /// little, 2 is much. The worst case within is made small, rather than the cost of the mix itself.
+    pub uncertainty: Option<f64>,
+    /// Whether the design has to suit keys of every schema, whatever the workload's are.
+    pub for_any_schema: bool,
+    /// Whether presets and their sizes will do: a tenth of the time.
+    pub is_quick: bool,
+}
+
+impl Request {
+    /// A request without limits but for memory, on the device that [`Device`] takes by default.
+    pub fn new(workload: Workload, memory_bytes: u64) -> Self {
+        Self {
+            workload,
+            device: Device::default(),
+            memory_bytes,
+            space_at_most: None,
+            reads_at_most: None,
+            years_at_least: None,
+            uncertainty: None,
+            for_any_schema: false,
+            is_quick: false,
+        }
+    }
+
+    /// The same, of presets at several sizes alone.
+    pub fn quick(workload: Workload, memory_bytes: u64) -> Self {
+        Self { is_quick: true, ..Self::new(workload, memory_bytes) }
+    }
+
+    /// Checks that a design can hold the keys that it is for.
+    fn check_design(&self, design: &Design) -> Result<(), ModelError> {
+        let refused = |error: String| ModelError::new("design", error);
+        let bytes = self.workload.prefix_bytes.max(1.0) as u16;
+        let grouped =
+            Schema::SemiSorted { prefix: PrefixRule::Fixed { bytes }, suffix: SuffixOrder::Ordered };
+        let is_grouped = self.workload.is_grouped() || self.for_any_schema;
+        let schema = if is_grouped { grouped } else { Schema::Point };
+        design.check_for(&schema).map_err(|error| refused(error.to_string()))?;
+        if is_grouped && design.levels.iter().any(|level| level.format == Format::HTable) {
+            // The engine takes it, and searches the tables by halves.
+            return Err(refused(
+                "hash tables of pages find keys of groups slowly; use block tables".to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// What a design costs whose operations cost this, in the mix or in the worst mix that is expected.
+    fn objective(&self, costs: &Costs) -> f64 {
+        match self.uncertainty {
+            Some(radius) => {
+                robust::worst_cost(&self.workload.mix.shares(), &costs.operation_cost.all(), radius)
+            }
+            None => costs.cost,
+        }
+    }
+
+    /// The first limit that a design breaks; `None` if it keeps to all.
+    fn broken(&self, design: &Design, costs: &Costs) -> Option<Limit> {
+        let memory = &costs.memory_bytes;
+        let budget = self.memory_bytes as f64;
+        if memory.unfitted() > budget * UNFITTED_SHARE
+            || 2 * design.write_buffer_bytes() > self.memory_bytes / 2
+            || memory.total > budget
+        {
+            return Some(Limit::Memory);
+        }
+        if self.space_at_most.is_some_and(|most| costs.peak_space_amplification > most) {
+            return Some(Limit::Space);
+        }
+        if self.reads_at_most.is_some_and(|most| costs.reads_per_hit > most) {
+            return Some(Limit::Reads);
+        }
+        if self.years_at_least.zip(costs.device_years).is_some_and(|(least, years)| years < least) {
+            return Some(Limit::Years);
+        }
+        None
+    }
+
+    fn check(&self) -> Result<(), ModelError> {
+        if self.memory_bytes < LEAST_MEMORY_BYTES {
+            let given = format!("{} bytes given; give at least 1M", self.memory_bytes);
+            return Err(ModelError::new("memory", given));
+        }
+        for (name, limit) in [
+            ("space-at-most", self.space_at_most),
+            ("reads-at-most", self.reads_at_most),
+            ("years-at-least", self.years_at_least),
+        ] {
+            limit.map_or(Ok(0.0), |limit| ModelError::positive(name, limit))?;
+        }
+        match self.uncertainty {
+            Some(radius) if !(radius.is_finite() && radius >= 0.0) => {
+                Err(ModelError::new("uncertain", format!("{radius} given; it must be finite and ≥ 0")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Least memory of a store.
+const LEAST_MEMORY_BYTES: u64 = 1 << 20;
+/// The share of the budget that filters may lack: a price is not exact either.
+const UNFITTED_SHARE: f64 = 1e-6;
+
+/// A limit that designs have to keep to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// Filters, indexes and write buffers do not fit the memory.
+    Memory,
+    /// More space than may be taken.
+    Space,
+    /// More reads per get than there may be.
+    Reads,
+    /// The device is worn out too early.
+    Years,
+}
+
+/// A design with its price.
+#[derive(Clone, Debug, Serialize)]
+pub struct Choice {
+    /// The design.
+    pub design: Design,
+    /// Its preset's name, or that of the preset it was made from.
+    pub name: String,
+    /// Why, in sentences.
+    pub why: Vec<String>,
+    /// What it costs.
+    pub predicted: Costs,
+    /// What an operation costs in the worst mix that is expected; the mix's own cost where it is certain.
+    pub worst_cost: f64,
+}
+
+/// What more memory would buy.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct NextMemory {
+    /// So many bytes more
+    pub bytes: u64,
+    /// save so many microseconds of an operation,
+    pub saved_us: f64,
+    /// which is this share of its cost.
+    pub saved_share: f64,
+}
+
+/// What to choose.
+#[derive(Clone, Debug, Serialize)]
+pub struct Advice {
+    /// The design with the cheapest operations.
+    pub best: Choice,
+    /// Designs that no other beats in bytes written, reads, memory and space at once; the best first, then
+    /// by cost.
+    pub front: Vec<Choice>,
+    /// What the presets cost, also those that break a limit.
+    pub presets: BTreeMap<String, Costs>,
+    /// What more memory would buy.
+    pub next_memory: NextMemory,
+    /// Designs that were priced.
+    pub considered: usize,
+    /// How many of them broke a limit, by the first that they broke.
+    pub refused: BTreeMap<Limit, usize>,
+}
+
+/// Prices one design instead of searching for one: the advice has it alone.
+///
+/// # Errors
+/// A number that makes no sense, or a design that can't hold the workload's keys.
+pub fn price_one(request: &Request, name: &str, design: &Design) -> Result<Advice, ModelError> {
+    request.check()?;
+    request.check_design(design)?;
+    let pricer = Pricer::new(&request.workload, &request.device)?;
+    let store = pricer.filled(design, false)?;
+    let predicted = store.costs(request.memory_bytes);
+    let more_bytes = (request.memory_bytes / 16).max(1);
+    let with_more = request.objective(&store.costs(request.memory_bytes + more_bytes));
+    let objective = request.objective(&predicted);
+    let refused = request.broken(design, &predicted).map(|limit| (limit, 1));
+    let presets = BTreeMap::from([(name.to_owned(), predicted.clone())]);
+    let best = search::Candidate { design: design.clone(), origin: "", costs: predicted, objective };
+    let found = search::Found {
+        best,
+        others: Vec::new(),
+        with_more,
+        more_bytes,
+        considered: 1,
+        refused: refused.into_iter().collect(),
+        cheapest_refused: None,
+    };
+    let mut advice = words::advice(request, found, presets);
+    name.clone_into(&mut advice.best.name);
+    advice.front = vec![advice.best.clone()];
+    Ok(advice)
+}
+
+/// Finds the design whose operations cost least within the limits.
+///
+/// # Errors
+/// A number that makes no sense, or limits that no design keeps to: the error's parameter names the one that
+/// most designs break.
+pub fn advise(request: &Request) -> Result<Advice, ModelError> {
+    request.check()?;
+    let pricer = Pricer::new(&request.workload, &request.device)?;
+    let presets = presets::all()
+        .into_iter()
+        .filter(|(_, design)| request.check_design(design).is_ok())
+        .map(|(name, design)| Ok((name.to_owned(), pricer.price(&design, request.memory_bytes)?)))
+        .collect::<Result<BTreeMap<_, _>, ModelError>>()?;
+    let mut search = search::Search::new(request, &pricer);
+    search.run();
+    let found = search.finish()?;
+    Ok(words::advice(request, found, presets))
+}

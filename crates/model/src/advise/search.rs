@@ -1,0 +1,287 @@
+//! The search: seeds, then one change at a time as long as it helps.
+//!
+//! Filling a store of a structure takes most of the time, so filled stores are kept by what is structure, and
+//! designs that differ in filters and indexes alone are priced on the same one. The search ends where no
+//! change helps or the flushes that it may follow are used up; no clock has a say, so that the same request
+//! gets the same advice on every machine.
+
+use super::front::{dimensions, dominates, spread, undominated};
+use super::moves;
+use super::{Limit, Request};
+use crate::ModelError;
+use crate::price::{Costs, FilledStore, Pricer};
+use siltstone_design::{Design, presets};
+use std::collections::{BTreeMap, HashMap};
+
+/// Sizes of level 0's tables that presets are tried with, as powers of two of bytes.
+const SEED_SIZES: [u32; 6] = [18, 20, 21, 22, 23, 24];
+/// Seeds from which changes are tried, and changes that are kept of each at most.
+const STARTS: usize = 3;
+const MOST_STEPS: usize = 40;
+/// What the search may follow, in regions that a flush touches: some two seconds of an optimised build.
+const MOST_WORK: f64 = 2.5e6;
+/// The same of one structure, beside its flushes.
+const WORK_PER_STORE: f64 = 400.0;
+/// How much more work it is to follow a store in which there is garbage.
+const GARBAGE_WORK: f64 = 5.0;
+/// The least that a change has to save.
+const LEAST_SAVING: f64 = 1e-3;
+/// Designs that are priced in full for the front.
+const MOST_OF_FRONT: usize = 14;
+/// Designs that are priced in full to find the best, and more where none of these keeps to a limit after all.
+const FINALISTS: usize = 4;
+const SECOND_LOOKS: usize = 40;
+
+/// A design that was priced, roughly.
+#[derive(Clone, Debug)]
+pub(super) struct Candidate {
+    pub design: Design,
+    /// The preset that it was made from.
+    pub origin: &'static str,
+    pub costs: Costs,
+    pub objective: f64,
+}
+
+/// What was found, the best first, priced in full.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub best: Candidate,
+    /// The rest of the front, by cost.
+    pub others: Vec<Candidate>,
+    /// The best with more memory.
+    pub with_more: f64,
+    pub more_bytes: u64,
+    pub considered: usize,
+    pub refused: BTreeMap<Limit, usize>,
+    /// The cheapest of those that broke a limit other than memory's.
+    pub cheapest_refused: Option<(Limit, Candidate)>,
+}
+
+/// The search's state.
+pub(super) struct Search<'a> {
+    request: &'a Request,
+    pricer: &'a Pricer,
+    stores: HashMap<String, Option<FilledStore<'a>>>,
+    priced: HashMap<String, Option<usize>>,
+    accepted: Vec<Candidate>,
+    refused: BTreeMap<Limit, usize>,
+    cheapest_refused: Option<(Limit, Candidate)>,
+    considered: usize,
+    work: f64,
+}
+
+impl<'a> Search<'a> {
+    pub fn new(request: &'a Request, pricer: &'a Pricer) -> Self {
+        Self {
+            request,
+            pricer,
+            stores: HashMap::new(),
+            priced: HashMap::new(),
+            accepted: Vec::new(),
+            refused: BTreeMap::new(),
+            cheapest_refused: None,
+            considered: 0,
+            work: 0.0,
+        }
+    }
+
+    /// Prices the seeds, and changes the best of them.
+    pub fn run(&mut self) {
+        self.seed();
+        if self.request.is_quick {
+            return;
+        }
+        let mut tried: Vec<&'static str> = Vec::new();
+        for start in self.ranked() {
+            let Some(candidate) = self.accepted.get(start).cloned() else { continue };
+            // Sizes of one preset end in much the same place.
+            if tried.len() < STARTS && !tried.contains(&candidate.origin) {
+                tried.push(candidate.origin);
+                self.climb(candidate);
+            }
+        }
+    }
+
+    fn seed(&mut self) {
+        let budget = self.request.memory_bytes;
+        for (origin, preset) in presets::all() {
+            self.consider(&preset, origin);
+            for size in SEED_SIZES {
+                self.consider(&preset.scaled_to(1 << size), origin);
+            }
+            // As large a write buffer as the budget has room for.
+            let largest = (budget / 8).max(1).ilog2().min(27);
+            self.consider(&preset.scaled_to(1 << largest), origin);
+        }
+    }
+
+    /// Takes the first change that helps, and goes on with the next from there, until none does.
+    fn climb(&mut self, start: Candidate) {
+        let mut best = start;
+        for _ in 0..MOST_STEPS {
+            let before = best.objective;
+            for changed in moves::of_filters(&best.design) {
+                self.try_change(&mut best, &changed);
+            }
+            for changed in moves::of_structure(&best.design) {
+                self.try_change(&mut best, &changed);
+            }
+            if best.objective > before * (1.0 - LEAST_SAVING) || self.work > MOST_WORK {
+                return;
+            }
+        }
+    }
+
+    fn try_change(&mut self, best: &mut Candidate, changed: &Design) {
+        let at = self.consider(changed, best.origin);
+        if let Some(candidate) = at.and_then(|at| self.accepted.get(at))
+            && candidate.objective < best.objective * (1.0 - LEAST_SAVING / 10.0)
+        {
+            *best = candidate.clone();
+        }
+    }
+
+    /// Prices a design unless that was done; returns its place if it keeps to the limits.
+    fn consider(&mut self, design: &Design, origin: &'static str) -> Option<usize> {
+        if !moves::is_sensible(design) || self.request.check_design(design).is_err() {
+            return None;
+        }
+        let key = format!("{design:?}");
+        if let Some(known) = self.priced.get(&key) {
+            return *known;
+        }
+        if self.work > MOST_WORK {
+            return None;
+        }
+        let memory_bytes = self.request.memory_bytes;
+        let costs = self.store(design)?.costs_with(design, memory_bytes);
+        self.considered += 1;
+        let objective = self.request.objective(&costs);
+        let candidate = Candidate { design: design.clone(), origin, costs, objective };
+        let place = match self.request.broken(design, &candidate.costs) {
+            None => {
+                self.accepted.push(candidate);
+                Some(self.accepted.len() - 1)
+            }
+            Some(limit) => {
+                self.refuse(limit, candidate);
+                None
+            }
+        };
+        self.priced.insert(key, place);
+        place
+    }
+
+    fn refuse(&mut self, limit: Limit, candidate: Candidate) {
+        *self.refused.entry(limit).or_default() += 1;
+        let is_cheapest =
+            self.cheapest_refused.as_ref().is_none_or(|(_, other)| candidate.objective < other.objective);
+        if limit != Limit::Memory && is_cheapest {
+            self.cheapest_refused = Some((limit, candidate));
+        }
+    }
+
+    /// The filled store of a design's structure; `None` where it can't be followed.
+    fn store(&mut self, design: &Design) -> Option<&FilledStore<'a>> {
+        let key = structure(design);
+        let is_known = self.stores.contains_key(&key);
+        if !is_known {
+            let workload = &self.request.workload;
+            let puts = workload.items + workload.changes();
+            let flushes = puts / design.write_buffer.items(workload.item_bytes()).max(1.0);
+            let garbage = workload.changes() > 0.0 || workload.expires_after_puts.is_some();
+            let work = flushes * if garbage { GARBAGE_WORK } else { 1.0 } + WORK_PER_STORE;
+            // A store that alone takes a good part of what may be done is none that is worth it.
+            let filled = (work < MOST_WORK / 8.0).then(|| self.pricer.filled(design, true).ok()).flatten();
+            self.work += if filled.is_some() { work } else { 0.0 };
+            self.stores.insert(key.clone(), filled);
+        }
+        self.stores.get(&key).and_then(Option::as_ref)
+    }
+
+    /// The places of those that keep to the limits, the cheapest first.
+    fn ranked(&self) -> Vec<usize> {
+        let mut places: Vec<usize> = (0..self.accepted.len()).collect();
+        let objective = |at: &usize| self.accepted.get(*at).map_or(f64::INFINITY, |c| c.objective);
+        places.sort_by(|a, b| objective(a).total_cmp(&objective(b)));
+        places
+    }
+
+    /// Prices what is worth it in full.
+    pub fn finish(self) -> Result<Found, ModelError> {
+        let ranked = self.ranked();
+        let mix = &self.request.workload.mix;
+        let by_rank: Vec<&Candidate> = ranked.iter().filter_map(|at| self.accepted.get(*at)).collect();
+        let points: Vec<_> = by_rank.iter().map(|c| dimensions(&c.costs, mix)).collect();
+        let undominated = undominated(&points);
+        let of_front: Vec<[f64; 4]> = undominated.iter().filter_map(|at| points.get(*at).copied()).collect();
+        let chosen =
+            spread(&of_front, MOST_OF_FRONT).into_iter().filter_map(|at| undominated.get(at).copied());
+        let mut places: Vec<usize> = (0..by_rank.len().min(FINALISTS)).chain(chosen).collect();
+        places.sort_unstable();
+        places.dedup();
+        let more_bytes = (self.request.memory_bytes / 16).max(1);
+        let mut with_more = f64::INFINITY;
+        let mut exact = Vec::new();
+        // A rough price may be on the other side of a limit: then what comes next is looked at as well.
+        let rest = (0..by_rank.len()).filter(|at| !places.contains(at));
+        let ordered: Vec<usize> =
+            places.iter().copied().chain(rest).take(places.len() + SECOND_LOOKS).collect();
+        for (number, candidate) in ordered.into_iter().filter_map(|at| by_rank.get(at)).enumerate() {
+            if number >= places.len() && !exact.is_empty() {
+                break;
+            }
+            let store = self.pricer.filled(&candidate.design, false)?;
+            let costs = store.costs(self.request.memory_bytes);
+            if self.request.broken(&candidate.design, &costs).is_some() {
+                continue;
+            }
+            let more = store.costs(self.request.memory_bytes + more_bytes);
+            with_more = with_more.min(self.request.objective(&more));
+            let objective = self.request.objective(&costs);
+            exact.push(Candidate { costs, objective, ..(*candidate).clone() });
+        }
+        exact.sort_by(|a, b| a.objective.total_cmp(&b.objective));
+        let Some(best) = exact.first().cloned() else { return Err(self.nothing_fits()) };
+        let points: Vec<_> = exact.iter().map(|c| dimensions(&c.costs, mix)).collect();
+        let differing = spread(&points, MOST_OF_FRONT + 1);
+        let others = beside_first(&points).into_iter().filter(|at| differing.contains(at));
+        let others = others.filter_map(|at| exact.get(at).cloned()).collect();
+        let Self { considered, refused, cheapest_refused, .. } = self;
+        Ok(Found { best, others, with_more, more_bytes, considered, refused, cheapest_refused })
+    }
+
+    /// The error where no design keeps to the limits: it names what most break.
+    fn nothing_fits(&self) -> ModelError {
+        let (limit, _) =
+            self.refused.iter().max_by_key(|(_, number)| **number).unwrap_or((&Limit::Memory, &0));
+        let (parameter, more) = match limit {
+            Limit::Memory => ("memory", "give more"),
+            Limit::Space => ("space-at-most", "allow more"),
+            Limit::Reads => ("reads-at-most", "allow more"),
+            Limit::Years => ("years-at-least", "ask for fewer"),
+        };
+        let message = format!("none of {} designs keeps to it; {more}", self.considered);
+        ModelError::new(parameter, message)
+    }
+}
+
+/// Those that none dominates, but for the first and those that it is dominated by: it has the cheapest
+/// operations, which goes before fewer bytes.
+fn beside_first(points: &[[f64; 4]]) -> Vec<usize> {
+    let Some(first) = points.first() else { return Vec::new() };
+    let beats = |at: &usize| points.get(*at).is_some_and(|point| dominates(point, first));
+    undominated(points).into_iter().filter(|at| *at != 0 && !beats(at)).collect()
+}
+
+/// What of a design decides which tables there are, as text.
+fn structure(design: &Design) -> String {
+    use std::fmt::Write;
+    let mut text = format!("{:?} {} {}", design.write_buffer, design.max_garbage, design.pushes_early);
+    for level in &design.levels {
+        let (bits, runs, bytes) = (level.fanout_bits, level.runs, level.table_bytes);
+        // Writing to a string can't fail.
+        let _ = write!(text, "; {bits} {runs} {:?} {bytes}", level.format);
+    }
+    text
+}

@@ -1,0 +1,264 @@
+//! The advice in words: why this design, what it would take to be better.
+
+use super::search::{Candidate, Found};
+use super::{Advice, Choice, Limit, NextMemory, Request};
+use crate::price::Costs;
+use siltstone_design::{Design, Format, IndexSpec, RegionFilterSpec, TableFilterSpec};
+use std::collections::BTreeMap;
+
+/// The preset that designs are compared with in words.
+const USUAL: &str = "siltstone";
+const MIB: f64 = 1024.0 * 1024.0;
+
+/// Puts what was found into words.
+pub(super) fn advice(request: &Request, found: Found, presets: BTreeMap<String, Costs>) -> Advice {
+    let Found { best, others, with_more, more_bytes, considered, refused, cheapest_refused } = found;
+    let saved_us = (best.objective - with_more).max(0.0);
+    let next_memory =
+        NextMemory { bytes: more_bytes, saved_us, saved_share: saved_us / best.objective.max(1e-12) };
+    let mut best = choice(request, &best);
+    best.why = best_in_words(request, &best, presets.get(USUAL), &next_memory, cheapest_refused.as_ref());
+    let beside_best = |candidate: &Candidate| Choice {
+        why: vec![beside(&candidate.costs, &best.predicted)],
+        ..choice(request, candidate)
+    };
+    let front = std::iter::once(best.clone()).chain(others.iter().map(beside_best)).collect();
+    Advice { best, front, presets, next_memory, considered, refused }
+}
+
+fn choice(request: &Request, candidate: &Candidate) -> Choice {
+    Choice {
+        name: name(&candidate.design, candidate.origin),
+        design: candidate.design.clone(),
+        why: Vec::new(),
+        worst_cost: request.objective(&candidate.costs),
+        predicted: candidate.costs.clone(),
+    }
+}
+
+/// The name of a design: its preset's, or what it was made from.
+fn name(design: &Design, origin: &str) -> String {
+    match design.preset_name() {
+        name if name == "custom" => format!("from {origin}"),
+        name => name,
+    }
+}
+
+/// What makes up the cost.
+fn best_in_words(
+    request: &Request,
+    best: &Choice,
+    usual: Option<&Costs>,
+    next: &NextMemory,
+    refused: Option<&(Limit, Candidate)>,
+) -> Vec<String> {
+    let costs = &best.predicted;
+    let mut why = vec![what_dominates(request, costs), what_is_written(costs), what_is_read(request, costs)];
+    why.push(where_memory_goes(costs, request.workload.items));
+    why.push(more_memory(next));
+    if let Some(radius) = request.uncertainty {
+        why.push(format!(
+            "In the worst mix within a divergence of {radius} an operation takes {:.1} µs; no design that was looked at has a \
+             better worst case.",
+            best.worst_cost
+        ));
+    }
+    if let Some((limit, cheaper)) = refused.filter(|(_, cheaper)| cheaper.objective < best.worst_cost) {
+        why.push(what_binds(request, *limit, cheaper, best.worst_cost));
+    }
+    if let Some(usual) = usual.filter(|usual| usual.cost > costs.cost * 1.005) {
+        why.push(format!(
+            "The default preset {USUAL} would cost {:.0} % more: {}",
+            (usual.cost / costs.cost - 1.0) * 100.0,
+            beside(usual, costs)
+        ));
+    }
+    why
+}
+
+/// What an operation's time goes to.
+fn what_dominates(request: &Request, costs: &Costs) -> String {
+    let (shares, each) = (request.workload.mix.shares(), costs.operation_cost.all());
+    let names = ["gets that find an item", "gets that find none", "scans", "puts"];
+    let parts = shares.iter().zip(each).zip(names).map(|((share, cost), name)| (share * cost, cost, name));
+    let most = parts.max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((0.0, 0.0, ""));
+    format!(
+        "An operation takes {:.1} µs of device and processor on the average; {:.0} % of that are {}, at {:.1} µs each.",
+        costs.cost,
+        most.0 / costs.cost.max(1e-12) * 100.0,
+        most.2,
+        most.1
+    )
+}
+
+fn what_is_written(costs: &Costs) -> String {
+    let levels: Vec<String> =
+        costs.levels.iter().map(|level| format!("{:.2}", level.write_amplification)).collect();
+    format!(
+        "A byte that is put is written {:.2} times: {:.2} into the log, {} into the levels from the top.",
+        costs.write_amplification,
+        costs.log_amplification,
+        levels.join(" + ")
+    )
+}
+
+fn what_is_read(request: &Request, costs: &Costs) -> String {
+    let mut text = format!(
+        "A get reads {:.2} pages from the device if it finds an item and {:.3} if it does not",
+        costs.reads_per_hit, costs.reads_per_miss
+    );
+    if request.workload.is_grouped() {
+        text.push_str(&format!("; a scan of a group reads {:.1}", costs.reads_per_scan));
+    }
+    text.push('.');
+    text
+}
+
+fn where_memory_goes(costs: &Costs, items: f64) -> String {
+    let m = &costs.memory_bytes;
+    let held = m.filter + m.index;
+    format!(
+        "Of {:.0} MiB of memory filters take {:.1} ({:.2} bits an item), indexes {:.1} ({:.2} bits), write buffers {:.1}, and the \
+         cache has {:.1}: {:.2} bytes an item for filters and indexes.",
+        m.budget / MIB,
+        m.filter / MIB,
+        costs.filter_bits_per_item,
+        m.index / MIB,
+        costs.index_bits_per_item,
+        m.memtable / MIB,
+        m.cache / MIB,
+        held / items
+    )
+}
+
+fn more_memory(next: &NextMemory) -> String {
+    let mib = next.bytes as f64 / MIB;
+    if next.saved_share < 5e-4 {
+        return format!("Memory does not bind: another {mib:.1} MiB would save nothing worth mentioning.");
+    }
+    format!(
+        "Memory binds: another {mib:.1} MiB would save {:.2} µs an operation ({:.1} %).",
+        next.saved_us,
+        next.saved_share * 100.0
+    )
+}
+
+/// Which limit rules out something cheaper.
+fn what_binds(request: &Request, limit: Limit, cheaper: &Candidate, cost: f64) -> String {
+    let costs = &cheaper.costs;
+    let (what, most, has) = match limit {
+        Limit::Memory => ("memory", request.memory_bytes as f64, costs.memory_bytes.total),
+        Limit::Space => {
+            ("space at the peak", request.space_at_most.unwrap_or(f64::NAN), costs.peak_space_amplification)
+        }
+        Limit::Reads => ("reads a get", request.reads_at_most.unwrap_or(f64::NAN), costs.reads_per_hit),
+        Limit::Years => (
+            "years of the device",
+            request.years_at_least.unwrap_or(f64::NAN),
+            costs.device_years.unwrap_or(f64::NAN),
+        ),
+    };
+    format!(
+        "The limit on {what} ({most:.2}) binds: without it, a design with {has:.2} would cost {:.1} % less.",
+        (1.0 - cheaper.objective / cost) * 100.0
+    )
+}
+
+/// One price beside another.
+fn beside(costs: &Costs, other: &Costs) -> String {
+    let change = |name: &str, ours: f64, theirs: f64| {
+        let off = ours - theirs;
+        (off.abs() > 0.02 * theirs.abs().max(0.05))
+            .then(|| format!("{name} {ours:.2} instead of {theirs:.2}"))
+    };
+    let held = |costs: &Costs| (costs.memory_bytes.filter + costs.memory_bytes.index) / MIB;
+    let changes: Vec<String> = [
+        change("bytes written per byte", costs.write_amplification, other.write_amplification),
+        change("reads per hit", costs.reads_per_hit, other.reads_per_hit),
+        change("reads per miss", costs.reads_per_miss, other.reads_per_miss),
+        change("MiB of filters and indexes", held(costs), held(other)),
+        change("peak space", costs.peak_space_amplification, other.peak_space_amplification),
+        change("µs an operation", costs.cost, other.cost),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if changes.is_empty() { "about the same.".to_owned() } else { format!("{}.", changes.join(", ")) }
+}
+
+/// A design as a list of its levels, one line each, from the top.
+///
+/// ```
+/// use siltstone_design::presets;
+/// use siltstone_model::advise::strata;
+///
+/// let lines = strata(&presets::lean());
+/// assert_eq!(lines.len(), 4);
+/// assert!(lines[0].starts_with("write buffer: memtable of 4 MiB"));
+/// assert!(lines[3].contains("one run"));
+/// ```
+pub fn strata(design: &Design) -> Vec<String> {
+    use siltstone_design::WriteBufferSpec;
+    let buffer = match design.write_buffer {
+        WriteBufferSpec::MemTable { bytes } => format!("memtable of {}", bytes_in_words(bytes)),
+        WriteBufferSpec::LogStore { entries } => format!("log store of {entries} entries"),
+    };
+    let mut lines = vec![format!("write buffer: {buffer}")];
+    for (number, level) in design.levels.iter().enumerate() {
+        let regions = 1u64 << level.fanout_bits;
+        let places = match (number, regions) {
+            (0, 1) => "one region".to_owned(),
+            (0, _) => format!("{regions} regions"),
+            _ => format!("{regions} regions for each above"),
+        };
+        let runs = if level.runs == 1 { "one run".to_owned() } else { format!("{} runs", level.runs) };
+        let format = match level.format {
+            Format::Block => "block tables",
+            Format::HTable => "hash tables of pages",
+            Format::Hash => "hash stores",
+            Format::Sorted => "sorted stores",
+        };
+        let table_filter = match level.table_filter {
+            TableFilterSpec::None => String::new(),
+            TableFilterSpec::Bloom { bits_per_key } => format!(", Bloom filters of {bits_per_key} bits"),
+            TableFilterSpec::Cuckoo { fingerprint_bits } => {
+                format!(", cuckoo filters of {fingerprint_bits} bits")
+            }
+            TableFilterSpec::Fragments { fragment_bits } => format!(", fragments of {fragment_bits} bits"),
+        };
+        let region_filter = match level.region_filter {
+            RegionFilterSpec::None => String::new(),
+            RegionFilterSpec::MultiLevelCuckoo { fingerprint_bits } => {
+                format!(", a multi-level cuckoo filter of {fingerprint_bits} bits")
+            }
+            RegionFilterSpec::Maplet { remainder_bits } => format!(", a maplet of {remainder_bits} bits"),
+            RegionFilterSpec::BloomCluster { bits_per_key } => {
+                format!(", Bloom clusters of {bits_per_key} bits on the device")
+            }
+        };
+        let index = match level.index {
+            IndexSpec::None => "",
+            IndexSpec::Separators => ", index of separators",
+            IndexSpec::LastKeys => ", index of last keys",
+            IndexSpec::LocatedSeparators => ", index of located separators",
+            IndexSpec::ThreeLevel { .. } => ", three-level index",
+            IndexSpec::Cells => ", index of cells",
+            IndexSpec::Paged => ", index on the device",
+        };
+        lines.push(format!(
+            "level {number}: {places}, {runs} of {}, {format}{index}{table_filter}{region_filter}",
+            bytes_in_words(level.table_bytes)
+        ));
+    }
+    lines
+}
+
+fn bytes_in_words(bytes: u64) -> String {
+    let unit = |shift: u32, name: &str| format!("{} {name}", bytes as f64 / f64::from(1u32 << shift));
+    match bytes {
+        b if b >= 1 << 40 => "any size".to_owned(),
+        b if b >= 1 << 30 => unit(30, "GiB"),
+        b if b >= 1 << 20 => unit(20, "MiB"),
+        _ => unit(10, "KiB"),
+    }
+}

@@ -1,0 +1,119 @@
+//! The device below a store and the processor beside it: what bytes, reads and steps take in time.
+//!
+//! The device's rates come from `siltstone probe`, whose JSON [`Device::from_json`] reads. The processor's
+//! steps are those of one machine (`processor.rs` says how they were found); another processor takes a factor
+//! on all of them, which the device's file may say.
+
+use crate::ModelError;
+use serde::{Deserialize, Serialize};
+
+/// A device and a processor.
+///
+/// ```
+/// use siltstone_model::price::Device;
+///
+/// let probed = r#"{ "random_reads": [{ "threads": 1, "batch": 32, "reads_per_second": 91000 }],
+///     "sequential_write_bytes_per_second": 1.2e9, "capacity_bytes": 1.0e12, "endurance_bytes": 6.0e14 }"#;
+/// let device = Device::from_json(probed)?;
+/// assert_eq!(device.random_reads_per_second, 91_000.0);
+/// # Ok::<(), siltstone_model::ModelError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Device {
+    /// Random reads of a page a second, many under way at once.
+    pub random_reads_per_second: f64,
+    /// Bytes a second of large reads.
+    pub sequential_read_bytes_per_second: f64,
+    /// Bytes a second of large writes.
+    pub sequential_write_bytes_per_second: f64,
+    /// Bytes that it holds; `None` where nobody knows.
+    pub capacity_bytes: Option<f64>,
+    /// Bytes that may be written to it in its life, its maker's TBW; `None` where nobody knows.
+    pub endurance_bytes: Option<f64>,
+    /// How long a step takes here, as a multiple of what it takes where the steps were measured.
+    pub processor_time: f64,
+}
+
+impl Default for Device {
+    /// A middling solid-state disk behind a virtual machine, whose maker promises a full write a day for
+    /// five years of a terabyte.
+    fn default() -> Self {
+        Self {
+            random_reads_per_second: 58e3,
+            sequential_read_bytes_per_second: 0.8e9,
+            sequential_write_bytes_per_second: 0.5e9,
+            capacity_bytes: Some(1e12),
+            endurance_bytes: Some(1.8e15),
+            processor_time: 1.0,
+        }
+    }
+}
+
+/// What a file of a device may say: what `siltstone probe --json` writes, and what people add.
+#[derive(Deserialize)]
+struct DeviceFile {
+    #[serde(default)]
+    random_reads: Vec<RandomReads>,
+    random_reads_per_second: Option<f64>,
+    sequential_read_bytes_per_second: Option<f64>,
+    sequential_write_bytes_per_second: Option<f64>,
+    capacity_bytes: Option<f64>,
+    endurance_bytes: Option<f64>,
+    processor_time: Option<f64>,
+}
+
+#[derive(Deserialize)]
+struct RandomReads {
+    reads_per_second: f64,
+}
+
+impl Device {
+    /// The device of a file that `siltstone probe --json` has written. `capacity_bytes`, `endurance_bytes`
+    /// and `processor_time` may be added; what is missing is taken from the default.
+    ///
+    /// # Errors
+    /// What is no such JSON, or a number in it that makes no sense.
+    pub fn from_json(text: &str) -> Result<Self, ModelError> {
+        let file: DeviceFile =
+            serde_json::from_str(text).map_err(|error| ModelError::new("device", error.to_string()))?;
+        let usual = Self::default();
+        // The most that any number of threads reached.
+        let probed = file.random_reads.iter().map(|reads| reads.reads_per_second).reduce(f64::max);
+        let device = Self {
+            random_reads_per_second: file
+                .random_reads_per_second
+                .or(probed)
+                .unwrap_or(usual.random_reads_per_second),
+            sequential_read_bytes_per_second: file
+                .sequential_read_bytes_per_second
+                .unwrap_or(usual.sequential_read_bytes_per_second),
+            sequential_write_bytes_per_second: file
+                .sequential_write_bytes_per_second
+                .unwrap_or(usual.sequential_write_bytes_per_second),
+            capacity_bytes: file.capacity_bytes.or(usual.capacity_bytes),
+            endurance_bytes: file.endurance_bytes.or(usual.endurance_bytes),
+            processor_time: file.processor_time.unwrap_or(usual.processor_time),
+        };
+        device.check()?;
+        Ok(device)
+    }
+
+    pub(crate) fn check(&self) -> Result<(), ModelError> {
+        for (name, value) in [
+            ("random_reads_per_second", self.random_reads_per_second),
+            ("sequential_read_bytes_per_second", self.sequential_read_bytes_per_second),
+            ("sequential_write_bytes_per_second", self.sequential_write_bytes_per_second),
+            ("capacity_bytes", self.capacity_bytes.unwrap_or(1.0)),
+            ("endurance_bytes", self.endurance_bytes.unwrap_or(1.0)),
+            ("processor_time", self.processor_time),
+        ] {
+            ModelError::positive(name, value)?;
+        }
+        Ok(())
+    }
+
+    /// Microseconds of a random read.
+    pub fn us_per_read(&self) -> f64 {
+        1e6 / self.random_reads_per_second
+    }
+}

@@ -1,0 +1,149 @@
+//! Memory: what filters and indexes take, what of them fits the budget, what is left for caches.
+//!
+//! The rules are the engine's (`memory.rs` there): a part of the budget is slack, compactions keep what they
+//! once held, room is kept for write buffers and for a cache, indexes come before filters, and what does not
+//! fit is not loaded, so that reads take its place.
+
+use super::costs::LevelCosts;
+use super::layout::{Layout, PAGE_BYTES};
+use super::trie::Trie;
+use serde::Serialize;
+use siltstone_design::WriteBufferSpec;
+use siltstone_design::design::LOG_INDEX_ENTRY_BYTES;
+
+/// Memory by what it is for, in bytes, while operations of the workload's mix are under way.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct MemoryCosts {
+    /// Write buffers, or indexes of log stores; none where nothing is put.
+    pub memtable: f64,
+    /// Filters of tables and regions, as far as they fit.
+    pub filter: f64,
+    /// Indexes of tables, as far as they fit.
+    pub index: f64,
+    /// What is left for cached pages and rows, as far as there are any.
+    pub cache: f64,
+    /// Buffers of compactions, or what they leave to the allocator; none where nothing is put.
+    pub compaction: f64,
+    /// All of these.
+    pub total: f64,
+    /// Bytes of filters that do not fit.
+    pub unfitted_filter: f64,
+    /// Bytes of indexes that do not fit.
+    pub unfitted_index: f64,
+    /// The budget.
+    pub budget: f64,
+}
+
+impl MemoryCosts {
+    /// Bytes of filters and indexes that do not fit, for which pages are read instead.
+    pub fn unfitted(&self) -> f64 {
+        self.unfitted_filter + self.unfitted_index
+    }
+
+    pub(super) fn missing_filters(&self) -> f64 {
+        share(self.unfitted_filter, self.filter)
+    }
+
+    pub(super) fn missing_indexes(&self) -> f64 {
+        share(self.unfitted_index, self.index)
+    }
+}
+
+fn share(missing: f64, there: f64) -> f64 {
+    if missing > 0.0 { missing / (missing + there) } else { 0.0 }
+}
+
+/// Memory of an entry of a memtable beside its key and value.
+const MEMTABLE_ENTRY_BYTES: f64 = 56.0;
+/// The share of the budget that is slack, and what is slack in any case, up to another such share.
+const SLACK_SHARE: f64 = 1.0 / 12.0;
+const FIXED_SLACK_BYTES: f64 = 6.0 * 1024.0 * 1024.0;
+/// The share of the budget that neither filters nor memtables get.
+const KEPT_FROM_ALL: f64 = 1.0 / 8.0;
+/// What is kept for write buffers, in write buffers, and the share of the budget that it is at most.
+const RESERVED_BUFFERS: f64 = 3.0;
+const MOST_RESERVED: f64 = 1.0 / 3.0;
+/// The share of the budget that compactions keep at most, and what they take of a file at once.
+const MOST_FOR_COMPACTION: f64 = 1.0 / 8.0;
+const CHUNK_SHARE: f64 = 1.0 / 256.0;
+const MOST_CHUNK_BYTES: f64 = 1024.0 * 1024.0;
+
+/// What all tables hold.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub levels: Vec<LevelCosts>,
+    /// Bytes of filters.
+    pub filters: f64,
+    /// Bytes of indexes.
+    pub indexes: f64,
+    /// Bytes of pages.
+    pub page_bytes: f64,
+}
+
+impl Held {
+    pub fn of(trie: &Trie, layout: &Layout) -> Self {
+        let mut held = Self { levels: Vec::new(), filters: 0.0, indexes: 0.0, page_bytes: 0.0 };
+        for (number, regions) in trie.levels.iter().enumerate() {
+            let mut level =
+                LevelCosts { write_amplification: 0.0, regions: 0.0, runs: 0.0, entries: 0.0, bytes: 0.0 };
+            for region in regions {
+                let sizes: Vec<_> =
+                    region.puts.iter().map(|&puts| trie.run_size(number, region, puts)).collect();
+                let entries: f64 = sizes.iter().map(|size| size.entries).sum();
+                for size in &sizes {
+                    let bits = layout.filter_bits(size, entries, sizes.len() as f64);
+                    held.filters += region.weight * size.entries * bits / 8.0;
+                    held.indexes += region.weight * size.entries * layout.index_bits(size) / 8.0;
+                    held.page_bytes += region.weight * size.entries * layout.page_bytes(size);
+                }
+                level.regions += region.weight * f64::from(u8::from(!sizes.is_empty()));
+                level.runs += region.weight * sizes.len() as f64;
+                level.entries += region.weight * entries;
+                level.bytes += region.weight * region.shape.bytes() as f64;
+            }
+            held.levels.push(level);
+        }
+        held.page_bytes = held.page_bytes.max(PAGE_BYTES);
+        held
+    }
+
+    /// Divides a budget among those who want of it.
+    pub fn memory(&self, layout: &Layout, budget: f64) -> MemoryCosts {
+        let workload = layout.workload();
+        let per_put = match layout.design().write_buffer {
+            WriteBufferSpec::MemTable { .. } => workload.item_bytes() + MEMTABLE_ENTRY_BYTES,
+            WriteBufferSpec::LogStore { .. } => LOG_INDEX_ENTRY_BYTES as f64,
+        };
+        // One fills while the other is flushed; on the average they take what one full one does.
+        let buffer = layout.write_buffer_puts() * per_put;
+        let puts = workload.mix.puts > 0.0;
+        let memtable = if puts { buffer.min(budget / 2.0) } else { 0.0 };
+        let usable = budget * (1.0 - SLACK_SHARE) - FIXED_SLACK_BYTES.min(budget * SLACK_SHARE);
+        let files = layout.design().levels.iter().map(|level| f64::from(level.runs)).fold(0.0, f64::max);
+        let chunks = (files + 2.0) * (budget * CHUNK_SHARE).min(MOST_CHUNK_BYTES);
+        let compaction = if puts { chunks.min(budget * MOST_FOR_COMPACTION) } else { 0.0 };
+        let reserved = (RESERVED_BUFFERS * layout.design().write_buffer_bytes() as f64)
+            .min(budget * MOST_RESERVED)
+            + budget * KEPT_FROM_ALL;
+        let room = (usable - compaction - reserved.max(memtable)).max(0.0);
+        let index = self.indexes.min(room);
+        let filter = self.filters.min(room - index);
+        let left = (usable - compaction - memtable - index - filter).max(0.0);
+        let cache = left.min(self.page_bytes * CACHED_PAGE_SPACE);
+        MemoryCosts {
+            memtable,
+            filter,
+            index,
+            cache,
+            compaction,
+            total: memtable + filter + index + cache + compaction,
+            unfitted_filter: self.filters - filter,
+            unfitted_index: self.indexes - index,
+            budget,
+        }
+    }
+}
+
+/// Memory of a cached page per byte of it.
+const CACHED_PAGE_SPACE: f64 = (4096.0 + 96.0) / 4096.0;

@@ -1,0 +1,151 @@
+//! What a run took, and how much of it is still there.
+//!
+//! A run stands for the puts that it took: a share of the items as they were first put, and so many changes
+//! of items that were there, which are overwrites and deletes alike. Merging runs adds up both, and `Unique`
+//! says how many distinct items that makes (Lim et al., FAST 2016, §3.4), as digests are independent of how
+//! popular a key is. An item whose last change was a delete has a tombstone, until the run lies where nothing
+//! older can: there merging drops it, and what has expired as well.
+
+use super::workload::Workload;
+use crate::{Direct, ModelError, Popularity, Primitives, Tabulated};
+use std::sync::Arc;
+
+/// The puts that a run took.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Puts {
+    /// Share of all items whose first put is among them.
+    pub first: f64,
+    /// Overwrites and deletes among them, of the whole store.
+    pub changes: f64,
+    /// Changes whose tombstones have been dropped.
+    dropped: f64,
+    /// When the oldest and the newest of them were made, in puts of the whole store.
+    made: (f64, f64),
+    /// Those made before this have been dropped, since they had expired.
+    live_from: f64,
+}
+
+impl Default for Puts {
+    fn default() -> Self {
+        Self {
+            first: 0.0,
+            changes: 0.0,
+            dropped: 0.0,
+            made: (f64::INFINITY, f64::NEG_INFINITY),
+            live_from: f64::NEG_INFINITY,
+        }
+    }
+}
+
+impl Puts {
+    /// First puts of a share of all items, made between two times.
+    pub fn first(share: f64, made: (f64, f64)) -> Self {
+        Self { first: share, made, ..Self::default() }
+    }
+
+    /// Changes, made between two times.
+    pub fn changes(changes: f64, made: (f64, f64)) -> Self {
+        Self { changes, made, ..Self::default() }
+    }
+
+    /// Those of both.
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            first: (self.first + other.first).min(1.0),
+            changes: self.changes + other.changes,
+            dropped: self.dropped + other.dropped,
+            made: (self.made.0.min(other.made.0), self.made.1.max(other.made.1)),
+            live_from: self.live_from.max(other.live_from),
+        }
+    }
+
+    /// What a merge keeps of them at the time `now` where nothing older lies below.
+    pub fn reclaimed(self, keys: &Keys, now: f64) -> Self {
+        Self { dropped: self.changes, live_from: self.live_from.max(now - keys.expires_after), ..self }
+    }
+
+    /// The share of them that had not been dropped for having expired.
+    fn unexpired(&self) -> f64 {
+        let (oldest, newest) = self.made;
+        if newest <= oldest {
+            return if newest < self.live_from { 0.0 } else { 1.0 };
+        }
+        ((newest - self.live_from.max(oldest)) / (newest - oldest)).clamp(0.0, 1.0)
+    }
+}
+
+/// The items as far as changes are concerned.
+#[derive(Clone, Debug)]
+pub(super) struct Keys {
+    items: f64,
+    touched: Touched,
+    /// The share of changes that are deletes.
+    delete_share: f64,
+    /// Puts after which an item has expired; infinite where none does.
+    expires_after: f64,
+}
+
+/// Which items changes are for.
+#[derive(Clone, Debug)]
+enum Touched {
+    Nothing,
+    Uniformly,
+    Skewed(Arc<Tabulated>),
+}
+
+impl Keys {
+    pub fn of(workload: &Workload) -> Result<Self, ModelError> {
+        let touched = if workload.changes() <= 0.0 {
+            Touched::Nothing
+        } else if workload.skew == 0.0 {
+            Touched::Uniformly
+        } else {
+            let popularity = Popularity::zipf(workload.items.ceil() as u64, workload.skew)?;
+            Touched::Skewed(Arc::new(Tabulated::new(&Direct::new(&popularity))))
+        };
+        Ok(Self {
+            items: workload.items,
+            touched,
+            delete_share: workload.delete_share(),
+            expires_after: workload.expires_after_puts.unwrap_or(f64::INFINITY),
+        })
+    }
+
+    /// Whether a merge can ever free anything.
+    pub fn make_garbage(&self) -> bool {
+        !matches!(self.touched, Touched::Nothing) || self.expires_after.is_finite()
+    }
+
+    /// The share of all items that so many changes touch.
+    fn touched(&self, changes: f64) -> f64 {
+        match &self.touched {
+            Touched::Nothing => 0.0,
+            Touched::Uniformly => -(-changes / self.items).exp_m1(),
+            Touched::Skewed(items) => items.unique(changes) / self.items,
+        }
+    }
+
+    /// The share of all items that are among `puts`, dropped or not.
+    pub fn met(&self, puts: Puts) -> f64 {
+        1.0 - (1.0 - puts.first) * (1.0 - self.touched(puts.changes))
+    }
+
+    /// The share of all items that a run which took `puts` holds an entry of, and the share of these that are
+    /// tombstones.
+    pub fn held(&self, puts: Puts) -> (f64, f64) {
+        let met = self.met(puts);
+        if self.delete_share == 0.0 {
+            return (met * puts.unexpired(), 0.0);
+        }
+        let (touched, dropped) = (self.touched(puts.changes), self.touched(puts.dropped));
+        let held = (met - self.delete_share * dropped).max(0.0);
+        let tombstones = self.delete_share * (touched - dropped).max(0.0);
+        (held * puts.unexpired(), if held > 0.0 { (tombstones / held).min(1.0) } else { 0.0 })
+    }
+
+    /// How many items are there at the time `now`, after so many changes.
+    pub fn live_items(&self, changes: f64, now: f64) -> f64 {
+        let unexpired = (self.expires_after / now.max(1.0)).min(1.0);
+        self.items * (1.0 - self.delete_share * self.touched(changes)) * unexpired
+    }
+}
