@@ -1,0 +1,24 @@
+//! How Redis' databases and types lie in a store, and how commands work on them.
+//!
+//! `encoding.rs` says what is stored; `packed.rs` and `collection.rs` are hashes and sets, `state.rs` a key,
+//! in memory; `store.rs` the databases, `tally.rs` their sizes; `unit.rs` a unit of work: commands that
+//! happen together, with their locks (`locks.rs`) and their one commit; `watch.rs` who is told of it.
+
+mod collection;
+pub mod encoding;
+mod locks;
+mod packed;
+mod state;
+mod store;
+mod tally;
+mod unit;
+mod watch;
+
+pub use collection::{Body, Collection, Entry, Group, Kind, OwnedElement};
+pub use encoding::Element;
+pub use locks::{Held, Locks};
+pub use state::{KeyState, PackLimits, Value};
+pub use store::{Database, Durability, Store};
+pub use tally::Tally;
+pub use unit::Unit;
+pub use watch::Watchers;

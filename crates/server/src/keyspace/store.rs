@@ -1,0 +1,351 @@
+//! The databases of a server: each is three keyspaces of one store.
+//!
+//! ```text
+//! keyspace   "databases"        point        key: u32 number of a database, value: u64 generation
+//!            "<generation>"     by group     its items (`encoding.rs`)
+//!            "<generation>.due" by 8 bytes   key: u64 time slot, big-endian · Redis key; collections of many
+//!                                            items that expire, or whose elements do
+//!            "<generation>.n"   point, add   its counters (`tally.rs`)
+//! ```
+//!
+//! A database takes a generation with its first write. To empty it is to forget its generation, to swap two
+//! is to swap theirs, each one write; keyspaces that no database names are dropped. So both are atomic and
+//! take no time, however large the databases are.
+
+use super::encoding;
+use super::locks::Locks;
+use super::tally::{Change, Tally};
+use super::watch::Watchers;
+use crate::failure::{Failure, Outcome};
+use parking_lot::{Mutex, RwLock};
+use siltstone::{Batch, Db, Keyspace, KeyspaceOptions, PrefixRule, Schema, SuffixOrder, WriteOptions};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+const DIRECTORY: &str = "databases";
+/// Milliseconds of a time slot: how late the space of an expired large collection may come back.
+const SLOT_MS: u64 = 4_000;
+
+/// When a write is on the device (`appendfsync`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Before it is acknowledged.
+    Always,
+    /// Within about a second.
+    EverySecond,
+    /// When the operating system sees fit.
+    No,
+}
+
+/// One database.
+pub struct Database {
+    generation: u64,
+    /// Heads and elements.
+    pub items: Keyspace,
+    /// Collections to look at when their time has come.
+    pub due: Keyspace,
+    /// Counters.
+    pub counts: Keyspace,
+    /// The counters in memory.
+    pub tally: Mutex<Tally>,
+    /// Time slots before this one have been looked at.
+    pub looked_at: AtomicU64,
+}
+
+fn schema(prefix: PrefixRule) -> KeyspaceOptions {
+    let schema = Schema::SemiSorted { prefix, suffix: SuffixOrder::Ordered };
+    KeyspaceOptions { schema, ..KeyspaceOptions::default() }
+}
+
+impl Database {
+    fn open(db: &Db, generation: u64) -> Outcome<Self> {
+        let name = |suffix: &str| format!("{generation}{suffix}");
+        let wanted = [
+            (
+                name(".n"),
+                KeyspaceOptions { merge_operator: Some("add".into()), ..KeyspaceOptions::default() },
+            ),
+            (name(".due"), schema(PrefixRule::Fixed { bytes: 8 })),
+            (name(""), schema(PrefixRule::LengthPrefixed { width: 2 })),
+        ];
+        let missing: Vec<_> =
+            wanted.iter().filter(|(name, _)| db.get_keyspace(name).is_none()).cloned().collect();
+        if !missing.is_empty() {
+            db.create_keyspaces(missing)?;
+        }
+        let get = |suffix: &str| {
+            let name = name(suffix);
+            db.get_keyspace(&name).ok_or_else(|| Failure::new(format!("keyspace {name} is missing")))
+        };
+        let counts = get(".n")?;
+        let tally = Mutex::new(Tally::read(&counts)?);
+        let looked_at = AtomicU64::new(0);
+        Ok(Self { generation, items: get("")?, due: get(".due")?, counts, tally, looked_at })
+    }
+
+    /// The key under which a collection is to be looked at once `at` has passed.
+    pub fn due_key(at: u64, key: &[u8]) -> Vec<u8> {
+        let mut bytes = (at / SLOT_MS + 1).to_be_bytes().to_vec();
+        bytes.extend_from_slice(key);
+        bytes
+    }
+
+    /// Keys in slots that have passed and have not been looked at, and the slot to go on with.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn due_keys(&self, now: u64) -> Outcome<(Vec<Vec<u8>>, Vec<u64>)> {
+        const MOST_SLOTS: u64 = 10_000;
+        let (from, to) = (self.looked_at.load(Ordering::Relaxed), now / SLOT_MS);
+        let (mut keys, mut slots) = (Vec::new(), Vec::new());
+        if from > 0 && to.saturating_sub(from) < MOST_SLOTS {
+            for slot in from..=to {
+                let before = keys.len();
+                for item in self.due.prefix(slot.to_be_bytes())? {
+                    keys.push(item?.0.get(8..).unwrap_or_default().to_vec());
+                }
+                if keys.len() > before {
+                    slots.push(slot);
+                }
+            }
+        } else {
+            // After a start, or a long sleep: one walk over all of it.
+            for item in self.due.iter()? {
+                let (key, _) = item?;
+                let Some((slot, key)) = key.split_first_chunk() else { continue };
+                let slot = u64::from_be_bytes(*slot);
+                if slot <= to {
+                    keys.push(key.to_vec());
+                    slots.push(slot);
+                }
+            }
+            slots.sort_unstable();
+            slots.dedup();
+        }
+        self.looked_at.store(to + 1, Ordering::Relaxed);
+        Ok((keys, slots))
+    }
+}
+
+/// A store, as a server uses it.
+pub struct Store {
+    /// The engine's handle.
+    pub db: Db,
+    directory: Keyspace,
+    databases: RwLock<Vec<Option<Arc<Database>>>>,
+    next_generation: AtomicU64,
+    /// Who may work on which keys.
+    pub locks: Locks,
+    /// Who wants to know of changes.
+    pub watchers: Watchers,
+    durability: AtomicU8,
+    /// Writes since the server was started, one for each key that changed.
+    pub changes: AtomicU64,
+}
+
+impl Store {
+    /// Opens the store in `path`, with `databases` databases.
+    ///
+    /// # Errors
+    /// Those of [`Db::open`]; where the directory holds a store of another program.
+    pub fn open(path: &Path, options: siltstone::Options, databases: usize) -> Outcome<Self> {
+        let db = Db::open(path, options)?;
+        let directory = match db.get_keyspace(DIRECTORY) {
+            Some(directory) => directory,
+            None if db.keyspaces().is_empty() => db.create_keyspace(DIRECTORY, KeyspaceOptions::default())?,
+            None => {
+                let path = path.display();
+                return Err(Failure::new(format!("{path} holds a store that no siltstone-server made")));
+            }
+        };
+        let mut found: Vec<Option<Arc<Database>>> = (0..databases).map(|_| None).collect();
+        let mut used = Vec::new();
+        for item in directory.iter()? {
+            let (number, generation) = item?;
+            let number = number.try_into().map(u32::from_be_bytes).ok().and_then(|n| usize::try_from(n).ok());
+            let generation = generation.try_into().map(u64::from_be_bytes).ok();
+            let (Some(number), Some(generation)) = (number, generation) else { continue };
+            used.push(generation);
+            if let Some(place) = found.get_mut(number) {
+                *place = Some(Arc::new(Database::open(&db, generation)?));
+            } else {
+                let least = number + 1;
+                return Err(Failure::new(format!("the store has {least} databases: set databases {least}")));
+            }
+        }
+        for name in db.keyspaces() {
+            let generation = name.split('.').next().and_then(|generation| generation.parse::<u64>().ok());
+            if generation.is_some_and(|generation| !used.contains(&generation)) {
+                db.drop_keyspace(&name)?;
+            }
+        }
+        let next = used.iter().max().map_or(0, |most| most + 1);
+        Ok(Self {
+            db,
+            directory,
+            databases: RwLock::new(found),
+            next_generation: AtomicU64::new(next),
+            locks: Locks::default(),
+            watchers: Watchers::default(),
+            durability: AtomicU8::new(1),
+            changes: AtomicU64::new(0),
+        })
+    }
+
+    /// Number of databases.
+    pub fn count(&self) -> usize {
+        self.databases.read().len()
+    }
+
+    /// Chooses when writes are on the device.
+    pub fn set_durability(&self, durability: Durability) {
+        self.durability.store(durability as u8, Ordering::Relaxed);
+    }
+
+    /// When writes are on the device.
+    pub fn durability(&self) -> Durability {
+        match self.durability.load(Ordering::Relaxed) {
+            0 => Durability::Always,
+            1 => Durability::EverySecond,
+            _ => Durability::No,
+        }
+    }
+
+    /// Options of a write.
+    pub fn write_options(&self) -> WriteOptions {
+        let synced = self.durability() == Durability::Always;
+        let durability = if synced { siltstone::Durability::Synced } else { siltstone::Durability::Buffered };
+        WriteOptions { durability: Some(durability) }
+    }
+
+    /// Database `number`, if anything was ever written to it.
+    pub fn database(&self, number: usize) -> Option<Arc<Database>> {
+        self.databases.read().get(number).cloned().flatten()
+    }
+
+    /// Database `number`, which is made where it is not there.
+    ///
+    /// # Errors
+    /// Those of making keyspaces.
+    pub fn database_or_new(&self, number: usize) -> Outcome<Arc<Database>> {
+        if let Some(database) = self.database(number) {
+            return Ok(database);
+        }
+        let mut databases = self.databases.write();
+        let place = databases.get_mut(number).ok_or(Failure::coded("ERR DB index is out of range"))?;
+        if let Some(database) = place {
+            return Ok(Arc::clone(database));
+        }
+        let generation = self.next_generation.fetch_add(1, Ordering::Relaxed);
+        let database = Arc::new(Database::open(&self.db, generation)?);
+        self.directory.put(directory_key(number), generation.to_be_bytes())?;
+        *place = Some(Arc::clone(&database));
+        Ok(database)
+    }
+
+    /// Number of keys of a database.
+    pub fn keys(&self, number: usize, now: u64) -> u64 {
+        self.database(number).map_or(0, |database| database.tally.lock().keys(now))
+    }
+
+    /// Raises the flags of those who watch a key of database `number` that is there now.
+    fn tell_watchers(&self, number: usize) -> Outcome {
+        let Some(database) = self.database(number) else { return Ok(()) };
+        for key in self.watchers.of_database(number) {
+            let head = database.items.get(encoding::group(&key))?;
+            let is_live = head
+                .as_deref()
+                .and_then(encoding::Head::read)
+                .is_some_and(|(head, _)| head.expires_at == 0 || head.expires_at > crate::now_ms());
+            if is_live {
+                self.watchers.changed(number, &key);
+            }
+        }
+        Ok(())
+    }
+
+    /// Empties databases. The caller holds the lock of all.
+    ///
+    /// # Errors
+    /// Those of the write.
+    pub fn flush(&self, numbers: std::ops::Range<usize>) -> Outcome {
+        let mut batch = Batch::new();
+        for number in numbers.clone() {
+            self.tell_watchers(number)?;
+            batch.delete(&self.directory, directory_key(number))?;
+        }
+        self.db.write(&batch, &self.write_options())?;
+        let mut gone = Vec::new();
+        for place in self.databases.write().iter_mut().skip(numbers.start).take(numbers.len()) {
+            gone.extend(place.take());
+        }
+        for database in gone {
+            self.changes.fetch_add(1, Ordering::Relaxed);
+            for suffix in ["", ".due", ".n"] {
+                self.db.drop_keyspace(&format!("{}{suffix}", database.generation))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Swaps two databases. The caller holds the lock of all.
+    ///
+    /// # Errors
+    /// Those of the write.
+    pub fn swap(&self, one: usize, other: usize) -> Outcome {
+        if one == other {
+            return Ok(());
+        }
+        let before = [(one, self.database(one)), (other, self.database(other))];
+        for (number, _) in &before {
+            self.tell_watchers(*number)?;
+        }
+        let mut batch = Batch::new();
+        let mut databases = self.databases.write();
+        for ((_, database), number) in before.iter().zip([other, one]) {
+            match database {
+                Some(database) => {
+                    batch.put(&self.directory, directory_key(number), database.generation.to_be_bytes())?;
+                }
+                None => batch.delete(&self.directory, directory_key(number))?,
+            }
+        }
+        self.db.write(&batch, &self.write_options())?;
+        databases.swap(one, other);
+        drop(databases);
+        for number in [one, other] {
+            self.tell_watchers(number)?;
+        }
+        Ok(())
+    }
+
+    /// Takes what has passed out of the counters; how many keys expired.
+    ///
+    /// # Errors
+    /// Those of the write.
+    pub fn fold_tallies(&self, now: u64) -> Outcome<u64> {
+        let mut gone = 0;
+        for number in 0..self.count() {
+            // Against FLUSHALL, which drops the keyspace; changes of keys may go on.
+            let _held = self.locks.keys(std::iter::empty());
+            let Some(database) = self.database(number) else { continue };
+            let mut batch = Batch::new();
+            let mut tally = database.tally.lock();
+            gone += tally.fold(now, &mut batch, &database.counts)?;
+            if !batch.is_empty() {
+                self.db.write(&batch, &WriteOptions::default())?;
+            }
+        }
+        Ok(gone)
+    }
+
+    /// Notes that `change` has been committed.
+    pub(super) fn applied(&self, database: &Database, change: &Change) {
+        database.tally.lock().apply(change);
+    }
+}
+
+fn directory_key(number: usize) -> [u8; 4] {
+    u32::try_from(number).unwrap_or(u32::MAX).to_be_bytes()
+}

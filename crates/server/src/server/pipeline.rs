@@ -1,0 +1,348 @@
+//! Requests into units of work.
+//!
+//! The idea: what a client sent together is worked on together. Requests on keys that follow one another are
+//! one unit (`keyspace/unit.rs`): their keys are locked and read at once, and what they change is one write.
+//! What concerns the connection or whole databases stands alone between them, and a transaction is a unit
+//! that the client asked for. The order of replies is that of requests, whatever the units are.
+//!
+//! Invariants: a unit's replies are seen only after its commit; if that fails, all of them are errors.
+
+use super::Server;
+use super::session::{ReplyMode, Session, Transaction};
+use crate::command::{Context, Denied, Spec, flags, lookup, text, wrong_arity};
+use crate::failure::{Failure, Outcome};
+use crate::keyspace::Unit;
+use crate::resp::{Output, Request};
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// Requests of one unit, at most.
+const MOST_JOINED: usize = 512;
+/// Bytes of them.
+const MOST_JOINED_BYTES: usize = 4 << 20;
+/// Requests of it whose keys are read together: what they hold is in memory at the same time.
+const MOST_READ_AHEAD: usize = 128;
+/// Bytes of replies after which the rest waits until they are sent.
+pub const MOST_OUTPUT_BYTES: usize = 4 << 20;
+
+/// A request that is allowed, and its place in the table.
+type Checked = (usize, &'static Spec);
+
+fn unknown(request: &Request) -> Failure {
+    const MOST_BYTES: usize = 128;
+    let mut shown = String::new();
+    for argument in request.from(1) {
+        if shown.len() >= MOST_BYTES {
+            break;
+        }
+        let part = argument.get(..argument.len().min(MOST_BYTES - shown.len())).unwrap_or_default();
+        shown.push_str(&format!("'{}' ", text(part)));
+    }
+    let name = text(request.get(0).get(..request.get(0).len().min(MOST_BYTES)).unwrap_or_default());
+    Failure::new(format!("unknown command '{name}', with args beginning with: {shown}"))
+}
+
+/// Checks that there is such a command, and that the client may run it.
+fn check(server: &Server, session: &Session, request: &Request) -> Outcome<Checked> {
+    let found = lookup(request.get(0));
+    let may_not = !session.is_authenticated && !found.is_some_and(|(_, spec)| spec.is(flags::NO_AUTH));
+    let Some((number, spec)) = found else { return Err(unknown(request)) };
+    if !spec.takes(request) {
+        return Err(wrong_arity(spec.name));
+    }
+    if may_not {
+        return Err(Failure::coded("NOAUTH Authentication required."));
+    }
+    if !session.is_authenticated {
+        return Ok((number, spec));
+    }
+    match session.user.check(spec, request) {
+        Ok(()) => Ok((number, spec)),
+        Err(denied) => {
+            let name = &session.user.name;
+            let (reason, object) = match denied {
+                Denied::Command => ("command", spec.name.to_owned()),
+                Denied::Key => ("key", text(request.get(spec.keys.places(request).next().unwrap_or(1)))),
+            };
+            server.acl.note(session, reason, &object, name);
+            Err(match denied {
+                Denied::Command => Failure::Reply(
+                    format!("NOPERM User {name} has no permissions to run the '{}' command", spec.name)
+                        .into(),
+                ),
+                Denied::Key => Failure::coded("NOPERM No permissions to access a key"),
+            })
+        }
+    }
+}
+
+/// Whether none of `requests` touches the store, so that they need no thread that may block.
+pub fn is_instant(requests: &VecDeque<Request>) -> bool {
+    requests.iter().all(|request| {
+        lookup(request.get(0)).is_none_or(|(_, spec)| spec.is(flags::INSTANT)) && !request.is_empty()
+    })
+}
+
+/// Whether any of `requests` may change data.
+pub fn writes(session: &Session, requests: &VecDeque<Request>) -> bool {
+    let queued = session.transaction.iter().flat_map(|transaction| &transaction.queue);
+    requests.iter().chain(queued).any(|request| lookup(request.get(0)).is_some_and(|(_, spec)| spec.writes()))
+}
+
+/// Carries out `requests` from the front, until none is left, the connection is to end, or there are so many
+/// replies that they had better be sent.
+pub fn run(server: &Server, session: &mut Session, requests: &mut VecDeque<Request>, out: &mut Output) {
+    while !session.closes && out.len() < MOST_OUTPUT_BYTES {
+        let Some(first) = requests.front() else { break };
+        if first.is_empty() {
+            requests.pop_front();
+            continue;
+        }
+        let last = first.clone();
+        let joined = if session.transaction.is_none() { join(server, session, requests) } else { Vec::new() };
+        if joined.is_empty() {
+            requests.pop_front();
+            alone(server, session, &last, out);
+        } else {
+            let unit: Vec<Request> = requests.iter().take(joined.len()).cloned().collect();
+            let done = together(server, session, &unit, &joined, out);
+            requests.drain(..done);
+        }
+        session.publish(&last);
+    }
+}
+
+/// How many requests from the front can be one unit.
+fn join(server: &Server, session: &Session, requests: &VecDeque<Request>) -> Vec<Checked> {
+    let mut bytes = 0;
+    let mut joined = Vec::new();
+    for request in requests.iter().take(MOST_JOINED) {
+        bytes += request.bytes();
+        let can_join = !request.is_empty() && (joined.is_empty() || bytes <= MOST_JOINED_BYTES);
+        // Looked up first, so that a refusal is noted once, when the request is carried out.
+        if !can_join || !lookup(request.get(0)).is_some_and(|(_, spec)| spec.is_joinable()) {
+            break;
+        }
+        match check(server, session, request) {
+            Ok(checked) => joined.push(checked),
+            Err(_) => break,
+        }
+    }
+    joined
+}
+
+/// Writes a reply into `out`, or why there is none.
+fn answer(context: &mut Context, number: usize, request: &Request, out: &mut Output) {
+    let server = context.server;
+    let (mark, began) = (out.len(), Instant::now());
+    let spec = context.spec;
+    let result = (spec.run)(context, request, out);
+    let took_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+    server.counters.commands.fetch_add(1, Ordering::Relaxed);
+    if let Some(stats) = server.commands.get(number) {
+        stats.calls.fetch_add(1, Ordering::Relaxed);
+        stats.us.fetch_add(took_us, Ordering::Relaxed);
+        stats.failed.fetch_add(u64::from(result.is_err()), Ordering::Relaxed);
+    }
+    if took_us >= server.config.slow_us() && spec.name != "exec" {
+        let most = usize::try_from(server.config.number("slowlog-max-len")).unwrap_or(usize::MAX);
+        server.slow_log.note(request, took_us, &context.session.client, most);
+    }
+    if let Err(failure) = result {
+        out.truncate(mark);
+        refuse(server, &failure, out);
+    }
+    quiet(context.session, mark, out);
+}
+
+/// Drops a reply that the client does not want.
+fn quiet(session: &mut Session, mark: usize, out: &mut Output) {
+    match session.reply {
+        ReplyMode::On => {}
+        ReplyMode::Off => out.truncate(mark),
+        ReplyMode::SkipNext => {
+            out.truncate(mark);
+            session.reply = ReplyMode::Skip;
+        }
+        ReplyMode::Skip => {
+            out.truncate(mark);
+            session.reply = ReplyMode::On;
+        }
+    }
+}
+
+fn refuse(server: &Server, failure: &Failure, out: &mut Output) {
+    let text = failure.to_string();
+    server.count_error(&text);
+    out.error(&text);
+}
+
+/// Keys of a request, with whether it may change them.
+fn keys<'r>(
+    database: usize,
+    request: &'r Request,
+    spec: &'static Spec,
+) -> impl Iterator<Item = (usize, &'r [u8], bool)> {
+    spec.keys.places(request).map(move |place| (database, request.get(place), spec.writes()))
+}
+
+/// Reads what the requests will ask for.
+fn read_ahead(unit: &mut Unit, database: usize, requests: &[Request], specs: &[Checked]) -> Outcome {
+    let pairs = || requests.iter().zip(specs.iter().map(|(_, spec)| *spec));
+    unit.load(
+        database,
+        pairs().flat_map(|(request, spec)| keys(database, request, spec)).map(|(_, key, _)| key),
+    )?;
+    for (request, spec) in pairs().filter(|(_, spec)| spec.elements.0 > 0) {
+        let (first, step) = spec.elements;
+        let names: Vec<&[u8]> = request.from(first).step_by(step).collect();
+        unit.load_elements(database, request.get(1), &names)?;
+    }
+    Ok(())
+}
+
+/// Carries out requests on keys as one unit, and returns how many: fewer than there are where their replies
+/// had better be sent first.
+fn together(
+    server: &Server,
+    session: &mut Session,
+    requests: &[Request],
+    specs: &[Checked],
+    out: &mut Output,
+) -> usize {
+    let store = &server.store;
+    let database = session.database;
+    let pairs = requests.iter().zip(specs);
+    let _held = store.locks.keys(pairs.flat_map(|(request, (_, spec))| keys(database, request, spec)));
+    let mut unit = Unit::new(store, server.config.pack_limits());
+    unit.is_read_only = !specs.iter().any(|(_, spec)| spec.writes());
+    server.counters.units.fetch_add(1, Ordering::Relaxed);
+    if requests.len() > 1 {
+        server.counters.joined.fetch_add(requests.len() as u64, Ordering::Relaxed);
+    }
+    let (mark, mut done) = (out.len(), 0);
+    let mut result = Ok(());
+    'unit: for (requests, specs) in requests.chunks(MOST_READ_AHEAD).zip(specs.chunks(MOST_READ_AHEAD)) {
+        result = read_ahead(&mut unit, database, requests, specs);
+        if result.is_err() {
+            break;
+        }
+        for (request, (number, spec)) in requests.iter().zip(specs) {
+            let mut context = Context { server, session, unit: &mut unit, spec };
+            answer(&mut context, *number, request, out);
+            done += 1;
+            if out.len() >= MOST_OUTPUT_BYTES {
+                break 'unit;
+            }
+        }
+    }
+    if let Err(failure) = result.and_then(|()| unit.commit()) {
+        out.truncate(mark);
+        requests.iter().for_each(|_| refuse(server, &failure, out));
+        return requests.len();
+    }
+    done
+}
+
+/// Carries out a request that is no part of a unit of several.
+fn alone(server: &Server, session: &mut Session, request: &Request, out: &mut Output) {
+    let mark = out.len();
+    let (number, spec) = match check(server, session, request) {
+        Ok(checked) => checked,
+        Err(failure) => {
+            if let Some(transaction) = &mut session.transaction {
+                transaction.has_failed = true;
+            }
+            if let Some(stats) = lookup(request.get(0)).and_then(|(number, _)| server.commands.get(number)) {
+                stats.rejected.fetch_add(1, Ordering::Relaxed);
+            }
+            refuse(server, &failure, out);
+            return quiet(session, mark, out);
+        }
+    };
+    if let Some(transaction) = &mut session.transaction {
+        if spec.name == "exec" {
+            exec(server, session, number, out);
+            return quiet(session, mark, out);
+        }
+        if !spec.is(flags::UNQUEUED) {
+            if spec.is(flags::NO_MULTI) {
+                transaction.has_failed = true;
+                refuse(server, &Failure::coded("ERR Command not allowed inside a transaction"), out);
+            } else {
+                transaction.queue.push(request.clone());
+                out.simple("QUEUED");
+            }
+            return quiet(session, mark, out);
+        }
+    }
+    let store = &server.store;
+    let _held = if spec.is(flags::ALL_KEYS) {
+        store.locks.all()
+    } else {
+        store.locks.keys(keys(session.database, request, spec))
+    };
+    let mut unit = Unit::new(store, server.config.pack_limits());
+    unit.is_read_only = !spec.writes();
+    let mut context = Context { server, session, unit: &mut unit, spec };
+    answer(&mut context, number, request, out);
+    if let Err(failure) = unit.commit() {
+        out.truncate(mark);
+        refuse(server, &failure, out);
+    }
+}
+
+/// Carries out a transaction.
+fn exec(server: &Server, session: &mut Session, number: usize, out: &mut Output) {
+    let Some(Transaction { queue, has_failed }) = session.transaction.take() else { return };
+    if let Some(stats) = server.commands.get(number) {
+        stats.calls.fetch_add(1, Ordering::Relaxed);
+    }
+    if has_failed {
+        session.unwatch(&server.store);
+        let failure = Failure::coded("EXECABORT Transaction discarded because of previous errors.");
+        return refuse(server, &failure, out);
+    }
+    let specs: Vec<Checked> = queue.iter().filter_map(|request| lookup(request.get(0))).collect();
+    let store = &server.store;
+    // A database that is selected on the way is not known before; nor are keys that no argument names.
+    let needs_all = specs.iter().any(|(_, spec)| spec.is(flags::ALL_KEYS) || !spec.is_joinable());
+    let database = session.database;
+    let seen = std::mem::take(&mut session.watched);
+    let _held = if needs_all {
+        store.locks.all()
+    } else {
+        let watched = seen.keys.iter().map(|key| (key.database, key.key.as_slice(), false));
+        let named = queue.iter().zip(&specs).flat_map(|(request, (_, spec))| keys(database, request, spec));
+        store.locks.keys(named.chain(watched))
+    };
+    let mut unit = Unit::new(store, server.config.pack_limits());
+    let is_broken = crate::command::is_broken(&seen, unit.now);
+    session.watched = seen;
+    session.unwatch(store);
+    if is_broken {
+        return out.null_array();
+    }
+    unit.is_read_only = !specs.iter().any(|(_, spec)| spec.writes());
+    let mark = out.len();
+    let mut result = if needs_all { Ok(()) } else { read_ahead(&mut unit, database, &queue, &specs) };
+    if result.is_ok() {
+        out.array(queue.len());
+        for (request, (number, spec)) in queue.iter().zip(&specs) {
+            // What the client may do can have changed since it asked.
+            match check(server, session, request) {
+                Ok(_) => {
+                    let mut context = Context { server, session, unit: &mut unit, spec };
+                    answer(&mut context, *number, request, out);
+                }
+                Err(failure) => refuse(server, &failure, out),
+            }
+        }
+        result = unit.commit();
+    }
+    if let Err(failure) = result {
+        out.truncate(mark);
+        refuse(server, &failure, out);
+    }
+}
