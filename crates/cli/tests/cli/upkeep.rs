@@ -18,11 +18,14 @@ fn a_load_ends_drained_and_a_compaction_frees_what_was_deleted() {
     assert!(drained["level_0_runs"].as_u64().unwrap() <= 16);
     assert!(run(&["drain", s]).ok().text().starts_with("drained in "));
 
-    // The same rows once more: half of what is there is garbage, less what was cleared away already.
+    // The same rows once more: half of what is there is garbage, less what was cleared away already. How much
+    // that is, background work decides; afterwards there is little over one copy in any case.
     run_with_input(&["load", s, "-", "--format", "tsv"], rows.as_bytes()).ok();
     let compacted = run(&["compact", s, "--json"]).ok().json();
     assert_eq!(compacted["is_complete"], true);
-    assert!(compacted["space_bytes"].as_u64() < compacted["space_bytes_before"].as_u64());
+    let space = |of: &str| compacted[of].as_u64().unwrap();
+    assert!(space("space_bytes") <= space("space_bytes_before"), "{compacted}");
+    assert!(space("space_bytes") < 20_000 * (9 + 200) * 3 / 2, "{compacted}");
     let stats = run(&["stats", s, "--json"]).ok().json();
     assert_eq!(stats["keyspaces"][0]["table_entries"], 20_000);
     assert_eq!(run(&["get", s, "key012345"]).ok().text().trim().len(), 200);
