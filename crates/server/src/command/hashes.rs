@@ -4,7 +4,7 @@ use super::arguments::integer;
 use super::spec::{Keys, Spec, flags::*};
 use super::{Context, wrong_arity};
 use crate::failure::{Failure, Outcome};
-use crate::keyspace::{Element, Kind};
+use crate::keyspace::{Collection, Element, Kind};
 use crate::number;
 use crate::resp::{Output, Request};
 
@@ -132,19 +132,7 @@ fn hdel(context: &mut Context, request: &Request, out: &mut Output) -> Outcome {
         return Ok(());
     }
     let fields: Vec<&[u8]> = request.from(2).collect();
-    let changed_before = context.key(key)?.is_changed;
-    let count = context.change(key, HASH, |hash| {
-        hash.prefetch(&fields)?;
-        let mut count = 0;
-        for field in fields {
-            count += usize::from(hash.remove(field)?);
-        }
-        Ok(count)
-    })?;
-    if count == 0 {
-        context.key(key)?.is_changed = changed_before;
-    }
-    out.count(count);
+    out.count(context.change_each(key, HASH, &fields, Collection::remove)?);
     Ok(())
 }
 

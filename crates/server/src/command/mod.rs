@@ -106,6 +106,33 @@ impl Context<'_, '_> {
         self.unit.settle(database, key)?;
         result
     }
+
+    /// Changes elements of the collection under `key` one by one; how many `change` said it changed. Where
+    /// none was, the key counts as unchanged.
+    ///
+    /// # Errors
+    /// As for [`Context::change`].
+    pub fn change_each(
+        &mut self,
+        key: &[u8],
+        kind: Kind,
+        names: &[&[u8]],
+        mut change: impl FnMut(&mut Collection, &[u8]) -> Outcome<bool>,
+    ) -> Outcome<usize> {
+        let changed_before = self.key(key)?.is_changed;
+        let count = self.change(key, kind, |collection| {
+            collection.prefetch(names)?;
+            let mut count = 0;
+            for name in names {
+                count += usize::from(change(collection, name)?);
+            }
+            Ok(count)
+        })?;
+        if count == 0 {
+            self.key(key)?.is_changed = changed_before;
+        }
+        Ok(count)
+    }
 }
 
 /// What a client gets for a command with too few or too many arguments.

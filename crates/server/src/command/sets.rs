@@ -6,7 +6,7 @@ use super::hash_scan::{check_count, choose};
 use super::scan::scan_collection;
 use super::spec::{Keys, Spec, flags::*};
 use crate::failure::{Failure, Outcome, SYNTAX};
-use crate::keyspace::{Element, Kind};
+use crate::keyspace::{Collection, Element, Kind};
 use crate::resp::{Output, Request};
 
 const RF: u32 = READONLY | FAST;
@@ -51,43 +51,21 @@ pub const TABLE: &[Spec] = &[
 ];
 
 fn sadd(context: &mut Context, request: &Request, out: &mut Output) -> Outcome {
-    let key = request.get(1);
-    let changed_before = context.key(key)?.is_changed;
     let members: Vec<&[u8]> = request.from(2).collect();
-    let count = context.change(key, SET, |set| {
-        set.prefetch(&members)?;
-        let mut count = 0;
-        for member in members {
-            if !set.contains(member)? {
-                set.put(member, Element::default())?;
-                count += 1;
-            }
+    let count = context.change_each(request.get(1), SET, &members, |set, member| {
+        let is_new = !set.contains(member)?;
+        if is_new {
+            set.put(member, Element::default())?;
         }
-        Ok(count)
+        Ok(is_new)
     })?;
-    if count == 0 {
-        context.key(key)?.is_changed = changed_before;
-    }
     out.count(count);
     Ok(())
 }
 
 fn srem(context: &mut Context, request: &Request, out: &mut Output) -> Outcome {
-    let key = request.get(1);
-    let changed_before = context.key(key)?.is_changed;
     let members: Vec<&[u8]> = request.from(2).collect();
-    let count = context.change(key, SET, |set| {
-        set.prefetch(&members)?;
-        let mut count = 0;
-        for member in members {
-            count += usize::from(set.remove(member)?);
-        }
-        Ok(count)
-    })?;
-    if count == 0 {
-        context.key(key)?.is_changed = changed_before;
-    }
-    out.count(count);
+    out.count(context.change_each(request.get(1), SET, &members, Collection::remove)?);
     Ok(())
 }
 
