@@ -5,6 +5,7 @@
 //! | [`resp`] | the protocol: requests out of bytes, replies into bytes |
 //! | [`command`] | the table of commands, and what they do |
 //! | [`keyspace`] | how Redis' types lie in the store; units of work |
+//! | [`replication`] | a server that follows another one |
 //! | [`server`] | connections, pipelines, background work |
 //! | [`config`] | settings |
 //!
@@ -17,6 +18,7 @@ mod failure;
 mod glob;
 pub mod keyspace;
 mod number;
+pub mod replication;
 pub mod resp;
 pub mod server;
 

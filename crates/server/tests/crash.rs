@@ -8,26 +8,11 @@
 mod common;
 
 use common::{Client, Reply};
-use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-
-fn start(dir: &Path, fsync: &str) -> (Child, SocketAddr) {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_siltstone-server"))
-        .arg(dir)
-        .args(["--port", "0", "--", "--bind", "127.0.0.1", "--appendfsync", fsync])
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
-    let address = line.trim().rsplit(' ').next().unwrap().parse().unwrap_or_else(|_| panic!("{line}"));
-    (child, address)
-}
 
 /// Writes until the connection breaks: each round a counter, a hash and a set of the writer's own.
 fn write(address: SocketAddr, writer: usize, acknowledged: &AtomicU64) {
@@ -60,7 +45,7 @@ fn survives(fsync: &str) {
     let dir = tempfile::tempdir().unwrap();
     let counts: Vec<Arc<AtomicU64>> = (0..WRITERS).map(|_| Arc::default()).collect();
     for round in 0..4 {
-        let (mut child, address) = start(dir.path(), fsync);
+        let (mut child, address) = common::spawn(dir.path(), &["--appendfsync", fsync]);
         let mut client = Client::connect(address);
         let mut keys = 0;
         for (writer, count) in counts.iter().enumerate() {
@@ -111,11 +96,11 @@ fn nothing_acknowledged_is_lost_with_the_process_alone() {
 #[test]
 fn a_terminated_server_stops_by_itself_and_its_successor_has_everything() {
     let dir = tempfile::tempdir().unwrap();
-    let (mut child, address) = start(dir.path(), "no");
+    let (mut child, address) = common::spawn(dir.path(), &["--appendfsync", "no"]);
     assert_eq!(Client::connect(address).run("SET k v").to_string(), "+OK");
     let killed = Command::new("kill").arg(child.id().to_string()).status().unwrap();
     assert!(killed.success() && child.wait().unwrap().success());
-    let (mut child, address) = start(dir.path(), "no");
+    let (mut child, address) = common::spawn(dir.path(), &["--appendfsync", "no"]);
     let mut client = Client::connect(address);
     assert_eq!(client.run("GET k").to_string(), "\"v\"");
     common::encode(&[]);

@@ -60,6 +60,29 @@ pub struct TailOperation {
     pub change: Change,
 }
 
+impl TailOperation {
+    /// Makes an operation of what another process has handed on, for [`Batch::add`](crate::Batch::add).
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use siltstone::{Batch, Change, Db, KeyspaceOptions, Options, TailOperation, WriteOptions};
+    ///
+    /// let db = Db::open(dir.path().join("db"), Options::default())?;
+    /// let items = db.create_keyspace("items", KeyspaceOptions::default())?;
+    /// let change = Change::Put { value: b"1".to_vec(), expires_at_ms: None };
+    /// let mut batch = Batch::new();
+    /// batch.add(&items, &TailOperation::new("items", "a", change))?;
+    /// db.write(&batch, &WriteOptions::default())?;
+    /// assert_eq!(items.get("a")?.as_deref(), Some(&b"1"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn new(keyspace: impl Into<Arc<str>>, key: impl Into<Vec<u8>>, change: Change) -> Self {
+        Self { keyspace: keyspace.into(), key: key.into(), change }
+    }
+}
+
 /// Operations that happened together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -123,10 +123,12 @@ fn set_info(context: &mut Context, request: &Request, out: &mut Output) -> Outco
     Ok(())
 }
 
-fn is_of_type(name: &[u8]) -> Outcome<bool> {
+/// Which clients are of a type: those that are replicas, those that are not, or none.
+fn type_of(name: &[u8]) -> Outcome<Option<bool>> {
     match name.to_ascii_lowercase().as_slice() {
-        b"normal" => Ok(true),
-        b"master" | b"replica" | b"slave" | b"pubsub" => Ok(false),
+        b"normal" => Ok(Some(false)),
+        b"replica" | b"slave" => Ok(Some(true)),
+        b"master" | b"pubsub" => Ok(None),
         _ => Err(Failure::new(format!("Unknown client type '{}'", text(name)))),
     }
 }
@@ -137,8 +139,8 @@ fn list(context: &mut Context, request: &Request, out: &mut Output) -> Outcome {
     match options.next().as_deref() {
         None => {}
         Some("TYPE") => {
-            let all = is_of_type(options.value()?)?;
-            clients.retain(|_| all);
+            let replicas = type_of(options.value()?)?;
+            clients.retain(|client| replicas == Some(client.is_replica()));
         }
         Some("ID") if request.len() > 3 => {
             let bad = |_| Failure::coded("ERR Invalid client ID");
@@ -160,13 +162,14 @@ struct Filter<'a> {
     local_address: Option<&'a [u8]>,
     user: Option<&'a [u8]>,
     max_age_s: Option<u64>,
-    takes_type: bool,
+    /// The type, as `type_of` says it; the outer `None` takes all.
+    replicas: Option<Option<bool>>,
     skips_me: bool,
 }
 
 impl Filter<'_> {
     fn takes(&self, client: &Client, me: u64) -> bool {
-        self.takes_type
+        self.replicas.is_none_or(|replicas| replicas == Some(client.is_replica()))
             && self.id.is_none_or(|id| id == client.id)
             && self.address.is_none_or(|address| address == client.address.as_bytes())
             && self.local_address.is_none_or(|address| address == client.local_address.as_bytes())
@@ -194,7 +197,7 @@ fn kill(context: &mut Context, request: &Request, out: &mut Output) -> Outcome {
         local_address: None,
         user: None,
         max_age_s: None,
-        takes_type: true,
+        replicas: None,
         skips_me: true,
     };
     if request.len() == 3 {
@@ -227,7 +230,7 @@ fn kill(context: &mut Context, request: &Request, out: &mut Output) -> Outcome {
                 }
                 filter.user = Some(value);
             }
-            "TYPE" => filter.takes_type = is_of_type(value)?,
+            "TYPE" => filter.replicas = Some(type_of(value)?),
             "MAXAGE" => filter.max_age_s = u64::try_from(integer(value)?).ok(),
             "SKIPME" => {
                 filter.skips_me = match value {

@@ -27,7 +27,7 @@ pub fn debug(context: &mut Context, request: &Request, out: &mut Output) -> Outc
             out.ok();
         }
         (b"JMAP" | b"RELOAD" | b"LOADAOF", _) => {
-            context.server.store.db.flush()?;
+            context.server.store().db.flush()?;
             out.ok();
         }
         (b"QUICKLIST-PACKED-THRESHOLD" | b"STRINGMATCH-LEN" | b"CHANGE-REPL-ID", _) => out.ok(),

@@ -1,6 +1,7 @@
 //! INFO: what Redis' exporters and clients look for, and what is ours in a section of its own.
 
 use super::spec::table;
+use crate::replication::LinkState;
 use crate::server::Server;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -123,7 +124,7 @@ fn human(bytes: u64) -> String {
 
 fn memory(server: &Server, out: &mut String) {
     let (resident, peak) = resident_bytes();
-    let store = server.store.db.stats().memory;
+    let store = server.store().db.stats().memory;
     let maximum = server.config.number("maxmemory");
     for (name, bytes) in [
         ("used_memory", store.total),
@@ -161,7 +162,7 @@ fn persistence(server: &Server, out: &mut String) {
     line(
         out,
         "rdb_changes_since_last_save",
-        count(&server.store.changes).saturating_sub(count(&server.saved_changes)),
+        count(&server.store().changes).saturating_sub(count(&server.saved_changes)),
     );
     line(out, "rdb_bgsave_in_progress", u8::from(server.is_saving.load(Ordering::Relaxed)));
     line(out, "rdb_last_save_time", count(&server.last_save_ms) / 1000);
@@ -195,9 +196,9 @@ fn stats(server: &Server, out: &mut String) {
         line(out, &format!("instantaneous_{name}_kbps"), format!("{:.2}", bytes as f64 / 1024.0));
     }
     line(out, "rejected_connections", count(&counters.rejected));
-    line(out, "sync_full", 0);
-    line(out, "sync_partial_ok", 0);
-    line(out, "sync_partial_err", 0);
+    line(out, "sync_full", count(&server.replication.full_syncs));
+    line(out, "sync_partial_ok", count(&server.replication.continued_syncs));
+    line(out, "sync_partial_err", count(&server.replication.refused_syncs));
     line(out, "expired_keys", count(&counters.expired));
     line(out, "expired_stale_perc", "0.00");
     line(out, "expired_time_cap_reached_count", 0);
@@ -220,16 +221,45 @@ fn stats(server: &Server, out: &mut String) {
 }
 
 fn replication(server: &Server, out: &mut String) {
-    line(out, "role", "master");
-    line(out, "connected_slaves", 0);
+    let replication = &server.replication;
+    if let Some(link) = replication.link() {
+        let state = link.state();
+        line(out, "role", "slave");
+        line(out, "master_host", &link.host);
+        line(out, "master_port", link.port);
+        line(out, "master_link_status", if state == LinkState::Connected { "up" } else { "down" });
+        line(out, "master_last_io_seconds_ago", link.silent_s());
+        line(out, "master_sync_in_progress", u8::from(state == LinkState::Syncing));
+        line(out, "slave_read_repl_offset", link.position());
+        line(out, "slave_repl_offset", link.position());
+        line(out, "slave_priority", 100);
+        line(out, "slave_read_only", 1);
+        line(out, "replica_announced", 1);
+    } else {
+        line(out, "role", "master");
+    }
+    let followers = replication.followers();
+    line(out, "connected_slaves", followers.len());
+    for (number, follower) in followers.iter().enumerate() {
+        let (host, port, offset) = (&follower.address, follower.port, follower.acknowledged());
+        let state = if follower.is_online() { "online" } else { "send_bulk" };
+        let lag = follower.silent_ms() / 1000;
+        line(
+            out,
+            &format!("slave{number}"),
+            format!("ip={host},port={port},state={state},offset={offset},lag={lag}"),
+        );
+    }
+    let db = &server.store().db;
+    let (first, last) = (db.oldest_log_position(), db.log_position());
     line(out, "master_failover_state", "no-failover");
-    line(out, "master_replid", &server.run_id);
-    line(out, "master_repl_offset", 0);
+    line(out, "master_replid", replication.log_id());
+    line(out, "master_repl_offset", last);
     line(out, "second_repl_offset", -1);
-    line(out, "repl_backlog_active", 0);
-    line(out, "repl_backlog_size", 1_048_576);
-    line(out, "repl_backlog_first_byte_offset", 0);
-    line(out, "repl_backlog_histlen", 0);
+    line(out, "repl_backlog_active", 1);
+    line(out, "repl_backlog_size", server.config.number("repl-backlog-size"));
+    line(out, "repl_backlog_first_byte_offset", first);
+    line(out, "repl_backlog_histlen", last.saturating_sub(first));
 }
 
 /// Seconds of processor time: of the process in the kernel and outside of it.
@@ -282,8 +312,8 @@ fn errors(server: &Server, out: &mut String) {
 
 fn keyspace(server: &Server, out: &mut String) {
     let now = crate::now_ms();
-    for number in 0..server.store.count() {
-        let Some(database) = server.store.database(number) else { continue };
+    for number in 0..server.store().count() {
+        let Some(database) = server.store().database(number) else { continue };
         let tally = database.tally.lock();
         let (keys, (expires, mean)) = (tally.keys(now), tally.expiring(now));
         if keys > 0 {
@@ -293,7 +323,7 @@ fn keyspace(server: &Server, out: &mut String) {
 }
 
 fn siltstone(server: &Server, out: &mut String) {
-    let stats = server.store.db.stats();
+    let stats = server.store().db.stats();
     line(out, "store_space_bytes", stats.space_bytes);
     line(out, "store_log_bytes", stats.wal_bytes);
     line(out, "store_user_bytes_written", stats.user_bytes_written);

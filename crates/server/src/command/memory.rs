@@ -45,7 +45,7 @@ pub fn memory(context: &mut Context, request: &Request, out: &mut Output) -> Out
     match (request.get(1).to_ascii_uppercase().as_slice(), request.len()) {
         (b"USAGE", 3..) => return usage(context, request, out),
         (b"STATS", 2) => {
-            let stats = context.server.store.db.stats().memory;
+            let stats = context.server.store().db.stats().memory;
             let rows = [
                 ("total.allocated", stats.total),
                 ("store.budget", stats.budget),

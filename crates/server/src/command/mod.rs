@@ -23,6 +23,7 @@ mod keys;
 mod lcs;
 mod memory;
 mod operations;
+mod replication;
 mod scan;
 mod set_operations;
 mod sets;

@@ -1,6 +1,6 @@
 //! What operators use: INFO, backups, the slow log, stopping.
 
-use super::arguments::{integer, is};
+use super::arguments::is;
 use super::spec::{Keys, Spec, flags::*};
 use super::{Context, help, info, text, unknown_subcommand};
 use crate::failure::{Failure, Outcome, SYNTAX};
@@ -38,18 +38,6 @@ pub const TABLE: &[Spec] = &[
         "Returns when the last checkpoint was made.",
     ),
     Spec::new("shutdown", -1, ADM | NO_MULTI, shutdown).about("server", "1.0.0", "Stops the server."),
-    Spec::new("wait", 3, ALONE, wait).about(
-        "generic",
-        "3.0.0",
-        "Returns the number of replicas, which is 0.",
-    ),
-    Spec::new("role", 1, ALONE | FAST | ADMIN | INSTANT, role).about(
-        "server",
-        "2.8.12",
-        "Returns the server's role.",
-    ),
-    Spec::new("replicaof", 3, ADM | INSTANT, replicaof).about("server", "5.0.0", "Takes NO ONE only."),
-    Spec::new("slaveof", 3, ADM | INSTANT, replicaof).about("server", "1.0.0", "REPLICAOF by its old name."),
     Spec::new("function", -2, ALONE | INSTANT, function).about(
         "scripting",
         "7.0.0",
@@ -116,33 +104,6 @@ fn shutdown(context: &mut Context, request: &Request, out: &mut Output) -> Outco
     // Who asked sees the connection end.
     out.truncate(0);
     Ok(())
-}
-
-fn wait(context: &mut Context, request: &Request, out: &mut Output) -> Outcome {
-    integer(request.get(1))?;
-    if integer(request.get(2))? < 0 {
-        return Err(Failure::coded("ERR timeout is negative"));
-    }
-    // What was acknowledged is on the device afterwards.
-    context.server.store.db.sync()?;
-    out.integer(0);
-    Ok(())
-}
-
-fn role(_context: &mut Context, _request: &Request, out: &mut Output) -> Outcome {
-    out.array(3);
-    out.text("master");
-    out.integer(0);
-    out.array(0);
-    Ok(())
-}
-
-fn replicaof(_context: &mut Context, request: &Request, out: &mut Output) -> Outcome {
-    if is(request.get(1), "NO") && is(request.get(2), "ONE") {
-        out.ok();
-        return Ok(());
-    }
-    Err(Failure::coded("ERR this server does not replicate another one"))
 }
 
 fn function(_context: &mut Context, request: &Request, out: &mut Output) -> Outcome {

@@ -36,6 +36,9 @@ pub mod flags {
     /// Is carried out within a transaction rather than queued.
     pub const UNQUEUED: u32 = 1 << 11;
 
+    /// Waits for others, and therefore takes no locks.
+    pub const WAITS: u32 = 1 << 12;
+
     /// Names as `COMMAND` shows them.
     pub const NAMES: [(u32, &str); 7] = [
         (WRITE, "write"),
@@ -199,7 +202,7 @@ impl Spec {
 }
 
 /// All tables, by family.
-static FAMILIES: [&[Spec]; 20] = [
+static FAMILIES: [&[Spec]; 21] = [
     super::strings::TABLE,
     super::lcs::TABLE,
     super::bits::TABLE,
@@ -219,6 +222,7 @@ static FAMILIES: [&[Spec]; 20] = [
     super::introspect::TABLE,
     super::config::TABLE,
     super::operations::TABLE,
+    super::replication::TABLE,
     super::acl::TABLE,
 ];
 

@@ -47,7 +47,7 @@ fn discard(context: &mut Context, _request: &Request, out: &mut Output) -> Outco
     if context.session.transaction.take().is_none() {
         return Err(Failure::coded("ERR DISCARD without MULTI"));
     }
-    context.session.unwatch(&context.server.store);
+    context.session.unwatch(&context.server.store());
     out.ok();
     Ok(())
 }
@@ -70,7 +70,7 @@ fn watch(context: &mut Context, request: &Request, out: &mut Output) -> Outcome 
             continue;
         }
         // Watched first and read afterwards, so that no change goes unseen.
-        context.server.store.watchers.watch(database, key, &flag);
+        context.server.store().watchers.watch(database, key, &flag);
         let expires_at = context.key(key)?.expires_at;
         context.session.watched.keys.push(crate::server::WatchedKey {
             database,
@@ -83,7 +83,7 @@ fn watch(context: &mut Context, request: &Request, out: &mut Output) -> Outcome 
 }
 
 fn unwatch(context: &mut Context, _request: &Request, out: &mut Output) -> Outcome {
-    context.session.unwatch(&context.server.store);
+    context.session.unwatch(&context.server.store());
     out.ok();
     Ok(())
 }

@@ -42,7 +42,10 @@ const ANY: Kind = Kind::Number(i64::MIN, i64::MAX);
 const COUNT: Kind = Kind::Number(0, i64::MAX);
 
 /// Names that settings had before, and names of today.
-pub const ALIASES: [(&str, &str); 5] = [
+pub const ALIASES: [(&str, &str); 8] = [
+    ("slaveof", "replicaof"),
+    ("min-slaves-to-write", "min-replicas-to-write"),
+    ("min-slaves-max-lag", "min-replicas-max-lag"),
     ("hash-max-ziplist-entries", "hash-max-listpack-entries"),
     ("hash-max-ziplist-value", "hash-max-listpack-value"),
     ("list-max-ziplist-size", "list-max-listpack-size"),
@@ -66,6 +69,13 @@ pub const SETTINGS: &[Setting] = &[
     fixed("databases", "16", Kind::Number(1, 10_000)),
     fixed("store-memory", "268435456", Kind::Size),
     fixed("store-threads", "1", Kind::Number(1, 64)),
+    fixed("replicaof", "", Kind::Words),
+    new("masterauth", "", Kind::Text),
+    new("masteruser", "", Kind::Text),
+    fixed("repl-backlog-size", "67108864", Kind::Size),
+    new("repl-timeout", "60", COUNT),
+    new("min-replicas-to-write", "0", COUNT),
+    new("min-replicas-max-lag", "10", COUNT),
     fixed("preset", "siltstone", Kind::Text),
     fixed("io-threads", "2", Kind::Number(1, 128)),
     fixed("blocking-threads", "32", Kind::Number(1, 512)),
@@ -153,10 +163,6 @@ pub const SETTINGS: &[Setting] = &[
     new("protected-mode", "no", Kind::Switch),
     new("repl-diskless-sync", "yes", Kind::Switch),
     new("repl-diskless-sync-delay", "5", COUNT),
-    new("repl-backlog-size", "1048576", Kind::Size),
-    new("repl-timeout", "60", COUNT),
-    new("min-replicas-to-write", "0", COUNT),
-    new("min-replicas-max-lag", "10", COUNT),
     new("replica-serve-stale-data", "yes", Kind::Switch),
     new("replica-read-only", "yes", Kind::Switch),
     fixed("cluster-enabled", "no", Kind::Switch),

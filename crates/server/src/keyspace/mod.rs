@@ -3,7 +3,9 @@
 //! `encoding.rs` says what is stored; `packed.rs` and `collection.rs` are hashes and sets, `state.rs` a key,
 //! in memory; `store.rs` the databases, `tally.rs` their sizes; `unit.rs` a unit of work: commands that
 //! happen together, with their locks (`locks.rs`) and their one commit; `watch.rs` who is told of it.
+//! `apply.rs` carries out on a replica what its primary has committed.
 
+mod apply;
 mod collection;
 pub mod encoding;
 mod locks;
@@ -14,6 +16,7 @@ mod tally;
 mod unit;
 mod watch;
 
+pub use apply::Position;
 pub use collection::{Body, Collection, Entry, Group, Kind, OwnedElement};
 pub use encoding::Element;
 pub use locks::{Held, Locks};

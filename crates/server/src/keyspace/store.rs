@@ -6,6 +6,7 @@
 //!            "<generation>.due" by 8 bytes   key: u64 time slot, big-endian · Redis key; collections of many
 //!                                            items that expire, or whose elements do
 //!            "<generation>.n"   point, add   its counters (`tally.rs`)
+//!            "replication"      point        a replica's position in its primary's log (`apply.rs`)
 //! ```
 //!
 //! A database takes a generation with its first write. To empty it is to forget its generation, to swap two
@@ -19,11 +20,16 @@ use super::watch::Watchers;
 use crate::failure::{Failure, Outcome};
 use parking_lot::{Mutex, RwLock};
 use siltstone::{Batch, Db, Keyspace, KeyspaceOptions, PrefixRule, Schema, SuffixOrder, WriteOptions};
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
-const DIRECTORY: &str = "databases";
+pub(super) const DIRECTORY: &str = "databases";
+/// Where a replica keeps its position.
+pub(super) const REPLICATION: &str = "replication";
+/// The database that a replica reads where its primary has none: nothing is ever in it.
+const EMPTY: &str = "empty";
 /// Milliseconds of a time slot: how late the space of an expired large collection may come back.
 const SLOT_MS: u64 = 4_000;
 
@@ -40,7 +46,8 @@ pub enum Durability {
 
 /// One database.
 pub struct Database {
-    generation: u64,
+    /// The name of its items; `empty` of the one that a replica has in the place of those that are not there.
+    name: String,
     /// Heads and elements.
     pub items: Keyspace,
     /// Collections to look at when their time has come.
@@ -59,8 +66,8 @@ fn schema(prefix: PrefixRule) -> KeyspaceOptions {
 }
 
 impl Database {
-    fn open(db: &Db, generation: u64) -> Outcome<Self> {
-        let name = |suffix: &str| format!("{generation}{suffix}");
+    fn open(db: &Db, base: &str) -> Outcome<Self> {
+        let name = |suffix: &str| format!("{base}{suffix}");
         let wanted = [
             (
                 name(".n"),
@@ -81,7 +88,8 @@ impl Database {
         let counts = get(".n")?;
         let tally = Mutex::new(Tally::read(&counts)?);
         let looked_at = AtomicU64::new(0);
-        Ok(Self { generation, items: get("")?, due: get(".due")?, counts, tally, looked_at })
+        let (items, due, name) = (get("")?, get(".due")?, base.to_owned());
+        Ok(Self { name, items, due, counts, tally, looked_at })
     }
 
     /// The key under which a collection is to be looked at once `at` has passed.
@@ -132,8 +140,13 @@ impl Database {
 pub struct Store {
     /// The engine's handle.
     pub db: Db,
-    directory: Keyspace,
+    pub(super) directory: Keyspace,
+    pub(super) replication: Keyspace,
     databases: RwLock<Vec<Option<Arc<Database>>>>,
+    /// Those that are open, by generation.
+    open: Mutex<HashMap<u64, Arc<Database>>>,
+    /// Whether another server decides what databases there are.
+    is_replica: AtomicBool,
     next_generation: AtomicU64,
     /// Who may work on which keys.
     pub locks: Locks,
@@ -159,38 +172,77 @@ impl Store {
                 return Err(Failure::new(format!("{path} holds a store that no siltstone-server made")));
             }
         };
-        let mut found: Vec<Option<Arc<Database>>> = (0..databases).map(|_| None).collect();
+        let replication = db.keyspace(REPLICATION, KeyspaceOptions::default())?;
+        let store = Self {
+            db,
+            directory,
+            replication,
+            databases: RwLock::new((0..databases).map(|_| None).collect()),
+            open: Mutex::default(),
+            is_replica: AtomicBool::new(false),
+            next_generation: AtomicU64::new(0),
+            locks: Locks::default(),
+            watchers: Watchers::default(),
+            durability: AtomicU8::new(1),
+            changes: AtomicU64::new(0),
+        };
+        store.refresh()?;
+        Ok(store)
+    }
+
+    /// Reads which databases there are, and drops what none of them needs. The caller holds the lock of all.
+    pub(super) fn refresh(&self) -> Outcome {
+        let mut found: Vec<Option<Arc<Database>>> = (0..self.count()).map(|_| None).collect();
         let mut used = Vec::new();
-        for item in directory.iter()? {
+        for item in self.directory.iter()? {
             let (number, generation) = item?;
             let number = number.try_into().map(u32::from_be_bytes).ok().and_then(|n| usize::try_from(n).ok());
             let generation = generation.try_into().map(u64::from_be_bytes).ok();
             let (Some(number), Some(generation)) = (number, generation) else { continue };
             used.push(generation);
             if let Some(place) = found.get_mut(number) {
-                *place = Some(Arc::new(Database::open(&db, generation)?));
+                *place = Some(self.of_generation(generation)?);
             } else {
                 let least = number + 1;
                 return Err(Failure::new(format!("the store has {least} databases: set databases {least}")));
             }
         }
-        for name in db.keyspaces() {
+        *self.databases.write() = found;
+        self.open.lock().retain(|generation, _| used.contains(generation));
+        for name in self.db.keyspaces() {
             let generation = name.split('.').next().and_then(|generation| generation.parse::<u64>().ok());
             if generation.is_some_and(|generation| !used.contains(&generation)) {
-                db.drop_keyspace(&name)?;
+                self.db.drop_keyspace(&name)?;
             }
         }
         let next = used.iter().max().map_or(0, |most| most + 1);
-        Ok(Self {
-            db,
-            directory,
-            databases: RwLock::new(found),
-            next_generation: AtomicU64::new(next),
-            locks: Locks::default(),
-            watchers: Watchers::default(),
-            durability: AtomicU8::new(1),
-            changes: AtomicU64::new(0),
-        })
+        self.next_generation.fetch_max(next, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The database that was made as number `generation`; it is made where it is not there.
+    pub(super) fn of_generation(&self, generation: u64) -> Outcome<Arc<Database>> {
+        let mut open = self.open.lock();
+        if let Some(database) = open.get(&generation) {
+            return Ok(Arc::clone(database));
+        }
+        let database = Arc::new(Database::open(&self.db, &generation.to_string())?);
+        open.insert(generation, Arc::clone(&database));
+        Ok(database)
+    }
+
+    /// The numbers of databases, by generation.
+    pub(super) fn numbers(&self) -> HashMap<u64, usize> {
+        let databases = self.databases.read();
+        let number = |(number, database): (usize, &Option<Arc<Database>>)| {
+            Some((database.as_ref()?.name.parse().ok()?, number))
+        };
+        databases.iter().enumerate().filter_map(number).collect()
+    }
+
+    /// Says whether another server decides what databases there are.
+    pub fn set_replica(&self, is_replica: bool) {
+        self.is_replica.store(is_replica, Ordering::SeqCst);
     }
 
     /// Number of databases.
@@ -232,13 +284,19 @@ impl Store {
         if let Some(database) = self.database(number) {
             return Ok(database);
         }
+        if self.is_replica.load(Ordering::SeqCst) {
+            return Ok(Arc::new(Database::open(&self.db, EMPTY)?));
+        }
         let mut databases = self.databases.write();
         let place = databases.get_mut(number).ok_or(Failure::coded("ERR DB index is out of range"))?;
         if let Some(database) = place {
             return Ok(Arc::clone(database));
         }
+        // By the clock, so that none is taken twice: a replica that has not seen the first one dropped would
+        // take the second one for it.
+        self.next_generation.fetch_max(crate::now_ms(), Ordering::Relaxed);
         let generation = self.next_generation.fetch_add(1, Ordering::Relaxed);
-        let database = Arc::new(Database::open(&self.db, generation)?);
+        let database = self.of_generation(generation)?;
         self.directory.put(directory_key(number), generation.to_be_bytes())?;
         *place = Some(Arc::clone(&database));
         Ok(database)
@@ -276,16 +334,12 @@ impl Store {
             batch.delete(&self.directory, directory_key(number))?;
         }
         self.db.write(&batch, &self.write_options())?;
-        let mut gone = Vec::new();
+        let mut gone = 0;
         for place in self.databases.write().iter_mut().skip(numbers.start).take(numbers.len()) {
-            gone.extend(place.take());
+            gone += u64::from(place.take().is_some());
         }
-        for database in gone {
-            self.changes.fetch_add(1, Ordering::Relaxed);
-            for suffix in ["", ".due", ".n"] {
-                self.db.drop_keyspace(&format!("{}{suffix}", database.generation))?;
-            }
-        }
+        self.changes.fetch_add(gone, Ordering::Relaxed);
+        self.refresh()?;
         Ok(())
     }
 
@@ -306,7 +360,8 @@ impl Store {
         for ((_, database), number) in before.iter().zip([other, one]) {
             match database {
                 Some(database) => {
-                    batch.put(&self.directory, directory_key(number), database.generation.to_be_bytes())?;
+                    let generation = database.name.parse::<u64>().map_err(Failure::new)?;
+                    batch.put(&self.directory, directory_key(number), generation.to_be_bytes())?;
                 }
                 None => batch.delete(&self.directory, directory_key(number))?,
             }

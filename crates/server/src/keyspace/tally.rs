@@ -97,6 +97,21 @@ impl Tally {
         }
     }
 
+    /// Takes in what another server has done to the counter `key`.
+    pub fn follow(&mut self, key: &[u8], change: &siltstone::Change) {
+        let by = super::apply::addend(change);
+        match (key.split_first(), by) {
+            (Some((b'e', second)), by) => {
+                let Ok(second) = second.try_into().map(u64::from_be_bytes) else { return };
+                match by {
+                    Some(by) => *self.by_second.entry(second).or_default() += by,
+                    None => drop(self.by_second.remove(&second)),
+                }
+            }
+            (_, by) => self.keys += by.unwrap_or(0),
+        }
+    }
+
     /// Number of keys at `now`.
     pub fn keys(&self, now: u64) -> u64 {
         let gone: i64 = self.by_second.range(..=now / 1000).map(|(_, count)| count).sum();
@@ -155,6 +170,16 @@ mod tests {
         let mut deleted = Change::default();
         deleted.count(9_000, -1);
         tally.apply(&deleted);
+        let merge = |by: i64| siltstone::Change::Merge { operand: by.to_le_bytes().to_vec() };
+        let mut copy = Tally::default();
+        for (second, by) in [(6, 1), (9, 1), (9, -1)] {
+            copy.follow(b"n", &merge(by));
+            copy.follow(&second_key(second), &merge(by));
+        }
+        copy.follow(b"n", &merge(1));
+        assert_eq!((copy.keys(5_900), copy.keys(6_000), copy.keys(9_000)), (2, 1, 1));
+        copy.follow(&second_key(6), &siltstone::Change::Delete);
+        assert_eq!(copy.keys(6_000), 2);
         assert_eq!((tally.keys(6_000), tally.keys(9_000)), (1, 1));
     }
 }

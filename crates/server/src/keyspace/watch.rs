@@ -51,6 +51,13 @@ impl Watchers {
         }
     }
 
+    /// Tells everyone: any key may be another one now.
+    pub fn all_changed(&self) {
+        for flag in self.keys.lock().values().flatten().filter_map(Weak::upgrade) {
+            flag.store(true, Ordering::SeqCst);
+        }
+    }
+
     /// The watched keys of a database.
     pub fn of_database(&self, database: usize) -> Vec<Vec<u8>> {
         let keys = self.keys.lock();

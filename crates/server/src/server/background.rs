@@ -31,12 +31,12 @@ async fn sync(server: Arc<Server>) {
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
     loop {
         ticks.tick().await;
-        let changes = server.store.changes.load(Ordering::Relaxed);
-        if changes == synced || server.store.durability() != Durability::EverySecond {
+        let changes = server.store().changes.load(Ordering::Relaxed);
+        if changes == synced || server.store().durability() != Durability::EverySecond {
             continue;
         }
         let worker = Arc::clone(&server);
-        match spawn_blocking(move || worker.store.db.sync()).await {
+        match spawn_blocking(move || worker.store().db.sync()).await {
             Ok(Ok(())) => synced = changes,
             Ok(Err(error)) => complain("sync", &error),
             Err(error) => complain("sync", &error),
@@ -50,7 +50,8 @@ async fn expire(server: Arc<Server>) {
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        if !server.expires_actively.load(Ordering::Relaxed) {
+        // A replica is told by its primary what has expired.
+        if !server.expires_actively.load(Ordering::Relaxed) || server.replication.is_replica() {
             continue;
         }
         let worker = Arc::clone(&server);
@@ -63,10 +64,10 @@ async fn expire(server: Arc<Server>) {
 }
 
 fn expire_now(server: &Server) -> Outcome {
-    let gone = server.store.fold_tallies(crate::now_ms())?;
+    let gone = server.store().fold_tallies(crate::now_ms())?;
     server.counters.expired.fetch_add(gone, Ordering::Relaxed);
-    for number in 0..server.store.count() {
-        if let Some(database) = server.store.database(number) {
+    for number in 0..server.store().count() {
+        if let Some(database) = server.store().database(number) {
             clear_due(server, number, &database)?;
         }
     }
@@ -75,7 +76,7 @@ fn expire_now(server: &Server) -> Outcome {
 
 /// Looks at the collections of a database whose time has come.
 fn clear_due(server: &Server, number: usize, database: &Database) -> Outcome {
-    let store = &server.store;
+    let store = &*server.store();
     let (keys, slots) = {
         // Against FLUSHALL, which drops the keyspace.
         let _held = store.locks.keys(std::iter::empty());

@@ -36,7 +36,7 @@ pub async fn serve<S: AsyncRead + AsyncWrite + Unpin>(server: Arc<Server>, clien
     };
     // How a connection ends is the client's business.
     let _ = connection.run().await;
-    connection.session.unwatch(&server.store);
+    connection.session.unwatch(&server.store());
     let _ = tokio::time::timeout(LAST_WRITE, connection.stream.shutdown()).await;
     server.clients.remove(client.id);
 }
@@ -56,13 +56,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let mut stopping = self.server.stopping();
         loop {
             let failure = self.decode(&mut requests);
-            while !requests.is_empty() && !self.session.closes {
+            while !requests.is_empty() && !self.session.closes && self.session.follows.is_none() {
                 self.wait_while_paused(&requests).await;
                 let replies = self.carry_out(&mut requests).await?;
                 self.write(&replies).await?;
                 if self.client.is_killed() {
                     return Ok(());
                 }
+            }
+            if let Some(wanted) = self.session.follows.take() {
+                let replica = (&self.session.announced, wanted);
+                let Self { server, client, stream, buffer, .. } = self;
+                return crate::replication::feed(server, client, replica, stream, buffer).await;
             }
             if self.session.closes || *stopping.borrow() {
                 return Ok(());

@@ -3,6 +3,7 @@
 use super::connection::serve;
 use super::{Server, background, metrics};
 use crate::failure::{Failure, Outcome};
+use crate::replication;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
@@ -47,7 +48,7 @@ impl Listening {
             let _ = std::fs::remove_file(path);
         }
         let server = Arc::clone(&self.server);
-        let closed = tokio::task::spawn_blocking(move || server.store.db.clone().close());
+        let closed = tokio::task::spawn_blocking(move || server.store().db.clone().close());
         closed.await.map_err(Failure::new)??;
         Ok(())
     }
@@ -124,6 +125,9 @@ async fn listen_tls(server: &Arc<Server>, tasks: &mut Vec<JoinHandle<()>>) -> Ou
     let acceptor = super::tls::acceptor(&server.config)?;
     let listeners = bind(server, "tls-port").await?;
     let found = addresses(&listeners);
+    if let Some(address) = found.first() {
+        server.bound_port.store(address.port(), Ordering::Relaxed);
+    }
     for listener in listeners {
         let (server, acceptor) = (Arc::clone(server), acceptor.clone());
         tasks.push(tokio::spawn(accept(listener, move |stream| {
@@ -204,5 +208,6 @@ pub async fn start(server: Server) -> Outcome<Listening> {
         }
     }
     tasks.extend(background::start(&server));
+    tasks.push(tokio::spawn(replication::supervise(Arc::clone(&server))));
     Ok(Listening { server, addresses: found, tls_addresses, metrics_addresses, unix_socket, tasks })
 }

@@ -84,8 +84,8 @@ fn metrics(server: &Server) -> String {
     page.one("uptime_seconds", "gauge", "Seconds since the start.", server.started.elapsed().as_secs());
     page.one("resident_bytes", "gauge", "Memory of the process.", resident_bytes().0);
     let now = crate::now_ms();
-    let sizes: Vec<(String, u64)> = (0..server.store.count())
-        .map(|number| (format!("{{db=\"{number}\"}}"), server.store.keys(number, now)))
+    let sizes: Vec<(String, u64)> = (0..server.store().count())
+        .map(|number| (format!("{{db=\"{number}\"}}"), server.store().keys(number, now)))
         .filter(|(_, keys)| *keys > 0)
         .collect();
     let rows: Vec<(String, &dyn Display)> =
@@ -110,7 +110,7 @@ fn metrics(server: &Server) -> String {
 }
 
 fn store_metrics(server: &Server, page: &mut Page) {
-    let stats = server.store.db.stats();
+    let stats = server.store().db.stats();
     page.one("store_space_bytes", "gauge", "Bytes of the store's files.", stats.space_bytes);
     page.one("store_log_bytes", "gauge", "Bytes of the log's files.", stats.wal_bytes);
     page.one(
@@ -154,12 +154,12 @@ fn store_metrics(server: &Server, page: &mut Page) {
 
 /// What the page shows.
 fn stats(server: &Server) -> String {
-    let stats = server.store.db.stats();
+    let stats = server.store().db.stats();
     let rates = server.rates.lock().clone();
     let load = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
     let now = crate::now_ms();
-    let databases: Vec<_> = (0..server.store.count())
-        .map(|number| (number, server.store.keys(number, now)))
+    let databases: Vec<_> = (0..server.store().count())
+        .map(|number| (number, server.store().keys(number, now)))
         .filter(|(_, keys)| *keys > 0)
         .map(|(number, keys)| serde_json::json!({ "number": number, "keys": keys }))
         .collect();

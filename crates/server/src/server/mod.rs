@@ -2,7 +2,7 @@
 //!
 //! `listen.rs` takes connections in, `connection.rs` serves one, `pipeline.rs` makes units of work of its
 //! requests, `session.rs` is its state; `background.rs` does what is due by time, `metrics.rs` answers
-//! Prometheus and browsers, `tls.rs` encrypts.
+//! Prometheus and browsers, `tls.rs` encrypts, `store_files.rs` has the directories of stores and checkpoints.
 //!
 //! Connections live on the reactor's threads, which never wait for the store: a pipeline is handed to one of
 //! a bounded number of blocking threads, whole, and its replies come back.
@@ -13,6 +13,7 @@ mod listen;
 mod metrics;
 mod pipeline;
 mod session;
+mod store_files;
 #[cfg(feature = "tls")]
 mod tls;
 
@@ -22,11 +23,14 @@ pub use session::{Client, Clients, ReplyMode, Session, Transaction, Watched, Wat
 use crate::command::{Acl, SlowLog, table};
 use crate::config::Config;
 use crate::failure::{Failure, Outcome};
-use crate::keyspace::{Durability, Store};
+use crate::keyspace::{Durability, Position, Store};
+use crate::replication::Replication;
+use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::time::Instant;
 use tokio::sync::{Notify, watch};
 
@@ -94,8 +98,10 @@ struct Pause {
 
 /// A server.
 pub struct Server {
-    /// Its data.
-    pub store: Store,
+    /// Its data; a replica gets another store when it takes in its primary's.
+    store: ArcSwap<Store>,
+    /// Whom it follows, and who follows it.
+    pub replication: Replication,
     /// Its settings.
     pub config: Config,
     /// The file that they came from.
@@ -132,6 +138,8 @@ pub struct Server {
     pub saved_changes: AtomicU64,
     /// Asks for one in the background.
     pub wants_save: Notify,
+    /// The port that the system chose, where it was to choose one.
+    bound_port: AtomicU16,
     pause: Mutex<Pause>,
     stops: watch::Sender<bool>,
 }
@@ -142,23 +150,12 @@ impl Server {
     /// # Errors
     /// Those of opening it; settings that make no sense together.
     pub fn open(config: Config, config_file: Option<PathBuf>) -> Outcome<Self> {
-        let count = |name: &str| usize::try_from(config.number(name)).unwrap_or(usize::MAX);
-        let preset = config.text("preset");
-        let design = siltstone::presets::all().into_iter().find(|(name, _)| *name == preset);
-        let (_, design) =
-            design.ok_or_else(|| Failure::new(format!("preset {preset}: there is no such preset")))?;
-        let options = siltstone::Options {
-            memory_budget_bytes: config.number("store-memory"),
-            background_threads: count("store-threads"),
-            default_design: design,
-            // The server syncs by itself, so that `appendfsync` can change while it runs.
-            sync_interval_ms: 0,
-            ..siltstone::Options::default()
-        };
         let directory = PathBuf::from(config.text("dir"));
         std::fs::create_dir_all(&directory)
             .map_err(|error| Failure::new(format!("dir {}: {error}", directory.display())))?;
-        let store = Store::open(&directory.join("store"), options, count("databases"))?;
+        let replication = Replication::open(&directory)?;
+        store_files::settle(&directory)?;
+        let store = store_files::open(&config)?;
         let acl = Acl::default();
         acl.require(&config.text("requirepass"));
         for words in &config.users {
@@ -169,7 +166,8 @@ impl Server {
         }
         let digit = |_| char::from_digit(rand::random_range(0..16), 16).unwrap_or('0');
         let server = Self {
-            store,
+            store: ArcSwap::from_pointee(store),
+            replication,
             config,
             config_file,
             acl,
@@ -188,11 +186,78 @@ impl Server {
             saves: AtomicU64::new(0),
             saved_changes: AtomicU64::new(0),
             wants_save: Notify::new(),
+            bound_port: AtomicU16::new(0),
             pause: Mutex::default(),
             stops: watch::Sender::new(false),
         };
         server.settings_changed(&["appendfsync"]);
+        let primary = server.config.text("replicaof");
+        if !primary.is_empty() {
+            let (host, port) = primary.split_once(' ').unwrap_or((&primary, ""));
+            server.follow(
+                host,
+                port.trim().parse().map_err(|_| Failure::new("replicaof takes a host and a port"))?,
+            )?;
+        }
         Ok(server)
+    }
+
+    /// Its data.
+    pub fn store(&self) -> Arc<Store> {
+        self.store.load_full()
+    }
+
+    /// The port at which clients come in.
+    pub fn port(&self) -> u16 {
+        match self.bound_port.load(Ordering::Relaxed) {
+            0 => u16::try_from(self.config.number("port")).unwrap_or(0),
+            port => port,
+        }
+    }
+
+    /// Follows another server from now on.
+    ///
+    /// # Errors
+    /// Where that can't be noted in the settings.
+    pub fn follow(&self, host: &str, port: u16) -> Outcome<bool> {
+        self.config.set_at_start("replicaof", &format!("{host} {port}")).map_err(Failure::new)?;
+        self.store().set_replica(true);
+        Ok(self.replication.follow(host, port))
+    }
+
+    /// Follows nobody from now on, and takes writes.
+    ///
+    /// # Errors
+    /// Where that can't be noted in the settings.
+    pub fn unfollow(&self) -> Outcome {
+        self.config.set_at_start("replicaof", "").map_err(Failure::new)?;
+        if self.replication.unfollow() {
+            self.store().set_replica(false);
+        }
+        Ok(())
+    }
+
+    /// Takes the store in `arrived` in the place of its own, as a replica at `position`.
+    ///
+    /// # Errors
+    /// Those of closing and opening, and of the file system; the store is the old one then, if it can be.
+    pub fn adopt(&self, arrived: &Path, position: &Position) -> Outcome {
+        let (directory, old) = (self.directory(), self.store());
+        {
+            let _held = old.locks.all();
+            old.watchers.all_changed();
+            old.db.clone().close()?;
+        }
+        let moved = store_files::replace(&directory, arrived);
+        let store = store_files::open(&self.config)?;
+        store.set_replica(true);
+        store.set_durability(old.durability());
+        if moved.is_ok() {
+            store.set_position(position)?;
+            self.replication.renew_log_id(&directory)?;
+        }
+        self.store.store(Arc::new(store));
+        moved
     }
 
     /// The directory of its data.
@@ -204,7 +269,7 @@ impl Server {
     pub fn settings_changed(&self, names: &[&'static str]) {
         for name in names {
             match *name {
-                "appendfsync" => self.store.set_durability(match self.config.text(name).as_str() {
+                "appendfsync" => self.store().set_durability(match self.config.text(name).as_str() {
                     "always" => Durability::Always,
                     "no" => Durability::No,
                     _ => Durability::EverySecond,
@@ -221,8 +286,9 @@ impl Server {
     /// Those of the checkpoint; the last one is still there then.
     pub fn checkpoint(&self) -> Outcome {
         let directory = self.directory();
-        let changes = self.store.changes.load(Ordering::Relaxed);
-        let made = make_checkpoint(&self.store, &directory);
+        let store = self.store();
+        let changes = store.changes.load(Ordering::Relaxed);
+        let made = store_files::checkpoint(&store, &directory);
         self.save_failed.store(made.is_err(), Ordering::Relaxed);
         made?;
         self.saves.fetch_add(1, Ordering::Relaxed);
@@ -308,28 +374,16 @@ impl Server {
     /// Begins to stop: no more connections are taken in, and open ones end when their replies are sent.
     pub fn stop(&self) {
         self.stops.send_replace(true);
+        self.replication.stop();
+    }
+
+    /// Whether it has been told to stop.
+    pub fn is_stopping(&self) -> bool {
+        *self.stops.borrow()
     }
 
     /// Hears of [`Server::stop`].
     pub fn stopping(&self) -> watch::Receiver<bool> {
         self.stops.subscribe()
     }
-}
-
-fn make_checkpoint(store: &Store, directory: &Path) -> Outcome {
-    let failed = |error: std::io::Error| Failure::new(format!("{}: {error}", directory.display()));
-    let (new, kept) = (directory.join("checkpoint.new"), directory.join("checkpoint"));
-    if new.exists() {
-        std::fs::remove_dir_all(&new).map_err(failed)?;
-    }
-    store.db.checkpoint(&new)?;
-    let old = directory.join("checkpoint.old");
-    if kept.exists() {
-        std::fs::rename(&kept, &old).map_err(failed)?;
-    }
-    std::fs::rename(&new, &kept).map_err(failed)?;
-    if old.exists() {
-        std::fs::remove_dir_all(&old).map_err(failed)?;
-    }
-    Ok(())
 }

@@ -54,6 +54,9 @@ fn check(server: &Server, session: &Session, request: &Request) -> Outcome<Check
     if may_not {
         return Err(Failure::coded("NOAUTH Authentication required."));
     }
+    if spec.writes() {
+        check_writes(server)?;
+    }
     if !session.is_authenticated {
         return Ok((number, spec));
     }
@@ -75,6 +78,19 @@ fn check(server: &Server, session: &Session, request: &Request) -> Outcome<Check
             })
         }
     }
+}
+
+/// Checks that the server takes writes: that it is no replica, and has as many as it wants to have.
+fn check_writes(server: &Server) -> Outcome {
+    if server.replication.is_replica() {
+        return Err(Failure::coded("READONLY You can't write against a read only replica."));
+    }
+    let (least, lag) =
+        (server.config.number("min-replicas-to-write"), server.config.number("min-replicas-max-lag"));
+    if !server.replication.has_enough_followers(least, lag) {
+        return Err(Failure::coded("NOREPLICAS Not enough good replicas to write."));
+    }
+    Ok(())
 }
 
 /// Whether none of `requests` touches the store, so that they need no thread that may block.
@@ -211,7 +227,7 @@ fn together(
     specs: &[Checked],
     out: &mut Output,
 ) -> usize {
-    let store = &server.store;
+    let store = &*server.store();
     let database = session.database;
     let pairs = requests.iter().zip(specs);
     let _held = store.locks.keys(pairs.flat_map(|(request, (_, spec))| keys(database, request, spec)));
@@ -277,11 +293,13 @@ fn alone(server: &Server, session: &mut Session, request: &Request, out: &mut Ou
             return quiet(session, mark, out);
         }
     }
-    let store = &server.store;
-    let _held = if spec.is(flags::ALL_KEYS) {
-        store.locks.all()
+    let store = &*server.store();
+    let _held = if spec.is(flags::WAITS) {
+        None
+    } else if spec.is(flags::ALL_KEYS) {
+        Some(store.locks.all())
     } else {
-        store.locks.keys(keys(session.database, request, spec))
+        Some(store.locks.keys(keys(session.database, request, spec)))
     };
     let mut unit = Unit::new(store, server.config.pack_limits());
     unit.is_read_only = !spec.writes();
@@ -300,12 +318,12 @@ fn exec(server: &Server, session: &mut Session, number: usize, out: &mut Output)
         stats.calls.fetch_add(1, Ordering::Relaxed);
     }
     if has_failed {
-        session.unwatch(&server.store);
+        session.unwatch(&server.store());
         let failure = Failure::coded("EXECABORT Transaction discarded because of previous errors.");
         return refuse(server, &failure, out);
     }
     let specs: Vec<Checked> = queue.iter().filter_map(|request| lookup(request.get(0))).collect();
-    let store = &server.store;
+    let store = &*server.store();
     // A database that is selected on the way is not known before; nor are keys that no argument names.
     let needs_all = specs.iter().any(|(_, spec)| spec.is(flags::ALL_KEYS) || !spec.is_joinable());
     let database = session.database;

@@ -3,6 +3,7 @@
 use super::Server;
 use crate::command::User;
 use crate::keyspace::Store;
+use crate::replication::{Announced, Wanted};
 use crate::resp::Request;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -73,6 +74,10 @@ pub struct Session {
     pub reply: ReplyMode,
     /// Whether the connection is to end once the replies are sent.
     pub closes: bool,
+    /// What it has said of the replica behind it.
+    pub announced: Announced,
+    /// Where that replica wants to go on; from then on the connection feeds it.
+    pub follows: Option<Wanted>,
 }
 
 impl Session {
@@ -88,6 +93,8 @@ impl Session {
             watched: Watched::default(),
             reply: ReplyMode::On,
             closes: false,
+            announced: Announced::default(),
+            follows: None,
         }
     }
 
@@ -102,7 +109,7 @@ impl Session {
 
     /// Makes the connection as new.
     pub fn reset(&mut self, server: &Server) {
-        self.unwatch(&server.store);
+        self.unwatch(&server.store());
         let client = Arc::clone(&self.client);
         client.text.lock().name.clear();
         *self = Self::new(server, client);
@@ -166,6 +173,7 @@ pub struct Client {
     /// Bytes of replies that it has not read.
     pub output_bytes: AtomicUsize,
     is_killed: AtomicBool,
+    is_replica: AtomicBool,
     /// Wakes the connection when it is to end.
     pub ends: Notify,
 }
@@ -180,6 +188,16 @@ impl Client {
     /// Whether the connection is to end.
     pub fn is_killed(&self) -> bool {
         self.is_killed.load(Ordering::SeqCst)
+    }
+
+    /// Notes that a replica is behind it.
+    pub fn set_replica(&self) {
+        self.is_replica.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether a replica is behind it.
+    pub fn is_replica(&self) -> bool {
+        self.is_replica.load(Ordering::SeqCst)
     }
 
     /// Seconds since it connected.
@@ -197,7 +215,11 @@ impl Client {
         let load = |number: &AtomicUsize| number.load(Ordering::Relaxed);
         let text = self.text.lock();
         let (queued, watched) = (self.queued.load(Ordering::Relaxed), load(&self.watched));
-        let flags = if queued >= 0 { "x" } else { "N" };
+        let flags = match (self.is_replica(), queued >= 0) {
+            (true, _) => "S",
+            (false, true) => "x",
+            (false, false) => "N",
+        };
         let (input, output) = (load(&self.input_bytes), load(&self.output_bytes));
         format!(
             "id={} addr={} laddr={} fd=0 name={} age={} idle={} flags={flags} db={} sub=0 psub=0 ssub=0 multi={queued} \
@@ -247,6 +269,7 @@ impl Clients {
             input_bytes: AtomicUsize::new(0),
             output_bytes: AtomicUsize::new(0),
             is_killed: AtomicBool::new(false),
+            is_replica: AtomicBool::new(false),
             ends: Notify::new(),
         });
         self.all.lock().insert(id, Arc::clone(&client));

@@ -9,6 +9,7 @@ use std::fmt;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -59,6 +60,24 @@ impl Drop for Running {
         }
         self.thread.take().unwrap().join().unwrap();
     }
+}
+
+/// A server in a process of its own, and where it takes clients.
+pub fn spawn(dir: &Path, settings: &[&str]) -> (Child, SocketAddr) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_siltstone-server"))
+        .arg(dir)
+        .args(["--port", "0", "--", "--bind", "127.0.0.1"])
+        .args(settings)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    said.read_line(&mut line).unwrap();
+    let address = line.trim().rsplit(' ').next().unwrap().parse().unwrap_or_else(|_| panic!("{line}"));
+    // What it says later must go somewhere.
+    std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+    (child, address)
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -156,6 +175,10 @@ impl Client {
     pub fn call(&mut self, words: &[&[u8]]) -> Reply {
         self.send(&encode(words));
         self.reply()
+    }
+
+    pub fn ask(&mut self, words: &[&str]) -> Reply {
+        self.call(&words.iter().map(|word| word.as_bytes()).collect::<Vec<_>>())
     }
 
     /// Sends words with blanks between them.
