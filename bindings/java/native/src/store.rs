@@ -1,0 +1,321 @@
+//! Stores, what several of them share, snapshots, and batches of writes.
+
+use crate::error::Failure;
+use crate::guard::guard;
+use crate::handles::{ITERATORS, KEYSPACES, Of, RESOURCES, SNAPSHOTS, STORES};
+use crate::packed::{Packed, direct};
+use jni::JNIEnv;
+use jni::objects::{JByteBuffer, JClass, JLongArray, JObjectArray, JString};
+use jni::sys::{jboolean, jint, jlong, jobjectArray, jstring};
+use siltstone::{
+    Batch, Db, Design, Durability, KeyspaceOptions, Options, ResourceOptions, Resources, Schema, SuffixOrder,
+    WriteOptions,
+};
+
+fn size(bytes: jlong) -> Result<u64, Failure> {
+    u64::try_from(bytes).map_err(|_| Failure::Invalid(format!("{bytes} bytes are fewer than none")))
+}
+
+fn count(number: jint) -> Result<usize, Failure> {
+    usize::try_from(number).map_err(|_| Failure::Invalid(format!("{number} is fewer than none")))
+}
+
+fn text(env: &mut JNIEnv<'_>, text: &JString<'_>) -> Result<String, Failure> {
+    Ok(env.get_string(text)?.into())
+}
+
+fn optional_text(env: &mut JNIEnv<'_>, given: &JString<'_>) -> Result<Option<String>, Failure> {
+    if given.is_null() { Ok(None) } else { text(env, given).map(Some) }
+}
+
+fn preset(name: &str) -> Result<Design, Failure> {
+    Design::preset(name).ok_or_else(|| {
+        let known: Vec<_> = siltstone::presets::all().into_iter().map(|(name, _)| name).collect();
+        Failure::Invalid(format!("there is no preset {name:?}; there are {}", known.join(", ")))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "system" fn Java_io_siltstone_Native_newResources<'l>(
+    env: JNIEnv<'l>,
+    _class: JClass<'l>,
+    memory_bytes: jlong,
+    threads: jint,
+    max_open_files: jint,
+) -> jlong {
+    guard(env, 0, |_| {
+        let resources = Resources::new(ResourceOptions {
+            memory_budget_bytes: size(memory_bytes)?,
+            background_threads: count(threads)?,
+            max_open_files: count(max_open_files)?,
+            ..ResourceOptions::default()
+        })?;
+        Ok(RESOURCES.put(resources))
+    })
+}
+
+/// Returns memory in bytes, the budget, and how many stores there are.
+#[unsafe(no_mangle)]
+extern "system" fn Java_io_siltstone_Native_resourceStats<'l>(
+    env: JNIEnv<'l>,
+    _class: JClass<'l>,
+    resources: jlong,
+) -> JLongArray<'l> {
+    guard(env, JLongArray::default(), |env| {
+        let stats = RESOURCES.get(resources)?.stats();
+        let figures = [stats.memory.total, stats.memory.budget, stats.stores as u64];
+        let array = env.new_long_array(3)?;
+        env.set_long_array_region(
+            &array,
+            0,
+            &figures.map(|figure| jlong::try_from(figure).unwrap_or(jlong::MAX)),
+        )?;
+        Ok(array)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "system" fn Java_io_siltstone_Native_open<'l>(
+    env: JNIEnv<'l>,
+    _class: JClass<'l>,
+    path: JString<'l>,
+    memory_bytes: jlong,
+    threads: jint,
+    max_open_files: jint,
+    max_log_bytes: jlong,
+    reserve_bytes: jlong,
+    sync_interval_ms: jlong,
+    is_synced: jboolean,
+    creates: jboolean,
+    is_read_only: jboolean,
+    is_direct: jboolean,
+    preset_name: JString<'l>,
+    resources: jlong,
+) -> jlong {
+    guard(env, 0, |env| {
+        let path = text(env, &path)?;
+        let mut options = Options {
+            create_if_missing: creates != 0,
+            memory_budget_bytes: size(memory_bytes)?,
+            background_threads: count(threads)?,
+            max_open_files: count(max_open_files)?,
+            max_wal_bytes: size(max_log_bytes)?,
+            reserve_bytes: size(reserve_bytes)?,
+            sync_interval_ms: size(sync_interval_ms)?,
+            durability: if is_synced != 0 { Durability::Synced } else { Durability::Buffered },
+            direct_reads: is_direct != 0,
+            ..Options::default()
+        };
+        if let Some(name) = optional_text(env, &preset_name)? {
+            options.default_design = preset(&name)?;
+        }
+        if let Some(resources) = RESOURCES.get_if_named(resources)? {
+            options.resources = Some(Resources::clone(&resources));
+        }
+        let db = if is_read_only != 0 { Db::open_read_only(path, options) } else { Db::open(path, options) };
+        Ok(STORES.put(db?))
+    })
+}
+
+/// Opens a keyspace, and makes it where there is none.
+#[unsafe(no_mangle)]
+extern "system" fn Java_io_siltstone_Native_keyspace<'l>(
+    env: JNIEnv<'l>,
+    _class: JClass<'l>,
+    store: jlong,
+    name: JString<'l>,
+    schema: JString<'l>,
+    is_hashed: jboolean,
+    preset_name: JString<'l>,
+    merge_operator: JString<'l>,
+) -> jlong {
+    guard(env, 0, |env| {
+        let db = STORES.get(store)?;
+        let name = text(env, &name)?;
+        let schema: Schema = text(env, &schema)?.parse().map_err(Failure::Invalid)?;
+        let suffix = if is_hashed != 0 { SuffixOrder::Hashed } else { SuffixOrder::Ordered };
+        let schema = match schema {
+            Schema::SemiSorted { prefix, .. } => Schema::SemiSorted { prefix, suffix },
+            Schema::Point => Schema::Point,
+        };
+        let design = optional_text(env, &preset_name)?.map(|name| preset(&name)).transpose()?;
+        let merge_operator = optional_text(env, &merge_operator)?;
+        let keyspace = db.keyspace(&name, KeyspaceOptions { schema, design, merge_operator })?;
+        Ok(KEYSPACES.put(Of::new(store, keyspace)))
+    })
+}
+
+/// Opens a keyspace as it is; 0 where there is none.
+#[unsafe(no_mangle)]
+extern "system" fn Java_io_siltstone_Native_existingKeyspace<'l>(
+    env: JNIEnv<'l>,
+    _class: JClass<'l>,
+    store: jlong,
+    name: JString<'l>,
+) -> jlong {
+    guard(env, 0, |env| {
+        let name = text(env, &name)?;
+        Ok(STORES
+            .get(store)?
+            .get_keyspace(&name)
+            .map_or(0, |keyspace| KEYSPACES.put(Of::new(store, keyspace))))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "system" fn Java_io_siltstone_Native_keyspaces<'l>(
+    env: JNIEnv<'l>,
+    _class: JClass<'l>,
+    store: jlong,
+) -> jobjectArray {
+    guard(env, std::ptr::null_mut(), |env| {
+        let names = STORES.get(store)?.keyspaces();
+        let length = jint::try_from(names.len()).unwrap_or(jint::MAX);
+        let array: JObjectArray<'_> =
+            env.new_object_array(length, "java/lang/String", jni::objects::JObject::null())?;
+        for (place, name) in (0..length).zip(names) {
+            let name = env.new_string(name)?;
+            env.set_object_array_element(&array, place, &name)?;
+            env.delete_local_ref(name)?;
+        }
+        Ok(array.into_raw())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "system" fn Java_io_siltstone_Native_dropKeyspace<'l>(
+    env: JNIEnv<'l>,
+    _class: JClass<'l>,
+    store: jlong,
+    name: JString<'l>,
+) {
+    guard(env, (), |env| {
+        let name = text(env, &name)?;
+        Ok(STORES.get(store)?.drop_keyspace(&name)?)
+    });
+}
+
+/// Writes what the buffer packs, as a whole or not at all. `is_synced`: 0 as the store does, 1 buffered, 2 synced.
+#[unsafe(no_mangle)]
+extern "system" fn Java_io_siltstone_Native_write<'l>(
+    env: JNIEnv<'l>,
+    _class: JClass<'l>,
+    store: jlong,
+    buffer: JByteBuffer<'l>,
+    length: jint,
+    keyspaces: JLongArray<'l>,
+    is_synced: jint,
+) {
+    guard(env, (), |env| {
+        let db = STORES.get(store)?;
+        let mut numbers = vec![0; count(env.get_array_length(&keyspaces)?)?];
+        env.get_long_array_region(&keyspaces, 0, &mut numbers)?;
+        let keyspaces =
+            numbers.into_iter().map(|number| KEYSPACES.get(number)).collect::<Result<Vec<_>, _>>()?;
+        let mut packed = Packed(direct(env, &buffer, count(length)?)?);
+        let mut batch = Batch::new();
+        while let Some(operation) = packed.operation()? {
+            operation.add_to(&mut batch, &keyspaces)?;
+        }
+        let durability = match is_synced {
+            0 => None,
+            1 => Some(Durability::Buffered),
+            _ => Some(Durability::Synced),
+        };
+        Ok(db.write(&batch, &WriteOptions { durability })?)
+    });
+}
+
+/// What is asked of a store as a whole: 0 flush, 1 sync, 2 wait until it is idle, 3 compact.
+#[unsafe(no_mangle)]
+extern "system" fn Java_io_siltstone_Native_upkeep<'l>(
+    env: JNIEnv<'l>,
+    _class: JClass<'l>,
+    store: jlong,
+    what: jint,
+) {
+    guard(env, (), |_| {
+        let db = STORES.get(store)?;
+        match what {
+            0 => db.flush()?,
+            1 => db.sync()?,
+            2 => db.wait_until_idle()?,
+            _ => {
+                db.compact()?;
+            }
+        }
+        Ok(())
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "system" fn Java_io_siltstone_Native_checkpoint<'l>(
+    env: JNIEnv<'l>,
+    _class: JClass<'l>,
+    store: jlong,
+    path: JString<'l>,
+) {
+    guard(env, (), |env| {
+        let path = text(env, &path)?;
+        Ok(STORES.get(store)?.checkpoint(path)?)
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "system" fn Java_io_siltstone_Native_snapshot<'l>(
+    env: JNIEnv<'l>,
+    _class: JClass<'l>,
+    store: jlong,
+) -> jlong {
+    guard(env, 0, |_| Ok(SNAPSHOTS.put(Of::new(store, STORES.get(store)?.snapshot()))))
+}
+
+#[unsafe(no_mangle)]
+extern "system" fn Java_io_siltstone_Native_storeStats<'l>(
+    env: JNIEnv<'l>,
+    _class: JClass<'l>,
+    store: jlong,
+) -> jstring {
+    guard(env, std::ptr::null_mut(), |env| {
+        let stats = STORES.get(store)?.stats();
+        let json = serde_json::to_string(&stats).map_err(|error| Failure::Invalid(error.to_string()))?;
+        Ok(env.new_string(json)?.into_raw())
+    })
+}
+
+/// Closes a store for all who use it. A second time does nothing.
+#[unsafe(no_mangle)]
+extern "system" fn Java_io_siltstone_Native_closeStore<'l>(
+    env: JNIEnv<'l>,
+    _class: JClass<'l>,
+    store: jlong,
+) {
+    guard(env, (), |_| match STORES.take(store) {
+        Some(db) => {
+            ITERATORS.take_of(store);
+            SNAPSHOTS.take_of(store);
+            KEYSPACES.take_of(store);
+            Ok(Db::clone(&db).close()?)
+        }
+        None => Ok(()),
+    });
+}
+
+/// Lets go of anything but a store: 0 resources, 1 keyspace, 2 snapshot, 3 iterator. A second time does nothing.
+#[unsafe(no_mangle)]
+extern "system" fn Java_io_siltstone_Native_release<'l>(
+    env: JNIEnv<'l>,
+    _class: JClass<'l>,
+    kind: jint,
+    number: jlong,
+) {
+    guard(env, (), |_| {
+        match kind {
+            0 => drop(RESOURCES.take(number)),
+            1 => drop(KEYSPACES.take(number)),
+            2 => drop(SNAPSHOTS.take(number)),
+            _ => drop(ITERATORS.take(number)),
+        }
+        Ok(())
+    });
+}

@@ -1,0 +1,91 @@
+package io.siltstone;
+
+import java.time.Duration;
+
+/** Options of a store. Each method changes this value and returns it. */
+public final class Options {
+    long memoryBytes = 256L << 20;
+    int threads = 1;
+    int maxOpenFiles = 512;
+    long maxLogBytes = 256L << 20;
+    long reserveBytes = 64L << 20;
+    long syncIntervalMs = 1000;
+    boolean isSynced;
+    boolean creates = true;
+    boolean isReadOnly;
+    boolean isDirect;
+    String preset;
+    Resources resources;
+
+    /** Bytes for write buffers, filters, indexes, caches and compaction together. 256 MiB by default. */
+    public Options memoryBytes(long bytes) {
+        memoryBytes = bytes;
+        return this;
+    }
+
+    /** Threads that compact, beside one that flushes. 0: none at all, and work is done inside writes. */
+    public Options threads(int count) {
+        threads = count;
+        return this;
+    }
+
+    /** Open files kept for reading. */
+    public Options maxOpenFiles(int count) {
+        maxOpenFiles = count;
+        return this;
+    }
+
+    /** Bytes of log from which on the keyspace with the oldest part of it is flushed. */
+    public Options maxLogBytes(long bytes) {
+        maxLogBytes = bytes;
+        return this;
+    }
+
+    /** Free bytes of the disk below which writes are refused, so that compaction keeps its room. */
+    public Options reserveBytes(long bytes) {
+        reserveBytes = bytes;
+        return this;
+    }
+
+    /** How often buffered writes are brought to the device; zero for never. */
+    public Options syncInterval(Duration interval) {
+        syncIntervalMs = interval.toMillis();
+        return this;
+    }
+
+    /** Whether each write survives a power cut before it returns. Otherwise it survives the process. */
+    public Options synced(boolean synced) {
+        isSynced = synced;
+        return this;
+    }
+
+    /** Whether a store is made where there is none. It is by default. */
+    public Options createIfMissing(boolean create) {
+        creates = create;
+        return this;
+    }
+
+    /** Whether the store is opened for reading only, beside a process that may write to it. */
+    public Options readOnly(boolean readOnly) {
+        isReadOnly = readOnly;
+        return this;
+    }
+
+    /** Whether tables are read around the system's page cache, so that the budget is all the memory there is. */
+    public Options direct(boolean direct) {
+        isDirect = direct;
+        return this;
+    }
+
+    /** The layout of keyspaces that are made without one, by its name, such as {@code "silt"}. */
+    public Options preset(String name) {
+        preset = name;
+        return this;
+    }
+
+    /** What this store shares with others; it takes the place of memory, threads and open files here. */
+    public Options resources(Resources shared) {
+        resources = shared;
+        return this;
+    }
+}

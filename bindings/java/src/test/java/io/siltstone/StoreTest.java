@@ -1,0 +1,276 @@
+package io.siltstone;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.List;
+import java.util.Random;
+import java.util.TreeMap;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class StoreTest {
+    @TempDir
+    Path directory;
+
+    private static byte[] bytes(String text) {
+        return text.getBytes(StandardCharsets.UTF_8);
+    }
+
+    private Store open() throws SiltstoneException {
+        return Store.open(directory.resolve("db"), new Options().memoryBytes(16 << 20));
+    }
+
+    private static List<String> all(KeyIterator items) throws SiltstoneException {
+        List<String> found = new ArrayList<>();
+        try (items) {
+            while (items.next()) {
+                found.add(new String(items.key(), StandardCharsets.UTF_8) + "="
+                        + new String(items.value(), StandardCharsets.UTF_8));
+            }
+        }
+        return found;
+    }
+
+    @Test
+    void whatWasPutIsThereAfterItWasOpenedAgain() throws Exception {
+        try (Store store = open()) {
+            Keyspace users = store.keyspace("users");
+            users.put(bytes("ann"), bytes("42"));
+            users.put(bytes("bob"), new byte[0]);
+            users.delete(bytes("ann"));
+            users.put(bytes("eve"), bytes("7"));
+        }
+        try (Store store = open()) {
+            Keyspace users = store.existingKeyspace("users").orElseThrow();
+            assertNull(users.get(bytes("ann")));
+            assertArrayEquals(new byte[0], users.get(bytes("bob")));
+            assertArrayEquals(bytes("7"), users.get(bytes("eve")));
+            assertTrue(users.contains(bytes("eve")));
+            assertFalse(users.contains(bytes("ann")));
+            List<byte[]> values = users.getMany(List.of(bytes("eve"), bytes("none"), bytes("bob")));
+            assertArrayEquals(bytes("7"), values.get(0));
+            assertNull(values.get(1));
+            assertArrayEquals(new byte[0], values.get(2));
+            assertEquals(List.of("users"), store.keyspaces());
+            assertTrue(store.existingKeyspace("none").isEmpty());
+        }
+    }
+
+    @Test
+    void aDirectBufferGetsTheValue() throws Exception {
+        try (Store store = open()) {
+            Keyspace items = store.keyspace("items");
+            items.put(bytes("key"), bytes("a value"));
+            ByteBuffer into = ByteBuffer.allocateDirect(4);
+            assertEquals(7, items.get(bytes("key"), into));
+            byte[] got = new byte[4];
+            into.get(got);
+            assertArrayEquals(bytes("a va"), got);
+            assertEquals(-1, items.get(bytes("none"), into));
+            assertThrows(IllegalArgumentException.class, () -> items.get(bytes("key"), ByteBuffer.allocate(4)));
+        }
+    }
+
+    @Test
+    void aBatchSpansKeyspaces() throws Exception {
+        try (Store store = open()) {
+            Keyspace users = store.keyspace("users");
+            Keyspace sums = store.keyspace("sums", new KeyspaceOptions().mergeOperator("add"));
+            Keyspace files = store.keyspace("files", new KeyspaceOptions().schema("delim:/"));
+            files.put(bytes("old/1"), bytes("1"));
+            Batch batch = new Batch();
+            byte[] one = ByteBuffer.allocate(8).order(java.nio.ByteOrder.LITTLE_ENDIAN).putLong(1).array();
+            batch.put(users, bytes("a"), bytes("1")).merge(sums, bytes("n"), one).merge(sums, bytes("n"), one)
+                    .deletePrefix(files, bytes("old/")).put(files, bytes("new/1"), bytes("2"), Duration.ofHours(1));
+            assertEquals(5, batch.count());
+            store.write(batch);
+            assertArrayEquals(bytes("1"), users.get(bytes("a")));
+            assertArrayEquals(ByteBuffer.allocate(8).order(java.nio.ByteOrder.LITTLE_ENDIAN).putLong(2).array(),
+                    sums.get(bytes("n")));
+            assertEquals(List.of("new/1=2"), all(files.iterate()));
+            batch.clear();
+            store.write(batch);
+            // As a whole or not at all: the second key is refused.
+            batch.put(users, bytes("b"), bytes("2")).put(users, new byte[0], bytes("3"));
+            SiltstoneException refused = assertThrows(SiltstoneException.class, () -> store.write(batch, true));
+            assertEquals(SiltstoneException.Kind.BAD_KEY, refused.kind());
+            assertNull(users.get(bytes("b")));
+        }
+    }
+
+    @Test
+    void groupsAreWalkedInByteOrderBothWays() throws Exception {
+        Random random = new Random(1);
+        TreeMap<String, String> expected = new TreeMap<>();
+        try (Store store = open()) {
+            Keyspace items = store.keyspace("items", new KeyspaceOptions().schema("fixed:1"));
+            Batch batch = new Batch();
+            for (int i = 0; i < 5000; i++) {
+                String key = "k" + random.nextInt(100_000);
+                expected.put(key, "v" + i);
+                batch.put(items, bytes(key), bytes("v" + i));
+            }
+            store.write(batch);
+            store.flush();
+            List<String> forwards = expected.entrySet().stream().map(e -> e.getKey() + "=" + e.getValue()).toList();
+            assertEquals(forwards, all(items.iterate(Range.ofPrefix(bytes("k")))));
+            List<String> backwards = new ArrayList<>(forwards);
+            Collections.reverse(backwards);
+            assertEquals(backwards, all(items.iterate(Range.ofPrefix(bytes("k")).reversed())));
+            List<String> part = expected.subMap("k2", true, "k30", false).entrySet().stream()
+                    .map(e -> e.getKey() + "=" + e.getValue()).toList();
+            assertEquals(part, all(items.iterate(Range.ofPrefix(bytes("k")).from(bytes("2")).before(bytes("30")))));
+            List<String> keys = expected.keySet().stream().map(key -> key + "=").toList();
+            assertEquals(keys, all(items.iterate(Range.ofPrefix(bytes("k")).keysOnly())));
+            assertEquals(expected.size(), items.approximateLength(), expected.size() / 10.0);
+        }
+    }
+
+    @Test
+    void aSnapshotStaysAsItWas() throws Exception {
+        try (Store store = open()) {
+            Keyspace items = store.keyspace("items");
+            items.put(bytes("a"), bytes("1"));
+            try (Snapshot before = store.snapshot()) {
+                items.put(bytes("a"), bytes("2"));
+                items.put(bytes("b"), bytes("3"));
+                assertArrayEquals(bytes("1"), before.get(items, bytes("a")));
+                assertNull(before.getMany(items, List.of(bytes("b"))).get(0));
+                assertEquals(List.of("a=1"), all(before.iterate(items, new Range())));
+            }
+            assertArrayEquals(bytes("2"), items.get(bytes("a")));
+        }
+    }
+
+    @Test
+    void compareAndSetSetsOnce() throws Exception {
+        try (Store store = open()) {
+            Keyspace items = store.keyspace("items");
+            assertTrue(items.compareAndSet(bytes("a"), null, bytes("1")));
+            assertFalse(items.compareAndSet(bytes("a"), null, bytes("2")));
+            assertTrue(items.compareAndSet(bytes("a"), bytes("1"), null));
+            assertNull(items.get(bytes("a")));
+        }
+    }
+
+    @Test
+    void aBatchIsIngested() throws Exception {
+        try (Store store = open()) {
+            Keyspace items = store.keyspace("items");
+            Batch batch = new Batch();
+            for (int i = 0; i < 10_000; i++) {
+                batch.put(items, bytes("key" + i), bytes("value" + i));
+            }
+            assertEquals(10_000, items.ingest(batch));
+            assertArrayEquals(bytes("value77"), items.get(bytes("key77")));
+            Keyspace other = store.keyspace("other");
+            assertThrows(IllegalArgumentException.class, () -> other.ingest(batch));
+            batch.clear();
+            batch.delete(items, bytes("key77"));
+            assertThrows(SiltstoneException.class, () -> items.ingest(batch));
+        }
+    }
+
+    @Test
+    void errorsHaveFacts() throws Exception {
+        Path none = directory.resolve("none");
+        SiltstoneException missing = assertThrows(SiltstoneException.class,
+                () -> Store.open(none, new Options().createIfMissing(false)));
+        assertEquals(SiltstoneException.Kind.NOT_A_STORE, missing.kind());
+        assertEquals(none, missing.path().orElseThrow());
+        try (Store store = open()) {
+            Keyspace items = store.keyspace("items", new KeyspaceOptions().schema("fixed:4"));
+            assertEquals(SiltstoneException.Kind.BAD_KEY,
+                    assertThrows(SiltstoneException.class, () -> items.put(bytes("abc"), bytes("1"))).kind());
+            assertEquals(SiltstoneException.Kind.LOCKED,
+                    assertThrows(SiltstoneException.class, this::open).kind());
+            assertEquals(SiltstoneException.Kind.INVALID_INPUT, assertThrows(SiltstoneException.class,
+                    () -> store.keyspace("x", new KeyspaceOptions().schema("nonsense"))).kind());
+            store.dropKeyspace("items");
+            assertEquals(SiltstoneException.Kind.NO_KEYSPACE,
+                    assertThrows(SiltstoneException.class, () -> items.put(bytes("abcd"), bytes("1"))).kind());
+        }
+    }
+
+    @Test
+    void aDamagedTableIsNamedWithItsOffset() throws Exception {
+        try (Store store = open()) {
+            Keyspace items = store.keyspace("items");
+            Batch batch = new Batch();
+            for (int i = 0; i < 20_000; i++) {
+                batch.put(items, bytes("key" + i), new byte[100]);
+            }
+            store.write(batch);
+            store.flush();
+            store.waitUntilIdle();
+        }
+        Path table;
+        try (var files = Files.walk(directory.resolve("db"))) {
+            table = files.filter(Files::isRegularFile).max(java.util.Comparator.comparingLong(f -> f.toFile().length()))
+                    .orElseThrow();
+        }
+        byte[] content = Files.readAllBytes(table);
+        Arrays.fill(content, content.length / 4, content.length / 2, (byte) 0x5A);
+        Files.write(table, content);
+        SiltstoneException damaged = assertThrows(SiltstoneException.class, () -> {
+            try (Store store = open()) {
+                all(store.existingKeyspace("items").orElseThrow().iterate());
+            }
+        });
+        assertEquals(SiltstoneException.Kind.CORRUPTION, damaged.kind());
+        assertEquals(table.getFileName(), damaged.path().orElseThrow().getFileName());
+        assertTrue(damaged.offset().isPresent());
+        assertTrue(damaged.expected().isPresent() && damaged.found().isPresent());
+    }
+
+    @Test
+    void storesShareABudget() throws Exception {
+        try (Resources shared = new Resources(32 << 20, 1, 64)) {
+            List<Store> stores = new ArrayList<>();
+            for (int i = 0; i < 8; i++) {
+                Store store = Store.open(directory.resolve("db" + i), new Options().resources(shared));
+                store.keyspace("items").put(bytes("key"), new byte[1000]);
+                stores.add(store);
+            }
+            assertEquals(8, shared.stores());
+            assertEquals(32 << 20, shared.budgetBytes());
+            assertTrue(shared.memoryBytes() > 0 && shared.memoryBytes() <= 32 << 20);
+            for (Store store : stores) {
+                store.close();
+            }
+            assertEquals(0, shared.stores());
+        }
+    }
+
+    @Test
+    void aCheckpointIsAStore() throws Exception {
+        try (Store store = open()) {
+            store.keyspace("items").put(bytes("a"), bytes("1"));
+            store.checkpoint(directory.resolve("copy"));
+            store.keyspace("items").put(bytes("a"), bytes("2"));
+            store.sync();
+            store.compact();
+            assertTrue(store.statsJson().startsWith("{"));
+            assertTrue(store.keyspace("items").statsJson().contains("\"items\""));
+        }
+        try (Store copy = Store.open(directory.resolve("copy"), new Options().readOnly(true))) {
+            Keyspace items = copy.existingKeyspace("items").orElseThrow();
+            assertArrayEquals(bytes("1"), items.get(bytes("a")));
+            assertEquals(SiltstoneException.Kind.READ_ONLY,
+                    assertThrows(SiltstoneException.class, () -> items.put(bytes("a"), bytes("3"))).kind());
+        }
+    }
+}

@@ -1,0 +1,357 @@
+package io.siltstone.kafka.streams;
+
+import io.siltstone.Batch;
+import io.siltstone.KeyIterator;
+import io.siltstone.Keyspace;
+import io.siltstone.SiltstoneException;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.utils.Bytes;
+import org.apache.kafka.streams.StreamsConfig;
+import org.apache.kafka.streams.errors.InvalidStateStoreException;
+import org.apache.kafka.streams.errors.ProcessorStateException;
+import org.apache.kafka.streams.errors.TaskCorruptedException;
+import org.apache.kafka.streams.processor.StateStore;
+import org.apache.kafka.streams.processor.StateStoreContext;
+import org.apache.kafka.streams.processor.internals.ChangelogRecordDeserializationHelper;
+import org.apache.kafka.streams.processor.internals.RecordBatchingStateRestoreCallback;
+import org.apache.kafka.streams.query.Position;
+import org.apache.kafka.streams.query.PositionBound;
+import org.apache.kafka.streams.query.Query;
+import org.apache.kafka.streams.query.QueryConfig;
+import org.apache.kafka.streams.query.QueryResult;
+import org.apache.kafka.streams.state.KeyValueIterator;
+import org.apache.kafka.streams.state.internals.PositionSerde;
+import org.apache.kafka.streams.state.internals.StoreQueryUtils;
+
+/**
+ * What key-value, window and session stores have in common: writes gathered into batches, offsets, restoring.
+ *
+ * <p>Writes wait in Java until there are some, then one atomic batch takes them. A commit is such a batch too, with the
+ * changelog's offsets and the position in it: what the engine holds never lags behind the offset that stands beside it.
+ *
+ * <p>Under exactly-once, writes may reach the engine before Kafka's transaction commits. The batch that brings the first
+ * of them sets a mark, and the batch of the commit removes it. A store that is opened with the mark says that its task is
+ * corrupted, so that Kafka restores it from the changelog; one that was restoring or standing by has no mark and goes on
+ * from its offset.
+ */
+abstract class BaseStore implements StateStore {
+    /** Bytes of writes that may wait. */
+    private static final int MOST_WAITING_BYTES = 256 << 10;
+    private static final byte[] SET = {1};
+
+    private final String name;
+    private final String kind;
+    private final Set<RawIterator> iterators = ConcurrentHashMap.newKeySet();
+    private final Batch batch = new Batch();
+    private final Position position = Position.emptyPosition();
+    private TaskStore task;
+    private StateStoreContext context;
+    private boolean isExactlyOnce;
+    private boolean isMarked;
+    private boolean checksConsistency;
+    private int waitingBytes;
+    private volatile boolean isOpen;
+
+    /**
+     * @param kind tells formats apart: what one wrote is nothing to another, which is then restored from the changelog.
+     *             It is short, since the engine's names have 255 bytes and Kafka's may have 249
+     */
+    BaseStore(String name, String kind) {
+        this.name = name;
+        this.kind = kind;
+    }
+
+    /** Opens what there is in the task's store. */
+    abstract void openTables() throws SiltstoneException;
+
+    /** All tables that are open. */
+    abstract Collection<Table> tables();
+
+    /** Adds what a record of the changelog says; its value may be null. */
+    abstract void restore(byte[] key, byte[] value) throws SiltstoneException;
+
+    /** Closes all tables. */
+    abstract void closeTables();
+
+    @Override
+    public synchronized void init(StateStoreContext stateStoreContext, StateStore root) {
+        context = stateStoreContext;
+        Map<String, Object> configs = stateStoreContext.appConfigs();
+        isExactlyOnce = StreamsConfig.EXACTLY_ONCE_V2.equals(configs.get(StreamsConfig.PROCESSING_GUARANTEE_CONFIG));
+        checksConsistency = StreamsConfig.InternalConfig.getBoolean(configs,
+                StreamsConfig.InternalConfig.IQ_CONSISTENCY_OFFSET_VECTOR_ENABLED, false);
+        task = TaskStore.acquire(stateStoreContext.stateDir(), configs);
+        try {
+            openState();
+        } catch (SiltstoneException e) {
+            leave();
+            throw new ProcessorStateException("Error opening store " + name, e);
+        } catch (RuntimeException e) {
+            leave();
+            throw e;
+        }
+        isOpen = true;
+        StoreMetrics.register(this, stateStoreContext);
+        stateStoreContext.register(root, (RecordBatchingStateRestoreCallback) this::restoreAll, () -> { });
+    }
+
+    private void openState() throws SiltstoneException {
+        if (task.meta().contains(markKey()) && isExactlyOnce) {
+            throw new TaskCorruptedException(Set.of(context.taskId()), new ProcessorStateException("Store " + name
+                    + " holds writes of a transaction that may not have been committed; it is restored"));
+        }
+        isMarked = false;
+        byte[] stored = task.meta().get(metaKey("position", ""));
+        if (stored != null) {
+            position.merge(PositionSerde.deserialize(ByteBuffer.wrap(stored)));
+        }
+        openTables();
+    }
+
+    private void leave() {
+        closeTables();
+        task.release();
+        task = null;
+    }
+
+    // Writing. All of it under the lock of this store.
+
+    /** Adds a write of the application; a null value deletes. */
+    final void write(Table table, byte[] key, byte[] value) {
+        StoreQueryUtils.updatePosition(position, context);
+        waitingBytes += table.add(key, value);
+        if (waitingBytes > MOST_WAITING_BYTES) {
+            flushWaiting();
+        }
+    }
+
+    /** Adds a write of the changelog. */
+    final void writeRestored(Table table, byte[] key, byte[] value) throws SiltstoneException {
+        waitingBytes += table.add(key, value);
+        if (waitingBytes > MOST_WAITING_BYTES) {
+            writeBatch();
+        }
+    }
+
+    /** Brings writes of the application to the engine. */
+    final void flushWaiting() {
+        if (waitingBytes == 0) {
+            return;
+        }
+        boolean marks = isExactlyOnce && !isMarked;
+        try {
+            if (marks) {
+                batch.put(task.meta(), markKey(), SET);
+            }
+            writeBatch();
+            isMarked |= marks;
+        } catch (SiltstoneException e) {
+            throw new ProcessorStateException("Error while writing to store " + name, e);
+        }
+    }
+
+    /** Writes what waits and what else is in the batch. */
+    private void writeBatch() throws SiltstoneException {
+        try {
+            tables().forEach(table -> table.addTo(batch));
+            task.store().write(batch);
+        } finally {
+            batch.clear();
+        }
+        tables().forEach(Table::written);
+        waitingBytes = 0;
+    }
+
+    private void restoreAll(Collection<ConsumerRecord<byte[], byte[]>> records) {
+        synchronized (this) {
+            try {
+                beforeRestore(records);
+                for (ConsumerRecord<byte[], byte[]> record : records) {
+                    ChangelogRecordDeserializationHelper.applyChecksAndUpdatePosition(record, checksConsistency,
+                            position);
+                    restore(record.key(), record.value());
+                }
+                writeBatch();
+            } catch (SiltstoneException e) {
+                throw new ProcessorStateException("Error restoring batch to store " + name, e);
+            }
+        }
+    }
+
+    /** Sees the records before they are restored. */
+    void beforeRestore(Collection<ConsumerRecord<byte[], byte[]>> records) {}
+
+    @Override
+    public synchronized void commit(Map<TopicPartition, Long> changelogOffsets) {
+        if (!isOpen) {
+            return;
+        }
+        try {
+            Keyspace meta = task.meta();
+            if (changelogOffsets.isEmpty()) {
+                for (byte[] key : offsetKeys()) {
+                    batch.delete(meta, key);
+                }
+            }
+            for (Map.Entry<TopicPartition, Long> entry : changelogOffsets.entrySet()) {
+                byte[] key = offsetKey(entry.getKey());
+                if (entry.getValue() == null) {
+                    batch.delete(meta, key);
+                } else {
+                    batch.put(meta, key, ByteBuffer.allocate(Long.BYTES).putLong(entry.getValue()).array());
+                }
+            }
+            batch.put(meta, metaKey("position", ""), PositionSerde.serialize(position).array());
+            batch.delete(meta, markKey());
+            writeBatch();
+            isMarked = false;
+        } catch (SiltstoneException e) {
+            throw new ProcessorStateException("Error while executing commit from store " + name, e);
+        }
+    }
+
+    @Override
+    @Deprecated
+    public boolean managesOffsets() {
+        return true;
+    }
+
+    @Override
+    public Long committedOffset(TopicPartition partition) {
+        validateOpen();
+        try {
+            byte[] stored = task.meta().get(offsetKey(partition));
+            return stored == null ? null : Long.valueOf(ByteBuffer.wrap(stored).getLong());
+        } catch (SiltstoneException e) {
+            throw new ProcessorStateException("Error while getting the committed offset of " + partition
+                    + " from store " + name, e);
+        }
+    }
+
+    private byte[] metaKey(String what, String rest) {
+        return (kind + "/" + name + "/" + what + "/" + rest).getBytes(StandardCharsets.UTF_8);
+    }
+
+    private byte[] markKey() {
+        return metaKey("uncommitted", "");
+    }
+
+    private byte[] offsetKey(TopicPartition partition) {
+        return metaKey("offset", partition.toString());
+    }
+
+    private List<byte[]> offsetKeys() throws SiltstoneException {
+        String start = new String(metaKey("offset", ""), StandardCharsets.UTF_8);
+        List<byte[]> keys = new ArrayList<>();
+        try (KeyIterator items = task.meta().iterate()) {
+            while (items.next()) {
+                if (new String(items.key(), StandardCharsets.UTF_8).startsWith(start)) {
+                    keys.add(items.key());
+                }
+            }
+        }
+        return keys;
+    }
+
+    // Reading.
+
+    /** Returns a key's value: of a write that waits, or what the engine holds. */
+    final byte[] read(Table table, byte[] key) {
+        synchronized (this) {
+            if (table.isWaiting(key)) {
+                return table.waiting(key);
+            }
+        }
+        try {
+            return table.stored(key);
+        } catch (SiltstoneException e) {
+            throw new ProcessorStateException("Error while getting value for key from store " + name, e);
+        } catch (IllegalStateException e) {
+            throw new InvalidStateStoreException("Store " + name + " is currently closed", e);
+        }
+    }
+
+    /** Walks over the keys between two, both included; null is no bound. It is closed with the store. */
+    final synchronized KeyValueIterator<Bytes, byte[]> iterate(Table table, byte[] from, byte[] to, boolean isForward) {
+        validateOpen();
+        if (table.isWaitingWithin(from, to)) {
+            flushWaiting();
+        }
+        try {
+            RawIterator[] made = new RawIterator[1];
+            made[0] = new RawIterator(name, table.iterate(from, to, isForward), () -> iterators.remove(made[0]));
+            iterators.add(made[0]);
+            return made[0];
+        } catch (SiltstoneException e) {
+            throw new ProcessorStateException("Error while iterating over store " + name, e);
+        }
+    }
+
+    final void validateOpen() {
+        if (!isOpen) {
+            throw new InvalidStateStoreException("Store " + name + " is currently closed");
+        }
+    }
+
+    @Override
+    public synchronized void close() {
+        if (!isOpen) {
+            return;
+        }
+        if (!isExactlyOnce) {
+            flushWaiting();
+        }
+        isOpen = false;
+        Set.copyOf(iterators).forEach(RawIterator::close);
+        waitingBytes = 0;
+        leave();
+    }
+
+    @Override
+    public final String name() {
+        return name;
+    }
+
+    /** The name of the keyspace that holds all of it, or what the names of its segments begin with. */
+    final String keyspaceName() {
+        return kind + "/" + name;
+    }
+
+    final TaskStore task() {
+        return Objects.requireNonNull(task);
+    }
+
+    final StateStoreContext context() {
+        return context;
+    }
+
+    @Override
+    public final boolean persistent() {
+        return true;
+    }
+
+    @Override
+    public final boolean isOpen() {
+        return isOpen;
+    }
+
+    @Override
+    public final Position getPosition() {
+        return position;
+    }
+
+    @Override
+    public final <R> QueryResult<R> query(Query<R> query, PositionBound positionBound, QueryConfig config) {
+        return StoreQueryUtils.handleBasicQueries(query, positionBound, config, this, position, context);
+    }
+}

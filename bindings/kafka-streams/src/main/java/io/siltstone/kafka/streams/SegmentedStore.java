@@ -1,0 +1,214 @@
+package io.siltstone.kafka.streams;
+
+import io.siltstone.SiltstoneException;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Comparator;
+import java.util.List;
+import java.util.NavigableMap;
+import java.util.Objects;
+import java.util.concurrent.ConcurrentSkipListMap;
+import java.util.function.Predicate;
+import java.util.function.ToLongFunction;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.common.metrics.Sensor;
+import org.apache.kafka.common.utils.Bytes;
+import org.apache.kafka.streams.KeyValue;
+import org.apache.kafka.streams.errors.ProcessorStateException;
+import org.apache.kafka.streams.processor.StateStore;
+import org.apache.kafka.streams.processor.StateStoreContext;
+import org.apache.kafka.streams.processor.internals.ProcessorContextUtils;
+import org.apache.kafka.streams.processor.internals.metrics.TaskMetrics;
+import org.apache.kafka.streams.state.KeyValueIterator;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A store whose keys hold a time, in segments of time: a keyspace each, which is dropped as a whole once all of it is
+ * past the retention period. Segments, expiry and what ranges hold are as in Kafka's own persistent stores.
+ */
+abstract class SegmentedStore extends BaseStore {
+    private static final Logger LOG = LoggerFactory.getLogger(SegmentedStore.class);
+    private static final char SEPARATOR = '@';
+
+    private final long retentionMs;
+    private final long segmentMs;
+    private final ToLongFunction<byte[]> timestamp;
+    private final NavigableMap<Long, Table> segments = new ConcurrentSkipListMap<>();
+    private Sensor expired;
+    private volatile long streamTime = ConsumerRecord.NO_TIMESTAMP;
+
+    SegmentedStore(String name, String kind, long retentionMs, long segmentMs, ToLongFunction<byte[]> timestamp) {
+        super(name, kind);
+        this.retentionMs = retentionMs;
+        this.segmentMs = segmentMs;
+        this.timestamp = timestamp;
+    }
+
+    @Override
+    public synchronized void init(StateStoreContext stateStoreContext, StateStore root) {
+        expired = TaskMetrics.droppedRecordsSensor(Thread.currentThread().getName(),
+                stateStoreContext.taskId().toString(), ProcessorContextUtils.metricsImpl(stateStoreContext));
+        super.init(stateStoreContext, root);
+    }
+
+    @Override
+    void openTables() throws SiltstoneException {
+        String start = keyspaceName() + SEPARATOR;
+        for (String keyspace : task().keyspaces()) {
+            if (keyspace.startsWith(start)) {
+                long from = Long.parseLong(keyspace.substring(start.length()));
+                segments.put(from / segmentMs, new Table(task().ordered(keyspace)));
+            }
+        }
+    }
+
+    @Override
+    Collection<Table> tables() {
+        return segments.values();
+    }
+
+    @Override
+    void closeTables() {
+        segments.values().forEach(Table::close);
+        segments.clear();
+    }
+
+    /** How many segments there are, for tests. */
+    final int segmentCount() {
+        return segments.size();
+    }
+
+    final long streamTime() {
+        return streamTime;
+    }
+
+    /** The segment of a time, made where it is not there; null where it is past the retention period. */
+    private Table liveSegment(long time) throws SiltstoneException {
+        long id = time / segmentMs;
+        long oldest = (streamTime - retentionMs) / segmentMs;
+        if (id < oldest) {
+            return null;
+        }
+        Table segment = segments.get(id);
+        if (segment == null) {
+            segment = new Table(task().ordered(segmentName(id)));
+            segments.put(id, segment);
+        }
+        if (segments.firstKey() < oldest) {
+            dropBefore(oldest);
+        }
+        return segment;
+    }
+
+    private String segmentName(long id) {
+        return keyspaceName() + SEPARATOR + id * segmentMs;
+    }
+
+    private void dropBefore(long oldest) throws SiltstoneException {
+        List<Long> past = List.copyOf(segments.headMap(oldest, false).keySet());
+        for (Long id : past) {
+            segments.remove(id).close();
+            task().store().dropKeyspace(segmentName(id));
+        }
+    }
+
+    final synchronized void putKey(Bytes key, byte[] value) {
+        validateOpen();
+        long time = timestamp.applyAsLong(key.get());
+        streamTime = Math.max(streamTime, time);
+        try {
+            Table segment = liveSegment(time);
+            if (segment == null) {
+                expired.record(1.0d, ProcessorContextUtils.asInternalProcessorContext(context()).currentSystemTimeMs());
+            } else {
+                write(segment, key.get(), value);
+            }
+        } catch (SiltstoneException e) {
+            throw new ProcessorStateException("Error while writing to store " + name(), e);
+        }
+    }
+
+    final synchronized void removeKey(Bytes key) {
+        validateOpen();
+        long time = timestamp.applyAsLong(key.get());
+        streamTime = Math.max(streamTime, time);
+        Table segment = segments.get(time / segmentMs);
+        if (segment != null) {
+            write(segment, key.get(), null);
+        }
+    }
+
+    final byte[] getKey(Bytes key) {
+        validateOpen();
+        long time = timestamp.applyAsLong(key.get());
+        Table segment = time < oldestLive(time) ? null : segments.get(time / segmentMs);
+        return segment == null ? null : read(segment, key.get());
+    }
+
+    /** The later of a time and the first one that is within the retention period. */
+    final long oldestLive(long from) {
+        return Math.max(from, streamTime - retentionMs + 1);
+    }
+
+    @Override
+    void beforeRestore(Collection<ConsumerRecord<byte[], byte[]>> records) {
+        for (ConsumerRecord<byte[], byte[]> record : records) {
+            streamTime = Math.max(streamTime, timestamp.applyAsLong(record.key()));
+        }
+    }
+
+    @Override
+    void restore(byte[] key, byte[] value) throws SiltstoneException {
+        Table segment = liveSegment(timestamp.applyAsLong(key));
+        if (segment != null) {
+            writeRestored(segment, key, value);
+        }
+    }
+
+    /**
+     * Walks over the wanted keys of the segments of a time range, segment by segment and within each in byte order.
+     *
+     * @param low  the first key to look at in each segment, or null
+     * @param high the last one, or null
+     */
+    final KeyValueIterator<Bytes, byte[]> scan(long timeFrom, long timeTo, byte[] low, byte[] high, boolean isForward,
+            Predicate<Bytes> isWanted) {
+        validateOpen();
+        return new Iterators.Segments(segmentsOf(timeFrom, timeTo, isForward),
+                segment -> iterate(segment, low, high, isForward), isWanted);
+    }
+
+    private List<Table> segmentsOf(long timeFrom, long timeTo, boolean isForward) {
+        long first = timeFrom / segmentMs;
+        long last = timeTo / segmentMs;
+        if (first > last) {
+            return List.of();
+        }
+        NavigableMap<Long, Table> found = segments.subMap(first, true, last, true);
+        return List.copyOf((isForward ? found : found.descendingMap()).values());
+    }
+
+    /** Reads all of an iterator and sorts it, for stores that emit windows when they close, by time and then by key. */
+    static KeyValueIterator<Bytes, byte[]> sorted(KeyValueIterator<Bytes, byte[]> items,
+            Comparator<Bytes> order) {
+        List<KeyValue<Bytes, byte[]>> all = new ArrayList<>();
+        try (items) {
+            items.forEachRemaining(all::add);
+        }
+        all.sort((a, b) -> order.compare(a.key, b.key));
+        return Iterators.of(all);
+    }
+
+    final boolean isBackwards(Bytes from, Bytes to) {
+        if (Iterators.isBackwards(from, to)) {
+            LOG.warn(Iterators.BACKWARDS);
+            return true;
+        }
+        return false;
+    }
+
+    static Bytes requireKey(Bytes key) {
+        return Objects.requireNonNull(key, "key cannot be null");
+    }
+}

@@ -1,0 +1,145 @@
+package io.siltstone.kafka.streams;
+
+import io.siltstone.Keyspace;
+import io.siltstone.KeyspaceOptions;
+import io.siltstone.Options;
+import io.siltstone.Resources;
+import io.siltstone.SiltstoneException;
+import io.siltstone.Store;
+import java.io.File;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.kafka.streams.errors.ProcessorStateException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The one engine store of a task's directory, which the task's state stores share as long as any of them is open, with
+ * what all such stores of the process share: one budget of memory, one pool of threads.
+ *
+ * <p>It lies in the task's directory, so Kafka's locks on that directory and its cleaning hold for it too.
+ */
+final class TaskStore {
+    /** Sorts by the whole key: the prefix is the one byte that every key begins with, so all are one group. */
+    static final String BYTE_ORDER = "fixed:1";
+    static final String DIRECTORY = "siltstone";
+
+    private static final Logger LOG = LoggerFactory.getLogger(TaskStore.class);
+    private static final String META = "kafka-streams";
+    private static final Map<Path, TaskStore> OPEN = new HashMap<>();
+    private static Resources resources;
+    private static SiltstoneConfig.Values values;
+
+    private final Path path;
+    private final Store store;
+    private final Keyspace meta;
+    private int users;
+
+    private TaskStore(Path path, Store store) throws SiltstoneException {
+        this.path = path;
+        this.store = store;
+        this.meta = store.keyspace(META);
+    }
+
+    /** Opens the store of a task's directory, or joins those who have it open. */
+    static TaskStore acquire(File taskDirectory, Map<String, ?> configs) {
+        synchronized (OPEN) {
+            Path path = taskDirectory.toPath().toAbsolutePath().normalize().resolve(DIRECTORY);
+            TaskStore task = OPEN.get(path);
+            if (task == null) {
+                task = open(path, configs);
+                OPEN.put(path, task);
+            }
+            task.users++;
+            return task;
+        }
+    }
+
+    private static TaskStore open(Path path, Map<String, ?> configs) {
+        try {
+            Files.createDirectories(path.getParent());
+            share(SiltstoneConfig.Values.of(configs));
+            Options options = new Options().resources(resources).syncInterval(Duration.ofSeconds(1));
+            Store store = Store.open(path, options);
+            try {
+                return new TaskStore(path, store);
+            } catch (SiltstoneException | RuntimeException e) {
+                store.close();
+                throw e;
+            }
+        } catch (IOException e) {
+            unshare();
+            throw new ProcessorStateException("Error opening the Siltstone store in " + path, e);
+        }
+    }
+
+    private static void share(SiltstoneConfig.Values asked) throws SiltstoneException {
+        if (resources == null) {
+            resources = new Resources(asked.memoryBytes(), asked.threads(), asked.maxOpenFiles());
+            values = asked;
+        } else if (!asked.equals(values)) {
+            LOG.warn("The stores of this process share {}; what another application asks for is not done: {}", values,
+                    asked);
+        }
+    }
+
+    private static void unshare() {
+        if (OPEN.isEmpty() && resources != null) {
+            resources.close();
+            resources = null;
+        }
+    }
+
+    /** Returns the bytes that all stores of the process hold, or 0 where none is open. */
+    static long memoryBytes() {
+        synchronized (OPEN) {
+            return resources == null ? 0 : resources.memoryBytes();
+        }
+    }
+
+    /** Returns the bytes that they may hold, or 0 where none is open. */
+    static long budgetBytes() {
+        synchronized (OPEN) {
+            return resources == null ? 0 : resources.budgetBytes();
+        }
+    }
+
+    /** Leaves the store, which is closed by the last one who does. */
+    void release() {
+        synchronized (OPEN) {
+            if (--users > 0) {
+                return;
+            }
+            OPEN.remove(path);
+            try {
+                store.close();
+            } catch (SiltstoneException e) {
+                throw new ProcessorStateException("Error closing the Siltstone store in " + path, e);
+            } finally {
+                unshare();
+            }
+        }
+    }
+
+    Store store() {
+        return store;
+    }
+
+    /** Where offsets, positions and marks of all stores are. */
+    Keyspace meta() {
+        return meta;
+    }
+
+    Keyspace ordered(String name) throws SiltstoneException {
+        return store.keyspace(name, new KeyspaceOptions().schema(BYTE_ORDER));
+    }
+
+    List<String> keyspaces() throws SiltstoneException {
+        return store.keyspaces();
+    }
+}

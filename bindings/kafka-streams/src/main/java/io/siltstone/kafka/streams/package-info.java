@@ -1,0 +1,2 @@
+/** State stores of Kafka Streams on Siltstone. */
+package io.siltstone.kafka.streams;

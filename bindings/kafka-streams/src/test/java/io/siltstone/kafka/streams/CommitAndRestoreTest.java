@@ -1,0 +1,235 @@
+package io.siltstone.kafka.streams;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.File;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.common.utils.Bytes;
+import org.apache.kafka.streams.KeyValue;
+import org.apache.kafka.streams.StreamsConfig;
+import org.apache.kafka.streams.errors.TaskCorruptedException;
+import org.apache.kafka.streams.kstream.Windowed;
+import org.apache.kafka.streams.kstream.internals.SessionWindow;
+import org.apache.kafka.streams.state.KeyValueIterator;
+import org.apache.kafka.streams.state.KeyValueStore;
+import org.apache.kafka.streams.state.SessionStore;
+import org.apache.kafka.streams.state.WindowStore;
+import org.apache.kafka.streams.state.internals.SessionKeySchema;
+import org.apache.kafka.test.InternalMockProcessorContext;
+import org.apache.kafka.test.StreamsTestUtils;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Offsets, marks of uncommitted writes, restoring, segments, and what the stores of one task share. */
+class CommitAndRestoreTest {
+    private static final TopicPartition CHANGELOG = new TopicPartition("app-store-changelog", 0);
+
+    @TempDir
+    Path directory;
+
+    private InternalMockProcessorContext<?, ?> context(boolean exactlyOnce) {
+        Properties config = StreamsTestUtils.getStreamsConfig(Serdes.ByteArray(), Serdes.ByteArray());
+        config.put(SiltstoneConfig.MEMORY_BYTES, 64 << 20);
+        if (exactlyOnce) {
+            config.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.EXACTLY_ONCE_V2);
+        }
+        File task = directory.resolve("0_0").toFile();
+        return new InternalMockProcessorContext<>(task, Serdes.ByteArray(), Serdes.ByteArray(),
+                new StreamsConfig(config));
+    }
+
+    private static Bytes key(String text) {
+        return Bytes.wrap(text.getBytes(StandardCharsets.UTF_8));
+    }
+
+    private static byte[] value(String text) {
+        return text.getBytes(StandardCharsets.UTF_8);
+    }
+
+    private KeyValueStore<Bytes, byte[]> open(String name, boolean exactlyOnce) {
+        KeyValueStore<Bytes, byte[]> store = SiltstoneStores.keyValueStore(name).get();
+        store.init(context(exactlyOnce), store);
+        return store;
+    }
+
+    @Test
+    @SuppressWarnings("deprecation")
+    void offsetsComeBackWithTheData() {
+        KeyValueStore<Bytes, byte[]> store = open("store", false);
+        assertTrue(store.managesOffsets());
+        assertNull(store.committedOffset(CHANGELOG));
+        store.put(key("a"), value("1"));
+        store.commit(Map.of(CHANGELOG, 7L));
+        store.close();
+        store = open("store", false);
+        assertEquals(7L, store.committedOffset(CHANGELOG));
+        assertArrayEquals(value("1"), store.get(key("a")));
+        store.commit(Map.of());
+        assertNull(store.committedOffset(CHANGELOG));
+        store.close();
+    }
+
+    /** A copy of the files while the store is open is what a process leaves that is killed. */
+    @Test
+    void writesOfAnUnfinishedTransactionMakeTheTaskCorrupted() throws Exception {
+        KeyValueStore<Bytes, byte[]> store = open("store", true);
+        store.put(key("a"), value("1"));
+        store.commit(Map.of(CHANGELOG, 1L));
+        store.close();
+        store = open("store", true);
+        assertArrayEquals(value("1"), store.get(key("a")));
+        // Not enough to reach the engine: what is left is what was committed.
+        store.put(key("a"), value("2"));
+        store.close();
+        store = open("store", true);
+        assertArrayEquals(value("1"), store.get(key("a")));
+        // An iterator over it brings it there.
+        store.put(key("a"), value("3"));
+        store.all().close();
+        store.close();
+        assertThrows(TaskCorruptedException.class, () -> open("store", true));
+        // Without exactly-once it is as good as any.
+        store = open("store", false);
+        assertArrayEquals(value("3"), store.get(key("a")));
+        store.close();
+    }
+
+    @Test
+    void restoredWritesLeaveNoMark() {
+        InternalMockProcessorContext<?, ?> context = context(true);
+        KeyValueStore<Bytes, byte[]> store = SiltstoneStores.keyValueStore("store").get();
+        store.init(context, store);
+        List<KeyValue<byte[], byte[]>> changelog = new ArrayList<>();
+        for (int i = 0; i < 5000; i++) {
+            changelog.add(new KeyValue<>(value("key" + i), new byte[100]));
+        }
+        changelog.add(new KeyValue<>(value("key7"), null));
+        context.restore("store", changelog);
+        store.close();
+        store = open("store", true);
+        assertNull(store.get(key("key7")));
+        assertArrayEquals(new byte[100], store.get(key("key8")));
+        try (KeyValueIterator<Bytes, byte[]> all = store.all()) {
+            int count = 0;
+            for (Bytes last = null; all.hasNext(); count++) {
+                Bytes next = all.next().key;
+                assertTrue(last == null || last.compareTo(next) < 0);
+                last = next;
+            }
+            assertEquals(4999, count);
+        }
+        store.close();
+    }
+
+    @Test
+    void aSessionStoreIsRestored() {
+        InternalMockProcessorContext<?, ?> context = context(false);
+        SessionStore<Bytes, byte[]> store = SiltstoneStores.sessionStore("sessions", Duration.ofHours(1)).get();
+        store.init(context, store);
+        List<KeyValue<byte[], byte[]>> changelog = new ArrayList<>();
+        for (int i = 0; i < 4; i++) {
+            Bytes session = SessionKeySchema.toBinary(new Windowed<>(key("a"), new SessionWindow(i * 10L, i * 10L)));
+            changelog.add(new KeyValue<>(session.get(), value("" + i)));
+        }
+        context.restore("sessions", changelog);
+        try (KeyValueIterator<Windowed<Bytes>, byte[]> found = store.fetch(key("a"))) {
+            for (int i = 0; i < 4; i++) {
+                KeyValue<Windowed<Bytes>, byte[]> next = found.next();
+                assertEquals(i * 10L, next.key.window().start());
+                assertArrayEquals(value("" + i), next.value);
+            }
+            assertFalse(found.hasNext());
+        }
+        store.close();
+    }
+
+    @Test
+    void segmentsAreDroppedAtRetention() {
+        WindowStore<Bytes, byte[]> store =
+                SiltstoneStores.windowStore("windows", Duration.ofMinutes(4), Duration.ofMinutes(1), false).get();
+        store.init(context(false), store);
+        SiltstoneWindowStore windows = (SiltstoneWindowStore) store;
+        for (int minute = 0; minute < 60; minute++) {
+            store.put(key("a"), value("" + minute), minute * 60_000L);
+            assertTrue(windows.segmentCount() <= 4);
+            assertEquals(windows.segmentCount() + 1, windows.task().store().isOpen() ? keyspaces(windows) : 0);
+        }
+        assertNull(store.fetch(key("a"), 10 * 60_000L));
+        assertArrayEquals(value("59"), store.fetch(key("a"), 59 * 60_000L));
+        try (KeyValueIterator<Windowed<Bytes>, byte[]> all = store.all()) {
+            int count = 0;
+            for (; all.hasNext(); all.next()) {
+                count++;
+            }
+            assertEquals(4, count);
+        }
+        store.close();
+    }
+
+    private static int keyspaces(SiltstoneWindowStore store) {
+        try {
+            return store.task().keyspaces().size();
+        } catch (io.siltstone.SiltstoneException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    @Test
+    void theStoresOfATaskAreOneEngineStore() {
+        KeyValueStore<Bytes, byte[]> one = open("one", false);
+        KeyValueStore<Bytes, byte[]> two = open("two", false);
+        one.put(key("a"), value("1"));
+        one.commit(Map.of());
+        assertNull(two.get(key("a")));
+        assertEquals(64 << 20, SiltstoneStores.budgetBytes());
+        assertTrue(SiltstoneStores.memoryBytes() > 0);
+        assertEquals(((BaseStore) one).task(), ((BaseStore) two).task());
+        one.close();
+        two.put(key("a"), value("2"));
+        two.close();
+        assertEquals(0, SiltstoneStores.budgetBytes());
+    }
+
+    /** Empty keys, prefixes that end in 0xFF, and a prefix that is another's first part. */
+    @Test
+    void rangesAndPrefixesAreExact() {
+        KeyValueStore<Bytes, byte[]> store = open("store", false);
+        byte[][] keys = {{}, {0}, {1}, {1, 0}, {1, (byte) 0xFF}, {1, (byte) 0xFF, (byte) 0xFF}, {2}, {(byte) 0xFF},
+            {(byte) 0xFF, 3}};
+        for (byte[] key : keys) {
+            store.put(Bytes.wrap(key), new byte[] {(byte) key.length});
+        }
+        assertArrayEquals(new byte[] {0}, store.get(Bytes.wrap(new byte[0])));
+        assertEquals(4, count(store.prefixScan(new byte[] {1}, Serdes.ByteArray().serializer())));
+        assertEquals(2, count(store.prefixScan(new byte[] {1, (byte) 0xFF}, Serdes.ByteArray().serializer())));
+        assertEquals(2, count(store.prefixScan(new byte[] {(byte) 0xFF}, Serdes.ByteArray().serializer())));
+        assertEquals(9, count(store.prefixScan(new byte[0], Serdes.ByteArray().serializer())));
+        assertEquals(3, count(store.range(null, Bytes.wrap(new byte[] {1}))));
+        assertEquals(3, count(store.reverseRange(Bytes.wrap(new byte[] {2}), null)));
+        assertEquals(9, count(store.reverseAll()));
+        store.close();
+    }
+
+    private static int count(KeyValueIterator<Bytes, byte[]> items) {
+        int count = 0;
+        try (items) {
+            for (; items.hasNext(); items.next()) {
+                count++;
+            }
+        }
+        return count;
+    }
+}
