@@ -31,6 +31,8 @@ final class TaskStore {
 
     private static final Logger LOG = LoggerFactory.getLogger(TaskStore.class);
     private static final String META = "kafka-streams";
+    /** Of each task, so that many of them take little of the disk for logs. */
+    private static final long LOG_BYTES = 64L << 20;
     private static final Map<Path, TaskStore> OPEN = new HashMap<>();
     private static Resources resources;
     private static SiltstoneConfig.Values values;
@@ -64,7 +66,8 @@ final class TaskStore {
         try {
             Files.createDirectories(path.getParent());
             share(SiltstoneConfig.Values.of(configs));
-            Options options = new Options().resources(resources).syncInterval(Duration.ofSeconds(1));
+            Options options = new Options().resources(resources).maxLogBytes(LOG_BYTES)
+                    .syncInterval(Duration.ofSeconds(1));
             Store store = Store.open(path, options);
             try {
                 return new TaskStore(path, store);

@@ -1,0 +1,227 @@
+package io.siltstone.kafka.streams;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.nio.file.Path;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Properties;
+import java.util.Random;
+import org.apache.kafka.clients.consumer.ConsumerConfig;
+import org.apache.kafka.common.serialization.Serde;
+import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.common.serialization.StringDeserializer;
+import org.apache.kafka.common.serialization.StringSerializer;
+import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.StreamsConfig;
+import org.apache.kafka.streams.TestInputTopic;
+import org.apache.kafka.streams.TestOutputTopic;
+import org.apache.kafka.streams.Topology;
+import org.apache.kafka.streams.TopologyTestDriver;
+import org.apache.kafka.streams.kstream.Consumed;
+import org.apache.kafka.streams.kstream.EmitStrategy;
+import org.apache.kafka.streams.kstream.Grouped;
+import org.apache.kafka.streams.kstream.JoinWindows;
+import org.apache.kafka.streams.kstream.KGroupedStream;
+import org.apache.kafka.streams.kstream.KStream;
+import org.apache.kafka.streams.kstream.KTable;
+import org.apache.kafka.streams.kstream.Materialized;
+import org.apache.kafka.streams.kstream.SessionWindows;
+import org.apache.kafka.streams.kstream.SlidingWindows;
+import org.apache.kafka.streams.kstream.StreamJoined;
+import org.apache.kafka.streams.kstream.TimeWindows;
+import org.apache.kafka.streams.kstream.Windowed;
+import org.apache.kafka.streams.processor.StateStore;
+import org.apache.kafka.streams.state.BuiltInDslStoreSuppliers;
+import org.apache.kafka.streams.state.DslStoreSuppliers;
+import org.apache.kafka.streams.state.KeyValueIterator;
+import org.apache.kafka.streams.state.KeyValueStore;
+import org.apache.kafka.streams.state.SessionStore;
+import org.apache.kafka.streams.state.WindowStore;
+import org.apache.kafka.streams.test.TestRecord;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/**
+ * Topologies made at random, fed the same records on RocksDB's stores and on Siltstone's: they emit the same records in
+ * the same order, and their stores hold the same in the same order.
+ */
+class TopologyTest {
+    private static final int RECORDS = 800;
+    private static final int PARTS = 9;
+
+    @TempDir
+    Path directory;
+
+    /** What a topology did: a line for each record that it emitted and for each item that its stores hold. */
+    private record Outcome(List<String> emitted, List<String> held) {}
+
+    @ParameterizedTest
+    @ValueSource(longs = {1, 2, 3, 4, 5, 6, 7, 8})
+    void answersAreThoseOfRocksDb(long seed) {
+        boolean isCached = seed % 2 == 0;
+        Outcome expected = run(seed, isCached, new BuiltInDslStoreSuppliers.RocksDBDslStoreSuppliers());
+        Outcome found = run(seed, isCached, new SiltstoneDslStoreSuppliers());
+        assertTrue(expected.emitted.size() > 50, "the topology emits too little to tell anything");
+        assertEquals(expected.emitted, found.emitted);
+        assertEquals(expected.held, found.held);
+    }
+
+    private Outcome run(long seed, boolean isCached, DslStoreSuppliers suppliers) {
+        Properties config = new Properties();
+        config.put(StreamsConfig.APPLICATION_ID_CONFIG, "random-" + seed);
+        config.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, "none:1");
+        config.put(StreamsConfig.DEFAULT_KEY_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
+        config.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
+        config.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, isCached ? 20_000 : 0);
+        config.put(StreamsConfig.STATE_DIR_CONFIG,
+                directory.resolve(suppliers.getClass().getSimpleName()).toString());
+        config.put(StreamsConfig.DSL_STORE_SUPPLIERS_CLASS_CONFIG, suppliers.getClass());
+        config.put(StreamsConfig.InternalConfig.EMIT_INTERVAL_MS_KSTREAMS_OUTER_JOIN_SPURIOUS_RESULTS_FIX, 0);
+        config.put(StreamsConfig.InternalConfig.EMIT_INTERVAL_MS_KSTREAMS_WINDOWED_AGGREGATION, 0);
+        config.put(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG, "earliest");
+        config.put(SiltstoneConfig.MEMORY_BYTES, 64L << 20);
+        try (TopologyTestDriver driver =
+                new TopologyTestDriver(topology(new Random(seed), config), config, Instant.ofEpochMilli(0))) {
+            feed(driver, new Random(seed));
+            Outcome outcome = new Outcome(emitted(driver), held(driver));
+            return outcome;
+        }
+    }
+
+    /** Takes each part with a chance, so that parts meet in all combinations. */
+    private static Topology topology(Random random, Properties config) {
+        StreamsBuilder builder = new StreamsBuilder(
+                new org.apache.kafka.streams.TopologyConfig(new StreamsConfig(config)));
+        KStream<String, String> left = builder.stream("left", Consumed.with(Serdes.String(), Serdes.String()));
+        KStream<String, String> right = builder.stream("right", Consumed.with(Serdes.String(), Serdes.String()));
+        int taken = 0;
+        for (int part = 0; part < PARTS; part++) {
+            // Two parts at least, else what the dice say.
+            if (random.nextBoolean() || (part >= PARTS - 2 && taken < 2)) {
+                add(builder, part, left, right, random);
+                taken++;
+            }
+        }
+        return builder.build(config);
+    }
+
+    private static void add(StreamsBuilder builder, int part, KStream<String, String> left,
+            KStream<String, String> right, Random random) {
+        Duration size = Duration.ofSeconds(5 + random.nextInt(20));
+        Duration grace = Duration.ofSeconds(random.nextInt(30));
+        KGroupedStream<String, String> grouped = left.groupByKey(Grouped.with(Serdes.String(), Serdes.String()));
+        Serde<String> text = Serdes.String();
+        switch (part) {
+            case 0 -> emit(grouped.count().toStream());
+            case 1 -> emit(grouped.windowedBy(TimeWindows.ofSizeAndGrace(size, grace).advanceBy(size.dividedBy(2)))
+                    .count().toStream());
+            case 2 -> emit(grouped.windowedBy(TimeWindows.ofSizeAndGrace(size, grace))
+                    .emitStrategy(EmitStrategy.onWindowClose()).count(Materialized.as("final-windows")).toStream());
+            case 3 -> emit(grouped.windowedBy(SlidingWindows.ofTimeDifferenceAndGrace(size, grace))
+                    .reduce(TopologyTest::shorter).toStream());
+            case 4 -> emit(grouped.windowedBy(SessionWindows.ofInactivityGapAndGrace(size.dividedBy(4), grace))
+                    .count().toStream());
+            case 5 -> emit(grouped.windowedBy(SessionWindows.ofInactivityGapAndGrace(size.dividedBy(4), grace))
+                    .emitStrategy(EmitStrategy.onWindowClose()).count(Materialized.as("final-sessions")).toStream());
+            case 6 -> emit(left.join(right, (a, b) -> a + "+" + b, JoinWindows.ofTimeDifferenceAndGrace(
+                    size.dividedBy(8), grace), StreamJoined.with(text, text, text)));
+            case 7 -> emit(left.outerJoin(right, (a, b) -> a + "|" + b, JoinWindows.ofTimeDifferenceAndGrace(
+                    size.dividedBy(8), grace), StreamJoined.with(text, text, text)));
+            default -> {
+                // A join by a foreign key: its subscriptions are found by ranges of a prefix.
+                KTable<String, String> orders = left.toTable(Materialized.with(text, text));
+                KTable<String, String> names = right.toTable(Materialized.with(text, text));
+                emit(orders.join(names, order -> "key" + order.length() % 20, (order, name) -> order + "@" + name)
+                        .toStream());
+            }
+        }
+    }
+
+    private static String shorter(String a, String b) {
+        String both = a + b;
+        return both.length() > 40 ? "#" + both.hashCode() : both;
+    }
+
+    private static <K, V> void emit(KStream<K, V> stream) {
+        stream.map((key, value) -> org.apache.kafka.streams.KeyValue.pair(
+                key instanceof Windowed<?> windowed ? windowed.toString() : String.valueOf(key), String.valueOf(value)))
+                .to("out", org.apache.kafka.streams.kstream.Produced.with(Serdes.String(), Serdes.String()));
+    }
+
+    private static void feed(TopologyTestDriver driver, Random random) {
+        TestInputTopic<String, String> left =
+                driver.createInputTopic("left", new StringSerializer(), new StringSerializer());
+        TestInputTopic<String, String> right =
+                driver.createInputTopic("right", new StringSerializer(), new StringSerializer());
+        long time = 1_000_000;
+        for (int i = 0; i < RECORDS; i++) {
+            time += random.nextInt(300);
+            // Some come late, and some so late that their window is over.
+            long at = Math.max(0, time - (random.nextInt(8) == 0 ? random.nextInt(90_000) : random.nextInt(500)));
+            String key = "key" + (random.nextInt(4) == 0 ? random.nextInt(200) : random.nextInt(20));
+            String value = random.nextInt(12) == 0 ? null : "v" + "x".repeat(random.nextInt(25)) + i;
+            (random.nextInt(3) == 0 ? right : left).pipeInput(key, value, at);
+        }
+    }
+
+    private static List<String> emitted(TopologyTestDriver driver) {
+        List<String> lines = new ArrayList<>();
+        if (driver.producedTopicNames().contains("out")) {
+            TestOutputTopic<String, String> out =
+                    driver.createOutputTopic("out", new StringDeserializer(), new StringDeserializer());
+            for (TestRecord<String, String> record : out.readRecordsToList()) {
+                lines.add(record.timestamp() + " " + record.key() + " " + record.value());
+            }
+        }
+        return lines;
+    }
+
+    /**
+     * Everything in all stores, by every way to walk over it. Stores whose windows are emitted when they close are left
+     * out: what they emit is compared, but RocksDB's walk by time and not by key, and have a caching layer of their own.
+     */
+    private static List<String> held(TopologyTestDriver driver) {
+        List<String> lines = new ArrayList<>();
+        driver.getAllStateStores().entrySet().stream().filter(store -> !store.getKey().startsWith("final-"))
+                .sorted(java.util.Map.Entry.comparingByKey())
+                .forEach(store -> {
+                    lines.add("store " + store.getKey());
+                    hold(store.getValue(), lines);
+                });
+        return lines;
+    }
+
+    private static void hold(StateStore store, List<String> lines) {
+        if (store instanceof KeyValueStore<?, ?> items) {
+            add(items.all(), lines);
+            try {
+                add(items.reverseAll(), lines);
+            } catch (UnsupportedOperationException e) {
+                // The lists of outer joins are not walked backwards, whoever stores them.
+                lines.add("not backwards");
+            }
+        } else if (store instanceof WindowStore<?, ?> windows) {
+            add(windows.all(), lines);
+            add(windows.backwardAll(), lines);
+            add(windows.fetchAll(1_050_000, 1_100_000), lines);
+        } else if (store instanceof SessionStore<?, ?>) {
+            @SuppressWarnings("unchecked")
+            SessionStore<String, Object> sessions = (SessionStore<String, Object>) store;
+            for (int key = 0; key < 200; key++) {
+                add(sessions.fetch("key" + key), lines);
+                add(sessions.backwardFetch("key" + key), lines);
+            }
+        }
+    }
+
+    private static void add(KeyValueIterator<?, ?> items, List<String> lines) {
+        try (items) {
+            items.forEachRemaining(item -> lines.add(item.toString()));
+        }
+    }
+}
