@@ -232,4 +232,32 @@ class CommitAndRestoreTest {
         }
         return count;
     }
+
+    /** By the names that RocksDB's metrics have, in the group and with the tags that they have. */
+    @Test
+    void metricsHaveKafkasNames() {
+        InternalMockProcessorContext<?, ?> context = context(false);
+        KeyValueStore<Bytes, byte[]> store = SiltstoneStores.keyValueStore("store").get();
+        store.init(context, store);
+        for (int i = 0; i < 1000; i++) {
+            store.put(key("key" + i), new byte[100]);
+        }
+        store.commit(Map.of(CHANGELOG, 1000L));
+        assertEquals(1000, metric(context, "estimate-num-keys"));
+        assertEquals(1000, metric(context, "num-entries-active-mem-table"));
+        assertTrue(metric(context, "size-all-mem-tables") > 100_000);
+        assertEquals(64 << 20, metric(context, "block-cache-capacity"));
+        assertTrue(metric(context, "block-cache-usage") >= metric(context, "size-all-mem-tables"));
+        assertEquals(0, metric(context, "total-sst-files-size"));
+        store.close();
+        assertEquals(0, metric(context, "estimate-num-keys"));
+    }
+
+    private static long metric(InternalMockProcessorContext<?, ?> context, String name) {
+        return context.metrics().metrics().entrySet().stream()
+                .filter(metric -> metric.getKey().name().equals(name)
+                        && metric.getKey().group().equals("stream-state-metrics")
+                        && "store".equals(metric.getKey().tags().get("siltstone-state-id")))
+                .mapToLong(metric -> (Long) metric.getValue().metricValue()).findFirst().orElseThrow();
+    }
 }

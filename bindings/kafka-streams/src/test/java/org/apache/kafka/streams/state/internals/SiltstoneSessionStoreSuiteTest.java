@@ -6,6 +6,7 @@ import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.streams.state.SessionStore;
 import org.apache.kafka.streams.state.Stores;
 import org.junit.jupiter.api.Disabled;
+import org.junit.jupiter.api.Test;
 
 /** Kafka's suite for session stores. By its kind it expects that sessions of all keys are found by their end, as here. */
 class SiltstoneSessionStoreSuiteTest extends AbstractSessionBytesStoreTest {
@@ -22,6 +23,7 @@ class SiltstoneSessionStoreSuiteTest extends AbstractSessionBytesStoreTest {
     }
 
     /** In its place: {@code CommitAndRestoreTest.aSessionStoreIsRestored}. */
+    @Test
     @Override
     @Disabled("It restores into a store that is closed and was not initialised again, which RocksDB's segments bear; here"
             + " a closed store refuses.")
