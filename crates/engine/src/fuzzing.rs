@@ -7,7 +7,9 @@
 use crate::cache::PAGE_BYTES;
 use crate::codec::Decoder;
 use crate::compression::Codec;
+use crate::entry::Item;
 use crate::memory::MemoryBudget;
+use crate::merge_operator::{Folded, Folder, MergeOperators, is_open, operand, rewritten};
 use crate::operation;
 use crate::record::{self, Epoch, LOG_HEADER_BYTES, LogHeader, LogReader};
 use crate::region_filter::sidecar::{SidecarHeader, SidecarRecord};
@@ -202,7 +204,7 @@ pub fn tail(bytes: &[u8]) {
         for now_ms in [0, meta.expires_ms.0, meta.expires_ms.1, u64::MAX] {
             assert!(meta.expired_share(now_ms) >= 0.0);
         }
-        let tail = encode_tail(&meta, 4096);
+        let tail = encode_tail(&meta, 4096, 3);
         let footer = tail.last_chunk::<FOOTER_BYTES>().map(decode_footer);
         assert!(
             footer.is_some_and(|footer| footer.is_ok_and(|f| f.properties.length == encoded.len() as u64))
@@ -293,6 +295,90 @@ pub fn codec(bytes: &[u8]) {
     }
 }
 
+/// The operators that operands are folded with.
+const OPERATORS: [&str; 10] = [
+    "add",
+    "add-saturating",
+    "append",
+    "append:2c",
+    "set-union",
+    "set-union:2",
+    "max",
+    "min",
+    "max-u64",
+    "min-u64",
+];
+
+/// What runs say of a key; nothing where the newest write was a deletion.
+type Said = Option<Folded>;
+
+/// Folds what a newer run says over what an older one says.
+fn over(folder: &Folder, older: &Said, newer: Said) -> Said {
+    match newer {
+        Some(Folded::Operands(operands)) if is_open(&operands) => {
+            let older = older.as_ref().map_or(Item::Deleted, Folded::item);
+            let Ok(folded) = folder.fold(&operands, older) else { panic!("operands that merges wrote") };
+            Some(folded)
+        }
+        newer => newer,
+    }
+}
+
+/// Operands of an entry; and puts, deletions and merges of a key in several runs, folded as the bytes say,
+/// beside the operator applied to one after the other.
+pub fn operands(bytes: &[u8]) {
+    if let Some(entry) = rewritten(bytes) {
+        assert!(!entry.operands.is_empty() && entry.base.is_none() == is_open(bytes));
+        assert!(entry.operands.iter().map(|operand| operand.len()).sum::<usize>() < bytes.len());
+    }
+    let mut from = Decoder::new(bytes);
+    let choice = usize::from(from.u8().unwrap_or(0)) % OPERATORS.len();
+    let name = OPERATORS.get(choice).copied().unwrap_or_default();
+    let Some(operator) = MergeOperators::default().get(name) else { panic!("no operator {name}") };
+    let folder = Folder::new(Arc::clone(&operator), name, "fuzzed");
+    // Runs, the oldest first. Their newest writes are folded first, or their neighbours.
+    let mut runs: Vec<Said> = Vec::new();
+    let mut naive: Result<Option<Vec<u8>>, String> = Ok(None);
+    while let Some(byte) = from.u8() {
+        let (kind, length) = (byte % 8, usize::from(byte >> 5) * 2);
+        let length = if name.ends_with("u64") || name.starts_with("add") { 8 } else { length };
+        let part = from.take(length.min(from.remaining())).unwrap_or(&[]);
+        let said = match kind {
+            0 => {
+                naive = Ok(Some(part.to_vec()));
+                Some(Folded::Value(part.to_vec()))
+            }
+            1 => {
+                naive = Ok(None);
+                None
+            }
+            // Such are refused when they are written.
+            _ if folder.check(part).is_err() => continue,
+            _ => {
+                naive = naive.and_then(|old| operator.apply(old.as_deref(), part).map(Some));
+                Some(Folded::Operands(operand(part)))
+            }
+        };
+        match (kind, runs.pop()) {
+            (4.., Some(run)) => runs.push(over(&folder, &run, said)),
+            (_, run) => runs.extend(run.into_iter().chain([said])),
+        }
+        if kind == 3
+            && runs.len() > 1
+            && let (Some(newer), Some(older)) = (runs.pop(), runs.pop())
+        {
+            runs.push(over(&folder, &older, newer));
+        }
+    }
+    let newest_first = runs.into_iter().rev().reduce(|newer, older| over(&folder, &older, newer)).flatten();
+    let found = match over(&folder, &None, newest_first) {
+        None => Ok(None),
+        Some(Folded::Value(value)) => Ok(Some(value)),
+        Some(Folded::Operands(operands)) => folder.value(b"key", &operands).map(Some).map_err(|_| ()),
+    };
+    assert_eq!(found, naive.map_err(|_| ()), "{name}");
+}
+
 /// A decoder as a function of bytes.
 pub type Target = fn(&[u8]);
 /// Every decoder above by name.
@@ -308,6 +394,7 @@ pub const DECODERS: &[(&str, Target)] = &[
     ("htable", htable),
     ("sidecar", sidecar),
     ("slots", slots),
+    ("operands", operands),
 ];
 
 #[cfg(test)]

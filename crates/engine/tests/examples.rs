@@ -5,6 +5,9 @@ use std::error::Error;
 use std::path::Path;
 
 #[expect(dead_code, reason = "tests call what its `main` calls")]
+#[path = "../examples/async_reads.rs"]
+mod async_reads;
+#[expect(dead_code, reason = "tests call what its `main` calls")]
 #[path = "../examples/bulk.rs"]
 mod bulk;
 #[expect(dead_code, reason = "tests call what its `main` calls")]
@@ -29,6 +32,11 @@ fn runs_twice(example: fn(&Path) -> Result<(), Box<dyn Error>>) {
         let ran = example(&dir.path().join("store"));
         assert!(ran.is_ok(), "the {time} time: {ran:?}");
     }
+}
+
+#[test]
+fn async_reads_runs() {
+    runs_twice(async_reads::run);
 }
 
 #[test]

@@ -15,7 +15,9 @@ use siltstone::{
     Batch, Db, Design, ErrorKind, Keyspace, KeyspaceOptions, Options, Schema, WriteBufferSpec, WriteOptions,
     decode_set, encode_set,
 };
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 fn counting(schema: Schema, design: Design) -> KeyspaceOptions {
@@ -254,6 +256,58 @@ fn increments_of_many_threads_add_up_while_others_read() {
         }
     });
     assert!(contents(&counters).values().all(|value| value[..] == 1_200u64.to_le_bytes()));
+}
+
+/// Blind merges of two and of eight threads, with flushes and compactions under way the whole time: nothing
+/// is lost or counted twice, before the store is closed and after.
+#[test]
+fn blind_merges_of_two_and_eight_threads_add_up_after_reopening() {
+    const KEYS: u64 = 97;
+    const EACH: u64 = 4_000;
+    for (threads, design) in [
+        (2, tiny("siltstone")),
+        (8, tiny("siltstone")),
+        (8, tiny("lsm-trie")),
+        (8, log_store_designs().remove(1)),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options { memory_budget_bytes: 8 << 20, ..Options::default() };
+        let db = Db::open(dir.path().join("db"), options.clone()).unwrap();
+        let counters = db.keyspace("counters", counting(Schema::Point, design)).unwrap();
+        let left = AtomicU64::new(threads);
+        std::thread::scope(|scope| {
+            for thread in 0..threads {
+                let (left, counters) = (&left, &counters);
+                scope.spawn(move || {
+                    for n in 0..EACH {
+                        // Each thread goes through the keys in steps of its own, and adds another number.
+                        let key = (n * (thread * 2 + 1)) % KEYS;
+                        counters.merge(key.to_be_bytes(), (thread + 1).to_le_bytes()).unwrap();
+                    }
+                    left.fetch_sub(1, Ordering::Release);
+                });
+            }
+            while left.load(Ordering::Acquire) > 0 {
+                db.flush().unwrap();
+                counters.compact().unwrap();
+            }
+        });
+        let mut expected = BTreeMap::new();
+        for (thread, n) in (0..threads).flat_map(|thread| (0..EACH).map(move |n| (thread, n))) {
+            *expected.entry((n * (thread * 2 + 1)) % KEYS).or_insert(0) += thread + 1;
+        }
+        let expected: BTreeMap<_, _> = expected
+            .into_iter()
+            .map(|(key, sum): (u64, u64)| (key.to_be_bytes().to_vec(), sum.to_le_bytes().to_vec()))
+            .collect();
+        let stats = counters.stats();
+        assert!(stats.levels.iter().any(|level| level.bytes_written > 0), "nothing was flushed beside them");
+        assert!(contents(&counters) == expected, "{threads} threads");
+        drop(counters);
+        db.close().unwrap();
+        let db = Db::open(dir.path().join("db"), options).unwrap();
+        assert!(contents(&db.get_keyspace("counters").unwrap()) == expected, "{threads} threads, reopened");
+    }
 }
 
 #[test]

@@ -264,7 +264,7 @@ fn nobody_works_or_waits_for_a_redesign_when_writing() {
 }
 
 #[test]
-fn writers_in_threads_are_never_stopped() {
+fn redesigns_in_threads_beside_a_writer_lose_nothing() {
     let designs = [presets::siltstone(), presets::leveled(), presets::silt(), presets::lsm_trie()];
     let designs = designs.map(|design| design.scaled_to(64 << 10));
     let dir = tempfile::tempdir().unwrap();

@@ -11,7 +11,7 @@ mod common;
 use common::*;
 use siltstone::io::Disk;
 use siltstone::io::sim::{CrashMode, DiskImage, SimDisk};
-use siltstone::{Db, ErrorKind, KeyspaceOptions, RepairReport, Schema};
+use siltstone::{Compression, Db, ErrorKind, KeyspaceOptions, RepairReport, Schema};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -27,8 +27,17 @@ struct Store {
     written: BTreeMap<(String, Vec<u8>), BTreeSet<Vec<u8>>>,
 }
 
-/// A store of keyspaces with every table format, several versions of keys, large values, deletions and an
-/// unflushed log, closed or as a killed process leaves it.
+/// A value that compresses, and that is another for every keyspace and number.
+fn record(keyspace: &str, number: u32, rng: &mut Rng) -> Vec<u8> {
+    format!(
+        "{{\"keyspace\":\"{keyspace}\",\"number\":{number},\"kind\":\"file\",\"owner\":{}}}",
+        rng.below(1000)
+    )
+    .into_bytes()
+}
+
+/// A store of keyspaces with every table format, two of them compressed, several versions of keys, large
+/// values, deletions and an unflushed log, closed or as a killed process leaves it.
 fn store(is_closed: bool) -> Store {
     let disk = SimDisk::new();
     let db = open(&disk).unwrap();
@@ -38,6 +47,13 @@ fn store(is_closed: bool) -> Store {
         .iter()
         .map(|(name, schema, design)| db.keyspace(name, keyspace_options(*schema, tiny(design))).unwrap())
         .collect();
+    // Their schemas are those of others, so only the tables themselves tell whose they are.
+    for (name, schema, design) in
+        [("packed", ORDERED, "stepped-merge"), ("pressed", Schema::Point, "siltstone")]
+    {
+        let design = tiny(design).with_compression(Compression::Dictionary);
+        keyspaces.push(db.keyspace(name, keyspace_options(schema, design)).unwrap());
+    }
     let silt = log_store_designs().remove(0);
     let options = KeyspaceOptions { schema: Schema::Point, design: Some(silt), ..KeyspaceOptions::default() };
     keyspaces.push(db.keyspace("silt", options).unwrap());
@@ -46,7 +62,12 @@ fn store(is_closed: bool) -> Store {
     for n in 0..300u32 {
         for keyspace in &keyspaces {
             let key = format!("d{}/{}", n % 7, n % 130).into_bytes();
-            let value = rng.bytes(if n % 50 == 7 { 6000 } else { 40 });
+            let is_noise = !["packed", "pressed"].contains(&keyspace.name());
+            let value = match n % 50 {
+                7 => rng.bytes(6000),
+                _ if is_noise => rng.bytes(40),
+                _ => record(keyspace.name(), n, &mut rng),
+            };
             keyspace.put(&key, &value).unwrap();
             written.entry((keyspace.name().to_owned(), key)).or_default().insert(value);
         }

@@ -15,6 +15,8 @@ use std::sync::Arc;
 /// What compactions share.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
+    /// The keyspace whose tables are written.
+    pub keyspace: u64,
     pub design: &'a Design,
     /// Carries out the keyspace's merges, if it takes any.
     pub folder: Option<&'a Arc<Folder>>,

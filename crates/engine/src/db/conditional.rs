@@ -217,6 +217,15 @@ impl Keyspace {
     /// Sets `key` to `new` if it has the value `expected`; `None` stands for no value, both ways. An item
     /// that was to expire still does, at the same moment.
     ///
+    /// | `expected` | `new` | what it does |
+    /// |---|---|---|
+    /// | `None` | `Some` | adds the key, if it has no value |
+    /// | `Some` | `Some` | replaces the value, if it is this one |
+    /// | `Some` | `None` | deletes the key, if it has this value |
+    /// | `None` | `None` | says whether the key has no value, and writes nothing |
+    ///
+    /// An empty value is a value: `Some(b"")` is not `None`. What has expired is no value.
+    ///
     /// ```
     /// # fn main() -> siltstone::Result<()> {
     /// # let dir = tempfile::tempdir().unwrap();
@@ -224,10 +233,21 @@ impl Keyspace {
     /// use siltstone::CompareAndSet;
     ///
     /// let jobs = db.create_keyspace("jobs", siltstone::KeyspaceOptions::default())?;
-    /// assert!(jobs.compare_and_set(b"j1", None, Some(b"queued"))?.is_set());
-    /// assert!(jobs.compare_and_set(b"j1", Some(b"queued"), Some(b"running"))?.is_set());
-    /// let late = jobs.compare_and_set(b"j1", Some(b"queued"), Some(b"running"))?;
+    /// // Added, where there was nothing.
+    /// assert!(jobs.compare_and_set("j1", None, Some(b"queued"))?.is_set());
+    /// // Replaced, and not again: the value is another by then.
+    /// assert!(jobs.compare_and_set("j1", Some(b"queued"), Some(b"running"))?.is_set());
+    /// let late = jobs.compare_and_set("j1", Some(b"queued"), Some(b"running"))?;
     /// assert_eq!(late, CompareAndSet::Differs { present: Some(b"running".to_vec()) });
+    /// // Deleted.
+    /// assert!(jobs.compare_and_set("j1", Some(b"running"), None)?.is_set());
+    /// // Only asked: there is no value. One that is empty would differ.
+    /// assert!(jobs.compare_and_set("j1", None, None)?.is_set());
+    /// jobs.put("j1", "")?;
+    /// assert_eq!(
+    ///     jobs.compare_and_set("j1", None, None)?,
+    ///     CompareAndSet::Differs { present: Some(Vec::new()) }
+    /// );
     /// # Ok(())
     /// # }
     /// ```

@@ -166,7 +166,7 @@ fn damage(file: &dyn File, length: u64, footer: &Footer, meta: &TableMeta) -> st
     let at = footer.properties.offset;
     let mut tail = vec![0; (length - at) as usize];
     file.read_exact_at(&mut tail, at)?;
-    if tail != encode_tail(meta, at) {
+    if tail != encode_tail(meta, at, footer.keyspace) {
         damage.push(format!(
             "the footer, or what stands before it from byte {at} on, does not follow from the properties"
         ));

@@ -7,10 +7,12 @@
 //! page    ┌─────────────┬──────────┬──────────────────┬─────────┐
 //!  4096 B │ crc32c u32  │ used u16 │ entries u16      │ payload │   entries = 0xffff: an overflow page
 //!         └─────────────┴──────────┴──────────────────┴─────────┘
-//! footer  ┌────────────┬─────────────┬───────┬──────────┬───────────────────┬───────────────────┬──────┬────────────┐
-//!   48 B  │ "SILTTABL" │ version u32 │ 0 u32 │ id u64   │ properties at u64 │ length u32        │ crc  │ footer crc │
-//!         └────────────┴─────────────┴───────┴──────────┴───────────────────┴───────────────────┴──────┴────────────┘
+//! footer  ┌────────────┬─────────────┬────────┬──────────┬───────────────────┬───────────────────┬──────┬────────────┐
+//!   48 B  │ "SILTTABL" │ version u32 │ of u32 │ id u64   │ properties at u64 │ length u32        │ crc  │ footer crc │
+//!         └────────────┴─────────────┴────────┴──────────┴───────────────────┴───────────────────┴──────┴────────────┘
 //! ```
+//!
+//! `of` is the keyspace that the table was written for, or 0: only a repair asks for it.
 //!
 //! The manifest repeats the properties, so that opening a store reads no table. They also stand in the file,
 //! so that a table can be inspected, verified and one day salvaged by itself.
@@ -352,15 +354,15 @@ fn kept_keys_of_code(code: u8, bits: u8) -> Option<KeptKeys> {
     })
 }
 
-/// Properties and footer of a table whose sections end at `at`.
-pub(crate) fn encode_tail(meta: &TableMeta, at: u64) -> Vec<u8> {
+/// Properties and footer of a table whose sections end at `at`, written for `keyspace`.
+pub(crate) fn encode_tail(meta: &TableMeta, at: u64, keyspace: u64) -> Vec<u8> {
     let mut out = Vec::new();
     meta.encode(&mut out);
     let (length, crc) = (out.len() as u32, crc32c::crc32c(&out));
     let start = out.len();
     out.extend_from_slice(MAGIC);
     out.extend_from_slice(&VERSION.to_le_bytes());
-    out.extend_from_slice(&0u32.to_le_bytes());
+    out.extend_from_slice(&u32::try_from(keyspace).unwrap_or(0).to_le_bytes());
     out.extend_from_slice(&meta.id.to_le_bytes());
     out.extend_from_slice(&at.to_le_bytes());
     out.extend_from_slice(&length.to_le_bytes());
@@ -375,6 +377,8 @@ pub(crate) fn encode_tail(meta: &TableMeta, at: u64) -> Vec<u8> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Footer {
     pub id: TableId,
+    /// The keyspace that the table was written for; 0 where that is not known.
+    pub keyspace: u64,
     pub properties: Section,
 }
 
@@ -383,10 +387,10 @@ pub(crate) fn decode_footer(bytes: &[u8; FOOTER_BYTES]) -> Result<Footer, String
     let mut from = Decoder::new(bytes);
     let mut read = || {
         let magic = from.take(8)?;
-        let (version, _, id) = (from.u32()?, from.u32()?, from.u64()?);
+        let (version, keyspace, id) = (from.u32()?, u64::from(from.u32()?), from.u64()?);
         let properties = Section { offset: from.u64()?, length: u64::from(from.u32()?), crc: from.u32()? };
         let (_, crc) = (from.u32()?, from.u32()?);
-        Some((magic, version, Footer { id, properties }, crc))
+        Some((magic, version, Footer { id, keyspace, properties }, crc))
     };
     let Some((magic, version, footer, crc)) = read() else { return Err("a short footer".into()) };
     if magic != MAGIC {

@@ -184,7 +184,9 @@ impl Table {
         }
         let tail_at = meta.sections().map(|(_, section)| section.offset + section.length).max().unwrap_or(0);
         let tail = reader.section(meta.id, tail_at, (meta.bytes - tail_at) as usize)?;
-        let same = tail == envelope::encode_tail(meta, tail_at);
+        // Whose table it is stands in its footer alone.
+        let footer = tail.last_chunk().and_then(|footer| envelope::decode_footer(footer).ok());
+        let same = footer.is_some_and(|footer| tail == envelope::encode_tail(meta, tail_at, footer.keyspace));
         Ok((!same).then(|| "its properties or its footer differ from what the manifest says".to_owned()))
     }
 

@@ -34,11 +34,12 @@ pub(crate) struct Salvaged {
 /// Who is given what is read: a key, and what is said of it.
 pub(crate) type Sink<'a> = dyn FnMut(&[u8], Item<'_>) -> Result<()> + 'a;
 
-/// Reads a table's properties from the file itself.
+/// Reads a table's properties from the file itself, and for which keyspace it was written; 0 if that is not
+/// said.
 ///
 /// # Errors
 /// `Corruption` where footer or properties are damaged.
-pub(crate) fn read_meta(file: &dyn File, path: &Path) -> Result<TableMeta> {
+pub(crate) fn read_meta(file: &dyn File, path: &Path) -> Result<(TableMeta, u64)> {
     let fail = |e: std::io::Error| Error::io(&e, "reading", path);
     let length = file.len().map_err(fail)?;
     let damaged = |at: u64, found: String| Error::corruption(path, at, "a table's footer", found);
@@ -57,6 +58,7 @@ pub(crate) fn read_meta(file: &dyn File, path: &Path) -> Result<TableMeta> {
     let meta = TableMeta::decode(&mut Decoder::new(&bytes)).filter(|meta| meta.id == footer.id);
     let is_sound = crc32c::crc32c(&bytes) == section.crc;
     meta.filter(|_| is_sound)
+        .map(|meta| (meta, footer.keyspace))
         .ok_or_else(|| Error::corruption(path, section.offset, "a table's properties", "other bytes"))
 }
 

@@ -8,6 +8,8 @@ use siltstone_design::{Compression, Design, Format, IndexSpec, TableFilterSpec};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TableSpec {
     pub id: TableId,
+    /// The keyspace that it is written for; 0 says nothing of it.
+    pub keyspace: u64,
     pub format: Format,
     pub index: IndexSpec,
     pub kept_keys: KeptKeys,
@@ -30,6 +32,7 @@ impl TableSpec {
     pub fn temporary(id: TableId, chunk_bytes: usize) -> Self {
         Self {
             id,
+            keyspace: 0,
             format: Format::Block,
             index: IndexSpec::Separators,
             kept_keys: KeptKeys::Filter(TableFilterSpec::None),
@@ -51,6 +54,7 @@ impl TableSpec {
         let spec = design.level(level);
         Self {
             id,
+            keyspace: 0,
             format: spec.format,
             index: spec.index,
             kept_keys: KeptKeys::of(spec),

@@ -298,14 +298,14 @@ impl TableWriter {
         };
         let at = self.out_at + self.out.len() as u64;
         // The properties hold the file's length, and its own length varies with it: settle by trying again.
-        let mut tail = encode_tail(&meta, at);
+        let mut tail = encode_tail(&meta, at, self.spec.keyspace);
         loop {
             let bytes = at + tail.len() as u64;
             if meta.bytes == bytes {
                 break;
             }
             meta.bytes = bytes;
-            tail = encode_tail(&meta, at);
+            tail = encode_tail(&meta, at, self.spec.keyspace);
         }
         self.out.extend_from_slice(&tail);
         self.write_out()?;

@@ -2,6 +2,7 @@
 
 mod compression;
 mod evaluation;
+mod expiry;
 mod figures;
 mod lsm_trie;
 mod silt;
@@ -22,6 +23,7 @@ pub enum Task {
     Evaluation(Evaluation),
     Figures(Figures),
     Compression(Compression),
+    Expiry(Expiry),
     Predictions(Predictions),
     TradeOffs(TradeOffs),
 }
@@ -40,6 +42,7 @@ pub enum Evaluation {
 
 pub use advice::{Predictions, TradeOffs};
 pub use compression::Args as Compression;
+pub use expiry::Args as Expiry;
 pub use figures::Args as Figures;
 pub use lsm_trie::Args as LsmTrie;
 pub use silt::Args as Silt;
@@ -54,6 +57,7 @@ impl Task {
             Self::Evaluation(Evaluation::Slimdb(_)) => "slimdb",
             Self::Figures(_) => "figures",
             Self::Compression(_) => "compression",
+            Self::Expiry(_) => "expiry",
             Self::Predictions(_) => "predictions",
             Self::TradeOffs(_) => "trade-offs",
         }
@@ -68,6 +72,7 @@ pub fn run(task: &Task) -> Result<()> {
         Task::Evaluation(Evaluation::Slimdb(args)) => slimdb::run(args),
         Task::Figures(args) => figures::run(args),
         Task::Compression(args) => compression::run(args),
+        Task::Expiry(args) => expiry::run(args),
         Task::Predictions(args) => advice::predictions(args),
         Task::TradeOffs(args) => advice::trade_offs(args),
     }

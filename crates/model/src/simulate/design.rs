@@ -7,7 +7,7 @@
 //! keeps only the keys that no younger run of the region holds; merging any number of the youngest runs then
 //! merges disjoint lists, and what it would free is known without merging.
 //!
-//! The simulator in `crates/design/tests/flow.rs` drives the same planner on counts alone: it reaches stores
+//! The simulator in `crates/design/tests/flow` drives the same planner on counts alone: it reaches stores
 //! of thousands of regions in a second but knows overwrites only as uniform.
 //!
 //! Invariants: a run's list ascends strictly and is not longer than the entries the planner is shown; in a

@@ -148,6 +148,7 @@ impl Scheduler {
         work: impl FnOnce(&Context<'_>) -> Result<T>,
     ) -> Result<T> {
         work(&Context {
+            keyspace: keyspace.id,
             design: &version.design,
             folder: keyspace.folder.as_ref(),
             disk: self.env.disk.as_ref(),

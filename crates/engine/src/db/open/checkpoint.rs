@@ -105,6 +105,7 @@ fn with_buffers(store: &Store, pinned: &Pinned, of_keyspace: &PinnedKeyspace, di
         sources.push(Source { cursor: scan.stream(&Span::ALL)?, tombstones: scan.tombstones });
     }
     let context = Context {
+        keyspace: keyspace.id,
         design: &view.version.design,
         folder: keyspace.folder.as_ref(),
         disk: env.disk.as_ref(),

@@ -16,16 +16,17 @@ pub(super) fn find_many(
     counters: &KeyspaceCounters,
     mut take: impl FnMut(usize, Found),
 ) -> Result<()> {
-    let mut lookups: Vec<_> = keys.iter().map(|key| Lookup::new(pinned, key)).collect();
+    // Those that wait for a page, by number. Where all is in memory there are none.
+    let mut waiting: Vec<Option<Lookup<'_>>> = Vec::new();
     let mut prefetched = 0;
     run_all(pinned.reader, keys.len(), |number, reads, arrived| {
-        let Some(lookup) = lookups.get_mut(number) else {
-            unreachable!("there are as many lookups as keys");
-        };
+        let Some(key) = keys.get(number) else { unreachable!("there are as many lookups as keys") };
         if number == prefetched {
             prefetched = keys.len().min(number + PREFETCHED_TOGETHER);
             pinned.version.prefetch(keys.get(number..prefetched).unwrap_or_default());
         }
+        let begun = waiting.get_mut(number).and_then(Option::take);
+        let mut lookup = begun.unwrap_or_else(|| Lookup::new(pinned, key));
         lookup.trace.device_reads += reads;
         Ok(match lookup.advance(Supply::Arrived(arrived))? {
             Step::Done(found) => {
@@ -34,7 +35,15 @@ pub(super) fn find_many(
                 take(number, found);
                 Step::Done(())
             }
-            Step::Needs(page) => Step::Needs(page),
+            Step::Needs(page) => {
+                if waiting.is_empty() {
+                    waiting.resize_with(keys.len(), || None);
+                }
+                if let Some(place) = waiting.get_mut(number) {
+                    *place = Some(lookup);
+                }
+                Step::Needs(page)
+            }
         })
     })
 }

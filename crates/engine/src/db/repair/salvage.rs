@@ -235,8 +235,8 @@ impl<'a> Salvaging<'a> {
             self.keep(&name)?;
             self.done.bytes_total += bytes;
             match read_meta(file.as_ref(), &path) {
-                Ok(meta) => {
-                    let keyspace = match self.keyspace_of(&meta) {
+                Ok((meta, written_for)) => {
+                    let keyspace = match self.keyspace_of(&meta, written_for) {
                         Some(keyspace) => keyspace,
                         None if self.unplaced < MOST_UNPLACED => {
                             self.unplaced += 1;
@@ -279,9 +279,10 @@ impl<'a> Salvaging<'a> {
         Ok(())
     }
 
-    /// The keyspace whose digests a table's bounds have and whose design makes such tables, if that is just
-    /// one.
-    fn keyspace_of(&self, meta: &TableMeta) -> Option<Keyspace> {
+    /// The keyspace that a table was written for, as the table says, if the manifest knows it. Tables of
+    /// earlier programs don't say: theirs is the keyspace whose digests a table's bounds have and whose
+    /// design makes such tables, if that is just one.
+    fn keyspace_of(&self, meta: &TableMeta, written_for: u64) -> Option<Keyspace> {
         let secret = HashSecret(self.found.state.secret);
         let rules = self.target.prefix_rules();
         let fits = |state: &KeyspaceState| {
@@ -292,13 +293,14 @@ impl<'a> Salvaging<'a> {
             let history = state.version.history.changes();
             let designs = history.iter().map(|change| &change.from).chain([&state.version.design]);
             let mut levels = designs.flat_map(|design| &design.levels);
-            meta.entries > 0
-                && is_same(&meta.first)
-                && is_same(&meta.last)
-                && levels.any(|level| meta.is_as(level))
+            let is_whole = meta.entries > 0 && is_same(&meta.first) && is_same(&meta.last);
+            is_whole && (written_for > 0 || levels.any(|level| meta.is_as(level)))
         };
         let states = &self.found.state.keyspaces;
-        let mut candidates = states.iter().filter(|(_, state)| fits(state)).map(|(id, _)| *id);
+        let mut candidates = states
+            .iter()
+            .filter(|(id, state)| [0, **id].contains(&written_for) && fits(state))
+            .map(|(id, _)| *id);
         match (candidates.next(), candidates.next()) {
             (Some(only), None) => self.keyspaces.get(&only).cloned(),
             _ => None,

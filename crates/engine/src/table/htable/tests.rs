@@ -44,6 +44,7 @@ fn make(schema: Schema, items: &Items, filter: TableFilterSpec) -> Made {
     disk.create_dir_all(dir).unwrap();
     let spec = TableSpec {
         id: 7,
+        keyspace: 3,
         format: Format::HTable,
         index: IndexSpec::None,
         kept_keys: KeptKeys::Filter(filter),
