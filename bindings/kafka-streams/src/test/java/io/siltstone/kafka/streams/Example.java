@@ -120,7 +120,8 @@ public final class Example {
         try (KafkaProducer<String, String> producer = new KafkaProducer<>(
                 Map.of("bootstrap.servers", servers, "linger.ms", "20", "batch.size", "262144"),
                 new StringSerializer(), new StringSerializer())) {
-            long time = 1_700_000_000_000L;
+            // Lately, or the broker would take the records for older than it keeps.
+            long time = System.currentTimeMillis() - Duration.ofMinutes(10).toMillis();
             List<String> words = new ArrayList<>();
             for (int key = 0; key < keys; key++) {
                 String word = "word" + key;
