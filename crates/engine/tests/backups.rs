@@ -9,8 +9,8 @@
 mod common;
 
 use common::*;
-use siltstone::io::sim::{CrashMode, DiskImage, SimDisk};
-use siltstone::{BackupOptions, Backups, Db, ErrorKind, Schema};
+use siltstone::io::sim::{CallKind, CrashMode, DiskImage, Fault, FaultError, SimDisk};
+use siltstone::{BackupOptions, Backups, Db, ErrorKind, Options, Schema};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -316,4 +316,41 @@ fn what_is_half_made_says_so_and_is_made_again() {
     }
     println!("{count} crashes: {unfinished} times unfinished, {finished} times whole");
     assert!(unfinished > 0 && finished > 0);
+}
+
+#[test]
+fn a_checkpoint_that_failed_is_never_taken_for_a_damaged_store() {
+    let disk = SimDisk::new();
+    let db = open(&disk).unwrap();
+    write_round(&db, 0);
+    let expected = all(&db);
+    db.close().unwrap();
+    let (image, mut failed) = (disk.snapshot(), 0);
+    for kind in [CallKind::Write, CallKind::HardLink, CallKind::Sync, CallKind::SyncDir, CallKind::Rename] {
+        for after in 0..6 {
+            let disk = image.crash(CrashMode::Kill, 0);
+            let db = open(&disk).unwrap();
+            disk.inject(Fault::new(kind, FaultError::Io).on_path("/copy").after(after));
+            if db.checkpoint("/copy").is_ok() {
+                continue;
+            }
+            failed += 1;
+            for seed in 0..40 {
+                let crashed = disk.crash(CrashMode::Reordered, seed);
+                let existing = Options { create_if_missing: false, ..options() };
+                match Db::open_on(Arc::new(crashed), "/copy", existing) {
+                    // It was whole, and what took it away again is lost.
+                    Ok(copy) => assert!(all(&copy) == expected, "{kind:?} {after}, seed {seed}"),
+                    Err(error) => {
+                        assert_eq!(
+                            error.kind(),
+                            ErrorKind::NotAStore,
+                            "{kind:?} {after}, seed {seed}: {error}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+    assert!(failed > 6, "{failed} checkpoints failed");
 }

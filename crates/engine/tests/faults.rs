@@ -87,52 +87,26 @@ impl Faulty {
     fn run(&mut self, op: &Op) -> bool {
         let mut refused = None;
         match op {
-            Op::Write { effects, synced } => match self.session.write(effects, *synced) {
-                Ok(()) => self.note(*synced),
-                Err(error) => {
-                    assert!(is_expected(&error), "{error:?}");
-                    let mut with = self.session.model.clone();
-                    for mut effect in effects.clone() {
-                        if let Effect::Put { expires_at_ms, .. } = &mut effect
-                            && *expires_at_ms > 0
-                        {
-                            *expires_at_ms += self.session.now_ms();
+            Op::Write { .. } | Op::Ingest(_) | Op::Clear { .. } => {
+                let op = match op {
+                    Op::Ingest(load) => Op::Ingest(load.alone()),
+                    op => op.clone(),
+                };
+                let mut with = self.session.model.clone();
+                self.session.effects(&op).iter().for_each(|effect| with.apply(effect));
+                match (self.session.run(&op), &op) {
+                    // A build of nothing writes and syncs nothing.
+                    (Ok(()), Op::Ingest(load)) => self.note(!load.is_empty()),
+                    (Ok(()), op) => self.note(!matches!(op, Op::Write { synced: false, .. })),
+                    (Err(error), op) => {
+                        assert!(is_expected(&error), "{error:?}");
+                        let is_write = matches!(op, Op::Write { .. });
+                        if error.kind() == ErrorKind::StorageFull || !is_write {
+                            // An edit may be there if that is what failed, which poisons the store.
+                            refused = Some(with.print());
+                        } else if self.in_doubt.is_empty() {
+                            self.in_doubt.push(with.print());
                         }
-                        with.apply(&effect);
-                    }
-                    if error.kind() == ErrorKind::StorageFull {
-                        refused = Some(with.print());
-                    } else if self.in_doubt.is_empty() {
-                        self.in_doubt.push(with.print());
-                    }
-                }
-            },
-            Op::Ingest(load) => {
-                let mut with = self.session.model.clone();
-                let load = load.alone();
-                let now_ms = self.session.now_ms();
-                load.effects(now_ms).iter().for_each(|effect| with.apply(effect));
-                match load.run(&self.session.keyspace(load.keyspace), now_ms, || {}) {
-                    Ok(_) => {
-                        self.session.model = with;
-                        // A build of nothing writes and syncs nothing.
-                        self.note(!load.is_empty());
-                    }
-                    Err(error) => {
-                        assert!(is_expected(&error), "{error:?}");
-                        // Its edit may be there if that is what failed, which poisons the store.
-                        refused = Some(with.print());
-                    }
-                }
-            }
-            Op::Clear { keyspace } => {
-                let mut with = self.session.model.clone();
-                with.keyspaces.get_mut(*keyspace).unwrap().items.clear();
-                match self.session.run(op) {
-                    Ok(()) => self.note(true),
-                    Err(error) => {
-                        assert!(is_expected(&error), "{error:?}");
-                        refused = Some(with.print());
                     }
                 }
             }

@@ -149,6 +149,36 @@ fn a_sound_store_comes_back_whole() {
 }
 
 #[test]
+fn a_gap_in_what_was_never_synced_is_told() {
+    let disk = SimDisk::new();
+    let db = open(&disk).unwrap();
+    let items = db.keyspace("items", KeyspaceOptions::default()).unwrap();
+    for n in 0..9u8 {
+        items.put([n], [n; 700]).unwrap();
+    }
+    let image = disk.snapshot();
+    let name = image.list(DIR).unwrap().into_iter().find(|name| name.ends_with(".wal")).unwrap();
+    let path = format!("{DIR}/{name}");
+    let length = image.read_file(&path).unwrap().len() as u64;
+    let (mut gaps, mut ends) = (0, 0);
+    for at in (600..length).step_by(350) {
+        let disk = image.crash(CrashMode::Kill, 0);
+        disk.flip_bit(&path, at, 3).unwrap();
+        let report = repair(&disk);
+        let found = repaired(&disk).remove("items").unwrap();
+        let first = (0..9u8).take_while(|n| found.contains_key(&[*n][..])).count();
+        if found.len() > first {
+            assert!(report.losses.iter().any(|loss| loss.file == name && loss.bytes > 0), "{at}: {report:?}");
+            gaps += 1;
+        } else {
+            ends += 1;
+        }
+    }
+    println!("{gaps} gaps, {ends} ends that are cut");
+    assert!(gaps > 5 && ends > 0);
+}
+
+#[test]
 fn one_damaged_page_costs_what_is_in_it_and_no_more() {
     let store = store(true);
     let (mut tried, mut lost, mut said) = (0, 0, 0);

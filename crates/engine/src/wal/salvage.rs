@@ -29,6 +29,10 @@ pub(crate) struct Segment {
     end_lsn: u64,
     /// How far a record proves the log to have been synced.
     proven_synced: u64,
+    /// How many of the payloads stand in the good part.
+    good: usize,
+    /// Bytes between the good part and the first record that was read behind it, if any was.
+    hole: Option<u64>,
 }
 
 /// Reads all segments in `dir`, by their numbers.
@@ -45,11 +49,18 @@ pub(crate) fn read_segments(disk: &dyn Disk, dir: &Path, synced: u64) -> Result<
     segments.sort_by_key(|segment| segment.number);
     let mut proven = synced;
     let mut next_start = None;
+    // The same, where a record was read there or further on.
+    let mut behind = None;
     for segment in segments.iter_mut().rev() {
         if !segment.is_readable {
             continue;
         }
         proven = proven.max(segment.proven_synced);
+        if next_start == Some(segment.end_lsn) {
+            // An opening gave up what is behind, and went on in the next segment.
+            segment.payloads.truncate(segment.good);
+            segment.hole = None;
+        }
         // Another segment goes on where this one should have ended, or something proves it longer.
         let should_end = next_start.unwrap_or(proven).min(proven.max(segment.first_lsn));
         if should_end > segment.end_lsn {
@@ -59,7 +70,24 @@ pub(crate) fn read_segments(disk: &dyn Disk, dir: &Path, synced: u64) -> Result<
                 LOG_HEADER_BYTES + (segment.end_lsn - segment.first_lsn)
             ));
         }
+        // Records of a later segment are behind a gap as well.
+        let before_next = behind.map_or(0, |next: u64| next.saturating_sub(segment.end_lsn));
+        let hole = segment.hole.or((before_next > 0).then_some(before_next));
+        if segment.damage.is_none()
+            && let Some(bytes) = hole
+        {
+            // Nothing says that they had been synced; but what was read has a gap, which is to be known.
+            segment.lost_bytes = bytes;
+            segment.damage = Some(format!(
+                "{bytes} bytes at byte {} can't be read, and nothing says that they had been synced; records behind them \
+                 were read",
+                LOG_HEADER_BYTES + (segment.end_lsn - segment.first_lsn)
+            ));
+        }
         next_start = Some(segment.first_lsn);
+        if !segment.payloads.is_empty() || behind.is_some() {
+            behind = next_start;
+        }
     }
     Ok(segments)
 }
@@ -75,6 +103,8 @@ fn read_segment(number: u64, bytes: &[u8], path: &Path) -> Segment {
         first_lsn: 0,
         end_lsn: 0,
         proven_synced: 0,
+        good: 0,
+        hole: None,
     };
     let header = LogHeader::decode(MAGIC, bytes, path).ok().flatten();
     let Some(header) = header.filter(|header| header.number == number) else {
@@ -92,16 +122,23 @@ fn read_segment(number: u64, bytes: &[u8], path: &Path) -> Segment {
     let base = bytes.as_ptr() as usize;
     let mut payloads = Vec::new();
     let mut add = |payload: &[u8]| {
-        if !payload.is_empty() && ManifestEnd::decode(payload).is_none() {
-            let at = payload.as_ptr() as usize - base;
-            payloads.push(at..at + payload.len());
-        }
+        let is_batch = !payload.is_empty() && ManifestEnd::decode(payload).is_none();
+        let at = payload.as_ptr() as usize - base;
+        payloads.extend(is_batch.then(|| at..at + payload.len()));
+        is_batch
     };
     while let Some((_, payload)) = reader.next_record() {
-        add(payload);
+        segment.good += usize::from(add(payload));
     }
-    let end = reader.end_with(&mut add);
+    let mut behind = None;
+    let end = reader.end_with(&mut |payload: &[u8]| {
+        if add(payload) {
+            behind.get_or_insert(payload.as_ptr() as usize - base);
+        }
+    });
     (segment.end_lsn, segment.proven_synced) = (end.position, end.proven_synced);
+    let good = LOG_HEADER_BYTES + (end.position - header.first_lsn);
+    segment.hole = behind.map(|at| (at as u64).saturating_sub(good));
     segment.payloads = payloads;
     segment
 }

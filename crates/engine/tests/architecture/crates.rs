@@ -38,6 +38,7 @@ fn crates_depend_only_downwards() {
     // library.
     assert_eq!(siltstone("lab"), ["siltstone", "siltstone-model", "siltstone-succinct"]);
     assert_eq!(siltstone("cli"), ["siltstone", "siltstone-lab", "siltstone-model"]);
+    assert_eq!(siltstone("sim"), ["siltstone", "siltstone-design"]);
 }
 
 /// The laboratory's modules in the order of the table in its `lib.rs`: each uses only those after it.

@@ -67,14 +67,14 @@ impl BulkLoad {
         &self,
         keyspace: &Keyspace,
         now_ms: u64,
-        besides: impl FnOnce(),
+        besides: impl FnOnce() -> siltstone::Result<()>,
     ) -> siltstone::Result<Vec<Effect>> {
         let options = IngestOptions { sort_bytes: Some(self.sort_bytes), ..IngestOptions::default() };
         let mut besides = Some(besides);
         let report = keyspace.ingest_with(&options, |ingest| {
             for (number, (key, value, ttl_ms)) in self.items.iter().enumerate() {
                 if number == self.items.len() / 2 {
-                    besides.take().unwrap()();
+                    besides.take().unwrap()()?;
                 }
                 match ttl_ms {
                     0 => ingest.put(key, value)?,
@@ -84,7 +84,7 @@ impl BulkLoad {
             Ok::<_, siltstone::Error>(())
         })?;
         if let Some(besides) = besides {
-            besides();
+            besides()?;
         }
         assert_eq!(report.items, self.items.len() as u64);
         assert_eq!(report.items == 0, report.user_bytes == 0);
@@ -122,7 +122,7 @@ impl BulkLoad {
 }
 
 /// Builds a keyspace anew of what it holds, in its own order, and replaces it by that.
-pub fn rebuild(session: &mut Session, name: &str) -> siltstone::Result<()> {
+pub fn rebuild(session: &Session, name: &str) -> siltstone::Result<()> {
     let old = session.keyspace(name);
     let items: Vec<_> = old.iter()?.collect::<Result<_, _>>()?;
     let options = KeyspaceOptions {
@@ -134,10 +134,6 @@ pub fn rebuild(session: &mut Session, name: &str) -> siltstone::Result<()> {
     let sorting = IngestOptions { sort_bytes: Some(0), ..IngestOptions::default() };
     new.ingest_with(&sorting, |ingest| items.iter().try_for_each(|(key, value)| ingest.put(key, value)))?;
     session.db().replace(&old, new)?;
-    let now_ms = session.now_ms();
-    let model = session.model.keyspaces.get_mut(name).unwrap();
-    let live = model.live(now_ms).into_iter();
-    model.items = live.map(|(key, value)| (key, (value, 0))).collect();
     Ok(())
 }
 

@@ -59,111 +59,125 @@ impl Conditional {
         Self { kind, keys, value: rng.value(length as usize), ttl_ms: rng.range(1, 4000) }
     }
 
+    /// What it changes, where the keyspace `name` holds what `model` says; `merges` says whether that takes
+    /// merges, and so has items that can't expire.
+    pub fn effects(&self, name: &str, merges: bool, model: &ModelKeyspace, now_ms: u64) -> Vec<Effect> {
+        let Self { kind, keys, value, ttl_ms } = self;
+        let expires_at_ms = if merges { 0 } else { now_ms + ttl_ms };
+        let key = &keys[0];
+        let is_there = |key: &[u8]| model.get(key, now_ms).is_some();
+        let kept = if is_there(key) { model.items[key].1 } else { 0 };
+        let put = |key: &[u8], value: &[u8], expires_at_ms| {
+            let (keyspace, key, value) = (name.to_owned(), key.to_vec(), value.to_vec());
+            Effect::Put { keyspace, key, value, expires_at_ms }
+        };
+        let delete = |key: &[u8]| Effect::Delete { keyspace: name.to_owned(), key: key.to_vec() };
+        match *kind {
+            Kind::Update => vec![put(key, value, kept)],
+            Kind::UpdateWithTtl => vec![put(key, value, expires_at_ms)],
+            Kind::UpdateForever => vec![put(key, value, 0)],
+            Kind::InsertIfAbsent | Kind::GetOrInsert if !is_there(key) => vec![put(key, value, 0)],
+            Kind::CompareAndSet { is_right: true, deletes: false } => vec![put(key, value, kept)],
+            Kind::CompareAndSet { is_right: true, deletes: true } if is_there(key) => vec![delete(key)],
+            Kind::AddMany => {
+                let new = (0..keys.len()).filter(|at| self.is_new(*at, model, now_ms));
+                new.map(|at| put(&keys[at], value, 0)).collect()
+            }
+            Kind::DeleteMany => keys.iter().map(|key| delete(key)).collect(),
+            Kind::Transaction => vec![put(key, value, expires_at_ms), delete(keys.last().unwrap())],
+            Kind::UpdateKeeping | Kind::InsertIfAbsent | Kind::GetOrInsert | Kind::CompareAndSet { .. } => {
+                Vec::new()
+            }
+        }
+    }
+
+    /// Whether the key at `at` is neither in the model nor among the keys before it.
+    fn is_new(&self, at: usize, model: &ModelKeyspace, now_ms: u64) -> bool {
+        model.get(&self.keys[at], now_ms).is_none() && !self.keys[..at].contains(&self.keys[at])
+    }
+
     /// Runs it, checks what it returns, and says what it changed.
-    pub fn run(&self, db: &Db, keyspace: &Keyspace, model: &ModelKeyspace, now_ms: u64) -> Vec<Effect> {
-        if keyspace.merge_operator().is_some() && matches!(self.kind, Kind::UpdateWithTtl) {
+    pub fn run(
+        &self,
+        db: &Db,
+        keyspace: &Keyspace,
+        model: &ModelKeyspace,
+        now_ms: u64,
+    ) -> siltstone::Result<Vec<Effect>> {
+        let merges = keyspace.merge_operator().is_some();
+        if merges && matches!(self.kind, Kind::UpdateWithTtl) {
             // Its items can't expire.
             let forever = Self { kind: Kind::UpdateForever, ..self.clone() };
             return forever.run(db, keyspace, model, now_ms);
         }
         let Self { kind, keys, value, ttl_ms } = self;
-        let expires_at_ms = if keyspace.merge_operator().is_some() { 0 } else { now_ms + ttl_ms };
-        let name = keyspace.name().to_owned();
         let key = &keys[0];
         let old = model.get(key, now_ms);
         let kept = if old.is_some() { model.items[key].1 } else { 0 };
-        let put = |key: &[u8], value: &[u8], expires_at_ms| {
-            let (keyspace, key, value) = (name.clone(), key.to_vec(), value.to_vec());
-            Effect::Put { keyspace, key, value, expires_at_ms }
-        };
-        let delete = |key: &[u8]| Effect::Delete { keyspace: name.clone(), key: key.to_vec() };
         match *kind {
             Kind::Update => {
                 let new = keyspace.update(key, |seen| {
                     assert_eq!(seen, old.as_deref(), "update sees another value");
                     Some(value.clone())
                 });
-                assert_eq!(new.unwrap().as_ref(), Some(value));
-                vec![put(key, value, kept)]
+                assert_eq!(new?.as_ref(), Some(value));
             }
             Kind::UpdateKeeping | Kind::UpdateWithTtl | Kind::UpdateForever => {
-                let after = self.update_with(keyspace, old.as_deref(), kept.saturating_sub(now_ms));
-                let (expected, effects) = match kind {
-                    Kind::UpdateKeeping => (old, Vec::new()),
-                    Kind::UpdateWithTtl => (Some(value.clone()), vec![put(key, value, now_ms + ttl_ms)]),
-                    _ => (Some(value.clone()), vec![put(key, value, 0)]),
-                };
+                let after = self.update_with(keyspace, old.as_deref(), kept.saturating_sub(now_ms))?;
+                let expected = if matches!(kind, Kind::UpdateKeeping) { old } else { Some(value.clone()) };
                 assert_eq!(after, expected);
-                effects
             }
-            Kind::InsertIfAbsent => {
-                assert_eq!(keyspace.insert_if_absent(key, value).unwrap(), old.is_none());
-                if old.is_none() { vec![put(key, value, 0)] } else { Vec::new() }
-            }
+            Kind::InsertIfAbsent => assert_eq!(keyspace.insert_if_absent(key, value)?, old.is_none()),
             Kind::GetOrInsert => {
-                let found = keyspace.get_or_insert_with(key, || value.clone()).unwrap();
+                let found = keyspace.get_or_insert_with(key, || value.clone())?;
                 assert_eq!(&found, old.as_ref().unwrap_or(value));
-                if old.is_none() { vec![put(key, value, 0)] } else { Vec::new() }
             }
             Kind::CompareAndSet { is_right, deletes } => {
                 let wrong = Some(b"no value is this".to_vec());
                 let expected = if is_right { old.clone() } else { wrong };
                 let new = (!deletes).then_some(value.as_slice());
-                let outcome = keyspace.compare_and_set(key, expected.as_deref(), new).unwrap();
-                if !is_right {
-                    assert_eq!(outcome, CompareAndSet::Differs { present: old });
-                    return Vec::new();
-                }
-                assert!(outcome.is_set());
-                match new {
-                    Some(new) => vec![put(key, new, kept)],
-                    None if old.is_some() => vec![delete(key)],
-                    None => Vec::new(),
+                let outcome = keyspace.compare_and_set(key, expected.as_deref(), new)?;
+                match is_right {
+                    true => assert!(outcome.is_set()),
+                    false => assert_eq!(outcome, CompareAndSet::Differs { present: old }),
                 }
             }
             Kind::AddMany => {
-                let mut effects = Vec::new();
-                let expected: Vec<_> = (0..keys.len())
-                    .map(|at| {
-                        let is_new =
-                            model.get(&keys[at], now_ms).is_none() && !keys[..at].contains(&keys[at]);
-                        effects.extend(is_new.then(|| put(&keys[at], value, 0)));
-                        is_new
-                    })
-                    .collect();
-                assert_eq!(keyspace.add_many(keys.iter().map(|key| (key, value))).unwrap(), expected);
-                effects
+                let expected: Vec<_> = (0..keys.len()).map(|at| self.is_new(at, model, now_ms)).collect();
+                assert_eq!(keyspace.add_many(keys.iter().map(|key| (key, value)))?, expected);
             }
-            Kind::DeleteMany => {
-                keyspace.delete_many(keys).unwrap();
-                keys.iter().map(|key| delete(key)).collect()
-            }
+            Kind::DeleteMany => keyspace.delete_many(keys)?,
             Kind::Transaction => {
-                let last = keys.last().unwrap();
                 let changed = db.transaction(&WriteOptions::default(), |tx| {
                     for key in keys {
                         assert_eq!(tx.get(keyspace, key)?, model.get(key, now_ms));
                         assert_eq!(tx.contains(keyspace, key)?, model.get(key, now_ms).is_some());
                     }
-                    match expires_at_ms {
-                        0 => tx.put(keyspace, key, value)?,
-                        _ => tx.put_with_ttl(keyspace, key, value, Duration::from_millis(*ttl_ms))?,
+                    match merges {
+                        true => tx.put(keyspace, key, value)?,
+                        false => tx.put_with_ttl(keyspace, key, value, Duration::from_millis(*ttl_ms))?,
                     }
                     assert_eq!(tx.get(keyspace, key)?.as_ref(), Some(value), "its own write");
+                    let last = keys.last().unwrap();
                     tx.delete(keyspace, last)?;
                     assert!(!tx.contains(keyspace, last)?, "its own deletion");
                     Ok::<_, siltstone::Error>(keys.len())
                 });
-                assert_eq!(changed.unwrap(), keys.len());
-                vec![put(key, value, expires_at_ms), delete(last)]
+                assert_eq!(changed?, keys.len());
             }
         }
+        Ok(self.effects(keyspace.name(), merges, model, now_ms))
     }
 
-    fn update_with(&self, keyspace: &Keyspace, old: Option<&[u8]>, remaining_ms: u64) -> Option<Vec<u8>> {
+    fn update_with(
+        &self,
+        keyspace: &Keyspace,
+        old: Option<&[u8]>,
+        remaining_ms: u64,
+    ) -> siltstone::Result<Option<Vec<u8>>> {
         let Self { kind, keys, value, ttl_ms } = self;
         let options = WriteOptions { durability: Some(Durability::Buffered) };
-        let after = keyspace.update_with(&keys[0], &options, |seen| {
+        keyspace.update_with(&keys[0], &options, |seen| {
             assert_eq!(seen.map(|seen| seen.value), old, "update_with sees another value");
             let remaining = (remaining_ms > 0).then(|| Duration::from_millis(remaining_ms));
             assert_eq!(seen.and_then(|seen| seen.remaining), remaining, "another time to live");
@@ -172,7 +186,6 @@ impl Conditional {
                 Kind::UpdateWithTtl => Update::PutWithTtl(value.clone(), Duration::from_millis(*ttl_ms)),
                 _ => Update::PutForever(value.clone()),
             })
-        });
-        after.unwrap()
+        })
     }
 }

@@ -18,8 +18,8 @@ pub use designs::*;
 use siltstone::io::sim::SimDisk;
 use siltstone::{
     Compression, Db, Design, Format, IndexSpec, Keyspace, KeyspaceOptions, LevelSpec, MergeOperator,
-    MergeOperators, Options, PrefixRule, RegionFilterSpec, Resources, Schema, SuffixOrder, TableFilterSpec,
-    ThirdLevel, WriteBufferSpec,
+    MergeOperators, Options, PrefixRule, RegionFilterSpec, Schema, SuffixOrder, TableFilterSpec, ThirdLevel,
+    WriteBufferSpec,
 };
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -239,11 +239,6 @@ pub fn open_traced(disk: &SimDisk, seed: u64) -> siltstone::Result<Db> {
 
 pub fn open(disk: &SimDisk) -> siltstone::Result<Db> {
     Db::open_on(Arc::new(disk.clone()), DIR, options())
-}
-
-/// Opens a store that shares `resources`, if there are any.
-pub fn open_sharing(disk: &SimDisk, resources: Option<&Resources>) -> siltstone::Result<Db> {
-    Db::open_on(Arc::new(disk.clone()), DIR, Options { resources: resources.cloned(), ..options() })
 }
 
 pub const ORDERED: Schema = Schema::SemiSorted {

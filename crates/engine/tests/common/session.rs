@@ -209,10 +209,10 @@ pub struct Session {
     pub db: Option<Db>,
     pub model: Model,
     /// With what was there, and when.
-    snapshots: Vec<(Snapshot, Model, u64)>,
+    pub snapshots: Vec<(Snapshot, Model, u64)>,
     designs: Vec<Design>,
-    /// What the store shares with others.
-    resources: Option<Resources>,
+    /// What the store is opened with.
+    options: Options,
     /// The order of all items at every check: the same whatever the design.
     pub orders: Vec<u64>,
 }
@@ -225,17 +225,22 @@ impl Session {
 
     /// The same of a store that shares `resources` with others.
     pub fn sharing(designs: &[Design], resources: Option<Resources>) -> Self {
+        Self::with(designs, Options { resources, ..options() })
+    }
+
+    /// The same of a store that is opened with `options`.
+    pub fn with(designs: &[Design], options: Options) -> Self {
         let disk = SimDisk::new();
-        let db = Some(open_sharing(&disk, resources.as_ref()).unwrap());
         let mut session = Self {
             disk,
-            db,
+            db: None,
             model: Model::default(),
             snapshots: Vec::new(),
             designs: designs.to_vec(),
-            resources,
+            options,
             orders: Vec::new(),
         };
+        session.db = Some(session.open(&session.disk).unwrap());
         for (i, (name, schema)) in KEYSPACES.into_iter().enumerate() {
             let design = session.designs[i % session.designs.len()].clone();
             let merge_operator = merge_operator_of(name);
@@ -244,6 +249,11 @@ impl Session {
             session.model.apply(&Effect::Create { keyspace: name.into(), schema });
         }
         session
+    }
+
+    /// Opens the store as it lies on `disk`.
+    pub fn open(&self, disk: &SimDisk) -> siltstone::Result<Db> {
+        Db::open_on(Arc::new(disk.clone()), DIR, self.options.clone())
     }
 
     pub fn db(&self) -> &Db {
@@ -265,11 +275,66 @@ impl Session {
         self.db().clock_ms()
     }
 
+    /// What an operation writes, where it succeeds.
+    pub fn effects(&self, op: &Op) -> Vec<Effect> {
+        let now_ms = self.now_ms();
+        match op {
+            Op::Write { effects, .. } => {
+                let mut absolute = effects.clone();
+                for effect in &mut absolute {
+                    if let Effect::Put { expires_at_ms, .. } = effect
+                        && *expires_at_ms != 0
+                    {
+                        *expires_at_ms += now_ms;
+                    }
+                }
+                absolute
+            }
+            Op::Update { keyspace, key, byte } => {
+                let model = &self.model.keyspaces[*keyspace];
+                let (old, keyspace, key) = (model.get(key, now_ms), (*keyspace).to_owned(), key.clone());
+                // What was to expire still does.
+                let expires_at_ms = if old.is_some() { model.items[&key].1 } else { 0 };
+                match updated(old.as_deref(), *byte) {
+                    Some(value) => vec![Effect::Put { keyspace, key, value, expires_at_ms }],
+                    None if old.is_some() => vec![Effect::Delete { keyspace, key }],
+                    None => Vec::new(),
+                }
+            }
+            Op::Conditional { keyspace, write } => {
+                let merges = merge_operator_of(keyspace).is_some();
+                write.effects(keyspace, merges, &self.model.keyspaces[*keyspace], now_ms)
+            }
+            Op::Ingest(load) => load.effects(now_ms),
+            Op::Clear { keyspace } => {
+                let keyspace = (*keyspace).to_owned();
+                let schema = self.model.keyspaces[&keyspace].schema;
+                vec![Effect::Drop { keyspace: keyspace.clone() }, Effect::Create { keyspace, schema }]
+            }
+            Op::Rebuild { keyspace } => {
+                let (name, model) = ((*keyspace).to_owned(), &self.model.keyspaces[*keyspace]);
+                let create = Effect::Create { keyspace: name.clone(), schema: model.schema };
+                let drop = Effect::Drop { keyspace: name.clone() };
+                let items = model.live(now_ms).into_iter().map(|(key, value)| Effect::Put {
+                    keyspace: name.clone(),
+                    key,
+                    value,
+                    expires_at_ms: 0,
+                });
+                [drop, create].into_iter().chain(items).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// Writes a batch to the store, and to the model if the store took it.
     pub fn write(&mut self, effects: &[Effect], synced: bool) -> siltstone::Result<()> {
+        self.run(&Op::Write { effects: effects.to_vec(), synced })
+    }
+
+    fn put(&self, effects: &[Effect], synced: bool) -> siltstone::Result<()> {
         let mut batch = Batch::new();
-        let mut absolute = effects.to_vec();
-        for effect in &mut absolute {
+        for effect in effects {
             match effect {
                 Effect::Put { keyspace, key, value, expires_at_ms } => {
                     let keyspace = self.keyspace(keyspace);
@@ -278,7 +343,6 @@ impl Session {
                     } else {
                         let ttl = Duration::from_millis(*expires_at_ms);
                         batch.put_with_ttl(&keyspace, key, value, ttl)?;
-                        *expires_at_ms += self.now_ms();
                     }
                 }
                 Effect::Merge { keyspace, key, operand } => {
@@ -292,31 +356,28 @@ impl Session {
             }
         }
         let durability = Some(if synced { Durability::Synced } else { Durability::Buffered });
-        self.db().write(&batch, &WriteOptions { durability })?;
-        absolute.iter().for_each(|effect| self.model.apply(effect));
-        Ok(())
+        self.db().write(&batch, &WriteOptions { durability })
     }
 
-    fn ingest(&mut self, load: &BulkLoad) -> siltstone::Result<()> {
-        let effects = load.run(&self.keyspace(load.keyspace), self.now_ms(), || {
+    fn ingest(&self, load: &BulkLoad) -> siltstone::Result<()> {
+        load.run(&self.keyspace(load.keyspace), self.now_ms(), || {
             if load.besides.is_empty() {
-                return;
+                return Ok(());
             }
             // The model takes the items first: what is written meanwhile is newer.
             let mut batch = Batch::new();
             for effect in &load.besides {
                 let Effect::Put { keyspace, key, value, .. } = effect else { unreachable!("only puts") };
-                batch.put(&self.keyspace(keyspace), key, value).unwrap();
+                batch.put(&self.keyspace(keyspace), key, value)?;
             }
-            self.db().write(&batch, &WriteOptions::default()).unwrap();
+            self.db().write(&batch, &WriteOptions::default())?;
             match load.meanwhile {
-                0 => self.db().flush().unwrap(),
-                1 => drop(self.db().step().unwrap()),
-                _ => {}
+                0 => self.db().flush(),
+                1 => self.db().step().map(drop),
+                _ => Ok(()),
             }
-        })?;
-        effects.iter().for_each(|effect| self.model.apply(effect));
-        Ok(())
+        })
+        .map(drop)
     }
 
     /// Compacts a keyspace, which then holds an entry for each of its items and nothing else.
@@ -332,38 +393,34 @@ impl Session {
         Ok(())
     }
 
+    /// Runs an operation on the store, and on the model if the store took it.
     pub fn run(&mut self, op: &Op) -> siltstone::Result<()> {
+        let effects = self.effects(op);
+        self.run_on_store(op)?;
+        effects.iter().for_each(|effect| self.model.apply(effect));
+        Ok(())
+    }
+
+    fn run_on_store(&mut self, op: &Op) -> siltstone::Result<()> {
         match op {
-            Op::Write { effects, synced } => self.write(effects, *synced)?,
+            Op::Write { effects, synced } => self.put(effects, *synced)?,
             Op::Update { keyspace, key, byte } => {
                 let expected = self.model.keyspaces[*keyspace].get(key, self.now_ms());
-                let items = self.model.keyspaces[*keyspace].items.clone();
                 let mut seen = None;
                 let new = self.keyspace(keyspace).update(key, |old| {
                     seen = old.map(<[u8]>::to_vec);
-                    (*byte > 60).then(|| [old.unwrap_or(b""), &[*byte]].concat())
+                    updated(old, *byte)
                 })?;
                 assert_eq!(seen, expected, "update of {keyspace} sees another value");
-                if let Some(value) = new {
-                    // What was to expire still does.
-                    let expires_at_ms = if expected.is_some() { items[key].1 } else { 0 };
-                    let (keyspace, key) = ((*keyspace).to_owned(), key.clone());
-                    self.model.apply(&Effect::Put { keyspace, key, value, expires_at_ms });
-                } else if expected.is_some() {
-                    self.model.apply(&Effect::Delete { keyspace: (*keyspace).into(), key: key.clone() });
-                }
+                assert_eq!(new, updated(expected.as_deref(), *byte));
             }
             Op::Conditional { keyspace, write } => {
                 let model = &self.model.keyspaces[*keyspace];
-                let effects = write.run(self.db(), &self.keyspace(keyspace), model, self.now_ms());
-                effects.iter().for_each(|effect| self.model.apply(effect));
+                write.run(self.db(), &self.keyspace(keyspace), model, self.now_ms())?;
             }
             Op::Ingest(load) => self.ingest(load)?,
             Op::Rebuild { keyspace } => rebuild(self, keyspace)?,
-            Op::Clear { keyspace } => {
-                self.keyspace(keyspace).clear()?;
-                self.model.keyspaces.get_mut(*keyspace).unwrap().items.clear();
-            }
+            Op::Clear { keyspace } => self.keyspace(keyspace).clear()?,
             Op::Redesign { keyspace, design } => self.keyspace(keyspace).redesign(design.clone())?,
             Op::Step => {
                 self.db().step()?;
@@ -376,14 +433,14 @@ impl Session {
             Op::Reopen => {
                 self.snapshots.clear();
                 self.db.take().unwrap().close()?;
-                self.db = Some(open_sharing(&self.disk, self.resources.as_ref())?);
+                self.db = Some(self.open(&self.disk)?);
             }
             Op::Kill => {
                 self.snapshots.clear();
                 // The manifest need not know how late it was.
                 self.disk.set_now_ms(self.now_ms());
                 let disk = self.disk.crash(CrashMode::Kill, 0);
-                self.db = Some(open_sharing(&disk, self.resources.as_ref())?);
+                self.db = Some(self.open(&disk)?);
                 self.disk = disk;
             }
             Op::TakeSnapshot => {
@@ -483,6 +540,11 @@ impl Session {
             }
         }
     }
+}
+
+/// What an update with `byte` makes of a value.
+fn updated(old: Option<&[u8]>, byte: u8) -> Option<Vec<u8>> {
+    (byte > 60).then(|| [old.unwrap_or(b""), &[byte]].concat())
 }
 
 /// Keys that are there and keys that are not.

@@ -194,7 +194,7 @@ impl Runner {
         let load = BulkLoad::of(&mut self.rng, "", (old.schema(), VARIETY), 60, 2_000)
             .without_ttls_if(old.merge_operator().is_some());
         let now_ms = siltstone::io::Disk::now_ms(&self.trace.disk);
-        let effects = load.run(&new, now_ms, || {}).unwrap();
+        let effects = load.run(&new, now_ms, || Ok(())).unwrap();
         self.end(effects.clone(), true);
         self.begin("replace keyspace");
         self.db().replace(&old, new).unwrap();
@@ -232,7 +232,7 @@ impl Runner {
                 let write = Conditional::any(&mut self.rng, |rng| key(rng, schema, VARIETY));
                 let now_ms = siltstone::io::Disk::now_ms(&self.trace.disk);
                 let model = &self.model.keyspaces[keyspace.name()];
-                let effects = write.run(self.db(), &keyspace, model, now_ms);
+                let effects = write.run(self.db(), &keyspace, model, now_ms).unwrap();
                 self.end(effects, false);
             }
             60..66 => {
@@ -342,7 +342,7 @@ impl Runner {
                 let load = BulkLoad::of(&mut self.rng, "", (schema, VARIETY), count, 2_000)
                     .without_ttls_if(keyspace.merge_operator().is_some());
                 let now_ms = siltstone::io::Disk::now_ms(&self.trace.disk);
-                let effects = load.run(&keyspace, now_ms, || {}).unwrap();
+                let effects = load.run(&keyspace, now_ms, || Ok(())).unwrap();
                 self.end(effects, true);
             }
             98 => self.replace(),

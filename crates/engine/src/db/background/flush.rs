@@ -9,6 +9,7 @@ use crate::db::reporter::Outcome;
 use crate::db::write_buffer::WriteBuffer;
 use crate::entry::{Sequence, Span};
 use crate::error::Result;
+use crate::record::LogStart;
 use crate::version::edit::Step;
 use std::sync::Arc;
 
@@ -51,7 +52,7 @@ impl Scheduler {
         // segment: what is being appended now, and will be inserted, stands there or later.
         let next = view.sealed.iter().rev().nth(1).map_or(&view.active, |sealed| &sealed.buffer);
         let log = &self.catalog.log;
-        let start = next.log_start().unwrap_or_else(|| log.segment());
+        let start = still_needed_from(|| log.segment(), || next.log_start());
         // Other keyspaces' earlier writes must not be lost where this one's later ones are kept, nor the rest
         // of a batch that the next buffer holds.
         if newest.is_some_and(|newest| newest >= start.lsn) {
@@ -86,5 +87,49 @@ impl Scheduler {
     fn pace_flush(&self, keyspace: &OpenKeyspace, bytes: u64) {
         let is_lifted = || keyspace.view.load().sealed.len() > 1 || self.is_given_up(keyspace);
         self.flush_limit.hold_back(bytes, is_lifted, |time| self.env.signals.wait_for_work(time));
+    }
+}
+
+/// From where on the log is needed once a write buffer is in tables: where the next one's entries begin,
+/// or, while that is empty, at the present segment.
+///
+/// The present segment is asked for first. Between the two questions the next buffer may be filled, and
+/// the log go on to another segment; asked for last, that one would be taken for the buffer's first.
+fn still_needed_from(
+    present: impl FnOnce() -> LogStart,
+    next: impl FnOnce() -> Option<LogStart>,
+) -> LogStart {
+    let present = present();
+    next().unwrap_or(present)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn a_buffer_that_is_filled_while_it_is_asked_keeps_its_log() {
+        let at = |segment| LogStart { segment, lsn: segment * 100 };
+        let (segment, filled_from) = (Cell::new(7), Cell::new(None));
+        // A writer that fills the buffer after whatever is asked first.
+        let asked = || {
+            if filled_from.get().is_none() {
+                filled_from.set(Some(at(segment.get())));
+                segment.set(8);
+            }
+        };
+        let present = || {
+            let present = at(segment.get());
+            asked();
+            present
+        };
+        let next = || {
+            let next = filled_from.get();
+            asked();
+            next
+        };
+        assert_eq!(still_needed_from(present, next), at(7));
+        assert_eq!(still_needed_from(|| at(9), || None), at(9));
     }
 }

@@ -151,9 +151,17 @@ pub(in crate::db) fn finish_store(disk: &dyn Disk, dir: &Path) {
 
 /// Removes what was made of a store that could not be finished.
 pub(in crate::db) fn abandon_store(disk: &dyn Disk, dir: &Path) {
-    for name in disk.list(dir).unwrap_or_default().iter().filter(|name| is_ours(name) && *name != UNFINISHED)
-    {
-        let _ = disk.remove(&dir.join(name));
+    // A power cut may keep any of the names that go at once: first goes the one that calls the rest a
+    // store, and last the one that says that they are none.
+    let names = disk.list(dir).unwrap_or_default();
+    let (first, last) = (|name: &str| name == CURRENT, |name: &str| name == UNFINISHED);
+    let between = |name: &str| is_ours(name) && !first(name) && !last(name);
+    for part in [&first as &dyn Fn(&str) -> bool, &between, &last] {
+        for name in names.iter().filter(|name| part(name)) {
+            let _ = disk.remove(&dir.join(name));
+        }
+        if disk.sync_dir(dir).is_err() {
+            return;
+        }
     }
-    let _ = disk.remove(&dir.join(UNFINISHED));
 }

@@ -1,0 +1,147 @@
+//! `siltstone-sim`: see docs/reliability.md.
+
+use clap::{Parser, Subcommand, ValueEnum};
+use siltstone_sim::hunt::{Hunt, attempt, hunt, quiet_panics, report};
+use siltstone_sim::stress::{self, Stress};
+use siltstone_sim::world::{Settings, Trouble, World};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Runs whole stores on a simulated disk that crashes, fails, fills up and rots, beside a model.
+#[derive(Debug, Parser)]
+#[command(args_conflicts_with_subcommands = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Option<Other>,
+    /// Seed of the first world; each world has the next.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Worlds at most.
+    #[arg(long, default_value_t = u64::MAX)]
+    worlds: u64,
+    /// Seconds at most; without this and --worlds, a minute.
+    #[arg(long)]
+    seconds: Option<u64>,
+    /// Operations per world.
+    #[arg(long, default_value_t = 150)]
+    operations: usize,
+    /// What may go wrong; all of it by default.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    faults: Option<Vec<Trouble>>,
+    /// Without anything that goes wrong.
+    #[arg(long, conflicts_with = "faults")]
+    no_faults: bool,
+    /// Worlds at once.
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+    /// Only these events of the one world; what a failure prints.
+    #[arg(long, value_delimiter = ',')]
+    keep: Option<Vec<usize>>,
+    /// Stops at the first failure and does not make it smaller.
+    #[arg(long)]
+    stop: bool,
+    /// Prints the events of the first world and does not run it.
+    #[arg(long)]
+    print: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Other {
+    /// Threads on a real file system, in a child that is killed at any moment.
+    Stress {
+        /// A directory for the store and for what is expected of it; goes on with what is there.
+        #[arg(long)]
+        dir: PathBuf,
+        /// What options, designs and operations follow from.
+        #[arg(long, default_value_t = 0)]
+        seed: u64,
+        /// Threads that write.
+        #[arg(long, default_value_t = 4)]
+        threads: u64,
+        /// Seconds in all.
+        #[arg(long, default_value_t = 300)]
+        seconds: u64,
+        /// Only compares what lies in the directory.
+        #[arg(long)]
+        check: bool,
+        /// The child itself.
+        #[arg(long, hide = true)]
+        child: bool,
+        #[arg(long, hide = true)]
+        milliseconds: Option<u64>,
+    },
+}
+
+impl Other {
+    fn run(self) -> ExitCode {
+        let Self::Stress { dir, seed, threads, seconds, check, child, milliseconds } = self;
+        let time = milliseconds.map_or(Duration::from_secs(seconds), Duration::from_millis);
+        let stress = Stress { dir, seed, threads, time };
+        let outcome = match child {
+            true => stress::child(&stress).map_err(|error| error.to_string()),
+            false if check => stress::check(&stress).map(|report| println!("{report:?}")),
+            false => stress::run(&stress).map(|report| println!("{report:?}")),
+        };
+        if let Err(error) = &outcome {
+            eprintln!("FAILED stress, seed {seed}: {error}");
+        }
+        if outcome.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}
+
+impl Arguments {
+    fn settings(&self) -> Settings {
+        let all = || Trouble::value_variants().to_vec();
+        let troubles = if self.no_faults { Vec::new() } else { self.faults.clone().unwrap_or_else(all) };
+        Settings { operations: self.operations, troubles }
+    }
+
+    /// One world, with some of its events.
+    fn again(&self, numbers: &[usize]) -> ExitCode {
+        let settings = self.settings();
+        let world = World::new(self.seed, &settings).keeping(numbers);
+        match attempt(&world) {
+            Ok(tally) => {
+                println!("nothing is wrong: {tally:?}");
+                ExitCode::SUCCESS
+            }
+            Err(failure) => {
+                println!("{}", report(&world, &failure, &world, &settings));
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::parse();
+    if let Some(other) = arguments.command.take() {
+        return other.run();
+    }
+    if arguments.print {
+        for (number, event) in World::new(arguments.seed, &arguments.settings()).events {
+            println!("{number}: {}", event.describe());
+        }
+        return ExitCode::SUCCESS;
+    }
+    quiet_panics();
+    if let Some(numbers) = &arguments.keep {
+        return arguments.again(numbers);
+    }
+    let bounded = arguments.worlds < u64::MAX || arguments.seconds.is_some();
+    let seconds = if bounded { arguments.seconds } else { Some(60) };
+    let found = hunt(
+        &Hunt {
+            seed: arguments.seed,
+            worlds: arguments.worlds,
+            time: seconds.map(Duration::from_secs),
+            threads: arguments.threads,
+            stops: arguments.stop,
+            settings: arguments.settings(),
+        },
+        &|failure| println!("FAILED {failure}"),
+    );
+    println!("{}", found.summary());
+    if found.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
