@@ -366,6 +366,33 @@ impl Encoder {
         }
     }
 
+    /// Encodes `key`, which has been encoded before with this `digest`, as [`Encoder::encode`] does but
+    /// without hashing what the digest tells.
+    ///
+    /// ```
+    /// use siltstone_design::{Encoder, HashSecret, Schema};
+    ///
+    /// let encoder = Encoder::new(Schema::Point, HashSecret([7; 16]));
+    /// let first = encoder.encode(b"key").unwrap();
+    /// let again = encoder.encode_again(b"key", first.digest).unwrap();
+    /// assert_eq!((again.digest, again.fingerprint), (first.digest, first.fingerprint));
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Encoder::encode`].
+    #[inline]
+    pub fn encode_again<'a>(&self, key: &'a [u8], digest: Digest) -> Result<EncodedKey<'a>, KeyError> {
+        let prefix_len = self.prefix_len(key)?;
+        let Schema::SemiSorted { suffix: order, .. } = self.schema else {
+            return Ok(EncodedKey { digest, fingerprint: digest.lo, key, prefix_len });
+        };
+        let suffix_hash = match order {
+            SuffixOrder::Hashed => digest.lo,
+            SuffixOrder::Ordered => self.secret.hash64(key.get(prefix_len..).unwrap_or(&[])),
+        };
+        Ok(EncodedKey { digest, fingerprint: fingerprint(digest.hi, suffix_hash), key, prefix_len })
+    }
+
     /// A semi-sorted key's place, given the hash of its prefix.
     #[inline]
     fn place<'a>(&self, hi: u64, order: SuffixOrder, key: &'a [u8], prefix_len: usize) -> EncodedKey<'a> {
@@ -375,8 +402,7 @@ impl Encoder {
             SuffixOrder::Hashed => suffix_hash,
             SuffixOrder::Ordered => leading_u64(suffix),
         };
-        let fingerprint = mix64(hi.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ suffix_hash);
-        EncodedKey { digest: Digest { hi, lo }, fingerprint, key, prefix_len }
+        EncodedKey { digest: Digest { hi, lo }, fingerprint: fingerprint(hi, suffix_hash), key, prefix_len }
     }
 
     /// The digest half that all keys with `prefix` share, or why no key can have it.
@@ -389,6 +415,12 @@ impl Encoder {
     pub fn encode_suffix_bound(&self, suffix: &[u8]) -> Result<u64, KeyError> {
         if self.schema.is_ordered() { Ok(leading_u64(suffix)) } else { Err(KeyError::NotOrdered) }
     }
+}
+
+/// What tells a semi-sorted key from others, given the hashes of its prefix and its suffix.
+#[inline]
+fn fingerprint(hi: u64, suffix_hash: u64) -> u64 {
+    mix64(hi.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ suffix_hash)
 }
 
 /// Refuses keys that no keyspace can hold.
@@ -481,6 +513,17 @@ mod tests {
                 let after = e.encode_after(second, shared, (before.digest, before.prefix_len)).unwrap();
                 let alone = e.encode(second).unwrap();
                 assert_eq!((after.digest, after.prefix_len), (alone.digest, alone.prefix_len), "{rule}");
+                for order in [SuffixOrder::Ordered, SuffixOrder::Hashed] {
+                    let e = encoder(rule, order);
+                    let alone = e.encode(second).unwrap();
+                    let again = e.encode_again(second, alone.digest).unwrap();
+                    assert_eq!(
+                        (again.digest, again.fingerprint),
+                        (alone.digest, alone.fingerprint),
+                        "{rule}"
+                    );
+                    assert_eq!((again.key, again.prefix_len), (alone.key, alone.prefix_len), "{rule}");
+                }
             }
         }
     }

@@ -5,11 +5,12 @@ use crate::failure::{Failure, Result};
 use crate::report;
 use crate::run::{self, Parameters, Request};
 use crate::supervise::{self, Campaign, INTERRUPTED};
+use crate::trials;
 use crate::workload::Workload;
 use clap::Parser;
 use siltstone_lab::kit::generate::items::GROUP_PREFIX_BYTES;
 use siltstone_lab::kit::sizes;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -21,8 +22,11 @@ use std::time::Duration;
 /// --results: runs that are there are not run again, so that the same command goes on after an interruption.
 /// At the end it prints tables and writes them, summary.json and charts to --results.
 #[derive(Parser, Debug)]
-#[command(name = "siltstone-peers", version, after_help = footer(), args_override_self = true)]
+#[command(name = "siltstone-peers", version, after_help = footer(), args_override_self = true, args_conflicts_with_subcommands = true)]
 struct Args {
+    /// Something else than the workloads
+    #[command(subcommand)]
+    trial: Option<trials::Trial>,
     /// Directory for results
     #[arg(long, default_value = "peers-results")]
     results: PathBuf,
@@ -100,6 +104,8 @@ fn footer() -> String {
         siltstone-peers --quick\n  \
         siltstone-peers --items 5M --only 'siltstone*,rocksdb-leveled,lmdb' --results r5 --dir /data\n  \
         siltstone-peers --items 30M --memory-cap 512M --workloads fill,get-hit --budget 20m\n  \
+        siltstone-peers bulk --items 50M --memory-cap 512M --dir /data/bulk\n  \
+        siltstone-peers merges --only 'siltstone-*'\n  \
         siltstone-peers --report --results r5 --json | jq '.records[].figures.operations_per_second'",
         names(Engine::all().into_iter().map(|engine| engine.name).collect())
     )
@@ -115,10 +121,15 @@ fn parse_factor(text: &str) -> std::result::Result<f64, String> {
 /// Runs the program.
 pub fn run() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
-    let done = if arguments.next().is_some_and(|first| first == supervise::CHILD_ARGUMENT) {
-        serve(&PathBuf::from(arguments.next().unwrap_or_default()))
+    let first = arguments.next().unwrap_or_default();
+    let answer = || PathBuf::from(arguments.next().unwrap_or_default());
+    let done = if first == supervise::CHILD_ARGUMENT {
+        serve(&{ answer }())
+    } else if first == trials::CHILD_ARGUMENT {
+        trials::serve(&{ answer }())
     } else {
-        compare(&Args::parse())
+        let args = Args::parse();
+        args.trial.as_ref().map_or_else(|| compare(&args), trials::Trial::run)
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -131,19 +142,8 @@ pub fn run() -> ExitCode {
 
 /// The process of a run: takes the request from standard input.
 fn serve(answer: &Path) -> Result<()> {
-    // Nobody would stop a run whose supervisor is gone.
-    #[cfg(target_os = "linux")]
-    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
-        .map_err(Failure::new)?;
-    let mut json = Vec::new();
-    std::io::stdin().read_to_end(&mut json)?;
-    let request: Request = serde_json::from_slice(&json)?;
-    let served = run::serve(&request, answer);
-    if let Err(failure) = &served {
-        let path = supervise::failure_path(answer);
-        std::fs::write(&path, failure.to_string()).map_err(|e| Failure::at(&path, e))?;
-    }
-    served
+    let served = supervise::request::<Request>().and_then(|request| run::serve(&request, answer));
+    supervise::say_failure(answer, served)
 }
 
 fn compare(args: &Args) -> Result<()> {
@@ -230,20 +230,8 @@ fn stored(args: &Args, parameters: Parameters) -> Result<Parameters> {
 
 fn chosen(names: &[String]) -> Result<Vec<Engine>> {
     let all = Engine::all();
-    if names.is_empty() {
-        return Ok(all);
-    }
-    let is_meant = |engine: &Engine, name: &str| match name.strip_suffix('*') {
-        Some(start) => engine.name.starts_with(start),
-        None => engine.name == name,
-    };
-    for name in names {
-        if !all.iter().any(|engine| is_meant(engine, name)) {
-            let known: Vec<_> = all.iter().map(|engine| engine.name.as_str()).collect();
-            return Err(Failure::new(format_args!("no engine {name}; there are {}", known.join(", "))));
-        }
-    }
-    Ok(all.into_iter().filter(|engine| names.iter().any(|name| is_meant(engine, name))).collect())
+    let chosen = supervise::chosen(all.iter().map(|engine| engine.name.clone()).collect(), names)?;
+    Ok(all.into_iter().filter(|engine| chosen.contains(&engine.name)).collect())
 }
 
 #[cfg(test)]

@@ -13,9 +13,10 @@ use crate::failure::{Failure, Result};
 use crate::record::{Outcome, Record};
 use crate::run::{Answer, Parameters, Request};
 use crate::workload::Workload;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use siltstone_lab::kit::sizes;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -271,32 +272,46 @@ impl Campaign {
         answer: &Path,
         group: &Group,
     ) -> Result<std::result::Result<Answer, String>> {
-        for file in [answer, &failure_path(answer)] {
-            let _ = std::fs::remove_file(file);
-        }
-        let program = std::env::current_exe()?;
-        let mut child =
-            Command::new(program).arg(CHILD_ARGUMENT).arg(answer).stdin(Stdio::piped()).spawn()?;
-        let json = serde_json::to_vec(request)?;
-        // A child that is gone already says so by its status.
-        let _ = child.stdin.take().map(|mut pipe| pipe.write_all(&json));
         // Clients and settling have a budget each; opening and closing get what is over.
         let limit = Duration::from_secs_f64(
             2.0 * self.parameters.budget_seconds + self.parameters.warm_up_seconds + 120.0,
         );
-        let status = wait(&mut child, limit)?;
-        Ok(match status {
-            None => Err(format!("killed: it had not ended after {}", sizes::seconds(limit.as_secs_f64()))),
-            Some(status) if status.success() => std::fs::read(answer)
-                .map_err(|e| e.to_string())
-                .and_then(|json| serde_json::from_slice(&json).map_err(|e| e.to_string())),
-            Some(_) if group.kills() > 0 => Err(format!(
-                "killed for memory at the cap of {}",
-                sizes::bytes(self.parameters.memory(request.workload).cap_bytes)
-            )),
-            Some(status) => Err(ended(status, answer)),
-        })
+        let cap_bytes = self.parameters.memory(request.workload).cap_bytes;
+        in_a_process(CHILD_ARGUMENT, request, answer, (group, cap_bytes), limit)
     }
+}
+
+/// Lets this program, started with `argument`, serve `request` in a process of its own within `group`, whose
+/// cap is so many bytes; the inner error says why it did not.
+///
+/// # Errors
+/// The process cannot be started, or the user wants to stop.
+pub fn in_a_process<A: DeserializeOwned>(
+    argument: &str,
+    request: &impl Serialize,
+    answer: &Path,
+    (group, cap_bytes): (&Group, u64),
+    limit: Duration,
+) -> Result<std::result::Result<A, String>> {
+    for file in [answer, &failure_path(answer)] {
+        let _ = std::fs::remove_file(file);
+    }
+    let program = std::env::current_exe()?;
+    let mut child = Command::new(program).arg(argument).arg(answer).stdin(Stdio::piped()).spawn()?;
+    let json = serde_json::to_vec(request)?;
+    // A child that is gone already says so by its status.
+    let _ = child.stdin.take().map(|mut pipe| pipe.write_all(&json));
+    let status = wait(&mut child, limit)?;
+    Ok(match status {
+        None => Err(format!("killed: it had not ended after {}", sizes::seconds(limit.as_secs_f64()))),
+        Some(status) if status.success() => std::fs::read(answer)
+            .map_err(|e| e.to_string())
+            .and_then(|json| serde_json::from_slice(&json).map_err(|e| e.to_string())),
+        Some(_) if group.kills() > 0 => {
+            Err(format!("killed for memory at the cap of {}", sizes::bytes(cap_bytes)))
+        }
+        Some(status) => Err(ended(status, answer)),
+    })
 }
 
 /// What a child that failed has said, or how it ended.
@@ -307,6 +322,51 @@ fn ended(status: ExitStatus, answer: &Path) -> String {
 /// Where a child says why it failed.
 pub fn failure_path(answer: &Path) -> PathBuf {
     answer.with_extension("failure")
+}
+
+/// What a process is asked to do, from standard input.
+///
+/// # Errors
+/// It is not what was expected.
+pub fn request<Q: DeserializeOwned>() -> Result<Q> {
+    // Nobody would stop a run whose supervisor is gone.
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
+        .map_err(Failure::new)?;
+    let mut json = Vec::new();
+    std::io::stdin().read_to_end(&mut json)?;
+    Ok(serde_json::from_slice(&json)?)
+}
+
+/// Writes down why a process has failed, if it has.
+///
+/// # Errors
+/// What it failed for.
+pub fn say_failure(answer: &Path, served: Result<()>) -> Result<()> {
+    if let Err(failure) = &served {
+        let path = failure_path(answer);
+        std::fs::write(&path, failure.to_string()).map_err(|e| Failure::at(&path, e))?;
+    }
+    served
+}
+
+/// Those of `all` that `names` name, of which each is one or the beginning of some and `*`; all without
+/// names.
+///
+/// # Errors
+/// A name that stands for none.
+pub fn chosen(all: Vec<String>, names: &[String]) -> Result<Vec<String>> {
+    let is_meant = |one: &str, name: &str| match name.strip_suffix('*') {
+        Some(start) => one.starts_with(start),
+        None => one == name,
+    };
+    for name in names {
+        if !all.iter().any(|one| is_meant(one, name)) {
+            return Err(Failure::new(format_args!("no {name}; there are {}", all.join(", "))));
+        }
+    }
+    let is_chosen = |one: &String| names.is_empty() || names.iter().any(|name| is_meant(one, name));
+    Ok(all.into_iter().filter(is_chosen).collect())
 }
 
 /// Waits for a child and kills it after `limit` (`None`) or when the user wants to stop (an error).

@@ -119,3 +119,35 @@ fn a_run_that_dies_is_a_record() {
     assert!(!failed["why"].as_str().unwrap().is_empty());
     assert!(text(&output.stdout).contains("redb get-hit: FAILED"), "{}", text(&output.stdout));
 }
+
+#[test]
+fn trials_answer_with_figures_of_every_contestant() {
+    let dir = tempfile::tempdir().unwrap();
+    let trial = |line: &str| {
+        let ran = Command::new(env!("CARGO_BIN_EXE_siltstone-peers"))
+            .current_dir(dir.path())
+            .args(line.split(' '))
+            .args(["--only=siltstone*", "--json", "--dir=trial", "--memory-cap=128M"])
+            .output()
+            .unwrap();
+        assert!(ran.status.success(), "{line}: {}", text(&ran.stderr));
+        serde_json::from_slice::<serde_json::Value>(&ran.stdout).unwrap()
+    };
+    let bulk = trial("bulk --items 30000 --value-bytes 40");
+    assert_eq!(bulk.as_object().unwrap().len(), 3);
+    for (name, figures) in bulk.as_object().unwrap() {
+        assert!(figures["items/s"].as_f64().unwrap() > 0.0, "{name}: {figures}");
+        assert!((1.0..4.0).contains(&figures["space per byte"].as_f64().unwrap()), "{name}: {figures}");
+    }
+    let merges = trial("merges --increments 5000 --counters 300 --threads 1,3");
+    assert_eq!(merges.as_object().unwrap().len(), 4);
+    for (name, figures) in merges.as_object().unwrap() {
+        assert!(figures["increments/s"].as_f64().unwrap() > 0.0, "{name}: {figures}");
+    }
+    let stores = trial("stores --stores 20 --items 200 --gets 2000 --shared-memory 32M");
+    assert_eq!(stores.as_object().unwrap().len(), 2);
+    for (name, figures) in stores.as_object().unwrap() {
+        assert!((1.0..40.0).contains(&figures["threads"].as_f64().unwrap()), "{name}: {figures}");
+    }
+    assert!(!dir.path().join("trial").exists(), "files stayed");
+}

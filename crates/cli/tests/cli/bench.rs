@@ -83,6 +83,14 @@ fn every_workload_runs_on_a_filled_store() {
         "ycsb-e",
         "ycsb-f",
         "overwrite",
+        "get-with",
+        "contains",
+        "insert-if-absent",
+        "compare-and-set",
+        "get-or-insert",
+        "delete",
+        "scan-reverse",
+        "scan-keys",
     ] {
         let ran =
             run(&["bench", workload, "--dir", &store, "--operations", "500", "--threads", "2", "--json"]);
@@ -92,7 +100,16 @@ fn every_workload_runs_on_a_filled_store() {
             assert_eq!(report[wrong], 0, "{workload}: {wrong}");
         }
     }
-    // Two workloads have inserted items, which later ones find.
+    for workload in ["contains", "insert-if-absent", "delete", "read-hit"] {
+        let ran =
+            run(&["bench", workload, "--dir", &store, "--operations", "500", "--batch", "20", "--json"]);
+        let report = ran.ok().json();
+        assert_eq!(report["operations"], 500, "{workload} in batches");
+        for wrong in ["not_found", "found_unexpectedly", "wrong"] {
+            assert_eq!(report[wrong], 0, "{workload} in batches: {wrong}");
+        }
+    }
+    // Three workloads have inserted items, which later ones find.
     let report = run(&["bench", "read-hit", "--dir", &store, "--operations", "500", "--json"]).ok().json();
     assert!(report["items"].as_u64() > Some(5000));
     let human = run(&["bench", "mixed-rmw", "--dir", &store, "--operations", "500", "--skew", "0.99"]).ok();

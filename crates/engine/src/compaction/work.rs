@@ -30,6 +30,8 @@ pub(crate) struct Context<'a> {
     pub cancelled: &'a dyn Fn() -> bool,
     /// Told now and then how many bytes of keys and values were written; returns when more may be.
     pub pace: &'a dyn Fn(u64),
+    /// Tables are written around the system's page cache: there are more than it has room for.
+    pub uncached: bool,
     /// Older entries may still come below what is flushed, so that nothing there is the oldest.
     pub awaits_older: bool,
 }

@@ -126,6 +126,10 @@ impl Disk for CheckedDisk {
         Ok(self.wrap(self.inner.create_streamed(path)?, path, Stakes::None))
     }
 
+    fn create_uncached(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        Ok(self.wrap(self.inner.create_uncached(path)?, path, Stakes::None))
+    }
+
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn File>> {
         let file = self.inner.open(path, access)?;
         match access {

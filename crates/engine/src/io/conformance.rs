@@ -148,19 +148,32 @@ fn create_truncates(disk: &dyn Disk, root: &Path) {
     assert_eq!(bytes(&old), b"new");
 }
 
+type Create = fn(&dyn Disk, &Path) -> io::Result<Arc<dyn File>>;
+
 fn streamed_files_are_files(disk: &dyn Disk, root: &Path) {
+    let creates: [Create; 2] =
+        [|disk, path| disk.create_streamed(path), |disk, path| disk.create_uncached(path)];
+    for create in creates {
+        is_a_file(disk, root, create);
+    }
+}
+
+fn is_a_file(disk: &dyn Disk, root: &Path, create: Create) {
     let path = root.join("table");
     write(disk, &path, &[1; 5000]);
-    let file = disk.create_streamed(&path).unwrap();
+    let file = create(disk, &path).unwrap();
     assert!(file.is_empty().unwrap());
     // A stretch of several buffers, one that ends within a page, one that starts there, and a page written
     // again.
-    let pattern: Vec<u8> = (0..900_000_u32).map(|i| (i % 251) as u8).collect();
+    let pattern: Vec<u8> = (0..3_000_000_u32).map(|i| (i % 251) as u8).collect();
     let mut at = 0;
-    for bytes in [700_416, 5_000, 4_096, 100_000] {
+    for bytes in [2_400_256, 5_000, 4_096, 100_000] {
         file.write_all_at(&pattern[at..at + bytes], at as u64).unwrap();
         at += bytes;
     }
+    let mut pages = vec![0; 1 << 20];
+    file.read_exact_at(&mut pages, 4096).unwrap();
+    assert_eq!(pages, pattern[4096..4096 + (1 << 20)]);
     file.write_all_at(&[7; 4096], 8192).unwrap();
     let mut expected = pattern[..at].to_vec();
     expected[8192..12_288].fill(7);
@@ -169,7 +182,7 @@ fn streamed_files_are_files(disk: &dyn Disk, root: &Path) {
     file.sync().unwrap();
     assert_eq!(contents(disk, &path), expected);
     assert_eq!(file.len().unwrap(), at as u64);
-    assert_eq!(kind(disk.create_streamed(&root.join("none/file"))), ErrorKind::NotFound);
+    assert_eq!(kind(create(disk, &root.join("none/file"))), ErrorKind::NotFound);
 }
 
 fn open_needs_a_file(disk: &dyn Disk, root: &Path) {

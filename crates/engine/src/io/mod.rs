@@ -23,10 +23,12 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+mod around;
 pub(crate) mod checked;
 #[cfg(test)]
 mod conformance;
 pub mod direct;
+mod file;
 pub(crate) mod limits;
 pub mod os;
 pub(crate) mod pages;
@@ -88,6 +90,11 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// only read.
     fn create_streamed(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         self.create(path)
+    }
+    /// As [`Disk::create_streamed`], around the system's page cache where that can be done: for what is
+    /// larger than memory, or read once.
+    fn create_uncached(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        self.create_streamed(path)
     }
     /// Opens an existing file; [`io::ErrorKind::NotFound`] where there is none.
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn File>>;

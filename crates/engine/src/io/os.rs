@@ -10,12 +10,13 @@
 
 use std::fs;
 use std::io::{self, ErrorKind, Read};
-use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::around::Streamed;
+use super::file::OsFile;
 use super::{Access, DirLock, Disk, File, HeldBy};
 
 /// The operating system's file system, with buffered reads and writes.
@@ -54,6 +55,10 @@ impl Disk for OsDisk {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         let file = fs::OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
         Ok(Arc::new(OsFile { file }))
+    }
+
+    fn create_uncached(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        Ok(Arc::new(Streamed::create(path)?))
     }
 
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn File>> {
@@ -120,45 +125,6 @@ impl Disk for OsDisk {
     fn now_ms(&self) -> u64 {
         // A clock set before 1970 counts as 1970: items then live longer instead of vanishing.
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
-    }
-}
-
-/// An open file of the operating system.
-#[derive(Debug)]
-pub(super) struct OsFile {
-    pub(super) file: fs::File,
-}
-
-impl File for OsFile {
-    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        self.file.read_exact_at(buf, offset)
-    }
-
-    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.file.write_all_at(bytes, offset)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.file.sync_data()
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        Ok(self.file.metadata()?.len())
-    }
-
-    fn set_len(&self, bytes: u64) -> io::Result<()> {
-        self.file.set_len(bytes)
-    }
-
-    #[cfg(target_os = "linux")]
-    fn will_need(&self, offset: u64, length: u64) -> bool {
-        // Only a hint: where it is refused, the reads that follow take their time.
-        let length = std::num::NonZeroU64::new(length);
-        rustix::fs::fadvise(&self.file, offset, length, rustix::fs::Advice::WillNeed).is_ok()
-    }
-
-    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.file.as_fd())
     }
 }
 

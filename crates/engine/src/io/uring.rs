@@ -8,7 +8,8 @@
 //! Invariant: memory that the kernel may still write to is neither touched, nor moved, nor freed: reads stay
 //! in their slots until they complete, and the slots until all have, also where their owner panics.
 
-use super::direct::{Window, is_aligned};
+use super::around::is_aligned;
+use super::direct::Window;
 use super::reads::{MOST_AT_ONCE, Read, Reads};
 use io_uring::{IoUring, opcode, types};
 use std::cell::RefCell;

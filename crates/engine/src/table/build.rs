@@ -65,16 +65,21 @@ struct ValueCoder {
 impl TableBuilder {
     /// Creates the file of a new table.
     pub fn create(disk: &dyn Disk, dir: &Path, spec: TableSpec) -> Result<Self> {
-        let path = table_path(dir, spec.id);
-        let file = disk.create_streamed(&path).map_err(|e| Error::io(&e, "creating", &path))?;
+        let (path, file) = Self::create_file(disk, dir, &spec)?;
         Ok(Self::begin(file, path, spec))
     }
 
     /// Begins a table that is read and removed before anything relies on it: its file is not synced.
     pub fn create_temporary(disk: &dyn Disk, dir: &Path, spec: TableSpec) -> Result<Self> {
-        let path = table_path(dir, spec.id);
-        let file = disk.create_streamed(&path).map_err(|e| Error::io(&e, "creating", &path))?;
+        let (path, file) = Self::create_file(disk, dir, &spec)?;
         Ok(Self::begin(Arc::new(TemporaryFile(file)), path, spec))
+    }
+
+    fn create_file(disk: &dyn Disk, dir: &Path, spec: &TableSpec) -> Result<(PathBuf, Arc<dyn File>)> {
+        let path = table_path(dir, spec.id);
+        let file = if spec.uncached { disk.create_uncached(&path) } else { disk.create_streamed(&path) };
+        let file = file.map_err(|e| Error::io(&e, "creating", &path))?;
+        Ok((path, file))
     }
 
     fn begin(file: Arc<dyn File>, path: PathBuf, spec: TableSpec) -> Self {

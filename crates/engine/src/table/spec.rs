@@ -24,6 +24,8 @@ pub(crate) struct TableSpec {
     pub chunk_bytes: usize,
     /// Whether entries are compressed, where that pays.
     pub compression: Compression,
+    /// Whether the file is written around the system's page cache.
+    pub uncached: bool,
 }
 
 impl TableSpec {
@@ -41,6 +43,7 @@ impl TableSpec {
             region_bytes: 0,
             chunk_bytes,
             compression: Compression::None,
+            uncached: true,
         }
     }
 
@@ -63,6 +66,7 @@ impl TableSpec {
             region_bytes: spec.region_bytes(),
             chunk_bytes,
             compression: spec.compression,
+            uncached: false,
         }
     }
 }

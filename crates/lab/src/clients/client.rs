@@ -60,17 +60,17 @@ pub struct Run<'a> {
     /// Number of this run in the process: a later one chooses other items, which no earlier one has brought
     /// into a cache.
     number: u64,
-    group: u64,
+    pub(super) group: u64,
     value_bytes: u64,
     order: Permutation,
-    ordered: u64,
+    pub(super) ordered: u64,
     /// Positions below this have been claimed by somebody.
     claimed: AtomicU64,
     /// Per client, the first position it has claimed but not written yet.
     inserting: Vec<AtomicU64>,
     /// Popularity of positions.
     popularity: Zipf,
-    population: u64,
+    pub(super) population: u64,
     granted: AtomicU64,
     /// Tells the clients to stop.
     pub stop: AtomicBool,
@@ -200,17 +200,17 @@ impl Outcome {
 
 /// One client and its buffers.
 pub struct Client<'a> {
-    run: &'a Run<'a>,
+    pub(super) run: &'a Run<'a>,
     number: usize,
-    rng: SmallRng,
+    pub(super) rng: SmallRng,
     /// What this client saw but for latencies, which go to `all`.
-    outcome: Outcome,
+    pub(super) outcome: Outcome,
     all: &'a Mutex<Outcome>,
     recent: Vec<(Operation, u64)>,
     allowance: u64,
-    chosen: Vec<u64>,
-    keys: Vec<Vec<u8>>,
-    value: Vec<u8>,
+    pub(super) chosen: Vec<u64>,
+    pub(super) keys: Vec<Vec<u8>>,
+    pub(super) value: Vec<u8>,
     batch: Batch,
 }
 
@@ -246,18 +246,9 @@ impl<'a> Client<'a> {
             }
             let first = mix.first_percent == 100 || self.rng.random_range(0..100) < mix.first_percent;
             let operation = if first { mix.first } else { mix.second };
-            let batched = !matches!(operation, Operation::Update | Operation::Increment | Operation::Scan);
-            let count = if batched { self.allowance.min(self.run.load.batch as u64) } else { 1 };
-            let latency = match operation {
-                Operation::Get => self.get(count)?,
-                Operation::GetMissing => self.get_missing(count)?,
-                Operation::Put => self.put(count)?,
-                Operation::Update => self.update()?,
-                Operation::Insert => self.insert(count)?,
-                Operation::Scan => self.scan()?,
-                Operation::Merge => self.merge(count)?,
-                Operation::Increment => self.increment()?,
-            };
+            let count =
+                if operation.takes_batches() { self.allowance.min(self.run.load.batch as u64) } else { 1 };
+            let latency = self.call(operation, count)?;
             if operation.writes() && latency > LONG_WRITE {
                 self.outcome.long_writes += 1;
             }
@@ -276,6 +267,29 @@ impl<'a> Client<'a> {
         Ok(self.outcome)
     }
 
+    /// One call, of `count` items where it takes several.
+    fn call(&mut self, operation: Operation, count: u64) -> Result<Duration> {
+        match operation {
+            Operation::Get => self.get(count),
+            Operation::GetMissing => self.get_missing(count),
+            Operation::Put => self.put(count),
+            Operation::Update => self.update(),
+            Operation::Insert => self.insert(count),
+            Operation::Scan => self.scan(),
+            Operation::Merge => self.merge(count),
+            Operation::Increment => self.increment(),
+            Operation::GetWith => self.get_with(),
+            Operation::Contains => self.contains(count),
+            Operation::AddExisting => self.add_existing(count),
+            Operation::AddNew => self.add_new(count),
+            Operation::CompareAndSet => self.compare_and_set(),
+            Operation::GetOrInsert => self.get_or_insert(),
+            Operation::Delete => self.delete(count),
+            Operation::ScanReverse => self.scan_keys(true),
+            Operation::ScanKeys => self.scan_keys(false),
+        }
+    }
+
     fn hand_in_latencies(&mut self) {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         for (operation, nanoseconds) in self.recent.drain(..) {
@@ -287,7 +301,7 @@ impl<'a> Client<'a> {
     }
 
     /// Chooses an item that exists.
-    fn choose(&mut self) -> u64 {
+    pub(super) fn choose(&mut self) -> u64 {
         let rank = self.run.popularity.sample(&mut self.rng);
         let position = if self.run.load.workload.prefers_latest() {
             // Ranks are those of the population at the start; all of it stays in reach.
@@ -298,7 +312,7 @@ impl<'a> Client<'a> {
         self.run.item_at(position)
     }
 
-    fn choose_all(&mut self, count: u64) {
+    pub(super) fn choose_all(&mut self, count: u64) {
         self.chosen.clear();
         for _ in 0..count {
             let item = self.choose();
@@ -352,6 +366,15 @@ impl<'a> Client<'a> {
     }
 
     fn insert(&mut self, count: u64) -> Result<Duration> {
+        self.insert_by(count, Self::write_chosen)
+    }
+
+    /// Lets `write` write the next items that do not exist yet.
+    pub(super) fn insert_by(
+        &mut self,
+        count: u64,
+        write: impl FnOnce(&mut Self) -> Result<Duration>,
+    ) -> Result<Duration> {
         let run = self.run;
         let published = run.inserting.get(self.number);
         if let Some(published) = published {
@@ -360,7 +383,7 @@ impl<'a> Client<'a> {
         let first = run.claimed.fetch_add(count, Ordering::SeqCst);
         self.chosen.clear();
         self.chosen.extend((first..first + count).map(|position| run.item_at(position)));
-        let latency = self.write_chosen()?;
+        let latency = write(self)?;
         if let Some(published) = published {
             published.store(NOTHING, Ordering::SeqCst);
         }
@@ -368,7 +391,7 @@ impl<'a> Client<'a> {
     }
 
     /// Writes the chosen items in one call.
-    fn write_chosen(&mut self) -> Result<Duration> {
+    pub(super) fn write_chosen(&mut self) -> Result<Duration> {
         let run = self.run;
         let Some(key) = self.keys.first_mut() else { return Ok(Duration::ZERO) };
         if let [item] = self.chosen.as_slice() {
@@ -462,14 +485,8 @@ impl<'a> Client<'a> {
             found += 1;
         }
         let latency = started.elapsed();
-        // How many a group holds is only known while nothing is inserted into a complete fill.
-        let settled = !run.load.workload.inserts() && run.population == run.ordered;
-        let members = run.group.min(run.ordered.saturating_sub(group * run.group)).min(limit);
-        let expected = if settled { members } else { 1 };
-        self.outcome.missing += expected.saturating_sub(found);
-        self.outcome.unexpected += if settled { found.saturating_sub(expected) } else { 0 };
+        self.note_scanned(group, found, limit);
         self.outcome.wrong += wrong;
-        self.outcome.scanned_items += found;
         Ok(latency)
     }
 }

@@ -5,6 +5,7 @@
 //! What a store was filled with is said by [`filled`].
 
 pub mod bulk;
+mod calls;
 pub mod client;
 pub mod filled;
 pub mod watch;

@@ -33,6 +33,22 @@ pub enum Workload {
     YcsbF,
     /// Blind puts of existing items
     Overwrite,
+    /// Look at values where they stand, without a copy
+    GetWith,
+    /// Ask whether items are there, half of which are
+    Contains,
+    /// Put items where they are not there, of which half are new
+    InsertIfAbsent,
+    /// Get items and write them where nobody else has
+    CompareAndSet,
+    /// Get items that would be made if they were not there
+    GetOrInsert,
+    /// Delete items; they are put again, which counts as no call
+    Delete,
+    /// List whole groups backwards
+    ScanReverse,
+    /// List the keys of whole groups
+    ScanKeys,
 }
 
 /// One kind of call.
@@ -54,11 +70,29 @@ pub enum Operation {
     Merge,
     /// Add one to a counter by a read-modify-write.
     Increment,
+    /// Look at the value of an item that exists.
+    GetWith,
+    /// Ask whether items are there.
+    Contains,
+    /// Put items that exist where they do not.
+    AddExisting,
+    /// Put items that do not exist where they do not.
+    AddNew,
+    /// Get an item and write it where it has not changed.
+    CompareAndSet,
+    /// Get an item that would be made.
+    GetOrInsert,
+    /// Delete items that exist.
+    Delete,
+    /// List a group backwards.
+    ScanReverse,
+    /// List the keys of a group.
+    ScanKeys,
 }
 
 impl Operation {
     /// All kinds, in the order of their discriminants.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 17] = [
         Self::Get,
         Self::GetMissing,
         Self::Put,
@@ -67,6 +101,15 @@ impl Operation {
         Self::Scan,
         Self::Merge,
         Self::Increment,
+        Self::GetWith,
+        Self::Contains,
+        Self::AddExisting,
+        Self::AddNew,
+        Self::CompareAndSet,
+        Self::GetOrInsert,
+        Self::Delete,
+        Self::ScanReverse,
+        Self::ScanKeys,
     ];
 
     /// The name in reports.
@@ -80,12 +123,31 @@ impl Operation {
             Self::Scan => "scan",
             Self::Merge => "merge",
             Self::Increment => "increment",
+            Self::GetWith => "get_with",
+            Self::Contains => "contains",
+            Self::AddExisting => "add_existing",
+            Self::AddNew => "add_new",
+            Self::CompareAndSet => "compare_and_set",
+            Self::GetOrInsert => "get_or_insert",
+            Self::Delete => "delete",
+            Self::ScanReverse => "scan_reverse",
+            Self::ScanKeys => "scan_keys",
         }
     }
 
     /// Whether a client waits for a write.
     pub fn writes(self) -> bool {
-        matches!(self, Self::Put | Self::Update | Self::Insert | Self::Merge | Self::Increment)
+        use Operation::{
+            AddExisting, AddNew, CompareAndSet, Delete, GetOrInsert, Increment, Insert, Merge, Put, Update,
+        };
+        matches!(self, Put | Update | Insert | Merge | Increment)
+            || matches!(self, AddExisting | AddNew | CompareAndSet | GetOrInsert | Delete)
+    }
+
+    /// Whether one call can be of several items.
+    pub fn takes_batches(self) -> bool {
+        use Operation::{AddExisting, AddNew, Contains, Delete, Get, GetMissing, Insert, Merge, Put};
+        matches!(self, Get | GetMissing | Put | Insert | Merge | Contains | AddExisting | AddNew | Delete)
     }
 }
 
@@ -121,6 +183,14 @@ impl Workload {
             Self::YcsbD => mix(Get, 95, Insert),
             Self::YcsbE => mix(Scan, 95, Insert),
             Self::YcsbF => mix(Get, 50, Update),
+            Self::GetWith => only(Operation::GetWith),
+            Self::Contains => only(Operation::Contains),
+            Self::InsertIfAbsent => mix(Operation::AddExisting, 50, Operation::AddNew),
+            Self::CompareAndSet => only(Operation::CompareAndSet),
+            Self::GetOrInsert => only(Operation::GetOrInsert),
+            Self::Delete => only(Operation::Delete),
+            Self::ScanReverse => only(Operation::ScanReverse),
+            Self::ScanKeys => only(Operation::ScanKeys),
         }
     }
 
@@ -138,7 +208,7 @@ impl Workload {
 
     /// Whether items are added.
     pub fn inserts(self) -> bool {
-        self.mix(50).second == Operation::Insert
+        matches!(self.mix(50).second, Operation::Insert | Operation::AddNew)
     }
 
     /// Whether counters are counted up, which lie in a keyspace of their own.
@@ -148,7 +218,7 @@ impl Workload {
 
     /// Whether groups are listed.
     pub fn scans(self) -> bool {
-        self.mix(50).first == Operation::Scan
+        matches!(self.mix(50).first, Operation::Scan | Operation::ScanReverse | Operation::ScanKeys)
     }
 
     /// Whether the items written last are the most popular.
@@ -180,7 +250,8 @@ mod tests {
         let names: Vec<String> = Workload::value_variants().iter().map(|w| w.name()).collect();
         assert_eq!(
             names.join(" "),
-            "fill read-hit read-miss mixed-blind mixed-rmw merge merge-rmw scan ycsb-a ycsb-b ycsb-c ycsb-d ycsb-e ycsb-f overwrite"
+            "fill read-hit read-miss mixed-blind mixed-rmw merge merge-rmw scan ycsb-a ycsb-b ycsb-c ycsb-d ycsb-e ycsb-f \
+             overwrite get-with contains insert-if-absent compare-and-set get-or-insert delete scan-reverse scan-keys"
         );
     }
 

@@ -18,6 +18,8 @@ use std::path::{Path, PathBuf};
 /// Memory of stores that fit their cache, and of stores that don't.
 const MUCH_MEMORY_BYTES: u64 = 512 << 20;
 const LITTLE_MEMORY_BYTES: u64 = 8 << 20;
+/// Tables of level 0, and write buffers.
+const TABLE_BYTES: u64 = 1 << 20;
 /// How often each store is asked in turn.
 const ROUNDS: usize = 5;
 /// Components of a vector.
@@ -264,6 +266,8 @@ const FIGURES: [&str; 16] = [
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
     let Some(design) = Design::preset(&args.preset) else { fail!("there is no preset {}", args.preset) };
+    // Two write buffers are to fit the memory of stores that don't fit their cache.
+    let design = design.scaled_to(TABLE_BYTES);
     let most = args.items.unwrap_or(args.common.scale(20_000, 300_000));
     let mut files = Vec::new();
     walk(&args.files, most as usize, &mut files);

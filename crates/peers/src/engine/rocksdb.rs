@@ -19,6 +19,10 @@
 //! Its own count of device reads is that of blocks read by gets and iterators, filters and indexes included,
 //! from the calling thread's performance context; counting costs no clock reads.
 
+pub mod counters;
+pub mod files;
+pub mod many;
+
 use super::{Items, Memory, Setting, Store, above};
 use crate::dynamic::{self, Handle, Shared, c_string, functions};
 use crate::failure::{Failure, Result};
@@ -52,7 +56,7 @@ const UNIVERSAL_COMPACTION: c_int = 1;
 const TWO_LEVEL_INDEX: c_int = 2;
 
 functions! {
-    /// The functions of `rocksdb/c.h` that are called here.
+    /// The functions of `rocksdb/c.h` that every workload calls.
     Api:
     rocksdb_free(Handle);
     rocksdb_open_column_families(Handle, *const c_char, c_int, *const *const c_char, *const Handle, *mut Handle, *mut *mut c_char) -> Handle;
@@ -180,8 +184,12 @@ impl Variant {
     }
 }
 
+fn load_library() -> std::result::Result<libloading::Library, String> {
+    dynamic::load(&NAMES, "SILTSTONE_PEERS_ROCKSDB", "librocksdb-dev")
+}
+
 fn load() -> std::result::Result<Api, String> {
-    Api::new(dynamic::load(&NAMES, "SILTSTONE_PEERS_ROCKSDB", "librocksdb-dev")?)
+    Api::new(load_library()?)
 }
 
 /// The library's version, as far as it can be told: the C interface has no function for it, the file's name
@@ -199,18 +207,26 @@ pub fn version() -> std::result::Result<String, String> {
 /// # Errors
 /// The library is missing, or the engine's own.
 pub fn open(variant: Variant, setting: Setting<'_>) -> Result<Box<dyn Store>> {
-    let api = load()?;
-    let Setting { dir, memory, only_reads, .. } = setting;
-    let path = c_string(&dir.to_string_lossy())?;
+    // SAFETY: the options stay as they are.
+    Ok(Box::new(unsafe { open_with(variant, setting, &mut |_, _| {}) }?))
+}
+
+/// Makes the options of a store; `adjust` sets some of them, and of its tables', last.
+///
+/// SAFETY: whoever gets them destroys them. `adjust` hands them to the library's functions for options, and
+/// keeps them nowhere.
+unsafe fn make_options(
+    api: &Api,
+    variant: Variant,
+    (memory, only_reads): (Memory, bool),
+    adjust: &mut dyn FnMut(Handle, Handle),
+) -> Handle {
     let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     let buffer = memory.write_buffer_bytes();
-    let mut error = null_mut();
-    // The one column family there is, by handle: the batched form of getting wants one.
-    let (name, mut family) = (c_string("default")?, null_mut());
-    // SAFETY: options are made, set and destroyed here, each by the functions of its kind; a filter policy
-    // belongs to the table options from the moment it is set, a cache is counted by reference, and
-    // `rocksdb_open_column_families` copies what it is told.
-    let (db, read, write) = unsafe {
+    // SAFETY: options are made and set here, each by the functions of its kind; a filter policy belongs to
+    // the table options from the moment it is set, a cache is counted by reference, and options copy what
+    // they are told of tables.
+    unsafe {
         let cache = (api.rocksdb_cache_create_lru)(size(variant.cache_bytes(memory)));
         let filter = if variant.ribbon {
             (api.rocksdb_filterpolicy_create_ribbon)(10.0)
@@ -243,7 +259,34 @@ pub fn open(variant: Variant, setting: Setting<'_>) -> Result<Box<dyn Store>> {
         (api.rocksdb_options_set_disable_auto_compactions)(options, only_reads.into());
         (api.rocksdb_options_set_use_direct_reads)(options, variant.direct.into());
         (api.rocksdb_options_set_use_direct_io_for_flush_and_compaction)(options, variant.direct.into());
+        adjust(options, table);
         (api.rocksdb_options_set_block_based_table_factory)(options, table);
+        (api.rocksdb_block_based_options_destroy)(table);
+        (api.rocksdb_cache_destroy)(cache);
+        options
+    }
+}
+
+/// Opens or creates a store whose options, and those of its tables, `adjust` sets last.
+///
+/// # Errors
+/// The library is missing, or the engine's own.
+///
+/// SAFETY: `adjust` hands the options to the library's functions for options, and keeps them nowhere.
+unsafe fn open_with(
+    variant: Variant,
+    setting: Setting<'_>,
+    adjust: &mut dyn FnMut(Handle, Handle),
+) -> Result<RocksDb> {
+    let api = load()?;
+    let Setting { dir, memory, only_reads, .. } = setting;
+    let path = c_string(&dir.to_string_lossy())?;
+    let mut error = null_mut();
+    // The one column family there is, by handle: the batched form of getting wants one.
+    let (name, mut family) = (c_string("default")?, null_mut());
+    // SAFETY: `rocksdb_open_column_families` copies what it is told, and the options are destroyed here.
+    let (db, read, write) = unsafe {
+        let options = make_options(&api, variant, (memory, only_reads), adjust);
         let (names, families) = ([name.as_ptr()], [options]);
         let db = (api.rocksdb_open_column_families)(
             options,
@@ -254,17 +297,16 @@ pub fn open(variant: Variant, setting: Setting<'_>) -> Result<Box<dyn Store>> {
             &mut family,
             &mut error,
         );
-        (api.rocksdb_block_based_options_destroy)(table);
         (api.rocksdb_options_destroy)(options);
-        (api.rocksdb_cache_destroy)(cache);
         (Shared(db), Shared((api.rocksdb_readoptions_create)()), Shared((api.rocksdb_writeoptions_create)()))
     };
     let rocks = RocksDb { api, db, family: Shared(family), read, write, blocks_read: AtomicU64::new(0) };
     rocks.check(error)?;
-    Ok(Box::new(rocks))
+    Ok(rocks)
 }
 
-struct RocksDb {
+/// One open database.
+pub struct RocksDb {
     api: Api,
     /// Null where opening failed.
     db: Shared,

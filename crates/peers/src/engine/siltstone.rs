@@ -17,7 +17,8 @@ use siltstone::{
 use siltstone_lab::kit::generate::items::GROUP_PREFIX_BYTES;
 use siltstone_lab::kit::sizes;
 
-const KEYSPACE: &str = "peers";
+/// The keyspace of the items.
+pub const KEYSPACE: &str = "peers";
 const SCHEMA: Schema = Schema::SemiSorted {
     prefix: PrefixRule::Fixed { bytes: GROUP_PREFIX_BYTES as u16 },
     suffix: SuffixOrder::Ordered,
@@ -39,6 +40,27 @@ impl Variant {
         let through_page_cache = all.first().map(|first| Self { direct: false, ..first.clone() });
         all.extend(through_page_cache);
         all
+    }
+
+    /// The default preset, with the settings of all runs.
+    pub fn default_preset() -> Option<Self> {
+        Self::all().into_iter().next()
+    }
+
+    /// Options of a store that manages so much memory.
+    pub fn options(&self, memory_budget_bytes: u64) -> Options {
+        Options { memory_budget_bytes, direct_reads: self.direct, ..Options::default() }
+    }
+
+    /// Options of a keyspace of the workloads' items.
+    pub fn keyspace(&self) -> KeyspaceOptions {
+        let design = Some(self.design.clone());
+        KeyspaceOptions { schema: SCHEMA, design, ..KeyspaceOptions::default() }
+    }
+
+    /// The same of single keys, which form no groups.
+    pub fn points(&self) -> KeyspaceOptions {
+        KeyspaceOptions { schema: Schema::Point, ..self.keyspace() }
     }
 
     /// The engine's name.
@@ -72,21 +94,25 @@ impl Variant {
 /// # Errors
 /// The engine's own.
 pub fn open(variant: &Variant, setting: Setting<'_>) -> Result<Box<dyn Store>> {
-    let options = Options {
-        memory_budget_bytes: setting.memory.managed_bytes(),
-        direct_reads: variant.direct,
-        ..Options::default()
-    };
-    let db = Db::open(setting.dir, options)?;
-    let design = Some(variant.design.clone());
-    let options = KeyspaceOptions { schema: SCHEMA, design, ..KeyspaceOptions::default() };
-    let keyspace = db.keyspace(KEYSPACE, options)?;
-    Ok(Box::new(Siltstone { db, keyspace }))
+    Ok(Box::new(open_store(variant, setting)?))
 }
 
-struct Siltstone {
-    db: Db,
-    keyspace: Keyspace,
+/// The same, as what it is.
+///
+/// # Errors
+/// The engine's own.
+pub fn open_store(variant: &Variant, setting: Setting<'_>) -> Result<Siltstone> {
+    let db = Db::open(setting.dir, variant.options(setting.memory.managed_bytes()))?;
+    let keyspace = db.keyspace(KEYSPACE, variant.keyspace())?;
+    Ok(Siltstone { db, keyspace })
+}
+
+/// A store and its keyspace of items.
+pub struct Siltstone {
+    /// The store.
+    pub db: Db,
+    /// The keyspace.
+    pub keyspace: Keyspace,
 }
 
 impl Store for Siltstone {

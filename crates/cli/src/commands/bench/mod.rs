@@ -68,8 +68,9 @@ pub fn run(bench: Args) -> Result<()> {
 /// error.
 ///
 /// Threads are closed loops: each sends its next call when the last has returned. With --batch, gets are
-/// multi_get calls and puts are atomic batches of that many items: operations and rates count items,
-/// latencies are those of whole calls. Scans and read-modify-writes are never batched.
+/// multi_get calls and puts are atomic batches of that many items, contains is contains_many,
+/// insert-if-absent add_many and delete delete_many: operations and rates count items, latencies are those of
+/// whole calls. Scans and what reads before it writes are never batched.
 ///
 /// merge and merge-rmw count up counters, one for each item, in a keyspace of their own with the merge
 /// operator add; afterwards all counters together must have grown by as much as was counted. With

@@ -56,17 +56,27 @@ fn workload(load: &Load, filled: &Filled, operations: u64) -> Workload {
     let mut overwriting = 0.0;
     for (operation, percent) in [(load.mix.first, first), (load.mix.second, 100.0 - first)] {
         match operation {
-            Operation::Get => mix.hits += percent,
+            Operation::Get | Operation::GetWith | Operation::AddExisting | Operation::GetOrInsert => {
+                mix.hits += percent;
+            }
             Operation::GetMissing => mix.misses += percent,
-            Operation::Scan => mix.scans += percent,
-            Operation::Put | Operation::Insert | Operation::Merge => mix.puts += percent,
+            Operation::Contains => {
+                mix.hits += percent / 2.0;
+                mix.misses += percent / 2.0;
+            }
+            Operation::Scan | Operation::ScanReverse | Operation::ScanKeys => mix.scans += percent,
+            Operation::Put | Operation::Insert | Operation::Merge | Operation::Delete => mix.puts += percent,
             // What is read and written counts as both.
-            Operation::Update | Operation::Increment => {
+            Operation::Update | Operation::Increment | Operation::CompareAndSet => {
                 mix.hits += percent;
                 mix.puts += percent;
             }
+            Operation::AddNew => {
+                mix.misses += percent;
+                mix.puts += percent;
+            }
         }
-        if matches!(operation, Operation::Put | Operation::Update) {
+        if matches!(operation, Operation::Put | Operation::Update | Operation::CompareAndSet) {
             overwriting += percent / 100.0;
         }
     }

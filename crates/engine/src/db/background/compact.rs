@@ -158,6 +158,7 @@ impl Scheduler {
             next_id: &|| self.catalog.next_id(),
             pace,
             cancelled: &|| self.is_given_up(keyspace),
+            uncached: false,
             awaits_older: self.is_held(keyspace),
         })
     }

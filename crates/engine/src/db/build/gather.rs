@@ -35,6 +35,13 @@ const LOOKED_UP_TOGETHER: usize = 32;
 const FETCHED_BYTES: usize = 256;
 const LINE_BYTES: usize = 64;
 
+/// Takes the next item.
+#[inline]
+fn take_record<'a>(from: &mut Decoder<'a>) -> Option<(&'a [u8], Item<'a>)> {
+    let (key, value, expires_at_ms) = (from.length()?, from.length()?, from.varint()?);
+    Some((from.take(key)?, Item::Put { value: from.take(value)?, expires_at_ms }))
+}
+
 /// Items in memory.
 pub(super) struct Gathered {
     encoder: Encoder,
@@ -50,6 +57,55 @@ impl Gathered {
         // Grown by doubling, both would be copied, and take more than that meanwhile.
         let (arena, places) = (Vec::with_capacity(bytes), Vec::with_capacity(bytes / LEAST_ITEM_BYTES));
         Self { encoder, arena, places, is_sorted: true }
+    }
+
+    /// Room for items of so many bytes in the arena.
+    pub fn with_room(encoder: Encoder, bytes: usize, items: usize) -> Self {
+        let (arena, places) = (Vec::with_capacity(bytes), Vec::with_capacity(items));
+        Self { encoder, arena, places, is_sorted: false }
+    }
+
+    /// Bytes of memory that items take of so many bytes in the arena.
+    pub fn bytes_for(bytes: usize, items: usize) -> usize {
+        bytes + items * size_of::<Place>()
+    }
+
+    /// The items' bytes, to which those of others may be added; see [`Self::find_records`].
+    pub fn arena(&mut self) -> &mut Vec<u8> {
+        &mut self.arena
+    }
+
+    /// Finds the items in the arena, none of which has a place yet, and returns where the first begins that
+    /// is not there as a whole.
+    pub fn find_records(&mut self) -> usize {
+        self.is_sorted = false;
+        let mut from = Decoder::new(&self.arena);
+        loop {
+            let at = self.arena.len() - from.remaining();
+            let Some((key, _)) = take_record(&mut from) else { return at };
+            let Ok(key) = self.encoder.encode(key) else { return at };
+            self.places.push(Place { digest: key.digest, at: at as u64 });
+        }
+    }
+
+    /// Forgets all items, and keeps what stands in the arena from `at` on.
+    pub fn keep_only(&mut self, at: usize) {
+        self.arena.drain(..at);
+        self.places.clear();
+    }
+
+    /// The items, each with its key and as it stands in the arena: in the order in which they came, or else
+    /// in the store's.
+    pub fn records(&self) -> impl Iterator<Item = (EncodedKey<'_>, &[u8])> {
+        self.places.iter().filter_map(|place| {
+            let rest = self.arena.get(place.at as usize..)?;
+            let mut from = Decoder::new(rest);
+            let (key, _) = take_record(&mut from)?;
+            Some((
+                self.encoder.encode_again(key, place.digest).ok()?,
+                rest.get(..rest.len() - from.remaining())?,
+            ))
+        })
     }
 
     /// Returns how many items there are.
@@ -92,12 +148,7 @@ impl Gathered {
     /// Returns key and item that stand at a place.
     #[inline]
     fn item(&self, place: Place) -> (&[u8], Item<'_>) {
-        let mut from = Decoder::new(self.arena.get(place.at as usize..).unwrap_or(&[]));
-        let mut parts = || {
-            let (key, value, expires_at_ms) = (from.length()?, from.length()?, from.varint()?);
-            Some((from.take(key)?, Item::Put { value: from.take(value)?, expires_at_ms }))
-        };
-        let parts = parts();
+        let parts = take_record(&mut Decoder::new(self.arena.get(place.at as usize..).unwrap_or(&[])));
         debug_assert!(parts.is_some(), "places lead to items");
         parts.unwrap_or((&[], Item::Deleted))
     }
@@ -142,6 +193,11 @@ impl Gathered {
     /// The place of the first item, once sorted.
     pub fn first(&self) -> Option<(Digest, &[u8])> {
         self.places.first().map(|place| (place.digest, self.key(*place)))
+    }
+
+    /// The place of the last item, once sorted.
+    pub fn last(&self) -> Option<(Digest, &[u8])> {
+        self.places.last().map(|place| (place.digest, self.key(*place)))
     }
 
     /// Moves the last item to `next`, with which the items go on: it may be of the same key as what comes.
@@ -222,7 +278,7 @@ impl<G: Deref<Target = Gathered>> Walk<G> {
             gathered.fetch(*place);
         }
         ahead.extend(places.iter().rev().filter_map(|place| {
-            let key = gathered.encoder.encode(gathered.key(*place)).ok()?;
+            let key = gathered.encoder.encode_again(gathered.key(*place), place.digest).ok()?;
             Some(Head { place: *place, fingerprint: key.fingerprint, prefix_len: key.prefix_len })
         }));
         debug_assert_eq!(places.len(), ahead.len(), "keys were encoded before");

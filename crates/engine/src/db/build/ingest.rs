@@ -4,7 +4,7 @@ use super::gather::Gathered;
 use super::options::{IngestOptions, IngestReport};
 use super::place::{Built, Placer};
 use super::site::{Site, Told};
-use crate::compaction::Output;
+use crate::compaction::{Context, Output};
 use crate::db::background::describe;
 use crate::db::background::hold::Hold;
 use crate::db::catalog::keyspace::OpenKeyspace;
@@ -22,7 +22,9 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
-/// The share of the budget in which items are sorted, and that of what is known of their sizes.
+/// The share of the budget in which items are gathered, two batches of them, and sorted in the end, and that
+/// of what is known of their sizes. What waits to be written to a temporary file takes half of the former
+/// beside.
 const SORT_SHARE: u64 = 4;
 const SIZES_SHARE: u64 = 64;
 /// Items are sorted in so much memory at least.
@@ -84,15 +86,16 @@ pub(super) fn ingest<E: From<Error>>(
     let env = &store.env;
     let budget = env.memory().total_bytes();
     let sort_bytes = options.sort_bytes.unwrap_or((budget / SORT_SHARE) as usize).max(LEAST_SORT_BYTES);
-    let _memory = env.memory().hold(Holder::Compaction, sort_bytes as u64 + budget / SIZES_SHARE);
+    let _memory = env.memory().hold(Holder::Compaction, sort_bytes as u64 * 3 / 2 + budget / SIZES_SHARE);
     env.reader.fit_cache();
     let built = if store.has_threads() {
         // One batch is gathered while another one is sorted and written.
-        std::thread::scope(|scope| give_to(Ingest::beside(site, sort_bytes / 2, scope), &hold, give))
+        std::thread::scope(|scope| give_to(Ingest::beside(site, sort_bytes, scope), &hold, give))
     } else {
         let pace = |bytes| told.placed(bytes);
         store.scheduler.with_context(keyspace, &base, &pace, |context| {
-            let placer = Placer::new(site, context, sizes_bytes(store));
+            let context = &Context { uncached: true, ..*context };
+            let placer = Placer::new(site, context, (sort_bytes, sizes_bytes(store)));
             Ok(give_to(Ingest::here(site, sort_bytes, placer), &hold, give))
         })?
     };
@@ -128,12 +131,13 @@ impl<'a> Ingest<'a> {
         Self::new(site, batch_bytes, Lane::Here(Box::new(placer)))
     }
 
-    fn beside(site: Site<'a>, batch_bytes: usize, scope: &'a Scope<'a, '_>) -> Self {
+    fn beside(site: Site<'a>, sort_bytes: usize, scope: &'a Scope<'a, '_>) -> Self {
+        let batch_bytes = sort_bytes / 2;
         let (full, batches) = sync_channel(1);
         let (give_back, emptied) = channel();
         // The batch that is gathered while the first one is placed.
         let _ = give_back.send(Gathered::new(site.keyspace.encoder, batch_bytes));
-        let thread = scope.spawn(move || place_batches(site, &batches, &give_back));
+        let thread = scope.spawn(move || place_batches(site, sort_bytes, &batches, give_back));
         Self::new(site, batch_bytes, Lane::Beside(Beside { full, emptied, thread }))
     }
 
@@ -251,7 +255,9 @@ impl<'a> Ingest<'a> {
         let gathered = std::mem::replace(&mut self.gathered, nothing);
         match self.lane.take() {
             Some(Lane::Here(placer)) => placer.finish(gathered),
-            Some(Lane::Beside(Beside { full, thread, .. })) => {
+            Some(Lane::Beside(Beside { full, emptied, thread })) => {
+                // The batch that waits there is wanted no more, but its memory is.
+                drop(emptied);
                 // If nobody takes it, the thread has failed, and says why.
                 let _ = full.send(Batch::Last(gathered));
                 match thread.join() {
@@ -329,12 +335,14 @@ impl Beside<'_> {
 /// Makes tables of batches until there are no more; `None` where the last one does not come.
 fn place_batches(
     site: Site<'_>,
+    sort_bytes: usize,
     batches: &Receiver<Batch>,
-    emptied: &Sender<Gathered>,
+    emptied: Sender<Gathered>,
 ) -> Result<Option<Built>> {
     let pace = |bytes| site.told.placed(bytes);
     site.store.scheduler.with_context(site.keyspace, site.base, &pace, |context| {
-        let mut placer = Placer::new(site, context, sizes_bytes(site.store));
+        let context = &Context { uncached: true, ..*context };
+        let mut placer = Placer::new(site, context, (sort_bytes, sizes_bytes(site.store)));
         while let Ok(batch) = batches.recv() {
             match batch {
                 Batch::More(mut items) => {

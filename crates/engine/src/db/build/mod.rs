@@ -1,11 +1,12 @@
 //! Bulk builds: items of any number and in any order become tables where the design would have put them in
 //! the end, each written once.
 //!
-//! Items are gathered in a part of the memory budget. If all of them fit, they are sorted there. If they come
-//! in the store's order, they go straight into tables (`stage.rs`). Else they are written sorted, a batch at
-//! a time, to temporary tables (`spill.rs`), and merged from there: written twice in all, however much there
-//! is. How deep the leaves lie follows from what was counted meanwhile (`sizes.rs`, `compaction/layout.rs`).
-//! One edit of the manifest makes all of it part of the store.
+//! Items are gathered in a part of the memory budget. If all of them fit, they are sorted there. If they
+//! come in the store's order, they go straight into tables (`stage.rs`). Else they are written to a
+//! temporary file, by parts of the digests (`scatter.rs`), and each part is sorted in memory where it comes
+//! to stay: written twice in all. Parts that do not fit are sorted by way of temporary tables (`spill.rs`).
+//! How deep the leaves lie follows from what was counted meanwhile (`sizes.rs`, `compaction/layout.rs`). One
+//! edit of the manifest makes all of it part of the store.
 //!
 //! All items count as written at the moment when the build began: what the keyspace held then is older, what
 //! is written meanwhile is newer.
@@ -18,6 +19,7 @@ mod ingest;
 mod options;
 mod place;
 mod replace;
+mod scatter;
 mod site;
 mod sizes;
 mod spill;

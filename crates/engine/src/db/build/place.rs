@@ -1,19 +1,20 @@
-//! Gathered items become tables: straight where they come in the store's order, by way of sorted temporary
-//! tables where they do not fit memory, and by one merge in the end.
+//! Gathered items become tables: straight where they come in the store's order or fit memory, else by way of
+//! a temporary file, from which they come back a part at a time.
 
 use super::gather::Gathered;
+use super::scatter::{Scatter, Scattered};
 use super::site::Site;
 use super::sizes::Histogram;
-use super::spill::SpillPlace;
-use super::stage::{Stage, Streaming, join_spills, sources};
+use super::spill::{Spill, SpillPlace};
+use super::stage::{Stage, Streaming};
 use crate::compaction::build::{Build, Ingredients, merge};
 use crate::compaction::merge::Source;
 use crate::compaction::{Context, Layout, Output, Placed};
 use crate::db::background::describe;
-use crate::entry::{Cursor, EntryRef, PrefixTombstones, Span};
+use crate::db::store::Store;
+use crate::entry::{PrefixTombstones, Span};
 use crate::error::{Error, Result};
 use crate::events::Part;
-use siltstone_design::Digest;
 use std::sync::Arc;
 
 /// Threads that merge at most.
@@ -33,18 +34,19 @@ pub(super) struct Placer<'a> {
     site: Site<'a>,
     context: &'a Context<'a>,
     place: SpillPlace<'a>,
+    sort_bytes: usize,
     sizes: Histogram,
     stage: Stage<'a>,
     temporary_bytes: u64,
 }
 
 impl<'a> Placer<'a> {
-    /// A placer that counts sizes in about so many bytes of memory.
-    pub fn new(site: Site<'a>, context: &'a Context<'a>, sizes_bytes: u64) -> Self {
+    /// A placer that sorts in about so many bytes of memory, and counts sizes in so many others.
+    pub fn new(site: Site<'a>, context: &'a Context<'a>, (sort_bytes, sizes_bytes): (usize, u64)) -> Self {
         let place =
             SpillPlace { env: &site.store.env, encoder: site.keyspace.encoder, next_id: context.next_id };
         let (sizes, stage) = (Histogram::new(sizes_bytes), Stage::Gathering);
-        Self { site, context, place, sizes, stage, temporary_bytes: 0 }
+        Self { site, context, place, sort_bytes, sizes, stage, temporary_bytes: 0 }
     }
 
     /// Writes a batch of items, of which more will come, and empties it.
@@ -59,27 +61,26 @@ impl<'a> Placer<'a> {
         if store.env.health.space_is_low() {
             return Err(store.committer.disk_is_full());
         }
-        let was_sorted = items.is_sorted;
-        items.sort();
-        if matches!(self.stage, Stage::Gathering) && was_sorted && self.site.base.tables().next().is_none() {
+        if matches!(self.stage, Stage::Gathering)
+            && items.is_sorted
+            && self.site.base.tables().next().is_none()
+        {
             self.begin_stream(items);
         }
         self.leave_stream(items)?;
         match &mut self.stage {
-            Stage::Streaming(streaming) => {
-                count(&mut self.sizes, items);
-                streaming.add(items, &self.sizes)?;
-            }
-            Stage::Gathering | Stage::Spilled(_) => self.spill(items)?,
+            Stage::Streaming(streaming) => streaming.add(items, &mut self.sizes)?,
+            Stage::Gathering | Stage::Scattered { .. } => self.scatter(items)?,
         }
         items.clear();
         Ok(())
     }
 
     /// Lets items go straight into tables, if enough of them have come to say how many there will be.
-    fn begin_stream(&mut self, items: &Gathered) {
+    fn begin_stream(&mut self, items: &mut Gathered) {
+        items.sort();
         let mut sizes = Histogram::new(0);
-        count(&mut sizes, items);
+        sizes.add_all(items);
         if sizes.expected().is_some() {
             let Site { base, no_tombstones, .. } = self.site;
             let build = Build::new(self.context, base, no_tombstones);
@@ -88,9 +89,10 @@ impl<'a> Placer<'a> {
         }
     }
 
-    /// Merges what went straight into tables with the rest, if items have come that belong before them.
-    fn leave_stream(&mut self, items: &Gathered) -> Result<()> {
+    /// Sets what went straight into tables aside, if items have come that belong before it.
+    fn leave_stream(&mut self, items: &mut Gathered) -> Result<()> {
         let Stage::Streaming(streaming) = &self.stage else { return Ok(()) };
+        items.sort();
         if streaming.goes_on_with(items) {
             return Ok(());
         }
@@ -98,69 +100,108 @@ impl<'a> Placer<'a> {
             let spill = streaming.into_spill(self.place)?;
             self.site.store.env.counters.table_bytes.add(spill.bytes);
             self.temporary_bytes += spill.bytes;
-            self.stage = Stage::Spilled(vec![spill]);
+            self.begin_scatter(Some(spill))?;
         }
         Ok(())
     }
 
-    /// Writes the items, which are sorted, to a temporary table.
-    fn spill(&mut self, items: &Gathered) -> Result<()> {
-        let Self { site: Site { store, keyspace, .. }, place, sizes, .. } = self;
-        let input =
-            Part { entries: items.len() as u64, bytes: items.memory_bytes() as u64, ..Part::default() };
-        let spill = store.scheduler.report(
-            || describe::sort(keyspace, input),
-            || place.write_all(&mut Counted { entries: items.walk(), sizes }),
-            |spill| describe::sorted(spill.entries, spill.bytes),
-        )?;
-        sizes.end_batch();
-        self.temporary_bytes += spill.bytes;
-        match &mut self.stage {
-            Stage::Spilled(spills) => spills.push(spill),
-            stage => *stage = Stage::Spilled(vec![spill]),
-        }
+    fn begin_scatter(&mut self, before: Option<Spill>) -> Result<()> {
+        let scatter = Box::new(Scatter::new(self.place, self.sort_bytes / 2)?);
+        self.stage = Stage::Scattered { before, scatter };
         Ok(())
+    }
+
+    /// Lets items go to the parts of the temporary file that they belong to.
+    fn scatter(&mut self, items: &Gathered) -> Result<()> {
+        if matches!(self.stage, Stage::Gathering) {
+            self.begin_scatter(None)?;
+        }
+        let Self { site: Site { store, keyspace, .. }, sizes, stage, .. } = self;
+        let Stage::Scattered { scatter, .. } = stage else { return Ok(()) };
+        let entries = items.len() as u64;
+        let input = Part { entries, bytes: items.memory_bytes() as u64, ..Part::default() };
+        self.temporary_bytes += store.scheduler.report(
+            || describe::sort(keyspace, input),
+            || scatter.add(items, sizes),
+            |written| describe::sorted(entries, *written),
+        )?;
+        Ok(())
+    }
+
+    /// Ends the temporary file: all of its parts can be sorted in memory, or are sorted already.
+    fn end_scatter(&mut self, scatter: Scatter<'_>, threads: usize) -> Result<Arc<Scattered>> {
+        let Self { site: Site { store, keyspace, .. }, context, place, sizes, temporary_bytes, .. } = self;
+        // What held items that were gathered, by now.
+        let most_bytes = self.sort_bytes / threads;
+        scatter.finish((*place, *context), sizes, most_bytes, &mut |spill| {
+            *temporary_bytes += spill.bytes;
+            let input = Part { entries: spill.entries, bytes: spill.bytes, ..Part::default() };
+            let outcome = |(): &mut ()| describe::sorted(spill.entries, spill.bytes);
+            // It is done.
+            let _ = store.scheduler.report(|| describe::sort(keyspace, input), || Ok(()), outcome);
+        })
     }
 
     /// Writes all items where they are to stay, the last of them those of `gathered`.
     pub fn finish(mut self, mut gathered: Gathered) -> Result<Built> {
         let _open = self.site.store.scheduler.keep_open()?;
-        gathered.sort();
-        self.leave_stream(&gathered)?;
-        count(&mut self.sizes, &gathered);
-        let Self { site, context, place, sizes, temporary_bytes, stage } = &mut self;
-        let spills = match std::mem::replace(stage, Stage::Gathering) {
+        self.leave_stream(&mut gathered)?;
+        let threads = merging_threads(self.site.store);
+        let Given { before, scattered, gathered } = match std::mem::replace(&mut self.stage, Stage::Gathering)
+        {
             Stage::Streaming(mut streaming) => {
-                streaming.add(&gathered, sizes)?;
-                let output = streaming.finish(sizes)?;
-                return Ok(Built { output, inputs: Vec::new(), temporary_bytes: *temporary_bytes });
+                streaming.add(&gathered, &mut self.sizes)?;
+                let output = streaming.finish(&self.sizes)?;
+                return Ok(Built { output, inputs: Vec::new(), temporary_bytes: self.temporary_bytes });
             }
-            Stage::Gathering => Vec::new(),
-            Stage::Spilled(mut spills) => {
-                *temporary_bytes += join_spills(&mut spills, *place, context)?;
-                spills
+            Stage::Gathering => {
+                gathered.sort();
+                self.sizes.add_all(&gathered);
+                Given { gathered: Some(Arc::new(gathered)), ..Given::default() }
+            }
+            stage @ Stage::Scattered { .. } => {
+                self.stage = stage;
+                self.scatter(&gathered)?;
+                // Its memory is wanted.
+                drop(gathered);
+                match std::mem::replace(&mut self.stage, Stage::Gathering) {
+                    Stage::Scattered { before, scatter } => {
+                        let scattered = Some(self.end_scatter(*scatter, threads)?);
+                        Given { before, scattered, gathered: None }
+                    }
+                    Stage::Gathering | Stage::Streaming(_) => Given::default(),
+                }
             }
         };
-        let gathered = Arc::new(gathered);
+        let Self { site, context, sizes, temporary_bytes, .. } = &self;
         let mut layout = Layout::new(context.design, site.base);
         let placed = layout.rest(&sizes.seen());
-        let encoder = site.keyspace.encoder;
         let env = &site.store.env;
+        // The newest first.
         let given = |span: &Span| -> Result<Vec<Source>> {
-            // Threads do not share numbers, and name none here.
-            let place = SpillPlace { env, encoder, next_id: &|| 0 };
-            let newest = Arc::clone(&gathered).walk_within(span);
-            let newest = Source { cursor: Box::new(newest), tombstones: PrefixTombstones::default() };
-            let mut all = vec![newest];
-            all.extend(sources(&spills, place, span)?);
+            let mut all = Vec::new();
+            if let Some(gathered) = &gathered {
+                let cursor = Box::new(Arc::clone(gathered).walk_within(span));
+                all.push(Source { cursor, tombstones: PrefixTombstones::default() });
+            }
+            all.extend(scattered.as_ref().map(|scattered| scattered.source(span, env)).transpose()?);
+            all.extend(before.as_ref().map(|before| before.source(span, &env.reader)).transpose()?);
             Ok(all)
         };
         let inputs = layout.inputs();
         let ingredients = Ingredients { given: &given, taken: &layout.taken };
-        let mut output = merge_in_threads(*site, &ingredients, &placed)?;
+        let mut output = merge_in_threads(*site, &ingredients, &placed, threads)?;
         output.steps.append(&mut layout.steps);
         Ok(Built { output, inputs, temporary_bytes: *temporary_bytes })
     }
+}
+
+/// Where all items are in the end, the oldest first.
+#[derive(Default)]
+struct Given {
+    before: Option<Spill>,
+    scattered: Option<Arc<Scattered>>,
+    gathered: Option<Arc<Gathered>>,
 }
 
 impl Drop for Placer<'_> {
@@ -177,45 +218,26 @@ impl Drop for Placer<'_> {
     }
 }
 
-/// Entries that are counted as they are walked over.
-struct Counted<'a, C> {
-    entries: C,
-    sizes: &'a mut Histogram,
-}
-
-impl<C: Cursor> Cursor for Counted<'_, C> {
-    #[inline]
-    fn peek(&self) -> Option<EntryRef<'_>> {
-        self.entries.peek()
-    }
-
-    #[inline]
-    fn advance(&mut self) -> Result<Option<Digest>> {
-        if let Some(entry) = self.entries.peek() {
-            self.sizes.add(&entry);
-        }
-        self.entries.advance()
-    }
-}
-
-/// Counts the gathered items, which are sorted.
-fn count(sizes: &mut Histogram, gathered: &Gathered) {
-    let mut walk = Counted { entries: gathered.walk(), sizes };
-    // A walk in memory meets no errors.
-    while matches!(walk.advance(), Ok(Some(_))) {}
-    walk.sizes.end_batch();
+/// How many threads merge: this one and those that would compact, as the keyspace is not compacted meanwhile.
+fn merging_threads(store: &Store) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    (store.env.options.background_threads + 1).min(cores).clamp(1, MOST_THREADS)
 }
 
 /// Merges `ingredients` into the regions `placed`, in several threads where the store has any.
-fn merge_in_threads(site: Site<'_>, ingredients: &Ingredients<'_>, placed: &[Placed]) -> Result<Output> {
+fn merge_in_threads(
+    site: Site<'_>,
+    ingredients: &Ingredients<'_>,
+    placed: &[Placed],
+    threads: usize,
+) -> Result<Output> {
     let Site { store, keyspace, base, told, .. } = site;
-    // This thread and those that would compact: the keyspace is not compacted meanwhile.
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = (store.env.options.background_threads + 1).min(cores).clamp(1, MOST_THREADS);
     let parts = in_parts(placed, threads);
     let merge_part = |part: &[Placed]| {
         let pace = |bytes| told.placed(bytes);
-        store.scheduler.with_context(keyspace, base, &pace, |context| merge(context, base, ingredients, part))
+        store.scheduler.with_context(keyspace, base, &pace, |context| {
+            merge(&Context { uncached: true, ..*context }, base, ingredients, part)
+        })
     };
     let outputs: Vec<Result<Output>> = std::thread::scope(|scope| {
         let Some((first, rest)) = parts.split_first() else { return Vec::new() };

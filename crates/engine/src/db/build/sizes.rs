@@ -1,16 +1,18 @@
 //! How much of a bulk build's items belongs to each part of the trie: what decides how deep its leaves lie.
 //!
 //! Items that were all seen are counted in a histogram over the digests' top bits, with the largest group of
-//! each bucket. Items that come in the store's order are placed while they come: what is still to come is
-//! taken to be as dense as what has come, which digests are, but for a group larger than others.
+//! each bucket: exactly where they are counted in the store's order, else as a majority vote tells. Items
+//! that come in the store's order are placed while they come: what is still to come is taken to be as dense
+//! as what has come, which digests are, but for a group larger than others.
 //!
 //! Where items of one key came in different batches they were counted several times. A sample of the keys
 //! says how many of them there are (adaptive sampling: Flajolet 1990), and the counts are scaled by that.
 
+use super::gather::Gathered;
 use crate::compaction::{Amount, Sizes};
-use crate::entry::EntryRef;
-use siltstone_design::TriePath;
+use crate::entry::{Cursor, EntryRef};
 use siltstone_design::digest::mix64;
+use siltstone_design::{EncodedKey, TriePath};
 use std::collections::HashMap;
 
 /// Bytes of a table that an entry takes beside key and value, about; and the share of pages left empty.
@@ -34,6 +36,17 @@ struct Bucket {
 }
 
 impl Bucket {
+    /// Adds to a group, as far as it has more than all others together (Boyer and Moore's majority vote).
+    fn vote(&mut self, hi: u64, bytes: u64) {
+        if self.group.0 == hi {
+            self.group.1 += bytes;
+        } else if bytes > self.group.1 {
+            self.group = (hi, bytes - self.group.1);
+        } else {
+            self.group.1 -= bytes;
+        }
+    }
+
     fn add_group(&mut self, hi: u64, bytes: u64) {
         if self.group.0 == hi {
             self.group.1 += bytes;
@@ -91,6 +104,38 @@ impl Histogram {
         let (first, last) = self.range.unwrap_or((hi, hi));
         self.range = Some((first.min(hi), last.max(hi)));
         self.distinct.add(entry.key.fingerprint);
+    }
+
+    /// Adds items that are sorted.
+    pub fn add_all(&mut self, items: &Gathered) {
+        let mut walk = items.walk();
+        while let Some(entry) = walk.peek() {
+            self.add(&entry);
+            // A walk in memory meets no errors.
+            if !matches!(walk.advance(), Ok(Some(_))) {
+                break;
+            }
+        }
+        self.end_batch();
+    }
+
+    /// Notes the key of an item that is counted by [`Self::add_unsorted`].
+    #[inline]
+    pub fn note(&mut self, key: &EncodedKey<'_>) {
+        self.distinct.add(key.fingerprint);
+    }
+
+    /// Counts items in no order, of which `items` has the upper digest halves and bytes, and empties it. What
+    /// the largest groups have is then known about, and only of those that are most of what is near them.
+    pub fn add_unsorted(&mut self, items: &mut Vec<(u64, u32)>) {
+        for (hi, bytes) in items.drain(..) {
+            let bytes = ((u64::from(bytes) + ENTRY_OVERHEAD_BYTES) as f64 / PAGE_FILL) as u64;
+            if let Some(bucket) = self.buckets.get_mut((hi >> (64 - self.bits)) as usize) {
+                bucket.bytes += bytes;
+                bucket.entries += 1;
+                bucket.vote(hi, bytes);
+            }
+        }
     }
 
     fn end_group(&mut self) {

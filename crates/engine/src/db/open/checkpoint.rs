@@ -115,6 +115,7 @@ fn with_buffers(store: &Store, pinned: &Pinned, of_keyspace: &PinnedKeyspace, di
         next_id: &|| store.catalog.next_id(),
         cancelled: &|| false,
         pace: &|_| {},
+        uncached: false,
         awaits_older: false,
     };
     let amount = Amount {

@@ -52,6 +52,7 @@ fn make(schema: Schema, items: &Items, filter: TableFilterSpec) -> Made {
         digests_per_page: 1 << 50,
         region_bytes: 0,
         chunk_bytes: 1 << 20,
+        uncached: false,
         compression: Compression::None,
     };
     let encoder = Encoder::new(schema, HashSecret(*b"sixteen byte key"));
