@@ -21,6 +21,11 @@ impl Failure {
         Self::Reply(format!("ERR {text}").into())
     }
 
+    /// An error whose text begins with its code.
+    pub fn new_coded(text: String) -> Self {
+        Self::Reply(text.into())
+    }
+
     /// An error that begins with its code.
     pub const fn coded(text: &'static str) -> Self {
         Self::Reply(Cow::Borrowed(text))

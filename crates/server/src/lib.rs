@@ -6,12 +6,14 @@
 //! | [`command`] | the table of commands, and what they do |
 //! | [`keyspace`] | how Redis' types lie in the store; units of work |
 //! | [`replication`] | a server that follows another one |
+//! | [`cluster`] | servers that share the keys |
 //! | [`server`] | connections, pipelines, background work |
 //! | [`config`] | settings |
 //!
 //! `resp` knows nothing of the others; `keyspace` knows the engine and no connection; `command` works on a
 //! unit of work and a session; `server` introduces them to each other.
 
+pub mod cluster;
 pub mod command;
 pub mod config;
 mod failure;

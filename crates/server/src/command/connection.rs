@@ -31,13 +31,6 @@ pub const TABLE: &[Spec] = &[
         "6.2.0",
         "Makes the connection as new.",
     ),
-    Spec::new("cluster", -2, ALONE | INSTANT, cluster).about(
-        "cluster",
-        "3.0.0",
-        "Says that this is no cluster.",
-    ),
-    Spec::new("readonly", 1, CI, accept).about("cluster", "3.0.0", "Does nothing outside of a cluster."),
-    Spec::new("readwrite", 1, CI, accept).about("cluster", "3.0.0", "Does nothing outside of a cluster."),
 ];
 
 fn ping(context: &mut Context, request: &Request, out: &mut Output) -> Outcome {
@@ -51,11 +44,6 @@ fn ping(context: &mut Context, request: &Request, out: &mut Output) -> Outcome {
 
 fn echo(_context: &mut Context, request: &Request, out: &mut Output) -> Outcome {
     out.bulk(request.get(1));
-    Ok(())
-}
-
-fn accept(_context: &mut Context, _request: &Request, out: &mut Output) -> Outcome {
-    out.ok();
     Ok(())
 }
 
@@ -147,7 +135,9 @@ fn hello(context: &mut Context, request: &Request, out: &mut Output) -> Outcome 
     out.integer(if resp3 { 3 } else { 2 });
     out.text("id");
     out.integer(i64::try_from(context.session.client.id).unwrap_or(0));
-    for (key, value) in [("mode", "standalone"), ("role", "master")] {
+    let mode = if context.server.cluster.is_some() { "cluster" } else { "standalone" };
+    let role = if context.server.replication.is_replica() { "replica" } else { "master" };
+    for (key, value) in [("mode", mode), ("role", role)] {
         out.text(key);
         out.text(value);
     }
@@ -157,14 +147,11 @@ fn hello(context: &mut Context, request: &Request, out: &mut Output) -> Outcome 
 }
 
 fn select(context: &mut Context, request: &Request, out: &mut Output) -> Outcome {
-    let number = database(context, request.get(1)).map_err(|failure| {
-        if number::integer(request.get(1)).is_some() {
-            failure
-        } else {
-            Failure::coded("ERR invalid DB index")
-        }
-    })?;
-    context.session.database = number;
+    let number = number::integer(request.get(1)).ok_or(Failure::coded("ERR invalid DB index"))?;
+    if number > 0 && context.server.cluster.is_some() {
+        return Err(Failure::coded("ERR SELECT is not allowed in cluster mode"));
+    }
+    context.session.database = database(context, request.get(1))?;
     out.ok();
     Ok(())
 }
@@ -180,10 +167,6 @@ fn reset(context: &mut Context, _request: &Request, out: &mut Output) -> Outcome
     out.resp3 = false;
     out.simple("RESET");
     Ok(())
-}
-
-fn cluster(_context: &mut Context, _request: &Request, _out: &mut Output) -> Outcome {
-    Err(Failure::coded("ERR This instance has cluster support disabled"))
 }
 
 /// `yes` or `no`, as CLIENT's switches take it.

@@ -13,7 +13,7 @@ use super::Context;
 use super::arguments::{Options, integer};
 use super::spec::{Keys, Spec, flags::*};
 use crate::failure::{Failure, Outcome, SYNTAX};
-use crate::keyspace::{Collection, Element, Kind, Value};
+use crate::keyspace::{Collection, Element, KeyState, Kind, Value};
 use crate::resp::{Output, Request};
 
 pub const TABLE: &[Spec] = &[
@@ -102,13 +102,14 @@ fn put_collection(to: &mut Vec<u8>, collection: &Collection) -> Outcome {
     Ok(())
 }
 
-fn dump(context: &mut Context, request: &Request, out: &mut Output) -> Outcome {
+/// What DUMP returns of a key; none where it is not there.
+///
+/// # Errors
+/// Those of reading.
+pub fn payload(state: &KeyState) -> Outcome<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
-    match context.lookup(request.get(1))?.value() {
-        Value::Absent => {
-            out.null();
-            return Ok(());
-        }
+    match state.value() {
+        Value::Absent => return Ok(None),
         Value::String(text) => {
             bytes.push(STRING);
             put_string(&mut bytes, text.as_bytes());
@@ -117,7 +118,14 @@ fn dump(context: &mut Context, request: &Request, out: &mut Output) -> Outcome {
     }
     bytes.extend_from_slice(&VERSION.to_le_bytes());
     bytes.extend_from_slice(&crc64(&bytes).to_le_bytes());
-    out.bulk(&bytes);
+    Ok(Some(bytes))
+}
+
+fn dump(context: &mut Context, request: &Request, out: &mut Output) -> Outcome {
+    match payload(context.lookup(request.get(1))?)? {
+        Some(bytes) => out.bulk(&bytes),
+        None => out.null(),
+    }
     Ok(())
 }
 

@@ -21,7 +21,7 @@ const SECTIONS: [(&str, bool, Show); 13] = [
     ("modules", true, |_, _| {}),
     ("commandstats", false, commands),
     ("errorstats", true, errors),
-    ("cluster", true, |_, out| line(out, "cluster_enabled", 0)),
+    ("cluster", true, |server, out| line(out, "cluster_enabled", u8::from(server.cluster.is_some()))),
     ("keyspace", true, keyspace),
     ("siltstone", true, siltstone),
 ];
@@ -68,7 +68,7 @@ fn server(server: &Server, out: &mut String) {
     line(out, "redis_git_sha1", "00000000");
     line(out, "redis_git_dirty", 0);
     line(out, "redis_build_id", "0");
-    line(out, "redis_mode", "standalone");
+    line(out, "redis_mode", if server.cluster.is_some() { "cluster" } else { "standalone" });
     line(out, "siltstone_version", env!("CARGO_PKG_VERSION"));
     line(out, "os", std::env::consts::OS);
     line(out, "arch_bits", usize::BITS);

@@ -57,13 +57,14 @@ fn describe(spec: &Spec, out: &mut Output) {
     let (first, last, step) = match spec.keys {
         Keys::None | Keys::Counted => (0, 0, 0),
         Keys::Range { first, last, step } => (first, last, step),
+        Keys::Migrated => (3, 3, 1),
     };
     let number = |number: isize| i64::try_from(number).unwrap_or(0);
     out.array(10);
     out.text(spec.name);
     out.integer(number(spec.arity));
     let mut names = flag_names(spec);
-    if matches!(spec.keys, Keys::Counted) {
+    if matches!(spec.keys, Keys::Counted | Keys::Migrated) {
         names.push("movablekeys");
     }
     out.set(names.len());
@@ -113,6 +114,16 @@ fn key_specs(spec: &Spec, out: &mut Output) {
             out.count(step);
             out.text("limit");
             out.integer(0);
+        }
+        Keys::Migrated => {
+            begin(out, 3);
+            out.text("range");
+            out.text("spec");
+            out.map(3);
+            for (name, value) in [("lastkey", 0), ("keystep", 1), ("limit", 0)] {
+                out.text(name);
+                out.integer(value);
+            }
         }
         Keys::Counted => {
             begin(out, 1);

@@ -105,9 +105,8 @@ fn renamenx(context: &mut Context, request: &Request, out: &mut Output) -> Outco
 /// The number of a database.
 pub fn database(context: &Context, bytes: &[u8]) -> Outcome<usize> {
     let number = usize::try_from(integer(bytes)?).ok();
-    number
-        .filter(|number| *number < context.unit.store.count())
-        .ok_or(Failure::coded("ERR DB index is out of range"))
+    let count = if context.server.cluster.is_some() { 1 } else { context.unit.store.count() };
+    number.filter(|number| *number < count).ok_or(Failure::coded("ERR DB index is out of range"))
 }
 
 fn copy(context: &mut Context, request: &Request, out: &mut Output) -> Outcome {

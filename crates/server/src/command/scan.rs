@@ -117,6 +117,21 @@ fn open(context: &mut Context) -> Outcome<Option<Arc<Database>>> {
     Ok(context.unit.store.database(context.session.database))
 }
 
+/// Shows the keys of database 0 from `position` on until `take` says that it is enough; returns the position
+/// to go on at, 0 at the end.
+///
+/// # Errors
+/// Those of reading.
+pub fn keys_from(context: &Context, position: u64, mut take: impl FnMut(u64, &[u8]) -> bool) -> Outcome<u64> {
+    let store = context.server.store();
+    // Against FLUSHALL, which drops the keyspace.
+    let _held = store.locks.keys(std::iter::empty());
+    match store.database(0) {
+        Some(database) => walk(&database, position, context.unit.now, |here, key, _| take(here, key)),
+        None => Ok(0),
+    }
+}
+
 fn keys(context: &mut Context, request: &Request, out: &mut Output) -> Outcome {
     let mut found = Vec::new();
     if let Some(database) = open(context)? {

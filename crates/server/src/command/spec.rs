@@ -67,6 +67,8 @@ pub enum Keys {
     },
     /// As many as argument 1 says, from argument 2 on.
     Counted,
+    /// Those of MIGRATE.
+    Migrated,
 }
 
 impl Keys {
@@ -89,6 +91,10 @@ impl Keys {
             Self::Counted => {
                 let keys = crate::number::integer(request.get(1)).and_then(|keys| usize::try_from(keys).ok());
                 (2, keys.unwrap_or(0).saturating_add(2).min(count), 1)
+            }
+            Self::Migrated => {
+                let places = super::migrate::places(request);
+                (places.start, places.end, 1)
             }
         };
         (first..end).step_by(step)
@@ -202,7 +208,7 @@ impl Spec {
 }
 
 /// All tables, by family.
-static FAMILIES: [&[Spec]; 21] = [
+static FAMILIES: [&[Spec]; 23] = [
     super::strings::TABLE,
     super::lcs::TABLE,
     super::bits::TABLE,
@@ -223,6 +229,8 @@ static FAMILIES: [&[Spec]; 21] = [
     super::config::TABLE,
     super::operations::TABLE,
     super::replication::TABLE,
+    super::cluster::TABLE,
+    super::migrate::TABLE,
     super::acl::TABLE,
 ];
 
@@ -277,6 +285,8 @@ mod tests {
         assert_eq!(places(&["sintercard", "2", "a", "b", "limit", "1"]), [2, 3]);
         assert_eq!(places(&["sintercard", "99", "a"]), [2]);
         assert_eq!(places(&["bitop", "and", "d", "a", "b"]), [2, 3, 4]);
+        assert_eq!(places(&["migrate", "h", "1", "a", "0", "9"]), [3]);
+        assert_eq!(places(&["migrate", "h", "1", "", "0", "9", "copy", "keys", "a", "b"]), [8, 9]);
         assert!(places(&["ping"]).is_empty());
     }
 }

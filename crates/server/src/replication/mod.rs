@@ -72,7 +72,8 @@ pub struct Replication {
     pub refused_syncs: AtomicU64,
 }
 
-fn random_id() -> String {
+/// A name of 40 hexadecimal digits.
+pub fn random_id() -> String {
     (0..40).map(|_| char::from_digit(rand::random_range(0..16), 16).unwrap_or('0')).collect()
 }
 

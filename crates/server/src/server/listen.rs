@@ -2,6 +2,7 @@
 
 use super::connection::serve;
 use super::{Server, background, metrics};
+use crate::cluster;
 use crate::failure::{Failure, Outcome};
 use crate::replication;
 use std::net::SocketAddr;
@@ -125,9 +126,6 @@ async fn listen_tls(server: &Arc<Server>, tasks: &mut Vec<JoinHandle<()>>) -> Ou
     let acceptor = super::tls::acceptor(&server.config)?;
     let listeners = bind(server, "tls-port").await?;
     let found = addresses(&listeners);
-    if let Some(address) = found.first() {
-        server.bound_port.store(address.port(), Ordering::Relaxed);
-    }
     for listener in listeners {
         let (server, acceptor) = (Arc::clone(server), acceptor.clone());
         tasks.push(tokio::spawn(accept(listener, move |stream| {
@@ -187,6 +185,9 @@ pub async fn start(server: Server) -> Outcome<Listening> {
     let mut tasks = Vec::new();
     let listeners = bind(&server, "port").await?;
     let found = addresses(&listeners);
+    if let Some(address) = found.first() {
+        server.bound_port.store(address.port(), Ordering::Relaxed);
+    }
     for listener in listeners {
         let server = Arc::clone(&server);
         tasks.push(tokio::spawn(accept(listener, move |stream| {
@@ -208,6 +209,9 @@ pub async fn start(server: Server) -> Outcome<Listening> {
         }
     }
     tasks.extend(background::start(&server));
+    if let Some(cluster) = &server.cluster {
+        tasks.push(tokio::spawn(cluster::run(Arc::clone(&server), Arc::clone(cluster))));
+    }
     tasks.push(tokio::spawn(replication::supervise(Arc::clone(&server))));
     Ok(Listening { server, addresses: found, tls_addresses, metrics_addresses, unix_socket, tasks })
 }

@@ -20,11 +20,12 @@ mod tls;
 pub use listen::{Listening, start};
 pub use session::{Client, Clients, ReplyMode, Session, Transaction, Watched, WatchedKey};
 
+use crate::cluster::{self, Cluster};
 use crate::command::{Acl, SlowLog, table};
 use crate::config::Config;
 use crate::failure::{Failure, Outcome};
 use crate::keyspace::{Durability, Position, Store};
-use crate::replication::Replication;
+use crate::replication::{Replication, random_id};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -102,6 +103,8 @@ pub struct Server {
     store: ArcSwap<Store>,
     /// Whom it follows, and who follows it.
     pub replication: Replication,
+    /// Its part in a cluster, if it is in one.
+    pub cluster: Option<Arc<Cluster>>,
     /// Its settings.
     pub config: Config,
     /// The file that they came from.
@@ -154,6 +157,10 @@ impl Server {
         std::fs::create_dir_all(&directory)
             .map_err(|error| Failure::new(format!("dir {}: {error}", directory.display())))?;
         let replication = Replication::open(&directory)?;
+        let cluster = match config.is("cluster-enabled") {
+            true => Some(Arc::new(Cluster::open(&directory, &config)?)),
+            false => None,
+        };
         store_files::settle(&directory)?;
         let store = store_files::open(&config)?;
         let acl = Acl::default();
@@ -164,10 +171,10 @@ impl Server {
                 acl.set_user(name, &rules).map_err(Failure::new)?;
             }
         }
-        let digit = |_| char::from_digit(rand::random_range(0..16), 16).unwrap_or('0');
         let server = Self {
             store: ArcSwap::from_pointee(store),
             replication,
+            cluster,
             config,
             config_file,
             acl,
@@ -178,7 +185,7 @@ impl Server {
             slow_log: SlowLog::default(),
             rates: Mutex::default(),
             started: Instant::now(),
-            run_id: (0..40).map(digit).collect(),
+            run_id: random_id(),
             expires_actively: AtomicBool::new(true),
             is_saving: AtomicBool::new(false),
             save_failed: AtomicBool::new(false),
@@ -191,6 +198,9 @@ impl Server {
             stops: watch::Sender::new(false),
         };
         server.settings_changed(&["appendfsync"]);
+        if let Some(cluster) = &server.cluster {
+            cluster::settle_role(&server, cluster)?;
+        }
         let primary = server.config.text("replicaof");
         if !primary.is_empty() {
             let (host, port) = primary.split_once(' ').unwrap_or((&primary, ""));

@@ -9,6 +9,7 @@
 
 use super::Server;
 use super::session::{ReplyMode, Session, Transaction};
+use crate::cluster::Route;
 use crate::command::{Context, Denied, Spec, flags, lookup, text, wrong_arity};
 use crate::failure::{Failure, Outcome};
 use crate::keyspace::Unit;
@@ -59,6 +60,9 @@ fn check(server: &Server, session: &Session, request: &Request) -> Outcome<Check
     }
     if !session.is_authenticated {
         return Ok((number, spec));
+    }
+    if let Some(cluster) = &server.cluster {
+        cluster.route(session, spec, request)?;
     }
     match session.user.check(spec, request) {
         Ok(()) => Ok((number, spec)),
@@ -129,6 +133,33 @@ pub fn run(server: &Server, session: &mut Session, requests: &mut VecDeque<Reque
     }
 }
 
+/// Whether a request's keys are in no slot that is on its way.
+fn is_settled(server: &Server, session: &Session, spec: &Spec, request: &Request) -> bool {
+    let route = server.cluster.as_ref().map(|cluster| cluster.route(session, spec, request));
+    route.is_none_or(|route| matches!(route, Ok(Route::Here)))
+}
+
+/// Checks that keys whose slot is on its way are here: those that are not, the other node has.
+fn check_keys(context: &mut Context, request: &Request) -> Outcome {
+    let Some(cluster) = &context.server.cluster else { return Ok(()) };
+    let route = cluster.route(context.session, context.spec, request)?;
+    if route == Route::Here {
+        return Ok(());
+    }
+    let (mut count, mut missing) = (0, 0);
+    for place in context.spec.keys.places(request) {
+        count += 1;
+        missing += usize::from(!context.key(request.get(place))?.is_live());
+    }
+    match route {
+        Route::Leaving(slot) if missing == count => Err(cluster.ask(slot)),
+        Route::Leaving(_) | Route::Arriving if missing > 0 && count > 1 => {
+            Err(Failure::coded("TRYAGAIN Multiple keys request during rehashing of slot"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// How many requests from the front can be one unit.
 fn join(server: &Server, session: &Session, requests: &VecDeque<Request>) -> Vec<Checked> {
     let mut bytes = 0;
@@ -141,8 +172,8 @@ fn join(server: &Server, session: &Session, requests: &VecDeque<Request>) -> Vec
             break;
         }
         match check(server, session, request) {
-            Ok(checked) => joined.push(checked),
-            Err(_) => break,
+            Ok(checked) if is_settled(server, session, checked.1, request) => joined.push(checked),
+            _ => break,
         }
     }
     joined
@@ -153,7 +184,10 @@ fn answer(context: &mut Context, number: usize, request: &Request, out: &mut Out
     let server = context.server;
     let (mark, began) = (out.len(), Instant::now());
     let spec = context.spec;
-    let result = (spec.run)(context, request, out);
+    let result = check_keys(context, request).and_then(|()| (spec.run)(context, request, out));
+    if context.session.transaction.is_none() && spec.name != "asking" {
+        context.session.is_asking = false;
+    }
     let took_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
     server.counters.commands.fetch_add(1, Ordering::Relaxed);
     if let Some(stats) = server.commands.get(number) {

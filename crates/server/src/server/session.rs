@@ -74,6 +74,10 @@ pub struct Session {
     pub reply: ReplyMode,
     /// Whether the connection is to end once the replies are sent.
     pub closes: bool,
+    /// Whether the next command may find a slot that arrives.
+    pub is_asking: bool,
+    /// Whether a replica may answer its reads.
+    pub reads_replica: bool,
     /// What it has said of the replica behind it.
     pub announced: Announced,
     /// Where that replica wants to go on; from then on the connection feeds it.
@@ -93,6 +97,8 @@ impl Session {
             watched: Watched::default(),
             reply: ReplyMode::On,
             closes: false,
+            is_asking: false,
+            reads_replica: false,
             announced: Announced::default(),
             follows: None,
         }

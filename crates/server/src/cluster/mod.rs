@@ -1,0 +1,211 @@
+//! A cluster: nodes that share the keys by slots, on Redis Cluster's protocol towards clients.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `slots.rs` | the slot of a key |
+//! | `topology.rs` | what a node knows of the others, and how it takes in what they tell |
+//! | `owners.rs` | whose each slot is |
+//! | `gossip.rs` | nodes telling each other, once in a while |
+//! | `failover.rs` | a replica in the place of its primary |
+//!
+//! `command/cluster.rs` has the commands, `command/migrate.rs` moves keys. A node that is asked for a key of
+//! another one names that one (MOVED, ASK); clients remember. Nodes talk to each other at the port at which
+//! they take clients, by `CLUSTER GOSSIP` and `CLUSTER VOTE`. What a node knows is in `nodes.conf`.
+
+mod failover;
+mod gossip;
+mod owners;
+mod slots;
+mod topology;
+
+pub use failover::{How, grant, start as fail_over};
+pub use gossip::{meet, run};
+pub use slots::{SLOTS, ranges, read_range, slot, write_ranges};
+pub use topology::{Node, NodeId, Topology};
+
+use crate::command::Spec;
+use crate::config::Config;
+use crate::failure::{Failure, Outcome};
+use crate::now_ms;
+use crate::resp::Request;
+use crate::server::{Server, Session};
+use parking_lot::{Mutex, RwLock};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// This node's part in a cluster.
+pub struct Cluster {
+    topology: RwLock<Topology>,
+    file: PathBuf,
+    saved: Mutex<String>,
+    needs_all_slots: bool,
+    timeout_ms: u64,
+    /// Where a walk for the keys of a slot stopped.
+    pub walks: Mutex<HashMap<u16, u64>>,
+}
+
+/// What is to become of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// This node carries it out.
+    Here,
+    /// This node does, if it has the keys: their slot is moving from here to another node.
+    Leaving(u16),
+    /// This node does, if it has the keys: their slot is coming here.
+    Arriving,
+}
+
+impl Cluster {
+    /// Opens the node whose data is in `directory`.
+    ///
+    /// # Errors
+    /// Where the file of nodes can't be read, or makes no sense.
+    pub fn open(directory: &Path, config: &Config) -> Outcome<Self> {
+        let file = directory.join("nodes.conf");
+        let now = now_ms();
+        let topology = match std::fs::read_to_string(&file) {
+            Ok(text) => {
+                let (votes, rest) = text.split_once('\n').unwrap_or_default();
+                let voted = votes.strip_prefix("voted ").and_then(|voted| voted.parse().ok());
+                voted.and_then(|voted| topology::restore(rest, voted, now)).ok_or_else(|| {
+                    let file = file.display();
+                    Failure::new(format!("{file} is damaged: remove it to begin as a node that knows nobody"))
+                })?
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                Topology::new(&crate::replication::random_id(), now)
+            }
+            Err(error) => return Err(Failure::new(format!("{}: {error}", file.display()))),
+        };
+        let cluster = Self {
+            topology: RwLock::new(topology),
+            file,
+            saved: Mutex::default(),
+            needs_all_slots: config.is("cluster-require-full-coverage"),
+            timeout_ms: config.number("cluster-node-timeout"),
+            walks: Mutex::default(),
+        };
+        cluster.change(|_| ())?;
+        Ok(cluster)
+    }
+
+    /// What this node knows, to be read.
+    pub fn read<T>(&self, read: impl FnOnce(&Topology) -> T) -> T {
+        read(&self.topology.read())
+    }
+
+    /// Changes what this node knows, and writes it down before anyone hears of it.
+    ///
+    /// # Errors
+    /// Where the file can't be written.
+    pub fn change<T>(&self, change: impl FnOnce(&mut Topology) -> T) -> Outcome<T> {
+        let mut topology = self.topology.write();
+        let result = change(&mut topology);
+        // How far replicas have come is not worth a write.
+        let text = format!("voted {}\n{}", topology.voted, topology.write());
+        let mut saved = self.saved.lock();
+        if lasting(&text) != lasting(&saved) {
+            let new = self.file.with_extension("new");
+            let written = std::fs::write(&new, &text)
+                .and_then(|()| std::fs::File::open(&new)?.sync_all())
+                .and_then(|()| std::fs::rename(&new, &self.file));
+            written.map_err(|error| Failure::new(format!("{}: {error}", self.file.display())))?;
+            *saved = text;
+        }
+        Ok(result)
+    }
+
+    /// Milliseconds without a word from a node after which it counts as out of reach.
+    pub fn timeout_ms(&self) -> u64 {
+        self.timeout_ms
+    }
+
+    /// Whether the cluster takes commands, as far as this node sees.
+    pub fn is_up(&self) -> bool {
+        self.read(|topology| topology.is_up(self.needs_all_slots))
+    }
+
+    /// Says where a request belongs.
+    ///
+    /// # Errors
+    /// The reply that sends the client to another node, or says why no node can do it.
+    pub fn route(&self, session: &Session, spec: &Spec, request: &Request) -> Outcome<Route> {
+        let mut wanted = None;
+        for place in spec.keys.places(request) {
+            let slot = slot(request.get(place));
+            if wanted.is_some_and(|other| other != slot) {
+                return Err(Failure::coded("CROSSSLOT Keys in request don't hash to the same slot"));
+            }
+            wanted = Some(slot);
+        }
+        let Some(slot) = wanted else { return Ok(Route::Here) };
+        let topology = self.topology.read();
+        let down = Failure::coded("CLUSTERDOWN Hash slot not served");
+        let Some(owner) = topology.owner(slot) else { return Err(down) };
+        if !topology.is_up(self.needs_all_slots) {
+            return Err(Failure::coded("CLUSTERDOWN The cluster is down"));
+        }
+        if *owner == topology.me {
+            let leaves = topology.migrating.contains_key(&slot) && spec.name != "migrate";
+            return Ok(if leaves { Route::Leaving(slot) } else { Route::Here });
+        }
+        if topology.importing.contains_key(&slot) && (session.is_asking || spec.name == "restore") {
+            return Ok(Route::Arriving);
+        }
+        let reads_here = session.reads_replica && !spec.writes() && topology.my_primary() == Some(owner);
+        if reads_here {
+            return Ok(Route::Here);
+        }
+        match topology.nodes.get(owner) {
+            Some(node) => Err(Failure::new_coded(format!("MOVED {slot} {}:{}", node.host, node.port))),
+            None => Err(down),
+        }
+    }
+
+    /// The reply that sends a client to where `slot` is moving.
+    pub fn ask(&self, slot: u16) -> Failure {
+        self.read(|topology| {
+            let target = topology.migrating.get(&slot).and_then(|id| topology.nodes.get(id));
+            match target {
+                Some(node) => Failure::new_coded(format!("ASK {slot} {}:{}", node.host, node.port)),
+                None => Failure::coded("TRYAGAIN Multiple keys request during rehashing of slot"),
+            }
+        })
+    }
+}
+
+/// What of the file has to last: all but how far replicas have come, and who suspects whom.
+fn lasting(text: &str) -> Vec<String> {
+    let line = |line: &str| {
+        let kept =
+            line.split(' ').enumerate().filter(|(at, _)| !line.starts_with("node") || !matches!(at, 6 | 7));
+        kept.map(|(_, word)| word).collect::<Vec<_>>().join(" ")
+    };
+    text.lines().map(line).collect()
+}
+
+/// Lets the server follow whom its cluster says, or nobody.
+///
+/// # Errors
+/// Those of following.
+pub fn settle_role(server: &Server, cluster: &Cluster) -> Outcome {
+    let primary = cluster.read(|topology| {
+        let primary = topology.my_primary()?;
+        topology.nodes.get(primary).filter(|node| node.port > 0).map(|node| (node.host.clone(), node.port))
+    });
+    match primary {
+        Some((host, port)) => drop(server.follow(&host, port)?),
+        None if cluster.read(|topology| topology.my_primary().is_none()) => server.unfollow()?,
+        None => {}
+    }
+    Ok(())
+}
+
+/// The cluster of a server that is in one.
+///
+/// # Errors
+/// Where it is in none.
+pub fn of(server: &Server) -> Outcome<&Arc<Cluster>> {
+    server.cluster.as_ref().ok_or(Failure::coded("ERR This instance has cluster support disabled"))
+}

@@ -1,0 +1,300 @@
+//! Nodes that share the keys: where clients are sent, how slots move under load, and what becomes of the slots
+//! of a node that is killed.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that fails should say so")]
+
+mod common;
+
+use common::{Client, Reply, Running};
+use siltstone_server::cluster::slot;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::net::SocketAddr;
+use std::process::Child;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const SETTINGS: [(&str, &str); 2] = [("cluster-enabled", "yes"), ("cluster-node-timeout", "3000")];
+
+fn text(reply: Reply) -> String {
+    match reply {
+        Reply::Bulk(bytes) => String::from_utf8(bytes).unwrap(),
+        other => other.to_string(),
+    }
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < PATIENCE, "never {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn id(address: SocketAddr) -> String {
+    text(Client::connect(address).ask(&["CLUSTER", "MYID"]))
+}
+
+fn has(address: SocketAddr, words: &[&str], wanted: &str) -> bool {
+    text(Client::connect(address).ask(words)).contains(wanted)
+}
+
+/// Makes a cluster of the nodes, with slots in equal parts for the first `primaries`.
+fn join(nodes: &[SocketAddr], primaries: usize) {
+    for (at, address) in nodes.iter().enumerate() {
+        let mut client = Client::connect(*address);
+        if at < primaries {
+            let (first, last) = (16_384 * at / primaries, 16_384 * (at + 1) / primaries - 1);
+            let range = [first.to_string(), last.to_string()];
+            assert_eq!(text(client.ask(&["CLUSTER", "ADDSLOTSRANGE", &range[0], &range[1]])), "+OK");
+            assert_eq!(text(client.ask(&["CLUSTER", "SET-CONFIG-EPOCH", &(at + 1).to_string()])), "+OK");
+        }
+    }
+    let port = nodes[0].port().to_string();
+    for address in &nodes[1..] {
+        let answer = Client::connect(*address).ask(&["CLUSTER", "MEET", "127.0.0.1", &port]);
+        assert_eq!(text(answer), "+OK");
+    }
+    let all = format!("cluster_known_nodes:{}\r\n", nodes.len());
+    for address in nodes {
+        until("met", || has(*address, &["CLUSTER", "INFO"], &all));
+        until("up", || has(*address, &["CLUSTER", "INFO"], "cluster_state:ok"));
+    }
+}
+
+/// A client that follows MOVED and ASK, and waits while a slot is nobody's.
+struct Follower {
+    known: Vec<SocketAddr>,
+    open: HashMap<SocketAddr, Client>,
+    owners: HashMap<u16, SocketAddr>,
+}
+
+impl Follower {
+    fn new(known: &[SocketAddr]) -> Self {
+        Self { known: known.to_vec(), open: HashMap::new(), owners: HashMap::new() }
+    }
+
+    fn try_once(&mut self, address: SocketAddr, asks: bool, words: &[&str]) -> Option<Reply> {
+        let client = match self.open.entry(address) {
+            Entry::Occupied(open) => open.into_mut(),
+            Entry::Vacant(place) => {
+                let stream = std::net::TcpStream::connect(address).ok()?;
+                stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
+                place.insert(Client { stream: std::io::BufReader::new(stream) })
+            }
+        };
+        let mut once = || {
+            if asks {
+                std::io::Write::write_all(client.stream.get_mut(), &common::encode(&[b"ASKING"])).ok()?;
+                client.try_reply().ok()?;
+            }
+            let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+            std::io::Write::write_all(client.stream.get_mut(), &common::encode(&words)).ok()?;
+            client.try_reply().ok()
+        };
+        let reply = once();
+        if reply.is_none() {
+            self.open.remove(&address);
+        }
+        reply
+    }
+
+    fn ask(&mut self, key: &str, words: &[&str]) -> Reply {
+        let began = Instant::now();
+        let slot = slot(key.as_bytes());
+        let (mut next, mut asks) = (self.owners.get(&slot).copied(), false);
+        for turn in 0.. {
+            assert!(began.elapsed() < PATIENCE, "{words:?} found nobody");
+            let address = next.unwrap_or(self.known[turn % self.known.len()]);
+            let reply = self.try_once(address, asks, words);
+            (next, asks) = (None, false);
+            match reply {
+                Some(Reply::Error(error)) => {
+                    let words: Vec<&str> = error.split(' ').collect();
+                    match words.as_slice() {
+                        ["MOVED", _, to] => {
+                            next = to.parse().ok();
+                            self.owners.extend(next.map(|next| (slot, next)));
+                        }
+                        ["ASK", _, to] => (next, asks) = (to.parse().ok(), true),
+                        ["TRYAGAIN" | "CLUSTERDOWN" | "READONLY" | "LOADING", ..] => {
+                            std::thread::sleep(Duration::from_millis(20));
+                        }
+                        _ => panic!("{error}"),
+                    }
+                }
+                Some(reply) => return reply,
+                None => {
+                    self.owners.remove(&slot);
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+            }
+        }
+        unreachable!("the loop ends by returning")
+    }
+}
+
+#[test]
+fn clients_are_sent_to_the_node_that_has_the_key() {
+    let dirs = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let nodes: Vec<Running> = dirs.iter().map(|dir| Running::start(dir.path(), &SETTINGS)).collect();
+    let addresses: Vec<SocketAddr> = nodes.iter().map(|node| node.address).collect();
+    assert!(text(nodes[0].client().ask(&["GET", "foo"])).starts_with("-CLUSTERDOWN"));
+    join(&addresses, 3);
+    // "foo" is in slot 12182, of the third.
+    let moved = format!("-MOVED 12182 {}", addresses[2]);
+    assert_eq!(text(nodes[0].client().ask(&["SET", "foo", "1"])), moved);
+    assert_eq!(text(nodes[2].client().ask(&["SET", "foo", "1"])), "+OK");
+    assert!(text(nodes[2].client().ask(&["MGET", "foo", "bar"])).starts_with("-CROSSSLOT"));
+    assert_eq!(text(nodes[2].client().ask(&["MSET", "{foo}a", "1", "{foo}b", "2"])), "+OK");
+    assert_eq!(text(nodes[2].client().ask(&["CLUSTER", "COUNTKEYSINSLOT", "12182"])), ":3");
+    assert!(text(nodes[0].client().ask(&["SELECT", "1"])).contains("not allowed in cluster mode"));
+    let mut client = Follower::new(&addresses[..1]);
+    for n in 0..200 {
+        let key = format!("key{n}");
+        assert_eq!(text(client.ask(&key, &["SET", &key, "v"])), "+OK");
+    }
+    let sizes: Vec<String> = nodes.iter().map(|node| text(node.client().ask(&["DBSIZE"]))).collect();
+    let sizes: Vec<i64> = sizes.iter().map(|size| size[1..].parse().unwrap()).collect();
+    assert_eq!(sizes.iter().sum::<i64>(), 203);
+    assert!(sizes.iter().all(|size| *size > 40), "{sizes:?}");
+    let Reply::Array(slots) = nodes[1].client().ask(&["CLUSTER", "SLOTS"]) else { panic!("an array") };
+    assert_eq!(slots.len(), 3);
+    // What a node knows outlives it.
+    drop(nodes);
+    let again = Running::start(dirs[0].path(), &SETTINGS);
+    assert!(text(again.client().ask(&["CLUSTER", "INFO"])).contains("cluster_slots_assigned:16384"));
+    assert!(text(again.client().ask(&["CLUSTER", "NODES"])).contains("0-5460"));
+}
+
+#[test]
+fn a_slot_moves_while_clients_read_and_write_it() {
+    let dirs = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let nodes: Vec<Running> = dirs.iter().map(|dir| Running::start(dir.path(), &SETTINGS)).collect();
+    let addresses: Vec<SocketAddr> = nodes.iter().map(|node| node.address).collect();
+    join(&addresses, 2);
+    let key = |n: usize| format!("{{tag}}{n}");
+    let moving = slot(b"tag").to_string();
+    let mut client = Follower::new(&addresses);
+    for n in 0..500 {
+        client.ask(&key(n), &["SET", &key(n), "0"]);
+    }
+    let stops = Arc::new(AtomicBool::new(false));
+    let (flag, known) = (Arc::clone(&stops), addresses.clone());
+    // Each key counts how often it was added to; nothing may be lost, nothing done twice.
+    let writer = std::thread::spawn(move || {
+        let mut client = Follower::new(&known);
+        let mut counts = vec![0i64; 500];
+        for n in (0..500).cycle() {
+            counts[n] += 1;
+            assert_eq!(client.ask(&key(n), &["INCR", &key(n)]), Reply::Integer(counts[n]), "key {n}");
+            if flag.load(Ordering::SeqCst) {
+                return counts;
+            }
+        }
+        counts
+    });
+    let (from, to) = if slot(b"tag") < 8192 { (0, 1) } else { (1, 0) };
+    let (mut source, mut target) = (nodes[from].client(), nodes[to].client());
+    let (source_id, target_id) = (id(addresses[from]), id(addresses[to]));
+    assert_eq!(text(target.ask(&["CLUSTER", "SETSLOT", &moving, "IMPORTING", &source_id])), "+OK");
+    assert_eq!(text(source.ask(&["CLUSTER", "SETSLOT", &moving, "MIGRATING", &target_id])), "+OK");
+    let port = addresses[to].port().to_string();
+    loop {
+        let Reply::Array(keys) = source.ask(&["CLUSTER", "GETKEYSINSLOT", &moving, "7"]) else {
+            panic!("an array")
+        };
+        if keys.is_empty() {
+            break;
+        }
+        let keys: Vec<String> = keys.into_iter().map(text).collect();
+        let mut words = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
+        words.extend(keys.iter().map(String::as_str));
+        let answer = text(source.ask(&words));
+        assert!(answer == "+OK" || answer == "+NOKEY", "{answer}");
+    }
+    assert_eq!(text(target.ask(&["CLUSTER", "SETSLOT", &moving, "NODE", &target_id])), "+OK");
+    assert_eq!(text(source.ask(&["CLUSTER", "SETSLOT", &moving, "NODE", &target_id])), "+OK");
+    std::thread::sleep(Duration::from_millis(300));
+    stops.store(true, Ordering::SeqCst);
+    let counts = writer.join().unwrap();
+    for (n, count) in counts.iter().enumerate() {
+        assert_eq!(text(client.ask(&key(n), &["GET", &key(n)])), count.to_string());
+    }
+    assert_eq!(text(source.ask(&["CLUSTER", "COUNTKEYSINSLOT", &moving])), ":0");
+    assert_eq!(text(target.ask(&["CLUSTER", "COUNTKEYSINSLOT", &moving])), ":500");
+}
+
+/// A node in a process of its own; it is killed when it is dropped.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+fn spawn(dir: &std::path::Path) -> (Process, SocketAddr) {
+    let (child, address) =
+        common::spawn(dir, &["--cluster-enabled", "yes", "--cluster-node-timeout", "3000"]);
+    (Process(child), address)
+}
+
+#[test]
+fn a_replica_takes_the_slots_of_a_killed_node() {
+    let dirs: Vec<_> = (0..4).map(|_| tempfile::tempdir().unwrap()).collect();
+    let (mut processes, addresses): (Vec<Process>, Vec<SocketAddr>) =
+        dirs.iter().map(|dir| spawn(dir.path())).unzip();
+    join(&addresses, 3);
+    let mut replica = Client::connect(addresses[3]);
+    assert_eq!(text(replica.ask(&["CLUSTER", "REPLICATE", &id(addresses[0])])), "+OK");
+    until("linked", || has(addresses[3], &["INFO", "replication"], "master_link_status:up"));
+    let known = addresses.clone();
+    let writer = std::thread::spawn(move || {
+        let mut client = Follower::new(&known);
+        let mut waited = HashMap::new();
+        let began = Instant::now();
+        for n in 0u64.. {
+            // Of the first node's slots, whose replica WAIT can ask.
+            let key = format!("{{06S}}{}", n % 97);
+            assert!(slot(key.as_bytes()) < 5_461);
+            client.ask(&key, &["SET", &key, &n.to_string()]);
+            let owner = client.owners.get(&slot(key.as_bytes())).copied().unwrap_or(known[0]);
+            if let Some(Reply::Integer(1)) = client.try_once(owner, false, &["WAIT", "1", "200"]) {
+                waited.insert(key, n);
+            }
+            if began.elapsed() > Duration::from_secs(12) {
+                return waited;
+            }
+        }
+        waited
+    });
+    std::thread::sleep(Duration::from_secs(1));
+    drop(processes.remove(0));
+    until("taken over", || has(addresses[3], &["ROLE"], "master"));
+    until("known", || has(addresses[1], &["CLUSTER", "INFO"], "cluster_state:ok"));
+    let waited = writer.join().unwrap();
+    assert!(!waited.is_empty());
+    let mut client = Follower::new(&addresses[1..]);
+    for (key, n) in &waited {
+        let have: u64 = text(client.ask(key, &["GET", key])).parse().unwrap();
+        assert!(have >= *n, "{key}: {have}, and {n} was waited for");
+    }
+    // The old one comes back as a replica of the new one.
+    let (process, back) = spawn(dirs[0].path());
+    processes.push(process);
+    until("a replica", || has(back, &["INFO", "replication"], "role:slave"));
+    until("linked", || has(back, &["INFO", "replication"], "master_link_status:up"));
+    // And takes its place again where somebody asks for it.
+    assert_eq!(text(Client::connect(back).ask(&["CLUSTER", "FAILOVER"])), "+OK");
+    until("primary", || has(back, &["ROLE"], "master"));
+    until("following", || has(addresses[3], &["INFO", "replication"], "master_link_status:up"));
+    let mut client = Follower::new(&addresses[1..]);
+    for (key, n) in &waited {
+        let have: u64 = text(client.ask(key, &["GET", key])).parse().unwrap();
+        assert!(have >= *n, "{key}: {have}, and {n} was waited for");
+    }
+}
