@@ -339,8 +339,9 @@ pub fn restore(text: &str, voted: u64, now: u64) -> Option<Topology> {
     // Its own line would be left out: others may not tell a node what it is, but its own file may.
     let told: Vec<Told> = text.lines().skip(1).map(Told::read).collect::<Option<_>>()?;
     let own = told.iter().find(|told| &*told.id == me)?;
-    let (primary, epoch) = (own.primary.clone(), own.epoch);
-    (topology.myself().primary, topology.myself().epoch) = (primary, epoch);
+    let myself = topology.myself();
+    (myself.host, myself.port) = (own.host.clone(), own.port);
+    (myself.primary, myself.epoch) = (own.primary.clone(), own.epoch);
     topology.note_claims(own);
     topology.merge(text, "", now)?;
     Some(topology)
@@ -407,7 +408,7 @@ mod tests {
         a.myself().primary = Some(id('b').as_str().into());
         let again = restore(&a.write(), 7, 3).unwrap();
         assert_eq!(again.write(), a.write());
-        assert_eq!((again.voted, again.epoch, again.my_primary()), (7, 1, a.my_primary()));
+        assert_eq!((again.voted, again.epoch, again.my_primary()), (7, a.epoch, a.my_primary()));
         for wrong in ["", "from x 1\n", "from ", "node\n"] {
             assert!(restore(wrong, 0, 0).is_none());
         }
