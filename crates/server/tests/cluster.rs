@@ -1,5 +1,5 @@
-//! Nodes that share the keys: where clients are sent, how slots move under load, and what becomes of the slots
-//! of a node that is killed.
+//! Nodes that share the keys: where clients are sent, how slots move under load, and what becomes of the
+//! slots of a node that is killed.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that fails should say so")]
 

@@ -1,9 +1,9 @@
 //! A replica in the place of its primary: because the primary has failed, or because somebody asks for it.
 //!
-//! The replica asks those who have slots for their votes, in an epoch that nobody has used. Each votes once in
-//! an epoch, and, unless the failover was asked for, only where the primary has failed as it sees it too. With
-//! a majority the replica takes the slots, in that epoch; what its primary claims is older from then on. Of
-//! several replicas the one that has come farthest asks first. Source: Redis Cluster's specification.
+//! The replica asks those who have slots for their votes, in an epoch that nobody has used. Each votes once
+//! in an epoch, and, unless the failover was asked for, only where the primary has failed as it sees it too.
+//! With a majority the replica takes the slots, in that epoch; what its primary claims is older from then on.
+//! Of several replicas the one that has come farthest asks first. Source: Redis Cluster's specification.
 
 use super::gossip::Peer;
 use super::{Cluster, NodeId, Topology, settle_role};

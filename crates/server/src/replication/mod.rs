@@ -10,14 +10,16 @@
 //!                                            or +FULLRESYNC <log id> <position>, and then
 //!                                               file <path> <bytes>        in pieces, in order
 //!                                               opened                     that was the last
-//!                                            changes <next position> (<kind> <keyspace> <key> <value> <expires>)*
+//!                                            changes <next position> <operation>*
 //!                                            ping <position>
 //! REPLCONF ACK <position>
+//!
+//! operation      <kind> <keyspace> <key> <value> <expires>
 //! ```
 //!
-//! A position is one of the primary's log (`Db::log_position`); the log's id tells whose. A replica writes its
-//! position in the batch that it belongs to, so that it is right after any crash. Only what a power cut can't
-//! take back from the primary is handed on: a replica never has what its primary has lost.
+//! A position is one of the primary's log (`Db::log_position`); the log's id tells whose. A replica writes
+//! its position in the batch that it belongs to, so that it is right after any crash. Only what a power cut
+//! can't take back from the primary is handed on: a replica never has what its primary has lost.
 //!
 //! `primary.rs` hands on, `replica.rs` takes in; `keyspace/apply.rs` carries changes out.
 

@@ -2,7 +2,8 @@
 //!
 //! `listen.rs` takes connections in, `connection.rs` serves one, `pipeline.rs` makes units of work of its
 //! requests, `session.rs` is its state; `background.rs` does what is due by time, `metrics.rs` answers
-//! Prometheus and browsers, `tls.rs` encrypts, `store_files.rs` has the directories of stores and checkpoints.
+//! Prometheus and browsers, `tls.rs` encrypts, `store_files.rs` has the directories of stores and
+//! checkpoints.
 //!
 //! Connections live on the reactor's threads, which never wait for the store: a pipeline is handed to one of
 //! a bounded number of blocking threads, whole, and its replies come back.
