@@ -72,6 +72,34 @@ fn connect(request: &Request) -> Outcome<BufReader<TcpStream>> {
     Ok(BufReader::new(stream))
 }
 
+/// A key that goes: its name, its time to live in milliseconds, its value.
+type Going<'a> = (&'a [u8], u64, Vec<u8>);
+
+/// What is sent to the other server, and how many replies come before those to RESTORE.
+fn commands(wish: &Wish, present: &[Going], in_cluster: bool) -> (Vec<u8>, usize) {
+    let (mut bytes, mut before) = (Vec::new(), 0);
+    if !wish.credentials.is_empty() {
+        put(&mut bytes, &[&[b"AUTH".as_slice()], wish.credentials.as_slice()].concat());
+        before += 1;
+    }
+    if !in_cluster {
+        put(&mut bytes, &[b"SELECT", wish.database.to_string().as_bytes()]);
+        before += 1;
+    }
+    for (key, ttl, payload) in present {
+        if in_cluster {
+            put(&mut bytes, &[b"ASKING"]);
+        }
+        let ttl = ttl.to_string();
+        let mut words: Vec<&[u8]> = vec![b"RESTORE", key, ttl.as_bytes(), payload];
+        if wish.replaces {
+            words.push(b"REPLACE");
+        }
+        put(&mut bytes, &words);
+    }
+    (bytes, before)
+}
+
 fn migrate(context: &mut Context, request: &Request, out: &mut Output) -> Outcome {
     let wish = read(request)?;
     let mut present = Vec::new();
@@ -88,26 +116,7 @@ fn migrate(context: &mut Context, request: &Request, out: &mut Output) -> Outcom
         return Ok(());
     }
     let in_cluster = context.server.cluster.is_some();
-    let (mut bytes, mut before) = (Vec::new(), 0);
-    if !wish.credentials.is_empty() {
-        put(&mut bytes, &[&[b"AUTH".as_slice()], wish.credentials.as_slice()].concat());
-        before += 1;
-    }
-    if !in_cluster {
-        put(&mut bytes, &[b"SELECT", wish.database.to_string().as_bytes()]);
-        before += 1;
-    }
-    for (key, ttl, payload) in &present {
-        if in_cluster {
-            put(&mut bytes, &[b"ASKING"]);
-        }
-        let ttl = ttl.to_string();
-        let mut words: Vec<&[u8]> = vec![b"RESTORE", key, ttl.as_bytes(), payload];
-        if wish.replaces {
-            words.push(b"REPLACE");
-        }
-        put(&mut bytes, &words);
-    }
+    let (bytes, before) = commands(&wish, &present, in_cluster);
     let failed = |_| Failure::coded("IOERR error or timeout writing to target instance");
     let mut target = connect(request)?;
     target.get_mut().write_all(&bytes).map_err(failed)?;
