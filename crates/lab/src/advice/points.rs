@@ -1,6 +1,6 @@
 //! The stores that are really run: every preset and two mixtures, three histories each.
 
-use siltstone::{Design, IndexSpec, LevelSpec, RegionFilterSpec, TableFilterSpec, presets};
+use siltstone::{Design, IndexSpec, LevelSpec, RegionFilterSpec, TableFilterSpec, WriteBufferSpec, presets};
 use siltstone_model::price::Workload;
 
 /// Flushes that a fill has, about, so that a small store has as many levels as a large one.
@@ -96,6 +96,14 @@ impl Story {
         match self.history {
             History::Growth => 0.0,
             History::Overwritten(skew) => skew,
+        }
+    }
+
+    /// Puts that a write buffer holds, about.
+    pub fn write_buffer_puts(&self) -> u64 {
+        match self.design.write_buffer {
+            WriteBufferSpec::MemTable { bytes } => bytes / self.item_bytes(),
+            WriteBufferSpec::LogStore { entries } => u64::from(entries),
         }
     }
 

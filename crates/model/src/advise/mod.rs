@@ -5,6 +5,8 @@
 //! nothing else beats in writes, reads, memory and space at once is the Pareto front. Prices of a search
 //! follow fewer regions; what is returned is priced in full, and checked against every limit again.
 //!
+//! Whether a store should change from the design that it has is weighed in `change`.
+//!
 //! Where the mix is uncertain, the design is the one whose worst case is best (`robust`), after Endure
 //! (Huynh, Chaudhari, Terzi and Athanassoulis, VLDB 2022).
 //!
@@ -21,6 +23,7 @@
 //! # Ok::<(), siltstone_model::ModelError>(())
 //! ```
 
+mod change;
 mod front;
 mod moves;
 pub mod robust;
@@ -29,6 +32,7 @@ mod words;
 
 use crate::ModelError;
 use crate::price::{Costs, Device, Pricer, Workload};
+pub use change::{Change, Regret, rewriting_us, weigh};
 use serde::Serialize;
 use siltstone_design::{Design, Format, PrefixRule, Schema, SuffixOrder, presets};
 use std::collections::BTreeMap;

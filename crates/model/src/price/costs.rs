@@ -5,7 +5,7 @@ use super::cache::Reads;
 use super::layout::Layout;
 use super::memory::{Held, MemoryCosts};
 use super::processor::{us_per_put, us_per_read};
-use super::reads::{Missing, Pages};
+use super::reads::Pages;
 use super::trie::{Trie, Written};
 use super::workload::Mix;
 use serde::Serialize;
@@ -127,8 +127,7 @@ impl Question<'_> {
         let (trie, workload) = (self.trie, self.layout.workload());
         let held = Held::of(trie, self.layout);
         let memory = held.memory(self.layout, self.budget_bytes);
-        let missing = Missing { filters: memory.missing_filters(), indexes: memory.missing_indexes() };
-        let pages = Pages::of(trie, self.layout, missing);
+        let pages = Pages::of(trie, self.layout, &held.missing(&memory));
         let missed = self.reads.missed(memory.cache, held.page_bytes);
         let reads_per_hit = pages.hit.pages * missed.of_hits;
         let [reads_per_miss, reads_per_scan] =
@@ -163,8 +162,8 @@ impl Question<'_> {
             reads_per_hit,
             reads_per_miss,
             reads_per_scan,
-            filter_bits_per_item: held.filters * 8.0 / workload.items,
-            index_bits_per_item: held.indexes * 8.0 / workload.items,
+            filter_bits_per_item: held.filters() * 8.0 / workload.items,
+            index_bits_per_item: held.indexes() * 8.0 / workload.items,
             live_items: live,
             table_bytes,
             space_amplification: table_bytes / live_bytes,

@@ -6,6 +6,7 @@
 
 use super::costs::LevelCosts;
 use super::layout::{Layout, PAGE_BYTES};
+use super::reads::Missing;
 use super::trie::Trie;
 use serde::Serialize;
 use siltstone_design::WriteBufferSpec;
@@ -40,18 +41,17 @@ impl MemoryCosts {
     pub fn unfitted(&self) -> f64 {
         self.unfitted_filter + self.unfitted_index
     }
-
-    pub(super) fn missing_filters(&self) -> f64 {
-        share(self.unfitted_filter, self.filter)
-    }
-
-    pub(super) fn missing_indexes(&self) -> f64 {
-        share(self.unfitted_index, self.index)
-    }
 }
 
-fn share(missing: f64, there: f64) -> f64 {
-    if missing > 0.0 { missing / (missing + there) } else { 0.0 }
+/// The share of each level that is missing where so many bytes fit. Lookups go down the levels and load what
+/// they ask for, so that the levels at the top have theirs first.
+fn missing_by_level(bytes: &[f64], mut fits: f64) -> Vec<f64> {
+    let share = |bytes: &f64| {
+        let held = fits.min(*bytes);
+        fits -= held;
+        if *bytes > 0.0 { 1.0 - held / bytes } else { 0.0 }
+    };
+    bytes.iter().map(share).collect()
 }
 
 /// Memory of an entry of a memtable beside its key and value.
@@ -73,28 +73,29 @@ const MOST_CHUNK_BYTES: f64 = 1024.0 * 1024.0;
 #[derive(Debug)]
 pub(super) struct Held {
     pub levels: Vec<LevelCosts>,
-    /// Bytes of filters.
-    pub filters: f64,
-    /// Bytes of indexes.
-    pub indexes: f64,
+    /// Bytes of filters by level.
+    filters: Vec<f64>,
+    /// Bytes of indexes by level.
+    indexes: Vec<f64>,
     /// Bytes of pages.
     pub page_bytes: f64,
 }
 
 impl Held {
     pub fn of(trie: &Trie, layout: &Layout) -> Self {
-        let mut held = Self { levels: Vec::new(), filters: 0.0, indexes: 0.0, page_bytes: 0.0 };
+        let mut held = Self { levels: Vec::new(), filters: Vec::new(), indexes: Vec::new(), page_bytes: 0.0 };
         for (number, regions) in trie.levels.iter().enumerate() {
             let mut level =
                 LevelCosts { write_amplification: 0.0, regions: 0.0, runs: 0.0, entries: 0.0, bytes: 0.0 };
+            let (mut filters, mut indexes) = (0.0, 0.0);
             for region in regions {
                 let sizes: Vec<_> =
                     region.puts.iter().map(|&puts| trie.run_size(number, region, puts)).collect();
                 let entries: f64 = sizes.iter().map(|size| size.entries).sum();
                 for size in &sizes {
                     let bits = layout.filter_bits(size, entries, sizes.len() as f64);
-                    held.filters += region.weight * size.entries * bits / 8.0;
-                    held.indexes += region.weight * size.entries * layout.index_bits(size) / 8.0;
+                    filters += region.weight * size.entries * bits / 8.0;
+                    indexes += region.weight * size.entries * layout.index_bits(size) / 8.0;
                     held.page_bytes += region.weight * size.entries * layout.page_bytes(size);
                 }
                 level.regions += region.weight * f64::from(u8::from(!sizes.is_empty()));
@@ -103,9 +104,29 @@ impl Held {
                 level.bytes += region.weight * region.shape.bytes() as f64;
             }
             held.levels.push(level);
+            held.filters.push(filters);
+            held.indexes.push(indexes);
         }
         held.page_bytes = held.page_bytes.max(PAGE_BYTES);
         held
+    }
+
+    /// Bytes of all filters.
+    pub fn filters(&self) -> f64 {
+        self.filters.iter().sum()
+    }
+
+    /// Bytes of all indexes.
+    pub fn indexes(&self) -> f64 {
+        self.indexes.iter().sum()
+    }
+
+    /// The shares of each level's filters and indexes that are not in `memory`.
+    pub fn missing(&self, memory: &MemoryCosts) -> Missing {
+        Missing {
+            filters: missing_by_level(&self.filters, memory.filter),
+            indexes: missing_by_level(&self.indexes, memory.index),
+        }
     }
 
     /// Divides a budget among those who want of it.
@@ -127,8 +148,8 @@ impl Held {
             .min(budget * MOST_RESERVED)
             + budget * KEPT_FROM_ALL;
         let room = (usable - compaction - reserved.max(memtable)).max(0.0);
-        let index = self.indexes.min(room);
-        let filter = self.filters.min(room - index);
+        let index = self.indexes().min(room);
+        let filter = self.filters().min(room - index);
         let left = (usable - compaction - memtable - index - filter).max(0.0);
         let cache = left.min(self.page_bytes * CACHED_PAGE_SPACE);
         MemoryCosts {
@@ -138,8 +159,8 @@ impl Held {
             cache,
             compaction,
             total: memtable + filter + index + cache + compaction,
-            unfitted_filter: self.filters - filter,
-            unfitted_index: self.indexes - index,
+            unfitted_filter: self.filters() - filter,
+            unfitted_index: self.indexes() - index,
             budget,
         }
     }

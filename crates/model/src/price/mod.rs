@@ -10,6 +10,7 @@
 //!   and indexes take.
 //! * `reads` says how many pages a lookup reads, from where items lie and how often filters are wrong;
 //!   `memory` which filters there is room for, and `cache` how many of the pages are cached.
+//! * `observed` goes the other way: from what a running store counts to the workload's skew and groups.
 //! * `processor` and [`Device`] turn all of it into time.
 //!
 //! ```
@@ -31,6 +32,7 @@ mod costs;
 mod device;
 mod layout;
 mod memory;
+mod observed;
 mod processor;
 mod puts;
 mod reads;
@@ -40,6 +42,8 @@ mod workload;
 pub use costs::{Costs, LevelCosts, OperationCosts};
 pub use device::Device;
 pub use memory::MemoryCosts;
+pub use observed::{group_items_of, skew_of};
+pub(crate) use processor::us_per_rewrite;
 pub use workload::{Mix, Workload};
 
 use crate::ModelError;

@@ -87,6 +87,11 @@ pub(super) fn us_per_put(
     (PUT.call / batch_items + PUT.item + item_bytes * PUT.byte + tables / puts.max(1.0)) / 1e3
 }
 
+/// Microseconds of rewriting so many entries of tables of so many bytes once.
+pub(crate) fn us_per_rewrite(entries: f64, bytes: f64) -> f64 {
+    (entries * PUT.entry + 2.0 * bytes * PUT.table_byte) / 1e3
+}
+
 /// Microseconds of a read of which a share `missed` of the pages come from the device, and which returns
 /// `items`.
 pub(super) fn us_per_read(taken: &Taken, missed: f64, items: f64) -> f64 {

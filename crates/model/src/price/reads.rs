@@ -40,11 +40,17 @@ pub(super) struct Pages {
     pub scan: Taken,
 }
 
-/// The shares of filters and indexes that are not in memory.
-#[derive(Clone, Copy, Debug, Default)]
+/// The shares of each level's filters and indexes that are not in memory.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Missing {
-    pub filters: f64,
-    pub indexes: f64,
+    pub filters: Vec<f64>,
+    pub indexes: Vec<f64>,
+}
+
+impl Missing {
+    fn of(shares: &[f64], level: usize) -> f64 {
+        shares.get(level).copied().unwrap_or(0.0)
+    }
 }
 
 /// Pages that a lookup reads to find a key's page by halves, where the table's index is not in memory.
@@ -52,7 +58,7 @@ const HALVING_PAGES: f64 = 2.5;
 
 impl Pages {
     /// What reads take in a store laid out as `layout` says, where `missing` is not in memory.
-    pub fn of(trie: &Trie, layout: &Layout, missing: Missing) -> Self {
+    pub fn of(trie: &Trie, layout: &Layout, missing: &Missing) -> Self {
         let mut all = Self::default();
         for region in trie.levels.first().into_iter().flatten() {
             let path = Path { trie, layout, missing, regions: vec![(0, region)] };
@@ -66,7 +72,7 @@ impl Pages {
 struct Path<'a> {
     trie: &'a Trie,
     layout: &'a Layout,
-    missing: Missing,
+    missing: &'a Missing,
     regions: Vec<(usize, &'a Region)>,
 }
 
@@ -117,7 +123,7 @@ impl<'a> Path<'a> {
                 let page_reads = if spec.index == IndexSpec::Paged {
                     2.0
                 } else {
-                    1.0 + HALVING_PAGES * self.missing.indexes
+                    1.0 + HALVING_PAGES * Missing::of(&self.missing.indexes, level)
                 };
                 taken = taken.and(puts);
                 let after = 1.0 - self.trie.met(taken);
@@ -169,7 +175,7 @@ impl Probes {
             }
             TableFilterSpec::Fragments { fragment_bits } => 0.5f64.powi(i32::from(fragment_bits)),
         };
-        let missing = path.missing.filters;
+        let missing = Missing::of(&path.missing.filters, level);
         let lacking = |wrong: f64| wrong * (1.0 - missing) + missing;
         let entries: f64 =
             region.puts.iter().map(|&puts| path.trie.run_size(level, region, puts).entries).sum();

@@ -1,0 +1,149 @@
+//! Whether a store should change its design: what another one would save, what the change costs, and when
+//! the one has come to more than the other.
+//!
+//! A change is weighed whenever a store has done enough to tell. What staying costs is added up
+//! ([`Regret`]), and a change is made once that exceeds what the change costs, a few times over. So whoever
+//! changes has lost by staying no more than a few times what changing costs, whatever comes next: the rule of
+//! ski rental (Karlin et al., Algorithmica 1988).
+//!
+//! It does not go back and forth, for three reasons. A design that is nearly as good as the best is as good
+//! as the best. A workload that comes back to the present design's wipes out the regret. And each change
+//! makes the next one wait twice as long, until as many operations as the horizon has have gone by in peace.
+
+use super::{Request, advise};
+use crate::ModelError;
+use crate::price::{Device, Pricer, us_per_rewrite};
+use serde::Serialize;
+use siltstone_design::Design;
+
+/// The least share of an operation's cost that a change has to save, and the share below which the present
+/// design is as good as any.
+const LEAST_SAVING: f64 = 0.1;
+const AS_GOOD: f64 = 0.05;
+/// How many times what it costs a change has to save within the horizon, and how many times that staying has
+/// to have cost.
+const MARGIN: f64 = 2.0;
+/// How often the wait for the next change doubles at most.
+const MOST_DOUBLINGS: u32 = 16;
+
+/// Another design, and what it would change.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Change {
+    /// The design.
+    pub design: Design,
+    /// Its name: a preset's, or that of the preset it was made from.
+    pub name: String,
+    /// Microseconds of device and processor that an operation would take less, in the mean over the mix.
+    pub saved_us: f64,
+    /// The same as a share of what it takes now; 0 or less where the present design is best.
+    pub saved_share: f64,
+    /// Microseconds of device and processor that the change itself takes: all tables are rewritten once.
+    pub cost_us: f64,
+}
+
+impl Change {
+    /// Operations after which it has paid for itself.
+    pub fn pays_after(&self) -> f64 {
+        if self.saved_us > 0.0 { self.cost_us / self.saved_us } else { f64::INFINITY }
+    }
+}
+
+/// Returns how many microseconds of device and processor it takes to rewrite tables of so many entries and
+/// bytes once.
+///
+/// ```
+/// use siltstone_model::advise::rewriting_us;
+/// use siltstone_model::price::Device;
+///
+/// assert!(rewriting_us(&Device::default(), (1e6, 1.2e8)) > 3e5);
+/// ```
+pub fn rewriting_us(device: &Device, (entries, bytes): (f64, f64)) -> f64 {
+    let moved =
+        1.0 / device.sequential_read_bytes_per_second + 1.0 / device.sequential_write_bytes_per_second;
+    bytes * moved * 1e6 + us_per_rewrite(entries, bytes) * device.processor_time
+}
+
+/// Finds the design that suits `request` best, and weighs it against `present`, of whose tables there are so
+/// many entries and bytes.
+///
+/// ```
+/// use siltstone_design::presets;
+/// use siltstone_model::advise::{Request, weigh};
+/// use siltstone_model::price::{Mix, Workload};
+///
+/// // Mostly misses, in a store whose leaves have no filters.
+/// let mix = Mix { hits: 0.1, misses: 0.8, scans: 0.0, puts: 0.1 };
+/// let request = Request::quick(Workload { items: 1e6, mix, ..Workload::default() }, 32 << 20);
+/// let change = weigh(&request, &presets::lean().scaled_to(256 << 10), (1e6, 1.2e8))?;
+/// assert!(change.saved_share > 0.3);
+/// let none = weigh(&request, &change.design, (1e6, 1.2e8))?;
+/// assert!(none.saved_share < 0.001);
+/// # Ok::<(), siltstone_model::ModelError>(())
+/// ```
+///
+/// # Errors
+/// As [`advise`].
+pub fn weigh(request: &Request, present: &Design, tables: (f64, f64)) -> Result<Change, ModelError> {
+    let best = advise(request)?.best;
+    let pricer = Pricer::new(&request.workload, &request.device)?;
+    let now = request.objective(&pricer.price(present, request.memory_bytes)?);
+    let saved_us = now - best.worst_cost;
+    let cost_us = rewriting_us(&request.device, tables);
+    Ok(Change {
+        saved_share: saved_us / now.max(1e-12),
+        saved_us,
+        cost_us,
+        name: best.name,
+        design: best.design,
+    })
+}
+
+/// What it has cost to stay with a design where another was better.
+#[derive(Clone, Debug, Default)]
+pub struct Regret {
+    us: f64,
+    /// How often the wait has doubled, and operations since a change.
+    doublings: u32,
+    peaceful: f64,
+}
+
+impl Regret {
+    /// Takes note that `operations` were done while `change` would have been better or was not, and says
+    /// whether it is to be made, where changes have to pay within `horizon` operations.
+    ///
+    /// ```
+    /// use siltstone_design::presets;
+    /// use siltstone_model::advise::{Regret, Request, weigh};
+    /// use siltstone_model::price::{Mix, Workload};
+    ///
+    /// let mix = Mix { hits: 0.1, misses: 0.8, scans: 0.0, puts: 0.1 };
+    /// let request = Request::quick(Workload { items: 1e6, mix, ..Workload::default() }, 32 << 20);
+    /// let change = weigh(&request, &presets::lean().scaled_to(256 << 10), (1e6, 1.2e8))?;
+    /// let mut regret = Regret::default();
+    /// // Not at once, but once staying has cost more than twice what changing does.
+    /// assert!(!regret.note(&change, change.pays_after(), 1e9));
+    /// assert!(regret.note(&change, change.pays_after() * 1.1, 1e9));
+    /// # Ok::<(), siltstone_model::ModelError>(())
+    /// ```
+    pub fn note(&mut self, change: &Change, operations: f64, horizon: f64) -> bool {
+        self.peaceful += operations;
+        if self.peaceful >= horizon {
+            self.peaceful = 0.0;
+            self.doublings = self.doublings.saturating_sub(1);
+        }
+        if change.saved_share < AS_GOOD {
+            self.us = 0.0;
+            return false;
+        }
+        if change.saved_share < LEAST_SAVING || change.saved_us * horizon < MARGIN * change.cost_us {
+            return false;
+        }
+        self.us += change.saved_us * operations;
+        if self.us < MARGIN * change.cost_us * f64::from(1u32 << self.doublings.min(MOST_DOUBLINGS)) {
+            return false;
+        }
+        *self = Self { us: 0.0, doublings: self.doublings + 1, peaceful: 0.0 };
+        true
+    }
+}
