@@ -160,6 +160,19 @@ abstract class BaseStore implements StateStore {
         }
     }
 
+    /**
+     * Marks the task as one with an unfinished transaction, on the device, before something is done that is in no
+     * batch and that a replay of the transaction would miss.
+     */
+    final void markUnfinished() throws SiltstoneException {
+        if (isExactlyOnce && !isMarked) {
+            batch.put(task.meta(), markKey(), SET);
+            writeBatch();
+            task.store().sync();
+            isMarked = true;
+        }
+    }
+
     /** Writes what waits and what else is in the batch. */
     private void writeBatch() throws SiltstoneException {
         try {
@@ -294,6 +307,8 @@ abstract class BaseStore implements StateStore {
             return made[0];
         } catch (SiltstoneException e) {
             throw new ProcessorStateException("Error while iterating over store " + name, e);
+        } catch (IllegalStateException e) {
+            throw new InvalidStateStoreException("A segment of store " + name + " was dropped", e);
         }
     }
 

@@ -83,8 +83,11 @@ abstract class SegmentedStore extends BaseStore {
         return streamTime;
     }
 
-    /** The segment of a time, made where it is not there; null where it is past the retention period. */
-    private Table liveSegment(long time) throws SiltstoneException {
+    /**
+     * The segment of a time, made where it is not there; null where it is past the retention period. Segments that
+     * are past it now are dropped, which no batch takes back: the transaction that did is marked before.
+     */
+    private Table liveSegment(long time, boolean isInTransaction) throws SiltstoneException {
         long id = time / segmentMs;
         long oldest = (streamTime - retentionMs) / segmentMs;
         if (id < oldest) {
@@ -96,6 +99,9 @@ abstract class SegmentedStore extends BaseStore {
             segments.put(id, segment);
         }
         if (segments.firstKey() < oldest) {
+            if (isInTransaction) {
+                markUnfinished();
+            }
             dropBefore(oldest);
         }
         return segment;
@@ -118,7 +124,7 @@ abstract class SegmentedStore extends BaseStore {
         long time = timestamp.applyAsLong(key.get());
         streamTime = Math.max(streamTime, time);
         try {
-            Table segment = liveSegment(time);
+            Table segment = liveSegment(time, true);
             if (segment == null) {
                 expired.record(1.0d, ProcessorContextUtils.asInternalProcessorContext(context()).currentSystemTimeMs());
             } else {
@@ -160,7 +166,7 @@ abstract class SegmentedStore extends BaseStore {
 
     @Override
     void restore(byte[] key, byte[] value) throws SiltstoneException {
-        Table segment = liveSegment(timestamp.applyAsLong(key));
+        Table segment = liveSegment(timestamp.applyAsLong(key), false);
         if (segment != null) {
             writeRestored(segment, key, value);
         }

@@ -179,6 +179,56 @@ class CommitAndRestoreTest {
         store.close();
     }
 
+    private WindowStore<Bytes, byte[]> openWindows() {
+        WindowStore<Bytes, byte[]> store =
+                SiltstoneStores.windowStore("windows", Duration.ofMinutes(4), Duration.ofMinutes(1), false).get();
+        store.init(context(true), store);
+        return store;
+    }
+
+    /** What was committed is in the segment that is gone: a replay would begin with nothing. */
+    @Test
+    @SuppressWarnings("deprecation")
+    void aSegmentDroppedInAnUnfinishedTransactionMakesTheTaskCorrupted() {
+        WindowStore<Bytes, byte[]> store = openWindows();
+        store.put(key("a"), value("1"), 0);
+        store.commit(Map.of(CHANGELOG, 1L));
+        store.put(key("b"), value("2"), 100 * 60_000L);
+        store.close();
+        assertThrows(TaskCorruptedException.class, this::openWindows);
+    }
+
+    @Test
+    @SuppressWarnings("deprecation")
+    void aSegmentDroppedInATransactionThatIsCommittedIsGoneForGood() {
+        WindowStore<Bytes, byte[]> store = openWindows();
+        store.put(key("a"), value("1"), 0);
+        store.put(key("b"), value("2"), 100 * 60_000L);
+        store.commit(Map.of(CHANGELOG, 2L));
+        store.close();
+        store = openWindows();
+        assertEquals(2L, store.committedOffset(CHANGELOG));
+        assertNull(store.fetch(key("a"), 0));
+        assertArrayEquals(value("2"), store.fetch(key("b"), 100 * 60_000L));
+        store.close();
+    }
+
+    @Test
+    void aWalkGoesOnWhenSegmentsAreDropped() {
+        WindowStore<Bytes, byte[]> store = openWindows();
+        for (int minute = 0; minute < 4; minute++) {
+            store.put(key("a"), value("" + minute), minute * 60_000L);
+        }
+        try (KeyValueIterator<Windowed<Bytes>, byte[]> all = store.all()) {
+            assertArrayEquals(value("0"), all.next().value);
+            store.put(key("b"), value("9"), 100 * 60_000L);
+            while (all.hasNext()) {
+                all.next();
+            }
+        }
+        store.close();
+    }
+
     private static int keyspaces(SiltstoneWindowStore store) {
         try {
             return store.task().keyspaces().size();
