@@ -8,6 +8,7 @@ use super::failover;
 use super::{Cluster, NodeId, settle_role};
 use crate::failure::{Failure, Outcome};
 use crate::now_ms;
+use crate::resp::Output;
 use crate::server::Server;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -48,9 +49,9 @@ impl Peer {
     /// Those of the connection, and replies that are errors.
     pub async fn ask(&mut self, words: &[&str]) -> Outcome<String> {
         const LONGEST: usize = 16 << 20;
-        let mut bytes = format!("*{}\r\n", words.len());
-        words.iter().for_each(|word| bytes.push_str(&format!("${}\r\n{word}\r\n", word.len())));
-        self.stream.write_all(bytes.as_bytes()).await.map_err(Failure::new)?;
+        let mut out = Output::new(false);
+        out.request(words);
+        self.stream.write_all(&out.take()).await.map_err(Failure::new)?;
         self.stream.flush().await.map_err(Failure::new)?;
         let mut line = String::new();
         if self.stream.read_line(&mut line).await.map_err(Failure::new)? == 0 {

@@ -49,15 +49,6 @@ fn read(request: &Request) -> Outcome<Wish<'_>> {
     Ok(wish)
 }
 
-fn put(bytes: &mut Vec<u8>, words: &[&[u8]]) {
-    bytes.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
-    for word in words {
-        bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
-        bytes.extend_from_slice(word);
-        bytes.extend_from_slice(b"\r\n");
-    }
-}
-
 fn connect(request: &Request) -> Outcome<BufReader<TcpStream>> {
     let failed = |_| Failure::coded("IOERR error or timeout connecting to the client");
     let timeout = u64::try_from(integer(request.get(5))?).unwrap_or(0);
@@ -77,27 +68,27 @@ type Going<'a> = (&'a [u8], u64, Vec<u8>);
 
 /// What is sent to the other server, and how many replies come before those to RESTORE.
 fn commands(wish: &Wish, present: &[Going], in_cluster: bool) -> (Vec<u8>, usize) {
-    let (mut bytes, mut before) = (Vec::new(), 0);
+    let (mut out, mut before) = (Output::new(false), 0);
     if !wish.credentials.is_empty() {
-        put(&mut bytes, &[&[b"AUTH".as_slice()], wish.credentials.as_slice()].concat());
+        out.request(&[&[b"AUTH".as_slice()], wish.credentials.as_slice()].concat());
         before += 1;
     }
     if !in_cluster {
-        put(&mut bytes, &[b"SELECT", wish.database.to_string().as_bytes()]);
+        out.request(&[b"SELECT", wish.database.to_string().as_bytes()]);
         before += 1;
     }
     for (key, ttl, payload) in present {
         if in_cluster {
-            put(&mut bytes, &[b"ASKING"]);
+            out.request(&[b"ASKING"]);
         }
         let ttl = ttl.to_string();
         let mut words: Vec<&[u8]> = vec![b"RESTORE", key, ttl.as_bytes(), payload];
         if wish.replaces {
             words.push(b"REPLACE");
         }
-        put(&mut bytes, &words);
+        out.request(&words);
     }
-    (bytes, before)
+    (out.take(), before)
 }
 
 fn migrate(context: &mut Context, request: &Request, out: &mut Output) -> Outcome {

@@ -3,7 +3,7 @@
 use super::{Announced, Wanted, count};
 use crate::failure::{Failure, Outcome};
 use crate::keyspace::Store;
-use crate::resp::{Decoder, Limits};
+use crate::resp::{Decoder, Limits, Output};
 use crate::server::{Client, Server};
 use bytes::BytesMut;
 use siltstone::{Change, Tail, TailOperation};
@@ -161,23 +161,10 @@ impl Feed<'_> {
     }
 }
 
-fn put_arguments<'a>(out: &mut Vec<u8>, arguments: impl ExactSizeIterator<Item = &'a [u8]>) {
-    out.extend_from_slice(format!("*{}\r\n", arguments.len()).as_bytes());
-    for argument in arguments {
-        put_argument(out, argument);
-    }
-}
-
-fn put_argument(out: &mut Vec<u8>, argument: &[u8]) {
-    out.extend_from_slice(format!("${}\r\n", argument.len()).as_bytes());
-    out.extend_from_slice(argument);
-    out.extend_from_slice(b"\r\n");
-}
-
 fn message(arguments: &[&[u8]]) -> Vec<u8> {
-    let mut out = Vec::new();
-    put_arguments(&mut out, arguments.iter().copied());
-    out
+    let mut out = Output::new(false);
+    out.request(arguments);
+    out.take()
 }
 
 /// Sends what the replica lacks, and then what happens, until the connection ends.
@@ -305,9 +292,10 @@ fn size(operation: &TailOperation) -> usize {
 
 /// The message that hands on `operations`.
 fn changes(next: u64, operations: &[TailOperation]) -> Vec<u8> {
-    let mut out = format!("*{}\r\n", 2 + operations.len() * 5).into_bytes();
-    put_argument(&mut out, b"changes");
-    put_argument(&mut out, next.to_string().as_bytes());
+    let mut out = Output::new(false);
+    out.array(2 + operations.len() * 5);
+    out.text("changes");
+    out.text(&next.to_string());
     for TailOperation { keyspace, key, change, .. } in operations {
         let (kind, value, expires) = match change {
             Change::Put { value, expires_at_ms } => ("put", value.as_slice(), *expires_at_ms),
@@ -317,10 +305,10 @@ fn changes(next: u64, operations: &[TailOperation]) -> Vec<u8> {
         };
         let expires = expires.map_or(String::new(), |at| at.to_string());
         for argument in [kind.as_bytes(), keyspace.as_bytes(), key, value, expires.as_bytes()] {
-            put_argument(&mut out, argument);
+            out.bulk(argument);
         }
     }
-    out
+    out.take()
 }
 
 /// Reads an operation from the five arguments that `changes` wrote.

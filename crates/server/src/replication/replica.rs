@@ -4,7 +4,7 @@ use super::Wanted;
 use super::primary::operation;
 use crate::failure::{Failure, Outcome};
 use crate::keyspace::Position;
-use crate::resp::{Decoder, Limits, Request};
+use crate::resp::{Decoder, Limits, Output, Request};
 use crate::say;
 use crate::server::Server;
 use bytes::BytesMut;
@@ -165,11 +165,9 @@ impl Primary {
     }
 
     fn send(&mut self, words: &[&str]) -> Outcome {
-        let mut bytes = format!("*{}\r\n", words.len());
-        for word in words {
-            bytes.push_str(&format!("${}\r\n{word}\r\n", word.len()));
-        }
-        self.socket.write_all(bytes.as_bytes()).map_err(failed)
+        let mut out = Output::new(false);
+        out.request(words);
+        self.socket.write_all(&out.take()).map_err(failed)
     }
 
     fn receive(&mut self) -> Outcome {

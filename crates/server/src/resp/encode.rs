@@ -159,6 +159,12 @@ impl Output {
         self.length(b'*', length);
     }
 
+    /// A request of `arguments`, as clients send them.
+    pub fn request<A: AsRef<[u8]>>(&mut self, arguments: &[A]) {
+        self.array(arguments.len());
+        arguments.iter().for_each(|argument| self.bulk(argument.as_ref()));
+    }
+
     /// A map, whose `length` pairs follow.
     pub fn map(&mut self, length: usize) {
         if self.resp3 { self.length(b'%', length) } else { self.length(b'*', length * 2) }
