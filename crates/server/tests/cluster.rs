@@ -288,8 +288,16 @@ fn a_replica_takes_the_slots_of_a_killed_node() {
     processes.push(process);
     until("a replica", || has(back, &["INFO", "replication"], "role:slave"));
     until("linked", || has(back, &["INFO", "replication"], "master_link_status:up"));
-    // And takes its place again where somebody asks for it.
-    assert_eq!(text(Client::connect(back).ask(&["CLUSTER", "FAILOVER"])), "+OK");
+    // And takes its place again where somebody asks for it, once those who vote know whom it follows. One that
+    // has heard of a later epoch refuses, and the node says to try again.
+    let (new, old) = (id(addresses[3]), id(back));
+    for voter in &addresses[1..3] {
+        until("known as a replica", || match Client::connect(*voter).ask(&["CLUSTER", "REPLICAS", &new]) {
+            Reply::Array(lines) => lines.into_iter().any(|line| text(line).starts_with(&old)),
+            _ => false,
+        });
+    }
+    until("agreed", || text(Client::connect(back).ask(&["CLUSTER", "FAILOVER"])) == "+OK");
     until("primary", || has(back, &["ROLE"], "master"));
     until("following", || has(addresses[3], &["INFO", "replication"], "master_link_status:up"));
     let mut client = Follower::new(&addresses[1..]);
