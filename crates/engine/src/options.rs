@@ -85,8 +85,9 @@ pub struct Options {
     /// Create the store where there is none.
     pub create_if_missing: bool,
     /// Memory in bytes for memtables, indexes of log stores, filters, indexes, page cache and compaction
-    /// together; at least [`LEAST_BUDGET_BYTES`](Self::LEAST_BUDGET_BYTES). A keyspace that is created
-    /// without a design gets the default one with write buffers and tables as small as the budget asks for.
+    /// together; at least [`LEAST_BUDGET_BYTES`](Self::LEAST_BUDGET_BYTES), and at most 64 TiB. A keyspace
+    /// that is created without a design gets the default one with write buffers and tables as small as the
+    /// budget asks for.
     pub memory_budget_bytes: u64,
     /// Durability of writes that do not choose for themselves.
     pub durability: Durability,

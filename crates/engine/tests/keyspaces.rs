@@ -8,7 +8,9 @@
 )]
 
 use siltstone::io::sim::{CrashMode, SimDisk};
-use siltstone::{Batch, Db, Durability, Keyspace, KeyspaceOptions, Options, WriteOptions};
+use siltstone::{
+    Batch, Db, Durability, Keyspace, KeyspaceOptions, Options, ResourceOptions, Resources, WriteOptions,
+};
 use std::sync::Arc;
 
 const MIB: u64 = 1 << 20;
@@ -123,6 +125,23 @@ fn small_budgets_make_the_default_design_small() {
     for budget in [1, 2, 4, 8] {
         let amplification = fill(budget * MIB, 3, 60_000);
         assert!(amplification < 6.0, "{budget} MiB: {amplification}");
+    }
+}
+
+/// A budget is a bound, not a measure of what is taken at once: the largest takes no more than a usual one.
+#[test]
+fn the_largest_budget_takes_what_is_used() {
+    let before = resident_bytes();
+    fill(1 << 46, 2, 10_000);
+    let taken = resident_bytes().saturating_sub(before);
+    // Tests beside this one have their budgets too.
+    assert!(taken < 2048 * MIB, "{taken} bytes");
+    for budget in [(1 << 46) + 1, u64::MAX] {
+        let refused = ResourceOptions { memory_budget_bytes: budget, ..ResourceOptions::default() };
+        let refused = Resources::new(refused).unwrap_err().to_string();
+        assert!(refused.starts_with("memory_budget_bytes") && refused.contains("64 TiB"), "{refused}");
+        let options = Options { memory_budget_bytes: budget, ..Options::default() };
+        assert!(Db::open("nowhere", options).unwrap_err().to_string().contains(&refused));
     }
 }
 

@@ -55,6 +55,8 @@ const MOST_PASSED: usize = 16;
 /// Bytes of the budget for each shard.
 const BUDGET_PER_SHARD: u64 = 4 << 20;
 const MOST_SHARDS: u64 = 64;
+/// Pieces of a shard: fewer than there are numbers for, and as many as make 300 GiB of answers in all.
+const MOST_PIECES: u64 = 1 << 20;
 
 const PUT: u8 = 1;
 const PUT_EXPIRING: u8 = 2;
@@ -323,7 +325,7 @@ impl RowCache {
 
     /// Gives it room for `bytes`.
     pub fn set_capacity(&self, bytes: u64) {
-        let pieces = (bytes / KEPT_PIECE_BYTES) as usize / self.shards.len();
+        let pieces = (bytes / KEPT_PIECE_BYTES / self.shards.len() as u64).min(MOST_PIECES) as usize;
         // One to fill in each queue, and one to leave.
         let pieces = if pieces < 3 { 0 } else { pieces };
         if self.most_pieces.swap(pieces, Ordering::Relaxed) == pieces {
@@ -332,8 +334,9 @@ impl RowCache {
         for shard in &self.shards {
             let mut shard = shard.lock();
             shard.shrink_to(pieces, &self.memory);
-            shard.left.resize(pieces * NOTES_PER_PIECE, 0);
-            shard.left.shrink_to_fit();
+            // Their places depend on how many there are, so none is kept. Zeros take memory once they are
+            // written over.
+            shard.left = vec![0; pieces * NOTES_PER_PIECE];
             if pieces == 0 {
                 shard.directory = HashTable::new();
             }

@@ -20,6 +20,9 @@ pub(crate) type Page = Arc<Pooled>;
 const CACHED_PAGE_BYTES: u64 = PIECE_BYTES as u64 + 96;
 /// The cache shrinks no further than this, so that one lookup's pages stay while it needs them.
 const LEAST_CACHE_BYTES: u64 = 16 * CACHED_PAGE_BYTES;
+/// Pages that the cache has bookkeeping for from the start; it grows where there are more. The budget is no
+/// measure of it: that may be far more than there is, and is taken as it is needed.
+const PAGES_AT_FIRST: u64 = 1 << 20;
 /// Bits of a table's number, in the number under which its answers are kept.
 const TABLE_BITS: u32 = 40;
 /// Open files that are kept at least.
@@ -88,7 +91,11 @@ impl Caches {
         let capacity = memory.free_bytes().max(LEAST_CACHE_BYTES);
         let caches = Self {
             files: Files::new(max_open_files.max(LEAST_FILES)),
-            pages: Cache::with_weighter((capacity / CACHED_PAGE_BYTES) as usize, capacity, PageWeight),
+            pages: Cache::with_weighter(
+                (capacity / CACHED_PAGE_BYTES).min(PAGES_AT_FIRST) as usize,
+                capacity,
+                PageWeight,
+            ),
             answers: RowCache::new(memory),
             split: CacheSplit::default(),
             memory: Arc::clone(memory),

@@ -26,7 +26,7 @@ use std::sync::Arc;
 pub struct ResourceOptions {
     /// Memory in bytes for all stores together; as
     /// [`Options::memory_budget_bytes`](crate::Options::memory_budget_bytes) is for one, with the same
-    /// [least](crate::Options::LEAST_BUDGET_BYTES). What is said there is not asked beside this.
+    /// [least](crate::Options::LEAST_BUDGET_BYTES) and most. What is said there is not asked beside this.
     pub memory_budget_bytes: u64,
     /// Compaction threads for all stores, beside one that flushes and one that syncs; 1 to 64.
     pub background_threads: usize,
@@ -204,8 +204,16 @@ impl fmt::Debug for Resources {
 /// The least memory budget, of one store or of several.
 pub(crate) const LEAST_BUDGET_BYTES: u64 = 1 << 20;
 
-/// Checks that a memory budget is not too small for any store.
+/// The most: what a process can address.
+const MOST_BUDGET_BYTES: u64 = 1 << 46;
+
+/// Checks that a memory budget is not too small for any store, and one that there could be.
 pub(crate) fn check_budget(bytes: u64) -> Result<()> {
+    if bytes > MOST_BUDGET_BYTES {
+        return Err(Error::invalid(format_args!(
+            "memory_budget_bytes: {bytes} is more than a process can address; use at most {MOST_BUDGET_BYTES} (64 TiB)"
+        )));
+    }
     if bytes < LEAST_BUDGET_BYTES {
         return Err(Error::invalid(format_args!(
             "memory_budget_bytes: {bytes} is too little; use at least {LEAST_BUDGET_BYTES} (1 MiB)"

@@ -54,9 +54,13 @@ pub(super) struct Gathered {
 impl Gathered {
     /// Room for items in about so many bytes of memory, which is taken as they come.
     pub fn new(encoder: Encoder, bytes: usize) -> Self {
-        // Grown by doubling, both would be copied, and take more than that meanwhile.
-        let (arena, places) = (Vec::with_capacity(bytes), Vec::with_capacity(bytes / LEAST_ITEM_BYTES));
-        Self { encoder, arena, places, is_sorted: true }
+        let mut gathered = Self::with_room(encoder, 0, 0);
+        // Grown by doubling, both would be copied, and take more than that meanwhile. That is left for
+        // budgets that are larger than what there is.
+        let _ = gathered.arena.try_reserve_exact(bytes);
+        let _ = gathered.places.try_reserve_exact(bytes / LEAST_ITEM_BYTES);
+        gathered.is_sorted = true;
+        gathered
     }
 
     /// Room for items of so many bytes in the arena.
