@@ -47,6 +47,37 @@ fn kind_name(kind: ErrorKind) -> &'static str {
     }
 }
 
+/// What the engine's messages call by names of its own, and what it is to those who use it from Java. Longer names come
+/// before those that they hold.
+const NAMES: [(&str, &str); 15] = [
+    ("options.memory_budget_bytes", "memoryBytes"),
+    ("memory_budget_bytes", "memoryBytes"),
+    ("options.background_threads", "threads"),
+    ("background_threads", "threads"),
+    ("options.max_open_files", "maxOpenFiles"),
+    ("max_open_files", "maxOpenFiles"),
+    ("give it in options.merge_operators, or name", "name"),
+    ("KeyspaceOptions::merge_operator", "KeyspaceOptions.mergeOperator"),
+    (
+        "make the write buffer smaller (Design::scaled_to does, with the tables), or name no design",
+        "or name no preset",
+    ),
+    ("design.write_buffer.bytes", "preset"),
+    ("design.write_buffer.entries", "preset"),
+    (
+        "Keyspace::starting_with takes any beginning of keys, and walks more",
+        "give a whole prefix, or walk over all items",
+    ),
+    ("open it with Db::open to write", "open it without Options.readOnly to write"),
+    ("Db::keyspace opens", "Store.keyspace opens"),
+    (", or WalRecovery::StopAtDamage in the library", ""),
+];
+
+/// Returns a message of the engine in Java's names.
+fn in_java(message: &str) -> String {
+    NAMES.iter().fold(message.to_owned(), |message, (name, here)| message.replace(name, here))
+}
+
 /// Throws what `failure` is in Java. Where not even that works, the virtual machine has an exception of its own
 /// pending, such as that there is no memory.
 #[cold]
@@ -59,6 +90,9 @@ pub fn throw(env: &mut JNIEnv<'_>, failure: Failure) {
         Failure::Engine(error) if error.kind() == ErrorKind::Closed => closed(env, &error.to_string()),
         Failure::Engine(error) => of_engine(env, &error),
         Failure::Invalid(why) => facts(env, "INVALID_INPUT", &why, None, None, None, None),
+        Failure::Java(jni::errors::Error::NullPtr(what)) => {
+            env.throw_new("java/lang/NullPointerException", what)
+        }
         Failure::Java(error) => env.throw_new("java/lang/InternalError", error.to_string()),
     };
     if thrown.is_err() && !env.exception_check().unwrap_or(true) {
@@ -73,7 +107,15 @@ fn closed(env: &mut JNIEnv<'_>, sentence: &str) -> jni::errors::Result<()> {
 fn of_engine(env: &mut JNIEnv<'_>, error: &Error) -> jni::errors::Result<()> {
     let path = error.path().map(|path| path.to_string_lossy().into_owned());
     let kind = kind_name(error.kind());
-    facts(env, kind, &error.to_string(), path.as_deref(), error.offset(), error.expected(), error.found())
+    facts(
+        env,
+        kind,
+        &in_java(&error.to_string()),
+        path.as_deref(),
+        error.offset(),
+        error.expected(),
+        error.found(),
+    )
 }
 
 fn facts(

@@ -1,5 +1,6 @@
 //! Reads and single writes of a keyspace.
 
+use crate::answer::{json, longs};
 use crate::error::Failure;
 use crate::guard::guard;
 use crate::handles::{KEYSPACES, SNAPSHOTS};
@@ -209,11 +210,7 @@ extern "system" fn Java_io_siltstone_Native_keyspaceStats<'l>(
     _class: JClass<'l>,
     keyspace: jlong,
 ) -> jstring {
-    guard(env, std::ptr::null_mut(), |env| {
-        let stats = KEYSPACES.get(keyspace)?.stats();
-        let json = serde_json::to_string(&stats).map_err(|error| Failure::Invalid(error.to_string()))?;
-        Ok(env.new_string(json)?.into_raw())
-    })
+    guard(env, std::ptr::null_mut(), |env| json(env, &KEYSPACES.get(keyspace)?.stats()))
 }
 
 /// Returns items, bytes of tables, bytes and entries of write buffers, bytes of filters and indexes, and tables.
@@ -233,12 +230,6 @@ extern "system" fn Java_io_siltstone_Native_keyspaceFigures<'l>(
             stats.filter_bytes + stats.index_bytes,
             stats.table_count,
         ];
-        let array = env.new_long_array(6)?;
-        env.set_long_array_region(
-            &array,
-            0,
-            &figures.map(|figure| jlong::try_from(figure).unwrap_or(jlong::MAX)),
-        )?;
-        Ok(array)
+        longs(env, figures)
     })
 }

@@ -8,6 +8,7 @@
 //! Bytes cross in as few calls as possible: a batch is written from one direct buffer (`packed.rs`), an iterator
 //! returns a block of items at a time.
 
+mod answer;
 mod error;
 mod guard;
 mod handles;

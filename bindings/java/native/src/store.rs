@@ -1,5 +1,6 @@
 //! Stores, what several of them share, snapshots, and batches of writes.
 
+use crate::answer::{json, longs};
 use crate::error::Failure;
 use crate::guard::guard;
 use crate::handles::{ITERATORS, KEYSPACES, Of, RESOURCES, SNAPSHOTS, STORES};
@@ -11,13 +12,11 @@ use siltstone::{
     Batch, Db, Design, Durability, KeyspaceOptions, Options, ResourceOptions, Resources, Schema, SuffixOrder,
     WriteOptions,
 };
+use std::fmt::Display;
 
-fn size(bytes: jlong) -> Result<u64, Failure> {
-    u64::try_from(bytes).map_err(|_| Failure::Invalid(format!("{bytes} bytes are fewer than none")))
-}
-
-fn count(number: jint) -> Result<usize, Failure> {
-    usize::try_from(number).map_err(|_| Failure::Invalid(format!("{number} is fewer than none")))
+/// A number that Java has found to be none below zero.
+fn count<From: Copy + Display, To: TryFrom<From>>(number: From) -> Result<To, Failure> {
+    To::try_from(number).map_err(|_| Failure::Invalid(format!("{number} is fewer than none")))
 }
 
 fn text(env: &mut JNIEnv<'_>, text: &JString<'_>) -> Result<String, Failure> {
@@ -45,7 +44,7 @@ extern "system" fn Java_io_siltstone_Native_newResources<'l>(
 ) -> jlong {
     guard(env, 0, |_| {
         let resources = Resources::new(ResourceOptions {
-            memory_budget_bytes: size(memory_bytes)?,
+            memory_budget_bytes: count(memory_bytes)?,
             background_threads: count(threads)?,
             max_open_files: count(max_open_files)?,
             ..ResourceOptions::default()
@@ -63,14 +62,7 @@ extern "system" fn Java_io_siltstone_Native_resourceStats<'l>(
 ) -> JLongArray<'l> {
     guard(env, JLongArray::default(), |env| {
         let stats = RESOURCES.get(resources)?.stats();
-        let figures = [stats.memory.total, stats.memory.budget, stats.stores as u64];
-        let array = env.new_long_array(3)?;
-        env.set_long_array_region(
-            &array,
-            0,
-            &figures.map(|figure| jlong::try_from(figure).unwrap_or(jlong::MAX)),
-        )?;
-        Ok(array)
+        longs(env, [stats.memory.total, stats.memory.budget, stats.stores as u64])
     })
 }
 
@@ -96,12 +88,12 @@ extern "system" fn Java_io_siltstone_Native_open<'l>(
         let path = text(env, &path)?;
         let mut options = Options {
             create_if_missing: creates != 0,
-            memory_budget_bytes: size(memory_bytes)?,
+            memory_budget_bytes: count(memory_bytes)?,
             background_threads: count(threads)?,
             max_open_files: count(max_open_files)?,
-            max_wal_bytes: size(max_log_bytes)?,
-            reserve_bytes: size(reserve_bytes)?,
-            sync_interval_ms: size(sync_interval_ms)?,
+            max_wal_bytes: count(max_log_bytes)?,
+            reserve_bytes: count(reserve_bytes)?,
+            sync_interval_ms: count(sync_interval_ms)?,
             durability: if is_synced != 0 { Durability::Synced } else { Durability::Buffered },
             direct_reads: is_direct != 0,
             ..Options::default()
@@ -276,11 +268,7 @@ extern "system" fn Java_io_siltstone_Native_storeStats<'l>(
     _class: JClass<'l>,
     store: jlong,
 ) -> jstring {
-    guard(env, std::ptr::null_mut(), |env| {
-        let stats = STORES.get(store)?.stats();
-        let json = serde_json::to_string(&stats).map_err(|error| Failure::Invalid(error.to_string()))?;
-        Ok(env.new_string(json)?.into_raw())
-    })
+    guard(env, std::ptr::null_mut(), |env| json(env, &STORES.get(store)?.stats()))
 }
 
 /// Closes a store for all who use it. A second time does nothing.

@@ -5,10 +5,12 @@ import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 
 /**
  * Writes to any keyspaces of one store that happen together. It is packed into a direct buffer and crosses into the
- * native library in one call, {@link Store#write}; {@link #clear} empties it for the next one and keeps the buffer.
+ * native library in one call, {@link Store#write}; {@link #clear} empties it for the next one and keeps the buffer, unless
+ * that has become much larger than it was to be.
  */
 public final class Batch {
     private static final int HEADER_BYTES = 1 + 4 + 4 + 4 + 8;
@@ -18,8 +20,10 @@ public final class Batch {
     private static final byte DELETE_PREFIX = 3;
     private static final byte MERGE = 4;
     private static final byte[] NOTHING = {};
+    private static final int MOST_KEPT_BYTES = 1 << 20;
 
     private final List<Keyspace> keyspaces = new ArrayList<>();
+    private final int bytes;
     private ByteBuffer packed;
     private int count;
 
@@ -30,7 +34,8 @@ public final class Batch {
 
     /** An empty batch with room for so many bytes at first. */
     public Batch(int bytes) {
-        packed = ByteBuffer.allocateDirect(Math.max(bytes, HEADER_BYTES));
+        this.bytes = Math.max(bytes, HEADER_BYTES);
+        packed = ByteBuffer.allocateDirect(this.bytes);
     }
 
     /** Adds that the key gets a value. */
@@ -38,9 +43,9 @@ public final class Batch {
         return add(PUT, keyspace, key, value, 0);
     }
 
-    /** Adds that the key gets a value that is gone after a time. */
+    /** Adds that the key gets a value that is gone after a time, which is not negative. */
     public Batch put(Keyspace keyspace, byte[] key, byte[] value, Duration ttl) {
-        return add(PUT_WITH_TTL, keyspace, key, value, ttl.toMillis());
+        return add(PUT_WITH_TTL, keyspace, key, value, Arguments.millis(ttl, "ttl"));
     }
 
     /** Adds that the key is removed. */
@@ -50,21 +55,24 @@ public final class Batch {
 
     /** Adds that all keys with this prefix, which is one by the keyspace's schema, are removed. */
     public Batch deletePrefix(Keyspace keyspace, byte[] prefix) {
-        return add(DELETE_PREFIX, keyspace, prefix, NOTHING, 0);
+        return add(DELETE_PREFIX, keyspace, Objects.requireNonNull(prefix, "prefix"), NOTHING, 0);
     }
 
     /** Adds an operand for the keyspace's merge operator. */
     public Batch merge(Keyspace keyspace, byte[] key, byte[] operand) {
-        return add(MERGE, keyspace, key, operand, 0);
+        return add(MERGE, keyspace, key, Objects.requireNonNull(operand, "operand"), 0);
     }
 
     private synchronized Batch add(byte kind, Keyspace keyspace, byte[] key, byte[] value, long ttlMs) {
+        Objects.requireNonNull(keyspace, "keyspace");
+        Objects.requireNonNull(key, "key");
+        Objects.requireNonNull(value, "value");
+        makeRoom((long) HEADER_BYTES + key.length + value.length);
         int place = keyspaces.indexOf(keyspace);
         if (place < 0) {
             place = keyspaces.size();
             keyspaces.add(keyspace);
         }
-        makeRoom((long) HEADER_BYTES + key.length + value.length);
         packed.put(kind).putInt(place).putInt(key.length).putInt(value.length).putLong(ttlMs).put(key).put(value);
         count++;
         return this;
@@ -92,9 +100,17 @@ public final class Batch {
         return packed.position();
     }
 
+    /** Returns how large its buffer is. */
+    synchronized int room() {
+        return packed.capacity();
+    }
+
     /** Forgets all operations. */
     public synchronized void clear() {
         packed.clear();
+        if (packed.capacity() > Math.max(bytes, MOST_KEPT_BYTES)) {
+            packed = ByteBuffer.allocateDirect(bytes);
+        }
         keyspaces.clear();
         count = 0;
     }

@@ -4,6 +4,7 @@ import java.lang.ref.Reference;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 
 /** A keyspace of a store: keys of 1 to 65,535 bytes, and values. Made by {@link Store#keyspace}. */
 public final class Keyspace implements AutoCloseable {
@@ -43,7 +44,8 @@ public final class Keyspace implements AutoCloseable {
      * @return the value's length, which may be more than the buffer's capacity, or -1
      */
     public int get(byte[] key, ByteBuffer into) throws SiltstoneException {
-        if (!into.isDirect() || into.isReadOnly()) {
+        Objects.requireNonNull(key, "key");
+        if (!Objects.requireNonNull(into, "into").isDirect() || into.isReadOnly()) {
             throw new IllegalArgumentException("the buffer is to be direct, and not for reading only");
         }
         try {
@@ -55,7 +57,7 @@ public final class Keyspace implements AutoCloseable {
 
     byte[] get(long snapshot, byte[] key) throws SiltstoneException {
         try {
-            return Native.get(handle.get(), snapshot, key);
+            return Native.get(handle.get(), snapshot, Objects.requireNonNull(key, "key"));
         } finally {
             Reference.reachabilityFence(this);
         }
@@ -64,7 +66,7 @@ public final class Keyspace implements AutoCloseable {
     /** Whether there is such a key. */
     public boolean contains(byte[] key) throws SiltstoneException {
         try {
-            return Native.contains(handle.get(), 0, key);
+            return Native.contains(handle.get(), 0, Objects.requireNonNull(key, "key"));
         } finally {
             Reference.reachabilityFence(this);
         }
@@ -77,8 +79,8 @@ public final class Keyspace implements AutoCloseable {
 
     List<byte[]> getMany(long snapshot, List<byte[]> keys) throws SiltstoneException {
         int bytes = 0;
-        for (byte[] key : keys) {
-            bytes = Math.addExact(bytes, 4 + key.length);
+        for (byte[] key : Objects.requireNonNull(keys, "keys")) {
+            bytes = Math.addExact(bytes, Math.addExact(4, Objects.requireNonNull(key, "key").length));
         }
         ByteBuffer packed = ByteBuffer.allocate(bytes);
         keys.forEach(key -> packed.putInt(key.length).put(key));
@@ -102,6 +104,8 @@ public final class Keyspace implements AutoCloseable {
 
     /** Gives the key a value. */
     public void put(byte[] key, byte[] value) throws SiltstoneException {
+        Objects.requireNonNull(key, "key");
+        Objects.requireNonNull(value, "value");
         try {
             Native.put(handle.get(), key, value);
         } finally {
@@ -112,7 +116,7 @@ public final class Keyspace implements AutoCloseable {
     /** Removes the key, where it is there. */
     public void delete(byte[] key) throws SiltstoneException {
         try {
-            Native.delete(handle.get(), key);
+            Native.delete(handle.get(), Objects.requireNonNull(key, "key"));
         } finally {
             Reference.reachabilityFence(this);
         }
@@ -125,7 +129,7 @@ public final class Keyspace implements AutoCloseable {
      */
     public boolean compareAndSet(byte[] key, byte[] expected, byte[] value) throws SiltstoneException {
         try {
-            return Native.compareAndSet(handle.get(), key, expected, value);
+            return Native.compareAndSet(handle.get(), Objects.requireNonNull(key, "key"), expected, value);
         } finally {
             Reference.reachabilityFence(this);
         }
@@ -156,7 +160,7 @@ public final class Keyspace implements AutoCloseable {
      */
     public long ingest(Batch batch) throws SiltstoneException {
         try {
-            return batch.ingestInto(this);
+            return Objects.requireNonNull(batch, "batch").ingestInto(this);
         } finally {
             Reference.reachabilityFence(this);
         }
@@ -205,6 +209,7 @@ public final class Keyspace implements AutoCloseable {
     }
 
     KeyIterator iterate(long snapshot, Range range) throws SiltstoneException {
+        Objects.requireNonNull(range, "range");
         try {
             long number = handle.get();
             return new KeyIterator(this, range.prefix == null

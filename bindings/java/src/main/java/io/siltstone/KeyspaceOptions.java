@@ -1,5 +1,7 @@
 package io.siltstone;
 
+import java.util.Objects;
+
 /** Options of a keyspace; the schema and the merge operator are fixed when it is made. */
 public final class KeyspaceOptions {
     String schema = "point";
@@ -13,7 +15,7 @@ public final class KeyspaceOptions {
      * prefix lie together.
      */
     public KeyspaceOptions schema(String text) {
-        schema = text;
+        schema = Objects.requireNonNull(text, "schema");
         return this;
     }
 

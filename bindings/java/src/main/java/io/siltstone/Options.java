@@ -2,7 +2,10 @@ package io.siltstone;
 
 import java.time.Duration;
 
-/** Options of a store. Each method changes this value and returns it. */
+/**
+ * Options of a store. Each method changes this value and returns it. One that is given a negative number throws an
+ * {@link IllegalArgumentException}; whether the others suit is found when the store is opened.
+ */
 public final class Options {
     long memoryBytes = 256L << 20;
     int threads = 1;
@@ -17,39 +20,41 @@ public final class Options {
     String preset;
     Resources resources;
 
-    /** Bytes for write buffers, filters, indexes, caches and compaction together. 256 MiB by default. */
+    /**
+     * Bytes for write buffers, filters, indexes, caches and compaction together: 1 MiB to 64 TiB. 256 MiB by default.
+     */
     public Options memoryBytes(long bytes) {
-        memoryBytes = bytes;
+        memoryBytes = Arguments.notNegative(bytes, "memoryBytes");
         return this;
     }
 
-    /** Threads that compact, beside one that flushes. 0: none at all, and work is done inside writes. */
+    /** Threads that compact, beside one that flushes; at most 64. 0: none at all, and work is done inside writes. */
     public Options threads(int count) {
-        threads = count;
+        threads = (int) Arguments.notNegative(count, "threads");
         return this;
     }
 
-    /** Open files kept for reading. */
+    /** Open files kept for reading; 8 at least. */
     public Options maxOpenFiles(int count) {
-        maxOpenFiles = count;
+        maxOpenFiles = (int) Arguments.notNegative(count, "maxOpenFiles");
         return this;
     }
 
     /** Bytes of log from which on the keyspace with the oldest part of it is flushed. */
     public Options maxLogBytes(long bytes) {
-        maxLogBytes = bytes;
+        maxLogBytes = Arguments.notNegative(bytes, "maxLogBytes");
         return this;
     }
 
     /** Free bytes of the disk below which writes are refused, so that compaction keeps its room. */
     public Options reserveBytes(long bytes) {
-        reserveBytes = bytes;
+        reserveBytes = Arguments.notNegative(bytes, "reserveBytes");
         return this;
     }
 
     /** How often buffered writes are brought to the device; zero for never. */
     public Options syncInterval(Duration interval) {
-        syncIntervalMs = interval.toMillis();
+        syncIntervalMs = Arguments.millis(interval, "syncInterval");
         return this;
     }
 

@@ -1,5 +1,7 @@
 package io.siltstone;
 
+import java.util.Objects;
+
 /** What an iterator walks over, and how. Each method changes this value and returns it. */
 public final class Range {
     private static final byte[] NOTHING = {};
@@ -18,7 +20,7 @@ public final class Range {
     /** Items whose keys have this prefix, by the schema: in byte order where suffixes are ordered. */
     public static Range ofPrefix(byte[] prefix) {
         Range range = new Range();
-        range.prefix = prefix;
+        range.prefix = Objects.requireNonNull(prefix, "prefix");
         return range;
     }
 
@@ -44,15 +46,15 @@ public final class Range {
 
     private Range lower(int kind, byte[] suffix) {
         checkPrefix();
+        from = Objects.requireNonNull(suffix, "suffix");
         fromKind = kind;
-        from = suffix;
         return this;
     }
 
     private Range upper(int kind, byte[] suffix) {
         checkPrefix();
+        to = Objects.requireNonNull(suffix, "suffix");
         toKind = kind;
-        to = suffix;
         return this;
     }
 

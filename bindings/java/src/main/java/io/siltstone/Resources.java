@@ -10,12 +10,14 @@ public final class Resources implements AutoCloseable {
     private final Handle handle;
 
     /**
-     * @param memoryBytes  bytes that all stores hold together
-     * @param threads      threads that compact, beside one that flushes and one that syncs
-     * @param maxOpenFiles open files kept for reading
+     * @param memoryBytes  bytes that all stores hold together: 1 MiB to 64 TiB
+     * @param threads      threads that compact, beside one that flushes and one that syncs: 1 to 64
+     * @param maxOpenFiles open files kept for reading: 8 at least
      */
     public Resources(long memoryBytes, int threads, int maxOpenFiles) throws SiltstoneException {
-        long number = Native.newResources(memoryBytes, threads, maxOpenFiles);
+        long number = Native.newResources(Arguments.notNegative(memoryBytes, "memoryBytes"),
+                (int) Arguments.notNegative(threads, "threads"),
+                (int) Arguments.notNegative(maxOpenFiles, "maxOpenFiles"));
         handle = new Handle(this, "resources value", number, taken -> Native.release(Native.RESOURCES, taken));
     }
 

@@ -2,6 +2,7 @@ package io.siltstone;
 
 import java.lang.ref.Reference;
 import java.util.List;
+import java.util.Objects;
 
 /** All keyspaces of a store as they were at one moment. Made by {@link Store#snapshot}. */
 public final class Snapshot implements AutoCloseable {
@@ -16,7 +17,7 @@ public final class Snapshot implements AutoCloseable {
     /** Returns the value that the key had, or null. */
     public byte[] get(Keyspace keyspace, byte[] key) throws SiltstoneException {
         try {
-            return keyspace.get(handle.get(), key);
+            return Objects.requireNonNull(keyspace, "keyspace").get(handle.get(), key);
         } finally {
             Reference.reachabilityFence(this);
         }
@@ -25,7 +26,7 @@ public final class Snapshot implements AutoCloseable {
     /** Returns the values that the keys had, null where there was none. */
     public List<byte[]> getMany(Keyspace keyspace, List<byte[]> keys) throws SiltstoneException {
         try {
-            return keyspace.getMany(handle.get(), keys);
+            return Objects.requireNonNull(keyspace, "keyspace").getMany(handle.get(), keys);
         } finally {
             Reference.reachabilityFence(this);
         }
@@ -34,7 +35,7 @@ public final class Snapshot implements AutoCloseable {
     /** Walks over the items that there were in a range. */
     public KeyIterator iterate(Keyspace keyspace, Range range) throws SiltstoneException {
         try {
-            return keyspace.iterate(handle.get(), range);
+            return Objects.requireNonNull(keyspace, "keyspace").iterate(handle.get(), range);
         } finally {
             Reference.reachabilityFence(this);
         }

@@ -3,6 +3,7 @@ package io.siltstone;
 import java.lang.ref.Reference;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Objects;
 import java.util.Optional;
 
 /**
@@ -33,7 +34,8 @@ public final class Store implements AutoCloseable {
 
     /** Opens the store in a directory. */
     public static Store open(Path path, Options options) throws SiltstoneException {
-        long shared = options.resources == null ? 0 : options.resources.number();
+        Objects.requireNonNull(path, "path");
+        long shared = Objects.requireNonNull(options, "options").resources == null ? 0 : options.resources.number();
         try {
             return new Store(path, Native.open(path.toString(), options.memoryBytes, options.threads,
                     options.maxOpenFiles, options.maxLogBytes, options.reserveBytes, options.syncIntervalMs,
@@ -50,6 +52,8 @@ public final class Store implements AutoCloseable {
 
     /** Opens a keyspace, and makes it where there is none. */
     public Keyspace keyspace(String name, KeyspaceOptions options) throws SiltstoneException {
+        Objects.requireNonNull(name, "name");
+        Objects.requireNonNull(options, "options");
         try {
             return new Keyspace(this, name, Native.keyspace(handle.get(), name, options.schema, options.isHashed,
                     options.preset, options.mergeOperator));
@@ -61,7 +65,7 @@ public final class Store implements AutoCloseable {
     /** Opens a keyspace as it was made, where there is one. */
     public Optional<Keyspace> existingKeyspace(String name) throws SiltstoneException {
         try {
-            long number = Native.existingKeyspace(handle.get(), name);
+            long number = Native.existingKeyspace(handle.get(), Objects.requireNonNull(name, "name"));
             return number == 0 ? Optional.empty() : Optional.of(new Keyspace(this, name, number));
         } finally {
             Reference.reachabilityFence(this);
@@ -80,7 +84,7 @@ public final class Store implements AutoCloseable {
     /** Removes a keyspace with everything in it. */
     public void dropKeyspace(String name) throws SiltstoneException {
         try {
-            Native.dropKeyspace(handle.get(), name);
+            Native.dropKeyspace(handle.get(), Objects.requireNonNull(name, "name"));
         } finally {
             Reference.reachabilityFence(this);
         }
@@ -88,12 +92,12 @@ public final class Store implements AutoCloseable {
 
     /** Writes a batch as a whole or not at all, as durably as the store's options say. */
     public void write(Batch batch) throws SiltstoneException {
-        batch.writeTo(this, 0);
+        Objects.requireNonNull(batch, "batch").writeTo(this, 0);
     }
 
     /** As {@link #write(Batch)}; where {@code synced} it survives a power cut once this returns. */
     public void write(Batch batch, boolean synced) throws SiltstoneException {
-        batch.writeTo(this, synced ? 2 : 1);
+        Objects.requireNonNull(batch, "batch").writeTo(this, synced ? 2 : 1);
     }
 
     /** Returns all keyspaces as they are now. It pins files until it is closed. */
@@ -136,7 +140,7 @@ public final class Store implements AutoCloseable {
     /** Makes a store in a new directory that holds what this one holds now, mostly by hard links. */
     public void checkpoint(Path directory) throws SiltstoneException {
         try {
-            Native.checkpoint(handle.get(), directory.toString());
+            Native.checkpoint(handle.get(), Objects.requireNonNull(directory, "directory").toString());
         } finally {
             Reference.reachabilityFence(this);
         }

@@ -273,4 +273,182 @@ class StoreTest {
                     assertThrows(SiltstoneException.class, () -> items.put(bytes("a"), bytes("3"))).kind());
         }
     }
+
+    private interface Call {
+        void run() throws Exception;
+    }
+
+    private static void assertNamed(Class<? extends Exception> kind, String name, Call call) {
+        String message = assertThrows(kind, call::run).getMessage();
+        assertTrue(message.contains(name), message);
+    }
+
+    /** A null is what Java calls it, with the argument's name, and changes nothing. */
+    @Test
+    void aNullIsNamed() throws Exception {
+        Class<? extends Exception> kind = NullPointerException.class;
+        byte[] key = bytes("key");
+        assertNamed(kind, "path", () -> Store.open(null, new Options()));
+        assertNamed(kind, "options", () -> Store.open(directory, null));
+        assertNamed(kind, "syncInterval", () -> new Options().syncInterval(null));
+        assertNamed(kind, "schema", () -> new KeyspaceOptions().schema(null));
+        assertNamed(kind, "prefix", () -> Range.ofPrefix(null));
+        assertNamed(kind, "suffix", () -> Range.ofPrefix(key).from(null));
+        assertNamed(kind, "suffix", () -> Range.ofPrefix(key).before(null));
+        try (Store store = open(); Snapshot snapshot = store.snapshot()) {
+            Keyspace items = store.keyspace("items");
+            assertNamed(kind, "name", () -> store.keyspace(null));
+            assertNamed(kind, "options", () -> store.keyspace("items", null));
+            assertNamed(kind, "name", () -> store.existingKeyspace(null));
+            assertNamed(kind, "name", () -> store.dropKeyspace(null));
+            assertNamed(kind, "batch", () -> store.write(null));
+            assertNamed(kind, "batch", () -> store.write(null, true));
+            assertNamed(kind, "directory", () -> store.checkpoint(null));
+            assertNamed(kind, "key", () -> items.get(null));
+            assertNamed(kind, "key", () -> items.get(null, ByteBuffer.allocateDirect(1)));
+            assertNamed(kind, "into", () -> items.get(key, null));
+            assertNamed(kind, "key", () -> items.contains(null));
+            assertNamed(kind, "keys", () -> items.getMany(null));
+            assertNamed(kind, "key", () -> items.getMany(Arrays.asList(key, null)));
+            assertNamed(kind, "key", () -> items.put(null, key));
+            assertNamed(kind, "value", () -> items.put(key, null));
+            assertNamed(kind, "key", () -> items.delete(null));
+            assertNamed(kind, "key", () -> items.compareAndSet(null, null, key));
+            assertNamed(kind, "batch", () -> items.ingest(null));
+            assertNamed(kind, "range", () -> items.iterate(null));
+            assertNamed(kind, "keyspace", () -> snapshot.get(null, key));
+            assertNamed(kind, "keyspace", () -> snapshot.getMany(null, List.of()));
+            assertNamed(kind, "keyspace", () -> snapshot.iterate(null, new Range()));
+            Batch batch = new Batch();
+            assertNamed(kind, "keyspace", () -> batch.put(null, key, key));
+            assertNamed(kind, "key", () -> batch.put(items, null, key));
+            assertNamed(kind, "value", () -> batch.put(items, key, null));
+            assertNamed(kind, "ttl", () -> batch.put(items, key, key, null));
+            assertNamed(kind, "key", () -> batch.delete(items, null));
+            assertNamed(kind, "prefix", () -> batch.deletePrefix(items, null));
+            assertNamed(kind, "operand", () -> batch.merge(items, key, null));
+            assertEquals(0, batch.count());
+            batch.put(items, key, key);
+            store.write(batch);
+            assertArrayEquals(key, items.get(key));
+        }
+    }
+
+    @Test
+    void timesAreNotNegativeAndNoneIsLost() throws Exception {
+        Class<? extends Exception> kind = IllegalArgumentException.class;
+        assertNamed(kind, "syncInterval", () -> new Options().syncInterval(Duration.ofMillis(-1)));
+        assertEquals(1, new Options().syncInterval(Duration.ofNanos(1)).syncIntervalMs);
+        assertEquals(0, new Options().syncInterval(Duration.ZERO).syncIntervalMs);
+        Options longest = new Options().syncInterval(Duration.ofSeconds(Long.MAX_VALUE, 999_999_999));
+        assertEquals(Long.MAX_VALUE, longest.syncIntervalMs);
+        try (Store store = Store.open(directory.resolve("db"), longest.memoryBytes(16 << 20))) {
+            Keyspace items = store.keyspace("items");
+            Batch batch = new Batch();
+            assertNamed(kind, "ttl", () -> batch.put(items, bytes("a"), bytes("1"), Duration.ofMillis(-1)));
+            assertNamed(kind, "ttl", () -> batch.put(items, bytes("a"), bytes("1"), Duration.ofNanos(-1)));
+            assertEquals(0, batch.count());
+            batch.put(items, bytes("b"), bytes("2"), Duration.ofSeconds(Long.MAX_VALUE));
+            batch.put(items, bytes("c"), bytes("3"), Duration.ZERO);
+            store.write(batch);
+            assertNull(items.get(bytes("a")));
+            assertArrayEquals(bytes("2"), items.get(bytes("b")));
+            assertNull(items.get(bytes("c")));
+        }
+    }
+
+    /** Whatever number is given: an error that names the option as Java does, and never the end of the process. */
+    @Test
+    void numbersThatCannotBeAreNamed() throws Exception {
+        Class<? extends Exception> negative = IllegalArgumentException.class;
+        assertNamed(negative, "memoryBytes", () -> new Options().memoryBytes(-1));
+        assertNamed(negative, "threads", () -> new Options().threads(-1));
+        assertNamed(negative, "maxOpenFiles", () -> new Options().maxOpenFiles(-1));
+        assertNamed(negative, "maxLogBytes", () -> new Options().maxLogBytes(Long.MIN_VALUE));
+        assertNamed(negative, "reserveBytes", () -> new Options().reserveBytes(-1));
+        assertNamed(negative, "memoryBytes", () -> new Resources(-1, 1, 64));
+        assertNamed(negative, "threads", () -> new Resources(1 << 20, -1, 64));
+        assertNamed(negative, "maxOpenFiles", () -> new Resources(1 << 20, 1, -1));
+        Class<? extends Exception> unusable = SiltstoneException.class;
+        for (long bytes : new long[] {0, 1000, 1L << 47, Long.MAX_VALUE}) {
+            assertNamed(unusable, "memoryBytes: " + bytes, () -> new Resources(bytes, 1, 64));
+            assertNamed(unusable, "memoryBytes: " + bytes,
+                    () -> Store.open(directory.resolve("none"), new Options().memoryBytes(bytes)));
+        }
+        for (int threads : new int[] {0, 65, Integer.MAX_VALUE}) {
+            assertNamed(unusable, "threads: ", () -> new Resources(1 << 20, threads, 64));
+        }
+        assertNamed(unusable, "threads: ", () -> Store.open(directory.resolve("none"), new Options().threads(1000)));
+        assertNamed(unusable, "maxOpenFiles: ", () -> new Resources(1 << 20, 1, 0));
+        assertNamed(unusable, "maxOpenFiles: ",
+                () -> Store.open(directory.resolve("none"), new Options().maxOpenFiles(7)));
+        assertFalse(Files.exists(directory.resolve("none")));
+        for (long bytes : new long[] {1L << 40, 1L << 46}) {
+            Options large = new Options().memoryBytes(bytes).maxLogBytes(Long.MAX_VALUE)
+                    .maxOpenFiles(Integer.MAX_VALUE);
+            try (Store store = Store.open(directory.resolve("large" + bytes), large)) {
+                Keyspace items = store.keyspace("items");
+                items.put(bytes("a"), bytes("1"));
+                store.flush();
+                items.ingest(new Batch().put(items, bytes("b"), bytes("2")));
+                assertArrayEquals(bytes("1"), items.get(bytes("a")));
+                assertArrayEquals(bytes("2"), items.get(bytes("b")));
+            }
+            new Resources(bytes, 64, Integer.MAX_VALUE).close();
+        }
+    }
+
+    /** What the engine says to do, it says in Java's names. */
+    @Test
+    void adviceIsInJavasNames() throws Exception {
+        try (Store store = open()) {
+            Keyspace items = store.keyspace("items", new KeyspaceOptions().schema("delim:/"));
+            assertNamed(SiltstoneException.class, "KeyspaceOptions.mergeOperator",
+                    () -> store.write(new Batch().merge(items, bytes("a"), bytes("1"))));
+            assertNamed(SiltstoneException.class, "unknown; name one",
+                    () -> store.keyspace("sums", new KeyspaceOptions().mergeOperator("none")));
+            assertNamed(SiltstoneException.class, "walk over all items",
+                    () -> items.iterate(Range.ofPrefix(bytes("a"))).next());
+        }
+        try (Store store = Store.open(directory.resolve("small"), new Options().memoryBytes(1 << 20))) {
+            assertNamed(SiltstoneException.class, "memoryBytes",
+                    () -> store.keyspace("large", new KeyspaceOptions().preset("lsm-trie")));
+        }
+        try (Store store = Store.open(directory.resolve("db"), new Options().readOnly(true))) {
+            Keyspace items = store.existingKeyspace("items").orElseThrow();
+            assertNamed(SiltstoneException.class, "Options.readOnly", () -> items.put(bytes("a/b"), bytes("1")));
+        }
+    }
+
+    /** One large value takes no memory for good. */
+    @Test
+    void aBatchLetsGoOfALargeBuffer() throws Exception {
+        try (Store store = open()) {
+            Keyspace items = store.keyspace("items");
+            Batch batch = new Batch();
+            store.write(batch.put(items, bytes("a"), new byte[5 << 20]));
+            batch.clear();
+            batch.put(items, bytes("b"), bytes("1"));
+            store.write(batch);
+            assertEquals(5 << 20, items.get(bytes("a")).length);
+            assertArrayEquals(bytes("1"), items.get(bytes("b")));
+            assertEquals(4096, batch.room());
+        }
+    }
+
+    /** A batch or a snapshot of one store is nothing to another. */
+    @Test
+    void storesAreNotMixed() throws Exception {
+        try (Store store = open(); Store other = Store.open(directory.resolve("other"), new Options())) {
+            Keyspace items = store.keyspace("items");
+            Keyspace others = other.keyspace("items");
+            assertThrows(SiltstoneException.class, () -> other.write(new Batch().put(items, bytes("a"), bytes("1"))));
+            try (Snapshot snapshot = other.snapshot()) {
+                assertThrows(SiltstoneException.class, () -> snapshot.get(items, bytes("a")));
+                assertThrows(SiltstoneException.class, () -> snapshot.iterate(items, new Range()));
+            }
+            assertNull(others.get(bytes("a")));
+            assertNull(items.get(bytes("a")));
+        }
+    }
 }
