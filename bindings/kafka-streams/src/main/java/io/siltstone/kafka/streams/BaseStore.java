@@ -4,6 +4,7 @@ import io.siltstone.Batch;
 import io.siltstone.KeyIterator;
 import io.siltstone.Keyspace;
 import io.siltstone.SiltstoneException;
+import java.io.File;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
@@ -23,6 +24,7 @@ import org.apache.kafka.streams.errors.TaskCorruptedException;
 import org.apache.kafka.streams.processor.StateStore;
 import org.apache.kafka.streams.processor.StateStoreContext;
 import org.apache.kafka.streams.processor.internals.ChangelogRecordDeserializationHelper;
+import org.apache.kafka.streams.processor.internals.GlobalProcessorContextImpl;
 import org.apache.kafka.streams.processor.internals.RecordBatchingStateRestoreCallback;
 import org.apache.kafka.streams.query.Position;
 import org.apache.kafka.streams.query.PositionBound;
@@ -30,6 +32,7 @@ import org.apache.kafka.streams.query.Query;
 import org.apache.kafka.streams.query.QueryConfig;
 import org.apache.kafka.streams.query.QueryResult;
 import org.apache.kafka.streams.state.KeyValueIterator;
+import org.apache.kafka.streams.state.internals.LegacyCheckpointingStateStore;
 import org.apache.kafka.streams.state.internals.PositionSerde;
 import org.apache.kafka.streams.state.internals.StoreQueryUtils;
 
@@ -48,16 +51,19 @@ abstract class BaseStore implements StateStore {
     /** Bytes of writes that may wait. */
     private static final int MOST_WAITING_BYTES = 256 << 10;
     private static final byte[] SET = {1};
+    static final String MARK = "uncommitted";
 
     private final String name;
     private final String kind;
     private final Set<RawIterator> iterators = ConcurrentHashMap.newKeySet();
     private final Batch batch = new Batch();
-    private final Position position = Position.emptyPosition();
+    private volatile Position position = Position.emptyPosition();
     private TaskStore task;
     private StateStoreContext context;
+    private boolean isGlobal;
     private boolean isExactlyOnce;
     private boolean isMarked;
+    private boolean mayBeMigrated;
     private boolean checksConsistency;
     private int waitingBytes;
     private volatile boolean isOpen;
@@ -85,9 +91,15 @@ abstract class BaseStore implements StateStore {
 
     @Override
     public synchronized void init(StateStoreContext stateStoreContext, StateStore root) {
+        if (isOpen) {
+            throw new ProcessorStateException("Store " + name + " is open; close it before it is opened again");
+        }
         context = stateStoreContext;
         Map<String, Object> configs = stateStoreContext.appConfigs();
-        isExactlyOnce = StreamsConfig.EXACTLY_ONCE_V2.equals(configs.get(StreamsConfig.PROCESSING_GUARANTEE_CONFIG));
+        // Global stores take part in no transaction: what they hold is in their topics, and is read there again.
+        isGlobal = stateStoreContext instanceof GlobalProcessorContextImpl;
+        isExactlyOnce = !isGlobal
+                && StreamsConfig.EXACTLY_ONCE_V2.equals(configs.get(StreamsConfig.PROCESSING_GUARANTEE_CONFIG));
         checksConsistency = StreamsConfig.InternalConfig.getBoolean(configs,
                 StreamsConfig.InternalConfig.IQ_CONSISTENCY_OFFSET_VECTOR_ENABLED, false);
         task = TaskStore.acquire(stateStoreContext.stateDir(), configs);
@@ -111,17 +123,22 @@ abstract class BaseStore implements StateStore {
                     + " holds writes of a transaction that may not have been committed; it is restored"));
         }
         isMarked = false;
+        mayBeMigrated = true;
         byte[] stored = task.meta().get(metaKey("position", ""));
-        if (stored != null) {
-            position.merge(PositionSerde.deserialize(ByteBuffer.wrap(stored)));
-        }
+        position = stored == null ? Position.emptyPosition() : PositionSerde.deserialize(ByteBuffer.wrap(stored));
         openTables();
     }
 
+    /** Lets go of the task's store, whatever else fails. */
     private void leave() {
-        closeTables();
-        task.release();
+        TaskStore left = task;
         task = null;
+        waitingBytes = 0;
+        try {
+            closeTables();
+        } finally {
+            left.release();
+        }
     }
 
     // Writing. All of it under the lock of this store.
@@ -194,11 +211,45 @@ abstract class BaseStore implements StateStore {
                             position);
                     restore(record.key(), record.value());
                 }
+                putProgress(records);
                 writeBatch();
             } catch (SiltstoneException e) {
                 throw new ProcessorStateException("Error restoring batch to store " + name, e);
             }
         }
+    }
+
+    /** Adds how far the changelog was read, as a commit does. Global stores count otherwise, and read their batch again. */
+    private void putProgress(Collection<ConsumerRecord<byte[], byte[]>> records) {
+        ConsumerRecord<byte[], byte[]> last = null;
+        for (ConsumerRecord<byte[], byte[]> record : records) {
+            last = record;
+        }
+        if (last != null && !isGlobal) {
+            putOffset(new TopicPartition(last.topic(), last.partition()), last.offset());
+            putPosition();
+        }
+    }
+
+    private void putOffset(TopicPartition partition, long offset) {
+        batch.put(task.meta(), offsetKey(partition), ByteBuffer.allocate(Long.BYTES).putLong(offset).array());
+    }
+
+    /**
+     * Whether the offsets of a commit are those of a file that earlier versions of Kafka left for their stores. Kafka
+     * hands them over before anything else, and then removes the file. Offsets of these stores were never in it: a
+     * store that took them would miss all that came before.
+     */
+    private boolean areOfAnotherStore() {
+        if (mayBeMigrated) {
+            mayBeMigrated =
+                    new File(context.stateDir(), LegacyCheckpointingStateStore.CHECKPOINT_FILE_NAME).exists();
+        }
+        return mayBeMigrated;
+    }
+
+    private void putPosition() {
+        batch.put(task.meta(), metaKey("position", ""), PositionSerde.serialize(position).array());
     }
 
     /** Sees the records before they are restored. */
@@ -216,20 +267,23 @@ abstract class BaseStore implements StateStore {
                     batch.delete(meta, key);
                 }
             }
-            for (Map.Entry<TopicPartition, Long> entry : changelogOffsets.entrySet()) {
-                byte[] key = offsetKey(entry.getKey());
-                if (entry.getValue() == null) {
-                    batch.delete(meta, key);
-                } else {
-                    batch.put(meta, key, ByteBuffer.allocate(Long.BYTES).putLong(entry.getValue()).array());
+            if (!areOfAnotherStore()) {
+                for (Map.Entry<TopicPartition, Long> entry : changelogOffsets.entrySet()) {
+                    if (entry.getValue() == null) {
+                        batch.delete(meta, offsetKey(entry.getKey()));
+                    } else {
+                        putOffset(entry.getKey(), entry.getValue());
+                    }
                 }
             }
-            batch.put(meta, metaKey("position", ""), PositionSerde.serialize(position).array());
+            putPosition();
             batch.delete(meta, markKey());
             writeBatch();
             isMarked = false;
         } catch (SiltstoneException e) {
             throw new ProcessorStateException("Error while executing commit from store " + name, e);
+        } finally {
+            batch.clear();
         }
     }
 
@@ -251,12 +305,12 @@ abstract class BaseStore implements StateStore {
         }
     }
 
-    private byte[] metaKey(String what, String rest) {
+    final byte[] metaKey(String what, String rest) {
         return (kind + "/" + name + "/" + what + "/" + rest).getBytes(StandardCharsets.UTF_8);
     }
 
     private byte[] markKey() {
-        return metaKey("uncommitted", "");
+        return metaKey(MARK, "");
     }
 
     private byte[] offsetKey(TopicPartition partition) {
@@ -323,13 +377,15 @@ abstract class BaseStore implements StateStore {
         if (!isOpen) {
             return;
         }
-        if (!isExactlyOnce) {
-            flushWaiting();
+        try {
+            if (!isExactlyOnce) {
+                flushWaiting();
+            }
+        } finally {
+            isOpen = false;
+            Set.copyOf(iterators).forEach(RawIterator::close);
+            leave();
         }
-        isOpen = false;
-        Set.copyOf(iterators).forEach(RawIterator::close);
-        waitingBytes = 0;
-        leave();
     }
 
     @Override

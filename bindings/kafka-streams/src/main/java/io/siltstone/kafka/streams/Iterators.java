@@ -65,8 +65,30 @@ final class Iterators {
         };
     }
 
+    /** What finds its next item by {@link #hasNext}, and takes it from another iterator. */
+    private abstract static class Found implements KeyValueIterator<Bytes, byte[]> {
+        /** The iterator whose next item {@link #hasNext} found. */
+        abstract KeyValueIterator<Bytes, byte[]> items();
+
+        @Override
+        public final Bytes peekNextKey() {
+            if (!hasNext()) {
+                throw new NoSuchElementException();
+            }
+            return items().peekNextKey();
+        }
+
+        @Override
+        public final KeyValue<Bytes, byte[]> next() {
+            if (!hasNext()) {
+                throw new NoSuchElementException();
+            }
+            return items().next();
+        }
+    }
+
     /** The items of an iterator up to the first whose key is not wanted. */
-    static final class While implements KeyValueIterator<Bytes, byte[]> {
+    static final class While extends Found {
         private final KeyValueIterator<Bytes, byte[]> items;
         private final Predicate<Bytes> isWanted;
 
@@ -76,24 +98,13 @@ final class Iterators {
         }
 
         @Override
+        KeyValueIterator<Bytes, byte[]> items() {
+            return items;
+        }
+
+        @Override
         public boolean hasNext() {
             return items.hasNext() && isWanted.test(items.peekNextKey());
-        }
-
-        @Override
-        public Bytes peekNextKey() {
-            if (!hasNext()) {
-                throw new NoSuchElementException();
-            }
-            return items.peekNextKey();
-        }
-
-        @Override
-        public KeyValue<Bytes, byte[]> next() {
-            if (!hasNext()) {
-                throw new NoSuchElementException();
-            }
-            return items.next();
         }
 
         @Override
@@ -103,7 +114,7 @@ final class Iterators {
     }
 
     /** The items of one segment after the other whose keys are wanted. Ends where the store is closed. */
-    static final class Segments implements KeyValueIterator<Bytes, byte[]> {
+    static final class Segments extends Found {
         private final ArrayDeque<Table> tables;
         private final Function<Table, KeyValueIterator<Bytes, byte[]>> open;
         private final Predicate<Bytes> isWanted;
@@ -113,6 +124,11 @@ final class Iterators {
             this.tables = new ArrayDeque<>(tables);
             this.open = open;
             this.isWanted = isWanted;
+        }
+
+        @Override
+        KeyValueIterator<Bytes, byte[]> items() {
+            return items;
         }
 
         @Override
@@ -140,22 +156,6 @@ final class Iterators {
                 items.close();
                 items = null;
             }
-        }
-
-        @Override
-        public Bytes peekNextKey() {
-            if (!hasNext()) {
-                throw new NoSuchElementException();
-            }
-            return items.peekNextKey();
-        }
-
-        @Override
-        public KeyValue<Bytes, byte[]> next() {
-            if (!hasNext()) {
-                throw new NoSuchElementException();
-            }
-            return items.next();
         }
 
         @Override

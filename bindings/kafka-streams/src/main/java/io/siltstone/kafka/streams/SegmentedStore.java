@@ -1,5 +1,6 @@
 package io.siltstone.kafka.streams;
 
+import io.siltstone.Batch;
 import io.siltstone.SiltstoneException;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -26,6 +27,9 @@ import org.slf4j.LoggerFactory;
 /**
  * A store whose keys hold a time, in segments of time: a keyspace each, which is dropped as a whole once all of it is
  * past the retention period. Segments, expiry and what ranges hold are as in Kafka's own persistent stores.
+ *
+ * <p>How time is divided is kept with the state: where the retention period has changed since, what is there stays where
+ * it is, and later segments are as long as the new one asks for.
  */
 abstract class SegmentedStore extends BaseStore {
     private static final Logger LOG = LoggerFactory.getLogger(SegmentedStore.class);
@@ -34,8 +38,10 @@ abstract class SegmentedStore extends BaseStore {
     private final long retentionMs;
     private final long segmentMs;
     private final ToLongFunction<byte[]> timestamp;
+    /** By the time at which they begin. */
     private final NavigableMap<Long, Table> segments = new ConcurrentSkipListMap<>();
     private Sensor expired;
+    private volatile Segmentation segmentation;
     private volatile long streamTime = ConsumerRecord.NO_TIMESTAMP;
 
     SegmentedStore(String name, String kind, long retentionMs, long segmentMs, ToLongFunction<byte[]> timestamp) {
@@ -43,6 +49,7 @@ abstract class SegmentedStore extends BaseStore {
         this.retentionMs = retentionMs;
         this.segmentMs = segmentMs;
         this.timestamp = timestamp;
+        segmentation = Segmentation.of(segmentMs);
     }
 
     @Override
@@ -54,12 +61,25 @@ abstract class SegmentedStore extends BaseStore {
 
     @Override
     void openTables() throws SiltstoneException {
+        streamTime = ConsumerRecord.NO_TIMESTAMP;
         String start = keyspaceName() + SEPARATOR;
         for (String keyspace : task().keyspaces()) {
-            if (keyspace.startsWith(start)) {
-                long from = Long.parseLong(keyspace.substring(start.length()));
-                segments.put(from / segmentMs, new Table(task().ordered(keyspace)));
+            if (keyspace.startsWith(start) && keyspace.lastIndexOf(SEPARATOR) == start.length() - 1) {
+                segments.put(Long.parseLong(keyspace.substring(start.length())), new Table(task().ordered(keyspace)));
             }
+        }
+        divideTime();
+    }
+
+    /** Divides time as it was when the segments were made, and as the retention period asks for after them. */
+    private void divideTime() throws SiltstoneException {
+        byte[] stored = task().meta().get(metaKey("segments", ""));
+        Segmentation before = stored == null ? null : Segmentation.decode(stored);
+        segmentation = before == null || segments.isEmpty() ? Segmentation.of(segmentMs)
+                : before.changedTo(segmentMs, segments.firstKey(), segments.lastKey());
+        if (!segmentation.equals(before)) {
+            // On the device before there is a segment of it.
+            task().store().write(new Batch().put(task().meta(), metaKey("segments", ""), segmentation.encode()), true);
         }
     }
 
@@ -88,15 +108,15 @@ abstract class SegmentedStore extends BaseStore {
      * are past it now are dropped, which no batch takes back: the transaction that did is marked before.
      */
     private Table liveSegment(long time, boolean isInTransaction) throws SiltstoneException {
-        long id = time / segmentMs;
-        long oldest = (streamTime - retentionMs) / segmentMs;
-        if (id < oldest) {
+        long start = segmentation.start(time);
+        long oldest = segmentation.start(streamTime - retentionMs);
+        if (start < oldest) {
             return null;
         }
-        Table segment = segments.get(id);
+        Table segment = segments.get(start);
         if (segment == null) {
-            segment = new Table(task().ordered(segmentName(id)));
-            segments.put(id, segment);
+            segment = new Table(task().ordered(segmentName(start)));
+            segments.put(start, segment);
         }
         if (segments.firstKey() < oldest) {
             if (isInTransaction) {
@@ -107,15 +127,15 @@ abstract class SegmentedStore extends BaseStore {
         return segment;
     }
 
-    private String segmentName(long id) {
-        return keyspaceName() + SEPARATOR + id * segmentMs;
+    private String segmentName(long start) {
+        return keyspaceName() + SEPARATOR + start;
     }
 
     private void dropBefore(long oldest) throws SiltstoneException {
         List<Long> past = List.copyOf(segments.headMap(oldest, false).keySet());
-        for (Long id : past) {
-            segments.remove(id).close();
-            task().store().dropKeyspace(segmentName(id));
+        for (Long start : past) {
+            segments.remove(start).close();
+            task().store().dropKeyspace(segmentName(start));
         }
     }
 
@@ -139,7 +159,7 @@ abstract class SegmentedStore extends BaseStore {
         validateOpen();
         long time = timestamp.applyAsLong(key.get());
         streamTime = Math.max(streamTime, time);
-        Table segment = segments.get(time / segmentMs);
+        Table segment = segments.get(segmentation.start(time));
         if (segment != null) {
             write(segment, key.get(), null);
         }
@@ -148,7 +168,7 @@ abstract class SegmentedStore extends BaseStore {
     final byte[] getKey(Bytes key) {
         validateOpen();
         long time = timestamp.applyAsLong(key.get());
-        Table segment = time < oldestLive(time) ? null : segments.get(time / segmentMs);
+        Table segment = time < oldestLive(time) ? null : segments.get(segmentation.start(time));
         return segment == null ? null : read(segment, key.get());
     }
 
@@ -186,8 +206,8 @@ abstract class SegmentedStore extends BaseStore {
     }
 
     private List<Table> segmentsOf(long timeFrom, long timeTo, boolean isForward) {
-        long first = timeFrom / segmentMs;
-        long last = timeTo / segmentMs;
+        long first = segmentation.start(timeFrom);
+        long last = segmentation.start(timeTo);
         if (first > last) {
             return List.of();
         }

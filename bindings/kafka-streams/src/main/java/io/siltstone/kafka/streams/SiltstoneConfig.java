@@ -1,41 +1,40 @@
 package io.siltstone.kafka.streams;
 
 import java.util.Map;
-import org.apache.kafka.common.config.ConfigException;
+import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.common.config.ConfigDef.Importance;
+import org.apache.kafka.common.config.ConfigDef.Range;
+import org.apache.kafka.common.config.ConfigDef.Type;
 
 /**
  * What an application may say in its configuration beside Kafka's keys. All of it holds for the whole process: the first
  * store that opens decides, and others that say something else get a warning.
  */
 public final class SiltstoneConfig {
-    /** Bytes of memory for all stores of the process together: {@value}. 256 MiB where it is not said. */
+    /** Bytes of memory for all stores of the process together: {@value}. 1 MiB to 64 TiB; 256 MiB where it is not said. */
     public static final String MEMORY_BYTES = "siltstone.memory.bytes";
-    /** Threads that compact for all stores of the process: {@value}. 2 where it is not said. */
+    /** Threads that compact for all stores of the process: {@value}. 1 to 64; 2 where it is not said. */
     public static final String THREADS = "siltstone.threads";
-    /** Open files kept for reading, of all stores of the process: {@value}. 512 where it is not said. */
+    /** Open files kept for reading, of all stores of the process: {@value}. 8 at least; 512 where it is not said. */
     public static final String MAX_OPEN_FILES = "siltstone.max.open.files";
 
-    private static final long DEFAULT_MEMORY_BYTES = 256L << 20;
+    private static final long MEBIBYTE = 1L << 20;
+    private static final ConfigDef DEFINITION = new ConfigDef()
+            .define(MEMORY_BYTES, Type.LONG, 256 * MEBIBYTE, Range.between(MEBIBYTE, 1L << 46), Importance.HIGH,
+                    "Bytes of memory for all stores of the process together")
+            .define(THREADS, Type.INT, 2, Range.between(1, 64), Importance.LOW,
+                    "Threads that compact for all stores of the process")
+            .define(MAX_OPEN_FILES, Type.INT, 512, Range.atLeast(8), Importance.LOW,
+                    "Open files kept for reading, of all stores of the process");
 
     private SiltstoneConfig() {}
 
     record Values(long memoryBytes, int threads, int maxOpenFiles) {
+        /** Reads them; a {@link org.apache.kafka.common.config.ConfigException} names the key that can't be used. */
         static Values of(Map<String, ?> configs) {
-            return new Values(number(configs, MEMORY_BYTES, DEFAULT_MEMORY_BYTES),
-                    Math.toIntExact(number(configs, THREADS, 2)),
-                    Math.toIntExact(number(configs, MAX_OPEN_FILES, 512)));
-        }
-
-        private static long number(Map<String, ?> configs, String key, long otherwise) {
-            Object value = configs.get(key);
-            if (value == null) {
-                return otherwise;
-            }
-            try {
-                return Long.parseLong(value.toString().trim());
-            } catch (NumberFormatException e) {
-                throw new ConfigException(key, value, "is to be a whole number");
-            }
+            Map<String, Object> values = DEFINITION.parse(configs);
+            return new Values((Long) values.get(MEMORY_BYTES), (Integer) values.get(THREADS),
+                    (Integer) values.get(MAX_OPEN_FILES));
         }
     }
 }

@@ -1,5 +1,6 @@
 package io.siltstone.kafka.streams;
 
+import java.util.Map;
 import org.apache.kafka.streams.DslStoreFormat;
 import org.apache.kafka.streams.kstream.EmitStrategy;
 import org.apache.kafka.streams.state.DslKeyValueParams;
@@ -20,6 +21,12 @@ import org.apache.kafka.streams.state.WindowBytesStoreSupplier;
 public final class SiltstoneDslStoreSuppliers implements DslStoreSuppliers {
     /** Made by Kafka, by the class's name. */
     public SiltstoneDslStoreSuppliers() {}
+
+    /** Checks the keys of {@link SiltstoneConfig}, so that a wrong one is found before the application starts. */
+    @Override
+    public void configure(Map<String, ?> configs) {
+        SiltstoneConfig.Values.of(configs);
+    }
 
     @Override
     public KeyValueBytesStoreSupplier keyValueStore(DslKeyValueParams params) {

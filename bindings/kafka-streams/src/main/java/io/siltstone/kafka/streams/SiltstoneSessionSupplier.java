@@ -1,5 +1,6 @@
 package io.siltstone.kafka.streams;
 
+import java.util.Objects;
 import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.state.HeadersBytesStoreSupplier;
 import org.apache.kafka.streams.state.SessionBytesStoreSupplier;
@@ -14,7 +15,7 @@ class SiltstoneSessionSupplier implements SessionBytesStoreSupplier {
         if (retentionMs < 0) {
             throw new IllegalArgumentException("retentionPeriod cannot be negative");
         }
-        this.name = name;
+        this.name = Objects.requireNonNull(name, "name cannot be null");
         this.retentionMs = retentionMs;
     }
 

@@ -1,8 +1,10 @@
 package io.siltstone.kafka.streams;
 
 import java.time.Duration;
+import java.util.Objects;
 import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.DslStoreFormat;
+import org.apache.kafka.streams.internals.ApiUtils;
 import org.apache.kafka.streams.state.HeadersBytesStoreSupplier;
 import org.apache.kafka.streams.state.KeyValueBytesStoreSupplier;
 import org.apache.kafka.streams.state.KeyValueStore;
@@ -12,6 +14,10 @@ import org.apache.kafka.streams.state.WindowBytesStoreSupplier;
 /** Suppliers of single stores, for {@code Stores.keyValueStoreBuilder} and its like, and for {@code Materialized.as}. */
 public final class SiltstoneStores {
     private SiltstoneStores() {}
+
+    private static long millis(Duration time, String name) {
+        return ApiUtils.validateMillisecondDuration(time, ApiUtils.prepareMillisCheckFailMsgPrefix(time, name));
+    }
 
     /** Supplies a key-value store. */
     public static KeyValueBytesStoreSupplier keyValueStore(String name) {
@@ -31,20 +37,20 @@ public final class SiltstoneStores {
     /** Supplies a window store. */
     public static WindowBytesStoreSupplier windowStore(String name, Duration retention, Duration window,
             boolean retainDuplicates) {
-        return new SiltstoneWindowSupplier(name, DslStoreFormat.PLAIN, retention.toMillis(), window.toMillis(),
+        return new SiltstoneWindowSupplier(name, DslStoreFormat.PLAIN, millis(retention, "retentionPeriod"), millis(window, "windowSize"),
                 retainDuplicates, false);
     }
 
     /** Supplies a window store whose values have a timestamp. */
     public static WindowBytesStoreSupplier timestampedWindowStore(String name, Duration retention, Duration window,
             boolean retainDuplicates) {
-        return new SiltstoneWindowSupplier(name, DslStoreFormat.TIMESTAMPED, retention.toMillis(), window.toMillis(),
+        return new SiltstoneWindowSupplier(name, DslStoreFormat.TIMESTAMPED, millis(retention, "retentionPeriod"), millis(window, "windowSize"),
                 retainDuplicates, false);
     }
 
     /** Supplies a session store. */
     public static SessionBytesStoreSupplier sessionStore(String name, Duration retention) {
-        return new SiltstoneSessionSupplier(name, retention.toMillis());
+        return new SiltstoneSessionSupplier(name, millis(retention, "retentionPeriod"));
     }
 
     /** Returns the bytes that all Siltstone stores of this process hold. */
@@ -62,7 +68,7 @@ public final class SiltstoneStores {
         private final DslStoreFormat format;
 
         KeyValueSupplier(String name, DslStoreFormat format) {
-            this.name = name;
+            this.name = Objects.requireNonNull(name, "name cannot be null");
             this.format = format;
         }
 

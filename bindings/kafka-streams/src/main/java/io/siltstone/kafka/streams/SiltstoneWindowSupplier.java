@@ -1,5 +1,6 @@
 package io.siltstone.kafka.streams;
 
+import java.util.Objects;
 import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.DslStoreFormat;
 import org.apache.kafka.streams.state.HeadersBytesStoreSupplier;
@@ -25,7 +26,7 @@ class SiltstoneWindowSupplier implements WindowBytesStoreSupplier {
                     + " must be no smaller than its window size. Got size=[" + windowMs + "], retention=["
                     + retentionMs + "]");
         }
-        this.name = name;
+        this.name = Objects.requireNonNull(name, "name cannot be null");
         this.format = format;
         this.retentionMs = retentionMs;
         this.windowMs = windowMs;

@@ -8,6 +8,7 @@ import io.siltstone.SiltstoneException;
 import java.util.Arrays;
 import java.util.Map;
 import java.util.TreeMap;
+import org.apache.kafka.streams.errors.ProcessorStateException;
 
 /**
  * A keyspace in byte order, with writes that have not reached it yet. Those wait so that one batch takes many of them;
@@ -20,6 +21,8 @@ import java.util.TreeMap;
 final class Table {
     private static final byte MARK = 'k';
     private static final byte[] GROUP = {MARK};
+    /** The engine takes one more. */
+    private static final int MOST_KEY_BYTES = (1 << 16) - 2;
     /** About what a waiting write takes in Java beside its bytes. */
     private static final int WAITING_BYTES = 100;
 
@@ -37,8 +40,16 @@ final class Table {
         return marked;
     }
 
-    /** Adds a write, or a deletion where the value is null; returns about the bytes that it takes while it waits. */
+    /**
+     * Adds a write, or a deletion where the value is null; returns about the bytes that it takes while it waits. What the
+     * engine would refuse is refused here, or it would wait among others and take them along.
+     */
     int add(byte[] key, byte[] value) {
+        if (key.length > MOST_KEY_BYTES) {
+            throw new ProcessorStateException("A key in " + keyspace.name() + " has " + key.length
+                    + " bytes; Siltstone's state stores take " + MOST_KEY_BYTES + " at most, of which windows take 12 and"
+                    + " sessions 16. Use shorter keys, or RocksDB for this store");
+        }
         waiting.put(key, value);
         return WAITING_BYTES + key.length + (value == null ? 0 : value.length);
     }

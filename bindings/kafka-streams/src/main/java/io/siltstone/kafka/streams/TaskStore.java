@@ -30,7 +30,7 @@ final class TaskStore {
     static final String DIRECTORY = "siltstone";
 
     private static final Logger LOG = LoggerFactory.getLogger(TaskStore.class);
-    private static final String META = "kafka-streams";
+    static final String META = "kafka-streams";
     /** Of each task, so that many of them take little of the disk for logs. */
     private static final long LOG_BYTES = 64L << 20;
     private static final Map<Path, TaskStore> OPEN = new HashMap<>();

@@ -6,6 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.mockito.Mockito.mock;
+import static org.mockito.Mockito.when;
 
 import java.io.File;
 import java.nio.charset.StandardCharsets;
@@ -14,19 +16,31 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Properties;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.utils.Bytes;
+import org.apache.kafka.common.utils.Time;
+import org.apache.kafka.common.utils.Utils;
 import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.StreamsConfig;
+import org.apache.kafka.streams.errors.ProcessorStateException;
 import org.apache.kafka.streams.errors.TaskCorruptedException;
 import org.apache.kafka.streams.kstream.Windowed;
 import org.apache.kafka.streams.kstream.internals.SessionWindow;
+import org.apache.kafka.streams.processor.TaskId;
+import org.apache.kafka.streams.processor.internals.GlobalProcessorContextImpl;
+import org.apache.kafka.streams.processor.internals.ProcessorRecordContext;
+import org.apache.kafka.streams.processor.internals.StateDirectory;
 import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.SessionStore;
 import org.apache.kafka.streams.state.WindowStore;
+import org.apache.kafka.streams.state.internals.LegacyCheckpointingStateStore;
+import org.apache.kafka.streams.state.internals.OffsetCheckpoint;
 import org.apache.kafka.streams.state.internals.SessionKeySchema;
 import org.apache.kafka.test.InternalMockProcessorContext;
 import org.apache.kafka.test.StreamsTestUtils;
@@ -46,7 +60,7 @@ class CommitAndRestoreTest {
         if (exactlyOnce) {
             config.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.EXACTLY_ONCE_V2);
         }
-        File task = directory.resolve("0_0").toFile();
+        File task = directory.resolve("app").resolve("0_0").toFile();
         return new InternalMockProcessorContext<>(task, Serdes.ByteArray(), Serdes.ByteArray(),
                 new StreamsConfig(config));
     }
@@ -107,6 +121,28 @@ class CommitAndRestoreTest {
         store.close();
     }
 
+    /** Global stores take part in no transaction: one that was killed reads its topics again, over what it has. */
+    @Test
+    void aGlobalStoreIsNeverCorrupted() {
+        InternalMockProcessorContext<?, ?> other = context(true);
+        GlobalProcessorContextImpl context = mock(GlobalProcessorContextImpl.class);
+        when(context.appConfigs()).thenReturn(other.appConfigs());
+        when(context.stateDir()).thenReturn(other.stateDir());
+        when(context.taskId()).thenReturn(new TaskId(-1, -1));
+        when(context.metrics()).thenReturn(other.metrics());
+        when(context.recordMetadata()).thenReturn(Optional.empty());
+        KeyValueStore<Bytes, byte[]> store = SiltstoneStores.keyValueStore("store").get();
+        for (String written : new String[] {"1", "2"}) {
+            store.init(context, store);
+            store.put(key("a"), value(written));
+            store.all().close();
+            store.close();
+        }
+        store.init(context, store);
+        assertArrayEquals(value("2"), store.get(key("a")));
+        store.close();
+    }
+
     @Test
     void restoredWritesLeaveNoMark() {
         InternalMockProcessorContext<?, ?> context = context(true);
@@ -131,6 +167,46 @@ class CommitAndRestoreTest {
             }
             assertEquals(4999, count);
         }
+        store.close();
+    }
+
+    /** What Kafka 4.2 and before wrote down of RocksDB's stores, in the directory of a task that is now one of these. */
+    @Test
+    void offsetsOfOtherStoresAreNotTaken() throws Exception {
+        InternalMockProcessorContext<?, ?> context = context(false);
+        Properties config = StreamsTestUtils.getStreamsConfig(Serdes.ByteArray(), Serdes.ByteArray());
+        config.put(StreamsConfig.APPLICATION_ID_CONFIG, "app");
+        config.put(StreamsConfig.STATE_DIR_CONFIG, directory.toString());
+        StateDirectory states = new StateDirectory(new StreamsConfig(config), Time.SYSTEM, true, false);
+        File earlier = new File(states.getOrCreateDirectoryForTask(new TaskId(0, 0)), ".checkpoint");
+        assertEquals(context.stateDir(), earlier.getParentFile());
+        for (Long own : new Long[] {null, 5L}) {
+            KeyValueStore<Bytes, byte[]> store = SiltstoneStores.keyValueStore("store").get();
+            new OffsetCheckpoint(earlier).write(Map.of(CHANGELOG, 100L));
+            store.init(context, store);
+            LegacyCheckpointingStateStore.migrateLegacyOffsets("", states, new TaskId(0, 0), Map.of(CHANGELOG, store));
+            assertFalse(earlier.exists());
+            assertEquals(own, store.committedOffset(CHANGELOG));
+            store.commit(Map.of(CHANGELOG, 5L));
+            assertEquals(5L, store.committedOffset(CHANGELOG));
+            store.close();
+        }
+    }
+
+    /** A process that is killed while it restores goes on after the last batch. */
+    @Test
+    void restoredBatchesHaveTheirOffset() {
+        InternalMockProcessorContext<?, ?> context = context(true);
+        KeyValueStore<Bytes, byte[]> store = SiltstoneStores.keyValueStore("store").get();
+        store.init(context, store);
+        context.restoreWithHeaders("store",
+                List.of(new ConsumerRecord<>(CHANGELOG.topic(), 0, 41, value("a"), value("1")),
+                        new ConsumerRecord<>(CHANGELOG.topic(), 0, 43, value("b"), value("2"))));
+        context.restoreWithHeaders("store", List.of());
+        store.close();
+        store = open("store", true);
+        assertEquals(43L, store.committedOffset(CHANGELOG));
+        assertArrayEquals(value("2"), store.get(key("b")));
         store.close();
     }
 
@@ -235,6 +311,60 @@ class CommitAndRestoreTest {
         } catch (io.siltstone.SiltstoneException e) {
             throw new AssertionError(e);
         }
+    }
+
+    /** A key that the engine has no place for is refused alone: what came before it and what comes after it is kept. */
+    @Test
+    void aKeyThatIsTooLongTakesNothingAlong() {
+        KeyValueStore<Bytes, byte[]> store = open("store", false);
+        store.put(key("a"), value("1"));
+        String refused = assertThrows(ProcessorStateException.class,
+                () -> store.put(Bytes.wrap(new byte[65_535]), value("2"))).getMessage();
+        assertTrue(refused.contains("65534 at most"), refused);
+        byte[] longest = new byte[65_534];
+        store.put(Bytes.wrap(longest), value("3"));
+        store.commit(Map.of());
+        assertArrayEquals(value("1"), store.get(key("a")));
+        assertArrayEquals(value("3"), store.get(Bytes.wrap(longest)));
+        assertEquals(2, count(store.all()));
+        store.close();
+    }
+
+    /** Closing fails where the last writes can't be kept, and lets go of everything all the same. */
+    @Test
+    void aStoreThatCannotWriteIsClosed() throws Exception {
+        KeyValueStore<Bytes, byte[]> store = open("store", false);
+        store.put(key("a"), value("1"));
+        ((BaseStore) store).task().store().dropKeyspace(((BaseStore) store).keyspaceName());
+        assertThrows(ProcessorStateException.class, store::close);
+        assertFalse(store.isOpen());
+        assertEquals(0, SiltstoneStores.budgetBytes());
+        store.close();
+        KeyValueStore<Bytes, byte[]> again = open("store", false);
+        assertNull(again.get(key("a")));
+        again.close();
+    }
+
+    /** As Kafka does with a task that was corrupted: the same store, in a directory that was removed. */
+    @Test
+    @SuppressWarnings("deprecation")
+    void aStoreThatIsOpenedAgainKnowsNothingOfBefore() throws Exception {
+        InternalMockProcessorContext<?, ?> context = context(true);
+        KeyValueStore<Bytes, byte[]> store = SiltstoneStores.keyValueStore("store").get();
+        store.init(context, store);
+        context.setRecordContext(new ProcessorRecordContext(0, 7, 0, "topic", new RecordHeaders()));
+        store.put(key("a"), value("1"));
+        store.commit(Map.of(CHANGELOG, 1L));
+        assertEquals(Map.of(0, 7L), store.getPosition().getPartitionPositions("topic"));
+        assertThrows(ProcessorStateException.class, () -> store.init(context, store));
+        store.close();
+        Utils.delete(directory.resolve("app").resolve("0_0").toFile());
+        store.init(context, store);
+        assertTrue(store.getPosition().isEmpty());
+        assertNull(store.committedOffset(CHANGELOG));
+        assertNull(store.get(key("a")));
+        store.close();
+        assertEquals(0, SiltstoneStores.budgetBytes());
     }
 
     @Test

@@ -1,25 +1,38 @@
 package io.siltstone.kafka.streams;
 
 import java.time.Duration;
+import java.util.List;
 import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.KafkaStreams;
+import org.apache.kafka.streams.LagInfo;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Grouped;
+import org.apache.kafka.streams.kstream.KGroupedStream;
+import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
+import org.apache.kafka.streams.kstream.TimeWindows;
+import org.apache.kafka.streams.processor.StandbyUpdateListener;
 import org.apache.kafka.streams.processor.StateRestoreListener;
+import org.apache.kafka.streams.processor.TaskId;
 
 /**
- * Sums numbers by key, exactly once, in a process of its own: {@code SumApplication SERVERS STATE-DIRECTORY}. It says on its
- * output when it runs, and how many records it restored of which partition, and ends when its input does.
+ * Sums numbers by key, and counts them by key and window, exactly once, in a process of its own: {@code SumApplication
+ * SERVERS STATE-DIRECTORY}. It says on its output when it runs, from where it restores which store, and how far its
+ * stores are behind; it ends when its input does.
  */
 public final class SumApplication {
+    static final String SUMS = "sums";
+    static final String COUNTS = "counts";
+    static final Duration WINDOW = Duration.ofSeconds(10);
+
     private SumApplication() {}
 
     static Properties config(String servers, String directory) {
@@ -44,15 +57,19 @@ public final class SumApplication {
     /** Starts the application; its input's end stops it. */
     public static void main(String[] arguments) throws Exception {
         StreamsBuilder builder = new StreamsBuilder();
-        builder.stream("numbers", Consumed.with(Serdes.String(), Serdes.Long()))
-                .groupByKey(Grouped.with(Serdes.String(), Serdes.Long()))
-                .reduce(Long::sum)
-                .toStream()
-                .to("sums", Produced.with(Serdes.String(), Serdes.Long()));
+        KGroupedStream<String, Long> numbers = builder.stream("numbers", Consumed.with(Serdes.String(), Serdes.Long()))
+                .groupByKey(Grouped.with(Serdes.String(), Serdes.Long()));
+        numbers.reduce(Long::sum, Materialized.as(SUMS)).toStream()
+                .to(SUMS, Produced.with(Serdes.String(), Serdes.Long()));
+        // Kept for little more than a minute, so that segments are dropped all the time.
+        numbers.windowedBy(TimeWindows.ofSizeAndGrace(WINDOW, Duration.ofMinutes(1))).count(Materialized.as(COUNTS))
+                .toStream((window, count) -> window.key() + "@" + window.window().start())
+                .to(COUNTS, Produced.with(Serdes.String(), Serdes.Long()));
         Properties config = config(arguments[0], arguments[1]);
         CountDownLatch ended = new CountDownLatch(1);
         try (KafkaStreams streams = new KafkaStreams(builder.build(config), config)) {
             streams.setGlobalStateRestoreListener(new Restored());
+            streams.setStandbyUpdateListener(new Followed());
             streams.setStateListener((now, before) -> {
                 System.out.println("STATE " + now);
                 if (now == KafkaStreams.State.ERROR) {
@@ -70,23 +87,47 @@ public final class SumApplication {
             });
             input.setDaemon(true);
             input.start();
-            ended.await();
+            while (!ended.await(200, TimeUnit.MILLISECONDS)) {
+                List<Long> behind = streams.allLocalStorePartitionLags().values().stream()
+                        .flatMap(partitions -> partitions.values().stream()).map(LagInfo::offsetLag).toList();
+                System.out.println("LAG " + behind.size() + " " + behind.stream().max(Long::compare).orElse(0L));
+            }
             streams.close(Duration.ofSeconds(30));
         }
         System.out.println("CLOSED");
     }
 
+    private static void say(String what, String store, TopicPartition partition, long number) {
+        System.out.println(what + " " + store + " " + partition.partition() + " " + number);
+    }
+
+    /** Says from where a standby goes on. */
+    private static final class Followed implements StandbyUpdateListener {
+        @Override
+        public void onUpdateStart(TopicPartition partition, String store, long from) {
+            say("STANDBY", store, partition, from);
+        }
+
+        @Override
+        public void onBatchLoaded(TopicPartition partition, String store, TaskId task, long to, long count, long end) {}
+
+        @Override
+        public void onUpdateSuspended(TopicPartition partition, String store, long to, long end, SuspendReason why) {}
+    }
+
     /** Says what was restored. */
     private static final class Restored implements StateRestoreListener {
         @Override
-        public void onRestoreStart(TopicPartition partition, String store, long from, long to) {}
+        public void onRestoreStart(TopicPartition partition, String store, long from, long to) {
+            say("RESTORE", store, partition, from);
+        }
 
         @Override
         public void onBatchRestored(TopicPartition partition, String store, long to, long count) {}
 
         @Override
         public void onRestoreEnd(TopicPartition partition, String store, long count) {
-            System.out.println("RESTORED " + partition.partition() + " " + count);
+            say("RESTORED", store, partition, count);
         }
     }
 }

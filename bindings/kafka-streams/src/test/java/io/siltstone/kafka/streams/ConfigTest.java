@@ -1,0 +1,93 @@
+package io.siltstone.kafka.streams;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Properties;
+import org.apache.kafka.common.config.ConfigException;
+import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.StreamsConfig;
+import org.apache.kafka.streams.TopologyConfig;
+import org.apache.kafka.streams.TopologyTestDriver;
+import org.apache.kafka.streams.kstream.Consumed;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+/** What may be said in an application's configuration, and what is said to those who say something else. */
+class ConfigTest {
+    @TempDir
+    Path directory;
+
+    @ParameterizedTest
+    @CsvSource({"siltstone.memory.bytes,-1", "siltstone.memory.bytes,0", "siltstone.memory.bytes,1000",
+        "siltstone.memory.bytes,140737488355328", "siltstone.memory.bytes,9223372036854775807",
+        "siltstone.memory.bytes,256MB", "siltstone.memory.bytes,''", "siltstone.memory.bytes,1e9",
+        "siltstone.memory.bytes,99999999999999999999", "siltstone.threads,-1", "siltstone.threads,0",
+        "siltstone.threads,65", "siltstone.threads,9999999999", "siltstone.threads,two",
+        "siltstone.max.open.files,-1", "siltstone.max.open.files,7", "siltstone.max.open.files,9999999999"})
+    void aValueThatCannotBeIsNamedWithItsKey(String key, String value) {
+        String message = assertThrows(ConfigException.class, () -> SiltstoneConfig.Values.of(Map.of(key, value)))
+                .getMessage();
+        assertTrue(message.contains(key) && message.contains(value), message);
+        // And before any store is opened, wherever the topology has the suppliers from.
+        Properties config = new Properties();
+        config.put(StreamsConfig.APPLICATION_ID_CONFIG, "app");
+        config.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, "none:1");
+        config.put(StreamsConfig.DSL_STORE_SUPPLIERS_CLASS_CONFIG, SiltstoneDslStoreSuppliers.class);
+        config.put(StreamsConfig.STATE_DIR_CONFIG, directory.toString());
+        config.put(key, value);
+        StreamsBuilder builder = new StreamsBuilder();
+        builder.stream("in", Consumed.with(Serdes.String(), Serdes.String())).groupByKey().count();
+        assertNamed(key, builder, config);
+        StreamsBuilder given = new StreamsBuilder(new TopologyConfig(new StreamsConfig(config)));
+        given.stream("in", Consumed.with(Serdes.String(), Serdes.String())).groupByKey().count();
+        assertNamed(key, given, config);
+        assertEquals(0, SiltstoneStores.budgetBytes());
+    }
+
+    private static void assertNamed(String key, StreamsBuilder builder, Properties config) {
+        String message = assertThrows(ConfigException.class,
+                () -> new TopologyTestDriver(builder.build(config), config).close()).getMessage();
+        assertTrue(message.contains(key), message);
+    }
+
+    @Test
+    void aStoreThatCannotBeIsRefusedAtOnce() {
+        Duration hour = Duration.ofHours(1);
+        assertThrows(NullPointerException.class, () -> SiltstoneStores.keyValueStore(null));
+        assertThrows(NullPointerException.class, () -> SiltstoneStores.windowStore(null, hour, hour, false));
+        assertThrows(NullPointerException.class, () -> SiltstoneStores.sessionStore(null, hour));
+        assertThrows(IllegalArgumentException.class, () -> SiltstoneStores.windowStore("w", null, hour, false));
+        assertThrows(IllegalArgumentException.class,
+                () -> SiltstoneStores.windowStore("w", Duration.ofSeconds(Long.MAX_VALUE), hour, false));
+        assertThrows(IllegalArgumentException.class,
+                () -> SiltstoneStores.timestampedWindowStore("w", hour, hour.plusMillis(1), false));
+        assertThrows(IllegalArgumentException.class, () -> SiltstoneStores.sessionStore("s", hour.negated()));
+    }
+
+    @Test
+    void nothingIsNoNumber() {
+        Map<String, Object> configs = new HashMap<>();
+        configs.put(SiltstoneConfig.MEMORY_BYTES, null);
+        assertTrue(assertThrows(ConfigException.class, () -> SiltstoneConfig.Values.of(configs)).getMessage()
+                .contains(SiltstoneConfig.MEMORY_BYTES));
+    }
+
+    @Test
+    void numbersAndTheirTextAreTheSame() {
+        SiltstoneConfig.Values expected = new SiltstoneConfig.Values(64 << 20, 3, 99);
+        assertEquals(expected, SiltstoneConfig.Values.of(Map.of(SiltstoneConfig.MEMORY_BYTES, 64 << 20,
+                SiltstoneConfig.THREADS, 3, SiltstoneConfig.MAX_OPEN_FILES, 99)));
+        assertEquals(expected, SiltstoneConfig.Values.of(Map.of(SiltstoneConfig.MEMORY_BYTES, " 67108864 ",
+                SiltstoneConfig.THREADS, "3", SiltstoneConfig.MAX_OPEN_FILES, "99", "another.key", "value")));
+        assertEquals(new SiltstoneConfig.Values(256 << 20, 2, 512), SiltstoneConfig.Values.of(Map.of()));
+    }
+}
