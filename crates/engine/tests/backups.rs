@@ -354,3 +354,57 @@ fn a_checkpoint_that_failed_is_never_taken_for_a_damaged_store() {
     }
     assert!(failed > 6, "{failed} checkpoints failed");
 }
+
+/// What is left of it could not be removed either, but for the name that says what it is.
+#[test]
+fn a_checkpoint_that_can_not_be_taken_away_says_what_it_is() {
+    let disk = SimDisk::new();
+    let db = open(&disk).unwrap();
+    write_round(&db, 0);
+    db.close().unwrap();
+    let image = disk.snapshot();
+    let mut failed = 0;
+    for kind in [CallKind::Write, CallKind::HardLink, CallKind::SyncDir, CallKind::Rename] {
+        for (after, stays) in [(0, ".table"), (1, ".table"), (0, "MANIFEST"), (0, "CURRENT")] {
+            let disk = image.crash(CrashMode::Kill, 0);
+            let db = open(&disk).unwrap();
+            disk.inject(Fault::new(kind, FaultError::Io).on_path("/copy").after(after));
+            disk.inject(Fault::new(CallKind::Remove, FaultError::Io).on_path(stays));
+            if db.checkpoint("/copy").is_ok() {
+                continue;
+            }
+            disk.clear_faults();
+            failed += 1;
+            match Db::open_read_only_on(Arc::new(disk.crash(CrashMode::Kill, 0)), "/copy", options()) {
+                // CURRENT stays, and with it all that it names.
+                Ok(copy) => assert!(stays == "CURRENT" && all(&copy).len() == 3, "{kind:?} {after}"),
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::NotAStore, "{kind:?} {after} {stays}: {error}");
+                }
+            }
+            db.checkpoint("/other").unwrap();
+        }
+    }
+    assert!(failed > 8, "{failed} checkpoints failed");
+}
+
+/// The name under which a backup begins was a second one of the store's own table, and was made anew.
+#[test]
+fn what_a_backup_left_unfinished_is_never_written_over() {
+    let disk = SimDisk::new();
+    let db = open(&disk).unwrap();
+    write_round(&db, 0);
+    let expected = all(&db);
+    // The first table was linked, and did not get its name.
+    disk.inject(Fault::new(CallKind::Rename, FaultError::Io).on_path(BACKUPS).times(1));
+    assert!(db.backup(BACKUPS).is_err());
+    let files = disk.snapshot().list(format!("{BACKUPS}/files")).unwrap();
+    assert!(files.iter().any(|name| name.ends_with(".table.new")), "{files:?}");
+    disk.inject(Fault::new(CallKind::Remove, FaultError::Io).on_path(BACKUPS).times(1));
+    let refused = db.backup(BACKUPS);
+    assert!(all(&db) == expected);
+    assert_eq!(db.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Io);
+    let number = db.backup(BACKUPS).unwrap().number;
+    assert!(restored(&disk, number, "/restored") == expected);
+}

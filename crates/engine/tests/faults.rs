@@ -280,6 +280,36 @@ fn a_failed_sync_poisons_until_the_store_is_reopened() {
     }
 }
 
+/// A remark in the log matters only if it is there: the failure to write one ended all writing.
+#[test]
+fn a_remark_that_can_not_be_written_to_the_log_ends_nothing() {
+    let mut failed = 0;
+    for after in 0..6 {
+        for error in [FaultError::Io, FaultError::ShortWrite { bytes: 20 }] {
+            let disk = SimDisk::new();
+            let (db, items) = store(&disk, options());
+            items.put("before", "1").unwrap();
+            let writes = Fault::new(CallKind::Write, error).on_path(".wal").after(after).times(2);
+            disk.inject(writes);
+            // Nothing but remarks and new segments is written to the log here.
+            let (flushed, synced) = (db.flush(), db.sync());
+            if disk.failed_calls() == 0 || flushed.is_err() || synced.is_err() {
+                continue;
+            }
+            disk.clear_faults();
+            failed += 1;
+            items.put("after", "2").unwrap();
+            db.sync().unwrap();
+            for mode in CrashMode::ALL {
+                let disk = disk.crash(mode, after);
+                let (_db, items) = store(&disk, options());
+                assert_eq!(contents(&items).len(), 2, "{mode:?}");
+            }
+        }
+    }
+    assert!(failed > 0, "no remark was met");
+}
+
 #[test]
 fn an_edit_whose_write_failed_after_all_its_bytes_does_no_harm() {
     for after in 0..4 {

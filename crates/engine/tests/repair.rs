@@ -178,6 +178,100 @@ fn a_gap_in_what_was_never_synced_is_told() {
     assert!(gaps > 5 && ends > 0);
 }
 
+/// The last table of a run has its deleted prefixes, and hid the items of the tables before it.
+#[test]
+fn prefixes_that_were_deleted_hide_no_later_item_of_their_run() {
+    let disk = SimDisk::new();
+    let db = open(&disk).unwrap();
+    let mut design = tiny("stepped-merge");
+    design.write_buffer = siltstone::WriteBufferSpec::MemTable { bytes: 256 << 10 };
+    design.levels.iter_mut().for_each(|level| level.table_bytes = 16 << 10);
+    let items = db.keyspace("items", keyspace_options(ORDERED, design)).unwrap();
+    let mut rng = Rng::new(3);
+    let mut fill = || {
+        for n in 0..400u32 {
+            items.put(format!("d{}/{n}", n % 9), rng.bytes(300)).unwrap();
+        }
+    };
+    fill();
+    db.flush().unwrap();
+    while db.step().unwrap() {}
+    for group in 0..9 {
+        items.delete_prefix(format!("d{group}/")).unwrap();
+    }
+    fill();
+    db.flush().unwrap();
+    let levels = items.stats().levels;
+    assert!(levels.iter().any(|level| level.tables > level.runs), "{levels:?}");
+    let expected = contents(&items);
+    drop(items);
+    db.close().unwrap();
+    let image = disk.snapshot();
+    let report = repair(&disk);
+    assert!(report.losses.is_empty() && report.manifest.is_none(), "{report:?}");
+    assert!(repaired(&disk)["items"] == expected);
+    // Nor where no manifest says which tables are of one run.
+    let disk = image.crash(CrashMode::Kill, 0);
+    let name = image.list(DIR).unwrap().into_iter().find(|name| name.starts_with("MANIFEST")).unwrap();
+    disk.remove(Path::new(&format!("{DIR}/{name}"))).unwrap();
+    assert!(repair(&disk).manifest.is_some());
+    let found = repaired(&disk);
+    let is_there = |key: &&Vec<u8>| found.values().any(|items| items.contains_key(*key));
+    assert_eq!(expected.keys().filter(is_there).count(), expected.len());
+}
+
+#[test]
+fn a_log_whose_beginning_is_gone_is_told() {
+    let disk = SimDisk::new();
+    let db = open(&disk).unwrap();
+    let items = db.keyspace("items", KeyspaceOptions::default()).unwrap();
+    items.put("first", "1").unwrap();
+    drop(items);
+    db.close().unwrap();
+    let db = open(&disk).unwrap();
+    let items = db.get_keyspace("items").unwrap();
+    items.put("second", "2").unwrap();
+    let image = disk.snapshot();
+    let logs: Vec<_> = image.list(DIR).unwrap().into_iter().filter(|name| name.ends_with(".wal")).collect();
+    assert_eq!(logs.len(), 2);
+    for (name, lost, kept) in [(&logs[0], "first", Some("second")), (&logs[1], "second", Some("first"))] {
+        let disk = image.crash(CrashMode::Kill, 0);
+        disk.remove(Path::new(&format!("{DIR}/{name}"))).unwrap();
+        let report = repair(&disk);
+        let found = &repaired(&disk)["items"];
+        assert!(!found.contains_key(lost.as_bytes()));
+        assert!(kept.is_none_or(|kept| found.contains_key(kept.as_bytes())));
+        if *name == logs[0] {
+            assert!(report.losses.iter().any(|loss| loss.file == *name && loss.bytes > 0), "{report:?}");
+        }
+    }
+}
+
+#[test]
+fn what_an_opening_gave_up_stays_given_up() {
+    let disk = SimDisk::new();
+    let db = open(&disk).unwrap();
+    let items = db.keyspace("items", KeyspaceOptions::default()).unwrap();
+    for n in 0..9u8 {
+        items.put([n], [n; 700]).unwrap();
+    }
+    let torn = disk.snapshot().crash(CrashMode::Kill, 0);
+    let names = torn.snapshot().list(DIR).unwrap();
+    let name = names.into_iter().find(|name| name.ends_with(".wal")).unwrap();
+    // Nothing proves that it was synced, so it is taken for torn.
+    torn.flip_bit(format!("{DIR}/{name}"), 3000, 3).unwrap();
+    let db = open(&torn).unwrap();
+    let items = db.get_keyspace("items").unwrap();
+    let kept = contents(&items);
+    assert!((1..9).contains(&kept.len()));
+    items.put([100], "later").unwrap();
+    let expected = contents(&items);
+    let disk = torn.snapshot().crash(CrashMode::Kill, 0);
+    let report = repair(&disk);
+    assert!(report.losses.is_empty(), "{report:?}");
+    assert_eq!(repaired(&disk)["items"], expected);
+}
+
 #[test]
 fn one_damaged_page_costs_what_is_in_it_and_no_more() {
     let store = store(true);

@@ -109,6 +109,7 @@ pub fn inflict(runner: &mut Runner, seed: u64) {
     disk.set_now_ms(now_ms);
     let Some((file, what)) = damage(runner, &disk, &mut rng) else { return };
     runner.tally.damages += 1;
+    runner.tally.flips += u64::from(what.starts_with("bit"));
     let what = format!("{what} (damage seed {seed})");
     let is_manifest = file.starts_with("MANIFEST") || file == "CURRENT";
     // What follows a damaged record that nothing proves is lost without notice; what one keyspace has in

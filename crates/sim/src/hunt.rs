@@ -133,8 +133,8 @@ impl Found {
         let Self { worlds, tally, failures, seconds } = self;
         let rate = |count: u64| count as f64 / seconds.max(0.001);
         format!(
-            "{worlds} worlds in {seconds:.1} s: {} operations ({:.0}/s), {} troubles ({:.0}/s): {} crashes, {} faults with {} \
-             failures and {} poisonings, {} damages of which {} were noticed and {} cut a log short, {} clocks; {} failed",
+            "{worlds} worlds in {seconds:.1} s: {} operations ({:.0}/s), {} troubles ({:.0}/s): {} crashes, {} calls failed with {} \
+             failures and {} poisonings, {} damages ({} flips) of which {} were noticed and {} cut a log short, {} clocks; {} failed",
             tally.operations,
             rate(tally.operations),
             tally.troubles(),
@@ -144,6 +144,7 @@ impl Found {
             tally.failures,
             tally.poisonings,
             tally.damages,
+            tally.flips,
             tally.noticed,
             tally.cut_short,
             tally.clocks,
@@ -162,9 +163,10 @@ pub fn report(world: &World, failure: &Failure, smallest: &World, settings: &Set
     let names: Vec<_> =
         settings.troubles.iter().map(|trouble| format!("{trouble:?}").to_lowercase()).collect();
     text.push_str(&format!(
-        "  again: siltstone-sim --seed {} --worlds 1 --operations {} --faults {} --keep {}",
+        "  again: siltstone-sim --seed {} --worlds 1 --operations {} --depth {} --faults {} --keep {}",
         world.seed,
         settings.operations,
+        settings.depth,
         names.join(","),
         kept.join(",")
     ));

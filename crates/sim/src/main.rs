@@ -26,6 +26,9 @@ struct Arguments {
     /// Operations per world.
     #[arg(long, default_value_t = 150)]
     operations: usize,
+    /// In how many more ways each crash is looked at, on copies, and in a quarter as many each damage.
+    #[arg(long, default_value_t = 12)]
+    depth: u64,
     /// What may go wrong; all of it by default.
     #[arg(long, value_enum, value_delimiter = ',')]
     faults: Option<Vec<Trouble>>,
@@ -94,7 +97,7 @@ impl Arguments {
     fn settings(&self) -> Settings {
         let all = || Trouble::value_variants().to_vec();
         let troubles = if self.no_faults { Vec::new() } else { self.faults.clone().unwrap_or_else(all) };
-        Settings { operations: self.operations, troubles }
+        Settings { operations: self.operations, depth: self.depth, troubles }
     }
 
     /// One world, with some of its events.

@@ -27,10 +27,12 @@ pub struct Tally {
     pub failures: u64,
     /// Of these, how many made the store refuse all writes until it is opened again.
     pub poisonings: u64,
-    /// Calls of the disk that could have failed while faults were set, and full disks.
+    /// Calls of the disk that failed.
     pub faults: u64,
     /// Copies of the disk that were damaged.
     pub damages: u64,
+    /// Of these, how many by one flipped bit.
+    pub flips: u64,
     /// Of these, how many were noticed; the others had no effect.
     pub noticed: u64,
     /// Of these, how many left less than was written, as a torn log may.
@@ -54,6 +56,7 @@ impl AddAssign for Tally {
         self.poisonings += other.poisonings;
         self.faults += other.faults;
         self.damages += other.damages;
+        self.flips += other.flips;
         self.noticed += other.noticed;
         self.cut_short += other.cut_short;
         self.clocks += other.clocks;
@@ -128,14 +131,9 @@ fn is_expected(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Io | ErrorKind::StorageFull | ErrorKind::Poisoned)
 }
 
-/// The keyspace that an action changes without the log.
-fn past_the_log(action: &Action) -> Option<&str> {
-    match action {
-        Action::Op(Op::Ingest(load)) if !load.is_empty() => Some(load.keyspace),
-        Action::Op(Op::Clear { keyspace } | Op::Rebuild { keyspace }) => Some(keyspace),
-        _ => None,
-    }
-}
+/// A keyspace that an action changed without the log, and what the store holds where the log is lost that was
+/// written beside it.
+type PastTheLog = Option<(&'static str, Model)>;
 
 impl Runner {
     fn event(&mut self, number: usize, event: &Event) {
@@ -150,12 +148,10 @@ impl Runner {
             Event::Fail(fault) => {
                 self.session.disk.inject(fault.clone());
                 self.may_fail = true;
-                self.tally.faults += 1;
             }
             Event::Room { bytes } => {
                 self.session.disk.set_capacity(Some(self.session.disk.used_bytes() + bytes));
                 self.may_fail = true;
-                self.tally.faults += 1;
             }
             Event::Mend => {
                 self.session.disk.clear_faults();
@@ -165,7 +161,9 @@ impl Runner {
             Event::Damage { seed } => {
                 // What calls that fail left behind is another matter.
                 if !self.may_fail {
-                    damage::inflict(self, *seed);
+                    for number in 0..1 + self.world.depth / 4 {
+                        damage::inflict(self, seed ^ number);
+                    }
                 }
             }
         }
@@ -192,16 +190,17 @@ impl Runner {
 
     /// Notes what the store holds after an action. `of_manifest` is the keyspace whose items it changed
     /// past the log: that change stays where the end of the log is lost.
-    fn note(&mut self, is_durable: bool, of_manifest: Option<&str>) {
+    fn note(&mut self, is_durable: bool, of_manifest: PastTheLog) {
         let new = Rc::new(self.session.model.clone());
         self.note_values(&new);
-        if let Some(name) = of_manifest {
-            let changed = new.keyspaces.get(name);
-            for earlier in self.before.iter_mut().chain(&mut self.since).chain(&mut self.history) {
-                if let Some(changed) = changed {
+        if let Some((name, without_log)) = of_manifest {
+            let replace = |earlier: &mut Rc<Model>, by: &Model| {
+                if let Some(changed) = by.keyspaces.get(name) {
                     Rc::make_mut(earlier).keyspaces.insert(name.to_owned(), changed.clone());
                 }
-            }
+            };
+            self.before.iter_mut().chain(&mut self.since).for_each(|earlier| replace(earlier, &new));
+            self.history.iter_mut().for_each(|earlier| replace(earlier, &without_log));
             self.before.append(&mut self.since);
         } else if is_durable {
             self.before = std::mem::take(&mut self.since);
@@ -211,6 +210,20 @@ impl Runner {
         }
         self.history.push(Rc::clone(&new));
         self.since.push(new);
+    }
+
+    /// What an action is to change without the log.
+    fn past_the_log(&self, action: &Action) -> PastTheLog {
+        match action {
+            Action::Op(Op::Ingest(load)) if !load.is_empty() => {
+                let alone = Action::Op(Op::Ingest(load.alone()));
+                Some((load.keyspace, self.prediction(&alone)))
+            }
+            Action::Op(Op::Clear { keyspace } | Op::Rebuild { keyspace }) => {
+                Some((keyspace, self.prediction(action)))
+            }
+            _ => None,
+        }
     }
 
     /// Notes the values in which a state differs from the present one.
@@ -255,10 +268,10 @@ impl Runner {
     fn act(&mut self, number: usize, action: &Action) {
         let fitting = if self.may_fail { Self::suits_failures(action) } else { Some(action.clone()) };
         let Some(action) = fitting else { return };
-        let after = self.prediction(&action);
+        let (after, of_manifest) = (self.prediction(&action), self.past_the_log(&action));
         self.note_written(&action);
         match self.perform(number, &action) {
-            Ok(is_durable) => self.note(is_durable, past_the_log(&action)),
+            Ok(is_durable) => self.note(is_durable, of_manifest),
             Err(error) => {
                 assert!(self.may_fail && is_expected(&error), "{error:?}");
                 self.tally.failures += 1;
@@ -414,6 +427,7 @@ impl Runner {
             load.besides.iter().for_each(|effect| besides.apply(effect));
             in_doubt.push(besides);
         }
+        let of_manifest = self.past_the_log(&action);
         self.note_written(&action);
         self.session.disk.halt_after(calls);
         let done = self.perform(number, &action);
@@ -421,7 +435,7 @@ impl Runner {
         self.session.disk.resume();
         match done {
             Ok(is_durable) => {
-                self.note(is_durable, past_the_log(&action));
+                self.note(is_durable, of_manifest);
                 in_doubt.clear();
             }
             Err(error) if !halted => {
@@ -445,7 +459,9 @@ impl Runner {
             // What has expired may be gone, and the manifest need not know yet how late it was.
             self.session.disk.set_now_ms(db.clock_ms());
         }
+        self.other_crashes(seed, &in_doubt);
         let disk = self.session.disk.crash(mode, seed);
+        self.tally.faults += self.session.disk.failed_calls();
         self.session.db = None;
         self.may_fail = false;
         let mut disk = disk;
@@ -468,6 +484,24 @@ impl Runner {
             assert!(report.problems.is_empty(), "verify after {mode:?}: {:?}", report.problems);
         }
         self.half_made_copies();
+    }
+
+    /// Looks at more of what a crash at this moment may leave, on copies of the disk.
+    fn other_crashes(&mut self, seed: u64, in_doubt: &[Rc<Model>]) {
+        let image = self.session.disk.snapshot();
+        // Where nothing is at risk, all crashes leave the same.
+        if image.unsynced_ops() == 0 {
+            return;
+        }
+        let modes = [CrashMode::Kill, CrashMode::PowerCut].into_iter();
+        let modes = modes.chain([CrashMode::Torn, CrashMode::Reordered].into_iter().cycle());
+        for (number, mode) in modes.take(self.world.depth as usize).enumerate() {
+            let kept = if mode == CrashMode::Kill { self.since.len().saturating_sub(1) } else { 0 };
+            let mut legal: Vec<_> = self.since.get(kept..).unwrap_or_default().to_vec();
+            legal.extend(in_doubt.iter().cloned());
+            self.recover(&image.crash(mode, hash(&(seed, number))), &legal, mode);
+            self.tally.crashes += 1;
+        }
     }
 
     /// Opens the store, and says which of the states it is in.

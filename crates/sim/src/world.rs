@@ -29,6 +29,8 @@ pub enum Trouble {
 pub struct Settings {
     /// Operations per world.
     pub operations: usize,
+    /// In how many more ways each crash is looked at, and in a quarter as many each damage.
+    pub depth: u64,
     /// What may go wrong.
     pub troubles: Vec<Trouble>,
 }
@@ -98,6 +100,8 @@ pub struct World {
     pub designs: Vec<Design>,
     /// What the store is opened with.
     pub options: Options,
+    /// In how many more ways each crash is looked at, and in a quarter as many each damage.
+    pub depth: u64,
     /// What happens, with each event's number.
     pub events: Vec<(usize, Event)>,
 }
@@ -119,7 +123,7 @@ impl World {
             ..options()
         };
         let events = events(&mut rng, settings).into_iter().enumerate().collect();
-        Self { seed, designs, options, events }
+        Self { seed, designs, options, depth: settings.depth, events }
     }
 
     /// The same world with these events only.

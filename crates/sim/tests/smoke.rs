@@ -7,7 +7,7 @@ use siltstone_sim::hunt::{Hunt, attempt, hunt, quiet_panics};
 use siltstone_sim::world::{Settings, Trouble, World};
 
 fn settings(operations: usize) -> Settings {
-    Settings { operations, troubles: Trouble::value_variants().to_vec() }
+    Settings { operations, depth: 4, troubles: Trouble::value_variants().to_vec() }
 }
 
 #[test]

@@ -294,6 +294,37 @@ fn damage_outside_a_tables_pages_is_told() {
 }
 
 #[test]
+fn all_damage_is_told_at_once_and_what_to_do() {
+    let (_dir, store) = scratch();
+    let s = store.as_str();
+    run(&["bench", "fill", "--dir", s, "--items", "20000", "--preset", "lsm-trie:64K"]).ok();
+    let tables = std::fs::read_dir(s).unwrap().map(|entry| entry.unwrap().path());
+    let mut tables: Vec<_> = tables.filter(|path| path.extension().is_some_and(|e| e == "table")).collect();
+    tables.sort_by_key(|path| std::cmp::Reverse(path.metadata().unwrap().len()));
+    let [gone, damaged, ..] = &tables[..] else { panic!("{} tables", tables.len()) };
+    let shown = run(&["inspect", damaged.to_str().unwrap(), "--json"]).ok().json();
+    let number = |field: &str| shown[field].as_u64().unwrap() as usize;
+    let mut bytes = std::fs::read(damaged).unwrap();
+    // A page, and the filter behind the pages and the index.
+    bytes[700] ^= 1;
+    bytes[number("pages") * 4096 + number("index_bytes")] ^= 1;
+    std::fs::write(damaged, bytes).unwrap();
+    std::fs::remove_file(gone).unwrap();
+    let verified = run(&["verify", s, "--json"]);
+    assert_eq!(verified.code, Some(1));
+    let said = verified.json();
+    assert_eq!(said["sound"], serde_json::json!(false));
+    let problems = said["problems"].as_array().unwrap();
+    let of = |path: &std::path::Path| {
+        let path = path.to_str().unwrap();
+        problems.iter().filter(|problem| problem.as_str().unwrap().contains(path)).count()
+    };
+    assert_eq!((of(gone), of(damaged), problems.len()), (1, 2, 3), "{problems:?}");
+    assert!(said["advice"][0].as_str().unwrap().contains("siltstone repair"), "{said}");
+    assert!(said["entries"].as_u64().unwrap() > 0, "the other tables were read: {said}");
+}
+
+#[test]
 fn files_that_a_crash_leaves_are_no_strangers() {
     let (_dir, store) = scratch();
     let s = store.as_str();

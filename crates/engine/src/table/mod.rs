@@ -24,7 +24,7 @@ mod writer;
 
 use crate::cache::{PageRef, Pause, Probe, Reader, TableId};
 use crate::entry::{Answer, Cursor, Span};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use block::cursor::BlockCursor;
 use block::read::BlockTable;
 pub(crate) use build::TableBuilder;
@@ -177,17 +177,28 @@ impl Table {
 
     /// Reads what stands behind the pages and checks it against the table's description; `Some` says what is
     /// wrong.
-    pub fn verify_sections(&self, reader: &Reader) -> Result<Option<String>> {
+    pub fn verify_sections(&self, reader: &Reader) -> Result<Vec<String>> {
         let meta = self.meta();
+        let mut problems = Vec::new();
         for (_, section) in meta.sections() {
-            read_section(meta, &section, reader)?;
+            match read_section(meta, &section, reader) {
+                Err(error) if error.kind() == ErrorKind::Corruption => problems.push(error.to_string()),
+                read => drop(read?),
+            }
         }
         let tail_at = meta.sections().map(|(_, section)| section.offset + section.length).max().unwrap_or(0);
         let tail = reader.section(meta.id, tail_at, (meta.bytes - tail_at) as usize)?;
         // Whose table it is stands in its footer alone.
         let footer = tail.last_chunk().and_then(|footer| envelope::decode_footer(footer).ok());
         let same = footer.is_some_and(|footer| tail == envelope::encode_tail(meta, tail_at, footer.keyspace));
-        Ok((!same).then(|| "its properties or its footer differ from what the manifest says".to_owned()))
+        if !same {
+            let path = reader.path(meta.id);
+            problems.push(format!(
+                "{}: its properties or its footer differ from what the manifest says",
+                path.display()
+            ));
+        }
+        Ok(problems)
     }
 
     /// The fingerprints of its keys, as a maplet of one run; `None` if it keeps none.

@@ -57,6 +57,14 @@ pub(crate) struct StoreState {
 }
 
 impl StoreState {
+    /// Returns from where on the log is needed. Where a crash came between a flush and the note that the log
+    /// begins later, that is behind what the manifest says of the log itself; segments before are not read,
+    /// whatever has become of them.
+    pub fn needed_log(&self) -> LogStart {
+        let flushed = self.keyspaces.values().map(|keyspace| keyspace.flushed).min();
+        flushed.map_or(self.log_start, |flushed| flushed.max(self.log_start))
+    }
+
     /// Applies one edit, or says why it can't be.
     fn apply(
         &mut self,

@@ -54,6 +54,8 @@ pub(crate) fn segment_path(dir: &Path, number: u64) -> PathBuf {
 #[derive(Clone, Debug)]
 struct Segment {
     shared: Arc<LogSegment>,
+    /// The same file for marks and notes, of which a failed write leaves nothing in doubt.
+    unwatched: Arc<dyn File>,
     epoch: Epoch,
     end_lsn: u64,
     /// Bytes that the file had in an earlier life.
@@ -99,6 +101,8 @@ pub(crate) struct Wal {
     /// The furthest LSN that some record says is synced.
     proven_lsn: u64,
     buffer: Vec<u8>,
+    /// Bytes of the records in the buffer; zeros may follow them.
+    laid_out: u64,
     bytes_written: u64,
 }
 
@@ -169,6 +173,7 @@ impl Wal {
             batches_end: first_lsn,
             proven_lsn: 0,
             buffer: Vec::new(),
+            laid_out: 0,
             bytes_written: LOG_HEADER_BYTES,
         })
     }
@@ -222,11 +227,30 @@ impl Wal {
         Ok(appended)
     }
 
-    /// As [`append`](Self::append), of records that need no sync.
     fn append_records<'a>(
         &mut self,
         payloads: impl Iterator<Item = (&'a [u8], u32)>,
     ) -> Result<(Arc<LogSegment>, u64)> {
+        let (start, offset) = self.lay_out(payloads);
+        match self.current.shared.file.write_all_at(&self.buffer, offset) {
+            Ok(()) => self.appended(start),
+            Err(e) => return Err(self.take_back(offset, &e)),
+        }
+        Ok((Arc::clone(&self.current.shared), start))
+    }
+
+    /// Appends a record that matters only if it is there, and needs no sync. Where writing it fails, what
+    /// there is of it says nothing wrong, and the next record is written over it.
+    fn append_remark(&mut self, payload: &[u8]) -> Result<()> {
+        let (start, offset) = self.lay_out(std::iter::once((payload, crc32c::crc32c(payload))));
+        let written = self.current.unwatched.write_all_at(&self.buffer, offset);
+        written.map_err(|e| Error::io(&e, "writing the write-ahead log", &self.current.shared.path))?;
+        self.appended(start);
+        Ok(())
+    }
+
+    /// Lays records out in the buffer, and says at which LSN and at which byte of the segment they begin.
+    fn lay_out<'a>(&mut self, payloads: impl Iterator<Item = (&'a [u8], u32)>) -> (u64, u64) {
         self.buffer.clear();
         let Segment { epoch, end_lsn: start, reused_bytes, .. } = self.current;
         for (payload, crc) in payloads {
@@ -234,17 +258,19 @@ impl Wal {
             record::append_with_crc(&mut self.buffer, epoch, lsn, self.synced_lsn, payload, crc);
         }
         let (offset, bytes) = (self.current.shared.offset(start), self.buffer.len());
+        self.laid_out = bytes as u64;
         self.buffer.resize(bytes + zeros_after(offset, bytes as u64, reused_bytes), 0);
-        if let Err(e) = self.current.shared.file.write_all_at(&self.buffer, offset) {
-            return Err(self.take_back(offset, &e));
-        }
-        self.current.end_lsn += bytes as u64;
+        (start, offset)
+    }
+
+    /// Notes that what was laid out at `start` is written.
+    fn appended(&mut self, start: u64) {
+        self.current.end_lsn = start + self.laid_out;
         self.proven_lsn = self.synced_lsn;
-        self.bytes_written += bytes as u64;
+        self.bytes_written += self.laid_out;
         if self.buffer.capacity() > 8 << 20 {
             self.buffer = Vec::new();
         }
-        Ok((Arc::clone(&self.current.shared), start))
     }
 
     /// Cuts off what a write that found the disk full left at `offset`: of a group there may be whole
@@ -305,7 +331,7 @@ impl Wal {
             self.buffer = Vec::new();
         }
         if self.is_synced() && self.proven_lsn < self.synced_lsn {
-            self.append_records(std::iter::once((&[][..], crc32c::crc32c(&[]))))?;
+            self.append_remark(&[])?;
         }
         Ok(())
     }
@@ -313,8 +339,7 @@ impl Wal {
     /// Appends a record that says how far the manifest is synced, so that one that is cut off later is not
     /// taken for whole. Like a mark it needs no sync.
     pub fn note_manifest_end(&mut self, end: ManifestEnd) -> Result<()> {
-        let payload = end.encode();
-        self.append_records(std::iter::once((payload.as_slice(), crc32c::crc32c(&payload)))).map(|_| ())
+        self.append_remark(&end.encode())
     }
 
     /// Closes the current segment and starts the next.
@@ -427,10 +452,12 @@ fn new_segment(
     header.resize(header.len() + zeros_after(0, LOG_HEADER_BYTES, reused_bytes), 0);
     file.write_all_at(&header, 0).map_err(fail)?;
     // Without its header the segment is begun afresh; from here on a failed write leaves the log in doubt.
+    let unwatched = Arc::clone(&file);
     let file = disk.watch_writes(file, &path);
     let start = LogStart { segment: number, lsn: first_lsn };
     Ok(Segment {
         shared: Arc::new(LogSegment::new(start, file, path)),
+        unwatched,
         epoch,
         end_lsn: first_lsn,
         reused_bytes,

@@ -5,7 +5,7 @@ use super::MAGIC;
 use crate::error::{Error, Result};
 use crate::filename;
 use crate::io::{Disk, read_file};
-use crate::record::{LOG_HEADER_BYTES, LogHeader, LogReader, ManifestEnd};
+use crate::record::{LOG_HEADER_BYTES, LogHeader, LogReader, LogStart, ManifestEnd};
 use std::ops::Range;
 use std::path::Path;
 
@@ -35,6 +35,23 @@ pub(crate) struct Segment {
     hole: Option<u64>,
 }
 
+/// How many bytes at the beginning of a log are missing, where the log begins at `start` and is known to have
+/// been synced up to `synced`.
+pub(crate) fn missing_before(segments: &[Segment], start: LogStart, synced: u64) -> u64 {
+    let live = || segments.iter().filter(|segment| segment.number >= start.segment);
+    if live().any(|segment| segment.damage.is_some() && !segment.is_readable) {
+        // That is told already.
+        return 0;
+    }
+    let first = live().filter(|segment| !segment.payloads.is_empty()).map(|segment| segment.first_lsn).min();
+    let is_there = live().any(|segment| segment.is_readable && segment.first_lsn <= start.lsn);
+    match first {
+        _ if is_there => 0,
+        Some(first) => first.saturating_sub(start.lsn),
+        None => synced.saturating_sub(start.lsn),
+    }
+}
+
 /// Reads all segments in `dir`, by their numbers.
 /// `synced` is how far the log is known to have been synced.
 pub(crate) fn read_segments(disk: &dyn Disk, dir: &Path, synced: u64) -> Result<Vec<Segment>> {
@@ -53,6 +70,11 @@ pub(crate) fn read_segments(disk: &dyn Disk, dir: &Path, synced: u64) -> Result<
     let mut behind = None;
     for segment in segments.iter_mut().rev() {
         if !segment.is_readable {
+            continue;
+        }
+        if next_start.is_some_and(|next| next <= segment.first_lsn) {
+            // An opening gave all of it up, and went on before it.
+            segment.payloads.clear();
             continue;
         }
         proven = proven.max(segment.proven_synced);

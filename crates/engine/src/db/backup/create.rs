@@ -4,7 +4,7 @@
 //! backup's tables were the store's, and a table never changes. Where the token fits no backup, tables are
 //! read once more to be told, and still not copied again.
 
-use super::files::{Checked, Source, open, sync_dir, write_whole};
+use super::files::{Checked, Source, open, remove, sync_dir, write_whole};
 use super::info::{BackupInfo, BackupOptions, BackupProgress};
 use super::record::{FILES, NEW, Record, Records, Stored};
 use super::sweep::sweep;
@@ -13,7 +13,7 @@ use crate::db::open::checkpoint::state_of;
 use crate::db::store::Store;
 use crate::error::{Error, Result};
 use crate::filename::{self, BACKUP, BACKUP_NEW};
-use crate::io::read_file;
+use crate::io::{Disk, read_file};
 use crate::record::Epoch;
 use crate::table::envelope::TableMeta;
 use crate::version::manifest;
@@ -44,7 +44,7 @@ impl Creation<'_> {
         let records = Records::read(disk, self.dir)?;
         let there = disk.list(&files).map_err(|e| Error::io(&e, "listing", &files))?;
         let there: BTreeSet<String> = there.into_iter().collect();
-        remove_unfinished(disk, &files, &there);
+        remove_unfinished(disk, &files, &there)?;
         let tables: BTreeMap<u64, TableMeta> = pinned
             .keyspaces
             .values()
@@ -158,10 +158,10 @@ impl Creation<'_> {
     }
 }
 
-/// Removes files that a backup which was cut short had not finished.
-fn remove_unfinished(disk: &dyn crate::io::Disk, files: &Path, there: &BTreeSet<String>) {
+/// Removes files that a backup which was cut short had not finished. They may be second names of the store's own
+/// tables, so nothing may ever be written under their names.
+fn remove_unfinished(disk: &dyn Disk, files: &Path, there: &BTreeSet<String>) -> Result<()> {
     let is_unfinished = |name: &&String| name.ends_with(NEW) || filename::table_number(name).is_some();
-    for name in there.iter().filter(is_unfinished) {
-        let _ = disk.remove(&files.join(name));
-    }
+    let unfinished = there.iter().filter(is_unfinished).map(|name| files.join(name));
+    unfinished.into_iter().try_for_each(|path| remove(disk, &path))
 }

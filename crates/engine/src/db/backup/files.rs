@@ -96,6 +96,8 @@ impl Source<'_> {
     /// Copies it to `to`, and syncs that.
     pub fn copy(&self, disk: &dyn Disk, to: &Path) -> Result<Stored> {
         let fail = |e: std::io::Error| Error::io(&e, "writing", to);
+        // A file that is there may be this one under a second name, and making it anew would empty both.
+        remove(disk, to)?;
         let target = disk.create(to).map_err(fail)?;
         let stored = self.read(&mut |chunk, at| target.write_all_at(chunk, at).map_err(fail))?;
         target.sync().map_err(fail)?;
@@ -121,6 +123,16 @@ pub(super) fn open(disk: &dyn Disk, path: &Path) -> Result<Arc<dyn File>> {
         std::io::ErrorKind::NotFound => Error::missing(path),
         _ => Error::io(&error, "opening", path),
     })
+}
+
+/// Removes a file, if it is there.
+pub(super) fn remove(disk: &dyn Disk, path: &Path) -> Result<()> {
+    match disk.remove(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::io(&error, "removing", path))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Writes `bytes` to `to`, whole or not at all: under the name `new` until they are synced.

@@ -157,10 +157,9 @@ pub(in crate::db) fn abandon_store(disk: &dyn Disk, dir: &Path) {
     let (first, last) = (|name: &str| name == CURRENT, |name: &str| name == UNFINISHED);
     let between = |name: &str| is_ours(name) && !first(name) && !last(name);
     for part in [&first as &dyn Fn(&str) -> bool, &between, &last] {
-        for name in names.iter().filter(|name| part(name)) {
-            let _ = disk.remove(&dir.join(name));
-        }
-        if disk.sync_dir(dir).is_err() {
+        // Where a name stays, so does the one that says what they are.
+        let mut removed = names.iter().filter(|name| part(name)).map(|name| disk.remove(&dir.join(name)));
+        if removed.any(|removed| removed.is_err()) || disk.sync_dir(dir).is_err() {
             return;
         }
     }

@@ -14,7 +14,7 @@ use crate::io::checked::CheckedDisk;
 use crate::memory::MemoryBudget;
 use crate::operation::{self, Operation};
 use crate::options::Options;
-use crate::record::{HEADER_BYTES, LogStart};
+use crate::record::HEADER_BYTES;
 use crate::region_filter::directory::SidecarDirectory;
 use crate::segment::LogSegment;
 use crate::stats::StoreCounters;
@@ -92,14 +92,6 @@ impl Opening {
         keyspaces.collect()
     }
 
-    /// Returns from where on the log is needed. Where a crash came between a flush and the note that the log
-    /// begins later, that is behind what the manifest says of the log itself; segments before are not read,
-    /// whatever has become of them.
-    fn log_start(loaded: &Loaded) -> LogStart {
-        let flushed = loaded.state.keyspaces.values().map(|keyspace| keyspace.flushed).min();
-        flushed.map_or(loaded.state.log_start, |flushed| flushed.max(loaded.state.log_start))
-    }
-
     /// Replays the log of the store that `loaded` describes into the keyspaces' write buffers.
     pub fn replay(&self, loaded: &Loaded, keyspaces: &Keyspaces, reader: &Reader) -> Result<Replayed> {
         let by_id: BTreeMap<u64, &Arc<OpenKeyspace>> = keyspaces.values().map(|k| (k.id, k)).collect();
@@ -124,7 +116,7 @@ impl Opening {
             }
             Ok(())
         };
-        let (start, synced) = (Self::log_start(loaded), loaded.state.log_end);
+        let (start, synced) = (loaded.state.needed_log(), loaded.state.log_end);
         let recovery = self.options.wal_recovery;
         let replayed = replay(self.disk.as_ref(), &self.dir, start, synced, recovery, &mut apply);
         let replayed = replayed.map_err(|error| self.blame(error, loaded))?;
@@ -137,7 +129,7 @@ impl Opening {
         if most_bytes == 0 {
             return Ok(Vec::new());
         }
-        segments_before(self.disk.as_ref(), &self.dir, Self::log_start(loaded), most_bytes)
+        segments_before(self.disk.as_ref(), &self.dir, loaded.state.needed_log(), most_bytes)
     }
 
     /// Returns what is damaged where `error` was met with the store that `loaded` describes: a manifest that

@@ -75,15 +75,13 @@ impl<'a> TableCheck<'a> {
             let problem = format!("{path}: {surplus} bytes follow the table's end at byte {}", meta.bytes);
             self.problems.push(problem);
         }
-        if !damaged.is_empty() {
-            // Walking on would stop at the first of them again.
-            self.problems.extend(damaged.iter().map(|pages| pages.in_words(&path)));
-            return Ok(None);
+        let before = self.problems.len();
+        self.problems.extend(damaged.iter().map(|pages| pages.in_words(&path)));
+        if length >= meta.bytes {
+            self.problems.extend(self.table.verify_sections(reader)?);
         }
-        match self.table.verify_sections(reader)? {
-            Some(problem) => Ok(Some(problem)),
-            None => self.walk(),
-        }
+        // Walking on would stop at the first damage again.
+        if self.problems.len() > before { Ok(None) } else { self.walk() }
     }
 
     /// Reads every page, also those that no walk passes, such as overflow pages; returns those that are

@@ -17,7 +17,7 @@ use crate::options::KeyspaceOptions;
 use crate::table::envelope::TableMeta;
 use crate::table::salvage::{Salvaged, read_meta, salvage};
 use crate::version::manifest::KeyspaceState;
-use crate::wal::salvage::{Segment, read_segments};
+use crate::wal::salvage::{Segment, missing_before, read_segments};
 use siltstone_design::{Design, Digest, Encoder, HashSecret};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -99,6 +99,13 @@ impl<'a> Writer<'a> {
     }
 }
 
+/// Whether the second of two tables may go on with the run of the first, as far as the tables say: the last of
+/// a run has its deleted prefixes, and their numbers and their keys ascend. Where they are of different runs, a
+/// deleted prefix may come back, and no item is lost.
+fn may_be_of_one_run(one: &TableMeta, next: &TableMeta) -> bool {
+    one.tombstones.is_empty() && one.last < next.first
+}
+
 impl<'a> Salvaging<'a> {
     pub fn new(
         target: &'a dyn Target,
@@ -162,14 +169,25 @@ impl<'a> Salvaging<'a> {
         target.sync().map_err(fail)
     }
 
-    /// Reads one table into `keyspace`.
-    fn table(&mut self, meta: &TableMeta, keyspace: &Keyspace, how: &str) -> Result<()> {
-        let name = filename::table(meta.id);
-        let mut writer = Writer::new(self.target);
-        // They hide what is older than the table, never what is in it.
-        for tombstone in meta.tombstones.iter() {
-            writer.add(keyspace, &tombstone.prefix, None)?;
+    /// Reads the tables of one run into `keyspace`. Its last table has the prefixes that were deleted in all of
+    /// it, and these hide what is older than the run, never what is in it.
+    fn run_of(&mut self, tables: &[&TableMeta], keyspace: &Keyspace, how: &str) -> Result<()> {
+        let mut misfits = Vec::with_capacity(tables.len());
+        for meta in tables {
+            let mut writer = Writer::new(self.target);
+            for tombstone in meta.tombstones.iter() {
+                writer.add(keyspace, &tombstone.prefix, None)?;
+            }
+            writer.write()?;
+            misfits.push(writer.misfits);
         }
+        tables.iter().zip(misfits).try_for_each(|(meta, misfits)| self.table(meta, misfits, keyspace, how))
+    }
+
+    /// Reads the entries of one table into `keyspace`; so many of its deleted prefixes were `misfits`.
+    fn table(&mut self, meta: &TableMeta, misfits: u64, keyspace: &Keyspace, how: &str) -> Result<()> {
+        let name = filename::table(meta.id);
+        let mut writer = Writer { misfits, ..Writer::new(self.target) };
         let mut sink = |key: &[u8], item: Item<'_>| writer.add(keyspace, key, Some(item));
         let read = salvage(meta, &self.found.reader, &mut sink);
         let found = match read {
@@ -211,9 +229,8 @@ impl<'a> Salvaging<'a> {
             let Some(keyspace) = self.keyspaces.get(id).cloned() else { continue };
             for level in state.version.levels.iter().rev() {
                 for run in level.regions.iter().flat_map(|region| region.runs.iter().rev()) {
-                    for table in &run.tables {
-                        self.table(table.meta(), &keyspace, "")?;
-                    }
+                    let tables: Vec<_> = run.tables.iter().map(|table| table.meta()).collect();
+                    self.run_of(&tables, &keyspace, "")?;
                 }
             }
         }
@@ -227,56 +244,63 @@ impl<'a> Salvaging<'a> {
         let mut numbers: Vec<u64> =
             self.found.names.iter().filter_map(|name| filename::table_number(name)).collect();
         numbers.sort_unstable();
+        let mut placed: BTreeMap<String, (Keyspace, Vec<TableMeta>)> = BTreeMap::new();
         for number in numbers.into_iter().filter(|number| !named.contains_key(number)) {
-            let name = filename::table(number);
-            let path = self.found.dir.join(&name);
-            let file = self.disk.open(&path, Access::Read).map_err(|e| Error::io(&e, "opening", &path))?;
-            let bytes = file.len().map_err(|e| Error::io(&e, "reading", &path))?;
-            self.keep(&name)?;
-            self.done.bytes_total += bytes;
-            match read_meta(file.as_ref(), &path) {
-                Ok((meta, written_for)) => {
-                    let keyspace = match self.keyspace_of(&meta, written_for) {
-                        Some(keyspace) => keyspace,
-                        None if self.unplaced < MOST_UNPLACED => {
-                            self.unplaced += 1;
-                            self.unplaced(name.trim_end_matches(".table"))?
-                        }
-                        None => {
-                            let entries = meta.entries;
-                            let what = "no manifest names it, and its keyspace is not known; it was kept and not read";
-                            let what = what.to_owned();
-                            self.report.losses.push(Loss {
-                                file: name,
-                                keyspace: None,
-                                bytes,
-                                entries,
-                                what,
-                            });
-                            continue;
-                        }
-                    };
-                    self.report.unnamed_tables += 1;
-                    self.report.losses.push(Loss {
-                        file: name,
-                        keyspace: Some(keyspace.name().to_owned()),
-                        bytes: 0,
-                        entries: 0,
-                        what: "no manifest names it; its items were read, and where another table or the log has the same \
-                               key, that was taken"
-                            .to_owned(),
-                    });
-                    self.table(&meta, &keyspace, "no manifest names it; ")?;
-                }
-                Err(error) if error.kind() == ErrorKind::Corruption => {
-                    // Half a table that was being written when the store stopped looks the same.
-                    let what = format!("no manifest names it, and nothing says what is in it: {error}");
-                    self.report.losses.push(Loss { file: name, keyspace: None, bytes, entries: 0, what });
-                }
-                Err(error) => return Err(error),
+            if let Some((keyspace, meta)) = self.unnamed_table(number)? {
+                let (_, tables) =
+                    placed.entry(keyspace.name().to_owned()).or_insert_with(|| (keyspace, Vec::new()));
+                tables.push(meta);
+            }
+        }
+        for (keyspace, tables) in placed.into_values() {
+            for run in tables.chunk_by(may_be_of_one_run) {
+                let run: Vec<_> = run.iter().collect();
+                self.run_of(&run, &keyspace, "no manifest names it; ")?;
             }
         }
         Ok(())
+    }
+
+    /// Keeps a table that a damaged manifest does not name, and finds its keyspace.
+    fn unnamed_table(&mut self, number: u64) -> Result<Option<(Keyspace, TableMeta)>> {
+        let file = filename::table(number);
+        let path = self.found.dir.join(&file);
+        let table = self.disk.open(&path, Access::Read).map_err(|e| Error::io(&e, "opening", &path))?;
+        let bytes = table.len().map_err(|e| Error::io(&e, "reading", &path))?;
+        self.keep(&file)?;
+        self.done.bytes_total += bytes;
+        let mut loss = Loss { file, keyspace: None, bytes, entries: 0, what: String::new() };
+        let (meta, written_for) = match read_meta(table.as_ref(), &path) {
+            Ok(read) => read,
+            Err(error) if error.kind() == ErrorKind::Corruption => {
+                // Half a table that was being written when the store stopped looks the same.
+                loss.what = format!("no manifest names it, and nothing says what is in it: {error}");
+                self.report.losses.push(loss);
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        let keyspace = match self.keyspace_of(&meta, written_for) {
+            Some(keyspace) => keyspace,
+            None if self.unplaced < MOST_UNPLACED => {
+                self.unplaced += 1;
+                self.unplaced(loss.file.trim_end_matches(".table"))?
+            }
+            None => {
+                loss.entries = meta.entries;
+                loss.what = "no manifest names it, and its keyspace is not known; it was kept and not read"
+                    .to_owned();
+                self.report.losses.push(loss);
+                return Ok(None);
+            }
+        };
+        self.report.unnamed_tables += 1;
+        (loss.keyspace, loss.bytes) = (Some(keyspace.name().to_owned()), 0);
+        loss.what = "no manifest names it; its items were read, and where another table or the log has the same key, that \
+                     was taken"
+            .to_owned();
+        self.report.losses.push(loss);
+        Ok(Some((keyspace, meta)))
     }
 
     /// The keyspace that a table was written for, as the table says, if the manifest knows it. Tables of
@@ -322,6 +346,19 @@ impl<'a> Salvaging<'a> {
             first = segments.last().map_or(0, |last| last.number);
             while segments.iter().any(|segment| segment.number + 1 == first && segment.is_readable) {
                 first -= 1;
+            }
+        } else {
+            let start = state.needed_log();
+            let bytes = missing_before(segments, start, state.log_end);
+            if bytes > 0 {
+                self.report.losses.push(Loss {
+                    file: filename::wal(start.segment),
+                    keyspace: None,
+                    bytes,
+                    entries: 0,
+                    what: "the log began there, and it is missing; what was read of the log comes later"
+                        .to_owned(),
+                });
             }
         }
         for segment in segments {

@@ -113,6 +113,11 @@ impl SimDisk {
         self.state.lock().mutating_calls
     }
 
+    /// How many calls a fault has met, and how many writes a full disk.
+    pub fn failed_calls(&self) -> u64 {
+        self.state.lock().failed_calls
+    }
+
     /// Lets `mutating_calls` more calls change the disk; the next one and every call after it, reads
     /// included, fail with [`io::ErrorKind::Other`], "simulated crash". Nothing more changes, so
     /// [`SimDisk::crash`] can follow in peace.

@@ -28,6 +28,7 @@ pub(super) struct State {
     pub(super) faults: Faults,
     pub(super) stats: SimStats,
     pub(super) mutating_calls: u64,
+    pub(super) failed_calls: u64,
     pub(super) halt_at: Option<u64>,
     pub(super) halted: bool,
     pub(super) marker: u64,
@@ -44,6 +45,7 @@ impl State {
             faults: Faults::default(),
             stats: SimStats::default(),
             mutating_calls: 0,
+            failed_calls: 0,
             halt_at: None,
             halted: false,
             marker: 0,
@@ -103,7 +105,10 @@ impl State {
             Some(FaultError::ShortWrite { bytes }) => (bytes.min(len), Some(FaultError::Io.to_error())),
             Some(fault) => (0, Some(fault.to_error())),
             None => match self.longest(inode)? {
-                longest if end > longest => (longest.saturating_sub(offset), Some(Errno::NOSPC.into())),
+                longest if end > longest => {
+                    self.failed_calls += 1;
+                    (longest.saturating_sub(offset), Some(Errno::NOSPC.into()))
+                }
                 _ => (len, None),
             },
         };
@@ -223,7 +228,9 @@ impl State {
             bytes,
             ok: false,
         });
-        Ok((call, self.faults.strike(kind, path, to)))
+        let fault = self.faults.strike(kind, path, to);
+        self.failed_calls += u64::from(fault.is_some());
+        Ok((call, fault))
     }
 
     fn record(&mut self, call: Option<CallInfo>, ok: bool) {

@@ -207,7 +207,7 @@ fn damaged_and_unloaded_filters_and_marks_cost_reads_and_no_answers() {
     made.damage(made.meta.page_map);
     made.check(&items, &strangers, 64 << 20);
     let (table, reader) = made.open(64 << 20);
-    assert!(table.verify_sections(&reader).is_err(), "verification finds it all the same");
+    assert!(!table.verify_sections(&reader).unwrap().is_empty(), "verification finds it all the same");
 }
 
 /// 16-byte keys with values of `size`, filling about `bytes`.
