@@ -1,5 +1,5 @@
-//! What is large: keys, batches, groups, and what a snapshot keeps. `SILTSTONE_LONG=1` takes sizes as large as
-//! they are promised.
+//! What is large: keys, batches, groups, and what a snapshot keeps. `SILTSTONE_LONG=1` takes sizes as large
+//! as they are promised.
 
 #![allow(
     clippy::unwrap_used,

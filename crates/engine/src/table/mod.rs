@@ -175,8 +175,8 @@ impl Table {
         }
     }
 
-    /// Reads what stands behind the pages and checks it against the table's description; `Some` says what is
-    /// wrong.
+    /// Reads what stands behind the pages and checks it against the table's description; returns all that is
+    /// wrong, a sentence each.
     pub fn verify_sections(&self, reader: &Reader) -> Result<Vec<String>> {
         let meta = self.meta();
         let mut problems = Vec::new();

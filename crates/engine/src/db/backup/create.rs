@@ -158,8 +158,8 @@ impl Creation<'_> {
     }
 }
 
-/// Removes files that a backup which was cut short had not finished. They may be second names of the store's own
-/// tables, so nothing may ever be written under their names.
+/// Removes files that a backup which was cut short had not finished. They may be second names of the store's
+/// own tables, so nothing may ever be written under their names.
 fn remove_unfinished(disk: &dyn Disk, files: &Path, there: &BTreeSet<String>) -> Result<()> {
     let is_unfinished = |name: &&String| name.ends_with(NEW) || filename::table_number(name).is_some();
     let unfinished = there.iter().filter(is_unfinished).map(|name| files.join(name));

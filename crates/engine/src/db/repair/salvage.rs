@@ -99,9 +99,9 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Whether the second of two tables may go on with the run of the first, as far as the tables say: the last of
-/// a run has its deleted prefixes, and their numbers and their keys ascend. Where they are of different runs, a
-/// deleted prefix may come back, and no item is lost.
+/// Whether the second of two tables may go on with the run of the first, as far as the tables say: the last
+/// of a run has its deleted prefixes, and their numbers and their keys ascend. Where they are of different
+/// runs, a deleted prefix may come back, and no item is lost.
 fn may_be_of_one_run(one: &TableMeta, next: &TableMeta) -> bool {
     one.tombstones.is_empty() && one.last < next.first
 }
@@ -169,8 +169,8 @@ impl<'a> Salvaging<'a> {
         target.sync().map_err(fail)
     }
 
-    /// Reads the tables of one run into `keyspace`. Its last table has the prefixes that were deleted in all of
-    /// it, and these hide what is older than the run, never what is in it.
+    /// Reads the tables of one run into `keyspace`. Its last table has the prefixes that were deleted in all
+    /// of it, and these hide what is older than the run, never what is in it.
     fn run_of(&mut self, tables: &[&TableMeta], keyspace: &Keyspace, how: &str) -> Result<()> {
         let mut misfits = Vec::with_capacity(tables.len());
         for meta in tables {
