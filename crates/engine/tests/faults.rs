@@ -11,7 +11,8 @@
 
 mod common;
 
-use common::session::{Op, SMALL, Session, any_effect, operations};
+use common::operations::{Op, SMALL, any_effect, operations};
+use common::session::Session;
 use common::*;
 use siltstone::io::sim::{CallKind, CrashMode, Fault, FaultError, SimDisk};
 use siltstone::{Db, Design, Durability, Error, ErrorKind, KeyspaceOptions, Options};

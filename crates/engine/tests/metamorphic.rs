@@ -10,7 +10,8 @@
 
 mod common;
 
-use common::session::{LARGE, SMALL, Session, operations};
+use common::operations::{LARGE, SMALL, operations};
+use common::session::Session;
 use common::*;
 
 #[test]

@@ -11,7 +11,8 @@
 
 mod common;
 
-use common::session::{LARGE, Mix, Op, SMALL, Session, operations};
+use common::operations::{LARGE, Mix, Op, SMALL, operations};
+use common::session::Session;
 use common::*;
 use siltstone::{KeyspaceOptions, ResourceOptions, Resources};
 

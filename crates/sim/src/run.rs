@@ -4,7 +4,8 @@
 //! lives, and what was promised to be durable after that. What is found wrong ends the world with a panic.
 
 use crate::damage;
-use crate::harness::session::{Op, Session};
+use crate::harness::operations::Op;
+use crate::harness::session::Session;
 use crate::harness::{DIR, Effect, Model, difference, hash};
 use crate::world::{Action, Event, World};
 use siltstone::io::Disk;

@@ -3,7 +3,7 @@
 //! No event depends on how the ones before it went, so any of them can be left out, which is how failures
 //! shrink.
 
-use crate::harness::session::{LARGE, Op, SMALL, operations};
+use crate::harness::operations::{LARGE, Op, SMALL, operations};
 use crate::harness::{Rng, options, random_design, tiny_presets};
 use clap::ValueEnum;
 use siltstone::io::sim::{CallKind, CrashMode, Fault, FaultError};

@@ -1,6 +1,7 @@
 //! Bulk builds as operations of sessions and traces.
 
-use super::session::{Mix, Session};
+use super::operations::{self, Mix};
+use super::session::Session;
 use super::*;
 use siltstone::{Ingest, IngestOptions, IngestReport};
 use std::path::Path;
@@ -22,7 +23,7 @@ pub struct BulkLoad {
 impl BulkLoad {
     /// A load of a session's keyspaces: none, few or many items, some of them of one key.
     pub fn any(rng: &mut Rng, mix: &Mix) -> Self {
-        let &(keyspace, schema) = rng.pick(&session::KEYSPACES);
+        let &(keyspace, schema) = rng.pick(&operations::KEYSPACES);
         let largest = if rng.one_in(4) { mix.largest_value } else { 300 };
         let count = *rng.pick(&[0, 1, 10, 100, 400]);
         let mut load = Self::of(rng, keyspace, (schema, mix.variety * 2), count, largest);

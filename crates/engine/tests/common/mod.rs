@@ -5,10 +5,12 @@
 //! take long by choice run a part by default and everything with `SILTSTONE_LONG=1`.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub mod answers;
 pub mod bulk;
 pub mod conditional;
 #[path = "../../src/db/tiny_designs.rs"]
 mod designs;
+pub mod operations;
 pub mod session;
 pub mod trace;
 pub mod walks;
