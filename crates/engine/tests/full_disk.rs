@@ -233,6 +233,8 @@ fn a_small_file_system_that_is_full_comes_back_by_deletes() {
             // For writing it needs a little.
             let refused = Db::open(&path, options.clone()).map(drop).unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::StorageFull, "{what}: {refused}");
+            let said = refused.to_string();
+            assert!(said.contains("for reading only") && said.contains("free some space"), "{what}: {said}");
             std::fs::remove_file(&others).unwrap();
             (db, items) = open();
             assert_eq!(items.get(numbered_key(from)).unwrap(), Some(numbered_value(from, 480)), "{what}");
@@ -244,6 +246,8 @@ fn a_small_file_system_that_is_full_comes_back_by_deletes() {
             drop((db, items));
             (db, items) = open();
             assert_eq!(items.iter().unwrap().count(), 0, "{what}");
+            items.put(b"again", b"taken").unwrap_or_else(|error| panic!("{what}: {error}"));
+            items.delete(b"again").unwrap();
             println!("{what}: {} bytes of tables are left", items.stats().table_bytes);
             from = end;
         }

@@ -276,7 +276,7 @@ fn what_expires_gives_its_space_back_within_a_time_to_live() {
     const TTL_MS: u64 = 1_000_000;
     // Items of a time to live at once, of which each tick brings a hundredth.
     const LIVE: u32 = 10_000;
-    for (name, design) in scaled(16 << 10).into_iter().take(1) {
+    for (name, design) in scaled(16 << 10) {
         let disk = SimDisk::new();
         let (db, items) = store(&disk, &design);
         let mut number = 0;

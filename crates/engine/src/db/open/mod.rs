@@ -17,7 +17,7 @@ pub(super) use read_only::{open_read_only, open_read_only_for};
 use super::catalog::CatalogParts;
 use super::store::Store;
 use super::write_buffer::WriteBuffer;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::events::Reason;
 use crate::filename::{self, CURRENT, is_manifest};
 use crate::io::Disk;
@@ -41,7 +41,12 @@ const SMALL_SEGMENT_BYTES: u64 = 1 << 20;
 
 /// Opens the store in `dir` for reading and writing, creating it where `options` allow.
 pub(super) fn open(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> Result<Store> {
-    open_for(dir, options, disk, Purpose::Use)
+    open_for(dir, options, disk, Purpose::Use).map_err(|error| match error.kind() {
+        ErrorKind::StorageFull => {
+            error.of(format_args!("{} can be opened for reading only until there is room", dir.display()))
+        }
+        _ => error,
+    })
 }
 
 /// As [`open`], for one purpose or another.
