@@ -382,6 +382,42 @@ impl RocksDb {
     }
 }
 
+impl RocksDb {
+    /// Writes out what is in memory.
+    fn flush(&self) -> Result<()> {
+        let mut error = null_mut();
+        // SAFETY: the options are made and destroyed here.
+        unsafe {
+            let options = (self.api.rocksdb_flushoptions_create)();
+            (self.api.rocksdb_flushoptions_set_wait)(options, 1);
+            (self.api.rocksdb_flush)(self.db.0, options, &mut error);
+            (self.api.rocksdb_flushoptions_destroy)(options);
+        }
+        self.check(error)
+    }
+
+    /// Flushes and compactions that run.
+    fn running(&self) -> Result<u64> {
+        let compactions = self.property("rocksdb.num-running-compactions")?;
+        Ok(self.property("rocksdb.num-running-flushes")? + compactions)
+    }
+}
+
+/// Waits until no database works in the background. Universal compaction may have one pending that it never
+/// starts, so only what runs counts. The next starts soon after the last; ten quiet looks are the end.
+fn settle(databases: &[RocksDb]) -> Result<()> {
+    let mut quiet = 0;
+    while quiet < 10 {
+        std::thread::sleep(Duration::from_millis(50));
+        let mut running = 0;
+        for database in databases {
+            running += database.running()?;
+        }
+        quiet = if running == 0 { quiet + 1 } else { 0 };
+    }
+    Ok(())
+}
+
 impl Store for RocksDb {
     fn write(&self, items: &Items) -> Result<()> {
         let api = &self.api;
@@ -481,25 +517,8 @@ impl Store for RocksDb {
     }
 
     fn settle(&self) -> Result<()> {
-        let mut error = null_mut();
-        // SAFETY: the options are made and destroyed here.
-        unsafe {
-            let options = (self.api.rocksdb_flushoptions_create)();
-            (self.api.rocksdb_flushoptions_set_wait)(options, 1);
-            (self.api.rocksdb_flush)(self.db.0, options, &mut error);
-            (self.api.rocksdb_flushoptions_destroy)(options);
-        }
-        self.check(error)?;
-        // Universal compaction may have one pending that it never starts, so only what runs counts. The next
-        // starts soon after the last; ten quiet looks are the end.
-        let mut quiet = 0;
-        while quiet < 10 {
-            std::thread::sleep(Duration::from_millis(50));
-            let running = self.property("rocksdb.num-running-flushes")?
-                + self.property("rocksdb.num-running-compactions")?;
-            quiet = if running == 0 { quiet + 1 } else { 0 };
-        }
-        Ok(())
+        self.flush()?;
+        settle(std::slice::from_ref(self))
     }
 
     fn device_reads(&self) -> Option<u64> {

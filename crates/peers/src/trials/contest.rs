@@ -7,9 +7,11 @@ use crate::failure::{Failure, Result};
 use crate::kernel::{self, Counters};
 use crate::supervise;
 use serde::{Deserialize, Serialize};
+use siltstone_lab::kit::sizes;
 use siltstone_lab::kit::table::Table;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// The argument that makes this program the process of a contestant.
@@ -17,6 +19,9 @@ pub const CHILD_ARGUMENT: &str = "--as-process-of-a-contestant";
 
 /// Nobody waits longer for a contestant.
 const LIMIT: Duration = Duration::from_secs(3600);
+
+/// A contestant says how far it is once in so many seconds.
+const TOLD_EACH_SECONDS: u64 = 10;
 
 /// What the process is asked to do.
 #[derive(Serialize, Deserialize)]
@@ -50,6 +55,35 @@ pub struct Seen {
     pub seconds: f64,
     /// The kernel's counts.
     pub counters: Counters,
+}
+
+/// How far a contestant is, said on standard error.
+pub struct Progress {
+    what: &'static str,
+    of: u64,
+    done: AtomicU64,
+    started: Instant,
+    /// Seconds after which it was said last.
+    told: AtomicU64,
+}
+
+impl Progress {
+    /// Nothing of so many is done.
+    pub fn new(what: &'static str, of: u64) -> Self {
+        Self { what, of, done: AtomicU64::new(0), started: Instant::now(), told: AtomicU64::new(0) }
+    }
+
+    /// So many more are done.
+    pub fn add(&self, count: u64) {
+        let done = self.done.fetch_add(count, Ordering::Relaxed) + count;
+        let (seconds, told) = (self.started.elapsed().as_secs(), self.told.load(Ordering::Relaxed));
+        let is_due = seconds >= told + TOLD_EACH_SECONDS;
+        let is_mine = || self.told.compare_exchange(told, seconds, Ordering::Relaxed, Ordering::Relaxed);
+        if is_due && is_mine().is_ok() {
+            let (done, of) = (sizes::count(done), sizes::count(self.of));
+            let _ = writeln!(std::io::stderr(), "    {done} of {of} {} after {seconds} s", self.what);
+        }
+    }
 }
 
 impl Contest<'_> {
@@ -106,9 +140,11 @@ pub fn run(trial: &Trial) -> Result<()> {
         let answer = common.dir.join("answer.json");
         let capped = (&group, common.memory_cap);
         let figures = supervise::in_a_process::<Figures>(CHILD_ARGUMENT, &request, &answer, capped, LIMIT)?;
-        if let Err(why) = &figures {
-            let _ = writeln!(std::io::stderr(), "    failed: {why}");
-        }
+        let said = match &figures {
+            Ok(figures) => figures.line(),
+            Err(why) => format!("failed: {why}"),
+        };
+        let _ = writeln!(std::io::stderr(), "    {said}");
         answers.push((name, figures));
     }
     let output = if common.json { json(&answers)? } else { table(&answers) };

@@ -3,7 +3,7 @@
 //! RocksDB has no read-modify-write of its own outside of transactions; several threads share locks for it
 //! here, as its users would. All counters are summed up at the end.
 
-use super::contest::Contest;
+use super::contest::{Contest, Progress};
 use super::{Common, Figures};
 use crate::engine::Setting;
 use crate::engine::rocksdb::{self, counters::Counters};
@@ -17,6 +17,8 @@ use std::sync::{Mutex, PoisonError};
 
 /// Locks that readers and writers of RocksDB share.
 const LOCKS: u64 = 1024;
+/// A thread says after so many increments that it has made them.
+const SAID_AT_ONCE: u64 = 50_000;
 
 /// The trial of merges.
 #[derive(clap::Args, Clone, Debug, Serialize, Deserialize)]
@@ -140,12 +142,20 @@ impl Merges {
     ) -> Result<Figures> {
         let watch = contest.watch();
         let share = |thread: u64| self.increments * thread / threads;
+        let progress = &Progress::new("increments", self.increments);
         std::thread::scope(|scope| {
             let work = |thread: u64| -> Result<()> {
                 for at in share(thread)..share(thread + 1) {
                     let counter = mix(at) % self.counters;
                     let key = key(counter);
-                    if blind { store.add(&key)? } else { store.update(counter, &key)? }
+                    if blind {
+                        store.add(&key)?
+                    } else {
+                        store.update(counter, &key)?
+                    }
+                    if at % SAID_AT_ONCE == SAID_AT_ONCE - 1 {
+                        progress.add(SAID_AT_ONCE);
+                    }
                 }
                 Ok(())
             };

@@ -63,6 +63,12 @@ impl Figures {
         self.0.push(Figure { name: name.to_owned(), value, text });
     }
 
+    /// All of them in one line.
+    fn line(&self) -> String {
+        let figures = self.0.iter().map(|Figure { name, text, .. }| format!("{name} {text}"));
+        figures.collect::<Vec<_>>().join(", ")
+    }
+
     fn rate(&mut self, name: &str, per_second: f64) {
         self.add(name, per_second, sizes::rate(per_second));
     }

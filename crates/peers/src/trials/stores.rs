@@ -132,7 +132,7 @@ impl Many for Keyspaces {
 
 /// RocksDB's, with a shared cache and shared threads.
 struct Databases {
-    databases: Vec<Box<dyn Store>>,
+    databases: Vec<rocksdb::RocksDb>,
     sharing: Sharing,
     memory: Memory,
 }
@@ -148,16 +148,15 @@ impl Many for Databases {
     }
 
     fn store(&self, number: u64) -> Option<&dyn Store> {
-        self.databases.get(number as usize).map(|store| &**store)
+        self.databases.get(number as usize).map(|store| store as &dyn Store)
     }
 
     fn settle(&self) -> Result<()> {
-        // All flush; nothing else is pending in databases of a few files.
-        self.databases.iter().try_for_each(|database| database.settle())
+        Sharing::settle(&self.databases)
     }
 
     fn close(&mut self) -> Result<()> {
-        self.databases.drain(..).try_for_each(|database| database.close())
+        self.databases.drain(..).try_for_each(|database| Box::new(database).close())
     }
 }
 

@@ -5,7 +5,7 @@
 
 use super::{RocksDb, Variant, load_library, open_with};
 use crate::dynamic::{Handle, functions};
-use crate::engine::{Setting, Store};
+use crate::engine::Setting;
 use crate::failure::Result;
 use std::ffi::c_int;
 
@@ -64,7 +64,7 @@ impl Sharing {
     ///
     /// # Errors
     /// The engine's own.
-    pub fn open(&self, variant: Variant, setting: Setting<'_>) -> Result<Box<dyn Store>> {
+    pub fn open(&self, variant: Variant, setting: Setting<'_>) -> Result<RocksDb> {
         let Self { api, environment, cache, buffer_bytes, open_files } = self;
         // SAFETY: options and tables' options are there; cache and environment outlive the databases.
         let adjust = &mut |options, table| unsafe {
@@ -75,8 +75,16 @@ impl Sharing {
             (api.rocksdb_block_based_options_set_block_cache)(table, *cache);
         };
         // SAFETY: the options are only set.
-        let rocks: RocksDb = unsafe { open_with(variant, setting, adjust) }?;
-        Ok(Box::new(rocks))
+        unsafe { open_with(variant, setting, adjust) }
+    }
+
+    /// Writes out what is in the memory of all databases, and waits until none works in the background.
+    ///
+    /// # Errors
+    /// The engine's own.
+    pub fn settle(databases: &[RocksDb]) -> Result<()> {
+        databases.iter().try_for_each(RocksDb::flush)?;
+        super::settle(databases)
     }
 }
 
