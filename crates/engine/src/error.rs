@@ -449,7 +449,9 @@ impl StdError for Error {
 impl From<KeyError> for Error {
     fn from(error: KeyError) -> Self {
         let kind = match error {
-            KeyError::NotSemiSorted | KeyError::NotOrdered => ErrorKind::InvalidInput,
+            KeyError::NotSemiSorted | KeyError::NotOrdered | KeyError::UnknownRule(_) => {
+                ErrorKind::InvalidInput
+            }
             _ => ErrorKind::BadKey,
         };
         Self::because(kind, error)

@@ -12,9 +12,10 @@ use common::bulk::{assert_sound, create, items, open_with, table_files};
 use common::*;
 use siltstone::io::sim::{CrashMode, SimDisk};
 use siltstone::{
-    Batch, Db, ErrorKind, Ingest, IngestOptions, Keyspace, KeyspaceOptions, Options, Schema, WriteOptions,
-    presets,
+    Batch, Db, ErrorKind, Ingest, IngestOptions, Keyspace, KeyspaceOptions, Options, PrefixRule, PrefixRules,
+    RuleName, Schema, SuffixOrder, WriteOptions, presets,
 };
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Puts `count` items a few hundred at a time.
@@ -361,6 +362,83 @@ fn what_does_not_fit_names_its_keyspace_and_what_does() {
     let error = points.prefix("none").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
     assert!(error.to_string().contains("keyspace \"points\""), "{error}");
+}
+
+/// Up to and including the first byte that is no digit, which none of the engine's own rules can say.
+fn leading_digits(key: &[u8]) -> Option<usize> {
+    key.iter().position(|byte| !byte.is_ascii_digit()).map(|end| end + 1)
+}
+
+#[test]
+fn a_rule_of_the_program_divides_keys_as_it_says() {
+    let rules = PrefixRules::default().with("leading-digits", leading_digits).unwrap();
+    let ruled = || Options { prefix_rules: rules.clone(), ..options() };
+    let rule = PrefixRule::Named(RuleName::new("leading-digits").unwrap());
+    let schema = Schema::SemiSorted { prefix: rule, suffix: SuffixOrder::Ordered };
+    for (at, design) in tiny_presets().into_iter().enumerate() {
+        let options = keyspace_options(schema, fitting(design, schema));
+        let mut disk = SimDisk::new();
+        let mut db = open_with(&disk, ruled());
+        let mut keyspace = db.create_keyspace("parts", options.clone()).unwrap();
+        // Groups of 1 to 12 digits and a letter; some are the beginnings of others.
+        let mut model: BTreeMap<Vec<u8>, Vec<u8>> = (0..900u32)
+            .map(|n| {
+                let group =
+                    "123456789012"[..1 + n as usize % 12].to_owned() + ["a", "b"][n as usize / 12 % 2];
+                (format!("{group}{n:03}").into_bytes(), numbered_value(n, 40))
+            })
+            .collect();
+        model.iter().for_each(|(key, value)| keyspace.put(key, value).unwrap());
+        let error = keyspace.put("12345", "").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::BadKey, "{error}");
+        for part in 0..3 {
+            if part > 0 {
+                drop(keyspace);
+                if part == 1 {
+                    db.close().unwrap();
+                } else {
+                    disk = disk.crash(CrashMode::Kill, 0);
+                }
+                db = open_with(&disk, ruled());
+                keyspace = db.get_keyspace("parts").unwrap();
+                db.drain().unwrap();
+            }
+            assert_eq!(contents(&keyspace), model, "design {at}, part {part}");
+            for prefix in ["1a", "123b", "123456789012a", "7a"] {
+                let expected: Vec<_> =
+                    model.iter().filter(|(key, _)| key.starts_with(prefix.as_bytes())).collect();
+                let found: Vec<_> = keyspace.prefix(prefix).unwrap().map(Result::unwrap).collect();
+                assert!(
+                    found.iter().map(|(key, value)| (key, value)).eq(expected.iter().copied()),
+                    "{prefix}"
+                );
+                let from = "500".as_bytes().to_vec();
+                let later = keyspace.prefix_range(prefix, from..).unwrap().count();
+                let is_later = |key: &&&Vec<u8>| key[prefix.len()..] >= b"500"[..];
+                assert_eq!(later, expected.iter().map(|(key, _)| key).filter(is_later).count(), "{prefix}");
+            }
+            assert_eq!(keyspace.prefix("12").unwrap_err().kind(), ErrorKind::BadKey);
+            let gone = ["12a", "1b", "1234a"][part];
+            keyspace.delete_prefix(gone).unwrap();
+            model.retain(|key, _| !key.starts_with(gone.as_bytes()));
+            if part == 1 {
+                keyspace.put("1bnew", "1").unwrap();
+                model.insert(b"1bnew".to_vec(), b"1".to_vec());
+            }
+        }
+        assert_sound(&db);
+        drop(keyspace);
+        db.close().unwrap();
+        // Whoever opens it gives the rule again.
+        let error = open(&disk).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+        let said = error.to_string();
+        assert!(said.contains("leading-digits") && said.contains("\"parts\""), "{said}");
+        let error = open(&SimDisk::new()).unwrap().create_keyspace("parts", options).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+        let said = error.to_string();
+        assert!(said.contains("leading-digits") && said.contains("\"parts\""), "{said}");
+    }
 }
 
 #[test]

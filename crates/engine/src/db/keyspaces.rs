@@ -173,10 +173,11 @@ impl Db {
         let folder = env.options.folder(options.merge_operator.as_deref(), name).map_err(of_keyspace)?;
         let usable = env.options.usable_design(design, &options.schema, folder.is_some());
         let design = usable.map_err(of_keyspace)?;
+        let encoder = Encoder::new(options.schema, env.secret).with_rules(&env.options.prefix_rules);
         let parts = KeyspaceParts {
             id: catalog.next_id(),
             name: name.to_owned(),
-            encoder: Encoder::new(options.schema, env.secret).with_rules(&env.options.prefix_rules)?,
+            encoder: encoder.map_err(|error| of_keyspace(error.into()))?,
             folder,
             version: Version::new(Arc::new(design)),
             flushed: catalog.log.segment(),
