@@ -254,6 +254,29 @@ fn a_full_store_comes_back_by_deletes() {
     }
 }
 
+/// Nothing is flushed meanwhile, as where flushes are behind: the log alone takes the disk.
+#[test]
+fn puts_are_refused_before_a_log_has_taken_the_whole_disk() {
+    for (name, design) in presets::all() {
+        let disk = SimDisk::new();
+        let options = Options { memory_budget_bytes: 128 << 20, max_wal_bytes: 2 << 20, ..options() };
+        let db = Db::open_on(Arc::new(disk.clone()), DIR, options).unwrap();
+        let created = KeyspaceOptions { design: Some(design), ..KeyspaceOptions::default() };
+        let items = db.create_keyspace("items", created).unwrap();
+        disk.set_capacity(Some(100 << 20));
+        let end = fill_up(&items, 0, 480);
+        let free = (100 << 20) - disk.used_bytes();
+        assert!(free > 8 << 20, "{name}: {free} bytes are left");
+        for n in 0..end {
+            items.delete(numbered_key(n)).unwrap_or_else(|error| panic!("{name}: {n}: {error}"));
+        }
+        db.flush().unwrap_or_else(|error| panic!("{name}: {error}"));
+        db.wait_until_idle().unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!((contents(&items).len(), items.stats().table_bytes), (0, 0), "{name}");
+        items.put(b"again", b"taken").unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+}
+
 #[test]
 fn deletes_are_logged_where_others_have_filled_the_disk() {
     let disk = SimDisk::new();

@@ -51,14 +51,16 @@ pub(crate) struct Committer {
     pacer: Pacer,
     /// How long the log was when what a replay of it would take was last reckoned.
     reckoned_at: AtomicU64,
+    /// Where the log ended when the disk was looked at.
+    looked_at: AtomicU64,
     reporter: Arc<Reporter>,
 }
 
 impl Committer {
     pub fn new(env: &Arc<Env>, catalog: &Arc<Catalog>, reporter: &Arc<Reporter>) -> Self {
-        let (queue, commit, pacer, reckoned_at) = Default::default();
+        let (queue, commit, pacer, reckoned_at, looked_at) = Default::default();
         let (env, catalog, reporter) = (Arc::clone(env), Arc::clone(catalog), Arc::clone(reporter));
-        Self { env, catalog, queue, commit, pacer, reckoned_at, reporter }
+        Self { env, catalog, queue, commit, pacer, reckoned_at, looked_at, reporter }
     }
 
     /// Keeps writers, and creators of keyspaces, out meanwhile.
@@ -215,6 +217,7 @@ impl Committer {
         }
         self.bound_memtables();
         self.bound_log();
+        self.look_at_the_disk(sequence);
     }
 
     /// Seals the write buffers of all keyspaces, as the user asks.

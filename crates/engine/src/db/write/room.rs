@@ -20,6 +20,10 @@ const SEGMENTS_PER_BUDGET: u64 = 8;
 const LEAST_FULL_SEGMENT_BYTES: u64 = 1 << 20;
 /// The share of the disk's reserve that a segment of the log may take where the disk is nearly full.
 const SEGMENTS_PER_RESERVE: u64 = 16;
+/// The disk is looked at whenever the log has grown by such a part of the disk's reserve, and by so many
+/// bytes at least.
+const LOOKS_PER_RESERVE: u64 = 16;
+const LEAST_BETWEEN_LOOKS_BYTES: u64 = 1 << 20;
 /// How long a writer waits before it looks again whether it can go on.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -141,6 +145,17 @@ impl Committer {
     pub fn flush_largest(&self) {
         let _commit = self.lock();
         self.seal_largest();
+    }
+
+    /// Looks how much of the disk is free where the log, which now ends at `end`, has grown by much since
+    /// this was done last. Sealed buffers are one occasion for it, but where flushes are behind there may be
+    /// none for long.
+    pub(super) fn look_at_the_disk(&self, end: u64) {
+        let step = (self.env.reserve_bytes() / LOOKS_PER_RESERVE).max(LEAST_BETWEEN_LOOKS_BYTES);
+        if end.saturating_sub(self.looked_at.load(Ordering::Relaxed)) >= step {
+            self.looked_at.store(end, Ordering::Relaxed);
+            self.catalog.check_space();
+        }
     }
 
     /// Flushes what holds the oldest part of an overlong log, or of one that would take much memory to
