@@ -3,11 +3,15 @@
 use super::lookup::{Found, Lookup, Pinned, Supply};
 use crate::cache::{Step, run_all};
 use crate::error::Result;
+use crate::memory::Holder;
 use crate::stats::KeyspaceCounters;
 use siltstone_design::EncodedKey;
 
 /// Keys whose filters are prefetched together: as many as the processor has misses under way.
 const PREFETCHED_TOGETHER: usize = 16;
+/// Filters of so many bytes are in the processor's cache, and finding out what to prefetch of them would cost
+/// more than it saves.
+const NEAR_BYTES: u64 = 4 << 20;
 
 /// Looks `keys` up, and hands what is found of each to `take` with the key's number.
 pub(super) fn find_many(
@@ -18,7 +22,8 @@ pub(super) fn find_many(
 ) -> Result<()> {
     // Those that wait for a page, by number. Where all is in memory there are none.
     let mut waiting: Vec<Option<Lookup<'_>>> = Vec::new();
-    let mut prefetched = 0;
+    let are_far = pinned.reader.memory().held_bytes(Holder::Filter) > NEAR_BYTES;
+    let mut prefetched = if are_far { 0 } else { keys.len() };
     run_all(pinned.reader, keys.len(), |number, reads, arrived| {
         let Some(key) = keys.get(number) else { unreachable!("there are as many lookups as keys") };
         if number == prefetched {
