@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Result, fail};
 use crate::sizes;
 use crate::store::{self, CreateArgs, DEFAULT_KEYSPACE};
-use siltstone::MAX_VALUE_BYTES;
+use siltstone::{Db, Keyspace, MAX_VALUE_BYTES, Update, WriteOptions};
 use std::ffi::OsString;
 use std::io::Read;
 use std::path::PathBuf;
@@ -19,7 +19,9 @@ use std::time::Duration;
     siltstone put ./store img:1 - < picture.png\n  \
     siltstone put ./store user:7/name Ann --keyspace users --schema delim:/\n  \
     siltstone put ./store k v --keyspace other --create\n  \
-    siltstone put ./store session:9 open --ttl 30m")]
+    siltstone put ./store session:9 open --ttl 30m\n  \
+    siltstone put ./store lock:7 mine --if-absent\n  \
+    siltstone put ./store lock:7 yours --if mine")]
 pub struct Args {
     /// Directory of the store
     dir: PathBuf,
@@ -38,6 +40,13 @@ pub struct Args {
     /// Time after which the item is gone, for example 90s, 10m, 2d
     #[arg(long, value_name = "TIME", value_parser = sizes::parse_duration)]
     ttl: Option<Duration>,
+    /// Write only where the key has no value; else fail and leave it as it is
+    #[arg(long)]
+    if_absent: bool,
+    /// Write only where this is the key's value, with the same escapes as VALUE; else fail and leave it as it
+    /// is
+    #[arg(long = "if", value_name = "OLD", conflicts_with = "if_absent", allow_hyphen_values = true)]
+    expected: Option<OsString>,
     #[command(flatten)]
     create: CreateArgs,
 }
@@ -63,15 +72,48 @@ pub fn run(args: &Args) -> Result<()> {
             sizes::bytes(value.len() as u64)
         );
     }
-    let db = store::open_or_create(&args.dir, store::synced())?;
-    let may_create = args.create_keyspace || args.keyspace == DEFAULT_KEYSPACE || args.create.says_how();
-    if !may_create && !db.keyspaces().is_empty() && db.get_keyspace(&args.keyspace).is_none() {
-        return Err(store::no_keyspace(&db, &args.keyspace, "; --create makes it"));
-    }
-    let keyspace = args.create.open_keyspace(&db, &args.keyspace)?;
-    match args.ttl {
-        Some(ttl) => keyspace.put_with_ttl(&key, &value, ttl)?,
-        None => keyspace.put(&key, &value)?,
+    let expected = args.expected.as_ref().map(|old| store::argument("OLD", old)).transpose()?;
+    let (db, keyspace) = if expected.is_some() {
+        let db = store::open_existing(&args.dir, store::synced())?;
+        let keyspace = store::keyspace(&db, &args.keyspace)?;
+        (db, keyspace)
+    } else {
+        let db = store::open_or_create(&args.dir, store::synced())?;
+        let keyspace = args.keyspace_of(&db)?;
+        (db, keyspace)
+    };
+    if args.if_absent || expected.is_some() {
+        keyspace.update_with(&key, &WriteOptions::default(), |old| {
+            let old = old.map(|old| old.value);
+            if old != expected.as_deref() {
+                let what = match (old, &expected) {
+                    (None, _) => "no value",
+                    (_, None) => "a value already",
+                    _ => "another value",
+                };
+                fail!("{} has {what}; nothing was written", args.key.display());
+            }
+            Ok::<_, Failure>(match args.ttl {
+                Some(ttl) => Update::PutWithTtl(value.clone(), ttl),
+                None => Update::PutForever(value.clone()),
+            })
+        })?;
+    } else {
+        match args.ttl {
+            Some(ttl) => keyspace.put_with_ttl(&key, &value, ttl)?,
+            None => keyspace.put(&key, &value)?,
+        }
     }
     Ok(db.close()?)
+}
+
+impl Args {
+    /// The keyspace to write to, which is made where that is wanted.
+    fn keyspace_of(&self, db: &Db) -> Result<Keyspace> {
+        let may_create = self.create_keyspace || self.keyspace == DEFAULT_KEYSPACE || self.create.says_how();
+        if !may_create && !db.keyspaces().is_empty() && db.get_keyspace(&self.keyspace).is_none() {
+            return Err(store::no_keyspace(db, &self.keyspace, "; --create makes it"));
+        }
+        self.create.open_keyspace(db, &self.keyspace)
+    }
 }

@@ -88,6 +88,7 @@ fn every_workload_runs_on_a_filled_store() {
         "insert-if-absent",
         "compare-and-set",
         "get-or-insert",
+        "transaction",
         "delete",
         "scan-reverse",
         "scan-keys",
@@ -100,7 +101,7 @@ fn every_workload_runs_on_a_filled_store() {
             assert_eq!(report[wrong], 0, "{workload}: {wrong}");
         }
     }
-    for workload in ["contains", "insert-if-absent", "delete", "read-hit"] {
+    for workload in ["contains", "insert-if-absent", "transaction", "delete", "read-hit"] {
         let ran =
             run(&["bench", workload, "--dir", &store, "--operations", "500", "--batch", "20", "--json"]);
         let report = ran.ok().json();

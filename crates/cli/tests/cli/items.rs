@@ -26,6 +26,29 @@ fn items_are_put_got_and_deleted() {
 }
 
 #[test]
+fn items_are_put_on_a_condition() {
+    let (_dir, store) = scratch();
+    let s = store.as_str();
+    run(&["put", s, "lock", "mine", "--if", "nobody's"]).fails(&[s]);
+    assert!(!std::path::Path::new(s).exists());
+    run(&["put", s, "lock", "mine", "--if-absent"]).ok();
+    run(&["put", s, "lock", "yours", "--if-absent"]).fails(&[
+        "lock",
+        "a value already",
+        "nothing was written",
+    ]);
+    run(&["put", s, "lock", "yours", "--if", "theirs"]).fails(&["lock", "another value"]);
+    run(&["put", s, "key", "yours", "--if", "theirs"]).fails(&["key", "no value"]);
+    run(&["get", s, "key"]).fails(&["no such key"]);
+    assert_eq!(run(&["get", s, "lock"]).ok().text(), "mine\n");
+    run(&["put", s, "lock", "-\\x00", "--if", "mine"]).ok();
+    run(&["put", s, "lock", "gone", "--if", "-\\x00", "--ttl", "1ms"]).ok();
+    std::thread::sleep(Duration::from_millis(20));
+    run(&["put", s, "lock", "new", "--if-absent"]).ok();
+    assert_eq!(run(&["get", s, "lock"]).ok().text(), "new\n");
+}
+
+#[test]
 fn operands_are_merged_as_the_keyspace_says() {
     let (_dir, store) = scratch();
     let s = store.as_str();

@@ -3,7 +3,7 @@
 use super::client::{Client, Run};
 use crate::program::failure::Result;
 use rand::RngExt;
-use siltstone::CompareAndSet;
+use siltstone::{CompareAndSet, WriteOptions};
 use std::time::{Duration, Instant};
 
 impl Client<'_> {
@@ -122,6 +122,33 @@ impl Client<'_> {
         let latency = started.elapsed();
         self.outcome.missing += u64::from(made);
         self.outcome.wrong += u64::from(!run.items.is_value_of(item, &value, &mut self.value));
+        Ok(latency)
+    }
+
+    /// Reads items and writes their next versions in one transaction.
+    pub(super) fn transact(&mut self, count: u64) -> Result<Duration> {
+        self.choose_all(count);
+        let run = self.run;
+        for (item, key) in self.chosen.iter().zip(&mut self.keys) {
+            run.items.key(*item, key);
+        }
+        let version = self.rng.random();
+        let (mut new, mut scratch) = (Vec::new(), Vec::new());
+        let started = Instant::now();
+        let [missing, wrong] = run.db.transaction(&WriteOptions::default(), |transaction| {
+            let [mut missing, mut wrong] = [0, 0];
+            for (item, key) in self.chosen.iter().zip(&self.keys) {
+                let old = transaction.get(run.keyspace, key)?;
+                missing += u64::from(old.is_none());
+                wrong += u64::from(old.is_some_and(|old| !run.items.is_value_of(*item, &old, &mut scratch)));
+                run.items.value(*item, version, &mut new);
+                transaction.put(run.keyspace, key, &new)?;
+            }
+            Ok::<_, siltstone::Error>([missing, wrong])
+        })?;
+        let latency = started.elapsed();
+        self.outcome.missing += missing;
+        self.outcome.wrong += wrong;
         Ok(latency)
     }
 

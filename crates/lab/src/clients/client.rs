@@ -51,7 +51,7 @@ pub struct Load {
 
 /// What the clients of one run share.
 pub struct Run<'a> {
-    db: &'a Db,
+    pub(super) db: &'a Db,
     pub(super) keyspace: &'a Keyspace,
     pub(super) items: Items,
     /// What to run.
@@ -284,6 +284,7 @@ impl<'a> Client<'a> {
             Operation::AddNew => self.add_new(count),
             Operation::CompareAndSet => self.compare_and_set(),
             Operation::GetOrInsert => self.get_or_insert(),
+            Operation::Transact => self.transact(count),
             Operation::Delete => self.delete(count),
             Operation::ScanReverse => self.scan_keys(true),
             Operation::ScanKeys => self.scan_keys(false),

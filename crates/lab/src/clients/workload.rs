@@ -43,6 +43,8 @@ pub enum Workload {
     CompareAndSet,
     /// Get items that would be made if they were not there
     GetOrInsert,
+    /// Read items and write them again in a transaction, of --batch items each
+    Transaction,
     /// Delete items; they are put again, which counts as no call
     Delete,
     /// List whole groups backwards
@@ -82,6 +84,8 @@ pub enum Operation {
     CompareAndSet,
     /// Get an item that would be made.
     GetOrInsert,
+    /// Read items and write them in a transaction.
+    Transact,
     /// Delete items that exist.
     Delete,
     /// List a group backwards.
@@ -92,7 +96,7 @@ pub enum Operation {
 
 impl Operation {
     /// All kinds, in the order of their discriminants.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Get,
         Self::GetMissing,
         Self::Put,
@@ -107,6 +111,7 @@ impl Operation {
         Self::AddNew,
         Self::CompareAndSet,
         Self::GetOrInsert,
+        Self::Transact,
         Self::Delete,
         Self::ScanReverse,
         Self::ScanKeys,
@@ -129,6 +134,7 @@ impl Operation {
             Self::AddNew => "add_new",
             Self::CompareAndSet => "compare_and_set",
             Self::GetOrInsert => "get_or_insert",
+            Self::Transact => "transaction",
             Self::Delete => "delete",
             Self::ScanReverse => "scan_reverse",
             Self::ScanKeys => "scan_keys",
@@ -138,16 +144,20 @@ impl Operation {
     /// Whether a client waits for a write.
     pub fn writes(self) -> bool {
         use Operation::{
-            AddExisting, AddNew, CompareAndSet, Delete, GetOrInsert, Increment, Insert, Merge, Put, Update,
+            AddExisting, AddNew, CompareAndSet, Delete, GetOrInsert, Increment, Insert, Merge, Put, Transact,
+            Update,
         };
         matches!(self, Put | Update | Insert | Merge | Increment)
-            || matches!(self, AddExisting | AddNew | CompareAndSet | GetOrInsert | Delete)
+            || matches!(self, AddExisting | AddNew | CompareAndSet | GetOrInsert | Transact | Delete)
     }
 
     /// Whether one call can be of several items.
     pub fn takes_batches(self) -> bool {
-        use Operation::{AddExisting, AddNew, Contains, Delete, Get, GetMissing, Insert, Merge, Put};
-        matches!(self, Get | GetMissing | Put | Insert | Merge | Contains | AddExisting | AddNew | Delete)
+        use Operation::{
+            AddExisting, AddNew, Contains, Delete, Get, GetMissing, Insert, Merge, Put, Transact,
+        };
+        matches!(self, Get | GetMissing | Put | Insert | Merge | Contains)
+            || matches!(self, AddExisting | AddNew | Transact | Delete)
     }
 }
 
@@ -188,6 +198,7 @@ impl Workload {
             Self::InsertIfAbsent => mix(Operation::AddExisting, 50, Operation::AddNew),
             Self::CompareAndSet => only(Operation::CompareAndSet),
             Self::GetOrInsert => only(Operation::GetOrInsert),
+            Self::Transaction => only(Operation::Transact),
             Self::Delete => only(Operation::Delete),
             Self::ScanReverse => only(Operation::ScanReverse),
             Self::ScanKeys => only(Operation::ScanKeys),
@@ -251,7 +262,7 @@ mod tests {
         assert_eq!(
             names.join(" "),
             "fill read-hit read-miss mixed-blind mixed-rmw merge merge-rmw scan ycsb-a ycsb-b ycsb-c ycsb-d ycsb-e ycsb-f \
-             overwrite get-with contains insert-if-absent compare-and-set get-or-insert delete scan-reverse scan-keys"
+             overwrite get-with contains insert-if-absent compare-and-set get-or-insert transaction delete scan-reverse scan-keys"
         );
     }
 

@@ -69,8 +69,9 @@ pub fn run(bench: Args) -> Result<()> {
 ///
 /// Threads are closed loops: each sends its next call when the last has returned. With --batch, gets are
 /// multi_get calls and puts are atomic batches of that many items, contains is contains_many,
-/// insert-if-absent add_many and delete delete_many: operations and rates count items, latencies are those of
-/// whole calls. Scans and what reads before it writes are never batched.
+/// insert-if-absent add_many, delete delete_many, and a transaction reads and writes that many items:
+/// operations and rates count items, latencies are those of whole calls. Scans and what reads before it
+/// writes otherwise are never batched.
 ///
 /// merge and merge-rmw count up counters, one for each item, in a keyspace of their own with the merge
 /// operator add; afterwards all counters together must have grown by as much as was counted. With

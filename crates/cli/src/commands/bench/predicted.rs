@@ -67,7 +67,7 @@ fn workload(load: &Load, filled: &Filled, operations: u64) -> Workload {
             Operation::Scan | Operation::ScanReverse | Operation::ScanKeys => mix.scans += percent,
             Operation::Put | Operation::Insert | Operation::Merge | Operation::Delete => mix.puts += percent,
             // What is read and written counts as both.
-            Operation::Update | Operation::Increment | Operation::CompareAndSet => {
+            Operation::Update | Operation::Increment | Operation::CompareAndSet | Operation::Transact => {
                 mix.hits += percent;
                 mix.puts += percent;
             }
@@ -76,7 +76,9 @@ fn workload(load: &Load, filled: &Filled, operations: u64) -> Workload {
                 mix.puts += percent;
             }
         }
-        if matches!(operation, Operation::Put | Operation::Update | Operation::CompareAndSet) {
+        let reads_and_writes =
+            matches!(operation, Operation::Update | Operation::CompareAndSet | Operation::Transact);
+        if reads_and_writes || operation == Operation::Put {
             overwriting += percent / 100.0;
         }
     }
