@@ -181,7 +181,8 @@ fn flush_and_drain_end_while_others_write() {
             let (items, is_over) = (items.clone(), &is_over);
             scope.spawn(move || {
                 for n in 0u32.. {
-                    if is_over.load(Ordering::Relaxed) {
+                    // Each key once at least, however busy the machine is.
+                    if n >= 300 && is_over.load(Ordering::Relaxed) {
                         break;
                     }
                     items.put(numbered_key(n % 300 + thread * 10_000), [7; 300]).unwrap();
@@ -332,6 +333,33 @@ fn what_expires_gives_its_space_back_within_a_time_to_live() {
         assert_eq!(contents(&items).len(), 0, "{name}");
         let left = items.stats().table_bytes;
         assert!(left < live_bytes / 10, "{name}: {left} of {live_bytes} bytes are left");
+    }
+}
+
+#[test]
+fn what_expires_is_gone_at_its_millisecond_however_it_is_read() {
+    let disk = SimDisk::new();
+    let (_, design) = scaled(64 << 10).remove(0);
+    let (db, items) = store(&disk, &design);
+    for is_flushed in [false, true] {
+        items.put_with_ttl("key", "here", Duration::from_millis(1_000)).unwrap();
+        if is_flushed {
+            db.flush().unwrap();
+        }
+        let there = || {
+            [
+                items.get("key").unwrap().is_some(),
+                items.contains("key").unwrap(),
+                items.multi_get(&["key"]).unwrap()[0].is_some(),
+                items.iter().unwrap().count() == 1,
+                items.iter().unwrap().rev().count() == 1,
+                db.snapshot().get(&items, "key").unwrap().is_some(),
+            ]
+        };
+        disk.advance_ms(999);
+        assert_eq!(there(), [true; 6], "flushed: {is_flushed}");
+        disk.advance_ms(1);
+        assert_eq!(there(), [false; 6], "flushed: {is_flushed}");
     }
 }
 

@@ -77,7 +77,8 @@ impl<'a> TableCheck<'a> {
         }
         let before = self.problems.len();
         self.problems.extend(damaged.iter().map(|pages| pages.in_words(&path)));
-        if length >= meta.bytes {
+        // What a cut took of the pages says enough.
+        if damaged.is_empty() || length >= meta.bytes {
             self.problems.extend(self.table.verify_sections(reader)?);
         }
         // Walking on would stop at the first damage again.
