@@ -93,7 +93,11 @@ fn is_worth_a_line(event: &Event) -> bool {
         Event::JobEnded(JobEnd { info, error, duration_us, .. }) => {
             !is_regular(info.work) || error.is_some() || *duration_us >= LONG_US
         }
-        Event::WritersStalled(_) | Event::GroupHoldsMost(_) => true,
+        Event::WritersStalled(_)
+        | Event::GroupHoldsMost(_)
+        | Event::RedesignProposed(_)
+        | Event::RedesignBegan(_)
+        | Event::RedesignSettled(_) => true,
     }
 }
 

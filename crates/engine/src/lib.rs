@@ -13,7 +13,7 @@
 //! | 4 | `table`, `wal`, `memtable`, `log_store`, `options`, `resources` | files and write buffers; what stores share |
 //! | 3 | `cache`, `memory`, `record`, `segment`, `operation`, `entry`, `value`, `merge_operator`, `compression`, `codec`, `event_log` | bytes, budget |
 //! | 2 | [`io`] | the disk, real or simulated |
-//! | 1 | `error`, `stats`, `filename`, `ids`, [`events`] | what goes wrong, what is counted, names and numbers of files, what happens |
+//! | 1 | `error`, `activity`, `stats`, `filename`, `ids`, [`events`] | what goes wrong, what is counted, names and numbers of files, what happens |
 //!
 //! Each floor uses only those below it; a test reads the imports and holds them to it.
 
@@ -23,6 +23,7 @@ compile_error!(
      a file, and on syncs of directories as Unix has them"
 );
 
+mod activity;
 mod cache;
 mod codec;
 mod compaction;
@@ -64,7 +65,7 @@ pub use db::{
 pub use error::{Error, ErrorKind, Result};
 pub use merge_operator::{MergeOperator, MergeOperators, decode_set, encode_set};
 pub use options::{
-    Durability, IndexLoading, KeyspaceOptions, Options, ParallelSearch, WalRecovery, WriteOptions,
+    AutoDesign, Durability, IndexLoading, KeyspaceOptions, Options, ParallelSearch, WalRecovery, WriteOptions,
 };
 pub use resources::{ResourceOptions, ResourceStats, Resources};
 pub use siltstone_design::schema::MAX_KEY_BYTES;
@@ -74,4 +75,7 @@ pub use siltstone_design::{
     WriteBufferSpec, presets,
 };
 pub use siltstone_model::price::{Mix, Workload};
-pub use stats::{DesignChange, KeyspaceStats, LevelStats, MemoryStats, RedesignStats, StallStats, Stats};
+pub use stats::{
+    DesignChange, Drift, DriftCause, Figures, KeyspaceStats, LevelStats, MemoryStats, ProposedDesign,
+    RedesignStats, StallStats, Stats,
+};

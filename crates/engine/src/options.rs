@@ -58,6 +58,20 @@ pub enum ParallelSearch {
     TwoThreads,
 }
 
+/// Whether keyspaces look for better designs by themselves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AutoDesign {
+    /// They keep the designs that they are given.
+    #[default]
+    Off,
+    /// They say so ([`KeyspaceStats::proposed`](crate::KeyspaceStats::proposed) and an event) where their
+    /// workload would be served better by another design, and the change would pay.
+    Propose,
+    /// They change to it.
+    Apply,
+}
+
 /// When filters and indexes of tables come into memory. Answers are the same; reads differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -158,6 +172,13 @@ pub struct Options {
     /// them: what was flushed and compacted lately, and why, for people and for `siltstone stats --watch`. 0
     /// = none.
     pub event_log_bytes: u64,
+    /// Whether keyspaces look for a better design, now and then after a flush, by what they have counted of
+    /// their workload ([`Keyspace::workload`](crate::Keyspace::workload)). A look takes some hundredths of a
+    /// second of a background thread. A change is due once staying has cost more than twice what changing
+    /// costs; the more changes there were of late, the longer the next one waits.
+    pub auto_design: AutoDesign,
+    /// Operations within which a change of design has to have paid for itself twice; 0 = 64 for each item.
+    pub design_horizon_operations: u64,
     /// What to do about a damaged write-ahead log.
     pub wal_recovery: WalRecovery,
     /// The secret of a store that is created, instead of a random one: for tests and benchmarks that must
@@ -191,6 +212,8 @@ impl Default for Options {
             resources: None,
             listeners: Listeners::default(),
             event_log_bytes: 0,
+            auto_design: AutoDesign::Off,
+            design_horizon_operations: 0,
             wal_recovery: WalRecovery::Strict,
             hash_secret: None,
         }

@@ -4,8 +4,10 @@
 //! start at zero at each open, but for what the manifest keeps: bytes written per level since the keyspace
 //! was created.
 
+use crate::activity::{Activity, COUNTS, Count};
 use serde::Serialize;
 use siltstone_design::{Design, Schema};
+use siltstone_model::advise::Change;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -27,6 +29,34 @@ impl Counter {
     #[inline]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Counts of an [`Activity`] that threads add to.
+#[derive(Debug)]
+pub(crate) struct Counts([Counter; COUNTS]);
+
+impl Default for Counts {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| Counter::default()))
+    }
+}
+
+impl Counts {
+    #[inline]
+    #[expect(clippy::indexing_slicing, reason = "there are as many counts")]
+    pub fn add(&self, count: Count, number: u64) {
+        self.0[count as usize].add(number);
+    }
+
+    /// Adds all of `done`.
+    pub fn add_all(&self, done: &Activity) {
+        let counted = self.0.iter().zip(done.numbers()).filter(|(_, number)| **number > 0);
+        counted.for_each(|(counter, number)| counter.add(*number));
+    }
+
+    fn get(&self) -> Activity {
+        Activity::of_numbers(&self.0.each_ref().map(Counter::get))
     }
 }
 
@@ -83,6 +113,8 @@ pub(crate) struct KeyspaceCounters {
     pub most_probed_in_region: Counter,
     pub asked_ahead: Counter,
     pub asked_wasted: Counter,
+    /// What is done with it, but for gets.
+    pub done: Counts,
 }
 
 /// What one lookup cost; added to the counters once its outcome is known. Stages of the lookup add to it when
@@ -115,6 +147,17 @@ impl ReadTrace {
 }
 
 impl KeyspaceCounters {
+    /// What was done with the keyspace since it was opened.
+    pub fn activity(&self) -> Activity {
+        let mut activity = self.done.get();
+        let (gets, hits) = (self.gets.get(), self.hits.get());
+        activity.add(Count::Hits, hits);
+        activity.add(Count::Misses, gets.saturating_sub(hits));
+        activity.add(Count::ReadsByHits, self.reads_by_hits.get());
+        activity.add(Count::ReadsByMisses, self.reads_by_misses.get());
+        activity
+    }
+
     pub fn note_get(&self, hit: bool, trace: &ReadTrace) {
         self.gets.add(1);
         if hit {
@@ -276,6 +319,124 @@ pub struct KeyspaceStats {
     pub levels: Vec<LevelStats>,
     /// How far the last redesign is; none where there was none.
     pub redesign: Option<RedesignStats>,
+    /// A design that would suit the workload better, as far as the store looks for one
+    /// ([`Options::auto_design`](crate::Options::auto_design)).
+    pub proposed: Option<ProposedDesign>,
+    /// What was measured of what the model predicts.
+    pub measured: Figures,
+    /// What the model predicts for the design and for the workload that the keyspace has had; nothing as long
+    /// as little was written, or where the store is too large for its write buffer to be followed.
+    pub predicted: Figures,
+    /// Where the two are far from each other, with the likely cause.
+    pub drift: Vec<Drift>,
+}
+
+/// Figures of a keyspace that are predicted as well as measured; those that nobody knows are none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Figures {
+    /// Bytes written into tables per byte put, since the keyspace was created. The log, which takes each byte
+    /// once, is left out.
+    pub write_amplification: Option<f64>,
+    /// Device reads per get that found an item: since the store was opened if there were any, else of late.
+    pub reads_per_hit: Option<f64>,
+    /// Device reads per get that found none.
+    pub reads_per_miss: Option<f64>,
+    /// Bytes of filters and indexes, whether or not they are in memory.
+    pub memory_bytes: Option<f64>,
+    /// Bytes of tables per byte of items that are there.
+    pub space_amplification: Option<f64>,
+}
+
+/// A figure that is far from what was predicted.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Drift {
+    /// Its name in [`Figures`].
+    pub field: String,
+    /// What was measured.
+    pub measured: f64,
+    /// What was predicted.
+    pub predicted: f64,
+    /// What is likely to be the cause.
+    pub cause: DriftCause,
+}
+
+/// Why a figure is likely to be far from what was predicted. As JSON it is what its
+/// [`Display`](std::fmt::Display) says.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(into = "String")]
+#[non_exhaustive]
+pub enum DriftCause {
+    /// A redesign is under way: tables of two designs are there.
+    Redesign,
+    /// Merges are behind: regions hold more than they are to.
+    WorkBehind,
+    /// Filters or indexes are not in memory yet, or have no room there.
+    FiltersNotLoaded,
+    /// The cache has not filled since the store was opened.
+    ColdCache {
+        /// Bytes in it.
+        bytes: u64,
+        /// Bytes that are predicted to be in it.
+        of_bytes: u64,
+    },
+    /// A snapshot or an iterator holds what would be dropped.
+    Snapshot,
+    /// Items are larger or smaller of late than they were.
+    ItemSize {
+        /// Their mean bytes, key and value, over all time.
+        before: f64,
+        /// And of late.
+        now: f64,
+    },
+    /// Writes are more or less skewed of late than they were.
+    Skew {
+        /// Their Zipf exponent over all time.
+        before: f64,
+        /// And of late.
+        now: f64,
+    },
+    /// Reads are for other items than writes.
+    ReadSkew {
+        /// The Zipf exponent of reads that would explain them.
+        reads: f64,
+        /// That of writes.
+        writes: f64,
+    },
+    /// None of the above: the model may be wrong.
+    Unknown,
+}
+
+impl std::fmt::Display for DriftCause {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Redesign => write!(f, "a redesign is under way"),
+            Self::WorkBehind => write!(f, "merges are behind"),
+            Self::FiltersNotLoaded => write!(f, "filters or indexes are not in memory"),
+            Self::ColdCache { bytes, of_bytes } => {
+                let percent = 100 * bytes / of_bytes.max(&1);
+                write!(f, "the cache is cold: {percent} % of what it will hold")
+            }
+            Self::Snapshot => write!(f, "a snapshot holds what would be dropped"),
+            Self::ItemSize { before, now } => {
+                write!(f, "items have {now:.0} bytes of late, and had {before:.0} on the average")
+            }
+            Self::Skew { before, now } => {
+                write!(f, "writes have a skew of {now:.2} of late, and had {before:.2} on the average")
+            }
+            Self::ReadSkew { reads, writes } => {
+                write!(f, "reads are as with a skew of {reads:.2}, where writes have {writes:.2}")
+            }
+            Self::Unknown => write!(f, "unknown; the model may be wrong"),
+        }
+    }
+}
+
+impl From<DriftCause> for String {
+    fn from(cause: DriftCause) -> Self {
+        cause.to_string()
+    }
 }
 
 /// How far a redesign is.
@@ -292,6 +453,29 @@ pub struct RedesignStats {
     pub remaining_bytes: u64,
     /// Regions, or parts of the trie, that are.
     pub remaining_regions: u64,
+}
+
+/// A design that would suit a keyspace's workload better than its own.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct ProposedDesign {
+    /// The design.
+    pub design: Design,
+    /// Its name: of a preset, or of what it was made from.
+    pub name: String,
+    /// The share of an operation's time that it would save, in the mean.
+    pub saved_share: f64,
+    /// Operations after which the change would have paid for itself.
+    pub pays_after_operations: f64,
+    /// Whether staying has cost more than changing would, so that it is time.
+    pub is_due: bool,
+}
+
+impl ProposedDesign {
+    pub(crate) fn of(change: &Change, is_due: bool) -> Self {
+        let Change { design, name, saved_share, .. } = change.clone();
+        Self { design, name, saved_share, pays_after_operations: change.pays_after(), is_due }
+    }
 }
 
 /// A redesign that a keyspace has had.

@@ -92,6 +92,7 @@ fn assert_paired(events: &[Event]) {
             }
             Event::JobEnded(end) => assert_eq!(under_way.remove(&end.info.job), Some(&end.info)),
             Event::WritersStalled(_) | Event::GroupHoldsMost(_) => {}
+            Event::RedesignBegan(_) | Event::RedesignSettled(_) => {}
             other => panic!("{other}"),
         }
     }

@@ -90,6 +90,18 @@ impl Inputs {
         own.chain(below)
     }
 
+    /// Returns how many entries there are in all, and how many of them in the runs that are older than the
+    /// others: what lies in the regions that they go to, or the last of their region's own.
+    pub fn entries(&self) -> (u64, u64) {
+        let count = |runs: &[Arc<Run>]| -> u64 { runs.iter().map(|run| run.entries()).sum() };
+        let below: u64 = self.below.iter().map(|below| count(&below.runs)).sum();
+        let residents: u64 =
+            self.below.iter().filter(|below| below.are_residents).map(|below| count(&below.runs)).sum();
+        let oldest =
+            if self.below.is_empty() { self.own.last().map_or(0, |run| run.entries()) } else { residents };
+        (count(&self.own) + below, oldest)
+    }
+
     /// Returns about how much comes to the regions that they go to.
     pub fn amount(&self) -> Amount {
         let below = self.below.iter().filter(|below| !below.are_residents).flat_map(|below| &below.runs);

@@ -15,7 +15,7 @@ mod work;
 
 pub(crate) use inputs::Inputs;
 pub(crate) use layout::{Layout, Placed, Sizes};
-pub(crate) use work::{Amount, Context, Output};
+pub(crate) use work::{Amount, Context, Made, Output};
 
 use crate::cache::Reader;
 use crate::entry::{PrefixTombstones, Span};

@@ -11,7 +11,8 @@
 use super::merge::Merge;
 use super::retain::retain;
 use super::run_filter::RunFilter;
-use super::work::{Amount, Context, Output, Target};
+use super::work::{Amount, Context, Made, Output, Target};
+use crate::activity::WHOLE;
 use crate::cache::{PAGE_BYTES, TableId};
 use crate::entry::{Cursor, EntryRef, Item, PrefixTombstones};
 use crate::error::{Error, ErrorKind, Result};
@@ -162,8 +163,14 @@ impl<'a> Partition<'a> {
             return Ok(());
         }
         run.end_table(tombstones, &mut self.unfinished)?;
-        let NewRun { tables, filter, .. } = run;
+        let NewRun { tables, filter, groups, .. } = run;
         let bytes: u64 = tables.iter().map(|table| table.bytes).sum();
+        let entries = tables.iter().map(|table| table.entries).sum();
+        let made = Made { entries, groups, share: WHOLE >> target.path.depth().min(32) };
+        self.output.made = self.output.made.and(made);
+        if target.bottom {
+            self.output.made_at_bottom = self.output.made_at_bottom.and(made);
+        }
         self.output.steps.push(Step::Written { level: target.level, bytes });
         let run = RunRecord { id: (self.context.next_id)(), tables, kills: Vec::new() };
         filter.finish(self.context, &target, &run, &mut self.output);
@@ -208,6 +215,9 @@ pub(super) struct NewRun<'a> {
     /// The table that is being written.
     table: Option<TableBuilder>,
     filter: RunFilter,
+    /// Groups among its entries, and the digest half of the last one.
+    groups: u64,
+    group: Option<u64>,
 }
 
 impl<'a> NewRun<'a> {
@@ -222,6 +232,8 @@ impl<'a> NewRun<'a> {
             tables: Vec::new(),
             table: None,
             filter: RunFilter::begin(context, version, &target, share.entries),
+            groups: 0,
+            group: None,
         }
     }
 
@@ -246,6 +258,7 @@ impl<'a> NewRun<'a> {
         };
         table.add(entry)?;
         self.filter.add(entry);
+        self.groups += u64::from(self.group.replace(entry.key.digest.hi) != Some(entry.key.digest.hi));
         Ok(())
     }
 

@@ -89,6 +89,29 @@ pub(crate) struct Output {
     pub filters: Vec<NewRegionFilter>,
     /// Tombstones and expired values that were not kept.
     pub dropped: Dropped,
+    /// What was written, and what of it to regions with nothing older there or below.
+    pub made: Made,
+    pub made_at_bottom: Made,
+}
+
+/// Entries that were written, the groups that they belong to, counted in each run, and the share of all
+/// digests that the runs span, in parts of [`WHOLE`](crate::activity::WHOLE).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Made {
+    pub entries: u64,
+    pub groups: u64,
+    pub share: u64,
+}
+
+impl Made {
+    /// Returns these and `other` together.
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            entries: self.entries + other.entries,
+            groups: self.groups + other.groups,
+            share: self.share + other.share,
+        }
+    }
 }
 
 impl Output {
@@ -107,5 +130,7 @@ impl Output {
         self.filters.extend(other.filters);
         self.dropped.tombstones += other.dropped.tombstones;
         self.dropped.expired += other.dropped.expired;
+        self.made = self.made.and(other.made);
+        self.made_at_bottom = self.made_at_bottom.and(other.made_at_bottom);
     }
 }

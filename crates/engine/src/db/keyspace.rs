@@ -8,6 +8,7 @@ use super::iter::{Iter, Walked, Wanted};
 use super::store::Store;
 use super::suffix_range::{SuffixBounds, SuffixRange};
 use super::write::operations::Operations;
+use crate::activity::Count;
 use crate::entry::Span;
 use crate::error::Result;
 use crate::stats::KeyspaceStats;
@@ -101,7 +102,7 @@ impl Keyspace {
     /// # }
     /// ```
     pub fn stats(&self) -> KeyspaceStats {
-        self.inner.stats(self.store.env.now_ms())
+        self.store.keyspace_stats(&self.inner)
     }
 
     pub(super) fn store_id(&self) -> StoreId {
@@ -444,6 +445,7 @@ impl Keyspace {
         if let Bound::Included(suffix) | Bound::Excluded(suffix) = &suffixes.to {
             span.last = Digest { hi, lo: bound(suffix)? };
         }
+        self.inner.counters.done.add(Count::Scans, 1);
         let wanted = Wanted::Group { prefix: prefix.to_vec(), suffixes };
         Ok(self.walk(pinned, span, wanted))
     }

@@ -16,6 +16,7 @@ mod keyspace;
 mod keyspaces;
 mod lookups;
 pub(crate) mod open;
+mod prediction;
 mod read;
 mod redesign;
 mod repair;
@@ -32,6 +33,7 @@ mod tail;
 mod tiny_designs;
 mod transaction;
 mod upkeep;
+mod workload;
 mod write;
 mod write_buffer;
 

@@ -7,13 +7,11 @@
 
 use super::keyspace::Keyspace;
 use super::store::Store;
-use crate::compaction::Output;
 use crate::db::catalog::keyspace::OpenKeyspace;
 use crate::db::catalog::shape::VersionShape;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::events::Reason;
 use crate::stats::{DesignChange, RedesignStats};
-use crate::version::edit::Step;
 use crate::version::{Version, designs};
 use siltstone_design::{Design, redesign};
 use std::sync::Arc;
@@ -81,28 +79,11 @@ impl Keyspace {
 
 impl Store {
     fn redesign(&self, keyspace: &Arc<OpenKeyspace>, design: &Design) -> Result<()> {
-        let Self { env, catalog, committer, scheduler, .. } = self;
-        // A build lays its tables by the design that it began with.
-        let _hold = scheduler.hold_new(keyspace)?;
-        let json = |error: serde_json::Error| Error::because(ErrorKind::InvalidInput, error).of("design");
-        let written = serde_json::to_string(design).map_err(json)?;
-        // The last bit of a number may get lost in the manifest, and that is no other design.
-        let present = serde_json::to_string(&*keyspace.design()).map_err(json)?;
-        let read: Design = serde_json::from_str(&written).map_err(json)?;
-        if *keyspace.design() == read || present == written {
-            return Ok(());
+        if self.scheduler.redesign(keyspace, design)? {
+            // What gathers writes is another one now. Where that fails (a full disk), the next one is.
+            self.committer.renew(keyspace, Reason::Redesigned)?;
+            self.env.signals.wake();
         }
-        let redesigned = Step::Redesigned {
-            design: written,
-            sequence: catalog.visible(),
-            at_ms: env.now_ms(),
-            first_run: catalog.next_id(),
-        };
-        catalog.commit(keyspace, Output { steps: vec![redesigned], ..Output::default() }, None)?;
-        env.keep_room_for(design);
-        // What gathers writes is another one now. Where that fails (a full disk), the next one is.
-        committer.renew(keyspace, Reason::Redesigned)?;
-        env.signals.wake();
         Ok(())
     }
 }

@@ -1,12 +1,13 @@
 //! Statistics: counters and the present version, put into numbers for people.
 
 use super::catalog::keyspace::OpenKeyspace;
+use super::catalog::view::View;
 use super::redesign;
 use super::store::Store;
 use super::write_buffer::WriteBuffer;
 use crate::filename;
 use crate::memory::Holder;
-use crate::stats::{KeyspaceStats, LevelStats, MemoryStats, StallStats, Stats};
+use crate::stats::{Figures, KeyspaceStats, LevelStats, MemoryStats, StallStats, Stats};
 use crate::version::level::Level;
 use crate::version::{Run, Version};
 use siltstone_design::Schema;
@@ -23,8 +24,7 @@ impl Store {
         let device = wal + manifest + counters.table_bytes.get();
         let ms = |us: u64| us as f64 / 1000.0;
         let (space_bytes, wal_bytes) = self.space();
-        let now_ms = self.env.now_ms();
-        let mut keyspaces: Vec<_> = self.catalog.all().iter().map(|k| k.stats(now_ms)).collect();
+        let mut keyspaces: Vec<_> = self.catalog.all().iter().map(|k| self.keyspace_stats(k)).collect();
         keyspaces.sort_by(|a, b| a.name.cmp(&b.name));
         Stats {
             keyspaces,
@@ -114,6 +114,15 @@ impl Totals {
     }
 }
 
+impl Totals {
+    /// Items that there are about, with those in write buffers.
+    fn items(&self, view: &View) -> u64 {
+        let in_memory: u64 = view.buffers().map(WriteBuffer::entries).sum();
+        let deleted_in_memory: u64 = view.buffers().map(|buffer| 2 * buffer.deleted()).sum();
+        (self.entries + in_memory).saturating_sub(self.dead + deleted_in_memory)
+    }
+}
+
 /// Describes a level of `version`.
 fn level_stats(version: &Version, level: &Level) -> LevelStats {
     let mut stats = LevelStats {
@@ -157,23 +166,28 @@ fn add_run(stats: &mut LevelStats, run: &Run) {
 }
 
 impl OpenKeyspace {
-    /// Its statistics at the clock's time `now_ms`.
+    /// Items that it has about, at the clock's time `now_ms`.
+    pub(super) fn items_estimate(&self, now_ms: u64) -> u64 {
+        let view = self.view.load();
+        Totals::of(&view.version, now_ms).items(&view)
+    }
+
+    /// Its statistics at the clock's time `now_ms`, without what is predicted.
     pub(super) fn stats(&self, now_ms: u64) -> KeyspaceStats {
         let view = self.view.load();
         let version = &view.version;
         let totals = Totals::of(version, now_ms);
+        let items_estimate = totals.items(&view);
         let levels: Vec<_> = version.levels.iter().map(|level| level_stats(version, level)).collect();
         let filter: u64 = levels.iter().map(|level| level.filter_bytes).sum();
         let index: u64 = levels.iter().map(|level| level.index_bytes).sum();
-        let in_memory: u64 = view.buffers().map(WriteBuffer::entries).sum();
-        let deleted_in_memory: u64 = view.buffers().map(|buffer| 2 * buffer.deleted()).sum();
         let counters = &self.counters;
         KeyspaceStats {
             name: self.name.clone(),
             preset: version.design.preset_name(),
             schema: *self.encoder.schema(),
-            items_estimate: (totals.entries + in_memory).saturating_sub(totals.dead + deleted_in_memory),
-            write_buffer_entries: in_memory,
+            items_estimate,
+            write_buffer_entries: view.buffers().map(WriteBuffer::entries).sum(),
             write_buffer_bytes: view.buffers().map(WriteBuffer::memory_bytes).sum(),
             table_entries: totals.entries,
             tombstones: totals.tombstones,
@@ -200,6 +214,10 @@ impl OpenKeyspace {
             index_bits_per_item: ratio(8 * index, totals.entries),
             levels,
             redesign: redesign::progress(version),
+            proposed: self.considered.lock().proposed.clone(),
+            measured: Figures::default(),
+            predicted: Figures::default(),
+            drift: Vec::new(),
         }
     }
 }

@@ -123,6 +123,13 @@ impl Reporter {
         }
     }
 
+    /// Says what becomes of a keyspace's design.
+    pub fn design(&self, event: impl FnOnce() -> Event) {
+        if self.is_heard() {
+            self.tell(&event());
+        }
+    }
+
     fn tell(&self, event: &Event) {
         for heard in &self.listeners {
             if heard.has_panicked.load(Ordering::Relaxed) {

@@ -41,6 +41,7 @@ pub use spans::TracingListener;
 
 use crate::filename;
 use serde::{Deserialize, Serialize};
+use siltstone_design::Design;
 use std::fmt;
 use std::sync::Arc;
 
@@ -113,6 +114,35 @@ pub enum Event {
     /// More than half of a keyspace is one group, so that its prefixes divide nothing: told once, when it is
     /// first seen in tables of 1 MiB or more.
     GroupHoldsMost(LargeGroup),
+    /// Another design would suit a keyspace's workload better, and the change would pay: told each time that
+    /// it is due.
+    RedesignProposed(DesignEvent),
+    /// A keyspace got another design; tables of before are rewritten from now on.
+    RedesignBegan(DesignEvent),
+    /// Nothing is left of the designs before.
+    RedesignSettled(DesignEvent),
+}
+
+/// A change of a keyspace's design.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct DesignEvent {
+    /// The keyspace.
+    pub keyspace: String,
+    /// Name of the design before: of a preset, or `custom`.
+    pub from: String,
+    /// Name of the other one.
+    pub to: String,
+    /// The share of an operation's time that it is predicted to save, where that was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saved_share: Option<f64>,
+}
+
+impl DesignEvent {
+    pub(crate) fn new(keyspace: &str, from: &Design, to: &Design, saved_share: Option<f64>) -> Self {
+        let [from, to] = [from, to].map(Design::preset_name);
+        Self { keyspace: keyspace.to_owned(), from, to, saved_share }
+    }
 }
 
 /// A group that holds most of its keyspace.

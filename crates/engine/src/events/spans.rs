@@ -67,6 +67,9 @@ impl EventListener for TracingListener {
                 tracing::warn!(target: "siltstone", duration_us = stall.duration_us, "{stall}");
             }
             Event::GroupHoldsMost(group) => tracing::warn!(target: "siltstone", "{group}"),
+            Event::RedesignProposed(_) | Event::RedesignBegan(_) | Event::RedesignSettled(_) => {
+                tracing::info!(target: "siltstone", "{event}");
+            }
         }
     }
 }

@@ -1,6 +1,9 @@
 //! Events in words, a line each.
 
-use super::{Event, JobEnd, JobInfo, LargeGroup, LoggedEvent, Part, Place, Reason, Stall, StallCause, Work};
+use super::{
+    DesignEvent, Event, JobEnd, JobInfo, LargeGroup, LoggedEvent, Part, Place, Reason, Stall, StallCause,
+    Work,
+};
 use siltstone_design::reason::Bytes;
 use std::fmt::{self, Display, Formatter};
 
@@ -11,6 +14,12 @@ impl Display for Event {
             Self::JobEnded(end) => end.fmt(f),
             Self::WritersStalled(stall) => stall.fmt(f),
             Self::GroupHoldsMost(group) => group.fmt(f),
+            Self::RedesignProposed(change) => {
+                let share = 100.0 * change.saved_share.unwrap_or(0.0);
+                write!(f, "[DESIGN] {change} would save {share:.0}% of an operation's time")
+            }
+            Self::RedesignBegan(change) => write!(f, "[DESIGN] {change} begins"),
+            Self::RedesignSettled(change) => write!(f, "[DESIGN] {change} is done"),
         }
     }
 }
@@ -160,6 +169,13 @@ impl Display for LargeGroup {
             Bytes(*bytes),
             Bytes(*of_bytes)
         )
+    }
+}
+
+impl Display for DesignEvent {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self { keyspace, from, to, .. } = self;
+        write!(f, "redesign of {keyspace:?} from {from} to {to}")
     }
 }
 

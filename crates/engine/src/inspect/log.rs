@@ -1,6 +1,7 @@
 //! A manifest or a segment of the write-ahead log, record by record.
 
 use super::Inspection;
+use crate::activity::Count;
 use crate::codec::Decoder;
 use crate::entry::Item;
 use crate::error::{Error, Result};
@@ -104,6 +105,9 @@ fn describe_edit(payload: &[u8]) -> String {
         Step::Dropped => "drop the keyspace".into(),
         Step::Replaced { by } => format!("replace what it holds by what keyspace {by} holds, which is gone"),
         Step::Cleared => "clear the keyspace".into(),
+        Step::Activity(activity) => {
+            format!("{} operations of late, of which {} put", activity.operations(), activity.of(Count::Puts))
+        }
         Step::Written { level, bytes } => format!("{bytes} bytes written into level {level} in all"),
         Step::NextId(id) => format!("next number {id}"),
         Step::Secret(_) => "the hash secret".into(),

@@ -14,6 +14,7 @@
 //!         15 redesigned  kind u8: 0 begun: design JSON, LSN varint, ms varint, first run varint
 //!                                 1 settled: ms varint
 //!                                 2 gathered: level varint, path; all regions below it are gone
+//!         16 activity    count varint, then so many varints: what was done with the keyspace (`activity.rs`)
 //!         17 cleared     the keyspace holds nothing
 //! store   a record of keyspace 0: 8 next ids varint; 9 hash secret, 16 bytes; 10 log start, two varints;
 //!         11 log end, LSN varint: the log is synced at least that far; 14 clock, milliseconds varint
@@ -28,6 +29,7 @@ use super::level::Level;
 use super::region::Region;
 use super::run::Run;
 use super::version::Version;
+use crate::activity::Activity;
 use crate::codec::{Decoder, put_bytes, put_path};
 use crate::ids::RunId;
 use crate::memory::MemoryBudget;
@@ -78,6 +80,8 @@ pub(crate) enum Step {
     Replaced { by: u64 },
     /// The keyspace holds nothing.
     Cleared,
+    /// What was done with the keyspace.
+    Activity(Activity),
     /// Smallest unused number of tables, runs and keyspaces.
     NextId(u64),
     /// The store's hash secret.
@@ -187,6 +191,11 @@ impl Step {
             Self::Clock(ms) => number(out, 14, *ms),
             Self::Replaced { by } => number(out, 12, *by),
             Self::Cleared => out.push(17),
+            Self::Activity(activity) => {
+                out.push(16);
+                varint::put_u64(out, activity.numbers().len() as u64);
+                activity.numbers().iter().for_each(|number| varint::put_u64(out, *number));
+            }
             Self::LogStart(start) => {
                 out.push(10);
                 [start.segment, start.lsn].into_iter().for_each(|n| varint::put_u64(out, n));
@@ -257,6 +266,13 @@ impl Step {
                 2 => Self::Gathered { level: level(from)?, path: from.path()? },
                 _ => return None,
             },
+            16 => {
+                let mut numbers = Vec::new();
+                for _ in 0..from.varint()? {
+                    numbers.push(from.varint()?);
+                }
+                Self::Activity(Activity::of_numbers(&numbers))
+            }
             17 => Self::Cleared,
             _ => return None,
         })
@@ -296,6 +312,7 @@ impl Version {
                     next.put_region(region.with_runs(region.runs.clone(), *pushes));
                 }
                 Step::Flushed { user_bytes, .. } => next.user_bytes = *user_bytes,
+                Step::Activity(activity) => next.activity = *activity,
                 Step::Written { level, bytes } => {
                     next.level_mut(next.design.depth(*level)).bytes_written = *bytes;
                 }

@@ -7,10 +7,12 @@
 //! deletes what is not there, mostly. Of a deleted prefix, tables know the largest group's bytes.
 //!
 //! Error: what is counted of a region is off by the samples' error, some percent. Overwrites of what lies
-//! further down are unknown until the two meet; they are taken to be as frequent as among the runs of leaves.
+//! further down are unknown until the two meet; they are taken to be as frequent as merges with the oldest runs
+//! found them to be, and as they are among the runs of leaves.
 
 use super::region::Region;
 use super::version::Version;
+use crate::activity::Count;
 use siltstone_design::RegionShape;
 use std::borrow::Cow;
 
@@ -113,7 +115,7 @@ impl Version {
         dead as u64
     }
 
-    /// The share of the entries that came to leaves which replaced one that was there.
+    /// The share of the entries that came to the oldest ones which replaced one of those.
     fn overwritten_share(&self) -> f64 {
         let (mut killed, mut newer) = (0f64, 0f64);
         for region in self.levels.iter().flat_map(|level| &level.regions) {
@@ -126,6 +128,8 @@ impl Version {
                 killed += run.kills.iter().map(|kill| region.entries_of(kill)).sum::<f64>();
             }
         }
+        killed += self.activity.of(Count::Replaced) as f64;
+        newer += self.activity.of(Count::Arrived) as f64;
         if newer == 0.0 { 0.0 } else { (killed / newer).min(1.0) }
     }
 }

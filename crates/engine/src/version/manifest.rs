@@ -14,6 +14,7 @@
 use super::designs::DesignChange;
 use super::edit::{Edit, Step};
 use super::version::Version;
+use crate::activity::Activity;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filename::{self, CURRENT, CURRENT_NEW, is_manifest};
 use crate::io::{Disk, File, read_file};
@@ -154,6 +155,8 @@ impl StoreState {
                 Step::Flushed { start: keyspace.flushed, user_bytes: version.user_bytes },
             ];
             steps.extend(keyspace.merge_operator.clone().map(Step::MergeOperator));
+            let activity = version.activity;
+            steps.extend((activity != Activity::default()).then_some(Step::Activity(activity)));
             for change in changes {
                 let design = serde_json::to_string(&*change.to).map_err(json)?;
                 let DesignChange { sequence, at_ms, first_run, .. } = *change;

@@ -8,6 +8,7 @@ use super::designs::{DesignChange, DesignHistory};
 use super::level::Level;
 use super::region::Region;
 use super::run::Run;
+use crate::activity::Activity;
 use crate::ids::FileId;
 use crate::region_filter::sidecar::SidecarPages;
 use crate::region_filter::{NewRegionFilter, Prefetch};
@@ -27,6 +28,8 @@ pub(crate) struct Version {
     pub levels: Vec<Level>,
     /// Bytes of keys and values written to the keyspace since it was created, as far as they are flushed.
     pub user_bytes: u64,
+    /// What was done with the keyspace, as far as that is written down.
+    pub activity: Activity,
 }
 
 impl Default for Version {
@@ -38,7 +41,13 @@ impl Default for Version {
 impl Version {
     /// A version of `design` without tables.
     pub fn new(design: Arc<Design>) -> Self {
-        Self { design, history: DesignHistory::default(), levels: Vec::new(), user_bytes: 0 }
+        Self {
+            design,
+            history: DesignHistory::default(),
+            levels: Vec::new(),
+            user_bytes: 0,
+            activity: Activity::default(),
+        }
     }
 
     /// Returns this version as that of a keyspace which held `old`, of the same design, and keeps its

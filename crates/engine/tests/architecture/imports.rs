@@ -29,7 +29,7 @@ const FLOORS: &[(u8, &[&str])] = &[
         ],
     ),
     (2, &["io"]),
-    (1, &["error", "stats", "filename", "ids", "events"]),
+    (1, &["error", "activity", "stats", "filename", "ids", "events"]),
 ];
 
 /// Of these none uses another; `db` introduces them.

@@ -137,6 +137,7 @@ fn store_metrics(server: &Server, page: &mut Page) {
     ];
     page.add("memory_bytes", "gauge", "Memory of the store by holder.", &rows);
     page.one("memory_budget_bytes", "gauge", "The budget that they share.", memory.budget);
+    predictions(&stats.keyspaces, page);
     let mut levels: Vec<(String, u64, u64)> = Vec::new();
     for keyspace in &stats.keyspaces {
         for level in &keyspace.levels {
@@ -150,6 +151,34 @@ fn store_metrics(server: &Server, page: &mut Page) {
     let rows: Vec<(String, &dyn Display)> =
         levels.iter().map(|(labels, _, written)| (labels.clone(), written as &dyn Display)).collect();
     page.add("level_written_bytes_total", "counter", "Bytes written into a level.", &rows);
+}
+
+/// What the model predicts, beside what was measured of it.
+fn predictions(keyspaces: &[siltstone::KeyspaceStats], page: &mut Page) {
+    type Of = fn(&siltstone::Figures) -> Option<f64>;
+    let figures: [(&str, &str, Of); 5] = [
+        ("write_amplification", "Bytes written into tables per byte put", |f| f.write_amplification),
+        ("reads_per_hit", "Reads of the device per get that finds an item", |f| f.reads_per_hit),
+        ("reads_per_miss", "Reads of the device per get that finds none", |f| f.reads_per_miss),
+        ("filter_and_index_bytes", "Bytes of filters and indexes", |f| f.memory_bytes),
+        ("space_amplification", "Bytes of tables per byte of items", |f| f.space_amplification),
+    ];
+    for (name, help, of) in figures {
+        for (kind, word) in [("measured", "measured"), ("predicted", "as the model predicts")] {
+            let rows: Vec<(String, f64)> = keyspaces
+                .iter()
+                .filter_map(|keyspace| {
+                    let figures = if kind == "measured" { &keyspace.measured } else { &keyspace.predicted };
+                    Some((format!("{{keyspace=\"{}\"}}", keyspace.name), of(figures)?))
+                })
+                .collect();
+            let rows: Vec<(String, &dyn Display)> =
+                rows.iter().map(|(labels, value)| (labels.clone(), value as &dyn Display)).collect();
+            if !rows.is_empty() {
+                page.add(&format!("{kind}_{name}"), "gauge", &format!("{help}, {word}."), &rows);
+            }
+        }
+    }
 }
 
 /// What the page shows.

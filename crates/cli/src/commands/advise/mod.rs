@@ -3,13 +3,15 @@
 //! The search and the prices are `siltstone_model::advise` and `price`; here flags become a workload, and the
 //! advice is shown as text, as JSON or as a page.
 
+mod own;
 pub mod page;
 mod text;
 
 use crate::failure::{Failure, Result, usage};
 use crate::output::{note, print, print_json};
 use crate::sizes::{parse_positive, parse_size};
-use crate::store::{self, Preset};
+use crate::store::{self, DEFAULT_KEYSPACE, Preset};
+use own::{Beside, Own};
 use siltstone_model::ModelError;
 use siltstone_model::advise::{Advice, Request, advise, price_one};
 use siltstone_model::price::{Device, Mix, Workload};
@@ -34,11 +36,21 @@ const MOST_OVERWRITES: f64 = 4.0;
     siltstone advise --items 1e9 --key-bytes 16 --value-bytes 32 --group 128 --memory 1G --reads 0.9 --hits 0.5\n  \
     siltstone advise --items 30M --key-bytes 16 --value-bytes 100 --memory 64M --uncertain 0.5 --html advice.html\n  \
     siltstone advise --items 30M --key-bytes 16 --value-bytes 100 --memory 64M --preset lean --json\n  \
+    siltstone advise --store ./store --keyspace users --memory 256M\n  \
     siltstone probe . --json > device.json; siltstone advise --items 30M --memory 64M --device device.json")]
 pub struct Args {
     /// Distinct items
-    #[arg(long, value_name = "COUNT", value_parser = parse_positive)]
-    items: u64,
+    #[arg(long, value_name = "COUNT", value_parser = parse_positive, required_unless_present = "store")]
+    items: Option<u64>,
+    /// Take the workload that the store in DIR has had, and weigh its own design against the best
+    #[arg(long, value_name = "DIR", conflicts_with_all = [
+        "items", "key_bytes", "value_bytes", "group", "reads", "hits", "scans", "overwrites", "deletes", "skew", "batch",
+        "expires_after", "puts_per_second", "preset",
+    ])]
+    store: Option<PathBuf>,
+    /// The keyspace of the store
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_KEYSPACE, requires = "store")]
+    keyspace: String,
     /// Length of a key
     #[arg(long, value_name = "BYTES", default_value = "16", value_parser = parse_size)]
     key_bytes: u64,
@@ -99,7 +111,8 @@ pub struct Args {
     /// Write a page with the front, the design and knobs into this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Print {"best": {"design", "name", "why", "predicted"}, "front": […], "presets": {…}, "seconds": …}
+    /// Print {"best": {"design", "name", "why", "predicted"}, "front": […], "presets": {…}, "seconds": …};
+    /// with --store also "store": {"workload", "design", "predicted", "saved_share", "pays_after_operations"}
     #[arg(long)]
     json: bool,
 }
@@ -130,7 +143,7 @@ impl Args {
                 self.deletes
             );
         }
-        let items = self.items as f64;
+        let items = self.items.unwrap_or(1) as f64;
         // So many changes for each new item, while the store grows to its items.
         let changed = self.overwrites + self.deletes;
         let changes = if changed < 1.0 { changed / (1.0 - changed) } else { MOST_OVERWRITES };
@@ -157,42 +170,52 @@ impl Args {
         })
     }
 
-    fn request(&self) -> Result<Request> {
+    fn request(&self, own: Option<&Own>) -> Result<Request> {
+        let workload = own.map_or_else(|| self.workload(), |own| Ok(own.workload))?;
         Ok(Request {
+            for_any_schema: own.is_some_and(|own| own.is_grouped),
             device: self.device.as_deref().map_or_else(|| Ok(Device::default()), read_device)?,
             space_at_most: self.space_at_most,
             reads_at_most: self.reads_at_most,
             years_at_least: self.years_at_least,
             uncertainty: self.uncertain,
-            ..Request::new(self.workload()?, self.memory)
+            ..Request::new(workload, self.memory)
         })
     }
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
-    let request = args.request()?;
+    let own = args.store.as_deref().map(|dir| Own::read(dir, &args.keyspace)).transpose()?;
+    let request = args.request(own.as_ref())?;
     let started = Instant::now();
     let advice = match &args.preset {
         Some(preset) => price_one(&request, &preset.name, &preset.design).map_err(parameter)?,
         None => advise(&request).map_err(parameter)?,
     };
     let seconds = started.elapsed().as_secs_f64();
+    let own = own.map(|own| own.beside(&request, &advice)).transpose()?;
     if let Some(file) = &args.html {
         let page = page::page(&request, &advice).map_err(parameter)?;
         std::fs::write(file, page).map_err(|e| Failure::at(file, e))?;
         note!("wrote {}", file.display());
     }
     if args.json {
-        return print_json(&json(&advice, seconds)?);
+        return print_json(&json(&advice, own.as_ref(), seconds)?);
     }
-    print(&text::text(&request, &advice, seconds))
+    let page = text::text(&request, &advice, seconds);
+    print(&own.map_or_else(String::new, |own| own.words()))?;
+    print(&page)
 }
 
-fn json(advice: &Advice, seconds: f64) -> Result<serde_json::Value> {
+fn json(advice: &Advice, own: Option<&Beside>, seconds: f64) -> Result<serde_json::Value> {
     let mut json = serde_json::to_value(advice).map_err(|e| Failure::Failed(e.to_string()))?;
     if let Some(fields) = json.as_object_mut() {
         fields.insert("seconds".to_owned(), seconds.into());
+        if let Some(own) = own {
+            let own = serde_json::to_value(own).map_err(|e| Failure::Failed(e.to_string()))?;
+            fields.insert("store".to_owned(), own);
+        }
     }
     Ok(json)
 }

@@ -130,6 +130,35 @@ pub fn memory(stats: &Stats) -> String {
     )
 }
 
+/// What was measured beside what is predicted, in a line, and a line for what is off.
+fn predicted(k: &KeyspaceStats) -> String {
+    let (measured, predicted) = (&k.measured, &k.predicted);
+    let figures = [
+        ("bytes written per byte", measured.write_amplification, predicted.write_amplification),
+        ("reads per hit", measured.reads_per_hit, predicted.reads_per_hit),
+        ("per miss", measured.reads_per_miss, predicted.reads_per_miss),
+        ("space", measured.space_amplification, predicted.space_amplification),
+    ];
+    let number = |figure: Option<f64>| figure.map_or_else(|| "–".to_owned(), |figure| format!("{figure:.2}"));
+    let pair = |(name, measured, predicted): (&str, Option<f64>, Option<f64>)| {
+        predicted.map(|_| format!("{name} {} / {}", number(measured), number(predicted)))
+    };
+    let pairs: Vec<String> = figures.into_iter().filter_map(pair).collect();
+    let mut text = String::new();
+    if !pairs.is_empty() {
+        let _ = writeln!(text, "  measured / predicted: {}", pairs.join(", "));
+    }
+    for drift in &k.drift {
+        let _ = writeln!(text, "  {} is not as predicted; likely cause: {}", drift.field, drift.cause);
+    }
+    if let Some(proposed) = &k.proposed {
+        let share = 100.0 * proposed.saved_share;
+        let _ =
+            writeln!(text, "  the design {} would save {share:.0} % of an operation's time", proposed.name);
+    }
+    text
+}
+
 /// One keyspace with its levels.
 pub fn keyspace(k: &KeyspaceStats) -> String {
     let mut text = format!(
@@ -164,6 +193,7 @@ pub fn keyspace(k: &KeyspaceStats) -> String {
     if let Some(last) = k.redesign.as_ref().filter(|last| last.done < 1.0) {
         let _ = writeln!(text, "  {}", redesign::words(last));
     }
+    text.push_str(&predicted(k));
     if k.levels.is_empty() {
         return text;
     }

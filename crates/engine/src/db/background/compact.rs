@@ -3,16 +3,17 @@
 use super::redesign::next_task;
 use super::running::{Compaction, RegionKey, RunningState, RunningTask};
 use super::{Scheduler, describe};
-use crate::compaction::{Context, estimate_kills, execute};
+use crate::activity::{Count, PUSHED, repeats};
+use crate::compaction::{Context, Output, estimate_kills, execute};
 use crate::db::catalog::keyspace::OpenKeyspace;
 use crate::db::catalog::shape::VersionShape;
 use crate::db::reporter::Outcome;
 use crate::error::{Error, ErrorKind, Result};
-use crate::events::Part;
+use crate::events::{Dropped, Part};
 use crate::table::Table;
 use crate::version::Version;
 use crate::version::edit::{OLDEST, Step};
-use siltstone_design::TriePath;
+use siltstone_design::{Task, TriePath};
 use std::sync::Arc;
 
 impl Scheduler {
@@ -103,6 +104,7 @@ impl Scheduler {
         self.env.sync_dir()?;
         // Only estimates: a sample that can't be read costs a later rewrite, not this work.
         let _ = self.note_kills(keyspace, &mut output.steps);
+        count_merge(compaction, &output);
         let bytes_read = read.iter().map(|part| part.bytes).sum();
         let outcome = describe::outcome(read, bytes_read, &output);
         self.catalog.commit(keyspace, output, None)?;
@@ -178,5 +180,30 @@ impl Scheduler {
     pub(super) fn pace_compaction(&self, keyspace: &OpenKeyspace, bytes: u64) {
         let is_lifted = || keyspace.pressure() > 0.0 || self.is_given_up(keyspace);
         self.compaction_limit.hold_back(bytes, is_lifted, |time| self.env.signals.wait_for_work(time));
+    }
+}
+
+/// Counts what a compaction that came to `output` says of the keyspace's keys.
+fn count_merge(compaction: &Compaction, output: &Output) {
+    let Compaction { keyspace, task, inputs, .. } = compaction;
+    let done = &keyspace.counters.done;
+    done.add(Count::BottomEntries, output.made_at_bottom.entries);
+    done.add(Count::BottomGroups, output.made_at_bottom.groups);
+    done.add(Count::BottomShare, output.made_at_bottom.share);
+    let (taken, oldest) = inputs.entries();
+    // Tombstones are told from overwrites elsewhere; each that goes takes one entry along.
+    let Dropped { tombstones, expired, .. } = output.dropped;
+    if oldest > 0 && output.made_at_bottom.entries == output.made.entries {
+        let gone = taken.saturating_sub(output.made.entries + expired + 2 * tombstones);
+        done.add(Count::Arrived, taken.saturating_sub(oldest + tombstones));
+        done.add(Count::Replaced, gone);
+    }
+    let Task::Push { level: 0, path, runs } = *task else { return };
+    keyspace.note_overwrites();
+    if inputs.below.iter().all(|age| age.runs.is_empty()) {
+        let flushed = keyspace.activity().ratio(Count::FlushedPuts, Count::Flushes).unwrap_or(0.0);
+        let distinct = output.made.entries << path.depth().min(16);
+        let again = repeats(PUSHED, (flushed * runs as f64) as u64, distinct, keyspace.overwrites());
+        again.into_iter().for_each(|(count, number)| done.add(count, number));
     }
 }

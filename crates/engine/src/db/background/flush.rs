@@ -1,8 +1,9 @@
 //! Flush: sealed write buffers become runs of level 0, oldest first.
 
 use super::{Scheduler, describe};
+use crate::activity::{ALL_FLUSHED, Activity, Count, FLUSHED, repeats};
 use crate::compaction::merge::Source;
-use crate::compaction::{Amount, flush};
+use crate::compaction::{Amount, Made, flush};
 use crate::db::catalog::keyspace::OpenKeyspace;
 use crate::db::catalog::view::View;
 use crate::db::reporter::Outcome;
@@ -35,6 +36,7 @@ impl Scheduler {
             outcome => {
                 outcome?;
                 self.look_for_large_group(keyspace);
+                self.consider_design(keyspace);
                 Ok(true)
             }
         }
@@ -76,10 +78,31 @@ impl Scheduler {
         let outcome = describe::outcome(&[input], bytes_read, &output);
         let user_bytes = view.version.user_bytes + buffer.user_bytes();
         output.steps.push(Step::Flushed { start, user_bytes });
+        let activity = self.count_flush(keyspace, buffer, output.made);
+        output.steps.push(Step::Activity(activity));
         let newer = if self.is_newer(keyspace, buffer) { output.runs() } else { Vec::new() };
         self.catalog.commit(keyspace, output, Some(buffer))?;
         self.note_flushed(keyspace, buffer, newer);
         Ok(outcome)
+    }
+
+    /// Counts a flush that has `made` this of `buffer`, and returns what was done with the keyspace.
+    fn count_flush(&self, keyspace: &OpenKeyspace, buffer: &WriteBuffer, made: Made) -> Activity {
+        let done = &keyspace.counters.done;
+        let (now_ms, puts) = (self.env.now_ms(), buffer.entries());
+        let overwrites = keyspace.overwrites();
+        let took = [
+            (Count::Flushes, 1),
+            (Count::AllFlushes, 1),
+            (Count::FlushedPuts, puts),
+            (Count::FlushedEntries, made.entries),
+            (Count::FlushedGroups, made.groups),
+        ];
+        let again = [FLUSHED, ALL_FLUSHED].map(|counts| repeats(counts, puts, made.entries, overwrites));
+        took.into_iter()
+            .chain(again.into_iter().flatten())
+            .for_each(|(count, number)| done.add(count, number));
+        keyspace.note_activity(keyspace.items_estimate(now_ms), now_ms)
     }
 
     /// Holds a flush of `keyspace` back that has written `bytes` more, while no other write buffer waits for

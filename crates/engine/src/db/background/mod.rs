@@ -4,6 +4,7 @@
 //! once they would have to wait, and one at a time in [`Db::step`](crate::Db::step): every interleaving of
 //! work and use can then be tested.
 
+mod auto_design;
 mod by_hand;
 mod compact;
 pub(super) mod describe;

@@ -6,10 +6,13 @@
 
 use super::Scheduler;
 use super::job::Redesigned;
+use crate::compaction::Output;
 use crate::db::catalog::keyspace::OpenKeyspace;
 use crate::db::catalog::shape::{TopShape, VersionShape};
-use crate::error::Result;
-use siltstone_design::{Reason, Task, plan, redesign};
+use crate::error::{Error, ErrorKind, Result};
+use crate::events::{DesignEvent, Event};
+use crate::version::edit::Step;
+use siltstone_design::{Design, Reason, Task, plan, redesign};
 use std::sync::Arc;
 
 /// Returns the most urgent task, with its reason where the planner does not know it.
@@ -30,6 +33,34 @@ pub(super) fn next_task(shape: &VersionShape<'_>) -> Option<(Task, Option<Reason
 }
 
 impl Scheduler {
+    /// Gives `keyspace` another design, unless that is the one it has; false then.
+    pub fn redesign(&self, keyspace: &Arc<OpenKeyspace>, design: &Design) -> Result<bool> {
+        // A build lays its tables by the design that it began with.
+        let hold = self.hold_new(keyspace)?;
+        let json = |error: serde_json::Error| Error::because(ErrorKind::InvalidInput, error).of("design");
+        let written = serde_json::to_string(design).map_err(json)?;
+        // The last bit of a number may get lost in the manifest, and that is no other design.
+        let before = keyspace.design();
+        let present = serde_json::to_string(&*before).map_err(json)?;
+        let read: Design = serde_json::from_str(&written).map_err(json)?;
+        if *before == read || present == written {
+            return Ok(false);
+        }
+        let redesigned = Step::Redesigned {
+            design: written,
+            sequence: self.catalog.visible(),
+            at_ms: self.env.now_ms(),
+            first_run: self.catalog.next_id(),
+        };
+        self.catalog.commit(keyspace, Output { steps: vec![redesigned], ..Output::default() }, None)?;
+        self.env.keep_room_for(design);
+        drop(hold);
+        self.reporter
+            .design(|| Event::RedesignBegan(DesignEvent::new(&keyspace.name, &before, design, None)));
+        self.env.signals.wake();
+        Ok(true)
+    }
+
     /// Returns one of `keyspaces` whose redesign has nothing left to do.
     pub(super) fn redesigned(&self, keyspaces: &[Arc<OpenKeyspace>]) -> Option<Redesigned> {
         keyspaces.iter().find_map(|keyspace| {
@@ -59,10 +90,17 @@ impl Scheduler {
     /// Notes that a redesign is over, if it still is.
     pub(super) fn settle(&self, redesigned: &Redesigned) -> Result<()> {
         // A flush may have begun by the design before.
-        let _flushing = self.lock_flushes();
-        if self.has_settled(redesigned) {
-            self.catalog.settle(&redesigned.keyspace, &redesigned.design)?;
+        let flushing = self.lock_flushes();
+        if !self.has_settled(redesigned) {
+            return Ok(());
         }
+        let Redesigned { keyspace, design } = redesigned;
+        let before = keyspace.version().redesign().map(|change| Arc::clone(&change.from));
+        self.catalog.settle(keyspace, design)?;
+        drop(flushing);
+        let from = before.unwrap_or_else(|| Arc::clone(design));
+        let event = || Event::RedesignSettled(DesignEvent::new(&keyspace.name, &from, design, None));
+        self.reporter.design(event);
         Ok(())
     }
 }

@@ -1,6 +1,8 @@
 //! A keyspace of an open store: its name, schema and design, its present view, and what is counted of it.
 
+use super::predicted::Predicted;
 use super::view::{SealedBuffer, View};
+use crate::activity::{Activity, Count};
 use crate::cache::Reader;
 use crate::db::read::upper_reads::UpperReads;
 use crate::db::write_buffer::{Write, WriteBuffer};
@@ -10,11 +12,12 @@ use crate::events::Reason;
 use crate::memory::MemoryBudget;
 use crate::merge_operator::Folder;
 use crate::record::LogStart;
-use crate::stats::KeyspaceCounters;
+use crate::stats::{KeyspaceCounters, ProposedDesign};
 use crate::version::Version;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use siltstone_design::{Design, EncodedKey, Encoder, KeyError, WriteBufferSpec};
+use siltstone_model::advise::Regret;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -37,6 +40,60 @@ pub(crate) struct OpenKeyspace {
     is_being_cleared: AtomicBool,
     /// Whether it was said that one group holds most of it.
     has_large_group: AtomicBool,
+    noted: Mutex<NotedActivity>,
+    /// What the model said of it last.
+    pub predicted: Mutex<Option<Arc<Predicted>>>,
+    /// What came of looking for a better design.
+    pub considered: Mutex<Considered>,
+}
+
+/// What came of looking for a better design.
+#[derive(Default)]
+pub(crate) struct Considered {
+    pub regret: Regret,
+    /// Operations and items at the last look.
+    pub at_operations: u64,
+    pub items: f64,
+    pub proposed: Option<ProposedDesign>,
+}
+
+/// How much shares may differ that are the same.
+const STEADY: f64 = 0.1;
+
+/// How what was done with a keyspace is written down.
+#[derive(Default)]
+struct NotedActivity {
+    /// What was written down last,
+    activity: Activity,
+    /// what the counters said then,
+    counted: Activity,
+    /// and when that was.
+    at_ms: Option<u64>,
+    overwrites: Overwrites,
+}
+
+/// Which share of the writes overwrite, as merges at the bottom find.
+#[derive(Clone, Copy, Default)]
+struct Overwrites {
+    /// What they had found when this was looked at last.
+    arrived: u64,
+    replaced: u64,
+    /// What they found then, since the time before; and whether that was the same then.
+    share: Option<f64>,
+    is_steady: bool,
+}
+
+impl Overwrites {
+    fn note(&mut self, counted: &Activity) {
+        let (arrived, replaced) = (counted.of(Count::Arrived), counted.of(Count::Replaced));
+        if arrived == self.arrived {
+            return;
+        }
+        let share = ((replaced - self.replaced) as f64 / (arrived - self.arrived) as f64).min(1.0);
+        // Merges lag behind writes: while the share changes, nothing is known of the writes.
+        let is_steady = self.share.is_some_and(|before| (share - before).abs() <= STEADY);
+        *self = Self { arrived, replaced, share: Some(share), is_steady };
+    }
 }
 
 /// What a keyspace is made of when it is created or found at open.
@@ -55,6 +112,7 @@ impl OpenKeyspace {
     pub fn new(parts: KeyspaceParts, born_at: Sequence, memory: &Arc<MemoryBudget>) -> Arc<Self> {
         let KeyspaceParts { id, name, encoder, folder, version, flushed } = parts;
         let active = WriteBuffer::new(&version.design, born_at, encoder, folder.as_ref(), memory);
+        let noted = NotedActivity { activity: version.activity, ..NotedActivity::default() };
         let view = View { active, sealed: Vec::new(), version: Arc::new(version) };
         Arc::new(Self {
             id,
@@ -69,7 +127,43 @@ impl OpenKeyspace {
             is_dropped: AtomicBool::new(false),
             is_being_cleared: AtomicBool::new(false),
             has_large_group: AtomicBool::new(false),
+            noted: Mutex::new(noted),
+            predicted: Mutex::new(None),
+            considered: Mutex::default(),
         })
+    }
+
+    /// Returns what was done with it, lately and in all.
+    pub fn activity(&self) -> Activity {
+        let noted = self.noted.lock();
+        noted.activity.and(&self.counters.activity().since(&noted.counted))
+    }
+
+    /// Takes note, when level 0 is pushed, of which share of what merges found at the bottom overwrote.
+    pub fn note_overwrites(&self) {
+        self.noted.lock().overwrites.note(&self.counters.activity());
+    }
+
+    /// The share of the writes that overwrite, where it is known.
+    pub fn overwrites(&self) -> Option<f64> {
+        let Overwrites { share, is_steady, .. } = self.noted.lock().overwrites;
+        share.filter(|_| is_steady)
+    }
+
+    /// Returns what is to be written down of what was done with it, now that it has about so many `items`.
+    pub fn note_activity(&self, items: u64, now_ms: u64) -> Activity {
+        let mut noted = self.noted.lock();
+        let counted = self.counters.activity();
+        let mut activity = noted.activity.and(&counted.since(&noted.counted));
+        activity.add(Count::Milliseconds, now_ms.saturating_sub(noted.at_ms.unwrap_or(now_ms)));
+        let activity = activity.faded(items);
+        *noted = NotedActivity { activity, counted, at_ms: Some(now_ms), ..*noted };
+        activity
+    }
+
+    /// Whether anything was done with it that is not written down.
+    pub fn has_activity_to_note(&self) -> bool {
+        self.counters.activity() != self.noted.lock().counted
     }
 
     /// Returns the design, by which what is written from now on is laid out.

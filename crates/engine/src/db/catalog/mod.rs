@@ -7,6 +7,7 @@ mod activity;
 mod due;
 pub(super) mod keyspace;
 pub(super) mod log;
+pub(super) mod predicted;
 mod publish;
 mod room;
 pub(super) mod shape;
@@ -150,6 +151,17 @@ impl Catalog {
 
     pub fn len(&self) -> usize {
         self.keyspaces.read().by_name.len()
+    }
+
+    /// The part of the memory budget that is a keyspace's own whose tables take `table_bytes`: as much as it
+    /// has of all tables.
+    pub fn budget_of(&self, table_bytes: u64) -> u64 {
+        let total = self.env.memory().total_bytes();
+        let bytes = |keyspace: &Arc<OpenKeyspace>| -> u64 {
+            keyspace.version().tables().map(|table| table.meta().bytes).sum()
+        };
+        let all: u64 = self.all().iter().map(bytes).sum();
+        (total as f64 * table_bytes as f64 / all.max(table_bytes).max(1) as f64) as u64
     }
 
     /// Holds views and snapshots as they are.

@@ -293,12 +293,28 @@ impl Catalog {
     /// Writes down, in the log and in the manifest, that the log is synced to its end: the next open can then
     /// tell damage from a torn tail, and miss what is missing. A failure loses nothing.
     pub fn note_log_end(&self) {
+        self.note_activities();
         let Some(synced) = self.log.mark_synced() else { return };
         let steps = [Step::LogEnd(synced)].into_iter().chain(self.env.clock.to_note().map(Step::Clock));
         if let Some(manifest) = self.manifest.lock().as_mut()
             && manifest.append(&Edit { keyspace: 0, steps: steps.collect() }).is_ok()
         {
             let _ = self.sync_manifest(manifest);
+        }
+    }
+
+    /// Writes down what was done with the keyspaces since that was last done. A failure loses nothing but
+    /// that.
+    fn note_activities(&self) {
+        let now_ms = self.env.now_ms();
+        let all = self.all();
+        let edits = all.iter().filter(|keyspace| keyspace.has_activity_to_note()).map(|keyspace| {
+            let activity = keyspace.note_activity(keyspace.items_estimate(now_ms), now_ms);
+            Edit { keyspace: keyspace.id, steps: vec![Step::Activity(activity)] }
+        });
+        let edits: Vec<Edit> = edits.collect();
+        if let Some(manifest) = self.manifest.lock().as_mut().filter(|_| !edits.is_empty()) {
+            let _ = manifest.append_all(&edits);
         }
     }
 }

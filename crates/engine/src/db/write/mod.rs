@@ -20,6 +20,7 @@ use super::catalog::log::LogPlace;
 use super::env::Env;
 use super::reporter::Reporter;
 use super::write_buffer::{Full, Write, WriteBuffer};
+use crate::activity::{Activity, Count};
 use crate::entry::{Item, Sequence};
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::{Reason, StallCause};
@@ -183,7 +184,8 @@ impl Committer {
     fn apply(&self, group: &[&Arc<Slot>], place: &LogPlace) {
         let mut applying = Applying::new(self, &place.segment);
         let mut lsn = place.lsn;
-        for slot in group {
+        for (number, slot) in group.iter().enumerate() {
+            applying.slot = number;
             applying.older_in = slot.older_in();
             let payload_at = lsn + HEADER_BYTES as u64;
             lsn = payload_at + slot.operations.payload.len() as u64;
@@ -203,8 +205,9 @@ impl Committer {
             self.env.signals.wake();
         }
         let snapshots = &self.catalog.snapshots;
-        snapshots.while_still(|is_wanted| buffers.values().for_each(|(_, buffer)| buffer.settle(is_wanted)));
-        for (keyspace, buffer) in buffers.values() {
+        snapshots.while_still(|is_wanted| buffers.values().for_each(|t| t.buffer.settle(is_wanted)));
+        for Touched { keyspace, buffer, done, .. } in buffers.values() {
+            keyspace.counters.done.add_all(done);
             let (bytes, at_most) = (buffer.memory_bytes(), self.env.memory().most_memtable_bytes());
             // A failure (a full disk) leaves the buffer as it is; the next write tries again.
             if buffer.fill(&keyspace.design()) >= 1.0 {
@@ -254,8 +257,44 @@ impl Committer {
     }
 }
 
-/// Write buffers by their keyspaces' numbers.
-type Buffers = BTreeMap<u64, (Arc<OpenKeyspace>, WriteBuffer)>;
+/// A keyspace that a group touches.
+struct Touched {
+    keyspace: Arc<OpenKeyspace>,
+    buffer: WriteBuffer,
+    /// What the group does with it, and the last batch that does.
+    done: Activity,
+    slot: Option<usize>,
+}
+
+impl Touched {
+    /// Counts an operation of the group's batch `slot`.
+    fn count(&mut self, operation: &Operation, slot: usize, now_ms: impl Fn() -> u64) {
+        let done = &mut self.done;
+        if self.slot.replace(slot) != Some(slot) {
+            done.add(Count::Batches, 1);
+        }
+        let expires_at_ms = match operation.kind {
+            Kind::Delete | Kind::DeletePrefix => {
+                done.add(Count::Deletes, 1);
+                return done.add(Count::AllDeletes, 1);
+            }
+            Kind::Put { expires_at_ms } => expires_at_ms,
+            Kind::Merge => 0,
+        };
+        done.add(Count::Puts, 1);
+        done.add(Count::AllPuts, 1);
+        done.add(Count::AllBytes, (operation.encoded.key.len() + operation.encoded.value.len()) as u64);
+        done.add(Count::KeyBytes, operation.encoded.key.len() as u64);
+        done.add(Count::ValueBytes, operation.encoded.value.len() as u64);
+        if expires_at_ms > 0 {
+            done.add(Count::ExpiringPuts, 1);
+            done.add(Count::SecondsToLive, expires_at_ms.saturating_sub(now_ms()) / 1000);
+        }
+    }
+}
+
+/// Keyspaces by their numbers.
+type Buffers = BTreeMap<u64, Touched>;
 
 /// A group on its way into the write buffers.
 struct Applying<'a> {
@@ -265,8 +304,9 @@ struct Applying<'a> {
     buffers: Buffers,
     /// What readers saw before the group.
     before: Sequence,
-    /// Sequence number of the operation that is being applied.
+    /// Sequence number of the operation that is being applied, and the number of its batch in the group.
     sequence: Sequence,
+    slot: usize,
     /// The table that held the key's older version, as far as the writer learnt.
     older_in: u64,
     has_sealed: bool,
@@ -276,22 +316,18 @@ impl<'a> Applying<'a> {
     fn new(committer: &'a Committer, segment: &'a Arc<LogSegment>) -> Self {
         let before = committer.catalog.visible();
         let (buffers, sequence) = (BTreeMap::new(), before);
-        Self { committer, segment, buffers, before, sequence, older_in: 0, has_sealed: false }
+        Self { committer, segment, buffers, before, sequence, slot: 0, older_in: 0, has_sealed: false }
     }
 
     /// The keyspace of this number and its write buffer; none where it is gone. What the group does not touch
     /// is not looked at.
-    fn buffer_of<'b>(
-        buffers: &'b mut Buffers,
-        catalog: &Catalog,
-        number: u64,
-    ) -> Option<&'b mut (Arc<OpenKeyspace>, WriteBuffer)> {
+    fn buffer_of<'b>(buffers: &'b mut Buffers, catalog: &Catalog, number: u64) -> Option<&'b mut Touched> {
         match buffers.entry(number) {
             Entry::Occupied(known) => Some(known.into_mut()),
             Entry::Vacant(place) => {
                 let keyspace = catalog.by_number(number)?;
                 let buffer = keyspace.view.load().active.clone();
-                Some(place.insert((keyspace, buffer)))
+                Some(place.insert(Touched { keyspace, buffer, done: Activity::default(), slot: None }))
             }
         }
     }
@@ -300,9 +336,12 @@ impl<'a> Applying<'a> {
         let Self { segment, before, sequence, older_in, .. } = *self;
         let Committer { env, catalog, .. } = self.committer;
         // A keyspace dropped meanwhile takes its writes with it.
-        let Some((keyspace, buffer)) = Self::buffer_of(&mut self.buffers, catalog, operation.keyspace) else {
+        let slot = self.slot;
+        let Some(touched) = Self::buffer_of(&mut self.buffers, catalog, operation.keyspace) else {
             return;
         };
+        touched.count(operation, slot, || env.clock.now_ms());
+        let Touched { keyspace, buffer, .. } = touched;
         let was_empty = buffer.is_empty();
         let key = operations.key(operation);
         if operation.kind == Kind::DeletePrefix {
