@@ -156,10 +156,11 @@ impl Judge<'_> {
         if self.stats.redesign.as_ref().is_some_and(|redesign| redesign.done < 1.0) {
             return DriftCause::Redesign;
         }
-        if is_read && measured > predicted {
-            if let Some(cause) = self.cold() {
-                return cause;
-            }
+        if is_read
+            && measured > predicted
+            && let Some(cause) = self.cold()
+        {
+            return cause;
         }
         if about != About::Memory && self.is_behind() {
             return DriftCause::WorkBehind;

@@ -7,8 +7,8 @@
 //! deletes what is not there, mostly. Of a deleted prefix, tables know the largest group's bytes.
 //!
 //! Error: what is counted of a region is off by the samples' error, some percent. Overwrites of what lies
-//! further down are unknown until the two meet; they are taken to be as frequent as merges with the oldest runs
-//! found them to be, and as they are among the runs of leaves.
+//! further down are unknown until the two meet; they are taken to be as frequent as merges with the oldest
+//! runs found them to be, and as they are among the runs of leaves.
 
 use super::region::Region;
 use super::version::Version;
