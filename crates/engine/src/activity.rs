@@ -83,19 +83,13 @@ pub(crate) const ALL_FLUSHED: Repeats =
 /// Squares are counted in units of so many.
 pub(crate) const SQUARE: u64 = 1 << 12;
 
-/// Returns what to count of `requests` writes that came to `distinct` entries, of which a share `overwrites`:
-/// nothing where that is not known.
-pub(crate) fn repeats(
-    counts: Repeats,
-    requests: u64,
-    distinct: u64,
-    overwrites: Option<f64>,
-) -> [(Count, u64); 3] {
+/// Returns what to count, as [`Repeats`], of `requests` writes that came to `distinct` entries, of which a
+/// share `overwrites`: nothing where that is not known.
+pub(crate) fn repeats(requests: u64, distinct: u64, overwrites: Option<f64>) -> [u64; 3] {
     let new = overwrites.map_or(requests, |share| (distinct as f64 * (1.0 - share)) as u64);
     let (again, once) = (requests.saturating_sub(new), distinct.saturating_sub(new));
     let squared = u64::try_from(u128::from(again).pow(2) / u128::from(SQUARE)).unwrap_or(u64::MAX);
-    let [of_again, of_squared, of_once] = counts;
-    [(of_again, again), (of_squared, squared), (of_once, once)]
+    [again, squared, once]
 }
 
 /// Counts of what is done with a keyspace.
@@ -209,9 +203,9 @@ mod tests {
         // A later program has more of them, and an earlier one fewer.
         assert_eq!(Activity::of_numbers(&[9]).of(Count::Hits), 9);
         assert_eq!(Activity::of_numbers(&[1; COUNTS + 2]).of(Count::AllFlushedOnce), 1);
-        let known = repeats(FLUSHED, 100_000, 50_000, Some(0.5));
-        assert_eq!(known.map(|count| count.1), [75_000, 75_000 * 75_000 / SQUARE, 25_000]);
-        assert_eq!(repeats(FLUSHED, 100_000, 50_000, None).map(|count| count.1), [0; 3]);
+        let known = repeats(100_000, 50_000, Some(0.5));
+        assert_eq!(known, [75_000, 75_000 * 75_000 / SQUARE, 25_000]);
+        assert_eq!(repeats(100_000, 50_000, None), [0; 3]);
         let both = activity.and(&activity);
         assert_eq!((both.of(Count::Scans), both.since(&activity)), (6, activity));
     }

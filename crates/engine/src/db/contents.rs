@@ -134,7 +134,7 @@ impl Keyspace {
     /// `Closed` after [`Db::close`](crate::Db::close).
     pub fn approximate_len(&self) -> Result<u64> {
         self.store.env.health.check_open()?;
-        Ok(self.inner.stats(self.store.env.now_ms()).items_estimate)
+        Ok(self.inner.items_estimate(self.store.env.now_ms()))
     }
 
     /// About how many items have `prefix`: counted up to a few thousand, beyond that reckoned from the pages

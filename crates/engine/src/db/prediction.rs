@@ -35,8 +35,26 @@ const LONGER: f64 = 1.05;
 impl Store {
     /// Returns what is counted of a keyspace, with what is predicted of it.
     pub(super) fn keyspace_stats(&self, keyspace: &OpenKeyspace) -> KeyspaceStats {
-        let mut stats = keyspace.stats(self.env.now_ms());
-        let predicted = self.predicted(keyspace, &stats);
+        self.with_prediction(keyspace, keyspace.stats(self.env.now_ms()), || self.catalog.table_bytes())
+    }
+
+    /// The same of all keyspaces.
+    pub(super) fn all_keyspace_stats(&self) -> Vec<KeyspaceStats> {
+        let (keyspaces, now_ms) = (self.catalog.all(), self.env.now_ms());
+        let stats: Vec<_> = keyspaces.iter().map(|keyspace| keyspace.stats(now_ms)).collect();
+        let table_bytes = stats.iter().map(|stats| stats.table_bytes).sum();
+        let both = keyspaces.iter().zip(stats);
+        both.map(|(keyspace, stats)| self.with_prediction(keyspace, stats, || table_bytes)).collect()
+    }
+
+    /// Adds what is predicted of a keyspace, in a store whose tables have `table_bytes` in all.
+    fn with_prediction(
+        &self,
+        keyspace: &OpenKeyspace,
+        mut stats: KeyspaceStats,
+        table_bytes: impl FnOnce() -> u64,
+    ) -> KeyspaceStats {
+        let predicted = self.predicted(keyspace, &stats, table_bytes);
         let workload = predicted.as_ref().map(|predicted| predicted.workload);
         stats.measured = measured(keyspace, &stats, workload.as_ref());
         if let Some(predicted) = predicted
@@ -50,12 +68,18 @@ impl Store {
     }
 
     /// Returns what the model says of a keyspace, asked again only where enough has happened.
-    fn predicted(&self, keyspace: &OpenKeyspace, stats: &KeyspaceStats) -> Option<Arc<Predicted>> {
+    fn predicted(
+        &self,
+        keyspace: &OpenKeyspace,
+        stats: &KeyspaceStats,
+        table_bytes: impl FnOnce() -> u64,
+    ) -> Option<Arc<Predicted>> {
         let activity = keyspace.activity();
         if activity.of(Count::AllFlushes) < LEAST_FLUSHES || stats.table_entries == 0 {
             return None;
         }
-        let asked = Asked::new(&keyspace.design(), self.catalog.budget_of(stats.table_bytes), &activity);
+        let budget = self.catalog.budget_of(stats.table_bytes, table_bytes());
+        let asked = Asked::new(&keyspace.design(), budget, &activity);
         let mut kept = keyspace.predicted.lock();
         if let Some(known) = kept.as_ref().filter(|known| known.answers(&asked)) {
             return Some(Arc::clone(known));

@@ -24,7 +24,7 @@ impl Store {
         let device = wal + manifest + counters.table_bytes.get();
         let ms = |us: u64| us as f64 / 1000.0;
         let (space_bytes, wal_bytes) = self.space();
-        let mut keyspaces: Vec<_> = self.catalog.all().iter().map(|k| self.keyspace_stats(k)).collect();
+        let mut keyspaces = self.all_keyspace_stats();
         keyspaces.sort_by(|a, b| a.name.cmp(&b.name));
         Stats {
             keyspaces,
@@ -112,9 +112,7 @@ impl Totals {
         }
         totals
     }
-}
 
-impl Totals {
     /// Items that there are about, with those in write buffers.
     fn items(&self, view: &View) -> u64 {
         let in_memory: u64 = view.buffers().map(WriteBuffer::entries).sum();

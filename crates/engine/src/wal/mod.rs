@@ -101,8 +101,6 @@ pub(crate) struct Wal {
     /// The furthest LSN that some record says is synced.
     proven_lsn: u64,
     buffer: Vec<u8>,
-    /// Bytes of the records in the buffer; zeros may follow them.
-    laid_out: u64,
     bytes_written: u64,
 }
 
@@ -173,7 +171,6 @@ impl Wal {
             batches_end: first_lsn,
             proven_lsn: 0,
             buffer: Vec::new(),
-            laid_out: 0,
             bytes_written: LOG_HEADER_BYTES,
         })
     }
@@ -231,9 +228,10 @@ impl Wal {
         &mut self,
         payloads: impl Iterator<Item = (&'a [u8], u32)>,
     ) -> Result<(Arc<LogSegment>, u64)> {
-        let (start, offset) = self.lay_out(payloads);
+        let start = self.current.end_lsn;
+        let (offset, bytes) = self.lay_out(payloads);
         match self.current.shared.file.write_all_at(&self.buffer, offset) {
-            Ok(()) => self.appended(start),
+            Ok(()) => self.appended(bytes),
             Err(e) => return Err(self.take_back(offset, &e)),
         }
         Ok((Arc::clone(&self.current.shared), start))
@@ -242,14 +240,15 @@ impl Wal {
     /// Appends a record that matters only if it is there, and needs no sync. Where writing it fails, what
     /// there is of it says nothing wrong, and the next record is written over it.
     fn append_remark(&mut self, payload: &[u8]) -> Result<()> {
-        let (start, offset) = self.lay_out(std::iter::once((payload, crc32c::crc32c(payload))));
+        let (offset, bytes) = self.lay_out(std::iter::once((payload, crc32c::crc32c(payload))));
         let written = self.current.unwatched.write_all_at(&self.buffer, offset);
         written.map_err(|e| Error::io(&e, "writing the write-ahead log", &self.current.shared.path))?;
-        self.appended(start);
+        self.appended(bytes);
         Ok(())
     }
 
-    /// Lays records out in the buffer, and says at which LSN and at which byte of the segment they begin.
+    /// Lays records out in the buffer, for the log's end; returns at which byte of the segment that is, and
+    /// how many bytes they are. Zeros may follow them.
     fn lay_out<'a>(&mut self, payloads: impl Iterator<Item = (&'a [u8], u32)>) -> (u64, u64) {
         self.buffer.clear();
         let Segment { epoch, end_lsn: start, reused_bytes, .. } = self.current;
@@ -258,16 +257,15 @@ impl Wal {
             record::append_with_crc(&mut self.buffer, epoch, lsn, self.synced_lsn, payload, crc);
         }
         let (offset, bytes) = (self.current.shared.offset(start), self.buffer.len());
-        self.laid_out = bytes as u64;
         self.buffer.resize(bytes + zeros_after(offset, bytes as u64, reused_bytes), 0);
-        (start, offset)
+        (offset, bytes as u64)
     }
 
-    /// Notes that what was laid out at `start` is written.
-    fn appended(&mut self, start: u64) {
-        self.current.end_lsn = start + self.laid_out;
+    /// Notes that the records which were laid out are written, so many bytes.
+    fn appended(&mut self, bytes: u64) {
+        self.current.end_lsn += bytes;
         self.proven_lsn = self.synced_lsn;
-        self.bytes_written += self.laid_out;
+        self.bytes_written += bytes;
         if self.buffer.capacity() > 8 << 20 {
             self.buffer = Vec::new();
         }

@@ -380,9 +380,7 @@ impl RocksDb {
         let _ = unsafe { (self.api.rocksdb_property_int)(self.db.0, name.as_ptr(), &mut value) };
         Ok(value)
     }
-}
 
-impl RocksDb {
     /// Writes out what is in memory.
     fn flush(&self) -> Result<()> {
         let mut error = null_mut();

@@ -76,9 +76,8 @@ fn workload(load: &Load, filled: &Filled, operations: u64) -> Workload {
                 mix.puts += percent;
             }
         }
-        let reads_and_writes =
-            matches!(operation, Operation::Update | Operation::CompareAndSet | Operation::Transact);
-        if reads_and_writes || operation == Operation::Put {
+        use Operation::{CompareAndSet, Put, Transact, Update};
+        if matches!(operation, Put | Update | CompareAndSet | Transact) {
             overwriting += percent / 100.0;
         }
     }

@@ -72,7 +72,7 @@ impl Scheduler {
             considered.at_operations = done;
             considered.items = workload.items;
         }
-        let budget = self.catalog.budget_of(stats.table_bytes);
+        let budget = self.catalog.budget_of(stats.table_bytes, self.catalog.table_bytes());
         let request =
             Request { for_any_schema: stats.schema != Schema::Point, ..Request::quick(workload, budget) };
         let tables = (stats.table_entries as f64, stats.table_bytes as f64);

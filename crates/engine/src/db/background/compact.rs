@@ -203,7 +203,7 @@ fn count_merge(compaction: &Compaction, output: &Output) {
     if inputs.below.iter().all(|age| age.runs.is_empty()) {
         let flushed = keyspace.activity().ratio(Count::FlushedPuts, Count::Flushes).unwrap_or(0.0);
         let distinct = output.made.entries << path.depth().min(16);
-        let again = repeats(PUSHED, (flushed * runs as f64) as u64, distinct, keyspace.overwrites());
-        again.into_iter().for_each(|(count, number)| done.add(count, number));
+        let again = repeats((flushed * runs as f64) as u64, distinct, keyspace.overwrites());
+        PUSHED.into_iter().zip(again).for_each(|(count, number)| done.add(count, number));
     }
 }

@@ -90,7 +90,7 @@ impl Scheduler {
     fn count_flush(&self, keyspace: &OpenKeyspace, buffer: &WriteBuffer, made: Made) -> Activity {
         let done = &keyspace.counters.done;
         let (now_ms, puts) = (self.env.now_ms(), buffer.entries());
-        let overwrites = keyspace.overwrites();
+        let again = repeats(puts, made.entries, keyspace.overwrites());
         let took = [
             (Count::Flushes, 1),
             (Count::AllFlushes, 1),
@@ -98,10 +98,8 @@ impl Scheduler {
             (Count::FlushedEntries, made.entries),
             (Count::FlushedGroups, made.groups),
         ];
-        let again = [FLUSHED, ALL_FLUSHED].map(|counts| repeats(counts, puts, made.entries, overwrites));
-        took.into_iter()
-            .chain(again.into_iter().flatten())
-            .for_each(|(count, number)| done.add(count, number));
+        let again = [FLUSHED, ALL_FLUSHED].into_iter().flat_map(|counts| counts.into_iter().zip(again));
+        took.into_iter().chain(again).for_each(|(count, number)| done.add(count, number));
         keyspace.note_activity(keyspace.items_estimate(now_ms), now_ms)
     }
 

@@ -153,14 +153,18 @@ impl Catalog {
         self.keyspaces.read().by_name.len()
     }
 
-    /// The part of the memory budget that is a keyspace's own whose tables take `table_bytes`: as much as it
-    /// has of all tables.
-    pub fn budget_of(&self, table_bytes: u64) -> u64 {
-        let total = self.env.memory().total_bytes();
+    /// Bytes of the tables of all keyspaces.
+    pub fn table_bytes(&self) -> u64 {
         let bytes = |keyspace: &Arc<OpenKeyspace>| -> u64 {
             keyspace.version().tables().map(|table| table.meta().bytes).sum()
         };
-        let all: u64 = self.all().iter().map(bytes).sum();
+        self.all().iter().map(bytes).sum()
+    }
+
+    /// The part of the memory budget that is a keyspace's own whose tables take `table_bytes`: as much as it
+    /// has of `all`, the bytes of all tables.
+    pub fn budget_of(&self, table_bytes: u64, all: u64) -> u64 {
+        let total = self.env.memory().total_bytes();
         (total as f64 * table_bytes as f64 / all.max(table_bytes).max(1) as f64) as u64
     }
 
