@@ -14,10 +14,6 @@ const MOST_DICTIONARY_BYTES: usize = 4 << 10;
 const DICTIONARY_PARTS: usize = 16;
 /// Bytes of a value that are looked at.
 const MOST_VALUE_BYTES: usize = 16 << 10;
-/// Bytes of values that are tried before the others, and how many values these have to be at least: where
-/// they have nothing in common, as vectors of floats have not, the others are spared.
-const TRIED_FIRST_BYTES: usize = 16 << 10;
-const TRIED_FIRST: usize = 8;
 
 /// What a table is encoded with.
 pub(crate) struct Chosen {
@@ -58,44 +54,23 @@ pub(crate) fn choose(sample: &Sample<'_>) -> Option<Chosen> {
         encoded_bytes -= if pays { key_bytes.saturating_sub(encoded) } else { 0 };
         pays
     });
-    let values =
-        (!have_nothing_in_common(&values)).then(|| encode_all(&values)).and_then(|(encoder, encoded)| {
-            let codec = Codec { keys: None, values: Some(encoder.dictionary()) };
-            let pays = pays(value_bytes, encoded, codec.to_bytes().len());
-            encoded_bytes -= if pays { value_bytes.saturating_sub(encoded) } else { 0 };
-            pays.then_some(encoder)
-        });
-    let codec = Codec {
-        keys: keys.as_ref().map(SymbolEncoder::symbols),
-        values: values.as_ref().map(DictionaryEncoder::dictionary),
-    };
-    let ratio = all as f64 / encoded_bytes.max(1) as f64;
-    (codec.keys.is_some() || codec.values.is_some()).then_some(Chosen { codec, keys, values, ratio })
-}
-
-/// Encodes `values` with what they have in common; returns the bytes of all.
-fn encode_all(values: &[&[u8]]) -> (DictionaryEncoder, usize) {
-    let raw = values.iter().map(|value| value.len()).sum::<usize>();
-    let mut encoder =
-        DictionaryEncoder::new(learn(values, MOST_DICTIONARY_BYTES.min(raw / DICTIONARY_PARTS)));
+    let dictionary = learn(&values, MOST_DICTIONARY_BYTES.min(value_bytes / DICTIONARY_PARTS));
+    let mut encoder = DictionaryEncoder::new(dictionary);
     let mut out = Vec::new();
     let encoded = values.iter().map(|value| {
         encoder.encode(value, &mut out);
         out.len()
     });
     let encoded = encoded.sum();
-    (encoder, encoded)
-}
-
-/// Whether the first of `values` save so little that it is not worth while to look at the others.
-fn have_nothing_in_common(values: &[&[u8]]) -> bool {
-    let mut raw = 0;
-    let first = values.iter().take_while(|value| {
-        let is_within = raw < TRIED_FIRST_BYTES;
-        raw += if is_within { value.len() } else { 0 };
-        is_within
+    let codec = Codec { keys: None, values: Some(encoder.dictionary()) };
+    let values = pays(value_bytes, encoded, codec.to_bytes().len()).then(|| {
+        encoded_bytes -= value_bytes.saturating_sub(encoded);
+        encoder
     });
-    let first = values.get(..first.count()).unwrap_or(values);
-    let is_part = (TRIED_FIRST..values.len()).contains(&first.len());
-    is_part && (raw - encode_all(first).1.min(raw)) as f64 <= LEAST_SHARE * raw as f64
+    let codec = Codec {
+        keys: keys.as_ref().map(SymbolEncoder::symbols),
+        values: values.as_ref().map(DictionaryEncoder::dictionary),
+    };
+    let ratio = all as f64 / encoded_bytes.max(1) as f64;
+    (codec.keys.is_some() || codec.values.is_some()).then_some(Chosen { codec, keys, values, ratio })
 }
