@@ -1,5 +1,6 @@
 package io.siltstone.kafka.streams;
 
+import java.util.HashMap;
 import java.util.Map;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.config.ConfigDef.Importance;
@@ -19,12 +20,13 @@ public final class SiltstoneConfig {
     public static final String MAX_OPEN_FILES = "siltstone.max.open.files";
 
     private static final long MEBIBYTE = 1L << 20;
+    /** All of them are longs, which Kafka reads from an Integer and from text too; the ranges say what fits. */
     private static final ConfigDef DEFINITION = new ConfigDef()
             .define(MEMORY_BYTES, Type.LONG, 256 * MEBIBYTE, Range.between(MEBIBYTE, 1L << 46), Importance.HIGH,
                     "Bytes of memory for all stores of the process together")
-            .define(THREADS, Type.INT, 2, Range.between(1, 64), Importance.LOW,
+            .define(THREADS, Type.LONG, 2, Range.between(1, 64), Importance.LOW,
                     "Threads that compact for all stores of the process")
-            .define(MAX_OPEN_FILES, Type.INT, 512, Range.atLeast(8), Importance.LOW,
+            .define(MAX_OPEN_FILES, Type.LONG, 512, Range.between(8, Integer.MAX_VALUE), Importance.LOW,
                     "Open files kept for reading, of all stores of the process");
 
     private SiltstoneConfig() {}
@@ -32,9 +34,15 @@ public final class SiltstoneConfig {
     record Values(long memoryBytes, int threads, int maxOpenFiles) {
         /** Reads them; a {@link org.apache.kafka.common.config.ConfigException} names the key that can't be used. */
         static Values of(Map<String, ?> configs) {
-            Map<String, Object> values = DEFINITION.parse(configs);
-            return new Values((Long) values.get(MEMORY_BYTES), (Integer) values.get(THREADS),
-                    (Integer) values.get(MAX_OPEN_FILES));
+            Map<String, Object> given = new HashMap<>(configs);
+            // Kafka reads no other numbers as they are. Their text is one where the number is whole and fits.
+            for (String key : DEFINITION.names()) {
+                given.computeIfPresent(key, (name, value) -> value instanceof Number number
+                        && !(value instanceof Integer || value instanceof Long) ? number.toString() : value);
+            }
+            Map<String, Object> values = DEFINITION.parse(given);
+            return new Values((Long) values.get(MEMORY_BYTES), Math.toIntExact((Long) values.get(THREADS)),
+                    Math.toIntExact((Long) values.get(MAX_OPEN_FILES)));
         }
     }
 }

@@ -4,11 +4,17 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.math.BigDecimal;
+import java.math.BigInteger;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
 import org.apache.kafka.common.config.ConfigException;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.StreamsBuilder;
@@ -20,6 +26,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** What may be said in an application's configuration, and what is said to those who say something else. */
 class ConfigTest {
@@ -89,5 +96,32 @@ class ConfigTest {
         assertEquals(expected, SiltstoneConfig.Values.of(Map.of(SiltstoneConfig.MEMORY_BYTES, " 67108864 ",
                 SiltstoneConfig.THREADS, "3", SiltstoneConfig.MAX_OPEN_FILES, "99", "another.key", "value")));
         assertEquals(new SiltstoneConfig.Values(256 << 20, 2, 512), SiltstoneConfig.Values.of(Map.of()));
+    }
+
+    /** Whatever kind of number a program, a property file or a framework makes of it. */
+    @ParameterizedTest
+    @ValueSource(strings = {SiltstoneConfig.MEMORY_BYTES, SiltstoneConfig.THREADS, SiltstoneConfig.MAX_OPEN_FILES})
+    void anyKindOfNumberIsTakenThatFits(String key) {
+        boolean isMemory = key.equals(SiltstoneConfig.MEMORY_BYTES);
+        int fits = isMemory ? 1 << 20 : 9;
+        List<Object> same = new ArrayList<>(List.of(fits, (long) fits, "" + fits, BigInteger.valueOf(fits),
+                new BigDecimal(fits), new AtomicInteger(fits), new AtomicLong(fits)));
+        if (!isMemory) {
+            same.addAll(List.of((short) fits, (byte) fits));
+        }
+        for (Object value : same) {
+            SiltstoneConfig.Values values = SiltstoneConfig.Values.of(Map.of(key, value));
+            long read = isMemory ? values.memoryBytes() : key.equals(SiltstoneConfig.THREADS) ? values.threads()
+                    : values.maxOpenFiles();
+            assertEquals(fits, read, value.getClass().toString());
+        }
+        List<Object> refused = List.of(Long.MAX_VALUE, Long.MIN_VALUE, -1L, 0L, (1L << 46) + 1, (short) -1,
+                BigInteger.ONE.shiftLeft(64), BigInteger.ONE.shiftLeft(64).add(BigInteger.valueOf(fits)), fits + 0.5,
+                (double) fits, Double.NaN, true, List.of(fits));
+        for (Object value : refused) {
+            String message = assertThrows(ConfigException.class,
+                    () -> SiltstoneConfig.Values.of(Map.of(key, value)), () -> value + "").getMessage();
+            assertTrue(message.contains(key) && message.contains(value + ""), message);
+        }
     }
 }
