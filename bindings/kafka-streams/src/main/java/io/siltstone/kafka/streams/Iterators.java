@@ -65,30 +65,8 @@ final class Iterators {
         };
     }
 
-    /** What finds its next item by {@link #hasNext}, and takes it from another iterator. */
-    private abstract static class Found implements KeyValueIterator<Bytes, byte[]> {
-        /** The iterator whose next item {@link #hasNext} found. */
-        abstract KeyValueIterator<Bytes, byte[]> items();
-
-        @Override
-        public final Bytes peekNextKey() {
-            if (!hasNext()) {
-                throw new NoSuchElementException();
-            }
-            return items().peekNextKey();
-        }
-
-        @Override
-        public final KeyValue<Bytes, byte[]> next() {
-            if (!hasNext()) {
-                throw new NoSuchElementException();
-            }
-            return items().next();
-        }
-    }
-
     /** The items of an iterator up to the first whose key is not wanted. */
-    static final class While extends Found {
+    static final class While implements KeyValueIterator<Bytes, byte[]> {
         private final KeyValueIterator<Bytes, byte[]> items;
         private final Predicate<Bytes> isWanted;
 
@@ -98,13 +76,24 @@ final class Iterators {
         }
 
         @Override
-        KeyValueIterator<Bytes, byte[]> items() {
-            return items;
+        public boolean hasNext() {
+            return items.hasNext() && isWanted.test(items.peekNextKey());
         }
 
         @Override
-        public boolean hasNext() {
-            return items.hasNext() && isWanted.test(items.peekNextKey());
+        public Bytes peekNextKey() {
+            if (!hasNext()) {
+                throw new NoSuchElementException();
+            }
+            return items.peekNextKey();
+        }
+
+        @Override
+        public KeyValue<Bytes, byte[]> next() {
+            if (!hasNext()) {
+                throw new NoSuchElementException();
+            }
+            return items.next();
         }
 
         @Override
@@ -113,8 +102,11 @@ final class Iterators {
         }
     }
 
-    /** The items of one segment after the other whose keys are wanted. Ends where the store is closed. */
-    static final class Segments extends Found {
+    /**
+     * The items of one segment after the other whose keys are wanted. A segment that is dropped meanwhile is walked to
+     * its end if it was begun, and left out if not. Ends where the store is closed, as those of Kafka's own segments do.
+     */
+    static final class Segments implements KeyValueIterator<Bytes, byte[]> {
         private final ArrayDeque<Table> tables;
         private final Function<Table, KeyValueIterator<Bytes, byte[]>> open;
         private final Predicate<Bytes> isWanted;
@@ -127,12 +119,7 @@ final class Iterators {
         }
 
         @Override
-        KeyValueIterator<Bytes, byte[]> items() {
-            return items;
-        }
-
-        @Override
-        public boolean hasNext() {
+        public synchronized boolean hasNext() {
             while (true) {
                 try {
                     if (items == null) {
@@ -159,7 +146,29 @@ final class Iterators {
         }
 
         @Override
-        public void close() {
+        public Bytes peekNextKey() {
+            return found(KeyValueIterator::peekNextKey);
+        }
+
+        @Override
+        public KeyValue<Bytes, byte[]> next() {
+            return found(KeyValueIterator::next);
+        }
+
+        /** Takes what {@link #hasNext} found; looks again where the store was closed between the two. */
+        private synchronized <T> T found(Function<KeyValueIterator<Bytes, byte[]>, T> take) {
+            while (hasNext()) {
+                try {
+                    return take.apply(items);
+                } catch (InvalidStateStoreException e) {
+                    // Closed by another thread: hasNext() finds that out, and ends.
+                }
+            }
+            throw new NoSuchElementException();
+        }
+
+        @Override
+        public synchronized void close() {
             tables.clear();
             if (items != null) {
                 items.close();

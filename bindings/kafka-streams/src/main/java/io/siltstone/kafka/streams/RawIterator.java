@@ -9,7 +9,10 @@ import org.apache.kafka.streams.errors.InvalidStateStoreException;
 import org.apache.kafka.streams.errors.ProcessorStateException;
 import org.apache.kafka.streams.state.KeyValueIterator;
 
-/** The engine's iterator over a table, as Kafka's, with the next item read ahead. */
+/**
+ * The engine's iterator over a table, as Kafka's, with the next item read ahead. The store closes it too, from whichever
+ * thread: each method is done before that or finds it closed, and what was read ahead is gone then.
+ */
 final class RawIterator implements KeyValueIterator<Bytes, byte[]> {
     private final String name;
     private final KeyIterator items;
@@ -17,7 +20,7 @@ final class RawIterator implements KeyValueIterator<Bytes, byte[]> {
     private Bytes nextKey;
     private byte[] nextValue;
     private boolean isAhead;
-    private volatile boolean isClosed;
+    private boolean isClosed;
 
     RawIterator(String name, KeyIterator items, Runnable onClose) {
         this.name = name;
@@ -49,13 +52,13 @@ final class RawIterator implements KeyValueIterator<Bytes, byte[]> {
     }
 
     @Override
-    public boolean hasNext() {
+    public synchronized boolean hasNext() {
         readAhead();
         return nextKey != null;
     }
 
     @Override
-    public Bytes peekNextKey() {
+    public synchronized Bytes peekNextKey() {
         if (!hasNext()) {
             throw new NoSuchElementException();
         }
@@ -63,16 +66,18 @@ final class RawIterator implements KeyValueIterator<Bytes, byte[]> {
     }
 
     @Override
-    public KeyValue<Bytes, byte[]> next() {
+    public synchronized KeyValue<Bytes, byte[]> next() {
         KeyValue<Bytes, byte[]> item = new KeyValue<>(peekNextKey(), nextValue);
         isAhead = false;
         return item;
     }
 
     @Override
-    public void close() {
+    public synchronized void close() {
         if (!isClosed) {
             isClosed = true;
+            nextKey = null;
+            nextValue = null;
             items.close();
             onClose.run();
         }

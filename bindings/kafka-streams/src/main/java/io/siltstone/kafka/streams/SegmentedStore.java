@@ -15,6 +15,7 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.metrics.Sensor;
 import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.KeyValue;
+import org.apache.kafka.streams.errors.InvalidStateStoreException;
 import org.apache.kafka.streams.errors.ProcessorStateException;
 import org.apache.kafka.streams.processor.StateStore;
 import org.apache.kafka.streams.processor.StateStoreContext;
@@ -168,8 +169,17 @@ abstract class SegmentedStore extends BaseStore {
     final byte[] getKey(Bytes key) {
         validateOpen();
         long time = timestamp.applyAsLong(key.get());
-        Table segment = time < oldestLive(time) ? null : segments.get(segmentation.start(time));
-        return segment == null ? null : read(segment, key.get());
+        long start = segmentation.start(time);
+        Table segment = time < oldestLive(time) ? null : segments.get(start);
+        try {
+            return segment == null ? null : read(segment, key.get());
+        } catch (InvalidStateStoreException e) {
+            // Dropped meanwhile by the thread that writes: what it held is past the retention period.
+            if (isOpen() && segments.get(start) != segment) {
+                return null;
+            }
+            throw e;
+        }
     }
 
     /** The later of a time and the first one that is within the retention period. */
