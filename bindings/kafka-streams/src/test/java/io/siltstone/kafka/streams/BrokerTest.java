@@ -23,8 +23,6 @@ import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
-import org.apache.kafka.clients.admin.Admin;
-import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
@@ -34,8 +32,6 @@ import org.apache.kafka.common.serialization.LongDeserializer;
 import org.apache.kafka.common.serialization.LongSerializer;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
-import org.apache.kafka.common.test.KafkaClusterTestKit;
-import org.apache.kafka.common.test.TestKitNodes;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -161,27 +157,10 @@ class BrokerTest {
 
     @Test
     void sumsAreRightWhateverIsKilled() throws Exception {
-        TestKitNodes nodes = new TestKitNodes.Builder().setCombined(true).setNumBrokerNodes(1)
-                .setNumControllerNodes(1).build();
         List<Instance> instances = new ArrayList<>();
-        try (KafkaClusterTestKit cluster = new KafkaClusterTestKit.Builder(nodes)
-                .setConfigProp("offsets.topic.num.partitions", "1")
-                .setConfigProp("offsets.topic.replication.factor", "1")
-                .setConfigProp("transaction.state.log.num.partitions", "1")
-                .setConfigProp("transaction.state.log.replication.factor", "1")
-                .setConfigProp("transaction.state.log.min.isr", "1")
-                .setConfigProp("group.min.session.timeout.ms", "500")
-                .setConfigProp("group.initial.rebalance.delay.ms", "0")
-                .build()) {
-            cluster.format();
-            cluster.startup();
-            cluster.waitForReadyBrokers();
-            String servers = cluster.bootstrapServers();
-            try (Admin admin = Admin.create(Map.of("bootstrap.servers", servers))) {
-                admin.createTopics(List.of(new NewTopic("numbers", PARTITIONS, (short) 1),
-                        new NewTopic(SumApplication.SUMS, PARTITIONS, (short) 1),
-                        new NewTopic(SumApplication.COUNTS, PARTITIONS, (short) 1))).all().get();
-            }
+        try (LocalBroker broker = new LocalBroker()) {
+            String servers = broker.servers();
+            broker.createTopics(PARTITIONS, "numbers", SumApplication.SUMS, SumApplication.COUNTS);
             try (KafkaProducer<String, Long> producer = new KafkaProducer<>(Map.of("bootstrap.servers", servers),
                     new StringSerializer(), new LongSerializer());
                     KafkaConsumer<String, Long> consumer = new KafkaConsumer<>(Map.of("bootstrap.servers", servers,

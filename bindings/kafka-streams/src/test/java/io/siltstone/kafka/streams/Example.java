@@ -11,8 +11,6 @@ import java.util.Map;
 import java.util.Properties;
 import java.util.Random;
 import java.util.stream.Stream;
-import org.apache.kafka.clients.admin.Admin;
-import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
@@ -21,8 +19,6 @@ import org.apache.kafka.common.serialization.LongDeserializer;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
-import org.apache.kafka.common.test.KafkaClusterTestKit;
-import org.apache.kafka.common.test.TestKitNodes;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
@@ -77,19 +73,9 @@ public final class Example {
 
     private void run() throws Exception {
         Path directory = Files.createTempDirectory("siltstone-example");
-        TestKitNodes nodes = new TestKitNodes.Builder().setCombined(true).setNumBrokerNodes(1)
-                .setNumControllerNodes(1).build();
-        try (KafkaClusterTestKit cluster = new KafkaClusterTestKit.Builder(nodes)
-                .setConfigProp("offsets.topic.replication.factor", "1")
-                .setConfigProp("group.initial.rebalance.delay.ms", "0").build()) {
-            cluster.format();
-            cluster.startup();
-            cluster.waitForReadyBrokers();
-            String servers = cluster.bootstrapServers();
-            try (Admin admin = Admin.create(Map.of("bootstrap.servers", servers))) {
-                admin.createTopics(Stream.of("lines", "counts", "views", "clicks", "clicked")
-                        .map(topic -> new NewTopic(topic, PARTITIONS, (short) 1)).toList()).all().get();
-            }
+        try (LocalBroker broker = new LocalBroker()) {
+            String servers = broker.servers();
+            broker.createTopics(PARTITIONS, "lines", "counts", "views", "clicks", "clicked");
             produce(servers);
             Properties config = new Properties();
             config.put(StreamsConfig.APPLICATION_ID_CONFIG, "example");
