@@ -102,7 +102,7 @@ abstract class BaseStore implements StateStore {
                 && StreamsConfig.EXACTLY_ONCE_V2.equals(configs.get(StreamsConfig.PROCESSING_GUARANTEE_CONFIG));
         checksConsistency = StreamsConfig.InternalConfig.getBoolean(configs,
                 StreamsConfig.InternalConfig.IQ_CONSISTENCY_OFFSET_VECTOR_ENABLED, false);
-        task = TaskStore.acquire(stateStoreContext.stateDir(), configs);
+        task = TaskStore.acquire(stateStoreContext.stateDir(), configs, keyspaceName());
         try {
             openState();
         } catch (SiltstoneException e) {
@@ -137,7 +137,7 @@ abstract class BaseStore implements StateStore {
         try {
             closeTables();
         } finally {
-            left.release();
+            left.release(keyspaceName());
         }
     }
 

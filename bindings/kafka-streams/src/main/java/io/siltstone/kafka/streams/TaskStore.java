@@ -12,8 +12,10 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.apache.kafka.streams.errors.ProcessorStateException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -40,7 +42,8 @@ final class TaskStore {
     private final Path path;
     private final Store store;
     private final Keyspace meta;
-    private int users;
+    /** The keyspaces, or what their names begin with, of the state stores that have it open. */
+    private final Set<String> users = new HashSet<>();
 
     private TaskStore(Path path, Store store) throws SiltstoneException {
         this.path = path;
@@ -48,8 +51,11 @@ final class TaskStore {
         this.meta = store.keyspace(META);
     }
 
-    /** Opens the store of a task's directory, or joins those who have it open. */
-    static TaskStore acquire(File taskDirectory, Map<String, ?> configs) {
+    /**
+     * Opens the store of a task's directory, or joins those who have it open. A keyspace is one state store's at a time:
+     * two would each miss what waits in the other.
+     */
+    static TaskStore acquire(File taskDirectory, Map<String, ?> configs, String keyspace) {
         synchronized (OPEN) {
             Path path = taskDirectory.toPath().toAbsolutePath().normalize().resolve(DIRECTORY);
             TaskStore task = OPEN.get(path);
@@ -57,7 +63,10 @@ final class TaskStore {
                 task = open(path, configs);
                 OPEN.put(path, task);
             }
-            task.users++;
+            if (!task.users.add(keyspace)) {
+                throw new ProcessorStateException("State store " + keyspace + " in " + path
+                        + " is open; close it before it is opened again");
+            }
             return task;
         }
     }
@@ -113,9 +122,10 @@ final class TaskStore {
     }
 
     /** Leaves the store, which is closed by the last one who does. */
-    void release() {
+    void release(String keyspace) {
         synchronized (OPEN) {
-            if (--users > 0) {
+            users.remove(keyspace);
+            if (!users.isEmpty()) {
                 return;
             }
             OPEN.remove(path);

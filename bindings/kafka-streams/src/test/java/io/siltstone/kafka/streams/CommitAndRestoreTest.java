@@ -367,6 +367,33 @@ class CommitAndRestoreTest {
         assertEquals(0, SiltstoneStores.budgetBytes());
     }
 
+    /** Two stores of one name and kind would each miss what waits in the other. RocksDB refuses by its lock. */
+    @Test
+    void aStoreIsOpenOnce() {
+        KeyValueStore<Bytes, byte[]> store = open("store", false);
+        store.put(key("a"), value("1"));
+        String refused = assertThrows(ProcessorStateException.class, () -> open("store", false)).getMessage();
+        assertTrue(refused.contains("State store k/store in "), refused);
+        assertThrows(ProcessorStateException.class, () -> open("store", true));
+        // Of another kind it is another store.
+        KeyValueStore<Bytes, byte[]> other = SiltstoneStores.timestampedKeyValueStore("store").get();
+        other.init(context(false), other);
+        assertNull(other.get(key("a")));
+        other.close();
+        // The one that was refused takes nothing along.
+        assertArrayEquals(value("1"), store.get(key("a")));
+        store.commit(Map.of());
+        store.close();
+        KeyValueStore<Bytes, byte[]> again = open("store", false);
+        assertArrayEquals(value("1"), again.get(key("a")));
+        again.close();
+        WindowStore<Bytes, byte[]> windows = openWindows();
+        assertThrows(ProcessorStateException.class, this::openWindows);
+        windows.close();
+        openWindows().close();
+        assertEquals(0, SiltstoneStores.budgetBytes());
+    }
+
     @Test
     void theStoresOfATaskAreOneEngineStore() {
         KeyValueStore<Bytes, byte[]> one = open("one", false);
