@@ -64,6 +64,7 @@ abstract class BaseStore implements StateStore {
     private boolean isExactlyOnce;
     private boolean isMarked;
     private boolean mayBeMigrated;
+    private boolean mayHaveOffsets;
     private boolean checksConsistency;
     private int waitingBytes;
     private volatile boolean isOpen;
@@ -124,6 +125,7 @@ abstract class BaseStore implements StateStore {
         }
         isMarked = false;
         mayBeMigrated = true;
+        mayHaveOffsets = true;
         byte[] stored = task.meta().get(metaKey("position", ""));
         position = stored == null ? Position.emptyPosition() : PositionSerde.deserialize(ByteBuffer.wrap(stored));
         openTables();
@@ -232,6 +234,7 @@ abstract class BaseStore implements StateStore {
     }
 
     private void putOffset(TopicPartition partition, long offset) {
+        mayHaveOffsets = true;
         batch.put(task.meta(), offsetKey(partition), ByteBuffer.allocate(Long.BYTES).putLong(offset).array());
     }
 
@@ -262,7 +265,9 @@ abstract class BaseStore implements StateStore {
         }
         try {
             Keyspace meta = task.meta();
-            if (changelogOffsets.isEmpty()) {
+            // So are all commits of a store without a changelog: its offsets are looked for once.
+            boolean hasNone = changelogOffsets.isEmpty();
+            if (hasNone && mayHaveOffsets) {
                 for (byte[] key : offsetKeys()) {
                     batch.delete(meta, key);
                 }
@@ -280,6 +285,7 @@ abstract class BaseStore implements StateStore {
             batch.delete(meta, markKey());
             writeBatch();
             isMarked = false;
+            mayHaveOffsets &= !hasNone;
         } catch (SiltstoneException e) {
             throw new ProcessorStateException("Error while executing commit from store " + name, e);
         } finally {

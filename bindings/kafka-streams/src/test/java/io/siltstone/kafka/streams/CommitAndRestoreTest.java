@@ -45,6 +45,7 @@ import org.apache.kafka.streams.state.internals.SessionKeySchema;
 import org.apache.kafka.test.InternalMockProcessorContext;
 import org.apache.kafka.test.StreamsTestUtils;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Offsets, marks of uncommitted writes, restoring, segments, and what the stores of one task share. */
@@ -94,6 +95,34 @@ class CommitAndRestoreTest {
         store.commit(Map.of());
         assertNull(store.committedOffset(CHANGELOG));
         store.close();
+    }
+
+    /** Stores without a changelog say so at each commit, which costs no more where a task has many and many were made. */
+    @Test
+    @Timeout(60)
+    void commitsWithoutOffsetsAreCheap() {
+        List<KeyValueStore<Bytes, byte[]>> stores = new ArrayList<>();
+        for (int i = 0; i < 40; i++) {
+            stores.add(open("store" + i, false));
+        }
+        for (int commit = 0; commit < 2000; commit++) {
+            for (KeyValueStore<Bytes, byte[]> store : stores) {
+                store.put(key("a"), value("" + commit));
+                store.commit(Map.of());
+            }
+        }
+        // Those that come in between are deleted all the same, also after the store was opened again.
+        for (int round = 0; round < 2; round++) {
+            stores.get(7).commit(Map.of(CHANGELOG, 7L));
+            assertEquals(7L, stores.get(7).committedOffset(CHANGELOG));
+            if (round == 1) {
+                stores.get(7).close();
+                stores.set(7, open("store7", false));
+            }
+            stores.get(7).commit(Map.of());
+            assertNull(stores.get(7).committedOffset(CHANGELOG));
+        }
+        stores.forEach(KeyValueStore::close);
     }
 
     /** A copy of the files while the store is open is what a process leaves that is killed. */
