@@ -10,6 +10,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Properties;
 import java.util.Random;
+import java.util.stream.LongStream;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.common.serialization.Serdes;
@@ -62,7 +63,7 @@ import org.apache.kafka.streams.state.WindowStore;
 import org.apache.kafka.streams.test.TestRecord;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.ValueSource;
+import org.junit.jupiter.params.provider.MethodSource;
 
 /**
  * Topologies made at random, fed the same records on RocksDB's stores and on Siltstone's: they emit the same records in
@@ -70,7 +71,10 @@ import org.junit.jupiter.params.provider.ValueSource;
  * at least once, with headers in their values or without.
  */
 class TopologyTest {
-    private static final int RECORDS = 600;
+    /** Fed to each topology; {@code -Dtopology.records=600} on Maven's command line feeds more. */
+    private static final int RECORDS = Integer.getInteger("topology.records", 400);
+    /** Of stream time, whatever the records, so that windows close and segments end. */
+    private static final int SPAN_MS = 90_000;
     private static final int PARTS = 15;
 
     @TempDir
@@ -79,8 +83,13 @@ class TopologyTest {
     /** What a topology did: a line for each record that it emitted and for each item that its stores hold. */
     private record Outcome(List<String> emitted, List<String> held) {}
 
+    /** Twelve, which are every combination of the configurations; {@code -Dtopology.seeds=100} for more topologies. */
+    static LongStream seeds() {
+        return LongStream.rangeClosed(1, Integer.getInteger("topology.seeds", 12));
+    }
+
     @ParameterizedTest
-    @ValueSource(longs = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12})
+    @MethodSource("seeds")
     void answersAreThoseOfRocksDb(long seed) {
         Outcome expected = run(seed, new BuiltInDslStoreSuppliers.RocksDBDslStoreSuppliers());
         Outcome found = run(seed, new SiltstoneDslStoreSuppliers());
@@ -260,7 +269,7 @@ class TopologyTest {
                 isGlobal ? driver.createInputTopic("global", new StringSerializer(), new StringSerializer()) : null;
         long time = 1_000_000;
         for (int i = 0; i < RECORDS; i++) {
-            time += random.nextInt(300);
+            time += random.nextInt(2 * SPAN_MS / RECORDS);
             // Some come late, and some so late that their window is over.
             long at = Math.max(0, time - (random.nextInt(8) == 0 ? random.nextInt(90_000) : random.nextInt(500)));
             String key = "key" + (random.nextInt(4) == 0 ? random.nextInt(200) : random.nextInt(20));
