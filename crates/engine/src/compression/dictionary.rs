@@ -25,6 +25,8 @@ const LONGEST: usize = u16::MAX as usize;
 const MIN_MATCH: usize = 4;
 /// Bytes of the strings that are counted to find what values have in common.
 const GRAM_BYTES: usize = 6;
+/// Most bits of the hashes that they are counted by.
+const MOST_GRAM_BITS: u32 = 16;
 /// A value that is stored as it is.
 const AS_IT_IS: u8 = 0;
 /// Most bytes that a byte of an LZ4 block stands for.
@@ -88,11 +90,11 @@ fn hash8(word: u64) -> usize {
     (word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - HASH_BITS)) as usize
 }
 
-/// A 16-bit hash of the string of [`GRAM_BYTES`] that `bytes` begin with.
-fn gram(bytes: &[u8]) -> Option<usize> {
+/// A hash, of so many bits, of the string of [`GRAM_BYTES`] that `bytes` begin with.
+fn gram(bytes: &[u8], bits: u32) -> Option<usize> {
     let first = bytes.first_chunk::<GRAM_BYTES>()?;
     let word = first.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
-    Some((word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as usize)
+    Some((word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - bits)) as usize)
 }
 
 /// Bytes that `a` and `b` begin with alike.
@@ -111,21 +113,25 @@ fn common(a: &[u8], b: &[u8]) -> usize {
 /// Returns what `values` have in common, `most_bytes` of it at most.
 pub(crate) fn learn(values: &[&[u8]], most_bytes: usize) -> Vec<u8> {
     let most_bytes = most_bytes.min(LONGEST);
-    // In how many values each string stands, and the last of them.
-    let mut counts = vec![(0u32, u32::MAX); 1 << 16];
-    for (number, value) in (0..).zip(values) {
-        for at in value.windows(GRAM_BYTES).filter_map(gram) {
+    // In how many values each string stands, and the last of them. A few values need few places.
+    let bytes = values.iter().map(|value| value.len()).sum::<usize>();
+    let bits = (bytes.max(1).ilog2() + 1).clamp(8, MOST_GRAM_BITS);
+    let mut counts = vec![(0u16, 0u16); 1 << bits];
+    for (number, value) in (1..=u16::MAX).cycle().zip(values) {
+        for at in value.windows(GRAM_BYTES).filter_map(|bytes| gram(bytes, bits)) {
             if let Some((count, last)) = counts.get_mut(at).filter(|(_, last)| *last != number) {
-                (*count, *last) = (*count + 1, number);
+                (*count, *last) = (count.saturating_add(1), number);
             }
         }
     }
     let mut dictionary = Vec::new();
-    let mut least = (values.len() as u32 / 4).max(2);
+    // What no string comes up to finds none.
+    let most = counts.iter().map(|(count, _)| *count).max().unwrap_or(0);
+    let mut least = u16::try_from(values.len() / 4).unwrap_or(most).min(most).max(2);
     loop {
         for value in values {
             let mut run = 0..0;
-            for (at, gram) in value.windows(GRAM_BYTES).map(gram).enumerate() {
+            for (at, gram) in value.windows(GRAM_BYTES).map(|bytes| gram(bytes, bits)).enumerate() {
                 let count = gram.and_then(|gram| counts.get_mut(gram));
                 let Some(count) = count.filter(|(count, _)| *count >= least) else { continue };
                 // It need not be taken twice.
@@ -181,6 +187,16 @@ impl DictionaryEncoder {
     /// The same dictionary, as it decodes.
     pub fn dictionary(&self) -> Dictionary {
         self.dictionary.clone()
+    }
+
+    /// Bytes that `values` take encoded.
+    pub fn encoded_bytes(&mut self, values: &[&[u8]]) -> usize {
+        let mut out = Vec::new();
+        let encoded = values.iter().map(|value| {
+            self.encode(value, &mut out);
+            out.len()
+        });
+        encoded.sum()
     }
 
     /// Puts what stands for `value` in the place of what `out` holds: a byte more than it has at most.

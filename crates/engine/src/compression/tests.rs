@@ -2,7 +2,7 @@
 
 use super::dictionary::{Dictionary, DictionaryEncoder, learn};
 use super::symbols::{SymbolEncoder, Symbols};
-use super::trial::{Chosen, Sample, choose};
+use super::trial::{Chosen, Sample, choose, have_nothing_in_common};
 use super::*;
 use proptest::prelude::*;
 
@@ -173,6 +173,23 @@ fn records_shrink_to_half_and_noise_is_left_alone() {
     // Of few entries the codec itself takes more than they save.
     let few = &records[..3];
     assert!(chosen(few, few, true).is_none());
+}
+
+#[test]
+fn a_first_look_spares_noise_the_trial_and_records_never() {
+    let (records, noise) = (records(800), noise(300));
+    assert!(have_nothing_in_common(&slices(&noise)));
+    assert!(!have_nothing_in_common(&slices(&records)));
+    // A few records among the noise are worth the trial.
+    let mixed = noise.iter().zip(&records).enumerate();
+    let mixed: Vec<_> =
+        mixed.map(|(n, (noise, record))| if n % 4 == 0 { record } else { noise }.clone()).collect();
+    assert!(!have_nothing_in_common(&slices(&mixed)));
+    // What is too little to look at in part is tried, and so are values that come before deleted items.
+    assert!(!have_nothing_in_common(&slices(&noise[..70])));
+    let before_deleted = [noise, vec![Vec::new(); 300]].concat();
+    assert!(!have_nothing_in_common(&slices(&before_deleted[240..])));
+    assert!(!have_nothing_in_common(&[]));
 }
 
 #[test]

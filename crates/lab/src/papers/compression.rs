@@ -22,6 +22,8 @@ const LITTLE_MEMORY_BYTES: u64 = 8 << 20;
 const TABLE_BYTES: u64 = 1 << 20;
 /// How often each store is asked in turn.
 const ROUNDS: usize = 5;
+/// How often each store is filled.
+const FILLS: usize = 3;
 /// Components of a vector.
 const DIMENSIONS: u64 = 128;
 
@@ -149,6 +151,21 @@ fn fill(dir: &Path, design: &Design, items: &Items) -> Result<[f64; 3]> {
     Ok([written as f64, stats.table_bytes as f64, seconds])
 }
 
+/// Fills both stores in turn, some times; returns what [`fill`] does, with the least processor time.
+fn filled(dirs: &[PathBuf; 2], designs: [&Design; 2], items: &Items) -> Result<[[f64; 3]; 2]> {
+    let mut best = [[f64::INFINITY; 3]; 2];
+    for round in 0..FILLS {
+        for ((dir, design), best) in dirs.iter().zip(designs).zip(&mut best) {
+            if round > 0 {
+                std::fs::remove_dir_all(dir).map_err(|e| Failure::at(dir, e))?;
+            }
+            let [written, held, seconds] = fill(dir, design, items)?;
+            *best = [written, held, seconds.min(best[2])];
+        }
+    }
+    Ok(best)
+}
+
 /// What gets took: microseconds of processor time and device reads, of hits and of misses.
 #[derive(Clone, Copy)]
 struct Asked {
@@ -216,7 +233,7 @@ fn rounds(dirs: &[PathBuf; 2], memory_bytes: u64, items: &Items, count: usize) -
 fn measure(dir: &Path, design: &Design, items: &Items) -> Result<Vec<f64>> {
     let compressed = design.with_compression(Compression::Dictionary);
     let dirs = [dir.join("plain"), dir.join("compressed")];
-    let [plain, small] = [fill(&dirs[0], design, items)?, fill(&dirs[1], &compressed, items)?];
+    let [plain, small] = filled(&dirs, [design, &compressed], items)?;
     let user_bytes = items.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>() as f64;
     let cached = rounds(&dirs, MUCH_MEMORY_BYTES, items, items.len())?;
     let read = rounds(&dirs, LITTLE_MEMORY_BYTES, items, items.len().min(50_000))?;
