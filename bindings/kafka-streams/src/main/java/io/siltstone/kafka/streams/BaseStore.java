@@ -103,7 +103,7 @@ abstract class BaseStore implements StateStore {
                 && StreamsConfig.EXACTLY_ONCE_V2.equals(configs.get(StreamsConfig.PROCESSING_GUARANTEE_CONFIG));
         checksConsistency = StreamsConfig.InternalConfig.getBoolean(configs,
                 StreamsConfig.InternalConfig.IQ_CONSISTENCY_OFFSET_VECTOR_ENABLED, false);
-        task = TaskStore.acquire(stateStoreContext.stateDir(), configs, keyspaceName());
+        task = TaskStore.acquire(stateStoreContext.stateDir(), configs);
         try {
             openState();
         } catch (SiltstoneException e) {
@@ -139,7 +139,7 @@ abstract class BaseStore implements StateStore {
         try {
             closeTables();
         } finally {
-            left.release(keyspaceName());
+            left.release();
         }
     }
 

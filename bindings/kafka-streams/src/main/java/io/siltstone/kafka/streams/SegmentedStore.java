@@ -66,7 +66,7 @@ abstract class SegmentedStore extends BaseStore {
         String start = keyspaceName() + SEPARATOR;
         for (String keyspace : task().keyspaces()) {
             if (keyspace.startsWith(start) && keyspace.lastIndexOf(SEPARATOR) == start.length() - 1) {
-                segments.put(Long.parseLong(keyspace.substring(start.length())), new Table(task().ordered(keyspace)));
+                segments.put(Long.parseLong(keyspace.substring(start.length())), task().table(keyspace));
             }
         }
         divideTime();
@@ -116,7 +116,7 @@ abstract class SegmentedStore extends BaseStore {
         }
         Table segment = segments.get(start);
         if (segment == null) {
-            segment = new Table(task().ordered(segmentName(start)));
+            segment = task().table(segmentName(start));
             segments.put(start, segment);
         }
         if (segments.firstKey() < oldest) {

@@ -42,7 +42,7 @@ class SiltstoneKeyValueStore extends BaseStore implements KeyValueStore<Bytes, b
 
     @Override
     void openTables() throws SiltstoneException {
-        table = new Table(task().ordered(keyspaceName()));
+        table = task().table(keyspaceName());
     }
 
     @Override

@@ -8,6 +8,7 @@ import io.siltstone.SiltstoneException;
 import java.util.Arrays;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.function.Consumer;
 import org.apache.kafka.streams.errors.ProcessorStateException;
 
 /**
@@ -27,10 +28,12 @@ final class Table {
     private static final int WAITING_BYTES = 100;
 
     private final Keyspace keyspace;
+    private final Consumer<Table> onClose;
     private final TreeMap<byte[], byte[]> waiting = new TreeMap<>(Arrays::compareUnsigned);
 
-    Table(Keyspace keyspace) {
+    Table(Keyspace keyspace, Consumer<Table> onClose) {
         this.keyspace = keyspace;
+        this.onClose = onClose;
     }
 
     private static byte[] marked(byte[] key) {
@@ -113,5 +116,6 @@ final class Table {
     void close() {
         waiting.clear();
         keyspace.close();
+        onClose.accept(this);
     }
 }

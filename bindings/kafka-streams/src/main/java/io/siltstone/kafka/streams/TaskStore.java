@@ -12,10 +12,9 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import org.apache.kafka.streams.errors.ProcessorStateException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -42,8 +41,8 @@ final class TaskStore {
     private final Path path;
     private final Store store;
     private final Keyspace meta;
-    /** The keyspaces, or what their names begin with, of the state stores that have it open. */
-    private final Set<String> users = new HashSet<>();
+    private final Map<String, Table> tables = new ConcurrentHashMap<>();
+    private int users;
 
     private TaskStore(Path path, Store store) throws SiltstoneException {
         this.path = path;
@@ -51,11 +50,8 @@ final class TaskStore {
         this.meta = store.keyspace(META);
     }
 
-    /**
-     * Opens the store of a task's directory, or joins those who have it open. A keyspace is one state store's at a time:
-     * two would each miss what waits in the other.
-     */
-    static TaskStore acquire(File taskDirectory, Map<String, ?> configs, String keyspace) {
+    /** Opens the store of a task's directory, or joins those who have it open. */
+    static TaskStore acquire(File taskDirectory, Map<String, ?> configs) {
         synchronized (OPEN) {
             Path path = taskDirectory.toPath().toAbsolutePath().normalize().resolve(DIRECTORY);
             TaskStore task = OPEN.get(path);
@@ -63,10 +59,7 @@ final class TaskStore {
                 task = open(path, configs);
                 OPEN.put(path, task);
             }
-            if (!task.users.add(keyspace)) {
-                throw new ProcessorStateException("State store " + keyspace + " in " + path
-                        + " is open; close it before it is opened again");
-            }
+            task.users++;
             return task;
         }
     }
@@ -122,10 +115,9 @@ final class TaskStore {
     }
 
     /** Leaves the store, which is closed by the last one who does. */
-    void release(String keyspace) {
+    void release() {
         synchronized (OPEN) {
-            users.remove(keyspace);
-            if (!users.isEmpty()) {
+            if (--users > 0) {
                 return;
             }
             OPEN.remove(path);
@@ -148,8 +140,19 @@ final class TaskStore {
         return meta;
     }
 
-    Keyspace ordered(String name) throws SiltstoneException {
-        return store.keyspace(name, new KeyspaceOptions().schema(BYTE_ORDER));
+    /**
+     * Opens a keyspace for one state store, until the table is closed. Two would each miss what waits in the other, so
+     * a second one is refused, as RocksDB does by its lock of a store or segment.
+     */
+    Table table(String name) throws SiltstoneException {
+        Keyspace keyspace = store.keyspace(name, new KeyspaceOptions().schema(BYTE_ORDER));
+        Table table = new Table(keyspace, closed -> tables.remove(name, closed));
+        if (tables.putIfAbsent(name, table) != null) {
+            table.close();
+            throw new ProcessorStateException("State store " + name + " in " + path
+                    + " is open; close it before it is opened again");
+        }
+        return table;
     }
 
     List<String> keyspaces() throws SiltstoneException {

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.math.BigDecimal;
 import java.math.BigInteger;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -15,6 +16,7 @@ import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.stream.Stream;
 import org.apache.kafka.common.config.ConfigException;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.StreamsBuilder;
@@ -22,6 +24,11 @@ import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.TopologyConfig;
 import org.apache.kafka.streams.TopologyTestDriver;
 import org.apache.kafka.streams.kstream.Consumed;
+import org.apache.kafka.streams.kstream.JoinWindows;
+import org.apache.kafka.streams.kstream.KStream;
+import org.apache.kafka.streams.kstream.Materialized;
+import org.apache.kafka.streams.kstream.SessionWindows;
+import org.apache.kafka.streams.kstream.TimeWindows;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -78,6 +85,38 @@ class ConfigTest {
         assertThrows(IllegalArgumentException.class,
                 () -> SiltstoneStores.timestampedWindowStore("w", hour, hour.plusMillis(1), false));
         assertThrows(IllegalArgumentException.class, () -> SiltstoneStores.sessionStore("s", hour.negated()));
+    }
+
+    /** The line of the configuration is enough for all stores of the DSL, however the topology is built. */
+    @Test
+    void theLineIsEnough() throws Exception {
+        Properties config = new Properties();
+        config.put(StreamsConfig.APPLICATION_ID_CONFIG, "app");
+        config.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, "none:1");
+        config.put(StreamsConfig.DEFAULT_KEY_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
+        config.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
+        config.put(StreamsConfig.STATE_DIR_CONFIG, directory.toString());
+        config.put("dsl.store.suppliers.class", "io.siltstone.kafka.streams.SiltstoneDslStoreSuppliers");
+        for (boolean isGivenToTheBuilder : new boolean[] {false, true}) {
+            StreamsBuilder builder = isGivenToTheBuilder
+                    ? new StreamsBuilder(new TopologyConfig(new StreamsConfig(config))) : new StreamsBuilder();
+            KStream<String, String> left = builder.stream("left");
+            KStream<String, String> right = builder.stream("right");
+            Duration second = Duration.ofSeconds(1);
+            left.groupByKey().count(Materialized.as("counts"));
+            left.groupByKey().count(Materialized.as(SiltstoneStores.keyValueStore("named")));
+            left.groupByKey().windowedBy(TimeWindows.ofSizeWithNoGrace(second)).count();
+            left.groupByKey().windowedBy(SessionWindows.ofInactivityGapWithNoGrace(second)).count();
+            left.toTable().join(right.toTable(), value -> value, (a, b) -> a + b);
+            left.outerJoin(right, (a, b) -> a + b, JoinWindows.ofTimeDifferenceWithNoGrace(second));
+            try (TopologyTestDriver driver = new TopologyTestDriver(builder.build(), config)) {
+                assertTrue(driver.getAllStateStores().size() > 6, driver.getAllStateStores().keySet().toString());
+                assertTrue(SiltstoneStores.budgetBytes() > 0);
+                try (Stream<Path> files = Files.walk(directory)) {
+                    assertEquals(List.of(), files.filter(file -> file.endsWith("IDENTITY")).toList());
+                }
+            }
+        }
     }
 
     @Test
