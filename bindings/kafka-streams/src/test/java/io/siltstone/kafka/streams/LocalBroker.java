@@ -1,9 +1,12 @@
 package io.siltstone.kafka.streams;
 
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.OffsetSpec;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.test.KafkaClusterTestKit;
 import org.apache.kafka.common.test.TestKitNodes;
 
@@ -37,10 +40,18 @@ final class LocalBroker implements AutoCloseable {
         return cluster.bootstrapServers();
     }
 
+    /** Returns once every partition answers: a producer that is earlier may lose its first batches. */
     void createTopics(int partitions, String... names) throws Exception {
         try (Admin admin = Admin.create(Map.of("bootstrap.servers", servers()))) {
             admin.createTopics(List.of(names).stream().map(name -> new NewTopic(name, partitions, (short) 1)).toList())
                     .all().get();
+            Map<TopicPartition, OffsetSpec> all = new HashMap<>();
+            for (String name : names) {
+                for (int partition = 0; partition < partitions; partition++) {
+                    all.put(new TopicPartition(name, partition), OffsetSpec.latest());
+                }
+            }
+            admin.listOffsets(all).all().get();
         }
     }
 
