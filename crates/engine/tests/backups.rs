@@ -10,7 +10,7 @@ mod common;
 
 use common::*;
 use siltstone::io::sim::{CallKind, CrashMode, DiskImage, Fault, FaultError, SimDisk};
-use siltstone::{BackupOptions, Backups, Db, ErrorKind, Options, Schema};
+use siltstone::{BackupOptions, Backups, Db, ErrorKind, KeyspaceOptions, Options, Schema};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -407,4 +407,147 @@ fn what_a_backup_left_unfinished_is_never_written_over() {
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::Io);
     let number = db.backup(BACKUPS).unwrap().number;
     assert!(restored(&disk, number, "/restored") == expected);
+}
+
+/// Options of a store with room for write buffers.
+fn roomy() -> Options {
+    Options { memory_budget_bytes: 64 << 20, default_design: siltstone::presets::siltstone(), ..options() }
+}
+
+fn open_roomy(disk: &SimDisk, dir: &str) -> siltstone::Result<Db> {
+    Db::open_on(Arc::new(disk.clone()), dir, roomy())
+}
+
+/// Restores a backup of such a store and says what it holds.
+fn restored_roomy(disk: &SimDisk, number: u64, dest: &str) -> Contents {
+    backups(disk).restore(number, dest).unwrap();
+    all(&open_roomy(disk, dest).unwrap())
+}
+
+/// A store whose write buffers hold so many kilobytes that no table has.
+fn with_kilobytes(disk: &SimDisk, kilobytes: u32) -> Db {
+    let db = open_roomy(disk, DIR).unwrap();
+    let point = db.keyspace("point", KeyspaceOptions::default()).unwrap();
+    let mut rng = Rng::new(1);
+    for n in 0..kilobytes {
+        point.put(n.to_be_bytes(), rng.bytes(1020)).unwrap();
+    }
+    db.sync().unwrap();
+    db
+}
+
+#[test]
+fn what_write_buffers_hold_is_brought_once() {
+    for copies in [false, true] {
+        let options = if copies { BackupOptions::copies() } else { BackupOptions::default() };
+        let disk = SimDisk::new();
+        let db = with_kilobytes(&disk, 300);
+        assert!(db.stats().keyspaces[0].write_buffer_entries > 200);
+        let first = db.backup_with(BACKUPS, &options, &mut |_| {}).unwrap();
+        assert!(first.bytes_added > 300 << 10, "{first:?}");
+        for _ in 0..3 {
+            let again = db.backup_with(BACKUPS, &options, &mut |_| {}).unwrap();
+            assert!(again.bytes_added < 8 << 10, "nothing has changed: {again:?}");
+        }
+        // A little is taken as it is, each time, and no run is made of it.
+        let runs = db.stats().keyspaces[0].table_entries;
+        db.get_keyspace("point").unwrap().put(b"more", [7; 30]).unwrap();
+        let little = db.backup_with(BACKUPS, &options, &mut |_| {}).unwrap();
+        assert!(little.bytes_added < 32 << 10, "{little:?}");
+        assert_eq!(db.stats().keyspaces[0].table_entries, runs);
+        sound(&disk);
+        assert!(restored_roomy(&disk, 5, "/fifth") == all(&db));
+    }
+}
+
+#[test]
+fn a_store_that_can_not_be_flushed_is_backed_up_all_the_same() {
+    let disk = SimDisk::new();
+    let db = with_kilobytes(&disk, 200);
+    let expected = all(&db);
+    disk.inject(Fault::new(CallKind::Create, FaultError::Io).on_path(".table").times(1));
+    let failed = db.backup(BACKUPS).unwrap();
+    disk.clear_faults();
+    assert_eq!(db.stats().keyspaces[0].table_entries, 0, "it was flushed");
+    assert!(restored_roomy(&disk, failed.number, "/failed") == expected);
+    db.close().unwrap();
+    let reader = Db::open_read_only_on(Arc::new(disk.clone()), DIR, roomy()).unwrap();
+    let number = reader.backup(BACKUPS).unwrap().number;
+    assert!(restored_roomy(&disk, number, "/read") == expected);
+}
+
+#[test]
+fn a_backup_that_flushes_is_cut_short_at_any_call() {
+    let disk = SimDisk::new();
+    let db = with_kilobytes(&disk, 80);
+    let expected = all(&db);
+    let crashed = crashes(&disk, || {
+        db.backup(BACKUPS).unwrap();
+        db.backup(BACKUPS).unwrap();
+    });
+    let (count, mut whole) = (crashed.len(), 0);
+    for (when, disk) in crashed {
+        let db = open_roomy(&disk, DIR).unwrap_or_else(|error| panic!("{when}: {error}"));
+        assert!(all(&db) == expected, "{when}");
+        if disk.snapshot().list(BACKUPS).is_ok() {
+            for info in backups(&disk).list().unwrap() {
+                assert!(
+                    restored_roomy(&disk, info.number, &format!("/r{}", info.number)) == expected,
+                    "{when}"
+                );
+                whole += 1;
+            }
+        }
+        let number = db.backup(BACKUPS).unwrap_or_else(|error| panic!("{when}: {error}")).number;
+        assert!(restored_roomy(&disk, number, "/again") == expected, "{when}");
+    }
+    println!("{count} crashes, {whole} backups whole");
+    assert!(whole > 0);
+}
+
+#[test]
+fn a_number_is_given_once() {
+    let disk = SimDisk::new();
+    let db = open(&disk).unwrap();
+    write_round(&db, 0);
+    let make = |expected: u64| assert_eq!(db.backup(BACKUPS).unwrap().number, expected);
+    (1..=3).for_each(make);
+    backups(&disk).delete(3).unwrap();
+    make(4);
+    for number in [2, 4, 1] {
+        backups(&disk).delete(number).unwrap();
+    }
+    assert!(backups(&disk).list().unwrap().is_empty());
+    make(5);
+    make(6);
+    // What says so goes when a record does.
+    let names = disk.snapshot().list(BACKUPS).unwrap();
+    assert_eq!(names.iter().filter(|name| name.ends_with(".last")).count(), 0, "{names:?}");
+    // Wherever the deletion of the newest is cut short, its number names nothing else.
+    for (when, disk) in crashes(&disk, || assert!(backups(&disk).delete(6).unwrap() > 0)) {
+        let is_there = backups(&disk).list().unwrap().len() == 2;
+        let db = open(&disk).unwrap();
+        assert_eq!(db.backup(BACKUPS).unwrap().number, 7, "{when}; still there: {is_there}");
+        sound(&disk);
+    }
+}
+
+#[test]
+fn who_makes_a_backup_beside_another_is_told_so() {
+    let disk = SimDisk::new();
+    let db = open(&disk).unwrap();
+    write_round(&db, 0);
+    db.backup(BACKUPS).unwrap();
+    let mut refused = Vec::new();
+    db.backup_with(BACKUPS, &BackupOptions::default(), &mut |_| {
+        refused.push(db.backup(BACKUPS).unwrap_err());
+        refused.push(backups(&disk).delete(1).unwrap_err());
+    })
+    .unwrap();
+    assert!(!refused.is_empty());
+    for error in refused {
+        assert_eq!(error.kind(), ErrorKind::Locked);
+        let text = error.to_string();
+        assert!(text.contains("a backup is being made in /backups") && text.contains("wait"), "{text}");
+    }
 }

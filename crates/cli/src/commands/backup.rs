@@ -26,7 +26,8 @@ pub struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 enum Action {
-    /// Add a backup of what the store holds now; only what changed since the last one is brought there
+    /// Add a backup of what the store holds now; only what changed since the last one is brought there. A
+    /// process that has the store open makes backups itself, by Db::backup
     Create(Create),
     /// List the backups of a directory
     List(List),

@@ -42,6 +42,10 @@ impl Db {
     /// is none. Only what changed since the last one is brought there; see [`Backups`](crate::Backups) for
     /// what can be done with it.
     ///
+    /// What write buffers hold is flushed first where it is more than 64 KiB, so that the next backup finds
+    /// it in tables, which it has already. Less than that, and the write buffers of a store that is open for
+    /// reading only, are brought as tables of this backup's own.
+    ///
     /// ```
     /// # fn main() -> siltstone::Result<()> {
     /// # let dir = tempfile::tempdir().unwrap();
@@ -85,6 +89,7 @@ impl Db {
         progress: &mut dyn FnMut(BackupProgress),
     ) -> Result<BackupInfo> {
         self.store.env.health.check_open()?;
+        self.flush_before_backup();
         self.snapshot().backup(dir.as_ref(), options, progress)
     }
 

@@ -15,6 +15,9 @@ use std::time::Duration;
 /// How long to wait for others before looking again.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// Bytes in write buffers that a backup takes as they are.
+const MOST_UNFLUSHED_BYTES: u64 = 64 << 10;
+
 /// How far a drain has come; see [`Db::drain_with`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -47,6 +50,19 @@ impl Db {
         self.store.env.check_writable()?;
         self.store.committer.seal_all()?;
         self.store.flush_sealed(self.store.catalog.behind())
+    }
+
+    /// Flushes write buffers that hold more than a little: a backup brings a table once, and what is in write
+    /// buffers again each time.
+    pub(super) fn flush_before_backup(&self) {
+        let held = |keyspace: &Arc<OpenKeyspace>| -> u64 {
+            keyspace.view.load().buffers().map(WriteBuffer::user_bytes).sum()
+        };
+        let bytes: u64 = self.store.catalog.all().iter().map(held).sum();
+        if bytes > MOST_UNFLUSHED_BYTES {
+            // A store that can't be flushed, as one that is full or only read, is backed up all the same.
+            let _ = self.flush();
+        }
     }
 
     /// Waits until no flush or compaction is due. Where writers go on that may never be: see [`Db::drain`].

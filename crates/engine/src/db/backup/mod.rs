@@ -5,6 +5,7 @@
 //!            00000002-9a41e37b.backup
 //!            files/00000042-<hash>.table         tables, under names that say what is in them
 //!                  00000002-<hash>.manifest      the manifest of backup 2
+//!            00000003.last                         backup 3 was the newest, and was deleted
 //! ```
 //!
 //! Files are written under another name until they are whole and synced, and are never changed afterwards; a
@@ -32,7 +33,7 @@ use crate::table::envelope::TableMeta;
 use crate::version::manifest::{self, Manifest, StoreState};
 use create::Creation;
 use files::{Source, sync_dir};
-use record::{FILES, Record, Records, Stored};
+use record::{FILES, Record, Records, Stored, last_name};
 use siltstone_design::{Encoder, HashSecret, Schema};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -144,7 +145,8 @@ impl Backups {
         Ok(Records::read(self.disk.as_ref(), &self.dir)?.good.iter().map(BackupInfo::of).collect())
     }
 
-    /// Deletes backup `number`, and the files that no other needs; returns how many bytes these had.
+    /// Deletes backup `number`, and the files that no other needs; returns how many bytes these had. The
+    /// number is not given again.
     ///
     /// ```
     /// # fn main() -> siltstone::Result<()> {
@@ -169,6 +171,9 @@ impl Backups {
         let _lock = lock(disk, &self.dir)?;
         let records = Records::read(disk, &self.dir)?;
         let path = self.dir.join(records.get(number, &self.dir)?.name());
+        if number == records.last {
+            keep_number(disk, &self.dir, number)?;
+        }
         disk.remove(&path).map_err(|e| Error::io(&e, "removing", &path))?;
         // Only once it is gone for good may what it needs go.
         sync_dir(disk, &self.dir)?;
@@ -376,7 +381,23 @@ pub(super) fn backup(
 }
 
 fn lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn DirLock>> {
-    take_lock(disk, dir)
+    take_lock(disk, dir).map_err(|error| match error.kind() {
+        ErrorKind::Locked => {
+            let what = format!(
+                "a backup is being made in {}, or one of it deleted, by this process or another one; wait until that is done",
+                dir.display()
+            );
+            Error::new(ErrorKind::Locked, what).at(dir)
+        }
+        _ => error,
+    })
+}
+
+/// Leaves word in `dir` that `number` has been given, for when its backup is gone.
+fn keep_number(disk: &dyn Disk, dir: &Path, number: u64) -> Result<()> {
+    let path = dir.join(last_name(number));
+    disk.create(&path).map_err(|e| Error::io(&e, "creating", &path))?;
+    sync_dir(disk, dir)
 }
 
 /// Refuses directories that hold something else than backups.

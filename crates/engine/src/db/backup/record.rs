@@ -6,6 +6,9 @@
 //!
 //! Names of files say what is in them: a table's number and a hash of its bytes. So a name never comes to
 //! mean something else, and a file that several backups need is there once.
+//!
+//! Nor does a backup's number: before the newest backup is deleted, an empty file `00000003.last` says that
+//! its number has been given.
 
 use crate::error::{Error, Result};
 use crate::ids::TableId;
@@ -16,6 +19,7 @@ use std::path::{Path, PathBuf};
 /// The directory of the files that backups consist of.
 pub(super) const FILES: &str = "files";
 const RECORD: &str = ".backup";
+const LAST: &str = ".last";
 /// What a file is called until it is whole.
 pub(super) const NEW: &str = ".new";
 const FIRST_LINE: &str = "siltstone backup 1";
@@ -99,10 +103,21 @@ fn number_of(name: &str) -> Option<u64> {
     name.strip_suffix(RECORD)?.split_once('-')?.0.parse().ok()
 }
 
+/// Names the file that says that `number` and those below it have been given.
+pub(super) fn last_name(number: u64) -> String {
+    format!("{number:08}{LAST}")
+}
+
+/// The number that such a file says.
+pub(super) fn last_number(name: &str) -> Option<u64> {
+    name.strip_suffix(LAST)?.parse().ok()
+}
+
 /// Whether a directory of backups may hold something of this name.
 pub(super) fn is_ours(name: &str) -> bool {
     name == FILES
         || name == crate::filename::LOCK
+        || last_number(name).is_some()
         || number_of(name.strip_suffix(NEW).unwrap_or(name)).is_some()
 }
 
@@ -113,7 +128,7 @@ pub(super) struct Records {
     pub good: Vec<Record>,
     /// Those that can't.
     pub damaged: Vec<PathBuf>,
-    /// The largest number of any.
+    /// The largest number that was ever given.
     pub last: u64,
 }
 
@@ -123,6 +138,7 @@ impl Records {
         let names = disk.list(dir).map_err(|e| Error::io(&e, "listing", dir))?;
         let mut records = Self::default();
         for name in names {
+            records.last = records.last.max(last_number(&name).unwrap_or(0));
             let Some(number) = number_of(&name) else { continue };
             records.last = records.last.max(number);
             let path = dir.join(&name);

@@ -1,7 +1,7 @@
 //! Files that no backup needs any more.
 
 use super::files::open;
-use super::record::{FILES, NEW, Records};
+use super::record::{FILES, NEW, Records, last_number};
 use crate::error::{Error, Result};
 use crate::io::Disk;
 use std::collections::BTreeSet;
@@ -27,7 +27,9 @@ pub(super) fn sweep(disk: &dyn Disk, dir: &Path) -> Result<u64> {
             open(disk, &path).and_then(|file| file.len().map_err(|e| Error::io(&e, "reading", &path)))?;
         disk.remove(&path).map_err(|e| Error::io(&e, "removing", &path))?;
     }
-    for name in disk.list(dir).unwrap_or_default().iter().filter(|name| name.ends_with(NEW)) {
+    let is_over =
+        |name: &&String| name.ends_with(NEW) || last_number(name).is_some_and(|number| number < records.last);
+    for name in disk.list(dir).unwrap_or_default().iter().filter(is_over) {
         let _ = disk.remove(&dir.join(name));
     }
     Ok(freed)
