@@ -18,7 +18,8 @@ const PROGRESS: &str = "replica-progress";
 fn follow(from: &Db, to: &Db, patience: Duration) -> siltstone::Result<u64> {
     let progress = to.keyspace(PROGRESS, KeyspaceOptions::default())?;
     let noted = progress.get("position")?.and_then(|bytes| bytes.try_into().ok()).map(u64::from_be_bytes);
-    // An error of the kind `PositionGone` would ask for a fresh copy, by a checkpoint or a backup.
+    // An error of the kind `PositionGone` would ask for a fresh copy, by a checkpoint or a backup; so does
+    // `Change::Replaced`, which `Batch::add` refuses.
     let mut tail = from.tail(noted.unwrap_or_else(|| from.oldest_log_position()))?;
     let mut batches = 0;
     while let Some(changes) = tail.next_batch(patience)? {

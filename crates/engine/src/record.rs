@@ -110,6 +110,38 @@ pub(crate) struct LogStart {
 /// The first byte of a record of the write-ahead log that holds no batch but a [`ManifestEnd`].
 const MANIFEST_END: u8 = 32;
 
+/// The first byte of a record of the write-ahead log that holds no batch but a [`Replaced`].
+const REPLACED: u8 = 33;
+
+/// Says that a keyspace gets contents that do not stand in the log: for those who follow it. It is synced
+/// before they come, so where a crash was between the two it may say what never happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Replaced {
+    /// Number of the keyspace.
+    pub keyspace: u64,
+}
+
+impl Replaced {
+    /// The payload of the record.
+    pub fn encode(self) -> Vec<u8> {
+        let mut out = vec![REPLACED];
+        varint::put_u64(&mut out, self.keyspace);
+        out
+    }
+
+    /// Decodes a record's payload; `None` where it is no such record.
+    pub fn decode(payload: &[u8]) -> Option<Self> {
+        let mut from = Decoder::new(payload);
+        let (kind, keyspace) = (from.u8()?, from.varint()?);
+        (kind == REPLACED && from.is_empty()).then_some(Self { keyspace })
+    }
+}
+
+/// Whether a record of the write-ahead log holds operations, and is no mark or note.
+pub(crate) fn is_batch(payload: &[u8]) -> bool {
+    !matches!(payload.first(), None | Some(&MANIFEST_END | &REPLACED))
+}
+
 /// How far which manifest is synced, as the write-ahead log notes it after each of its syncs. The note needs
 /// no sync of its own: whatever of it survives is true.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

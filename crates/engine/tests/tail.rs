@@ -298,3 +298,173 @@ fn a_copy_is_equal_again_after_a_crash_at_any_call() {
     println!("{tried} crashes, after {behind} of which the copy was behind; equal after all");
     assert!(behind > 0);
 }
+
+/// What a tail says of the first keyspace, as letters and keys.
+fn heard(tail: &mut siltstone::Tail) -> Vec<String> {
+    let mut heard = Vec::new();
+    while let Some(batch) = tail.next_batch(Duration::ZERO).unwrap() {
+        assert!(batch.lsn < batch.next_lsn && batch.next_lsn == siltstone::Tail::position(tail));
+        for operation in batch.operations {
+            let key = String::from_utf8(operation.key.clone()).unwrap();
+            heard.push(match operation.change {
+                Change::Put { .. } => format!("put {key}"),
+                Change::Replaced => format!("{} replaced{key}", operation.keyspace),
+                other => panic!("{other:?}"),
+            });
+        }
+    }
+    heard
+}
+
+#[test]
+fn a_tail_is_told_where_contents_do_not_go_through_the_log() {
+    let disk = SimDisk::new();
+    let db = open_at(&disk, DIR, retaining(1 << 20));
+    let items = db.create_keyspace("items", KeyspaceOptions::default()).unwrap();
+    items.put("a", "1").unwrap();
+    items.clear().unwrap();
+    items.put("b", "1").unwrap();
+    items.ingest([("c", "1"), ("d", "1")]).unwrap();
+    items.put("e", "1").unwrap();
+    let built = db.create_keyspace("built", KeyspaceOptions::default()).unwrap();
+    built.put("f", "1").unwrap();
+    db.replace(&items, built).unwrap();
+    items.put("g", "1").unwrap();
+    db.sync().unwrap();
+    let expected = ["put a", "items replaced", "put b", "items replaced", "put e", "items replaced", "put g"];
+    let mut tail = db.tail(0).unwrap();
+    assert_eq!(heard(&mut tail), expected);
+    // A position behind it does not hear it again, and one before it does.
+    let mut positions = vec![0];
+    positions.extend(db.tail(0).unwrap().map(|batch| batch.unwrap().next_lsn));
+    assert!(positions.len() > expected.len());
+    let of = |db: &Db, position: u64| heard(&mut db.tail(position).unwrap());
+    let left: Vec<_> = positions.iter().map(|position| of(&db, *position).len()).collect();
+    assert!(
+        left.is_sorted_by(|a, b| a >= b) && left.first() == Some(&7) && left.last() == Some(&0),
+        "{left:?}"
+    );
+    // A copy that takes it for an operation is stopped.
+    let batches: Vec<_> = db.tail(0).unwrap().map(|batch| batch.unwrap()).collect();
+    let replaced = batches.iter().flat_map(|batch| &batch.operations);
+    let replaced = replaced.clone().find(|operation| operation.change == Change::Replaced).unwrap();
+    let error = Batch::new().add(&items, replaced).unwrap_err();
+    assert!(error.to_string().contains("\"items\"") && error.to_string().contains("copy"), "{error}");
+    // The same after another opening, and beside it.
+    let expected = &expected[..];
+    assert_eq!(of(&Db::open_read_only_on(Arc::new(disk.clone()), DIR, options()).unwrap(), 0), expected);
+    drop(items);
+    db.close().unwrap();
+    let db = open_at(&disk, DIR, retaining(1 << 20));
+    assert_eq!(of(&db, 0), expected);
+    let left = contents(&db.get_keyspace("items").unwrap());
+    assert_eq!(left.keys().map(|key| key.as_slice()).collect::<Vec<_>>(), [b"f", b"g"]);
+}
+
+/// A copy that is made afresh where the tail says so, and takes over the rest.
+struct Copied {
+    items: BTreeMap<Vec<u8>, Vec<u8>>,
+    position: u64,
+}
+
+impl Copied {
+    fn of(db: &Db) -> Self {
+        let position = db.log_position();
+        Self { items: db.get_keyspace("items").map(|items| contents(&items)).unwrap_or_default(), position }
+    }
+
+    fn follow(&mut self, db: &Db) {
+        let batches: Vec<_> = db.tail(self.position).unwrap().map(|batch| batch.unwrap()).collect();
+        for batch in batches {
+            if batch.operations.iter().any(|operation| operation.change == Change::Replaced) {
+                *self = Self::of(db);
+                return;
+            }
+            for operation in batch.operations.into_iter().filter(|op| &*op.keyspace == "items") {
+                match operation.change {
+                    Change::Put { value, .. } => drop(self.items.insert(operation.key, value)),
+                    other => panic!("{other:?}"),
+                }
+            }
+            self.position = batch.next_lsn;
+        }
+    }
+}
+
+#[test]
+fn a_copy_is_equal_whatever_call_a_replacement_is_cut_short_at() {
+    type Work = fn(&Db);
+    let works: [Work; 3] = [
+        |db| db.get_keyspace("items").unwrap().clear().unwrap(),
+        |db| drop(db.get_keyspace("items").unwrap().ingest([("x", "1"), ("a", "2")]).unwrap()),
+        |db| db.replace(&db.get_keyspace("items").unwrap(), db.get_keyspace("built").unwrap()).unwrap(),
+    ];
+    let (mut count, mut done) = (0, 0);
+    for work in works {
+        let disk = SimDisk::new();
+        let db = open_at(&disk, DIR, retaining(1 << 20));
+        let items = db.create_keyspace("items", KeyspaceOptions::default()).unwrap();
+        let built = db.create_keyspace("built", KeyspaceOptions::default()).unwrap();
+        items.add_many([("a", "1"), ("b", "1")]).unwrap();
+        built.put("y", "1").unwrap();
+        db.sync().unwrap();
+        let before = Copied::of(&db);
+        disk.take_recorded();
+        disk.record_images(true);
+        work(&db);
+        let images = disk.take_recorded();
+        for (call, image) in images {
+            for (seed, mode) in (0..).zip(CrashMode::ALL) {
+                let disk = image.crash(mode, seed);
+                let db = open_at(&disk, DIR, retaining(1 << 20));
+                db.keyspace("items", KeyspaceOptions::default()).unwrap().put("z", "1").unwrap();
+                db.sync().unwrap();
+                let mut copy = Copied { items: before.items.clone(), position: before.position };
+                copy.follow(&db);
+                let expected = Copied::of(&db).items;
+                assert_eq!(copy.items, expected, "{mode:?} at {call}");
+                done += usize::from(!expected.contains_key(&b"b"[..]) || expected.contains_key(&b"x"[..]));
+                count += 1;
+            }
+        }
+    }
+    println!("{count} crashes, {done} of them behind the replacement");
+    assert!(done > 0 && done < count);
+}
+
+#[test]
+fn a_copy_is_not_made_of_what_a_build_is_about_to_replace() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), Options { tail_retention_bytes: 1 << 20, ..Options::default() }).unwrap();
+    let items = db.create_keyspace("items", KeyspaceOptions::default()).unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for n in 0..40u32 {
+                items.put(format!("p{n}"), n.to_be_bytes()).unwrap();
+                match n % 3 {
+                    0 => drop(items.ingest([(format!("i{n}"), "1")]).unwrap()),
+                    1 => items.put("q", n.to_be_bytes()).unwrap(),
+                    _ => items.clear().unwrap(),
+                }
+            }
+            db.sync().unwrap();
+            is_over.store(true, Ordering::Release);
+        });
+        let mut copies = vec![Copied::of(&db)];
+        while !is_over.load(Ordering::Acquire) {
+            copies.iter_mut().for_each(|copy| copy.follow(&db));
+            copies.push(Copied::of(&db));
+        }
+        let expected = contents(&items);
+        let count = copies.len();
+        for mut copy in copies {
+            let mut position = None;
+            while position.replace(copy.position) != Some(copy.position) {
+                copy.follow(&db);
+            }
+            assert_eq!(copy.items, expected);
+        }
+        println!("{count} copies are equal");
+    });
+}

@@ -325,9 +325,6 @@ impl Runner {
             }
             Action::Op(op) => {
                 self.tally.clocks += u64::from(matches!(op, Op::SetBack { .. }));
-                if matches!(op, Op::Ingest(_) | Op::Clear { .. } | Op::Rebuild { .. }) {
-                    self.copy = None;
-                }
                 self.session.run(op)?;
                 Ok(match op {
                     Op::Write { synced, .. } => *synced,
@@ -385,6 +382,11 @@ impl Runner {
         };
         for batch in tail.unsynced() {
             let batch = batch?;
+            if batch.operations.iter().any(|operation| operation.change == Change::Replaced) {
+                // All of it is copied afresh.
+                *copy = Copy { model: self.session.model.clone(), position: db.log_position() };
+                return Ok(());
+            }
             for operation in batch.operations {
                 let (keyspace, key) = (operation.keyspace.to_string(), operation.key);
                 copy.model.apply(&match operation.change {

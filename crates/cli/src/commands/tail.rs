@@ -1,17 +1,17 @@
 //! `siltstone tail`: the changes of a store.
 
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::output::{Output, note};
 use crate::store;
 use crate::text;
-use siltstone::{Change, TailBatch, TailOperation};
+use siltstone::{Change, ErrorKind, TailBatch, TailOperation};
 use std::path::PathBuf;
 
 /// Show what was written to a store, batch by batch, as far back as its log goes
 ///
 /// Reads the log of a closed store, or of one that another process has open, up to now. How far back the log
-/// goes is up to whoever writes: Options::tail_retention_bytes. What was written to keyspaces that are
-/// dropped by now is left out.
+/// goes is up to the program that writes (its Options::tail_retention_bytes). What was written to keyspaces
+/// that are dropped by now is left out. Where a keyspace was cleared, built or replaced, "replaced" says so.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     siltstone tail ./store\n  \
@@ -31,7 +31,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
     let db = store::open_read_only(&args.dir)?;
-    let mut tail = db.tail(args.from.unwrap_or_else(|| db.oldest_log_position()))?;
+    let mut tail = db.tail(args.from.unwrap_or_else(|| db.oldest_log_position())).map_err(gone)?;
     let mut out = Output::lock();
     for batch in &mut tail {
         let batch = batch?;
@@ -41,6 +41,14 @@ pub fn run(args: &Args) -> Result<()> {
     out.finish()?;
     note!("up to position {}", tail.position());
     Ok(())
+}
+
+/// Says what is left to do where a position is gone.
+fn gone(error: siltstone::Error) -> Failure {
+    match error.kind() {
+        ErrorKind::PositionGone => Failure::Failed(format!("{error}; leave out --from to see what is there")),
+        _ => error.into(),
+    }
 }
 
 fn shown(bytes: &[u8]) -> String {
@@ -59,6 +67,7 @@ fn in_words(batch: &TailBatch) -> String {
             Change::Merge { operand } => format!("merge {key} {}", shown(operand)),
             Change::Delete => format!("delete {key}"),
             Change::DeletePrefix => format!("delete-prefix {key}"),
+            Change::Replaced => "replaced: cleared, built or replaced by other contents".to_owned(),
             _ => format!("another change of {key}"),
         };
         lines += &format!("{} {keyspace} {what}\n", batch.lsn);
@@ -84,6 +93,7 @@ fn json(batch: &TailBatch) -> String {
             Change::Merge { operand } => add("merge", shown(operand).into()),
             Change::Delete => add("delete", true.into()),
             Change::DeletePrefix => add("delete_prefix", true.into()),
+            Change::Replaced => add("replaced", true.into()),
             _ => add("other", true.into()),
         }
         object

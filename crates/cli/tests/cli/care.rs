@@ -66,6 +66,51 @@ fn a_cut_manifest_is_named_and_repaired_into_a_new_store() {
 }
 
 #[test]
+fn merges_of_a_lost_manifest_are_repaired_under_a_name() {
+    let (dir, store) = scratch();
+    let s = store.as_str();
+    for (key, by) in [("k1", "5"), ("k2", "5"), ("k3", "5"), ("k3", "2")] {
+        run(&["merge", s, key, by, "--keyspace", "sums", "--merge-operator", "add"]).ok();
+        run(&["put", s, key, by]).ok();
+    }
+    for entry in std::fs::read_dir(s).unwrap() {
+        let path = entry.unwrap().path();
+        if path.to_string_lossy().contains("MANIFEST") {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+    let kept = run(&["repair", s, &path(dir.path(), "kept")]).ok();
+    assert!(kept.text().starts_with("the manifest is damaged, and all items that are there were read"));
+    assert!(kept.err.contains("--merge-operator") && !kept.err.contains("lost: "), "{}", kept.err);
+    let new = path(dir.path(), "new");
+    let report = run(&["repair", s, &new, "--merge-operator", "add", "--json"]).ok().json();
+    assert_eq!((&report["losses"], &report["notes"]), (&serde_json::json!([]), &serde_json::json!([])));
+    let names: Vec<String> = serde_json::from_value(report["keyspaces"].clone()).unwrap();
+    let values = names.iter().map(|name| {
+        let value = run(&["get", &new, "k3", "--keyspace", name]);
+        value.ok().text().trim().to_owned()
+    });
+    let mut values: Vec<String> = values.collect();
+    values.sort();
+    assert_eq!(values.len(), 2);
+    assert_eq!(values[0], "2", "the value that was put");
+    assert_eq!(values[1], "\\x07\\x00\\x00\\x00\\x00\\x00\\x00\\x00");
+}
+
+#[test]
+fn the_log_shows_where_a_keyspace_was_cleared() {
+    let (_dir, store) = scratch();
+    let s = store.as_str();
+    run(&["put", s, "a", "1"]).ok();
+    run(&["clear", s, "--keyspace", "default"]).ok();
+    let text = run(&["tail", s]).ok().text().to_owned();
+    assert!(text.lines().last().unwrap().contains("default replaced"), "{text}");
+    let last = run(&["tail", s, "--json"]).ok().text().lines().last().unwrap().to_owned();
+    let last: serde_json::Value = serde_json::from_str(&last).unwrap();
+    assert_eq!(last["operations"][0]["replaced"], true);
+}
+
+#[test]
 fn the_log_is_shown_batch_by_batch() {
     let (_dir, store) = scratch();
     let s = store.as_str();

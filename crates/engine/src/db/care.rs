@@ -100,9 +100,10 @@ impl Db {
     /// the changes up to its opening are there.
     ///
     /// What was written to keyspaces that are dropped by now is left out; that one was created or dropped is
-    /// not among the changes. Nor are bulk builds ([`Keyspace::ingest`](crate::Keyspace::ingest)),
-    /// replacements ([`Db::replace`]) and clearances ([`Keyspace::clear`](crate::Keyspace::clear)), which do
-    /// not go through the log: copy the store afresh after one.
+    /// not among the changes. Of bulk builds ([`Keyspace::ingest`](crate::Keyspace::ingest)), replacements
+    /// ([`Db::replace`]) and clearances ([`Keyspace::clear`](crate::Keyspace::clear)), whose items do not go
+    /// through the log, a tail tells that they happened, as [`Change::Replaced`](crate::Change::Replaced):
+    /// copy the keyspace, or the store, afresh then.
     ///
     /// ```
     /// # fn main() -> siltstone::Result<()> {
@@ -156,7 +157,7 @@ impl Db {
     pub fn log_position(&self) -> u64 {
         // What is in the log is visible once whoever writes it is done.
         let _commit = self.store.committer.lock();
-        self.store.catalog.log.bounds().1
+        self.store.catalog.log.end_to_follow()
     }
 
     /// Returns the oldest position that a [`tail`](Db::tail) can begin at.

@@ -22,7 +22,8 @@ impl Keyspace {
     /// on it that is under way is given up, and a few lines are written and synced.
     ///
     /// Handles stay valid, and snapshots and iterators keep what they saw as long as they live. A write
-    /// comes either before and is removed, or after and stays. [Tails](crate::Db::tail) are not told.
+    /// comes either before and is removed, or after and stays. [Tails](crate::Db::tail) are told that it
+    /// happened.
     ///
     /// ```
     /// # fn main() -> siltstone::Result<()> {

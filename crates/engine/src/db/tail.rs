@@ -14,7 +14,7 @@ use crate::entry::Item;
 use crate::error::{Error, ErrorKind, Result};
 use crate::merge_operator::rewritten;
 use crate::operation;
-use crate::record::{HEADER_BYTES, LogReader, ManifestEnd};
+use crate::record::{HEADER_BYTES, LogReader, Replaced, is_batch};
 use crate::stats::Stopwatch;
 use crate::wal::OpenSegment;
 use std::collections::BTreeMap;
@@ -46,6 +46,13 @@ pub enum Change {
     Delete,
     /// Every key that begins with the key, which is a prefix, is deleted.
     DeletePrefix,
+    /// The keyspace has other contents from here on, which do not stand in the log: it was cleared
+    /// ([`Keyspace::clear`](crate::Keyspace::clear)), took over those of another one
+    /// ([`Db::replace`](crate::Db::replace)), or a bulk build
+    /// ([`Keyspace::ingest`](crate::Keyspace::ingest)) added to them. The key is empty. A copy of the
+    /// keyspace is to be made afresh; [`Batch::add`](crate::Batch::add) refuses this change. Where the store
+    /// crashed just then, it may be told of what did not happen in the end.
+    Replaced,
 }
 
 /// One operation of a batch.
@@ -217,10 +224,11 @@ impl Tail {
     /// Returns the next batch that is there.
     fn try_next(&mut self) -> Result<Option<TailBatch>> {
         while let Some((lsn, payload)) = self.next_record()? {
-            if payload.is_empty() || ManifestEnd::decode(&payload).is_some() {
-                continue;
-            }
-            let operations = self.operations(&payload)?;
+            let operations = match Replaced::decode(&payload) {
+                Some(Replaced { keyspace }) => self.replaced(keyspace),
+                None if is_batch(&payload) => self.operations(&payload)?,
+                None => continue,
+            };
             return Ok(Some(TailBatch { lsn, next_lsn: self.position, operations }));
         }
         Ok(None)
@@ -246,7 +254,7 @@ impl Tail {
         } else {
             format!(
                 "position {position} is no longer in the log, which begins at {first}; copy the store afresh and follow it from \
-                 there, and raise Options::tail_retention_bytes"
+                 there; the program that writes it keeps more of the log by Options::tail_retention_bytes"
             )
         };
         Error::new(ErrorKind::PositionGone, what)
@@ -257,7 +265,7 @@ impl Tail {
         let lsn = self.position;
         // Of a group of batches the sequence numbers are shown at once, and each lies behind its record's
         // start.
-        if lsn >= self.store.catalog.visible() {
+        if lsn >= self.store.catalog.visible() || self.log().is_withheld(lsn) {
             return Ok(None);
         }
         let is_behind = |segment: &OpenSegment| lsn < segment.shared.first_lsn || lsn >= segment.end_lsn;
@@ -324,6 +332,12 @@ impl Tail {
                 "the end",
             )),
         }
+    }
+
+    /// What is told of a keyspace whose contents were replaced.
+    fn replaced(&mut self, number: u64) -> Vec<TailOperation> {
+        let operation = |keyspace| TailOperation { keyspace, key: Vec::new(), change: Change::Replaced };
+        self.name(number).map(operation).into_iter().collect()
     }
 
     /// Decodes a batch.
@@ -409,7 +423,7 @@ impl Batch {
     ///
     /// # Errors
     /// As [`Batch::put`], [`Batch::merge`], [`Batch::delete`] and [`Batch::delete_prefix`]; `InvalidInput`
-    /// for a change that this program does not know.
+    /// for [`Change::Replaced`], which is no operation: the keyspace is to be copied afresh.
     pub fn add(&mut self, keyspace: &Keyspace, operation: &TailOperation) -> Result<()> {
         match &operation.change {
             Change::Put { value, expires_at_ms } => {
@@ -418,6 +432,11 @@ impl Batch {
             Change::Merge { operand } => self.merge(keyspace, &operation.key, operand),
             Change::Delete => self.delete(keyspace, &operation.key),
             Change::DeletePrefix => self.delete_prefix(keyspace, &operation.key),
+            Change::Replaced => Err(Error::invalid(format_args!(
+                "the contents of keyspace {:?} were replaced by what does not stand in the log; copy the keyspace afresh, and \
+                 follow it from there",
+                operation.keyspace
+            ))),
         }
     }
 }

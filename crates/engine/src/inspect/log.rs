@@ -6,7 +6,7 @@ use crate::codec::Decoder;
 use crate::entry::Item;
 use crate::error::{Error, Result};
 use crate::operation;
-use crate::record::{LOG_HEADER_BYTES, LogHeader, LogReader, ManifestEnd};
+use crate::record::{LOG_HEADER_BYTES, LogHeader, LogReader, ManifestEnd, Replaced};
 use crate::version::edit::{Edit, OLDEST, Step};
 use crate::version::manifest;
 use crate::wal;
@@ -121,6 +121,9 @@ fn describe_edit(payload: &[u8]) -> String {
 fn describe_batch(payload: &[u8]) -> String {
     if let Some(ManifestEnd { number, position }) = ManifestEnd::decode(payload) {
         return format!("a note that manifest {number} is synced up to position {position}");
+    }
+    if let Some(Replaced { keyspace }) = Replaced::decode(payload) {
+        return format!("keyspace {keyspace} gets contents that do not stand in the log");
     }
     let (mut puts, mut merges, mut deletes, mut prefixes, mut bytes) = (0u64, 0u64, 0u64, 0u64, 0usize);
     let mut from = Decoder::new(payload);

@@ -232,7 +232,7 @@ impl<'a> Replay<'a> {
             }
             if let Some(end) = ManifestEnd::decode(payload) {
                 self.replayed.manifest_end = self.replayed.manifest_end.max(end);
-            } else if !payload.is_empty() {
+            } else if record::is_batch(payload) {
                 apply(segment, lsn, payload)?;
             }
             self.replayed.end_lsn = lsn + (record::HEADER_BYTES + payload.len()) as u64;

@@ -5,7 +5,7 @@ use super::MAGIC;
 use crate::error::{Error, Result};
 use crate::filename;
 use crate::io::{Disk, read_file};
-use crate::record::{LOG_HEADER_BYTES, LogHeader, LogReader, LogStart, ManifestEnd};
+use crate::record::{LOG_HEADER_BYTES, LogHeader, LogReader, LogStart, is_batch};
 use std::ops::Range;
 use std::path::Path;
 
@@ -144,7 +144,7 @@ fn read_segment(number: u64, bytes: &[u8], path: &Path) -> Segment {
     let base = bytes.as_ptr() as usize;
     let mut payloads = Vec::new();
     let mut add = |payload: &[u8]| {
-        let is_batch = !payload.is_empty() && ManifestEnd::decode(payload).is_none();
+        let is_batch = is_batch(payload);
         let at = payload.as_ptr() as usize - base;
         payloads.extend(is_batch.then(|| at..at + payload.len()));
         is_batch

@@ -301,7 +301,10 @@ fn changes(next: u64, operations: &[TailOperation]) -> Vec<u8> {
             Change::Put { value, expires_at_ms } => ("put", value.as_slice(), *expires_at_ms),
             Change::Merge { operand } => ("merge", operand.as_slice(), None),
             Change::DeletePrefix => ("delete-prefix", &[][..], None),
-            _ => ("delete", &[][..], None),
+            Change::Delete => ("delete", &[][..], None),
+            // No server replaces a keyspace's contents. A replica does not know the word, and stops with an
+            // error rather than go on with other contents.
+            _ => ("replaced", &[][..], None),
         };
         let expires = expires.map_or(String::new(), |at| at.to_string());
         for argument in [kind.as_bytes(), keyspace.as_bytes(), key, value, expires.as_bytes()] {

@@ -306,8 +306,8 @@ impl<'a> Ingest<'a> {
     fn commit(&self, mut output: Output, hold: &Hold<'_>) -> Result<()> {
         let Site { store, keyspace, .. } = self.site;
         let Store { env, catalog, scheduler, .. } = store;
-        // Other writes that came before must not be lost where this is kept.
-        catalog.log.sync()?;
+        // Other writes that came before must not be lost where this is kept, so it syncs the log.
+        let _announced = catalog.announce(&store.committer.lock(), keyspace)?;
         scheduler.count_written(&output.steps);
         env.counters.user_bytes.add(self.report.user_bytes);
         env.sync_dir()?;

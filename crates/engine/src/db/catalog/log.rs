@@ -2,11 +2,13 @@
 //! off by flushes.
 
 use crate::db::env::Env;
+use crate::entry::Sequence;
 use crate::error::{Error, ErrorKind, Result};
-use crate::record::{LogStart, ManifestEnd};
+use crate::record::{HEADER_BYTES, LogStart, ManifestEnd, Replaced};
 use crate::segment::LogSegment;
 use crate::wal::{LiveSegment, OpenSegment, SyncWork, Wal};
 use parking_lot::Mutex;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -16,6 +18,23 @@ pub(crate) struct CommitLog {
     wal: Mutex<Option<Wal>>,
     /// Of a log that is only read.
     segments: Vec<LiveSegment>,
+    /// Where replacements of contents are announced that readers do not see yet.
+    announced: Mutex<BTreeSet<u64>>,
+}
+
+/// A keyspace's contents that are about to be replaced, as the log says already: nothing from there on is
+/// handed to those who follow it until this is dropped, or they would copy what was there before.
+pub(crate) struct Announced<'a> {
+    log: &'a CommitLog,
+    from_lsn: u64,
+    /// Sequence number of the replacement.
+    pub sequence: Sequence,
+}
+
+impl Drop for Announced<'_> {
+    fn drop(&mut self) {
+        self.log.announced.lock().remove(&self.from_lsn);
+    }
 }
 
 /// Where a group of records stands in the log.
@@ -28,7 +47,7 @@ pub(crate) struct LogPlace {
 
 impl CommitLog {
     pub fn new(env: Arc<Env>, wal: Option<Wal>, segments: Vec<LiveSegment>) -> Self {
-        Self { env, wal: Mutex::new(wal), segments }
+        Self { env, wal: Mutex::new(wal), segments, announced: Mutex::default() }
     }
 
     /// Asks the log a question; `T`'s default where there is none.
@@ -63,6 +82,32 @@ impl CommitLog {
         };
         self.run(work)?;
         Ok(place)
+    }
+
+    /// Says in the log that keyspace `number` gets other contents, synced with all that comes before. The
+    /// caller holds the commit lock.
+    ///
+    /// # Errors
+    /// As [`append`](Self::append).
+    pub fn announce(&self, number: u64) -> Result<Announced<'_>> {
+        let from_lsn = self.bounds().1;
+        self.announced.lock().insert(from_lsn);
+        let mut announced = Announced { log: self, from_lsn, sequence: 0 };
+        let payload = Replaced { keyspace: number }.encode();
+        let place = self.append(std::iter::once((payload.as_slice(), crc32c::crc32c(&payload))), true)?;
+        announced.sequence = place.lsn + HEADER_BYTES as u64;
+        Ok(announced)
+    }
+
+    /// Returns where the log ends for those who follow it.
+    pub fn end_to_follow(&self) -> u64 {
+        let end = self.bounds().1;
+        self.announced.lock().first().map_or(end, |announced| end.min(*announced))
+    }
+
+    /// Whether `lsn` lies behind a replacement that readers do not see yet.
+    pub fn is_withheld(&self, lsn: u64) -> bool {
+        self.announced.lock().first().is_some_and(|announced| lsn >= *announced)
     }
 
     /// Syncs the log as far as it is written.

@@ -25,7 +25,7 @@ use crate::version::manifest::{KeyspaceState, Manifest, StoreState};
 use crate::wal::{LiveSegment, Wal};
 use due::Activity;
 use keyspace::OpenKeyspace;
-use log::CommitLog;
+use log::{Announced, CommitLog};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use shape::{TopShape, VersionShape};
 use siltstone_design::plan::pressure;
@@ -120,6 +120,14 @@ impl Catalog {
     /// Shows readers all writes up to `sequence`.
     pub fn show(&self, sequence: Sequence) {
         self.visible.store(sequence, Ordering::Release);
+    }
+
+    /// Says in the log that `keyspace` gets contents that do not stand in it; those who follow the log hear
+    /// of it once what this returns is dropped.
+    pub fn announce(&self, _commit: &MutexGuard<'_, ()>, keyspace: &OpenKeyspace) -> Result<Announced<'_>> {
+        let announced = self.log.announce(keyspace.id)?;
+        self.show(announced.sequence);
+        Ok(announced)
     }
 
     /// Returns all keyspaces, by name.

@@ -216,6 +216,7 @@ impl Catalog {
     ) -> Result<()> {
         // What is written to it later stands in later segments than what it held.
         self.log.rotate()?;
+        let announced = self.log.announce(keyspace.id)?;
         let version = Arc::new(Version::clone(&version).in_place_of(&keyspace.version()));
         let start = self.log.segment();
         let flushed = Step::Flushed { start, user_bytes: version.user_bytes };
@@ -224,9 +225,8 @@ impl Catalog {
         self.commit_keyspaces(std::slice::from_ref(&edit), || {
             {
                 let _views = self.view_lock.lock();
-                // A condition on what was read before fails. No operation has this number: the last one is
-                // longer than a byte.
-                let now = self.visible() + 1;
+                // A condition on what was read before fails.
+                let now = announced.sequence;
                 let active = keyspace.new_buffer(now, self.env.memory());
                 keyspace.view.store(Arc::new(View { active, sealed: Vec::new(), version }));
                 self.show(now);
