@@ -31,9 +31,13 @@ pub struct Args {
     /// Give up what follows the first damage in the log
     #[arg(long)]
     drop_damaged_log: bool,
+    /// Merge operator of merges whose own is not known, since the manifest that named it is lost: add,
+    /// append, max and others; without it they are kept as they are
+    #[arg(long, value_name = "NAME", requires = "target")]
+    merge_operator: Option<String>,
     /// Print {"repaired": …, "damage": …}; with a new directory {"entries": …, "operations": …, "tables": …,
     /// "keyspaces": […], "manifest": …, "losses": [{"file": …, "keyspace": …, "bytes": …, "entries": …,
-    /// "what": …}], "kept": […], …}
+    /// "what": …}], "notes": […], "kept": […], …}
     #[arg(long)]
     json: bool,
 }
@@ -41,7 +45,13 @@ pub struct Args {
 /// Salvages the store into `target`.
 fn salvage(args: &Args, target: &Path) -> Result<()> {
     let bar = progress::bytes_bar(Some(0));
-    let report = Db::repair(&args.dir, target, &Options::default(), &mut |progress| {
+    let mut options = Options::default();
+    if let Some(name) = &args.merge_operator {
+        options.merge_operators = options.merge_operators.with_unknown(name).map_err(|what| {
+            Failure::Usage(format!("--merge-operator: {what}; \"add\" or \"append\" are some"))
+        })?;
+    }
+    let report = Db::repair(&args.dir, target, &options, &mut |progress| {
         bar.set_length(progress.bytes_total);
         bar.set_position(progress.bytes_done);
     })?;
@@ -49,9 +59,12 @@ fn salvage(args: &Args, target: &Path) -> Result<()> {
     if args.json {
         return print_json(&report);
     }
-    let RepairReport { entries, operations, tables, losses, kept, manifest, keyspaces, .. } = report;
-    if let Some(damage) = manifest {
+    let RepairReport { entries, operations, tables, losses, notes, kept, manifest, keyspaces, .. } = report;
+    if let Some(damage) = &manifest {
         note!("manifest: {damage}");
+    }
+    for read in &notes {
+        note!("read: {read}");
     }
     for loss in &losses {
         let of = loss.keyspace.as_ref().map_or(String::new(), |name| format!(" of keyspace {name:?}"));
@@ -63,7 +76,11 @@ fn salvage(args: &Args, target: &Path) -> Result<()> {
     }
     print(&format!(
         "{}: read {} entries of {} tables and {} operations of the log into {} keyspaces of {}\n",
-        if losses.is_empty() { "nothing was lost" } else { "SOME THINGS WERE LOST" },
+        match (losses.is_empty(), manifest) {
+            (false, _) => "SOME THINGS WERE LOST",
+            (true, Some(_)) => "the manifest is damaged, and all items that are there were read",
+            (true, None) => "nothing was lost",
+        },
         sizes::count(entries),
         sizes::count(tables),
         sizes::count(operations),

@@ -84,17 +84,15 @@ fn merges_of_a_lost_manifest_are_repaired_under_a_name() {
     assert!(kept.err.contains("--merge-operator") && !kept.err.contains("lost: "), "{}", kept.err);
     let new = path(dir.path(), "new");
     let report = run(&["repair", s, &new, "--merge-operator", "add", "--json"]).ok().json();
-    assert_eq!((&report["losses"], &report["notes"]), (&serde_json::json!([]), &serde_json::json!([])));
+    assert_eq!(report["losses"], serde_json::json!([]));
+    assert!(!report["notes"].to_string().contains("--merge-operator"), "{}", report["notes"]);
+    // Each command has left a table or a part of the log, and each of these is a keyspace.
     let names: Vec<String> = serde_json::from_value(report["keyspaces"].clone()).unwrap();
-    let values = names.iter().map(|name| {
-        let value = run(&["get", &new, "k3", "--keyspace", name]);
-        value.ok().text().trim().to_owned()
-    });
-    let mut values: Vec<String> = values.collect();
-    values.sort();
-    assert_eq!(values.len(), 2);
-    assert_eq!(values[0], "2", "the value that was put");
-    assert_eq!(values[1], "\\x07\\x00\\x00\\x00\\x00\\x00\\x00\\x00");
+    let values = names.iter().map(|name| run(&["get", &new, "k3", "--keyspace", name, "--raw"]).out);
+    let values: Vec<Vec<u8>> = values.collect();
+    let sums = values.iter().filter_map(|value| value.as_slice().try_into().ok().map(u64::from_le_bytes));
+    assert_eq!(sums.sum::<u64>(), 7, "{values:?}");
+    assert!(values.contains(&b"2".to_vec()), "{values:?}");
 }
 
 #[test]

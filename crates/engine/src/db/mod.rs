@@ -427,6 +427,10 @@ impl Target for Db {
         self.path()
     }
 
+    fn unknown_operator(&self) -> &str {
+        self.store.env.options.merge_operators.unknown()
+    }
+
     fn prefix_rules(&self) -> &PrefixRules {
         &self.store.env.options.prefix_rules
     }

@@ -1,13 +1,14 @@
 //! The merge operators that come with the engine.
 //!
-//! All of them join operands. So a key's merges take one entry in each run, however many there were.
+//! All of them join operands, but for the one that stands for those that are not known. So a key's merges
+//! take one entry in each run, however many there were.
 //!
 //! ```text
 //! set        member, again and again, in byte order, none twice
 //! member     length varint · bytes; in sets of ids of one size the bytes alone
 //! ```
 
-use super::MergeOperator;
+use super::{MergeOperator, UNKNOWN};
 use crate::codec::{Decoder, put_bytes};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -33,8 +34,20 @@ pub(super) fn named(name: &str) -> Option<Arc<dyn MergeOperator>> {
         ("min", None) => Arc::new(Extreme { is_largest: false, is_number: false }),
         ("max-u64", None) => Arc::new(Extreme { is_largest: true, is_number: true }),
         ("min-u64", None) => Arc::new(Extreme { is_largest: false, is_number: true }),
+        (UNKNOWN, None) => Arc::new(Unknown),
         _ => return None,
     })
+}
+
+/// Keeps operands as they are, until somebody knows what made them.
+struct Unknown;
+
+impl MergeOperator for Unknown {
+    fn apply(&self, _: Option<&[u8]>, _: &[u8]) -> Result<Vec<u8>, String> {
+        Err("which operator made these merges was lost with the manifest; repair the damaged store again with the operator's \
+             name (`siltstone repair DIR NEW --merge-operator NAME`), or open this one with MergeOperators::with_unknown"
+            .to_owned())
+    }
 }
 
 /// The bytes that at least one pair of lower-case hexadecimal digits spells.

@@ -20,6 +20,8 @@ use std::sync::Arc;
 
 /// Longest name of an operator in bytes.
 const MAX_NAME_BYTES: usize = 64;
+/// The operator of merges of which nobody knows what is to carry them out.
+pub(crate) const UNKNOWN: &str = "unknown";
 
 /// Makes the new value of a key of the old one and an operand.
 ///
@@ -62,8 +64,11 @@ pub trait MergeOperator: Send + Sync + 'static {
     /// Why there is none. Whoever reads the key is told; the value and all operands are kept.
     fn apply(&self, value: Option<&[u8]>, operand: &[u8]) -> Result<Vec<u8>, String>;
 
-    /// Returns one operand that does what `older` and then `newer` do, if there is one. Operands of an
-    /// operator that joins none are kept one by one until they meet a value.
+    /// Returns one operand that does what `older` and then `newer` do, if there is one.
+    ///
+    /// The default joins none, and then a key's operands are all kept until they meet a value: each further
+    /// merge onto the key copies those before it, so that merges onto one key take time with the square of
+    /// their number. Write it wherever operands can be joined, or put a value now and then.
     fn join(&self, older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
         let _ = (older, newer);
         None
@@ -94,8 +99,13 @@ pub trait MergeOperator: Send + Sync + 'static {
 /// | `set-union:8` | ids of so many bytes, one behind the other | all ids, ascending, none twice |
 /// | `max`, `min` | any bytes | the largest or smallest, compared byte by byte |
 /// | `max-u64`, `min-u64` | 8 bytes, little-endian `u64` | the largest or smallest number |
+/// | `unknown` | any bytes | none: a repair gives it to merges whose operator was lost, see [`MergeOperators::with_unknown`] |
 #[derive(Clone, Default)]
-pub struct MergeOperators(BTreeMap<String, Arc<dyn MergeOperator>>);
+pub struct MergeOperators {
+    given: BTreeMap<String, Arc<dyn MergeOperator>>,
+    /// What carries out the merges of unknown operators.
+    unknown: Option<String>,
+}
 
 impl MergeOperators {
     /// Adds an operator; one of the same name is replaced.
@@ -128,18 +138,49 @@ impl MergeOperators {
         if builtin::named(name).is_some() {
             return Err(format!("{name:?} is one of the engine's own merge operators; use another name"));
         }
-        self.0.insert(name.to_owned(), Arc::new(operator));
+        self.given.insert(name.to_owned(), Arc::new(operator));
         Ok(self)
+    }
+
+    /// Says that operator `name`, the engine's own or one that was given before, made the merges whose
+    /// operator is not known.
+    ///
+    /// Which operator a keyspace has stands in the manifest. A [repair](crate::Db::repair) of a store that
+    /// has lost it finds merges and not what they are to be done with. With this in its options it makes
+    /// values of them; without, it keeps them under the operator `unknown`, and reading them fails with
+    /// `MergeFailed` until the repaired store is opened with this.
+    ///
+    /// # Errors
+    /// What is wrong with the name: there is no such operator.
+    ///
+    /// ```
+    /// use siltstone::MergeOperators;
+    ///
+    /// assert!(MergeOperators::default().with_unknown("append:2c").is_ok());
+    /// assert!(MergeOperators::default().with_unknown("mine").is_err());
+    /// ```
+    pub fn with_unknown(mut self, name: &str) -> Result<Self, String> {
+        if name == UNKNOWN || self.get(name).is_none() {
+            return Err(format!("there is no merge operator {name:?}"));
+        }
+        self.unknown = Some(name.to_owned());
+        Ok(self)
+    }
+
+    /// Returns the name of the operator of merges that come without one.
+    pub(crate) fn unknown(&self) -> &str {
+        self.unknown.as_deref().unwrap_or(UNKNOWN)
     }
 
     /// Returns the operator `name`, whether it was given or is the engine's own.
     pub(crate) fn get(&self, name: &str) -> Option<Arc<dyn MergeOperator>> {
-        builtin::named(name).or_else(|| self.0.get(name).cloned())
+        let name = if name == UNKNOWN { self.unknown() } else { name };
+        builtin::named(name).or_else(|| self.given.get(name).cloned())
     }
 }
 
 impl fmt::Debug for MergeOperators {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
+        f.debug_set().entries(self.given.keys()).finish()
     }
 }

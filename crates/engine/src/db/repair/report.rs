@@ -20,6 +20,9 @@ pub struct RepairReport {
     pub manifest: Option<String>,
     /// What was lost, or may be.
     pub losses: Vec<Loss>,
+    /// What was read and should be looked at, a sentence each: where the place of items was not certain, or
+    /// what merges are to be done with.
+    pub notes: Vec<String>,
     /// Files of the damaged store that `lost+found` in the new one keeps.
     pub kept: Vec<String>,
 }

@@ -11,7 +11,7 @@ use crate::entry::Item;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filename::{self, LOST_AND_FOUND};
 use crate::io::{Access, Disk, read_file};
-use crate::merge_operator::{Rewritten, rewritten};
+use crate::merge_operator::{Rewritten, UNKNOWN, rewritten};
 use crate::operation::{self, Operation};
 use crate::options::KeyspaceOptions;
 use crate::table::envelope::TableMeta;
@@ -284,7 +284,8 @@ impl<'a> Salvaging<'a> {
             Some(keyspace) => keyspace,
             None if self.unplaced < MOST_UNPLACED => {
                 self.unplaced += 1;
-                self.unplaced(loss.file.trim_end_matches(".table"))?
+                let has_merges = self.has_merges(&meta)?;
+                self.unplaced(loss.file.trim_end_matches(".table"), has_merges)?
             }
             None => {
                 loss.entries = meta.entries;
@@ -295,11 +296,12 @@ impl<'a> Salvaging<'a> {
             }
         };
         self.report.unnamed_tables += 1;
-        (loss.keyspace, loss.bytes) = (Some(keyspace.name().to_owned()), 0);
-        loss.what = "no manifest names it; its items were read, and where another table or the log has the same key, that \
-                     was taken"
-            .to_owned();
-        self.report.losses.push(loss);
+        self.report.notes.push(format!(
+            "{} of keyspace {:?}: no manifest names it; its items were read, and where another table or the log has the same \
+             key, that was taken",
+            loss.file,
+            keyspace.name()
+        ));
         Ok(Some((keyspace, meta)))
     }
 
@@ -331,9 +333,50 @@ impl<'a> Salvaging<'a> {
         }
     }
 
-    /// A keyspace of its own for what belongs to one that is not known.
-    fn unplaced(&self, what: &str) -> Result<Keyspace> {
-        self.target.keyspace(&format!("{LOST_AND_FOUND}-{what}"), KeyspaceOptions::default())
+    /// A keyspace of its own for what belongs to one that is not known. Where there are merges, it has the
+    /// operator that was given for such, or the one that keeps them as they are.
+    fn unplaced(&mut self, what: &str, has_merges: bool) -> Result<Keyspace> {
+        let name = format!("{LOST_AND_FOUND}-{what}");
+        let merge_operator = has_merges.then(|| self.target.unknown_operator().to_owned());
+        if merge_operator.as_deref() == Some(UNKNOWN) && !self.target.names().contains(&name) {
+            self.report.notes.push(format!(
+                "keyspace {name:?} holds merges, and which operator made them is not known: they are kept as they are, and \
+                 reading them fails until it is named; repair once more with its name \
+                 (`siltstone repair DIR NEW --merge-operator NAME`)"
+            ));
+        }
+        self.target.keyspace(&name, KeyspaceOptions { merge_operator, ..KeyspaceOptions::default() })
+    }
+
+    /// Whether a table holds merges, as far as it can be read.
+    fn has_merges(&self, meta: &TableMeta) -> Result<bool> {
+        let mut has_merges = false;
+        let mut look = |_: &[u8], item: Item<'_>| {
+            has_merges |= matches!(item, Item::Operands(_));
+            Ok(())
+        };
+        match salvage(meta, &self.found.reader, &mut look) {
+            Err(error) if error.kind() != ErrorKind::Corruption => Err(error),
+            _ => Ok(has_merges),
+        }
+    }
+
+    /// The numbers of the keyspaces that the log has merges of.
+    fn merged_in_log(&self, segments: &[Segment]) -> Result<BTreeSet<u64>> {
+        let mut merged = BTreeSet::new();
+        for segment in segments {
+            let path = self.found.dir.join(filename::wal(segment.number));
+            let bytes = read_file(self.disk, &path).map_err(|e| Error::io(&e, "reading", &path))?;
+            for range in &segment.payloads {
+                let mut from = Decoder::new(bytes.get(range.clone()).unwrap_or(&[]));
+                while let Some(operation) = operation::decode(&mut from) {
+                    if let Some(Item::Operands(_)) = operation.item {
+                        merged.insert(operation.keyspace);
+                    }
+                }
+            }
+        }
+        Ok(merged)
     }
 
     /// Reads the log, also what follows its damage.
@@ -361,17 +404,18 @@ impl<'a> Salvaging<'a> {
                 });
             }
         }
+        let merged = if is_whole { BTreeSet::new() } else { self.merged_in_log(segments)? };
         for segment in segments {
             self.done.bytes_done += segment.bytes;
             if segment.number >= first {
-                self.segment(segment, is_whole)?;
+                self.segment(segment, is_whole, &merged)?;
             }
             (self.progress)(self.done);
         }
         Ok(())
     }
 
-    fn segment(&mut self, segment: &Segment, is_whole: bool) -> Result<()> {
+    fn segment(&mut self, segment: &Segment, is_whole: bool, merged: &BTreeSet<u64>) -> Result<()> {
         let name = filename::wal(segment.number);
         if let Some(what) = &segment.damage {
             self.keep(&name)?;
@@ -404,7 +448,7 @@ impl<'a> Salvaging<'a> {
                     Some(keyspace) => keyspace.clone(),
                     // Of a keyspace that was dropped, as a whole manifest says.
                     None if is_whole => continue,
-                    None => self.unplaced(&format!("log-{keyspace}"))?,
+                    None => self.unplaced(&format!("log-{keyspace}"), merged.contains(&keyspace))?,
                 };
                 writer.add(&target, key, item)?;
                 self.report.operations += 1;

@@ -17,6 +17,8 @@ pub(in crate::db) trait Target {
     fn names(&self) -> Vec<String>;
     /// Its directory.
     fn dir(&self) -> &Path;
+    /// Name of the operator of merges that come without one.
+    fn unknown_operator(&self) -> &str;
     /// Prefix rules of the program's own.
     fn prefix_rules(&self) -> &PrefixRules;
 }
