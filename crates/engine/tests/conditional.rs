@@ -199,3 +199,38 @@ fn closed_and_opened_twice_are_said_plainly() {
     assert_eq!(items.add_many([("k", "v")]).unwrap_err().kind(), ErrorKind::Closed);
     assert_eq!(items.contains("k").unwrap_err().kind(), ErrorKind::Closed);
 }
+
+#[test]
+fn a_transaction_that_only_reads_runs_on_a_store_that_is_only_read() {
+    let disk = SimDisk::new();
+    let db = open(&disk);
+    db.create_keyspace("items", KeyspaceOptions::default()).unwrap().put("k", "v").unwrap();
+    db.close().unwrap();
+    let db = Db::open_read_only_on(Arc::new(disk), "/db", Options::default()).unwrap();
+    let items = db.get_keyspace("items").unwrap();
+    let options = WriteOptions::default();
+    let read = db.transaction(&options, |tx| tx.get(&items, "k")).unwrap();
+    assert_eq!(read.as_deref(), Some(&b"v"[..]));
+    let refused = db.transaction(&options, |tx| tx.put(&items, "k", "w")).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ReadOnly);
+}
+
+#[test]
+fn a_transaction_does_not_read_what_it_wrote_and_has_expired() {
+    let disk = SimDisk::new();
+    let db = open(&disk);
+    let items = db.create_keyspace("items", KeyspaceOptions::default()).unwrap();
+    items.put("gone", "older").unwrap();
+    let hour = Duration::from_secs(3600);
+    db.transaction(&WriteOptions::default(), |tx| {
+        tx.put_with_ttl(&items, "gone", "v", Duration::ZERO)?;
+        tx.put_with_ttl(&items, "soon", "v", Duration::from_millis(5))?;
+        tx.put_with_ttl(&items, "late", "v", hour)?;
+        assert!(!tx.contains(&items, "gone")? && tx.get(&items, "gone")?.is_none());
+        disk.set_now_ms(db.clock_ms() + 60_000);
+        assert!(tx.get(&items, "soon")?.is_none() && tx.contains(&items, "late")?);
+        Ok::<_, siltstone::Error>(())
+    })
+    .unwrap();
+    assert_eq!(items.contains_many(&["gone", "soon", "late"]).unwrap(), [false, false, true]);
+}

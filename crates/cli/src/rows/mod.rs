@@ -126,7 +126,25 @@ pub struct RowReader<R> {
 
 enum Source<R> {
     Lines { input: R, dialect: Dialect, line: Vec<u8> },
-    Csv { reader: Box<csv::Reader<R>>, record: csv::ByteRecord },
+    Csv { reader: Box<csv::Reader<Quotes<R>>>, record: csv::ByteRecord },
+}
+
+/// Counts the quotes of a CSV file as they are read: of an odd number, one was never closed.
+struct Quotes<R> {
+    input: R,
+    count: u64,
+    /// Whether the last row was read up to the end of the input, without a line feed.
+    has_ended: bool,
+}
+
+impl<R: Read> Read for Quotes<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.input.read(buffer)?;
+        self.has_ended = length == 0;
+        let read = buffer.get(..length).unwrap_or(&[]);
+        self.count += read.iter().filter(|byte| **byte == b'"').count() as u64;
+        Ok(length)
+    }
 }
 
 impl<R: BufRead> RowReader<R> {
@@ -137,7 +155,8 @@ impl<R: BufRead> RowReader<R> {
             Format::Csv => {
                 let mut builder = csv::ReaderBuilder::new();
                 builder.has_headers(dialect.header).flexible(true);
-                Source::Csv { reader: Box::new(builder.from_reader(input)), record: csv::ByteRecord::new() }
+                let reader = builder.from_reader(Quotes { input, count: 0, has_ended: false });
+                Source::Csv { reader: Box::new(reader), record: csv::ByteRecord::new() }
             }
             Format::Tsv | Format::Jsonl => Source::Lines { input, dialect, line: Vec::new() },
         };
@@ -193,12 +212,18 @@ impl<R: BufRead> RowReader<R> {
 
 /// Reads the next row of a CSV file.
 fn next_record<R: BufRead>(
-    reader: &mut csv::Reader<R>,
+    reader: &mut csv::Reader<Quotes<R>>,
     record: &mut csv::ByteRecord,
     row: &mut Row,
 ) -> io::Result<Option<Line>> {
     if !reader.read_byte_record(record).map_err(io::Error::from)? {
         return Ok(None);
+    }
+    // The rest of the file is in the last column then.
+    let runs_on = record.len() != 2 || record.iter().any(|column| column.ends_with(b"\n"));
+    let Quotes { count, has_ended, .. } = reader.get_ref();
+    if runs_on && *has_ended && count % 2 == 1 {
+        return Ok(Some(Line::Bad("a quote (\") is opened in this row and never closed".to_owned())));
     }
     let (Some(key), Some(value), 2) = (record.get(0), record.get(1), record.len()) else {
         let columns = record.len();
@@ -322,6 +347,19 @@ mod tests {
         assert!(rows[1].0 == 4 && rows[1].1.as_ref().unwrap_err().contains("3 columns"));
         assert_eq!(rows[2], (5, Ok((b"f".to_vec(), b"g".to_vec()))));
         assert_eq!(read(Format::Csv, text)[0], (1, Ok((b"key".to_vec(), b"value".to_vec()))));
+    }
+
+    #[test]
+    fn a_quote_that_is_never_closed_is_told() {
+        for text in ["a,1\n\"b,2\nc,3\n", "a,1\nb,\"2\nc,3\n", "a,1\n\"b"] {
+            let rows = read(Format::Csv, text.as_bytes());
+            assert_eq!(rows[0], (1, Ok((b"a".to_vec(), b"1".to_vec()))));
+            assert!(rows[1].0 == 2 && rows[1].1.as_ref().unwrap_err().contains("never closed"), "{rows:?}");
+            assert_eq!(rows.len(), 2);
+        }
+        let rows = read(Format::Csv, b"a,\"1\n\"\nb,5\"\nc");
+        assert_eq!(rows[0].1, Ok((b"a".to_vec(), b"1\n".to_vec())));
+        assert_eq!(rows[1].1, Ok((b"b".to_vec(), b"5\"".to_vec())));
     }
 
     #[test]

@@ -134,7 +134,8 @@ impl Keyspace {
     /// tokens.put_with_ttl(b"t1", b"Ada", Duration::from_secs(60))?;
     /// let synced = WriteOptions { durability: Some(Durability::Synced) };
     /// let renewed = tokens.update_with(b"t1", &synced, |old| match old {
-    ///     Some(old) if old.remaining < Some(Duration::from_secs(3600)) => {
+    ///     // What does not expire has no time left to compare, and stays as it is.
+    ///     Some(old) if old.remaining.is_some_and(|left| left < Duration::from_secs(3600)) => {
     ///         Ok::<_, siltstone::Error>(Update::PutWithTtl(old.value.to_vec(), Duration::from_secs(3600)))
     ///     }
     ///     _ => Ok(Update::Keep),
@@ -226,6 +227,9 @@ impl Keyspace {
     ///
     /// An empty value is a value: `Some(b"")` is not `None`. What has expired is no value.
     ///
+    /// Values are slices, and not anything that has bytes as keys are: of a plain `None` the compiler could
+    /// not tell which type it lacks. Give `Some(text.as_bytes())` for a string.
+    ///
     /// ```
     /// # fn main() -> siltstone::Result<()> {
     /// # let dir = tempfile::tempdir().unwrap();
@@ -285,7 +289,8 @@ impl Keyspace {
     }
 
     /// Returns the value of `key`; where it has none, sets it to what `make` returns, and returns that.
-    /// `make` runs at most once; another writer may set the key meanwhile, whose value is returned then.
+    /// `make` runs at most once; another writer may set the key meanwhile, whose value is returned then. It
+    /// makes a `Vec`, since that is what is returned.
     ///
     /// ```
     /// # fn main() -> siltstone::Result<()> {

@@ -279,6 +279,11 @@ impl Db {
             let mut transaction = Transaction::new(self.snapshot());
             let result = change(&mut transaction)?;
             let (batch, conditions) = transaction.into_parts();
+            if batch.is_empty() {
+                // What it read was so at one moment, and there is nothing to write: a store that is open for
+                // reading does as well.
+                return Ok(result);
+            }
             if self.store.write(batch.operations(), durability, conditions)? == Committed::Yes {
                 return Ok(result);
             }

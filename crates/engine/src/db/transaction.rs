@@ -24,8 +24,15 @@ pub struct Transaction {
     batch: Batch,
     /// What has been read from the snapshot, by keyspace and key.
     read: HashMap<(u64, Vec<u8>), Condition>,
-    /// What it has written.
-    written: HashMap<(u64, Vec<u8>), Option<Vec<u8>>>,
+    /// What it has written; none where it has deleted the key.
+    written: HashMap<(u64, Vec<u8>), Option<Put>>,
+}
+
+/// A value that a transaction has written.
+struct Put {
+    value: Vec<u8>,
+    /// When it is gone, unless that is 0.
+    expires_at_ms: u64,
 }
 
 impl Transaction {
@@ -62,8 +69,8 @@ impl Transaction {
     /// As [`Keyspace::get`]; `NoKeyspace` where the keyspace did not exist when the transaction began.
     pub fn get(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         let place = (keyspace.inner.id, key.as_ref().to_vec());
-        if let Some(written) = self.written.get(&place) {
-            return Ok(written.clone());
+        if let Some(written) = self.written(keyspace, &place) {
+            return Ok(written.map(<[u8]>::to_vec));
         }
         let value = self.snapshot.get(keyspace, key)?;
         self.note_read(keyspace, place);
@@ -90,12 +97,27 @@ impl Transaction {
     /// As [`Transaction::get`].
     pub fn contains(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<bool> {
         let place = (keyspace.inner.id, key.as_ref().to_vec());
-        if let Some(written) = self.written.get(&place) {
+        if let Some(written) = self.written(keyspace, &place) {
             return Ok(written.is_some());
         }
         let is_there = self.snapshot.contains(keyspace, key)?;
         self.note_read(keyspace, place);
         Ok(is_there)
+    }
+
+    /// Returns what it has written under a key, if it has: a value, or that there is none. One whose time has
+    /// come is none, as for readers afterwards.
+    fn written(&self, keyspace: &Keyspace, place: &(u64, Vec<u8>)) -> Option<Option<&[u8]>> {
+        let lives = |put: &&Put| put.expires_at_ms == 0 || put.expires_at_ms > keyspace.store.env.now_ms();
+        let written = self.written.get(place)?;
+        Some(written.as_ref().filter(lives).map(|put| put.value.as_slice()))
+    }
+
+    fn put_until(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8], expires_at_ms: u64) -> Result<()> {
+        self.batch.put_until(keyspace, key, value, expires_at_ms)?;
+        let put = Put { value: value.to_vec(), expires_at_ms };
+        self.written.insert((keyspace.inner.id, key.to_vec()), Some(put));
+        Ok(())
     }
 
     fn note_read(&mut self, keyspace: &Keyspace, place: (u64, Vec<u8>)) {
@@ -123,10 +145,7 @@ impl Transaction {
     /// # Errors
     /// As [`Batch::put`].
     pub fn put(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        let (key, value) = (key.as_ref(), value.as_ref());
-        self.batch.put(keyspace, key, value)?;
-        self.written.insert((keyspace.inner.id, key.to_vec()), Some(value.to_vec()));
-        Ok(())
+        self.put_until(keyspace, key.as_ref(), value.as_ref(), 0)
     }
 
     /// Sets `key` to `value`, which is gone after `ttl`, when the transaction ends.
@@ -154,10 +173,7 @@ impl Transaction {
         value: impl AsRef<[u8]>,
         ttl: Duration,
     ) -> Result<()> {
-        let (key, value) = (key.as_ref(), value.as_ref());
-        self.batch.put_with_ttl(keyspace, key, value, ttl)?;
-        self.written.insert((keyspace.inner.id, key.to_vec()), Some(value.to_vec()));
-        Ok(())
+        self.put_until(keyspace, key.as_ref(), value.as_ref(), keyspace.expiry_after(ttl))
     }
 
     /// Removes `key` when the transaction ends; a missing key is fine.
