@@ -4,7 +4,8 @@ use crate::failure::{Failure, Result, fail, usage};
 use crate::sizes;
 use crate::text;
 use siltstone::{
-    Compression, Db, Design, Durability, Keyspace, KeyspaceOptions, Options, Schema, SuffixOrder, presets,
+    Compression, Db, Design, Durability, Keyspace, KeyspaceOptions, Options, PrefixRule, Schema, SuffixOrder,
+    presets,
 };
 use std::path::Path;
 
@@ -19,7 +20,8 @@ const EVENT_LOG_BYTES: u64 = 1 << 20;
 pub struct CreateArgs {
     /// Schema of a new keyspace: point, or what of a key is its prefix: fixed:N (the first N bytes),
     /// delim:C[:COUNT] (up to and including the COUNT-th C), last-delim:C (the last C), suffix:N (all but the
-    /// last N bytes), length:WIDTH (a big-endian length and what it counts), whole
+    /// last N bytes), length:WIDTH (a big-endian length and what it counts), whole; each with :hashed behind
+    /// it for suffixes by hash
     #[arg(long, value_name = "SCHEMA")]
     schema: Option<Schema>,
     /// Order of the keys that share a prefix, in a new keyspace that is not `point` [default: ordered]
@@ -66,6 +68,13 @@ pub struct Preset {
 impl CreateArgs {
     /// The schema that was asked for, if any.
     fn schema(&self) -> Result<Option<Schema>> {
+        if let Some(Schema::SemiSorted { prefix: PrefixRule::Named(name), .. }) = self.schema {
+            usage!(
+                "--schema named:{}: a prefix rule of a program's own is known to that program alone, which gives it in \
+                 Options::prefix_rules; the command line has fixed:N, delim:C, last-delim:C, suffix:N, length:WIDTH and whole",
+                name.as_str()
+            );
+        }
         Ok(match (self.schema, self.suffix) {
             (Some(Schema::SemiSorted { prefix, .. }), Some(suffix)) => {
                 Some(Schema::SemiSorted { prefix, suffix: suffix.order() })

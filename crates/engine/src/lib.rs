@@ -1,8 +1,39 @@
 //! Siltstone: an embedded key-value storage engine for billions of small items on one machine with little
 //! memory.
 //!
-//! A store's layout is a value, a [`Design`]. See [`Db`] for how to begin, the repository's ARCHITECTURE.md
-//! for how it is built, and docs/format.md for every byte on disk.
+//! ```
+//! # fn main() -> siltstone::Result<()> {
+//! # let dir = tempfile::tempdir().unwrap();
+//! # let path = dir.path().join("store");
+//! use siltstone::{Db, KeyspaceOptions, Options, Schema};
+//!
+//! let db = Db::open(path, Options::default())?;
+//! // Keys are paths, and what lies in one directory is listed together.
+//! let schema = Schema::delimited(b'/');
+//! let files = db.keyspace("files", KeyspaceOptions { schema, ..KeyspaceOptions::default() })?;
+//! files.put("home/notes.txt", "42 bytes")?;
+//! files.put("home/todo.txt", "7 bytes")?;
+//! assert_eq!(files.get("home/notes.txt")?.as_deref(), Some(&b"42 bytes"[..]));
+//! for item in files.prefix("home/")? {
+//!     let (key, value) = item?;
+//!     println!("{} = {}", key.escape_ascii(), value.escape_ascii());
+//! }
+//! db.close()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | to | see |
+//! |---|---|
+//! | open a store, and give it memory | [`Db`], [`Options`]; several that share it: [`Resources`] |
+//! | choose how keys are grouped and laid out | [`KeyspaceOptions`], [`Schema`], [`Design`], [`presets`] |
+//! | read and write | [`Keyspace`]; as one: [`Batch`], [`Transaction`]; as it was: [`Snapshot`] |
+//! | write without reading | [`Keyspace::merge`], [`MergeOperators`] |
+//! | fill it at once | [`Keyspace::ingest`], [`Db::replace`] |
+//! | back it up, follow it, mend it | [`Db::backup`], [`Backups`], [`Db::tail`], [`Db::repair`] |
+//!
+//! The guide in the repository's docs/guide answers more. What follows is for those who change the engine;
+//! ARCHITECTURE.md says how it is built, and docs/format.md has every byte on disk.
 //!
 //! | floor | modules | holds |
 //! |---|---|---|

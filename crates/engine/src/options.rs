@@ -372,8 +372,8 @@ impl Options {
         let Some(name) = name else { return Ok(None) };
         let operator = self.merge_operators.get(name).ok_or_else(|| {
             Error::invalid(format_args!(
-                "the merge operator {name:?} is unknown; give it in options.merge_operators, or name one of the engine's own, \
-                 such as \"add\" or \"append\""
+                "the merge operator {name:?} is unknown; name one of the engine's own, such as \"add\" or \"append\". One of a \
+                 program's own is known to that program alone, which gives it in Options::merge_operators"
             ))
         })?;
         Ok(Some(Arc::new(Folder::new(operator, name, keyspace))))

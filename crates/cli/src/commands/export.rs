@@ -24,8 +24,8 @@ pub struct Args {
     #[arg(long, value_name = "NAME", default_value = DEFAULT_KEYSPACE)]
     keyspace: String,
     /// How to write the rows
-    #[arg(long, value_enum, required_unless_present = "raw")]
-    format: Option<Format>,
+    #[arg(long, value_enum, default_value = "tsv")]
+    format: Format,
     /// TSV without escapes, as `load --raw` reads it; an item with a line feed, or a tab in its key, ends the
     /// export
     #[arg(long)]
@@ -34,7 +34,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
-    let format = args.format.unwrap_or(Format::Tsv);
+    let format = args.format;
     if args.raw && format != Format::Tsv {
         usage!("--raw is a form of TSV; leave it out, or add --format tsv");
     }

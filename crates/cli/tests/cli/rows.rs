@@ -62,6 +62,7 @@ fn export_and_load_round_trip() {
         lines
     };
     assert_eq!(sorted(&exported.out), sorted(&rows));
+    assert_eq!(run(&["export", &store]).ok().out, exported.out, "TSV is the default");
     let jsonl = run(&["export", &store, "--format", "jsonl"]).ok();
     assert!(jsonl.err.contains("3,000 rows"));
     let copy = path(dir.path(), "copy");

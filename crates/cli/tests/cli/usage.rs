@@ -136,6 +136,9 @@ fn a_foreign_directory_is_refused_and_left_alone() {
         let left: Vec<_> = std::fs::read_dir(f).unwrap().map(|e| e.unwrap().file_name()).collect();
         assert_eq!(left, ["cat.jpg"], "after {args:?}");
     }
+    let told = run(&["stats", f]).fails(&["is not a Siltstone store", "check the path"]);
+    assert!(!told.err.contains("new directory"), "{}", told.err);
+    run(&["put", f, "k", "v"]).fails(&["name an empty or a new directory"]);
     let file = format!("{foreign}/cat.jpg");
     run(&["put", &file, "k", "v"]).fails(&["not a directory"]);
     run(&["get", &file, "k"]).fails(&["not a directory"]);

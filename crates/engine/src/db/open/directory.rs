@@ -30,8 +30,9 @@ pub(super) fn names(disk: &dyn Disk, dir: &Path) -> Result<Option<Vec<String>>> 
     }
 }
 
-/// Refuses directories that hold something else.
-pub(super) fn check_is_store(names: &[String], dir: &Path) -> Result<()> {
+/// Refuses directories that hold something else. A store may be made in an empty one if `may_create`.
+pub(super) fn check_is_store(names: &[String], dir: &Path, may_create: bool) -> Result<()> {
+    let advice = if may_create { "name an empty or a new directory" } else { "check the path" };
     if names.iter().any(|name| name == UNREPAIRED) {
         return Err(Error::new(
             ErrorKind::NotAStore,
@@ -49,7 +50,7 @@ pub(super) fn check_is_store(names: &[String], dir: &Path) -> Result<()> {
         return Err(Error::new(
             ErrorKind::NotAStore,
             format!(
-                "{} is not a Siltstone store: it holds {foreign:?} and no {CURRENT} file; name an empty or a new directory",
+                "{} is not a Siltstone store: it holds {foreign:?} and no {CURRENT} file; {advice}",
                 dir.display()
             ),
         )

@@ -114,7 +114,7 @@ fn prepare_directory(dir: &Path, options: &Options, disk: &dyn Disk, purpose: Pu
     match names(disk, dir)? {
         Some(_) if purpose == Purpose::Repair => {}
         Some(names) => {
-            check_is_store(&names, dir)?;
+            check_is_store(&names, dir, options.create_if_missing)?;
             if !options.create_if_missing && !names.iter().any(|name| name == CURRENT) {
                 return Err(missing(dir));
             }

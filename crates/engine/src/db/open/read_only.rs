@@ -34,7 +34,7 @@ pub(in crate::db) fn open_read_only_for(
     options.check()?;
     let disk = Arc::new(CheckedDisk::new(disk, dir));
     let names = names(disk.as_ref(), dir)?.ok_or_else(|| missing(dir))?;
-    check_is_store(&names, dir)?;
+    check_is_store(&names, dir, false)?;
     let mut tries = 0;
     loop {
         tries += 1;
