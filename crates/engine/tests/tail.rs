@@ -396,7 +396,9 @@ fn a_copy_is_equal_whatever_call_a_replacement_is_cut_short_at() {
     type Work = fn(&Db);
     let works: [Work; 3] = [
         |db| db.get_keyspace("items").unwrap().clear().unwrap(),
-        |db| drop(db.get_keyspace("items").unwrap().ingest([("x", "1"), ("a", "2")]).unwrap()),
+        |db| {
+            db.get_keyspace("items").unwrap().ingest([("x", "1"), ("a", "2")]).unwrap();
+        },
         |db| db.replace(&db.get_keyspace("items").unwrap(), db.get_keyspace("built").unwrap()).unwrap(),
     ];
     let (mut count, mut done) = (0, 0);
@@ -443,7 +445,7 @@ fn a_copy_is_not_made_of_what_a_build_is_about_to_replace() {
             for n in 0..40u32 {
                 items.put(format!("p{n}"), n.to_be_bytes()).unwrap();
                 match n % 3 {
-                    0 => drop(items.ingest([(format!("i{n}"), "1")]).unwrap()),
+                    0 => assert_eq!(items.ingest([(format!("i{n}"), "1")]).unwrap().items, 1),
                     1 => items.put("q", n.to_be_bytes()).unwrap(),
                     _ => items.clear().unwrap(),
                 }
