@@ -13,7 +13,8 @@ use common::*;
 use siltstone::events::{Event, EventListener, Listeners, Work};
 use siltstone::io::sim::{CallKind, CrashMode, SimDisk};
 use siltstone::{
-    Batch, ErrorKind, Ingest, IngestOptions, IngestReport, Keyspace, Options, WriteOptions, presets,
+    Batch, Db, ErrorKind, Ingest, IngestOptions, IngestReport, Keyspace, KeyspaceOptions, Options, Schema,
+    WriteOptions, presets,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -310,4 +311,46 @@ fn listeners_and_progress_hear_of_a_build() {
     assert_eq!(of(Work::SortItems).map(|(.., bytes)| bytes).sum::<u64>(), report.temporary_bytes);
     let ingested: Vec<_> = of(Work::Ingest).collect();
     assert_eq!(ingested, [&(Work::Ingest, 6000, report.table_bytes)]);
+}
+
+#[test]
+fn a_build_that_failed_is_repeated_with_another_schema_and_other_items() {
+    let dir = tempfile::tempdir().unwrap();
+    let build = |options: KeyspaceOptions, items: &[(&str, &str)]| {
+        Db::build(dir.path().join("store"), Options::default(), "paths", options, items.iter().copied())
+    };
+    let refused = build(KeyspaceOptions::default(), &[("a", "1"), ("", "2")]);
+    let refused = refused.map(drop).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::BadKey, "{refused}");
+    // A process that was killed leaves an empty keyspace.
+    let db = Db::open(dir.path().join("store"), Options::default()).unwrap();
+    assert!(db.get_keyspace("paths").is_none());
+    drop(db.create_keyspace("paths", KeyspaceOptions::default()).unwrap());
+    db.close().unwrap();
+    let by_path = || KeyspaceOptions { schema: Schema::delimited(b'/'), ..KeyspaceOptions::default() };
+    assert_eq!(build(by_path(), &[("a/b", "1"), ("a/c", "2")]).unwrap().items, 2);
+    // What holds something stays.
+    assert_eq!(build(by_path(), &[("a/d", "1")]).map(drop).unwrap_err().kind(), ErrorKind::KeyspaceExists);
+    let db = Db::open_read_only(dir.path().join("store"), Options::default()).unwrap();
+    assert_eq!(db.get_keyspace("paths").unwrap().prefix("a/").unwrap().count(), 2);
+}
+
+#[test]
+fn a_build_that_compacts_what_it_builds_is_told_so_and_waits_for_nothing() {
+    let disk = SimDisk::new();
+    let db = open_with(&disk, common::options());
+    let keyspace = create(&db, "built", presets::siltstone().scaled_to(64 << 10));
+    keyspace.put("before", "1").unwrap();
+    keyspace
+        .ingest_with(&IngestOptions::default(), |ingest| {
+            ingest.put("a", "1")?;
+            for refused in [keyspace.compact().unwrap_err(), db.compact().unwrap_err()] {
+                assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+                assert!(refused.to_string().contains("is being built"), "{refused}");
+            }
+            ingest.put("b", "2")
+        })
+        .unwrap();
+    db.compact().unwrap();
+    assert_eq!(keyspace.iter().unwrap().count(), 3);
 }

@@ -247,3 +247,79 @@ fn handles_dropped_in_any_order_close_the_store() {
         assert_eq!(again.get_keyspace("items").unwrap().get(b"k").unwrap(), Some(b"v".to_vec()));
     }
 }
+
+#[test]
+fn a_store_whose_manifest_grows_meanwhile_opens_for_reading() {
+    let disk = SimDisk::new();
+    // Nothing is flushed.
+    let Options { memory_budget_bytes, default_design, .. } = Options::default();
+    let options = |threads| Options {
+        memory_budget_bytes,
+        default_design: default_design.clone(),
+        ..threaded(threads)
+    };
+    let db = Db::open_on(Arc::new(disk.clone()), DIR, options(1)).unwrap();
+    let items = db.create_keyspace("items", KeyspaceOptions::default()).unwrap();
+    // What an opening replays takes it longer than the manifest takes to grow.
+    for n in (0..10_000u64).step_by(100) {
+        let mut batch = Batch::new();
+        (n..n + 100).for_each(|n| batch.put(&items, n.to_be_bytes(), padded(n)).unwrap());
+        db.write(&batch, &WriteOptions::default()).unwrap();
+    }
+    let (is_over, written) = (AtomicBool::new(false), AtomicU64::new(10_000));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                drop(db.create_keyspace("other", KeyspaceOptions::default()).unwrap());
+                db.drop_keyspace("other").unwrap();
+                // The log notes how far the manifest has come.
+                let mut batch = Batch::new();
+                let n = written.load(Ordering::Relaxed);
+                batch.put(&items, n.to_be_bytes(), padded(n)).unwrap();
+                db.write(&batch, &WriteOptions { durability: Some(Durability::Synced) }).unwrap();
+                written.store(n + 1, Ordering::Release);
+            }
+        });
+        let finish = defer(|| is_over.store(true, Ordering::Relaxed));
+        for _ in 0..10 {
+            let least = written.load(Ordering::Acquire);
+            let reading = Db::open_read_only_on(Arc::new(disk.clone()), DIR, options(0)).unwrap();
+            let items = reading.get_keyspace("items").unwrap();
+            let found = items.len().unwrap();
+            assert!(found >= least, "{found} of {least}");
+            assert!(items.contains((found - 1).to_be_bytes()).unwrap());
+        }
+        drop(finish);
+    });
+}
+
+#[test]
+fn a_store_that_is_open_for_reading_keeps_all_its_files() {
+    let disk = SimDisk::new();
+    let db = Db::open_on(Arc::new(disk.clone()), DIR, options()).unwrap();
+    let items = db.create_keyspace("items", KeyspaceOptions::default()).unwrap();
+    for n in 0..5_000u64 {
+        items.put(n.to_be_bytes(), padded(n)).unwrap();
+    }
+    db.drain().unwrap();
+    let tables = items.stats().levels.iter().map(|level| level.tables).sum::<u64>();
+    let reading = Db::open_read_only_on(Arc::new(disk.clone()), DIR, options()).unwrap();
+    assert!(tables as usize > 2 * options().max_open_files, "{tables}");
+    items.clear().unwrap();
+    db.drain().unwrap();
+    // Their names are gone.
+    let seen = reading.get_keyspace("items").unwrap();
+    assert_eq!((items.len().unwrap(), seen.len().unwrap()), (0, 5_000));
+    assert!((0..5_000u64).all(|n| seen.get(n.to_be_bytes()).unwrap() == Some(padded(n))));
+}
+
+/// Does `work` when it is dropped, also where a check has failed.
+fn defer(work: impl FnOnce()) -> impl Drop {
+    struct Deferred<F: FnOnce()>(Option<F>);
+    impl<F: FnOnce()> Drop for Deferred<F> {
+        fn drop(&mut self) {
+            self.0.take().into_iter().for_each(|work| work());
+        }
+    }
+    Deferred(Some(work))
+}

@@ -234,3 +234,35 @@ fn a_transaction_does_not_read_what_it_wrote_and_has_expired() {
     .unwrap();
     assert_eq!(items.contains_many(&["gone", "soon", "late"]).unwrap(), [false, false, true]);
 }
+
+#[test]
+fn what_a_bulk_build_has_brought_since_a_read_is_noticed() {
+    let db = open(&SimDisk::new());
+    let items = db.keyspace("items", KeyspaceOptions::default()).unwrap();
+    items.put("g", "1").unwrap();
+    let text = |value: Option<Vec<u8>>| String::from_utf8(value.unwrap_or_default()).unwrap();
+    // Nothing else is written between the read and the build, nor between the build and the write.
+    let mut runs = 0;
+    db.transaction(&WriteOptions::default(), |tx| {
+        runs += 1;
+        let before = text(tx.get(&items, "g")?);
+        if runs == 1 {
+            items.ingest([("g", "100")])?;
+        }
+        tx.put(&items, "g", before + "+1")
+    })
+    .unwrap();
+    assert_eq!((text(items.get("g").unwrap()).as_str(), runs), ("100+1", 2));
+    let mut runs = 0;
+    items
+        .update("g", |before| {
+            runs += 1;
+            if runs == 1 {
+                items.ingest([("g", "200"), ("h", "1")]).unwrap();
+            }
+            Some([before.unwrap_or_default(), b"+1"].concat())
+        })
+        .unwrap();
+    assert_eq!((text(items.get("g").unwrap()).as_str(), runs), ("200+1", 2));
+    assert!(!items.insert_if_absent("h", "2").unwrap());
+}

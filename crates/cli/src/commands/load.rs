@@ -114,6 +114,7 @@ pub fn run(args: &Args) -> Result<()> {
         rows.check_first(args)?;
     }
     let db = store::open_or_create(&args.dir, options)?;
+    let is_new = db.get_keyspace(&args.keyspace).is_none();
     let keyspace = args.create.open_keyspace(&db, &args.keyspace)?;
     let bar = progress::bytes_bar(bytes);
     let started = Instant::now();
@@ -125,6 +126,10 @@ pub fn run(args: &Args) -> Result<()> {
     };
     bar.finish_and_clear();
     let Loader { rows, bad_rows, rewritten_fields, bytes, groups, .. } = loader;
+    if args.bulk && outcome.is_err() && is_new {
+        // Nothing is loaded: it can be tried again, also with another schema.
+        db.drop_keyspace(&args.keyspace)?;
+    }
     // Even after a bad row, what the message calls loaded has to last.
     db.sync()?;
     if outcome.is_ok()

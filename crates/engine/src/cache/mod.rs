@@ -28,7 +28,8 @@ use crate::stats::{IoCounters, ReadTrace, StoreCounters};
 use crate::value::Wants;
 pub(crate) use fetch::{Arrived, fetch, run_all};
 pub(crate) use probe::Probe;
-use shared::{CacheUser, Files, LEAST_FILES};
+use quick_cache::UnitWeighter;
+use shared::{CacheUser, Files};
 pub(crate) use shared::{Caches, Page};
 use siltstone_design::EncodedKey;
 use std::path::{Path, PathBuf};
@@ -105,10 +106,12 @@ impl Reader {
         self
     }
 
-    /// The reader of a store that keeps `count` files open, whatever those need that share its caches.
+    /// The reader of a store that keeps every file open that it has opened, of which there are about `count`:
+    /// their names may be gone.
     pub fn keeping_files(mut self, count: usize) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.shared) {
-            shared.own_files = Some(Files::new(count.max(LEAST_FILES)));
+            // Each file weighs one, so none ever gives way to others.
+            shared.own_files = Some(Files::with_weighter(count, u32::MAX.into(), UnitWeighter));
         }
         self
     }

@@ -26,7 +26,7 @@ const PAGES_AT_FIRST: u64 = 1 << 20;
 /// Bits of a table's number, in the number under which its answers are kept.
 const TABLE_BITS: u32 = 40;
 /// Open files that are kept at least.
-pub(super) const LEAST_FILES: usize = 8;
+const LEAST_FILES: usize = 8;
 
 #[derive(Clone)]
 pub(super) struct PageWeight;

@@ -9,6 +9,7 @@
 //! several is a [transaction](super::transaction). Invariants: what the caller saw is what its write
 //! replaces; an item that is replaced keeps its life unless the caller says otherwise.
 
+use super::catalog::view::View;
 use super::keyspace::Keyspace;
 use super::read::{Found, Moment};
 use super::write::operations::Operations;
@@ -364,7 +365,7 @@ impl Keyspace {
                 *is_new &= added.insert(key);
                 if *is_new {
                     operations.put(self.store_id(), &self.inner, key, value, 0)?;
-                    conditions.push(self.unchanged(key, seen));
+                    conditions.push(self.unchanged(key, &seen.0, seen.1));
                 }
             }
             if self.store.write(Arc::new(operations), durability, conditions)? == Committed::Yes {
@@ -397,8 +398,8 @@ impl Keyspace {
         self.write(operations)
     }
 
-    /// Returns of each key whether it has no value, and the sequence number that says so.
-    fn absent<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) -> Result<(u64, Vec<bool>)> {
+    /// Returns of each key whether it has no value, and the view and the sequence number that say so.
+    fn absent<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) -> Result<((Arc<View>, u64), Vec<bool>)> {
         let encoded = keys.map(|key| self.inner.encode(key)).collect::<Result<Vec<_>>>();
         let (encoded, (view, point)) = (encoded?, self.pin()?);
         let mut is_absent = vec![false; encoded.len()];
@@ -408,7 +409,7 @@ impl Keyspace {
                 *is_absent = found.value.is_none();
             }
         })?;
-        Ok((point.sequence, is_absent))
+        Ok(((view, point.sequence), is_absent))
     }
 
     /// Returns what `key` has now, with the condition that nobody writes it meanwhile.
@@ -417,13 +418,14 @@ impl Keyspace {
         let (view, point) = self.pin()?;
         let at = Moment { keyspace: &self.inner, view: &view, point: &point };
         let found = self.store.searcher.find(at, &encoded, wants)?;
-        let condition = Condition { found_in: found.table, ..self.unchanged(key, point.sequence) };
+        let condition = Condition { found_in: found.table, ..self.unchanged(key, &view, point.sequence) };
         Ok(Seen { found, condition })
     }
 
-    /// The condition that nobody has written `key` since `seen`.
-    pub(super) fn unchanged(&self, key: &[u8], seen: u64) -> Condition {
-        Condition { keyspace: Arc::clone(&self.inner), key: key.to_vec(), seen, found_in: 0 }
+    /// The condition that nobody has written `key` since it was read from `view` at `seen`.
+    pub(super) fn unchanged(&self, key: &[u8], view: &View, seen: u64) -> Condition {
+        let builds = view.builds;
+        Condition { keyspace: Arc::clone(&self.inner), key: key.to_vec(), seen, builds, found_in: 0 }
     }
 
     /// Sets the key of `condition` to `new`, or deletes it, unless the condition is violated. Returns whether

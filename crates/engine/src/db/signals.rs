@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Two conditions under one lock, which nobody holds while working.
 #[derive(Default)]
 pub(crate) struct Signals {
-    lock: Mutex<()>,
+    lock: Mutex<Seen>,
     /// Something may need doing.
     work: Condvar,
     /// Something was done.
@@ -17,10 +17,14 @@ pub(crate) struct Signals {
     pool: OnceLock<Membership>,
 }
 
+/// How often it was said that something may need doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Seen(u64);
+
 impl Signals {
     /// Wakes whoever waits for work or progress.
     pub fn wake(&self) {
-        drop(self.lock.lock());
+        self.lock.lock().0 += 1;
         self.work.notify_all();
         self.progress.notify_all();
         if let Some(pool) = self.pool.get() {
@@ -49,8 +53,33 @@ impl Signals {
         self.progress.wait_for(&mut self.lock.lock(), at_most);
     }
 
-    /// Waits until something may need doing, or for as long as given.
-    pub fn wait_for_work(&self, at_most: Duration) {
-        self.work.wait_for(&mut self.lock.lock(), at_most);
+    /// What was said so far of work to do; taken before one looks for it.
+    pub fn seen(&self) -> Seen {
+        *self.lock.lock()
+    }
+
+    /// Waits until something may need doing that was not said yet when `seen` was taken, or for as long as
+    /// given.
+    pub fn wait_for_work(&self, seen: Seen, at_most: Duration) {
+        self.work.wait_while_for(&mut self.lock.lock(), |said| *said == seen, at_most);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    #[test]
+    fn what_was_said_before_the_wait_is_not_waited_for() {
+        let signals = Signals::default();
+        let seen = signals.seen();
+        // Between a look for work that found none and the wait.
+        signals.wake();
+        let started = Instant::now();
+        signals.wait_for_work(seen, Duration::from_secs(60));
+        assert!(started.elapsed() < Duration::from_secs(30));
+        // What was seen is waited out.
+        signals.wait_for_work(signals.seen(), Duration::from_millis(1));
     }
 }

@@ -88,7 +88,7 @@ impl Snapshot {
         self.taken.elapsed()
     }
 
-    fn view(&self, keyspace: &Keyspace) -> Result<Arc<View>> {
+    pub(super) fn view(&self, keyspace: &Keyspace) -> Result<Arc<View>> {
         self.store.env.health.check_open()?;
         if keyspace.store_id() != self.store.env.store {
             return Err(Error::no_keyspace(format_args!(

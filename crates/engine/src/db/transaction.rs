@@ -73,7 +73,7 @@ impl Transaction {
             return Ok(written.map(<[u8]>::to_vec));
         }
         let value = self.snapshot.get(keyspace, key)?;
-        self.note_read(keyspace, place);
+        self.note_read(keyspace, place)?;
         Ok(value)
     }
 
@@ -101,7 +101,7 @@ impl Transaction {
             return Ok(written.is_some());
         }
         let is_there = self.snapshot.contains(keyspace, key)?;
-        self.note_read(keyspace, place);
+        self.note_read(keyspace, place)?;
         Ok(is_there)
     }
 
@@ -120,9 +120,11 @@ impl Transaction {
         Ok(())
     }
 
-    fn note_read(&mut self, keyspace: &Keyspace, place: (u64, Vec<u8>)) {
-        let condition = keyspace.unchanged(&place.1, self.snapshot.sequence());
+    fn note_read(&mut self, keyspace: &Keyspace, place: (u64, Vec<u8>)) -> Result<()> {
+        let view = self.snapshot.view(keyspace)?;
+        let condition = keyspace.unchanged(&place.1, &view, self.snapshot.sequence());
         self.read.entry(place).or_insert(condition);
+        Ok(())
     }
 
     /// Sets `key` to `value` when the transaction ends.

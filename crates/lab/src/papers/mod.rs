@@ -8,6 +8,7 @@ mod lsm_trie;
 mod silt;
 mod slimdb;
 mod store;
+mod upkeep;
 
 use crate::advice;
 use crate::program::failure::Result;
@@ -26,6 +27,7 @@ pub enum Task {
     Expiry(Expiry),
     Predictions(Predictions),
     TradeOffs(TradeOffs),
+    Upkeep(Upkeep),
 }
 
 /// An evaluation that is redone by measuring.
@@ -47,6 +49,7 @@ pub use figures::Args as Figures;
 pub use lsm_trie::Args as LsmTrie;
 pub use silt::Args as Silt;
 pub use slimdb::Args as SlimDb;
+pub use upkeep::Args as Upkeep;
 
 impl Task {
     /// Returns the name by which `siltstone-lab` knows the task.
@@ -60,6 +63,7 @@ impl Task {
             Self::Expiry(_) => "expiry",
             Self::Predictions(_) => "predictions",
             Self::TradeOffs(_) => "trade-offs",
+            Self::Upkeep(_) => "upkeep",
         }
     }
 }
@@ -75,5 +79,6 @@ pub fn run(task: &Task) -> Result<()> {
         Task::Expiry(args) => expiry::run(args),
         Task::Predictions(args) => advice::predictions(args),
         Task::TradeOffs(args) => advice::trade_offs(args),
+        Task::Upkeep(args) => upkeep::run(args),
     }
 }

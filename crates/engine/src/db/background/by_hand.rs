@@ -156,6 +156,12 @@ impl Scheduler {
                 Turn::Take(compaction) => return self.compact_taken(&compaction, told),
                 Turn::Busy => drop(open),
             }
+            if self.running.state.lock().is_held_here(keyspace.id) {
+                return Err(Error::invalid(format_args!(
+                    "keyspace {:?} is being built by the thread that is to compact it; compact it when the build has ended",
+                    keyspace.name
+                )));
+            }
             self.env.signals.wait_for_progress(LOOK);
             if !told.tell(|_| {}) {
                 return Ok(());

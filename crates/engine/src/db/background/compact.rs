@@ -7,6 +7,7 @@ use crate::activity::{Count, PUSHED, repeats};
 use crate::compaction::{Context, Output, estimate_kills, execute};
 use crate::db::catalog::keyspace::OpenKeyspace;
 use crate::db::catalog::shape::VersionShape;
+use crate::db::catalog::view::Origin;
 use crate::db::reporter::Outcome;
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::{Dropped, Part};
@@ -107,7 +108,7 @@ impl Scheduler {
         count_merge(compaction, &output);
         let bytes_read = read.iter().map(|part| part.bytes).sum();
         let outcome = describe::outcome(read, bytes_read, &output);
-        self.catalog.commit(keyspace, output, None)?;
+        self.catalog.commit(keyspace, output, Origin::Tables)?;
         Ok(outcome)
     }
 
@@ -179,7 +180,8 @@ impl Scheduler {
     /// how late it is.
     pub(super) fn pace_compaction(&self, keyspace: &OpenKeyspace, bytes: u64) {
         let is_lifted = || keyspace.pressure() > 0.0 || self.is_given_up(keyspace);
-        self.compaction_limit.hold_back(bytes, is_lifted, |time| self.env.signals.wait_for_work(time));
+        let signals = &self.env.signals;
+        self.compaction_limit.hold_back(bytes, is_lifted, |time| signals.wait_for_work(signals.seen(), time));
     }
 }
 

@@ -5,7 +5,7 @@ use crate::activity::{ALL_FLUSHED, Activity, Count, FLUSHED, repeats};
 use crate::compaction::merge::Source;
 use crate::compaction::{Amount, Made, flush};
 use crate::db::catalog::keyspace::OpenKeyspace;
-use crate::db::catalog::view::View;
+use crate::db::catalog::view::{Origin, View};
 use crate::db::reporter::Outcome;
 use crate::db::write_buffer::WriteBuffer;
 use crate::entry::{Sequence, Span};
@@ -81,7 +81,7 @@ impl Scheduler {
         let activity = self.count_flush(keyspace, buffer, output.made);
         output.steps.push(Step::Activity(activity));
         let newer = if self.is_newer(keyspace, buffer) { output.runs() } else { Vec::new() };
-        self.catalog.commit(keyspace, output, Some(buffer))?;
+        self.catalog.commit(keyspace, output, Origin::Buffer(buffer))?;
         self.note_flushed(keyspace, buffer, newer);
         Ok(outcome)
     }
@@ -107,7 +107,8 @@ impl Scheduler {
     /// its flush.
     fn pace_flush(&self, keyspace: &OpenKeyspace, bytes: u64) {
         let is_lifted = || keyspace.view.load().sealed.len() > 1 || self.is_given_up(keyspace);
-        self.flush_limit.hold_back(bytes, is_lifted, |time| self.env.signals.wait_for_work(time));
+        let signals = &self.env.signals;
+        self.flush_limit.hold_back(bytes, is_lifted, |time| signals.wait_for_work(signals.seen(), time));
     }
 }
 

@@ -250,7 +250,11 @@ impl Scheduler {
 
     fn work_until_closed(&self, mut once: impl FnMut() -> Result<bool>) {
         let mut looked = Stopwatch::start();
-        while !self.env.health.is_over() {
+        loop {
+            let seen = self.env.signals.seen();
+            if self.env.health.is_over() {
+                return;
+            }
             if looked.elapsed() >= IDLE {
                 // Something may have come due by time alone.
                 self.catalog.look_again(false);
@@ -260,15 +264,16 @@ impl Scheduler {
             // So that readers need not look at the system's clock.
             self.env.now_ms();
             let result = once();
-            let wait = match (self.note_outcome(&result), &result) {
-                (Some(retry), _) => retry,
+            let (seen, wait) = match (self.note_outcome(&result), &result) {
+                // What was said while it failed is no reason to try at once.
+                (Some(retry), _) => (self.env.signals.seen(), retry),
                 (None, Ok(true)) => {
                     self.env.signals.wake();
                     continue;
                 }
-                _ => IDLE,
+                _ => (seen, IDLE),
             };
-            self.env.signals.wait_for_work(wait);
+            self.env.signals.wait_for_work(seen, wait);
         }
     }
 

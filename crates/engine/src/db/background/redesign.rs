@@ -9,6 +9,7 @@ use super::job::Redesigned;
 use crate::compaction::Output;
 use crate::db::catalog::keyspace::OpenKeyspace;
 use crate::db::catalog::shape::{TopShape, VersionShape};
+use crate::db::catalog::view::Origin;
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::{DesignEvent, Event};
 use crate::version::edit::Step;
@@ -52,7 +53,11 @@ impl Scheduler {
             at_ms: self.env.now_ms(),
             first_run: self.catalog.next_id(),
         };
-        self.catalog.commit(keyspace, Output { steps: vec![redesigned], ..Output::default() }, None)?;
+        self.catalog.commit(
+            keyspace,
+            Output { steps: vec![redesigned], ..Output::default() },
+            Origin::Tables,
+        )?;
         self.env.keep_room_for(design);
         drop(hold);
         self.reporter

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use siltstone_design::{Design, Reason, Task, TriePath};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::thread::ThreadId;
 
 /// A region of a keyspace; its path says of which level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -73,6 +74,11 @@ impl RunningState {
         self.held.entry(keyspace).or_default();
         is_free
     }
+
+    /// Whether this very thread holds a keyspace, so that it would wait for itself.
+    pub fn is_held_here(&self, keyspace: u64) -> bool {
+        self.held.get(&keyspace).is_some_and(|held| held.by == std::thread::current().id())
+    }
 }
 
 impl Running {
@@ -82,14 +88,21 @@ impl Running {
 }
 
 /// What is known of a keyspace that is held.
-#[derive(Default)]
 pub(super) struct Held {
+    pub by: ThreadId,
     /// Whether the moment has come at which what is written begins to be newer.
     pub is_marked: bool,
     /// Write buffers of before that moment that are not flushed yet.
     pub older: Vec<WriteBuffer>,
     /// Runs of level 0 that were flushed of later ones.
     pub newer: HashSet<RunId>,
+}
+
+impl Default for Held {
+    fn default() -> Self {
+        let (is_marked, older, newer) = Default::default();
+        Self { by: std::thread::current().id(), is_marked, older, newer }
+    }
 }
 
 /// A compaction with everything it needs, marked as under way.

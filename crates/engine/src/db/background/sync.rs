@@ -15,9 +15,12 @@ impl Scheduler {
         while !health.is_over() {
             // Being woken for other work does no harm: syncing early is no mistake, but don't spin.
             let slept = Stopwatch::start();
+            let signals = &self.env.signals;
+            let mut seen = signals.seen();
             while slept.elapsed() < interval && !health.is_closed() {
                 let left = interval.saturating_sub(slept.elapsed());
-                self.env.signals.wait_for_work(left.min(IDLE));
+                signals.wait_for_work(seen, left.min(IDLE));
+                seen = signals.seen();
             }
             self.env.now_ms();
             self.sync_if_due();

@@ -8,6 +8,7 @@ use crate::compaction::{Context, Output};
 use crate::db::background::describe;
 use crate::db::background::hold::Hold;
 use crate::db::catalog::keyspace::OpenKeyspace;
+use crate::db::catalog::view::Origin;
 use crate::db::store::Store;
 use crate::db::write::operations::{check_expiry, check_value};
 use crate::entry::PrefixTombstones;
@@ -318,7 +319,7 @@ impl<'a> Ingest<'a> {
         raise_newer(&version, hold, &|| catalog.next_id(), &mut output.steps);
         let user_bytes = version.user_bytes + self.report.user_bytes;
         output.steps.push(Step::Flushed { start: keyspace.flushed(), user_bytes });
-        catalog.commit(keyspace, output, None)?;
+        catalog.commit(keyspace, output, Origin::Build)?;
         keyspace.check_exists()
     }
 }

@@ -127,8 +127,12 @@ impl Db {
     /// # }
     /// ```
     ///
+    /// A build that failed can be repeated, and so can one whose process was killed: a keyspace of that name
+    /// that holds nothing is made anew.
+    ///
     /// # Errors
-    /// As [`Db::open`], [`Db::create_keyspace`] and [`Keyspace::ingest`].
+    /// As [`Db::open`], [`Db::create_keyspace`] and [`Keyspace::ingest`]; then the store has no keyspace of
+    /// that name, unless it had one that holds something.
     pub fn build<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         dir: impl AsRef<Path>,
         options: Options,
@@ -137,8 +141,17 @@ impl Db {
         items: impl IntoIterator<Item = (K, V)>,
     ) -> Result<IngestReport> {
         let db = Self::open(dir, options)?;
-        let report = db.create_keyspace(name, keyspace)?.ingest(items)?;
+        if let Some(left) = db.get_keyspace(name)
+            && left.is_empty()?
+        {
+            db.drop_keyspace(name)?;
+        }
+        let built = db.create_keyspace(name, keyspace)?.ingest(items);
+        if built.is_err() {
+            // Where that fails too, it is left empty.
+            let _ = db.drop_keyspace(name);
+        }
         db.close()?;
-        Ok(report)
+        built
     }
 }

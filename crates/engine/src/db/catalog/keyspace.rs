@@ -113,7 +113,7 @@ impl OpenKeyspace {
         let KeyspaceParts { id, name, encoder, folder, version, flushed } = parts;
         let active = WriteBuffer::new(&version.design, born_at, encoder, folder.as_ref(), memory);
         let noted = NotedActivity { activity: version.activity, ..NotedActivity::default() };
-        let view = View { active, sealed: Vec::new(), version: Arc::new(version) };
+        let view = View { active, sealed: Vec::new(), version: Arc::new(version), builds: 0 };
         Arc::new(Self {
             id,
             name,

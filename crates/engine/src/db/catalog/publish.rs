@@ -2,9 +2,8 @@
 
 use super::Catalog;
 use super::keyspace::OpenKeyspace;
-use super::view::View;
+use super::view::{Origin, View};
 use crate::compaction::Output;
-use crate::db::write_buffer::WriteBuffer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::table::envelope::TableMeta;
 use crate::version::Version;
@@ -24,13 +23,8 @@ const CLOCK_NOTE_MS: u64 = 60_000;
 impl Catalog {
     /// Makes `output` happen to `keyspace`: on disk first, then for readers. `flushed` is the write buffer
     /// that is now in tables, if one is.
-    pub fn commit(
-        &self,
-        keyspace: &Arc<OpenKeyspace>,
-        output: Output,
-        flushed: Option<&WriteBuffer>,
-    ) -> Result<()> {
-        self.commit_under(self.manifest.lock(), keyspace, output, flushed)
+    pub fn commit(&self, keyspace: &Arc<OpenKeyspace>, output: Output, origin: Origin<'_>) -> Result<()> {
+        self.commit_under(self.manifest.lock(), keyspace, output, origin)
     }
 
     /// Notes that the redesign of `keyspace` to `design` is over, unless another one has begun.
@@ -40,7 +34,7 @@ impl Catalog {
             return Ok(());
         }
         let steps = vec![Step::Settled { at_ms: self.env.now_ms() }];
-        self.commit_under(guard, keyspace, Output { steps, ..Output::default() }, None)
+        self.commit_under(guard, keyspace, Output { steps, ..Output::default() }, Origin::Tables)
     }
 
     /// As [`Catalog::commit`], with the manifest locked.
@@ -49,7 +43,7 @@ impl Catalog {
         mut guard: MutexGuard<'_, Option<Manifest>>,
         keyspace: &Arc<OpenKeyspace>,
         output: Output,
-        flushed: Option<&WriteBuffer>,
+        origin: Origin<'_>,
     ) -> Result<()> {
         let Output { steps, filters, .. } = output;
         let Some(manifest) = guard.as_mut() else { return self.env.check_writable() };
@@ -68,7 +62,7 @@ impl Catalog {
         debug_check(&next);
         self.write_edit(manifest, &edit, &base)?;
         let next = Arc::new(next);
-        self.show_version(keyspace, &next, flushed);
+        self.show_version(keyspace, &next, origin);
         base.retire_sidecars(&next);
         removed.iter().for_each(|table| table.mark_obsolete());
         for step in &edit.steps {
@@ -78,7 +72,7 @@ impl Catalog {
         }
         self.refresh_pressure(keyspace);
         self.env.reader.fit_cache();
-        if flushed.is_some() {
+        if let Origin::Buffer(_) = origin {
             self.advance_log_start(manifest)?;
         } else if !removed.is_empty() {
             self.remove_segments(self.log.trim_spares(|| self.spare_bytes()));
@@ -135,12 +129,14 @@ impl Catalog {
     }
 
     /// Shows readers `next`, and no longer the write buffer that is in it.
-    fn show_version(&self, keyspace: &OpenKeyspace, next: &Arc<Version>, flushed: Option<&WriteBuffer>) {
+    fn show_version(&self, keyspace: &OpenKeyspace, next: &Arc<Version>, origin: Origin<'_>) {
         let _views = self.view_lock.lock();
         let mut view = View::clone(&keyspace.view.load());
         view.version = Arc::clone(next);
-        if let Some(flushed) = flushed {
-            view.sealed.retain(|sealed| !sealed.buffer.is(flushed));
+        match origin {
+            Origin::Buffer(flushed) => view.sealed.retain(|sealed| !sealed.buffer.is(flushed)),
+            Origin::Build => view.builds += 1,
+            Origin::Tables => {}
         }
         keyspace.view.store(Arc::new(view));
     }
@@ -154,7 +150,7 @@ impl Catalog {
         let mut version = Version::clone(&before);
         change(&mut version);
         before.retire_sidecars(&version);
-        self.show_version(keyspace, &Arc::new(version), None);
+        self.show_version(keyspace, &Arc::new(version), Origin::Tables);
         self.note_changed(keyspace);
         self.env.reader.fit_cache();
     }
@@ -228,7 +224,8 @@ impl Catalog {
                 // A condition on what was read before fails.
                 let now = announced.sequence;
                 let active = keyspace.new_buffer(now, self.env.memory());
-                keyspace.view.store(Arc::new(View { active, sealed: Vec::new(), version }));
+                let builds = keyspace.view.load().builds;
+                keyspace.view.store(Arc::new(View { active, sealed: Vec::new(), version, builds }));
                 self.show(now);
             }
             keyspace.set_flushed(start);

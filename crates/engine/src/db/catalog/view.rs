@@ -13,6 +13,20 @@ pub(crate) struct View {
     /// Waiting to be flushed, newest first.
     pub sealed: Vec<SealedBuffer>,
     pub version: Arc<Version>,
+    /// How many bulk builds have put items below the write buffers, which can't tell what of these is newer
+    /// than a read.
+    pub builds: u64,
+}
+
+/// Where the tables of an edit come from.
+#[derive(Clone, Copy)]
+pub(crate) enum Origin<'a> {
+    /// A write buffer, which is in them now.
+    Buffer(&'a WriteBuffer),
+    /// A bulk build.
+    Build,
+    /// Other tables, if there are any.
+    Tables,
 }
 
 /// A write buffer that takes no more writes.

@@ -93,7 +93,18 @@ impl Opening {
     }
 
     /// Replays the log of the store that `loaded` describes into the keyspaces' write buffers.
+    ///
+    /// # Errors
+    /// `Corruption` where the log or the manifest is damaged; a log that knows of more than the manifest has
+    /// says so of the latter.
     pub fn replay(&self, loaded: &Loaded, keyspaces: &Keyspaces, reader: &Reader) -> Result<Replayed> {
+        let replayed = self.replay_log(loaded, keyspaces, reader)?;
+        loaded.check_end(&self.dir, replayed.manifest_end)?;
+        Ok(replayed)
+    }
+
+    /// The same, beside a writer: the log may know of what the manifest has come to since.
+    pub fn replay_log(&self, loaded: &Loaded, keyspaces: &Keyspaces, reader: &Reader) -> Result<Replayed> {
         let by_id: BTreeMap<u64, &Arc<OpenKeyspace>> = keyspaces.values().map(|k| (k.id, k)).collect();
         let mut apply = |segment: &Arc<LogSegment>, lsn: u64, payload: &[u8]| {
             let strange = || {
@@ -119,9 +130,7 @@ impl Opening {
         let (start, synced) = (loaded.state.needed_log(), loaded.state.log_end);
         let recovery = self.options.wal_recovery;
         let replayed = replay(self.disk.as_ref(), &self.dir, start, synced, recovery, &mut apply);
-        let replayed = replayed.map_err(|error| self.blame(error, loaded))?;
-        loaded.check_end(&self.dir, replayed.manifest_end)?;
-        Ok(replayed)
+        replayed.map_err(|error| self.blame(error, loaded))
     }
 
     /// Returns the log's segments before those that were replayed, of `most_bytes` together at most.

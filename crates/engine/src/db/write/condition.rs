@@ -12,6 +12,8 @@ pub(crate) struct Condition {
     pub keyspace: Arc<OpenKeyspace>,
     pub key: Vec<u8>,
     pub seen: Sequence,
+    /// How many bulk builds the view of the read had seen.
+    pub builds: u64,
     /// The table in which the value was found; 0 where it was in a write buffer, where there was none, or
     /// where the write is of another key.
     pub found_in: TableId,
@@ -32,8 +34,9 @@ impl Condition {
             return true;
         }
         let view = self.keyspace.view.load();
-        // What was flushed since can't be asked any more.
-        view.oldest_buffer().born_at() > self.seen
+        // What was flushed or built since can't be asked any more.
+        view.builds != self.builds
+            || view.oldest_buffer().born_at() > self.seen
             || view.buffers().any(|buffer| buffer.changed_since(&key, self.seen))
     }
 }
