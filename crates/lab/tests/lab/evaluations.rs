@@ -147,3 +147,30 @@ fn an_interrupted_evaluation_leaves_nothing_behind() {
         assert!(!std::fs::exists(&out).unwrap(), "{paper}: an empty directory is left");
     }
 }
+
+#[test]
+fn upkeep_is_measured_and_leaves_nothing_behind() {
+    let (_dir, place) = scratch();
+    let told = run(&["upkeep", "--items", "3000", "--preset", "lean", "--dir", &place, "--json"]).ok().json();
+    figures_are_of(&told, &["Upkeep"]);
+    let figures: Vec<_> = told["figures"].as_array().unwrap().iter().collect();
+    let of = |row: &str| {
+        let figure = figures.iter().find(|figure| figure["row"].as_str().unwrap().trim().starts_with(row));
+        figure.unwrap_or_else(|| panic!("no {row}"))["ours"].as_f64().unwrap()
+    };
+    for row in [
+        "batches of 100",
+        "compact",
+        "checkpoint",
+        "first backup",
+        "restore",
+        "verify",
+        "repair",
+        "change feed",
+    ] {
+        assert!(of(row) > 0.0 && of(row).is_finite(), "{row}: {}", of(row));
+    }
+    // A backup brings what has changed.
+    assert!(of("% of bytes that the same adds") < 50.0);
+    nothing_is_left(&place);
+}
