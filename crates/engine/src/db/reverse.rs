@@ -26,6 +26,8 @@ use std::collections::VecDeque;
 /// Items that a window is to hold: at first, and once it is known how wide windows are.
 const FIRST_ITEMS: usize = 32;
 const MOST_ITEMS: usize = 2048;
+/// Items of a group that is a window by itself: to walk it once costs less than to look for its end.
+const GROUP_ITEMS: usize = 256;
 /// Bytes of keys and values that a window is to hold at most, unless a single item does.
 const WINDOW_BYTES: usize = 256 << 10;
 /// Bytes that are kept of a window of a single digest.
@@ -75,12 +77,17 @@ impl Iter {
         Ok(Some((key, value?)))
     }
 
+    fn is_within_a_group(&self) -> bool {
+        self.span.first.hi == self.span.last.hi
+    }
+
     /// Sees to it that items are gathered, if any are left.
     fn gather(&mut self) -> Result<()> {
         let mut behind = self.behind.take().unwrap_or_else(|| {
             let upper = self.upper.as_ref().map_or(self.span.last, |upper| upper.digest.min(self.span.last));
             let width = u128::MAX;
-            Gathered { items: VecDeque::new(), last: Some(upper), width, most_items: FIRST_ITEMS }
+            let most_items = if self.is_within_a_group() { GROUP_ITEMS } else { FIRST_ITEMS };
+            Gathered { items: VecDeque::new(), last: Some(upper), width, most_items }
         });
         let first = self.lower.as_ref().map_or(self.span.first, |lower| lower.digest.max(self.span.first));
         let gathered = loop {
@@ -101,7 +108,12 @@ impl Iter {
         let from = end.saturating_sub(behind.width.saturating_sub(1)).max(left);
         let before = (from > left).then(|| Digest::of_number(from - 1));
         match self.walk_window(behind, Span { first: Digest::of_number(from), last })? {
-            Window::TooMuch => behind.width = (end - from).div_ceil(2),
+            Window::TooMuch => {
+                if behind.width == u128::MAX {
+                    behind.most_items = FIRST_ITEMS;
+                }
+                behind.width = (end - from).div_ceil(2);
+            }
             Window::End => {}
             Window::Whole if behind.items.is_empty() => {
                 behind.last = before;
