@@ -134,10 +134,11 @@ fn a_group_of_ten_million_items_is_one_group() {
     assert_eq!(items.stats().table_entries, u64::from(count.div_ceil(1000)));
 }
 
-/// Bytes of the files in a directory.
+/// Bytes of the tables in a directory; the log's, which are kept for reuse, are half of a store so small.
 fn bytes_in(dir: &Path) -> u64 {
-    let files = std::fs::read_dir(dir).unwrap().filter_map(|file| file.unwrap().metadata().ok());
-    files.map(|file| file.len()).sum()
+    let files = std::fs::read_dir(dir).unwrap().map(Result::unwrap);
+    let tables = files.filter(|file| file.path().extension().is_some_and(|extension| extension == "table"));
+    tables.filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum()
 }
 
 #[test]
@@ -173,11 +174,12 @@ fn a_snapshot_held_during_overwrites_costs_what_it_shows_and_no_more() {
             assert_eq!(items.get(n.to_be_bytes()).unwrap(), Some(vec![round as u8; 16]));
         }
     }
+    // Of what is overwritten again and again nothing else is left.
+    items.compact().unwrap();
     let held = settled();
     let seen = snapshot.iter(&items).unwrap().map(Result::unwrap);
     assert_eq!(seen.filter(|(_, value)| *value == [0; 16]).count() as u32, items_count);
     drop(snapshot);
-    items.compact().unwrap();
     let after = settled();
     println!(
         "{items_count} items overwritten {rounds} times: {once} bytes once, {most} at most, {held} with the snapshot, \
@@ -185,7 +187,7 @@ fn a_snapshot_held_during_overwrites_costs_what_it_shows_and_no_more() {
     );
     // What it shows is kept once, whatever was written since.
     assert!(held > once + once / 2, "{held} bytes where a snapshot keeps {once}");
-    assert!(held < 4 * once, "{held} bytes with the snapshot, {once} before it");
+    assert!(held < 2 * once + once / 2, "{held} bytes with the snapshot, {once} before it");
     assert!(most < 6 * once, "{most} bytes at most, {once} before");
     assert!(after < once + once / 2, "{after} bytes after the snapshot, {once} before it");
     assert_eq!(items.iter().unwrap().count() as u32, items_count);

@@ -357,7 +357,7 @@ impl Keyspace {
         let items: Vec<(K, V)> = items.into_iter().collect();
         let durability = self.store.env.options.durability;
         loop {
-            let (seen, mut is_new) = self.absent(items.iter().map(|(key, _)| key.as_ref()))?;
+            let (view, seen, mut is_new) = self.absent(items.iter().map(|(key, _)| key.as_ref()))?;
             let (mut operations, mut conditions) = (Operations::default(), Vec::new());
             let mut added = HashSet::new();
             for ((key, value), is_new) in items.iter().zip(&mut is_new) {
@@ -365,7 +365,7 @@ impl Keyspace {
                 *is_new &= added.insert(key);
                 if *is_new {
                     operations.put(self.store_id(), &self.inner, key, value, 0)?;
-                    conditions.push(self.unchanged(key, &seen.0, seen.1));
+                    conditions.push(self.unchanged(key, &view, seen));
                 }
             }
             if self.store.write(Arc::new(operations), durability, conditions)? == Committed::Yes {
@@ -399,7 +399,7 @@ impl Keyspace {
     }
 
     /// Returns of each key whether it has no value, and the view and the sequence number that say so.
-    fn absent<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) -> Result<((Arc<View>, u64), Vec<bool>)> {
+    fn absent<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) -> Result<(Arc<View>, u64, Vec<bool>)> {
         let encoded = keys.map(|key| self.inner.encode(key)).collect::<Result<Vec<_>>>();
         let (encoded, (view, point)) = (encoded?, self.pin()?);
         let mut is_absent = vec![false; encoded.len()];
@@ -409,7 +409,7 @@ impl Keyspace {
                 *is_absent = found.value.is_none();
             }
         })?;
-        Ok(((view, point.sequence), is_absent))
+        Ok((view, point.sequence, is_absent))
     }
 
     /// Returns what `key` has now, with the condition that nobody writes it meanwhile.
