@@ -10,7 +10,7 @@ mod common;
 
 use common::bulk::{assert_sound, create, items, open_with, table_files};
 use common::*;
-use siltstone::io::sim::{CrashMode, SimDisk};
+use siltstone::io::sim::{CallKind, CrashMode, SimDisk};
 use siltstone::{
     Batch, Db, ErrorKind, Ingest, IngestOptions, Keyspace, KeyspaceOptions, Options, PrefixRule, PrefixRules,
     RuleName, Schema, SuffixOrder, WriteOptions, presets,
@@ -461,4 +461,27 @@ fn keyspaces_are_created_once_and_opened_often() {
     let error = db.drop_keyspace("flies").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NoKeyspace);
     assert!(error.to_string().contains("there are: \"files\", \"new\""), "{error}");
+}
+
+#[test]
+fn a_scan_that_is_given_up_early_reads_and_holds_little() {
+    let disk = SimDisk::new();
+    let db = open_with(&disk, Options { memory_budget_bytes: 16 << 20, ..options() });
+    let design = presets::siltstone().scaled_to(256 << 10);
+    let items = create(&db, "items", design);
+    for n in 0..40_000u32 {
+        items.put(n.to_be_bytes(), numbered_value(n, 100)).unwrap();
+    }
+    db.flush().unwrap();
+    let read = |most: usize| {
+        let before = disk.stats().bytes(CallKind::Read);
+        assert_eq!(items.iter().unwrap().take(most).map(Result::unwrap).count(), most);
+        disk.stats().bytes(CallKind::Read) - before
+    };
+    // Indexes are in memory from here on; pages of scans stay out of the cache.
+    let all = read(40_000);
+    let runs: u64 = items.stats().levels.iter().map(|level| level.max_runs_in_a_region).sum();
+    let few = read(1);
+    assert!(runs > 1 && few <= runs * 2 * 4096, "{few} bytes for an item of {runs} runs");
+    assert!(few > 0 && few * 50 < all && all < 2 * 40_000 * 104, "{few} and {all} bytes");
 }

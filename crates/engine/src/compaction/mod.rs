@@ -42,9 +42,12 @@ pub(crate) fn source(
     reader: &Arc<Reader>,
 ) -> Result<Source> {
     let reading = reading.into();
-    let parts = run.tables_in(span).map(|table| {
+    let parts = run.tables_in(span).enumerate().map(|(at, table)| {
         let (table, span, reader) = (Arc::clone(table), span.clone(), Arc::clone(reader));
-        let reading = reading.clone();
+        let mut reading = reading.clone();
+        if let (1.., ReadMode::Long { begins }) = (at, &mut reading.mode) {
+            *begins = false;
+        }
         Box::new(move || table.stream(span, reading, &reader)) as Part
     });
     let parts: Vec<Part> = parts.collect();

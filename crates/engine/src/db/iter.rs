@@ -140,8 +140,11 @@ pub struct Iter {
 
 impl Iter {
     pub(super) fn new(walked: Walked, span: Span, wanted: Wanted) -> Self {
-        let mode =
-            if span.first.hi == span.last.hi { ReadMode::Short(Arc::default()) } else { ReadMode::Long };
+        let mode = if span.first.hi == span.last.hi {
+            ReadMode::Short(Arc::default())
+        } else {
+            ReadMode::Long { begins: true }
+        };
         Self {
             walked,
             buffers: None,
@@ -296,6 +299,9 @@ impl Iter {
             for run in &region.runs {
                 sources.push(source(run, &span, reading.clone(), reader)?);
             }
+        }
+        if let ReadMode::Long { begins } = &mut self.mode {
+            *begins = false;
         }
         self.merge = Some(Merge::new(sources, keyspace.folder.clone())?);
         Ok(true)

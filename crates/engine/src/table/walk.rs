@@ -17,7 +17,9 @@ use std::sync::Arc;
 
 /// Pages read at once by background work.
 const COMPACTION_PAGES: usize = 64;
-/// Pages read at once by long scans.
+/// Pages read at once by long scans: to begin with, and then twice as many each time, up to the latter. A scan
+/// has so many of each run that it walks, and many are given up after a few items.
+const FIRST_SCAN_PAGES: usize = 2;
 const LONG_SCAN_PAGES: usize = 16;
 
 /// Where the current page is.
@@ -33,8 +35,8 @@ enum Current {
 pub(crate) enum ReadMode {
     /// Page by page, through the page cache, where a page was not fetched before.
     Short(Arc<Arrived>),
-    /// Many pages at a time, around the cache.
-    Long,
+    /// Many pages at a time, around the cache; a few where the scan begins.
+    Long { begins: bool },
     /// The same for background work, which is counted by itself.
     Compaction,
 }
@@ -88,6 +90,8 @@ pub(crate) struct PageWalk<T> {
     stretch: Vec<u8>,
     first: u32,
     current: Current,
+    /// Pages that are read next.
+    at_once: usize,
 }
 
 impl<T: Described> PageWalk<T> {
@@ -95,7 +99,13 @@ impl<T: Described> PageWalk<T> {
         let WalkStart { file, reader, encoder, span, reading: Reading { mode, values } } = start;
         let (stretch, first, current) = (Vec::new(), 0, Current::Nowhere);
         let (table, _file) = (Arc::clone(table), file);
-        Self { table, _file, reader, encoder, span, values, mode, stretch, first, current }
+        let at_once = match mode {
+            ReadMode::Short(_) => 1,
+            ReadMode::Long { begins: true } => FIRST_SCAN_PAGES,
+            ReadMode::Long { begins: false } => LONG_SCAN_PAGES,
+            ReadMode::Compaction => COMPACTION_PAGES.min(reader.memory().chunk_bytes() / PAGE_BYTES).max(1),
+        };
+        Self { table, _file, reader, encoder, span, values, mode, stretch, first, current, at_once }
     }
 
     fn meta(&self) -> &TableMeta {
@@ -116,24 +126,23 @@ impl<T: Described> PageWalk<T> {
     fn probe(&self) -> Probe<'_> {
         match &self.mode {
             ReadMode::Short(arrived) => Probe::asking(&self.reader, &self.encoder, arrived).and_wait(),
-            ReadMode::Long | ReadMode::Compaction => Probe::waiting(&self.reader, &self.encoder),
+            ReadMode::Long { .. } | ReadMode::Compaction => Probe::waiting(&self.reader, &self.encoder),
         }
     }
 
     /// Makes page `number` the current one.
     pub fn turn_to(&mut self, number: u32) -> Result<()> {
-        let at_once = match self.mode {
-            ReadMode::Short(_) => {
-                self.current = Current::Cached(self.complete(|probe| probe.page(self.meta().id, number))?);
-                return Ok(());
-            }
-            ReadMode::Long => LONG_SCAN_PAGES,
-            ReadMode::Compaction => COMPACTION_PAGES.min(self.reader.memory().chunk_bytes() / PAGE_BYTES),
-        };
+        if let ReadMode::Short(_) = self.mode {
+            self.current = Current::Cached(self.complete(|probe| probe.page(self.meta().id, number))?);
+            return Ok(());
+        }
         let held = self.first..self.first + (self.stretch.len() / PAGE_BYTES) as u32;
         if !held.contains(&number) {
             let pages = self.meta().pages;
-            self.read(number, at_once.max(1).min(pages.saturating_sub(number) as usize))?;
+            self.read(number, self.at_once.min(pages.saturating_sub(number) as usize))?;
+            if let ReadMode::Long { .. } = self.mode {
+                self.at_once = LONG_SCAN_PAGES.min(2 * self.at_once);
+            }
         }
         self.current = Current::InStretch((number - self.first) as usize * PAGE_BYTES);
         Ok(())

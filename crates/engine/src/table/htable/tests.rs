@@ -125,7 +125,7 @@ impl Made {
             let mut wanted = Vec::new();
             table.want(&span, &reader, &mut wanted).unwrap();
             let arrived = Arc::new(fetch(&reader, wanted).unwrap());
-            for mode in [ReadMode::Short(arrived), ReadMode::Long, ReadMode::Compaction] {
+            for mode in [ReadMode::Short(arrived), ReadMode::Long { begins: true }, ReadMode::Compaction] {
                 let mut cursor = table.stream(span.clone(), mode, &reader).unwrap();
                 for key in expected.clone() {
                     let entry = cursor.peek().unwrap();

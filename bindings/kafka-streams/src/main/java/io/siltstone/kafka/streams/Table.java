@@ -45,10 +45,14 @@ final class Table {
 
     /**
      * Adds a write, or a deletion where the value is null; returns about the bytes that it takes while it waits. What the
-     * engine would refuse is refused here, or it would wait among others and take them along.
+     * engine would refuse is refused here, or it would wait among others and take them along; there is nothing to delete of
+     * a key that is too long.
      */
     int add(byte[] key, byte[] value) {
         if (key.length > MOST_KEY_BYTES) {
+            if (value == null) {
+                return 0;
+            }
             throw new ProcessorStateException("A key in " + keyspace.name() + " has " + key.length
                     + " bytes; Siltstone's state stores take " + MOST_KEY_BYTES + " at most, of which windows take 12 and"
                     + " sessions 16. Use shorter keys, or RocksDB for this store");
@@ -72,9 +76,9 @@ final class Table {
         return first != null && (to == null || Arrays.compareUnsigned(first, to) <= 0);
     }
 
-    /** Returns what the engine holds. */
+    /** Returns what the engine holds: nothing of a key that is too long. */
     byte[] stored(byte[] key) throws SiltstoneException {
-        return keyspace.get(marked(key));
+        return key.length > MOST_KEY_BYTES ? null : keyspace.get(marked(key));
     }
 
     /** Adds all that waits to a batch. They wait on until {@link #written}, so that readers miss nothing. */

@@ -350,6 +350,8 @@ class CommitAndRestoreTest {
         String refused = assertThrows(ProcessorStateException.class,
                 () -> store.put(Bytes.wrap(new byte[65_535]), value("2"))).getMessage();
         assertTrue(refused.contains("65534 at most"), refused);
+        assertNull(store.get(Bytes.wrap(new byte[70_000])));
+        assertNull(store.delete(Bytes.wrap(new byte[70_000])));
         byte[] longest = new byte[65_534];
         store.put(Bytes.wrap(longest), value("3"));
         store.commit(Map.of());
