@@ -483,5 +483,5 @@ fn a_scan_that_is_given_up_early_reads_and_holds_little() {
     let runs: u64 = items.stats().levels.iter().map(|level| level.max_runs_in_a_region).sum();
     let few = read(1);
     assert!(runs > 1 && few <= runs * 2 * 4096, "{few} bytes for an item of {runs} runs");
-    assert!(few > 0 && few * 50 < all && all < 2 * 40_000 * 104, "{few} and {all} bytes");
+    assert!(few > 0 && few * 20 < all && all < 2 * 40_000 * 104, "{few} and {all} bytes");
 }

@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 /// Pages read at once by background work.
 const COMPACTION_PAGES: usize = 64;
-/// Pages read at once by long scans: to begin with, and then twice as many each time, up to the latter. A scan
-/// has so many of each run that it walks, and many are given up after a few items.
+/// Pages read at once by long scans: to begin with, and then twice as many each time, up to the latter. A
+/// scan holds so many of each run that it walks, and many scans are given up after a few items.
 const FIRST_SCAN_PAGES: usize = 2;
 const LONG_SCAN_PAGES: usize = 16;
 
