@@ -188,7 +188,9 @@ fn a_snapshot_held_during_overwrites_costs_what_it_shows_and_no_more() {
     // What it shows is kept once, whatever was written since.
     assert!(held > once + once / 2, "{held} bytes where a snapshot keeps {once}");
     assert!(held < 2 * once + once / 2, "{held} bytes with the snapshot, {once} before it");
-    assert!(most < 6 * once, "{most} bytes at most, {once} before");
+    // Meanwhile a store so small holds several times what is live, by the garbage of its upper levels; never
+    // what each round has written.
+    assert!(most < 8 * once, "{most} bytes at most, {once} before");
     assert!(after < once + once / 2, "{after} bytes after the snapshot, {once} before it");
     assert_eq!(items.iter().unwrap().count() as u32, items_count);
 }
