@@ -233,6 +233,33 @@ impl Keyspace {
         py.detach(|| open.keyspace.delete_prefix(prefix)).or_raise(py)
     }
 
+    /// Removes everything, at once for readers, and in a crash wholly or not at all. That takes as long
+    /// whatever the keyspace holds; snapshots and iterators keep what they saw.
+    fn clear(this: PyRef<'_, Self>) -> PyResult<()> {
+        let (py, open) = (this.py(), Self::open(&this)?);
+        py.detach(|| open.keyspace.clear()).or_raise(py)
+    }
+
+    /// Returns about how many items there are, or how many have `prefix`. Of all items nothing is read: it
+    /// is exact where no key was ever written twice, deleted or expired. Those of a prefix are counted up to
+    /// a few thousand, and beyond that reckoned from the pages that hold them.
+    #[pyo3(signature = (prefix=None))]
+    fn approximate_len<'py>(this: PyRef<'py, Self>, prefix: Option<Bytes>) -> PyResult<u64> {
+        let (py, open, prefix) = (this.py(), Self::open(&this)?, prefix.as_deref());
+        py.detach(|| match prefix {
+            None => open.keyspace.approximate_len(),
+            Some(prefix) => open.keyspace.approximate_len_of(prefix),
+        })
+        .or_raise(py)
+    }
+
+    /// The workload that it has had of late, as JSON.
+    fn _workload_json(this: PyRef<'_, Self>) -> PyResult<String> {
+        let (py, open) = (this.py(), Self::open(&this)?);
+        let workload = py.detach(|| open.keyspace.workload());
+        serde_json::to_string(&workload).map_err(|e| error::invalid(e.to_string()))
+    }
+
     /// Sets `keys` to `values`, in batches that are each atomic.
     #[pyo3(signature = (keys, values, *, ttl=None, sync=None))]
     fn _put_columns<'py>(

@@ -6,7 +6,7 @@ use crate::error::OrRaise;
 use crate::handle::{Handle, Lease};
 use crate::rows;
 use crate::store::Snapshot;
-use crate::walk::{Walk, Yields};
+use crate::walk::{Course, Walk, Yields};
 use numpy::{PyArray1, PyArray2};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
@@ -52,10 +52,38 @@ impl Source {
     }
 
     /// Walks over everything.
-    pub fn iter(&self) -> siltstone::Result<siltstone::Iter> {
+    fn iter(&self) -> siltstone::Result<siltstone::Iter> {
         match &self.at {
             None => self.keyspace.iter(),
             Some(at) => at.iter(&self.keyspace),
+        }
+    }
+
+    fn starting_with(&self, start: &[u8]) -> siltstone::Result<siltstone::Iter> {
+        match &self.at {
+            None => self.keyspace.starting_with(start),
+            Some(at) => at.starting_with(&self.keyspace, start),
+        }
+    }
+
+    fn len(&self) -> siltstone::Result<u64> {
+        match &self.at {
+            None => self.keyspace.len(),
+            Some(at) => at.len(&self.keyspace),
+        }
+    }
+
+    fn len_of(&self, prefix: &[u8]) -> siltstone::Result<u64> {
+        match &self.at {
+            None => self.keyspace.len_of(prefix),
+            Some(at) => at.len_of(&self.keyspace, prefix),
+        }
+    }
+
+    fn is_empty(&self) -> siltstone::Result<bool> {
+        match &self.at {
+            None => self.keyspace.is_empty(),
+            Some(at) => at.is_empty(&self.keyspace),
         }
     }
 
@@ -106,6 +134,21 @@ impl Gathered {
     }
 }
 
+/// Leaves of `items` what lies between two keys.
+fn between(
+    mut items: siltstone::Iter,
+    after: Option<&[u8]>,
+    before: Option<&[u8]>,
+) -> siltstone::Result<siltstone::Iter> {
+    if let Some(key) = after {
+        items = items.after(key)?;
+    }
+    if let Some(key) = before {
+        items = items.before(key)?;
+    }
+    Ok(items)
+}
+
 /// What can be read of a keyspace, now or as a snapshot has it.
 #[pyclass(frozen, subclass, module = "siltstone._siltstone")]
 pub struct Reader {
@@ -122,10 +165,20 @@ impl Reader {
         self.source.get()
     }
 
-    fn walk(&self, py: Python<'_>, yields: Yields) -> PyResult<Walk> {
+    /// Begins a walk over what `items` opens.
+    fn walk(
+        &self,
+        py: Python<'_>,
+        course: Course,
+        items: impl Send + FnOnce(&Source) -> siltstone::Result<siltstone::Iter>,
+    ) -> PyResult<Walk> {
         let source = self.source()?;
-        let items = py.detach(|| source.iter()).or_raise(py)?;
-        Ok(Walk::new(Handle::new(Mutex::new(items), self.source.lease()), yields))
+        let items = py.detach(|| items(source)).or_raise(py)?;
+        Ok(Walk::new(Handle::new(Mutex::new(course.begin(items)), self.source.lease()), course))
+    }
+
+    fn walk_all(&self, py: Python<'_>, yields: Yields, reverse: bool) -> PyResult<Walk> {
+        self.walk(py, Course { yields, reverse, limit: None }, Source::iter)
     }
 }
 
@@ -213,50 +266,94 @@ impl Reader {
     }
 
     fn __iter__(&self, py: Python<'_>) -> PyResult<Walk> {
-        self.walk(py, Yields::Keys)
+        self.walk_all(py, Yields::Keys, false)
     }
 
-    fn _values(&self, py: Python<'_>) -> PyResult<Walk> {
-        self.walk(py, Yields::Values)
+    fn __reversed__(&self, py: Python<'_>) -> PyResult<Walk> {
+        self.walk_all(py, Yields::Keys, true)
     }
 
-    fn _items(&self, py: Python<'_>) -> PyResult<Walk> {
-        self.walk(py, Yields::Items)
+    #[pyo3(signature = (*, reverse=false))]
+    fn _values(&self, py: Python<'_>, reverse: bool) -> PyResult<Walk> {
+        self.walk_all(py, Yields::Values, reverse)
     }
 
-    /// Counts the items, which reads all of them.
+    #[pyo3(signature = (*, reverse=false))]
+    fn _items(&self, py: Python<'_>, reverse: bool) -> PyResult<Walk> {
+        self.walk_all(py, Yields::Items, reverse)
+    }
+
+    /// Counts the items, which walks over all of them. `Keyspace.approximate_len` reads nothing.
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
         let source = self.source()?;
-        py.detach(|| {
-            let mut count = 0;
-            for item in source.iter()? {
-                item?;
-                count += 1;
-            }
-            Ok::<_, siltstone::Error>(count)
-        })
-        .or_raise(py)
+        let count = py.detach(|| source.len()).or_raise(py)?;
+        usize::try_from(count).map_err(|e| crate::error::invalid(e.to_string()))
     }
 
     fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
         let source = self.source()?;
-        py.detach(|| source.iter()?.next().transpose()).or_raise(py).map(|first| first.is_some())
+        Ok(!py.detach(|| source.is_empty()).or_raise(py)?)
+    }
+
+    /// Counts the items whose keys have `prefix`, by a walk over them.
+    fn len_of(&self, py: Python<'_>, prefix: Bytes) -> PyResult<u64> {
+        let (source, prefix) = (self.source()?, &*prefix);
+        py.detach(|| source.len_of(prefix)).or_raise(py)
     }
 
     /// Iterates over the items whose keys have `prefix`, as pairs of key and value: in the order of their
-    /// suffixes, where the schema keeps that. `start` and `stop` bound the suffixes, `stop` itself excluded.
-    #[pyo3(signature = (prefix, *, start=None, stop=None))]
+    /// suffixes, where the schema keeps that. `start` and `stop` bound the suffixes, `stop` itself excluded;
+    /// the rest is as for `scan`.
+    #[pyo3(signature = (
+        prefix, *, start=None, stop=None, after=None, before=None, reverse=false, limit=None, keys_only=false
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "they are named arguments in Python")]
     fn prefix<'py>(
         &self,
         py: Python<'py>,
         prefix: Bytes,
         start: Option<Bytes>,
         stop: Option<Bytes>,
+        after: Option<Bytes>,
+        before: Option<Bytes>,
+        reverse: bool,
+        limit: Option<usize>,
+        keys_only: bool,
     ) -> PyResult<Walk> {
-        let (source, prefix) = (self.source()?, &*prefix);
-        let (start, stop) = (start.as_deref(), stop.as_deref());
-        let items = py.detach(|| source.prefix(prefix, start, stop)).or_raise(py)?;
-        Ok(Walk::new(Handle::new(Mutex::new(items), self.source.lease()), Yields::Items))
+        let (prefix, start, stop) = (&*prefix, start.as_deref(), stop.as_deref());
+        let (after, before) = (after.as_deref(), before.as_deref());
+        let course = Course { yields: Yields::items_or_keys(keys_only), reverse, limit };
+        self.walk(py, course, |source| between(source.prefix(prefix, start, stop)?, after, before))
+    }
+
+    /// Iterates over all items, or those whose keys begin with `starting_with`, as pairs of key and value, in
+    /// the store's order. Only what comes after the key `after` and before the key `before` is shown, whether
+    /// or not there are such keys: the last key of a page is where the next page begins. With `reverse` the
+    /// last item comes first; `limit` is the most items that are shown; with `keys_only` keys come alone, and
+    /// values are not read where they lie apart.
+    #[pyo3(signature = (
+        *, starting_with=None, after=None, before=None, reverse=false, limit=None, keys_only=false
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "they are named arguments in Python")]
+    fn scan<'py>(
+        &self,
+        py: Python<'py>,
+        starting_with: Option<Bytes>,
+        after: Option<Bytes>,
+        before: Option<Bytes>,
+        reverse: bool,
+        limit: Option<usize>,
+        keys_only: bool,
+    ) -> PyResult<Walk> {
+        let (start, after, before) = (starting_with.as_deref(), after.as_deref(), before.as_deref());
+        let course = Course { yields: Yields::items_or_keys(keys_only), reverse, limit };
+        self.walk(py, course, |source| {
+            let items = match start {
+                None => source.iter()?,
+                Some(start) => source.starting_with(start)?,
+            };
+            between(items, after, before)
+        })
     }
 
     /// The keyspace's statistics, as JSON.

@@ -17,14 +17,30 @@ if TYPE_CHECKING:
 
 __all__ = ["CodedKeyspace", "CodedView", "Keyspace", "KeyspaceView"]
 
-_DELETED_TOGETHER = 4096
-
 
 class _Reads(Views, AsyncReads):
     """What can be read, now or in a snapshot."""
 
     def stats(self) -> dict[str, Any]:
-        """Returns what the keyspace has done and holds, as a dictionary."""
+        """Returns what the keyspace has done and holds, as a dictionary.
+
+        ``measured`` and ``predicted`` hold the same figures: ``write_amplification``, ``reads_per_hit``,
+        ``reads_per_miss``, ``memory_bytes`` and ``space_amplification``. What is predicted is for the workload that the
+        keyspace has had, from some flushes on; a figure that nobody knows is None. ``drift`` names each figure that is
+        far off, and the likely cause.
+
+        >>> import siltstone, tempfile
+        >>> store = siltstone.open(tempfile.mkdtemp())
+        >>> items = store.keyspace("items")
+        >>> for turn in range(4):
+        ...     items.put_many((b"%d" % n, b"value") for n in range(turn * 1000, turn * 1000 + 1000))
+        ...     store.flush()
+        >>> found = items.stats()
+        >>> found["items_estimate"], found["predicted"].keys() == found["measured"].keys()
+        (4000, True)
+        >>> found["predicted"]["write_amplification"] >= 1, found["measured"]["write_amplification"] >= 1
+        (True, True)
+        """
         found: dict[str, Any] = json.loads(self._stats_json())  # type: ignore[attr-defined]
         return found
 
@@ -62,8 +78,9 @@ class Keyspace(_siltstone.Keyspace, _Reads, Changes, AsyncWrites, MutableMapping
     >>> b"root/none" in files, len(files)
     (False, 3)
 
-    Keys have 1 to 65,535 bytes. All items are walked over in the store's order, which is that of hashes; ``len``
-    walks over them too. Each call is atomic, and any number of threads may use a keyspace.
+    Keys have 1 to 65,535 bytes. All items are walked over in the store's order, which is that of hashes, forwards and by
+    ``reversed``; :meth:`scan` shows them in pages. ``len`` walks over the keys, and so does ``list(keyspace)``, which asks
+    for it first; :meth:`approximate_len` reads nothing. Each call is atomic, and any number of threads may use a keyspace.
     """
 
     def __new__(cls, store: Store, name: str, *args: Any, **named: Any) -> Keyspace:
@@ -119,15 +136,20 @@ class Keyspace(_siltstone.Keyspace, _Reads, Changes, AsyncWrites, MutableMapping
         """Adds ``key``, with an empty value, unless it is there; returns whether it was new."""
         return self.insert_if_absent(key)
 
-    def clear(self) -> None:
-        """Removes everything."""
-        keys: list[bytes] = []
-        for key in self:
-            keys.append(key)
-            if len(keys) >= _DELETED_TOGETHER:
-                self.delete_many(keys)
-                keys.clear()
-        self.delete_many(keys)
+    def workload(self) -> dict[str, Any]:
+        """Returns the workload that the keyspace has had of late, as a dictionary: how many items, their sizes and
+        groups, how they are overwritten, how skewed that is, and the mix of operations. It is what ``predicted`` of
+        :meth:`stats` is for, and what ``siltstone advise --store`` takes from a store.
+
+        >>> import siltstone, tempfile
+        >>> items = siltstone.open(tempfile.mkdtemp()).keyspace("items")
+        >>> items.put_many((b"%04d" % n, bytes(28)) for n in range(100))
+        >>> found = items.workload()
+        >>> found["items"], found["key_bytes"], found["value_bytes"]
+        (100.0, 4.0, 28.0)
+        """
+        found: dict[str, Any] = json.loads(self._workload_json())
+        return found
 
     def bulk_build(
         self,
@@ -234,11 +256,19 @@ class _Coded(_Reads):
     def __iter__(self) -> Iterator[Any]:
         return map(self._decode_key, iter(self.raw))
 
-    def _values(self) -> Iterator[Any]:
-        return map(self._decode_value, self.raw._values())
+    def __reversed__(self) -> Iterator[Any]:
+        return map(self._decode_key, reversed(self.raw))
 
-    def _items(self) -> Iterator[tuple[Any, Any]]:
-        return ((self._decode_key(key), self._decode_value(value)) for key, value in self.raw._items())
+    def _values(self, *, reverse: bool = False) -> Iterator[Any]:
+        return map(self._decode_value, self.raw._values(reverse=reverse))
+
+    def _items(self, *, reverse: bool = False) -> Iterator[tuple[Any, Any]]:
+        return self._decoded(self.raw._items(reverse=reverse), False)
+
+    def _decoded(self, found: Iterator[Any], keys_only: bool) -> Iterator[Any]:
+        if keys_only:
+            return map(self._decode_key, found)
+        return ((self._decode_key(key), self._decode_value(value)) for key, value in found)
 
     def get(self, key: Any, default: Any = None) -> Any:
         """Returns the value of ``key``, or ``default``."""
@@ -262,15 +292,63 @@ class _Coded(_Reads):
     def _read_rows(self, keys: Any, rows: Any, found: Any) -> None:
         self.raw._read_rows(self._encode_keys(keys), rows, found)
 
-    def prefix(self, prefix: Any, *, start: Any = None, stop: Any = None) -> Iterator[tuple[Any, Any]]:
-        """Iterates over the items whose encoded keys have ``prefix``: bytes, or what the codec of keys encodes."""
-        bounds = {"start": start, "stop": stop}
-        bytes_of = {name: self._bytes_of(bound) for name, bound in bounds.items() if bound is not None}
-        found = self.raw.prefix(self._bytes_of(prefix), **bytes_of)
-        return ((self._decode_key(key), self._decode_value(value)) for key, value in found)
+    def len_of(self, prefix: Any) -> int:
+        """Counts the items whose encoded keys have ``prefix``, by a walk over them."""
+        count: int = self.raw.len_of(self._bytes_of(prefix))
+        return count
+
+    def prefix(
+        self,
+        prefix: Any,
+        *,
+        start: Any = None,
+        stop: Any = None,
+        after: Any = None,
+        before: Any = None,
+        reverse: bool = False,
+        limit: int | None = None,
+        keys_only: bool = False,
+    ) -> Iterator[Any]:
+        """Iterates over the items whose encoded keys have ``prefix``: bytes, or what the codec of keys encodes. The rest
+        is as for :meth:`Keyspace.prefix`; ``after`` and ``before`` are keys."""
+        found = self.raw.prefix(
+            self._bytes_of(prefix),
+            start=self._bytes_of(start),
+            stop=self._bytes_of(stop),
+            after=self._key_or_none(after),
+            before=self._key_or_none(before),
+            reverse=reverse,
+            limit=limit,
+            keys_only=keys_only,
+        )
+        return self._decoded(found, keys_only)
+
+    def scan(
+        self,
+        *,
+        starting_with: Any = None,
+        after: Any = None,
+        before: Any = None,
+        reverse: bool = False,
+        limit: int | None = None,
+        keys_only: bool = False,
+    ) -> Iterator[Any]:
+        """Iterates over all items, or those whose encoded keys begin with ``starting_with``, as :meth:`Keyspace.scan`."""
+        found = self.raw.scan(
+            starting_with=self._bytes_of(starting_with),
+            after=self._key_or_none(after),
+            before=self._key_or_none(before),
+            reverse=reverse,
+            limit=limit,
+            keys_only=keys_only,
+        )
+        return self._decoded(found, keys_only)
+
+    def _key_or_none(self, key: Any) -> Any:
+        return None if key is None else self._encode_key(key)
 
     def _bytes_of(self, part: Any) -> Any:
-        return part if isinstance(part, bytes) else self._encode_key(part)
+        return part if part is None or isinstance(part, bytes) else self._encode_key(part)
 
 
 class CodedKeyspace(_Coded, Changes, AsyncWrites, MutableMapping[Any, Any]):
@@ -338,8 +416,16 @@ class CodedKeyspace(_Coded, Changes, AsyncWrites, MutableMapping[Any, Any]):
         self.raw.delete_prefix(self._bytes_of(prefix))
 
     def clear(self) -> None:
-        """Removes everything."""
+        """As :meth:`Keyspace.clear`."""
         self.raw.clear()
+
+    def approximate_len(self, prefix: Any = None) -> int:
+        """As :meth:`Keyspace.approximate_len`."""
+        return self.raw.approximate_len(self._bytes_of(prefix))
+
+    def workload(self) -> dict[str, Any]:
+        """As :meth:`Keyspace.workload`."""
+        return self.raw.workload()
 
     def add_many(self, keys: Iterable[Any], values: Iterable[Any] | None = None) -> list[bool]:
         """As :meth:`Keyspace.add_many`; without ``values`` all are None, encoded."""

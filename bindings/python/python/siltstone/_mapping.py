@@ -8,11 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, MutableMapping, ValuesView
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, MutableMapping, ValuesView
 from concurrent.futures import Executor
 from typing import Any, TypeVar
 
 _T = TypeVar("_T")
+
+
+class _Keys(KeysView[Any]):
+    """The keys of a keyspace."""
+
+    _mapping: Any
+
+    def __reversed__(self) -> Iterator[Any]:
+        return iter(reversed(self._mapping))
 
 
 class _Items(ItemsView[Any, Any]):
@@ -22,6 +31,9 @@ class _Items(ItemsView[Any, Any]):
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
         return iter(self._mapping._items())
+
+    def __reversed__(self) -> Iterator[tuple[Any, Any]]:
+        return iter(self._mapping._items(reverse=True))
 
     def __contains__(self, item: object) -> bool:
         if not isinstance(item, tuple) or len(item) != 2:
@@ -38,12 +50,19 @@ class _Values(ValuesView[Any]):
     def __iter__(self) -> Iterator[Any]:
         return iter(self._mapping._values())
 
+    def __reversed__(self) -> Iterator[Any]:
+        return iter(self._mapping._values(reverse=True))
+
     def __contains__(self, value: object) -> bool:
         return any(found == value for found in self)
 
 
 class Views:
     """Views of a mapping that can walk over its items at once."""
+
+    def keys(self) -> KeysView[Any]:
+        """Returns a view of the keys, in the store's order."""
+        return _Keys(self)  # type: ignore[arg-type]
 
     def items(self) -> ItemsView[Any, Any]:
         """Returns a view of the items, in the store's order."""
@@ -140,6 +159,7 @@ class AsyncReads(Async):
     acontains_many = awaitable("contains_many")
     aget_array = awaitable("get_array")
     aget_arrow = awaitable("get_arrow")
+    alen_of = awaitable("len_of")
 
 
 class AsyncWrites(Async):
@@ -150,6 +170,8 @@ class AsyncWrites(Async):
     aput_array = awaitable("put_array")
     adelete = awaitable("delete")
     adelete_many = awaitable("delete_many")
+    adelete_prefix = awaitable("delete_prefix")
+    aclear = awaitable("clear")
     aadd_many = awaitable("add_many")
     ainsert_if_absent = awaitable("insert_if_absent")
     acompare_and_set = awaitable("compare_and_set")

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
-from typing import Any, Protocol, TypeAlias, TypeVar, final, overload
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, final, overload
 
 from typing_extensions import Buffer, Self, disjoint_base
 
@@ -108,12 +108,59 @@ class Reader:
     def get_many(self, keys: _Column) -> list[bytes | None]: ...
     def get_arrow(self, keys: _Column) -> ArrowColumn: ...
     def contains_many(self, keys: _Column) -> list[bool]: ...
+    def __reversed__(self) -> Walk[bytes]: ...
+    def len_of(self, prefix: _Bytes) -> int: ...
+    @overload
     def prefix(
-        self, prefix: _Bytes, *, start: _Bytes | None = None, stop: _Bytes | None = None
+        self,
+        prefix: _Bytes,
+        *,
+        start: _Bytes | None = None,
+        stop: _Bytes | None = None,
+        after: _Bytes | None = None,
+        before: _Bytes | None = None,
+        reverse: bool = False,
+        limit: int | None = None,
+        keys_only: Literal[False] = False,
     ) -> Walk[tuple[bytes, bytes]]: ...
+    @overload
+    def prefix(
+        self,
+        prefix: _Bytes,
+        *,
+        start: _Bytes | None = None,
+        stop: _Bytes | None = None,
+        after: _Bytes | None = None,
+        before: _Bytes | None = None,
+        reverse: bool = False,
+        limit: int | None = None,
+        keys_only: Literal[True],
+    ) -> Walk[bytes]: ...
+    @overload
+    def scan(
+        self,
+        *,
+        starting_with: _Bytes | None = None,
+        after: _Bytes | None = None,
+        before: _Bytes | None = None,
+        reverse: bool = False,
+        limit: int | None = None,
+        keys_only: Literal[False] = False,
+    ) -> Walk[tuple[bytes, bytes]]: ...
+    @overload
+    def scan(
+        self,
+        *,
+        starting_with: _Bytes | None = None,
+        after: _Bytes | None = None,
+        before: _Bytes | None = None,
+        reverse: bool = False,
+        limit: int | None = None,
+        keys_only: Literal[True],
+    ) -> Walk[bytes]: ...
     def _read_rows(self, keys: _Column, rows: Any, found: Any) -> None: ...
-    def _values(self) -> Walk[bytes]: ...
-    def _items(self) -> Walk[tuple[bytes, bytes]]: ...
+    def _values(self, *, reverse: bool = False) -> Walk[bytes]: ...
+    def _items(self, *, reverse: bool = False) -> Walk[tuple[bytes, bytes]]: ...
     def _stats_json(self) -> str: ...
 
 @disjoint_base
@@ -148,6 +195,9 @@ class Keyspace(Reader):
     def counter(self, key: _Bytes) -> int: ...
     def increment(self, key: _Bytes, by: int = 1) -> int: ...
     def replace_by(self, built: Keyspace) -> None: ...
+    def clear(self) -> None: ...
+    def approximate_len(self, prefix: _Bytes | None = None) -> int: ...
+    def _workload_json(self) -> str: ...
     def _put_columns(
         self, keys: _Column, values: _Column, *, ttl: _Ttl | None = None, sync: bool | None = None
     ) -> None: ...

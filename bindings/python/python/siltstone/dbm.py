@@ -53,6 +53,9 @@ class Database(MutableMapping[Any, bytes]):
     def __iter__(self) -> Iterator[bytes]:
         return iter(self._items)
 
+    def __reversed__(self) -> Iterator[bytes]:
+        return iter(self._items.scan(reverse=True, keys_only=True))
+
     def __len__(self) -> int:
         return len(self._items)
 
@@ -67,7 +70,7 @@ class Database(MutableMapping[Any, bytes]):
 
     def keys(self) -> list[bytes]:  # type: ignore[override]
         """Returns all keys as a list, as the modules of ``dbm`` do."""
-        return list(self._items)
+        return list(self._items.scan(keys_only=True))
 
     def clear(self) -> None:
         """Removes everything."""

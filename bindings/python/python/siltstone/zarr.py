@@ -107,7 +107,7 @@ class SiltstoneStore(Store):
         """Removes everything."""
         self._check_writable()
         await self._ensure_open()
-        await asyncio.to_thread(self._items.clear)
+        await self._items.aclear()
 
     async def delete_dir(self, prefix: str) -> None:
         """Removes everything below a path, all of it or nothing."""
@@ -117,15 +117,15 @@ class SiltstoneStore(Store):
 
     async def list(self) -> AsyncIterator[str]:
         """Yields all keys."""
-        await self._ensure_open()
-        for key in await asyncio.to_thread(lambda: [*self._items]):
+        async for key in self.list_prefix(""):
             yield key
 
     async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
         """Yields the keys that begin with ``prefix``."""
-        async for key in self.list():
-            if key.startswith(prefix):
-                yield key
+        await self._ensure_open()
+        walk = self._items.scan(starting_with=prefix, keys_only=True)
+        for key in await asyncio.to_thread(list, walk):
+            yield key
 
     async def list_dir(self, prefix: str) -> AsyncIterator[str]:
         """Yields the names that lie in a directory."""
