@@ -15,9 +15,11 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import drawing
+
 STEPS = 20
 TOGETHER = 1000
-KINDS = {"set": ("a set of Python", "#b05030"), "siltstone": ("a keyspace, memory=\"16M\"", "#206090")}
+KINDS = {"set": "a set of Python", "siltstone": "a keyspace, memory=\"16M\""}
 
 
 def resident() -> float:
@@ -60,34 +62,6 @@ def measure(kind: str, count: int) -> dict[str, list[float]]:
         return {"memory": memory, "new": new[:-1]}
 
 
-def plot(results: dict[str, dict[str, list[float]]], count: int) -> str:
-    """Draws memory by the number of addresses."""
-    width, height, left, bottom = 640, 320, 56, 40
-    most = max(max(result["memory"]) for result in results.values()) * 1.05
-    across, up = (width - left - 20) / STEPS, (height - bottom - 40) / most
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="13">',
-        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-        f'<text x="{left}" y="22" font-weight="bold">Memory of a seen-set, MiB, by addresses seen</text>',
-    ]
-    for part in range(5):
-        value = most * part / 4
-        y = height - bottom - value * up
-        lines.append(f'<line x1="{left}" x2="{width - 20}" y1="{y:.1f}" y2="{y:.1f}" stroke="#d8d8d8"/>')
-        lines.append(f'<text x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{value:.0f}</text>')
-        x = left + across * STEPS * part / 4
-        anchor = "end" if part == 4 else "middle"
-        lines.append(f'<text x="{x:.1f}" y="{height - 16}" text-anchor="{anchor}">{count * part // 4 // 1000} K</text>')
-    for kind, result in results.items():
-        name, colour = KINDS[kind]
-        points = [(left + across * n, height - bottom - value * up) for n, value in enumerate(result["memory"])]
-        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-        lines.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2.5"/>')
-        x, y = points[STEPS * 3 // 4]
-        lines.append(f'<text x="{x - 8:.1f}" y="{y - 8:.1f}" text-anchor="end" fill="{colour}">{name}</text>')
-    return "\n".join([*lines, "</svg>", ""])
-
-
 def main() -> None:
     if sys.argv[1:2] == ["--run"]:
         print(json.dumps(measure(sys.argv[2], int(sys.argv[3]))))
@@ -100,7 +74,9 @@ def main() -> None:
         print(f"{kind:10} {results[kind]['memory'][-1]:6.0f} MiB")
     assert results["set"]["new"] == results["siltstone"]["new"], "they differ in what was new"
     if len(sys.argv) > 2:
-        Path(sys.argv[2]).write_text(plot(results, count))
+        labels = [f"{count * part // 4 // 1000} K" for part in range(5)]
+        series = {KINDS[kind]: result["memory"] for kind, result in results.items()}
+        Path(sys.argv[2]).write_text(drawing.lines("Memory of a seen-set, MiB, by addresses seen", labels, series))
 
 
 if __name__ == "__main__":
