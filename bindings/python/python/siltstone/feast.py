@@ -259,17 +259,21 @@ def _oldest(config: RepoConfig, table: FeatureView) -> int | None:
 
 def _row(names: list[str], found: list[bytes | None], oldest: int | None) -> _Found:
     features: dict[str, Value] = {}
-    newest = None
+    value_of, width = Value.FromString, _TIME.size
+    newest = last = None
+    is_served = False
     for name, data in zip(names, found, strict=True):
         if data is None:
             continue
-        (time,) = _TIME.unpack_from(data)
-        if oldest is not None and time < oldest:
-            continue
-        value = Value()
-        value.ParseFromString(data[_TIME.size :])
-        features[name] = value
-        newest = time if newest is None else max(newest, time)
+        stamp = data[:width]
+        # Features of an entity mostly come of one event.
+        if stamp != last:
+            last, (time,) = stamp, _TIME.unpack(stamp)
+            is_served = oldest is None or time >= oldest
+            if is_served and (newest is None or time > newest):
+                newest = time
+        if is_served:
+            features[name] = value_of(data[width:])
     if newest is None:
         return None, None
     return _EPOCH + newest * _MICROSECOND, features

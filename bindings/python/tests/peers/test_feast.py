@@ -1,11 +1,17 @@
-"""Feast end to end, beside its own store for SQLite: the same repository, the same rows, the same answers."""
+"""Feast end to end, beside its own stores for SQLite and for Redis: the same repository, the same rows, the same answers.
+
+Redis takes part where `redis-server` is on the path.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
+import socket
 import subprocess
 import sys
+import time
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -23,6 +29,31 @@ import siltstone  # noqa: E402
 DRIVERS = 3000
 NOW = datetime.now(timezone.utc).replace(microsecond=123456)
 KINDS = {"sqlite": {"type": "sqlite", "path": "online.db"}, "siltstone": {"type": "siltstone.feast.SiltstoneOnlineStore", "path": "online", "memory": "32M"}}
+
+
+@pytest.fixture(scope="module")
+def redis_port(tmp_path_factory):
+    """The port of a server of its own; None where there is no server."""
+    if not shutil.which("redis-server"):
+        yield None
+        return
+    redis = pytest.importorskip("redis")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    directory = tmp_path_factory.mktemp("redis")
+    settings = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(directory)]
+    server = subprocess.Popen(["redis-server", *settings], stdout=subprocess.DEVNULL)
+    try:
+        for _ in range(300):
+            with contextlib.suppress(redis.exceptions.ConnectionError):
+                redis.Redis(port=port).ping()
+                break
+            time.sleep(0.1)
+        yield port
+    finally:
+        server.terminate()
+        server.wait(60)
 
 
 def frame() -> pd.DataFrame:
@@ -61,13 +92,15 @@ def definitions(path, suffix=""):
 
 
 @pytest.fixture(scope="module")
-def stores(tmp_path_factory):
+def stores(tmp_path_factory, redis_port):
     """One feature store of each kind, with everything materialised."""
     made = {}
-    for kind, online in KINDS.items():
+    kinds = {**KINDS, **({"redis": {"type": "redis", "connection_string": f"127.0.0.1:{redis_port}"}} if redis_port else {})}
+    for kind, online in kinds.items():
         root = tmp_path_factory.mktemp(kind)
         frame().to_parquet(root / "stats.parquet")
-        online = {**online, "path": str(root / online["path"])}
+        if "path" in online:
+            online = {**online, "path": str(root / online["path"])}
         config = RepoConfig(
             project="shop",
             provider="local",
@@ -91,20 +124,42 @@ def answers(store, ids, features=FEATURES):
     return response.to_dict(include_event_timestamps=True)
 
 
-def test_the_same_answers_as_sqlite(stores):
+def without_times(found):
+    return {name: column for name, column in found.items() if not name.endswith("__ts")}
+
+
+@pytest.mark.parametrize("other", ["sqlite", "redis"])
+def test_the_same_answers(stores, other):
+    if other not in stores:
+        pytest.skip("there is no redis-server on the path")
     ids = [*range(0, DRIVERS, 7), DRIVERS, DRIVERS + 100, 1, 1]
-    ours, theirs = answers(stores["siltstone"], ids), answers(stores["sqlite"], ids)
+    ours, theirs = answers(stores["siltstone"], ids), answers(stores[other], ids)
     assert ours.keys() == theirs.keys()
-    for name in ours:
-        if not name.endswith("__ts"):
-            assert ours[name] == theirs[name], name
+    assert without_times(ours) == without_times(theirs)
     assert ours["hourly__name"][:2] == ["driver 0", "driver 7"] and ours["hourly__name"][-3] is None
     # Every feature of one view, some features, and features of two views.
-    for features in (["hourly:trips"], ["hourly:rate", "fresh:trips"]):
-        ours, theirs = (answers(stores[kind], ids, features) for kind in ("siltstone", "sqlite"))
-        assert {name: column for name, column in ours.items() if "__ts" not in name} == {
-            name: column for name, column in theirs.items() if "__ts" not in name
-        }
+    for features in (["hourly:trips"], ["hourly:rate", "fresh:trips"], ["hourly:vector", "hourly:is_active"]):
+        ours, theirs = (answers(stores[kind], ids, features) for kind in ("siltstone", other))
+        assert without_times(ours) == without_times(theirs)
+
+
+def test_each_feature_counts_with_its_own_time(stores):
+    """Features of one entity that come of several events: those that are over are left out, the newest event counts."""
+    from feast.protos.feast.types.EntityKey_pb2 import EntityKey
+    from feast.protos.feast.types.Value_pb2 import Value
+
+    store = stores["siltstone"]
+    provider, view = store._get_provider(), store.get_feature_view("hourly")
+    key = EntityKey(join_keys=["driver_id"], entity_values=[Value(int64_val=-5)])
+    for age, features in ((timedelta(days=8), {"rate": Value(float_val=1)}), (timedelta(days=2), {"trips": Value(int64_val=2)}),
+                          (timedelta(days=3), {"name": Value(string_val="x")})):
+        # A young row beside it, or all of an old batch would be over.
+        other = EntityKey(join_keys=["driver_id"], entity_values=[Value(int64_val=-6)])
+        rows = [(key, features, NOW - age, None), (other, {"rate": Value(float_val=3)}, NOW, None)]
+        provider.online_write_batch(store.config, view, rows, None)
+    ((time, found),) = provider.online_read(store.config, view, [key], ["rate", "trips", "name", "vector"])
+    assert time == NOW - timedelta(days=2)
+    assert found == {"trips": Value(int64_val=2), "name": Value(string_val="x")}
 
 
 def test_the_first_rows_are_built(stores):
@@ -121,9 +176,9 @@ def test_pushed_rows_are_served(stores):
     )
     for store in stores.values():
         store.push("pushed", rows, to=PushMode.ONLINE)
-    ours, theirs = (answers(stores[kind], [4, 5, 6], ["fresh:rate", "fresh:trips"]) for kind in ("siltstone", "sqlite"))
-    assert ours["fresh__trips"] == theirs["fresh__trips"] == [None, 7, 8]
-    assert ours["fresh__rate"] == theirs["fresh__rate"]
+    for kind, store in stores.items():
+        found = answers(store, [4, 5, 6], ["fresh:rate", "fresh:trips"])
+        assert found["fresh__trips"] == [None, 7, 8] and found["fresh__rate"] == [None, 0.25, 0.5], kind
 
 
 def test_reads_can_be_awaited(stores):
