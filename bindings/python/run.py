@@ -5,7 +5,8 @@
     python bindings/python/run.py test             builds, then runs the tests, the examples and the type checker
     python bindings/python/run.py test -k arrow    the same, with arguments for pytest
     python bindings/python/run.py peers            the longer suites: Feast, Scrapy, zarr
-    python bindings/python/run.py bench [ARGS]     the benchmark, beside other stores
+    python bindings/python/run.py bench [ARGS]     the benchmark, beside other stores; --help says what there is
+    python bindings/python/run.py features [ARGS]  Feast's features, beside its store for Redis
 
 A virtual environment in `target/venv` (or where SILTSTONE_VENV says) gets what is needed from PyPI; nothing else is
 touched. With SILTSTONE_PROFILE=quick the build optimises less.
@@ -28,6 +29,7 @@ REQUIREMENTS = {
     "test": "requirements/test.txt",
     "peers": "requirements/peers.txt",
     "bench": "requirements/bench.txt",
+    "features": "requirements/peers.txt",
 }
 
 
@@ -84,7 +86,9 @@ def main(arguments: list[str]) -> None:
         case "peers":
             run(PYTHON, "-m", "pytest", "-o", "asyncio_mode=auto", "tests/peers", *rest)
         case "bench":
-            run(PYTHON, HERE / "bench.py", *rest)
+            run(PYTHON, HERE / "bench" / "contest.py", *rest)
+        case "features":
+            run(PYTHON, HERE / "bench" / "features.py", *rest)
 
 
 if __name__ == "__main__":
