@@ -148,6 +148,11 @@ impl Span {
         Self { first: Digest { hi: first, lo: 0 }, last: Digest { hi: last, lo: u64::MAX } }
     }
 
+    /// Whether all its digests are of one group.
+    pub fn is_within_a_group(&self) -> bool {
+        self.first.hi == self.last.hi
+    }
+
     /// Whether any digest from `first` to `last` lies in the span.
     pub fn overlaps(&self, first: Digest, last: Digest) -> bool {
         first <= self.last && self.first <= last

@@ -140,7 +140,7 @@ pub struct Iter {
 
 impl Iter {
     pub(super) fn new(walked: Walked, span: Span, wanted: Wanted) -> Self {
-        let mode = if span.first.hi == span.last.hi {
+        let mode = if span.is_within_a_group() {
             ReadMode::Short(Arc::default())
         } else {
             ReadMode::Long { begins: true }

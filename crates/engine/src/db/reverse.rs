@@ -77,16 +77,12 @@ impl Iter {
         Ok(Some((key, value?)))
     }
 
-    fn is_within_a_group(&self) -> bool {
-        self.span.first.hi == self.span.last.hi
-    }
-
     /// Sees to it that items are gathered, if any are left.
     fn gather(&mut self) -> Result<()> {
         let mut behind = self.behind.take().unwrap_or_else(|| {
             let upper = self.upper.as_ref().map_or(self.span.last, |upper| upper.digest.min(self.span.last));
             let width = u128::MAX;
-            let most_items = if self.is_within_a_group() { GROUP_ITEMS } else { FIRST_ITEMS };
+            let most_items = if self.span.is_within_a_group() { GROUP_ITEMS } else { FIRST_ITEMS };
             Gathered { items: VecDeque::new(), last: Some(upper), width, most_items }
         });
         let first = self.lower.as_ref().map_or(self.span.first, |lower| lower.digest.max(self.span.first));

@@ -58,6 +58,11 @@ impl Signals {
         *self.lock.lock()
     }
 
+    /// Waits until it is said again that something may need doing, or for as long as given.
+    pub fn wait_for_more_work(&self, at_most: Duration) {
+        self.wait_for_work(self.seen(), at_most);
+    }
+
     /// Waits until something may need doing that was not said yet when `seen` was taken, or for as long as
     /// given.
     pub fn wait_for_work(&self, seen: Seen, at_most: Duration) {
@@ -80,6 +85,6 @@ mod tests {
         signals.wait_for_work(seen, Duration::from_secs(60));
         assert!(started.elapsed() < Duration::from_secs(30));
         // What was seen is waited out.
-        signals.wait_for_work(signals.seen(), Duration::from_millis(1));
+        signals.wait_for_more_work(Duration::from_millis(1));
     }
 }

@@ -98,12 +98,8 @@ impl Taken {
 
 /// The key of item `number`: its group, and its place there.
 fn key(number: u64) -> [u8; 16] {
-    let mut key = [0; 16];
     let (group, place) = (mix(number / GROUP_ITEMS), number % GROUP_ITEMS);
-    key.iter_mut()
-        .zip(group.to_be_bytes().into_iter().chain(place.to_be_bytes()))
-        .for_each(|(to, from)| *to = from);
-    key
+    (u128::from(group) << 64 | u128::from(place)).to_be_bytes()
 }
 
 fn prefix(number: u64) -> [u8; 8] {
@@ -120,7 +116,6 @@ fn put_all(db: &Db, keyspace: &Keyspace, numbers: std::ops::Range<u64>) -> Resul
     for from in numbers.clone().step_by(BATCH_ITEMS as usize) {
         batch.clear();
         for number in from..numbers.end.min(from + BATCH_ITEMS) {
-            // Groups grow everywhere at once.
             let value = mix(number).to_be_bytes().repeat(VALUE_BYTES.div_ceil(8));
             batch.put(keyspace, key(number), value.get(..VALUE_BYTES).unwrap_or(&value))?;
         }

@@ -107,8 +107,7 @@ impl Scheduler {
     /// its flush.
     fn pace_flush(&self, keyspace: &OpenKeyspace, bytes: u64) {
         let is_lifted = || keyspace.view.load().sealed.len() > 1 || self.is_given_up(keyspace);
-        let signals = &self.env.signals;
-        self.flush_limit.hold_back(bytes, is_lifted, |time| signals.wait_for_work(signals.seen(), time));
+        self.flush_limit.hold_back(bytes, is_lifted, |time| self.env.signals.wait_for_more_work(time));
     }
 }
 

@@ -71,7 +71,7 @@ impl RunningState {
     /// Holds a keyspace; false where somebody does already.
     pub fn begin_hold(&mut self, keyspace: u64) -> bool {
         let is_free = !self.held.contains_key(&keyspace);
-        self.held.entry(keyspace).or_default();
+        self.held.entry(keyspace).or_insert_with(Held::by_this_thread);
         is_free
     }
 
@@ -98,10 +98,10 @@ pub(super) struct Held {
     pub newer: HashSet<RunId>,
 }
 
-impl Default for Held {
-    fn default() -> Self {
-        let (is_marked, older, newer) = Default::default();
-        Self { by: std::thread::current().id(), is_marked, older, newer }
+impl Held {
+    fn by_this_thread() -> Self {
+        let by = std::thread::current().id();
+        Self { by, is_marked: false, older: Vec::new(), newer: HashSet::new() }
     }
 }
 

@@ -21,8 +21,8 @@ const TABLES_PER_SPARE_LOG: u64 = 8;
 const CLOCK_NOTE_MS: u64 = 60_000;
 
 impl Catalog {
-    /// Makes `output` happen to `keyspace`: on disk first, then for readers. `flushed` is the write buffer
-    /// that is now in tables, if one is.
+    /// Makes `output` happen to `keyspace`: on disk first, then for readers. `origin` says what it was made
+    /// of.
     pub fn commit(&self, keyspace: &Arc<OpenKeyspace>, output: Output, origin: Origin<'_>) -> Result<()> {
         self.commit_under(self.manifest.lock(), keyspace, output, origin)
     }
