@@ -263,12 +263,12 @@ impl<'a> NewRun<'a> {
     }
 
     fn begin_table(&self, unfinished: &mut Unfinished<'_>) -> Result<TableBuilder> {
-        let Context { keyspace, design, disk, dir, reader, uncached, .. } = *self.context;
+        let Context { keyspace, design, disk, dir, reader, writing, .. } = *self.context;
         let id = (self.context.next_id)();
         unfinished.tables.push(id);
         let chunk_bytes = reader.memory().chunk_bytes();
         let spec = TableSpec::new(id, (design, self.target.level), self.digests_per_page, chunk_bytes);
-        TableBuilder::create(disk, dir, TableSpec { keyspace, uncached, ..spec })
+        TableBuilder::create(disk, dir, TableSpec { keyspace, writing, ..spec })
     }
 
     /// Finishes the table that is being written, with `tombstones` in it; an empty one is begun for them

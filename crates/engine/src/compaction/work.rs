@@ -6,6 +6,7 @@ use crate::ids::RunId;
 use crate::io::Disk;
 use crate::merge_operator::Folder;
 use crate::region_filter::NewRegionFilter;
+use crate::table::Writing;
 use crate::version::edit::Step;
 use crate::version::{Run, Version};
 use siltstone_design::{Design, TriePath};
@@ -30,8 +31,8 @@ pub(crate) struct Context<'a> {
     pub cancelled: &'a dyn Fn() -> bool,
     /// Told now and then how many bytes of keys and values were written; returns when more may be.
     pub pace: &'a dyn Fn(u64),
-    /// Tables are written around the system's page cache: there are more than it has room for.
-    pub uncached: bool,
+    /// How tables are written.
+    pub writing: Writing,
     /// Older entries may still come below what is flushed, so that nothing there is the oldest.
     pub awaits_older: bool,
 }

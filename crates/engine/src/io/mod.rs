@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 mod around;
+pub(crate) mod behind;
 pub(crate) mod checked;
 #[cfg(test)]
 mod conformance;

@@ -11,7 +11,7 @@ use super::held::Held;
 use super::htable::build::HTableBuilder;
 use super::slots::build::SlotBuilder;
 use super::sorted_store::build::SortedPlacement;
-use super::spec::TableSpec;
+use super::spec::{TableSpec, Writing};
 use super::temporary::TemporaryFile;
 use super::writer::{Compressing, NewTable, TableWriter};
 use crate::compression::dictionary::DictionaryEncoder;
@@ -77,7 +77,10 @@ impl TableBuilder {
 
     fn create_file(disk: &dyn Disk, dir: &Path, spec: &TableSpec) -> Result<(PathBuf, Arc<dyn File>)> {
         let path = table_path(dir, spec.id);
-        let file = if spec.uncached { disk.create_uncached(&path) } else { disk.create_streamed(&path) };
+        let file = match spec.writing {
+            Writing::Cached => disk.create_streamed(&path),
+            Writing::Uncached | Writing::Behind => disk.create_uncached(&path),
+        };
         let file = file.map_err(|e| Error::io(&e, "creating", &path))?;
         Ok((path, file))
     }

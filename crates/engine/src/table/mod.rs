@@ -40,7 +40,7 @@ use siltstone_design::{EncodedKey, Encoder, Format};
 use siltstone_succinct::filter::maplet::Maplet;
 use slots::cursor::{Chunked, SlotCursor};
 use sorted_store::read::SortedStore;
-pub(crate) use spec::TableSpec;
+pub(crate) use spec::{TableSpec, Writing};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use walk::{PageWalk, WalkStart};

@@ -4,6 +4,17 @@ use super::filter::KeptKeys;
 use crate::ids::TableId;
 use siltstone_design::{Compression, Design, Format, IndexSpec, TableFilterSpec};
 
+/// How a table's file is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Writing {
+    /// By way of the system's page cache.
+    Cached,
+    /// Around it: there is more to write than it has room for.
+    Uncached,
+    /// Around it, by a thread beside the one that makes the table.
+    Behind,
+}
+
 /// What a new table is to be.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TableSpec {
@@ -24,8 +35,7 @@ pub(crate) struct TableSpec {
     pub chunk_bytes: usize,
     /// Whether entries are compressed, where that pays.
     pub compression: Compression,
-    /// Whether the file is written around the system's page cache.
-    pub uncached: bool,
+    pub writing: Writing,
 }
 
 impl TableSpec {
@@ -43,7 +53,7 @@ impl TableSpec {
             region_bytes: 0,
             chunk_bytes,
             compression: Compression::None,
-            uncached: true,
+            writing: Writing::Uncached,
         }
     }
 
@@ -66,7 +76,7 @@ impl TableSpec {
             region_bytes: spec.region_bytes(),
             chunk_bytes,
             compression: spec.compression,
-            uncached: false,
+            writing: Writing::Cached,
         }
     }
 }

@@ -10,13 +10,14 @@ use super::envelope::{Compressed, OVERFLOW_MARK, PAYLOAD_BYTES, Section, TableMe
 use super::filter::TableFilterBuilder;
 use super::sample::SampleBuilder;
 use super::slots::SlotLayout;
-use super::spec::TableSpec;
+use super::spec::{TableSpec, Writing};
 use crate::cache::{PAGE_BYTES, seal_page};
 use crate::compression::Codec;
 use crate::compression::symbols::SymbolEncoder;
 use crate::entry::{EntryRef, Item, PrefixTombstone, PrefixTombstones};
 use crate::error::{Error, Result};
 use crate::io::File;
+use crate::io::behind::WriteBehind;
 use siltstone_design::Digest;
 use siltstone_succinct::bits::{rank_select::RankSelect, vector::BitVecBuilder};
 use std::borrow::Cow;
@@ -55,6 +56,7 @@ pub(crate) struct Compressing {
 /// Writes the file of one new table and counts what goes into it.
 pub(crate) struct TableWriter {
     file: Arc<dyn File>,
+    behind: WriteBehind,
     path: PathBuf,
     pub spec: TableSpec,
     /// Bytes gathered, and where in the file they go.
@@ -82,8 +84,10 @@ pub(crate) struct TableWriter {
 impl TableWriter {
     /// A writer of table `spec.id` into `file`.
     pub fn new(file: Arc<dyn File>, path: PathBuf, spec: TableSpec) -> Self {
+        let behind = WriteBehind::new(Arc::clone(&file), spec.writing == Writing::Behind);
         Self {
             file,
+            behind,
             path,
             out: Vec::with_capacity(spec.chunk_bytes + PAGE_BYTES),
             out_at: 0,
@@ -211,11 +215,10 @@ impl TableWriter {
     }
 
     fn write_out(&mut self) -> Result<()> {
-        self.file
-            .write_all_at(&self.out, self.out_at)
-            .map_err(|e| Error::io(&e, "writing table", &self.path))?;
-        self.out_at += self.out.len() as u64;
-        self.out.clear();
+        let bytes = self.out.len() as u64;
+        let written = self.behind.write(&mut self.out, self.out_at);
+        written.map_err(|e| Error::io(&e, "writing table", &self.path))?;
+        self.out_at += bytes;
         Ok(())
     }
 
@@ -309,6 +312,7 @@ impl TableWriter {
         }
         self.out.extend_from_slice(&tail);
         self.write_out()?;
+        self.behind.settle().map_err(|e| Error::io(&e, "writing table", &self.path))?;
         self.file.sync().map_err(|e| Error::io(&e, "syncing table", &self.path))?;
         Ok(NewTable { meta, fingerprints })
     }

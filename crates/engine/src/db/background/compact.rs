@@ -11,7 +11,7 @@ use crate::db::catalog::view::Origin;
 use crate::db::reporter::Outcome;
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::{Dropped, Part};
-use crate::table::Table;
+use crate::table::{Table, Writing};
 use crate::version::Version;
 use crate::version::edit::{OLDEST, Step};
 use siltstone_design::{Task, TriePath};
@@ -161,7 +161,7 @@ impl Scheduler {
             next_id: &|| self.catalog.next_id(),
             pace,
             cancelled: &|| self.is_given_up(keyspace),
-            uncached: false,
+            writing: Writing::Cached,
             awaits_older: self.is_held(keyspace),
         })
     }
@@ -180,8 +180,7 @@ impl Scheduler {
     /// how late it is.
     pub(super) fn pace_compaction(&self, keyspace: &OpenKeyspace, bytes: u64) {
         let is_lifted = || keyspace.pressure() > 0.0 || self.is_given_up(keyspace);
-        let signals = &self.env.signals;
-        self.compaction_limit.hold_back(bytes, is_lifted, |time| signals.wait_for_work(signals.seen(), time));
+        self.compaction_limit.hold_back(bytes, is_lifted, |time| self.env.signals.wait_for_more_work(time));
     }
 }
 

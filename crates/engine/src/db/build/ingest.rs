@@ -95,7 +95,7 @@ pub(super) fn ingest<E: From<Error>>(
     } else {
         let pace = |bytes| told.placed(bytes);
         store.scheduler.with_context(keyspace, &base, &pace, |context| {
-            let context = &Context { uncached: true, ..*context };
+            let context = &Context { writing: site.writing(), ..*context };
             let placer = Placer::new(site, context, (sort_bytes, sizes_bytes(store)));
             Ok(give_to(Ingest::here(site, sort_bytes, placer), &hold, give))
         })?
@@ -342,7 +342,7 @@ fn place_batches(
 ) -> Result<Option<Built>> {
     let pace = |bytes| site.told.placed(bytes);
     site.store.scheduler.with_context(site.keyspace, site.base, &pace, |context| {
-        let context = &Context { uncached: true, ..*context };
+        let context = &Context { writing: site.writing(), ..*context };
         let mut placer = Placer::new(site, context, (sort_bytes, sizes_bytes(site.store)));
         while let Ok(batch) = batches.recv() {
             match batch {

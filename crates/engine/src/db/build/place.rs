@@ -106,7 +106,7 @@ impl<'a> Placer<'a> {
     }
 
     fn begin_scatter(&mut self, before: Option<Spill>) -> Result<()> {
-        let scatter = Box::new(Scatter::new(self.place, self.sort_bytes / 2)?);
+        let scatter = Box::new(Scatter::new(self.place, self.sort_bytes / 2, self.site.writing())?);
         self.stage = Stage::Scattered { before, scatter };
         Ok(())
     }
@@ -233,10 +233,11 @@ fn merge_in_threads(
 ) -> Result<Output> {
     let Site { store, keyspace, base, told, .. } = site;
     let parts = in_parts(placed, threads);
+    let writing = site.writing();
     let merge_part = |part: &[Placed]| {
         let pace = |bytes| told.placed(bytes);
         store.scheduler.with_context(keyspace, base, &pace, |context| {
-            merge(&Context { uncached: true, ..*context }, base, ingredients, part)
+            merge(&Context { writing, ..*context }, base, ingredients, part)
         })
     };
     let outputs: Vec<Result<Output>> = std::thread::scope(|scope| {

@@ -23,7 +23,8 @@ use crate::entry::{Cursor, PrefixTombstones, Span};
 use crate::error::{Error, Result};
 use crate::ids::{FileId, TableId};
 use crate::io::File;
-use crate::table::Trash;
+use crate::io::behind::WriteBehind;
+use crate::table::{Trash, Writing};
 use siltstone_design::Encoder;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -91,11 +92,12 @@ pub(super) struct Scatter<'a> {
     /// Pieces that wait to be written, and how many were written.
     out: Vec<u8>,
     written: u32,
+    behind: WriteBehind,
 }
 
 impl<'a> Scatter<'a> {
     /// Begins the file; what is not in it may take about so many bytes of memory.
-    pub fn new(place: SpillPlace<'a>, memory_bytes: usize) -> Result<Self> {
+    pub fn new(place: SpillPlace<'a>, memory_bytes: usize, writing: Writing) -> Result<Self> {
         let SpillPlace { env, encoder, next_id } = place;
         let each = memory_bytes / WANTED_PARTS / LEAST_PIECE_BYTES * LEAST_PIECE_BYTES;
         let piece_bytes = each.clamp(LEAST_PIECE_BYTES, MOST_PIECE_BYTES);
@@ -103,10 +105,11 @@ impl<'a> Scatter<'a> {
         let id = next_id();
         let path = env.reader.path(FileId::Table(id));
         let file = env.disk.create_uncached(&path).map_err(|e| Error::io(&e, "creating", &path))?;
+        let behind = WriteBehind::new(Arc::clone(&file), writing == Writing::Behind);
         let file = ScatterFile { file, id, path, trash: Arc::clone(&env.trash) };
         let bins = (0..1 << bits).map(|_| Bin::default()).collect();
         let scattered = Scattered { file, bins, bits, piece_bytes, encoder };
-        Ok(Self { env, scattered, out: Vec::new(), written: 0 })
+        Ok(Self { env, scattered, out: Vec::new(), written: 0, behind })
     }
 
     /// Adds items; returns the bytes that were written of them and of those before.
@@ -153,13 +156,16 @@ impl<'a> Scatter<'a> {
     }
 
     fn write_out(&mut self) -> Result<()> {
-        let ScatterFile { file, path, .. } = &self.scattered.file;
         let end = u64::from(self.written) * self.scattered.piece_bytes as u64;
-        file.write_all_at(&self.out, end - self.out.len() as u64)
-            .map_err(|e| Error::io(&e, "writing items to sort", path))?;
-        self.env.counters.table_bytes.add(self.out.len() as u64);
-        self.out.clear();
+        let bytes = self.out.len() as u64;
+        let written = self.behind.write(&mut self.out, end - bytes);
+        written.map_err(|e| self.not_written(&e))?;
+        self.env.counters.table_bytes.add(bytes);
         Ok(())
+    }
+
+    fn not_written(&self, error: &std::io::Error) -> Error {
+        Error::io(error, "writing items to sort", &self.scattered.file.path)
     }
 
     /// Ends the file. Parts that take more than `most_bytes` of memory are sorted by way of temporary tables,
@@ -172,6 +178,7 @@ impl<'a> Scatter<'a> {
         sorted: &mut dyn FnMut(&Spill),
     ) -> Result<Arc<Scattered>> {
         self.write_out()?;
+        self.behind.settle().map_err(|e| self.not_written(&e))?;
         let mut scattered = self.scattered;
         for bin in &mut scattered.bins {
             sizes.add_unsorted(&mut bin.uncounted);

@@ -4,6 +4,7 @@ use super::options::{IngestOptions, IngestProgress, IngestReport};
 use crate::db::catalog::keyspace::OpenKeyspace;
 use crate::db::store::Store;
 use crate::entry::PrefixTombstones;
+use crate::table::Writing;
 use crate::version::Version;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -51,4 +52,11 @@ pub(super) struct Site<'a> {
     pub base: &'a Version,
     pub told: &'a Told<'a>,
     pub no_tombstones: &'a PrefixTombstones,
+}
+
+impl Site<'_> {
+    /// How its tables are written.
+    pub fn writing(&self) -> Writing {
+        if self.store.has_threads() { Writing::Behind } else { Writing::Uncached }
+    }
 }

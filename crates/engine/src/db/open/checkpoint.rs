@@ -14,8 +14,8 @@ use crate::entry::Span;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filename;
 use crate::record::LogStart;
-use crate::table::Table;
 use crate::table::envelope::TableMeta;
+use crate::table::{Table, Writing};
 use crate::version::Version;
 use crate::version::edit::{Edit, Step};
 use crate::version::manifest::{KeyspaceState, Manifest, StoreState};
@@ -115,7 +115,7 @@ fn with_buffers(store: &Store, pinned: &Pinned, of_keyspace: &PinnedKeyspace, di
         next_id: &|| store.catalog.next_id(),
         cancelled: &|| false,
         pace: &|_| {},
-        uncached: false,
+        writing: Writing::Cached,
         awaits_older: false,
     };
     let amount = Amount {

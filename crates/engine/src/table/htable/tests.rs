@@ -11,7 +11,7 @@ use crate::memory::{Holder, MemoryBudget};
 use crate::stats::ReadTrace;
 use crate::table::envelope::{Section, TableMeta};
 use crate::table::filter::KeptKeys;
-use crate::table::{ReadMode, Table, TableBuilder, TableSpec};
+use crate::table::{ReadMode, Table, TableBuilder, TableSpec, Writing};
 use crate::value::Value;
 use proptest::prelude::*;
 use siltstone_design::{
@@ -52,7 +52,7 @@ fn make(schema: Schema, items: &Items, filter: TableFilterSpec) -> Made {
         digests_per_page: 1 << 50,
         region_bytes: 0,
         chunk_bytes: 1 << 20,
-        uncached: false,
+        writing: Writing::Cached,
         compression: Compression::None,
     };
     let encoder = Encoder::new(schema, HashSecret(*b"sixteen byte key"));
