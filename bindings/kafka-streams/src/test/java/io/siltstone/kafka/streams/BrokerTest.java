@@ -45,6 +45,8 @@ class BrokerTest {
     private static final int PARTITIONS = 4;
     private static final int KEYS = 500;
     private static final Duration PATIENCE = Duration.ofSeconds(90);
+    /** Three probing rebalances: a task that is lately behind waits for the next one. */
+    private static final Duration HANDOVER = Duration.ofSeconds(200);
     /** Ends of transactions at the end of a changelog, which are places in it and no records. */
     private static final int MARKS = 12;
 
@@ -100,6 +102,13 @@ class BrokerTest {
             });
         }
 
+        /** The tasks that it works on, as it said last. */
+        Set<String> active() throws Exception {
+            List<String> lines = said("ACTIVE");
+            String last = lines.isEmpty() ? "" : lines.get(lines.size() - 1).substring("ACTIVE".length()).strip();
+            return last.isEmpty() ? Set.of() : new TreeSet<>(List.of(last.split(" ")));
+        }
+
         /** Where it first began to restore a store, or to follow its changelog as a standby. */
         Long beganAt(String store, int partition) throws Exception {
             return Stream.concat(said("RESTORE " + store + " " + partition + " ").stream(),
@@ -148,9 +157,13 @@ class BrokerTest {
     }
 
     private static void await(String what, Condition condition) throws Exception {
-        Instant end = Instant.now().plus(PATIENCE);
+        await(what, PATIENCE, condition);
+    }
+
+    private static void await(String what, Duration patience, Condition condition) throws Exception {
+        Instant end = Instant.now().plus(patience);
         while (!condition.holds()) {
-            assertTrue(Instant.now().isBefore(end), "it is not so after " + PATIENCE + ": " + what);
+            assertTrue(Instant.now().isBefore(end), "it is not so after " + patience + ": " + what);
             Thread.sleep(50);
         }
     }
@@ -225,6 +238,12 @@ class BrokerTest {
         }
         Instance third = start(servers, "third", instances);
         third.awaitRunning();
+        // Three share the work: each has tasks, none has another's, and their sums are right.
+        List<Instance> three = List.of(first, second, third);
+        awaitShared(three);
+        produce(producer, 20_000);
+        awaitSums(consumer);
+        awaitShared(three);
         killInTransaction(second, producer, consumer);
         awaitSums(consumer);
 
@@ -234,6 +253,8 @@ class BrokerTest {
         first.stop();
         produce(producer, 5_000);
         awaitSums(consumer);
+        Instance last = third;
+        await("the third has all tasks", () -> last.active().size() == PARTITIONS);
         third.stop();
         // What it left is whole: one that opens the same directory goes on from there.
         third = start(servers, "third", instances);
@@ -242,6 +263,23 @@ class BrokerTest {
         awaitSums(consumer);
         assertTrue(third.restored() < 5_000, third.restored() + " records were restored after an orderly end");
         third.stop();
+    }
+
+    /** Waits until each instance works on tasks of its own. Kafka hands some of them over after a minute at the earliest. */
+    private static void awaitShared(List<Instance> instances) throws Exception {
+        await("each has tasks", HANDOVER, () -> {
+            Set<String> tasks = new TreeSet<>();
+            int count = 0;
+            for (Instance instance : instances) {
+                Set<String> active = instance.active();
+                if (active.isEmpty()) {
+                    return false;
+                }
+                tasks.addAll(active);
+                count += active.size();
+            }
+            return count == PARTITIONS && tasks.size() == PARTITIONS;
+        });
     }
 
     /** Kills an instance whose stores hold writes of a transaction that is not finished; returns which stores do. */

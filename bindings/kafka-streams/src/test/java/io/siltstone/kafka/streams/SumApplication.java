@@ -5,6 +5,7 @@ import java.util.List;
 import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.kafka.common.TopicPartition;
@@ -25,8 +26,8 @@ import org.apache.kafka.streams.processor.TaskId;
 
 /**
  * Sums numbers by key, and counts them by key and window, exactly once, in a process of its own: {@code SumApplication
- * SERVERS STATE-DIRECTORY}. It says on its output when it runs, from where it restores which store, and how far its
- * stores are behind; it ends when its input does.
+ * SERVERS STATE-DIRECTORY}. It says on its output when it runs, from where it restores which store, which tasks it works
+ * on, and how far its stores are behind; it ends when its input does.
  */
 public final class SumApplication {
     static final String SUMS = "sums";
@@ -44,6 +45,11 @@ public final class SumApplication {
         config.put(StreamsConfig.DSL_STORE_SUPPLIERS_CLASS_CONFIG, SiltstoneDslStoreSuppliers.class);
         config.put(SiltstoneConfig.MEMORY_BYTES, 64 << 20);
         config.put(StreamsConfig.NUM_STANDBY_REPLICAS_CONFIG, 1);
+        // A new instance follows the changelogs of the tasks that it is to have, all of them at once, and has them after
+        // the next probing rebalance, if it then lacks little. Kafka takes no shorter interval than a minute.
+        config.put(StreamsConfig.MAX_WARMUP_REPLICAS_CONFIG, 8);
+        config.put(StreamsConfig.ACCEPTABLE_RECOVERY_LAG_CONFIG, 1000);
+        config.put(StreamsConfig.PROBING_REBALANCE_INTERVAL_MS_CONFIG, 60_000);
         config.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0);
         config.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, 100);
         config.put(StreamsConfig.REPLICATION_FACTOR_CONFIG, 1);
@@ -91,6 +97,9 @@ public final class SumApplication {
                 List<Long> behind = streams.allLocalStorePartitionLags().values().stream()
                         .flatMap(partitions -> partitions.values().stream()).map(LagInfo::offsetLag).toList();
                 System.out.println("LAG " + behind.size() + " " + behind.stream().max(Long::compare).orElse(0L));
+                System.out.println("ACTIVE " + streams.metadataForLocalThreads().stream()
+                        .flatMap(thread -> thread.activeTasks().stream()).map(task -> task.taskId().toString()).sorted()
+                        .collect(Collectors.joining(" ")));
             }
             streams.close(Duration.ofSeconds(30));
         }
