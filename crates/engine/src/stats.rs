@@ -273,6 +273,16 @@ pub struct KeyspaceStats {
     pub write_buffer_entries: u64,
     /// Memory that the write buffers take: memtables with their items, log stores with their indexes.
     pub write_buffer_bytes: u64,
+    /// Tombstones among these entries; those of log stores are not known.
+    pub write_buffer_tombstones: u64,
+    /// Write buffers that take no more writes and wait to be flushed.
+    pub sealed_write_buffers: u64,
+    /// Their part of `write_buffer_entries`.
+    pub sealed_entries: u64,
+    /// Their part of `write_buffer_bytes`.
+    pub sealed_bytes: u64,
+    /// Their part of `write_buffer_tombstones`.
+    pub sealed_tombstones: u64,
     /// Entries in tables, tombstones and older versions included.
     pub table_entries: u64,
     /// Tombstones in tables, and deleted prefixes.

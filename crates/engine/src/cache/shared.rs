@@ -112,6 +112,11 @@ impl Caches {
         self.users.load(Ordering::Relaxed)
     }
 
+    /// Files that are open.
+    pub fn open_files(&self) -> usize {
+        self.files.len()
+    }
+
     /// Bytes of cached pages and answers.
     pub fn bytes(&self) -> u64 {
         self.pages.weight() + self.answers.bytes()

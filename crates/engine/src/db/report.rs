@@ -180,6 +180,7 @@ impl OpenKeyspace {
         let filter: u64 = levels.iter().map(|level| level.filter_bytes).sum();
         let index: u64 = levels.iter().map(|level| level.index_bytes).sum();
         let counters = &self.counters;
+        let sealed = || view.sealed.iter().map(|sealed| &sealed.buffer);
         KeyspaceStats {
             name: self.name.clone(),
             preset: version.design.preset_name(),
@@ -187,6 +188,11 @@ impl OpenKeyspace {
             items_estimate,
             write_buffer_entries: view.buffers().map(WriteBuffer::entries).sum(),
             write_buffer_bytes: view.buffers().map(WriteBuffer::memory_bytes).sum(),
+            write_buffer_tombstones: view.buffers().map(WriteBuffer::deleted).sum(),
+            sealed_write_buffers: view.sealed.len() as u64,
+            sealed_entries: sealed().map(WriteBuffer::entries).sum(),
+            sealed_bytes: sealed().map(WriteBuffer::memory_bytes).sum(),
+            sealed_tombstones: sealed().map(WriteBuffer::deleted).sum(),
             table_entries: totals.entries,
             tombstones: totals.tombstones,
             expired_estimate: totals.expired,

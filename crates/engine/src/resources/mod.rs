@@ -102,6 +102,8 @@ pub struct ResourceStats {
     pub threads: usize,
     /// Memory in bytes by holder, of all stores.
     pub memory: MemoryStats,
+    /// Files of tables that are kept open for reading.
+    pub open_files: usize,
 }
 
 impl Resources {
@@ -168,7 +170,8 @@ impl Resources {
         let total = memtable + filter + index + cache + compaction;
         let budget = memory.total_bytes();
         let memory = MemoryStats { memtable, filter, index, cache, compaction, total, budget };
-        ResourceStats { stores: caches.users(), threads: pool.threads(), memory }
+        let open_files = caches.open_files();
+        ResourceStats { stores: caches.users(), threads: pool.threads(), memory, open_files }
     }
 
     pub(crate) fn memory(&self) -> &Arc<MemoryBudget> {
