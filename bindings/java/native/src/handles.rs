@@ -4,6 +4,7 @@
 //! ends, so closing in one thread takes nothing from a call in another.
 
 use crate::error::Failure;
+use crate::jobs::Ledger;
 use jni::sys::jlong;
 use parking_lot::{Mutex, RwLock};
 use slotmap::{DefaultKey, Key, KeyData, SlotMap};
@@ -56,6 +57,21 @@ impl<T> Table<T> {
     }
 }
 
+/// An open store, with what is counted of its background work.
+pub struct OpenStore {
+    pub db: siltstone::Db,
+    pub ledger: Arc<Ledger>,
+}
+
+impl Deref for OpenStore {
+    type Target = siltstone::Db;
+
+    #[inline]
+    fn deref(&self) -> &siltstone::Db {
+        &self.db
+    }
+}
+
 /// Something of an open store.
 pub struct Of<T> {
     /// The store's number.
@@ -95,7 +111,7 @@ impl<T> Table<Of<T>> {
 }
 
 pub static RESOURCES: Table<siltstone::Resources> = Table::new("resources value");
-pub static STORES: Table<siltstone::Db> = Table::new("store");
+pub static STORES: Table<OpenStore> = Table::new("store");
 pub static KEYSPACES: Table<Of<siltstone::Keyspace>> = Table::new("keyspace");
 pub static SNAPSHOTS: Table<Of<siltstone::Snapshot>> = Table::new("snapshot");
 pub static ITERATORS: Table<Of<Mutex<crate::iter::Walk>>> = Table::new("iterator");

@@ -3,12 +3,15 @@
 use crate::answer::{json, longs};
 use crate::error::Failure;
 use crate::guard::guard;
-use crate::handles::{KEYSPACES, SNAPSHOTS};
+use crate::handles::{KEYSPACES, SNAPSHOTS, STORES};
 use crate::packed::{Packed, direct, direct_mut};
 use jni::JNIEnv;
 use jni::objects::{JByteArray, JByteBuffer, JClass, JLongArray};
 use jni::sys::{jboolean, jint, jlong, jstring};
 use siltstone::CompareAndSet;
+
+/// Bytes of the largest array that virtual machines make.
+const LARGEST_ARRAY: usize = i32::MAX as usize - 8;
 
 /// Runs `look` on a value, where there is one.
 fn get_with<R>(
@@ -104,7 +107,15 @@ extern "system" fn Java_io_siltstone_Native_multiGet<'l>(
             Some(snapshot) => snapshot.multi_get(&keyspace, &keys)?,
             None => keyspace.multi_get(&keys)?,
         };
-        let mut answer = Vec::new();
+        let bytes: usize = values.iter().map(|value| 4 + value.as_ref().map_or(0, |value| value.len())).sum();
+        if bytes > LARGEST_ARRAY {
+            return Err(Failure::Invalid(format!(
+                "the values of {} keys have {bytes} bytes together, and Java's arrays hold 2 GiB; ask for fewer \
+                 keys at once",
+                keys.len()
+            )));
+        }
+        let mut answer = Vec::with_capacity(bytes);
         for value in values {
             let length = value.as_ref().map_or(u32::MAX, |value| value.len() as u32);
             answer.extend_from_slice(&length.to_be_bytes());
@@ -213,7 +224,7 @@ extern "system" fn Java_io_siltstone_Native_keyspaceStats<'l>(
     guard(env, std::ptr::null_mut(), |env| json(env, &KEYSPACES.get(keyspace)?.stats()))
 }
 
-/// Returns items, bytes of tables, bytes and entries of write buffers, bytes of filters and indexes, and tables.
+/// Returns the fields of `Keyspace.Figures`, in their order.
 #[unsafe(no_mangle)]
 extern "system" fn Java_io_siltstone_Native_keyspaceFigures<'l>(
     env: JNIEnv<'l>,
@@ -229,7 +240,42 @@ extern "system" fn Java_io_siltstone_Native_keyspaceFigures<'l>(
             stats.write_buffer_entries,
             stats.filter_bytes + stats.index_bytes,
             stats.table_count,
+            stats.write_buffer_tombstones,
+            stats.sealed_write_buffers,
+            stats.sealed_bytes,
+            stats.sealed_entries,
+            stats.sealed_tombstones,
+            stats.gets,
+            stats.device_reads_by_hits + stats.device_reads_by_misses,
+            stats.tables_probed,
         ];
+        longs(env, figures)
+    })
+}
+
+/// Returns of flushes, of compactions and of other jobs, one after the other, the fields of `Jobs` in their order.
+#[unsafe(no_mangle)]
+extern "system" fn Java_io_siltstone_Native_keyspaceJobs<'l>(
+    env: JNIEnv<'l>,
+    _class: JClass<'l>,
+    keyspace: jlong,
+) -> JLongArray<'l> {
+    guard(env, JLongArray::default(), |env| {
+        let keyspace = KEYSPACES.get(keyspace)?;
+        let done = STORES.get(keyspace.store)?.ledger.keyspace(keyspace.name());
+        let mut figures = [0; 24];
+        for (kind, jobs) in figures.chunks_exact_mut(8).zip([done.flushes, done.compactions, done.others]) {
+            kind.copy_from_slice(&[
+                jobs.running,
+                jobs.ended,
+                jobs.failed,
+                jobs.bytes_read,
+                jobs.bytes_written,
+                jobs.total_us,
+                jobs.least_us,
+                jobs.most_us,
+            ]);
+        }
         longs(env, figures)
     })
 }

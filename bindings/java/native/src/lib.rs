@@ -13,6 +13,7 @@ mod error;
 mod guard;
 mod handles;
 mod iter;
+mod jobs;
 mod keyspace;
 mod packed;
 mod store;

@@ -3,16 +3,19 @@
 use crate::answer::{json, longs};
 use crate::error::Failure;
 use crate::guard::guard;
-use crate::handles::{ITERATORS, KEYSPACES, Of, RESOURCES, SNAPSHOTS, STORES};
+use crate::handles::{ITERATORS, KEYSPACES, Of, OpenStore, RESOURCES, SNAPSHOTS, STORES};
+use crate::jobs::{Ledger, Listener};
 use crate::packed::{Packed, direct};
 use jni::JNIEnv;
 use jni::objects::{JByteBuffer, JClass, JLongArray, JObjectArray, JString};
 use jni::sys::{jboolean, jint, jlong, jobjectArray, jstring};
+use siltstone::events::Listeners;
 use siltstone::{
     Batch, Db, Design, Durability, KeyspaceOptions, Options, ResourceOptions, Resources, Schema, SuffixOrder,
     WriteOptions,
 };
 use std::fmt::Display;
+use std::sync::Arc;
 
 /// A number that Java has found to be none below zero.
 fn count<From: Copy + Display, To: TryFrom<From>>(number: From) -> Result<To, Failure> {
@@ -53,7 +56,20 @@ extern "system" fn Java_io_siltstone_Native_newResources<'l>(
     })
 }
 
-/// Returns memory in bytes, the budget, and how many stores there are.
+/// Returns how often writers were stopped, for how many microseconds, and how many jobs failed that were for no keyspace.
+#[unsafe(no_mangle)]
+extern "system" fn Java_io_siltstone_Native_storeFigures<'l>(
+    env: JNIEnv<'l>,
+    _class: JClass<'l>,
+    store: jlong,
+) -> JLongArray<'l> {
+    guard(env, JLongArray::default(), |env| {
+        let store = STORES.get(store)?.ledger.store();
+        longs(env, [store.stalls, store.stalled_us, store.failed])
+    })
+}
+
+/// Returns memory in bytes, the budget, how many stores there are, and open files.
 #[unsafe(no_mangle)]
 extern "system" fn Java_io_siltstone_Native_resourceStats<'l>(
     env: JNIEnv<'l>,
@@ -62,7 +78,8 @@ extern "system" fn Java_io_siltstone_Native_resourceStats<'l>(
 ) -> JLongArray<'l> {
     guard(env, JLongArray::default(), |env| {
         let stats = RESOURCES.get(resources)?.stats();
-        longs(env, [stats.memory.total, stats.memory.budget, stats.stores as u64])
+        let memory = stats.memory;
+        longs(env, [memory.total, memory.budget, stats.stores as u64, stats.open_files as u64])
     })
 }
 
@@ -86,7 +103,9 @@ extern "system" fn Java_io_siltstone_Native_open<'l>(
 ) -> jlong {
     guard(env, 0, |env| {
         let path = text(env, &path)?;
+        let ledger = Arc::new(Ledger::default());
         let mut options = Options {
+            listeners: Listeners::default().with(Arc::new(Listener(Arc::clone(&ledger)))),
             create_if_missing: creates != 0,
             memory_budget_bytes: count(memory_bytes)?,
             background_threads: count(threads)?,
@@ -105,7 +124,7 @@ extern "system" fn Java_io_siltstone_Native_open<'l>(
             options.resources = Some(Resources::clone(&resources));
         }
         let db = if is_read_only != 0 { Db::open_read_only(path, options) } else { Db::open(path, options) };
-        Ok(STORES.put(db?))
+        Ok(STORES.put(OpenStore { db: db?, ledger }))
     })
 }
 
@@ -183,7 +202,10 @@ extern "system" fn Java_io_siltstone_Native_dropKeyspace<'l>(
 ) {
     guard(env, (), |env| {
         let name = text(env, &name)?;
-        Ok(STORES.get(store)?.drop_keyspace(&name)?)
+        let store = STORES.get(store)?;
+        store.drop_keyspace(&name)?;
+        store.ledger.forget(&name);
+        Ok(())
     });
 }
 
@@ -283,7 +305,7 @@ extern "system" fn Java_io_siltstone_Native_closeStore<'l>(
             ITERATORS.take_of(store);
             SNAPSHOTS.take_of(store);
             KEYSPACES.take_of(store);
-            Ok(Db::clone(&db).close()?)
+            Ok(Db::clone(&db.db).close()?)
         }
         None => Ok(()),
     });

@@ -32,6 +32,7 @@ public final class KeyIterator implements AutoCloseable {
     private int end;
     private boolean isAtItem;
     private boolean hasEnded;
+    private boolean isClosed;
 
     KeyIterator(Keyspace keyspace, long number) {
         this.keyspace = keyspace;
@@ -41,6 +42,7 @@ public final class KeyIterator implements AutoCloseable {
     /** Goes to the next item, or the first one; false at the end. */
     public boolean next() throws SiltstoneException {
         isAtItem = false;
+        checkOpen();
         if (hasEnded) {
             return false;
         }
@@ -77,9 +79,17 @@ public final class KeyIterator implements AutoCloseable {
         return Arrays.copyOfRange(block, keyStart, valueStart);
     }
 
-    /** Returns the item's key without its first bytes. */
+    /**
+     * Returns the item's key without its first bytes.
+     *
+     * @param start how many they are: 0 to as many as the key has
+     */
     public byte[] keyFrom(int start) {
         checkItem();
+        if (start < 0 || start > valueStart - keyStart) {
+            throw new IndexOutOfBoundsException("start is " + start + ", and the key has "
+                    + (valueStart - keyStart) + " bytes");
+        }
         return Arrays.copyOfRange(block, keyStart + start, valueStart);
     }
 
@@ -89,10 +99,22 @@ public final class KeyIterator implements AutoCloseable {
         return Arrays.copyOfRange(block, valueStart, end);
     }
 
+    private void checkOpen() {
+        if (isClosed || !keyspace.store().isOpen()) {
+            throw new IllegalStateException(isClosed ? "the iterator is closed" : "the store is closed");
+        }
+    }
+
     private void checkItem() {
+        checkOpen();
         if (!isAtItem) {
             throw new NoSuchElementException("next() has not gone to an item");
         }
+    }
+
+    /** Returns how many bytes of items it holds in Java's memory, of which it fetches many at a time. */
+    public int heldBytes() {
+        return block.length;
     }
 
     /** Returns what it walks over. */
@@ -102,6 +124,9 @@ public final class KeyIterator implements AutoCloseable {
 
     @Override
     public void close() {
+        isClosed = true;
+        block = NOTHING;
+        end = 0;
         handle.close();
     }
 }

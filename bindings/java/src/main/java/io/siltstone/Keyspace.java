@@ -72,17 +72,25 @@ public final class Keyspace implements AutoCloseable {
         }
     }
 
-    /** Returns the values of many keys, null where there is none; their pages are read at the same time. */
+    /**
+     * Returns the values of many keys, null where there is none; their pages are read at the same time. Keys, and values,
+     * may have about 2 GiB together. With more keys it is an {@link IllegalArgumentException}, with more values a
+     * {@link SiltstoneException}: ask for fewer at once.
+     */
     public List<byte[]> getMany(List<byte[]> keys) throws SiltstoneException {
         return getMany(0, keys);
     }
 
     List<byte[]> getMany(long snapshot, List<byte[]> keys) throws SiltstoneException {
-        int bytes = 0;
+        long bytes = 0;
         for (byte[] key : Objects.requireNonNull(keys, "keys")) {
-            bytes = Math.addExact(bytes, Math.addExact(4, Objects.requireNonNull(key, "key").length));
+            bytes += Integer.BYTES + Objects.requireNonNull(key, "key").length;
         }
-        ByteBuffer packed = ByteBuffer.allocate(bytes);
+        if (bytes > Integer.MAX_VALUE - 8) {
+            throw new IllegalArgumentException(keys.size() + " keys have " + bytes
+                    + " bytes together, and at most 2 GiB can be asked for at once; ask for fewer");
+        }
+        ByteBuffer packed = ByteBuffer.allocate((int) bytes);
         keys.forEach(key -> packed.putInt(key.length).put(key));
         ByteBuffer answer;
         try {
@@ -176,23 +184,93 @@ public final class Keyspace implements AutoCloseable {
     }
 
     /**
-     * What a keyspace holds, as far as it is known without reading it.
+     * What a keyspace holds, as far as it is known without reading it, and what gets have cost since it was opened.
      *
-     * @param items              about how many keys there are
-     * @param tableBytes         bytes of tables
-     * @param writeBufferBytes   bytes of write buffers
-     * @param writeBufferEntries entries of write buffers
-     * @param indexBytes         bytes of filters and indexes
-     * @param tables             tables
+     * @param items                 about how many keys there are
+     * @param tableBytes            bytes of tables
+     * @param writeBufferBytes      bytes of write buffers
+     * @param writeBufferEntries    entries of write buffers
+     * @param indexBytes            bytes of filters and indexes
+     * @param tables                tables
+     * @param writeBufferTombstones tombstones among the entries of write buffers
+     * @param sealedWriteBuffers    write buffers that wait to be flushed
+     * @param sealedBytes           their part of the bytes
+     * @param sealedEntries         their part of the entries
+     * @param sealedTombstones      their part of the tombstones
+     * @param gets                  gets
+     * @param deviceReads           reads of the device that these took
+     * @param tablesProbed          tables of which these looked at a page
      */
     public record Figures(long items, long tableBytes, long writeBufferBytes, long writeBufferEntries, long indexBytes,
-            long tables) {}
+            long tables, long writeBufferTombstones, long sealedWriteBuffers, long sealedBytes, long sealedEntries,
+            long sealedTombstones, long gets, long deviceReads, long tablesProbed) {}
 
     /** Returns its main statistics. */
     public Figures figures() throws SiltstoneException {
         try {
-            long[] figures = Native.keyspaceFigures(handle.get());
-            return new Figures(figures[0], figures[1], figures[2], figures[3], figures[4], figures[5]);
+            long[] f = Native.keyspaceFigures(handle.get());
+            return new Figures(f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7], f[8], f[9], f[10], f[11], f[12], f[13]);
+        } finally {
+            Reference.reachabilityFence(this);
+        }
+    }
+
+    /**
+     * Background work of one kind for a keyspace, since its store was opened.
+     *
+     * @param running      jobs that run now
+     * @param ended        jobs that ended well
+     * @param failed       jobs that failed, and were tried again
+     * @param bytesRead    bytes of tables and files that they read
+     * @param bytesWritten bytes of tables and files that they wrote
+     * @param totalMicros  how long they took in all, in microseconds
+     * @param leastMicros  how long the shortest took
+     * @param mostMicros   how long the longest took
+     */
+    public record Work(long running, long ended, long failed, long bytesRead, long bytesWritten, long totalMicros,
+            long leastMicros, long mostMicros) {
+        /** What no job has done. */
+        public static final Work NONE = new Work(0, 0, 0, 0, 0, 0, 0, 0);
+
+        private static Work at(long[] figures, int kind) {
+            int at = 8 * kind;
+            return new Work(figures[at], figures[at + 1], figures[at + 2], figures[at + 3], figures[at + 4],
+                    figures[at + 5], figures[at + 6], figures[at + 7]);
+        }
+
+        /** Returns what both have done. */
+        public Work plus(Work other) {
+            long least = ended == 0 ? other.leastMicros : other.ended == 0 ? leastMicros
+                    : Math.min(leastMicros, other.leastMicros);
+            return new Work(running + other.running, ended + other.ended, failed + other.failed,
+                    bytesRead + other.bytesRead, bytesWritten + other.bytesWritten, totalMicros + other.totalMicros,
+                    least, Math.max(mostMicros, other.mostMicros));
+        }
+    }
+
+    /**
+     * Background work for a keyspace.
+     *
+     * @param flushes     write buffers that became tables
+     * @param compactions tables that were merged
+     * @param others      other work, such as making filters
+     */
+    public record Jobs(Work flushes, Work compactions, Work others) {
+        /** What nobody has done. */
+        public static final Jobs NONE = new Jobs(Work.NONE, Work.NONE, Work.NONE);
+
+        /** Returns what both have done. */
+        public Jobs plus(Jobs other) {
+            return new Jobs(flushes.plus(other.flushes), compactions.plus(other.compactions),
+                    others.plus(other.others));
+        }
+    }
+
+    /** Returns what was done for it in the background, which costs nothing to ask for. */
+    public Jobs jobs() throws SiltstoneException {
+        try {
+            long[] figures = Native.keyspaceJobs(handle.get());
+            return new Jobs(Work.at(figures, 0), Work.at(figures, 1), Work.at(figures, 2));
         } finally {
             Reference.reachabilityFence(this);
         }

@@ -1,7 +1,5 @@
 package io.siltstone;
 
-import java.util.Objects;
-
 /** Options of a keyspace; the schema and the merge operator are fixed when it is made. */
 public final class KeyspaceOptions {
     String schema = "point";
@@ -15,7 +13,7 @@ public final class KeyspaceOptions {
      * prefix lie together.
      */
     public KeyspaceOptions schema(String text) {
-        schema = Objects.requireNonNull(text, "schema");
+        schema = Arguments.text(text, "schema");
         return this;
     }
 
@@ -27,13 +25,13 @@ public final class KeyspaceOptions {
 
     /** The layout, by its name. */
     public KeyspaceOptions preset(String name) {
-        preset = name;
+        preset = Arguments.textOrNull(name, "preset");
         return this;
     }
 
     /** The operator that carries out merges, by its name, such as {@code "add"}. */
     public KeyspaceOptions mergeOperator(String name) {
-        mergeOperator = name;
+        mergeOperator = Arguments.textOrNull(name, "mergeOperator");
         return this;
     }
 }

@@ -94,6 +94,8 @@ final class Native {
 
     static native String storeStats(long store) throws SiltstoneException;
 
+    static native long[] storeFigures(long store) throws SiltstoneException;
+
     static native byte[] get(long keyspace, long snapshot, byte[] key) throws SiltstoneException;
 
     static native int getInto(long keyspace, long snapshot, byte[] key, ByteBuffer into) throws SiltstoneException;
@@ -118,6 +120,8 @@ final class Native {
     static native String keyspaceStats(long keyspace) throws SiltstoneException;
 
     static native long[] keyspaceFigures(long keyspace) throws SiltstoneException;
+
+    static native long[] keyspaceJobs(long keyspace) throws SiltstoneException;
 
     static native long iterate(long keyspace, long snapshot, boolean isReverse, boolean keysOnly)
             throws SiltstoneException;

@@ -84,7 +84,7 @@ public final class Options {
 
     /** The layout of keyspaces that are made without one, by its name, such as {@code "silt"}. */
     public Options preset(String name) {
-        preset = name;
+        preset = Arguments.textOrNull(name, "preset");
         return this;
     }
 

@@ -40,6 +40,11 @@ public final class Resources implements AutoCloseable {
         return stat(2);
     }
 
+    /** Returns how many files are kept open for reading. */
+    public long openFiles() {
+        return stat(3);
+    }
+
     private long stat(int which) {
         try {
             return Native.resourceStats(handle.get())[which];

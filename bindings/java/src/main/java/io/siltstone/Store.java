@@ -52,7 +52,7 @@ public final class Store implements AutoCloseable {
 
     /** Opens a keyspace, and makes it where there is none. */
     public Keyspace keyspace(String name, KeyspaceOptions options) throws SiltstoneException {
-        Objects.requireNonNull(name, "name");
+        Arguments.text(name, "name");
         Objects.requireNonNull(options, "options");
         try {
             return new Keyspace(this, name, Native.keyspace(handle.get(), name, options.schema, options.isHashed,
@@ -65,7 +65,7 @@ public final class Store implements AutoCloseable {
     /** Opens a keyspace as it was made, where there is one. */
     public Optional<Keyspace> existingKeyspace(String name) throws SiltstoneException {
         try {
-            long number = Native.existingKeyspace(handle.get(), Objects.requireNonNull(name, "name"));
+            long number = Native.existingKeyspace(handle.get(), Arguments.text(name, "name"));
             return number == 0 ? Optional.empty() : Optional.of(new Keyspace(this, name, number));
         } finally {
             Reference.reachabilityFence(this);
@@ -84,7 +84,7 @@ public final class Store implements AutoCloseable {
     /** Removes a keyspace with everything in it. */
     public void dropKeyspace(String name) throws SiltstoneException {
         try {
-            Native.dropKeyspace(handle.get(), Objects.requireNonNull(name, "name"));
+            Native.dropKeyspace(handle.get(), Arguments.text(name, "name"));
         } finally {
             Reference.reachabilityFence(this);
         }
@@ -150,6 +150,25 @@ public final class Store implements AutoCloseable {
     public String statsJson() throws SiltstoneException {
         try {
             return Native.storeStats(handle.get());
+        } finally {
+            Reference.reachabilityFence(this);
+        }
+    }
+
+    /**
+     * What concerns a store as a whole, since it was opened.
+     *
+     * @param stalls        times that writers were stopped until flushes had caught up
+     * @param stalledMicros how long they were in all, in microseconds
+     * @param failedJobs    background work for no keyspace alone that failed, such as syncing the log; it is tried again
+     */
+    public record Figures(long stalls, long stalledMicros, long failedJobs) {}
+
+    /** Returns its main figures, which cost nothing to ask for. */
+    public Figures figures() throws SiltstoneException {
+        try {
+            long[] figures = Native.storeFigures(handle.get());
+            return new Figures(figures[0], figures[1], figures[2]);
         } finally {
             Reference.reachabilityFence(this);
         }

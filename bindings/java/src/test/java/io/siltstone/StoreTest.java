@@ -451,4 +451,91 @@ class StoreTest {
             assertNull(items.get(bytes("a")));
         }
     }
+
+    @Test
+    void anIteratorThatIsClosedHasNoItem() throws Exception {
+        try (Store store = open()) {
+            Keyspace users = store.keyspace("users", new KeyspaceOptions().schema("fixed:1"));
+            for (int i = 0; i < 100; i++) {
+                users.put(bytes("k" + i), bytes("v"));
+            }
+            KeyIterator items = users.iterate();
+            assertThrows(java.util.NoSuchElementException.class, items::key);
+            assertTrue(items.next());
+            items.key();
+            items.close();
+            items.close();
+            for (Call call : List.<Call>of(items::next, items::key, items::value, () -> items.keyFrom(0))) {
+                assertNamed(IllegalStateException.class, "the iterator is closed", call);
+            }
+            KeyIterator other = users.iterate();
+            assertTrue(other.next());
+            store.close();
+            for (Call call : List.<Call>of(other::next, other::key, other::value, () -> other.keyFrom(0))) {
+                assertNamed(IllegalStateException.class, "the store is closed", call);
+            }
+        }
+    }
+
+    @Test
+    void aPartOfAKeyThatThereIsNotIsNamed() throws Exception {
+        try (Store store = open()) {
+            Keyspace users = store.keyspace("users");
+            users.put(bytes("ann"), bytes("42"));
+            try (KeyIterator items = users.iterate()) {
+                assertTrue(items.next());
+                assertArrayEquals(bytes("ann"), items.keyFrom(0));
+                assertArrayEquals(bytes("n"), items.keyFrom(2));
+                assertArrayEquals(new byte[0], items.keyFrom(3));
+                for (int start : new int[] {-1, 4, Integer.MIN_VALUE, Integer.MAX_VALUE}) {
+                    assertNamed(IndexOutOfBoundsException.class, "start is " + start + ", and the key has 3 bytes",
+                            () -> items.keyFrom(start));
+                }
+            }
+        }
+    }
+
+    /** Two names that differ in halves of surrogate pairs would be one to the store. */
+    @Test
+    void aNameOfCharactersAloneIsTaken() throws Exception {
+        try (Store store = open()) {
+            String pair = "a\uD83D\uDE00z";
+            store.keyspace(pair).put(bytes("k"), bytes("v"));
+            assertEquals(List.of(pair), store.keyspaces());
+            assertTrue(store.existingKeyspace(pair).isPresent());
+            for (String name : List.of("a\uD83D", "\uDE00z", "a\uD83Dz", "\uDE00\uD83D")) {
+                List<Call> calls = List.of(() -> store.keyspace(name), () -> store.existingKeyspace(name),
+                        () -> store.dropKeyspace(name), () -> new Options().preset(name),
+                        () -> new KeyspaceOptions().preset(name), () -> new KeyspaceOptions().mergeOperator(name),
+                        () -> new KeyspaceOptions().schema(name));
+                for (Call call : calls) {
+                    assertNamed(IllegalArgumentException.class, "half of a surrogate pair", call);
+                }
+            }
+            assertEquals(List.of(pair), store.keyspaces());
+        }
+    }
+
+    /** Needs more than 4 GiB of memory, and is left out where there is less. */
+    @Test
+    void moreThanAnArrayHoldsIsNotAskedForAtOnce() throws Exception {
+        long free = ((com.sun.management.OperatingSystemMXBean)
+                java.lang.management.ManagementFactory.getOperatingSystemMXBean()).getFreeMemorySize();
+        org.junit.jupiter.api.Assumptions.assumeTrue(free > 6L << 30, "there is too little memory");
+        try (Store store = open()) {
+            Keyspace users = store.keyspace("users");
+            byte[] key = bytes("key");
+            users.put(key, new byte[64 << 20]);
+            String message = assertThrows(SiltstoneException.class,
+                    () -> users.getMany(Collections.nCopies(33, key))).getMessage();
+            assertTrue(message.contains("33 keys") && message.contains("fewer keys at once"), message);
+            // What fits is got.
+            assertEquals(2, users.getMany(List.of(key, key)).size());
+        }
+        assertNamed(IllegalArgumentException.class, "at most 2 GiB can be asked for at once", () -> {
+            try (Store store = open()) {
+                store.keyspace("users").getMany(Collections.nCopies(40, new byte[60 << 20]));
+            }
+        });
+    }
 }
