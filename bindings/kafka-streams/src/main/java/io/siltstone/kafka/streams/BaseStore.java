@@ -2,17 +2,18 @@ package io.siltstone.kafka.streams;
 
 import io.siltstone.Batch;
 import io.siltstone.KeyIterator;
-import io.siltstone.Keyspace;
 import io.siltstone.SiltstoneException;
 import java.io.File;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
+import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.TopicPartition;
@@ -54,9 +55,11 @@ abstract class BaseStore implements StateStore {
     static final String MARK = "uncommitted";
 
     private final String name;
-    private final String kind;
+    private String kind;
     private final Set<RawIterator> iterators = ConcurrentHashMap.newKeySet();
-    private final Batch batch = new Batch();
+    private final Traffic traffic = new Traffic();
+    /** What the next batch does beside the tables' writes; null deletes. */
+    private final TreeMap<byte[], byte[]> metaWrites = new TreeMap<>(Arrays::compareUnsigned);
     private volatile Position position = Position.emptyPosition();
     private TaskStore task;
     private StateStoreContext context;
@@ -76,6 +79,11 @@ abstract class BaseStore implements StateStore {
     BaseStore(String name, String kind) {
         this.name = name;
         this.kind = kind;
+    }
+
+    /** Says which kind it is, before it is opened, where that was not known when it was made. */
+    final void becomeKind(String known) {
+        kind = known;
     }
 
     /** Opens what there is in the task's store. */
@@ -108,7 +116,7 @@ abstract class BaseStore implements StateStore {
             openState();
         } catch (SiltstoneException e) {
             leave();
-            throw new ProcessorStateException("Error opening store " + name, e);
+            throw failure("Error opening store " + name, e);
         } catch (RuntimeException e) {
             leave();
             throw e;
@@ -148,6 +156,7 @@ abstract class BaseStore implements StateStore {
     /** Adds a write of the application; a null value deletes. */
     final void write(Table table, byte[] key, byte[] value) {
         StoreQueryUtils.updatePosition(position, context);
+        traffic.wrote(key, value);
         waitingBytes += table.add(key, value);
         if (waitingBytes > MOST_WAITING_BYTES) {
             flushWaiting();
@@ -156,6 +165,7 @@ abstract class BaseStore implements StateStore {
 
     /** Adds a write of the changelog. */
     final void writeRestored(Table table, byte[] key, byte[] value) throws SiltstoneException {
+        traffic.wrote(key, value);
         waitingBytes += table.add(key, value);
         if (waitingBytes > MOST_WAITING_BYTES) {
             writeBatch();
@@ -170,12 +180,12 @@ abstract class BaseStore implements StateStore {
         boolean marks = isExactlyOnce && !isMarked;
         try {
             if (marks) {
-                batch.put(task.meta(), markKey(), SET);
+                metaWrites.put(markKey(), SET);
             }
             writeBatch();
             isMarked |= marks;
         } catch (SiltstoneException e) {
-            throw new ProcessorStateException("Error while writing to store " + name, e);
+            throw failure("Error while writing to store " + name, e);
         }
     }
 
@@ -185,23 +195,33 @@ abstract class BaseStore implements StateStore {
      */
     final void markUnfinished() throws SiltstoneException {
         if (isExactlyOnce && !isMarked) {
-            batch.put(task.meta(), markKey(), SET);
+            metaWrites.put(markKey(), SET);
             writeBatch();
             task.store().sync();
             isMarked = true;
         }
     }
 
-    /** Writes what waits and what else is in the batch. */
+    /** Writes what waits, as one batch. */
     private void writeBatch() throws SiltstoneException {
         try {
-            tables().forEach(table -> table.addTo(batch));
-            task.store().write(batch);
+            task.write(this::addTo);
         } finally {
-            batch.clear();
+            metaWrites.clear();
         }
         tables().forEach(Table::written);
         waitingBytes = 0;
+    }
+
+    private void addTo(Batch batch) {
+        tables().forEach(table -> table.addTo(batch));
+        metaWrites.forEach((key, value) -> {
+            if (value == null) {
+                batch.delete(task.meta(), key);
+            } else {
+                batch.put(task.meta(), key, value);
+            }
+        });
     }
 
     private void restoreAll(Collection<ConsumerRecord<byte[], byte[]>> records) {
@@ -216,7 +236,7 @@ abstract class BaseStore implements StateStore {
                 putProgress(records);
                 writeBatch();
             } catch (SiltstoneException e) {
-                throw new ProcessorStateException("Error restoring batch to store " + name, e);
+                throw failure("Error restoring batch to store " + name, e);
             }
         }
     }
@@ -235,7 +255,7 @@ abstract class BaseStore implements StateStore {
 
     private void putOffset(TopicPartition partition, long offset) {
         mayHaveOffsets = true;
-        batch.put(task.meta(), offsetKey(partition), ByteBuffer.allocate(Long.BYTES).putLong(offset).array());
+        metaWrites.put(offsetKey(partition), ByteBuffer.allocate(Long.BYTES).putLong(offset).array());
     }
 
     /**
@@ -252,7 +272,7 @@ abstract class BaseStore implements StateStore {
     }
 
     private void putPosition() {
-        batch.put(task.meta(), metaKey("position", ""), PositionSerde.serialize(position).array());
+        metaWrites.put(metaKey("position", ""), PositionSerde.serialize(position).array());
     }
 
     /** Sees the records before they are restored. */
@@ -264,32 +284,31 @@ abstract class BaseStore implements StateStore {
             return;
         }
         try {
-            Keyspace meta = task.meta();
             // So are all commits of a store without a changelog: its offsets are looked for once.
             boolean hasNone = changelogOffsets.isEmpty();
             if (hasNone && mayHaveOffsets) {
                 for (byte[] key : offsetKeys()) {
-                    batch.delete(meta, key);
+                    metaWrites.put(key, null);
                 }
             }
             if (!areOfAnotherStore()) {
                 for (Map.Entry<TopicPartition, Long> entry : changelogOffsets.entrySet()) {
                     if (entry.getValue() == null) {
-                        batch.delete(meta, offsetKey(entry.getKey()));
+                        metaWrites.put(offsetKey(entry.getKey()), null);
                     } else {
                         putOffset(entry.getKey(), entry.getValue());
                     }
                 }
             }
             putPosition();
-            batch.delete(meta, markKey());
+            metaWrites.put(markKey(), null);
             writeBatch();
             isMarked = false;
             mayHaveOffsets &= !hasNone;
         } catch (SiltstoneException e) {
-            throw new ProcessorStateException("Error while executing commit from store " + name, e);
+            throw failure("Error while executing commit from store " + name, e);
         } finally {
-            batch.clear();
+            metaWrites.clear();
         }
     }
 
@@ -306,7 +325,7 @@ abstract class BaseStore implements StateStore {
             byte[] stored = task.meta().get(offsetKey(partition));
             return stored == null ? null : Long.valueOf(ByteBuffer.wrap(stored).getLong());
         } catch (SiltstoneException e) {
-            throw new ProcessorStateException("Error while getting the committed offset of " + partition
+            throw failure("Error while getting the committed offset of " + partition
                     + " from store " + name, e);
         }
     }
@@ -342,13 +361,13 @@ abstract class BaseStore implements StateStore {
     final byte[] read(Table table, byte[] key) {
         synchronized (this) {
             if (table.isWaiting(key)) {
-                return table.waiting(key);
+                return traffic.read(table.waiting(key));
             }
         }
         try {
-            return table.stored(key);
+            return traffic.read(table.stored(key));
         } catch (SiltstoneException e) {
-            throw new ProcessorStateException("Error while getting value for key from store " + name, e);
+            throw failure("Error while getting value for key from store " + name, e);
         } catch (IllegalStateException e) {
             throw new InvalidStateStoreException("Store " + name + " is currently closed", e);
         }
@@ -360,16 +379,55 @@ abstract class BaseStore implements StateStore {
         if (table.isWaitingWithin(from, to)) {
             flushWaiting();
         }
+        return opened(() -> table.iterate(from, to, isForward));
+    }
+
+    /** Walks over the items between two times, both included, by time. It is closed with the store. */
+    final synchronized KeyValueIterator<Bytes, byte[]> iterateByTime(Table table, long from, long to,
+            boolean isForward) {
+        validateOpen();
+        if (table.count() > 0) {
+            flushWaiting();
+        }
+        return opened(() -> table.iterateByTime(from, to, isForward));
+    }
+
+    private interface Opening {
+        Items open() throws SiltstoneException;
+    }
+
+    private RawIterator opened(Opening items) {
         try {
             RawIterator[] made = new RawIterator[1];
-            made[0] = new RawIterator(name, table.iterate(from, to, isForward), () -> iterators.remove(made[0]));
+            made[0] = new RawIterator(this, items.open(), () -> iterators.remove(made[0]));
             iterators.add(made[0]);
             return made[0];
         } catch (SiltstoneException e) {
-            throw new ProcessorStateException("Error while iterating over store " + name, e);
+            throw failure("Error while iterating over store " + name, e);
         } catch (IllegalStateException e) {
             throw new InvalidStateStoreException("A segment of store " + name + " was dropped", e);
         }
+    }
+
+    /** Returns how many items all open iterators hold in Java's memory. */
+    final int heldByIterators() {
+        return iterators.stream().mapToInt(RawIterator::held).sum();
+    }
+
+    /** Returns how many bytes all open iterators hold in Java's memory. */
+    final long bytesOfIterators() {
+        return iterators.stream().mapToLong(RawIterator::bytes).sum();
+    }
+
+    /** Returns what to throw where the engine failed, and counts it. */
+    final ProcessorStateException failure(String what, SiltstoneException cause) {
+        traffic.failed(cause);
+        return new ProcessorStateException(what, cause);
+    }
+
+    /** What went in and out. */
+    final Traffic traffic() {
+        return traffic;
     }
 
     final void validateOpen() {

@@ -2,7 +2,6 @@ package io.siltstone.kafka.streams;
 
 import java.util.ArrayDeque;
 import java.util.Arrays;
-import java.util.Iterator;
 import java.util.List;
 import java.util.NoSuchElementException;
 import java.util.function.Function;
@@ -214,41 +213,5 @@ final class Iterators {
         Windows(KeyValueIterator<Bytes, byte[]> items, Function<Bytes, Long> start) {
             super(items, start);
         }
-    }
-
-    /** Items that are in memory, over the iterator that they came from. */
-    static KeyValueIterator<Bytes, byte[]> of(List<KeyValue<Bytes, byte[]>> items) {
-        Iterator<KeyValue<Bytes, byte[]>> rest = items.iterator();
-        return new KeyValueIterator<>() {
-            private KeyValue<Bytes, byte[]> ahead = rest.hasNext() ? rest.next() : null;
-
-            @Override
-            public boolean hasNext() {
-                return ahead != null;
-            }
-
-            @Override
-            public Bytes peekNextKey() {
-                if (ahead == null) {
-                    throw new NoSuchElementException();
-                }
-                return ahead.key;
-            }
-
-            @Override
-            public KeyValue<Bytes, byte[]> next() {
-                KeyValue<Bytes, byte[]> item = ahead;
-                if (item == null) {
-                    throw new NoSuchElementException();
-                }
-                ahead = rest.hasNext() ? rest.next() : null;
-                return item;
-            }
-
-            @Override
-            public void close() {
-                ahead = null;
-            }
-        };
     }
 }

@@ -1,43 +1,41 @@
 package io.siltstone.kafka.streams;
 
-import io.siltstone.KeyIterator;
 import io.siltstone.SiltstoneException;
 import java.util.NoSuchElementException;
 import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.errors.InvalidStateStoreException;
-import org.apache.kafka.streams.errors.ProcessorStateException;
 import org.apache.kafka.streams.state.KeyValueIterator;
 
 /**
- * The engine's iterator over a table, as Kafka's, with the next item read ahead. The store closes it too, from whichever
+ * Items of a table, as Kafka's iterator, with the next item read ahead. The store closes it too, from whichever
  * thread: each method is done before that or finds it closed, and what was read ahead is gone then.
  */
 final class RawIterator implements KeyValueIterator<Bytes, byte[]> {
-    private final String name;
-    private final KeyIterator items;
+    private final BaseStore store;
+    private final Items items;
     private final Runnable onClose;
     private Bytes nextKey;
     private byte[] nextValue;
     private boolean isAhead;
     private boolean isClosed;
 
-    RawIterator(String name, KeyIterator items, Runnable onClose) {
-        this.name = name;
+    RawIterator(BaseStore store, Items items, Runnable onClose) {
+        this.store = store;
         this.items = items;
         this.onClose = onClose;
     }
 
     private void readAhead() {
         if (isClosed) {
-            throw new InvalidStateStoreException("An iterator of store " + name + " is closed");
+            throw new InvalidStateStoreException("An iterator of store " + store.name() + " is closed");
         }
         if (isAhead) {
             return;
         }
         try {
             if (items.next()) {
-                nextKey = Bytes.wrap(items.keyFrom(1));
+                nextKey = Bytes.wrap(items.key());
                 nextValue = items.value();
             } else {
                 nextKey = null;
@@ -45,9 +43,9 @@ final class RawIterator implements KeyValueIterator<Bytes, byte[]> {
             }
             isAhead = true;
         } catch (SiltstoneException e) {
-            throw new ProcessorStateException("Error while iterating over store " + name, e);
+            throw store.failure("Error while iterating over store " + store.name(), e);
         } catch (IllegalStateException e) {
-            throw new InvalidStateStoreException("An iterator of store " + name + " is closed", e);
+            throw new InvalidStateStoreException("An iterator of store " + store.name() + " is closed", e);
         }
     }
 
@@ -70,6 +68,16 @@ final class RawIterator implements KeyValueIterator<Bytes, byte[]> {
         KeyValue<Bytes, byte[]> item = new KeyValue<>(peekNextKey(), nextValue);
         isAhead = false;
         return item;
+    }
+
+    /** Returns how many items it holds in Java's memory. */
+    synchronized int held() {
+        return items.held() + (isAhead && nextKey != null ? 1 : 0);
+    }
+
+    /** Returns how many bytes it holds in Java's memory. */
+    synchronized long bytes() {
+        return items.bytes() + (isAhead && nextKey != null ? nextKey.get().length + nextValue.length : 0);
     }
 
     @Override

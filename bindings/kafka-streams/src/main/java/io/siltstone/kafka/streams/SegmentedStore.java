@@ -2,9 +2,7 @@ package io.siltstone.kafka.streams;
 
 import io.siltstone.Batch;
 import io.siltstone.SiltstoneException;
-import java.util.ArrayList;
 import java.util.Collection;
-import java.util.Comparator;
 import java.util.List;
 import java.util.NavigableMap;
 import java.util.Objects;
@@ -14,14 +12,15 @@ import java.util.function.ToLongFunction;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.metrics.Sensor;
 import org.apache.kafka.common.utils.Bytes;
-import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.errors.InvalidStateStoreException;
-import org.apache.kafka.streams.errors.ProcessorStateException;
 import org.apache.kafka.streams.processor.StateStore;
 import org.apache.kafka.streams.processor.StateStoreContext;
 import org.apache.kafka.streams.processor.internals.ProcessorContextUtils;
 import org.apache.kafka.streams.processor.internals.metrics.TaskMetrics;
 import org.apache.kafka.streams.state.KeyValueIterator;
+import org.apache.kafka.streams.state.internals.CachingSessionStore;
+import org.apache.kafka.streams.state.internals.CachingWindowStore;
+import org.apache.kafka.streams.state.internals.WrappedStateStore;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -35,18 +34,29 @@ import org.slf4j.LoggerFactory;
 abstract class SegmentedStore extends BaseStore {
     private static final Logger LOG = LoggerFactory.getLogger(SegmentedStore.class);
     private static final char SEPARATOR = '@';
+    /** Ends the kinds of stores that can be walked by time. */
+    private static final String BY_TIME_KIND = "c";
 
     private final long retentionMs;
     private final long segmentMs;
     private final ToLongFunction<byte[]> timestamp;
+    private final String kind;
+    private final TimeOrder order;
     /** By the time at which they begin. */
     private final NavigableMap<Long, Table> segments = new ConcurrentSkipListMap<>();
     private Sensor expired;
+    private boolean isByTime;
     private volatile Segmentation segmentation;
     private volatile long streamTime = ConsumerRecord.NO_TIMESTAMP;
 
-    SegmentedStore(String name, String kind, long retentionMs, long segmentMs, ToLongFunction<byte[]> timestamp) {
+    /**
+     * @param order how keys by time are made, where ranges over all keys are asked for by time; null where they are not
+     */
+    SegmentedStore(String name, String kind, long retentionMs, long segmentMs, ToLongFunction<byte[]> timestamp,
+            TimeOrder order) {
         super(name, kind);
+        this.kind = kind;
+        this.order = order;
         this.retentionMs = retentionMs;
         this.segmentMs = segmentMs;
         this.timestamp = timestamp;
@@ -57,7 +67,20 @@ abstract class SegmentedStore extends BaseStore {
     public synchronized void init(StateStoreContext stateStoreContext, StateStore root) {
         expired = TaskMetrics.droppedRecordsSensor(Thread.currentThread().getName(),
                 stateStoreContext.taskId().toString(), ProcessorContextUtils.metricsImpl(stateStoreContext));
+        // The caching layer merges what it holds with what is here by segment and key, and would take another order for
+        // other items. What is not walked by time has no keys by time, so it is of another kind.
+        isByTime = order != null && !isCached(root);
+        becomeKind(isByTime ? kind + BY_TIME_KIND : kind);
         super.init(stateStoreContext, root);
+    }
+
+    private static boolean isCached(StateStore root) {
+        for (StateStore store = root; store instanceof WrappedStateStore<?, ?, ?> wrapper; store = wrapper.wrapped()) {
+            if (store instanceof CachingWindowStore || store instanceof CachingSessionStore) {
+                return true;
+            }
+        }
+        return false;
     }
 
     @Override
@@ -66,7 +89,7 @@ abstract class SegmentedStore extends BaseStore {
         String start = keyspaceName() + SEPARATOR;
         for (String keyspace : task().keyspaces()) {
             if (keyspace.startsWith(start) && keyspace.lastIndexOf(SEPARATOR) == start.length() - 1) {
-                segments.put(Long.parseLong(keyspace.substring(start.length())), task().table(keyspace));
+                segments.put(Long.parseLong(keyspace.substring(start.length())), openTable(keyspace));
             }
         }
         divideTime();
@@ -116,7 +139,7 @@ abstract class SegmentedStore extends BaseStore {
         }
         Table segment = segments.get(start);
         if (segment == null) {
-            segment = task().table(segmentName(start));
+            segment = openTable(segmentName(start));
             segments.put(start, segment);
         }
         if (segments.firstKey() < oldest) {
@@ -128,6 +151,10 @@ abstract class SegmentedStore extends BaseStore {
         return segment;
     }
 
+    private Table openTable(String keyspace) throws SiltstoneException {
+        return task().table(keyspace, isByTime ? order : null);
+    }
+
     private String segmentName(long start) {
         return keyspaceName() + SEPARATOR + start;
     }
@@ -135,7 +162,9 @@ abstract class SegmentedStore extends BaseStore {
     private void dropBefore(long oldest) throws SiltstoneException {
         List<Long> past = List.copyOf(segments.headMap(oldest, false).keySet());
         for (Long start : past) {
-            segments.remove(start).close();
+            Table segment = segments.remove(start);
+            traffic().drop(segment.keyspace());
+            segment.close();
             task().store().dropKeyspace(segmentName(start));
         }
     }
@@ -152,7 +181,7 @@ abstract class SegmentedStore extends BaseStore {
                 write(segment, key.get(), value);
             }
         } catch (SiltstoneException e) {
-            throw new ProcessorStateException("Error while writing to store " + name(), e);
+            throw failure("Error while writing to store " + name(), e);
         }
     }
 
@@ -225,15 +254,17 @@ abstract class SegmentedStore extends BaseStore {
         return List.copyOf((isForward ? found : found.descendingMap()).values());
     }
 
-    /** Reads all of an iterator and sorts it, for stores that emit windows when they close, by time and then by key. */
-    static KeyValueIterator<Bytes, byte[]> sorted(KeyValueIterator<Bytes, byte[]> items,
-            Comparator<Bytes> order) {
-        List<KeyValue<Bytes, byte[]>> all = new ArrayList<>();
-        try (items) {
-            items.forEachRemaining(all::add);
-        }
-        all.sort((a, b) -> order.compare(a.key, b.key));
-        return Iterators.of(all);
+    /** Whether it can be walked by time. */
+    final boolean isByTime() {
+        return isByTime;
+    }
+
+    /** Walks over all items of a time range by time. Those of one time are in the order of {@link TimeOrder}. */
+    final KeyValueIterator<Bytes, byte[]> scanByTime(long timeFrom, long timeTo, boolean isForward) {
+        validateOpen();
+        long from = Math.max(0, timeFrom);
+        return timeTo < from ? Iterators.none() : new Iterators.Segments(segmentsOf(from, timeTo, isForward),
+                segment -> iterateByTime(segment, from, timeTo, isForward), key -> true);
     }
 
     final boolean isBackwards(Bytes from, Bytes to) {

@@ -1,11 +1,17 @@
 package io.siltstone.kafka.streams;
 
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.concurrent.ConcurrentHashMap;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.config.ConfigDef.Importance;
 import org.apache.kafka.common.config.ConfigDef.Range;
 import org.apache.kafka.common.config.ConfigDef.Type;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * What an application may say in its configuration beside Kafka's keys. All of it holds for the whole process: the first
@@ -29,11 +35,50 @@ public final class SiltstoneConfig {
             .define(MAX_OPEN_FILES, Type.LONG, 512, Range.between(8, Integer.MAX_VALUE), Importance.LOW,
                     "Open files kept for reading, of all stores of the process");
 
+    private static final String PREFIX = "siltstone.";
+    private static final Logger LOG = LoggerFactory.getLogger(SiltstoneConfig.class);
+    /** Keys that somebody was warned of: each application asks for each of its tasks. */
+    private static final Set<String> WARNED_OF = ConcurrentHashMap.newKeySet();
+
     private SiltstoneConfig() {}
+
+    /** Warns, once, of keys that begin as these do and are none: mostly one is misspelt, and says nothing to anybody. */
+    static void warnOfUnknown(Map<String, ?> configs) {
+        for (String key : configs.keySet()) {
+            if (key.startsWith(PREFIX) && !DEFINITION.names().contains(key) && WARNED_OF.add(key)) {
+                LOG.warn("There is no key {}, so it is left out. The nearest one is {}; all of them are {}", key,
+                        nearest(key), new TreeSet<>(DEFINITION.names()));
+            }
+        }
+    }
+
+    private static String nearest(String key) {
+        return DEFINITION.names().stream().min(Comparator.<String>comparingInt(known -> distance(key, known))
+                .thenComparing(Comparator.naturalOrder())).orElseThrow();
+    }
+
+    /** How many characters have to be changed, added or removed to make one text the other. */
+    private static int distance(String from, String to) {
+        int[] above = new int[to.length() + 1];
+        for (int column = 0; column <= to.length(); column++) {
+            above[column] = column;
+        }
+        for (int row = 1; row <= from.length(); row++) {
+            int[] current = new int[to.length() + 1];
+            current[0] = row;
+            for (int column = 1; column <= to.length(); column++) {
+                int changed = above[column - 1] + (from.charAt(row - 1) == to.charAt(column - 1) ? 0 : 1);
+                current[column] = Math.min(changed, 1 + Math.min(above[column], current[column - 1]));
+            }
+            above = current;
+        }
+        return above[to.length()];
+    }
 
     record Values(long memoryBytes, int threads, int maxOpenFiles) {
         /** Reads them; a {@link org.apache.kafka.common.config.ConfigException} names the key that can't be used. */
         static Values of(Map<String, ?> configs) {
+            warnOfUnknown(configs);
             Map<String, Object> given = new HashMap<>(configs);
             // Kafka reads no other numbers as they are. Their text is one where the number is whole and fits.
             for (String key : DEFINITION.names()) {

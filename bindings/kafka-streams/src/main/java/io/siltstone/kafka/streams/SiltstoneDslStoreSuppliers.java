@@ -41,7 +41,7 @@ public final class SiltstoneDslStoreSuppliers implements DslStoreSuppliers {
     public WindowBytesStoreSupplier windowStore(DslWindowParams params) {
         long retentionMs = params.retentionPeriod().toMillis();
         long windowMs = params.windowSize().toMillis();
-        boolean isByTime = params.emitStrategy().type() == EmitStrategy.StrategyType.ON_WINDOW_CLOSE;
+        boolean isByTime = isEmittedOnClose(params.emitStrategy());
         DslStoreFormat format =
                 params.dslStoreFormat() == null ? DslStoreFormat.TIMESTAMPED : params.dslStoreFormat();
         if (format == DslStoreFormat.HEADERS) {
@@ -55,9 +55,14 @@ public final class SiltstoneDslStoreSuppliers implements DslStoreSuppliers {
     @Override
     public SessionBytesStoreSupplier sessionStore(DslSessionParams params) {
         long retentionMs = params.retentionPeriod().toMillis();
+        boolean isByTime = isEmittedOnClose(params.emitStrategy());
         if (params.storeFormat() == DslStoreFormat.HEADERS) {
-            return new SiltstoneSessionSupplier.WithHeaders(params.name(), retentionMs);
+            return new SiltstoneSessionSupplier.WithHeaders(params.name(), retentionMs, isByTime);
         }
-        return new SiltstoneSessionSupplier(params.name(), retentionMs);
+        return new SiltstoneSessionSupplier(params.name(), retentionMs, isByTime);
+    }
+
+    private static boolean isEmittedOnClose(EmitStrategy strategy) {
+        return strategy.type() == EmitStrategy.StrategyType.ON_WINDOW_CLOSE;
     }
 }

@@ -7,7 +7,6 @@ import java.util.Objects;
 import org.apache.kafka.common.serialization.Serializer;
 import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.KeyValue;
-import org.apache.kafka.streams.errors.ProcessorStateException;
 import org.apache.kafka.streams.state.HeadersBytesStore;
 import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.KeyValueStore;
@@ -42,7 +41,7 @@ class SiltstoneKeyValueStore extends BaseStore implements KeyValueStore<Bytes, b
 
     @Override
     void openTables() throws SiltstoneException {
-        table = task().table(keyspaceName());
+        table = task().table(keyspaceName(), null);
     }
 
     @Override
@@ -150,7 +149,7 @@ class SiltstoneKeyValueStore extends BaseStore implements KeyValueStore<Bytes, b
         try {
             return table.keyspace().approximateLength() + table.count();
         } catch (SiltstoneException e) {
-            throw new ProcessorStateException("Error estimating the entries of store " + name(), e);
+            throw failure("Error estimating the entries of store " + name(), e);
         }
     }
 }

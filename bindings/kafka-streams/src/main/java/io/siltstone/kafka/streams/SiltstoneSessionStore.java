@@ -1,7 +1,6 @@
 package io.siltstone.kafka.streams;
 
 import java.nio.ByteBuffer;
-import java.util.Comparator;
 import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.kstream.Windowed;
 import org.apache.kafka.streams.state.HeadersBytesStore;
@@ -13,15 +12,12 @@ import org.apache.kafka.streams.state.internals.SessionKeySchema;
 class SiltstoneSessionStore extends SegmentedStore implements SessionStore<Bytes, byte[]> {
     static final String SCOPE = "siltstone-session";
     private static final int SUFFIX_BYTES = 2 * Long.BYTES;
-    private static final Comparator<Bytes> BY_TIME = Comparator.<Bytes>comparingLong(key -> end(key.get()))
-            .thenComparingLong(key -> SessionKeySchema.from(key).window().start())
-            .thenComparing(Comparator.naturalOrder());
 
     private final SessionKeySchema schema = new SessionKeySchema();
 
     SiltstoneSessionStore(SiltstoneSessionSupplier supplier, String kind) {
         super(supplier.name(), kind, supplier.retentionPeriod(), supplier.segmentIntervalMs(),
-                SiltstoneSessionStore::end);
+                SiltstoneSessionStore::end, supplier.isByTime() ? TimeOrder.OF_SESSIONS : null);
     }
 
     /** Whose values begin with headers. */
@@ -66,14 +62,19 @@ class SiltstoneSessionStore extends SegmentedStore implements SessionStore<Bytes
         return sessions(keyFrom, keyTo, low, high, end, latestStart, isForward);
     }
 
-    /** Sessions of all keys that end in a time range, by their end: what emitting on window close asks for. */
+    /**
+     * Sessions of all keys that end in a time range: what emitting on window close asks for. By their end where the DSL
+     * made the store for that, else by key in each segment.
+     */
     @Override
     public KeyValueIterator<Windowed<Bytes>, byte[]> findSessions(long earliestSessionEndTime,
             long latestSessionEndTime) {
-        KeyValueIterator<Bytes, byte[]> items = scan(Math.max(0, earliestSessionEndTime), latestSessionEndTime, null,
-                null, true, stored -> end(stored.get()) >= earliestSessionEndTime
-                        && end(stored.get()) <= latestSessionEndTime);
-        return new Iterators.Keyed<>(sorted(items, BY_TIME), SessionKeySchema::from);
+        KeyValueIterator<Bytes, byte[]> items = isByTime()
+                ? scanByTime(earliestSessionEndTime, latestSessionEndTime, true)
+                : scan(Math.max(0, earliestSessionEndTime), latestSessionEndTime, null, null, true,
+                        stored -> end(stored.get()) >= earliestSessionEndTime
+                                && end(stored.get()) <= latestSessionEndTime);
+        return new Iterators.Keyed<>(items, SessionKeySchema::from);
     }
 
     @Override

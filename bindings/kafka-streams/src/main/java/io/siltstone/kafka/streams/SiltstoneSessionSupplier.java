@@ -10,19 +10,21 @@ import org.apache.kafka.streams.state.SessionStore;
 class SiltstoneSessionSupplier implements SessionBytesStoreSupplier {
     private final String name;
     private final long retentionMs;
+    private final boolean isByTime;
 
-    SiltstoneSessionSupplier(String name, long retentionMs) {
+    SiltstoneSessionSupplier(String name, long retentionMs, boolean isByTime) {
         if (retentionMs < 0) {
             throw new IllegalArgumentException("retentionPeriod cannot be negative");
         }
         this.name = Objects.requireNonNull(name, "name cannot be null");
         this.retentionMs = retentionMs;
+        this.isByTime = isByTime;
     }
 
     /** One that says that it knows headers. */
     static final class WithHeaders extends SiltstoneSessionSupplier implements HeadersBytesStoreSupplier {
-        WithHeaders(String name, long retentionMs) {
-            super(name, retentionMs);
+        WithHeaders(String name, long retentionMs, boolean isByTime) {
+            super(name, retentionMs, isByTime);
         }
 
         @Override
@@ -54,5 +56,10 @@ class SiltstoneSessionSupplier implements SessionBytesStoreSupplier {
     @Override
     public long retentionPeriod() {
         return retentionMs;
+    }
+
+    /** Whether ranges over all keys are ordered by time. */
+    boolean isByTime() {
+        return isByTime;
     }
 }

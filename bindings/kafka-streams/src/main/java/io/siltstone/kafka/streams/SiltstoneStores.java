@@ -37,20 +37,32 @@ public final class SiltstoneStores {
     /** Supplies a window store. */
     public static WindowBytesStoreSupplier windowStore(String name, Duration retention, Duration window,
             boolean retainDuplicates) {
-        return new SiltstoneWindowSupplier(name, DslStoreFormat.PLAIN, millis(retention, "retentionPeriod"), millis(window, "windowSize"),
-                retainDuplicates, false);
+        return new SiltstoneWindowSupplier(name, DslStoreFormat.PLAIN, millis(retention, "retentionPeriod"),
+                millis(window, "windowSize"), retainDuplicates, false);
     }
 
     /** Supplies a window store whose values have a timestamp. */
     public static WindowBytesStoreSupplier timestampedWindowStore(String name, Duration retention, Duration window,
             boolean retainDuplicates) {
-        return new SiltstoneWindowSupplier(name, DslStoreFormat.TIMESTAMPED, millis(retention, "retentionPeriod"), millis(window, "windowSize"),
-                retainDuplicates, false);
+        return new SiltstoneWindowSupplier(name, DslStoreFormat.TIMESTAMPED, millis(retention, "retentionPeriod"),
+                millis(window, "windowSize"), retainDuplicates, false);
+    }
+
+    /** Supplies a window store whose values have headers and a timestamp. */
+    public static WindowBytesStoreSupplier windowStoreWithHeaders(String name, Duration retention,
+            Duration window, boolean retainDuplicates) {
+        return new SiltstoneWindowSupplier.WithHeaders(name, millis(retention, "retentionPeriod"),
+                millis(window, "windowSize"), retainDuplicates, false);
     }
 
     /** Supplies a session store. */
     public static SessionBytesStoreSupplier sessionStore(String name, Duration retention) {
-        return new SiltstoneSessionSupplier(name, millis(retention, "retentionPeriod"));
+        return new SiltstoneSessionSupplier(name, millis(retention, "retentionPeriod"), false);
+    }
+
+    /** Supplies a session store whose values have headers. */
+    public static SessionBytesStoreSupplier sessionStoreWithHeaders(String name, Duration retention) {
+        return new SiltstoneSessionSupplier.WithHeaders(name, millis(retention, "retentionPeriod"), false);
     }
 
     /** Returns the bytes that all Siltstone stores of this process hold. */

@@ -2,7 +2,6 @@ package io.siltstone.kafka.streams;
 
 import java.nio.ByteBuffer;
 import java.util.Arrays;
-import java.util.Comparator;
 import java.util.function.Predicate;
 import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.kstream.Windowed;
@@ -17,21 +16,17 @@ import org.apache.kafka.streams.state.internals.WindowKeySchema;
 class SiltstoneWindowStore extends SegmentedStore implements WindowStore<Bytes, byte[]> {
     static final String SCOPE = "siltstone-window";
     private static final int SUFFIX_BYTES = Long.BYTES + Integer.BYTES;
-    private static final Comparator<Bytes> BY_TIME =
-            Comparator.<Bytes>comparingLong(key -> start(key.get())).thenComparing(Comparator.naturalOrder());
 
     private final long windowMs;
     private final boolean retainsDuplicates;
-    private final boolean isByTime;
     private final WindowKeySchema schema = new WindowKeySchema();
     private int sequence;
 
     SiltstoneWindowStore(SiltstoneWindowSupplier supplier, String kind) {
         super(supplier.name(), kind, supplier.retentionPeriod(), supplier.segmentIntervalMs(),
-                SiltstoneWindowStore::start);
+                SiltstoneWindowStore::start, supplier.isByTime() ? TimeOrder.OF_WINDOWS : null);
         windowMs = supplier.windowSize();
         retainsDuplicates = supplier.retainDuplicates();
-        isByTime = supplier.isByTime();
     }
 
     /** Whose values begin with a timestamp. */
@@ -149,13 +144,16 @@ class SiltstoneWindowStore extends SegmentedStore implements WindowStore<Bytes, 
 
     @Override
     public KeyValueIterator<Windowed<Bytes>, byte[]> fetchAll(long timeFrom, long timeTo) {
-        KeyValueIterator<Bytes, byte[]> items = windows(null, null, timeFrom, timeTo, true);
-        return windowed(isByTime ? sorted(items, BY_TIME) : items);
+        return all(timeFrom, timeTo, true);
     }
 
     @Override
     public KeyValueIterator<Windowed<Bytes>, byte[]> backwardFetchAll(long timeFrom, long timeTo) {
-        KeyValueIterator<Bytes, byte[]> items = windows(null, null, timeFrom, timeTo, false);
-        return windowed(isByTime ? sorted(items, BY_TIME.reversed()) : items);
+        return all(timeFrom, timeTo, false);
+    }
+
+    private KeyValueIterator<Windowed<Bytes>, byte[]> all(long timeFrom, long timeTo, boolean isForward) {
+        return windowed(isByTime() ? scanByTime(oldestLive(timeFrom), timeTo, isForward)
+                : windows(null, null, timeFrom, timeTo, isForward));
     }
 }

@@ -1,5 +1,6 @@
 package io.siltstone.kafka.streams;
 
+import io.siltstone.Batch;
 import io.siltstone.Keyspace;
 import io.siltstone.KeyspaceOptions;
 import io.siltstone.Options;
@@ -15,6 +16,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Consumer;
 import org.apache.kafka.streams.errors.ProcessorStateException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -42,6 +44,8 @@ final class TaskStore {
     private final Store store;
     private final Keyspace meta;
     private final Map<String, Table> tables = new ConcurrentHashMap<>();
+    /** Takes what a store writes over to the engine, of one store after the other: each would keep a buffer otherwise. */
+    private final Batch batch = new Batch();
     private int users;
 
     private TaskStore(Path path, Store store) throws SiltstoneException {
@@ -87,6 +91,9 @@ final class TaskStore {
         if (resources == null) {
             resources = new Resources(asked.memoryBytes(), asked.threads(), asked.maxOpenFiles());
             values = asked;
+            LOG.info("Siltstone's stores of this process share {} MiB of memory ({}), {} threads that compact ({}) and"
+                    + " {} open files ({})", asked.memoryBytes() >> 20, SiltstoneConfig.MEMORY_BYTES, asked.threads(),
+                    SiltstoneConfig.THREADS, asked.maxOpenFiles(), SiltstoneConfig.MAX_OPEN_FILES);
         } else if (!asked.equals(values)) {
             LOG.warn("The stores of this process share {}; what another application asks for is not done: {}", values,
                     asked);
@@ -114,6 +121,13 @@ final class TaskStore {
         }
     }
 
+    /** Returns how many files are kept open for reading. */
+    static long openFiles() {
+        synchronized (OPEN) {
+            return resources == null ? 0 : resources.openFiles();
+        }
+    }
+
     /** Leaves the store, which is closed by the last one who does. */
     void release() {
         synchronized (OPEN) {
@@ -135,6 +149,18 @@ final class TaskStore {
         return store;
     }
 
+    /** Writes what is put into the batch that it is given, together or not at all. */
+    void write(Consumer<Batch> writes) throws SiltstoneException {
+        synchronized (batch) {
+            try {
+                writes.accept(batch);
+                store.write(batch);
+            } finally {
+                batch.clear();
+            }
+        }
+    }
+
     /** Where offsets, positions and marks of all stores are. */
     Keyspace meta() {
         return meta;
@@ -143,10 +169,12 @@ final class TaskStore {
     /**
      * Opens a keyspace for one state store, until the table is closed. Two would each miss what waits in the other, so
      * a second one is refused, as RocksDB does by its lock of a store or segment.
+     *
+     * @param order how the table's keys by time are made; null where it is not walked by time
      */
-    Table table(String name) throws SiltstoneException {
+    Table table(String name, TimeOrder order) throws SiltstoneException {
         Keyspace keyspace = store.keyspace(name, new KeyspaceOptions().schema(BYTE_ORDER));
-        Table table = new Table(keyspace, closed -> tables.remove(name, closed));
+        Table table = new Table(keyspace, order, closed -> tables.remove(name, closed));
         if (tables.putIfAbsent(name, table) != null) {
             table.close();
             throw new ProcessorStateException("State store " + name + " in " + path

@@ -19,6 +19,7 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.Stream;
 import org.apache.kafka.common.config.ConfigException;
 import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.common.utils.LogCaptureAppender;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.TopologyConfig;
@@ -29,6 +30,7 @@ import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.SessionWindows;
 import org.apache.kafka.streams.kstream.TimeWindows;
+import org.apache.logging.log4j.Level;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -161,6 +163,45 @@ class ConfigTest {
             String message = assertThrows(ConfigException.class,
                     () -> SiltstoneConfig.Values.of(Map.of(key, value)), () -> value + "").getMessage();
             assertTrue(message.contains(key) && message.contains(value + ""), message);
+        }
+    }
+
+    @Test
+    void aMisspeltKeyIsNamedWithTheNearest() {
+        try (LogCaptureAppender log = LogCaptureAppender.createAndRegister(SiltstoneConfig.class)) {
+            Map<String, Object> configs = Map.of("siltstone.memory.byte", 1 << 20, "siltstone.max.openfiles", 9,
+                    "siltstone.theads", 1, SiltstoneConfig.MEMORY_BYTES, 1 << 20, "another.theads", 1);
+            // Each application asks for each of its tasks; one warning is enough.
+            SiltstoneConfig.Values.of(configs);
+            SiltstoneConfig.Values.of(configs);
+            assertEquals(3, log.getMessages("WARN").size(), log.getMessages("WARN").toString());
+            Map<String, String> nearest = Map.of("siltstone.memory.byte", SiltstoneConfig.MEMORY_BYTES,
+                    "siltstone.max.openfiles", SiltstoneConfig.MAX_OPEN_FILES, "siltstone.theads",
+                    SiltstoneConfig.THREADS);
+            nearest.forEach((key, known) -> assertTrue(log.getMessages("WARN").stream().anyMatch(line ->
+                    line.contains(" " + key + ",") && line.contains("nearest one is " + known + ";")), key));
+        }
+    }
+
+    @Test
+    void whatTheStoresShareIsLoggedOnce() {
+        Properties config = new Properties();
+        config.put(StreamsConfig.APPLICATION_ID_CONFIG, "app");
+        config.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, "none:1");
+        config.put(StreamsConfig.STATE_DIR_CONFIG, directory.toString());
+        config.put(StreamsConfig.DSL_STORE_SUPPLIERS_CLASS_CONFIG, SiltstoneDslStoreSuppliers.class);
+        config.put(SiltstoneConfig.MEMORY_BYTES, 48 << 20);
+        StreamsBuilder builder = new StreamsBuilder();
+        for (String topic : List.of("one", "two")) {
+            builder.stream(topic, Consumed.with(Serdes.String(), Serdes.String())).groupByKey().count();
+        }
+        try (LogCaptureAppender log = LogCaptureAppender.createAndRegister(TaskStore.class)) {
+            log.setClassLogger(TaskStore.class, Level.INFO);
+            new TopologyTestDriver(builder.build(config), config).close();
+            List<String> lines = log.getMessages("INFO");
+            assertEquals(1, lines.size(), lines.toString());
+            assertTrue(lines.get(0).contains("share 48 MiB of memory (siltstone.memory.bytes), 2 threads"),
+                    lines.toString());
         }
     }
 }

@@ -4,6 +4,8 @@ import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.lang.management.BufferPoolMXBean;
+import java.lang.management.ManagementFactory;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -21,6 +23,7 @@ import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.WindowStore;
 import org.apache.kafka.test.InternalMockProcessorContext;
 import org.apache.kafka.test.StreamsTestUtils;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -104,5 +107,37 @@ class SmallBudgetTest {
         }
         stores.forEach(KeyValueStore::close);
         windows.forEach(WindowStore::close);
+    }
+
+    private static long directBytes() {
+        return ManagementFactory.getPlatformMXBeans(BufferPoolMXBean.class).stream()
+                .filter(pool -> pool.getName().equals("direct")).mapToLong(BufferPoolMXBean::getTotalCapacity).sum();
+    }
+
+    /** What is handed over to the engine is packed outside of Java's heap: by task, and not by store. */
+    @Test
+    void storesOfATaskShareABuffer() {
+        int tasks = 2;
+        List<KeyValueStore<Bytes, byte[]>> stores = new ArrayList<>();
+        System.gc();
+        long before = directBytes();
+        for (int task = 0; task < tasks; task++) {
+            InternalMockProcessorContext<?, ?> context = context(task, 8 << 20);
+            for (int i = 0; i < 24; i++) {
+                KeyValueStore<Bytes, byte[]> store = SiltstoneStores.keyValueStore("store" + i).get();
+                store.init(context, store);
+                stores.add(store);
+            }
+        }
+        for (KeyValueStore<Bytes, byte[]> store : stores) {
+            for (int number = 0; number < 2000; number++) {
+                store.put(key(number), value(0, number, 0));
+            }
+            store.commit(Map.of(CHANGELOG, 1L));
+        }
+        // Buffers that grew leave smaller ones behind, until they are collected.
+        long taken = directBytes() - before;
+        assertTrue(taken > 0 && taken <= tasks << 20, taken + " bytes were taken");
+        stores.forEach(KeyValueStore::close);
     }
 }

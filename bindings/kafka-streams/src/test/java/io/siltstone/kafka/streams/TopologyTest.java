@@ -80,6 +80,11 @@ class TopologyTest {
     @TempDir
     Path directory;
 
+    /** With these, tables are written and merged while the topologies run. */
+    private static final int SMALL_BUDGET = 1 << 20;
+    private static final int LARGE_VALUE = 4000;
+    private static final int MORE_RECORDS = 1000;
+
     /** What a topology did: a line for each record that it emitted and for each item that its stores hold. */
     private record Outcome(List<String> emitted, List<String> held) {}
 
@@ -91,14 +96,30 @@ class TopologyTest {
     @ParameterizedTest
     @MethodSource("seeds")
     void answersAreThoseOfRocksDb(long seed) {
-        Outcome expected = run(seed, new BuiltInDslStoreSuppliers.RocksDBDslStoreSuppliers());
-        Outcome found = run(seed, new SiltstoneDslStoreSuppliers());
+        assertSame(seed, false);
+    }
+
+    /** Every combination of caching and of exactly once or at least once; {@code -Dtopology.small.seeds=24} for more. */
+    static LongStream smallSeeds() {
+        return LongStream.rangeClosed(1, Integer.getInteger("topology.small.seeds", 4));
+    }
+
+    /** Memory for far less than the stores hold: what they answer comes from tables, and from tables that were merged. */
+    @ParameterizedTest
+    @MethodSource("smallSeeds")
+    void answersAreThoseOfRocksDbFromTables(long seed) {
+        assertSame(seed, true);
+    }
+
+    private void assertSame(long seed, boolean isSmall) {
+        Outcome expected = run(seed, new BuiltInDslStoreSuppliers.RocksDBDslStoreSuppliers(), isSmall);
+        Outcome found = run(seed, new SiltstoneDslStoreSuppliers(), isSmall);
         assertTrue(expected.emitted.size() > 50, "the topology emits too little to tell anything");
         assertEquals(expected.emitted, found.emitted);
         assertEquals(expected.held, found.held);
     }
 
-    private Outcome run(long seed, DslStoreSuppliers suppliers) {
+    private Outcome run(long seed, DslStoreSuppliers suppliers, boolean isSmall) {
         boolean isCached = seed % 2 == 0;
         Properties config = new Properties();
         config.put(StreamsConfig.APPLICATION_ID_CONFIG, "random-" + seed);
@@ -112,7 +133,7 @@ class TopologyTest {
         config.put(StreamsConfig.InternalConfig.EMIT_INTERVAL_MS_KSTREAMS_OUTER_JOIN_SPURIOUS_RESULTS_FIX, 0);
         config.put(StreamsConfig.InternalConfig.EMIT_INTERVAL_MS_KSTREAMS_WINDOWED_AGGREGATION, 0);
         config.put(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG, "earliest");
-        config.put(SiltstoneConfig.MEMORY_BYTES, 64L << 20);
+        config.put(SiltstoneConfig.MEMORY_BYTES, isSmall ? SMALL_BUDGET : 64L << 20);
         if (seed % 4 < 2) {
             config.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.EXACTLY_ONCE_V2);
         }
@@ -127,7 +148,10 @@ class TopologyTest {
             config.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 10_000_000);
         }
         try (TopologyTestDriver driver = new TopologyTestDriver(topology, config, Instant.ofEpochMilli(0))) {
-            feed(driver, new Random(seed));
+            feed(driver, new Random(seed), isSmall ? MORE_RECORDS : RECORDS, isSmall ? LARGE_VALUE : 0);
+            if (isSmall && suppliers instanceof SiltstoneDslStoreSuppliers) {
+                awaitMerges(driver);
+            }
             return new Outcome(emitted(driver), held(driver, !hasHeaders));
         }
     }
@@ -259,7 +283,22 @@ class TopologyTest {
                 .to("out", org.apache.kafka.streams.kstream.Produced.with(Serdes.String(), Serdes.String()));
     }
 
-    private static void feed(TopologyTestDriver driver, Random random) {
+    /** Waits until a store has been flushed and another, or the same, has been merged. */
+    private static void awaitMerges(TopologyTestDriver driver) {
+        long end = System.nanoTime() + 30_000_000_000L;
+        while (most(driver, "memtable-flush-time-max") == 0 || most(driver, "compaction-time-max") == 0) {
+            assertTrue(System.nanoTime() < end, "no table was merged; tables have "
+                    + most(driver, "total-sst-files-size") + " bytes in one store at the most");
+            Thread.onSpinWait();
+        }
+    }
+
+    private static double most(TopologyTestDriver driver, String metric) {
+        return driver.metrics().values().stream().filter(found -> found.metricName().name().equals(metric))
+                .mapToDouble(found -> ((Number) found.metricValue()).doubleValue()).max().orElse(0);
+    }
+
+    private static void feed(TopologyTestDriver driver, Random random, int records, int moreBytes) {
         TestInputTopic<String, String> left =
                 driver.createInputTopic("left", new StringSerializer(), new StringSerializer());
         TestInputTopic<String, String> right =
@@ -268,12 +307,12 @@ class TopologyTest {
         TestInputTopic<String, String> global =
                 isGlobal ? driver.createInputTopic("global", new StringSerializer(), new StringSerializer()) : null;
         long time = 1_000_000;
-        for (int i = 0; i < RECORDS; i++) {
-            time += random.nextInt(2 * SPAN_MS / RECORDS);
+        for (int i = 0; i < records; i++) {
+            time += random.nextInt(2 * SPAN_MS / records);
             // Some come late, and some so late that their window is over.
             long at = Math.max(0, time - (random.nextInt(8) == 0 ? random.nextInt(90_000) : random.nextInt(500)));
             String key = "key" + (random.nextInt(4) == 0 ? random.nextInt(200) : random.nextInt(20));
-            String value = random.nextInt(12) == 0 ? null : "v" + "x".repeat(random.nextInt(25)) + i;
+            String value = random.nextInt(12) == 0 ? null : "v" + "x".repeat(random.nextInt(25) + moreBytes) + i;
             (random.nextInt(3) == 0 ? right : left).pipeInput(key, value, at);
             if (isGlobal && i % 5 == 0) {
                 global.pipeInput("key" + i % 28, i % 3 == 0 ? null : "g" + i, at);
