@@ -12,9 +12,29 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 fn resident_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    memory_of("self", "VmRSS:")
+}
+
+fn memory_of(process: &str, figure: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(figure)).unwrap();
     line.split_whitespace().next().unwrap().parse::<u64>().unwrap() << 10
+}
+
+/// A server in a process of its own, which is killed in the end.
+struct Process(std::process::Child);
+
+impl Process {
+    fn memory(&self, figure: &str) -> u64 {
+        memory_of(&self.0.id().to_string(), figure)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// Bytes that are almost a request.
@@ -76,6 +96,75 @@ fn idle_connections_cost_little_and_too_many_are_refused() {
     assert_eq!(good.run("PING").to_string(), "+PONG");
     let grown = resident_bytes().saturating_sub(before);
     assert!(grown < 400 * (64 << 10) + (32 << 20), "the process grew by {grown} bytes");
+}
+
+/// The server's files and the test's are counted apart, so each needs one a connection.
+#[test]
+fn ten_thousand_idle_connections_are_held() {
+    let limit = std::fs::read_to_string("/proc/self/limits").unwrap();
+    let files = limit.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    let files: u64 = files.split_whitespace().nth(3).unwrap().parse().unwrap_or(u64::MAX);
+    let wanted = 10_000;
+    let count = usize::try_from(files.saturating_sub(1_000)).unwrap_or(wanted).min(wanted);
+    if count < wanted {
+        println!("{count} connections instead of {wanted}: only {files} files may be open; see ulimit -n");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (child, address) = common::spawn(dir.path(), &["--maxclients", "20000"]);
+    let process = Process(child);
+    let mut good = Client::connect(address);
+    assert_eq!(good.run("SET key value").to_string(), "+OK");
+    let before = process.memory("VmRSS:");
+    let mut idle: Vec<Client> = (0..count).map(|_| Client::connect(address)).collect();
+    // All of them are in, some have begun to say something, and others are answered meanwhile.
+    assert_eq!(idle.last_mut().unwrap().run("PING").to_string(), "+PONG");
+    idle.iter_mut().step_by(10).for_each(|client| client.send(b"*2\r\n$3\r\nGET\r\n$3"));
+    for _ in 0..1_000 {
+        assert_eq!(good.run("GET key").to_string(), "\"value\"");
+    }
+    let grown = process.memory("VmRSS:").saturating_sub(before);
+    println!("{count} idle connections took {grown} bytes");
+    assert!(grown < count as u64 * (16 << 10) + (16 << 20), "{count} connections took {grown} bytes");
+    for client in idle.iter_mut().step_by(10) {
+        client.send(b"\r\nkey\r\n");
+        assert_eq!(client.reply().to_string(), "\"value\"");
+    }
+}
+
+#[test]
+fn a_string_of_512_mebibytes_comes_and_goes() {
+    let dir = tempfile::tempdir().unwrap();
+    let (child, address) = common::spawn(dir.path(), &[]);
+    let process = Process(child);
+    let mut other = Client::connect(address);
+    assert_eq!(other.run("SET key value").to_string(), "+OK");
+    let before = process.memory("VmHWM:");
+    let length = 512 << 20;
+    let mut client = Client::connect(address);
+    client.send(format!("*3\r\n$3\r\nSET\r\n$5\r\nlarge\r\n${length}\r\n").as_bytes());
+    let piece: Vec<u8> = (0..1 << 20).map(|at: u32| (at % 251) as u8).collect();
+    for number in 0..512 {
+        client.send(&piece);
+        if number % 64 == 0 {
+            assert_eq!(other.run("GET key").to_string(), "\"value\"");
+        }
+    }
+    client.send(b"\r\n");
+    assert_eq!(client.reply().to_string(), "+OK");
+    assert_eq!(other.run("STRLEN large"), Reply::Integer(length));
+    assert_eq!(other.run("GETRANGE large 251 255").to_string(), "\"\u{0}\u{1}\u{2}\u{3}\u{4}\"");
+    client.send(&encode(&[b"GET", b"large"]));
+    let Reply::Bulk(value) = client.reply() else { panic!("no string") };
+    assert_eq!(value.len() as i64, length);
+    assert!(value.chunks(1 << 20).all(|chunk| chunk == piece));
+    let grown = process.memory("VmHWM:").saturating_sub(before);
+    println!("a string of {length} bytes took {grown} bytes of memory at most");
+    assert!(grown < 5 * length as u64, "the process grew by {grown} bytes");
+    // One byte more is refused.
+    let mut client = Client::connect(address);
+    client.send(format!("*3\r\n$3\r\nSET\r\n$5\r\nlarge\r\n${}\r\n", length + 1).as_bytes());
+    assert_eq!(client.reply().to_string(), "-ERR Protocol error: invalid bulk length");
+    assert_eq!(other.run("DEL large"), Reply::Integer(1));
 }
 
 #[test]

@@ -241,6 +241,9 @@ mod tests {
         let mut again = Config::default();
         again.read(&config.file()).unwrap();
         assert_eq!(again.text("requirepass"), "a b");
+        config.read("unixsocketperm 0770").unwrap();
+        assert_eq!(config.text("unixsocketperm"), "770");
+        assert!(config.read("unixsocketperm 780").is_err() && config.read("unixsocketperm 1777").is_err());
         assert!(config.read("prot 1").unwrap_err().contains("line 1"));
         assert!(config.read("port x").is_err());
     }

@@ -7,6 +7,8 @@ pub enum Kind {
     Switch,
     /// An integer between two others.
     Number(i64, i64),
+    /// Permissions of a file, in octal.
+    Permissions,
     /// Bytes, with a unit perhaps.
     Size,
     /// One of some words.
@@ -63,7 +65,7 @@ pub const SETTINGS: &[Setting] = &[
     fixed("tls-ca-cert-file", "", Kind::Text),
     fixed("tls-auth-clients", "no", Kind::Choice(&["yes", "no", "optional"])),
     fixed("unixsocket", "", Kind::Text),
-    fixed("unixsocketperm", "0", Kind::Number(0, 0o777)),
+    fixed("unixsocketperm", "0", Kind::Permissions),
     fixed("metrics-port", "0", Kind::Number(0, 65_535)),
     fixed("dir", "siltstone-data", Kind::Text),
     fixed("databases", "16", Kind::Number(1, 10_000)),
@@ -207,6 +209,10 @@ impl Setting {
                 Ok(number) if (least..=most).contains(&number) => Ok(number.to_string()),
                 Ok(_) => Err(format!("argument must be between {least} and {most} inclusive")),
                 Err(_) => Err("argument couldn't be parsed into an integer".into()),
+            },
+            Kind::Permissions => match u32::from_str_radix(value, 8) {
+                Ok(mode) if mode <= 0o777 => Ok(format!("{mode:o}")),
+                Ok(_) | Err(_) => Err("argument must be permissions in octal, from 0 to 777".into()),
             },
             Kind::Size => match super::size(value) {
                 Some(bytes) => Ok(bytes.to_string()),

@@ -160,7 +160,7 @@ fn listen_unix(server: &Arc<Server>, tasks: &mut Vec<JoinHandle<()>>) -> Outcome
         std::fs::remove_file(&path).map_err(failed)?;
     }
     let listener = UnixListener::bind(&path).map_err(failed)?;
-    let mode = u32::try_from(server.config.number("unixsocketperm")).unwrap_or(0);
+    let mode = u32::from_str_radix(&server.config.text("unixsocketperm"), 8).unwrap_or(0);
     if mode > 0 {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).map_err(failed)?;
     }

@@ -17,6 +17,7 @@ use std::time::Duration;
 /// A running server; it stops when it is dropped.
 pub struct Running {
     pub address: SocketAddr,
+    tls_address: Option<SocketAddr>,
     pub server: Option<Arc<Server>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -40,12 +41,18 @@ impl Running {
             runtime.block_on(async {
                 let opened = tokio::task::spawn_blocking(move || Server::open(config, None).unwrap());
                 let listening = server::start(opened.await.unwrap()).await.unwrap();
-                send.send((listening.addresses[0], Arc::clone(&listening.server))).unwrap();
+                let tls_address = listening.tls_addresses.first().copied();
+                send.send((listening.addresses[0], tls_address, Arc::clone(&listening.server))).unwrap();
                 listening.wait().await.unwrap();
             });
         });
-        let (address, server) = receive.recv().unwrap();
-        Self { address, server: Some(server), thread: Some(thread) }
+        let (address, tls_address, server) = receive.recv().unwrap();
+        Self { address, tls_address, server: Some(server), thread: Some(thread) }
+    }
+
+    /// Where it takes clients by TLS.
+    pub fn tls_address(&self) -> SocketAddr {
+        self.tls_address.unwrap()
     }
 
     pub fn client(&self) -> Client {
