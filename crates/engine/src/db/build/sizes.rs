@@ -15,9 +15,10 @@ use siltstone_design::digest::mix64;
 use siltstone_design::{EncodedKey, TriePath};
 use std::collections::HashMap;
 
-/// Bytes of a table that an entry takes beside key and value, about; and the share of pages left empty.
+/// Bytes of a table that an entry takes beside key and value, about.
 const ENTRY_OVERHEAD_BYTES: u64 = 4;
-const PAGE_FILL: f64 = 0.96;
+/// How full pages are.
+const PAGE_FILL: (u64, u64) = (24, 25);
 /// Keys in the sample at most.
 const SAMPLE_KEYS: usize = 4096;
 /// Buckets of a histogram.
@@ -25,6 +26,12 @@ const MOST_BITS: u32 = 16;
 const LEAST_BITS: u32 = 8;
 /// Groups that have to have come before those to come are taken to be like them.
 const GROUPS_TO_KNOW: u64 = 256;
+
+/// About what entries of so many bytes of keys and values take of a table.
+#[inline]
+fn table_bytes(user_bytes: u64) -> u64 {
+    (user_bytes + ENTRY_OVERHEAD_BYTES) * PAGE_FILL.1 / PAGE_FILL.0
+}
 
 /// A part of the digests, and what belongs to it.
 #[derive(Clone, Copy, Default)]
@@ -61,8 +68,8 @@ pub(super) struct Histogram {
     bits: u32,
     buckets: Vec<Bucket>,
     distinct: Distinct,
-    /// The group that is being added, and bytes of it so far.
-    group: (u64, u64),
+    /// The group that is being added: its digest half, and its bytes and entries so far.
+    group: (u64, u64, u64),
     /// The first and the last digest half.
     range: Option<(u64, u64)>,
     groups: u64,
@@ -78,7 +85,7 @@ impl Histogram {
             bits,
             buckets: vec![Bucket::default(); 1 << bits],
             distinct: Distinct::default(),
-            group: (0, 0),
+            group: (0, 0, 0),
             range: None,
             groups: 0,
             all: Bucket::default(),
@@ -86,23 +93,15 @@ impl Histogram {
     }
 
     /// Adds the next of items in the store's order.
+    #[inline]
     pub fn add(&mut self, entry: &EntryRef<'_>) {
         let hi = entry.key.digest.hi;
-        let bytes = ((entry.user_bytes() + ENTRY_OVERHEAD_BYTES) as f64 / PAGE_FILL) as u64;
         if self.group.0 != hi {
             self.end_group();
             self.group.0 = hi;
-            self.groups += 1;
         }
-        self.group.1 += bytes;
-        if let Some(bucket) = self.buckets.get_mut((hi >> (64 - self.bits)) as usize) {
-            bucket.bytes += bytes;
-            bucket.entries += 1;
-        }
-        self.all.bytes += bytes;
-        self.all.entries += 1;
-        let (first, last) = self.range.unwrap_or((hi, hi));
-        self.range = Some((first.min(hi), last.max(hi)));
+        self.group.1 += table_bytes(entry.user_bytes());
+        self.group.2 += 1;
         self.distinct.add(entry.key.fingerprint);
     }
 
@@ -129,7 +128,7 @@ impl Histogram {
     /// the largest groups have is then known about, and only of those that are most of what is near them.
     pub fn add_unsorted(&mut self, items: &mut Vec<(u64, u32)>) {
         for (hi, bytes) in items.drain(..) {
-            let bytes = ((u64::from(bytes) + ENTRY_OVERHEAD_BYTES) as f64 / PAGE_FILL) as u64;
+            let bytes = table_bytes(u64::from(bytes));
             if let Some(bucket) = self.buckets.get_mut((hi >> (64 - self.bits)) as usize) {
                 bucket.bytes += bytes;
                 bucket.entries += 1;
@@ -139,13 +138,19 @@ impl Histogram {
     }
 
     fn end_group(&mut self) {
-        let (hi, bytes) = std::mem::take(&mut self.group);
-        if bytes > 0 {
-            if let Some(bucket) = self.buckets.get_mut((hi >> (64 - self.bits)) as usize) {
-                bucket.add_group(hi, bytes);
-            }
-            self.all.add_group(hi, bytes);
+        let (hi, bytes, entries) = std::mem::take(&mut self.group);
+        if entries == 0 {
+            return;
         }
+        let bucket = self.buckets.get_mut((hi >> (64 - self.bits)) as usize);
+        for bucket in bucket.into_iter().chain([&mut self.all]) {
+            bucket.bytes += bytes;
+            bucket.entries += entries;
+            bucket.add_group(hi, bytes);
+        }
+        self.groups += 1;
+        let (first, last) = self.range.unwrap_or((hi, hi));
+        self.range = Some((first.min(hi), last.max(hi)));
     }
 
     /// Ends a batch of items in the store's order.
