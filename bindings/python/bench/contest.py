@@ -6,7 +6,7 @@
 | workload | is                                                                                                        |
 |----------|-----------------------------------------------------------------------------------------------------------|
 | cached   | a twentieth of the items, which fits into the cap: loaded, then read after reopening                        |
-| items    | all of them: 16 and 100 bytes in random order, 1000 at a time, atomically; then, after reopening and five    |
+| items    | all of them: 16 and 100 bytes in random order, 1000 at a time, atomically; then, after reopening and twenty  |
 |          | seconds to warm up, gets one at a time, gets of 100 by whatever call the store has for many keys, gets of     |
 |          | keys that are not there, puts one at a time                                                               |
 | seen     | a stream of addresses, 99 at a time, each asked for and added where it is new; two of three are new          |
@@ -14,7 +14,8 @@
 
 Each run is a process of its own in a memory control group of its own, page cache included; half of the cap is the store's budget.
 A run that has its record in RESULTS is not made again, so the same command goes on where it was interrupted. Loads end after
-`--budget` seconds, and count for what they have done by then; what reads or puts goes on for `--seconds`. Rates are of the clock.
+`--budget` seconds, and count for what they have done by then; what reads or puts goes on for `--seconds`. Rates are of the clock;
+beside them stands what an item takes of processor time, all threads counted, and how many times as fast ours is.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def run(supervisor: Supervisor, given: Any, store: str, workload: str, rate: Pat
 
 
 def report(supervisor: Supervisor, given: Any, stores: list[str], workloads: list[str]) -> str:
-    """Returns the tables: thousands of items a second, and how many times as fast ours is."""
+    """Returns the tables: thousands of items a second, processor time an item, and how many times as fast ours is."""
     cap, lines = given.memory_cap >> 20, []
     for workload in workloads:
         records = {store: supervisor.record(f"{store}-{workload}") for store in stores}
@@ -143,6 +144,7 @@ def cell(store: str, name: str, record: dict[str, Any], ours: dict[str, Any]) ->
         return "–"
     rate = rate_of(figure)
     text = f"{rate / 1000:.0f} K/s" if rate >= 10_000 else f"{rate / 1000:.1f} K/s"
+    text += f", {1e6 * figure['processor'] / max(figure['items'], 1):.1f} µs"
     if store != "siltstone" and name in ours:
         text += f" ({rate_of(ours[name]) / rate:.1f} ×)"
     if name in ("load", "seen", "rows_put") and not figure["ended"]:
