@@ -238,6 +238,11 @@ public final class Keyspace implements AutoCloseable {
                     figures[at + 5], figures[at + 6], figures[at + 7]);
         }
 
+        /** Returns the same without jobs that run now: for totals of what is about to go. */
+        public Work withoutRunning() {
+            return new Work(0, ended, failed, bytesRead, bytesWritten, totalMicros, leastMicros, mostMicros);
+        }
+
         /** Returns what both have done. */
         public Work plus(Work other) {
             long least = ended == 0 ? other.leastMicros : other.ended == 0 ? leastMicros
@@ -258,6 +263,11 @@ public final class Keyspace implements AutoCloseable {
     public record Jobs(Work flushes, Work compactions, Work others) {
         /** What nobody has done. */
         public static final Jobs NONE = new Jobs(Work.NONE, Work.NONE, Work.NONE);
+
+        /** Returns the same without jobs that run now: for totals of what is about to go. */
+        public Jobs withoutRunning() {
+            return new Jobs(flushes.withoutRunning(), compactions.withoutRunning(), others.withoutRunning());
+        }
 
         /** Returns what both have done. */
         public Jobs plus(Jobs other) {

@@ -7,6 +7,7 @@ import io.siltstone.SiltstoneException;
 import io.siltstone.Snapshot;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import org.apache.kafka.streams.errors.ProcessorStateException;
 
 /** Items of a table, one after the other, as the engine walks over them. For one thread at a time. */
@@ -75,6 +76,7 @@ interface Items {
         private List<byte[]> keys = List.of();
         private List<byte[]> values = List.of();
         private int place;
+        private boolean hasFailed;
 
         ByTime(Keyspace keyspace, TimeOrder order, Range times) throws SiltstoneException {
             this.keyspace = keyspace;
@@ -90,24 +92,29 @@ interface Items {
 
         @Override
         public boolean next() throws SiltstoneException {
+            if (hasFailed) {
+                throw new ProcessorStateException("An earlier read of " + keyspace.name() + " by time has failed");
+            }
             place++;
             return place < keys.size() || getMore();
         }
 
+        /** What is read counts once all of it is there: after a failure nobody can tell where the walk stands. */
         private boolean getMore() throws SiltstoneException {
-            keys = new ArrayList<>(MOST_HELD);
-            while (keys.size() < MOST_HELD && times.next()) {
-                keys.add(Table.marked(order.byKey(times.keyFrom(Table.GROUP_BYTES))));
+            hasFailed = true;
+            List<byte[]> nextKeys = new ArrayList<>(MOST_HELD);
+            while (nextKeys.size() < MOST_HELD && times.next()) {
+                nextKeys.add(Table.marked(order.byKey(times.keyFrom(Table.GROUP_BYTES))));
             }
-            place = 0;
-            if (keys.isEmpty()) {
-                return false;
-            }
-            values = snapshot.getMany(keyspace, keys);
-            if (values.contains(null)) {
+            List<byte[]> nextValues = nextKeys.isEmpty() ? List.of() : snapshot.getMany(keyspace, nextKeys);
+            if (nextValues.stream().anyMatch(Objects::isNull)) {
                 throw new ProcessorStateException("A key by time in " + keyspace.name() + " has no value");
             }
-            return true;
+            keys = nextKeys;
+            values = nextValues;
+            place = 0;
+            hasFailed = false;
+            return !keys.isEmpty();
         }
 
         @Override

@@ -33,7 +33,7 @@ final class Traffic {
 
     /** Keeps what was done for a keyspace that is dropped, so that totals do not fall. Under the store's lock. */
     void drop(Keyspace keyspace) throws SiltstoneException {
-        dropped = dropped.plus(keyspace.jobs());
+        dropped = dropped.plus(keyspace.jobs().withoutRunning());
     }
 
     long bytesWritten() {
