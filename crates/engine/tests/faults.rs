@@ -311,6 +311,33 @@ fn a_remark_that_can_not_be_written_to_the_log_ends_nothing() {
     assert!(failed > 0, "no remark was met");
 }
 
+/// Writers wait for flushes, and not for ever where these fail.
+#[test]
+fn a_writer_is_told_that_flushes_fail_and_writing_goes_on_by_itself() {
+    let disk = SimDisk::new();
+    let small = Options { memory_budget_bytes: 1 << 20, ..Options::default() };
+    let (db, items) = store(&disk, small.clone());
+    disk.inject(Fault::new(CallKind::Create, FaultError::Io).on_path(".table"));
+    let put = |n: u32| items.put(n.to_le_bytes(), [7; 100]);
+    let (taken, refused) = (0..1_000_000).find_map(|n| put(n).err().map(|error| (n, error))).unwrap();
+    assert_eq!(refused.kind(), ErrorKind::Io);
+    let said = refused.to_string();
+    assert!(said.starts_with("writing has stopped, since flushes have failed for "), "{said}");
+    assert!(said.ends_with("writing goes on by itself once they succeed, and what was written can be read"));
+    assert!(db.stats().background_error.is_some());
+    disk.clear_faults();
+    // They are tried again every so often.
+    let begun = std::time::Instant::now();
+    while put(taken).is_err() {
+        assert!(begun.elapsed().as_secs() < 60);
+    }
+    db.wait_until_idle().unwrap();
+    assert_eq!(db.stats().background_error, None);
+    drop((items, db));
+    let (_db, items) = store(&disk, small);
+    assert_eq!(items.len().unwrap(), u64::from(taken) + 1);
+}
+
 #[test]
 fn an_edit_whose_write_failed_after_all_its_bytes_does_no_harm() {
     for after in 0..4 {

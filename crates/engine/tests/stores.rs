@@ -16,7 +16,8 @@ mod common;
 use common::{is_long, tiny};
 use siltstone::io::sim::{CallKind, CrashMode, Fault, FaultError, SimDisk};
 use siltstone::{
-    Batch, Db, Durability, Keyspace, KeyspaceOptions, Options, ResourceOptions, Resources, WriteOptions,
+    Batch, Db, Durability, ErrorKind, Keyspace, KeyspaceOptions, Options, ResourceOptions, Resources,
+    WriteOptions,
 };
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -298,6 +299,64 @@ fn stores_that_fail_stop_no_others() {
     drop(dbs);
     let again = open(&disks[0]);
     items(&again).put(b"key", b"value").unwrap();
+}
+
+/// A store that can begin no further file of its log, or make no table, holds all that write buffers may hold.
+/// Its own writers are told so after a while, and others go on: they do not wait for memory that nobody can
+/// flush. It goes on by itself too, once the cause is gone.
+#[test]
+fn a_store_that_can_not_flush_stops_itself_and_no_others() {
+    for (kind, path) in [(CallKind::Create, ".wal"), (CallKind::Write, ".table")] {
+        let what = format!("{kind:?} {path}");
+        let resources = share(4 * MIB);
+        let disk = SimDisk::new();
+        let stuck = Db::open_on(Arc::new(disk.clone()), "/db", options(&resources)).unwrap();
+        let keyspaces: Vec<Keyspace> = (0..8)
+            .map(|n| stuck.keyspace(&format!("items {n}"), KeyspaceOptions::default()).unwrap())
+            .collect();
+        disk.inject(Fault::new(kind, FaultError::Io).on_path(path));
+        // One more than it may hold, so that others find no room.
+        let mut taken = 0;
+        while resources.stats().memory.memtable < MIB {
+            keyspaces[taken as usize % 8].put(key(0, taken), value(0, taken)).unwrap();
+            taken += 1;
+        }
+        let begun = Instant::now();
+        let other = Db::open_on(Arc::new(SimDisk::new()), "/db", options(&resources)).unwrap();
+        let theirs = items(&other);
+        for number in 0..50_000 {
+            theirs.put(key(1, number), value(1, number)).unwrap();
+        }
+        other.flush().unwrap();
+        assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
+        let refused = (taken..taken + 1_000_000).find_map(|number| {
+            let result = keyspaces[number as usize % 8].put(key(0, number), value(0, number));
+            taken = number;
+            result.err()
+        });
+        let refused = refused.unwrap();
+        assert_eq!(refused.kind(), ErrorKind::Io, "{what}: {refused}");
+        assert!(refused.to_string().contains("flushes have failed for"), "{what}: {refused}");
+        // Who comes later is told at once, and what was taken is there.
+        let again = Instant::now();
+        assert!(keyspaces[1].put(key(0, 1), value(0, 1)).is_err());
+        assert!(again.elapsed() < Duration::from_secs(2), "{what}");
+        assert_eq!(keyspaces[0].get(key(0, 0)).unwrap().as_deref(), Some(&value(0, 0)[..]));
+        disk.clear_faults();
+        stuck.flush().unwrap();
+        keyspaces[1].put(key(0, 1), value(0, 1)).unwrap();
+        drop((keyspaces, stuck));
+        let stuck = Db::open_on(Arc::new(disk.clone()), "/db", options(&resources)).unwrap();
+        for number in 0..taken {
+            let keyspace =
+                stuck.keyspace(&format!("items {}", number % 8), KeyspaceOptions::default()).unwrap();
+            assert_eq!(
+                keyspace.get(key(0, number)).unwrap().as_deref(),
+                Some(&value(0, number)[..]),
+                "{what}"
+            );
+        }
+    }
 }
 
 /// Two stores on one pool, each on a disk of its own that is stopped at some call: each is found again as a

@@ -3,9 +3,41 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::checked::Poison;
+use crate::stats::Stopwatch;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Background work by kind. Each kind fails and recovers by itself: that there is nothing to compact says
+/// nothing of flushes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Chore {
+    /// Giving a write buffer that is full to those who flush, which begins another file of the log.
+    Seal,
+    Flush,
+    /// Compactions and all other jobs.
+    Job,
+    Sync,
+}
+
+/// The last failure of one kind of work that goes on failing.
+struct Failure {
+    error: Error,
+    /// Since the first failure in a row.
+    since: Stopwatch,
+    number: u64,
+}
+
+#[derive(Default)]
+struct Failures {
+    sealing: Option<Failure>,
+    flushing: Option<Failure>,
+    jobs: Option<Failure>,
+    syncing: Option<Failure>,
+    /// All that there have been.
+    count: u64,
+}
 
 /// The health of an open store.
 pub(crate) struct Health {
@@ -19,7 +51,7 @@ pub(crate) struct Health {
     pub reserve_bytes: AtomicU64,
     /// See [`Env::keep_room_for`](super::env::Env::keep_room_for).
     pub buffer_bytes: AtomicU64,
-    background_error: Mutex<Option<Error>>,
+    failures: Mutex<Failures>,
 }
 
 impl Health {
@@ -31,7 +63,7 @@ impl Health {
             space_is_low: AtomicBool::new(false),
             reserve_bytes: AtomicU64::new(reserve_bytes),
             buffer_bytes: AtomicU64::new(0),
-            background_error: Mutex::new(None),
+            failures: Mutex::default(),
         }
     }
 
@@ -86,11 +118,52 @@ impl Health {
 
     /// Returns the error that background work met last, while it goes on meeting it.
     pub fn background_error(&self) -> Option<Error> {
-        self.background_error.lock().clone()
+        self.background_error_since(0)
+    }
+
+    /// How many failures of background work there have been.
+    pub fn failures(&self) -> u64 {
+        self.failures.lock().count
+    }
+
+    /// Returns the same where it was met after the first `failures`.
+    pub fn background_error_since(&self, failures: u64) -> Option<Error> {
+        let all = self.failures.lock();
+        let of = [&all.sealing, &all.flushing, &all.jobs, &all.syncing];
+        let last = of.into_iter().flatten().max_by_key(|failure| failure.number)?;
+        (last.number > failures).then(|| last.error.clone())
+    }
+
+    /// Returns why what write buffers hold can't be flushed, and for how long that has been so.
+    pub fn stuck(&self) -> Option<(Duration, Error)> {
+        let all = self.failures.lock();
+        let failing = [&all.sealing, &all.flushing].into_iter().flatten();
+        let longest = failing.max_by_key(|failure| failure.since.elapsed())?;
+        Some((longest.since.elapsed(), longest.error.clone()))
     }
 
     /// Notes how background work ended.
-    pub fn note_background(&self, error: Option<&Error>) {
-        *self.background_error.lock() = error.cloned();
+    pub fn note_background(&self, chore: Chore, error: Option<&Error>) {
+        let mut all = self.failures.lock();
+        let number = all.count + 1;
+        let failure = match chore {
+            Chore::Seal => &mut all.sealing,
+            Chore::Flush => &mut all.flushing,
+            Chore::Job => &mut all.jobs,
+            Chore::Sync => &mut all.syncing,
+        };
+        let Some(error) = error else {
+            *failure = None;
+            return;
+        };
+        let since = failure.as_ref().map_or_else(Stopwatch::start, |before| before.since);
+        *failure = Some(Failure { error: error.clone(), since, number });
+        all.count = number;
+    }
+
+    /// Notes that a thread that did background work panicked: it does no more of it.
+    pub fn note_panic(&self, chore: Chore) {
+        let what = "background work panicked; the store does no more of it, reopen it";
+        self.note_background(chore, Some(&Error::new(ErrorKind::Io, what)));
     }
 }

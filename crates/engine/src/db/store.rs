@@ -126,6 +126,8 @@ impl Store {
 
     /// Waits until `is_done`, and works towards it where the store has no threads.
     pub fn wait_until(&self, mut is_done: impl FnMut() -> bool) -> Result<()> {
+        // What failed before may have been mended, and is tried again.
+        let failures = self.env.health.failures();
         while !is_done() {
             if self.env.options.background_threads == 0 {
                 if !self.scheduler.step()? {
@@ -134,7 +136,7 @@ impl Store {
                 continue;
             }
             self.env.check_writable()?;
-            if let Some(error) = self.env.health.background_error() {
+            if let Some(error) = self.env.health.background_error_since(failures) {
                 return Err(error);
             }
             self.env.signals.wake();

@@ -3,6 +3,7 @@
 use super::Db;
 use super::background::{CompactProgress, CompactReport, Told};
 use super::catalog::keyspace::OpenKeyspace;
+use super::health::Chore;
 use super::keyspace::Keyspace;
 use super::store::Store;
 use super::write_buffer::WriteBuffer;
@@ -304,7 +305,7 @@ impl Store {
                 let flushed = self.scheduler.flush_one(&keyspace);
                 if flushed.inspect_err(|error| self.env.note_full_disk(error))? {
                     // What background work met before is over.
-                    self.env.health.note_background(None);
+                    self.env.health.note_background(Chore::Flush, None);
                 } else {
                     // It holds a part of what is being written.
                     self.env.signals.wait_for_progress(LOOK);

@@ -75,7 +75,7 @@ pub(crate) trait Member: Send + Sync {
     /// Memory is there again for writers that wait.
     fn tell_progress(&self);
     /// Notes that its work panicked; it is not asked again.
-    fn note_panic(&self, error: Error);
+    fn note_panic(&self);
 }
 
 /// What a thread does for stores.

@@ -1,7 +1,6 @@
 //! What the threads of a pool do: pick a store, have it do one piece of work, look again.
 
 use super::pool::{Done, Kind, Member, Place, Shared, State};
-use crate::error::{Error, ErrorKind};
 use crate::memory::Holder;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -100,8 +99,7 @@ impl Shared {
             Kind::Work => member.work(),
         }));
         if done.is_err() {
-            let what = "background work panicked; the store does no more of it, reopen it";
-            member.note_panic(Error::new(ErrorKind::Io, what));
+            member.note_panic();
         }
         // Before the place is given back: whoever closes the store is the last to hold it.
         drop(member);
@@ -188,8 +186,9 @@ impl Shared {
             let largest = held.iter().max_by_key(|(_, held)| held.largest_bytes);
             let Some((member, before)) = largest.filter(|(_, held)| held.largest_bytes > 0) else { break };
             member.seal_largest();
-            if member.unflushed().sealed_bytes <= before.sealed_bytes {
-                // It can't be sealed just now, as where the disk is full.
+            let after = member.unflushed();
+            if after.sealed_bytes <= before.sealed_bytes && after.bytes >= before.bytes {
+                // Nobody can say why, so more of the same does not help.
                 break;
             }
         }

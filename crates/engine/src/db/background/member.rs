@@ -1,8 +1,9 @@
 //! A store as a pool of threads sees it: see [`resources::pool`](crate::resources::pool).
 
 use super::Scheduler;
+use crate::db::health::Chore;
 use crate::db::write_buffer::WriteBuffer;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::resources::pool::{Done, Member, Unflushed};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,8 +20,8 @@ impl PooledStore {
         Self { scheduler: Arc::clone(scheduler), seal_largest: Box::new(seal_largest) }
     }
 
-    fn done(&self, result: &Result<bool>) -> Done {
-        let failed = self.scheduler.note_outcome(result).is_some();
+    fn done(&self, chore: Chore, result: &Result<bool>) -> Done {
+        let failed = self.scheduler.note_outcome(chore, result).is_some();
         match result {
             _ if failed => Done::Failed,
             Ok(true) => {
@@ -48,11 +49,11 @@ impl Member for PooledStore {
     }
 
     fn flush(&self) -> Done {
-        self.done(&self.scheduler.flush_any())
+        self.done(Chore::Flush, &self.scheduler.flush_any())
     }
 
     fn work(&self) -> Done {
-        self.done(&self.scheduler.work_once())
+        self.done(Chore::Job, &self.scheduler.work_once())
     }
 
     fn sync(&self) {
@@ -65,14 +66,18 @@ impl Member for PooledStore {
     }
 
     fn look_again(&self) {
+        if self.scheduler.env.health.stuck().is_some() {
+            // What could not be given to those who flush may be given to them now.
+            (self.seal_largest)();
+        }
         self.scheduler.catalog.look_again(false);
         self.scheduler.catalog.note_clock();
     }
 
     fn unflushed(&self) -> Unflushed {
         let mut unflushed = Unflushed::default();
-        // While a store's flushes fail, its memory is nobody's.
-        if self.scheduler.env.health.background_error().is_some() {
+        // While a store can't flush, its memory is nobody's.
+        if self.scheduler.env.health.stuck().is_some() {
             return unflushed;
         }
         self.scheduler.catalog.each_written(|keyspace| {
@@ -94,7 +99,7 @@ impl Member for PooledStore {
         self.scheduler.env.signals.tell_progress();
     }
 
-    fn note_panic(&self, error: Error) {
-        self.scheduler.env.health.note_background(Some(&error));
+    fn note_panic(&self) {
+        self.scheduler.env.health.note_panic(Chore::Flush);
     }
 }

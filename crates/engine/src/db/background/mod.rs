@@ -25,6 +25,7 @@ use super::catalog::Catalog;
 use super::catalog::keyspace::OpenKeyspace;
 use super::catalog::shape::VersionShape;
 use super::env::Env;
+use super::health::Chore;
 use super::reporter::Reporter;
 use super::sidecars::Sidecars;
 use crate::error::{Error, Result};
@@ -40,6 +41,7 @@ use parking_lot::{Mutex, RwLock};
 use running::Running;
 use siltstone_design::plan::plan;
 use std::cmp::Reverse;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -239,16 +241,16 @@ impl Scheduler {
     }
 
     /// Notes how background work went and says how long to wait before the next try.
-    fn note_outcome(&self, result: &Result<bool>) -> Option<Duration> {
+    fn note_outcome(&self, chore: Chore, result: &Result<bool>) -> Option<Duration> {
         let error = result.as_ref().err();
-        self.env.health.note_background(error);
+        self.env.health.note_background(chore, error);
         error.map(|error| {
             self.env.note_full_disk(error);
             RETRY
         })
     }
 
-    fn work_until_closed(&self, mut once: impl FnMut() -> Result<bool>) {
+    fn work_until_closed(&self, chore: Chore, mut once: impl FnMut() -> Result<bool>) {
         let mut looked = Stopwatch::start();
         loop {
             let seen = self.env.signals.seen();
@@ -264,7 +266,7 @@ impl Scheduler {
             // So that readers need not look at the system's clock.
             self.env.now_ms();
             let result = once();
-            let (seen, wait) = match (self.note_outcome(&result), &result) {
+            let (seen, wait) = match (self.note_outcome(chore, &result), &result) {
                 // What was said while it failed is no reason to try at once.
                 (Some(retry), _) => (self.env.signals.seen(), retry),
                 (None, Ok(true)) => {
@@ -285,17 +287,24 @@ impl Scheduler {
         if options.background_threads == 0 || options.resources.is_some() {
             return Ok(threads);
         }
-        let mut spawn = |name: &str, work: fn(&Self)| {
+        let mut spawn = |name: &str, chore: Chore, work: fn(&Self)| {
             let shared = Arc::clone(self);
-            threads.push(self.env.spawn(name, move || work(&shared))?);
+            let work = move || {
+                if catch_unwind(AssertUnwindSafe(|| work(&shared))).is_err() {
+                    shared.env.health.note_panic(chore);
+                }
+            };
+            threads.push(self.env.spawn(name, work)?);
             Ok::<(), Error>(())
         };
-        spawn("flush", |scheduler| scheduler.work_until_closed(|| scheduler.flush_any()))?;
+        let flush = |scheduler: &Self| scheduler.work_until_closed(Chore::Flush, || scheduler.flush_any());
+        let compact = |scheduler: &Self| scheduler.work_until_closed(Chore::Job, || scheduler.work_once());
+        spawn("flush", Chore::Flush, flush)?;
         for _ in 0..options.background_threads {
-            spawn("compact", |scheduler| scheduler.work_until_closed(|| scheduler.work_once()))?;
+            spawn("compact", Chore::Job, compact)?;
         }
         if options.sync_interval_ms > 0 {
-            spawn("sync", Self::sync_regularly)?;
+            spawn("sync", Chore::Sync, Self::sync_regularly)?;
         }
         Ok(threads)
     }

@@ -1,6 +1,7 @@
 //! The syncer: makes buffered writes survive a power cut, every so often.
 
 use super::{IDLE, Scheduler};
+use crate::db::health::Chore;
 use crate::db::reporter::Outcome;
 use crate::error::Result;
 use crate::events::{JobInfo, Reason, Work};
@@ -38,7 +39,7 @@ impl Scheduler {
         if self.env.health.space_is_low() {
             self.catalog.check_space();
         }
-        self.note_outcome(&result);
+        self.note_outcome(Chore::Sync, &result);
     }
 
     fn sync_log(&self) -> Result<()> {

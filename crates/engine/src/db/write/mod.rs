@@ -144,8 +144,13 @@ impl Committer {
             if group.is_empty() {
                 return;
             }
-            stalls.extend(self.make_room(group.iter().map(|slot| slot.operations.user_bytes).sum()));
-            self.commit_group(&group);
+            match self.make_room(group.iter().map(|slot| slot.operations.user_bytes).sum()) {
+                Ok(stall) => {
+                    stalls.extend(stall);
+                    self.commit_group(&group);
+                }
+                Err(error) => group.iter().for_each(|slot| slot.finish(Err(error.clone()))),
+            }
             // Others' syncs take long, and its own write is done.
             if group.iter().any(|slot| slot.durability == Durability::Synced) {
                 break;

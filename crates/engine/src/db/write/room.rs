@@ -3,6 +3,7 @@
 
 use super::Committer;
 use crate::db::catalog::keyspace::OpenKeyspace;
+use crate::db::health::Chore;
 use crate::db::write_buffer::WriteBuffer;
 use crate::error::Result;
 use crate::events::{Reason, StallCause};
@@ -26,39 +27,59 @@ const LOOKS_PER_RESERVE: u64 = 16;
 const LEAST_BETWEEN_LOOKS_BYTES: u64 = 1 << 20;
 /// How long a writer waits before it looks again whether it can go on.
 const LOOK: Duration = Duration::from_millis(20);
+/// For how long flushes fail before writers that wait for them are told so.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Committer {
     /// Slows the writer by as much as compaction is behind, and stops it only where memory would run away:
-    /// then it returns for how many microseconds that was, and why.
-    pub(super) fn make_room(&self, bytes: u64) -> Option<(u64, StallCause)> {
+    /// then it returns for how many microseconds that was, and why. Where flushes have failed for long, it
+    /// returns why instead.
+    pub(super) fn make_room(&self, bytes: u64) -> Result<Option<(u64, StallCause)>> {
         if self.env.options.background_threads == 0 {
             // There is nobody to wait for.
-            return None;
+            return Ok(None);
         }
         let pressure = self.catalog.behind_most(|keyspace| self.pressure_of(keyspace));
         self.pacer.pace(bytes, pressure, &self.env.counters.paced_us);
         let must_wait = || {
             let is_overfull = || self.catalog.any_behind(|keyspace| self.is_overfull(keyspace));
-            !self.env.health.is_over() && (self.catalog.has_too_many_memtables() || is_overfull())
+            let is_short = || self.catalog.has_too_many_memtables() || self.is_stuck_with_memory();
+            !self.env.health.is_over() && (is_short() || is_overfull())
         };
         if !must_wait() {
-            return None;
+            return Ok(None);
         }
         let cause = self.stall_cause();
         let stopwatch = Stopwatch::start();
         while must_wait() {
             self.env.signals.wait_for_progress(LOOK);
             let health = &self.env.health;
-            if health.background_error().is_some() && health.space_is_low() {
+            let Some((failing_for, error)) = health.stuck() else { continue };
+            if health.space_is_low() {
                 break;
             }
+            if failing_for >= PATIENCE {
+                let what =
+                    format!("writing has stopped, since flushes have failed for {} s", failing_for.as_secs());
+                let advice = "writing goes on by itself once they succeed, and what was written can be read";
+                return Err(error.of(what).and(advice));
+            }
+            // What could not be sealed may be sealed now.
+            self.flush_largest();
         }
         let us = stopwatch.elapsed_us();
         let counters = &self.env.counters;
         counters.stalls.add(1);
         counters.stall_us.add(us);
         counters.longest_stall_us.raise_to(us);
-        Some((us, cause))
+        Ok(Some((us, cause)))
+    }
+
+    /// Whether write buffers take more than their share, and the store can't flush its own.
+    fn is_stuck_with_memory(&self) -> bool {
+        let memory = self.env.memory();
+        memory.held_bytes(Holder::Memtable) > memory.most_memtable_bytes()
+            && self.env.health.stuck().is_some()
     }
 
     /// Returns what a writer that has to stop waits for.
@@ -211,7 +232,9 @@ impl Committer {
             return Ok(());
         }
         let _views = self.catalog.lock_views();
-        self.catalog.log.rotate()?;
+        let rotated = self.catalog.log.rotate();
+        self.env.health.note_background(Chore::Seal, rotated.as_ref().err());
+        rotated.inspect_err(|error| self.env.note_full_disk(error))?;
         keyspace.seal_with(keyspace.new_buffer(self.catalog.visible(), self.env.memory()), reason);
         self.catalog.note_changed(keyspace);
         self.env.reader.fit_cache();
