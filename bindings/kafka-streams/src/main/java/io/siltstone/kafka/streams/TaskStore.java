@@ -134,14 +134,29 @@ final class TaskStore {
             if (--users > 0) {
                 return;
             }
-            OPEN.remove(path);
-            try {
-                store.close();
-            } catch (SiltstoneException e) {
-                throw new ProcessorStateException("Error closing the Siltstone store in " + path, e);
-            } finally {
-                unshare();
+            shut();
+        }
+    }
+
+    private void shut() {
+        OPEN.remove(path, this);
+        try {
+            store.close();
+        } catch (SiltstoneException e) {
+            throw new ProcessorStateException("Error closing the Siltstone store in " + path, e);
+        } finally {
+            unshare();
+        }
+    }
+
+    /** Closes one of those that are open, whoever uses it, and returns where it is; null where none is. For tests. */
+    static Path shutOne() {
+        synchronized (OPEN) {
+            for (TaskStore task : OPEN.values()) {
+                task.shut();
+                return task.path;
             }
+            return null;
         }
     }
 
