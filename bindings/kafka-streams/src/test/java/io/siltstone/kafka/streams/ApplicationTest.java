@@ -132,6 +132,7 @@ class ApplicationTest {
         Properties config = SumApplication.config(broker.servers(), directory.toString());
         config.put(StreamsConfig.APPLICATION_ID_CONFIG, application);
         config.put(StreamsConfig.NUM_STANDBY_REPLICAS_CONFIG, 0);
+        config.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0);
         config.put(StreamsConfig.DSL_STORE_SUPPLIERS_CLASS_CONFIG, suppliers);
         return config;
     }

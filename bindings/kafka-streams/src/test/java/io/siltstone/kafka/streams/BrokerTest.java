@@ -1,7 +1,6 @@
 package io.siltstone.kafka.streams;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.siltstone.KeyIterator;
@@ -44,19 +43,28 @@ import org.junit.jupiter.api.io.TempDir;
 class BrokerTest {
     private static final int PARTITIONS = 4;
     private static final int KEYS = 500;
+    private static final long STEP_MS = 20;
     private static final Duration PATIENCE = Duration.ofSeconds(90);
-    /** Three probing rebalances: a task that is lately behind waits for the next one. */
-    private static final Duration HANDOVER = Duration.ofSeconds(200);
     /** Ends of transactions at the end of a changelog, which are places in it and no records. */
     private static final int MARKS = 12;
+    /** Of which each task is a partition's, and its stores, by the first number of the task's name. */
+    private static final List<String> INPUTS = List.of(SumApplication.NUMBERS, SumApplication.OTHERS);
+    private static final int TASKS = INPUTS.size() * PARTITIONS;
+    private static final List<String> OUTPUTS = List.of(SumApplication.SUMS, SumApplication.COUNTS,
+            SumApplication.SESSIONS, SumApplication.CLOSED, SumApplication.FINAL);
+    /** What holds a window once it is closed, and nothing else. */
+    private static final List<String> ONCE = List.of(SumApplication.CLOSED, SumApplication.FINAL);
 
     @TempDir
     Path directory;
 
-    /** Of each topic what it should say, what it says, and how often it said something. */
+    /** Of each topic what it should say and how often, and what it says and how often it said something. */
     private final Map<String, Map<String, Long>> expected = new HashMap<>();
     private final Map<String, Map<String, Long>> found = new HashMap<>();
+    private final Map<String, Integer> expectedUpdates = new HashMap<>();
     private final Map<String, Integer> updates = new HashMap<>();
+    /** Of each key when its last session began and ended. */
+    private final Map<String, long[]> sessions = new HashMap<>();
     private final Random random = new Random(1);
     private final long firstTime = System.currentTimeMillis() - 3_600_000;
     private int produced;
@@ -89,8 +97,10 @@ class BrokerTest {
             await("it runs", () -> said("STATE RUNNING").size() > 0);
         }
 
+        /** How many records it restored, without those of the store that is in memory. */
         long restored() throws Exception {
-            return said("RESTORED").stream().mapToLong(line -> Long.parseLong(line.split(" ")[3])).sum();
+            return said("RESTORED").stream().filter(line -> !line.split(" ")[1].equals(SumApplication.SUPPRESSED))
+                    .mapToLong(line -> Long.parseLong(line.split(" ")[3])).sum();
         }
 
         /** Waits until it has all stores, its own and those that it stands by for, and they lack nothing but marks. */
@@ -98,7 +108,7 @@ class BrokerTest {
             await(name + " is up to date", () -> {
                 List<String> lags = said("LAG");
                 String[] last = lags.isEmpty() ? new String[] {"", "0", "0"} : lags.get(lags.size() - 1).split(" ");
-                return last[1].equals("" + 2 * PARTITIONS) && Long.parseLong(last[2]) <= MARKS;
+                return last[1].equals("" + changelogs().size()) && Long.parseLong(last[2]) <= MARKS;
             });
         }
 
@@ -116,16 +126,17 @@ class BrokerTest {
                     .map(line -> Long.parseLong(line.split(" ")[3])).min(Long::compare).orElse(null);
         }
 
-        /** Stores of its tasks that hold writes of an unfinished transaction: what a task is, and its store. */
+        /** Stores of its tasks that hold writes of an unfinished transaction: the store's name, and its partition. */
         Set<String> marked() throws Exception {
             Set<String> marked = new TreeSet<>();
-            for (int partition = 0; partition < PARTITIONS; partition++) {
-                Path task = directory.resolve(name).resolve("sums").resolve("0_" + partition)
+            for (int task = 0; task < TASKS; task++) {
+                int partition = task % PARTITIONS;
+                Path state = directory.resolve(name).resolve("sums").resolve(task / PARTITIONS + "_" + partition)
                         .resolve(TaskStore.DIRECTORY);
-                if (!Files.exists(task.resolve("CURRENT"))) {
+                if (!Files.exists(state.resolve("CURRENT"))) {
                     continue;
                 }
-                try (Store store = Store.open(task, new Options().readOnly(true))) {
+                try (Store store = Store.open(state, new Options().readOnly(true))) {
                     Keyspace meta = store.existingKeyspace(TaskStore.META).orElseThrow();
                     try (KeyIterator keys = meta.iterate(new Range().keysOnly())) {
                         while (keys.next()) {
@@ -173,13 +184,14 @@ class BrokerTest {
         List<Instance> instances = new ArrayList<>();
         try (LocalBroker broker = new LocalBroker()) {
             String servers = broker.servers();
-            broker.createTopics(PARTITIONS, "numbers", SumApplication.SUMS, SumApplication.COUNTS);
+            broker.createTopics(PARTITIONS, INPUTS.toArray(String[]::new));
+            broker.createTopics(PARTITIONS, OUTPUTS.toArray(String[]::new));
             try (KafkaProducer<String, Long> producer = new KafkaProducer<>(Map.of("bootstrap.servers", servers),
                     new StringSerializer(), new LongSerializer());
                     KafkaConsumer<String, Long> consumer = new KafkaConsumer<>(Map.of("bootstrap.servers", servers,
                             "group.id", "test", "auto.offset.reset", "earliest", "isolation.level", "read_committed"),
                             new StringDeserializer(), new LongDeserializer())) {
-                consumer.subscribe(List.of(SumApplication.SUMS, SumApplication.COUNTS));
+                consumer.subscribe(OUTPUTS);
                 play(servers, producer, consumer, instances);
             }
         } finally {
@@ -198,16 +210,16 @@ class BrokerTest {
             List<Instance> instances) throws Exception {
         Instance first = start(servers, "first", instances);
         first.awaitRunning();
-        produce(producer, 20_000);
+        produce(producer, 10_000);
         awaitSums(consumer);
 
         // A second one stands by. The first is killed in the middle of its work, and the second takes over from what it has.
         Instance second = start(servers, "second", instances);
         second.awaitRunning();
-        produce(producer, 20_000);
+        produce(producer, 10_000);
         awaitSums(consumer);
         second.awaitUpToDate();
-        Map<String, Long> ends = ends(consumer);
+        Map<TopicPartition, Long> ends = consumer.endOffsets(changelogs().values());
         int before = second.said("RESTORE ").size();
         Set<String> marked = killInTransaction(first, producer, consumer);
         awaitSums(consumer);
@@ -216,58 +228,66 @@ class BrokerTest {
         assertTrue(takenOver.size() >= 2, "it took nothing over: " + takenOver);
         for (String line : takenOver) {
             String[] words = line.split(" ");
-            long end = ends.get(words[1] + " " + words[2]);
+            long end = ends.get(changelogs().get(words[1] + " " + words[2]));
             assertTrue(Long.parseLong(words[3]) >= end - MARKS, "standing by saved nothing: " + line + " of " + end);
         }
 
-        // The one that was killed comes back to its directory, with what its last transaction left there. Its tasks that
-        // hold some of that begin again, and the others go on.
-        first = start(servers, "first", instances);
-        first.awaitRunning();
-        for (int partition = 0; partition < PARTITIONS; partition++) {
-            boolean isMarked = false;
-            for (String store : List.of(SumApplication.SUMS, SumApplication.COUNTS)) {
-                isMarked |= marked.contains(store + " " + partition);
-            }
-            for (String store : List.of(SumApplication.SUMS, SumApplication.COUNTS)) {
-                Instance returned = first;
-                int of = partition;
-                await(store + " " + partition + " is followed", () -> returned.beganAt(store, of) != null);
-                assertEquals(isMarked, first.beganAt(store, partition) == 0, store + " " + partition + " of " + marked);
-            }
-        }
+        first = comeBack(servers, marked, instances);
         Instance third = start(servers, "third", instances);
         third.awaitRunning();
         // Three share the work: each has tasks, none has another's, and their sums are right.
         List<Instance> three = List.of(first, second, third);
         awaitShared(three);
-        produce(producer, 20_000);
+        produce(producer, 10_000);
         awaitSums(consumer);
         awaitShared(three);
+        assertTrue(third.restored() > 0, "it restored nothing, as if all were there");
         killInTransaction(second, producer, consumer);
         awaitSums(consumer);
 
         // Down to one again, in order this time.
-        produce(producer, 20_000);
+        produce(producer, 10_000);
         awaitSome(consumer);
         first.stop();
         produce(producer, 5_000);
         awaitSums(consumer);
         Instance last = third;
-        await("the third has all tasks", () -> last.active().size() == PARTITIONS);
+        await("the third has all tasks", () -> last.active().size() == TASKS);
         third.stop();
-        // What it left is whole: one that opens the same directory goes on from there.
+        // What it left is whole: one that opens the same directory restores nothing and goes on from there.
         third = start(servers, "third", instances);
         third.awaitRunning();
         produce(producer, 5_000);
         awaitSums(consumer);
-        assertTrue(third.restored() < 5_000, third.restored() + " records were restored after an orderly end");
+        assertEquals(0, third.restored(), "records were restored after an orderly end");
+        closeWindows(producer);
+        awaitSums(consumer);
         third.stop();
+        readToTheEnds(consumer);
     }
 
-    /** Waits until each instance works on tasks of its own. Kafka hands some of them over after a minute at the earliest. */
+    /**
+     * The one that was killed comes back to its directory, with what its last transaction left there. Its tasks that hold
+     * some of that begin again, and the others go on.
+     */
+    private Instance comeBack(String servers, Set<String> marked, List<Instance> instances) throws Exception {
+        Instance instance = start(servers, "first", instances);
+        instance.awaitRunning();
+        for (int task = 0; task < TASKS; task++) {
+            int partition = task % PARTITIONS;
+            List<String> stores = SumApplication.STORES.get(INPUTS.get(task / PARTITIONS));
+            boolean isMarked = stores.stream().anyMatch(store -> marked.contains(store + " " + partition));
+            for (String store : stores) {
+                await(store + " " + partition + " is followed", () -> instance.beganAt(store, partition) != null);
+                assertEquals(isMarked, instance.beganAt(store, partition) == 0, store + " " + partition + " of " + marked);
+            }
+        }
+        return instance;
+    }
+
+    /** Waits until each instance works on tasks of its own. */
     private static void awaitShared(List<Instance> instances) throws Exception {
-        await("each has tasks", HANDOVER, () -> {
+        await("each has tasks", () -> {
             Set<String> tasks = new TreeSet<>();
             int count = 0;
             for (Instance instance : instances) {
@@ -278,17 +298,17 @@ class BrokerTest {
                 tasks.addAll(active);
                 count += active.size();
             }
-            return count == PARTITIONS && tasks.size() == PARTITIONS;
+            return count == TASKS && tasks.size() == TASKS;
         });
     }
 
     /** Kills an instance whose stores hold writes of a transaction that is not finished; returns which stores do. */
     private Set<String> killInTransaction(Instance instance, KafkaProducer<String, Long> producer,
             KafkaConsumer<String, Long> consumer) throws Exception {
-        produce(producer, 20_000);
+        produce(producer, 10_000);
         awaitSome(consumer);
         await("a transaction reaches the engine", () -> {
-            if (!instance.marked().isEmpty()) {
+            if (areOfEachInput(instance.marked())) {
                 return true;
             }
             produce(producer, 500);
@@ -296,20 +316,27 @@ class BrokerTest {
         });
         instance.kill();
         Set<String> marked = instance.marked();
-        assertFalse(marked.isEmpty(), "it was committed at that very moment");
+        assertTrue(areOfEachInput(marked), "it was committed at that very moment: " + marked);
         return marked;
     }
 
-    /** Where the stores' changelogs end. */
-    private static Map<String, Long> ends(KafkaConsumer<String, Long> consumer) {
-        Map<String, Long> ends = new HashMap<>();
-        for (String store : List.of(SumApplication.SUMS, SumApplication.COUNTS)) {
-            for (int partition = 0; partition < PARTITIONS; partition++) {
-                TopicPartition changelog = new TopicPartition("sums-" + store + "-changelog", partition);
-                ends.put(store + " " + partition, consumer.endOffsets(List.of(changelog)).get(changelog));
-            }
-        }
-        return ends;
+    /** Whether there is a task of each input among those whose stores are marked. */
+    private static boolean areOfEachInput(Set<String> marked) {
+        return SumApplication.STORES.values().stream().allMatch(stores -> marked.stream()
+                .anyMatch(store -> stores.contains(store.substring(0, store.indexOf(' ')))));
+    }
+
+    /** The stores' changelogs, by the store's name and its partition. */
+    private static Map<String, TopicPartition> changelogs() {
+        Map<String, TopicPartition> changelogs = new HashMap<>();
+        Stream.concat(SumApplication.STORES.values().stream().flatMap(List::stream),
+                Stream.of(SumApplication.SUPPRESSED)).forEach(store -> {
+                    for (int partition = 0; partition < PARTITIONS; partition++) {
+                        changelogs.put(store + " " + partition,
+                                new TopicPartition("sums-" + store + "-changelog", partition));
+                    }
+                });
+        return changelogs;
     }
 
     private Instance start(String servers, String name, List<Instance> instances) throws Exception {
@@ -321,20 +348,60 @@ class BrokerTest {
     private void produce(KafkaProducer<String, Long> producer, int count) {
         for (int i = 0; i < count; i++) {
             String key = "key" + random.nextInt(KEYS);
-            long number = random.nextInt(1000);
-            long time = firstTime + (produced + i) * 10L;
-            expected.computeIfAbsent(SumApplication.SUMS, topic -> new HashMap<>()).merge(key, number, Long::sum);
-            expected.computeIfAbsent(SumApplication.COUNTS, topic -> new HashMap<>())
-                    .merge(key + "@" + (time - time % SumApplication.WINDOW.toMillis()), 1L, Long::sum);
-            producer.send(new ProducerRecord<>("numbers", null, time, key, number));
+            long time = firstTime + (produced + i) * STEP_MS;
+            send(producer, null, time, key);
+            String window = key + "@" + start(time);
+            ONCE.forEach(topic -> expect(topic, window, 1));
         }
         producer.flush();
         produced += count;
     }
 
+    /** Closes all windows by one more record in each partition, and expects nothing of their own windows. */
+    private void closeWindows(KafkaProducer<String, Long> producer) {
+        long time = firstTime + produced * STEP_MS + SumApplication.WINDOW.plus(SumApplication.GRACE).toMillis();
+        for (int partition = 0; partition < PARTITIONS; partition++) {
+            send(producer, partition, time, "end" + partition);
+        }
+        producer.flush();
+        produced += PARTITIONS;
+    }
+
+    private void send(KafkaProducer<String, Long> producer, Integer partition, long time, String key) {
+        long number = random.nextInt(1000);
+        expect(SumApplication.SUMS, key, number);
+        expect(SumApplication.COUNTS, key + "@" + start(time), 1);
+        // A session that goes on is one that is removed, and another one.
+        long[] session = sessions.computeIfAbsent(key, of -> new long[] {time, time});
+        if (time - session[1] > SumApplication.GAP.toMillis()) {
+            session[0] = time;
+        } else if (time > session[1]) {
+            expectedUpdates.merge(SumApplication.SESSIONS, 1, Integer::sum);
+        }
+        session[1] = time;
+        expect(SumApplication.SESSIONS, key + "@" + session[0], 1);
+        for (String topic : List.of(SumApplication.SUMS, SumApplication.COUNTS, SumApplication.SESSIONS)) {
+            expectedUpdates.merge(topic, 1, Integer::sum);
+        }
+        INPUTS.forEach(topic -> producer.send(new ProducerRecord<>(topic, partition, time, key, number)));
+    }
+
+    private static long start(long time) {
+        return time - time % SumApplication.WINDOW.toMillis();
+    }
+
+    private void expect(String topic, String key, long number) {
+        expected.computeIfAbsent(topic, of -> new HashMap<>()).merge(key, number, Long::sum);
+    }
+
     private void poll(KafkaConsumer<String, Long> consumer) {
         for (ConsumerRecord<String, Long> record : consumer.poll(Duration.ofMillis(200))) {
-            found.computeIfAbsent(record.topic(), topic -> new HashMap<>()).put(record.key(), record.value());
+            Map<String, Long> items = found.computeIfAbsent(record.topic(), topic -> new HashMap<>());
+            if (record.value() == null) {
+                items.remove(record.key());
+            } else {
+                items.put(record.key(), record.value());
+            }
             updates.merge(record.topic(), 1, Integer::sum);
         }
     }
@@ -348,14 +415,37 @@ class BrokerTest {
         });
     }
 
-    /** Waits until everything is done. Each record makes one update of a sum and one of a count. */
+    /** Waits until everything is done. What each record changes is known, apart from which windows it closes. */
     private void awaitSums(KafkaConsumer<String, Long> consumer) throws Exception {
         await("all is summed", () -> {
             poll(consumer);
-            return updates.getOrDefault(SumApplication.SUMS, 0) >= produced
-                    && updates.getOrDefault(SumApplication.COUNTS, 0) >= produced;
+            return expectedUpdates.entrySet().stream()
+                    .allMatch(topic -> updates.getOrDefault(topic.getKey(), 0) >= topic.getValue());
         });
-        assertEquals(Map.of(SumApplication.SUMS, produced, SumApplication.COUNTS, produced), updates);
-        assertEquals(expected, found);
+        assertSums();
+    }
+
+    /** Reads all there is, when nobody writes any more: nothing was said once too often, and all windows were emitted. */
+    private void readToTheEnds(KafkaConsumer<String, Long> consumer) throws Exception {
+        Map<TopicPartition, Long> ends = consumer.endOffsets(consumer.assignment());
+        assertEquals(OUTPUTS.size() * PARTITIONS, ends.size());
+        await("all is read", () -> {
+            poll(consumer);
+            return ends.keySet().stream().allMatch(partition -> consumer.position(partition) >= ends.get(partition));
+        });
+        assertSums();
+        ONCE.forEach(topic -> assertEquals(expected.get(topic), found.get(topic)));
+    }
+
+    private void assertSums() {
+        expectedUpdates.forEach((topic, count) -> {
+            assertEquals(count, updates.get(topic), topic);
+            assertEquals(expected.get(topic), found.get(topic), topic);
+        });
+        for (String topic : ONCE) {
+            Map<String, Long> windows = found.getOrDefault(topic, Map.of());
+            assertEquals(windows.size(), updates.getOrDefault(topic, 0), "windows that were emitted, of " + topic);
+            windows.forEach((window, count) -> assertEquals(expected.get(topic).get(window), count, topic + " " + window));
+        }
     }
 }

@@ -2,6 +2,7 @@ package io.siltstone.kafka.streams;
 
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
@@ -10,29 +11,53 @@ import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.LagInfo;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
+import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.kstream.Consumed;
+import org.apache.kafka.streams.kstream.EmitStrategy;
 import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.KGroupedStream;
+import org.apache.kafka.streams.kstream.KTable;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
+import org.apache.kafka.streams.kstream.SessionWindows;
+import org.apache.kafka.streams.kstream.Suppressed;
 import org.apache.kafka.streams.kstream.TimeWindows;
+import org.apache.kafka.streams.kstream.Windowed;
 import org.apache.kafka.streams.processor.StandbyUpdateListener;
 import org.apache.kafka.streams.processor.StateRestoreListener;
 import org.apache.kafka.streams.processor.TaskId;
+import org.apache.kafka.streams.state.KeyValueStore;
+import org.apache.kafka.streams.state.SessionStore;
+import org.apache.kafka.streams.state.WindowStore;
 
 /**
- * Sums numbers by key, and counts them by key and window, exactly once, in a process of its own: {@code SumApplication
- * SERVERS STATE-DIRECTORY}. It says on its output when it runs, from where it restores which store, which tasks it works
+ * Sums numbers by key, and counts them by key and window, and others by session and by windows that are emitted once,
+ * exactly once, in a process of its own: {@code SumApplication SERVERS STATE-DIRECTORY}. It says on its output when it runs, from where it restores which store, which tasks it works
  * on, and how far its stores are behind; it ends when its input does.
  */
 public final class SumApplication {
     static final String SUMS = "sums";
     static final String COUNTS = "counts";
+    static final String SESSIONS = "sessions";
+    static final String CLOSED = "closed";
+    static final String FINAL = "final";
+    /** What {@link #FINAL} is made of, under Kafka's cache. */
+    static final String KEPT = "kept";
     static final Duration WINDOW = Duration.ofSeconds(10);
+    static final Duration GAP = Duration.ofSeconds(10);
+    static final Duration GRACE = Duration.ofMinutes(1);
+    /** Topics, and the stores of the tasks that read each. */
+    static final String NUMBERS = "numbers";
+    static final String OTHERS = "others";
+    static final Map<String, List<String>> STORES =
+            Map.of(NUMBERS, List.of(SUMS, COUNTS), OTHERS, List.of(SESSIONS, CLOSED, KEPT));
+    /** Kafka's own, in memory, of what is suppressed. */
+    static final String SUPPRESSED = FINAL + "-store";
 
     private SumApplication() {}
 
@@ -45,12 +70,12 @@ public final class SumApplication {
         config.put(StreamsConfig.DSL_STORE_SUPPLIERS_CLASS_CONFIG, SiltstoneDslStoreSuppliers.class);
         config.put(SiltstoneConfig.MEMORY_BYTES, 64 << 20);
         config.put(StreamsConfig.NUM_STANDBY_REPLICAS_CONFIG, 1);
-        // A new instance follows the changelogs of the tasks that it is to have, all of them at once, and has them after
-        // the next probing rebalance, if it then lacks little. Kafka takes no shorter interval than a minute.
-        config.put(StreamsConfig.MAX_WARMUP_REPLICAS_CONFIG, 8);
-        config.put(StreamsConfig.ACCEPTABLE_RECOVERY_LAG_CONFIG, 1000);
-        config.put(StreamsConfig.PROBING_REBALANCE_INTERVAL_MS_CONFIG, 60_000);
-        config.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0);
+        // A new instance has its tasks at once, and restores them itself. One that lacks more than this would follow their
+        // changelogs first, until the next probing rebalance, for which Kafka takes no less than a minute.
+        config.put(StreamsConfig.ACCEPTABLE_RECOVERY_LAG_CONFIG, 10_000_000);
+        config.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 1 << 20);
+        // What is closed is emitted with the next record.
+        config.put(StreamsConfig.InternalConfig.EMIT_INTERVAL_MS_KSTREAMS_WINDOWED_AGGREGATION, 0);
         config.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, 100);
         config.put(StreamsConfig.REPLICATION_FACTOR_CONFIG, 1);
         config.put(StreamsConfig.consumerPrefix(ConsumerConfig.SESSION_TIMEOUT_MS_CONFIG), 3000);
@@ -60,20 +85,44 @@ public final class SumApplication {
         return config;
     }
 
+    private static KGroupedStream<String, Long> byKey(StreamsBuilder builder, String topic) {
+        return builder.stream(topic, Consumed.with(Serdes.String(), Serdes.Long()))
+                .groupByKey(Grouped.with(Serdes.String(), Serdes.Long()));
+    }
+
+    private static void emit(KTable<Windowed<String>, Long> table, String topic) {
+        table.toStream((window, count) -> window.key() + "@" + window.window().start())
+                .to(topic, Produced.with(Serdes.String(), Serdes.Long()));
+    }
+
+    /**
+     * Without a cache where each record makes one update. Windows are kept for little more than a minute, so that segments
+     * are dropped all the time; those that are emitted when they close are walked by time.
+     */
+    private static Topology topology(Properties config) {
+        StreamsBuilder builder = new StreamsBuilder();
+        TimeWindows windows = TimeWindows.ofSizeAndGrace(WINDOW, GRACE);
+        KGroupedStream<String, Long> numbers = byKey(builder, NUMBERS);
+        numbers.reduce(Long::sum, Materialized.<String, Long, KeyValueStore<Bytes, byte[]>>as(SUMS)
+                .withCachingDisabled()).toStream().to(SUMS, Produced.with(Serdes.String(), Serdes.Long()));
+        emit(numbers.windowedBy(windows).count(Materialized.<String, Long, WindowStore<Bytes, byte[]>>as(COUNTS)
+                .withCachingDisabled()), COUNTS);
+        KGroupedStream<String, Long> others = byKey(builder, OTHERS);
+        emit(others.windowedBy(SessionWindows.ofInactivityGapAndGrace(GAP, GRACE)).count(Materialized
+                .<String, Long, SessionStore<Bytes, byte[]>>as(SESSIONS).withCachingDisabled()), SESSIONS);
+        emit(others.windowedBy(windows).emitStrategy(EmitStrategy.onWindowClose()).count(Materialized
+                .<String, Long, WindowStore<Bytes, byte[]>>as(CLOSED).withCachingDisabled()
+                .withRetention(WINDOW.plus(GRACE).multipliedBy(3))), CLOSED);
+        emit(others.windowedBy(windows).count(Materialized.as(KEPT)).suppress(Suppressed
+                .untilWindowCloses(Suppressed.BufferConfig.unbounded()).withName(FINAL)), FINAL);
+        return builder.build(config);
+    }
+
     /** Starts the application; its input's end stops it. */
     public static void main(String[] arguments) throws Exception {
-        StreamsBuilder builder = new StreamsBuilder();
-        KGroupedStream<String, Long> numbers = builder.stream("numbers", Consumed.with(Serdes.String(), Serdes.Long()))
-                .groupByKey(Grouped.with(Serdes.String(), Serdes.Long()));
-        numbers.reduce(Long::sum, Materialized.as(SUMS)).toStream()
-                .to(SUMS, Produced.with(Serdes.String(), Serdes.Long()));
-        // Kept for little more than a minute, so that segments are dropped all the time.
-        numbers.windowedBy(TimeWindows.ofSizeAndGrace(WINDOW, Duration.ofMinutes(1))).count(Materialized.as(COUNTS))
-                .toStream((window, count) -> window.key() + "@" + window.window().start())
-                .to(COUNTS, Produced.with(Serdes.String(), Serdes.Long()));
         Properties config = config(arguments[0], arguments[1]);
         CountDownLatch ended = new CountDownLatch(1);
-        try (KafkaStreams streams = new KafkaStreams(builder.build(config), config)) {
+        try (KafkaStreams streams = new KafkaStreams(topology(config), config)) {
             streams.setGlobalStateRestoreListener(new Restored());
             streams.setStandbyUpdateListener(new Followed());
             streams.setStateListener((now, before) -> {
