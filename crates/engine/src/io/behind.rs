@@ -21,6 +21,19 @@ struct Writer {
     pieces: SyncSender<Piece>,
     written: Receiver<Written>,
     thread: JoinHandle<()>,
+    /// Whether it has a piece of which nobody has heard yet.
+    is_writing: bool,
+}
+
+/// Who writes the next piece.
+enum Next {
+    /// The thread that asks for it.
+    Asker,
+    /// The same, since most files have only one piece.
+    AskerFirst,
+    /// A thread that is still to be started.
+    NewWriter,
+    Writer(Writer),
 }
 
 /// Writes pieces of one file, the last of them perhaps still when it is asked for the next.
@@ -29,12 +42,7 @@ struct Writer {
 /// nobody may rely on what was written.
 pub(crate) struct WriteBehind {
     file: Arc<dyn File>,
-    /// Present from the second piece on: most files have only one.
-    writer: Option<Writer>,
-    may_have_thread: bool,
-    has_written: bool,
-    /// Whether the thread has a piece of which nobody has heard yet.
-    is_under_way: bool,
+    next: Next,
     /// Memory of a piece that was written.
     spare: Vec<u8>,
 }
@@ -42,17 +50,20 @@ pub(crate) struct WriteBehind {
 impl WriteBehind {
     /// Writes to `file`; in the thread that asks, unless `may_have_thread`.
     pub fn new(file: Arc<dyn File>, may_have_thread: bool) -> Self {
-        let (writer, has_written, is_under_way, spare) = Default::default();
-        Self { file, writer, may_have_thread, has_written, is_under_way, spare }
+        let next = if may_have_thread { Next::AskerFirst } else { Next::Asker };
+        Self { file, next, spare: Vec::new() }
     }
 
     /// Writes `bytes` at `at`, and leaves empty memory there.
     pub fn write(&mut self, bytes: &mut Vec<u8>, at: u64) -> io::Result<()> {
         self.settle()?;
-        if replace(&mut self.has_written, true) && self.may_have_thread && self.writer.is_none() {
-            self.writer = Writer::start(&self.file);
+        if matches!(self.next, Next::NewWriter) {
+            self.next = Writer::start(&self.file).map_or(Next::Asker, Next::Writer);
         }
-        let Some(writer) = &self.writer else {
+        let Next::Writer(writer) = &mut self.next else {
+            if matches!(self.next, Next::AskerFirst) {
+                self.next = Next::NewWriter;
+            }
             self.file.write_all_at(bytes, at)?;
             bytes.clear();
             return Ok(());
@@ -63,16 +74,18 @@ impl WriteBehind {
             bytes.reserve_exact(full.capacity());
         }
         let piece = Piece { bytes: full, at };
-        self.is_under_way = true;
+        writer.is_writing = true;
         writer.pieces.send(piece).map_err(|_| gone())
     }
 
     /// Waits until all is written.
     pub fn settle(&mut self) -> io::Result<()> {
-        let Some(writer) = self.writer.as_ref().filter(|_| self.is_under_way) else { return Ok(()) };
+        let Next::Writer(writer) = &mut self.next else { return Ok(()) };
+        if !replace(&mut writer.is_writing, false) {
+            return Ok(());
+        }
         let (memory, outcome) = writer.written.recv().map_err(|_| gone())?;
         self.spare = memory;
-        self.is_under_way = false;
         outcome
     }
 }
@@ -80,7 +93,7 @@ impl WriteBehind {
 impl Drop for WriteBehind {
     /// Nothing is written to the file from then on: it may be removed, or its directory another process's.
     fn drop(&mut self) {
-        if let Some(Writer { pieces, thread, .. }) = self.writer.take() {
+        if let Next::Writer(Writer { pieces, thread, .. }) = replace(&mut self.next, Next::Asker) {
             drop(pieces);
             // A panic of its own was told where it was waited for.
             let _ = thread.join();
@@ -104,7 +117,7 @@ impl Writer {
             }
         };
         let thread = Builder::new().name("siltstone-write".into()).spawn(work).ok()?;
-        Some(Self { pieces, written, thread })
+        Some(Self { pieces, written, thread, is_writing: false })
     }
 }
 
@@ -134,7 +147,7 @@ mod tests {
                 assert!(piece.is_empty());
             }
             behind.settle().unwrap();
-            assert_eq!(behind.writer.is_some(), may_have_thread);
+            assert_eq!(matches!(behind.next, Next::Writer(_)), may_have_thread);
             let file = disk.open(path, Access::Read).unwrap();
             assert_eq!(crate::io::read_whole(file.as_ref()).unwrap(), all);
         }

@@ -63,13 +63,20 @@ impl Bucket {
     }
 }
 
+/// A group whose items are being added.
+#[derive(Default)]
+struct OpenGroup {
+    hi: u64,
+    bytes: u64,
+    entries: u64,
+}
+
 /// Counts items by their digests.
 pub(super) struct Histogram {
     bits: u32,
     buckets: Vec<Bucket>,
     distinct: Distinct,
-    /// The group that is being added: its digest half, and its bytes and entries so far.
-    group: (u64, u64, u64),
+    group: OpenGroup,
     /// The first and the last digest half.
     range: Option<(u64, u64)>,
     groups: u64,
@@ -85,7 +92,7 @@ impl Histogram {
             bits,
             buckets: vec![Bucket::default(); 1 << bits],
             distinct: Distinct::default(),
-            group: (0, 0, 0),
+            group: OpenGroup::default(),
             range: None,
             groups: 0,
             all: Bucket::default(),
@@ -96,12 +103,12 @@ impl Histogram {
     #[inline]
     pub fn add(&mut self, entry: &EntryRef<'_>) {
         let hi = entry.key.digest.hi;
-        if self.group.0 != hi {
+        if self.group.hi != hi {
             self.end_group();
-            self.group.0 = hi;
+            self.group.hi = hi;
         }
-        self.group.1 += table_bytes(entry.user_bytes());
-        self.group.2 += 1;
+        self.group.bytes += table_bytes(entry.user_bytes());
+        self.group.entries += 1;
         self.distinct.add(entry.key.fingerprint);
     }
 
@@ -138,7 +145,7 @@ impl Histogram {
     }
 
     fn end_group(&mut self) {
-        let (hi, bytes, entries) = std::mem::take(&mut self.group);
+        let OpenGroup { hi, bytes, entries } = std::mem::take(&mut self.group);
         if entries == 0 {
             return;
         }
