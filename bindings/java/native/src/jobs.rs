@@ -68,6 +68,8 @@ pub struct OfStore {
 #[derive(Default)]
 struct Counted {
     keyspaces: HashMap<String, OfKeyspace>,
+    /// Whether all keyspaces are in the map that there are: not while the store is being opened.
+    knows_all: bool,
     store: OfStore,
 }
 
@@ -86,14 +88,28 @@ impl Ledger {
         self.0.lock().store
     }
 
-    /// Forgets a keyspace that was dropped.
+    /// Counts for these keyspaces too; once the store is open, for none that it was not told of.
+    pub fn know(&self, names: impl IntoIterator<Item = String>) {
+        let mut counted = self.0.lock();
+        counted.knows_all = true;
+        for name in names {
+            counted.keyspaces.entry(name).or_default();
+        }
+    }
+
+    /// Forgets a keyspace that was dropped. A job of it that begins late brings nothing back.
     pub fn forget(&self, name: &str) {
         self.0.lock().keyspaces.remove(name);
     }
 
     fn began(&self, job: &JobInfo) {
-        if let Some(name) = &job.keyspace {
-            self.0.lock().keyspaces.entry(name.clone()).or_default().of(job.work).running += 1;
+        let Some(name) = &job.keyspace else { return };
+        let mut counted = self.0.lock();
+        if !counted.knows_all {
+            counted.keyspaces.entry(name.clone()).or_default();
+        }
+        if let Some(of) = counted.keyspaces.get_mut(name) {
+            of.of(job.work).running += 1;
         }
     }
 

@@ -123,8 +123,9 @@ extern "system" fn Java_io_siltstone_Native_open<'l>(
         if let Some(resources) = RESOURCES.get_if_named(resources)? {
             options.resources = Some(Resources::clone(&resources));
         }
-        let db = if is_read_only != 0 { Db::open_read_only(path, options) } else { Db::open(path, options) };
-        Ok(STORES.put(OpenStore { db: db?, ledger }))
+        let db = if is_read_only != 0 { Db::open_read_only(path, options) } else { Db::open(path, options) }?;
+        ledger.know(db.keyspaces());
+        Ok(STORES.put(OpenStore { db, ledger }))
     })
 }
 
@@ -152,6 +153,7 @@ extern "system" fn Java_io_siltstone_Native_keyspace<'l>(
         let design = optional_text(env, &preset_name)?.map(|name| preset(&name)).transpose()?;
         let merge_operator = optional_text(env, &merge_operator)?;
         let keyspace = db.keyspace(&name, KeyspaceOptions { schema, design, merge_operator })?;
+        db.ledger.know([name]);
         Ok(KEYSPACES.put(Of::new(store, keyspace)))
     })
 }

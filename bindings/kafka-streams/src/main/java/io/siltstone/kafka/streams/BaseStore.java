@@ -2,6 +2,7 @@ package io.siltstone.kafka.streams;
 
 import io.siltstone.Batch;
 import io.siltstone.KeyIterator;
+import io.siltstone.Keyspace;
 import io.siltstone.SiltstoneException;
 import java.io.File;
 import java.nio.ByteBuffer;
@@ -11,7 +12,6 @@ import java.util.Arrays;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
@@ -86,6 +86,9 @@ abstract class BaseStore implements StateStore {
         kind = known;
     }
 
+    /** Sees who opens it, while it is closed. */
+    void beforeOpen(StateStoreContext stateStoreContext, StateStore root) {}
+
     /** Opens what there is in the task's store. */
     abstract void openTables() throws SiltstoneException;
 
@@ -103,6 +106,7 @@ abstract class BaseStore implements StateStore {
         if (isOpen) {
             throw new ProcessorStateException("Store " + name + " is open; close it before it is opened again");
         }
+        beforeOpen(stateStoreContext, root);
         context = stateStoreContext;
         Map<String, Object> configs = stateStoreContext.appConfigs();
         // Global stores take part in no transaction: what they hold is in their topics, and is read there again.
@@ -127,6 +131,7 @@ abstract class BaseStore implements StateStore {
     }
 
     private void openState() throws SiltstoneException {
+        StoreKind.set(task, name, kind);
         if (task.meta().contains(markKey()) && isExactlyOnce) {
             throw new TaskCorruptedException(Set.of(context.taskId()), new ProcessorStateException("Store " + name
                     + " holds writes of a transaction that may not have been committed; it is restored"));
@@ -430,6 +435,18 @@ abstract class BaseStore implements StateStore {
         return traffic;
     }
 
+    /** Returns what background work was done for it since it was opened, and for what was dropped since it was made. */
+    final Keyspace.Jobs jobs() throws SiltstoneException {
+        // A table that is dropped is in the one or in the other.
+        synchronized (traffic) {
+            Keyspace.Jobs jobs = traffic.dropped();
+            for (Table table : tables()) {
+                jobs = jobs.plus(table.keyspace().jobs());
+            }
+            return jobs;
+        }
+    }
+
     final void validateOpen() {
         if (!isOpen) {
             throw new InvalidStateStoreException("Store " + name + " is currently closed");
@@ -462,8 +479,13 @@ abstract class BaseStore implements StateStore {
         return kind + "/" + name;
     }
 
+    /** The task's store; an {@link InvalidStateStoreException} where this one is closed. */
     final TaskStore task() {
-        return Objects.requireNonNull(task);
+        TaskStore joined = task;
+        if (joined == null) {
+            throw new InvalidStateStoreException("Store " + name + " is currently closed");
+        }
+        return joined;
     }
 
     final StateStoreContext context() {

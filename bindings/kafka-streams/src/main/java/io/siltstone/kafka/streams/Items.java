@@ -69,6 +69,7 @@ interface Items {
         /** Items that are got at once. */
         static final int MOST_HELD = 32;
 
+        /** Its own: it reads on where the table is closed since its segment is dropped. */
         private final Keyspace keyspace;
         private final TimeOrder order;
         private final Snapshot snapshot;
@@ -78,14 +79,20 @@ interface Items {
         private int place;
         private boolean hasFailed;
 
-        ByTime(Keyspace keyspace, TimeOrder order, Range times) throws SiltstoneException {
-            this.keyspace = keyspace;
+        ByTime(Keyspace of, TimeOrder order, Range times) throws SiltstoneException {
             this.order = order;
-            snapshot = keyspace.store().snapshot();
+            keyspace = of.store().existingKeyspace(of.name())
+                    .orElseThrow(() -> new IllegalStateException(of.name() + " was dropped"));
+            Snapshot taken = null;
             try {
-                this.times = snapshot.iterate(keyspace, times.keysOnly());
+                taken = of.store().snapshot();
+                this.times = taken.iterate(keyspace, times.keysOnly());
+                snapshot = taken;
             } catch (SiltstoneException | RuntimeException e) {
-                snapshot.close();
+                keyspace.close();
+                if (taken != null) {
+                    taken.close();
+                }
                 throw e;
             }
         }
@@ -145,6 +152,7 @@ interface Items {
         public void close() {
             times.close();
             snapshot.close();
+            keyspace.close();
             keys = List.of();
             values = List.of();
         }

@@ -33,7 +33,8 @@ import org.slf4j.LoggerFactory;
  */
 abstract class SegmentedStore extends BaseStore {
     private static final Logger LOG = LoggerFactory.getLogger(SegmentedStore.class);
-    private static final char SEPARATOR = '@';
+    /** Ends the store's part of a segment's name; Kafka's names have none. */
+    static final char SEPARATOR = '@';
     /** Ends the kinds of stores that can be walked by time. */
     private static final String BY_TIME_KIND = "c";
 
@@ -64,14 +65,13 @@ abstract class SegmentedStore extends BaseStore {
     }
 
     @Override
-    public synchronized void init(StateStoreContext stateStoreContext, StateStore root) {
+    void beforeOpen(StateStoreContext stateStoreContext, StateStore root) {
         expired = TaskMetrics.droppedRecordsSensor(Thread.currentThread().getName(),
                 stateStoreContext.taskId().toString(), ProcessorContextUtils.metricsImpl(stateStoreContext));
         // The caching layer merges what it holds with what is here by segment and key, and would take another order for
         // other items. What is not walked by time has no keys by time, so it is of another kind.
         isByTime = order != null && !isCached(root);
         becomeKind(isByTime ? kind + BY_TIME_KIND : kind);
-        super.init(stateStoreContext, root);
     }
 
     private static boolean isCached(StateStore root) {
@@ -162,8 +162,8 @@ abstract class SegmentedStore extends BaseStore {
     private void dropBefore(long oldest) throws SiltstoneException {
         List<Long> past = List.copyOf(segments.headMap(oldest, false).keySet());
         for (Long start : past) {
-            Table segment = segments.remove(start);
-            traffic().drop(segment.keyspace());
+            Table segment = segments.get(start);
+            traffic().drop(segment.keyspace(), () -> segments.remove(start));
             segment.close();
             task().store().dropKeyspace(segmentName(start));
         }

@@ -12,6 +12,7 @@ import java.util.function.ToDoubleFunction;
 import java.util.function.ToLongFunction;
 import org.apache.kafka.common.metrics.Gauge;
 import org.apache.kafka.common.metrics.Sensor.RecordingLevel;
+import org.apache.kafka.streams.errors.InvalidStateStoreException;
 import org.apache.kafka.streams.processor.StateStoreContext;
 import org.apache.kafka.streams.processor.internals.ProcessorContextUtils;
 import org.apache.kafka.streams.processor.internals.metrics.StreamsMetricsImpl;
@@ -151,35 +152,50 @@ final class StoreMetrics {
         T get() throws SiltstoneException;
     }
 
-    /** Asks the engine; where the store is being closed meanwhile, since Kafka asks from a thread of its own, nothing. */
-    private static <T> T asked(Asked<T> question) {
+    private <T> T asked(Asked<T> question) {
         try {
             return question.get();
         } catch (SiltstoneException e) {
-            throw new IllegalStateException(e);
+            throw store.failure("Error while asking for a metric of store " + store.name(), e);
         }
     }
 
+    /** Kafka asks from a thread of its own: the store may be closed meanwhile, has no task then, and its tables are closed. */
     private <T> T whileOpen(Supplier<T> answer, T otherwise) {
         try {
             return store.isOpen() ? answer.get() : otherwise;
-        } catch (IllegalStateException | NullPointerException e) {
-            // It was closed between the two, and has no task.
+        } catch (IllegalStateException | InvalidStateStoreException e) {
             return otherwise;
         }
     }
 
     private long items() {
-        return store.tables().stream().mapToLong(table -> asked(table::items)).sum();
+        return ofTables(Table::items);
     }
 
     private long sum(ToLongFunction<Figures> figure) {
-        return store.tables().stream().mapToLong(table -> figure.applyAsLong(asked(table.keyspace()::figures))).sum();
+        return ofTables(table -> figure.applyAsLong(table.keyspace().figures()));
+    }
+
+    private interface Counted {
+        long of(Table table) throws SiltstoneException;
+    }
+
+    /** Adds up what tables hold; one that is dropped meanwhile holds nothing. */
+    private long ofTables(Counted figure) {
+        long sum = 0;
+        for (Table table : store.tables()) {
+            try {
+                sum += asked(() -> figure.of(table));
+            } catch (IllegalStateException e) {
+                // Its handle is closed.
+            }
+        }
+        return sum;
     }
 
     private Jobs jobs() {
-        return store.tables().stream().map(table -> asked(table.keyspace()::jobs)).reduce(store.traffic().dropped(),
-                Jobs::plus);
+        return asked(store::jobs);
     }
 
     /** Without other work for a keyspace: a filter for which there is no memory is no error. */

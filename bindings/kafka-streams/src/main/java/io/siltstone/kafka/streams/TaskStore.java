@@ -69,6 +69,7 @@ final class TaskStore {
     }
 
     private static TaskStore open(Path path, Map<String, ?> configs) {
+        TaskStore opened = null;
         try {
             Files.createDirectories(path.getParent());
             share(SiltstoneConfig.Values.of(configs));
@@ -76,14 +77,18 @@ final class TaskStore {
                     .syncInterval(Duration.ofSeconds(1));
             Store store = Store.open(path, options);
             try {
-                return new TaskStore(path, store);
+                opened = new TaskStore(path, store);
+                return opened;
             } catch (SiltstoneException | RuntimeException e) {
                 store.close();
                 throw e;
             }
         } catch (IOException e) {
-            unshare();
             throw new ProcessorStateException("Error opening the Siltstone store in " + path, e);
+        } finally {
+            if (opened == null) {
+                unshare();
+            }
         }
     }
 
@@ -192,10 +197,21 @@ final class TaskStore {
         Table table = new Table(keyspace, order, closed -> tables.remove(name, closed));
         if (tables.putIfAbsent(name, table) != null) {
             table.close();
-            throw new ProcessorStateException("State store " + name + " in " + path
-                    + " is open; close it before it is opened again");
+            throw isOpen(name);
         }
         return table;
+    }
+
+    private ProcessorStateException isOpen(String name) {
+        return new ProcessorStateException("State store " + name + " in " + path
+                + " is open; close it before it is opened again");
+    }
+
+    /** Refuses where somebody has that table open. */
+    void checkClosed(String name) {
+        if (tables.containsKey(name)) {
+            throw isOpen(name);
+        }
     }
 
     List<String> keyspaces() throws SiltstoneException {

@@ -9,7 +9,7 @@ final class Traffic {
     private final LongAdder bytesWritten = new LongAdder();
     private final LongAdder bytesRead = new LongAdder();
     private final LongAdder fileErrors = new LongAdder();
-    private volatile Keyspace.Jobs dropped = Keyspace.Jobs.NONE;
+    private Keyspace.Jobs dropped = Keyspace.Jobs.NONE;
 
     void wrote(byte[] key, byte[] value) {
         bytesWritten.add(key.length + (value == null ? 0 : value.length));
@@ -31,9 +31,13 @@ final class Traffic {
         }
     }
 
-    /** Keeps what was done for a keyspace that is dropped, so that totals do not fall. Under the store's lock. */
-    void drop(Keyspace keyspace) throws SiltstoneException {
+    /**
+     * Keeps what was done for a keyspace that is dropped, so that totals do not fall. Whoever adds them up under this lock
+     * counts it as dropped or among those that there are, never in both or none.
+     */
+    synchronized void drop(Keyspace keyspace, Runnable removal) throws SiltstoneException {
         dropped = dropped.plus(keyspace.jobs().withoutRunning());
+        removal.run();
     }
 
     long bytesWritten() {
@@ -49,7 +53,7 @@ final class Traffic {
     }
 
     /** Returns what was done for keyspaces that are dropped. */
-    Keyspace.Jobs dropped() {
+    synchronized Keyspace.Jobs dropped() {
         return dropped;
     }
 }

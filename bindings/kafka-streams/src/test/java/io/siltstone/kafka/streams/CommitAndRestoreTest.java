@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.mockito.Mockito.mock;
 import static org.mockito.Mockito.when;
 
+import io.siltstone.Batch;
 import java.io.File;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
@@ -25,20 +26,24 @@ import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.common.utils.Utils;
+import org.apache.kafka.streams.DslStoreFormat;
 import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.errors.ProcessorStateException;
 import org.apache.kafka.streams.errors.TaskCorruptedException;
+import org.apache.kafka.streams.kstream.EmitStrategy;
 import org.apache.kafka.streams.kstream.Windowed;
 import org.apache.kafka.streams.kstream.internals.SessionWindow;
 import org.apache.kafka.streams.processor.TaskId;
 import org.apache.kafka.streams.processor.internals.GlobalProcessorContextImpl;
 import org.apache.kafka.streams.processor.internals.ProcessorRecordContext;
 import org.apache.kafka.streams.processor.internals.StateDirectory;
+import org.apache.kafka.streams.state.DslWindowParams;
 import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.SessionStore;
 import org.apache.kafka.streams.state.WindowStore;
+import org.apache.kafka.streams.state.internals.CachingWindowStore;
 import org.apache.kafka.streams.state.internals.LegacyCheckpointingStateStore;
 import org.apache.kafka.streams.state.internals.OffsetCheckpoint;
 import org.apache.kafka.streams.state.internals.SessionKeySchema;
@@ -406,11 +411,8 @@ class CommitAndRestoreTest {
         String refused = assertThrows(ProcessorStateException.class, () -> open("store", false)).getMessage();
         assertTrue(refused.contains("State store k/store in "), refused);
         assertThrows(ProcessorStateException.class, () -> open("store", true));
-        // Of another kind it is another store.
-        KeyValueStore<Bytes, byte[]> other = SiltstoneStores.timestampedKeyValueStore("store").get();
-        other.init(context(false), other);
-        assertNull(other.get(key("a")));
-        other.close();
+        // Not of another kind either.
+        assertThrows(ProcessorStateException.class, () -> openTimestamped("store"));
         // The one that was refused takes nothing along.
         assertArrayEquals(value("1"), store.get(key("a")));
         store.commit(Map.of());
@@ -430,6 +432,70 @@ class CommitAndRestoreTest {
         windows.close();
         openWindows().close();
         assertEquals(0, SiltstoneStores.budgetBytes());
+    }
+
+    private KeyValueStore<Bytes, byte[]> openTimestamped(String name) {
+        KeyValueStore<Bytes, byte[]> store = SiltstoneStores.timestampedKeyValueStore(name).get();
+        store.init(context(false), store);
+        return store;
+    }
+
+    /** A store of another kind begins again, and so does the first one after it: each would miss what came between. */
+    @Test
+    void aStoreThatComesBackToAKindBeginsAgain() throws Exception {
+        KeyValueStore<Bytes, byte[]> bystander = open("store2", false);
+        bystander.put(key("a"), value("0"));
+        bystander.commit(Map.of(CHANGELOG, 3L));
+        for (int round = 0; round < 2; round++) {
+            KeyValueStore<Bytes, byte[]> store = open("store", false);
+            assertNull(store.committedOffset(CHANGELOG));
+            assertNull(store.get(key("a")));
+            store.put(key("a"), value("1"));
+            store.commit(Map.of(CHANGELOG, 7L));
+            store.close();
+            KeyValueStore<Bytes, byte[]> other = openTimestamped("store");
+            assertNull(other.committedOffset(CHANGELOG));
+            assertNull(other.get(key("a")));
+            other.put(key("a"), value("2"));
+            other.commit(Map.of(CHANGELOG, 9L));
+            assertEquals(List.of("k/store2", "kafka-streams", "kt/store"),
+                    ((BaseStore) other).task().keyspaces().stream().sorted().toList());
+            other.close();
+        }
+        // Killed before it was removed, what it held as another kind is no newer.
+        KeyValueStore<Bytes, byte[]> other = openTimestamped("store");
+        assertEquals(9L, other.committedOffset(CHANGELOG));
+        TaskStore task = ((BaseStore) other).task();
+        task.store().write(new Batch().put(task.meta(), "*/store/kind/".getBytes(StandardCharsets.UTF_8),
+                "k".getBytes(StandardCharsets.UTF_8)));
+        other.close();
+        other = openTimestamped("store");
+        assertNull(other.committedOffset(CHANGELOG));
+        assertNull(other.get(key("a")));
+        other.close();
+        assertEquals(3L, bystander.committedOffset(CHANGELOG));
+        assertArrayEquals(value("0"), bystander.get(key("a")));
+        bystander.close();
+    }
+
+    /** One that is opened again by mistake, under a cache that it did not have, stays of the kind that it is. */
+    @Test
+    void aStoreThatIsOpenStaysAsItIs() {
+        DslWindowParams params = new DslWindowParams("windows", Duration.ofHours(1), Duration.ofMinutes(1), false,
+                EmitStrategy.onWindowClose(), false, DslStoreFormat.PLAIN);
+        WindowStore<Bytes, byte[]> store = new SiltstoneDslStoreSuppliers().windowStore(params).get();
+        store.init(context(false), store);
+        assertThrows(ProcessorStateException.class,
+                () -> store.init(context(false), mock(CachingWindowStore.class)));
+        store.put(key("a"), value("1"), 0);
+        store.put(key("a"), value("2"), Duration.ofHours(3).toMillis());
+        store.commit(Map.of(CHANGELOG, 7L));
+        store.close();
+        WindowStore<Bytes, byte[]> again = new SiltstoneDslStoreSuppliers().windowStore(params).get();
+        again.init(context(false), again);
+        assertEquals(7L, again.committedOffset(CHANGELOG));
+        assertArrayEquals(value("2"), again.fetch(key("a"), Duration.ofHours(3).toMillis()));
+        again.close();
     }
 
     @Test

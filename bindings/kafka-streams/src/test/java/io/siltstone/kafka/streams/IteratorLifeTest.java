@@ -24,11 +24,14 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Supplier;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.utils.Bytes;
+import org.apache.kafka.streams.DslStoreFormat;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.errors.InvalidStateStoreException;
+import org.apache.kafka.streams.kstream.EmitStrategy;
 import org.apache.kafka.streams.kstream.Windowed;
 import org.apache.kafka.streams.kstream.internals.SessionWindow;
 import org.apache.kafka.streams.processor.StateStore;
+import org.apache.kafka.streams.state.DslWindowParams;
 import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.SessionStore;
@@ -70,6 +73,8 @@ class IteratorLifeTest {
                     .get();
             case 'w' -> (isRocksDb ? Stores.persistentWindowStore("store", RETENTION, MINUTE, false)
                     : SiltstoneStores.windowStore("store", RETENTION, MINUTE, false)).get();
+            case 't' -> new SiltstoneDslStoreSuppliers().windowStore(new DslWindowParams("store", RETENTION, MINUTE,
+                    false, EmitStrategy.onWindowClose(), false, DslStoreFormat.PLAIN)).get();
             default -> (isRocksDb ? Stores.persistentSessionStore("store", RETENTION)
                     : SiltstoneStores.sessionStore("store", RETENTION)).get();
         };
@@ -102,6 +107,7 @@ class IteratorLifeTest {
             case "k all" -> ((KeyValueStore<Bytes, byte[]>) store).all();
             case "k prefix" ->
                 ((KeyValueStore<Bytes, byte[]>) store).prefixScan("1", Serdes.String().serializer());
+            case "t all" -> ((WindowStore<Bytes, byte[]>) store).fetchAll(0, Long.MAX_VALUE);
             case "w all" -> ((WindowStore<Bytes, byte[]>) store).all();
             case "w fetch" -> ((WindowStore<Bytes, byte[]>) store).fetch(key(0), 0, Long.MAX_VALUE);
             case "w backward" -> ((WindowStore<Bytes, byte[]>) store).backwardFetchAll(0, Long.MAX_VALUE);
@@ -173,6 +179,10 @@ class IteratorLifeTest {
                     told("w all", false, isHeld, "drop a segment"));
             assertEquals("[key0000@60000/120000], [key0001@0/60000], " + (2 * KEYS - 2) + ", false",
                     told("w all", false, isHeld, "drop all"));
+            assertEquals("[key0001@0/60000], [key0002@0/60000], " + (4 * KEYS - 2) + ", false",
+                    told("t all", false, isHeld, "drop a segment"));
+            assertEquals("[key0001@0/60000], [key0002@0/60000], " + (2 * KEYS - 2) + ", false",
+                    told("t all", false, isHeld, "drop all"));
             assertEquals("60000, 120000, 2, false", told("w fetch", false, isHeld, "drop a segment"));
             assertEquals("60000, NoSuchElementException, 0, false", told("w fetch", false, isHeld, "drop all"));
             assertEquals("[key0000@60000/60010], [key0001@0/10], " + (2 * KEYS - 2) + ", false",
