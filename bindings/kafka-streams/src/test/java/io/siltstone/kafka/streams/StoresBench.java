@@ -147,10 +147,11 @@ public final class StoresBench {
             throw new IllegalStateException(found + " of " + operations + " were found, and " + scanned + " of "
                     + restored + " scanned");
         }
-        System.out.printf("%-16s stores %d  memory %d MiB  restored %.1f s (%.0f k/s, written %.2f times)  read and"
-                + " written %.0f k/s  written %.2f times  all() %.0f k/s%n", engine, stores.size(),
-                (most - memoryBefore) >> 10, restoring, restored / restoring / 1e3, restoreAmplification,
-                operations / updating / 1e3, amplification, scanned / scanning / 1e3);
+        System.out.printf("%-16s stores %d  memory %d MiB  process %d MiB, at its peak %d MiB  restored %.1f s (%.0f k/s,"
+                + " written %.2f times)  read and written %.0f k/s  written %.2f times  all() %.0f k/s%n", engine,
+                stores.size(), (most - memoryBefore) >> 10, most >> 10, peak() >> 10, restoring,
+                restored / restoring / 1e3, restoreAmplification, operations / updating / 1e3, amplification,
+                scanned / scanning / 1e3);
     }
 
     private static void commit(List<KeyValueStore<Bytes, byte[]>> stores, long offset) {
@@ -169,6 +170,11 @@ public final class StoresBench {
 
     private static long resident() throws Exception {
         return number(Path.of("/proc/self/status"), "VmRSS:");
+    }
+
+    /** The most that was resident at any time, before the stores as well. */
+    private static long peak() throws Exception {
+        return number(Path.of("/proc/self/status"), "VmHWM:");
     }
 
     private static long writtenBytes() throws Exception {
