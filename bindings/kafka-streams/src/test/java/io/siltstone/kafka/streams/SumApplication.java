@@ -37,8 +37,9 @@ import org.apache.kafka.streams.state.WindowStore;
 
 /**
  * Sums numbers by key, and counts them by key and window, and others by session and by windows that are emitted once,
- * exactly once, in a process of its own: {@code SumApplication SERVERS STATE-DIRECTORY}. It says on its output when it runs, from where it restores which store, which tasks it works
- * on, and how far its stores are behind; it ends when its input does.
+ * exactly once, in a process of its own: {@code SumApplication SERVERS STATE-DIRECTORY}. It says on its output when it
+ * runs, from where it restores which store, which tasks it works on, and how far its stores are behind; it ends when its
+ * input does.
  */
 public final class SumApplication {
     static final String SUMS = "sums";
