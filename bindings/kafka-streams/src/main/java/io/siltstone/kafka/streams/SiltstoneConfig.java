@@ -36,6 +36,8 @@ public final class SiltstoneConfig {
                     "Open files kept for reading, of all stores of the process");
 
     private static final String PREFIX = "siltstone.";
+    /** Characters by which a key may differ from the one that is meant. */
+    private static final int MOST_MISSPELT = 5;
     private static final Logger LOG = LoggerFactory.getLogger(SiltstoneConfig.class);
     /** Keys that somebody was warned of: each application asks for each of its tasks. */
     private static final Set<String> WARNED_OF = ConcurrentHashMap.newKeySet();
@@ -46,8 +48,11 @@ public final class SiltstoneConfig {
     static void warnOfUnknown(Map<String, ?> configs) {
         for (String key : configs.keySet()) {
             if (key.startsWith(PREFIX) && !DEFINITION.names().contains(key) && WARNED_OF.add(key)) {
-                LOG.warn("There is no key {}, so it is left out. The nearest one is {}; all of them are {}", key,
-                        nearest(key), new TreeSet<>(DEFINITION.names()));
+                String nearest = nearest(key);
+                boolean isNear = distance(key, nearest) <= MOST_MISSPELT;
+                LOG.warn("There is no key {}, so it is left out; {}all of them are {}", key,
+                        isNear ? "the nearest one is " + nearest + "; " : "",
+                        new TreeSet<>(DEFINITION.names()));
             }
         }
     }
@@ -88,6 +93,12 @@ public final class SiltstoneConfig {
             Map<String, Object> values = DEFINITION.parse(given);
             return new Values((Long) values.get(MEMORY_BYTES), Math.toIntExact((Long) values.get(THREADS)),
                     Math.toIntExact((Long) values.get(MAX_OPEN_FILES)));
+        }
+
+        @Override
+        public String toString() {
+            return (memoryBytes >> 20) + " MiB of memory (" + MEMORY_BYTES + "), " + threads + " threads that compact ("
+                    + THREADS + ") and " + maxOpenFiles + " open files (" + MAX_OPEN_FILES + ")";
         }
     }
 }

@@ -17,6 +17,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
+import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.errors.ProcessorStateException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -84,7 +85,7 @@ final class TaskStore {
                 throw e;
             }
         } catch (IOException e) {
-            throw new ProcessorStateException("Error opening the Siltstone store in " + path, e);
+            throw new ProcessorStateException("Error opening the Siltstone store in " + path + whatToDo(e), e);
         } finally {
             if (opened == null) {
                 unshare();
@@ -92,13 +93,26 @@ final class TaskStore {
         }
     }
 
+    /** What helps, where the engine speaks to people who keep a store by themselves. */
+    private static String whatToDo(IOException failure) {
+        if (!(failure instanceof SiltstoneException e)) {
+            return "";
+        }
+        return switch (e.kind()) {
+            case CORRUPTION, NOT_A_STORE -> "; it is damaged: stop the application and delete this directory, and Kafka"
+                    + " restores the task from its changelogs, apart from stores that have none";
+            case LOCKED -> "; another process has this state directory: give each instance on a machine its own "
+                    + StreamsConfig.STATE_DIR_CONFIG;
+            case STORAGE_FULL -> "; make room on its disk, and start the application again";
+            default -> "";
+        };
+    }
+
     private static void share(SiltstoneConfig.Values asked) throws SiltstoneException {
         if (resources == null) {
             resources = new Resources(asked.memoryBytes(), asked.threads(), asked.maxOpenFiles());
             values = asked;
-            LOG.info("Siltstone's stores of this process share {} MiB of memory ({}), {} threads that compact ({}) and"
-                    + " {} open files ({})", asked.memoryBytes() >> 20, SiltstoneConfig.MEMORY_BYTES, asked.threads(),
-                    SiltstoneConfig.THREADS, asked.maxOpenFiles(), SiltstoneConfig.MAX_OPEN_FILES);
+            LOG.info("Siltstone's stores of this process share {}", values);
         } else if (!asked.equals(values)) {
             LOG.warn("The stores of this process share {}; what another application asks for is not done: {}", values,
                     asked);

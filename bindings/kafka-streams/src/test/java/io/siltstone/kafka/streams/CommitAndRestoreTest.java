@@ -12,6 +12,7 @@ import static org.mockito.Mockito.when;
 import io.siltstone.Batch;
 import java.io.File;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -401,6 +402,24 @@ class CommitAndRestoreTest {
         assertNull(store.get(key("a")));
         store.close();
         assertEquals(0, SiltstoneStores.budgetBytes());
+    }
+
+    /** What helps is what Kafka can do, and not what the engine says to those who keep a store by themselves. */
+    @Test
+    void aDamagedDirectoryIsToBeDeleted() throws Exception {
+        KeyValueStore<Bytes, byte[]> store = open("store", false);
+        store.put(key("a"), value("1"));
+        store.commit(Map.of(CHANGELOG, 1L));
+        store.close();
+        Path engine = directory.resolve("app").resolve("0_0").resolve(TaskStore.DIRECTORY);
+        Files.writeString(engine.resolve("CURRENT"), "nonsense");
+        String refused = assertThrows(ProcessorStateException.class, () -> open("store", false)).getMessage();
+        assertTrue(refused.contains(engine.toString()) && refused.contains("delete this directory"), refused);
+        assertEquals(0, SiltstoneStores.budgetBytes());
+        Utils.delete(engine.toFile());
+        store = open("store", false);
+        assertNull(store.get(key("a")));
+        store.close();
     }
 
     /** Two stores of one name and kind would each miss what waits in the other. RocksDB refuses by its lock. */

@@ -170,16 +170,20 @@ class ConfigTest {
     void aMisspeltKeyIsNamedWithTheNearest() {
         try (LogCaptureAppender log = LogCaptureAppender.createAndRegister(SiltstoneConfig.class)) {
             Map<String, Object> configs = Map.of("siltstone.memory.byte", 1 << 20, "siltstone.max.openfiles", 9,
-                    "siltstone.theads", 1, SiltstoneConfig.MEMORY_BYTES, 1 << 20, "another.theads", 1);
+                    "siltstone.theads", 1, SiltstoneConfig.MEMORY_BYTES, 1 << 20, "another.theads", 1,
+                    "siltstone.no.such.thing", 1);
             // Each application asks for each of its tasks; one warning is enough.
             SiltstoneConfig.Values.of(configs);
             SiltstoneConfig.Values.of(configs);
-            assertEquals(3, log.getMessages("WARN").size(), log.getMessages("WARN").toString());
+            assertEquals(4, log.getMessages("WARN").size(), log.getMessages("WARN").toString());
             Map<String, String> nearest = Map.of("siltstone.memory.byte", SiltstoneConfig.MEMORY_BYTES,
                     "siltstone.max.openfiles", SiltstoneConfig.MAX_OPEN_FILES, "siltstone.theads",
                     SiltstoneConfig.THREADS);
             nearest.forEach((key, known) -> assertTrue(log.getMessages("WARN").stream().anyMatch(line ->
                     line.contains(" " + key + ",") && line.contains("nearest one is " + known + ";")), key));
+            // What is like none of them is not taken for one.
+            assertTrue(log.getMessages("WARN").stream().anyMatch(line -> line.contains(" siltstone.no.such.thing,")
+                    && !line.contains("nearest") && line.contains(SiltstoneConfig.THREADS)));
         }
     }
 

@@ -128,6 +128,13 @@ class MetricsTest {
             byte[] value = i % 4 == 0 ? null : value(random);
             store.put(key(i % 20_000), value);
             written += 8 + (value == null ? 0 : value.length);
+            // Each of these is more than a write buffer may hold, so the next one waits for its flush.
+            for (int large = 0; i % 5000 == 2500 && large < 8; large++) {
+                byte[] much = new byte[400 << 10];
+                random.nextBytes(much);
+                store.put(key(20_000 + large), much);
+                written += 8 + much.length;
+            }
             if (i % 100 == 0) {
                 Map<String, Double> now = metrics(store);
                 momentary.removeIf(name -> now.get(name) > 0);
