@@ -142,6 +142,11 @@ impl Health {
         Some((longest.since.elapsed(), longest.error.clone()))
     }
 
+    /// Whether a write buffer could not be given to those who flush; nobody but writers tries again.
+    pub fn fails_to_seal(&self) -> bool {
+        self.failures.lock().sealing.is_some()
+    }
+
     /// Notes how background work ended.
     pub fn note_background(&self, chore: Chore, error: Option<&Error>) {
         let mut all = self.failures.lock();

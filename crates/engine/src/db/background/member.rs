@@ -66,7 +66,7 @@ impl Member for PooledStore {
     }
 
     fn look_again(&self) {
-        if self.scheduler.env.health.stuck().is_some() {
+        if self.scheduler.env.health.fails_to_seal() {
             // What could not be given to those who flush may be given to them now.
             (self.seal_largest)();
         }

@@ -51,9 +51,20 @@ impl Committer {
         }
         let cause = self.stall_cause();
         let stopwatch = Stopwatch::start();
+        let waited = self.wait_while(must_wait);
+        let us = stopwatch.elapsed_us();
+        let counters = &self.env.counters;
+        counters.stalls.add(1);
+        counters.stall_us.add(us);
+        counters.longest_stall_us.raise_to(us);
+        waited.map(|()| Some((us, cause)))
+    }
+
+    /// Waits for room; an error where flushes have failed for long.
+    fn wait_while(&self, must_wait: impl Fn() -> bool) -> Result<()> {
+        let health = &self.env.health;
         while must_wait() {
             self.env.signals.wait_for_progress(LOOK);
-            let health = &self.env.health;
             let Some((failing_for, error)) = health.stuck() else { continue };
             if health.space_is_low() {
                 break;
@@ -64,15 +75,11 @@ impl Committer {
                 let advice = "writing goes on by itself once they succeed, and what was written can be read";
                 return Err(error.of(what).and(advice));
             }
-            // What could not be sealed may be sealed now.
-            self.flush_largest();
+            if health.fails_to_seal() {
+                self.flush_largest();
+            }
         }
-        let us = stopwatch.elapsed_us();
-        let counters = &self.env.counters;
-        counters.stalls.add(1);
-        counters.stall_us.add(us);
-        counters.longest_stall_us.raise_to(us);
-        Ok(Some((us, cause)))
+        Ok(())
     }
 
     /// Whether write buffers take more than their share, and the store can't flush its own.
