@@ -241,7 +241,7 @@ impl Committer {
         let _views = self.catalog.lock_views();
         let rotated = self.catalog.log.rotate();
         self.env.health.note_background(Chore::Seal, rotated.as_ref().err());
-        rotated.inspect_err(|error| self.env.note_full_disk(error))?;
+        rotated?;
         keyspace.seal_with(keyspace.new_buffer(self.catalog.visible(), self.env.memory()), reason);
         self.catalog.note_changed(keyspace);
         self.env.reader.fit_cache();

@@ -1,13 +1,11 @@
 package io.siltstone.kafka.streams;
 
 import io.siltstone.Batch;
-import io.siltstone.KeyIterator;
 import io.siltstone.Keyspace;
 import io.siltstone.SiltstoneException;
 import java.io.File;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
-import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
 import java.util.List;
@@ -292,7 +290,7 @@ abstract class BaseStore implements StateStore {
             // So are all commits of a store without a changelog: its offsets are looked for once.
             boolean hasNone = changelogOffsets.isEmpty();
             if (hasNone && mayHaveOffsets) {
-                for (byte[] key : offsetKeys()) {
+                for (byte[] key : task.metaKeys(metaKey("offset", ""))) {
                     metaWrites.put(key, null);
                 }
             }
@@ -345,19 +343,6 @@ abstract class BaseStore implements StateStore {
 
     private byte[] offsetKey(TopicPartition partition) {
         return metaKey("offset", partition.toString());
-    }
-
-    private List<byte[]> offsetKeys() throws SiltstoneException {
-        String start = new String(metaKey("offset", ""), StandardCharsets.UTF_8);
-        List<byte[]> keys = new ArrayList<>();
-        try (KeyIterator items = task.meta().iterate()) {
-            while (items.next()) {
-                if (new String(items.key(), StandardCharsets.UTF_8).startsWith(start)) {
-                    keys.add(items.key());
-                }
-            }
-        }
-        return keys;
     }
 
     // Reading.

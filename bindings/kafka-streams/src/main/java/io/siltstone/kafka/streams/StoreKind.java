@@ -1,13 +1,13 @@
 package io.siltstone.kafka.streams;
 
 import io.siltstone.Batch;
-import io.siltstone.KeyIterator;
 import io.siltstone.SiltstoneException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.TreeMap;
 
 /**
@@ -35,18 +35,17 @@ final class StoreKind {
 
     private void set(String kind) throws SiltstoneException {
         Map<String, List<String>> keyspaces = keyspaces();
-        List<String> own = keyspaces.getOrDefault(kind, List.of());
-        keyspaces.remove(kind);
-        for (List<String> others : keyspaces.values()) {
-            others.forEach(task::checkClosed);
-        }
+        List<String> own = Objects.requireNonNullElse(keyspaces.remove(kind), List.of());
+        keyspaces.values().forEach(others -> others.forEach(task::checkClosed));
         byte[] key = bytes("*/" + name + "/kind/");
         byte[] stored = task.meta().get(key);
         if (!Arrays.equals(stored, bytes(kind))) {
             if (stored != null) {
+                own.forEach(task::checkClosed);
                 forget(kind, own);
             }
-            task.store().write(new Batch().put(task.meta(), key, bytes(kind)), true);
+            // Whatever is written as this kind stands behind it in the log.
+            task.write(batch -> batch.put(task.meta(), key, bytes(kind)));
         }
         for (Map.Entry<String, List<String>> other : keyspaces.entrySet()) {
             forget(other.getKey(), other.getValue());
@@ -71,19 +70,8 @@ final class StoreKind {
     }
 
     private void forget(String kind, List<String> keyspaces) throws SiltstoneException {
-        for (String keyspace : keyspaces) {
-            task.checkClosed(keyspace);
-        }
         Batch batch = new Batch();
-        byte[] start = bytes(kind + "/" + name + "/");
-        try (KeyIterator items = task.meta().iterate()) {
-            while (items.next()) {
-                byte[] key = items.key();
-                if (Arrays.mismatch(key, start) == start.length) {
-                    batch.delete(task.meta(), key);
-                }
-            }
-        }
+        task.metaKeys(bytes(kind + "/" + name + "/")).forEach(key -> batch.delete(task.meta(), key));
         task.store().write(batch, true);
         for (String keyspace : keyspaces) {
             task.store().dropKeyspace(keyspace);

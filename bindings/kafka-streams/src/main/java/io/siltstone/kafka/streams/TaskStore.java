@@ -1,9 +1,11 @@
 package io.siltstone.kafka.streams;
 
 import io.siltstone.Batch;
+import io.siltstone.KeyIterator;
 import io.siltstone.Keyspace;
 import io.siltstone.KeyspaceOptions;
 import io.siltstone.Options;
+import io.siltstone.Range;
 import io.siltstone.Resources;
 import io.siltstone.SiltstoneException;
 import io.siltstone.Store;
@@ -12,6 +14,8 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -171,11 +175,12 @@ final class TaskStore {
     /** Closes one of those that are open, whoever uses it, and returns where it is; null where none is. For tests. */
     static Path shutOne() {
         synchronized (OPEN) {
-            for (TaskStore task : OPEN.values()) {
-                task.shut();
-                return task.path;
+            if (OPEN.isEmpty()) {
+                return null;
             }
-            return null;
+            TaskStore task = OPEN.values().iterator().next();
+            task.shut();
+            return task.path;
         }
     }
 
@@ -198,6 +203,20 @@ final class TaskStore {
     /** Where offsets, positions and marks of all stores are. */
     Keyspace meta() {
         return meta;
+    }
+
+    /** Returns the keys there that begin so. */
+    List<byte[]> metaKeys(byte[] start) throws SiltstoneException {
+        List<byte[]> keys = new ArrayList<>();
+        try (KeyIterator items = meta.iterate(new Range().keysOnly())) {
+            while (items.next()) {
+                byte[] key = items.key();
+                if (key.length >= start.length && Arrays.mismatch(key, 0, start.length, start, 0, start.length) < 0) {
+                    keys.add(key);
+                }
+            }
+        }
+        return keys;
     }
 
     /**

@@ -86,6 +86,14 @@ class CommitAndRestoreTest {
         return store;
     }
 
+    /** A store that was closed in order holds a, which is 1, as of the changelog's offset 1. */
+    private void leaveOneItem(boolean exactlyOnce) {
+        KeyValueStore<Bytes, byte[]> store = open("store", exactlyOnce);
+        store.put(key("a"), value("1"));
+        store.commit(Map.of(CHANGELOG, 1L));
+        store.close();
+    }
+
     @Test
     @SuppressWarnings("deprecation")
     void offsetsComeBackWithTheData() {
@@ -134,11 +142,8 @@ class CommitAndRestoreTest {
     /** A copy of the files while the store is open is what a process leaves that is killed. */
     @Test
     void writesOfAnUnfinishedTransactionMakeTheTaskCorrupted() throws Exception {
+        leaveOneItem(true);
         KeyValueStore<Bytes, byte[]> store = open("store", true);
-        store.put(key("a"), value("1"));
-        store.commit(Map.of(CHANGELOG, 1L));
-        store.close();
-        store = open("store", true);
         assertArrayEquals(value("1"), store.get(key("a")));
         // Not enough to reach the engine: what is left is what was committed.
         store.put(key("a"), value("2"));
@@ -407,17 +412,14 @@ class CommitAndRestoreTest {
     /** What helps is what Kafka can do, and not what the engine says to those who keep a store by themselves. */
     @Test
     void aDamagedDirectoryIsToBeDeleted() throws Exception {
-        KeyValueStore<Bytes, byte[]> store = open("store", false);
-        store.put(key("a"), value("1"));
-        store.commit(Map.of(CHANGELOG, 1L));
-        store.close();
+        leaveOneItem(false);
         Path engine = directory.resolve("app").resolve("0_0").resolve(TaskStore.DIRECTORY);
         Files.writeString(engine.resolve("CURRENT"), "nonsense");
         String refused = assertThrows(ProcessorStateException.class, () -> open("store", false)).getMessage();
         assertTrue(refused.contains(engine.toString()) && refused.contains("delete this directory"), refused);
         assertEquals(0, SiltstoneStores.budgetBytes());
         Utils.delete(engine.toFile());
-        store = open("store", false);
+        KeyValueStore<Bytes, byte[]> store = open("store", false);
         assertNull(store.get(key("a")));
         store.close();
     }
