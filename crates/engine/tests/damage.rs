@@ -21,6 +21,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+const PAGE_BYTES: usize = 4096;
+
 type Items = BTreeMap<Vec<u8>, Vec<u8>>;
 
 struct Store {
@@ -193,6 +195,35 @@ fn a_flipped_bit_in_a_table_is_noticed() {
     let store = store();
     let (noticed, tried) = flip_everywhere(&store, ".table");
     assert_eq!(noticed, tried);
+}
+
+/// A device can write a page where another belongs, of the same table or of another one. The page is whole, so
+/// its checksum has to say where it belongs.
+#[test]
+fn a_misplaced_page_is_noticed() {
+    let store = store();
+    let tables = files(&store.image, ".table");
+    let bytes_of = |name: &str| store.image.read_file(format!("{DIR}/{name}")).unwrap();
+    let (mut noticed, mut tried) = (0, 0);
+    for (number, name) in tables.iter().enumerate() {
+        let own = bytes_of(name);
+        let other = bytes_of(&tables[(number + 1) % tables.len()]);
+        let starts = |bytes: &[u8]| (0..bytes.len() / PAGE_BYTES).map(|page| page * PAGE_BYTES);
+        let page_at = |bytes: &[u8], at: usize| bytes[at..at + PAGE_BYTES].to_vec();
+        for at in starts(&own) {
+            let of_own = starts(&own).map(|from| page_at(&own, from));
+            // From another table, what is at the same place is the likeliest to be taken for what belongs there.
+            let of_other = starts(&other).filter(|from| *from == at).map(|from| page_at(&other, from));
+            for page in of_own.chain(of_other).filter(|page| own[at..at + PAGE_BYTES] != page[..]) {
+                let disk = store.image.crash(CrashMode::Kill, 0);
+                disk.corrupt(format!("{DIR}/{name}"), at as u64, &page).unwrap();
+                tried += 1;
+                noticed += usize::from(outcome(&disk, &store, name) == Outcome::Noticed);
+            }
+        }
+    }
+    println!("{noticed} of {tried} misplaced pages noticed");
+    assert!(tried > 40 && noticed == tried, "{noticed} of {tried} misplaced pages noticed");
 }
 
 #[test]
