@@ -10,7 +10,8 @@ fn check(maplet: &Maplet, twin: &BTreeSet<(u64, u8)>) {
     let shift = 64 - u32::from(maplet.fingerprint_bits());
     for (print, _) in twin {
         for print in [*print, print ^ 1] {
-            let slots = twin.range((print, 0)..=(print, u8::MAX)).fold(0u64, |slots, (_, slot)| slots | 1 << slot);
+            let slots =
+                twin.range((print, 0)..=(print, u8::MAX)).fold(0u64, |slots, (_, slot)| slots | 1 << slot);
             assert_eq!(maplet.lookup(print << shift), slots);
         }
     }
@@ -28,7 +29,8 @@ fuzz_target!(|data: &[u8]| {
     let Some(([bits, slots], data)) = data.split_first_chunk() else { return };
     let (mut maplet, mut twin) = (Maplet::new(bits % 58 + 1, 2 + slots % 5), BTreeSet::new());
     for (slot, run) in data.split(|byte| *byte == 0).take(4).enumerate() {
-        let mut hashes: Vec<u64> = run.chunks_exact(2).map(|b| u64::from(b[0]) << 56 | u64::from(b[1]) << 20).collect();
+        let mut hashes: Vec<u64> =
+            run.chunks_exact(2).map(|b| u64::from(b[0]) << 56 | u64::from(b[1]) << 20).collect();
         hashes.sort_unstable();
         maplet = maplet.with_run(slot as u8, 64, &hashes);
         let shift = 64 - u32::from(maplet.fingerprint_bits());

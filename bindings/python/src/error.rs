@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use siltstone::{Error, ErrorKind};
+use std::error::Error as _;
 
 /// The function of `errors.py` that makes an exception of facts.
 static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
@@ -72,12 +73,14 @@ fn of_engine(py: Python<'_>, error: &Error) -> PyErr {
         _ => "Error",
     };
     let path = error.path().map(|path| path.to_string_lossy().into_owned());
-    make(py, (kind, error.to_string(), path, error.offset(), error.expected(), error.found()))
+    let refusal = error.source().and_then(|source| source.downcast_ref::<std::io::Error>());
+    let errno = refusal.and_then(std::io::Error::raw_os_error);
+    make(py, (kind, error.to_string(), path, error.offset(), error.expected(), error.found(), errno))
 }
 
 fn said(kind: &'static str, sentence: &str) -> PyErr {
     let nothing = None::<&str>;
-    Python::attach(|py| make(py, (kind, sentence, nothing, nothing, nothing, nothing)))
+    Python::attach(|py| make(py, (kind, sentence, nothing, nothing, nothing, nothing, nothing)))
 }
 
 /// Input that can't be used.
@@ -90,6 +93,12 @@ pub fn invalid(sentence: impl AsRef<str>) -> PyErr {
 #[cold]
 pub fn no_keyspace(sentence: impl AsRef<str>) -> PyErr {
     said("NoKeyspace", sentence.as_ref())
+}
+
+/// A store used after it has been closed.
+#[cold]
+pub fn closed() -> PyErr {
+    said("Closed", "the store has been closed")
 }
 
 /// A store used in a forked child.

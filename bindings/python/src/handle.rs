@@ -85,9 +85,19 @@ impl<T> Handle<T> {
     /// Returns what it holds.
     ///
     /// # Errors
-    /// `ForkedError` in a forked child.
+    /// `ForkedError` in a forked child, `ClosedError` after the store has been closed.
     #[inline]
     pub fn get(&self) -> PyResult<&T> {
+        let inner = self.get_of_closed()?;
+        if self.lease.has_ended.load(Ordering::Relaxed) { Err(error::closed()) } else { Ok(inner) }
+    }
+
+    /// As [`Handle::get`], also after the store has been closed.
+    ///
+    /// # Errors
+    /// `ForkedError` in a forked child.
+    #[inline]
+    pub fn get_of_closed(&self) -> PyResult<&T> {
         match &self.inner {
             Some(inner) if self.lease.forks == forks() => Ok(inner),
             _ => Err(error::forked()),
@@ -99,6 +109,7 @@ impl<T> Handle<T> {
     /// # Errors
     /// As [`Handle::get`].
     pub fn get_mut(&mut self) -> PyResult<&mut T> {
+        self.get()?;
         match &mut self.inner {
             Some(inner) if self.lease.forks == forks() => Ok(inner),
             _ => Err(error::forked()),

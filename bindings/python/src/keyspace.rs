@@ -134,6 +134,12 @@ fn number(value: Option<&[u8]>) -> Result<i64, Failure> {
     Ok(i64::from_le_bytes(bytes))
 }
 
+/// The error of a counter that would leave the range of its 8 bytes.
+#[cold]
+fn past_the_end(counted: i64, by: i64) -> PyErr {
+    error::invalid(format!("a counter is a number of 64 bits with a sign, and {counted} and {by} make none"))
+}
+
 #[pymethods]
 impl Keyspace {
     #[new]
@@ -434,13 +440,16 @@ impl Keyspace {
         number(value.as_deref()).or_raise(py)
     }
 
-    /// Adds `by` to the counter `key`, atomically, and returns what it comes to. Any keyspace has counters.
+    /// Adds `by` to the counter `key`, atomically, and returns what it comes to, a signed number of 64 bits. Any
+    /// keyspace has counters.
     #[pyo3(signature = (key, by=1))]
     fn increment<'py>(this: PyRef<'py, Self>, key: Bytes, by: i64) -> PyResult<i64> {
         let (py, open, key) = (this.py(), Self::open(&this)?, &*key);
         let new = py.detach(|| {
             open.keyspace.update_with(key, &WriteOptions::default(), |old| {
-                let sum = number(old.map(|old| old.value))?.wrapping_add(by).to_le_bytes().to_vec();
+                let counted = number(old.map(|old| old.value))?;
+                let sum = counted.checked_add(by).ok_or_else(|| past_the_end(counted, by))?;
+                let sum = sum.to_le_bytes().to_vec();
                 Ok::<_, Failure>(match (old, open.ttl) {
                     (None, Some(ttl)) => Update::PutWithTtl(sum, ttl),
                     _ => Update::Put(sum),

@@ -194,7 +194,7 @@ impl Reader {
     /// The keyspace's name.
     #[getter]
     fn name(&self) -> PyResult<String> {
-        Ok(self.source()?.keyspace.name().to_owned())
+        Ok(self.source.get_of_closed()?.keyspace.name().to_owned())
     }
 
     /// The keyspace's schema, as ``Store.keyspace`` takes it, such as ``"delim:/"``.

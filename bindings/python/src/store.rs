@@ -4,6 +4,7 @@ use crate::error::{self, OrRaise};
 use crate::handle::{Handle, Lease};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use pyo3::types::PyInt;
 use siltstone::{Db, Design, Durability, Options, ResourceOptions, Schema, SuffixOrder};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,6 +20,12 @@ impl FromPyObject<'_, '_> for Size {
     fn extract(given: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
         if let Ok(bytes) = given.extract::<u64>() {
             return Ok(Self(bytes));
+        }
+        if given.is_instance_of::<PyInt>() {
+            return Err(error::invalid(format!(
+                "{} bytes are no size; give a number from 1 MiB on",
+                given.str()?
+            )));
         }
         let Ok(text) = given.extract::<String>() else {
             return Err(PyTypeError::new_err("a size is a number of bytes, or text such as \"64M\""));
@@ -54,7 +61,13 @@ impl FromPyObject<'_, '_> for Ttl {
     fn extract(given: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
         let ttl = match given.extract::<f64>() {
             Ok(seconds) => Duration::try_from_secs_f64(seconds).ok(),
-            Err(_) => Some(given.extract::<Duration>()?),
+            Err(_) => match given.extract::<Duration>() {
+                Ok(ttl) => Some(ttl),
+                Err(_) => {
+                    let what = "a time to live is a number of seconds, or a datetime.timedelta";
+                    return Err(PyTypeError::new_err(what));
+                }
+            },
         };
         match ttl {
             Some(ttl) if !ttl.is_zero() => Ok(Self(ttl)),
@@ -197,7 +210,7 @@ impl Store {
     /// The store's directory.
     #[getter]
     fn path(&self) -> PyResult<PathBuf> {
-        Ok(self.db()?.path().to_owned())
+        Ok(self.db.get_of_closed()?.path().to_owned())
     }
 
     /// Returns the names of the keyspaces, sorted.
@@ -257,7 +270,7 @@ impl Store {
 
     /// Closes the store for everyone who uses it. What is asked of it afterwards raises `ClosedError`.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let db = self.db()?.clone();
+        let db = self.db.get_of_closed()?.clone();
         let closed = py.detach(|| db.close());
         self.lease().end();
         closed.or_raise(py)

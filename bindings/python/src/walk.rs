@@ -168,6 +168,9 @@ impl Walk {
     }
 
     fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        if let Some(items) = &self.items {
+            items.get()?;
+        }
         if self.ahead.shown.0 == self.ahead.lengths.len() {
             self.fill(py)?;
         }

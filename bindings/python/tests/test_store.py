@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import pickle
 import subprocess
@@ -57,6 +58,20 @@ def test_options_are_checked(tmp_path):
             store.keyspace("x", merge="divide")
 
 
+def test_paths_and_sizes(tmp_path):
+    with siltstone.open(os.fsencode(tmp_path / "bytes"), memory=2**21) as store:
+        assert store.path == tmp_path / "bytes"
+    with pytest.raises(siltstone.InvalidInputError, match="null byte"):
+        siltstone.open("a\0b")
+    with pytest.raises(TypeError, match="PathLike"):
+        siltstone.open(5)
+    for size in (-1, 10**30, 0, "64X", ""):
+        with pytest.raises(siltstone.InvalidInputError, match="size|1 MiB"):
+            siltstone.open(tmp_path / "db", memory=size)
+    with pytest.raises(TypeError, match="64M"):
+        siltstone.open(tmp_path / "db", memory=1.5)
+
+
 def test_errors_have_facts(tmp_path):
     (tmp_path / "file").write_text("text")
     with pytest.raises(siltstone.NotAStoreError) as refused:
@@ -69,6 +84,12 @@ def test_errors_have_facts(tmp_path):
         with pytest.raises(siltstone.LockedError, match="open in this process already"):
             siltstone.open(tmp_path / "db")
         store.keyspace("a").bulk_build({b"%d" % n: bytes(100) for n in range(1000)})
+    with pytest.raises(siltstone.IoError) as refused:
+        siltstone.open("/proc/self/fdinfo/db")
+    error = refused.value
+    assert isinstance(error, OSError) and error.errno in (errno.ENOENT, errno.EACCES, errno.EPERM)
+    assert "fdinfo" in str(error) and "None" not in str(error)
+
     table = max((tmp_path / "db").rglob("*.table"), key=lambda path: path.stat().st_size)
     data = bytearray(table.read_bytes())
     for at in range(0, len(data) // 2, 64):
@@ -96,14 +117,21 @@ def test_use_after_close(tmp_path):
         lambda: items.put(b"a", b"1"),
         lambda: items.get_many([b"a"]),
         lambda: len(items),
+        lambda: next(walk),
         lambda: list(walk),
         lambda: snapshot[items].get(b"a"),
         lambda: store.keyspace("other"),
         lambda: store.sync(),
         lambda: store.batch().put(items, b"a", b"1") or items.delete(b"a"),
+        lambda: store.keyspace("items"),
+        lambda: store.stats(),
+        lambda: items.stats(),
+        lambda: store.keyspaces(),
+        lambda: snapshot.age,
     ):
         with pytest.raises(siltstone.ClosedError, match="closed"):
             use()
+    assert repr(items) == f"<siltstone.Keyspace 'items' in {str(tmp_path / 'db')!r}>" and "db" in repr(store)
     with siltstone.open(tmp_path / "db") as again:
         assert len(again.keyspace("items")) == 3000
 

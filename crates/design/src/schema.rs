@@ -126,7 +126,7 @@ impl fmt::Display for KeyError {
             ),
             Self::NotAPrefix(rule) => write!(f, "no key of this keyspace has that prefix: {rule}"),
             Self::NotSemiSorted => {
-                f.write_str("this keyspace has the point schema; create it semi-sorted to use prefixes")
+                f.write_str("this keyspace has the point schema; create it with another one to use prefixes")
             }
             Self::NotOrdered => f.write_str(
                 "this keyspace hashes its suffixes; create it with ordered suffixes to use suffix ranges",

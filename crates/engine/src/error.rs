@@ -302,9 +302,7 @@ impl Error {
     pub(crate) fn keyspace_exists(name: &str) -> Self {
         Self::new(
             ErrorKind::KeyspaceExists,
-            format!(
-                "keyspace {name:?} exists already; Db::keyspace opens it where it does, and creates it else"
-            ),
+            format!("keyspace {name:?} exists already; open it, or use another name"),
         )
     }
 

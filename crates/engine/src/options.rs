@@ -373,7 +373,7 @@ impl Options {
         let operator = self.merge_operators.get(name).ok_or_else(|| {
             Error::invalid(format_args!(
                 "the merge operator {name:?} is unknown; name one of the engine's own, such as \"add\" or \"append\". One of a \
-                 program's own is known to that program alone, which gives it in Options::merge_operators"
+                 program's own is known to that program alone, which gives it when it opens the store"
             ))
         })?;
         Ok(Some(Arc::new(Folder::new(operator, name, keyspace))))
@@ -413,7 +413,7 @@ impl Options {
             };
             return Err(Error::invalid(format_args!(
                 "design.write_buffer.{field}: two {what} of {} bytes do not fit options.memory_budget_bytes ({}); raise the budget, make \
-                 the write buffer smaller (Design::scaled_to does, with the tables), or name no design, so that one is made that fits",
+                 the write buffer and the tables smaller, or name no design, so that one is made that fits",
                 design.write_buffer_bytes(),
                 self.memory_budget_bytes
             )));

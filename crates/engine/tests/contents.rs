@@ -358,7 +358,7 @@ fn what_does_not_fit_names_its_keyspace_and_what_does() {
         assert!(error.to_string().contains("keyspace \"files\""), "{error}");
     }
     let error = files.prefix("none").unwrap_err().to_string();
-    assert!(error.contains("starting_with"), "{error}");
+    assert!(error.contains("walk over the keys starting with"), "{error}");
     let error = points.prefix("none").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
     assert!(error.to_string().contains("keyspace \"points\""), "{error}");

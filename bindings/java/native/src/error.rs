@@ -49,7 +49,7 @@ fn kind_name(kind: ErrorKind) -> &'static str {
 
 /// What the engine's messages call by names of its own, and what it is to those who use it from Java. Longer names come
 /// before those that they hold.
-const NAMES: [(&str, &str); 15] = [
+const NAMES: [(&str, &str); 11] = [
     ("options.memory_budget_bytes", "memoryBytes"),
     ("memory_budget_bytes", "memoryBytes"),
     ("options.background_threads", "threads"),
@@ -57,19 +57,9 @@ const NAMES: [(&str, &str); 15] = [
     ("options.max_open_files", "maxOpenFiles"),
     ("max_open_files", "maxOpenFiles"),
     ("give it in options.merge_operators, or name", "name"),
-    ("KeyspaceOptions::merge_operator", "KeyspaceOptions.mergeOperator"),
-    (
-        "make the write buffer smaller (Design::scaled_to does, with the tables), or name no design",
-        "or name no preset",
-    ),
+    ("make the write buffer and the tables smaller, or name no design", "or name no preset"),
     ("design.write_buffer.bytes", "preset"),
     ("design.write_buffer.entries", "preset"),
-    (
-        "Keyspace::starting_with takes any beginning of keys, and walks more",
-        "give a whole prefix, or walk over all items",
-    ),
-    ("open it with Db::open to write", "open it without Options.readOnly to write"),
-    ("Db::keyspace opens", "Store.keyspace opens"),
     (", or WalRecovery::StopAtDamage in the library", ""),
 ];
 

@@ -102,6 +102,8 @@ class Snapshot(_siltstone.Snapshot):
     def __getitem__(self, keyspace: Any) -> Any:
         if isinstance(keyspace, CodedKeyspace):
             return CodedView(keyspace, self)
+        if not isinstance(keyspace, Keyspace):
+            raise TypeError(f"snapshot[keyspace] takes a keyspace of the store, not {type(keyspace).__name__}")
         return KeyspaceView(keyspace, self)
 
     def __enter__(self) -> Snapshot:
@@ -238,4 +240,7 @@ def open(path: str | os.PathLike[str], memory: int | str = "256M", **options: An
     ...     items["a"]
     [1, 2]
     """
-    return Store(os.fspath(path), memory, **options)
+    directory = os.fsdecode(path)
+    if "\0" in directory:
+        raise InvalidInputError(f"a path has no null byte, and {directory!r} has")
+    return Store(directory, memory, **options)

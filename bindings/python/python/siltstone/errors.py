@@ -75,7 +75,10 @@ class ClosedError(Error, ValueError):
 
 
 class IoError(Error, OSError):
-    """The operating system refused an operation."""
+    """The operating system refused an operation; ``errno`` says why, as in every ``OSError``."""
+
+    def __str__(self) -> str:
+        return str(self.strerror)
 
 
 class CorruptionError(Error):
@@ -118,12 +121,18 @@ _CLASSES = {cls.__name__.removesuffix("Error"): cls for cls in Error.__subclasse
 
 
 def from_facts(
-    kind: str, sentence: str, path: str | None, offset: int | None, expected: str | None, found: str | None
+    kind: str,
+    sentence: str,
+    path: str | None,
+    offset: int | None,
+    expected: str | None,
+    found: str | None,
+    number: int | None,
 ) -> Error:
     """Makes an exception of the engine's facts. Called by the extension module."""
     error = _CLASSES.get(kind, Error)(sentence)
     error.path, error.offset, error.expected, error.found = path, offset, expected, found
     if isinstance(error, OSError):
-        error.filename = path
-        error.errno = errno.ENOSPC if kind == "StorageFull" else errno.EIO
+        error.filename, error.strerror = path, sentence
+        error.errno = number or (errno.ENOSPC if kind == "StorageFull" else errno.EIO)
     return error

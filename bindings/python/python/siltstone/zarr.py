@@ -70,6 +70,29 @@ class SiltstoneStore(Store):
         await self._ensure_open()
         return _buffer(await self._items.aget(key), prototype, byte_range)
 
+    def get_sync(
+        self,
+        key: str,
+        *,
+        prototype: BufferPrototype | None = None,
+        byte_range: ByteRequest | None = None,
+    ) -> Buffer | None:
+        """As :meth:`get`, in the thread that calls."""
+        self._is_open = True
+        return _buffer(self._items.get(key), prototype, byte_range)
+
+    def set_sync(self, key: str, value: Buffer) -> None:
+        """As :meth:`set`, in the thread that calls."""
+        self._check_writable()
+        self._is_open = True
+        self._items[key] = _bytes(value)
+
+    def delete_sync(self, key: str) -> None:
+        """As :meth:`delete`, in the thread that calls."""
+        self._check_writable()
+        self._is_open = True
+        self._items.pop(key, None)
+
     async def get_partial_values(
         self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
     ) -> list[Buffer | None]:

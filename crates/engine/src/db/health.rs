@@ -76,7 +76,7 @@ impl Health {
             return Err(Error::closed());
         }
         if self.is_read_only {
-            let what = "the store is open read-only; open it with Db::open to write";
+            let what = "the store is open read-only; open it for writing";
             return Err(Error::new(ErrorKind::ReadOnly, what));
         }
         Ok(())

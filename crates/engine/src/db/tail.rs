@@ -300,7 +300,7 @@ impl Tail {
         if !self.has_begun {
             let position = self.position;
             return Error::invalid(format_args!(
-                "no batch begins at position {position} of the log; give a position that a tail or Db::log_position returned"
+                "no batch begins at position {position} of the log; give a position that the store or a tail of it returned"
             ));
         }
         let offset = segment.shared.offset(self.position);

@@ -113,19 +113,17 @@ fn largest_group_bytes(runs: &[Arc<Run>]) -> u64 {
     bytes.sum::<f64>() as u64
 }
 
-/// `dead[k]`: estimated bytes freed by merging the `k + 1` newest runs.
+/// `dead[k]`: estimated bytes freed by merging the `k + 1` newest runs. Kills come from the manifest as they
+/// are, however large: sums stop at the largest number.
 fn dead_bytes(runs: &[Arc<Run>]) -> Vec<u64> {
     let mut dead = Vec::with_capacity(runs.len());
     let mut sum = 0u64;
     for (k, run) in runs.iter().enumerate() {
         let newer = runs.get(..k).unwrap_or(&[]);
-        sum += newer
-            .iter()
-            .flat_map(|newer| &newer.kills)
-            .filter(|(victim, _)| *victim == run.id)
-            .map(|(_, bytes)| bytes)
-            .sum::<u64>();
-        sum += newer.iter().map(|newer| newer.deleted_group_bytes(run)).max().unwrap_or(0);
+        let killed = newer.iter().flat_map(|newer| &newer.kills).filter(|(victim, _)| *victim == run.id);
+        sum = killed.fold(sum, |sum, (_, bytes)| sum.saturating_add(*bytes));
+        let deleted = newer.iter().map(|newer| newer.deleted_group_bytes(run)).max();
+        sum = sum.saturating_add(deleted.unwrap_or(0));
         dead.push(sum);
     }
     // Tombstones go only with the oldest run.
@@ -133,7 +131,8 @@ fn dead_bytes(runs: &[Arc<Run>]) -> Vec<u64> {
         for run in runs {
             let (deleted, entries): (u64, u64) =
                 run.tables.iter().fold((0, 0), |(d, e), t| (d + t.meta().deleted, e + t.meta().entries));
-            *last += (run.bytes() as f64 * deleted as f64 / entries.max(1) as f64) as u64;
+            let share = deleted as f64 / entries.max(1) as f64;
+            *last = last.saturating_add((run.bytes() as f64 * share) as u64);
         }
     }
     dead

@@ -287,7 +287,7 @@ impl OpenKeyspace {
         let is_prefix = matches!(error, KeyError::NotAPrefix(_) | KeyError::NotSemiSorted);
         let error = Error::from(error).of(format_args!("keyspace {:?}", self.name));
         if is_prefix {
-            error.and("Keyspace::starting_with takes any beginning of keys, and walks more")
+            error.and("a walk over the keys starting with it takes any beginning, and reads more")
         } else {
             error
         }

@@ -96,7 +96,7 @@ pub(in crate::db) fn take_lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn Di
         std::io::ErrorKind::WouldBlock if owner_of(&e) == owner => Error::new(
             ErrorKind::Locked,
             format!(
-                "{} is open in this process already ({owner}); use clones of that Db, close it first, or open it read-only",
+                "{} is open in this process already ({owner}); share what is open, close it first, or open it read-only",
                 dir.display()
             ),
         )

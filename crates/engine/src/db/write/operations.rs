@@ -103,7 +103,7 @@ impl Operations {
     ) -> Result<()> {
         let folder = keyspace.folder.as_ref().ok_or_else(|| {
             Error::invalid(format_args!(
-                "keyspace {:?} takes no merges; create one with KeyspaceOptions::merge_operator",
+                "keyspace {:?} takes no merges; create one with a merge operator",
                 keyspace.name
             ))
         })?;
