@@ -396,8 +396,8 @@ fn bad_input_is_refused_and_changes_nothing() {
     bad_key(point.delete([0; 65_536]), "65535");
     point.put([0; 65_535], b"v").unwrap();
     invalid(point.put(b"big", vec![0; (1 << 30) + 1]), "1 GiB");
-    invalid(point.delete_prefix(b"k"), "semi-sorted");
-    invalid(point.prefix(b"k").map(|_| ()), "semi-sorted");
+    invalid(point.delete_prefix(b"k"), "point schema");
+    invalid(point.prefix(b"k").map(|_| ()), "point schema");
     bad_key(files.put(b"no-slash", b"v"), "delimiter");
     bad_key(files.delete_prefix(b"dir"), "delimiter");
     bad_key(files.prefix(b"a/b").map(|_| ()), "delimiter");

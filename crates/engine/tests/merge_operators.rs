@@ -386,7 +386,7 @@ fn operators_are_fixed_and_must_be_there() {
     };
     let error = db.keyspace("none", with("nests")).unwrap_err();
     assert!(
-        error.to_string().contains("\"nests\"") && error.to_string().contains("merge_operators"),
+        error.to_string().contains("\"nests\"") && error.to_string().contains("when it opens the store"),
         "{error}"
     );
     let nests = db.keyspace("nests", with("nest")).unwrap();
