@@ -1,17 +1,31 @@
 //! Batches: writes to any keyspaces of a store that happen together or not at all.
 
 use crate::column::{Bytes, Column, zipped};
-use crate::error::OrRaise;
+use crate::error::{self, OrRaise};
 use crate::handle::Handle;
 use crate::keyspace::{Keyspace, put_into};
 use crate::store::{Store, Ttl, durability};
 use pyo3::prelude::*;
+use std::time::Duration;
 
 /// Writes that are gathered, to happen together.
 #[pyclass(subclass, module = "siltstone._siltstone")]
 pub struct Batch {
     db: Handle<siltstone::Db>,
     batch: Handle<siltstone::Batch>,
+}
+
+impl Batch {
+    /// Returns the engine's keyspace, which is to be of the batch's store, and how long its items live.
+    fn own<'a>(
+        &self,
+        keyspace: &'a PyRef<'_, Keyspace>,
+    ) -> PyResult<(&'a siltstone::Keyspace, Option<Duration>)> {
+        if !Keyspace::is_of(keyspace, self.batch.lease()) {
+            return Err(error::invalid("the keyspace is of another store; write one batch for each store"));
+        }
+        Keyspace::parts(keyspace)
+    }
 }
 
 #[pymethods]
@@ -31,7 +45,7 @@ impl Batch {
         value: Bytes,
         ttl: Option<Ttl>,
     ) -> PyResult<()> {
-        let (inner, usual) = Keyspace::parts(&keyspace)?;
+        let (inner, usual) = self.own(&keyspace)?;
         let ttl = ttl.map(|ttl| ttl.0).or(usual);
         put_into(self.batch.get_mut()?, inner, (&key, &value), ttl).or_raise(keyspace.py())
     }
@@ -45,7 +59,7 @@ impl Batch {
         values: Column,
         ttl: Option<Ttl>,
     ) -> PyResult<()> {
-        let (inner, usual) = Keyspace::parts(&keyspace)?;
+        let (inner, usual) = self.own(&keyspace)?;
         let (items, ttl) = (zipped(&keys, &values)?, ttl.map(|ttl| ttl.0).or(usual));
         let batch = self.batch.get_mut()?;
         items.into_iter().try_for_each(|item| put_into(batch, inner, item, ttl)).or_raise(keyspace.py())
@@ -53,19 +67,19 @@ impl Batch {
 
     /// Removes `key` of `keyspace`; a missing key is fine.
     fn delete<'py>(&mut self, keyspace: PyRef<'py, Keyspace>, key: Bytes) -> PyResult<()> {
-        let (inner, _) = Keyspace::parts(&keyspace)?;
+        let (inner, _) = self.own(&keyspace)?;
         self.batch.get_mut()?.delete(inner, &*key).or_raise(keyspace.py())
     }
 
     /// Removes every key of `keyspace` with `prefix`.
     fn delete_prefix<'py>(&mut self, keyspace: PyRef<'py, Keyspace>, prefix: Bytes) -> PyResult<()> {
-        let (inner, _) = Keyspace::parts(&keyspace)?;
+        let (inner, _) = self.own(&keyspace)?;
         self.batch.get_mut()?.delete_prefix(inner, &*prefix).or_raise(keyspace.py())
     }
 
     /// Merges `operand` into the value of `key` of `keyspace`.
     fn merge<'py>(&mut self, keyspace: PyRef<'py, Keyspace>, key: Bytes, operand: Bytes) -> PyResult<()> {
-        let (inner, _) = Keyspace::parts(&keyspace)?;
+        let (inner, _) = self.own(&keyspace)?;
         self.batch.get_mut()?.merge(inner, &*key, &*operand).or_raise(keyspace.py())
     }
 

@@ -3,13 +3,14 @@
 use crate::build::{self, Progress};
 use crate::column::{Bytes, Column, zipped};
 use crate::error::{self, Failure, OrRaise};
-use crate::handle::Handle;
+use crate::handle::{Handle, Lease};
 use crate::reader::{Reader, Source};
 use crate::store::{self, Store, Ttl, durability};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use siltstone::{Batch, Db, KeyspaceOptions, Update, WriteOptions};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Items and bytes of one atomic batch of those that many items are written in.
@@ -36,6 +37,11 @@ struct Open<'a> {
 impl Keyspace {
     fn open<'a>(this: &'a PyRef<'_, Self>) -> PyResult<Open<'a>> {
         Ok(Open { db: this.db.get()?, keyspace: &this.as_super().source()?.keyspace, ttl: this.ttl })
+    }
+
+    /// Whether it is of the store with this lease.
+    pub fn is_of(this: &PyRef<'_, Self>, lease: &Arc<Lease>) -> bool {
+        Arc::ptr_eq(this.db.lease(), lease)
     }
 
     /// Returns the engine's keyspace, and how long items live that are written through this handle.
@@ -157,8 +163,12 @@ impl Keyspace {
         create: bool,
     ) -> PyResult<PyClassInitializer<Self>> {
         let db = store.db()?;
+        if merge.is_some() && ttl.is_some() {
+            let what = "items of a keyspace that takes merges can't expire; leave out merge or ttl";
+            return Err(error::invalid(what));
+        }
         let existing = db.get_keyspace(name);
-        if existing.is_none() && !create {
+        if existing.is_none() && (!create || store.is_read_only()) {
             return Err(error::no_keyspace(format!("there is no keyspace {name:?}")));
         }
         let wanted = schema.map(|text| store::schema(text, ordered)).transpose()?;
@@ -332,12 +342,23 @@ impl Keyspace {
     ) -> PyResult<bool> {
         let (py, open, key) = (this.py(), Self::open(&this)?, &*key);
         let (expected, new) = (expected.as_deref(), new.as_deref());
-        Ok(py.detach(|| open.keyspace.compare_and_set(key, expected, new)).or_raise(py)?.is_set())
+        let compared = match (expected, new, open.ttl) {
+            (None, Some(new), Some(_)) => py.detach(|| {
+                let mut is_set = false;
+                let inserted = |old: Option<siltstone::Old<'_>>| {
+                    is_set = old.is_none();
+                    if is_set { lived(new.to_vec(), open.ttl) } else { Update::Keep }
+                };
+                open.change(key, inserted).map(|()| is_set)
+            }),
+            _ => py.detach(|| Ok(open.keyspace.compare_and_set(key, expected, new)?.is_set())),
+        };
+        compared.or_raise(py)
     }
 
     /// Sets `key` to what `change` makes of its value, None where it has none, atomically; where that is
-    /// None, removes it. Returns the new value. Where another writer came between, `change` runs again. A
-    /// time to live stays as it is.
+    /// None, removes it. Returns the new value. Where another writer came between, `change` runs again, so it
+    /// must not write to `key` itself. A time to live stays as it is.
     fn modify<'py>(
         this: PyRef<'py, Self>,
         key: Bytes,
@@ -347,9 +368,14 @@ impl Keyspace {
         let new = py.detach(|| {
             open.keyspace.update_with(key, &WriteOptions::default(), |old| {
                 Python::attach(|py| {
+                    let is_new = old.is_none();
                     let old = old.map(|old| PyBytes::new(py, old.value));
                     let new: Option<Bytes> = change.bind(py).call1((old,))?.extract()?;
-                    Ok::<_, Failure>(new.map_or(Update::Delete, |new| Update::Put(new.to_vec())))
+                    Ok::<_, Failure>(match new {
+                        None => Update::Delete,
+                        Some(new) if is_new => lived(new.to_vec(), open.ttl),
+                        Some(new) => Update::Put(new.to_vec()),
+                    })
                 })
             })
         });
@@ -426,7 +452,8 @@ impl Keyspace {
         py.detach(|| open.keyspace.merge(key, operand)).or_raise(py)
     }
 
-    /// Adds `by` to the counter `key`, without reading it. The keyspace has the merge operator "add".
+    /// Adds `by` to the counter `key`, without reading it, modulo 2^64. The keyspace has the merge operator
+    /// "add".
     #[pyo3(signature = (key, by=1))]
     fn count<'py>(this: PyRef<'py, Self>, key: Bytes, by: i64) -> PyResult<()> {
         let (py, open, key) = (this.py(), Self::open(&this)?, &*key);

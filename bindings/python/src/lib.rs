@@ -36,7 +36,7 @@ mod _siltstone {
     #[pymodule_export]
     use crate::reader::Reader;
     #[pymodule_export]
-    use crate::store::{Resources, Snapshot, Store};
+    use crate::store::{Resources, Snapshot, Store, restore};
     #[pymodule_export]
     use crate::walk::Walk;
 }

@@ -4,8 +4,8 @@ use crate::error::{self, OrRaise};
 use crate::handle::{Handle, Lease};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyInt;
-use siltstone::{Db, Design, Durability, Options, ResourceOptions, Schema, SuffixOrder};
+use pyo3::types::{PyDelta, PyInt};
+use siltstone::{Backups, Db, Design, Durability, Options, ResourceOptions, Schema, SuffixOrder};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,6 +63,7 @@ impl FromPyObject<'_, '_> for Ttl {
             Ok(seconds) => Duration::try_from_secs_f64(seconds).ok(),
             Err(_) => match given.extract::<Duration>() {
                 Ok(ttl) => Some(ttl),
+                Err(_) if given.is_instance_of::<PyDelta>() => None,
                 Err(_) => {
                     let what = "a time to live is a number of seconds, or a datetime.timedelta";
                     return Err(PyTypeError::new_err(what));
@@ -71,10 +72,15 @@ impl FromPyObject<'_, '_> for Ttl {
         };
         match ttl {
             Some(ttl) if !ttl.is_zero() => Ok(Self(ttl)),
-            _ => Err(error::invalid("a time to live is more than 0 seconds")),
+            _ => Err(error::invalid(
+                "a time to live is a number of seconds above 0, and not endless; leave it out for ever",
+            )),
         }
     }
 }
+
+/// What a store may use unless it says so.
+const DEFAULT_MEMORY_BYTES: u64 = 256 << 20;
 
 /// How durable a write is to be, where it says so.
 pub fn durability(sync: Option<bool>) -> siltstone::WriteOptions {
@@ -100,6 +106,22 @@ pub fn schema(text: &str, ordered: bool) -> PyResult<Schema> {
     })
 }
 
+/// Makes a store in the new directory `path` of a backup in the directory of backups `backups`: the one with
+/// this `number`, or the last. Returns its number.
+#[pyfunction]
+#[pyo3(signature = (backups, path, number=None))]
+pub fn restore(py: Python<'_>, backups: PathBuf, path: PathBuf, number: Option<u64>) -> PyResult<u64> {
+    py.detach(|| {
+        let backups = Backups::open(&backups)?;
+        let number = match number {
+            Some(number) => number,
+            None => backups.list()?.last().map_or(0, |last| last.number),
+        };
+        Ok::<_, siltstone::Error>(backups.restore(number, &path)?.number)
+    })
+    .or_raise(py)
+}
+
 /// Memory, threads and limits that several stores of a process share: give it to each `siltstone.open`.
 #[pyclass(frozen, module = "siltstone")]
 pub struct Resources {
@@ -109,7 +131,7 @@ pub struct Resources {
 #[pymethods]
 impl Resources {
     #[new]
-    #[pyo3(signature = (memory=Size(256 << 20), *, threads=2, max_open_files=512))]
+    #[pyo3(signature = (memory=Size(DEFAULT_MEMORY_BYTES), *, threads=2, max_open_files=512))]
     fn new(py: Python<'_>, memory: Size, threads: usize, max_open_files: usize) -> PyResult<Self> {
         let options = ResourceOptions {
             memory_budget_bytes: memory.0,
@@ -138,12 +160,18 @@ impl Resources {
 #[pyclass(frozen, subclass, module = "siltstone._siltstone")]
 pub struct Store {
     db: Handle<Db>,
+    is_read_only: bool,
 }
 
 impl Store {
     #[inline]
     pub fn db(&self) -> PyResult<&Db> {
         self.db.get()
+    }
+
+    /// Whether it was opened for reading alone.
+    pub fn is_read_only(&self) -> bool {
+        self.is_read_only
     }
 
     /// The store's lease.
@@ -156,14 +184,14 @@ impl Store {
 impl Store {
     #[new]
     #[pyo3(signature = (
-        path, memory=Size(256 << 20), *, create=true, read_only=false, durability="buffered", sync_interval=1.0,
-        threads=1, preset=None, direct=false, max_open_files=512, resources=None
+        path, memory=None, *, create=true, read_only=false, durability="buffered", sync_interval=1.0,
+        threads=1, preset=None, direct=false, max_open_files=512, log_limit=Size(256 << 20), resources=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "they are named arguments in Python")]
     fn new(
         py: Python<'_>,
         path: PathBuf,
-        memory: Size,
+        memory: Option<Size>,
         create: bool,
         read_only: bool,
         durability: &str,
@@ -172,8 +200,12 @@ impl Store {
         preset: Option<&str>,
         direct: bool,
         max_open_files: usize,
+        log_limit: Size,
         resources: Option<&Resources>,
     ) -> PyResult<Self> {
+        if memory.is_some() && resources.is_some() {
+            return Err(error::invalid("memory is what the resources say; give one or the other"));
+        }
         let durability = match durability {
             "buffered" => Durability::Buffered,
             "synced" => Durability::Synced,
@@ -188,7 +220,8 @@ impl Store {
         };
         let mut options = Options {
             create_if_missing: create,
-            memory_budget_bytes: memory.0,
+            memory_budget_bytes: memory.map_or(DEFAULT_MEMORY_BYTES, |memory| memory.0),
+            max_wal_bytes: log_limit.0,
             durability,
             sync_interval_ms: u64::try_from(sync_interval.as_millis()).unwrap_or(u64::MAX),
             background_threads: threads,
@@ -204,7 +237,7 @@ impl Store {
         }
         let open = || if read_only { Db::open_read_only(&path, options) } else { Db::open(&path, options) };
         let lease = Lease::new()?;
-        Ok(Self { db: Handle::new(py.detach(open).or_raise(py)?, &lease) })
+        Ok(Self { db: Handle::new(py.detach(open).or_raise(py)?, &lease), is_read_only: read_only })
     }
 
     /// The store's directory.
@@ -218,7 +251,8 @@ impl Store {
         Ok(self.db()?.keyspaces())
     }
 
-    /// Removes a keyspace with everything in it.
+    /// Removes a keyspace with everything in it. Who still has it can read what was there; writes raise
+    /// NoKeyspaceError.
     fn drop_keyspace(&self, py: Python<'_>, name: &str) -> PyResult<()> {
         let db = self.db()?;
         py.detach(|| db.drop_keyspace(name)).or_raise(py)
@@ -249,7 +283,7 @@ impl Store {
     }
 
     /// Adds a backup of what the store holds now to the directory of backups `path`, and returns its number.
-    /// Only what changed since the last one is brought there.
+    /// Only what changed since the last one is brought there. `siltstone.restore` makes a store of it.
     fn backup(&self, py: Python<'_>, path: PathBuf) -> PyResult<u64> {
         let db = self.db()?;
         Ok(py.detach(|| db.backup(path)).or_raise(py)?.number)

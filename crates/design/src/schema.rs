@@ -124,7 +124,7 @@ impl fmt::Display for KeyError {
                 "this keyspace has the prefix rule {:?} of the program's own; give it when the store is opened",
                 name.as_str()
             ),
-            Self::NotAPrefix(rule) => write!(f, "no key of this keyspace has that prefix: {rule}"),
+            Self::NotAPrefix(rule) => write!(f, "that is no whole prefix of this keyspace: {rule}"),
             Self::NotSemiSorted => {
                 f.write_str("this keyspace has the point schema; create it with another one to use prefixes")
             }

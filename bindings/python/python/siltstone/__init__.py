@@ -18,7 +18,7 @@ from . import errors as errors
 from ._cache import Cache
 from ._codecs import Codec
 from ._keyspace import CodedKeyspace, CodedView, Keyspace, KeyspaceView
-from ._siltstone import ArrowColumn, Resources, note_fork
+from ._siltstone import ArrowColumn, Resources, note_fork, restore
 from ._store import Batch, Snapshot, Store, open
 from .errors import *  # noqa: F403
 from .errors import __all__ as _error_names
@@ -39,6 +39,7 @@ __all__ = [
     "Store",
     "errors",
     "open",
+    "restore",
     *_error_names,
 ]
 

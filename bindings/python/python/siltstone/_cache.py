@@ -8,21 +8,24 @@ which takes the same time whatever it held. So what is used stays, and nothing i
 from __future__ import annotations
 
 import functools
+import io
 import os
 import pickle
+import re
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from ._keyspace import Keyspace
 from ._store import open as open_store
-from .errors import InvalidInputError, NoKeyspaceError
+from .errors import BadKeyError, InvalidInputError, NoKeyspaceError
 
 __all__ = ["Cache"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _MISSING: Any = object()
 _LEAST_LIMIT = 1 << 20
+_LEAST_LOG = 8 << 20
 # What an item takes beside its key and its value.
 _ITEM_BYTES = 16
 
@@ -37,7 +40,15 @@ def _encode_key(key: Any) -> bytes:
             return b"i%d" % key
         case float():
             return b"i%d" % int(key) if key.is_integer() else b"f" + repr(key).encode()
-    return b"p" + pickle.dumps(key, protocol=5)
+        case tuple() if type(key) is tuple:
+            parts = [_encode_key(part) for part in key]
+            return b"t" + b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+    # Without references to what came before, which equal keys may differ in.
+    data = io.BytesIO()
+    pickler = pickle.Pickler(data, protocol=5)
+    pickler.fast = True
+    pickler.dump(key)
+    return b"p" + data.getvalue()
 
 
 def _decode_key(data: bytes) -> Any:
@@ -51,6 +62,13 @@ def _decode_key(data: bytes) -> Any:
             return int(rest)
         case b"f":
             return float(rest)
+        case b"t":
+            parts = []
+            while rest:
+                end = 4 + int.from_bytes(rest[:4], "big")
+                parts.append(_decode_key(rest[4:end]))
+                rest = rest[end:]
+            return tuple(parts)
     return pickle.loads(rest)
 
 
@@ -63,8 +81,9 @@ def _decode(data: bytes) -> Any:
 
 
 class Cache:
-    """A cache of anything that can be pickled, in a directory, of at most ``size_limit`` bytes. What was used least
-    recently goes first, roughly. One process at a time may use it, and any number of threads.
+    """A cache of anything that can be pickled, in a directory. Its items take about ``size_limit`` bytes at most, and its
+    log a quarter as many beside them, or 8 MiB. What was used least recently goes first, roughly. One process at a time
+    may use it, and any number of threads.
 
     >>> import siltstone, tempfile
     >>> with siltstone.Cache(tempfile.mkdtemp(), size_limit="64M") as cache:
@@ -87,10 +106,14 @@ class Cache:
     def __init__(
         self, directory: str | os.PathLike[str], size_limit: int | str = "1G", *, memory: int | str = "64M"
     ) -> None:
-        self._store = open_store(directory, memory)
         self._limit = _size(size_limit)
+        self._store = open_store(directory, memory, log_limit=max(self._limit // 4, _LEAST_LOG))
         self._lock = threading.RLock()
-        numbers = sorted(int(name.removeprefix("generation-")) for name in self._store.keyspaces())
+        names = self._store.keyspaces()
+        if not all(re.fullmatch(r"generation-\d+", name) for name in names):
+            self._store.close()
+            raise InvalidInputError(f"{os.fspath(directory)!r} is a store and no cache; give the cache a directory of its own")
+        numbers = sorted(int(name.removeprefix("generation-")) for name in names)
         # A crash may have left one that was to be dropped.
         for number in numbers[:-2]:
             self._store.drop_keyspace(f"generation-{number}")
@@ -248,12 +271,18 @@ class Cache:
             raise TypeError("memoize is called: @cache.memoize()")
 
         def decorate(function: _F) -> _F:
+            if name is None and "<lambda>" in function.__qualname__:
+                raise InvalidInputError("lambdas have no name to tell them apart; give one: memoize(name=…)")
             base = name or f"{function.__module__}.{function.__qualname__}"
 
             @functools.wraps(function)
             def run(*args: Any, **named: Any) -> Any:
                 key = (base, args, tuple(sorted(named.items())))
-                found = self.get(key, _MISSING)
+                try:
+                    found = self.get(key, _MISSING)
+                except BadKeyError:
+                    # Arguments that are too long to be a key are not kept.
+                    return function(*args, **named)
                 if found is _MISSING:
                     found = function(*args, **named)
                     self.set(key, found, expire)

@@ -6,8 +6,9 @@ A codec has ``encode(object) -> bytes`` and ``decode(bytes) -> object``. Those t
 ``bytes``   none
 ``str``     UTF-8
 ``int``     for keys: 8 bytes, big-endian, so that numbers that are not negative keep their order
-``json``    compact JSON, keys of objects sorted
+``json``    compact JSON, keys of objects sorted; they become text, and tuples lists
 ``msgpack`` with the package ``msgpack``
+``counter`` for values: what ``count``, ``counter`` and ``increment`` keep, a number of 8 bytes with a sign
 ``pickle``  Python's own; never open a store with it that others can write to
 =========== ===========================================================================
 """
@@ -21,7 +22,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from .errors import InvalidInputError
 
-__all__ = ["Codec", "codec"]
+__all__ = ["Codec", "Counter", "codec", "many"]
 
 
 @runtime_checkable
@@ -61,6 +62,20 @@ class _Int:
         return int.from_bytes(data, "big")
 
 
+class Counter:
+    """The values of counters, as the merge operator ``add`` has them."""
+
+    def encode(self, item: Any) -> bytes:
+        if not isinstance(item, int):
+            raise TypeError(f"this keyspace takes int here, not {type(item).__name__}")
+        if not -(1 << 63) <= item < 1 << 63:
+            raise InvalidInputError(f"{item} is not a number of 64 bits with a sign")
+        return item.to_bytes(8, "little", signed=True)
+
+    def decode(self, data: bytes) -> int:
+        return int.from_bytes(data, "little", signed=True)
+
+
 class _Json:
     def encode(self, item: Any) -> bytes:
         return json.dumps(item, separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode()
@@ -79,7 +94,11 @@ class _Pickle:
 
 class _Msgpack:
     def __init__(self) -> None:
-        import msgpack
+        try:
+            import msgpack
+        except ModuleNotFoundError as error:
+            error.msg = "the codec msgpack needs a package: pip install msgpack"
+            raise
 
         self._packer, self._unpackb = msgpack.Packer, msgpack.unpackb
 
@@ -91,8 +110,22 @@ class _Msgpack:
         return self._unpackb(data, strict_map_key=False)
 
 
-_NAMED: dict[str, Callable[[], Codec]] = {"str": _Str, "int": _Int, "json": _Json, "pickle": _Pickle, "msgpack": _Msgpack}
+_NAMED: dict[str, Callable[[], Codec]] = {
+    "str": _Str,
+    "int": _Int,
+    "json": _Json,
+    "pickle": _Pickle,
+    "msgpack": _Msgpack,
+    "counter": Counter,
+}
 _TYPES = {str: "str", int: "int", bytes: "bytes"}
+
+
+def many(items: Any) -> Any:
+    """Returns ``items``, which are to be several, and no text that would be taken apart."""
+    if isinstance(items, (str, bytes, bytearray)):
+        raise TypeError("give a list of keys or values, not a single one")
+    return items
 
 
 def codec(given: Any) -> Codec | None:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMappin
 from typing import TYPE_CHECKING, Any
 
 from . import _siltstone
-from ._codecs import Codec
-from ._mapping import AsyncReads, AsyncWrites, Changes, Views, pairs_of
+from ._codecs import Codec, Counter, many
+from ._mapping import MISSING, AsyncReads, AsyncWrites, Changes, Views, pairs_of
 from ._progress import teller
 from .errors import InvalidInputError
 
@@ -80,7 +80,8 @@ class Keyspace(_siltstone.Keyspace, _Reads, Changes, AsyncWrites, MutableMapping
 
     Keys have 1 to 65,535 bytes. All items are walked over in the store's order, which is that of hashes, forwards and by
     ``reversed``; :meth:`scan` shows them in pages. ``len`` walks over the keys, and so does ``list(keyspace)``, which asks
-    for it first; :meth:`approximate_len` reads nothing. Each call is atomic, and any number of threads may use a keyspace.
+    for it first; :meth:`approximate_len` reads nothing. Each call is atomic, but for those
+    that set many items, which write batches; and any number of threads may use a keyspace.
     """
 
     def __new__(cls, store: Store, name: str, *args: Any, **named: Any) -> Keyspace:
@@ -217,15 +218,21 @@ class _Coded(_Reads):
         return self._value.decode(data) if self._value else data
 
     def _encode_keys(self, keys: Iterable[Any]) -> Any:
-        return [self._key.encode(key) for key in keys] if self._key else keys
+        return [self._key.encode(key) for key in many(keys)] if self._key else keys
 
     def _encode_values(self, values: Iterable[Any]) -> Any:
-        return [self._value.encode(value) for value in values] if self._value else values
+        return [self._value.encode(value) for value in many(values)] if self._value else values
 
     @property
     def name(self) -> str:
         """The keyspace's name."""
         name: str = self.raw.name
+        return name
+
+    @property
+    def merge_operator(self) -> str | None:
+        """The name of the keyspace's merge operator, or None."""
+        name: str | None = self.raw.merge_operator
         return name
 
     @property
@@ -378,6 +385,19 @@ class CodedKeyspace(_Coded, Changes, AsyncWrites, MutableMapping[Any, Any]):
         """The store that it belongs to."""
         return self.raw.store
 
+    @property
+    def default_ttl(self) -> float | None:
+        """Seconds that items live which are written through this handle, unless the write says otherwise."""
+        return self.raw.default_ttl
+
+    def add(self, key: Any) -> bool:
+        """As :meth:`Keyspace.add`."""
+        return self.insert_if_absent(key)
+
+    def merge(self, key: Any, operand: Any) -> None:
+        """As :meth:`Keyspace.merge`; the operand is bytes."""
+        self.raw.merge(self._encode_key(key), operand)
+
     def __setitem__(self, key: Any, value: Any) -> None:
         self.raw[self._encode_key(key)] = self._encode_value(value)
 
@@ -428,16 +448,26 @@ class CodedKeyspace(_Coded, Changes, AsyncWrites, MutableMapping[Any, Any]):
         return self.raw.workload()
 
     def add_many(self, keys: Iterable[Any], values: Iterable[Any] | None = None) -> list[bool]:
-        """As :meth:`Keyspace.add_many`; without ``values`` all are None, encoded."""
+        """As :meth:`Keyspace.add_many`; without ``values`` all are None, encoded, or nothing where the codec has no
+        None."""
         keys = keys if hasattr(keys, "__len__") else list(keys)
-        if values is None and self._value is not None:
-            values = [None] * len(keys)  # type: ignore[arg-type]
-        encoded = None if values is None else self._encode_values(values)
+        if values is None:
+            encoded = None if self._value is None else [self._nothing()] * len(keys)  # type: ignore[arg-type]
+        else:
+            encoded = self._encode_values(values)
         return self.raw._add_columns(self._encode_keys(keys), encoded)
+
+    def _nothing(self) -> bytes:
+        if self._value is None:
+            return b""
+        try:
+            return self._value.encode(None)
+        except (TypeError, AttributeError):
+            return b""
 
     def insert_if_absent(self, key: Any, value: Any = None, *, ttl: Any = None) -> bool:
         """As :meth:`Keyspace.insert_if_absent`."""
-        value = b"" if value is None and self._value is None else self._encode_value(value)
+        value = self._nothing() if value is None else self._encode_value(value)
         return self.raw.insert_if_absent(self._encode_key(key), value, ttl=ttl)
 
     def compare_and_set(self, key: Any, expected: Any, new: Any) -> bool:
@@ -461,15 +491,13 @@ class CodedKeyspace(_Coded, Changes, AsyncWrites, MutableMapping[Any, Any]):
         found = self.raw._take(self._encode_key(key))
         return None if found is None else self._decode_value(found)
 
-    def pop(self, key: Any, *default: Any) -> Any:
+    def pop(self, key: Any, default: Any = MISSING) -> Any:
         """As ``dict.pop``, atomically."""
-        if len(default) > 1:
-            raise TypeError(f"pop expected at most 2 arguments, got {1 + len(default)}")
         found = self.raw._take(self._encode_key(key))
         if found is not None:
             return self._decode_value(found)
-        if default:
-            return default[0]
+        if default is not MISSING:
+            return default
         raise KeyError(key)
 
     def _get_or_insert(self, key: Any, default: Any) -> Any:
@@ -486,16 +514,23 @@ class CodedKeyspace(_Coded, Changes, AsyncWrites, MutableMapping[Any, Any]):
         """As :meth:`Keyspace.expire`."""
         return self.raw.expire(self._encode_key(key), ttl)
 
+    def _check_counter(self) -> None:
+        if self._value is not None and not isinstance(self._value, Counter):
+            raise InvalidInputError('counters are no values of this codec; open the keyspace with value="counter"')
+
     def count(self, key: Any, by: int = 1) -> None:
-        """As :meth:`Keyspace.count`."""
+        """As :meth:`Keyspace.count`, in keyspaces with ``value="counter"`` or without a codec of values."""
+        self._check_counter()
         self.raw.count(self._encode_key(key), by)
 
     def counter(self, key: Any) -> int:
         """As :meth:`Keyspace.counter`."""
+        self._check_counter()
         return self.raw.counter(self._encode_key(key))
 
     def increment(self, key: Any, by: int = 1) -> int:
         """As :meth:`Keyspace.increment`."""
+        self._check_counter()
         return self.raw.increment(self._encode_key(key), by)
 
     def bulk_build(self, items: Any, values: Any = None, **named: Any) -> dict[str, int]:

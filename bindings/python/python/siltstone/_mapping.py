@@ -92,7 +92,7 @@ def pairs_of(given: Any, more: Mapping[str, Any] | None = None) -> tuple[list[An
     return keys, values
 
 
-_MISSING: Any = object()
+MISSING: Any = object()
 
 
 class Changes:
@@ -105,12 +105,12 @@ class Changes:
         """Returns the value of ``key``; where it has none, sets it to ``default`` and returns that."""
         return self._get_or_insert(key, default)
 
-    def pop(self, key: Any, default: Any = _MISSING) -> Any:
+    def pop(self, key: Any, default: Any = MISSING) -> Any:
         """Removes ``key`` and returns its value, or ``default`` where it has none."""
         value = self._take(key)
         if value is not None:
             return value
-        if default is _MISSING:
+        if default is MISSING:
             raise KeyError(key)
         return default
 
@@ -176,7 +176,11 @@ class AsyncWrites(Async):
     ainsert_if_absent = awaitable("insert_if_absent")
     acompare_and_set = awaitable("compare_and_set")
     aincrement = awaitable("increment")
+    amodify = awaitable("modify")
+    apop = awaitable("pop")
+    acount = awaitable("count")
+    aexpire = awaitable("expire")
     abulk_build = awaitable("bulk_build")
 
 
-__all__ = ["Async", "AsyncReads", "AsyncWrites", "Changes", "Mapping", "MutableMapping", "Views", "pairs_of"]
+__all__ = ["MISSING", "Async", "AsyncReads", "AsyncWrites", "Changes", "Mapping", "MutableMapping", "Views", "pairs_of"]

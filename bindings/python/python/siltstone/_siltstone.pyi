@@ -17,6 +17,7 @@ __all__ = [
     "Store",
     "Walk",
     "note_fork",
+    "restore",
 ]
 
 _T = TypeVar("_T")
@@ -50,7 +51,7 @@ class Store:
     def __new__(
         cls,
         path: str | os.PathLike[str],
-        memory: _Size = ...,
+        memory: _Size | None = None,
         *,
         create: bool = True,
         read_only: bool = False,
@@ -60,6 +61,7 @@ class Store:
         preset: str | None = None,
         direct: bool = False,
         max_open_files: int = 512,
+        log_limit: _Size = ...,
         resources: Resources | None = None,
     ) -> Self: ...
     @property
@@ -232,3 +234,6 @@ class Batch:
     def write(self, *, sync: bool | None = None) -> None: ...
 
 def note_fork() -> None: ...
+def restore(
+    backups: str | os.PathLike[str], path: str | os.PathLike[str], number: int | None = None
+) -> int: ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from types import TracebackType
-from typing import Any
+from typing import Any, overload
 
 from . import _siltstone
 from ._codecs import codec
@@ -17,6 +17,7 @@ __all__ = ["Batch", "Snapshot", "Store", "open"]
 
 
 def _raw(keyspace: Any) -> Any:
+    """The keyspace of bytes."""
     return keyspace.raw if isinstance(keyspace, CodedKeyspace) else keyspace
 
 
@@ -125,6 +126,32 @@ class Store(_siltstone.Store):
     3
     """
 
+    @overload
+    def keyspace(
+        self,
+        name: str,
+        schema: str | None = None,
+        ordered: bool = True,
+        *,
+        ttl: Any = None,
+        merge: str | None = None,
+        preset: str | None = None,
+        create: bool = True,
+    ) -> Keyspace: ...
+    @overload
+    def keyspace(
+        self,
+        name: str,
+        schema: str | None = None,
+        ordered: bool = True,
+        *,
+        key: Any = None,
+        value: Any = None,
+        ttl: Any = None,
+        merge: str | None = None,
+        preset: str | None = None,
+        create: bool = True,
+    ) -> Any: ...
     def keyspace(
         self,
         name: str,
@@ -142,11 +169,13 @@ class Store(_siltstone.Store):
 
         ``schema`` says which keys lie together: ``"point"``, each by itself, which a new keyspace has without it;
         ``"fixed:N"``, those with the same first N bytes; ``"delim:C"``, those with the same bytes up to the first C;
-        ``"suffix:N"``, those with the same bytes but for the last N. With ``ordered=False`` keys of one prefix are
+        ``"suffix:N"``, those with the same bytes but for the last N; ``"last-delim:C"``, those with the same bytes up to
+        the last C; ``"delim:C:COUNT"``, up to so many of them; ``"length:N"``, those with the same prefix, whose length is
+        the first N bytes. With ``ordered=False`` keys of one prefix are
         kept in the order of hashes, which saves a little. A schema can't be changed.
 
-        ``key`` and ``value`` name codecs: ``"str"``, ``"int"``, ``"json"``, ``"msgpack"``, ``"pickle"``, or an object
-        with ``encode`` and ``decode``. They are not stored; whoever opens the keyspace gives them again. ``ttl`` is for
+        ``key`` and ``value`` name codecs: ``"str"``, ``"int"``, ``"json"``, ``"msgpack"``, ``"pickle"``, for values of
+        counters ``"counter"``, or an object with ``encode`` and ``decode``. They are not stored; whoever opens the keyspace gives them again. ``ttl`` is for
         how many seconds items live that are written through this handle.
 
         ``merge`` names a merge operator, such as ``"add"`` or ``"append"``; ``preset`` a layout, such as ``"lean"``.
@@ -161,8 +190,8 @@ class Store(_siltstone.Store):
         siltstone.errors.InvalidInputError: keyspace "events" exists with another schema ...
         """
         named = {"merge": merge, "preset": preset, "ttl": ttl, "create": create}
-        raw = Keyspace(self, name, schema, ordered, **named)
         keys, values = codec(key), codec(value)
+        raw = Keyspace(self, name, schema, ordered, **named)
         if keys is None and values is None:
             return raw
         return CodedKeyspace(raw, keys, values)
@@ -176,8 +205,9 @@ class Store(_siltstone.Store):
         return Snapshot(self)
 
     def replace(self, keyspace: Any, built: Any) -> None:
-        """Replaces what ``keyspace`` holds by what ``built``, another keyspace of the same schema, holds, which is
-        gone then: at once for readers, and in a crash wholly or not at all.
+        """Replaces what ``keyspace`` holds by what ``built``, another keyspace of the same schema, holds: at once for
+        readers, and in a crash wholly or not at all. ``built`` is no keyspace of the store any more; who still has it
+        reads what it held.
 
         >>> import siltstone, tempfile
         >>> store = siltstone.open(tempfile.mkdtemp())
@@ -212,10 +242,24 @@ class Store(_siltstone.Store):
         self.close()
 
 
-def open(path: str | os.PathLike[str], memory: int | str = "256M", **options: Any) -> Store:
+def open(
+    path: str | bytes | os.PathLike[str] | os.PathLike[bytes],
+    memory: int | str | None = None,
+    *,
+    create: bool = True,
+    read_only: bool = False,
+    durability: str = "buffered",
+    sync_interval: float = 1.0,
+    threads: int = 1,
+    preset: str | None = None,
+    direct: bool = False,
+    max_open_files: int = 512,
+    log_limit: int | str = "256M",
+    resources: _siltstone.Resources | None = None,
+) -> Store:
     """Opens the store in the directory ``path``, and creates it where there is none.
 
-    ``memory`` is what the store may use in all: write buffers, filters, indexes and caches. Options:
+    ``memory`` is what the store may use in all: write buffers, filters, indexes and caches; 256 MiB. Options:
 
     ================== ==================================================================================
     ``create``         whether to create a store where there is none; True
@@ -227,6 +271,7 @@ def open(path: str | os.PathLike[str], memory: int | str = "256M", **options: An
     ``preset``         layout of keyspaces that are created without one, such as ``"lean"``
     ``direct``         reads and writes tables around the system's page cache; False
     ``max_open_files`` 512
+    ``log_limit``      bytes of the log at which write buffers are flushed to shorten it; ``"256M"``
     ``resources``      :class:`Resources` that several stores share, instead of ``memory`` and ``threads``
     ================== ==================================================================================
 
@@ -243,4 +288,17 @@ def open(path: str | os.PathLike[str], memory: int | str = "256M", **options: An
     directory = os.fsdecode(path)
     if "\0" in directory:
         raise InvalidInputError(f"a path has no null byte, and {directory!r} has")
-    return Store(directory, memory, **options)
+    return Store(
+        directory,
+        memory,
+        create=create,
+        read_only=read_only,
+        durability=durability,
+        sync_interval=sync_interval,
+        threads=threads,
+        preset=preset,
+        direct=direct,
+        max_open_files=max_open_files,
+        log_limit=log_limit,
+        resources=resources,
+    )

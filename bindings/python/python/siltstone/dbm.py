@@ -34,6 +34,7 @@ class Database(MutableMapping[Any, bytes]):
     """An open database. Made by :func:`open`."""
 
     def __init__(self, path: str | os.PathLike[str], memory: int | str, read_only: bool, create: bool) -> None:
+        self._read_only = read_only
         self._store = open_store(path, memory, read_only=read_only, create=create)
         self._items = self._store.keyspace("dbm", create=not read_only)
 
@@ -78,7 +79,8 @@ class Database(MutableMapping[Any, bytes]):
 
     def sync(self) -> None:
         """Makes everything written so far survive a power cut."""
-        self._store.sync()
+        if not self._read_only:
+            self._store.sync()
 
     reorganize = sync
     """Does no more than ``sync``: space is reclaimed by itself."""
