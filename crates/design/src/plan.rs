@@ -6,6 +6,7 @@
 //! * **Split**: the same, from a leaf that has outgrown its region; the children are new.
 //! * **Rewrite**: runs of one region are merged in place, to free space in a leaf or to join runs too small
 //!   to push.
+//!   Where memory is short for region filters, runs without one are merged in place as well.
 //! * **Drop**: the oldest runs of a region without children go unread, since all that they hold has expired.
 //!
 //! **Staggering.** Digests are uniform, so all regions of a level would fill up together and the store would
@@ -130,9 +131,8 @@ pub fn plan(design: &Design, shape: &dyn Shape) -> Option<Task> {
             if region.runs.is_empty() || shape.is_busy(level, region.path) {
                 return;
             }
-            let Some(Choice { urgency, task, .. }) = consider(design, level, region, is_crowded) else {
-                return;
-            };
+            let choice = consider(design, level, region, is_crowded).or_else(|| join(shape, level, region));
+            let Some(Choice { urgency, task, .. }) = choice else { return };
             let rank = Rank::of(urgency, new_bytes(region, &task), free);
             let better = best.as_ref().is_none_or(|(so_far, _)| rank > *so_far);
             if better && !waits_for_a_child(design, shape, &task) {
@@ -200,10 +200,11 @@ pub fn reason(design: &Design, shape: &dyn Shape, task: &Task) -> Option<Reason>
     shape.visit_regions(level, &mut |region| {
         if region.path == path {
             // What is done in a store that is not crowded as well, is not done because it is.
-            let choices = [false, true]
+            let mut choices = [false, true]
                 .into_iter()
-                .filter_map(|is_crowded| consider(design, level, region, is_crowded));
-            found = choices.into_iter().find(|choice| choice.task == *task).map(|choice| choice.reason);
+                .filter_map(|is_crowded| consider(design, level, region, is_crowded))
+                .chain(join(shape, level, region));
+            found = choices.find(|choice| choice.task == *task).map(|choice| choice.reason);
         }
     });
     found
@@ -229,7 +230,9 @@ pub fn is_due(design: &Design, shape: &dyn Shape, level: usize) -> bool {
     let is_crowded = is_crowded(design, shape);
     let mut is_due = false;
     shape.visit_regions(level, &mut |region| {
-        is_due = is_due || consider(design, level, region, is_crowded).is_some();
+        is_due = is_due
+            || consider(design, level, region, is_crowded).is_some()
+            || join(shape, level, region).is_some();
     });
     is_due
 }
@@ -365,6 +368,33 @@ fn consider(design: &Design, level: usize, region: &RegionShape, is_crowded: boo
     Some(Choice { urgency, task: Task::Push { level, path, runs: count }, reason })
 }
 
+/// Joins runs that each cost a lookup a read, since memory is short for a filter: as the carries of a binary
+/// counter, so that a byte takes part in a number of joins logarithmic in how many runs there would be, and
+/// as many runs are left.
+fn join(shape: &dyn Shape, level: usize, region: &RegionShape) -> Option<Choice> {
+    let unfiltered = shape.unfiltered_runs(level, region.path).min(region.runs.len());
+    let newest = equal_runs(region.runs.iter().take(unfiltered).map(|run| run.bytes))?;
+    let task = Task::Rewrite { level, path: region.path, newest };
+    // Behind all that is due anyhow.
+    Some(Choice { urgency: JOIN_URGENCY, task, reason: Reason::Unfiltered { runs: unfiltered as u64 } })
+}
+
+/// How pressing it is to join runs without a filter.
+const JOIN_URGENCY: f64 = 0.5;
+
+/// How many runs to join, of which the newest come first: from the newest on, up to the last that is no
+/// larger than all younger ones together; `None` where none is.
+fn equal_runs(sizes: impl Iterator<Item = u64>) -> Option<usize> {
+    let (mut joined, mut newest) = (0u64, None);
+    for (place, bytes) in sizes.enumerate() {
+        if place > 0 && bytes <= joined {
+            newest = Some(place + 1);
+        }
+        joined = joined.saturating_add(bytes);
+    }
+    newest
+}
+
 /// What frees space in a region, or brings down what will: where too much is garbage.
 fn reclaim(design: &Design, level: usize, region: &RegionShape, is_leaf: bool) -> Option<Choice> {
     let dropped = drop_dead(level, region);
@@ -436,15 +466,7 @@ fn best_reclaim(design: &Design, region: &RegionShape) -> Option<usize> {
 /// no larger than all younger ones together, so that a byte takes part in a number of joins logarithmic in
 /// the region's size.
 fn young_runs(region: &RegionShape) -> usize {
-    let mut joined = 0u64;
-    let mut best = 2.min(region.runs.len());
-    for (k, run) in region.runs.iter().enumerate() {
-        if k > 0 && run.bytes <= joined {
-            best = best.max(k + 1);
-        }
-        joined += run.bytes;
-    }
-    best
+    equal_runs(region.runs.iter().map(|run| run.bytes)).unwrap_or(2.min(region.runs.len()))
 }
 
 /// The factor on a region's limit that keeps it out of step with its siblings: 0.5 to 1.5 before its first

@@ -67,6 +67,11 @@ pub enum Reason {
         /// Bytes that are live, as estimated.
         live_bytes: u64,
     },
+    /// Memory is short for a filter that knows the newest runs.
+    Unfiltered {
+        /// How many runs it would have to know.
+        runs: u64,
+    },
     /// The region is full of runs of one group of keys, which no region below could divide.
     OneGroup {
         /// Runs that it has.
@@ -131,6 +136,7 @@ impl fmt::Display for Reason {
             Self::SparseLeaf { runs, live_bytes } => {
                 write!(f, "the leaf has {runs} runs and only {} of live data", Bytes(live_bytes))
             }
+            Self::Unfiltered { runs } => write!(f, "memory is short for a filter of {runs} runs"),
             Self::OneGroup { runs } => write!(f, "the region has {runs} runs of one group of keys"),
             Self::Crowded { bytes, at_most } => write!(
                 f,

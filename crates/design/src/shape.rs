@@ -79,6 +79,11 @@ pub trait Shape {
     fn visit_regions(&self, level: usize, visit: &mut dyn FnMut(&RegionShape));
     /// Whether running work already reads or replaces the region's runs.
     fn is_busy(&self, level: usize, path: TriePath) -> bool;
+    /// How many of a region's runs, from the newest, its filter knows nothing of, and can't for want of
+    /// memory.
+    fn unfiltered_runs(&self, _level: usize, _path: TriePath) -> usize {
+        0
+    }
     /// Bytes that work may write before it frees any: where the disk is nearly full, what fits comes first.
     fn free_bytes(&self) -> u64 {
         u64::MAX

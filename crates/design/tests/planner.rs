@@ -7,7 +7,8 @@
 //! design stepped-merge runs=4            a preset, then overrides: runs, table, bits, head, garbage, levels
 //! L0 root: 8M 8M 2M                      a region's runs, newest run first
 //! L1 010: 8M | pushes=1 children dead=0  flags: pushes=N, children, busy, dead=A,B,.., group=A (the largest group),
-//!                                        below=A, doomed=A, deleted=N,M,.. (tombstones), expired=N (oldest runs)
+//!                                        below=A, doomed=A, deleted=N,M,.. (tombstones), expired=N (oldest runs),
+//!                                        unfiltered=N (newest runs, for want of memory)
 //! free 3M                                bytes of the disk that are free
 //! => push L0 root 3                      or split, rewrite, none; any number of `=>` lines
 //! => because the region is full (3 of 3 runs)
@@ -31,6 +32,7 @@ struct Drawn {
     levels: Vec<BTreeMap<TriePath, RegionShape>>,
     busy: RefCell<HashSet<(usize, TriePath)>>,
     free_bytes: u64,
+    unfiltered: BTreeMap<(usize, TriePath), usize>,
 }
 
 impl Shape for Drawn {
@@ -48,6 +50,10 @@ impl Shape for Drawn {
 
     fn free_bytes(&self) -> u64 {
         self.free_bytes
+    }
+
+    fn unfiltered_runs(&self, level: usize, path: TriePath) -> usize {
+        self.unfiltered.get(&(level, path)).copied().unwrap_or(0)
     }
 }
 
@@ -111,6 +117,7 @@ fn region(drawn: &mut Drawn, line: &str) {
     let mut shape = RegionShape { path: at, runs, ..RegionShape::default() };
     for flag in flags.split_whitespace() {
         match flag.split_once('=').unwrap_or((flag, "")) {
+            ("unfiltered", n) => drop(drawn.unfiltered.insert((level, at), n.parse().expect("a number"))),
             ("pushes", n) => shape.pushes = n.parse().expect("a number"),
             ("children", _) => shape.has_children = true,
             ("group", size) => shape.largest_group_bytes = bytes(size),
@@ -160,6 +167,7 @@ fn run(case: &str) -> usize {
                 levels: vec![BTreeMap::new()],
                 busy: RefCell::default(),
                 free_bytes: u64::MAX,
+                unfiltered: BTreeMap::new(),
             });
             continue;
         }

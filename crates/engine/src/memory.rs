@@ -13,7 +13,7 @@ use crate::io::pages::{self, PageMemory};
 use parking_lot::Mutex;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 /// Bytes of a piece of pooled memory: a page of a table.
 pub(crate) const PIECE_BYTES: usize = ALIGNMENT;
@@ -24,7 +24,7 @@ const CHUNK_SHARE: u64 = 256;
 const LEAST_CHUNK_PAGES: u64 = 8;
 const MOST_CHUNK_PAGES: u64 = 256;
 /// The share of the budget that neither filters nor memtables get.
-const KEPT_FROM_ALL: u64 = 8;
+const KEPT_FROM_ALL: u64 = 16;
 /// The share of the budget that filters leave to indexes which are not in memory, at most.
 const INDEX_SHARE: u64 = 4;
 /// The part of a memtable that is not made of pieces, at most: the places of its entries.
@@ -66,6 +66,11 @@ pub(crate) struct MemoryBudget {
     pieces: AtomicU64,
     /// The most that compactions have held.
     compaction_peak: AtomicU64,
+    /// The most bits by which region filters tell keys apart, while memory is too short for what designs say.
+    most_filter_bits: AtomicU8,
+    kept_for_top_filters: AtomicU64,
+    /// Whether memtables never grow: the store is open for reading only.
+    is_for_reading: AtomicBool,
 }
 
 /// Memory of [`PIECE_BYTES`] bytes, to be [given back](MemoryBudget::give_back). Cached pages and memtables
@@ -106,7 +111,7 @@ impl Drop for Pooled {
 impl MemoryBudget {
     pub fn new(total_bytes: u64) -> Arc<Self> {
         let (held, reserved_for_memtables, index_bytes, pool) = Default::default();
-        let (pieces, compaction_peak, memtables) = Default::default();
+        let (pieces, compaction_peak, memtables, is_for_reading) = Default::default();
         Arc::new(Self {
             total_bytes,
             held,
@@ -116,6 +121,9 @@ impl MemoryBudget {
             pool,
             pieces,
             compaction_peak,
+            most_filter_bits: AtomicU8::new(u8::MAX),
+            kept_for_top_filters: AtomicU64::default(),
+            is_for_reading,
         })
     }
 
@@ -191,6 +199,37 @@ impl MemoryBudget {
         self.reserved_for_memtables.fetch_max(bytes, Ordering::Relaxed);
     }
 
+    /// Keeps nothing free for memtables, which never grow in a store that is open for reading only.
+    pub fn expect_no_writes(&self) {
+        self.is_for_reading.store(true, Ordering::Relaxed);
+    }
+
+    /// The most bits by which region filters are to tell keys apart; `u8::MAX` where memory is no reason for
+    /// fewer than a design says, and 0 where not even one bit fits for all regions.
+    pub fn most_filter_bits(&self) -> u8 {
+        self.most_filter_bits.load(Ordering::Relaxed)
+    }
+
+    /// Whether there is no room for the region filters of all regions, however short their fingerprints.
+    pub fn is_short_for_filters(&self) -> bool {
+        self.most_filter_bits() == 0
+    }
+
+    /// Bytes that filters of the uppermost regions may still come to need: those below leave them.
+    pub fn kept_for_top_filters(&self) -> u64 {
+        self.kept_for_top_filters.load(Ordering::Relaxed)
+    }
+
+    /// Has filters below the uppermost regions [leave](Self::kept_for_top_filters) so many bytes.
+    pub fn keep_for_top_filters(&self, bytes: u64) {
+        self.kept_for_top_filters.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Sets [what](Self::most_filter_bits) memory allows.
+    pub fn limit_filter_bits(&self, bits: u8) {
+        self.most_filter_bits.store(bits, Ordering::Relaxed);
+    }
+
     /// Notes a table whose index takes `bytes`, in memory or not.
     pub fn expect_index(&self, bytes: u64) {
         self.index_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -206,10 +245,27 @@ impl MemoryBudget {
     /// tenth of what a filter does, and without it every read of a table takes two or three more.
     pub fn room_for(&self, holder: Holder, keep_free: u64) -> u64 {
         let memtables = self.held_bytes(Holder::Memtable);
-        let reserved = self.reserved_for_memtables.load(Ordering::Relaxed) + self.total_bytes / KEPT_FROM_ALL;
+        let reserved = self.reserved_bytes();
         let missing = self.index_bytes.load(Ordering::Relaxed).saturating_sub(self.held_bytes(Holder::Index));
         let indexes = if holder == Holder::Filter { missing.min(self.total_bytes / INDEX_SHARE) } else { 0 };
         self.free_bytes().saturating_sub(keep_free.max(reserved.saturating_sub(memtables)) + indexes)
+    }
+
+    /// What filters and indexes do not get: what is reserved for memtables, and the cache's part.
+    fn reserved_bytes(&self) -> u64 {
+        if self.is_for_reading.load(Ordering::Relaxed) {
+            return 0;
+        }
+        self.reserved_for_memtables.load(Ordering::Relaxed) + self.total_bytes / KEPT_FROM_ALL
+    }
+
+    /// Bytes that filters can have in the long run if `keep_free` bytes are left to others, whatever memtables
+    /// and compactions hold just now.
+    pub fn room_for_filters(&self, keep_free: u64) -> u64 {
+        let compactions =
+            self.compaction_peak.load(Ordering::Relaxed).min(self.total_bytes / COMPACTION_SHARE);
+        let indexes = self.index_bytes.load(Ordering::Relaxed).min(self.total_bytes / INDEX_SHARE);
+        self.usable_bytes().saturating_sub(keep_free.max(self.reserved_bytes()) + compactions + indexes)
     }
 
     /// Bytes that background work reads or writes of one file at once: the less, the smaller the budget, so

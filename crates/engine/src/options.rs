@@ -86,6 +86,9 @@ pub enum IndexLoading {
 
 /// Write buffers that a budget has room for which is too small for the default design.
 const BUFFERS_PER_SMALL_BUDGET: u64 = 8;
+/// Write buffers that the budget has to have room for at least, where nobody chose the design: two are
+/// written to and flushed at a time, and filters are to have the rest.
+const LEAST_BUFFERS_PER_BUDGET: u64 = 4;
 
 /// What [`Options::auto`] takes items to be like: their bytes, key and value together, and how many bytes of
 /// them there are per byte of memory.
@@ -345,8 +348,8 @@ impl Options {
     }
 
     /// Returns the design of a keyspace that is created with `keyspace`: the one that it names, or else the
-    /// default one, [scaled](Design::scaled_to) down where the budget has no room for two of its write
-    /// buffers.
+    /// default one, [scaled](Design::scaled_to) down where two of its write buffers would take more than half
+    /// of the budget.
     pub(crate) fn design_for(&self, keyspace: &KeyspaceOptions) -> Design {
         if let Some(design) = &keyspace.design {
             return design.clone();
@@ -354,7 +357,7 @@ impl Options {
         let design = &self.default_design;
         let affordable = self.memory_budget_bytes / BUFFERS_PER_SMALL_BUDGET;
         let needed = design.write_buffer_bytes().max(1);
-        if needed <= self.memory_budget_bytes / 2 {
+        if needed <= self.memory_budget_bytes / LEAST_BUFFERS_PER_BUDGET {
             return design.clone();
         }
         // Halved until it fits, so that tables have a round size and the design a name.

@@ -5,13 +5,17 @@
 
 use super::work::{Context, Output, Target};
 use crate::entry::EntryRef;
+use crate::memory::{Holder, MemoryBudget};
 use crate::region_filter::{
-    ExpectedRun, Filtered, FilteredRun, NewRegionFilter, RegionFilterBuilder, RegionFilterKind,
+    Contents, ExpectedRun, Filtered, FilteredRun, KEPT_FROM_REGION_FILTERS, NewRegionFilter, RegionFilter,
+    RegionFilterBuilder, RegionFilterKind,
 };
 use crate::table::NewTable;
 use crate::table::envelope::TableMeta;
-use crate::version::Version;
 use crate::version::edit::RunRecord;
+use crate::version::{Run, Version};
+use siltstone_design::TriePath;
+use std::sync::Arc;
 
 /// The filter of a region as it grows by a new run.
 pub(super) struct RunFilter {
@@ -66,11 +70,38 @@ fn begin(
 ) -> Option<RegionFilterBuilder> {
     let has_children = version.has_children(target.path);
     let kind = RegionFilterKind::of(version.spec_at(target.path.depth())?, has_children)?;
+    let kind = kind.within(context.reader.memory());
     let region = version.region(target.path);
     let runs = target.runs(version);
     let present = region.and_then(|region| region.filter.as_deref());
+    if target.path != TriePath::ROOT && !leaves_room(kind, runs, keys, present, context.reader.memory()) {
+        return None;
+    }
     let fingerprints = |place: usize| runs.get(place)?.fingerprints(context.reader);
     let run = ExpectedRun { keys, is_on_top: target.replaces.is_none(), fingerprints: &fingerprints };
     let region = Filtered { path: target.path, runs, present };
     RegionFilterBuilder::for_new_run(kind, &region, &run, context.reader.memory())
+}
+
+/// Whether the filter of a region with `runs` and a run of `keys` keys more leaves what filters of the
+/// uppermost regions will need.
+fn leaves_room(
+    kind: RegionFilterKind,
+    runs: &[Arc<Run>],
+    keys: u64,
+    present: Option<&RegionFilter>,
+    memory: &MemoryBudget,
+) -> bool {
+    let kept = memory.kept_for_top_filters();
+    if kept == 0 {
+        return true;
+    }
+    let before = Contents::of(runs);
+    let each = before.bytes as f64 / before.keys.max(1) as f64;
+    let keys = before.keys + keys;
+    let after = Contents { keys, bytes: (each * keys as f64) as u64, runs: before.runs + 1 };
+    let Some(bytes) = kind.estimated_bytes(after) else { return true };
+    let keep_free = memory.total_bytes() / KEPT_FROM_REGION_FILTERS;
+    let room = memory.room_for(Holder::Filter, keep_free) + present.map_or(0, RegionFilter::memory_bytes);
+    bytes + kept <= room
 }

@@ -82,6 +82,11 @@ impl Health {
         Ok(())
     }
 
+    /// Whether the store is open for reading alone.
+    pub fn is_read_only(&self) -> bool {
+        self.is_read_only
+    }
+
     /// Returns an error if the store has been closed: its directory may be another's by now.
     #[inline]
     pub fn check_open(&self) -> Result<()> {

@@ -89,10 +89,13 @@ impl Store {
         Self { env, catalog, committer, scheduler, searcher, sidecars, threads, lock }
     }
 
-    /// Starts the threads of a store that is open for writing.
+    /// Starts the store's threads: those of one that is open for writing, or the one that makes what a store
+    /// for reading lacks.
     pub fn start(&self) -> Result<()> {
-        if self.env.check_writable().is_ok() {
-            let mut threads = self.threads.lock();
+        let mut threads = self.threads.lock();
+        if self.env.check_writable().is_err() {
+            threads.extend(self.scheduler.start_for_reading()?);
+        } else {
             threads.extend(self.scheduler.start()?);
             threads.extend(self.searcher.start()?);
             if let Some(resources) = self.env.options.resources.as_ref().filter(|_| self.has_threads()) {
@@ -135,7 +138,10 @@ impl Store {
                 }
                 continue;
             }
-            self.env.check_writable()?;
+            if !self.env.health.is_read_only() {
+                self.env.check_writable()?;
+            }
+            self.env.health.check_open()?;
             if let Some(error) = self.env.health.background_error_since(failures) {
                 return Err(error);
             }

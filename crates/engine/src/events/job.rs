@@ -28,6 +28,8 @@ pub enum Work {
     BuildFilter,
     /// Adds runs to a region filter in memory.
     ExtendFilter,
+    /// Shortens the fingerprints of a region filter in memory.
+    ShortenFilter,
     /// Writes a file of region filters.
     WriteFilterFile,
     /// Loads filter and index of a table.
@@ -78,6 +80,10 @@ pub enum Reason {
         /// How many.
         runs: u64,
     },
+    /// Memory is short for filters as the design has them.
+    MemoryShort,
+    /// Memory was short for the filter when it was made, and is not any more.
+    MemoryFree,
     /// Region filters that are in memory belong in a file.
     FileDue {
         /// Bytes of them.

@@ -174,6 +174,12 @@ impl RegionFilter {
         }
     }
 
+    /// Returns the filter with fingerprints of `bits` bits; `None` where that can't be had.
+    pub fn shortened(&self, bits: u8, memory: &Arc<MemoryBudget>) -> Option<Self> {
+        let filter = self.as_maplet()?.smaller(memory, |maplet| maplet.shortened(bits))?;
+        Some(Self::Maplet(filter))
+    }
+
     /// Writes what is known into a file and returns the filter of that file; `None` where it can't be had, or
     /// lies in memory alone.
     pub fn write_pages(&self, target: &PagesTarget<'_>, reader: &Reader) -> Result<Option<Self>> {

@@ -5,8 +5,12 @@ use super::filter::RegionFilter;
 use super::lack::{Lack, Means};
 use super::maplet::MapletSettings;
 use super::multi_level_cuckoo::CuckooSettings;
-use super::run::FilteredRun;
+use super::run::{Contents, FilteredRun};
+use crate::memory::MemoryBudget;
 use siltstone_design::{LevelSpec, RegionFilterSpec};
+
+/// The part of a filter for which there is to be room beside it before it is built: sizes are estimates.
+const SPARE: u64 = 8;
 
 /// What the filters of a level's regions are like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +36,36 @@ impl RegionFilterKind {
                 Some(Self::BloomCluster(ClusterSettings { bits_per_key }))
             }
         }
+    }
+
+    /// Returns the same as exact as memory allows.
+    pub fn within(self, memory: &MemoryBudget) -> Self {
+        self.at_most(memory.most_filter_bits())
+    }
+
+    /// Returns the same with fingerprints that tell keys apart by `bits` bits at most.
+    pub fn at_most(self, bits: u8) -> Self {
+        match self {
+            Self::Maplet(settings) => Self::Maplet(settings.at_most(bits)),
+            // They can't be shortened.
+            Self::MultiLevelCuckoo(_) | Self::BloomCluster(_) => self,
+        }
+    }
+
+    /// Returns about what the filter of a region with `contents` takes in memory; `None` of those that lie on
+    /// the device.
+    pub fn estimated_bytes(self, contents: Contents) -> Option<u64> {
+        match self {
+            Self::MultiLevelCuckoo(settings) => Some(settings.estimated_bytes(contents.keys)),
+            Self::Maplet(settings) => Some(settings.estimated_bytes(contents)),
+            Self::BloomCluster(_) => None,
+        }
+    }
+
+    /// Returns about what it takes once the region, now with `contents`, is full; `None` where nothing tells.
+    pub fn full_bytes(self, contents: Contents) -> Option<u64> {
+        let Self::Maplet(settings) = self else { return None };
+        (contents.keys > 0).then(|| settings.full_bytes(contents))
     }
 
     /// Whether `filter` is such a one.
@@ -73,18 +107,41 @@ impl RegionFilterKind {
         // anew.
         let serves = |filter: &&RegionFilter| self.is_of(filter) && !filter.is_stale();
         let covered = present.filter(serves).map_or(0, RegionFilter::covered);
-        let keys = runs.iter().map(FilteredRun::entries).sum();
-        let (most, bytes) = match self {
-            Self::MultiLevelCuckoo(settings) => (settings.max_runs(), settings.estimated_bytes(keys)),
-            Self::Maplet(settings) => (settings.max_runs(), settings.estimated_bytes(keys)),
+        let most = match self {
+            Self::MultiLevelCuckoo(settings) => settings.max_runs(),
+            Self::Maplet(settings) => {
+                let maplet = present.and_then(RegionFilter::as_maplet).map(|filter| filter.filter());
+                if let Some(bits) =
+                    maplet.and_then(|maplet| settings.to_shorten(maplet, Contents::of(runs).bytes))
+                {
+                    return Some(Lack::Memory(bits));
+                }
+                settings.max_runs()
+            }
             Self::BloomCluster(settings) => {
                 return settings.lack(present.and_then(RegionFilter::as_bloom_cluster), runs, means);
             }
         };
-        if covered >= runs.len().min(most) || runs.iter().any(|run| (means.has_failed)(run.id())) {
+        if runs.iter().any(|run| (means.has_failed)(run.id())) {
             return None;
         }
-        // Building takes as much again.
-        (keys > 0 && bytes * 2 < means.room()).then_some(Lack::Run(runs.len() - covered - 1))
+        let (is_covered, newest) = (covered >= runs.len().min(most), runs.first()?.id());
+        let is_inexact = || match self {
+            Self::Maplet(settings) => {
+                let maplet = present.and_then(RegionFilter::as_maplet).map(|filter| filter.filter());
+                maplet.is_some_and(|maplet| settings.is_inexact(maplet)) && !(means.was_made_anew)(newest)
+            }
+            Self::MultiLevelCuckoo(_) | Self::BloomCluster(_) => false,
+        };
+        let lack = match is_covered {
+            true if is_inexact() => Lack::Exactness,
+            true => return None,
+            false => Lack::Run(runs.len() - covered - 1),
+        };
+        // What is there goes once another has been made of it.
+        let contents = Contents::of(runs);
+        let bytes = self.estimated_bytes(contents)?;
+        let room = means.room() + present.map_or(0, RegionFilter::memory_bytes);
+        (contents.keys > 0 && bytes + bytes / SPARE < room).then_some(lack)
     }
 }

@@ -9,6 +9,10 @@ pub(crate) struct Means<'a> {
     pub memory: &'a MemoryBudget,
     /// Whether a run's keys could not be read, or a file with it as the newest run not be written.
     pub has_failed: &'a dyn Fn(RunId) -> bool,
+    /// Whether the filter of a region with this newest run has been made anew for exactness.
+    pub was_made_anew: &'a dyn Fn(RunId) -> bool,
+    /// Bytes that the region's filter has to leave to those above it.
+    pub kept_for_top: u64,
     /// Whether there is nothing else to do.
     pub has_time: bool,
 }
@@ -17,7 +21,7 @@ impl Means<'_> {
     /// Returns the bytes that region filters can still have.
     pub fn room(&self) -> u64 {
         let keep_free = self.memory.total_bytes() / KEPT_FROM_REGION_FILTERS;
-        self.memory.room_for(Holder::Filter, keep_free)
+        self.memory.room_for(Holder::Filter, keep_free).saturating_sub(self.kept_for_top)
     }
 }
 
@@ -28,4 +32,8 @@ pub(crate) enum Lack {
     Run(usize),
     /// A file with what is in memory.
     File,
+    /// Exactness: memory was short when it was made, and is not any more.
+    Exactness,
+    /// Nothing but memory: its fingerprints are to be shortened to so many bits.
+    Memory(u8),
 }

@@ -4,7 +4,7 @@
 //! keys' fingerprints are sorted and laid beside those of the runs before it. They come from the keys, or
 //! from tables that have kept them, so that a maplet that was lost is made again without reading a key.
 
-use super::run::FilteredRun;
+use super::run::{Contents, FilteredRun};
 use super::sidecar;
 use super::slotted::{Prefetch, SlotFilter, Slotted};
 use crate::ids::RunId;
@@ -18,10 +18,19 @@ use std::sync::Arc;
 /// of the items are, a maplet is to lead astray less often, so that only the one at the bottom counts.
 const UPPER_BITS: u8 = 3;
 
+/// Runs that a full region has, about.
+const FULL_RUNS: usize = 16;
+/// About what an entry takes beside its remainder and its slot.
+const QUOTIENT_BITS: f64 = 2.7;
+
 /// What the maplets of a level are like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MapletSettings {
     remainder_bits: u8,
+    /// Those among them that upper regions have more.
+    upper_bits: u8,
+    /// Whether the design says more, and memory is too short for it.
+    is_limited: bool,
     /// Bytes of a full region.
     region_bytes: u64,
 }
@@ -30,7 +39,36 @@ impl MapletSettings {
     /// Maplets for regions that are full at `region_bytes`.
     pub fn new(remainder_bits: u8, region_bytes: u64, has_children: bool) -> Self {
         let upper_bits = if has_children { UPPER_BITS } else { 0 };
-        Self { remainder_bits: remainder_bits + upper_bits, region_bytes }
+        Self { remainder_bits: remainder_bits + upper_bits, upper_bits, is_limited: false, region_bytes }
+    }
+
+    /// The same with `bits` remainder bits at most, and upper regions' as many more.
+    pub fn at_most(self, bits: u8) -> Self {
+        let limit = bits.max(1).saturating_add(self.upper_bits);
+        let is_limited = self.is_limited || limit < self.remainder_bits;
+        Self { remainder_bits: self.remainder_bits.min(limit), is_limited, ..self }
+    }
+
+    /// Returns the bits of fingerprints in a region that holds `keys` keys in `bytes` bytes.
+    fn fingerprint_bits(self, keys: u64, bytes: u64) -> u8 {
+        maplet_fingerprint_bits(self.remainder_bits, self.region_bytes, keys, bytes)
+    }
+
+    /// Whether `maplet` leads astray far more often than memory is a reason for.
+    pub fn is_inexact(self, maplet: &Maplet) -> bool {
+        !self.is_limited && maplet.false_probe_rate() > self.most_false_probes()
+    }
+
+    /// The rate of false probes at which a maplet is full: four times the one that was asked for.
+    fn most_false_probes(self) -> f64 {
+        2f64.powi(2 - i32::from(self.remainder_bits))
+    }
+
+    /// Returns the bits that the fingerprints of `maplet`, of a region with `bytes` bytes, are to be
+    /// shortened to for want of memory; `None` where they are as short.
+    pub fn to_shorten(self, maplet: &Maplet, bytes: u64) -> Option<u8> {
+        let bits = self.fingerprint_bits(u64::from(maplet.len()), bytes);
+        (self.is_limited && maplet.fingerprint_bits() > bits).then_some(bits)
     }
 
     /// Returns the most runs that a maplet tells apart. Slots are as long as there are runs, which may be
@@ -39,10 +77,20 @@ impl MapletSettings {
         1 << MAX_SLOT_BITS
     }
 
-    /// Returns about what a maplet for `keys` keys takes in memory.
-    pub fn estimated_bytes(self, keys: u64) -> u64 {
+    /// Returns about what the maplet takes once the region, now with `contents`, is full.
+    pub fn full_bytes(self, contents: Contents) -> u64 {
+        let item_bytes = contents.bytes as f64 / contents.keys.max(1) as f64;
+        let keys = (self.region_bytes as f64 / item_bytes.max(1.0)) as u64;
+        self.estimated_bytes(Contents { keys, bytes: self.region_bytes, runs: FULL_RUNS.max(contents.runs) })
+    }
+
+    /// Returns about what the maplet of a region with `contents` takes in memory.
+    pub fn estimated_bytes(self, contents: Contents) -> u64 {
+        let Contents { keys, bytes, runs } = contents;
         // A region that is not yet full has longer fingerprints.
-        keys * u64::from(self.remainder_bits + MAX_SLOT_BITS + 5) / 8
+        let remainder = f64::from(self.fingerprint_bits(keys, bytes)) - (keys.max(1) as f64).log2();
+        let slot = runs.max(1).next_power_of_two().ilog2().min(u32::from(MAX_SLOT_BITS));
+        (keys as f64 * (remainder.max(0.0) + f64::from(slot) + QUOTIENT_BITS) / 8.0) as u64
     }
 }
 
@@ -151,20 +199,21 @@ impl MapletBuilder {
         let slot = self.runs.len() as u8;
         // Mostly they are sorted, or a few sorted stretches: tables hand theirs over in order.
         self.hashes.sort();
-        let before = self.maplet.take().unwrap_or_else(|| {
-            let keys = self.hashes.len() as u64;
-            // The whole region, where it is covered at once and larger than it should be.
-            let all = user_bytes.saturating_mul(self.expected_keys.max(keys)) / keys.max(1);
-            let region_bytes = self.settings.region_bytes.max(all);
-            let bits = maplet_fingerprint_bits(self.settings.remainder_bits, region_bytes, keys, user_bytes);
-            Arc::new(Maplet::new(bits, 0))
-        });
+        let keys = self.hashes.len() as u64;
+        // The whole region, where it is covered at once and larger than it should be.
+        let all = user_bytes.saturating_mul(self.expected_keys.max(keys)) / keys.max(1);
+        let region_bytes = self.settings.region_bytes.max(all);
+        let bits = MapletSettings { region_bytes, ..self.settings }.fingerprint_bits(keys, user_bytes);
+        let before = self.maplet.take().unwrap_or_else(|| Arc::new(Maplet::new(bits, 0)));
+        if self.settings.is_limited {
+            self.hash_bits = self.hash_bits.min(bits);
+        }
         // Where runs were merged, slots are longer than they would have to be.
         let slot_bits = (u32::from(slot) + 1).next_power_of_two().ilog2() as u8;
         let slot_bits = slot_bits.max(before.slot_bits());
         let after = before.with_run_in(slot_bits, slot, self.hash_bits, &self.hashes);
-        // Full at four times the rate that was asked for; built anew, it may get longer fingerprints.
-        self.is_full |= after.false_probe_rate() > 2f64.powi(2 - i32::from(self.settings.remainder_bits));
+        // Built anew, it may get longer fingerprints.
+        self.is_full |= after.false_probe_rate() > self.settings.most_false_probes();
         self.maplet = Some(Arc::new(after));
         self.hashes.clear();
         self.hash_bits = u64::BITS as u8;

@@ -43,5 +43,5 @@ pub(crate) use candidates::{Candidate, Candidates};
 pub(crate) use filter::{NewRegionFilter, RegionFilter};
 pub(crate) use kind::RegionFilterKind;
 pub(crate) use lack::{Lack, Means};
-pub(crate) use run::FilteredRun;
-pub(crate) use slotted::Prefetch;
+pub(crate) use run::{Contents, FilteredRun};
+pub(crate) use slotted::{KEPT_FROM_REGION_FILTERS, Prefetch};

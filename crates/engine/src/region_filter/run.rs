@@ -40,3 +40,19 @@ impl<R: FilteredRun> FilteredRun for Arc<R> {
         R::fingerprints(self, reader)
     }
 }
+
+/// What there is in a region to filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Contents {
+    pub keys: u64,
+    /// Bytes of keys and values.
+    pub bytes: u64,
+    pub runs: usize,
+}
+
+impl Contents {
+    pub fn of(runs: &[impl FilteredRun]) -> Self {
+        let (keys, bytes) = runs.iter().fold((0, 0), |(k, b), run| (k + run.entries(), b + run.user_bytes()));
+        Self { keys, bytes, runs: runs.len() }
+    }
+}

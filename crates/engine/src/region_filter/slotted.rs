@@ -15,7 +15,7 @@ use siltstone_design::EncodedKey;
 use std::sync::Arc;
 
 /// A part of the budget that region filters leave to others.
-pub(super) const KEPT_FROM_REGION_FILTERS: u64 = 4;
+pub(crate) const KEPT_FROM_REGION_FILTERS: u64 = 4;
 
 /// Two steps of bringing memory towards the processor's cache, each for many keys at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,6 +151,15 @@ impl<F: SlotFilter> Slotted<F> {
         };
         let slots: Vec<u8> = (0..self.runs.len()).map(|old| slot(old) as u8).collect();
         Self::new(runs, Arc::new(self.of_present_runs()?.remapped(&slots)), memory)
+    }
+
+    /// The same over what `changed` makes of the filter, which takes no more memory; `None` where it knows of
+    /// runs that have left and can't forget them.
+    pub fn smaller(&self, memory: &Arc<MemoryBudget>, changed: impl FnOnce(&F) -> F) -> Option<Self> {
+        let filter = Arc::new(changed(&*self.of_present_runs()?));
+        // The one that it replaces goes in a moment.
+        let held = Arc::new(memory.hold(Holder::Filter, filter.bytes_in_memory()));
+        Some(Self { runs: self.runs.clone(), filter, gone: 0, held })
     }
 
     /// Hands its runs, its kind and its bytes to `keep`; nothing where it knows of runs that have left and

@@ -38,7 +38,13 @@ fn covered(version: &Version) -> (usize, usize) {
 fn lacks(preset: &str, version: &Version) -> bool {
     let region = version.region(path()).unwrap();
     let memory = MemoryBudget::new(64 << 20);
-    let means = Means { memory: &memory, has_failed: &|_| false, has_time: true };
+    let means = Means {
+        memory: &memory,
+        has_failed: &|_| false,
+        was_made_anew: &|_| false,
+        kept_for_top: 0,
+        has_time: true,
+    };
     // Runs without tables have no entries, and nothing is made for them.
     let runs: Vec<TestRun> = region.runs.iter().map(|run| TestRun(run.id)).collect();
     kind(preset).lack(region.filter.as_deref(), &runs, &means).is_some()

@@ -33,8 +33,13 @@ impl Scheduler {
             let others = running.of_other_designs(keyspace.id, &version.design);
             let is_busy =
                 |path: TriePath, depth: u8| running.is_busy_beside(&others, keyspace.id, path, depth);
-            let shape =
-                VersionShape { version: &version, is_busy: &is_busy, now_ms: Some(now_ms), free_bytes };
+            let shape = VersionShape {
+                version: &version,
+                is_busy: &is_busy,
+                now_ms: Some(now_ms),
+                free_bytes,
+                is_memory_short: self.env.memory().is_short_for_filters(),
+            };
             let Some((task, reason)) = next_task(&shape) else { continue };
             let compaction = Compaction::new(keyspace, version, now_ms, (task, reason));
             self.begin(&mut running, &compaction);

@@ -103,7 +103,9 @@ pub(super) fn compaction(compaction: &Compaction, inputs: &[Part]) -> JobInfo {
         Some(Reason::Requested)
     } else {
         let known = compaction.reason;
-        let why = known.or_else(|| reason(&version.design, &VersionShape::at(version, *now_ms), task));
+        // Memory may have become short, or not be any more, since it was planned.
+        let shape = VersionShape { is_memory_short: true, ..VersionShape::at(version, *now_ms) };
+        let why = known.or_else(|| reason(&version.design, &shape, task));
         debug_assert!(why.is_some(), "the planner has a reason for what it chose: {task:?}");
         why.map(Reason::Planned)
     };
@@ -145,6 +147,8 @@ pub(super) fn filter(job: &FilterJob) -> JobInfo {
             let bytes = present.map_or(0, |filter| filter.memory_bytes());
             (Work::WriteFilterFile, Reason::FileDue { bytes })
         }
+        Lack::Exactness => (Work::BuildFilter, Reason::MemoryFree),
+        Lack::Memory(_) => (Work::ShortenFilter, Reason::MemoryShort),
         Lack::Run(_) if present.is_some() => (Work::ExtendFilter, missing),
         Lack::Run(_) => (Work::BuildFilter, missing),
     };

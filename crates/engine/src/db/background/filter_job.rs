@@ -16,6 +16,8 @@ pub(super) struct FilterWork {
     is_claimed: Arc<AtomicBool>,
     /// Runs whose keys can't be read, and so not be covered.
     pub failed: Mutex<HashSet<RunId>>,
+    /// The newest runs of regions whose filters were made anew for exactness: once is enough.
+    pub made_anew: Mutex<HashSet<RunId>>,
 }
 
 /// The right to make filters, until it is dropped.
@@ -58,7 +60,8 @@ impl Wanting {
         let tried = match self.lack {
             Lack::Run(_) if self.kind.is_in_memory() => runs.get(..),
             Lack::Run(place) => runs.get(place..=place),
-            Lack::File => runs.get(..1),
+            Lack::File | Lack::Memory(_) => runs.get(..1),
+            Lack::Exactness => None,
         };
         tried.unwrap_or(&[]).iter().map(|run| run.id).collect()
     }
@@ -70,7 +73,8 @@ impl Wanting {
         let to_read = match self.lack {
             Lack::Run(_) if self.kind.is_in_memory() => runs.get(..runs.len().saturating_sub(covered)),
             Lack::Run(place) => runs.get(place..=place),
-            Lack::File => None,
+            Lack::Exactness => runs.get(..),
+            Lack::File | Lack::Memory(_) => None,
         };
         to_read.unwrap_or(&[])
     }

@@ -9,6 +9,7 @@ mod by_hand;
 mod compact;
 pub(super) mod describe;
 mod drain;
+mod filter_bits;
 mod filter_job;
 mod flush;
 pub(super) mod hold;
@@ -111,6 +112,7 @@ impl Scheduler {
     }
 
     fn next_job_in(&self, keyspaces: &[Arc<OpenKeyspace>]) -> Option<Job> {
+        self.fit_filters(keyspaces);
         let below = 1..usize::MAX;
         // What is read most comes first; filters of lower levels wait until the regions are in order.
         let load = || self.unloaded(keyspaces).map(Job::LoadTable);
@@ -211,6 +213,11 @@ impl Scheduler {
     pub fn is_idle(&self) -> bool {
         let now_ms = self.env.now_ms();
         let keyspaces = self.catalog.all();
+        if self.env.health.is_read_only() {
+            // What is due otherwise is the writer's.
+            return self.env.options.background_threads == 0
+                || (self.filter_work.claim().is_some() && !self.lacks_filters());
+        }
         if !self.running.is_empty() {
             return false;
         }
@@ -218,7 +225,8 @@ impl Scheduler {
             && self.sidecars.unchecked(&keyspaces).is_none()
             && keyspaces.iter().all(|keyspace| {
                 let view = keyspace.view.load();
-                let shape = VersionShape::at(&view.version, now_ms);
+                let is_memory_short = self.env.memory().is_short_for_filters();
+                let shape = VersionShape { is_memory_short, ..VersionShape::at(&view.version, now_ms) };
                 view.sealed.is_empty()
                     && view.version.redesign().is_none()
                     && plan(&view.version.design, &shape).is_none()

@@ -32,16 +32,28 @@ impl Scheduler {
     pub(super) fn wanting(&self, version: &Version, levels: Range<usize>, has_time: bool) -> Option<Wanting> {
         let failed = self.filter_work.failed.lock();
         let has_failed = |run: RunId| failed.contains(&run);
-        let means = Means { memory: self.env.memory(), has_failed: &has_failed, has_time };
+        let made_anew = self.filter_work.made_anew.lock();
+        let was_made_anew = |run: RunId| made_anew.contains(&run);
         let of_design = version.levels.iter().filter_map(|of_level| {
             let level = version.design.level_at(of_level.depth).filter(|level| levels.contains(level))?;
             Some((level, of_level))
         });
         for (level, of_level) in of_design {
+            let kept_for_top = if level == 0 { 0 } else { self.env.memory().kept_for_top_filters() };
+            let means = Means {
+                memory: self.env.memory(),
+                has_failed: &has_failed,
+                was_made_anew: &was_made_anew,
+                kept_for_top,
+                has_time,
+            };
             for region in &of_level.regions {
                 let has_children = version.has_children(region.path);
                 let kind = RegionFilterKind::of(version.design.level(level), has_children);
-                let Some(kind) = kind else { break };
+                let Some(kind) = kind.map(|kind| kind.within(self.env.memory())) else { break };
+                if self.env.health.is_read_only() && !kind.is_in_memory() {
+                    break;
+                }
                 if let Some(lack) = kind.lack(region.filter.as_deref(), &region.runs, &means) {
                     return Some(Wanting { level, region: Arc::clone(region), kind, lack });
                 }
@@ -73,6 +85,14 @@ impl Scheduler {
         let make = || match wanting.lack {
             Lack::Run(place) => self.cover_missing(keyspace, wanting, place),
             Lack::File => self.write_file(keyspace, wanting),
+            Lack::Exactness => {
+                self.filter_work.made_anew.lock().extend(wanting.region.runs.first().map(|run| run.id));
+                self.cover(keyspace, wanting, None, 0)
+            }
+            Lack::Memory(bits) => {
+                let present = wanting.region.filter.as_deref();
+                Ok(present.and_then(|filter| filter.shortened(bits, self.env.memory())))
+            }
         };
         let describe = || describe::filter(job);
         match self.reporter.job(describe, make, |made| describe::filter_outcome(job, made.as_ref())) {

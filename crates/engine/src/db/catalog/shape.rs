@@ -4,7 +4,7 @@ use crate::ids::RunId;
 use crate::table::envelope::TableMeta;
 use crate::version::{Region, Version};
 use siltstone_design::redesign::{Strata, Stratum};
-use siltstone_design::{LevelSpec, RegionShape, Shape, TriePath};
+use siltstone_design::{LevelSpec, RegionFilterSpec, RegionShape, Shape, TriePath};
 
 /// A version, what of it is being worked on, and the time, which decides what has expired. The planner is
 /// shown the levels of the design; outgoing ones are those of a redesign.
@@ -16,6 +16,8 @@ pub(crate) struct VersionShape<'a> {
     pub now_ms: Option<u64>,
     /// Bytes of the disk that are free, where that matters.
     pub free_bytes: u64,
+    /// Whether memory is short for region filters, however short their fingerprints.
+    pub is_memory_short: bool,
 }
 
 impl<'a> VersionShape<'a> {
@@ -26,7 +28,7 @@ impl<'a> VersionShape<'a> {
 
     /// A version without what is garbage in it.
     pub fn of_sizes(version: &'a Version) -> Self {
-        Self { version, is_busy: &|_, _| false, now_ms: None, free_bytes: u64::MAX }
+        Self { version, is_busy: &|_, _| false, now_ms: None, free_bytes: u64::MAX, is_memory_short: false }
     }
 }
 
@@ -55,6 +57,15 @@ impl Shape for VersionShape<'_> {
 
     fn free_bytes(&self) -> u64 {
         self.free_bytes
+    }
+
+    fn unfiltered_runs(&self, level: usize, path: TriePath) -> usize {
+        let has_filters = self.version.design.level(level).region_filter != RegionFilterSpec::None;
+        let region = self.version.region(path).filter(|_| self.is_memory_short && has_filters);
+        region.map_or(0, |region| match &region.filter {
+            Some(filter) => region.runs.len().saturating_sub(filter.covered()),
+            None => region.runs.len(),
+        })
     }
 }
 

@@ -91,7 +91,10 @@ fn open_loaded(opening: Opening, loaded: Loaded, purpose: Purpose) -> Result<Opt
     let sidecars = opening.sidecars(&secret, false)?;
     let files = opening.disk.list(&sidecars.dir).unwrap_or_default();
     let files = files.iter().filter(|name| filename::is_sidecar(name)).count();
-    // Nobody works in the background here.
+    if opening.options.resources.is_none() {
+        opening.memory.expect_no_writes();
+    }
+    // Nobody loads tables in the background here.
     let reader = opening
         .reader_of_kept_files(&sidecars, opening.options.max_open_files.max(tables.len() + files + 16));
     let replayed = opening.replay_log(&loaded, &keyspaces, &reader)?;
