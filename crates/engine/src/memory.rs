@@ -259,8 +259,8 @@ impl MemoryBudget {
         self.reserved_for_memtables.load(Ordering::Relaxed) + self.total_bytes / KEPT_FROM_ALL
     }
 
-    /// Bytes that filters can have in the long run if `keep_free` bytes are left to others, whatever memtables
-    /// and compactions hold just now.
+    /// Bytes that filters can have in the long run if `keep_free` bytes are left to others, whatever
+    /// memtables and compactions hold just now.
     pub fn room_for_filters(&self, keep_free: u64) -> u64 {
         let compactions =
             self.compaction_peak.load(Ordering::Relaxed).min(self.total_bytes / COMPACTION_SHARE);
