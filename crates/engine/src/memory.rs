@@ -13,7 +13,7 @@ use crate::io::pages::{self, PageMemory};
 use parking_lot::Mutex;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Bytes of a piece of pooled memory: a page of a table.
 pub(crate) const PIECE_BYTES: usize = ALIGNMENT;
@@ -66,9 +66,6 @@ pub(crate) struct MemoryBudget {
     pieces: AtomicU64,
     /// The most that compactions have held.
     compaction_peak: AtomicU64,
-    /// The most bits by which region filters tell keys apart, while memory is too short for what designs say.
-    most_filter_bits: AtomicU8,
-    kept_for_top_filters: AtomicU64,
     /// Whether memtables never grow: the store is open for reading only.
     is_for_reading: AtomicBool,
 }
@@ -121,8 +118,6 @@ impl MemoryBudget {
             pool,
             pieces,
             compaction_peak,
-            most_filter_bits: AtomicU8::new(u8::MAX),
-            kept_for_top_filters: AtomicU64::default(),
             is_for_reading,
         })
     }
@@ -202,32 +197,6 @@ impl MemoryBudget {
     /// Keeps nothing free for memtables, which never grow in a store that is open for reading only.
     pub fn expect_no_writes(&self) {
         self.is_for_reading.store(true, Ordering::Relaxed);
-    }
-
-    /// The most bits by which region filters are to tell keys apart; `u8::MAX` where memory is no reason for
-    /// fewer than a design says, and 0 where not even one bit fits for all regions.
-    pub fn most_filter_bits(&self) -> u8 {
-        self.most_filter_bits.load(Ordering::Relaxed)
-    }
-
-    /// Whether there is no room for the region filters of all regions, however short their fingerprints.
-    pub fn is_short_for_filters(&self) -> bool {
-        self.most_filter_bits() == 0
-    }
-
-    /// Bytes that filters of the uppermost regions may still come to need: those below leave them.
-    pub fn kept_for_top_filters(&self) -> u64 {
-        self.kept_for_top_filters.load(Ordering::Relaxed)
-    }
-
-    /// Has filters below the uppermost regions [leave](Self::kept_for_top_filters) so many bytes.
-    pub fn keep_for_top_filters(&self, bytes: u64) {
-        self.kept_for_top_filters.store(bytes, Ordering::Relaxed);
-    }
-
-    /// Sets [what](Self::most_filter_bits) memory allows.
-    pub fn limit_filter_bits(&self, bits: u8) {
-        self.most_filter_bits.store(bits, Ordering::Relaxed);
     }
 
     /// Notes a table whose index takes `bytes`, in memory or not.

@@ -5,7 +5,7 @@
 
 use super::work::{Context, Output, Target};
 use crate::entry::EntryRef;
-use crate::memory::{Holder, MemoryBudget};
+use crate::memory::Holder;
 use crate::region_filter::{
     Contents, ExpectedRun, Filtered, FilteredRun, KEPT_FROM_REGION_FILTERS, NewRegionFilter, RegionFilter,
     RegionFilterBuilder, RegionFilterKind,
@@ -70,11 +70,11 @@ fn begin(
 ) -> Option<RegionFilterBuilder> {
     let has_children = version.has_children(target.path);
     let kind = RegionFilterKind::of(version.spec_at(target.path.depth())?, has_children)?;
-    let kind = kind.within(context.reader.memory());
+    let kind = kind.within(context.filter_limits);
     let region = version.region(target.path);
     let runs = target.runs(version);
     let present = region.and_then(|region| region.filter.as_deref());
-    if target.path != TriePath::ROOT && !leaves_room(kind, runs, keys, present, context.reader.memory()) {
+    if target.path != TriePath::ROOT && !leaves_room(context, kind, runs, keys, present) {
         return None;
     }
     let fingerprints = |place: usize| runs.get(place)?.fingerprints(context.reader);
@@ -86,13 +86,13 @@ fn begin(
 /// Whether the filter of a region with `runs` and a run of `keys` keys more leaves what filters of the
 /// uppermost regions will need.
 fn leaves_room(
+    context: &Context<'_>,
     kind: RegionFilterKind,
     runs: &[Arc<Run>],
     keys: u64,
     present: Option<&RegionFilter>,
-    memory: &MemoryBudget,
 ) -> bool {
-    let kept = memory.kept_for_top_filters();
+    let (memory, kept) = (context.reader.memory(), context.filter_limits.kept_for_top());
     if kept == 0 {
         return true;
     }

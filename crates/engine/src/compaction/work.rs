@@ -5,6 +5,7 @@ use crate::events::Dropped;
 use crate::ids::RunId;
 use crate::io::Disk;
 use crate::merge_operator::Folder;
+use crate::region_filter::FilterLimits;
 use crate::region_filter::NewRegionFilter;
 use crate::table::Writing;
 use crate::version::edit::Step;
@@ -19,6 +20,8 @@ pub(crate) struct Context<'a> {
     /// The keyspace whose tables are written.
     pub keyspace: u64,
     pub design: &'a Design,
+    /// How exact its region filters may be.
+    pub filter_limits: &'a FilterLimits,
     /// Carries out the keyspace's merges, if it takes any.
     pub folder: Option<&'a Arc<Folder>>,
     pub disk: &'a dyn Disk,

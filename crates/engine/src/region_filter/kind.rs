@@ -3,10 +3,10 @@
 use super::bloom_cluster::ClusterSettings;
 use super::filter::RegionFilter;
 use super::lack::{Lack, Means};
+use super::limits::FilterLimits;
 use super::maplet::MapletSettings;
 use super::multi_level_cuckoo::CuckooSettings;
 use super::run::{Contents, FilteredRun};
-use crate::memory::MemoryBudget;
 use siltstone_design::{LevelSpec, RegionFilterSpec};
 
 /// The part of a filter for which there is to be room beside it before it is built: sizes are estimates.
@@ -39,8 +39,8 @@ impl RegionFilterKind {
     }
 
     /// Returns the same as exact as memory allows.
-    pub fn within(self, memory: &MemoryBudget) -> Self {
-        self.at_most(memory.most_filter_bits())
+    pub fn within(self, limits: &FilterLimits) -> Self {
+        self.at_most(limits.most_bits())
     }
 
     /// Returns the same with fingerprints that tell keys apart by `bits` bits at most.

@@ -38,7 +38,7 @@ impl Scheduler {
                 is_busy: &is_busy,
                 now_ms: Some(now_ms),
                 free_bytes,
-                is_memory_short: self.env.memory().is_short_for_filters(),
+                is_memory_short: keyspace.filter_limits.leave_some_without(),
             };
             let Some((task, reason)) = next_task(&shape) else { continue };
             let compaction = Compaction::new(keyspace, version, now_ms, (task, reason));
@@ -158,6 +158,7 @@ impl Scheduler {
         work(&Context {
             keyspace: keyspace.id,
             design: &version.design,
+            filter_limits: &keyspace.filter_limits,
             folder: keyspace.folder.as_ref(),
             disk: self.env.disk.as_ref(),
             dir: &self.env.path,

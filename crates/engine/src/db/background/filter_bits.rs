@@ -24,6 +24,8 @@ use std::thread::JoinHandle;
 
 /// Most bits that memory is asked for; designs say fewer.
 const MOST_BITS: u8 = 24;
+/// Keyspaces that are all looked at together.
+const FEW_KEYSPACES: usize = 64;
 /// The part of the room that is left to what grows until it is looked at again.
 const SPARE: u64 = 16;
 
@@ -48,32 +50,35 @@ impl Scheduler {
         Ok(Some(self.env.spawn("filters", guarded)?))
     }
 
-    /// Sets how many bits region filters may tell keys apart by, so that those of all regions fit.
-    pub(super) fn fit_filters(&self, keyspaces: &[Arc<OpenKeyspace>]) {
+    /// Reckons how many bits the region filters of `due`, or of all keyspaces where they are few, may tell
+    /// keys apart by, so that those of all regions fit beside what other keyspaces have.
+    pub(super) fn fit_filters(&self, due: &[Arc<OpenKeyspace>]) {
         let memory = self.env.memory();
-        let regions: Vec<Filtering> =
-            keyspaces.iter().flat_map(|keyspace| filtering(&keyspace.version())).collect();
-        let held: u64 =
-            regions.iter().filter(|region| region.kind.is_in_memory()).map(|region| region.held).sum();
+        let all = self.catalog.all();
+        let keyspaces = if all.len() <= FEW_KEYSPACES { &all } else { due };
+        let of_keyspace = |keyspace: &Arc<OpenKeyspace>| filtering(&keyspace.version());
+        let regions: Vec<Vec<Filtering>> = keyspaces.iter().map(of_keyspace).collect();
+        let in_memory = regions.iter().flatten().filter(|region| region.kind.is_in_memory());
+        let held: u64 = in_memory.map(|region| region.held).sum();
         let keep_free = memory.total_bytes() / KEPT_FROM_REGION_FILTERS;
-        // What filters of tables hold, and those of keyspaces in which nothing is due.
+        // Filters of tables, and those of keyspaces in which nothing is due, or of other stores.
         let others = memory.held_bytes(Holder::Filter).saturating_sub(held);
         let room = memory.room_for_filters(keep_free).saturating_sub(others);
-        let bytes = |bits: u8| regions.iter().map(|region| region.needs(bits)).sum::<u64>();
-        let before = memory.most_filter_bits();
+        let bytes = |bits: u8| regions.iter().flatten().map(|region| region.needs(bits)).sum::<u64>();
         let most = room - room / SPARE;
-        let bits = if bytes(u8::MAX) <= most {
+        let fitting = if bytes(u8::MAX) <= most {
             u8::MAX
         } else {
             (1..=MOST_BITS).rev().find(|bits| bytes(*bits) <= most).unwrap_or(0)
         };
         // Longer ones, for what is made from now on, only where that stays so.
-        if bits < before || bits == u8::MAX || bytes(bits) <= room - room / SPARE * 3 {
-            memory.limit_filter_bits(bits);
+        let is_to_stay = fitting == u8::MAX || bytes(fitting) <= room - room / SPARE * 3;
+        for (keyspace, regions) in keyspaces.iter().zip(&regions) {
+            let limits = &keyspace.filter_limits;
+            let bits = if is_to_stay { fitting } else { fitting.min(limits.most_bits()) };
+            let missing = |region: &Filtering| region.needs(bits).saturating_sub(region.held);
+            limits.set(bits, regions.iter().filter(|region| region.is_top).map(missing).sum());
         }
-        let bits = memory.most_filter_bits();
-        let top = regions.iter().filter(|region| region.is_top);
-        memory.keep_for_top_filters(top.map(|region| region.needs(bits).saturating_sub(region.held)).sum());
     }
 }
 

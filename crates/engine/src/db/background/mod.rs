@@ -225,12 +225,12 @@ impl Scheduler {
             && self.sidecars.unchecked(&keyspaces).is_none()
             && keyspaces.iter().all(|keyspace| {
                 let view = keyspace.view.load();
-                let is_memory_short = self.env.memory().is_short_for_filters();
+                let is_memory_short = keyspace.filter_limits.leave_some_without();
                 let shape = VersionShape { is_memory_short, ..VersionShape::at(&view.version, now_ms) };
                 view.sealed.is_empty()
                     && view.version.redesign().is_none()
                     && plan(&view.version.design, &shape).is_none()
-                    && self.wanting(&view.version, 0..usize::MAX, true).is_none()
+                    && self.wanting(keyspace, 0..usize::MAX, true).is_none()
             });
         if !is_idle {
             // Whoever asks waits for it: it may have come due by time alone.
@@ -242,9 +242,8 @@ impl Scheduler {
     /// Whether the filter of any region lacks something that can be had.
     pub fn lacks_filters(&self) -> bool {
         let all_levels = 0..usize::MAX;
-        let lacks = |keyspace: &Arc<OpenKeyspace>| {
-            self.wanting(&keyspace.version(), all_levels.clone(), false).is_some()
-        };
+        let lacks =
+            |keyspace: &Arc<OpenKeyspace>| self.wanting(keyspace, all_levels.clone(), false).is_some();
         self.catalog.all().iter().any(lacks)
     }
 

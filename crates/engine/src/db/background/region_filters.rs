@@ -18,7 +18,7 @@ use crate::region_filter::{
     Filtered, FilteredRun, Lack, Means, NewRegionFilter, RegionFilter, RegionFilterBuilder, RegionFilterKind,
 };
 use crate::table::ReadMode;
-use crate::version::{Region, Run, Version};
+use crate::version::{Region, Run};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -26,10 +26,16 @@ use std::sync::Arc;
 const ENTRIES_BETWEEN_CHECKS: u32 = 4096;
 
 impl Scheduler {
-    /// Returns the uppermost region at `levels` of `version` whose filter lacks something that can be had.
+    /// Returns the uppermost region at `levels` of `keyspace` whose filter lacks something that can be had.
     /// Where there is time, what is in memory is written to files even where it is little: closing keeps it
     /// otherwise.
-    pub(super) fn wanting(&self, version: &Version, levels: Range<usize>, has_time: bool) -> Option<Wanting> {
+    pub(super) fn wanting(
+        &self,
+        keyspace: &OpenKeyspace,
+        levels: Range<usize>,
+        has_time: bool,
+    ) -> Option<Wanting> {
+        let (version, limits) = (keyspace.version(), &keyspace.filter_limits);
         let failed = self.filter_work.failed.lock();
         let has_failed = |run: RunId| failed.contains(&run);
         let made_anew = self.filter_work.made_anew.lock();
@@ -39,7 +45,7 @@ impl Scheduler {
             Some((level, of_level))
         });
         for (level, of_level) in of_design {
-            let kept_for_top = if level == 0 { 0 } else { self.env.memory().kept_for_top_filters() };
+            let kept_for_top = if level == 0 { 0 } else { limits.kept_for_top() };
             let means = Means {
                 memory: self.env.memory(),
                 has_failed: &has_failed,
@@ -50,7 +56,7 @@ impl Scheduler {
             for region in &of_level.regions {
                 let has_children = version.has_children(region.path);
                 let kind = RegionFilterKind::of(version.design.level(level), has_children);
-                let Some(kind) = kind.map(|kind| kind.within(self.env.memory())) else { break };
+                let Some(kind) = kind.map(|kind| kind.within(limits)) else { break };
                 if self.env.health.is_read_only() && !kind.is_in_memory() {
                     break;
                 }
@@ -72,7 +78,7 @@ impl Scheduler {
     ) -> Option<FilterJob> {
         let claim = self.filter_work.claim()?;
         let mut wanting = keyspaces.iter().filter_map(|keyspace| {
-            let wanting = self.wanting(&keyspace.version(), levels.clone(), has_time)?;
+            let wanting = self.wanting(keyspace, levels.clone(), has_time)?;
             Some((Arc::clone(keyspace), wanting))
         });
         let (keyspace, wanting) = wanting.next()?;

@@ -12,6 +12,7 @@ use crate::events::Reason;
 use crate::memory::MemoryBudget;
 use crate::merge_operator::Folder;
 use crate::record::LogStart;
+use crate::region_filter::FilterLimits;
 use crate::stats::{KeyspaceCounters, ProposedDesign};
 use crate::version::Version;
 use arc_swap::ArcSwap;
@@ -31,6 +32,8 @@ pub(crate) struct OpenKeyspace {
     pub view: ArcSwap<View>,
     pub counters: KeyspaceCounters,
     pub upper_reads: UpperReads,
+    /// How exact its region filters may be.
+    pub filter_limits: FilterLimits,
     /// Bits of an `f64`: how far compaction has fallen behind; see `design::plan::pressure`.
     pressure: AtomicU64,
     /// Writes before this are in tables.
@@ -122,6 +125,7 @@ impl OpenKeyspace {
             view: ArcSwap::from_pointee(view),
             counters: KeyspaceCounters::default(),
             upper_reads: UpperReads::default(),
+            filter_limits: FilterLimits::default(),
             pressure: AtomicU64::new(0),
             flushed: Mutex::new(flushed),
             is_dropped: AtomicBool::new(false),

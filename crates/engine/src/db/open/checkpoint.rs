@@ -107,6 +107,7 @@ fn with_buffers(store: &Store, pinned: &Pinned, of_keyspace: &PinnedKeyspace, di
     let context = Context {
         keyspace: keyspace.id,
         design: &view.version.design,
+        filter_limits: &keyspace.filter_limits,
         folder: keyspace.folder.as_ref(),
         disk: env.disk.as_ref(),
         dir,
