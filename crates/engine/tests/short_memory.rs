@@ -1,7 +1,11 @@
 //! What a lookup reads where memory is too short for the filters that the design names: a little more for each
 //! bit of memory less, and never a page for every run.
 
-#![allow(clippy::unwrap_used, reason = "a test that can't go on should fail")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
+)]
 
 mod common;
 
