@@ -49,7 +49,7 @@ fn kind_name(kind: ErrorKind) -> &'static str {
 
 /// What the engine's messages call by names of its own, and what it is to those who use it from Java. Longer names come
 /// before those that they hold.
-const NAMES: [(&str, &str); 11] = [
+const NAMES: [(&str, &str); 14] = [
     ("options.memory_budget_bytes", "memoryBytes"),
     ("memory_budget_bytes", "memoryBytes"),
     ("options.background_threads", "threads"),
@@ -60,6 +60,12 @@ const NAMES: [(&str, &str); 11] = [
     ("make the write buffer and the tables smaller, or name no design", "or name no preset"),
     ("design.write_buffer.bytes", "preset"),
     ("design.write_buffer.entries", "preset"),
+    ("create one with a merge operator", "create one with KeyspaceOptions.mergeOperator"),
+    (
+        "a walk over the keys starting with it takes any beginning, and reads more",
+        "give a whole prefix, or walk over all items",
+    ),
+    ("open read-only; open it for writing", "open read-only; open it without Options.readOnly to write"),
     (", or WalRecovery::StopAtDamage in the library", ""),
 ];
 
