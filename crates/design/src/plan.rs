@@ -131,7 +131,7 @@ pub fn plan(design: &Design, shape: &dyn Shape) -> Option<Task> {
             if region.runs.is_empty() || shape.is_busy(level, region.path) {
                 return;
             }
-            let choice = consider(design, level, region, is_crowded).or_else(|| join(shape, level, region));
+            let choice = choose(design, shape, level, region, is_crowded);
             let Some(Choice { urgency, task, .. }) = choice else { return };
             let rank = Rank::of(urgency, new_bytes(region, &task), free);
             let better = best.as_ref().is_none_or(|(so_far, _)| rank > *so_far);
@@ -202,8 +202,7 @@ pub fn reason(design: &Design, shape: &dyn Shape, task: &Task) -> Option<Reason>
             // What is done in a store that is not crowded as well, is not done because it is.
             let mut choices = [false, true]
                 .into_iter()
-                .filter_map(|is_crowded| consider(design, level, region, is_crowded))
-                .chain(join(shape, level, region));
+                .filter_map(|is_crowded| choose(design, shape, level, region, is_crowded));
             found = choices.find(|choice| choice.task == *task).map(|choice| choice.reason);
         }
     });
@@ -230,9 +229,7 @@ pub fn is_due(design: &Design, shape: &dyn Shape, level: usize) -> bool {
     let is_crowded = is_crowded(design, shape);
     let mut is_due = false;
     shape.visit_regions(level, &mut |region| {
-        is_due = is_due
-            || consider(design, level, region, is_crowded).is_some()
-            || join(shape, level, region).is_some();
+        is_due = is_due || choose(design, shape, level, region, is_crowded).is_some();
     });
     is_due
 }
@@ -303,6 +300,17 @@ struct Choice {
     urgency: f64,
     task: Task,
     reason: Reason,
+}
+
+/// Returns what is to be done with one region: what it needs, or else what spares lookups reads.
+fn choose(
+    design: &Design,
+    shape: &dyn Shape,
+    level: usize,
+    region: &RegionShape,
+    is_crowded: bool,
+) -> Option<Choice> {
+    consider(design, level, region, is_crowded).or_else(|| join(shape, level, region))
 }
 
 /// Returns what one region needs, if anything.

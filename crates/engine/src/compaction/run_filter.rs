@@ -5,10 +5,9 @@
 
 use super::work::{Context, Output, Target};
 use crate::entry::EntryRef;
-use crate::memory::Holder;
 use crate::region_filter::{
-    Contents, ExpectedRun, Filtered, FilteredRun, KEPT_FROM_REGION_FILTERS, NewRegionFilter, RegionFilter,
-    RegionFilterBuilder, RegionFilterKind,
+    Contents, ExpectedRun, Filtered, FilteredRun, NewRegionFilter, RegionFilter, RegionFilterBuilder,
+    RegionFilterKind, room,
 };
 use crate::table::NewTable;
 use crate::table::envelope::TableMeta;
@@ -101,7 +100,6 @@ fn leaves_room(
     let keys = before.keys + keys;
     let after = Contents { keys, bytes: (each * keys as f64) as u64, runs: before.runs + 1 };
     let Some(bytes) = kind.estimated_bytes(after) else { return true };
-    let keep_free = memory.total_bytes() / KEPT_FROM_REGION_FILTERS;
-    let room = memory.room_for(Holder::Filter, keep_free) + present.map_or(0, RegionFilter::memory_bytes);
+    let room = room(memory) + present.map_or(0, RegionFilter::memory_bytes);
     bytes + kept <= room
 }

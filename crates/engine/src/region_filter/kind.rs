@@ -107,10 +107,10 @@ impl RegionFilterKind {
         // anew.
         let serves = |filter: &&RegionFilter| self.is_of(filter) && !filter.is_stale();
         let covered = present.filter(serves).map_or(0, RegionFilter::covered);
+        let maplet = present.and_then(RegionFilter::as_maplet).map(|filter| filter.filter());
         let most = match self {
             Self::MultiLevelCuckoo(settings) => settings.max_runs(),
             Self::Maplet(settings) => {
-                let maplet = present.and_then(RegionFilter::as_maplet).map(|filter| filter.filter());
                 if let Some(bits) =
                     maplet.and_then(|maplet| settings.to_shorten(maplet, Contents::of(runs).bytes))
                 {
@@ -128,7 +128,6 @@ impl RegionFilterKind {
         let (is_covered, newest) = (covered >= runs.len().min(most), runs.first()?.id());
         let is_inexact = || match self {
             Self::Maplet(settings) => {
-                let maplet = present.and_then(RegionFilter::as_maplet).map(|filter| filter.filter());
                 maplet.is_some_and(|maplet| settings.is_inexact(maplet)) && !(means.was_made_anew)(newest)
             }
             Self::MultiLevelCuckoo(_) | Self::BloomCluster(_) => false,

@@ -20,9 +20,13 @@ pub(crate) struct Means<'a> {
 impl Means<'_> {
     /// Returns the bytes that region filters can still have.
     pub fn room(&self) -> u64 {
-        let keep_free = self.memory.total_bytes() / KEPT_FROM_REGION_FILTERS;
-        self.memory.room_for(Holder::Filter, keep_free).saturating_sub(self.kept_for_top)
+        room(self.memory).saturating_sub(self.kept_for_top)
     }
+}
+
+/// Returns the bytes that region filters can have now.
+pub(crate) fn room(memory: &MemoryBudget) -> u64 {
+    memory.room_for(Holder::Filter, memory.total_bytes() / KEPT_FROM_REGION_FILTERS)
 }
 
 /// What the filter of a region lacks.
