@@ -73,6 +73,10 @@ impl Stopwatch {
         self.0.elapsed()
     }
 
+    pub fn elapsed_ns(self) -> u64 {
+        u64::try_from(self.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
     pub fn elapsed_us(self) -> u64 {
         u64::try_from(self.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
@@ -89,6 +93,7 @@ pub(crate) struct StoreCounters {
     pub longest_stall_us: Counter,
     pub paced_us: Counter,
     pub most_compactions_at_once: Counter,
+    pub planning_ns: Counter,
     pub io: IoCounters,
 }
 
@@ -203,6 +208,8 @@ pub struct Stats {
     pub compaction_bytes_read: u64,
     /// Most compactions that were under way at the same time.
     pub most_compactions_at_once: u64,
+    /// Milliseconds that background threads have spent on choosing compactions.
+    pub planning_ms: f64,
     /// Who holds how much of the memory budget.
     pub memory: MemoryStats,
     /// How writers were held up.

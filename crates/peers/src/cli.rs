@@ -1,9 +1,9 @@
 //! The command line.
 
-use crate::engine::Engine;
 use crate::failure::{Failure, Result};
 use crate::report;
 use crate::run::{self, Parameters, Request};
+use crate::scale::Scale;
 use crate::supervise::{self, Campaign, INTERRUPTED};
 use crate::trials;
 use crate::workload::Workload;
@@ -26,7 +26,7 @@ use std::time::Duration;
 struct Args {
     /// Something else than the workloads
     #[command(subcommand)]
-    trial: Option<trials::Trial>,
+    other: Option<Other>,
     /// Directory for results
     #[arg(long, default_value = "peers-results")]
     results: PathBuf,
@@ -97,6 +97,24 @@ struct Args {
     list: bool,
 }
 
+/// What is done instead of a comparison at one number of items.
+#[derive(clap::Subcommand, Debug)]
+enum Other {
+    /// The workloads at several numbers of items, and curves of what they cost
+    Scale(Scale),
+    #[command(flatten)]
+    Trial(trials::Trial),
+}
+
+impl Other {
+    fn run(&self) -> Result<()> {
+        match self {
+            Self::Scale(scale) => scale.run(),
+            Self::Trial(trial) => trial.run(),
+        }
+    }
+}
+
 fn footer() -> String {
     let names = |names: Vec<String>| names.join(" ");
     format!(
@@ -104,10 +122,11 @@ fn footer() -> String {
         siltstone-peers --quick\n  \
         siltstone-peers --items 5M --only 'siltstone*,rocksdb-leveled,lmdb' --results r5 --dir /data\n  \
         siltstone-peers --items 30M --memory-cap 512M --workloads fill,get-hit --budget 20m\n  \
+        siltstone-peers scale --items 1M,10M,100M --memory-cap 1G --results curves\n  \
         siltstone-peers bulk --items 50M --memory-cap 512M --dir /data/bulk\n  \
         siltstone-peers merges --only 'siltstone-*'\n  \
         siltstone-peers --report --results r5 --json | jq '.records[].figures.operations_per_second'",
-        names(Engine::all().into_iter().map(|engine| engine.name).collect())
+        names(crate::engine::Engine::all().into_iter().map(|engine| engine.name).collect())
     )
 }
 
@@ -125,11 +144,13 @@ pub fn run() -> ExitCode {
     let answer = || PathBuf::from(arguments.next().unwrap_or_default());
     let done = if first == supervise::CHILD_ARGUMENT {
         serve(&{ answer }())
+    } else if first == run::open::WRITER_ARGUMENT {
+        run::open::write_until_killed()
     } else if first == trials::CHILD_ARGUMENT {
         trials::serve(&{ answer }())
     } else {
         let args = Args::parse();
-        args.trial.as_ref().map_or_else(|| compare(&args), trials::Trial::run)
+        args.other.as_ref().map_or_else(|| compare(&args), Other::run)
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -211,7 +232,7 @@ fn campaign(args: &Args) -> Result<Campaign> {
         results: args.results.clone(),
         dir: args.dir.clone(),
         parameters: stored(args, parameters)?,
-        engines: chosen(&args.only)?,
+        engines: supervise::engines(&args.only)?,
         workloads,
         retry_failed: args.retry_failed,
         keep_stores: args.keep_stores,
@@ -228,12 +249,6 @@ fn stored(args: &Args, parameters: Parameters) -> Result<Parameters> {
     serde_json::from_slice(&json).map_err(|e| Failure::at(&path, e))
 }
 
-fn chosen(names: &[String]) -> Result<Vec<Engine>> {
-    let all = Engine::all();
-    let chosen = supervise::chosen(all.iter().map(|engine| engine.name.clone()).collect(), names)?;
-    Ok(all.into_iter().filter(|engine| chosen.contains(&engine.name)).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -248,7 +263,8 @@ mod tests {
     fn engines_are_chosen_by_name_and_beginning() {
         let names = |only: &[&str]| {
             let only: Vec<String> = only.iter().map(|&name| name.to_owned()).collect();
-            chosen(&only).map(|engines| engines.into_iter().map(|engine| engine.name).collect::<Vec<_>>())
+            supervise::engines(&only)
+                .map(|engines| engines.into_iter().map(|engine| engine.name).collect::<Vec<_>>())
         };
         assert_eq!(names(&["lmdb", "redb"]).unwrap(), ["redb", "lmdb"]);
         assert!(names(&["siltstone*"]).unwrap().len() >= 3);

@@ -135,6 +135,12 @@ impl<'a> Load<'a> {
         self.claimed.load(Ordering::SeqCst).min(self.most_written)
     }
 
+    /// Whole tenths of what writers are to write that they have written.
+    pub fn tenths_done(&self) -> usize {
+        let done = self.done.load(Ordering::Relaxed).min(self.most_written);
+        (u128::from(done) * 10 / u128::from(self.most_written.max(1))) as usize
+    }
+
     /// Takes the next `count` positions to write: the first and how many there are left.
     fn claim(&self, count: u64) -> (u64, u64) {
         let first = self.claimed.fetch_add(count, Ordering::SeqCst);

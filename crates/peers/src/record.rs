@@ -73,6 +73,24 @@ pub struct Figures {
     pub raw: Option<RawRates>,
     /// CPU time after settling per operation, in microseconds; making keys and checking values included.
     pub cpu_us_per_operation: f64,
+    /// Of a counted run, items a second of each tenth of the items, from the first.
+    #[serde(default)]
+    pub tenths: Vec<f64>,
+    /// Time until the store was open and had answered one get.
+    #[serde(default)]
+    pub open_seconds: Option<f64>,
+    /// Bytes that the kernel read from the device for that.
+    #[serde(default)]
+    pub open_read_bytes: u64,
+    /// Items that were written before the process was killed.
+    #[serde(default)]
+    pub written_before_kill: Option<u64>,
+    /// Bytes of filters and indexes in memory, as the engine counts them, when it ended.
+    #[serde(default)]
+    pub structures_bytes: Option<u64>,
+    /// Time that the engine spent on choosing compactions.
+    #[serde(default)]
+    pub planning_seconds: Option<f64>,
     /// The most resident memory, mapped files included.
     pub rss_peak_bytes: u64,
     /// The most anonymous memory, sampled.

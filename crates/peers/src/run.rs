@@ -1,5 +1,8 @@
 //! One run, in its own process: open, warm up, measure, settle, close, answer.
 
+mod build;
+pub mod open;
+
 use crate::confine::Membership;
 use crate::engine::{Engine, Memory, Setting, Store};
 use crate::failure::{Failure, Result};
@@ -69,7 +72,7 @@ impl Parameters {
 
     /// Memory of an engine while `workload` runs.
     pub fn memory(&self, workload: Workload) -> Memory {
-        let fills = workload == Workload::Fill;
+        let fills = workload.makes();
         Memory { cap_bytes: if fills { self.fill_memory_cap_bytes } else { self.memory_cap_bytes } }
     }
 
@@ -97,6 +100,19 @@ pub struct Request {
     pub existing: u64,
     /// The groups to enter.
     pub membership: Membership,
+}
+
+impl Request {
+    /// How the store is opened.
+    pub fn setting(&self) -> Setting<'_> {
+        let Self { parameters, workload, dir, .. } = self;
+        Setting {
+            dir,
+            memory: parameters.memory(*workload),
+            user_bytes: parameters.user_bytes(parameters.items),
+            only_reads: !workload.writes(),
+        }
+    }
 }
 
 /// What it answers.
@@ -127,16 +143,15 @@ pub fn serve(request: &Request, answer: &Path) -> Result<()> {
     let Some(engine) = Engine::find(&request.engine) else {
         return Err(Failure::new(format_args!("there is no engine {}", request.engine)));
     };
-    if request.workload != Workload::Fill {
-        kernel::drop_cached(&request.dir)?;
+    let setting = request.setting();
+    match request.workload {
+        Workload::Bulk => return write(answer, &build::build(request, &engine, setting)?),
+        Workload::Reopen | Workload::Recover => {
+            return write(answer, &open::open(request, &engine, setting)?);
+        }
+        Workload::Fill => {}
+        _ => kernel::drop_cached(&request.dir)?,
     }
-    let parameters = &request.parameters;
-    let setting = Setting {
-        dir: &request.dir,
-        memory: parameters.memory(request.workload),
-        user_bytes: parameters.user_bytes(parameters.items),
-        only_reads: !request.workload.writes(),
-    };
     let before = raw_reads(request)?;
     let store = engine.open(setting)?;
     let mut answered = measure(request, store.as_ref(), answer)?;
@@ -228,7 +243,7 @@ fn measure(request: &Request, store: &dyn Store, answer: &Path) -> Result<Answer
         _ => u64::MAX,
     };
     let load = Load::new(store, population, most_written);
-    let mut run = Run { request, load: &load, store, anonymous_peak: 0, baseline: None };
+    let mut run = Run { request, load: &load, store, anonymous_peak: 0, baseline: None, tenths: Vec::new() };
     let sight = run.clients()?;
     let Some(baseline) = run.baseline.take() else {
         return Err(Failure::new("the clients ended before the warm-up did"));
@@ -238,7 +253,10 @@ fn measure(request: &Request, store: &dyn Store, answer: &Path) -> Result<Answer
     let device_reads = store.device_reads().zip(baseline.device_reads);
     let ended = Ended { seconds, counters: when_calls_ended, device_reads };
     let items = if fills { load.written() } else { *existing };
-    let figures = figures_of(p, &sight, items, &ended);
+    let mut figures = figures_of(p, &sight, items, &ended);
+    if workload.is_counted() {
+        figures.tenths = rates(&run.tenths, most_written);
+    }
     let short = workload.is_counted() && load.written() < most_written;
     let outcome = if short { Outcome::OutOfTime } else { Outcome::Complete };
     let complete = |run: &mut Run<'_>, mut figures: Figures, settle_seconds, settled| {
@@ -253,6 +271,8 @@ fn measure(request: &Request, store: &dyn Store, answer: &Path) -> Result<Answer
         figures.cpu_us_per_operation = after.cpu_seconds * 1e6 / figures.operations.max(1) as f64;
         figures.rss_peak_bytes = kernel::memory().1;
         figures.anonymous_peak_bytes = run.anonymous_peak;
+        figures.structures_bytes = store.structures_bytes();
+        figures.planning_seconds = store.planning_seconds();
         figures.group_peak_bytes = request.membership.peak_bytes();
         figures.space_bytes = kernel::space(&request.dir)?;
         figures.space_amplification = sizes::ratio(figures.space_bytes, live);
@@ -279,6 +299,13 @@ fn measure(request: &Request, store: &dyn Store, answer: &Path) -> Result<Answer
     })
 }
 
+/// Items a second of each tenth of `items` that was done after the seconds named.
+fn rates(tenths: &[f64], items: u64) -> Vec<f64> {
+    let before = std::iter::once(&0.0).chain(tenths);
+    let lengths = tenths.iter().zip(before).map(|(end, begin)| (end - begin).max(1e-9));
+    lengths.map(|seconds| items as f64 / 10.0 / seconds).collect()
+}
+
 /// The moment from which on calls count.
 struct Baseline {
     started: Instant,
@@ -292,6 +319,8 @@ struct Run<'a> {
     store: &'a dyn Store,
     anonymous_peak: u64,
     baseline: Option<Baseline>,
+    /// Of a counted run, seconds after which each tenth was done.
+    tenths: Vec<f64>,
 }
 
 impl Run<'_> {
@@ -324,6 +353,7 @@ impl Run<'_> {
             // A client that panics drops its sender as well, so the watch ends with the last one in any case.
             drop::<std::sync::mpsc::Sender<()>>(ended);
             self.watch(&endings);
+            self.note_tenths();
             let mut all = Sight::default();
             let mut failure = None;
             for handle in handles {
@@ -365,6 +395,7 @@ impl Run<'_> {
                 }
                 _ => {}
             }
+            self.note_tenths();
             if shown_at.elapsed() < interval {
                 continue;
             }
@@ -382,6 +413,14 @@ impl Run<'_> {
         }
         if person && shown > 0 {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+
+    fn note_tenths(&mut self) {
+        let Some(baseline) = &self.baseline else { return };
+        let done = self.load.tenths_done();
+        while self.tenths.len() < done {
+            self.tenths.push(baseline.started.elapsed().as_secs_f64());
         }
     }
 

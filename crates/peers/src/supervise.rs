@@ -86,8 +86,11 @@ impl Campaign {
                         continue;
                     }
                 };
+                if *workload == Workload::Bulk && !engine.builds() {
+                    continue;
+                }
                 let existing = match workload {
-                    Workload::Fill => 0,
+                    Workload::Bulk | Workload::Fill => 0,
                     _ => match self.filled(engine, &library)? {
                         Ok(existing) => existing,
                         Err(why) => {
@@ -206,9 +209,15 @@ impl Campaign {
 
     fn run_one(&self, engine: &Engine, workload: Workload, existing: u64, library: &str) -> Result<()> {
         let own = self.dir.join(&engine.name);
-        let store = own.join("store");
+        let store = own.join(if workload == Workload::Bulk { "built" } else { "store" });
         if workload == Workload::Fill {
             self.remove_store(engine)?;
+        }
+        if workload == Workload::Bulk {
+            // What an interrupted build has left.
+            let _ = std::fs::remove_dir_all(&store);
+        }
+        if workload.makes() {
             std::fs::create_dir_all(&store).map_err(|e| Failure::at(&store, e))?;
         }
         let cap_bytes = self.parameters.memory(workload).cap_bytes;
@@ -220,7 +229,7 @@ impl Campaign {
         let request = Request {
             engine: engine.name.clone(),
             workload,
-            dir: store,
+            dir: store.clone(),
             parameters: self.parameters.clone(),
             existing,
             membership: group.membership().clone(),
@@ -253,6 +262,9 @@ impl Campaign {
                 Record { capped, ..self.without_figures(engine, workload, Outcome::Failed, &why, library) }
             }
         };
+        if workload == Workload::Bulk {
+            std::fs::remove_dir_all(&store).map_err(|e| Failure::at(&store, e))?;
+        }
         if record.is_wrong() {
             note!("    WRONG ANSWERS: the store did not return what was written");
         }
@@ -367,6 +379,16 @@ pub fn chosen(all: Vec<String>, names: &[String]) -> Result<Vec<String>> {
     }
     let is_chosen = |one: &String| names.is_empty() || names.iter().any(|name| is_meant(one, name));
     Ok(all.into_iter().filter(is_chosen).collect())
+}
+
+/// The engines that `names` name, as [`chosen`] takes them; all without names.
+///
+/// # Errors
+/// A name that no engine has.
+pub fn engines(names: &[String]) -> Result<Vec<Engine>> {
+    let all = Engine::all();
+    let chosen = chosen(all.iter().map(|engine| engine.name.clone()).collect(), names)?;
+    Ok(all.into_iter().filter(|engine| chosen.contains(&engine.name)).collect())
 }
 
 /// Waits for a child and kills it after `limit` (`None`) or when the user wants to stop (an error).

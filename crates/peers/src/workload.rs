@@ -40,6 +40,9 @@ impl Operation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Workload {
+    /// Every item once, in random order, by the engine's own way to build a store, where it has one; the store
+    /// is removed again
+    Bulk,
     /// Every item once, in random order, in batches from one thread
     Fill,
     /// Gets of items that exist, uniform, from many threads
@@ -50,6 +53,8 @@ pub enum Workload {
     GetBatch,
     /// Listings of whole groups
     Scan,
+    /// The store opened after it was closed in order, until it answers
+    Reopen,
     /// One thread writes batches of existing items as fast as it can, eight get items
     Mixed,
     /// Eight threads put single existing items
@@ -58,6 +63,8 @@ pub enum Workload {
     Overwrite,
     /// Existing items in batches from one thread, Zipf 0.99
     OverwriteZipf,
+    /// The store opened after a process that overwrote items was killed, until it answers
+    Recover,
 }
 
 /// Clients that do the same.
@@ -77,16 +84,19 @@ const BATCH_OF_GETS: usize = 64;
 
 impl Workload {
     /// All, in the order in which they run.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 12] = [
+        Self::Bulk,
         Self::Fill,
         Self::GetHit,
         Self::GetMiss,
         Self::GetBatch,
         Self::Scan,
+        Self::Reopen,
         Self::Mixed,
         Self::PutSingle,
         Self::Overwrite,
         Self::OverwriteZipf,
+        Self::Recover,
     ];
 
     /// The name on the command line and in results.
@@ -99,7 +109,8 @@ impl Workload {
     pub fn clients(self, threads: usize, batch: usize) -> Vec<Clients> {
         let one = |threads, operation, batch| Clients { threads, operation, batch };
         match self {
-            Self::Fill => vec![one(1, Operation::Insert, batch)],
+            Self::Bulk | Self::Fill => vec![one(1, Operation::Insert, batch)],
+            Self::Reopen | Self::Recover => vec![one(1, Operation::Get, 1)],
             Self::GetHit => vec![one(threads, Operation::Get, 1)],
             Self::GetMiss => vec![one(threads, Operation::GetMissing, 1)],
             Self::GetBatch => vec![one(BATCH_READERS, Operation::Get, BATCH_OF_GETS)],
@@ -112,7 +123,17 @@ impl Workload {
 
     /// Whether it changes the store.
     pub fn writes(self) -> bool {
-        !matches!(self, Self::GetHit | Self::GetMiss | Self::GetBatch | Self::Scan)
+        !matches!(self, Self::GetHit | Self::GetMiss | Self::GetBatch | Self::Scan | Self::Reopen)
+    }
+
+    /// Whether it makes a store of nothing.
+    pub fn makes(self) -> bool {
+        matches!(self, Self::Bulk | Self::Fill)
+    }
+
+    /// Whether it is about how a store opens.
+    pub fn opens(self) -> bool {
+        matches!(self, Self::Reopen | Self::Recover)
     }
 
     /// Whether it ends after a number of operations and not after a time.
@@ -140,7 +161,9 @@ mod tests {
     fn only_what_writes_writes() {
         for workload in Workload::ALL {
             let writes = workload.clients(4, 10).iter().any(|clients| clients.operation.writes());
-            assert_eq!(workload.writes(), writes, "{}", workload.name());
+            // What is written before a recovery, another process writes.
+            let expected = workload.writes() && workload != Workload::Recover;
+            assert_eq!(expected, writes, "{}", workload.name());
         }
     }
 }

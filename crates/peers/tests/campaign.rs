@@ -151,3 +151,44 @@ fn trials_answer_with_figures_of_every_contestant() {
     }
     assert!(!dir.path().join("trial").exists(), "files stayed");
 }
+
+#[test]
+fn figures_are_followed_from_number_to_number() {
+    let dir = tempfile::tempdir().unwrap();
+    let scale = |more: &[&str]| {
+        let line = "scale --items 8K,4K --only siltstone-siltstone,redb --workloads bulk,fill,get-hit,reopen,overwrite,recover \
+                    --seconds 0.3 --overwrites 0.5 --memory-cap 128M --results curves --json";
+        let ran = Command::new(env!("CARGO_BIN_EXE_siltstone-peers"))
+            .current_dir(dir.path())
+            .args(line.split_whitespace())
+            .args(more)
+            .output()
+            .unwrap();
+        assert!(ran.status.success(), "{}", text(&ran.stderr));
+        (serde_json::from_slice::<serde_json::Value>(&ran.stdout).unwrap(), text(&ran.stderr))
+    };
+    let (all, _) = scale(&[]);
+    for items in ["4000", "8000"] {
+        let ours = &all["engines"]["siltstone-siltstone"][items];
+        for figure in ["built/s", "inserts/s", "hits/s", "opened in", "recovered in", "overwritten per byte"]
+        {
+            assert!(ours[figure].as_f64().unwrap() > 0.0, "{items}, {figure}: {ours}");
+        }
+        assert!((0.5..20.0).contains(&ours["written per byte"].as_f64().unwrap()), "{ours}");
+        assert!(all["engines"]["redb"][items]["built/s"].is_null(), "redb has no way to build a store");
+    }
+    let recovered: serde_json::Value = serde_json::from_slice(
+        &std::fs::read(dir.path().join("curves/8000/siltstone-siltstone/recover.json")).unwrap(),
+    )
+    .unwrap();
+    assert!(recovered["figures"]["written_before_kill"].as_u64().unwrap() > 0);
+    assert_eq!(
+        recovered["figures"]["not_found"].as_u64().unwrap() + recovered["figures"]["wrong"].as_u64().unwrap(),
+        0
+    );
+    assert!(dir.path().join("curves/hits.svg").exists() && dir.path().join("curves/curves.txt").exists());
+    let (again, said) = scale(&[]);
+    assert_eq!(again, all);
+    assert!(said.contains("recover: kept from before"), "{said}");
+    assert!(!dir.path().join("peers-stores/siltstone-siltstone").exists(), "a store stayed");
+}

@@ -49,6 +49,31 @@ pub struct Failure {
     pub what: String,
 }
 
+/// What kind of failure a world ended with.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Verdict {
+    /// A recovery found a store without something that was promised to be there.
+    Lost,
+    /// An answer, an error or a report was not the one that the model expects.
+    Wrong,
+    /// The engine itself panicked.
+    Panicked,
+}
+
+impl Failure {
+    /// Tells whose panic ended the world, by its place, and what it says.
+    pub fn verdict(&self) -> Verdict {
+        let checks = self.what.contains("crates/sim/") || self.what.contains("tests/common/");
+        if !checks {
+            Verdict::Panicked
+        } else if self.what.contains("holds none of") || self.what.contains(" is gone") {
+            Verdict::Lost
+        } else {
+            Verdict::Wrong
+        }
+    }
+}
+
 /// Carries out a world and catches its panic.
 pub fn attempt(world: &World) -> Result<Tally, Failure> {
     let at = std::cell::Cell::new(0);
@@ -123,6 +148,8 @@ pub struct Found {
     pub tally: Tally,
     /// What failed, as it is to be printed.
     pub failures: Vec<String>,
+    /// What kind of failure each of them was.
+    pub verdicts: Vec<Verdict>,
     /// How long it took.
     pub seconds: f64,
 }
@@ -130,7 +157,7 @@ pub struct Found {
 impl Found {
     /// What was done, in a line.
     pub fn summary(&self) -> String {
-        let Self { worlds, tally, failures, seconds } = self;
+        let Self { worlds, tally, failures, seconds, .. } = self;
         let rate = |count: u64| count as f64 / seconds.max(0.001);
         format!(
             "{worlds} worlds in {seconds:.1} s: {} operations ({:.0}/s), {} troubles ({:.0}/s): {} crashes, {} calls failed with {} \
@@ -150,6 +177,32 @@ impl Found {
             tally.clocks,
             failures.len()
         )
+    }
+
+    /// The same as one JSON object. `faults` are all that went wrong on purpose but crashes: calls that failed,
+    /// damages and clocks.
+    pub fn to_json(&self) -> serde_json::Value {
+        let Self { worlds, tally, failures, verdicts, seconds } = self;
+        let of = |wanted| verdicts.iter().filter(|verdict| **verdict == wanted).count();
+        serde_json::json!({
+            "worlds": worlds,
+            "seconds": seconds,
+            "operations": tally.operations,
+            "faults": tally.troubles() - tally.crashes,
+            "crashes": tally.crashes,
+            "failed_calls": tally.faults,
+            "refused_operations": tally.failures,
+            "poisonings": tally.poisonings,
+            "damages": tally.damages,
+            "damages_noticed": tally.noticed,
+            "flips": tally.flips,
+            "logs_cut_short": tally.cut_short,
+            "clocks": tally.clocks,
+            "lost": of(Verdict::Lost),
+            "wrong": of(Verdict::Wrong),
+            "panics": of(Verdict::Panicked),
+            "failures": failures,
+        })
     }
 }
 
@@ -187,21 +240,25 @@ pub fn hunt(hunt: &Hunt, heard: &(dyn Fn(&str) + Sync)) -> Found {
                         break;
                     }
                     let world = World::new(seed, &hunt.settings);
-                    let (tally, text) = match attempt(&world) {
+                    let (tally, failed) = match attempt(&world) {
                         Ok(tally) => (tally, None),
                         Err(failure) => {
                             let (smallest, failure) = match hunt.stops {
                                 true => (world.clone(), failure),
                                 false => shrink(&world, failure),
                             };
-                            (Tally::default(), Some(report(&world, &failure, &smallest, &hunt.settings)))
+                            let text = report(&world, &failure, &smallest, &hunt.settings);
+                            heard(&text);
+                            (Tally::default(), Some((text, failure.verdict())))
                         }
                     };
-                    text.as_deref().inspect(|text| heard(text));
                     let mut total = total.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                     total.worlds += 1;
                     total.tally += tally;
-                    total.failures.extend(text);
+                    if let Some((text, verdict)) = failed {
+                        total.failures.push(text);
+                        total.verdicts.push(verdict);
+                    }
                     if total.failures.len() >= if hunt.stops { 1 } else { MOST_FAILURES } {
                         stop.store(true, Ordering::Relaxed);
                     }

@@ -47,6 +47,9 @@ struct Arguments {
     /// Prints the events of the first world and does not run it.
     #[arg(long)]
     print: bool,
+    /// Prints one JSON object on standard output, and failures on standard error.
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -68,6 +71,9 @@ enum Other {
         /// Only compares what lies in the directory.
         #[arg(long)]
         check: bool,
+        /// Prints one JSON object on standard output.
+        #[arg(long)]
+        json: bool,
         /// The child itself.
         #[arg(long, hide = true)]
         child: bool,
@@ -76,15 +82,22 @@ enum Other {
     },
 }
 
+fn print_report(report: &stress::Report, json: bool) {
+    match json {
+        true => println!("{}", report.to_json()),
+        false => println!("{report:?}"),
+    }
+}
+
 impl Other {
     fn run(self) -> ExitCode {
-        let Self::Stress { dir, seed, threads, seconds, check, child, milliseconds } = self;
+        let Self::Stress { dir, seed, threads, seconds, check, json, child, milliseconds } = self;
         let time = milliseconds.map_or(Duration::from_secs(seconds), Duration::from_millis);
         let stress = Stress { dir, seed, threads, time };
         let outcome = match child {
             true => stress::child(&stress).map_err(|error| error.to_string()),
-            false if check => stress::check(&stress).map(|report| println!("{report:?}")),
-            false => stress::run(&stress).map(|report| println!("{report:?}")),
+            false if check => stress::check(&stress).map(|report| print_report(&report, json)),
+            false => stress::run(&stress).map(|report| print_report(&report, json)),
         };
         if let Err(error) = &outcome {
             eprintln!("FAILED stress, seed {seed}: {error}");
@@ -143,8 +156,14 @@ fn main() -> ExitCode {
             stops: arguments.stop,
             settings: arguments.settings(),
         },
-        &|failure| println!("FAILED {failure}"),
+        &|failure| match arguments.json {
+            true => eprintln!("FAILED {failure}"),
+            false => println!("FAILED {failure}"),
+        },
     );
-    println!("{}", found.summary());
+    match arguments.json {
+        true => println!("{}", found.to_json()),
+        false => println!("{}", found.summary()),
+    }
     if found.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -45,6 +45,16 @@ pub struct Report {
     pub finished: u64,
 }
 
+impl Report {
+    /// The same as one JSON object. A run that loses anything ends with an error and has none.
+    pub fn to_json(&self) -> serde_json::Value {
+        let Self { kills, closes, writes, looks, finished } = self;
+        serde_json::json!({
+            "kills": kills, "closes": closes, "writes": writes, "keys_compared": looks, "finished": finished,
+        })
+    }
+}
+
 /// What is known of a thread's keys: a number that grows with every write of a key, odd where it was deleted.
 struct Expected {
     file: File,

@@ -37,6 +37,7 @@ impl Store {
             device_bytes_read: counters.io.bytes_read.get(),
             compaction_bytes_read: counters.io.compaction_bytes_read.get(),
             most_compactions_at_once: counters.most_compactions_at_once.get(),
+            planning_ms: counters.planning_ns.get() as f64 / 1e6,
             memory: self.memory_stats(),
             stalls: StallStats {
                 count: counters.stalls.get(),

@@ -58,6 +58,25 @@ pub trait Store: Send + Sync {
     /// The engine's own.
     fn settle(&self) -> Result<()>;
 
+    /// Writes `count` items by the engine's own way to build a store of what comes in no order; `item` puts
+    /// the one of a number into key and value. Says whether there is such a way; nothing is done without.
+    ///
+    /// # Errors
+    /// The engine's own.
+    fn build(&self, _count: u64, _item: &mut dyn FnMut(u64, &mut Vec<u8>, &mut Vec<u8>)) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Bytes of filters and indexes in memory, where the engine counts them.
+    fn structures_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    /// Seconds that the engine has spent on choosing compactions, where it counts them.
+    fn planning_seconds(&self) -> Option<f64> {
+        None
+    }
+
     /// Reads for gets and scans that went past the engine's own cache, where the engine counts them.
     fn device_reads(&self) -> Option<u64> {
         None
@@ -154,6 +173,11 @@ impl Engine {
     /// The engine called `name`.
     pub fn find(name: &str) -> Option<Self> {
         Self::all().into_iter().find(|engine| engine.name == name)
+    }
+
+    /// Whether it has a way of its own to build a store ([`Store::build`]).
+    pub fn builds(&self) -> bool {
+        matches!(self.kind, Kind::Siltstone(_))
     }
 
     /// The version that would run, or why none would.

@@ -9,10 +9,10 @@
 //! | log | on, synced each second in the background | the default; the peers with logs never sync theirs |
 
 use super::{Items, Memory, Setting, Store};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use siltstone::{
-    Batch, Db, Design, Keyspace, KeyspaceOptions, Options, PrefixRule, Schema, SuffixOrder, WriteOptions,
-    presets,
+    Batch, Db, Design, IngestOptions, Keyspace, KeyspaceOptions, Options, PrefixRule, Schema, SuffixOrder,
+    WriteOptions, presets,
 };
 use siltstone_lab::kit::generate::items::GROUP_PREFIX_BYTES;
 use siltstone_lab::kit::sizes;
@@ -151,6 +151,27 @@ impl Store for Siltstone {
     fn settle(&self) -> Result<()> {
         self.db.flush()?;
         Ok(self.db.wait_until_idle()?)
+    }
+
+    fn build(&self, count: u64, item: &mut dyn FnMut(u64, &mut Vec<u8>, &mut Vec<u8>)) -> Result<bool> {
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        self.keyspace.ingest_with(&IngestOptions::default(), |ingest| {
+            for number in 0..count {
+                item(number, &mut key, &mut value);
+                ingest.put(&key, &value)?;
+            }
+            Ok::<_, Failure>(())
+        })?;
+        Ok(true)
+    }
+
+    fn structures_bytes(&self) -> Option<u64> {
+        let memory = self.db.stats().memory;
+        Some(memory.filter + memory.index)
+    }
+
+    fn planning_seconds(&self) -> Option<f64> {
+        Some(self.db.stats().planning_ms / 1e3)
     }
 
     fn device_reads(&self) -> Option<u64> {

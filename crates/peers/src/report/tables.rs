@@ -29,7 +29,9 @@ pub fn all(parameters: &Parameters, records: &[Record]) -> String {
         let name = workload.name();
         let rows: Vec<&Record> =
             records.iter().filter(|r| r.workload == name && r.figures.is_some()).collect();
-        if !rows.is_empty() {
+        if workload.opens() && !rows.is_empty() {
+            text.push_str(&format!("\n{name}\n{}", openings(&rows)));
+        } else if !rows.is_empty() {
             let clients = workload.clients(p.threads as usize, p.batch as usize);
             let operations: Vec<_> = clients.iter().map(|clients| clients.operation).collect();
             text.push_str(&format!(
@@ -149,6 +151,30 @@ fn costs(operations: &[Operation], records: &[&Record]) -> Table {
     table
 }
 
+/// How long stores took to open: a row per engine.
+fn openings(records: &[&Record]) -> Table {
+    let mut table = Table::new([
+        "engine",
+        "opened in",
+        "read for it",
+        "written before the kill",
+        "resident",
+        "with cache",
+    ]);
+    for (record, figures) in with_figures(records) {
+        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
+        table.row([
+            name(record),
+            or_dash(figures.open_seconds.map(sizes::seconds)),
+            sizes::bytes(figures.open_read_bytes),
+            or_dash(figures.written_before_kill.map(sizes::count)),
+            sizes::bytes(figures.rss_peak_bytes),
+            or_dash(figures.group_peak_bytes.map(sizes::bytes)),
+        ]);
+    }
+    table
+}
+
 fn with_figures<'a>(records: &[&'a Record]) -> impl Iterator<Item = (&'a Record, &'a Figures)> {
     records.iter().filter_map(|record| Some((*record, record.figures()?)))
 }
@@ -165,6 +191,13 @@ fn name(record: &Record) -> String {
 
 /// A run in a line, for progress.
 pub fn in_a_line(figures: &Figures) -> String {
+    if let Some(seconds) = figures.open_seconds {
+        return format!(
+            "opened in {}, {} read",
+            sizes::seconds(seconds),
+            sizes::bytes(figures.open_read_bytes)
+        );
+    }
     let calls: Vec<String> = figures
         .by_operation
         .iter()

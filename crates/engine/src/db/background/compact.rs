@@ -11,6 +11,7 @@ use crate::db::catalog::view::Origin;
 use crate::db::reporter::Outcome;
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::{Dropped, Part};
+use crate::stats::Stopwatch;
 use crate::table::{Table, Writing};
 use crate::version::Version;
 use crate::version::edit::{OLDEST, Step};
@@ -24,9 +25,21 @@ impl Scheduler {
         let free_bytes = self.env.free_bytes();
         // Only compactors take this lock: writers and readers never wait for planning.
         let mut running = self.running.state.lock();
+        let planning = Stopwatch::start();
+        let chosen = self.choose_compaction(&running, keyspaces, free_bytes);
+        self.env.counters.planning_ns.add(planning.elapsed_ns());
+        chosen.inspect(|compaction| self.begin(&mut running, compaction))
+    }
+
+    fn choose_compaction(
+        &self,
+        running: &RunningState,
+        keyspaces: &[Arc<OpenKeyspace>],
+        free_bytes: u64,
+    ) -> Option<Compaction> {
         let now_ms = self.env.now_ms();
         for keyspace in keyspaces {
-            if !self.may_begin(&running, keyspace) {
+            if !self.may_begin(running, keyspace) {
                 continue;
             }
             let version = keyspace.version();
@@ -41,9 +54,7 @@ impl Scheduler {
                 is_memory_short: keyspace.filter_limits.leave_some_without(),
             };
             let Some((task, reason)) = next_task(&shape) else { continue };
-            let compaction = Compaction::new(keyspace, version, now_ms, (task, reason));
-            self.begin(&mut running, &compaction);
-            return Some(compaction);
+            return Some(Compaction::new(keyspace, version, now_ms, (task, reason)));
         }
         None
     }
