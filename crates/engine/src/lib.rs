@@ -82,6 +82,7 @@ mod region_filter;
 mod resources;
 mod segment;
 mod stats;
+mod sync;
 mod table;
 mod value;
 mod version;

@@ -29,13 +29,13 @@
 use crate::entry::Answer;
 use crate::ids::TableId;
 use crate::memory::{MemoryBudget, PIECE_BYTES, Piece};
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::value::Wants;
 use hashbrown::HashTable;
-use parking_lot::Mutex;
 use siltstone_design::EncodedKey;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Memory that a piece of answers takes, with its part of directory and notes.
 pub(super) const KEPT_PIECE_BYTES: u64 = PIECE_BYTES as u64 + 512;

@@ -1,8 +1,8 @@
 //! Where threads of a store wait for one another: for work to do, and for work that was done.
 
 use crate::resources::pool::Membership;
-use parking_lot::{Condvar, Mutex};
-use std::sync::OnceLock;
+use crate::sync::OnceLock;
+use crate::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 /// Two conditions under one lock, which nobody holds while working.

@@ -21,12 +21,12 @@ use crate::io::checked::CheckedDisk;
 use crate::io::{DirLock, Disk};
 use crate::options::{Durability, Options};
 use crate::stats::StoreCounters;
+use crate::sync::Mutex;
+use crate::sync::thread::JoinHandle;
 use crate::table::Trash;
-use parking_lot::Mutex;
 use siltstone_design::HashSecret;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// An open store; it closes with its last handle.

@@ -8,9 +8,9 @@ use super::operations::Operations;
 use crate::cache::TableId;
 use crate::error::Result;
 use crate::options::Durability;
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Condvar, Mutex, MutexGuard};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How often a waiting writer lets others run before it falls asleep. More would write faster, and some wait
 /// longer.
@@ -109,7 +109,7 @@ impl Slot {
             if self.has_changed.load(Ordering::Acquire) {
                 break;
             }
-            std::thread::yield_now();
+            crate::sync::thread::yield_now();
         }
         let mut progress = self.progress.lock();
         while matches!(*progress, Progress::Waiting) {
