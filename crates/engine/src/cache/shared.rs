@@ -10,8 +10,8 @@ use crate::io::File;
 use crate::memory::{MemoryBudget, PIECE_BYTES, Pooled};
 use crate::sync::CacheHasher;
 use crate::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use quick_cache::{UnitWeighter, Weighter};
 use quick_cache::sync::Cache;
+use quick_cache::{UnitWeighter, Weighter};
 use std::sync::Arc;
 
 /// A verified page.

@@ -23,8 +23,4 @@ mod explored;
 #[cfg(siltstone_shuttle)]
 pub(crate) use explored::*;
 
-/// Locks and atomics at which no scheduler switches threads.
-pub(crate) mod leaf {
-    pub(crate) use parking_lot::{Mutex, MutexGuard};
-    pub(crate) use std::sync::atomic;
-}
+pub(crate) mod leaf;

@@ -2,7 +2,7 @@
 
 use super::clock::Clock;
 use super::lock::MutexGuard;
-use super::scheduling_point;
+use super::point::scheduling_point;
 use super::sleeper::Sleeper;
 use crate::sync::leaf;
 use std::collections::VecDeque;

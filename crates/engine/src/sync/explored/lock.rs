@@ -3,7 +3,7 @@
 use shuttle::sync as locks;
 use std::fmt::{self, Debug};
 use std::ops::{Deref, DerefMut};
-use std::sync::{PoisonError, TryLockError};
+use std::sync::PoisonError;
 
 /// A lock that one thread holds.
 #[derive(Default)]
@@ -84,14 +84,6 @@ impl<T> RwLock<T> {
 
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
         self.inner.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
-        match self.inner.try_read() {
-            Ok(held) => Some(held),
-            Err(TryLockError::Poisoned(held)) => Some(held.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
     }
 
     pub fn write(&self) -> locks::RwLockWriteGuard<'_, T> {

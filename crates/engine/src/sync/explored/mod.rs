@@ -12,16 +12,22 @@ mod clock;
 mod condvar;
 mod lock;
 mod once;
+mod point;
 mod published;
 mod sleeper;
+#[cfg(test)]
+mod testing;
 
 pub(crate) use clock::Moment;
 pub(crate) use condvar::Condvar;
 pub(crate) use lock::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
 pub(crate) use once::OnceLock;
+pub(crate) use point::scheduling_point;
 pub(crate) use published::Published;
 pub(crate) use shuttle::sync::{atomic, mpsc};
 pub(crate) use shuttle::thread_local;
+#[cfg(test)]
+pub(crate) use testing::{explore, explore_all};
 
 /// Hashes that are the same in every run, so that caches let go of the same.
 pub(crate) type CacheHasher = std::hash::BuildHasherDefault<std::hash::DefaultHasher>;
@@ -31,10 +37,4 @@ pub(crate) mod thread {
     pub(crate) use super::clock::sleep;
     pub(crate) use shuttle::thread::*;
     pub(crate) use std::thread::available_parallelism;
-}
-
-/// Lets the scheduler switch to another thread.
-pub(crate) fn scheduling_point() {
-    // In `shuttle` a sleep is just that.
-    shuttle::thread::sleep(std::time::Duration::ZERO);
 }

@@ -1,7 +1,7 @@
 //! A value that is set once, at whose making other threads may run.
 
 use super::lock::Mutex;
-use super::scheduling_point;
+use super::point::scheduling_point;
 
 /// A place for a value that is set once.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! A value that one thread replaces and others read, with the interface of `arc-swap`'s.
 
-use super::scheduling_point;
+use super::point::scheduling_point;
 use crate::sync::leaf;
 use std::ops::Deref;
 use std::sync::Arc;
