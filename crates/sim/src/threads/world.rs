@@ -71,7 +71,7 @@ pub struct World {
 fn small_design(rng: &mut Rng) -> Design {
     let presets = ["siltstone", "slimdb", "stepped-merge", "lsm-trie", "silt"];
     let mut design =
-        if rng.one_in(5) { rng.pick(&log_store_designs()).clone() } else { tiny(rng.pick(&presets)) };
+        if rng.one_in(5) { rng.pick(&log_store_designs()).clone() } else { tiny(rng.pick::<&str>(&presets)) };
     match &mut design.write_buffer {
         WriteBufferSpec::MemTable { bytes } => *bytes = 4 << 10,
         WriteBufferSpec::LogStore { entries } => *entries = 8,
