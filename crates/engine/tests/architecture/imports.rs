@@ -176,7 +176,8 @@ fn sync_violations(files: &[(String, String)]) -> Vec<String> {
             }
         }
         if text.contains("sync::Moment") && module_of(file)[0] != "stats" {
-            violations.push(format!("{file}: the time is for stats alone: durations are measured by `Stopwatch`"));
+            violations
+                .push(format!("{file}: the time is for stats alone: durations are measured by `Stopwatch`"));
         }
     }
     violations

@@ -132,6 +132,7 @@ impl CommitLog {
 
     /// Begins the next segment. The caller holds the commit lock.
     pub fn rotate(&self) -> Result<()> {
+        self.env.check_writable()?;
         let mut guard = self.wal.lock();
         let Some(wal) = guard.as_mut() else { return self.env.check_writable() };
         let before = wal.bytes_written();

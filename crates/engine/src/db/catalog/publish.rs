@@ -172,6 +172,7 @@ impl Catalog {
     /// Writes keyspaces' creation or end to the manifest, then lets `publish` show it. The manifest stays
     /// locked meanwhile: one that is written afresh must not miss what it replaces.
     pub(super) fn commit_keyspaces(&self, edits: &[Edit], publish: impl FnOnce()) -> Result<()> {
+        self.env.check_writable()?;
         // What was written before must not be lost where this is kept.
         self.log.sync()?;
         let mut guard = self.manifest.lock();
