@@ -158,8 +158,8 @@ impl Store {
             return Ok(());
         }
         signals.wake();
-        // Whoever writes by now is waited for, and whoever comes later finds the store closed: the directory may
-        // be another process's soon.
+        // Whoever writes by now is waited for, and whoever comes later finds the store closed: the directory
+        // may be another process's soon.
         drop(self.committer.lock());
         if let Some(pool) = signals.pool() {
             pool.leave();
@@ -187,7 +187,7 @@ impl Drop for Store {
     }
 }
 
-#[cfg(all(test, not(siltstone_shuttle)))]
+#[cfg(test)]
 mod tests {
     use crate::io::sim::SimDisk;
     use crate::{Db, ErrorKind, Options};
