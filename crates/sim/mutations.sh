@@ -7,10 +7,12 @@
 # with a bug that sleeps until SILTSTONE_PLANTED names it, so that all of them are built once; its head says what
 # is wrong and which suites have to look. They apply one after the other. One that no longer applies ends it, and
 # so does a suite that fails while all bugs sleep. A bug that no suite catches survives, and the exit code is 1.
+# The suites `threads` (whole stores) and `interleavings` (pieces of the engine) have threads that a scheduler runs, and
+# are built for that, in a target directory of their own; see "Threads" in docs/testing.md.
 # MUTATIONS_RUN is a command that builds and suites are run with, such as `nice`.
 set -euo pipefail
 
-[ $# -ge 1 ] || { sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 mkdir -p "$1"
@@ -41,9 +43,15 @@ export CARGO_TARGET_DIR=$work/target
 prefix=${MUTATIONS_RUN:-}
 cd "$tree"
 
+# Builds or runs what has its threads from a scheduler.
+scheduled() { RUSTFLAGS="--cfg siltstone_shuttle" CARGO_TARGET_DIR=$work/target-shuttle "$@"; }
+
 # Runs a suite; one that does not end in half an hour is as good as one that fails.
 run() {
   case $1 in
+    threads) timeout 1800 "$work/target-shuttle/debug/siltstone-sim" threads --seed 1 --schedules 4000 ;;
+    # shellcheck disable=SC2086
+    interleavings) scheduled $prefix timeout 1800 cargo test -q -p siltstone --lib interleavings ;;
     sim) timeout 1800 "$CARGO_TARGET_DIR/debug/siltstone-sim" --seed 1 --worlds 40 --depth 4 --stop ;;
     # shellcheck disable=SC2086
     *) $prefix timeout 1800 cargo test -q -p siltstone --test "$1" ;;
@@ -54,13 +62,17 @@ declare -A caught missed
 # Builds the suites named, and has each look at the bugs that it has to look at.
 look() {
   local tests=() suite patch name
-  for suite in "$@"; do [ "$suite" = sim ] || tests+=(--test "$suite"); done
+  for suite in "$@"; do
+    # shellcheck disable=SC2086
+    case $suite in
+      sim) $prefix cargo build -q --profile test -p siltstone-sim ;;
+      threads) scheduled $prefix cargo build -q --profile test -p siltstone-sim ;;
+      interleavings) scheduled $prefix cargo test -q --no-run -p siltstone --lib ;;
+      *) tests+=(--test "$suite") ;;
+    esac
+  done
   # shellcheck disable=SC2086
-  if [ ${#tests[@]} -eq 0 ]; then
-    $prefix cargo build -q --profile test -p siltstone-sim
-  else
-    $prefix cargo test -q --no-run -p siltstone "${tests[@]}"
-  fi
+  [ ${#tests[@]} -eq 0 ] || $prefix cargo test -q --no-run -p siltstone "${tests[@]}"
   for suite in "$@"; do
     SILTSTONE_PLANTED='' run "$suite" ||
       { tail -n 30 "$work/output"; echo "$suite fails without any bug" >&2; exit 2; }
@@ -79,9 +91,12 @@ for patch in "$here"/mutations/*.patch; do
   [ $# -eq 0 ] || [[ " $* " == *" $(name_of "$patch") "* ]] || continue
   chosen+=("$patch")
 done
-mapfile -t suites < <(for patch in "${chosen[@]}"; do field Suites "$patch"; done | tr ' ' '\n' | sort -u | grep -vx sim)
-look sim
-look "${suites[@]}"
+mapfile -t suites < <(for patch in "${chosen[@]}"; do field Suites "$patch"; done | tr ' ' '\n' | sort -u)
+# Suite by suite where a build is of its own; the others are built together.
+mapfile -t alone < <(printf '%s\n' "${suites[@]}" | grep -xE 'sim|threads|interleavings')
+mapfile -t together < <(printf '%s\n' "${suites[@]}" | grep -vxE 'sim|threads|interleavings')
+for suite in "${alone[@]}"; do look "$suite"; done
+look "${together[@]}"
 
 echo "| bug | caught by | not by |"
 echo "|---|---|---|"

@@ -13,7 +13,7 @@
 
 use crate::events::{EVENTS, EVENTS_OLD, Event, EventListener, JobEnd, LoggedEvent, Work};
 use crate::io::{Access, Disk, File};
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -45,6 +45,7 @@
 //! | 3 | `cache`, `memory`, `record`, `segment`, `operation`, `entry`, `value`, `merge_operator`, `compression`, `codec`, `event_log` | bytes, budget |
 //! | 2 | [`io`] | the disk, real or simulated |
 //! | 1 | `error`, `activity`, `stats`, `filename`, `ids`, [`events`] | what goes wrong, what is counted, names and numbers of files, what happens |
+//! | 0 | `sync` | locks, atomics, threads and time, the system's or those of a scheduler of tests |
 //!
 //! Each floor uses only those below it; a test reads the imports and holds them to it.
 
@@ -82,6 +83,7 @@ mod region_filter;
 mod resources;
 mod segment;
 mod stats;
+mod sync;
 mod table;
 mod value;
 mod version;

@@ -10,10 +10,10 @@
 
 use crate::io::direct::ALIGNMENT;
 use crate::io::pages::{self, PageMemory};
-use parking_lot::Mutex;
+use crate::sync::leaf::Mutex;
+use crate::sync::leaf::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Bytes of a piece of pooled memory: a page of a table.
 pub(crate) const PIECE_BYTES: usize = ALIGNMENT;

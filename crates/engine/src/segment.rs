@@ -5,9 +5,9 @@
 
 use crate::io::File;
 use crate::record::{LOG_HEADER_BYTES, LogStart};
+use crate::sync::atomic::{AtomicBool, Ordering};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A segment's file and where in the log it begins.
 #[derive(Debug)]

@@ -5,11 +5,12 @@
 //! was created.
 
 use crate::activity::{Activity, COUNTS, Count};
+use crate::sync::Moment;
+use crate::sync::leaf::atomic::{AtomicU64, Ordering};
 use serde::Serialize;
 use siltstone_design::{Design, Schema};
 use siltstone_model::advise::Change;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A relaxed counter.
 #[derive(Debug, Default)]
@@ -62,11 +63,11 @@ impl Counts {
 
 /// The monotonic clock: the only one the engine measures durations with.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stopwatch(Instant);
+pub(crate) struct Stopwatch(Moment);
 
 impl Stopwatch {
     pub fn start() -> Self {
-        Self(Instant::now())
+        Self(Moment::now())
     }
 
     pub fn elapsed(self) -> Duration {

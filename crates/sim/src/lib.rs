@@ -20,4 +20,6 @@ pub mod harness;
 pub mod hunt;
 pub mod run;
 pub mod stress;
+#[cfg(siltstone_shuttle)]
+pub mod threads;
 pub mod world;

@@ -80,6 +80,61 @@ enum Other {
         #[arg(long, hide = true)]
         milliseconds: Option<u64>,
     },
+    /// Threads under a scheduler that a seed decides, on the simulated disk; needs a build of its own.
+    Threads {
+        /// Seed of the first world; each has the next.
+        #[arg(long, default_value_t = 0)]
+        seed: u64,
+        /// Schedules at most.
+        #[arg(long, default_value_t = 1000)]
+        schedules: u64,
+        /// Seconds at most.
+        #[arg(long)]
+        seconds: Option<u64>,
+        /// Prints the counts as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// How worlds with threads are run.
+#[cfg(siltstone_shuttle)]
+fn threads(seed: u64, schedules: u64, seconds: Option<u64>, json: bool) -> ExitCode {
+    use siltstone_sim::threads::{Hunt, hunt};
+    let time = seconds.map(Duration::from_secs);
+    let found = hunt(&Hunt { seed, schedules, time });
+    let tally = found.tally;
+    let counted = [
+        ("worlds", found.worlds),
+        ("schedules", tally.runs),
+        ("steps", found.steps),
+        ("writes", tally.writes),
+        ("reads", tally.reads),
+        ("jobs", tally.jobs),
+        ("crashes", tally.crashes),
+        ("closes", tally.closes),
+    ];
+    if json {
+        let counts = counted.map(|(name, count)| (name.to_owned(), count.into()));
+        let mut report = serde_json::Map::from_iter(counts);
+        report.insert("failed_seed".into(), found.failure.as_ref().map(|(seed, _)| *seed).into());
+        println!("{}", serde_json::Value::Object(report));
+    } else {
+        println!("{}", counted.map(|(name, count)| format!("{count} {name}")).join(", "));
+    }
+    let Some((seed, what)) = found.failure else { return ExitCode::SUCCESS };
+    eprintln!("FAILED threads, seed {seed}: {what}");
+    eprintln!("repeat it with: siltstone-sim threads --seed {seed} --schedules 1");
+    ExitCode::FAILURE
+}
+
+#[cfg(not(siltstone_shuttle))]
+fn threads(_: u64, _: u64, _: Option<u64>, _: bool) -> ExitCode {
+    eprintln!(
+        "this program was built for the system's threads; for those of a scheduler, build it with\n\
+         RUSTFLAGS=\"--cfg siltstone_shuttle\" CARGO_TARGET_DIR=target/shuttle cargo run --release -p siltstone-sim -- threads"
+    );
+    ExitCode::from(2)
 }
 
 fn print_report(report: &stress::Report, json: bool) {
@@ -91,7 +146,9 @@ fn print_report(report: &stress::Report, json: bool) {
 
 impl Other {
     fn run(self) -> ExitCode {
-        let Self::Stress { dir, seed, threads, seconds, check, json, child, milliseconds } = self;
+        let Self::Stress { dir, seed, threads, seconds, check, json, child, milliseconds } = self else {
+            return self.run_threads();
+        };
         let time = milliseconds.map_or(Duration::from_secs(seconds), Duration::from_millis);
         let stress = Stress { dir, seed, threads, time };
         let outcome = match child {
@@ -103,6 +160,13 @@ impl Other {
             eprintln!("FAILED stress, seed {seed}: {error}");
         }
         if outcome.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+
+    fn run_threads(self) -> ExitCode {
+        match self {
+            Self::Threads { seed, schedules, seconds, json } => self::threads(seed, schedules, seconds, json),
+            Self::Stress { .. } => ExitCode::FAILURE,
+        }
     }
 }
 

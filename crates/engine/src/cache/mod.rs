@@ -28,7 +28,6 @@ use crate::stats::{IoCounters, ReadTrace, StoreCounters};
 use crate::value::Wants;
 pub(crate) use fetch::{Arrived, fetch, run_all};
 pub(crate) use probe::Probe;
-use quick_cache::UnitWeighter;
 use shared::{CacheUser, Files};
 pub(crate) use shared::{Caches, Page};
 use siltstone_design::EncodedKey;
@@ -111,7 +110,7 @@ impl Reader {
     pub fn keeping_files(mut self, count: usize) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.shared) {
             // Each file weighs one, so none ever gives way to others.
-            shared.own_files = Some(Files::with_weighter(count, u32::MAX.into(), UnitWeighter));
+            shared.own_files = Some(shared::files(count, u32::MAX.into()));
         }
         self
     }

@@ -29,13 +29,13 @@
 use crate::entry::Answer;
 use crate::ids::TableId;
 use crate::memory::{MemoryBudget, PIECE_BYTES, Piece};
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::value::Wants;
 use hashbrown::HashTable;
-use parking_lot::Mutex;
 use siltstone_design::EncodedKey;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Memory that a piece of answers takes, with its part of directory and notes.
 pub(super) const KEPT_PIECE_BYTES: u64 = PIECE_BYTES as u64 + 512;
@@ -500,5 +500,50 @@ mod tests {
         round(false);
         let (alone, beside_a_walk) = (round(false), round(true));
         assert!(alone > 0.65 && beside_a_walk > 0.6, "{alone}, {beside_a_walk}");
+    }
+}
+
+#[cfg(all(test, siltstone_shuttle))]
+mod interleavings {
+    use super::*;
+    use crate::sync::{explore, thread};
+    use crate::value::Value;
+    use siltstone_design::{Encoder, HashSecret, Schema};
+
+    fn value_of(table: TableId, key: u8) -> Vec<u8> {
+        vec![table as u8 ^ key << 4; 700]
+    }
+
+    fn use_it(cache: &RowCache, thread: u8) {
+        let encoder = Encoder::new(Schema::Point, HashSecret([5; 16]));
+        for n in 0..6u8 {
+            let (table, key) = (1 + TableId::from(n % 3), [thread * 2 + n % 4]);
+            let encoded = encoder.encode(&key).unwrap();
+            match cache.get(table, &encoded, Wants::Copy) {
+                None => {
+                    let value = Value::Copied(value_of(table, key[0]));
+                    cache.insert(table, &encoded, &Answer::Put { value, expires_at_ms: 0 });
+                }
+                Some(Answer::Put { value, .. }) => assert_eq!(value.bytes(), value_of(table, key[0])),
+                Some(answer) => panic!("table {table} is said to have said {answer:?}"),
+            }
+        }
+    }
+
+    /// Answers leave piece by piece, and their memory goes to others, while they are asked for.
+    #[test]
+    fn answers_are_those_of_their_tables_while_pieces_come_and_go() {
+        explore(5_000, || {
+            let cache = Arc::new(RowCache::new(&MemoryBudget::new(1 << 20)));
+            cache.set_capacity(3 * KEPT_PIECE_BYTES);
+            let users = (0..2).map(|number| {
+                let cache = Arc::clone(&cache);
+                thread::spawn(move || use_it(&cache, number))
+            });
+            let users: Vec<_> = users.collect();
+            cache.set_capacity(0);
+            cache.set_capacity(4 * KEPT_PIECE_BYTES);
+            users.into_iter().for_each(|user| user.join().unwrap());
+        });
     }
 }

@@ -8,10 +8,11 @@ use super::split::CacheSplit;
 use crate::ids::{FileId, TableId};
 use crate::io::File;
 use crate::memory::{MemoryBudget, PIECE_BYTES, Pooled};
-use quick_cache::Weighter;
+use crate::sync::CacheHasher;
+use crate::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use quick_cache::sync::Cache;
+use quick_cache::{UnitWeighter, Weighter};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// A verified page.
 pub(crate) type Page = Arc<Pooled>;
@@ -69,12 +70,17 @@ impl CacheUser {
 }
 
 /// Open files, by [`CacheUser::file`].
-pub(super) type Files = Cache<(u64, u32), Arc<dyn File>>;
+pub(super) type Files = Cache<(u64, u32), Arc<dyn File>, UnitWeighter, CacheHasher>;
+
+/// Open files, of which there are about `count`, and at most so many.
+pub(super) fn files(count: usize, at_most: u64) -> Files {
+    Files::with(count, at_most, UnitWeighter, CacheHasher::default(), Default::default())
+}
 
 /// Caches of pages, answers and open files.
 pub(crate) struct Caches {
     pub(super) files: Files,
-    pub(super) pages: Cache<PageKey, Page, PageWeight>,
+    pub(super) pages: Cache<PageKey, Page, PageWeight, CacheHasher>,
     pub(super) answers: RowCache,
     split: CacheSplit,
     pub(super) memory: Arc<MemoryBudget>,
@@ -90,11 +96,13 @@ impl Caches {
     pub fn new(memory: &Arc<MemoryBudget>, max_open_files: usize) -> Arc<Self> {
         let capacity = memory.free_bytes().max(LEAST_CACHE_BYTES);
         let caches = Self {
-            files: Files::new(max_open_files.max(LEAST_FILES)),
-            pages: Cache::with_weighter(
+            files: files(max_open_files.max(LEAST_FILES), max_open_files.max(LEAST_FILES) as u64),
+            pages: Cache::with(
                 (capacity / CACHED_PAGE_BYTES).min(PAGES_AT_FIRST) as usize,
                 capacity,
                 PageWeight,
+                CacheHasher::default(),
+                Default::default(),
             ),
             answers: RowCache::new(memory),
             split: CacheSplit::default(),

@@ -9,8 +9,8 @@
 //! Where we differ, and why: where a step makes no difference that chance would not, the border rests, and
 //! twice as long each time, so that a store in balance is left alone; the next try is towards the middle.
 
-use parking_lot::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::leaf::Mutex;
+use crate::sync::leaf::atomic::{AtomicU64, Ordering};
 
 /// Parts of the cache that the border moves by.
 const PARTS: u64 = 16;

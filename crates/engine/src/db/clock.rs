@@ -12,9 +12,9 @@
 //! are the same as if it always were.
 
 use crate::io::Disk;
-use parking_lot::Mutex;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// For how long what it said last may be old, where threads read it every second.
 const FRESH_MS: u64 = 5_000;

@@ -11,13 +11,14 @@ use crate::io::Disk;
 use crate::memory::MemoryBudget;
 use crate::options::Options;
 use crate::stats::StoreCounters;
+use crate::sync::atomic::Ordering;
+use crate::sync::leaf;
+use crate::sync::thread::{self, JoinHandle};
 use crate::table::envelope::TableMeta;
 use crate::table::{Table, Trash};
 use siltstone_design::{Design, Encoder, HashSecret, WriteBufferSpec};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::{self, JoinHandle};
 
 /// Tells the stores of one process apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +27,7 @@ pub(crate) struct StoreId(u64);
 impl StoreId {
     /// Returns a number that no other store of this process has.
     pub fn next() -> Self {
-        static STORES: AtomicU64 = AtomicU64::new(1);
+        static STORES: leaf::atomic::AtomicU64 = leaf::atomic::AtomicU64::new(1);
         Self(STORES.fetch_add(1, Ordering::Relaxed))
     }
 }

@@ -4,9 +4,9 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::checked::Poison;
 use crate::stats::Stopwatch;
-use parking_lot::Mutex;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Background work by kind. Each kind fails and recovers by itself: that there is nothing to compact says

@@ -7,10 +7,10 @@ use crate::events::{Dropped, Event, EventListener, JobEnd, JobInfo, LargeGroup, 
 use crate::io::Disk;
 use crate::options::Options;
 use crate::stats::Stopwatch;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Tells the listeners of a store what it does.
 pub(crate) struct Reporter {

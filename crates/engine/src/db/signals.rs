@@ -1,8 +1,8 @@
 //! Where threads of a store wait for one another: for work to do, and for work that was done.
 
 use crate::resources::pool::Membership;
-use parking_lot::{Condvar, Mutex};
-use std::sync::OnceLock;
+use crate::sync::OnceLock;
+use crate::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 /// Two conditions under one lock, which nobody holds while working.
@@ -86,5 +86,49 @@ mod tests {
         assert!(started.elapsed() < Duration::from_secs(30));
         // What was seen is waited out.
         signals.wait_for_more_work(Duration::from_millis(1));
+    }
+}
+
+#[cfg(all(test, siltstone_shuttle))]
+mod interleavings {
+    use super::*;
+    use crate::stats::Stopwatch;
+    use crate::sync::atomic::{AtomicUsize, Ordering};
+    use crate::sync::{explore, thread};
+    use std::sync::Arc;
+
+    /// Work that is said to be there is not slept through: time passes by itself only where all sleep.
+    #[test]
+    fn nobody_sleeps_through_what_was_said() {
+        explore(10_000, || {
+            let (signals, work) = (Arc::new(Signals::default()), Arc::new(AtomicUsize::new(0)));
+            let worker = {
+                let (signals, work) = (Arc::clone(&signals), Arc::clone(&work));
+                thread::spawn(move || {
+                    let started = Stopwatch::start();
+                    let mut done = 0;
+                    while done < 4 {
+                        let seen = signals.seen();
+                        match work.swap(0, Ordering::SeqCst) {
+                            0 => signals.wait_for_work(seen, Duration::from_secs(3600)),
+                            found => done += found,
+                        }
+                    }
+                    assert!(started.elapsed() < Duration::from_secs(1800));
+                })
+            };
+            let tellers: Vec<_> = (0..2)
+                .map(|_| {
+                    let (signals, work) = (Arc::clone(&signals), Arc::clone(&work));
+                    thread::spawn(move || {
+                        for _ in 0..2 {
+                            work.fetch_add(1, Ordering::SeqCst);
+                            signals.wake();
+                        }
+                    })
+                })
+                .collect();
+            tellers.into_iter().chain([worker]).for_each(|thread| thread.join().unwrap());
+        });
     }
 }

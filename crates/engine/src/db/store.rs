@@ -21,12 +21,12 @@ use crate::io::checked::CheckedDisk;
 use crate::io::{DirLock, Disk};
 use crate::options::{Durability, Options};
 use crate::stats::StoreCounters;
+use crate::sync::Mutex;
+use crate::sync::thread::JoinHandle;
 use crate::table::Trash;
-use parking_lot::Mutex;
 use siltstone_design::HashSecret;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// An open store; it closes with its last handle.
@@ -158,6 +158,9 @@ impl Store {
             return Ok(());
         }
         signals.wake();
+        // Whoever writes by now is waited for, and whoever comes later finds the store closed: the directory
+        // may be another process's soon.
+        drop(self.committer.lock());
         if let Some(pool) = signals.pool() {
             pool.leave();
         }
@@ -181,5 +184,34 @@ impl Drop for Store {
     fn drop(&mut self) {
         // Nobody is left to tell; whoever wants to know calls `Db::close`.
         let _ = self.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::io::sim::SimDisk;
+    use crate::{Db, ErrorKind, Options};
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    #[test]
+    fn a_close_waits_for_whoever_writes() {
+        let disk = SimDisk::new();
+        let options = || Options { background_threads: 0, reserve_bytes: 0, ..Options::default() };
+        let open = || Db::open_on(Arc::new(disk.clone()), "/db", options());
+        let db = open().unwrap();
+        let writing = db.store.committer.lock();
+        let closing = db.clone();
+        let closer = std::thread::spawn(move || closing.close());
+        for _ in 0..20 {
+            std::thread::sleep(Duration::from_millis(5));
+            assert!(!closer.is_finished(), "somebody writes");
+        }
+        assert_eq!(open().unwrap_err().kind(), ErrorKind::Locked);
+        // What comes later is refused before it changes a file.
+        assert_eq!(db.store.catalog.log.rotate().unwrap_err().kind(), ErrorKind::Closed);
+        drop(writing);
+        closer.join().unwrap().unwrap();
+        open().unwrap();
     }
 }

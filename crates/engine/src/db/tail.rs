@@ -212,7 +212,7 @@ impl Tail {
             if left.is_zero() {
                 return Ok(None);
             }
-            std::thread::sleep(sleep.min(left));
+            crate::sync::thread::sleep(sleep.min(left));
             sleep = (sleep * 2).min(LONGEST_SLEEP);
         }
     }

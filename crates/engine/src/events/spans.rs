@@ -1,7 +1,7 @@
 //! Events for the `tracing` crate: a span for every job, and an event with fields where one ends.
 
 use super::{Event, EventListener, JobEnd, JobInfo, Part};
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 use std::collections::HashMap;
 use tracing::Span;
 

@@ -2,13 +2,13 @@
 
 use super::file::OsFile;
 use super::{Access, File};
-use parking_lot::Mutex;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Alignment that every device and file system is content with.
 #[doc(hidden)]

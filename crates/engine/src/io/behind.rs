@@ -1,11 +1,11 @@
 //! Writing behind: what comes next is made while a thread writes what came before.
 
 use super::File;
+use crate::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use crate::sync::thread::{Builder, JoinHandle};
 use std::io;
 use std::mem::{replace, take};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::{Builder, JoinHandle};
 
 /// Bytes, and where in the file they go.
 struct Piece {

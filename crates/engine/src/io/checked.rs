@@ -32,12 +32,12 @@
 
 use super::{Access, DirLock, Disk, File};
 use crate::error::{Error, is_full_disk};
-use parking_lot::Mutex;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// Whether a store is poisoned, and by what.
 #[derive(Debug, Default)]

@@ -16,12 +16,12 @@ use super::around::{DirectFile, Streamed, open_direct};
 use super::file::OsFile;
 use super::os::OsDisk;
 use super::{Access, DirLock, Disk, File};
+use crate::sync::atomic::{AtomicU64, Ordering};
 use std::fs;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 #[doc(hidden)]
 pub use super::around::ALIGNMENT;

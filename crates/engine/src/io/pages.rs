@@ -10,7 +10,7 @@
 //! somebody's hands, or among those that wait here.
 
 use super::direct::ALIGNMENT;
-use parking_lot::Mutex;
+use crate::sync::leaf::Mutex;
 
 /// A page of memory: whoever has it is its only owner, and gives it back by [`release`].
 pub(crate) type PageMemory = &'static mut [u8; ALIGNMENT];

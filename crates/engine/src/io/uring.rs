@@ -32,7 +32,7 @@ enum Ring {
     Ready(Box<IoUring>),
 }
 
-thread_local! {
+std::thread_local! {
     static RING: RefCell<Ring> = const { RefCell::new(Ring::Unasked) };
 }
 
@@ -154,7 +154,7 @@ impl<B> Flight<B> {
             self.enter(count);
         } else {
             // What was taken completes by itself; entering again would hand over the rest.
-            std::thread::sleep(Duration::from_micros(100));
+            crate::sync::thread::sleep(Duration::from_micros(100));
         }
         self.completed()
     }

@@ -40,11 +40,12 @@ use crate::entry::Sequence;
 use crate::memory::{Holder, MemoryBudget, Reservation};
 use crate::record::LogStart;
 use crate::segment::LogSegment;
-use parking_lot::{Mutex, RwLock};
+use crate::sync::OnceLock;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Mutex, RwLock};
 use siltstone_design::{Encoder, design::LOG_STORE_FILL};
 use siltstone_succinct::index::partial_key_cuckoo::{Form, Full, LANES, PartialKeyCuckoo};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// A log store.
 pub(crate) struct LogStore {

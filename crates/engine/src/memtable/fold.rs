@@ -12,10 +12,10 @@ use super::MemTable;
 use super::shard::{Freed, Version};
 use crate::entry::{Item, Sequence};
 use crate::merge_operator::{Folded, Folder};
-use parking_lot::Mutex;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use siltstone_design::Digest;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a memtable that folds has beside one that does not.
 pub(super) struct Folding {

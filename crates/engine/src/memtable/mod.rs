@@ -16,14 +16,15 @@ use crate::error::Result;
 use crate::memory::{Holder, MemoryBudget, Reservation};
 use crate::merge_operator::Folder;
 use crate::record::LogStart;
+use crate::sync::OnceLock;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Mutex, RwLock};
 use crate::value::Wants;
 use fold::Folding;
-use parking_lot::{Mutex, RwLock};
 use shard::{Shard, Version};
 use siltstone_design::{Digest, EncodedKey, Encoder};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// Bytes of keys and values per shard.
 const SHARD_BYTES: u64 = 64 << 10;

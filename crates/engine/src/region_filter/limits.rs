@@ -1,6 +1,6 @@
 //! How exact the region filters of a keyspace may be, for want of memory.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// What background work has reckoned for a keyspace; see `db/background/filter_bits.rs`.
 #[derive(Debug)]

@@ -29,12 +29,12 @@ use crate::codec::{Decoder, put_bytes, put_path};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::{FileId, RunId, SidecarId};
 use crate::io::{Disk, File};
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::table::Trash;
 use siltstone_design::TriePath;
 use siltstone_succinct::code::varint;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(crate) const MAGIC: &[u8; 8] = b"SILTSIDE";
 const VERSION: u32 = 1;

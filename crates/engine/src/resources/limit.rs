@@ -8,7 +8,7 @@
 //! for a limit.
 
 use crate::stats::Stopwatch;
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 use std::time::Duration;
 
 /// How long a pause is at most before it is looked whether the limit still holds.
@@ -32,7 +32,7 @@ impl RateLimit {
     /// for as long as it is told, or until that may have changed. First it lets a writer or reader run that
     /// waits for this processor, instead of keeping it for a time slice.
     pub fn hold_back(&self, bytes: u64, is_lifted: impl Fn() -> bool, wait: impl Fn(Duration)) {
-        std::thread::yield_now();
+        crate::sync::thread::yield_now();
         if self.bytes_per_second == 0 {
             return;
         }

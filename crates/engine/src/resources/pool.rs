@@ -15,12 +15,13 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Holder, MemoryBudget};
 use crate::stats::Stopwatch;
-use parking_lot::{Condvar, Mutex};
+use crate::sync::atomic::AtomicBool;
+use crate::sync::thread::{self, JoinHandle};
+use crate::sync::thread_local;
+use crate::sync::{Condvar, Mutex};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 /// How often stores that sync nothing are looked at, for what has come due by time alone.
@@ -29,6 +30,10 @@ const LOOK: Duration = Duration::from_secs(1);
 thread_local! {
     /// Whether this is a thread of a pool: it must not wait for itself.
     static IS_OF_POOL: Cell<bool> = const { Cell::new(false) };
+}
+
+fn is_of_pool() -> bool {
+    IS_OF_POOL.with(Cell::get)
 }
 
 /// How a piece of work went.
@@ -253,7 +258,7 @@ impl Pool {
             };
             let shared = Arc::clone(&self.shared);
             let thread = thread::Builder::new().name(format!("siltstone-{name}")).spawn(move || {
-                IS_OF_POOL.set(true);
+                IS_OF_POOL.with(|is_of_pool| is_of_pool.set(true));
                 run(&shared);
             });
             let failed = |error| Error::because(ErrorKind::Io, error).of("starting a thread");
@@ -273,7 +278,7 @@ impl Drop for Pool {
         self.shared.flush_due.notify_all();
         self.shared.work_due.notify_all();
         self.shared.time.notify_all();
-        if !IS_OF_POOL.get() {
+        if !is_of_pool() {
             // A thread that panicked has nothing left to say.
             threads.into_iter().for_each(|thread| drop(thread.join()));
         }
@@ -315,7 +320,7 @@ impl Membership {
             place.is_leaving = true;
         }
         let is_busy = |state: &State| state.places.get(&self.number).is_some_and(|place| place.running > 0);
-        while is_busy(&state) && !IS_OF_POOL.get() {
+        while is_busy(&state) && !is_of_pool() {
             self.shared.done.wait(&mut state);
         }
         let place = state.places.remove(&self.number);

@@ -2,9 +2,9 @@
 
 use super::pool::{Done, Kind, Member, Place, Shared, State};
 use crate::memory::Holder;
+use crate::sync::atomic::Ordering;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How often threads look for what has come due by time alone.

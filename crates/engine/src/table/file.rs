@@ -3,9 +3,9 @@
 use super::envelope::TableMeta;
 use crate::ids::{FileId, TableId};
 use crate::memory::MemoryBudget;
-use parking_lot::Mutex;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The file of a table, which several values may stand for.
 pub(crate) struct TableFile {

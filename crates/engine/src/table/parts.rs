@@ -7,11 +7,11 @@ use crate::cache::{PAGE_BYTES, Pause, Probe, Reader};
 use crate::entry::Answer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Holder, Reservation};
+use crate::sync::OnceLock;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use siltstone_design::EncodedKey;
 use siltstone_succinct::error::DecodeError;
 use std::ops::Range;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Part of the budget that filters leave to indexes and pages, and indexes to pages.
 const KEPT_FROM_FILTERS: u64 = 4;

@@ -30,6 +30,7 @@ const FLOORS: &[(u8, &[&str])] = &[
     ),
     (2, &["io"]),
     (1, &["error", "activity", "stats", "filename", "ids", "events"]),
+    (0, &["sync"]),
 ];
 
 /// Of these none uses another; `db` introduces them.
@@ -42,8 +43,16 @@ const PRIVILEGES: &[(&str, &str, &str)] = &[
     ("std::os", "io", "the operating system belongs to the disk"),
     ("rustix", "io", "the operating system belongs to the disk"),
     ("SystemTime", "io", "the wall clock belongs to the disk, so that tests can set it"),
-    ("Instant", "stats", "durations are measured by `Stopwatch`"),
+    ("Instant", "sync", "durations are measured by `Stopwatch`"),
+    ("parking_lot", "sync", "a scheduler of tests takes the place of locks"),
+    ("arc_swap", "sync", "a scheduler of tests takes the place of published values"),
+    ("shuttle", "sync", "a scheduler of tests is met there"),
+    ("std::thread", "sync", "a scheduler of tests takes the place of threads"),
 ];
+
+/// What of `std::sync` only `sync` may name, for the same reason.
+const SYNC_ITEMS: &[&str] =
+    &["Barrier", "Condvar", "LazyLock", "Mutex", "Once", "OnceLock", "RwLock", "atomic", "mpsc"];
 
 /// The modules that `lib.rs` re-exports items from, by item.
 fn reexports(lib: &str) -> BTreeMap<String, String> {
@@ -154,6 +163,26 @@ fn privilege_violations(files: &[(String, String)]) -> Vec<String> {
     violations
 }
 
+/// What files but those of `sync` take from `std::sync` that is not theirs to take, and who but `stats` takes
+/// the time.
+fn sync_violations(files: &[(String, String)]) -> Vec<String> {
+    let mut violations = Vec::new();
+    for (file, text) in files.iter().filter(|(file, _)| module_of(file)[0] != "sync") {
+        let text = without_tests(text);
+        for (at, _) in text.match_indices("std::sync::") {
+            for path in paths(&text[at..]).iter().filter(|path| SYNC_ITEMS.contains(&path[2].as_str())) {
+                let line = line_of(&text, at);
+                violations.push(format!("{file}:{line}: {} is for sync alone", path.join("::")));
+            }
+        }
+        if text.contains("sync::Moment") && module_of(file)[0] != "stats" {
+            violations
+                .push(format!("{file}: the time is for stats alone: durations are measured by `Stopwatch`"));
+        }
+    }
+    violations
+}
+
 #[test]
 fn each_floor_uses_only_those_below() {
     let files = engine_sources();
@@ -176,8 +205,22 @@ fn the_table_in_lib_rs_shows_these_floors() {
 }
 
 #[test]
-fn only_io_meets_the_operating_system_and_only_stats_the_clock() {
+fn only_io_meets_the_operating_system_and_only_sync_threads_and_clock() {
     assert_none(&privilege_violations(&engine_sources()));
+}
+
+#[test]
+fn locks_and_threads_come_from_one_module() {
+    assert_none(&sync_violations(&engine_sources()));
+    let file = |name: &str, text: &str| (format!("crates/engine/src/{name}.rs"), text.to_owned());
+    let found = sync_violations(&[
+        file("db/mod", "use std::sync::Arc;\nuse std::sync::{Arc, atomic::{AtomicBool, Ordering}, Mutex};"),
+        file("cache", "fn f(lock: &std::sync::RwLock<u8>) {} // std::sync::mpsc"),
+        file("memory", "use crate::sync::Moment;"),
+        file("sync/system", "use std::sync::mpsc;"),
+        file("wal", "#[cfg(test)]\nmod tests {\n    use std::sync::Mutex;\n}"),
+    ]);
+    assert_eq!(found.len(), 5, "{found:?}");
 }
 
 #[test]
@@ -220,7 +263,7 @@ fn the_reader_of_imports_sees_what_it_should() {
     let found = privilege_violations(&[
         file("db/mod", "use std::time::{Duration, Instant};\nstd::fs::read(p); // std::fs"),
         file("io/os", "use std::fs;\nuse std::time::SystemTime;"),
-        file("stats", "use std::time::Instant;\nlet instant = InstantNoodles;"),
+        file("sync", "use std::time::Instant;\nlet instant = InstantNoodles;"),
     ]);
     assert_eq!(found.len(), 2, "{found:?}");
     assert!(found[0].starts_with("crates/engine/src/db/mod.rs:2: std::fs"), "{found:?}");

@@ -84,7 +84,8 @@ pub fn blank(text: &str) -> String {
 /// The blanked text without modules that are compiled for tests only.
 pub fn without_tests(text: &str) -> String {
     let mut out = blank(text);
-    while let Some(at) = out.find("#[cfg(test)]\nmod ") {
+    let tests = ["#[cfg(test)]\nmod ", "#[cfg(all(test, siltstone_shuttle))]\nmod "];
+    while let Some(at) = tests.iter().find_map(|test| out.find(test)) {
         let open = at + out[at..].find(['{', ';']).unwrap();
         let mut end = open + 1;
         if out.as_bytes()[open] == b'{' {

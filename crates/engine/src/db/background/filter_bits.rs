@@ -16,11 +16,11 @@ use crate::db::catalog::keyspace::OpenKeyspace;
 use crate::error::Result;
 use crate::memory::Holder;
 use crate::region_filter::{Contents, KEPT_FROM_REGION_FILTERS, RegionFilterKind};
+use crate::sync::thread::JoinHandle;
 use crate::version::Version;
 use siltstone_design::TriePath;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 /// Most bits that memory is asked for; designs say fewer.
 const MOST_BITS: u8 = 24;

@@ -3,11 +3,11 @@
 use crate::db::catalog::keyspace::OpenKeyspace;
 use crate::ids::RunId;
 use crate::region_filter::{Lack, RegionFilterKind};
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::version::{Region, Run};
-use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Who makes filters, and what can't be made.
 #[derive(Default)]

@@ -154,3 +154,55 @@ mod tests {
         assert_eq!(still_needed_from(|| at(9), || None), at(9));
     }
 }
+
+#[cfg(all(test, siltstone_shuttle))]
+mod interleavings {
+    use crate::db::tiny_designs::tiny;
+    use crate::io::sim::{CrashMode, SimDisk};
+    use crate::sync::{explore, thread};
+    use crate::{Db, Durability, Keyspace, KeyspaceOptions, Options, Schema};
+    use std::sync::Arc;
+
+    fn open(disk: &SimDisk) -> (Db, Keyspace) {
+        let design = tiny("stepped-merge");
+        let options = Options {
+            memory_budget_bytes: 1 << 20,
+            durability: Durability::Synced,
+            sync_interval_ms: 0,
+            background_threads: 0,
+            reserve_bytes: 0,
+            hash_secret: Some(*b"sixteen byte key"),
+            ..Options::default()
+        };
+        let db = Db::open_on(Arc::new(disk.clone()), "/db", options).unwrap();
+        let keyspace =
+            KeyspaceOptions { schema: Schema::Point, design: Some(design), ..KeyspaceOptions::default() };
+        let items = db.keyspace("items", keyspace).unwrap();
+        (db, items)
+    }
+
+    /// A write buffer is flushed while the next one, empty so far, is written to and sealed in its turn: what
+    /// was acknowledged is there after a power cut, whichever came first.
+    #[test]
+    fn a_flush_leaves_the_log_what_is_written_meanwhile() {
+        explore(1_500, || {
+            let disk = SimDisk::new();
+            let (db, items) = open(&disk);
+            items.put("a", "1").unwrap();
+            db.store.committer.seal_all().unwrap();
+            let flusher = {
+                let db = db.clone();
+                thread::spawn(move || while db.store.scheduler.flush_any().unwrap() {})
+            };
+            items.put("b", "2").unwrap();
+            db.store.committer.seal_all().unwrap();
+            items.put("c", "3").unwrap();
+            flusher.join().unwrap();
+            let found = disk.crash(CrashMode::PowerCut, 0);
+            let (_db, items) = open(&found);
+            for (key, value) in [("a", "1"), ("b", "2"), ("c", "3")] {
+                assert_eq!(items.get(key).unwrap().as_deref(), Some(value.as_bytes()), "{key}");
+            }
+        });
+    }
+}

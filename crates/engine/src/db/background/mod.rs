@@ -35,16 +35,16 @@ use job::Job;
 
 use crate::resources::limit::RateLimit;
 use crate::stats::Stopwatch;
+use crate::sync::thread::JoinHandle;
+use crate::sync::{Mutex, RwLock};
 pub(super) use by_hand::Told;
 pub use by_hand::{CompactProgress, CompactReport};
 pub(super) use member::PooledStore;
-use parking_lot::{Mutex, RwLock};
 use running::Running;
 use siltstone_design::plan::plan;
 use std::cmp::Reverse;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How long idle threads sleep before they look again, for what comes due by time alone.

@@ -4,12 +4,12 @@ use crate::compaction::Inputs;
 use crate::db::catalog::keyspace::OpenKeyspace;
 use crate::db::write_buffer::WriteBuffer;
 use crate::ids::RunId;
+use crate::sync::Mutex;
+use crate::sync::thread::ThreadId;
 use crate::version::Version;
-use parking_lot::Mutex;
 use siltstone_design::{Design, Reason, Task, TriePath};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::thread::ThreadId;
 
 /// A region of a keyspace; its path says of which level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -77,7 +77,7 @@ impl RunningState {
 
     /// Whether this very thread holds a keyspace, so that it would wait for itself.
     pub fn is_held_here(&self, keyspace: u64) -> bool {
-        self.held.get(&keyspace).is_some_and(|held| held.by == std::thread::current().id())
+        self.held.get(&keyspace).is_some_and(|held| held.by == crate::sync::thread::current().id())
     }
 }
 
@@ -100,7 +100,7 @@ pub(super) struct Held {
 
 impl Held {
     fn by_this_thread() -> Self {
-        let by = std::thread::current().id();
+        let by = crate::sync::thread::current().id();
         Self { by, is_marked: false, older: Vec::new(), newer: HashSet::new() }
     }
 }

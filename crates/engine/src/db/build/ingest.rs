@@ -15,12 +15,12 @@ use crate::entry::PrefixTombstones;
 use crate::error::{Error, Result};
 use crate::events::{Part, Reason};
 use crate::memory::Holder;
+use crate::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use crate::sync::thread::{Scope, ScopedJoinHandle};
 use crate::version::Version;
 use crate::version::edit::{RunRecord, Step};
 use siltstone_design::EncodedKey;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 /// The share of the budget in which items are gathered, two batches of them, and sorted in the end, and that
@@ -91,7 +91,7 @@ pub(super) fn ingest<E: From<Error>>(
     env.reader.fit_cache();
     let built = if store.has_threads() {
         // One batch is gathered while another one is sorted and written.
-        std::thread::scope(|scope| give_to(Ingest::beside(site, sort_bytes, scope), &hold, give))
+        crate::sync::thread::scope(|scope| give_to(Ingest::beside(site, sort_bytes, scope), &hold, give))
     } else {
         let pace = |bytes| told.placed(bytes);
         store.scheduler.with_context(keyspace, &base, &pace, |context| {

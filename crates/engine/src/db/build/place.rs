@@ -220,7 +220,7 @@ impl Drop for Placer<'_> {
 
 /// How many threads merge: this one and those that would compact, as the keyspace is not compacted meanwhile.
 fn merging_threads(store: &Store) -> usize {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let cores = crate::sync::thread::available_parallelism().map_or(1, usize::from);
     (store.env.options.background_threads + 1).min(cores).clamp(1, MOST_THREADS)
 }
 
@@ -240,7 +240,7 @@ fn merge_in_threads(
             merge(&Context { writing, ..*context }, base, ingredients, part)
         })
     };
-    let outputs: Vec<Result<Output>> = std::thread::scope(|scope| {
+    let outputs: Vec<Result<Output>> = crate::sync::thread::scope(|scope| {
         let Some((first, rest)) = parts.split_first() else { return Vec::new() };
         let others: Vec<_> = rest.iter().map(|part| scope.spawn(|| merge_part(part))).collect();
         let mut outputs = vec![merge_part(first)];

@@ -4,10 +4,10 @@ use super::options::{IngestOptions, IngestProgress, IngestReport};
 use crate::db::catalog::keyspace::OpenKeyspace;
 use crate::db::store::Store;
 use crate::entry::PrefixTombstones;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::table::Writing;
 use crate::version::Version;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How far a build is, for whoever wants to hear of it.
 pub(super) struct Told<'a> {

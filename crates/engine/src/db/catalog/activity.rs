@@ -9,7 +9,7 @@ use super::due::{Activity, ByNumber, DueKeyspaces};
 use super::keyspace::OpenKeyspace;
 use super::view::View;
 use crate::db::write_buffer::WriteBuffer;
-use parking_lot::RwLock;
+use crate::sync::RwLock;
 use std::sync::Arc;
 
 /// Keyspaces that are looked at again at once, at least, and the part of all that is.

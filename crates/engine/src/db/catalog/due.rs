@@ -1,7 +1,7 @@
 //! The sets of keyspaces that there is something to do about; [`activity`](super::activity) keeps them.
 
 use super::keyspace::OpenKeyspace;
-use parking_lot::{Mutex, RwLock};
+use crate::sync::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

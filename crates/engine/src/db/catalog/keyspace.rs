@@ -14,13 +14,13 @@ use crate::merge_operator::Folder;
 use crate::record::LogStart;
 use crate::region_filter::FilterLimits;
 use crate::stats::{KeyspaceCounters, ProposedDesign};
+use crate::sync::Mutex;
+use crate::sync::Published;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::version::Version;
-use arc_swap::ArcSwap;
-use parking_lot::Mutex;
 use siltstone_design::{Design, EncodedKey, Encoder, KeyError, WriteBufferSpec};
 use siltstone_model::advise::Regret;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A keyspace of an open store.
 pub(crate) struct OpenKeyspace {
@@ -29,7 +29,7 @@ pub(crate) struct OpenKeyspace {
     pub encoder: Encoder,
     /// Carries out its merges, if it takes any.
     pub folder: Option<Arc<Folder>>,
-    pub view: ArcSwap<View>,
+    pub view: Published<View>,
     pub counters: KeyspaceCounters,
     pub upper_reads: UpperReads,
     /// How exact its region filters may be.
@@ -122,7 +122,7 @@ impl OpenKeyspace {
             name,
             encoder,
             folder,
-            view: ArcSwap::from_pointee(view),
+            view: Published::from_pointee(view),
             counters: KeyspaceCounters::default(),
             upper_reads: UpperReads::default(),
             filter_limits: FilterLimits::default(),

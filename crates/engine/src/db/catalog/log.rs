@@ -6,8 +6,8 @@ use crate::entry::Sequence;
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::{HEADER_BYTES, LogStart, ManifestEnd, Replaced};
 use crate::segment::LogSegment;
+use crate::sync::Mutex;
 use crate::wal::{LiveSegment, OpenSegment, SyncWork, Wal};
-use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -132,6 +132,7 @@ impl CommitLog {
 
     /// Begins the next segment. The caller holds the commit lock.
     pub fn rotate(&self) -> Result<()> {
+        self.env.check_writable()?;
         let mut guard = self.wal.lock();
         let Some(wal) = guard.as_mut() else { return self.env.check_writable() };
         let before = wal.bytes_written();

@@ -19,6 +19,8 @@ use crate::entry::Sequence;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Holder;
 use crate::record::LogStart;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Mutex, MutexGuard, RwLock};
 use crate::version::Version;
 use crate::version::edit::{Edit, Step};
 use crate::version::manifest::{KeyspaceState, Manifest, StoreState};
@@ -26,13 +28,11 @@ use crate::wal::{LiveSegment, Wal};
 use due::Activity;
 use keyspace::OpenKeyspace;
 use log::{Announced, CommitLog};
-use parking_lot::{Mutex, MutexGuard, RwLock};
 use shape::{TopShape, VersionShape};
 use siltstone_design::plan::pressure;
 use snapshots::{ReadPoint, Snapshots};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use view::View;
 
 /// The keyspaces of an open store, by name.

@@ -1,9 +1,10 @@
 //! What the model says of a keyspace, kept until enough has happened for it to say something else.
 
 use crate::activity::{Activity, Count};
+use crate::sync::OnceLock;
 use siltstone_design::Design;
 use siltstone_model::price::{Costs, Device, Workload, price};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// The part by which a number may change before the model is asked again.
 const PART: u64 = 16;

@@ -5,11 +5,11 @@ use super::keyspace::OpenKeyspace;
 use super::view::{Origin, View};
 use crate::compaction::Output;
 use crate::error::{Error, ErrorKind, Result};
+use crate::sync::MutexGuard;
 use crate::table::envelope::TableMeta;
 use crate::version::Version;
 use crate::version::edit::{Edit, Step};
 use crate::version::manifest::Manifest;
-use parking_lot::MutexGuard;
 use siltstone_design::Design;
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
@@ -172,6 +172,7 @@ impl Catalog {
     /// Writes keyspaces' creation or end to the manifest, then lets `publish` show it. The manifest stays
     /// locked meanwhile: one that is written afresh must not miss what it replaces.
     pub(super) fn commit_keyspaces(&self, edits: &[Edit], publish: impl FnOnce()) -> Result<()> {
+        self.env.check_writable()?;
         // What was written before must not be lost where this is kept.
         self.log.sync()?;
         let mut guard = self.manifest.lock();

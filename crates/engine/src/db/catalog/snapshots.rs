@@ -2,7 +2,7 @@
 
 use crate::entry::Sequence;
 use crate::stats::Stopwatch;
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

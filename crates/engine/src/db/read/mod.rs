@@ -24,12 +24,12 @@ use super::env::Env;
 use crate::entry::Sequence;
 use crate::error::Result;
 use crate::options::ParallelSearch;
+use crate::sync::thread::JoinHandle;
 use crate::value::{Value, Wants};
 use lookup::{Clock, Lookup, Pinned};
 use parallel::{HELPERS, LastLevel, ParallelReads};
 use siltstone_design::EncodedKey;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 pub(super) use lookup::Found;
 

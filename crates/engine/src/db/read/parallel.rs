@@ -23,14 +23,14 @@ use crate::error::Result;
 use crate::merge_operator::Folder;
 use crate::options::ParallelSearch;
 use crate::stats::{KeyspaceCounters, ReadTrace};
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use crate::sync::{Condvar, Mutex};
 use crate::value::Wants;
 use crate::version::Version;
-use parking_lot::{Condvar, Mutex};
 use siltstone_design::{Digest, EncodedKey, Encoder};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 /// Threads that search last levels for others.

@@ -1,6 +1,6 @@
 //! What lookups learn of their reads in upper levels: whether most of them end there.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// Upper reads after which what was learnt of them counts half.
 const MEMORY: u64 = 4096;

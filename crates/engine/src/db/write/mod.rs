@@ -27,15 +27,15 @@ use crate::events::{Reason, StallCause};
 use crate::options::Durability;
 use crate::record::{HEADER_BYTES, MAX_PAYLOAD_BYTES};
 use crate::segment::LogSegment;
+use crate::sync::atomic::AtomicU64;
+use crate::sync::{Mutex, MutexGuard};
 use condition::Written;
 use operations::{Kind, Operation, Operations};
 use pace::Pacer;
-use parking_lot::{Mutex, MutexGuard};
 use queue::{CommitQueue, Slot, Turn};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 /// Groups that a leader commits at most before another leads, while writers keep coming.
 const GROUPS_PER_LEAD: usize = 16;

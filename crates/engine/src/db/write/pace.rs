@@ -2,7 +2,7 @@
 //! square of the pressure.
 
 use crate::stats::Counter;
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 use std::time::Duration;
 
 /// Nanoseconds that a byte written costs at full pressure: 5 MB/s.
@@ -36,7 +36,7 @@ impl Pacer {
         let sleep_ns = owed_ns.min(own_ns.clamp(MOST_SLEEP_NS, LONGEST_SLEEP_NS));
         *owed_ns -= sleep_ns;
         drop(owed_ns);
-        std::thread::sleep(Duration::from_nanos(sleep_ns as u64));
+        crate::sync::thread::sleep(Duration::from_nanos(sleep_ns as u64));
         paced_us.add((sleep_ns / 1000.0) as u64);
     }
 }

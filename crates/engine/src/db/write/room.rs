@@ -9,8 +9,8 @@ use crate::error::Result;
 use crate::events::{Reason, StallCause};
 use crate::memory::Holder;
 use crate::stats::Stopwatch;
+use crate::sync::atomic::Ordering;
 use siltstone_design::WriteBufferSpec;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// The log is looked at again when it has grown by such a part of the budget.

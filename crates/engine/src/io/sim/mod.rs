@@ -42,7 +42,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use crate::sync::leaf::{Mutex, MutexGuard};
+use crate::sync::scheduling_point;
 use rustix::io::Errno;
 
 use self::image::{Image, InodeId, normalize};
@@ -254,63 +255,63 @@ impl fmt::Debug for SimDisk {
 impl Disk for SimDisk {
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
         let dir = normalize(dir)?;
-        self.state.lock().mutate(CallKind::CreateDir, &dir, None, |image| image.create_dir_all(&dir))
+        self.call().mutate(CallKind::CreateDir, &dir, None, |image| image.create_dir_all(&dir))
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         let path = normalize(path)?;
-        let mut state = self.state.lock();
+        let mut state = self.call();
         let inode = state.mutate(CallKind::Create, &path, None, |image| image.create(&path))?;
         Ok(Arc::new(self.hold(&mut state, inode, path, Access::ReadWrite)))
     }
 
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn File>> {
         let path = normalize(path)?;
-        let mut state = self.state.lock();
+        let mut state = self.call();
         let inode = state.ask(CallKind::Open, &path, 0, |image| image.lookup(&path))?;
         Ok(Arc::new(self.hold(&mut state, inode, path, access)))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let (from, to) = (normalize(from)?, normalize(to)?);
-        self.state.lock().mutate(CallKind::Rename, &from, Some(&to), |image| image.rename(&from, &to))
+        self.call().mutate(CallKind::Rename, &from, Some(&to), |image| image.rename(&from, &to))
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         let path = normalize(path)?;
-        self.state.lock().mutate(CallKind::Remove, &path, None, |image| image.remove(&path))
+        self.call().mutate(CallKind::Remove, &path, None, |image| image.remove(&path))
     }
 
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
         let (from, to) = (normalize(from)?, normalize(to)?);
-        self.state.lock().mutate(CallKind::HardLink, &from, Some(&to), |image| image.hard_link(&from, &to))
+        self.call().mutate(CallKind::HardLink, &from, Some(&to), |image| image.hard_link(&from, &to))
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
         let dir = normalize(dir)?;
-        self.state.lock().ask(CallKind::List, &dir, 0, |image| image.list(&dir))
+        self.call().ask(CallKind::List, &dir, 0, |image| image.list(&dir))
     }
 
     fn canonical(&self, dir: &Path) -> io::Result<PathBuf> {
         let dir = normalize(dir)?;
-        self.state.lock().ask(CallKind::List, &dir, 0, |image| image.dir(&dir).map(|_| ()))?;
+        self.call().ask(CallKind::List, &dir, 0, |image| image.dir(&dir).map(|_| ()))?;
         Ok(dir)
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.state.lock().sync_dir(&normalize(dir)?)
+        self.call().sync_dir(&normalize(dir)?)
     }
 
     fn lock(&self, path: &Path, owner: &str) -> io::Result<Box<dyn DirLock>> {
         let path = normalize(path)?;
-        let mut state = self.state.lock();
+        let mut state = self.call();
         let inode = state.acquire(&path, owner)?;
         Ok(Box::new(SimLock { file: self.hold(&mut state, inode, path, Access::ReadWrite) }))
     }
 
     fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
         let dir = normalize(dir)?;
-        let mut state = self.state.lock();
+        let mut state = self.call();
         state.ask(CallKind::FreeBytes, &dir, 0, |image| image.dir(&dir).map(|_| ()))?;
         Ok(state.free_bytes())
     }
@@ -321,6 +322,12 @@ impl Disk for SimDisk {
 }
 
 impl SimDisk {
+    /// The disk's state, for a call: between two of them other threads may run.
+    fn call(&self) -> MutexGuard<'_, State> {
+        scheduling_point();
+        self.state.lock()
+    }
+
     fn hold(&self, state: &mut State, inode: InodeId, path: PathBuf, access: Access) -> SimFile {
         *state.handles.entry(inode).or_default() += 1;
         SimFile { disk: self.clone(), inode, path, access }
@@ -347,7 +354,7 @@ impl SimFile {
 
 impl File for SimFile {
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        self.disk.state.lock().ask(CallKind::Read, &self.path, buf.len() as u64, |image| {
+        self.disk.call().ask(CallKind::Read, &self.path, buf.len() as u64, |image| {
             let content = &image.inode(self.inode)?.current;
             let end = offset.checked_add(buf.len() as u64);
             if !buf.is_empty() && end.is_none_or(|end| end > content.len()) {
@@ -360,21 +367,21 @@ impl File for SimFile {
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.check_writable()?;
-        self.disk.state.lock().write(self.inode, &self.path, bytes, offset)
+        self.disk.call().write(self.inode, &self.path, bytes, offset)
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.disk.state.lock().sync(self.inode, &self.path)
+        self.disk.call().sync(self.inode, &self.path)
     }
 
     fn len(&self) -> io::Result<u64> {
-        let mut state = self.disk.state.lock();
+        let mut state = self.disk.call();
         state.ask(CallKind::Len, &self.path, 0, |image| Ok(image.inode(self.inode)?.current.len()))
     }
 
     fn set_len(&self, bytes: u64) -> io::Result<()> {
         self.check_writable()?;
-        self.disk.state.lock().set_len(self.inode, &self.path, bytes)
+        self.disk.call().set_len(self.inode, &self.path, bytes)
     }
 }
 

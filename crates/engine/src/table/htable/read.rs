@@ -11,6 +11,7 @@ use crate::codec::Decoder;
 use crate::codec::sort_key;
 use crate::entry::Answer;
 use crate::error::{ErrorKind, Result};
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::table::block::page::{Overflow, decode, page_header};
 use crate::table::block::read::{NumberedPage, look_up, overflowed_key};
 use crate::table::coded::{Coded, TableCodec};
@@ -21,7 +22,6 @@ use crate::table::walk::Described;
 use siltstone_design::{EncodedKey, TableFilterSpec};
 use siltstone_succinct::buckets::hash_marks::HashMarks;
 use siltstone_succinct::filter::bucket_blooms::BucketBlooms;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// An open HTable.
 pub(crate) struct HTable {
