@@ -186,7 +186,7 @@ impl<'a> Replay<'a> {
         self.replayed.last_segment = self.replayed.last_segment.max(header.number);
         let fail = |e: std::io::Error| Error::io(&e, "reading", &path);
         let file = self.disk.open(&path, Access::Read).map_err(fail)?;
-        let bytes = crate::io::read_whole(file.as_ref()).map_err(fail)?;
+        let bytes = crate::io::read_whole(file.as_ref(), filename::most_bytes(&path)).map_err(fail)?;
         let records = bytes.get(LOG_HEADER_BYTES as usize..).unwrap_or(&[]);
         let mut reader = LogReader::new(records, header.first_lsn, header.epoch);
         let mut limit = self.next_start_after(header.first_lsn);
