@@ -40,6 +40,12 @@ impl Shared {
         is_most.then(|| Self { owner: Arc::clone(owner) as Arc<dyn AsRef<[u8]> + Send + Sync>, at })
     }
 
+    /// Shares `part`, which lies in what `owner` keeps; `None` as from [`of`](Self::of), and where it does not.
+    pub fn part_of(owner: &Arc<Vec<u8>>, part: &[u8]) -> Option<Self> {
+        let from = part.as_ptr().addr().checked_sub(owner.as_ptr().addr())?;
+        Self::of(owner, from..from.checked_add(part.len())?)
+    }
+
     /// The bytes.
     pub fn bytes(&self) -> &[u8] {
         self.owner.as_ref().as_ref().get(self.at.clone()).unwrap_or_default()

@@ -15,7 +15,7 @@
 
 mod common;
 
-use common::{Rng, options, tiny};
+use common::{Rng, is_long, options, tiny};
 use peak_alloc::PeakAlloc;
 use siltstone::inspect;
 use siltstone::{Backups, Db, ErrorKind, KeyspaceOptions, Options};
@@ -231,8 +231,11 @@ fn whatever_lies_in_the_place_of_a_file_ends_soon_and_takes_little_memory() {
 
 /// Puts the numbers that a file may claim at `at`, of `bytes` bytes, and has `seal` make the checksums right.
 fn claims(file: &[u8], at: usize, bytes: usize, seal: impl Fn(&mut [u8])) -> Vec<Vec<u8>> {
-    let numbers = [0, 1, 0x7fff_ffff, 0xffff_ffff, 1 << 32, 1 << 63, u64::MAX];
-    let claimed = numbers.into_iter().map(|number: u64| {
+    let numbers: &[u64] = match is_long() {
+        true => &[0, 1, 0x7fff_ffff, 0xffff_ffff, 1 << 32, 1 << 63, u64::MAX],
+        false => &[0x7fff_ffff, 1 << 63, u64::MAX],
+    };
+    let claimed = numbers.iter().map(|number| {
         let mut file = file.to_vec();
         file[at..at + bytes].copy_from_slice(&number.to_le_bytes()[..bytes]);
         seal(&mut file);
@@ -297,7 +300,7 @@ fn lengths_that_files_claim_are_not_believed() {
         }
     }
     println!("{cases:?}");
-    assert!(cases.len() >= 6 && cases.values().all(|count| *count >= 14), "{cases:?}");
+    assert!(cases.len() >= 6 && cases.values().all(|count| *count >= 6), "{cases:?}");
 }
 
 #[test]
@@ -324,16 +327,12 @@ fn whatever_lies_among_backups_ends_soon_and_takes_little_memory() {
             replace(&dir.join(path.strip_prefix(&backups).unwrap()));
             let (worked_on, dest) = (dir.clone(), scratch.path().join("restored"));
             let what = format!("{name} in the place of {}", path.display());
-            let is_large = name.contains("tebibyte") && !is_record(&path);
             within_bounds(&what, MOST_BYTES, move || {
                 let Ok(backups) = Backups::open(&worked_on) else { return };
                 let _ = backups.list();
-                // What a backup has of a file is read to its end, so one of a tebibyte takes hours.
-                if !is_large {
-                    let _ = backups.verify(&mut |_| {});
-                    let _ = backups.restore(1, &dest);
-                    let _ = fs::remove_dir_all(&dest);
-                }
+                let _ = backups.verify(&mut |_| {});
+                let _ = backups.restore(1, &dest);
+                let _ = fs::remove_dir_all(&dest);
             });
             fs::remove_dir_all(&dir).unwrap();
         }
@@ -385,7 +384,7 @@ fn a_store_is_used_through_links_to_it_and_to_its_tables() {
     items.put("one", "more").unwrap();
     db.flush().unwrap();
     items.compact().unwrap();
-    assert_eq!(items.len().unwrap(), 221);
+    assert_eq!(items.len().unwrap(), 220);
     drop(items);
     db.close().unwrap();
     let dangling = scratch.path().join("dangling");

@@ -23,6 +23,9 @@ const STEP_VARIABLE: &str = "SILTSTONE_LARGE_VALUES";
 /// The program, its threads and what the system's allocator keeps.
 const FIXED_BYTES: u64 = 16 * MIB;
 
+/// Values that are in memory while runs are merged, one of each, and one that is given or got.
+const MOST_MERGED: u64 = 9;
+
 fn is_long() -> bool {
     std::env::var_os("SILTSTONE_LONG").is_some_and(|value| value != "0")
 }
@@ -134,7 +137,10 @@ fn child() {
                 items.put(number.to_be_bytes(), &given).unwrap();
             }
             drop(given);
+            println!("{} after the puts", peak_bytes());
             db.flush().unwrap();
+            db.drain().unwrap();
+            println!("{} after the flush", peak_bytes());
             (0..count).for_each(|number| check(&items, number, bytes));
             drop(items);
             db.close().unwrap();
@@ -155,6 +161,7 @@ fn peak_of(step: &str, preset: &str, dir: &Path) -> u64 {
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&child.stdout).into_owned();
+    said.lines().filter(|line| line.contains(" after the ")).for_each(|line| println!("{preset}: {line}"));
     let peak = said.lines().find_map(|line| line.split_once("peak ")).map(|(_, peak)| peak.trim().parse());
     peak.unwrap_or_else(|| panic!("{step} of {preset} says {said}")).unwrap()
 }
@@ -162,19 +169,23 @@ fn peak_of(step: &str, preset: &str, dir: &Path) -> u64 {
 #[test]
 fn a_value_of_the_greatest_size_takes_little_more_memory_than_itself() {
     let (bytes, budget) = one();
+    let mut beyond = Vec::new();
     for (preset, _) in presets::all() {
         let scratch = tempfile::tempdir().unwrap();
         let dir = scratch.path().join("db");
         // How many times the value a process has at most, that which it gives or is given included.
         for (step, times) in
-            [("put", 2.1), ("replay", 2.1), ("flush", 2.1), ("compact", 1.1), ("get", 1.1), ("scan", 2.1)]
+            [("put", 2.1), ("replay", 1.1), ("flush", 1.1), ("compact", 1.1), ("get", 1.1), ("scan", 2.1)]
         {
             let peak = peak_of(step, preset, &dir);
             println!("{preset}, {step}: {:.2} times the value", peak as f64 / bytes as f64);
             let most = (times * bytes as f64) as u64 + budget + FIXED_BYTES;
-            assert!(peak <= most, "{preset}, {step}: {peak} bytes for a value of {bytes}, {most} at most");
+            if peak > most {
+                beyond.push(format!("{preset}, {step}: {peak} bytes for a value of {bytes}, {most} at most"));
+            }
         }
     }
+    assert!(beyond.is_empty(), "{beyond:#?}");
 }
 
 #[test]
@@ -184,8 +195,8 @@ fn many_large_values_stay_within_a_budget_that_holds_two_of_them() {
         let scratch = tempfile::tempdir().unwrap();
         let peak = peak_of("many", preset, &scratch.path().join("db"));
         println!("{preset}: {count} values of {bytes} bytes and {budget} bytes of budget: {peak} at most");
-        // Beside the budget there is the value that is given, or got, and one that is merged.
-        let most = budget + budget / 10 + 2 * bytes as u64 + FIXED_BYTES;
+        // Beside the budget there is the value that is given, or got, and those of the runs that are merged.
+        let most = budget + budget / 10 + MOST_MERGED * bytes as u64 + FIXED_BYTES;
         assert!(peak <= most, "{preset}: {peak} bytes, {most} at most");
     }
 }

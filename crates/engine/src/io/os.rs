@@ -19,6 +19,9 @@ use super::around::Streamed;
 use super::file::{OsFile, check_is_file, creating};
 use super::{Access, DirLock, Disk, File, HeldBy};
 
+/// What the system says of a file system of a network without locks, beside that they are not supported.
+const NO_LOCKS: i32 = rustix::io::Errno::NOLCK.raw_os_error();
+
 /// Bytes that are read of what a lock's holder has left in it.
 const MOST_OWNER_BYTES: u64 = 256;
 
@@ -112,6 +115,9 @@ impl Disk for OsDisk {
                 let mut holder = Vec::new();
                 file.take(MOST_OWNER_BYTES).read_to_end(&mut holder)?;
                 return Err(HeldBy::error(&holder));
+            }
+            Err(fs::TryLockError::Error(error)) if error.raw_os_error() == Some(NO_LOCKS) => {
+                return Err(io::Error::new(ErrorKind::Unsupported, error));
             }
             Err(fs::TryLockError::Error(error)) => return Err(error),
         }

@@ -22,7 +22,7 @@ mod replay;
 mod retained;
 pub(crate) mod salvage;
 
-pub(crate) use replay::{LiveSegment, OpenSegment, Replayed, noted_manifest_end, replay};
+pub(crate) use replay::{LiveSegment, OpenSegment, Record, Replayed, noted_manifest_end, replay};
 pub(crate) use retained::segments_before;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -558,8 +558,8 @@ mod tests {
             }
             let mut replayed = Vec::new();
             let start = wal.segment();
-            replay(&disk, dir, start, 0, WalRecovery::Strict, &mut |_, lsn, payload| {
-                replayed.push((lsn, payload.to_vec()));
+            replay(&disk, dir, start, 0, WalRecovery::Strict, &mut |record| {
+                replayed.push((record.lsn, record.payload.to_vec()));
                 Ok(())
             })
             .unwrap();

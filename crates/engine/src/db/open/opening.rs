@@ -20,8 +20,9 @@ use crate::segment::LogSegment;
 use crate::stats::StoreCounters;
 use crate::table::envelope::TableMeta;
 use crate::table::{Table, Trash};
+use crate::value::Shared;
 use crate::version::manifest::{Loaded, StoreState, load};
-use crate::wal::{LiveSegment, Replayed, noted_manifest_end, replay, segments_before};
+use crate::wal::{LiveSegment, Record, Replayed, noted_manifest_end, replay, segments_before};
 use siltstone_design::{Encoder, HashSecret, Schema};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -45,6 +46,8 @@ struct Logged<'a> {
     segment: &'a Arc<LogSegment>,
     sequence: u64,
     length: usize,
+    /// All bytes of the segment.
+    whole: &'a Arc<Vec<u8>>,
 }
 
 impl Opening {
@@ -107,7 +110,8 @@ impl Opening {
     pub fn replay_log(&self, loaded: &Loaded, keyspaces: &Keyspaces, reader: &Reader) -> Result<Replayed> {
         let mut replaying: BTreeMap<u64, Replaying<'_>> =
             keyspaces.values().map(|keyspace| (keyspace.id, Replaying::new(keyspace))).collect();
-        let mut apply = |segment: &Arc<LogSegment>, lsn: u64, payload: &[u8]| {
+        let mut apply = |record: &Record<'_>| {
+            let Record { segment, lsn, payload, whole } = *record;
             let strange = || {
                 let path = &segment.path;
                 Error::corruption(path, 0, "a batch", "operations this program can't read")
@@ -123,7 +127,7 @@ impl Opening {
                     continue;
                 }
                 let sequence = lsn + (HEADER_BYTES + at) as u64;
-                let logged = Logged { operation: &operation, segment, sequence, length };
+                let logged = Logged { operation: &operation, segment, sequence, length, whole };
                 replaying.apply(&logged, reader)?;
             }
             Ok(())
@@ -208,7 +212,7 @@ impl<'a> Replaying<'a> {
     /// Replays one operation.
     fn apply(&mut self, logged: &Logged<'_>, reader: &Reader) -> Result<()> {
         let Self { keyspace, buffer, .. } = self;
-        let Logged { operation, segment, sequence, length } = *logged;
+        let Logged { operation, segment, sequence, length, whole } = *logged;
         let key = operation.key;
         let Some(item) = operation.item else {
             buffer.delete_prefix(sequence, segment, keyspace.encoder.encode_prefix(key)?, key);
@@ -217,7 +221,7 @@ impl<'a> Replaying<'a> {
         let place = keyspace.encoder.encode(key)?;
         let place = (place.digest, place.fingerprint);
         let is_checked = operation.is_checked;
-        let (shared, older_in) = (None, 0);
+        let (shared, older_in) = (Shared::part_of(whole, item.bytes()), 0);
         let write = Write { sequence, segment, length, place, key, item, shared, older_in, is_checked };
         // Nobody has seen anything yet, so that of a key's versions the newest is enough.
         if buffer.insert(&write, 0, reader) == Err(Full) {
