@@ -271,7 +271,14 @@ fn a_process_killed_on_a_full_disk_loses_nothing() {
                 db.keyspace("items", KeyspaceOptions { design, ..KeyspaceOptions::default() }).unwrap();
             let room = (20 << 10) + 1777 * seed;
             disk.set_capacity(Some(disk.used_bytes() + room));
-            let end = fill_up(&items, 0, &name);
+            let mut end = 0;
+            let full = loop {
+                match items.put(numbered_key(end), numbered_value(end, 480)) {
+                    Ok(()) => end += 1,
+                    Err(error) => break error,
+                }
+            };
+            assert_eq!(full.kind(), ErrorKind::StorageFull, "{name}: {full}");
             // What was under way when the disk was full goes on, or fails.
             for step in 0..seed {
                 if step % 3 == 2 {
