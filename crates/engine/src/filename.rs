@@ -50,6 +50,26 @@ const TABLE: &str = ".table";
 const SIDECAR: &str = ".sidecar";
 const OLD_CLUSTER: &str = ".cluster";
 
+/// Bytes that a segment of the log has at most: it is followed by another once it has a quarter of them, and
+/// a batch has less than another quarter.
+const MOST_WAL_BYTES: u64 = 16 << 30;
+const MOST_MANIFEST_BYTES: u64 = 4 << 30;
+/// The same of files of one or a few lines, and of others that are read whole.
+const MOST_LINES_BYTES: u64 = 64 << 10;
+const MOST_OTHER_BYTES: u64 = 1 << 30;
+
+/// Returns how many bytes the file at `path` has at most, if a store made it and it is one that is read
+/// whole.
+pub(crate) fn most_bytes(path: &Path) -> u64 {
+    match path.file_name().and_then(|name| name.to_str()).unwrap_or_default() {
+        CURRENT | CURRENT_NEW | LOCK | BACKUP | BACKUP_NEW | SIDECARS | OLD_SIDECARS => MOST_LINES_BYTES,
+        name if is_wal(name) => MOST_WAL_BYTES,
+        name if is_manifest(name) || name.ends_with(".manifest") => MOST_MANIFEST_BYTES,
+        name if is_table(name) => u64::MAX,
+        _ => MOST_OTHER_BYTES,
+    }
+}
+
 /// Returns the name of manifest `number`.
 pub(crate) fn manifest(number: u64) -> String {
     format!("{MANIFEST}{number:08}")

@@ -21,6 +21,51 @@ thread_local! {
     static KEPT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
+/// Bytes of a value that is so large that nobody copies it: a part of what `owner` keeps.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    owner: Arc<dyn AsRef<[u8]> + Send + Sync>,
+    at: Range<usize>,
+}
+
+impl Shared {
+    /// Values of so many bytes are shared.
+    pub const LEAST_BYTES: usize = 1 << 20;
+
+    /// Shares the bytes at `at` of what `owner` keeps; `None` where they are few, alone or beside the rest,
+    /// which lasts as long as they do.
+    pub fn of<T: AsRef<[u8]> + Send + Sync + 'static>(owner: &Arc<T>, at: Range<usize>) -> Option<Self> {
+        let all = owner.as_ref().as_ref().len();
+        let is_most = at.len() >= Self::LEAST_BYTES && at.len() >= all / 2 && at.end <= all;
+        is_most.then(|| Self { owner: Arc::clone(owner) as Arc<dyn AsRef<[u8]> + Send + Sync>, at })
+    }
+
+    /// Shares `part`, which lies in what `owner` keeps; `None` as from [`of`](Self::of), and where it does not.
+    pub fn part_of(owner: &Arc<Vec<u8>>, part: &[u8]) -> Option<Self> {
+        let from = part.as_ptr().addr().checked_sub(owner.as_ptr().addr())?;
+        Self::of(owner, from..from.checked_add(part.len())?)
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        self.owner.as_ref().as_ref().get(self.at.clone()).unwrap_or_default()
+    }
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} shared bytes", self.at.len())
+    }
+}
+
+impl PartialEq for Shared {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes() == other.bytes()
+    }
+}
+
+impl Eq for Shared {}
+
 /// What a lookup wants of the value that it finds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Wants {

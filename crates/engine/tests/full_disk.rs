@@ -255,3 +255,72 @@ fn a_small_file_system_that_is_full_comes_back_by_deletes() {
         std::fs::remove_dir_all(&path).unwrap();
     }
 }
+
+/// A process is killed where the disk is full, by its own doing and by others', and the store is opened while it
+/// still is: what was acknowledged is there, for reading at least, and for writing once there is room.
+#[test]
+fn a_process_killed_on_a_full_disk_loses_nothing() {
+    let (mut opened, mut refused) = (0, 0);
+    for (name, design) in tiny_designs() {
+        for seed in 0..if is_long() { 40 } else { 6 } {
+            let disk = SimDisk::new();
+            let options = Options { reserve_bytes: if seed % 2 == 0 { 0 } else { 8 << 10 }, ..options() };
+            let db = Db::open_on(Arc::new(disk.clone()), DIR, options.clone()).unwrap();
+            let design = Some(design.clone());
+            let items =
+                db.keyspace("items", KeyspaceOptions { design, ..KeyspaceOptions::default() }).unwrap();
+            let room = (20 << 10) + 1777 * seed;
+            disk.set_capacity(Some(disk.used_bytes() + room));
+            let mut end = 0;
+            let full = loop {
+                match items.put(numbered_key(end), numbered_value(end, 480)) {
+                    Ok(()) => end += 1,
+                    Err(error) => break error,
+                }
+            };
+            assert_eq!(full.kind(), ErrorKind::StorageFull, "{name}: {full}");
+            // What was under way when the disk was full goes on, or fails.
+            for step in 0..seed {
+                if step % 3 == 2 {
+                    let _ = db.flush();
+                }
+                let _ = db.step();
+            }
+            let killed = disk.crash(CrashMode::Kill, seed);
+            killed.set_capacity(Some(if seed % 3 == 0 { 0 } else { disk.used_bytes() }));
+            let check = |items: &Keyspace| {
+                for n in 0..end {
+                    assert_eq!(
+                        items.get(numbered_key(n)).unwrap(),
+                        Some(numbered_value(n, 480)),
+                        "{name} {seed}: {n}"
+                    );
+                }
+            };
+            let read_only = Db::open_read_only_on(Arc::new(killed.clone()), DIR, options.clone());
+            let read_only = read_only.unwrap_or_else(|error| panic!("{name} {seed}: {error}"));
+            check(&read_only.get_keyspace("items").unwrap());
+            match Db::open_on(Arc::new(killed.clone()), DIR, options.clone()) {
+                Ok(db) => {
+                    opened += 1;
+                    check(&db.get_keyspace("items").unwrap());
+                }
+                Err(error) => {
+                    refused += 1;
+                    assert_eq!(error.kind(), ErrorKind::StorageFull, "{name} {seed}: {error}");
+                }
+            }
+            let again = killed.crash(CrashMode::Kill, seed);
+            again.set_capacity(None);
+            let db = Db::open_on(Arc::new(again), DIR, options).unwrap();
+            let items = db.get_keyspace("items").unwrap();
+            check(&items);
+            (0..end).for_each(|n| items.delete(numbered_key(n)).unwrap());
+            db.flush().unwrap();
+            while db.step().unwrap() {}
+            assert_eq!(db.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new(), "{name} {seed}");
+        }
+    }
+    println!("{opened} openings on a full disk, {refused} refused until there was room");
+    assert!(refused > 0);
+}

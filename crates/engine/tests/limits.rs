@@ -194,3 +194,66 @@ fn a_snapshot_held_during_overwrites_costs_what_it_shows_and_no_more() {
     assert!(after < once + once / 2, "{after} bytes after the snapshot, {once} before it");
     assert_eq!(items.iter().unwrap().count() as u32, items_count);
 }
+
+/// How many tables a store of many has at least, and the files that its process may have open.
+fn many_tables() -> u64 {
+    if is_long() { 100_000 } else { 1_500 }
+}
+const FEW_FILES: u32 = 256;
+const TABLES_VARIABLE: &str = "SILTSTONE_MANY_TABLES_DIR";
+
+#[test]
+#[ignore = "another test runs it"]
+fn many_tables_child() {
+    let Some(dir) = std::env::var_os(TABLES_VARIABLE) else { return };
+    let (tables, dir) = (many_tables(), Path::new(&dir));
+    let mut design = tiny("leveled");
+    design.levels.iter_mut().for_each(|level| level.table_bytes = 4 << 10);
+    let options = Options { memory_budget_bytes: 32 << 20, ..Options::default() };
+    let value = |n: u64| vec![n as u8; 900];
+    // Four items or so fill a table.
+    let count = tables * 5;
+    {
+        let db = Db::open(dir, options.clone()).unwrap();
+        let items = db.keyspace("items", keyspace_options(Schema::Point, design)).unwrap();
+        items.ingest((0..count).map(|n| (n.to_be_bytes(), value(n)))).unwrap();
+        (0..count).step_by(97).for_each(|n| items.put(n.to_be_bytes(), value(n + 1)).unwrap());
+        db.flush().unwrap();
+        db.drain().unwrap();
+        let found = items.stats().table_count;
+        assert!(found >= tables, "{found} tables");
+        drop(items);
+        db.close().unwrap();
+    }
+    let opened = std::time::Instant::now();
+    let db = Db::open(dir, options.clone()).unwrap();
+    println!("a store of {} tables opens in {:?}", db.stats().keyspaces[0].table_count, opened.elapsed());
+    let items = db.get_keyspace("items").unwrap();
+    for n in (0..count).step_by(13) {
+        let newer = if n % 97 == 0 { n + 1 } else { n };
+        assert_eq!(items.get(n.to_be_bytes()).unwrap(), Some(value(newer)), "item {n}");
+    }
+    assert_eq!(items.len().unwrap(), count);
+    assert!(db.stats().memory.total <= 32 << 20, "{:?}", db.stats().memory);
+    drop(items);
+    db.close().unwrap();
+    // Who opens it for reading beside a writer holds all files, and is told where that can't be.
+    let refused = Db::open_read_only(dir, options).unwrap_err().to_string();
+    assert!(refused.contains("ulimit -n"), "{refused}");
+}
+
+#[test]
+fn a_hundred_thousand_tables_need_few_open_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let script =
+        format!("ulimit -n {FEW_FILES} && exec \"$0\" --exact many_tables_child --ignored --nocapture");
+    let child = std::process::Command::new("sh")
+        .args(["-c", &script])
+        .arg(std::env::current_exe().unwrap())
+        .env(TABLES_VARIABLE, dir.path().join("db"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&child.stdout);
+    println!("{said}");
+    assert!(child.status.success(), "{said}{}", String::from_utf8_lossy(&child.stderr));
+}

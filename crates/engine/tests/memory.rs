@@ -5,7 +5,8 @@
 //! has two of them, or the figure would be one of how threads happened to run.
 //!
 //! The child is this test binary run again. By default it has 600,000 items and 64 MiB; with
-//! `SILTSTONE_LONG=1` also 100 million small ones and 256 MiB, in about 6 GB below the temporary directory.
+//! `SILTSTONE_LONG=1` also 100 and 300 million small ones and 256 MiB, in about 6 and 11 GB below the temporary
+//! directory.
 
 #![cfg(target_os = "linux")]
 #![allow(
@@ -175,5 +176,13 @@ fn a_process_stays_within_the_budget() {
 fn a_process_with_a_hundred_million_items_stays_within_the_budget() {
     if is_long() {
         assert_holds("siltstone", 100_000_000, 16, 256 * MIB);
+    }
+}
+
+/// Half an hour or more, and 11 GB below the temporary directory.
+#[test]
+fn a_process_with_three_hundred_million_items_stays_within_the_budget() {
+    if is_long() {
+        assert_holds("siltstone", 300_000_000, 8, 256 * MIB);
     }
 }

@@ -19,6 +19,7 @@ use std::process::ExitCode;
         siltstone-lab compression --quick               what compression saves and costs\n  \
         siltstone-lab expiry --quick                    how soon the space of expired items is back\n  \
         siltstone-lab upkeep --quick                    compaction, backups, repair, the change feed\n  \
+        siltstone-lab reopen --quick                    opening a store after a close and after kill -9\n  \
         siltstone-lab figures --only fast16-table1      what models say, beside what the paper printed\n  \
         siltstone-lab predictions --out points.jsonl    stores of every preset beside what was predicted of them"
 )]
@@ -49,6 +50,6 @@ mod tests {
             assert!(help.contains("Examples:"), "{} has no examples", task.get_name());
             tasks += 1;
         }
-        assert_eq!(tasks, 9);
+        assert_eq!(tasks, 10);
     }
 }

@@ -53,8 +53,17 @@ pub fn process_seconds() -> f64 {
 
 /// The largest amount of memory this process has had, where the system says so.
 pub fn rss_peak_bytes() -> u64 {
+    status_bytes("VmHWM:")
+}
+
+/// The memory that this process has now, where the system says so.
+pub fn rss_bytes() -> u64 {
+    status_bytes("VmRSS:")
+}
+
+fn status_bytes(name: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
     let kib = line.and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
     kib.unwrap_or(0) * 1024
 }

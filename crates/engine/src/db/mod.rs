@@ -342,7 +342,9 @@ impl Db {
     /// `Io` if the sync fails, which poisons the store.
     pub fn sync(&self) -> Result<()> {
         self.store.env.check_writable()?;
-        self.store.catalog.log.sync()
+        self.store.catalog.log.sync()?;
+        self.store.catalog.note_synced_segment();
+        Ok(())
     }
 
     /// Runs one due flush or compaction in the calling thread; false where nothing is due. Meant for stores

@@ -6,10 +6,11 @@ use crate::entry::{Answer, Cursor, Item, PrefixTombstones, Sequence, Span};
 use crate::error::Result;
 use crate::log_store::{Appended, LogScan, LogStore};
 use crate::memory::MemoryBudget;
-use crate::memtable::MemTable;
+use crate::memtable::{MemTable, Version};
 use crate::merge_operator::Folder;
 use crate::record::LogStart;
 use crate::segment::LogSegment;
+use crate::value::Shared;
 use siltstone_design::{Design, Digest, EncodedKey, Encoder, WriteBufferSpec as Kind};
 use std::sync::Arc;
 
@@ -34,6 +35,8 @@ pub(crate) struct Write<'a> {
     pub place: (Digest, u64),
     pub key: &'a [u8],
     pub item: Item<'a>,
+    /// The item's value, where it is large and need not be copied.
+    pub shared: Option<Shared>,
     pub older_in: u64,
     /// Whether it can be read from the log by itself.
     pub is_checked: bool,
@@ -96,7 +99,15 @@ impl WriteBuffer {
         match self {
             Self::Table(table) => {
                 table.note_log_start(write.segment.start());
-                table.insert(write.sequence, write.place, write.key, write.item, write.older_in);
+                table.insert(&Version {
+                    digest: write.place.0,
+                    fingerprint: write.place.1,
+                    sequence: write.sequence,
+                    key: write.key,
+                    item: write.item,
+                    shared: write.shared.as_ref(),
+                    older_in: write.older_in,
+                });
                 Ok(())
             }
             Self::Log(_) if !write.is_checked => Err(Full),

@@ -1,6 +1,6 @@
 //! Open files around the system's page cache: read directly, or written so from front to back.
 
-use super::file::OsFile;
+use super::file::{OsFile, creating};
 use super::{Access, File};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -130,7 +130,7 @@ pub(super) struct Streamed {
 impl Streamed {
     /// Creates the file, or truncates it.
     pub(super) fn create(path: &Path) -> io::Result<Self> {
-        let file = fs::OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
+        let file = creating().truncate(true).open(path)?;
         let direct = open_direct(path, Access::ReadWrite)?.map(|file| DirectFile { file });
         let (refused, memory) = Default::default();
         Ok(Self { ordinary: OsFile { file }, direct, refused, memory })

@@ -149,7 +149,7 @@ mod tests {
             behind.settle().unwrap();
             assert_eq!(matches!(behind.next, Next::Writer(_)), may_have_thread);
             let file = disk.open(path, Access::Read).unwrap();
-            assert_eq!(crate::io::read_whole(file.as_ref()).unwrap(), all);
+            assert_eq!(crate::io::read_whole(file.as_ref(), u64::MAX).unwrap(), all);
         }
     }
 

@@ -13,7 +13,7 @@
 //! Invariant: what a file says does not depend on how it was opened or written.
 
 use super::around::{DirectFile, Streamed, open_direct};
-use super::file::OsFile;
+use super::file::{OsFile, check_is_file, creating};
 use super::os::OsDisk;
 use super::{Access, DirLock, Disk, File};
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -57,7 +57,7 @@ impl Disk for DirectDisk {
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        let file = fs::OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
+        let file = creating().truncate(true).open(path)?;
         Ok(Arc::new(Written::new(file, path)?))
     }
 
@@ -66,6 +66,7 @@ impl Disk for DirectDisk {
     }
 
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn File>> {
+        check_is_file(path)?;
         if access == Access::ReadWrite {
             let file = fs::OpenOptions::new().read(true).write(true).open(path)?;
             return Ok(Arc::new(Written::new(file, path)?));

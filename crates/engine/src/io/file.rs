@@ -2,9 +2,27 @@
 
 use super::File;
 use std::fs;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Checks that there is a file at `path`, or a link to one: opening a pipe would wait for its other end, and
+/// a device may have no end.
+pub(super) fn check_is_file(path: &Path) -> io::Result<()> {
+    if fs::metadata(path)?.is_file() {
+        return Ok(());
+    }
+    Err(io::Error::new(ErrorKind::InvalidInput, "there is something else than a file of that name"))
+}
+
+/// Returns options to create a file with, or to empty it: not what a symbolic link leads to, which may be
+/// anything.
+pub(super) fn creating() -> fs::OpenOptions {
+    let mut options = fs::OpenOptions::new();
+    options.read(true).write(true).create(true).custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32);
+    options
+}
 
 /// An open file of the operating system.
 #[derive(Debug)]

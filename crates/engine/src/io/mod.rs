@@ -17,6 +17,7 @@
 //! simulated disk, `sim::SimDisk`, is there for tests (feature `sim`). `conformance.rs` holds all of them,
 //! bare and checked, to the same behaviour.
 
+use crate::filename;
 use std::fmt;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -171,14 +172,21 @@ pub(crate) fn random_u64() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// A whole file.
+/// A whole file of a store's, which is no longer than its name allows.
 pub(crate) fn read_file(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u8>> {
-    read_whole(disk.open(path, Access::Read)?.as_ref())
+    read_whole(disk.open(path, Access::Read)?.as_ref(), filename::most_bytes(path))
 }
 
-/// All bytes of an open file.
-pub(crate) fn read_whole(file: &dyn File) -> io::Result<Vec<u8>> {
-    let length = usize::try_from(file.len()?).map_err(io::Error::other)?;
+/// All bytes of an open file, of which there are `most_bytes` at most.
+pub(crate) fn read_whole(file: &dyn File, most_bytes: u64) -> io::Result<Vec<u8>> {
+    let length = file.len()?;
+    if length > most_bytes {
+        let what = format!("it has {length} bytes, and no such file of a store has more than {most_bytes}");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
+    }
+    let length = usize::try_from(length).map_err(io::Error::other)?;
+    // Memory that there is not would end the process.
+    Vec::<u8>::new().try_reserve_exact(length).map_err(|_| io::ErrorKind::OutOfMemory)?;
     let mut bytes = vec![0; length];
     file.read_exact_at(&mut bytes, 0)?;
     Ok(bytes)

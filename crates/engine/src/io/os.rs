@@ -16,8 +16,14 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::around::Streamed;
-use super::file::OsFile;
+use super::file::{OsFile, check_is_file, creating};
 use super::{Access, DirLock, Disk, File, HeldBy};
+
+/// What the system says of a file system of a network without locks, beside that they are not supported.
+const NO_LOCKS: i32 = rustix::io::Errno::NOLCK.raw_os_error();
+
+/// Bytes that are read of what a lock's holder has left in it.
+const MOST_OWNER_BYTES: u64 = 256;
 
 /// The operating system's file system, with buffered reads and writes.
 ///
@@ -53,7 +59,7 @@ impl Disk for OsDisk {
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        let file = fs::OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
+        let file = creating().truncate(true).open(path)?;
         Ok(Arc::new(OsFile { file }))
     }
 
@@ -62,6 +68,7 @@ impl Disk for OsDisk {
     }
 
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn File>> {
+        check_is_file(path)?;
         let file = fs::OpenOptions::new().read(true).write(access == Access::ReadWrite).open(path)?;
         Ok(Arc::new(OsFile { file }))
     }
@@ -100,14 +107,17 @@ impl Disk for OsDisk {
 
     fn lock(&self, path: &Path, owner: &str) -> io::Result<Box<dyn DirLock>> {
         // Truncated only once the lock is ours: until then the text belongs to the holder.
-        let mut file =
-            fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let file = creating().truncate(false).open(path)?;
+        check_is_file(path)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(fs::TryLockError::WouldBlock) => {
                 let mut holder = Vec::new();
-                file.read_to_end(&mut holder)?;
+                file.take(MOST_OWNER_BYTES).read_to_end(&mut holder)?;
                 return Err(HeldBy::error(&holder));
+            }
+            Err(fs::TryLockError::Error(error)) if error.raw_os_error() == Some(NO_LOCKS) => {
+                return Err(io::Error::new(ErrorKind::Unsupported, error));
             }
             Err(fs::TryLockError::Error(error)) => return Err(error),
         }

@@ -4,11 +4,13 @@ use super::MemTable;
 use super::shard::Version;
 use crate::entry::{Cursor, EntryRef, Item, ItemParts, Sequence, Span};
 use crate::error::Result;
+use crate::value::Shared;
 use siltstone_design::{Digest, EncodedKey, Encoder};
 use std::sync::Arc;
 
-/// Entries copied out of a shard at a time: it is locked meanwhile.
+/// Entries copied out of a shard at a time, and their bytes, but for the last one's: it is locked meanwhile.
 const CHUNK_ENTRIES: usize = 128;
+const CHUNK_BYTES: usize = 256 << 10;
 
 /// A place within the cursor's copied bytes.
 struct Copied {
@@ -18,6 +20,8 @@ struct Copied {
     key_at: usize,
     value_at: usize,
     end: usize,
+    /// The value, where it is not copied.
+    shared: Option<Shared>,
     expires_at_ms: u64,
     deleted: bool,
     older_in: u64,
@@ -51,6 +55,7 @@ impl MemCursor {
     fn fill(&mut self) -> Result<()> {
         self.chunk.clear();
         self.arena.clear();
+        self.arena.shrink_to(2 * CHUNK_BYTES);
         self.at = 0;
         let table = Arc::clone(&self.table);
         let last_shard = table.shard_number(self.span.last.hi);
@@ -77,7 +82,8 @@ impl MemCursor {
                         newest.older_in = version.older_in;
                     }
                 } else if version.sequence <= self.sequence {
-                    if self.chunk.len() == CHUNK_ENTRIES {
+                    let is_full = self.chunk.len() == CHUNK_ENTRIES || self.arena.len() >= CHUNK_BYTES;
+                    if is_full && previous.is_some() {
                         self.after = previous.map(|previous| (previous.digest, previous.key.to_vec()));
                         return Ok(());
                     }
@@ -101,7 +107,10 @@ impl MemCursor {
         let value_at = self.arena.len();
         let item = if hidden { Item::Deleted } else { version.item };
         let ItemParts { value, expires_at_ms, deleted } = item.parts();
-        self.arena.extend_from_slice(value);
+        let shared = version.shared.filter(|_| !hidden).cloned();
+        if shared.is_none() {
+            self.arena.extend_from_slice(value);
+        }
         self.chunk.push(Copied {
             digest,
             fingerprint,
@@ -109,6 +118,7 @@ impl MemCursor {
             key_at,
             value_at,
             end: self.arena.len(),
+            shared,
             expires_at_ms,
             deleted,
             older_in: version.older_in,
@@ -127,8 +137,11 @@ impl Cursor for MemCursor {
             prefix_len: copied.prefix_len,
         };
         let Copied { expires_at_ms, deleted, .. } = *copied;
-        let item =
-            ItemParts { value: self.arena.get(copied.value_at..copied.end)?, expires_at_ms, deleted }.item();
+        let value = match &copied.shared {
+            Some(shared) => shared.bytes(),
+            None => self.arena.get(copied.value_at..copied.end)?,
+        };
+        let item = ItemParts { value, expires_at_ms, deleted }.item();
         Some(EntryRef { key, item, older_in: copied.older_in })
     }
 

@@ -69,7 +69,7 @@ impl MemTable {
         let folded = over.and_then(|older| folding.folder.fold(operands, older).ok());
         let folded = folded.unwrap_or_else(|| Folded::Operands(operands.to_vec()));
         let (old, older_in) = newest.map_or((None, new.older_in), |old| (Some(old.sequence), old.older_in));
-        let version = Version { item: folded.item(), older_in, ..*new };
+        let version = Version { item: folded.item(), shared: None, older_in, ..*new };
         let reused_bytes = shard.insert(&version, &self.budget);
         drop(shard);
         folding.note_reused(reused_bytes);

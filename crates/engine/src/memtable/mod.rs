@@ -10,6 +10,7 @@ mod fold;
 mod shard;
 
 pub(crate) use cursor::MemCursor;
+pub(crate) use shard::Version;
 
 use crate::entry::{Answer, Item, PrefixTombstone, PrefixTombstones, Sequence, Span};
 use crate::error::Result;
@@ -21,7 +22,7 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, RwLock};
 use crate::value::Wants;
 use fold::Folding;
-use shard::{Shard, Version};
+use shard::Shard;
 use siltstone_design::{Digest, EncodedKey, Encoder};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -162,24 +163,17 @@ impl MemTable {
     }
 
     /// Adds an entry. Of two with the same key the one with the larger sequence number is newer.
-    pub fn insert(
-        &self,
-        sequence: Sequence,
-        (digest, fingerprint): (Digest, u64),
-        key: &[u8],
-        item: Item<'_>,
-        older_in: u64,
-    ) {
-        let version = Version { digest, fingerprint, sequence, key, item, older_in };
+    pub fn insert(&self, version: &Version<'_>) {
+        let Version { digest, key, item, .. } = *version;
         if item == Item::Deleted {
             self.deleted.fetch_add(1, Ordering::Relaxed);
         }
         if let (Item::Operands(operands), Some(folding)) = (item, &self.folding) {
-            return self.insert_operands(&version, operands, folding);
+            return self.insert_operands(version, operands, folding);
         }
         let shards = self.shards_for_writing();
         if let Some(shard) = shards.list.get(shards.number(digest.hi)) {
-            let reused_bytes = shard.write().insert(&version, &self.budget);
+            let reused_bytes = shard.write().insert(version, &self.budget);
             self.folding.iter().for_each(|folding| folding.note_reused(reused_bytes));
         }
         self.note((key.len() + item.bytes().len()) as u64);

@@ -27,6 +27,7 @@
 
 use crate::entry::{Item, Sequence};
 use crate::memory::{MemoryBudget, PIECE_BYTES, Piece};
+use crate::value::Shared;
 use siltstone_design::{Digest, EncodedKey};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -46,12 +47,14 @@ const LARGE: usize = 0;
 
 /// A version of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Version<'a> {
+pub(crate) struct Version<'a> {
     pub digest: Digest,
     pub fingerprint: u64,
     pub sequence: Sequence,
     pub key: &'a [u8],
     pub item: Item<'a>,
+    /// The item's value, where it is not copied.
+    pub shared: Option<&'a Shared>,
     /// See [`EntryRef::older_in`](crate::entry::EntryRef::older_in).
     pub older_in: u64,
 }
@@ -86,13 +89,15 @@ enum Block {
     Piece(Piece),
     /// A version that fits no piece.
     Large(Box<[u8]>),
+    /// One without its value, which is not copied.
+    Shared(Box<[u8]>, Shared),
 }
 
 impl Block {
     fn bytes(&self) -> &[u8] {
         match self {
             Self::Piece(piece) => &piece[..],
-            Self::Large(bytes) => bytes,
+            Self::Large(bytes) | Self::Shared(bytes, _) => bytes,
         }
     }
 }
@@ -197,7 +202,10 @@ impl Shard {
         }
         let bytes = if self.folds { size_class(bytes) } else { bytes };
         if bytes > PIECE_BYTES {
-            let large = Block::Large(parts.concat().into_boxed_slice());
+            let large = match version.shared {
+                Some(shared) => Block::Shared([head, version.key].concat().into(), shared.clone()),
+                None => Block::Large(parts.concat().into()),
+            };
             let block = match self.free.get_mut(&LARGE).and_then(Vec::pop) {
                 Some((block, _)) => block as usize,
                 None => self.blocks.len(),
@@ -220,7 +228,7 @@ impl Shard {
         }
         match &mut self.blocks[self.filling] {
             Block::Piece(piece) => copy_all(&mut piece[self.filled..], &parts),
-            Block::Large(_) => unreachable!("pieces are filled"),
+            Block::Large(_) | Block::Shared(..) => unreachable!("pieces are filled"),
         }
         let place = Place { digest: version.digest, block: self.filling as u32, offset: self.filled as u32 };
         self.filled += bytes;
@@ -233,7 +241,7 @@ impl Shard {
         let (block, offset) = self.free.get_mut(&size_class(bytes))?.pop()?;
         match self.blocks.get_mut(block as usize)? {
             Block::Piece(piece) => copy_all(&mut piece[offset as usize..], parts),
-            Block::Large(_) => unreachable!("large versions leave no place"),
+            Block::Large(_) | Block::Shared(..) => unreachable!("large versions leave no place"),
         }
         Some(Place { digest, block, offset })
     }
@@ -273,8 +281,8 @@ impl Shard {
                 self.free.entry(bytes).or_default().push((place.block, place.offset));
                 bytes as u64
             }
-            Block::Large(large) => {
-                *large = Box::default();
+            large => {
+                *large = Block::Large(Box::default());
                 self.free.entry(LARGE).or_default().push((place.block, 0));
                 0
             }
@@ -286,13 +294,15 @@ impl Shard {
     pub fn into_pieces(self) -> impl Iterator<Item = Piece> {
         self.blocks.into_iter().filter_map(|block| match block {
             Block::Piece(piece) => Some(piece),
-            Block::Large(_) => None,
+            Block::Large(_) | Block::Shared(..) => None,
         })
     }
 
     #[expect(clippy::indexing_slicing, reason = "what stands at a place was written there")]
     fn version(&self, place: Place) -> Version<'_> {
-        let bytes = &self.blocks[place.block as usize].bytes()[place.offset as usize..];
+        let block = &self.blocks[place.block as usize];
+        let shared = if let Block::Shared(_, shared) = block { Some(shared) } else { None };
+        let bytes = &block.bytes()[place.offset as usize..];
         let lengths = half_word(bytes, 16);
         let key_len = (lengths & !(DELETED | EXTRAS | OPERANDS)) as usize;
         let (expires_at_ms, older_in, key_at) = if lengths & EXTRAS == 0 {
@@ -301,7 +311,10 @@ impl Shard {
             (word(bytes, HEAD_BYTES), word(bytes, HEAD_BYTES + 8), HEAD_BYTES + EXTRA_BYTES)
         };
         let value_at = key_at + key_len;
-        let value = &bytes[value_at..value_at + half_word(bytes, 20) as usize];
+        let value = match shared {
+            Some(shared) => shared.bytes(),
+            None => &bytes[value_at..value_at + half_word(bytes, 20) as usize],
+        };
         Version {
             digest: place.digest,
             fingerprint: word(bytes, 8),
@@ -312,6 +325,7 @@ impl Shard {
                 OPERANDS => Item::Operands(value),
                 _ => Item::Deleted,
             },
+            shared,
             older_in,
         }
     }
@@ -421,8 +435,15 @@ mod tests {
                     _ => Item::Put { value: &value, expires_at_ms: next(2) * 1_000 },
                 };
                 let older_in = next(2) * 77;
-                let version =
-                    Version { digest, fingerprint: sequence * 3, sequence, key: &key, item, older_in };
+                let version = Version {
+                    digest,
+                    fingerprint: sequence * 3,
+                    sequence,
+                    key: &key,
+                    item,
+                    shared: None,
+                    older_in,
+                };
                 shard.insert(&version, &memory);
                 let kept = kept(item);
                 twin.insert((digest, key.clone(), Reverse(sequence)), (kept, older_in));

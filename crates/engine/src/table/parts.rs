@@ -12,6 +12,7 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 use siltstone_design::EncodedKey;
 use siltstone_succinct::error::DecodeError;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Part of the budget that filters leave to indexes and pages, and indexes to pages.
 const KEPT_FROM_FILTERS: u64 = 4;
@@ -170,13 +171,14 @@ pub(crate) fn read_overflow(
     if u64::from(page) + pages as u64 > u64::from(table.pages) {
         return Err(page_malformed(table, page, probe.reader).into());
     }
-    let raw = probe.pages(table.id, page, pages as u32)?;
-    let mut payload = Vec::with_capacity(pages * PAYLOAD_BYTES);
-    for bytes in raw.chunks_exact(PAGE_BYTES) {
-        payload.extend_from_slice(bytes.get(PAGE_HEADER_BYTES..).unwrap_or(&[]));
+    // What the pages hold moves together where it is: there may be a gigabyte of it.
+    let mut bytes = Arc::unwrap_or_clone(probe.pages(table.id, page, pages as u32)?);
+    for page in 0..bytes.len() / PAGE_BYTES {
+        let from = page * PAGE_BYTES + PAGE_HEADER_BYTES;
+        bytes.copy_within(from..from + PAYLOAD_BYTES, page * PAYLOAD_BYTES);
     }
-    payload.truncate(length);
-    Ok(payload)
+    bytes.truncate(length);
+    Ok(bytes)
 }
 
 /// A table that a lookup asks, and what its filter says of the key.

@@ -22,7 +22,7 @@ mod replay;
 mod retained;
 pub(crate) mod salvage;
 
-pub(crate) use replay::{LiveSegment, OpenSegment, Replayed, noted_manifest_end, replay};
+pub(crate) use replay::{LiveSegment, OpenSegment, Record, Replayed, noted_manifest_end, replay};
 pub(crate) use retained::segments_before;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -40,6 +40,8 @@ const SPARE_SEGMENTS: usize = 2;
 /// Bytes of an obsolete segment that are kept in any case: where others have filled the disk, deletes find
 /// room there.
 const LEAST_SPARE_BYTES: u64 = 64 << 10;
+/// Payloads of so many bytes are not copied to be written.
+const LARGE_PAYLOAD_BYTES: usize = 1 << 20;
 /// Bytes of its buffer that a log keeps from one sync to the next.
 const IDLE_BUFFER_BYTES: usize = 16 << 10;
 /// Bytes of a page of the system's cache, or as many as pages have at least.
@@ -100,6 +102,8 @@ pub(crate) struct Wal {
     batches_end: u64,
     /// The furthest LSN that some record says is synced.
     proven_lsn: u64,
+    /// Number of the last segment of which the manifest knows that records of it are synced.
+    noted_segment: u64,
     buffer: Vec<u8>,
     bytes_written: u64,
 }
@@ -170,6 +174,7 @@ impl Wal {
             named_segment: 0,
             batches_end: first_lsn,
             proven_lsn: 0,
+            noted_segment: 0,
             buffer: Vec::new(),
             bytes_written: LOG_HEADER_BYTES,
         })
@@ -188,6 +193,17 @@ impl Wal {
     /// Whether everything that matters is synced.
     pub fn is_synced(&self) -> bool {
         self.synced_lsn >= self.batches_end
+    }
+
+    /// Whether records of the segment being written are synced, and the manifest does not know.
+    pub fn has_unnoted_segment(&self) -> bool {
+        let Segment { shared, .. } = &self.current;
+        self.noted_segment < shared.number && self.synced_lsn > shared.first_lsn
+    }
+
+    /// Notes that the manifest knows.
+    pub fn note_segment(&mut self) {
+        self.noted_segment = self.current.shared.number;
     }
 
     /// LSN up to which the log is synced.
@@ -229,36 +245,58 @@ impl Wal {
         payloads: impl Iterator<Item = (&'a [u8], u32)>,
     ) -> Result<(Arc<LogSegment>, u64)> {
         let start = self.current.end_lsn;
-        let (offset, bytes) = self.lay_out(payloads);
-        match self.current.shared.file.write_all_at(&self.buffer, offset) {
-            Ok(()) => self.appended(bytes),
+        let segment = Arc::clone(&self.current.shared);
+        let offset = segment.offset(start);
+        match self.write_records(payloads, segment.file.as_ref()) {
+            Ok(bytes) => self.appended(bytes),
             Err(e) => return Err(self.take_back(offset, &e)),
         }
-        Ok((Arc::clone(&self.current.shared), start))
+        Ok((segment, start))
     }
 
     /// Appends a record that matters only if it is there, and needs no sync. Where writing it fails, what
     /// there is of it says nothing wrong, and the next record is written over it.
     fn append_remark(&mut self, payload: &[u8]) -> Result<()> {
-        let (offset, bytes) = self.lay_out(std::iter::once((payload, crc32c::crc32c(payload))));
-        let written = self.current.unwatched.write_all_at(&self.buffer, offset);
-        written.map_err(|e| Error::io(&e, "writing the write-ahead log", &self.current.shared.path))?;
+        let file = Arc::clone(&self.current.unwatched);
+        let written = self.write_records(std::iter::once((payload, crc32c::crc32c(payload))), file.as_ref());
+        let fail =
+            |e: std::io::Error| Error::io(&e, "writing the write-ahead log", &self.current.shared.path);
+        let bytes = written.map_err(fail)?;
         self.appended(bytes);
         Ok(())
     }
 
-    /// Lays records out in the buffer, for the log's end; returns at which byte of the segment that is, and
-    /// how many bytes they are. Zeros may follow them.
-    fn lay_out<'a>(&mut self, payloads: impl Iterator<Item = (&'a [u8], u32)>) -> (u64, u64) {
+    /// Writes records at the log's end, through `file`, and returns how many bytes they are; zeros may follow
+    /// them. All are one write, but for large payloads, which are written from where they lie: until such a
+    /// one is there as a whole, its record is none.
+    fn write_records<'a>(
+        &mut self,
+        payloads: impl Iterator<Item = (&'a [u8], u32)>,
+        file: &dyn File,
+    ) -> std::io::Result<u64> {
         self.buffer.clear();
         let Segment { epoch, end_lsn: start, reused_bytes, .. } = self.current;
+        let offset = self.current.shared.offset(start);
+        let mut written = 0;
         for (payload, crc) in payloads {
-            let lsn = start + self.buffer.len() as u64;
-            record::append_with_crc(&mut self.buffer, epoch, lsn, self.synced_lsn, payload, crc);
+            let lsn = start + written + self.buffer.len() as u64;
+            if payload.len() < LARGE_PAYLOAD_BYTES {
+                record::append_with_crc(&mut self.buffer, epoch, lsn, self.synced_lsn, payload, crc);
+                continue;
+            }
+            record::append_header(&mut self.buffer, epoch, lsn, self.synced_lsn, payload.len(), crc);
+            for part in [self.buffer.as_slice(), payload] {
+                file.write_all_at(part, offset + written)?;
+                written += part.len() as u64;
+            }
+            self.buffer.clear();
         }
-        let (offset, bytes) = (self.current.shared.offset(start), self.buffer.len());
-        self.buffer.resize(bytes + zeros_after(offset, bytes as u64, reused_bytes), 0);
-        (offset, bytes as u64)
+        let bytes = written + self.buffer.len() as u64;
+        self.buffer.resize(self.buffer.len() + zeros_after(offset, bytes, reused_bytes), 0);
+        if !self.buffer.is_empty() {
+            file.write_all_at(&self.buffer, offset + written)?;
+        }
+        Ok(bytes)
     }
 
     /// Notes that the records which were laid out are written, so many bytes.
@@ -520,8 +558,8 @@ mod tests {
             }
             let mut replayed = Vec::new();
             let start = wal.segment();
-            replay(&disk, dir, start, 0, WalRecovery::Strict, &mut |_, lsn, payload| {
-                replayed.push((lsn, payload.to_vec()));
+            replay(&disk, dir, start, 0, WalRecovery::Strict, &mut |record| {
+                replayed.push((record.lsn, record.payload.to_vec()));
                 Ok(())
             })
             .unwrap();

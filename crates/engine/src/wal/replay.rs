@@ -79,8 +79,18 @@ fn read_header(disk: &dyn Disk, path: &Path) -> Result<Option<LogHeader>> {
     LogHeader::decode(MAGIC, &bytes, path)
 }
 
-/// What is done with a replayed record: its segment, the LSN at which it begins, and its payload.
-pub(crate) type Apply<'a> = dyn FnMut(&Arc<LogSegment>, u64, &[u8]) -> Result<()> + 'a;
+/// A record that is replayed.
+pub(crate) struct Record<'a> {
+    pub segment: &'a Arc<LogSegment>,
+    /// The LSN at which it begins.
+    pub lsn: u64,
+    pub payload: &'a [u8],
+    /// All bytes of the segment, in which the payload lies.
+    pub whole: &'a Arc<Vec<u8>>,
+}
+
+/// What is done with a replayed record.
+pub(crate) type Apply<'a> = dyn FnMut(&Record<'_>) -> Result<()> + 'a;
 
 /// Replays the log of `dir`, which was synced up to LSN `synced` at least, from `start` on, handing every
 /// record to `apply`.
@@ -186,7 +196,8 @@ impl<'a> Replay<'a> {
         self.replayed.last_segment = self.replayed.last_segment.max(header.number);
         let fail = |e: std::io::Error| Error::io(&e, "reading", &path);
         let file = self.disk.open(&path, Access::Read).map_err(fail)?;
-        let bytes = crate::io::read_whole(file.as_ref()).map_err(fail)?;
+        let bytes =
+            Arc::new(crate::io::read_whole(file.as_ref(), filename::most_bytes(&path)).map_err(fail)?);
         let records = bytes.get(LOG_HEADER_BYTES as usize..).unwrap_or(&[]);
         let mut reader = LogReader::new(records, header.first_lsn, header.epoch);
         let mut limit = self.next_start_after(header.first_lsn);
@@ -194,7 +205,7 @@ impl<'a> Replay<'a> {
         if self.replayed.end_lsn == header.first_lsn {
             let start = LogStart { segment: header.number, lsn: header.first_lsn };
             let shared = Arc::new(LogSegment::new(start, file, path.clone()));
-            self.replay_records(&mut reader, &mut limit, &shared, apply)?;
+            self.replay_records(&mut reader, &mut limit, (&shared, &bytes), apply)?;
             let end_lsn = self.replayed.end_lsn;
             self.end = (path.clone(), shared.offset(end_lsn));
             self.replayed.live.push(LiveSegment { start, path, epoch: header.epoch, end_lsn });
@@ -219,7 +230,7 @@ impl<'a> Replay<'a> {
         &mut self,
         reader: &mut LogReader<'_>,
         limit: &mut u64,
-        segment: &Arc<LogSegment>,
+        (segment, whole): (&Arc<LogSegment>, &Arc<Vec<u8>>),
         apply: &mut Apply<'_>,
     ) -> Result<()> {
         while let Some((lsn, payload)) = reader.next_record() {
@@ -233,7 +244,7 @@ impl<'a> Replay<'a> {
             if let Some(end) = ManifestEnd::decode(payload) {
                 self.replayed.manifest_end = self.replayed.manifest_end.max(end);
             } else if record::is_batch(payload) {
-                apply(segment, lsn, payload)?;
+                apply(&Record { segment, lsn, payload, whole })?;
             }
             self.replayed.end_lsn = lsn + (record::HEADER_BYTES + payload.len()) as u64;
         }

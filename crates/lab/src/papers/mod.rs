@@ -5,6 +5,7 @@ mod evaluation;
 mod expiry;
 mod figures;
 mod lsm_trie;
+mod reopen;
 mod silt;
 mod slimdb;
 mod store;
@@ -26,6 +27,7 @@ pub enum Task {
     Compression(Compression),
     Expiry(Expiry),
     Predictions(Predictions),
+    Reopen(Reopen),
     TradeOffs(TradeOffs),
     Upkeep(Upkeep),
 }
@@ -47,6 +49,7 @@ pub use compression::Args as Compression;
 pub use expiry::Args as Expiry;
 pub use figures::Args as Figures;
 pub use lsm_trie::Args as LsmTrie;
+pub use reopen::Args as Reopen;
 pub use silt::Args as Silt;
 pub use slimdb::Args as SlimDb;
 pub use upkeep::Args as Upkeep;
@@ -62,6 +65,7 @@ impl Task {
             Self::Compression(_) => "compression",
             Self::Expiry(_) => "expiry",
             Self::Predictions(_) => "predictions",
+            Self::Reopen(_) => "reopen",
             Self::TradeOffs(_) => "trade-offs",
             Self::Upkeep(_) => "upkeep",
         }
@@ -78,6 +82,7 @@ pub fn run(task: &Task) -> Result<()> {
         Task::Compression(args) => compression::run(args),
         Task::Expiry(args) => expiry::run(args),
         Task::Predictions(args) => advice::predictions(args),
+        Task::Reopen(args) => reopen::run(args),
         Task::TradeOffs(args) => advice::trade_offs(args),
         Task::Upkeep(args) => upkeep::run(args),
     }

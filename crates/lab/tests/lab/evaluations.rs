@@ -174,3 +174,20 @@ fn upkeep_is_measured_and_leaves_nothing_behind() {
     assert!(of("% of bytes that the same adds") < 50.0);
     nothing_is_left(&place);
 }
+
+#[test]
+fn a_store_that_is_killed_is_opened_again_with_all_that_was_written() {
+    let (_dir, place) = scratch();
+    let told = run(&["reopen", "--items", "5000", "--kills", "2", "--dir", &place, "--json"]).ok().json();
+    figures_are_of(&told, &["Reopen"]);
+    let of = |row: &str, column: &str| {
+        let mut figures = told["figures"].as_array().unwrap().iter();
+        let figure = figures.find(|figure| figure["row"] == row && figure["column"] == column);
+        figure.unwrap_or_else(|| panic!("no {row} {column}"))["ours"].as_f64().unwrap()
+    };
+    for (column, items) in [("after a close", 0.0), ("after kill 1", 5.0), ("after kill 2", 5.0)] {
+        assert_eq!(of("items replayed, K", column), items, "{column}");
+        assert!(of("open, s", column) > 0.0 && of("memory when open, MB", column) > 0.0, "{column}");
+    }
+    nothing_is_left(&place);
+}

@@ -36,6 +36,7 @@ impl Scheduler {
         }
         let result = self.sync_log().map(|()| false);
         log.mark_synced();
+        self.catalog.note_synced_segment();
         if self.env.health.space_is_low() {
             self.catalog.check_space();
         }

@@ -27,7 +27,7 @@ use super::store::Store;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filename;
 use crate::io::os::OsDisk;
-use crate::io::{DirLock, Disk, read_file};
+use crate::io::{DirLock, Disk, File, read_file};
 use crate::table::Table;
 use crate::table::envelope::TableMeta;
 use crate::version::manifest::{self, Manifest, StoreState};
@@ -265,6 +265,7 @@ impl Backups {
         for stored in record.tables.iter().chain(&record.buffers) {
             let path = files.join(stored.table());
             let file = files::open(disk, &path)?;
+            check_length(file.as_ref(), stored, &path)?;
             let source = Source { file: file.as_ref(), path: &path, number: stored.number, table: None };
             let to = filename::table_path(dest, stored.number);
             check_same(&source.link_or_copy(disk, &to, options.hard_links)?, stored, &path)?;
@@ -331,9 +332,19 @@ impl Backups {
     /// Reads a file and compares it with what was written.
     fn check_file(&self, path: &Path, stored: &Stored) -> Result<()> {
         let file = files::open(self.disk.as_ref(), path)?;
+        check_length(file.as_ref(), stored, path)?;
         let source = Source { file: file.as_ref(), path, number: stored.number, table: None };
         check_same(&source.read(&mut |_, _| Ok(()))?, stored, path)
     }
+}
+
+/// Compares the length of the file at `path` with what was written, before all of it is read.
+fn check_length(file: &dyn File, expected: &Stored, path: &Path) -> Result<()> {
+    let bytes = file.len().map_err(|e| Error::io(&e, "reading", path))?;
+    if bytes == expected.bytes {
+        return Ok(());
+    }
+    Err(damaged(path, format!("{} bytes", expected.bytes), format!("{bytes} bytes")))
 }
 
 /// Compares what was read of the file at `path` with what was written.
@@ -342,8 +353,11 @@ fn check_same(found: &Stored, expected: &Stored, path: &Path) -> Result<()> {
         return Ok(());
     }
     let in_words = |stored: &Stored| format!("{} bytes with hash {}", stored.bytes, stored.hash);
-    let error = Error::corruption(path, 0, in_words(expected), in_words(found));
-    Err(error.and("backups that do not need the file are not concerned"))
+    Err(damaged(path, in_words(expected), in_words(found)))
+}
+
+fn damaged(path: &Path, expected: String, found: String) -> Error {
+    Error::corruption(path, 0, expected, found).and("backups that do not need the file are not concerned")
 }
 
 /// Reads the manifest of a backup.

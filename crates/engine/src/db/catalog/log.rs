@@ -176,6 +176,19 @@ impl CommitLog {
         Some(synced)
     }
 
+    /// Whether records of the last segment are synced, and the manifest does not know that.
+    pub fn has_unnoted_segment(&self) -> bool {
+        self.ask(Wal::has_unnoted_segment)
+    }
+
+    /// Returns how far the log is synced where the manifest is to be told, which it is from then on.
+    pub fn note_segment(&self) -> Option<u64> {
+        let mut guard = self.wal.lock();
+        let wal = guard.as_mut().filter(|wal| wal.has_unnoted_segment())?;
+        wal.note_segment();
+        Some(wal.synced_lsn())
+    }
+
     /// Leaves word in the log of how far the manifest is synced. As with [`mark_synced`](Self::mark_synced),
     /// a failure loses nothing.
     pub fn note_manifest_end(&self, end: ManifestEnd) {

@@ -301,6 +301,22 @@ impl Catalog {
         }
     }
 
+    /// Writes down, in the manifest, that there is a last segment of the log with records that are synced,
+    /// once for each: one that is removed as a whole would not be missed else. Like a mark in the log it
+    /// needs no sync, and a failure loses nothing but that. Where the manifest is being written to, it is
+    /// left to the next sync of the log.
+    pub fn note_synced_segment(&self) {
+        if !self.log.has_unnoted_segment() {
+            return;
+        }
+        if let Some(mut guard) = self.manifest.try_lock()
+            && let Some(manifest) = guard.as_mut()
+            && let Some(synced) = self.log.note_segment()
+        {
+            let _ = manifest.append(&Edit { keyspace: 0, steps: vec![Step::LogEnd(synced)] });
+        }
+    }
+
     /// Writes down what was done with the keyspaces since that was last done. A failure loses nothing but
     /// that.
     fn note_activities(&self) {

@@ -92,23 +92,33 @@ pub(super) fn missing(dir: &Path) -> Error {
 pub(in crate::db) fn take_lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn DirLock>> {
     let path = dir.join(LOCK);
     let owner = format!("process {}", std::process::id());
-    disk.lock(&path, &owner).map_err(|e| match e.kind() {
-        std::io::ErrorKind::WouldBlock if owner_of(&e) == owner => Error::new(
+    disk.lock(&path, &owner).map_err(|e| not_locked(&e, dir, &path, &owner))
+}
+
+/// Says why the store in `dir` could not be locked for `owner`.
+fn not_locked(e: &std::io::Error, dir: &Path, path: &Path, owner: &str) -> Error {
+    match e.kind() {
+        std::io::ErrorKind::WouldBlock if owner_of(e) == owner => Error::new(
             ErrorKind::Locked,
             format!(
                 "{} is open in this process already ({owner}); share what is open, close it first, or open it read-only",
                 dir.display()
             ),
         )
-        .at(&path),
+        .at(path),
         std::io::ErrorKind::WouldBlock => Error::new(
             ErrorKind::Locked,
-            format!("{} is locked by {}; close it there, or open it read-only", dir.display(), owner_of(&e)),
+            format!("{} is locked by {}; close it there, or open it read-only", dir.display(), owner_of(e)),
         )
-        .at(&path),
-        _ => Error::io(&e, "locking", &path),
-    })
+        .at(path),
+        // As file systems of networks may have it.
+        std::io::ErrorKind::Unsupported => Error::io(e, "locking", path).and(NEEDS_LOCKS),
+        _ => Error::io(e, "locking", path),
+    }
 }
+
+/// What to do where a file system knows no locks.
+const NEEDS_LOCKS: &str = "the file system locks no files, which keeps two processes from writing to one store; put the store on another";
 
 /// Returns who holds a lock, where the text in it is one that [`take_lock`] writes.
 fn owner_of(error: &std::io::Error) -> &str {
@@ -163,5 +173,20 @@ pub(in crate::db) fn abandon_store(disk: &dyn Disk, dir: &Path) {
         if removed.any(|removed| removed.is_err()) || disk.sync_dir(dir).is_err() {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_system_without_locks_is_said_to_be_one() {
+        let dir = Path::new("/net/db");
+        let error = std::io::Error::from(std::io::ErrorKind::Unsupported);
+        let error = not_locked(&error, dir, &dir.join(LOCK), "process 7");
+        assert_eq!(error.kind(), crate::ErrorKind::Io);
+        let said = error.to_string();
+        assert!(said.contains("/net/db/LOCK") && said.contains("locks no files"), "{said}");
     }
 }

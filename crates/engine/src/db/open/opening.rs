@@ -6,7 +6,7 @@ use crate::codec::Decoder;
 use crate::db::catalog::keyspace::{KeyspaceParts, OpenKeyspace};
 use crate::db::catalog::{CatalogParts, Keyspaces};
 use crate::db::store::StoreParts;
-use crate::db::write_buffer::{Full, Write};
+use crate::db::write_buffer::{Full, Write, WriteBuffer};
 use crate::entry::Item;
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::DirLock;
@@ -20,8 +20,9 @@ use crate::segment::LogSegment;
 use crate::stats::StoreCounters;
 use crate::table::envelope::TableMeta;
 use crate::table::{Table, Trash};
+use crate::value::Shared;
 use crate::version::manifest::{Loaded, StoreState, load};
-use crate::wal::{LiveSegment, Replayed, noted_manifest_end, replay, segments_before};
+use crate::wal::{LiveSegment, Record, Replayed, noted_manifest_end, replay, segments_before};
 use siltstone_design::{Encoder, HashSecret, Schema};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -45,6 +46,8 @@ struct Logged<'a> {
     segment: &'a Arc<LogSegment>,
     sequence: u64,
     length: usize,
+    /// All bytes of the segment.
+    whole: &'a Arc<Vec<u8>>,
 }
 
 impl Opening {
@@ -105,8 +108,10 @@ impl Opening {
 
     /// The same, beside a writer: the log may know of what the manifest has come to since.
     pub fn replay_log(&self, loaded: &Loaded, keyspaces: &Keyspaces, reader: &Reader) -> Result<Replayed> {
-        let by_id: BTreeMap<u64, &Arc<OpenKeyspace>> = keyspaces.values().map(|k| (k.id, k)).collect();
-        let mut apply = |segment: &Arc<LogSegment>, lsn: u64, payload: &[u8]| {
+        let mut replaying: BTreeMap<u64, Replaying<'_>> =
+            keyspaces.values().map(|keyspace| (keyspace.id, Replaying::new(keyspace))).collect();
+        let mut apply = |record: &Record<'_>| {
+            let Record { segment, lsn, payload, whole } = *record;
             let strange = || {
                 let path = &segment.path;
                 Error::corruption(path, 0, "a batch", "operations this program can't read")
@@ -117,13 +122,13 @@ impl Opening {
                 let operation = operation::decode(&mut from).ok_or_else(strange)?;
                 let length = payload.len() - from.remaining() - at;
                 // Writes of dropped keyspaces, and those that are in tables already, are passed over.
-                let Some(keyspace) = by_id.get(&operation.keyspace) else { continue };
-                if segment.number < keyspace.flushed().segment {
+                let Some(replaying) = replaying.get_mut(&operation.keyspace) else { continue };
+                if segment.number < replaying.needed_from {
                     continue;
                 }
                 let sequence = lsn + (HEADER_BYTES + at) as u64;
-                let logged = Logged { operation: &operation, segment, sequence, length };
-                replay_one(keyspace, &logged, reader)?;
+                let logged = Logged { operation: &operation, segment, sequence, length, whole };
+                replaying.apply(&logged, reader)?;
             }
             Ok(())
         };
@@ -189,25 +194,42 @@ impl Opening {
     }
 }
 
-/// Replays one operation.
-fn replay_one(keyspace: &OpenKeyspace, logged: &Logged<'_>, reader: &Reader) -> Result<()> {
-    let Logged { operation, segment, sequence, length } = *logged;
-    let buffer = keyspace.view.load().active.clone();
-    let key = operation.key;
-    let Some(item) = operation.item else {
-        buffer.delete_prefix(sequence, segment, keyspace.encoder.encode_prefix(key)?, key);
-        return Ok(());
-    };
-    let place = keyspace.encoder.encode(key)?;
-    let place = (place.digest, place.fingerprint);
-    let is_checked = operation.is_checked;
-    let write = Write { sequence, segment, length, place, key, item, older_in: 0, is_checked };
-    // Nobody has seen anything yet, so that of a key's versions the newest is enough.
-    if buffer.insert(&write, 0, reader) == Err(Full) {
-        keyspace.seal_before(&write, 0, reader);
+/// A keyspace whose writes are replayed.
+struct Replaying<'a> {
+    keyspace: &'a OpenKeyspace,
+    /// Segments before this one are in its tables.
+    needed_from: u64,
+    /// Its write buffer, as long as no other takes its place.
+    buffer: WriteBuffer,
+}
+
+impl<'a> Replaying<'a> {
+    fn new(keyspace: &'a OpenKeyspace) -> Self {
+        let (needed_from, buffer) = (keyspace.flushed().segment, keyspace.view.load().active.clone());
+        Self { keyspace, needed_from, buffer }
     }
-    if let Item::Operands(_) = item {
-        buffer.settle(|_, _| false);
+
+    /// Replays one operation.
+    fn apply(&mut self, logged: &Logged<'_>, reader: &Reader) -> Result<()> {
+        let Self { keyspace, buffer, .. } = self;
+        let Logged { operation, segment, sequence, length, whole } = *logged;
+        let key = operation.key;
+        let Some(item) = operation.item else {
+            buffer.delete_prefix(sequence, segment, keyspace.encoder.encode_prefix(key)?, key);
+            return Ok(());
+        };
+        let place = keyspace.encoder.encode(key)?;
+        let place = (place.digest, place.fingerprint);
+        let is_checked = operation.is_checked;
+        let (shared, older_in) = (Shared::part_of(whole, item.bytes()), 0);
+        let write = Write { sequence, segment, length, place, key, item, shared, older_in, is_checked };
+        // Nobody has seen anything yet, so that of a key's versions the newest is enough.
+        if buffer.insert(&write, 0, reader) == Err(Full) {
+            *buffer = keyspace.seal_before(&write, 0, reader);
+        }
+        if let Item::Operands(_) = item {
+            buffer.settle(|_, _| false);
+        }
+        Ok(())
     }
-    Ok(())
 }

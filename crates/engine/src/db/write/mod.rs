@@ -182,6 +182,9 @@ impl Committer {
         for slot in accepted {
             slot.finish(result.clone().map(|()| Committed::Yes));
         }
+        if wants_sync && result.is_ok() {
+            self.catalog.note_synced_segment();
+        }
     }
 
     /// Puts the group, which stands at `place` of the log, into the write buffers, makes it visible and seals
@@ -337,7 +340,7 @@ impl<'a> Applying<'a> {
         }
     }
 
-    fn apply(&mut self, operations: &Operations, operation: &Operation) {
+    fn apply(&mut self, operations: &Arc<Operations>, operation: &Operation) {
         let Self { segment, before, sequence, older_in, .. } = *self;
         let Committer { env, catalog, .. } = self.committer;
         // A keyspace dropped meanwhile takes its writes with it.
@@ -359,7 +362,8 @@ impl<'a> Applying<'a> {
         let item = operations.item(operation).unwrap_or(Item::Deleted);
         let place = (operation.place.digest, operation.place.fingerprint);
         let (length, is_checked) = (operation.encoded.at.len(), operation.is_checked);
-        let write = Write { sequence, segment, length, place, key, item, older_in, is_checked };
+        let shared = operations.shared_value(operation);
+        let write = Write { sequence, segment, length, place, key, item, shared, older_in, is_checked };
         if buffer.insert(&write, before, &env.reader) == Err(Full) {
             // The flush waits until the group is visible.
             let _views = catalog.lock_views();

@@ -7,7 +7,9 @@ use crate::entry::Item;
 use crate::error::{Error, Result};
 use crate::merge_operator;
 use crate::operation::{self, Encoded};
+use crate::value::Shared;
 use siltstone_design::Digest;
+use std::sync::Arc;
 
 /// Longest value in bytes.
 pub const MAX_VALUE_BYTES: usize = 1 << 30;
@@ -155,9 +157,20 @@ impl Operations {
         self.payload.get(operation.encoded.key.clone()).unwrap_or(&[])
     }
 
+    /// Returns the operation's value where that is so large that it is not copied.
+    pub fn shared_value(self: &Arc<Self>, operation: &Operation) -> Option<Shared> {
+        Shared::of(self, operation.encoded.value.clone())
+    }
+
     /// Returns what the operation writes under its key; nothing for a deleted prefix.
     pub fn item(&self, operation: &Operation) -> Option<Item<'_>> {
         operation.kind.item(self.payload.get(operation.encoded.value.clone()).unwrap_or(&[]))
+    }
+}
+
+impl AsRef<[u8]> for Operations {
+    fn as_ref(&self) -> &[u8] {
+        &self.payload
     }
 }
 

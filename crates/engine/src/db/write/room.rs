@@ -19,6 +19,7 @@ const LOOKS_PER_BUDGET: u64 = 512;
 /// the least are not full.
 const SEGMENTS_PER_BUDGET: u64 = 8;
 const LEAST_FULL_SEGMENT_BYTES: u64 = 1 << 20;
+const MOST_FULL_SEGMENT_BYTES: u64 = 4 << 30;
 /// The share of the disk's reserve that a segment of the log may take where the disk is nearly full.
 const SEGMENTS_PER_RESERVE: u64 = 16;
 /// The disk is looked at whenever the log has grown by such a part of the disk's reserve, and by so many
@@ -192,7 +193,8 @@ impl Committer {
         let options = &self.env.options;
         let budget = options.memory_budget_bytes;
         let log = &self.catalog.log;
-        if log.segment_bytes() > (budget / SEGMENTS_PER_BUDGET).max(LEAST_FULL_SEGMENT_BYTES) {
+        let full = budget / SEGMENTS_PER_BUDGET;
+        if log.segment_bytes() > full.clamp(LEAST_FULL_SEGMENT_BYTES, MOST_FULL_SEGMENT_BYTES) {
             // A full disk is noticed by the next write.
             let _ = log.rotate();
         }

@@ -300,7 +300,12 @@ pub(crate) fn overflow(
     let key_len = key_len.unwrap_or(0);
     let length = key_len.saturating_add(entry.value_len);
     let mut payload = read_overflow(table.meta, page, length, probe)?;
-    let value = payload.split_off(key_len.min(payload.len()));
+    // Mostly there is no key, and what was read is the value.
+    let value = if key_len == 0 {
+        std::mem::take(&mut payload)
+    } else {
+        payload.split_off(key_len.min(payload.len()))
+    };
     let value = table.value(value).ok_or_else(|| table.malformed(page, probe))?;
     Ok((payload, value))
 }
