@@ -20,7 +20,8 @@ use std::process::ExitCode;
         siltstone-lab expiry --quick                    how soon the space of expired items is back\n  \
         siltstone-lab upkeep --quick                    compaction, backups, repair, the change feed\n  \
         siltstone-lab figures --only fast16-table1      what models say, beside what the paper printed\n  \
-        siltstone-lab predictions --out points.jsonl    stores of every preset beside what was predicted of them"
+        siltstone-lab predictions --out points.jsonl    stores of every preset beside what was predicted of them\n  \
+        siltstone-lab regret --out regret.jsonl          what advised designs cost beside presets"
 )]
 struct Program {
     #[command(subcommand)]
@@ -49,6 +50,6 @@ mod tests {
             assert!(help.contains("Examples:"), "{} has no examples", task.get_name());
             tasks += 1;
         }
-        assert_eq!(tasks, 9);
+        assert_eq!(tasks, 10);
     }
 }

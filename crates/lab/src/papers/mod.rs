@@ -26,6 +26,7 @@ pub enum Task {
     Compression(Compression),
     Expiry(Expiry),
     Predictions(Predictions),
+    Regret(Regret),
     TradeOffs(TradeOffs),
     Upkeep(Upkeep),
 }
@@ -42,7 +43,7 @@ pub enum Evaluation {
     Slimdb(SlimDb),
 }
 
-pub use advice::{Predictions, TradeOffs};
+pub use advice::{Predictions, Regret, TradeOffs};
 pub use compression::Args as Compression;
 pub use expiry::Args as Expiry;
 pub use figures::Args as Figures;
@@ -62,6 +63,7 @@ impl Task {
             Self::Compression(_) => "compression",
             Self::Expiry(_) => "expiry",
             Self::Predictions(_) => "predictions",
+            Self::Regret(_) => "regret",
             Self::TradeOffs(_) => "trade-offs",
             Self::Upkeep(_) => "upkeep",
         }
@@ -78,6 +80,7 @@ pub fn run(task: &Task) -> Result<()> {
         Task::Compression(args) => compression::run(args),
         Task::Expiry(args) => expiry::run(args),
         Task::Predictions(args) => advice::predictions(args),
+        Task::Regret(args) => advice::regret(args),
         Task::TradeOffs(args) => advice::trade_offs(args),
         Task::Upkeep(args) => upkeep::run(args),
     }

@@ -3,7 +3,7 @@
 use super::Device;
 use super::cache::Reads;
 use super::layout::Layout;
-use super::memory::{Held, MemoryCosts};
+use super::memory::{MemoryCosts, fitted};
 use super::processor::{us_per_put, us_per_read};
 use super::reads::Pages;
 use super::trie::{Trie, Written};
@@ -125,16 +125,16 @@ struct Writes {
 impl Question<'_> {
     pub fn answer(&self) -> Costs {
         let (trie, workload) = (self.trie, self.layout.workload());
-        let held = Held::of(trie, self.layout);
-        let memory = held.memory(self.layout, self.budget_bytes);
-        let pages = Pages::of(trie, self.layout, &held.missing(&memory));
-        let missed = self.reads.missed(memory.cache, held.page_bytes);
-        let reads_per_hit = pages.hit.pages * missed.of_hits;
-        let [reads_per_miss, reads_per_scan] =
-            [pages.miss, pages.scan].map(|taken| taken.pages * missed.of_pages);
+        let (in_memory, held, memory) = fitted(trie, self.layout, self.budget_bytes);
+        let pages = Pages::of(trie, &in_memory, &held.missing(&memory));
+        let missed = self.reads.missed(memory.cache, held.page_bytes, self.layout.keeps_answers());
+        // Absent keys are asked for as unevenly as those that are there, and that they are absent is kept too.
+        let [reads_per_hit, reads_per_miss] =
+            [pages.hit, pages.miss].map(|taken| taken.pages * missed.of_gets);
+        let reads_per_scan = pages.scan.pages * missed.of_pages;
         let group = workload.group_items;
-        let hit = us_per_read(&pages.hit, missed.of_hits, 0.0);
-        let miss = us_per_read(&pages.miss, missed.of_pages, 0.0);
+        let hit = us_per_read(&pages.hit, missed.of_gets, 0.0);
+        let miss = us_per_read(&pages.miss, missed.of_gets, 0.0);
         let scan = us_per_read(&pages.scan, missed.of_pages, group);
         let mix = workload.mix.normalized();
         let gets = mix.hits + mix.misses;
@@ -227,11 +227,16 @@ impl Question<'_> {
         } else {
             amplification
         };
-        let puts = workload.items + workload.changes();
-        let read: f64 = trie.written.iter().map(|level| level.read_bytes).sum();
+        // What comes next is like the changes, once there were enough of them to tell.
+        let (written, puts) = if workload.changes() >= workload.items {
+            (trie.written_by_changes(), workload.changes())
+        } else {
+            (trie.written.clone(), workload.items + workload.changes())
+        };
+        let read: f64 = written.iter().map(|level| level.read_bytes).sum();
         let item = (workload.item_bytes(), workload.batch_items);
-        let us_per_put = us_per_put(&trie.written, |level| self.layout.decoded_bytes(level), puts, item);
-        let device_us_per_put = (self.layout.logged_bytes() + tables / puts) * 1e6
+        let us_per_put = us_per_put(&written, |level| self.layout.decoded_bytes(level), puts, item);
+        let device_us_per_put = (self.layout.logged_bytes() + bytes(&written) / puts) * 1e6
             / self.device.sequential_write_bytes_per_second
             + read / puts * 1e6 / self.device.sequential_read_bytes_per_second;
         Writes {

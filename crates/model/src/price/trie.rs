@@ -77,6 +77,18 @@ pub(super) struct Written {
     pub runs: f64,
 }
 
+impl Written {
+    fn since(&self, before: &Self) -> Self {
+        Self {
+            bytes: self.bytes - before.bytes,
+            entries: self.entries - before.entries,
+            compared: self.compared - before.compared,
+            read_bytes: self.read_bytes - before.read_bytes,
+            runs: self.runs - before.runs,
+        }
+    }
+}
+
 /// A store as sizes.
 #[derive(Debug)]
 pub(super) struct Trie {
@@ -134,6 +146,12 @@ impl Trie {
             trie.take(workload.changes(), Puts::changes);
         }
         Ok(trie)
+    }
+
+    /// What was written into each level after all items were there.
+    pub fn written_by_changes(&self) -> Vec<Written> {
+        let before = self.written_by_inserts.iter().copied().chain(std::iter::repeat(Written::default()));
+        self.written.iter().zip(before).map(|(after, before)| after.since(&before)).collect()
     }
 
     /// How entries lie in it.
