@@ -274,7 +274,7 @@ fn measure(
     let mut rates = Vec::new();
     for &mix in to_rate {
         let shares = endure().get(mix).map_or([0.0; 4], Mix::shares);
-        let (done, _) = stage.work_for(shares, Duration::from_secs_f64(args.seconds))?;
+        let done = stage.work_for(shares, Duration::from_secs_f64(args.seconds))?;
         let per_second = done as f64 / args.seconds;
         rates.push(Rate { items, budget_bytes, design: design.clone(), mix, per_second });
     }

@@ -207,20 +207,33 @@ impl Stage {
         Ok(())
     }
 
-    /// Does operations of a mix for so long, and returns how many, and the longest that one took.
-    pub fn work_for(&mut self, shares: [f64; 4], time: Duration) -> Result<(u64, Duration)> {
-        let started = Instant::now();
-        let (mut done, mut longest) = (0, Duration::ZERO);
+    /// Does operations of a mix for so long, and returns how many.
+    pub fn work_for(&mut self, shares: [f64; 4], time: Duration) -> Result<u64> {
+        let (started, mut done) = (Instant::now(), 0);
         while started.elapsed() < time {
-            for _ in 0..BETWEEN_LOOKS {
-                let kind = self.drawn(shares);
-                let began = Instant::now();
-                self.operate(kind)?;
-                longest = longest.max(began.elapsed());
-            }
+            self.work_mixed(shares, BETWEEN_LOOKS)?;
             done += BETWEEN_LOOKS;
         }
-        Ok((done, longest))
+        Ok(done)
+    }
+
+    /// Does `count` operations of a mix, and returns how many took longer than `long`, and the longest time.
+    pub fn work_timed(&mut self, shares: [f64; 4], count: u64, long: Duration) -> Result<(u64, Duration)> {
+        let (mut beyond, mut longest) = (0, Duration::ZERO);
+        for _ in 0..count {
+            let kind = self.drawn(shares);
+            let began = Instant::now();
+            self.operate(kind)?;
+            let took = began.elapsed();
+            beyond += u64::from(took > long);
+            longest = longest.max(took);
+        }
+        Ok((beyond, longest))
+    }
+
+    /// Gets every item once, and fails where one is not as it was put.
+    pub fn check_all(&mut self) -> Result<()> {
+        (0..self.contents.items).try_for_each(|item| self.get(item))
     }
 
     /// Does `count` operations of a mix.
@@ -243,13 +256,7 @@ impl Stage {
     fn operate(&mut self, kind: Kind) -> Result<()> {
         let item = self.order.at(self.popularity.sample(&mut self.rng));
         match kind {
-            Kind::Hit => {
-                self.items.key(item, &mut self.key);
-                match self.keyspace.get(&self.key)? {
-                    Some(value) if self.items.is_value_of(item, &value, &mut self.value) => Ok(()),
-                    found => fail!("item {item} is {found:?}, which was never put"),
-                }
-            }
+            Kind::Hit => self.get(item),
             Kind::Miss => {
                 self.items.missing_key(item, &mut self.key);
                 match self.keyspace.get(&self.key)? {
@@ -263,6 +270,14 @@ impl Stage {
                 self.items.value(item, self.rng.random(), &mut self.value);
                 Ok(self.keyspace.put(&self.key, &self.value)?)
             }
+        }
+    }
+
+    fn get(&mut self, item: u64) -> Result<()> {
+        self.items.key(item, &mut self.key);
+        match self.keyspace.get(&self.key)? {
+            Some(value) if self.items.is_value_of(item, &value, &mut self.value) => Ok(()),
+            found => fail!("item {item} is {found:?}, which was never put"),
         }
     }
 

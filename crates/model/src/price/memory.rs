@@ -150,8 +150,9 @@ impl Held {
     }
 
     /// The shares of each level's filters and indexes that are not in `memory`.
-    pub fn missing(&self, memory: &MemoryCosts) -> Missing {
+    pub fn missing(&self, memory: &MemoryCosts, has_puts: bool) -> Missing {
         Missing {
+            joins: has_puts,
             filters: missing_by_level(&self.filters, memory.filter),
             indexes: missing_by_level(&self.indexes, memory.index),
         }

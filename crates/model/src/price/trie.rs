@@ -78,6 +78,18 @@ pub(super) struct Written {
 }
 
 impl Written {
+    /// The same where what is written is joined so many times more.
+    pub fn with_joins(&self, anew: f64) -> Self {
+        Self {
+            bytes: self.bytes * (1.0 + anew),
+            entries: self.entries * (1.0 + anew),
+            // Two at a time.
+            compared: self.compared + self.entries * anew,
+            read_bytes: self.read_bytes + self.bytes * anew,
+            runs: self.runs * (1.0 + anew / 2.0),
+        }
+    }
+
     fn since(&self, before: &Self) -> Self {
         Self {
             bytes: self.bytes - before.bytes,
