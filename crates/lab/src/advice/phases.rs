@@ -8,7 +8,7 @@
 
 use super::lines;
 use super::regret::{contents, presets_for};
-use super::stage::{Kind, Stage, Taken, directory};
+use super::stage::{Stage, directory};
 use crate::kit::sizes;
 use crate::kit::table::Table;
 use crate::program::failure::{Result, refused};
@@ -104,8 +104,10 @@ pub fn run(args: &Args) -> Result<()> {
     records.retain(|record| record.items == args.items && record.length == args.length);
     if !args.table_only {
         let presets = presets_for(args.items, budget_bytes(args));
-        let mut courses: Vec<(String, Course)> =
-            presets.iter().map(|(name, design)| ((*name).to_owned(), Course::Stays(design.clone()))).collect();
+        let mut courses: Vec<(String, Course)> = presets
+            .iter()
+            .map(|(name, design)| ((*name).to_owned(), Course::Stays(design.clone())))
+            .collect();
         for (name, design) in advised(args)? {
             courses.push((format!("for {name}"), Course::Stays(design)));
         }
@@ -160,7 +162,8 @@ fn play(args: &Args, name: &str, course: Course) -> Result<Record> {
         Course::Schedule(designs) => (designs.first().cloned().unwrap_or_default(), AutoDesign::Off),
     };
     let options = Options { memory_budget_bytes: budget_bytes(args), auto_design, ..Options::default() };
-    let mut stage = Stage::new(&directory(args.dir.as_ref(), "phases"), &begins, contents(args.items), options)?;
+    let mut stage =
+        Stage::new(&directory(args.dir.as_ref(), "phases"), &begins, contents(args.items), options)?;
     let mut cost_us = Vec::new();
     for number in 0..LOADED {
         let then = stage.now();
@@ -221,9 +224,8 @@ fn cheapest_schedule(costs: &[Vec<f64>], change: f64) -> Vec<usize> {
     let mut ways: Vec<(f64, Vec<usize>)> = (0..costs.len()).map(|row| (at(row, 0), vec![row])).collect();
     for column in 1..LOADED {
         let next = |row: usize| {
-            let step = |(cost, way): &(f64, Vec<usize>)| {
-                cost + if way.last() == Some(&row) { 0.0 } else { change }
-            };
+            let step =
+                |(cost, way): &(f64, Vec<usize>)| cost + if way.last() == Some(&row) { 0.0 } else { change };
             let best = ways.iter().min_by(|a, b| step(a).total_cmp(&step(b)))?;
             let way = best.1.iter().copied().chain([row]).collect();
             Some((step(best) + at(row, column), way))
@@ -235,7 +237,8 @@ fn cheapest_schedule(costs: &[Vec<f64>], change: f64) -> Vec<usize> {
 
 fn text(records: &[Record]) -> String {
     let names = PHASES.iter().map(|phase| phase.name);
-    let header = ["design", "load"].into_iter().chain(names).chain(["all", "of the clairvoyant's", "changes"]);
+    let header =
+        ["design", "load"].into_iter().chain(names).chain(["all", "of the clairvoyant's", "changes"]);
     let mut table = Table::new(header);
     let clairvoyant = records.iter().find(|record| matches!(record.course, Course::Schedule(_)));
     for record in records {

@@ -57,7 +57,15 @@ struct Seen {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
     let mut table = Table::new([
-        "keys", "from", "to", "calls", "longest, ms", "over 50 ms", "stalls", "longest, ms", "done under load",
+        "keys",
+        "from",
+        "to",
+        "calls",
+        "longest, ms",
+        "over 50 ms",
+        "stalls",
+        "longest, ms",
+        "done under load",
     ])
     .left(3);
     let (mut pairs, mut long, mut stalls) = (0, 0, 0);
@@ -109,14 +117,8 @@ fn redesign(args: &Args, contents: Contents, before: &Design, after: &Design) ->
     let shares = if contents.group > 1 { GROUP_MIX } else { POINT_MIX };
     let stalls_before = stage.db.stats().stalls;
     stage.keyspace.redesign(after.clone())?;
-    let mut seen = Seen {
-        calls: 0,
-        long: 0,
-        longest: Duration::ZERO,
-        stalls: 0,
-        longest_stall_ms: 0.0,
-        is_done: false,
-    };
+    let mut seen =
+        Seen { calls: 0, long: 0, longest: Duration::ZERO, stalls: 0, longest_stall_ms: 0.0, is_done: false };
     for _ in 0..MOST_LOOKS {
         let (long, longest) = stage.work_timed(shares, AT_ONCE, LONG)?;
         seen.calls += AT_ONCE;

@@ -184,7 +184,8 @@ fn ask(args: &Args, budget_bytes: u64, records: &mut Records) -> Result<()> {
             if records.advised(budget_bytes, number, uncertain).is_some() && !args.advise_again {
                 continue;
             }
-            let request = Request { uncertainty: uncertain, ..Request::new(workload(args.items, mix), budget_bytes) };
+            let request =
+                Request { uncertainty: uncertain, ..Request::new(workload(args.items, mix), budget_bytes) };
             let best = advise(&request).map_err(refused)?.best;
             let advice = Advice {
                 items: args.items,

@@ -62,15 +62,26 @@ fn budgets(args: &Args) -> impl Iterator<Item = u64> {
 fn summary(ratios: &[f64]) -> String {
     let mut sorted = ratios.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let [median, worst] = [sorted.get(sorted.len() / 2), sorted.last()].map(|r| r.copied().unwrap_or(f64::NAN));
+    let [median, worst] =
+        [sorted.get(sorted.len() / 2), sorted.last()].map(|r| r.copied().unwrap_or(f64::NAN));
     let best = sorted.iter().filter(|ratio| **ratio <= 1.0).count();
     format!("median {median:.3}, worst {worst:.3}, as good or better in {best} of {}", sorted.len())
 }
 
 /// What each kind of operation took, beside what was predicted.
 fn by_kind(args: &Args, records: &Records) -> Result<String> {
-    let mut table =
-        Table::new(["memory", "design", "hit", "miss", "scan", "put", "reads: hit", "miss", "scan", "written"]);
+    let mut table = Table::new([
+        "memory",
+        "design",
+        "hit",
+        "miss",
+        "scan",
+        "put",
+        "reads: hit",
+        "miss",
+        "scan",
+        "written",
+    ]);
     for budget in budgets(args) {
         for measured in records.measured.iter().filter(|measured| measured.budget_bytes == budget) {
             let predicted = predicted(args.items, budget, &measured.design)?;
@@ -86,27 +97,42 @@ fn by_kind(args: &Args, records: &Records) -> Result<String> {
     Ok(format!("µs of device and processor of an operation, measured / predicted\n{table}\n"))
 }
 
-fn beside(records: &Records, weighed: Weighed, (budget, number, mix): (u64, usize, &Mix), presets: &[(&'static str, Design)]) -> Option<Beside> {
+fn beside(
+    records: &Records,
+    weighed: Weighed,
+    (budget, number, mix): (u64, usize, &Mix),
+    presets: &[(&'static str, Design)],
+) -> Option<Beside> {
     let advice = records.advised(budget, number, None)?;
     let advised = weighed.of_mix(records.of(budget, &advice.design)?, mix);
-    let costs = presets.iter().filter_map(|(name, design)| {
-        Some((weighed.of_mix(records.of(budget, design)?, mix), *name))
-    });
+    let costs = presets
+        .iter()
+        .filter_map(|(name, design)| Some((weighed.of_mix(records.of(budget, design)?, mix), *name)));
     let (best, best_name) = costs.min_by(|a, b| a.0.total_cmp(&b.0))?;
     Some(Beside { advised, best, best_name })
 }
 
 fn by_mix(args: &Args, records: &Records, ratios: &mut [Vec<f64>; 2]) -> Result<String> {
-    let header =
-        ["memory", "mix", "miss/hit/scan/put", "advised", "µs", "predicted", "best preset", "µs", "ratio", "device"];
+    let header = [
+        "memory",
+        "mix",
+        "miss/hit/scan/put",
+        "advised",
+        "µs",
+        "predicted",
+        "best preset",
+        "µs",
+        "ratio",
+        "device",
+    ];
     let mut table = Table::new(header).left(3);
     for budget in budgets(args) {
         let presets = presets_for(args.items, budget);
         for (number, mix) in endure().iter().enumerate() {
-            let both = [Weighed::All, Weighed::Device].map(|weighed| {
-                beside(records, weighed, (budget, number, mix), &presets)
-            });
-            let ([Some(all), Some(device)], Some(advice)) = (both, records.advised(budget, number, None)) else {
+            let both = [Weighed::All, Weighed::Device]
+                .map(|weighed| beside(records, weighed, (budget, number, mix), &presets));
+            let ([Some(all), Some(device)], Some(advice)) = (both, records.advised(budget, number, None))
+            else {
                 continue;
             };
             let [ratio, of_device] = [&all, &device].map(|beside| beside.advised / beside.best);
@@ -146,7 +172,12 @@ fn sums(args: &Args, records: &Records) -> String {
         });
         let Some(advised) = advised else { continue };
         let mut row = |name: &str, sum: f64| {
-            table.row([sizes::bytes(budget), name.to_owned(), format!("{sum:.0}"), format!("{:.3}", sum / advised)]);
+            table.row([
+                sizes::bytes(budget),
+                name.to_owned(),
+                format!("{sum:.0}"),
+                format!("{:.3}", sum / advised),
+            ]);
         };
         row("advised", advised);
         for (name, design) in &presets {
@@ -165,15 +196,15 @@ fn robust(args: &Args, records: &Records) -> String {
     let (mut centres, mut edges) = (Vec::new(), Vec::new());
     for budget in budgets(args) {
         for (number, mix) in endure().iter().enumerate() {
-            let advised = [None, Some(args.uncertain)].map(|uncertain| records.advised(budget, number, uncertain));
+            let advised =
+                [None, Some(args.uncertain)].map(|uncertain| records.advised(budget, number, uncertain));
             let [Some(usual), Some(robust)] = advised else { continue };
             let measured = [usual, robust].map(|advice| records.of(budget, &advice.design));
             let [Some(of_usual), Some(of_robust)] = measured else { continue };
             let ratio = |cost: &dyn Fn(&Measured) -> f64| cost(of_robust) / cost(of_usual);
             let centre = ratio(&|measured| Weighed::All.of_mix(measured, mix));
-            let edge = ratio(&|measured| {
-                worst_cost(&mix.shares(), &Weighed::All.costs(measured), args.uncertain)
-            });
+            let edge =
+                ratio(&|measured| worst_cost(&mix.shares(), &Weighed::All.costs(measured), args.uncertain));
             centres.push(centre);
             edges.push(edge);
             if usual.design != robust.design {

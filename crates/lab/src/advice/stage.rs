@@ -138,7 +138,8 @@ impl Stage {
         let db = Db::open(dir, options)?;
         let schema = contents.schema();
         let design = Some(design.clone());
-        let keyspace = db.create_keyspace(KEYSPACE, KeyspaceOptions { schema, design, ..Default::default() })?;
+        let keyspace =
+            db.create_keyspace(KEYSPACE, KeyspaceOptions { schema, design, ..Default::default() })?;
         let [key_bytes, value_bytes] = [contents.key_bytes, contents.value_bytes].map(|bytes| bytes as usize);
         let items = Items::new(key_bytes, value_bytes, contents.group, 1, contents.items);
         Ok(Self {

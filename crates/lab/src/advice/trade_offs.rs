@@ -7,7 +7,7 @@
 //! chart as measured points.
 
 use super::lines;
-use super::stage::{Contents, Kind, Stage, directory};
+use super::stage::{Contents, Kind, Stage, Taken, directory};
 use crate::kit::plot::{Axis, Chart};
 use crate::kit::sizes;
 use crate::kit::table::Table;
@@ -247,7 +247,7 @@ fn measure(args: &Args, point: &Point) -> Result<Measured> {
     let then = stage.now();
     stage.fill(true)?;
     let put = stage.since(&then, args.items);
-    let mut read = |kind: Kind| {
+    let mut read = |kind: Kind| -> Result<Taken> {
         let count = args.items / ITEMS_PER_READ;
         stage.work(kind, count, false)?;
         let then = stage.now();
@@ -257,7 +257,7 @@ fn measure(args: &Args, point: &Point) -> Result<Measured> {
     let [hit, miss] = [read(Kind::Hit)?, read(Kind::Miss)?];
     let mix = WORKLOADS.last().map_or_else(Mix::default, |(_, mix)| *mix);
     let [of_hits, of_misses, _, of_puts] = mix.shares();
-    let cost = |taken: super::stage::Taken| taken.cost_us(&Device::default());
+    let cost = |taken: Taken| taken.cost_us(&Device::default());
     Ok(Measured {
         items: args.items,
         bytes_per_item: point.bytes_per_item,
@@ -290,7 +290,8 @@ fn measured_text(measured: &[Measured], points: &[&Point]) -> String {
 }
 
 fn chart(args: &Args, title: &str) -> Chart {
-    let note = format!("{} items of 16 + 100 bytes; lines are predicted, not measured", sizes::count(args.items));
+    let note =
+        format!("{} items of 16 + 100 bytes; lines are predicted, not measured", sizes::count(args.items));
     Chart::new(title)
         .x(Axis::logarithmic("bytes of memory an item, cache and write buffers included"))
         .y(Axis::linear("µs of device and processor an operation").from(0.0))

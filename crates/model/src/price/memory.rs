@@ -177,8 +177,7 @@ impl Held {
         let buffers = RESERVED_BUFFERS * layout.design().write_buffer_bytes() as f64;
         let buffers = buffers.min(budget * MOST_RESERVED) + budget * KEPT_FROM_INDEXES;
         let reserved = if puts { buffers.max(memtable) } else { 0.0 };
-        let room =
-            |kept: f64| (usable - compaction - reserved.max(budget * kept)).max(0.0);
+        let room = |kept: f64| (usable - compaction - reserved.max(budget * kept)).max(0.0);
         let index = self.indexes().min(room(KEPT_FROM_INDEXES));
         let filter = self.filters().min((room(KEPT_FROM_FILTERS) - index).max(0.0));
         let left = (usable - compaction - memtable - index - filter).max(0.0);
