@@ -113,7 +113,7 @@ fn designs(contents: &Contents) -> Vec<(&'static str, Design)> {
 fn redesign(args: &Args, contents: Contents, before: &Design, after: &Design) -> Result<Seen> {
     let options = Options { memory_budget_bytes: contents.bytes() / 2, ..Options::default() };
     let mut stage = Stage::new(&directory(args.dir.as_ref(), "redesigns"), before, contents, options)?;
-    stage.fill(false)?;
+    stage.fill(true)?;
     let shares = if contents.group > 1 { GROUP_MIX } else { POINT_MIX };
     let stalls_before = stage.db.stats().stalls;
     stage.keyspace.redesign(after.clone())?;
@@ -131,7 +131,7 @@ fn redesign(args: &Args, contents: Contents, before: &Design, after: &Design) ->
     }
     let stalls = stage.db.stats().stalls;
     seen.stalls = stalls.count - stalls_before.count;
-    // The longest of the store's life; that of the fill is the same where it was longer.
+    // The longest of the store's life, which begins with a fill that waits for merges by itself.
     seen.longest_stall_ms = if seen.stalls > 0 { stalls.max_ms } else { 0.0 };
     stage.settle()?;
     stage.check_all()?;

@@ -56,6 +56,9 @@ pub struct Args {
     /// How far the mix may be from what is expected, for robust advice: a Kullback-Leibler divergence in nats
     #[arg(long, value_name = "NATS", default_value_t = 0.5)]
     pub(super) uncertain: f64,
+    /// Only this memory, in bytes an item: commands that share a file may run side by side
+    #[arg(long, value_name = "BYTES")]
+    memory: Option<u64>,
     /// Run each mix itself for so long as well, on presets and on what is advised for it
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
     seconds: f64,
@@ -150,7 +153,7 @@ impl Records {
 pub fn run(args: &Args) -> Result<()> {
     let mut records = Records::read(args)?;
     if !args.table_only {
-        for part in BYTES_PER_ITEM {
+        for part in BYTES_PER_ITEM.into_iter().filter(|part| args.memory.is_none_or(|only| only == *part)) {
             let budget_bytes = part * args.items;
             ask(args, budget_bytes, &mut records)?;
             measure_all(args, budget_bytes, &mut records)?;
