@@ -171,6 +171,8 @@ fn play(args: &Args, name: &str, course: Course) -> Result<Record> {
             && let Some(design) = designs.get(number).filter(|design| **design != stage.keyspace.design())
         {
             stage.keyspace.redesign(design.clone())?;
+            // Who knows what comes is ready for it; the redesign costs what it does either way.
+            stage.settle()?;
         }
         match number.checked_sub(1).and_then(|number| PHASES.get(number)) {
             None => stage.fill(true)?,
