@@ -21,7 +21,10 @@ use std::process::ExitCode;
         siltstone-lab upkeep --quick                    compaction, backups, repair, the change feed\n  \
         siltstone-lab reopen --quick                    opening a store after a close and after kill -9\n  \
         siltstone-lab figures --only fast16-table1      what models say, beside what the paper printed\n  \
-        siltstone-lab predictions --out points.jsonl    stores of every preset beside what was predicted of them"
+        siltstone-lab predictions --out points.jsonl    stores of every preset beside what was predicted of them\n  \
+        siltstone-lab regret --out regret.jsonl          what advised designs cost beside presets\n  \
+        siltstone-lab phases --out phases.jsonl          a store that redesigns itself\n  \
+        siltstone-lab redesigns                         from every preset to every other under load"
 )]
 struct Program {
     #[command(subcommand)]
@@ -50,6 +53,6 @@ mod tests {
             assert!(help.contains("Examples:"), "{} has no examples", task.get_name());
             tasks += 1;
         }
-        assert_eq!(tasks, 10);
+        assert_eq!(tasks, 13);
     }
 }

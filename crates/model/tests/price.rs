@@ -114,10 +114,25 @@ fn overwrites_make_garbage_that_stays_within_bounds() {
 fn filters_spare_reads_until_they_do_not_fit() {
     let workload = Workload { items: 2e7, group_items: 128.0, ..Workload::default() };
     let ample = price(&presets::siltstone(), &workload, 1 << 30).unwrap();
-    let scarce = price(&presets::siltstone(), &workload, 32 << 20).unwrap();
     assert!(ample.pages_per_hit < 1.02 && ample.reads_per_miss < 0.02, "{ample:?}");
     assert!(ample.reads_per_hit < ample.pages_per_hit && ample.memory_bytes.unfitted() == 0.0);
-    assert!(scarce.memory_bytes.unfitted() > 0.0 && scarce.pages_per_hit > 1.5, "{scarce:?}");
+    // Maplets get shorter as long as that helps, and cuckoo filters are done without.
+    let small = |preset: Design| preset.scaled_to(1 << 20);
+    let shorter = price(&small(presets::siltstone()), &workload, 48 << 20).unwrap();
+    assert!(shorter.memory_bytes.unfitted() == 0.0, "{shorter:?}");
+    assert!(shorter.filter_bits_per_item < ample.filter_bits_per_item, "{shorter:?}");
+    assert!(shorter.pages_per_hit > ample.pages_per_hit && shorter.pages_per_hit < 1.6, "{shorter:?}");
+    let without = price(&small(presets::slimdb()), &workload, 48 << 20).unwrap();
+    assert!(without.memory_bytes.unfitted() > 0.0, "{without:?}");
+    // Where not even one bit fits, runs are joined: fewer are read, and more is written.
+    let joined = price(&small(presets::siltstone()), &workload, 16 << 20).unwrap();
+    assert!(joined.memory_bytes.unfitted() > 0.0, "{joined:?}");
+    assert!(joined.pages_per_miss < 8.0, "{joined:?}");
+    let reading = Mix { hits: 1.0, misses: 0.0, scans: 0.0, puts: 0.0 };
+    let unjoined = Workload { mix: reading, ..workload };
+    let unjoined = price(&small(presets::siltstone()), &unjoined, 8 << 20).unwrap();
+    assert!(joined.write_amplification > unjoined.write_amplification, "{unjoined:?}");
+    assert!(joined.pages_per_miss < unjoined.pages_per_miss, "{unjoined:?}");
     // One run a leaf and no filter: a page for a hit and a page for a miss.
     let lean = price(&presets::lean(), &workload, 64 << 20).unwrap();
     assert!(lean.pages_per_hit < 1.05 && (0.8..1.05).contains(&lean.reads_per_miss), "{lean:?}");
@@ -232,21 +247,16 @@ fn compression_saves_writes_and_space_where_the_workload_can_be_compressed() {
 /// Stores of five million items of 16 + 100 bytes that were really filled, with too little memory for their
 /// filters, and read: the preset, and device reads per hit and per miss (docs/advice.md).
 #[test]
-fn filters_that_do_not_fit_are_those_of_the_deepest_levels() {
-    let measured = [
-        ("siltstone", 0.993, 0.418),
-        ("leveled", 1.016, 0.178),
-        ("stepped-merge", 1.174, 0.840),
-        ("slimdb", 1.693, 2.122),
-    ];
+fn filters_that_do_not_fit_are_shorter_or_those_of_the_deepest_levels_lack() {
+    let measured = [("siltstone", 1.007, 0.028), ("slimdb", 1.335, 0.994)];
     for (name, hit, miss) in measured {
         let design = Design::preset(name).unwrap().scaled_to(2 << 20);
         let mix = Mix { hits: 1.0, misses: 0.0, scans: 0.0, puts: 0.0 };
         let workload =
             Workload { items: 5e6, group_items: 64.0, batch_items: 100.0, mix, ..Workload::default() };
         let costs = price(&design, &workload, 16 << 20).unwrap();
-        assert!(costs.memory_bytes.unfitted() > 0.0, "{name}");
+        assert_eq!(costs.memory_bytes.unfitted() > 0.0, name == "slimdb", "{name}");
         let off = [costs.reads_per_hit - hit, costs.reads_per_miss - miss].map(f64::abs);
-        assert!(off[0] < 0.12 * hit && off[1] < 0.02 + 0.15 * miss, "{name}: {off:?}");
+        assert!(off[0] < 0.02 + 0.05 * hit && off[1] < 0.02 + 0.05 * miss, "{name}: {off:?}");
     }
 }

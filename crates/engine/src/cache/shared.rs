@@ -9,7 +9,7 @@ use crate::ids::{FileId, TableId};
 use crate::io::File;
 use crate::memory::{MemoryBudget, PIECE_BYTES, Pooled};
 use crate::sync::CacheHasher;
-use crate::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use quick_cache::sync::Cache;
 use quick_cache::{UnitWeighter, Weighter};
 use std::sync::Arc;
@@ -83,6 +83,8 @@ pub(crate) struct Caches {
     pub(super) pages: Cache<PageKey, Page, PageWeight, CacheHasher>,
     pub(super) answers: RowCache,
     split: CacheSplit,
+    /// Whether an answer was ever to be kept. Some formats keep none, and then pages have all there is.
+    keeps_answers: AtomicBool,
     pub(super) memory: Arc<MemoryBudget>,
     /// What answers and pages have together.
     capacity: AtomicU64,
@@ -106,6 +108,7 @@ impl Caches {
             ),
             answers: RowCache::new(memory),
             split: CacheSplit::default(),
+            keeps_answers: AtomicBool::new(false),
             memory: Arc::clone(memory),
             capacity: AtomicU64::new(capacity),
             next_user: AtomicU32::new(0),
@@ -146,9 +149,18 @@ impl Caches {
 
     /// Divides `capacity` bytes between answers and pages.
     fn divide(&self, capacity: u64) {
-        let answers = self.split.of(capacity.saturating_sub(LEAST_CACHE_BYTES));
+        let is_divided = self.keeps_answers.load(Ordering::Relaxed);
+        let answers = if is_divided { self.split.of(capacity.saturating_sub(LEAST_CACHE_BYTES)) } else { 0 };
         self.answers.set_capacity(answers);
         self.pages.set_capacity(capacity - answers);
+    }
+
+    /// Makes room for answers, the first time that there is one.
+    #[inline]
+    pub(super) fn expect_answers(&self) {
+        if !self.keeps_answers.load(Ordering::Relaxed) && !self.keeps_answers.swap(true, Ordering::Relaxed) {
+            self.divide(self.capacity.load(Ordering::Relaxed));
+        }
     }
 
     /// Notes a question that took `reads` from the device.
@@ -176,6 +188,19 @@ impl Caches {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pages_have_all_of_the_cache_until_there_is_an_answer() {
+        let memory = MemoryBudget::new(64 << 20);
+        let caches = Caches::new(&memory, 8);
+        let all = caches.capacity.load(Ordering::Relaxed);
+        assert_eq!(caches.pages.capacity(), all);
+        caches.expect_answers();
+        assert!(caches.pages.capacity() < all * 3 / 4);
+        let divided = caches.pages.capacity();
+        caches.expect_answers();
+        assert_eq!(caches.pages.capacity(), divided);
+    }
 
     #[test]
     fn stores_have_answers_of_their_own() {

@@ -1,11 +1,24 @@
 //! What designs are predicted to cost, and how far that is from what they do.
 
+mod lines;
+mod mixes;
+mod phases;
 mod points;
 mod predictions;
 mod record;
+mod redesigns;
+mod regret;
+mod regret_table;
+mod stage;
 mod trade_offs;
 
+pub use phases::Args as Phases;
+pub use phases::run as phases;
 pub use predictions::Args as Predictions;
 pub use predictions::run as predictions;
+pub use redesigns::Args as Redesigns;
+pub use redesigns::run as redesigns;
+pub use regret::Args as Regret;
+pub use regret::run as regret;
 pub use trade_offs::Args as TradeOffs;
 pub use trade_offs::run as trade_offs;

@@ -4,6 +4,7 @@
 //! then read with each of them. Points go to a file as they come, one line of JSON each, so that a run that
 //! was ended goes on where it was; the table is made from the file.
 
+use super::lines;
 use super::points::{History, Story, stories};
 use super::record::{Figures, JUDGED, Point};
 use crate::clients::KEYSPACE;
@@ -19,7 +20,6 @@ use crate::program::output::{note, print, print_json};
 use siltstone::{Db, Keyspace, KeyspaceOptions, Options, PrefixRule, Schema};
 use siltstone_model::price::{Device, Mix, Pricer};
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Items of a batch.
@@ -67,7 +67,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
-    let mut points = read(&args.out)?;
+    let mut points: Vec<Point> = lines::read(&args.out)?;
     if args.predict_again {
         predict_again(&mut points)?;
     }
@@ -84,7 +84,7 @@ pub fn run(args: &Args) -> Result<()> {
         }
         note!("{}, {} items", story.key(), sizes::count(story.items));
         for point in run_story(story, &budgets, args)? {
-            append(&args.out, &point)?;
+            lines::append(&args.out, &point)?;
             points.push(point);
         }
     }
@@ -93,19 +93,6 @@ pub fn run(args: &Args) -> Result<()> {
         return print_json(&serde_json::json!({ "points": points, "figures_outside": outside }));
     }
     print(&text(&points))
-}
-
-fn read(path: &Path) -> Result<Vec<Point>> {
-    let Ok(text) = std::fs::read_to_string(path) else { return Ok(Vec::new()) };
-    let parse = |line: &str| serde_json::from_str(line).map_err(|e| Failure::at(path, e));
-    text.lines().filter(|line| !line.is_empty()).map(parse).collect()
-}
-
-fn append(path: &Path, point: &Point) -> Result<()> {
-    let line = serde_json::to_string(point).map_err(|e| Failure::Failed(e.to_string()))?;
-    let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
-    let mut file = file.map_err(|e| Failure::at(path, e))?;
-    writeln!(file, "{line}").map_err(|e| Failure::at(path, e))
 }
 
 /// Works the predictions of points out again, after the model has changed.

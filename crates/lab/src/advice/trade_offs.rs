@@ -1,17 +1,20 @@
 //! What memory buys, from `advise`: SlimDB's Figure 9 drawn again for designs of ours, and the trade-offs
 //! between SILT, LSM-trie, SlimDB and what is advised.
 //!
-//! All of it is predicted. The paper's figure counts the I/Os of its own model's layouts with half a billion
+//! Lines are predicted. The paper's figure counts the I/Os of its own model's layouts with half a billion
 //! entries. Here the engine's designs are priced by the engine's planner, and the cost is time of device and
-//! processor.
+//! processor. With `--measure` stores of some of the points are filled and read, and stand in the second
+//! chart as measured points.
 
+use super::lines;
+use super::stage::{Contents, Kind, Stage, Taken, directory};
 use crate::kit::plot::{Axis, Chart};
 use crate::kit::sizes;
 use crate::kit::table::Table;
 use crate::program::failure::{Failure, Result, refused};
 use crate::program::output::{note, print, print_json};
-use serde::Serialize;
-use siltstone::presets;
+use serde::{Deserialize, Serialize};
+use siltstone::{Design, Options, presets};
 use siltstone_model::advise::{Request, advise};
 use siltstone_model::price::{Costs, Device, Mix, Pricer, Workload};
 use std::path::PathBuf;
@@ -20,6 +23,15 @@ use std::path::PathBuf;
 const BYTES_PER_ITEM: [f64; 12] = [0.1, 0.15, 0.22, 0.33, 0.5, 0.7, 1.0, 1.4, 2.0, 2.6, 3.2, 4.0];
 /// The presets beside what is advised.
 const BESIDE: [&str; 4] = ["silt", "lsm-trie", "slimdb", "siltstone"];
+
+/// Those at which stores are measured.
+const MEASURED_BYTES_PER_ITEM: [f64; 4] = [0.5, 1.0, 2.0, 4.0];
+/// What the tables of presets that are measured are scaled to: this part of the items.
+const TABLES_OF_ITEMS: u64 = 400;
+/// And this part of the budget at most.
+const TABLES_OF_BUDGET: u64 = 16;
+/// Items for each read that is measured; as many come before, to fill the caches.
+const ITEMS_PER_READ: u64 = 8;
 
 /// The paper's workloads of file metadata (SlimDB §4): which operations there are.
 const WORKLOADS: [(&str, Mix); 4] = [
@@ -33,11 +45,13 @@ const WORKLOADS: [(&str, Mix); 4] = [
 ///
 /// Sweeps the memory from 0.1 to 4 bytes an item. Writes `advised-by-memory.svg` (the paper's four workloads,
 /// each with the design that is advised at that memory) and `trade-offs.svg` (four presets and what is
-/// advised, on the workload `mix`). Both are predicted.
+/// advised, on the workload `mix`). Lines are predicted; with --measure stores are filled and read at four of
+/// the memory sizes, and give points.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     siltstone-lab trade-offs --out docs/images\n  \
-    siltstone-lab trade-offs --items 20M --quick --json")]
+    siltstone-lab trade-offs --items 20M --quick --json\n  \
+    siltstone-lab trade-offs --items 5M --measure trade-offs.jsonl --out docs/images")]
 pub struct Args {
     /// Items of 16 + 100 bytes
     #[arg(long, value_name = "COUNT", default_value = "500M", value_parser = sizes::parse_positive)]
@@ -48,6 +62,13 @@ pub struct Args {
     /// Presets at several sizes only, rather than a search
     #[arg(long)]
     quick: bool,
+    /// Measure stores as well; presets are scaled to the items then. Records go to this file, from which a run
+    /// that was ended goes on
+    #[arg(long, value_name = "FILE")]
+    measure: Option<PathBuf>,
+    /// Where stores are written, one at a time [default: the system's temporary directory]
+    #[arg(long)]
+    dir: Option<PathBuf>,
     /// Print the points as one JSON object
     #[arg(long)]
     json: bool,
@@ -63,10 +84,25 @@ struct Point {
     reads_per_hit: f64,
     reads_per_miss: f64,
     fits: bool,
+    #[serde(skip)]
+    design: Design,
+}
+
+/// What a store costs that was filled and read.
+#[derive(Clone, Serialize, Deserialize)]
+struct Measured {
+    items: u64,
+    bytes_per_item: f64,
+    name: String,
+    design: Design,
+    cost: f64,
+    write_amplification: f64,
+    reads_per_hit: f64,
+    reads_per_miss: f64,
 }
 
 impl Point {
-    fn of(bytes_per_item: f64, name: &str, costs: &Costs, mix: &Mix) -> Self {
+    fn of(bytes_per_item: f64, (name, design): (&str, &Design), costs: &Costs, mix: &Mix) -> Self {
         Self {
             bytes_per_item,
             name: name.to_owned(),
@@ -75,6 +111,7 @@ impl Point {
             reads_per_hit: costs.reads_per_hit,
             reads_per_miss: costs.reads_per_miss,
             fits: costs.memory_bytes.unfitted() <= 0.0,
+            design: design.clone(),
         }
     }
 }
@@ -92,8 +129,23 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let beside = BESIDE.iter().map(|name| preset(args, name)).collect::<Result<Vec<_>>>()?;
     let of_mix = advised.last().map(|(_, points)| points.clone()).unwrap_or_default();
+    let of_presets = beside.iter().flatten();
+    let measured_presets = measure_all(args, of_presets.clone())?;
+    let measured_advised = measure_all(args, of_mix.iter())?;
     figure_9(args, &advised).save(&args.out.join("advised-by-memory.svg"))?;
-    trade_offs(args, &beside, &of_mix).save(&args.out.join("trade-offs.svg"))?;
+    let mut both = trade_offs(args, &beside, &of_mix);
+    for name in BESIDE.into_iter().filter(|_| args.measure.is_some()) {
+        let of_name = measured_presets.iter().filter(|measured| measured.name == name);
+        both = both.printed(name, of_name.map(|measured| (measured.bytes_per_item, measured.cost)));
+    }
+    if args.measure.is_some() {
+        let points = measured_advised.iter().map(|measured| (measured.bytes_per_item, measured.cost));
+        both = both.printed("advised", points);
+    }
+    both.save(&args.out.join("trade-offs.svg"))?;
+    let all_points: Vec<&Point> = of_presets.chain(&of_mix).collect();
+    let measured: Vec<Measured> = measured_presets.iter().chain(&measured_advised).cloned().collect();
+    let measured = if measured.is_empty() { String::new() } else { measured_text(&measured, &all_points) };
     if args.json {
         let advised: std::collections::BTreeMap<_, _> = advised.into_iter().collect();
         let presets: std::collections::BTreeMap<_, _> = BESIDE.into_iter().zip(beside).collect();
@@ -114,7 +166,7 @@ pub fn run(args: &Args) -> Result<()> {
             ]);
         }
     }
-    print(&format!("What is advised for {} items, predicted\n{table}", sizes::count(args.items)))
+    print(&format!("What is advised for {} items, predicted\n{table}{measured}", sizes::count(args.items)))
 }
 
 fn workload(args: &Args, mix: Mix) -> Workload {
@@ -130,7 +182,8 @@ fn best(args: &Args, bytes_per_item: f64, mix: Mix) -> Option<Point> {
     let (workload, memory) = (workload(args, mix), memory_bytes(args, bytes_per_item));
     let request = if args.quick { Request::quick(workload, memory) } else { Request::new(workload, memory) };
     let advice = advise(&request).ok()?;
-    Some(Point::of(bytes_per_item, &advice.best.name, &advice.best.predicted, &mix))
+    let best = advice.best;
+    Some(Point::of(bytes_per_item, (&best.name, &best.design), &best.predicted, &mix))
 }
 
 /// A preset at every memory size, on the last workload; what does not fit is read instead.
@@ -140,13 +193,105 @@ fn preset(args: &Args, name: &str) -> Result<Vec<Point>> {
     let Some((_, design)) = presets::all().into_iter().find(|(known, _)| *known == name) else {
         return Err(Failure::Failed(format!("there is no preset {name}")));
     };
-    let store = pricer.filled(&design, false).map_err(refused)?;
-    let at = |bytes: &f64| Point::of(*bytes, name, &store.costs(memory_bytes(args, *bytes)), &mix);
-    Ok(BYTES_PER_ITEM.iter().map(at).collect())
+    let at = |bytes: &f64| {
+        let memory = memory_bytes(args, *bytes);
+        let design = if args.measure.is_some() { scaled(args, &design, memory) } else { design.clone() };
+        let costs = pricer.price(&design, memory).map_err(refused)?;
+        Ok(Point::of(*bytes, (name, &design), &costs, &mix))
+    };
+    BYTES_PER_ITEM.iter().map(at).collect()
+}
+
+/// A preset for as many items and as much memory as are measured.
+fn scaled(args: &Args, design: &Design, memory: u64) -> Design {
+    let of_items = (contents(args).bytes() / TABLES_OF_ITEMS).next_power_of_two();
+    design.scaled_to(of_items.min(1 << (memory / TABLES_OF_BUDGET).max(1).ilog2()))
+}
+
+fn contents(args: &Args) -> Contents {
+    Contents { items: args.items, key_bytes: 16, value_bytes: 100, group: 1 }
+}
+
+/// Measures the points of some memory sizes; those that the file has are not measured again.
+fn measure_all<'a>(args: &Args, points: impl Iterator<Item = &'a Point>) -> Result<Vec<Measured>> {
+    let Some(file) = &args.measure else { return Ok(Vec::new()) };
+    let known: Vec<Measured> = lines::read(file)?;
+    let mut all = Vec::new();
+    for point in points.filter(|point| MEASURED_BYTES_PER_ITEM.contains(&point.bytes_per_item)) {
+        let is_it = |known: &&Measured| {
+            known.items == args.items
+                && known.bytes_per_item == point.bytes_per_item
+                && known.design == point.design
+        };
+        let measured = match known.iter().find(is_it) {
+            Some(known) => Measured { name: point.name.clone(), ..known.clone() },
+            None => {
+                note!("{} with {} bytes an item", point.name, point.bytes_per_item);
+                let measured = measure(args, point)?;
+                lines::append(file, &measured)?;
+                measured
+            }
+        };
+        all.push(measured);
+    }
+    Ok(all)
+}
+
+/// Fills a store, reads it, and takes what the workload `mix` costs.
+fn measure(args: &Args, point: &Point) -> Result<Measured> {
+    let contents = contents(args);
+    let memory_budget_bytes = memory_bytes(args, point.bytes_per_item);
+    let options = Options { memory_budget_bytes, ..Options::default() };
+    let dir = directory(args.dir.as_ref(), "trade-offs");
+    let mut stage = Stage::new(&dir, &point.design, contents, options)?;
+    let then = stage.now();
+    stage.fill(true)?;
+    let put = stage.since(&then, args.items);
+    let mut read = |kind: Kind| -> Result<Taken> {
+        let count = args.items / ITEMS_PER_READ;
+        stage.work(kind, count, false)?;
+        let then = stage.now();
+        stage.work(kind, count, false)?;
+        Ok(stage.since(&then, count))
+    };
+    let [hit, miss] = [read(Kind::Hit)?, read(Kind::Miss)?];
+    let mix = WORKLOADS.last().map_or_else(Mix::default, |(_, mix)| *mix);
+    let [of_hits, of_misses, _, of_puts] = mix.shares();
+    let cost = |taken: Taken| taken.cost_us(&Device::default());
+    Ok(Measured {
+        items: args.items,
+        bytes_per_item: point.bytes_per_item,
+        name: point.name.clone(),
+        design: point.design.clone(),
+        cost: of_hits * cost(hit) + of_misses * cost(miss) + of_puts * cost(put),
+        write_amplification: put.bytes_written * args.items as f64 / contents.bytes() as f64,
+        reads_per_hit: hit.device_reads,
+        reads_per_miss: miss.device_reads,
+    })
+}
+
+fn measured_text(measured: &[Measured], points: &[&Point]) -> String {
+    let header = ["bytes an item", "design", "µs", "written", "hit", "miss"];
+    let mut table = Table::new(header).left(2);
+    for of in measured {
+        let is_it = |point: &&&Point| point.design == of.design && point.bytes_per_item == of.bytes_per_item;
+        let Some(point) = points.iter().find(is_it) else { continue };
+        let both = |measured: f64, predicted: f64| format!("{measured:.2} / {predicted:.2}");
+        table.row([
+            format!("{:.1}", of.bytes_per_item),
+            of.name.clone(),
+            both(of.cost, point.cost),
+            both(of.write_amplification, point.write_amplification),
+            both(of.reads_per_hit, point.reads_per_hit),
+            both(of.reads_per_miss, point.reads_per_miss),
+        ]);
+    }
+    format!("\nThe workload mix, measured / predicted\n{table}")
 }
 
 fn chart(args: &Args, title: &str) -> Chart {
-    let note = format!("{} items of 16 + 100 bytes; predicted, not measured", sizes::count(args.items));
+    let note =
+        format!("{} items of 16 + 100 bytes; lines are predicted, not measured", sizes::count(args.items));
     Chart::new(title)
         .x(Axis::logarithmic("bytes of memory an item, cache and write buffers included"))
         .y(Axis::linear("µs of device and processor an operation").from(0.0))

@@ -26,8 +26,11 @@ pub enum Task {
     Figures(Figures),
     Compression(Compression),
     Expiry(Expiry),
+    Phases(Phases),
     Predictions(Predictions),
     Reopen(Reopen),
+    Redesigns(Redesigns),
+    Regret(Regret),
     TradeOffs(TradeOffs),
     Upkeep(Upkeep),
 }
@@ -44,7 +47,7 @@ pub enum Evaluation {
     Slimdb(SlimDb),
 }
 
-pub use advice::{Predictions, TradeOffs};
+pub use advice::{Phases, Predictions, Redesigns, Regret, TradeOffs};
 pub use compression::Args as Compression;
 pub use expiry::Args as Expiry;
 pub use figures::Args as Figures;
@@ -64,8 +67,11 @@ impl Task {
             Self::Figures(_) => "figures",
             Self::Compression(_) => "compression",
             Self::Expiry(_) => "expiry",
+            Self::Phases(_) => "phases",
             Self::Predictions(_) => "predictions",
             Self::Reopen(_) => "reopen",
+            Self::Redesigns(_) => "redesigns",
+            Self::Regret(_) => "regret",
             Self::TradeOffs(_) => "trade-offs",
             Self::Upkeep(_) => "upkeep",
         }
@@ -81,8 +87,11 @@ pub fn run(task: &Task) -> Result<()> {
         Task::Figures(args) => figures::run(args),
         Task::Compression(args) => compression::run(args),
         Task::Expiry(args) => expiry::run(args),
+        Task::Phases(args) => advice::phases(args),
         Task::Predictions(args) => advice::predictions(args),
         Task::Reopen(args) => reopen::run(args),
+        Task::Redesigns(args) => advice::redesigns(args),
+        Task::Regret(args) => advice::regret(args),
         Task::TradeOffs(args) => advice::trade_offs(args),
         Task::Upkeep(args) => upkeep::run(args),
     }

@@ -35,8 +35,8 @@ pub(super) struct Reads {
 /// The shares of reads that go to the device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Missed {
-    /// Of the reads for items that are there.
-    pub of_hits: f64,
+    /// Of the reads that gets need, for items or absent keys.
+    pub of_gets: f64,
     /// Of reads of pages that all are asked for alike.
     pub of_pages: f64,
 }
@@ -54,23 +54,24 @@ impl Reads {
         Ok(Self { items: workload.items, answer_bytes, popularity })
     }
 
-    /// What is missed with a cache of so many bytes before so many bytes of pages.
-    pub fn missed(&self, cache_bytes: f64, page_bytes: f64) -> Missed {
+    /// What is missed with a cache of so many bytes before so many bytes of pages, where answers are kept by
+    /// themselves or are not.
+    pub fn missed(&self, cache_bytes: f64, page_bytes: f64, keeps_answers: bool) -> Missed {
         let pages = (page_bytes / 4096.0).max(1.0);
         let held = |bytes: f64| (bytes / CACHED_PAGE_BYTES / pages).clamp(0.0, 1.0);
         let Some(popularity) = &self.popularity else {
             let missed = 1.0 - held(cache_bytes);
-            return Missed { of_hits: missed, of_pages: missed };
+            return Missed { of_gets: missed, of_pages: missed };
         };
         let pages_only = self.missed_pages(popularity, held(cache_bytes), pages);
-        let mut best = Missed { of_hits: pages_only, of_pages: 1.0 - held(cache_bytes) };
-        for part in 1..=PARTS {
+        let mut best = Missed { of_gets: pages_only, of_pages: 1.0 - held(cache_bytes) };
+        for part in 1..=if keeps_answers { PARTS } else { 0 } {
             let of_answers = f64::from(part) / f64::from(PARTS);
             let answers = cache_bytes * of_answers / self.answer_bytes;
             let of_pages = 1.0 - held(cache_bytes * (1.0 - of_answers));
-            let of_hits = missed_answers(popularity, answers) * of_pages;
-            if of_hits < best.of_hits {
-                best = Missed { of_hits, of_pages };
+            let of_gets = missed_answers(popularity, answers) * of_pages;
+            if of_gets < best.of_gets {
+                best = Missed { of_gets, of_pages };
             }
         }
         best
@@ -123,13 +124,13 @@ mod tests {
         for skew in [0.0, 0.5, 0.99, 1.2] {
             let mut last = 1.0;
             for share in [0.0, 0.01, 0.1, 0.3, 0.6, 1.1] {
-                let missed = reads(skew).missed(share * page_bytes, page_bytes).of_hits;
+                let missed = reads(skew).missed(share * page_bytes, page_bytes, true).of_gets;
                 assert!(missed <= last + 1e-9, "{skew} {share}: {missed} after {last}");
                 last = missed;
             }
             assert!(last < 0.02, "{skew}: {last}");
         }
-        let at = |skew| reads(skew).missed(0.1 * page_bytes, page_bytes).of_hits;
+        let at = |skew| reads(skew).missed(0.1 * page_bytes, page_bytes, true).of_gets;
         assert!(at(0.99) < 0.5 && at(0.5) < at(0.0) && at(0.99) < at(0.5), "{} {}", at(0.99), at(0.5));
     }
 

@@ -3,9 +3,9 @@
 use super::Device;
 use super::cache::Reads;
 use super::layout::Layout;
-use super::memory::{Held, MemoryCosts};
+use super::memory::{MemoryCosts, fitted};
 use super::processor::{us_per_put, us_per_read};
-use super::reads::Pages;
+use super::reads::{Missing, Pages};
 use super::trie::{Trie, Written};
 use super::workload::Mix;
 use serde::Serialize;
@@ -125,23 +125,24 @@ struct Writes {
 impl Question<'_> {
     pub fn answer(&self) -> Costs {
         let (trie, workload) = (self.trie, self.layout.workload());
-        let held = Held::of(trie, self.layout);
-        let memory = held.memory(self.layout, self.budget_bytes);
-        let pages = Pages::of(trie, self.layout, &held.missing(&memory));
-        let missed = self.reads.missed(memory.cache, held.page_bytes);
-        let reads_per_hit = pages.hit.pages * missed.of_hits;
-        let [reads_per_miss, reads_per_scan] =
-            [pages.miss, pages.scan].map(|taken| taken.pages * missed.of_pages);
+        let (in_memory, held, memory) = fitted(trie, self.layout, self.budget_bytes);
+        let missing = held.missing(&memory, workload.mix.puts > 0.0);
+        let pages = Pages::of(trie, &in_memory, &missing);
+        let missed = self.reads.missed(memory.cache, held.page_bytes, self.layout.keeps_answers());
+        // Absent keys are asked for as unevenly as those that are there, and that they are absent is kept too.
+        let [reads_per_hit, reads_per_miss] =
+            [pages.hit, pages.miss].map(|taken| taken.pages * missed.of_gets);
+        let reads_per_scan = pages.scan.pages * missed.of_pages;
         let group = workload.group_items;
-        let hit = us_per_read(&pages.hit, missed.of_hits, 0.0);
-        let miss = us_per_read(&pages.miss, missed.of_pages, 0.0);
+        let hit = us_per_read(&pages.hit, missed.of_gets, 0.0);
+        let miss = us_per_read(&pages.miss, missed.of_gets, 0.0);
         let scan = us_per_read(&pages.scan, missed.of_pages, group);
         let mix = workload.mix.normalized();
         let gets = mix.hits + mix.misses;
         let get = if gets > 0.0 { (mix.hits * hit + mix.misses * miss) / gets } else { hit };
         let slow = self.device.processor_time;
         let times = ReadTimes { hit: hit * slow, miss: miss * slow, scan: scan * slow, get: get * slow };
-        let writes = self.writes();
+        let writes = self.writes(&missing);
         let operation_cost =
             self.operation_cost([reads_per_hit, reads_per_miss, reads_per_scan], &times, &writes);
         let live = trie.live_items();
@@ -216,22 +217,33 @@ impl Question<'_> {
     }
 
     /// What puts cost.
-    fn writes(&self) -> Writes {
+    fn writes(&self, missing: &Missing) -> Writes {
         let (trie, workload) = (self.trie, self.layout.workload());
+        let joined = |written: &[Written]| -> Vec<Written> {
+            let levels = written.iter().enumerate();
+            let anew = |level| missing.written_anew(level, self.layout.design().level(level));
+            levels.map(|(level, written)| written.with_joins(anew(level))).collect()
+        };
+        let (written, by_inserts) = (joined(&trie.written), joined(&trie.written_by_inserts));
         let bytes = |written: &[Written]| written.iter().map(|level| level.bytes).sum::<f64>();
-        let tables = bytes(&trie.written);
+        let tables = bytes(&written);
         let log = self.layout.logged_bytes() / workload.item_bytes();
         let amplification = log + tables / workload.user_bytes();
         let changes = if workload.changes() > 0.0 {
-            log + (tables - bytes(&trie.written_by_inserts)) / workload.change_bytes().max(1.0)
+            log + (tables - bytes(&by_inserts)) / workload.change_bytes().max(1.0)
         } else {
             amplification
         };
-        let puts = workload.items + workload.changes();
-        let read: f64 = trie.written.iter().map(|level| level.read_bytes).sum();
+        // What comes next is like the changes, once there were enough of them to tell.
+        let (written, puts) = if workload.changes() >= workload.items {
+            (joined(&trie.written_by_changes()), workload.changes())
+        } else {
+            (written, workload.items + workload.changes())
+        };
+        let read: f64 = written.iter().map(|level| level.read_bytes).sum();
         let item = (workload.item_bytes(), workload.batch_items);
-        let us_per_put = us_per_put(&trie.written, |level| self.layout.decoded_bytes(level), puts, item);
-        let device_us_per_put = (self.layout.logged_bytes() + tables / puts) * 1e6
+        let us_per_put = us_per_put(&written, |level| self.layout.decoded_bytes(level), puts, item);
+        let device_us_per_put = (self.layout.logged_bytes() + bytes(&written) / puts) * 1e6
             / self.device.sequential_write_bytes_per_second
             + read / puts * 1e6 / self.device.sequential_read_bytes_per_second;
         Writes {

@@ -65,6 +65,31 @@ impl Layout {
         &self.workload
     }
 
+    /// Whether any regions have maplets.
+    pub fn has_maplets(&self) -> bool {
+        let is_maplet = |level: &LevelSpec| matches!(level.region_filter, RegionFilterSpec::Maplet { .. });
+        self.design.levels.iter().any(is_maplet)
+    }
+
+    /// The same with remainders of maplets of `most` bits at most; `None` where all are shorter anyhow. What
+    /// tables keep on the device is not shortened, and not to be asked of it.
+    pub fn shortened(&self, most: u8) -> Option<Self> {
+        let (mut shortened, mut is_shorter) = (self.clone(), false);
+        for level in &mut shortened.design.levels {
+            if let RegionFilterSpec::Maplet { remainder_bits } = &mut level.region_filter
+                && *remainder_bits > most
+            {
+                (*remainder_bits, is_shorter) = (most, true);
+            }
+        }
+        is_shorter.then_some(shortened)
+    }
+
+    /// Whether what most of its tables answer to gets is kept in the cache by itself.
+    pub fn keeps_answers(&self) -> bool {
+        self.design.levels.last().is_none_or(|level| level.format == Format::Block)
+    }
+
     /// Puts that fill the write buffer.
     pub fn write_buffer_puts(&self) -> f64 {
         match self.design.write_buffer {

@@ -1,8 +1,9 @@
 //! Memory: what filters and indexes take, what of them fits the budget, what is left for caches.
 //!
-//! The rules are the engine's (`memory.rs` there): a part of the budget is slack, compactions keep what they
-//! once held, room is kept for write buffers and for a cache, indexes come before filters, and what does not
-//! fit is not loaded, so that reads take its place.
+//! The rules are the engine's (`memory.rs` and `db/background/filter_bits.rs` there): a part of the budget is
+//! slack, compactions keep what they once held, room is kept for write buffers and for a cache, indexes come
+//! before filters. Where filters do not fit, maplets get shorter fingerprints, all the same, as long as that
+//! helps; what then does not fit is not loaded, so that reads take its place.
 
 use super::costs::LevelCosts;
 use super::layout::{Layout, PAGE_BYTES};
@@ -59,8 +60,9 @@ const MEMTABLE_ENTRY_BYTES: f64 = 56.0;
 /// The share of the budget that is slack, and what is slack in any case, up to another such share.
 const SLACK_SHARE: f64 = 1.0 / 12.0;
 const FIXED_SLACK_BYTES: f64 = 6.0 * 1024.0 * 1024.0;
-/// The share of the budget that neither filters nor memtables get.
-const KEPT_FROM_ALL: f64 = 1.0 / 8.0;
+/// The share of the budget that indexes leave to others, and filters; beside write buffers' part, the former.
+const KEPT_FROM_INDEXES: f64 = 1.0 / 16.0;
+const KEPT_FROM_FILTERS: f64 = 1.0 / 4.0;
 /// What is kept for write buffers, in write buffers, and the share of the budget that it is at most.
 const RESERVED_BUFFERS: f64 = 3.0;
 const MOST_RESERVED: f64 = 1.0 / 3.0;
@@ -68,6 +70,32 @@ const MOST_RESERVED: f64 = 1.0 / 3.0;
 const MOST_FOR_COMPACTION: f64 = 1.0 / 8.0;
 const CHUNK_SHARE: f64 = 1.0 / 256.0;
 const MOST_CHUNK_BYTES: f64 = 1024.0 * 1024.0;
+
+/// Fewest and most bits that are tried for the remainders of maplets.
+const REMAINDER_BITS: std::ops::RangeInclusive<u8> = 1..=24;
+
+/// What is in memory with a budget: what all tables hold, as exact as there is room for.
+pub(super) fn fitted(trie: &Trie, layout: &Layout, budget: f64) -> (Layout, Held, MemoryCosts) {
+    let with = |layout: Layout| {
+        let held = Held::of(trie, &layout);
+        let memory = held.memory(&layout, budget);
+        (layout, held, memory)
+    };
+    let whole = with(layout.clone());
+    if whole.2.unfitted_filter <= 0.0 || !layout.has_maplets() {
+        return whole;
+    }
+    // From the longest on; the shortest where none fits, and then some regions go without.
+    let mut shortest = whole;
+    for bits in REMAINDER_BITS.rev() {
+        let Some(shorter) = layout.shortened(bits) else { continue };
+        shortest = with(shorter);
+        if shortest.2.unfitted_filter <= 0.0 {
+            break;
+        }
+    }
+    shortest
+}
 
 /// What all tables hold.
 #[derive(Debug)]
@@ -122,8 +150,9 @@ impl Held {
     }
 
     /// The shares of each level's filters and indexes that are not in `memory`.
-    pub fn missing(&self, memory: &MemoryCosts) -> Missing {
+    pub fn missing(&self, memory: &MemoryCosts, has_puts: bool) -> Missing {
         Missing {
+            joins: has_puts,
             filters: missing_by_level(&self.filters, memory.filter),
             indexes: missing_by_level(&self.indexes, memory.index),
         }
@@ -144,12 +173,13 @@ impl Held {
         let files = layout.design().levels.iter().map(|level| f64::from(level.runs)).fold(0.0, f64::max);
         let chunks = (files + 2.0) * (budget * CHUNK_SHARE).min(MOST_CHUNK_BYTES);
         let compaction = if puts { chunks.min(budget * MOST_FOR_COMPACTION) } else { 0.0 };
-        let reserved = (RESERVED_BUFFERS * layout.design().write_buffer_bytes() as f64)
-            .min(budget * MOST_RESERVED)
-            + budget * KEPT_FROM_ALL;
-        let room = (usable - compaction - reserved.max(memtable)).max(0.0);
-        let index = self.indexes().min(room);
-        let filter = self.filters().min(room - index);
+        // A store that is only read keeps nothing for write buffers.
+        let buffers = RESERVED_BUFFERS * layout.design().write_buffer_bytes() as f64;
+        let buffers = buffers.min(budget * MOST_RESERVED) + budget * KEPT_FROM_INDEXES;
+        let reserved = if puts { buffers.max(memtable) } else { 0.0 };
+        let room = |kept: f64| (usable - compaction - reserved.max(budget * kept)).max(0.0);
+        let index = self.indexes().min(room(KEPT_FROM_INDEXES));
+        let filter = self.filters().min((room(KEPT_FROM_FILTERS) - index).max(0.0));
         let left = (usable - compaction - memtable - index - filter).max(0.0);
         let cache = left.min(self.page_bytes * CACHED_PAGE_SPACE);
         MemoryCosts {

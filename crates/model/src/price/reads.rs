@@ -45,11 +45,28 @@ pub(super) struct Pages {
 pub(super) struct Missing {
     pub filters: Vec<f64>,
     pub indexes: Vec<f64>,
+    /// Whether runs that lack their region's filter are joined: where there are writes, as a binary counter's
+    /// carries.
+    pub joins: bool,
 }
 
 impl Missing {
     fn of(shares: &[f64], level: usize) -> f64 {
         shares.get(level).copied().unwrap_or(0.0)
+    }
+
+    /// How many times more is written into a level, since runs without their region's filter are joined: each
+    /// takes part in a join for every carry of the counter, half of the doublings up to a full region.
+    pub fn written_anew(&self, level: usize, spec: &LevelSpec) -> f64 {
+        if !self.joins || spec.region_filter == RegionFilterSpec::None || is_on_device(spec) {
+            return 0.0;
+        }
+        Self::of(&self.filters, level) * f64::from(spec.runs.max(1)).log2() / 2.0
+    }
+
+    /// How many of the runs of a region without its filter are left, as a share.
+    fn left(&self, runs: usize) -> f64 {
+        if self.joins && runs > 0 { f64::from(runs.count_ones()) / runs as f64 } else { 1.0 }
     }
 }
 
@@ -176,6 +193,7 @@ impl Probes {
             TableFilterSpec::Fragments { fragment_bits } => 0.5f64.powi(i32::from(fragment_bits)),
         };
         let missing = Missing::of(&path.missing.filters, level);
+        let left = path.missing.left(region.puts.len());
         let lacking = |wrong: f64| wrong * (1.0 - missing) + missing;
         let entries: f64 =
             region.puts.iter().map(|&puts| path.trie.run_size(level, region, puts).entries).sum();
@@ -186,12 +204,12 @@ impl Probes {
             }
             RegionFilterSpec::MultiLevelCuckoo { fingerprint_bits } => {
                 let wrong = 8.0 * 0.8 / 2f64.powi(i32::from(fingerprint_bits));
-                Self { per_entry: wrong / entries.max(1.0) * (1.0 - missing), per_run: missing * own }
+                Self { per_entry: wrong / entries.max(1.0) * (1.0 - missing), per_run: missing * own * left }
             }
             RegionFilterSpec::Maplet { remainder_bits } => {
                 let has_children = !region.children.is_empty();
                 let fingerprint = path.layout.maplet_bits(level, has_children, remainder_bits, entries);
-                Self { per_entry: (-fingerprint).exp2() * (1.0 - missing), per_run: missing * own }
+                Self { per_entry: (-fingerprint).exp2() * (1.0 - missing), per_run: missing * own * left }
             }
         }
     }

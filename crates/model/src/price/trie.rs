@@ -77,6 +77,30 @@ pub(super) struct Written {
     pub runs: f64,
 }
 
+impl Written {
+    /// The same where what is written is joined so many times more.
+    pub fn with_joins(&self, anew: f64) -> Self {
+        Self {
+            bytes: self.bytes * (1.0 + anew),
+            entries: self.entries * (1.0 + anew),
+            // Two at a time.
+            compared: self.compared + self.entries * anew,
+            read_bytes: self.read_bytes + self.bytes * anew,
+            runs: self.runs * (1.0 + anew / 2.0),
+        }
+    }
+
+    fn since(&self, before: &Self) -> Self {
+        Self {
+            bytes: self.bytes - before.bytes,
+            entries: self.entries - before.entries,
+            compared: self.compared - before.compared,
+            read_bytes: self.read_bytes - before.read_bytes,
+            runs: self.runs - before.runs,
+        }
+    }
+}
+
 /// A store as sizes.
 #[derive(Debug)]
 pub(super) struct Trie {
@@ -134,6 +158,12 @@ impl Trie {
             trie.take(workload.changes(), Puts::changes);
         }
         Ok(trie)
+    }
+
+    /// What was written into each level after all items were there.
+    pub fn written_by_changes(&self) -> Vec<Written> {
+        let before = self.written_by_inserts.iter().copied().chain(std::iter::repeat(Written::default()));
+        self.written.iter().zip(before).map(|(after, before)| after.since(&before)).collect()
     }
 
     /// How entries lie in it.

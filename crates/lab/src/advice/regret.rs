@@ -1,0 +1,293 @@
+//! Regret: what advised designs really cost beside presets, for Endure's fifteen mixes with three memory
+//! budgets.
+//!
+//! A design is filled once for each budget, overwritten once, and then read: hits, misses and scans by
+//! themselves. The cost of a mix is the mean of the four kinds by its shares, with the device's rates, as the
+//! advisor weighs it. So one store says what a design costs for all mixes, and advised designs that are equal
+//! are measured once. Records go to a file as they come.
+
+use super::lines;
+use super::mixes::endure;
+use super::regret_table;
+use super::stage::{Contents, Kind, Stage, Taken, directory};
+use crate::kit::sizes;
+use crate::program::failure::{Result, refused};
+use crate::program::output::{note, print};
+use serde::{Deserialize, Serialize};
+use siltstone::{Design, Options, presets};
+use siltstone_model::advise::{Request, advise};
+use siltstone_model::price::{Device, Mix, Pricer, Workload};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Bytes of memory an item: where filters do not fit, where they do, and where the cache holds some of the
+/// items as well.
+pub const BYTES_PER_ITEM: [u64; 3] = [1, 3, 10];
+/// What a preset's tables are scaled to: this part of the items, or less where the budget is smaller.
+const TABLES_OF_ITEMS: u64 = 400;
+const TABLES_OF_BUDGET: u64 = 16;
+const KEY_BYTES: u64 = 16;
+const VALUE_BYTES: u64 = 100;
+const GROUP_ITEMS: u64 = 64;
+/// Items for each read that is measured; as many come before, to fill the caches.
+const ITEMS_PER_READ: u64 = 8;
+const ITEMS_PER_SCAN: u64 = 256;
+
+/// Measure what advised designs cost beside presets, for Endure's fifteen mixes
+///
+/// Every preset that can list groups and every design that is advised is filled with three memory budgets
+/// (1, 3 and 10 bytes an item), overwritten once, and read. Costs of mixes are put together from what each
+/// kind of operation took. A run that is ended goes on where it was, by the file --out.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    siltstone-lab regret --items 2M --out regret.jsonl\n  \
+    siltstone-lab regret --items 2M --out regret.jsonl --seconds 5    and run each mix, on a quiet machine\n  \
+    siltstone-lab regret --items 2M --out regret.jsonl --table-only")]
+pub struct Args {
+    /// Items of a store
+    #[arg(long, value_name = "COUNT", default_value = "2M", value_parser = sizes::parse_positive)]
+    pub(super) items: u64,
+    /// The file of records
+    #[arg(long, value_name = "FILE", default_value = "regret.jsonl")]
+    out: PathBuf,
+    /// Where stores are written, one at a time [default: the system's temporary directory]
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// How far the mix may be from what is expected, for robust advice: a Kullback-Leibler divergence in nats
+    #[arg(long, value_name = "NATS", default_value_t = 0.5)]
+    pub(super) uncertain: f64,
+    /// Only this memory, in bytes an item: commands that share a file may run side by side
+    #[arg(long, value_name = "BYTES")]
+    memory: Option<u64>,
+    /// Run each mix itself for so long as well, on presets and on what is advised for it
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
+    seconds: f64,
+    /// Ask for advice again, after the model has changed
+    #[arg(long)]
+    advise_again: bool,
+    /// Run nothing, and show what the file has
+    #[arg(long)]
+    table_only: bool,
+}
+
+/// A line of the file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Record {
+    Advice(Advice),
+    Measured(Measured),
+    Rate(Rate),
+}
+
+/// What is advised for a mix.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Advice {
+    pub items: u64,
+    pub budget_bytes: u64,
+    pub mix: usize,
+    /// `None` for the mix alone.
+    pub uncertain: Option<f64>,
+    pub name: String,
+    pub design: Design,
+}
+
+/// What each kind of operation takes of a design.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Measured {
+    pub items: u64,
+    pub budget_bytes: u64,
+    pub name: String,
+    pub design: Design,
+    /// Hits, misses, scans, puts.
+    pub taken: [Taken; 4],
+    pub space: f64,
+}
+
+/// How fast a design does a mix.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Rate {
+    pub items: u64,
+    pub budget_bytes: u64,
+    pub design: Design,
+    pub mix: usize,
+    pub per_second: f64,
+}
+
+/// All records about stores of one size.
+pub struct Records {
+    pub advice: Vec<Advice>,
+    pub measured: Vec<Measured>,
+    pub rates: Vec<Rate>,
+}
+
+impl Records {
+    fn read(args: &Args) -> Result<Self> {
+        let mut all = Self { advice: Vec::new(), measured: Vec::new(), rates: Vec::new() };
+        for record in lines::read(&args.out)? {
+            match record {
+                Record::Advice(advice) if advice.items == args.items => all.advice.push(advice),
+                Record::Measured(measured) if measured.items == args.items => all.measured.push(measured),
+                Record::Rate(rate) if rate.items == args.items => all.rates.push(rate),
+                _ => {}
+            }
+        }
+        // What was advised again counts.
+        all.advice.reverse();
+        Ok(all)
+    }
+
+    /// What is advised for a mix.
+    pub fn advised(&self, budget_bytes: u64, mix: usize, uncertain: Option<f64>) -> Option<&Advice> {
+        self.advice.iter().find(|known| {
+            known.budget_bytes == budget_bytes && known.mix == mix && known.uncertain == uncertain
+        })
+    }
+
+    /// What was measured of a design.
+    pub fn of(&self, budget_bytes: u64, design: &Design) -> Option<&Measured> {
+        self.measured.iter().find(|known| known.budget_bytes == budget_bytes && known.design == *design)
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<()> {
+    let mut records = Records::read(args)?;
+    if !args.table_only {
+        for part in BYTES_PER_ITEM.into_iter().filter(|part| args.memory.is_none_or(|only| only == *part)) {
+            let budget_bytes = part * args.items;
+            ask(args, budget_bytes, &mut records)?;
+            measure_all(args, budget_bytes, &mut records)?;
+        }
+    }
+    print(&regret_table::text(args, &records)?)
+}
+
+pub fn contents(items: u64) -> Contents {
+    Contents { items, key_bytes: KEY_BYTES, value_bytes: VALUE_BYTES, group: GROUP_ITEMS }
+}
+
+/// What the advisor is told: each item is overwritten once.
+pub fn workload(items: u64, mix: Mix) -> Workload {
+    Workload { mix, ..contents(items).workload(1.0) }
+}
+
+/// The presets that can list groups, with tables and write buffers for stores of this size.
+pub fn presets_for(items: u64, budget_bytes: u64) -> Vec<(&'static str, Design)> {
+    let of_items = (contents(items).bytes() / TABLES_OF_ITEMS).next_power_of_two();
+    let of_budget = 1 << (budget_bytes / TABLES_OF_BUDGET).max(1).ilog2();
+    let can_list = |name: &str| !matches!(name, "silt" | "lsm-trie");
+    let usable = presets::all().into_iter().filter(|(name, _)| can_list(name));
+    usable.map(|(name, design)| (name, design.scaled_to(of_items.min(of_budget)))).collect()
+}
+
+/// Asks for the advice that is not there yet.
+fn ask(args: &Args, budget_bytes: u64, records: &mut Records) -> Result<()> {
+    for (number, mix) in endure().into_iter().enumerate() {
+        for uncertain in [None, Some(args.uncertain)] {
+            if records.advised(budget_bytes, number, uncertain).is_some() && !args.advise_again {
+                continue;
+            }
+            let request =
+                Request { uncertainty: uncertain, ..Request::new(workload(args.items, mix), budget_bytes) };
+            let best = advise(&request).map_err(refused)?.best;
+            let advice = Advice {
+                items: args.items,
+                budget_bytes,
+                mix: number,
+                uncertain,
+                name: best.name,
+                design: best.design,
+            };
+            lines::append(&args.out, &Record::Advice(advice.clone()))?;
+            records.advice.insert(0, advice);
+        }
+    }
+    Ok(())
+}
+
+/// Measures the designs that are not measured yet.
+fn measure_all(args: &Args, budget_bytes: u64, records: &mut Records) -> Result<()> {
+    let presets = presets_for(args.items, budget_bytes);
+    let presets: Vec<_> = presets.into_iter().map(|(name, design)| (name.to_owned(), design)).collect();
+    let mut wanted = presets.clone();
+    for number in 0..endure().len() {
+        for uncertain in [None, Some(args.uncertain)] {
+            let advised = records.advised(budget_bytes, number, uncertain);
+            wanted.extend(advised.map(|advice| (advice.name.clone(), advice.design.clone())));
+        }
+    }
+    let mut seen: Vec<Design> = Vec::new();
+    for (name, design) in wanted {
+        if seen.contains(&design) {
+            continue;
+        }
+        seen.push(design.clone());
+        let is_preset = presets.iter().any(|(_, preset)| *preset == design);
+        let for_mixes = |number: &usize| {
+            is_preset || records.advised(budget_bytes, *number, None).is_some_and(|a| a.design == design)
+        };
+        let is_rated = |number: &usize| {
+            let mut rates = records.rates.iter();
+            rates.any(|r| r.budget_bytes == budget_bytes && r.mix == *number && r.design == design)
+        };
+        let mut to_rate: Vec<usize> = (0..endure().len()).filter(for_mixes).collect();
+        to_rate.retain(|number| args.seconds > 0.0 && !is_rated(number));
+        if records.of(budget_bytes, &design).is_some() && to_rate.is_empty() {
+            continue;
+        }
+        note!("{name} with {}", sizes::bytes(budget_bytes));
+        let (measured, rates) = measure(args, budget_bytes, (&name, &design), &to_rate)?;
+        lines::append(&args.out, &Record::Measured(measured.clone()))?;
+        records.measured.push(measured);
+        for rate in rates {
+            lines::append(&args.out, &Record::Rate(rate.clone()))?;
+            records.rates.push(rate);
+        }
+    }
+    Ok(())
+}
+
+/// Fills a store of a design and takes what each kind of operation costs, and how fast some mixes are.
+fn measure(
+    args: &Args,
+    budget_bytes: u64,
+    (name, design): (&str, &Design),
+    to_rate: &[usize],
+) -> Result<(Measured, Vec<Rate>)> {
+    let contents = contents(args.items);
+    let options = Options { memory_budget_bytes: budget_bytes, ..Options::default() };
+    let mut stage = Stage::new(&directory(args.dir.as_ref(), "regret"), design, contents, options)?;
+    stage.fill(true)?;
+    let then = stage.now();
+    stage.work(Kind::Put, args.items, true)?;
+    stage.settle()?;
+    let put = stage.since(&then, args.items);
+    let space = stage.db.stats().space_bytes as f64 / contents.bytes() as f64;
+    let mut read = |kind: Kind, per: u64| -> Result<Taken> {
+        let count = (args.items / per).max(1000);
+        stage.work(kind, count, false)?;
+        let then = stage.now();
+        stage.work(kind, count, false)?;
+        Ok(stage.since(&then, count))
+    };
+    let hit = read(Kind::Hit, ITEMS_PER_READ)?;
+    let miss = read(Kind::Miss, ITEMS_PER_READ)?;
+    let scan = read(Kind::Scan, ITEMS_PER_SCAN)?;
+    let taken = [hit, miss, scan, put];
+    let (items, design) = (args.items, design.clone());
+    let mut rates = Vec::new();
+    for &mix in to_rate {
+        let shares = endure().get(mix).map_or([0.0; 4], Mix::shares);
+        let done = stage.work_for(shares, Duration::from_secs_f64(args.seconds))?;
+        let per_second = done as f64 / args.seconds;
+        rates.push(Rate { items, budget_bytes, design: design.clone(), mix, per_second });
+    }
+    let measured = Measured { items, budget_bytes, name: name.to_owned(), design, taken, space };
+    Ok((measured, rates))
+}
+
+/// What each kind of operation of a design is predicted to cost, in microseconds of device and processor.
+pub fn predicted(items: u64, budget_bytes: u64, design: &Design) -> Result<[f64; 4]> {
+    let pricer = Pricer::new(&workload(items, Mix::default()), &Device::default()).map_err(refused)?;
+    Ok(pricer.price(design, budget_bytes).map_err(refused)?.operation_cost.all())
+}

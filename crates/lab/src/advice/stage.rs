@@ -1,0 +1,316 @@
+//! A store that commands fill, work on and take the costs of, one kind of operation at a time.
+//!
+//! Items are all there once [`Stage::fill`] is done, and stay as many: puts are overwrites. Costs are counted
+//! by the store (device reads, bytes) and by the system (processor time of the whole process, background work
+//! included); what they are worth in time is said by a [`Device`].
+
+use crate::kit::generate::items::Items;
+use crate::kit::generate::permutation::Permutation;
+use crate::kit::generate::zipf::Zipf;
+use crate::measure::process_seconds;
+use crate::program::failure::{Failure, Result, fail};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use serde::{Deserialize, Serialize};
+use siltstone::{
+    Batch, Db, Design, Keyspace, KeyspaceOptions, Options, PrefixRule, Schema, Stats, WriteOptions,
+};
+use siltstone_model::price::{Device, Workload};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Items of a batch of the fill.
+const FILL_BATCH: u64 = 100;
+const KEYSPACE: &str = "items";
+/// Operations between looks at the clock.
+const BETWEEN_LOOKS: u64 = 64;
+
+/// What a store is filled with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Contents {
+    pub items: u64,
+    pub key_bytes: u64,
+    pub value_bytes: u64,
+    pub group: u64,
+}
+
+impl Contents {
+    pub fn bytes(&self) -> u64 {
+        self.items * (self.key_bytes + self.value_bytes)
+    }
+
+    /// The same for the model, each item overwritten so many times.
+    pub fn workload(&self, overwrites: f64) -> Workload {
+        Workload {
+            items: self.items as f64,
+            overwrites: self.items as f64 * overwrites,
+            key_bytes: self.key_bytes as f64,
+            value_bytes: self.value_bytes as f64,
+            group_items: self.group as f64,
+            ..Workload::default()
+        }
+    }
+
+    fn schema(&self) -> Schema {
+        if self.group > 1 { Schema::ordered(PrefixRule::Fixed { bytes: 8 }) } else { Schema::Point }
+    }
+}
+
+/// Kinds of operation, in the order of a mix's shares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Hit,
+    Miss,
+    Scan,
+    Put,
+}
+
+impl Kind {
+    pub const ALL: [Self; 4] = [Self::Hit, Self::Miss, Self::Scan, Self::Put];
+}
+
+/// What operations took, each on the average.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Taken {
+    pub device_reads: f64,
+    pub bytes_written: f64,
+    /// Bytes that merges read.
+    pub bytes_merged: f64,
+    pub cpu_us: f64,
+}
+
+impl Taken {
+    /// Microseconds of the device.
+    pub fn device_us(&self, device: &Device) -> f64 {
+        self.device_reads * device.us_per_read()
+            + self.bytes_written * 1e6 / device.sequential_write_bytes_per_second
+            + self.bytes_merged * 1e6 / device.sequential_read_bytes_per_second
+    }
+
+    /// Microseconds of device and processor, as the advisor weighs them.
+    pub fn cost_us(&self, device: &Device) -> f64 {
+        self.device_us(device) + self.cpu_us
+    }
+}
+
+/// A moment that costs are counted from.
+pub struct Moment {
+    stats: Stats,
+    processor: f64,
+}
+
+/// A store on the stage. It goes when this does.
+pub struct Stage {
+    pub db: Db,
+    pub keyspace: Keyspace,
+    contents: Contents,
+    items: Items,
+    order: Permutation,
+    popularity: Zipf,
+    skew: f64,
+    rng: SmallRng,
+    key: Vec<u8>,
+    value: Vec<u8>,
+    // Last, so that the store is closed before.
+    _removed: Removed,
+}
+
+/// Removes a directory, however its use ends.
+struct Removed(PathBuf);
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        // What can't be removed is left to the user, who chose the place.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A directory of this process below `dir`, or below the system's for what is temporary.
+pub fn directory(dir: Option<&PathBuf>, what: &str) -> PathBuf {
+    let above = dir.cloned().unwrap_or_else(std::env::temp_dir);
+    above.join(format!("siltstone-{what}-{}", std::process::id()))
+}
+
+impl Stage {
+    /// An empty store of `design`.
+    pub fn new(dir: &Path, design: &Design, contents: Contents, options: Options) -> Result<Self> {
+        let removed = Removed(dir.to_owned());
+        let db = Db::open(dir, options)?;
+        let schema = contents.schema();
+        let design = Some(design.clone());
+        let keyspace =
+            db.create_keyspace(KEYSPACE, KeyspaceOptions { schema, design, ..Default::default() })?;
+        let [key_bytes, value_bytes] = [contents.key_bytes, contents.value_bytes].map(|bytes| bytes as usize);
+        let items = Items::new(key_bytes, value_bytes, contents.group, 1, contents.items);
+        Ok(Self {
+            db,
+            keyspace,
+            contents,
+            items: items.map_err(Failure::Failed)?,
+            order: Permutation::new(contents.items, 1),
+            popularity: Zipf::new(contents.items, 0.0),
+            skew: 0.0,
+            rng: SmallRng::seed_from_u64(7),
+            key: Vec::new(),
+            value: Vec::new(),
+            _removed: removed,
+        })
+    }
+
+    /// Puts all items once, in random order, and lets merges keep up where it is patient.
+    pub fn fill(&mut self, is_patient: bool) -> Result<()> {
+        let at_once = self.write_buffer_puts();
+        let mut batch = Batch::new();
+        for position in 0..self.contents.items {
+            let item = self.order.at(position);
+            self.items.key(item, &mut self.key);
+            self.items.value(item, self.rng.random(), &mut self.value);
+            batch.put(&self.keyspace, &self.key, &self.value)?;
+            if (position + 1).is_multiple_of(FILL_BATCH) || position + 1 == self.contents.items {
+                self.db.write(&batch, &WriteOptions::default())?;
+                batch.clear();
+            }
+            if is_patient && (position + 1).is_multiple_of(at_once) {
+                self.db.wait_until_idle()?;
+            }
+        }
+        self.settle()
+    }
+
+    /// Waits until there is nothing to do in the background.
+    pub fn settle(&self) -> Result<()> {
+        self.db.flush()?;
+        Ok(self.db.wait_until_idle()?)
+    }
+
+    /// Puts that a write buffer holds, about.
+    fn write_buffer_puts(&self) -> u64 {
+        let item_bytes = (self.contents.bytes() / self.contents.items.max(1)) as f64;
+        (self.keyspace.design().write_buffer.items(item_bytes) as u64).max(1)
+    }
+
+    /// Asks for popular items as often as a Zipf distribution of this exponent says from now on.
+    pub fn set_skew(&mut self, skew: f64) {
+        if skew != self.skew {
+            (self.popularity, self.skew) = (Zipf::new(self.contents.items, skew), skew);
+        }
+    }
+
+    /// Does `count` operations of one kind; puts wait for merges after each write buffer where it is patient.
+    pub fn work(&mut self, kind: Kind, count: u64, is_patient: bool) -> Result<()> {
+        let at_once = self.write_buffer_puts();
+        for number in 1..=count {
+            self.operate(kind)?;
+            if is_patient && kind == Kind::Put && number.is_multiple_of(at_once) {
+                self.db.wait_until_idle()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Does operations of a mix for so long, and returns how many.
+    pub fn work_for(&mut self, shares: [f64; 4], time: Duration) -> Result<u64> {
+        let (started, mut done) = (Instant::now(), 0);
+        while started.elapsed() < time {
+            self.work_mixed(shares, BETWEEN_LOOKS)?;
+            done += BETWEEN_LOOKS;
+        }
+        Ok(done)
+    }
+
+    /// Does `count` operations of a mix, and returns how many took longer than `long`, and the longest time.
+    pub fn work_timed(&mut self, shares: [f64; 4], count: u64, long: Duration) -> Result<(u64, Duration)> {
+        let (mut beyond, mut longest) = (0, Duration::ZERO);
+        for _ in 0..count {
+            let kind = self.drawn(shares);
+            let began = Instant::now();
+            self.operate(kind)?;
+            let took = began.elapsed();
+            beyond += u64::from(took > long);
+            longest = longest.max(took);
+        }
+        Ok((beyond, longest))
+    }
+
+    /// Gets every item once, and fails where one is not as it was put.
+    pub fn check_all(&mut self) -> Result<()> {
+        (0..self.contents.items).try_for_each(|item| self.get(item))
+    }
+
+    /// Does `count` operations of a mix.
+    pub fn work_mixed(&mut self, shares: [f64; 4], count: u64) -> Result<()> {
+        (0..count).try_for_each(|_| {
+            let kind = self.drawn(shares);
+            self.operate(kind)
+        })
+    }
+
+    fn drawn(&mut self, shares: [f64; 4]) -> Kind {
+        let mut at = self.rng.random::<f64>() * shares.iter().sum::<f64>();
+        let drawn = Kind::ALL.into_iter().zip(shares).find(|(_, share)| {
+            at -= share;
+            at < 0.0
+        });
+        drawn.map_or(Kind::Put, |(kind, _)| kind)
+    }
+
+    fn operate(&mut self, kind: Kind) -> Result<()> {
+        let item = self.order.at(self.popularity.sample(&mut self.rng));
+        match kind {
+            Kind::Hit => self.get(item),
+            Kind::Miss => {
+                self.items.missing_key(item, &mut self.key);
+                match self.keyspace.get(&self.key)? {
+                    None => Ok(()),
+                    Some(_) => fail!("a key was found that was never put"),
+                }
+            }
+            Kind::Scan => self.scan(item / self.contents.group),
+            Kind::Put => {
+                self.items.key(item, &mut self.key);
+                self.items.value(item, self.rng.random(), &mut self.value);
+                Ok(self.keyspace.put(&self.key, &self.value)?)
+            }
+        }
+    }
+
+    fn get(&mut self, item: u64) -> Result<()> {
+        self.items.key(item, &mut self.key);
+        match self.keyspace.get(&self.key)? {
+            Some(value) if self.items.is_value_of(item, &value, &mut self.value) => Ok(()),
+            found => fail!("item {item} is {found:?}, which was never put"),
+        }
+    }
+
+    fn scan(&mut self, group: u64) -> Result<()> {
+        self.key.clear();
+        self.items.prefix(group, &mut self.key);
+        let mut found = 0;
+        for entry in self.keyspace.prefix(&self.key)? {
+            found += u64::from(entry?.0.starts_with(&self.key));
+        }
+        let last = self.contents.items - group * self.contents.group;
+        if found != self.contents.group.min(last) {
+            fail!("{found} items found in group {group}");
+        }
+        Ok(())
+    }
+
+    /// The present moment, to count from.
+    pub fn now(&self) -> Moment {
+        Moment { stats: self.db.stats(), processor: process_seconds() }
+    }
+
+    /// What `operations` took since a moment, each on the average.
+    pub fn since(&self, then: &Moment, operations: u64) -> Taken {
+        let processor = process_seconds() - then.processor;
+        let now = self.db.stats();
+        let each = |is: u64, was: u64| is.saturating_sub(was) as f64 / operations.max(1) as f64;
+        Taken {
+            device_reads: each(now.device_reads, then.stats.device_reads),
+            bytes_written: each(now.device_bytes_written, then.stats.device_bytes_written),
+            bytes_merged: each(now.compaction_bytes_read, then.stats.compaction_bytes_read),
+            cpu_us: processor * 1e6 / operations.max(1) as f64,
+        }
+    }
+}
