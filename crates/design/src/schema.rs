@@ -10,7 +10,7 @@
 //! bytes. The full key is stored and compared, so colliding hashes cost a comparison and never an answer.
 
 use crate::digest::{Digest, HashSecret, mix64};
-use crate::prefix::{PrefixFn, PrefixRule, PrefixRules, RuleName};
+use crate::prefix::{PrefixFn, PrefixRule, PrefixRules, RuleName, split_route};
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::fmt;
@@ -80,6 +80,13 @@ pub enum KeyError {
         /// The key's length in bytes.
         bytes: usize,
     },
+    /// The key begins with a route that is larger than the keyspace has.
+    RouteTooLarge {
+        /// The route.
+        route: u16,
+        /// Bits that routes have.
+        bits: u8,
+    },
     /// A rule of the program's own finds no prefix in the key.
     RefusedByRule(RuleName),
     /// The program has not given the rule of this name.
@@ -116,6 +123,9 @@ impl fmt::Display for KeyError {
                 f,
                 "the key has {bytes} bytes, fewer than the prefix has by the length that the key begins with"
             ),
+            Self::RouteTooLarge { route, bits } => {
+                write!(f, "the key begins with the route {route}, but routes of this keyspace have {bits} bits")
+            }
             Self::RefusedByRule(name) => {
                 write!(f, "the prefix rule {:?} of this keyspace refuses the key", name.as_str())
             }
@@ -266,6 +276,8 @@ pub struct Encoder {
     secret: HashSecret,
     /// What a named prefix rule says.
     named: Option<PrefixFn>,
+    /// Bits of the route that places begin with; 0 where they begin with none.
+    route_bits: u8,
 }
 
 impl Encoder {
@@ -274,7 +286,11 @@ impl Encoder {
     /// Keys of a schema with a [named](PrefixRule::Named) prefix rule need [`Encoder::with_rules`]; this one
     /// refuses them all.
     pub fn new(schema: Schema, secret: HashSecret) -> Self {
-        Self { schema, secret, named: None }
+        let route_bits = match schema.prefix_rule() {
+            Some(PrefixRule::Routed { bits, .. }) => bits.clamp(1, 16),
+            _ => 0,
+        };
+        Self { schema, secret, named: None, route_bits }
     }
 
     /// Returns the same encoder for whoever gives `rules`.
@@ -342,8 +358,19 @@ impl Encoder {
             let digest = self.secret.hash128(key);
             return Ok(EncodedKey { digest, fingerprint: digest.lo, key, prefix_len });
         };
-        let hi = self.secret.hash64(key.get(..prefix_len).unwrap_or(key));
+        let hi = self.prefix_place(key.get(..prefix_len).unwrap_or(key));
         Ok(self.place(hi, order, key, prefix_len))
+    }
+
+    /// The upper digest half of keys with `prefix`: its hash, behind its route where it has one.
+    #[inline]
+    fn prefix_place(&self, prefix: &[u8]) -> u64 {
+        let hash = self.secret.hash64(prefix);
+        if self.route_bits == 0 {
+            return hash;
+        }
+        let route = split_route(prefix).map_or(0, |(route, _)| u64::from(route));
+        route << (64 - u32::from(self.route_bits)) | hash >> self.route_bits
     }
 
     /// Encodes `key`, whose first `shared` bytes are those of the key that was encoded before it, as
@@ -408,7 +435,7 @@ impl Encoder {
     /// The digest half that all keys with `prefix` share, or why no key can have it.
     pub fn encode_prefix(&self, prefix: &[u8]) -> Result<u64, KeyError> {
         self.check_prefix(prefix)?;
-        Ok(self.secret.hash64(prefix))
+        Ok(self.prefix_place(prefix))
     }
 
     /// The lower digest half at which suffixes from `suffix` on begin, in an ordered keyspace.
@@ -477,6 +504,29 @@ mod tests {
         assert_eq!(e.encode_suffix_bound(b"x").unwrap_err(), KeyError::NotOrdered);
         let point = Encoder::new(Schema::Point, HashSecret([0; 16]));
         assert_eq!(point.encode_prefix(b"p").unwrap_err(), KeyError::NotSemiSorted);
+    }
+
+    #[test]
+    fn keys_of_one_route_lie_together() {
+        let e = encoder(PrefixRule::Routed { bits: 14, width: 2 }, SuffixOrder::Ordered);
+        let key = |route: u16, key: &[u8]| [&route.to_be_bytes()[..], &[0, key.len() as u8], key].concat();
+        let mut places = std::collections::BTreeSet::new();
+        for route in [0, 1, 77, 16_383] {
+            for n in 0..50u8 {
+                let key = [key(route, &[n]), b"suffix".to_vec()].concat();
+                let place = e.encode(&key).unwrap().digest.hi;
+                assert_eq!(place >> 50, u64::from(route));
+                assert_eq!(e.encode_prefix(&key[..5]), Ok(place));
+                let first = e.encode(&key[..5]).unwrap();
+                let after = e.encode_after(&key, 5, (first.digest, first.prefix_len)).unwrap();
+                let again = e.encode_again(&key, after.digest).unwrap();
+                assert_eq!((after.digest.hi, again.fingerprint), (place, after.fingerprint));
+                places.insert(place);
+            }
+        }
+        assert_eq!(places.len(), 200);
+        let refused = KeyError::RouteTooLarge { route: 16_384, bits: 14 };
+        assert_eq!(e.encode(&key(16_384, b"k")).unwrap_err(), refused);
     }
 
     #[test]

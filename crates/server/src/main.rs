@@ -1,6 +1,6 @@
 //! The program `siltstone-server`.
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use siltstone_server::config::{Config, SETTINGS};
 use siltstone_server::server::{self, Server};
 use siltstone_server::{Failure, say};
@@ -17,7 +17,11 @@ use tokio::signal::unix::{SignalKind, signal};
     after_help = "Any setting can be given as --NAME VALUE after the others, as in \
     `siltstone-server DIR -- --maxclients 100`; `--list-settings` names them. A configuration file has a setting a line."
 )]
+#[command(args_conflicts_with_subcommands = true)]
 struct Arguments {
+    /// What to do other than to serve.
+    #[command(subcommand)]
+    task: Option<Task>,
     /// Directory of the data; it is made where there is none.
     dir: Option<PathBuf>,
     /// Port of plain TCP; 0 takes any.
@@ -38,6 +42,26 @@ struct Arguments {
     /// Settings, as --NAME VALUE.
     #[arg(last = true)]
     settings: Vec<String>,
+}
+
+/// What the program does other than to serve.
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Makes the store in a directory one of a cluster's node: puts its keys by slot.
+    Convert {
+        /// Directory of the data; no server may run there.
+        dir: PathBuf,
+    },
+}
+
+fn carry_out(task: &Task) -> Result<(), Failure> {
+    match task {
+        Task::Convert { dir } => {
+            let items = server::convert(dir)?;
+            say(format_args!("{}: {items} items lie by slot now", dir.display()));
+            Ok(())
+        }
+    }
 }
 
 fn configure(arguments: &Arguments) -> Result<Config, String> {
@@ -93,6 +117,9 @@ async fn run(config: Config, file: Option<PathBuf>) -> Result<(), Failure> {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if let Some(task) = &arguments.task {
+        return end(carry_out(task));
+    }
     if arguments.list_settings {
         for setting in SETTINGS {
             println!("{} {}", setting.name, setting.default);
@@ -116,6 +143,11 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime.block_on(run(config, arguments.config)),
         Err(error) => Err(Failure::new(error)),
     };
+    end(result)
+}
+
+/// Says why the program failed, if it did.
+fn end(result: Result<(), Failure>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

@@ -7,20 +7,33 @@
 //! | `owners.rs` | whose each slot is |
 //! | `gossip.rs` | nodes telling each other, once in a while |
 //! | `failover.rs` | a replica in the place of its primary |
+//! | `handover.rs` | slots that go to another node in bulk, `wire.rs` the connection to it |
+//! | `arrival.rs` | slots that come |
+//! | `controller.rs` | a cluster whose nodes a controller tells what they are |
+//! | `sweep.rs` | keys that are left of slots which another node has |
 //!
 //! `command/cluster.rs` has the commands, `command/migrate.rs` moves keys. A node that is asked for a key of
 //! another one names that one (MOVED, ASK); clients remember. Nodes talk to each other at the port at which
 //! they take clients, by `CLUSTER GOSSIP` and `CLUSTER VOTE`. What a node knows is in `nodes.conf`.
 
+mod arrival;
+mod controller;
 mod failover;
 mod gossip;
+mod handover;
 mod owners;
 mod slots;
+mod sweep;
 mod topology;
+mod wire;
 
+pub use arrival::{Arrivals, answer as take_in};
+pub use controller::{set_nodes, set_slots};
 pub use failover::{How, grant, start as fail_over};
 pub use gossip::{meet, run};
-pub use slots::{SLOTS, ranges, read_range, slot, write_ranges};
+pub use handover::{Departure, State as DepartureState, supervise as hand_over};
+pub use slots::{SLOT_BITS, SLOTS, ranges, read_range, slot, write_ranges};
+pub use sweep::run as sweep;
 pub use topology::{Node, NodeId, Topology};
 
 use crate::command::Spec;
@@ -33,6 +46,7 @@ use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tokio::sync::Notify;
 
 /// This node's part in a cluster.
 pub struct Cluster {
@@ -43,6 +57,12 @@ pub struct Cluster {
     timeout_ms: u64,
     /// Where a walk for the keys of a slot stopped.
     pub walks: Mutex<HashMap<u16, u64>>,
+    /// Slots that are coming in bulk.
+    pub arrivals: Arrivals,
+    /// The slots that go in bulk, or went last.
+    pub departure: Mutex<Option<Departure>>,
+    /// Asks for a thread that hands them over.
+    pub wants_departure: Notify,
 }
 
 /// What is to become of a request.
@@ -65,14 +85,10 @@ impl Cluster {
         let file = directory.join("nodes.conf");
         let now = now_ms();
         let topology = match std::fs::read_to_string(&file) {
-            Ok(text) => {
-                let (votes, rest) = text.split_once('\n').unwrap_or_default();
-                let voted = votes.strip_prefix("voted ").and_then(|voted| voted.parse().ok());
-                voted.and_then(|voted| topology::restore(rest, voted, now)).ok_or_else(|| {
-                    let file = file.display();
-                    Failure::new(format!("{file} is damaged: remove it to begin as a node that knows nobody"))
-                })?
-            }
+            Ok(text) => read_file(&text, now).ok_or_else(|| {
+                let file = file.display();
+                Failure::new(format!("{file} is damaged: remove it to begin as a node that knows nobody"))
+            })?,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 Topology::new(&crate::replication::random_id(), now)
             }
@@ -85,6 +101,9 @@ impl Cluster {
             needs_all_slots: config.is("cluster-require-full-coverage"),
             timeout_ms: config.number("cluster-node-timeout"),
             walks: Mutex::default(),
+            arrivals: Arrivals::default(),
+            departure: Mutex::default(),
+            wants_departure: Notify::new(),
         };
         cluster.change(|_| ())?;
         Ok(cluster)
@@ -103,7 +122,8 @@ impl Cluster {
         let mut topology = self.topology.write();
         let result = change(&mut topology);
         // How far replicas have come is not worth a write.
-        let text = format!("voted {}\n{}", topology.voted, topology.write());
+        let version = topology.version.map_or(String::new(), |version| format!(" version {version}"));
+        let text = format!("voted {}{version}\n{}", topology.voted, topology.write());
         let mut saved = self.saved.lock();
         if lasting(&text) != lasting(&saved) {
             let new = self.file.with_extension("new");
@@ -146,6 +166,11 @@ impl Cluster {
         if !topology.is_up(self.needs_all_slots) {
             return Err(Failure::coded("CLUSTERDOWN The cluster is down"));
         }
+        if topology.doubtful.contains_key(&slot) {
+            return Err(Failure::coded(
+                "TRYAGAIN The slot was handed over, and the new owner does not answer",
+            ));
+        }
         if *owner == topology.me {
             let leaves = topology.migrating.contains_key(&slot) && spec.name != "migrate";
             return Ok(if leaves { Route::Leaving(slot) } else { Route::Here });
@@ -173,6 +198,20 @@ impl Cluster {
             }
         })
     }
+}
+
+/// Reads the file of nodes.
+fn read_file(text: &str, now: u64) -> Option<Topology> {
+    let (first, rest) = text.split_once('\n')?;
+    let words: Vec<&str> = first.split(' ').collect();
+    let (voted, version) = match words.as_slice() {
+        ["voted", voted] => (voted, None),
+        ["voted", voted, "version", version] => (voted, Some(version.parse().ok()?)),
+        _ => return None,
+    };
+    let mut topology = topology::restore(rest, voted.parse().ok()?, now)?;
+    topology.version = version;
+    Some(topology)
 }
 
 /// What of the file has to last: all but how far replicas have come, and who suspects whom.

@@ -81,6 +81,10 @@ pub struct Topology {
     pub successors: BTreeMap<NodeId, NodeId>,
     /// Nodes that are not taken in again before a time.
     pub forgotten: BTreeMap<NodeId, u64>,
+    /// Slots that were handed over and may or may not have been taken, and by whom.
+    pub doubtful: BTreeMap<u16, NodeId>,
+    /// The version of what a controller has told; none where the nodes decide for themselves.
+    pub version: Option<u64>,
 }
 
 impl Topology {
@@ -97,7 +101,34 @@ impl Topology {
             importing: BTreeMap::new(),
             successors: BTreeMap::new(),
             forgotten: BTreeMap::new(),
+            doubtful: BTreeMap::new(),
+            version: None,
         }
+    }
+
+    /// Gives slots that have arrived to a node, and forgets that they were on their way.
+    pub fn hand_over(&mut self, slots: impl Iterator<Item = u16>, to: &NodeId) {
+        for slot in slots {
+            self.give(slot, Some(Arc::clone(to)));
+            self.importing.remove(&slot);
+            self.migrating.remove(&slot);
+            self.doubtful.remove(&slot);
+        }
+        if *to == self.me && self.version.is_none() {
+            self.raise_epoch();
+        }
+    }
+
+    /// Gives this node another name.
+    pub fn rename(&mut self, id: &str) {
+        let (old, new) = (Arc::clone(&self.me), NodeId::from(id));
+        let slots: Vec<u16> = self.slots_of(&old).collect();
+        let known = self.nodes.remove(&old);
+        if let Some(known) = known {
+            self.nodes.entry(Arc::clone(&new)).or_insert(known);
+        }
+        slots.into_iter().for_each(|slot| self.give(slot, Some(Arc::clone(&new))));
+        self.me = new;
     }
 
     /// Whose slot it is.
@@ -282,9 +313,15 @@ impl Topology {
     /// Whether the cluster takes commands: every slot is somebody's who has not failed, unless that is not
     /// asked for, and this node reaches a majority.
     pub fn is_up(&self, needs_all: bool) -> bool {
+        if self.version.is_some() {
+            return self.nodes.contains_key(&self.me);
+        }
         let is_served = |id: &NodeId| self.nodes.get(id).is_some_and(|node| !node.has_failed);
-        let is_reached =
-            |id: &&NodeId| self.nodes.get(*id).is_some_and(|node| !node.suspected_by.contains(&self.me));
+        // After a restart others may have this node's slots by now: it hears from them first.
+        let is_reached = |id: &&NodeId| {
+            let is_heard = |node: &Node| node.is_met && !node.suspected_by.contains(&self.me);
+            **id == self.me || self.nodes.get(*id).is_some_and(is_heard)
+        };
         let voters = self.voters();
         let reached = voters.iter().filter(is_reached).count();
         let all_served = || self.assigned() == SLOTS && voters.iter().all(is_served);
@@ -330,7 +367,7 @@ impl Told {
     }
 }
 
-/// Reads what [`Topology::write`] wrote for a file of its own; `votes` is the last epoch voted in.
+/// Reads what [`Topology::write`] wrote for a file of its own; `voted` is the last epoch voted in.
 pub fn restore(text: &str, voted: u64, now: u64) -> Option<Topology> {
     let (_, rest) = text.split_once("from ")?;
     let me = rest.split(' ').next()?;

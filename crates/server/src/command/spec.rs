@@ -230,6 +230,7 @@ static FAMILIES: [&[Spec]; 23] = [
     super::operations::TABLE,
     super::replication::TABLE,
     super::cluster::TABLE,
+    super::clusterx::TABLE,
     super::migrate::TABLE,
     super::acl::TABLE,
 ];
