@@ -12,12 +12,12 @@
 //! change meanwhile in the order in which they did. No client reads them before the slots are this node's.
 //! Counters follow from the heads. A hand-over of which nothing is heard for a minute is over.
 
-use super::slots::read_range;
 use super::{Cluster, NodeId, gossip, slot, sweep};
 use crate::failure::{Failure, Outcome, SYNTAX};
 use crate::keyspace::{Arrived, ItemChange, Layout, Store};
 use crate::resp::Request;
 use crate::server::Server;
+use crate::slots::read_range;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;

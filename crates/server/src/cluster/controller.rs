@@ -2,10 +2,10 @@
 //! version, and the nodes decide nothing themselves. They don't talk to one another then, and nobody stands
 //! for election. Source: Apache Kvrocks, `CLUSTERX`.
 
-use super::slots::{SLOTS, read_range};
 use super::topology::{Node, NodeId, Topology};
 use crate::failure::{Failure, Outcome};
 use crate::now_ms;
+use crate::slots::{SLOTS, read_range};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -2,7 +2,6 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `slots.rs` | the slot of a key |
 //! | `topology.rs` | what a node knows of the others, and how it takes in what they tell |
 //! | `owners.rs` | whose each slot is |
 //! | `gossip.rs` | nodes telling each other, once in a while |
@@ -22,7 +21,6 @@ mod failover;
 mod gossip;
 mod handover;
 mod owners;
-mod slots;
 mod sweep;
 mod topology;
 mod wire;
@@ -32,7 +30,6 @@ pub use controller::{set_nodes, set_slots};
 pub use failover::{How, grant, start as fail_over};
 pub use gossip::{meet, run};
 pub use handover::{Departure, State as DepartureState, supervise as hand_over};
-pub use slots::{SLOT_BITS, SLOTS, ranges, read_range, slot, write_ranges};
 pub use sweep::run as sweep;
 pub use topology::{Node, NodeId, Topology};
 
@@ -42,6 +39,7 @@ use crate::failure::{Failure, Outcome};
 use crate::now_ms;
 use crate::resp::Request;
 use crate::server::{Server, Session};
+pub use crate::slots::{SLOT_BITS, SLOTS, ranges, read_range, slot, write_ranges};
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

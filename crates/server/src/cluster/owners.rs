@@ -1,7 +1,7 @@
 //! Whose each slot is: a small number for each, so that looking one up and counting them are quick.
 
-use super::slots::SLOTS;
 use super::topology::NodeId;
+use crate::slots::SLOTS;
 
 /// The owners of all slots.
 #[derive(Clone, Debug)]

@@ -13,7 +13,7 @@
 //! Invariant: what was voted for, and the epochs, never go back, not even over a restart.
 
 use super::owners::Owners;
-use super::slots::{SLOTS, read_range, write_ranges};
+use crate::slots::{SLOTS, read_range, write_ranges};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;

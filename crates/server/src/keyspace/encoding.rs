@@ -26,7 +26,7 @@
 //! In a cluster a database lies by slot: the slot is the route that keys' places begin with (`PrefixRule`), so
 //! that the keys of a slot are neighbours. Invariants: a key whose head is not large has no other items.
 
-use crate::cluster::{SLOT_BITS, slot};
+use crate::slots::{SLOT_BITS, slot};
 use sha2::{Digest as _, Sha256};
 use siltstone::PrefixRule;
 

@@ -12,7 +12,7 @@ use super::encoding;
 use super::state::{self, KeyState, PackLimits, Value};
 use super::store::{Database, Store};
 use super::tally::Change;
-use super::{Body, Kind};
+use super::{Body, Element, Kind};
 use crate::failure::{Failure, Outcome};
 use siltstone::{Batch, Keyspace};
 use std::collections::HashMap;
@@ -142,6 +142,32 @@ impl<'a> Unit<'a> {
         let (items, limits) = (self.items(number)?, self.limits);
         self.key(number, key)?.settle(&items, &limits);
         Ok(())
+    }
+
+    /// Makes `key`, which is not there, a collection of `entries`: name, value and expiry.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn fill(
+        &mut self,
+        number: usize,
+        key: &[u8],
+        kind: Kind,
+        entries: &[(Vec<u8>, Vec<u8>, u64)],
+    ) -> Outcome {
+        let (items, prefix) = (self.items(number)?, self.prefix(number, key)?);
+        let is_large = entries.len() > self.limits.packed_elements;
+        let state = self.key(number, key)?;
+        let collection = state.collection_mut(kind)?;
+        if is_large {
+            // A packed one is searched from the front for each element.
+            collection.unpack(&items, &prefix);
+        }
+        for (name, value, expires_at) in entries {
+            collection.put(name, Element { value, expires_at: *expires_at })?;
+        }
+        state.is_changed = true;
+        self.settle(number, key)
     }
 
     /// Reads elements of collections together, as far as they are large and have been read themselves.
