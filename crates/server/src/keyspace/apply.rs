@@ -65,6 +65,17 @@ impl Store {
         Ok(self.replication.get(KEY)?.as_deref().and_then(Position::read))
     }
 
+    /// Returns what a keyspace of the store holds, for people.
+    pub fn title(&self, keyspace: &str) -> String {
+        let Some((generation, part)) = part(keyspace) else { return keyspace.to_owned() };
+        let Some(number) = self.numbers().get(&generation).copied() else { return keyspace.to_owned() };
+        match part {
+            Part::Items => format!("database {number}"),
+            Part::Due => format!("database {number}, expiry"),
+            Part::Counts => format!("database {number}, counters"),
+        }
+    }
+
     /// Notes where the store is.
     ///
     /// # Errors
