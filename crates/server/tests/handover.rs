@@ -11,7 +11,7 @@ use siltstone_server::cluster::slot;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 fn ok(reply: Reply) {
@@ -242,7 +242,8 @@ fn nothing_that_was_waited_for_is_lost_by_a_node_killed_during_a_hand_over() {
             until("linked", || has(addresses[replica], &["INFO", "replication"], "master_link_status:up"));
         }
         let stops = Arc::new(AtomicBool::new(false));
-        let (known, flag) = (addresses.clone(), Arc::clone(&stops));
+        let progress = Arc::new(AtomicUsize::new(0));
+        let (known, flag, told) = (addresses.clone(), Arc::clone(&stops), Arc::clone(&progress));
         let writer = std::thread::spawn(move || {
             let mut client = Follower::new(&known);
             let mut waited: HashMap<String, u64> = HashMap::new();
@@ -250,8 +251,9 @@ fn nothing_that_was_waited_for_is_lost_by_a_node_killed_during_a_hand_over() {
                 let key = format!("{{06S}}{}", n % 997);
                 client.ask(&key, &["SET", &key, &n.to_string()]);
                 let owner = client.owners.get(&slot(key.as_bytes())).copied().unwrap_or(known[0]);
-                if let Some(Reply::Integer(1)) = client.try_once(owner, false, &["WAIT", "1", "100"]) {
+                if let Some(Reply::Integer(1)) = client.try_once(owner, false, &["WAIT", "1", "1000"]) {
                     waited.insert(key, n);
+                    told.fetch_add(1, Ordering::SeqCst);
                 }
                 if flag.load(Ordering::SeqCst) {
                     break;
@@ -259,7 +261,7 @@ fn nothing_that_was_waited_for_is_lost_by_a_node_killed_during_a_hand_over() {
             }
             waited
         });
-        std::thread::sleep(Duration::from_millis(700));
+        until("written", || progress.load(Ordering::SeqCst) > 30);
         let range = "0-5000";
         let (source, target) = (addresses[0], id(addresses[1]));
         let mover = std::thread::spawn(move || {
@@ -277,11 +279,12 @@ fn nothing_that_was_waited_for_is_lost_by_a_node_killed_during_a_hand_over() {
         std::thread::sleep(Duration::from_millis(if killed == 0 { 30 } else { 60 }));
         drop(processes[killed].take());
         mover.join().unwrap();
+        until("replaced", || has(addresses[3 + killed], &["ROLE"], "master"));
         let left: Vec<SocketAddr> = (0..5).filter(|n| *n != killed).map(|n| addresses[n]).collect();
         until("up again", || {
             left.iter().all(|address| has(*address, &["CLUSTER", "INFO"], "cluster_state:ok"))
         });
-        std::thread::sleep(Duration::from_millis(500));
+        std::thread::sleep(Duration::from_secs(1));
         stops.store(true, Ordering::SeqCst);
         let waited = writer.join().unwrap();
         assert!(waited.len() > 10, "{}", waited.len());

@@ -44,6 +44,7 @@ use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Notify;
 
 /// This node's part in a cluster.
@@ -52,6 +53,8 @@ pub struct Cluster {
     file: PathBuf,
     saved: Mutex<String>,
     needs_all_slots: bool,
+    /// Whether the cluster takes commands: asked for with each of them.
+    is_up: AtomicBool,
     timeout_ms: u64,
     /// Where a walk for the keys of a slot stopped.
     pub walks: Mutex<HashMap<u16, u64>>,
@@ -97,6 +100,7 @@ impl Cluster {
             file,
             saved: Mutex::default(),
             needs_all_slots: config.is("cluster-require-full-coverage"),
+            is_up: AtomicBool::new(false),
             timeout_ms: config.number("cluster-node-timeout"),
             walks: Mutex::default(),
             arrivals: Arrivals::default(),
@@ -119,6 +123,7 @@ impl Cluster {
     pub fn change<T>(&self, change: impl FnOnce(&mut Topology) -> T) -> Outcome<T> {
         let mut topology = self.topology.write();
         let result = change(&mut topology);
+        self.is_up.store(topology.is_up(self.needs_all_slots), Ordering::SeqCst);
         // How far replicas have come is not worth a write.
         let version = topology.version.map_or(String::new(), |version| format!(" version {version}"));
         let text = format!("voted {}{version}\n{}", topology.voted, topology.write());
@@ -141,7 +146,7 @@ impl Cluster {
 
     /// Whether the cluster takes commands, as far as this node sees.
     pub fn is_up(&self) -> bool {
-        self.read(|topology| topology.is_up(self.needs_all_slots))
+        self.is_up.load(Ordering::SeqCst)
     }
 
     /// Says where a request belongs.
@@ -161,7 +166,7 @@ impl Cluster {
         let topology = self.topology.read();
         let down = Failure::coded("CLUSTERDOWN Hash slot not served");
         let Some(owner) = topology.owner(slot) else { return Err(down) };
-        if !topology.is_up(self.needs_all_slots) {
+        if !self.is_up() {
             return Err(Failure::coded("CLUSTERDOWN The cluster is down"));
         }
         if topology.doubtful.contains_key(&slot) {

@@ -6,7 +6,7 @@ use super::cluster::slot_of;
 use super::spec::{Spec, flags::*};
 use super::{Context, help, text, unknown_subcommand};
 use crate::cluster::{self, Cluster, DepartureState, read_range};
-use crate::failure::{Failure, Outcome, SYNTAX};
+use crate::failure::{Failure, Outcome};
 use crate::number;
 use crate::resp::{Output, Request};
 use std::collections::BTreeSet;
