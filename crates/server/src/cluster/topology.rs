@@ -13,7 +13,7 @@
 //! Invariant: what was voted for, and the epochs, never go back, not even over a restart.
 
 use super::owners::Owners;
-use crate::slots::{SLOTS, read_range, write_ranges};
+use crate::slots::{SLOTS, read_range};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -185,6 +185,7 @@ impl Topology {
     /// What this node tells others.
     pub fn write(&self) -> String {
         let mut text = format!("from {} {}\n", self.me, self.epoch);
+        let owned = self.owners.written();
         for (id, node) in &self.nodes {
             let primary = node.primary.as_deref().unwrap_or("-");
             let state = match (node.has_failed, node.suspected_by.contains(&self.me)) {
@@ -192,10 +193,7 @@ impl Topology {
                 (false, true) => "suspect",
                 (false, false) => "ok",
             };
-            let mut slots = write_ranges(self.slots_of(id), ",");
-            if slots.is_empty() {
-                slots.push('-');
-            }
+            let slots = owned.get(id).map_or("-", String::as_str);
             let Node { host, port, epoch, position, .. } = node;
             // Writing to a string can't fail.
             let _ = writeln!(text, "node {id} {host} {port} {primary} {epoch} {position} {state} {slots}");
@@ -387,6 +385,7 @@ pub fn restore(text: &str, voted: u64, now: u64) -> Option<Topology> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::slots::write_ranges;
 
     fn id(digit: char) -> String {
         digit.to_string().repeat(40)
