@@ -32,6 +32,7 @@ const MOST_TAKEN: usize = 64;
 
 /// A hand-over that has begun.
 struct Arrival {
+    from: String,
     slots: BTreeSet<u16>,
     heard: Instant,
 }
@@ -137,7 +138,7 @@ fn begin(server: &Server, cluster: &Cluster, token: &str, from: &str, slots: BTr
     }
     let (mut first, mut last) = (u16::MAX, 0);
     slots.iter().for_each(|slot| (first, last) = (first.min(*slot), last.max(*slot)));
-    open.coming.insert(token.to_owned(), Arrival { slots, heard: Instant::now() });
+    open.coming.insert(token.to_owned(), Arrival { from: from.to_owned(), slots, heard: Instant::now() });
     crate::say(format_args!("slots between {first} and {last} are arriving from {from}"));
     Ok(())
 }
@@ -184,7 +185,8 @@ fn settle(server: &Server) -> Outcome {
 fn take(server: &Server, cluster: &Cluster, token: &str) -> Outcome {
     settle(server)?;
     let mut open = cluster.arrivals.lock();
-    let slots = open.find(token)?.slots.clone();
+    let arrival = open.find(token)?;
+    let (slots, from) = (arrival.slots.clone(), arrival.from.clone());
     cluster.change(|topology| {
         let me = NodeId::clone(&topology.me);
         topology.hand_over(slots.iter().copied(), &me);
@@ -196,8 +198,9 @@ fn take(server: &Server, cluster: &Cluster, token: &str) -> Outcome {
     }
     drop(open);
     if cluster.read(|topology| topology.version.is_none()) {
-        // Those who might take the source's place hear of it before it answers for the slots no more.
-        tokio::runtime::Handle::current().block_on(gossip::tell_all(server, cluster));
+        // Those who might take the source's place hear of it before it answers for the slots no more. The
+        // source itself hears of it by the reply.
+        tokio::runtime::Handle::current().block_on(gossip::tell_all(server, cluster, &from));
     }
     crate::say(format_args!("took {} slots", slots.len()));
     Ok(())

@@ -98,11 +98,12 @@ pub async fn meet(server: &Server, cluster: &Cluster, host: &str, port: u16) -> 
     exchange(server, cluster, &mut peer).await
 }
 
-/// Tells all nodes at once what this one knows, as far as they answer.
-pub(super) async fn tell_all(server: &Server, cluster: &Cluster) {
+/// Tells all nodes but one at once what this one knows, as far as they answer.
+pub(super) async fn tell_all(server: &Server, cluster: &Cluster, but: &str) {
     let patience = Duration::from_millis(cluster.timeout_ms().min(1_000));
     let others = cluster.read(|topology| {
-        let others = topology.nodes.iter().filter(|(id, node)| **id != topology.me && node.port > 0);
+        let others =
+            topology.nodes.iter().filter(|(id, node)| **id != topology.me && ***id != *but && node.port > 0);
         others.map(|(_, node)| (node.host.clone(), node.port)).collect::<Vec<_>>()
     });
     let told = others.iter().map(|(host, port)| timeout(patience, meet(server, cluster, host, *port)));

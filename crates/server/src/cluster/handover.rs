@@ -209,9 +209,15 @@ fn resolve(
     slots: &BTreeSet<u16>,
     to: &NodeId,
 ) -> Outcome {
-    let is_doubtful =
-        || cluster.read(|topology| slots.iter().any(|slot| topology.doubtful.contains_key(slot)));
-    while is_doubtful() && !server.is_stopping() {
+    let is_doubtful = || {
+        cluster.change(|topology| {
+            // Of slots that somebody else claims by now nobody asks.
+            let mine: BTreeSet<u16> = topology.slots_of(&topology.me).collect();
+            topology.doubtful.retain(|slot, _| mine.contains(slot));
+            slots.iter().any(|slot| topology.doubtful.contains_key(slot))
+        })
+    };
+    while is_doubtful()? && !server.is_stopping() {
         let place =
             cluster.read(|topology| topology.nodes.get(to).map(|node| (node.host.clone(), node.port)));
         let answer = place.ok_or(Failure::coded("ERR the node was forgotten")).and_then(|(host, port)| {
