@@ -1,11 +1,11 @@
 //! The side of a hand-over that takes slots.
 //!
 //! ```text
-//! CLUSTER HANDOVER BEGIN <token> <from> <slots>        the slots are emptied here, and open to the next
-//! CLUSTER HANDOVER ITEMS <token> <kind> <key> <value>* put, delete, or delete-prefix, of items as they are stored
-//! CLUSTER HANDOVER SETTLE <token>                      replies when it is on the device, and on replicas
-//! CLUSTER HANDOVER TAKE <token>                        the same, and the slots are this node's
-//! CLUSTER HANDOVER CANCEL <token> <slots>              replies TAKEN or CANCELLED, whichever it is from now on
+//! CLUSTER HANDOVER BEGIN <token> <from> <slots>    the slots are emptied here, and open to the next
+//! CLUSTER HANDOVER ITEMS <token> <kind> <key> <value> …    put, delete or delete-prefix: items as stored
+//! CLUSTER HANDOVER SETTLE <token>                  replies when it is on the device, and on replicas
+//! CLUSTER HANDOVER TAKE <token>                    the same, and the slots are this node's
+//! CLUSTER HANDOVER CANCEL <token> <slots>          replies TAKEN or CANCELLED: so it stays
 //! ```
 //!
 //! Items come as the source holds them: a large collection in as many messages as it takes, and what clients

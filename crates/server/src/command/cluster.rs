@@ -1,5 +1,5 @@
-//! CLUSTER and what clients of a cluster send: how operators change what a node knows, and what nodes tell one
-//! another. What a node says of itself is in `cluster_view.rs`.
+//! CLUSTER and what clients of a cluster send: how operators change what a node knows, and what nodes tell
+//! one another. What a node says of itself is in `cluster_view.rs`.
 
 use super::arguments::{integer, is};
 use super::cluster_view::{info, nodes, replicas, shards, slots};

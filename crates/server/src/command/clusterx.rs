@@ -1,5 +1,5 @@
-//! CLUSTERX: how Kvrocks' controller tells nodes what they are, and moves slots. Syntax and replies are those of
-//! Apache Kvrocks.
+//! CLUSTERX: how Kvrocks' controller tells nodes what they are, and moves slots. Syntax and replies are those
+//! of Apache Kvrocks.
 
 use super::arguments::is;
 use super::cluster::slot_of;
