@@ -437,6 +437,22 @@ mod tests {
     }
 
     #[test]
+    fn a_node_that_comes_back_hears_from_most_before_it_answers() {
+        let (mut a, b) = (node('a', 0..8_192), node('b', 8_192..16_384));
+        assert!(!a.is_up(true), "half of the slots are nobody's");
+        a.merge(&b.write(), "hb", 2).unwrap();
+        assert!(a.is_up(true));
+        let mut again = restore(&a.write(), 0, 3).unwrap();
+        assert!(!again.is_up(false), "b may have its slots by now");
+        let mut later = b.clone();
+        later.epoch = 9;
+        later.hand_over([7].into_iter(), &id('b').as_str().into());
+        again.merge(&later.write(), "hb", 4).unwrap();
+        assert!(again.is_up(true));
+        assert_eq!(again.owner(7).map(|owner| owner.to_string()), Some(id('b')));
+    }
+
+    #[test]
     fn a_file_brings_everything_back() {
         let mut a = node('a', 0..100);
         a.merge(&node('b', 100..200).write(), "hb", 2).unwrap();
