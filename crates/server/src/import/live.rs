@@ -4,10 +4,10 @@
 //! redis://[[user]:password@]host[:port][/database]
 //! ```
 //!
-//! How far it is stands in `import.progress` beside the store, written once in a while, when what was read before is on the device. An import that broke off
-//! goes on there, if it is the same run of the same server: SCAN shows all keys that are there all the time,
-//! whatever becomes of others. What is written at the source meanwhile may be missing: stop writing there, or
-//! run the import again.
+//! How far it is stands in `import.progress` beside the store, written once in a while, when what was read
+//! before is on the device. An import that broke off goes on there, if it is the same run of the same server:
+//! SCAN shows all keys that are there all the time, whatever becomes of others. What is written at the source
+//! meanwhile may be missing: stop writing there, or run the import again.
 
 use super::{Report, Sink};
 use crate::config::Config;
