@@ -1,7 +1,7 @@
 //! Stores filled from Redis, from its files and from a server that runs. They are compared with a real
 //! `redis-server` (Debian's package redis-server); without one the tests say so and pass.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that fails should say so")]
+#![expect(clippy::unwrap_used, reason = "a test that fails should say so")]
 
 mod common;
 
