@@ -255,7 +255,9 @@ impl PrefixRule {
             Self::AllButLast { bytes } if prefix.len() + usize::from(bytes) > MAX_KEY_BYTES => {
                 "it leaves no room for a suffix"
             }
-            Self::LengthPrefixed { .. } | Self::Routed { .. } if !is_whole() => "its length is not what its first bytes say",
+            Self::LengthPrefixed { .. } | Self::Routed { .. } if !is_whole() => {
+                "its length is not what its first bytes say"
+            }
             Self::Named(name) => return Err(KeyError::UnknownRule(name)),
             _ => return Ok(()),
         };

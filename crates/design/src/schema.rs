@@ -124,7 +124,10 @@ impl fmt::Display for KeyError {
                 "the key has {bytes} bytes, fewer than the prefix has by the length that the key begins with"
             ),
             Self::RouteTooLarge { route, bits } => {
-                write!(f, "the key begins with the route {route}, but routes of this keyspace have {bits} bits")
+                write!(
+                    f,
+                    "the key begins with the route {route}, but routes of this keyspace have {bits} bits"
+                )
             }
             Self::RefusedByRule(name) => {
                 write!(f, "the prefix rule {:?} of this keyspace refuses the key", name.as_str())

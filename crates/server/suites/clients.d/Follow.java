@@ -102,6 +102,6 @@ public class Follow {
         }
         System.out.printf("%s: %d writes, %d keys waited for, %d errors, longest pause %.1f s, %d lost%n",
             name, writes, waited.size(), errors, longest / 1e9, lost);
-        System.exit(lost > 0 || waited.size() < 500 || System.nanoTime() - last > 10_000_000_000L ? 1 : 0);
+        System.exit(lost > 0 || waited.size() < 100 || System.nanoTime() - last > 10_000_000_000L ? 1 : 0);
     }
 }

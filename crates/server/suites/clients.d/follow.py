@@ -38,4 +38,4 @@ print(
     f"redis-py: {writes} writes, {len(waited)} keys waited for, {errors} errors, "
     f"longest pause {longest:.1f} s, {len(lost)} lost"
 )
-sys.exit(1 if lost or len(waited) < 500 or time.monotonic() - last > 10 else 0)
+sys.exit(1 if lost or len(waited) < 100 or time.monotonic() - last > 10 else 0)
