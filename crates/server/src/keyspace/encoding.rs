@@ -23,8 +23,8 @@
 //! Elements of large collections are ordered by their CRC, so that a cursor of HSCAN is a number, and a
 //! random element is one near a random number.
 //!
-//! In a cluster a database lies by slot: the slot is the route that keys' places begin with (`PrefixRule`), so
-//! that the keys of a slot are neighbours. Invariants: a key whose head is not large has no other items.
+//! In a cluster a database lies by slot: the slot is the route that keys' places begin with (`PrefixRule`),
+//! so that the keys of a slot are neighbours. Invariants: a key whose head is not large has no other items.
 
 use crate::slots::{SLOT_BITS, slot};
 use sha2::{Digest as _, Sha256};

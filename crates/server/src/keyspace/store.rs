@@ -9,8 +9,8 @@
 //!            "replication"      point        a replica's position in its primary's log (`apply.rs`)
 //! ```
 //!
-//! A database takes a generation with its first write. Those that lie by slot have the bit `BY_SLOT` in it, so
-//! that a replica which makes one knows that too. To empty it is to forget its generation, to swap two
+//! A database takes a generation with its first write. Those that lie by slot have the bit `BY_SLOT` in it,
+//! so that a replica which makes one knows that too. To empty it is to forget its generation, to swap two
 //! is to swap theirs, each one write; keyspaces that no database names are dropped. So both are atomic and
 //! take no time, however large the databases are.
 

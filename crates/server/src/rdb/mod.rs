@@ -6,8 +6,8 @@
 //! string     length · bytes; or special 0, 1, 2: an integer of 8, 16, 32 bits; 3: compressed by LZF
 //! ```
 //!
-//! `packs.rs` reads what is packed into one string, `write.rs` writes payloads, `file.rs` reads files. Strings,
-//! hashes and sets are read in all encodings that Redis has written; of other types only where they end.
+//! `packs.rs` reads what is packed into one string, `write.rs` writes payloads, `file.rs` reads files.
+//! Strings, hashes and sets are read in all encodings that Redis has written; of other types only where they end.
 //! Invariant: a value is read to its end or refused. Source: Redis' `rdb.c`.
 
 mod file;
