@@ -7,7 +7,8 @@
 //! ```
 //!
 //! `packs.rs` reads what is packed into one string, `write.rs` writes payloads, `file.rs` reads files.
-//! Strings, hashes and sets are read in all encodings that Redis has written; of other types only where they end.
+//! Strings, hashes and sets are read in all encodings that Redis has written; of other types only where they
+//! end.
 //! Invariant: a value is read to its end or refused. Source: Redis' `rdb.c`.
 
 mod file;
