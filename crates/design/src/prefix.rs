@@ -54,6 +54,18 @@ pub enum PrefixRule {
         /// Bytes of the length: 1, 2 or 4.
         width: u8,
     },
+    /// A *route*, a big-endian number of 2 bytes below `2^bits`, and behind it what [`LengthPrefixed`]
+    /// says. The route is what the place of the key begins with, so that all keys of one route lie together,
+    /// from position `route << (64 - bits)` on: for stores whose keys are divided among several, as the slots
+    /// of a cluster are. Keys that end before, and larger routes, are refused.
+    ///
+    /// [`LengthPrefixed`]: PrefixRule::LengthPrefixed
+    Routed {
+        /// Bits of the route, from 1 to 16.
+        bits: u8,
+        /// Bytes of the length: 1, 2 or 4.
+        width: u8,
+    },
     /// A rule of the program's own, which it gives whenever it opens the store; see [`PrefixRules`].
     Named(RuleName),
     /// The whole key; its suffix is empty.
@@ -165,9 +177,11 @@ impl PrefixRule {
     #[inline]
     pub fn is_self_delimiting(self) -> bool {
         match self {
-            Self::Fixed { .. } | Self::Delimiter { .. } | Self::LengthPrefixed { .. } | Self::Named(_) => {
-                true
-            }
+            Self::Fixed { .. }
+            | Self::Delimiter { .. }
+            | Self::LengthPrefixed { .. }
+            | Self::Routed { .. }
+            | Self::Named(_) => true,
             Self::LastDelimiter { .. } | Self::AllButLast { .. } | Self::WholeKey => false,
         }
     }
@@ -212,6 +226,15 @@ impl PrefixRule {
                 let end = length_prefixed_end(key, width).filter(|end| *end <= key.len());
                 end.ok_or(KeyError::EndsWithinPrefix { bytes: key.len() })
             }
+            Self::Routed { bits, width } => {
+                let (route, rest) =
+                    split_route(key).ok_or(KeyError::EndsWithinPrefix { bytes: key.len() })?;
+                if u32::from(route) >> bits > 0 {
+                    return Err(KeyError::RouteTooLarge { route, bits });
+                }
+                let end = length_prefixed_end(rest, width).filter(|end| *end <= rest.len());
+                end.map(|end| end + ROUTE_BYTES).ok_or(KeyError::EndsWithinPrefix { bytes: key.len() })
+            }
             Self::Named(name) => Err(KeyError::UnknownRule(name)),
         }
     }
@@ -232,7 +255,9 @@ impl PrefixRule {
             Self::AllButLast { bytes } if prefix.len() + usize::from(bytes) > MAX_KEY_BYTES => {
                 "it leaves no room for a suffix"
             }
-            Self::LengthPrefixed { .. } if !is_whole() => "its length is not what its first bytes say",
+            Self::LengthPrefixed { .. } | Self::Routed { .. } if !is_whole() => {
+                "its length is not what its first bytes say"
+            }
             Self::Named(name) => return Err(KeyError::UnknownRule(name)),
             _ => return Ok(()),
         };
@@ -245,9 +270,10 @@ impl PrefixRule {
     /// What is wrong with it.
     pub fn check(self) -> Result<(), &'static str> {
         match self {
-            Self::LengthPrefixed { width } if ![1, 2, 4].contains(&width) => {
+            Self::LengthPrefixed { width } | Self::Routed { width, .. } if ![1, 2, 4].contains(&width) => {
                 Err("a length takes 1, 2 or 4 bytes")
             }
+            Self::Routed { bits, .. } if !(1..=16).contains(&bits) => Err("a route has 1 to 16 bits"),
             Self::Fixed { bytes: 0 } => Err("a fixed prefix has at least 1 byte"),
             Self::AllButLast { bytes: 0 } => {
                 Err("a suffix has at least 1 byte; or take the whole key as prefix")
@@ -256,6 +282,15 @@ impl PrefixRule {
             _ => Ok(()),
         }
     }
+}
+
+/// Bytes of a route as a key begins with it.
+const ROUTE_BYTES: usize = 2;
+
+/// Returns the route that a key begins with, and what follows it.
+pub(crate) fn split_route(key: &[u8]) -> Option<(u16, &[u8])> {
+    let (route, rest) = key.split_first_chunk()?;
+    Some((u16::from_be_bytes(*route), rest))
 }
 
 /// Returns where a length of `width` bytes and the bytes that it counts end.
@@ -287,6 +322,11 @@ mod tests {
             (PrefixRule::LengthPrefixed { width: 4 }, b"\0\0\0\0", Some(4)),
             (PrefixRule::LengthPrefixed { width: 4 }, b"\xff\xff\xff\xffabc", None),
             (PrefixRule::LengthPrefixed { width: 4 }, b"\0\0", None),
+            (PrefixRule::Routed { bits: 9, width: 1 }, b"\x01\xff\x02abc", Some(5)),
+            (PrefixRule::Routed { bits: 9, width: 1 }, b"\x02\0\x02abc", None),
+            (PrefixRule::Routed { bits: 16, width: 2 }, b"\xff\xff\0\x01a", Some(5)),
+            (PrefixRule::Routed { bits: 14, width: 2 }, b"\0\0\0\x02a", None),
+            (PrefixRule::Routed { bits: 14, width: 2 }, b"\0", None),
             (PrefixRule::WholeKey, b"abc", Some(3)),
         ];
         for (rule, key, expected) in cases {
@@ -299,6 +339,9 @@ mod tests {
         assert!(PrefixRule::LengthPrefixed { width: 1 }.check_prefix(b"\x02abc").is_err());
         assert!(PrefixRule::LengthPrefixed { width: 3 }.check().is_err());
         assert!(PrefixRule::AllButLast { bytes: 0 }.check().is_err());
+        for (bits, width) in [(0, 2), (17, 2), (14, 3)] {
+            assert!(PrefixRule::Routed { bits, width }.check().is_err());
+        }
     }
 
     #[test]
@@ -322,6 +365,7 @@ mod tests {
                 PrefixRule::Delimiter { byte: 1, count: 2 },
                 PrefixRule::LengthPrefixed { width: 1 },
                 PrefixRule::LengthPrefixed { width: 2 },
+                PrefixRule::Routed { bits: 10, width: 1 },
             ] {
                 prop_assert!(rule.is_self_delimiting());
                 let Ok(length) = rule.prefix_len(&key) else { continue };

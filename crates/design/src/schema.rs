@@ -10,7 +10,7 @@
 //! bytes. The full key is stored and compared, so colliding hashes cost a comparison and never an answer.
 
 use crate::digest::{Digest, HashSecret, mix64};
-use crate::prefix::{PrefixFn, PrefixRule, PrefixRules, RuleName};
+use crate::prefix::{PrefixFn, PrefixRule, PrefixRules, RuleName, split_route};
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::fmt;
@@ -80,6 +80,13 @@ pub enum KeyError {
         /// The key's length in bytes.
         bytes: usize,
     },
+    /// The key begins with a route that is larger than the keyspace has.
+    RouteTooLarge {
+        /// The route.
+        route: u16,
+        /// Bits that routes have.
+        bits: u8,
+    },
     /// A rule of the program's own finds no prefix in the key.
     RefusedByRule(RuleName),
     /// The program has not given the rule of this name.
@@ -116,6 +123,12 @@ impl fmt::Display for KeyError {
                 f,
                 "the key has {bytes} bytes, fewer than the prefix has by the length that the key begins with"
             ),
+            Self::RouteTooLarge { route, bits } => {
+                write!(
+                    f,
+                    "the key begins with the route {route}, but routes of this keyspace have {bits} bits"
+                )
+            }
             Self::RefusedByRule(name) => {
                 write!(f, "the prefix rule {:?} of this keyspace refuses the key", name.as_str())
             }
@@ -266,6 +279,8 @@ pub struct Encoder {
     secret: HashSecret,
     /// What a named prefix rule says.
     named: Option<PrefixFn>,
+    /// Bits of the route that places begin with; 0 where they begin with none.
+    route_bits: u8,
 }
 
 impl Encoder {
@@ -274,7 +289,11 @@ impl Encoder {
     /// Keys of a schema with a [named](PrefixRule::Named) prefix rule need [`Encoder::with_rules`]; this one
     /// refuses them all.
     pub fn new(schema: Schema, secret: HashSecret) -> Self {
-        Self { schema, secret, named: None }
+        let route_bits = match schema.prefix_rule() {
+            Some(PrefixRule::Routed { bits, .. }) => bits.clamp(1, 16),
+            _ => 0,
+        };
+        Self { schema, secret, named: None, route_bits }
     }
 
     /// Returns the same encoder for whoever gives `rules`.
@@ -342,8 +361,19 @@ impl Encoder {
             let digest = self.secret.hash128(key);
             return Ok(EncodedKey { digest, fingerprint: digest.lo, key, prefix_len });
         };
-        let hi = self.secret.hash64(key.get(..prefix_len).unwrap_or(key));
+        let hi = self.prefix_place(key.get(..prefix_len).unwrap_or(key));
         Ok(self.place(hi, order, key, prefix_len))
+    }
+
+    /// The upper digest half of keys with `prefix`: its hash, behind its route where it has one.
+    #[inline]
+    fn prefix_place(&self, prefix: &[u8]) -> u64 {
+        let hash = self.secret.hash64(prefix);
+        if self.route_bits == 0 {
+            return hash;
+        }
+        let route = split_route(prefix).map_or(0, |(route, _)| u64::from(route));
+        route << (64 - u32::from(self.route_bits)) | hash >> self.route_bits
     }
 
     /// Encodes `key`, whose first `shared` bytes are those of the key that was encoded before it, as
@@ -408,7 +438,7 @@ impl Encoder {
     /// The digest half that all keys with `prefix` share, or why no key can have it.
     pub fn encode_prefix(&self, prefix: &[u8]) -> Result<u64, KeyError> {
         self.check_prefix(prefix)?;
-        Ok(self.secret.hash64(prefix))
+        Ok(self.prefix_place(prefix))
     }
 
     /// The lower digest half at which suffixes from `suffix` on begin, in an ordered keyspace.
@@ -447,118 +477,4 @@ fn leading_u64(bytes: &[u8]) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn encoder(prefix: PrefixRule, suffix: SuffixOrder) -> Encoder {
-        Encoder::new(Schema::SemiSorted { prefix, suffix }, HashSecret([9; 16]))
-    }
-
-    #[test]
-    fn delimiters_end_the_prefix_and_belong_to_it() {
-        let e = encoder(PrefixRule::Delimiter { byte: b'/', count: 2 }, SuffixOrder::Ordered);
-        assert_eq!(e.encode(b"a/b/c/d").unwrap().prefix(), b"a/b/");
-        assert_eq!(e.encode(b"//").unwrap().prefix(), b"//");
-        assert_eq!(e.encode(b"a/b").unwrap_err(), KeyError::NoDelimiter { byte: b'/', count: 2 });
-        assert!(e.encode_prefix(b"a/b/").is_ok());
-        assert!(e.encode_prefix(b"a/").is_err());
-        assert!(e.encode_prefix(b"a/b/c").is_err());
-    }
-
-    #[test]
-    fn bad_keys_say_what_to_do() {
-        let e = encoder(PrefixRule::Fixed { bytes: 8 }, SuffixOrder::Hashed);
-        assert_eq!(e.encode(b"").unwrap_err(), KeyError::Empty);
-        assert_eq!(e.encode(&[0; 65_536]).unwrap_err(), KeyError::TooLong { bytes: 65_536 });
-        assert!(e.encode(&[0; 65_535]).is_ok());
-        assert!(e.encode(b"seven..").unwrap_err().to_string().contains("prefix of 8 bytes"));
-        assert_eq!(e.encode_prefix(b"nine.....").unwrap_err().to_string().matches("prefix").count(), 2);
-        assert_eq!(e.encode_suffix_bound(b"x").unwrap_err(), KeyError::NotOrdered);
-        let point = Encoder::new(Schema::Point, HashSecret([0; 16]));
-        assert_eq!(point.encode_prefix(b"p").unwrap_err(), KeyError::NotSemiSorted);
-    }
-
-    #[test]
-    fn rules_of_the_programs_own_need_to_be_given() {
-        fn first_digit(key: &[u8]) -> Option<usize> {
-            key.iter().position(u8::is_ascii_digit).map(|at| at + 1)
-        }
-        let name = RuleName::new("first-digit").unwrap();
-        let bare = encoder(PrefixRule::Named(name), SuffixOrder::Ordered);
-        assert_eq!(bare.encode(b"ab1c").unwrap_err(), KeyError::UnknownRule(name));
-        assert!(bare.with_rules(&PrefixRules::default()).is_err());
-        let rules = PrefixRules::default().with("first-digit", first_digit).unwrap();
-        let e = bare.with_rules(&rules).unwrap();
-        assert_eq!(e.encode(b"ab1c").unwrap().prefix(), b"ab1");
-        assert_eq!(e.encode(b"abc").unwrap_err(), KeyError::RefusedByRule(name));
-        assert!(e.encode_prefix(b"ab1").is_ok() && e.encode_prefix(b"ab1c").is_err());
-    }
-
-    #[test]
-    fn keys_after_others_are_encoded_as_by_themselves() {
-        let rules = [
-            PrefixRule::LastDelimiter { byte: b'/' },
-            PrefixRule::AllButLast { bytes: 2 },
-            PrefixRule::LengthPrefixed { width: 1 },
-            PrefixRule::WholeKey,
-        ];
-        let keys: [&[u8]; 5] = [b"\x01/a/b", b"\x01/a/b/c", b"\x01/a/bcd", b"\x02/a/bcd", b"\x02/a/"];
-        for rule in rules {
-            let e = encoder(rule, SuffixOrder::Ordered);
-            for pair in keys.windows(2) {
-                let [first, second] = pair else { unreachable!() };
-                let before = e.encode(first).unwrap();
-                let shared = first.iter().zip(*second).take_while(|(x, y)| x == y).count();
-                let after = e.encode_after(second, shared, (before.digest, before.prefix_len)).unwrap();
-                let alone = e.encode(second).unwrap();
-                assert_eq!((after.digest, after.prefix_len), (alone.digest, alone.prefix_len), "{rule}");
-                for order in [SuffixOrder::Ordered, SuffixOrder::Hashed] {
-                    let e = encoder(rule, order);
-                    let alone = e.encode(second).unwrap();
-                    let again = e.encode_again(second, alone.digest).unwrap();
-                    assert_eq!(
-                        (again.digest, again.fingerprint),
-                        (alone.digest, alone.fingerprint),
-                        "{rule}"
-                    );
-                    assert_eq!((again.key, again.prefix_len), (alone.key, alone.prefix_len), "{rule}");
-                }
-            }
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn ordered_suffixes_keep_byte_order(
-            prefix in proptest::collection::vec(any::<u8>(), 4),
-            a in proptest::collection::vec(0u8..3, 0..20),
-            b in proptest::collection::vec(0u8..3, 0..20),
-        ) {
-            let e = encoder(PrefixRule::Fixed { bytes: 4 }, SuffixOrder::Ordered);
-            let (ka, kb) = ([prefix.clone(), a.clone()].concat(), [prefix, b.clone()].concat());
-            prop_assert_eq!(e.encode(&ka).unwrap().order(&e.encode(&kb).unwrap()), a.cmp(&b));
-            prop_assert!(e.encode_suffix_bound(&a).unwrap() <= e.encode(&ka).unwrap().digest.lo);
-            let (first, second) = (e.encode(&ka).unwrap(), e.encode(&kb).unwrap());
-            let shared = ka.iter().zip(&kb).take_while(|(x, y)| x == y).count();
-            let after = e.encode_after(&kb, shared, (first.digest, first.prefix_len)).unwrap();
-            prop_assert_eq!((after.digest, after.fingerprint, after.prefix_len),
-                (second.digest, second.fingerprint, second.prefix_len));
-        }
-
-        #[test]
-        fn every_schema_orders_totally(keys in proptest::collection::vec(
-            proptest::collection::vec(0u8..2, 4..12), 3)
-        ) {
-            for suffix in [SuffixOrder::Hashed, SuffixOrder::Ordered] {
-                let e = encoder(PrefixRule::Fixed { bytes: 3 }, suffix);
-                let k: Vec<_> = keys.iter().map(|k| e.encode(k).unwrap()).collect();
-                prop_assert_eq!(k[0].order(&k[1]).is_eq(), keys[0] == keys[1]);
-                prop_assert_eq!(k[0].order(&k[1]), k[1].order(&k[0]).reverse());
-                if k[0].order(&k[1]).is_le() && k[1].order(&k[2]).is_le() {
-                    prop_assert!(k[0].order(&k[2]).is_le());
-                }
-            }
-        }
-    }
-}
+mod tests;

@@ -6,7 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// How a schema is written; [`Schema::from_str`](std::str::FromStr) says so where it is not.
-const HOW: &str = "write point, fixed:N, delim:C[:COUNT], last-delim:C, suffix:N, length:WIDTH, named:RULE or whole, \
+const HOW: &str = "write point, fixed:N, delim:C[:COUNT], last-delim:C, suffix:N, length:WIDTH, routed:BITS:WIDTH, named:RULE or whole, \
                    and :hashed behind it where suffixes are to be hashed";
 
 /// Reads a schema as people write it, and as it is displayed.
@@ -19,6 +19,7 @@ const HOW: &str = "write point, fixed:N, delim:C[:COUNT], last-delim:C, suffix:N
 /// | `last-delim:/` | up to and including the last `/`: the directory of an absolute path |
 /// | `suffix:12` | all but the last 12 bytes |
 /// | `length:4` | a big-endian length of 4 bytes, and what it counts |
+/// | `routed:14:2` | a route of 14 bits, which keys lie by, in 2 bytes; then as `length:2` |
 /// | `named:tenant` | by the program's own rule of that name |
 /// | `whole` | the whole key |
 ///
@@ -85,6 +86,11 @@ fn parse_rule(text: &str) -> Result<PrefixRule, String> {
         "fixed" => PrefixRule::Fixed { bytes: number()? },
         "suffix" => PrefixRule::AllButLast { bytes: number()? },
         "length" => PrefixRule::LengthPrefixed { width: u8::try_from(number()?).map_err(|_| how())? },
+        "routed" => {
+            let (bits, width) = argument.split_once(':').ok_or_else(how)?;
+            let number = |text: &str| text.parse::<u8>().map_err(|_| how());
+            PrefixRule::Routed { bits: number(bits)?, width: number(width)? }
+        }
         "named" => PrefixRule::Named(RuleName::new(argument)?),
         "last-delim" => match parse_byte(argument) {
             Some((byte, "")) => PrefixRule::LastDelimiter { byte },
@@ -165,6 +171,7 @@ impl fmt::Display for PrefixRule {
             Self::LastDelimiter { byte } => write!(f, "last-delim:{}", byte_name(byte)),
             Self::AllButLast { bytes } => write!(f, "suffix:{bytes}"),
             Self::LengthPrefixed { width } => write!(f, "length:{width}"),
+            Self::Routed { bits, width } => write!(f, "routed:{bits}:{width}"),
             Self::Named(name) => write!(f, "named:{}", name.as_str()),
             Self::WholeKey => f.write_str("whole"),
         }
@@ -201,6 +208,7 @@ mod tests {
             ("delim:\\x00", schema(PrefixRule::Delimiter { byte: 0, count: 1 }, ordered)),
             ("last-delim:\\t", schema(PrefixRule::LastDelimiter { byte: b'\t' }, ordered)),
             ("suffix:12", schema(PrefixRule::AllButLast { bytes: 12 }, ordered)),
+            ("routed:14:2", schema(PrefixRule::Routed { bits: 14, width: 2 }, SuffixOrder::Ordered)),
             ("length:4:hashed", schema(PrefixRule::LengthPrefixed { width: 4 }, hashed)),
             ("named:tenant", schema(PrefixRule::Named(RuleName::new("tenant").unwrap()), ordered)),
             ("whole", schema(PrefixRule::WholeKey, ordered)),

@@ -7,6 +7,8 @@
 //! | [`keyspace`] | how Redis' types lie in the store; units of work |
 //! | [`replication`] | a server that follows another one |
 //! | [`cluster`] | servers that share the keys |
+//! | [`rdb`] | values and files as Redis writes them |
+//! | [`import`] | a store out of such a file, or of a running Redis |
 //! | [`server`] | connections, pipelines, background work |
 //! | [`config`] | settings |
 //!
@@ -18,11 +20,14 @@ pub mod command;
 pub mod config;
 mod failure;
 mod glob;
+pub mod import;
 pub mod keyspace;
 mod number;
+pub mod rdb;
 pub mod replication;
 pub mod resp;
 pub mod server;
+mod slots;
 
 pub use failure::Failure;
 

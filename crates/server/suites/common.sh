@@ -9,11 +9,11 @@ skip() {
     exit 0
 }
 
-# start PORT: starts the server.
+# start PORT: starts the server; METRICS is the port of its page, if it is to have one.
 start() {
     [ -x "$server" ] || cargo build --release
     data=$(mktemp -d)
-    "$server" "$data" --port "$1" 2> "$data/log" &
+    "$server" "$data" --port "$1" ${METRICS:+--metrics-port "$METRICS"} 2> "$data/log" &
     running=$!
     trap 'kill $running; wait $running || true; rm -rf "$data"' EXIT
     for _ in $(seq 100); do

@@ -5,7 +5,7 @@
 //! With a majority the replica takes the slots, in that epoch; what its primary claims is older from then on.
 //! Of several replicas the one that has come farthest asks first. Source: Redis Cluster's specification.
 
-use super::gossip::Peer;
+use super::gossip::{Peer, exchange};
 use super::{Cluster, NodeId, Topology, settle_role};
 use crate::failure::{Failure, Outcome};
 use crate::server::Server;
@@ -20,7 +20,10 @@ pub fn grant(topology: &mut Topology, candidate: &str, epoch: u64, is_asked_for:
         return false;
     };
     let has_failed = topology.nodes.get(&primary).is_some_and(|node| node.has_failed);
-    let may = epoch > topology.voted && epoch >= topology.epoch && topology.has_slots(&me);
+    let may = topology.version.is_none()
+        && epoch > topology.voted
+        && epoch >= topology.epoch
+        && topology.has_slots(&me);
     if !may || !(has_failed || is_asked_for) || !topology.has_slots(&primary) {
         return false;
     }
@@ -102,6 +105,8 @@ async fn elect(server: &Server, cluster: &Cluster, is_asked_for: bool) -> Outcom
     for (host, port) in &candidacy.voters {
         let vote = async {
             let mut peer = Peer::connect(server, host, *port).await?;
+            // Slots that the primary has handed over since this node heard of it are not its any more.
+            exchange(server, cluster, &mut peer).await?;
             peer.ask(&["CLUSTER", "VOTE", &me, &epoch, how]).await
         };
         if let Ok(Ok(answer)) = timeout(patience, vote).await {

@@ -74,7 +74,7 @@ impl Peer {
 }
 
 /// Tells a node what this one knows, and takes in what it answers; its name.
-async fn exchange(server: &Server, cluster: &Cluster, peer: &mut Peer) -> Outcome<NodeId> {
+pub(super) async fn exchange(server: &Server, cluster: &Cluster, peer: &mut Peer) -> Outcome<NodeId> {
     let port = server.port();
     let position = server.replication.link().map_or(0, |link| link.position());
     let announced = server.config.text("cluster-announce-ip");
@@ -98,8 +98,29 @@ pub async fn meet(server: &Server, cluster: &Cluster, host: &str, port: u16) -> 
     exchange(server, cluster, &mut peer).await
 }
 
+/// Tells all nodes but one at once what this one knows, as far as they answer.
+pub(super) async fn tell_all(server: &Server, cluster: &Cluster, but: &str) {
+    let patience = Duration::from_millis(cluster.timeout_ms().min(1_000));
+    let others = cluster.read(|topology| {
+        let others =
+            topology.nodes.iter().filter(|(id, node)| **id != topology.me && ***id != *but && node.port > 0);
+        others.map(|(_, node)| (node.host.clone(), node.port)).collect::<Vec<_>>()
+    });
+    let told = others.iter().map(|(host, port)| timeout(patience, meet(server, cluster, host, *port)));
+    let mut told: Vec<_> = told.map(Box::pin).collect();
+    // One after the other they would take as long as all that don't answer together.
+    std::future::poll_fn(|context| {
+        told.retain_mut(|told| told.as_mut().poll(context).is_pending());
+        if told.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    })
+    .await;
+}
+
 /// What follows from what was heard.
 fn settle(server: &Server, cluster: &Cluster) -> Outcome {
+    if cluster.read(|topology| topology.version.is_some()) {
+        return settle_role(server, cluster);
+    }
     cluster.change(|topology| {
         let now = now_ms();
         topology.judge(now, cluster.timeout_ms());
@@ -114,11 +135,11 @@ async fn follow_node(server: Arc<Server>, cluster: Arc<Cluster>, id: NodeId, eve
     let patience = Duration::from_millis(cluster.timeout_ms());
     let mut peer: Option<Peer> = None;
     while !server.is_stopping() {
-        let Some((host, port)) =
-            cluster.read(|topology| topology.nodes.get(&id).map(|node| (node.host.clone(), node.port)))
-        else {
-            return;
-        };
+        let place = cluster.read(|topology| {
+            let node = topology.nodes.get(&id).filter(|_| topology.version.is_none())?;
+            Some((node.host.clone(), node.port))
+        });
+        let Some((host, port)) = place else { return };
         let once = async {
             let mut open = match peer.take() {
                 Some(open) => open,
@@ -140,7 +161,9 @@ pub async fn run(server: Arc<Server>, cluster: Arc<Cluster>) {
     let mut followed = BTreeMap::new();
     while !server.is_stopping() {
         let others = cluster.read(|topology| {
-            topology.nodes.keys().filter(|id| **id != topology.me).cloned().collect::<Vec<_>>()
+            // A controller tells the nodes what they are: they have nothing to tell one another.
+            let others = topology.nodes.keys().filter(|id| **id != topology.me && topology.version.is_none());
+            others.cloned().collect::<Vec<_>>()
         });
         for id in others {
             let is_running =

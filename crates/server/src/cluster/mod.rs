@@ -2,25 +2,35 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `slots.rs` | the slot of a key |
 //! | `topology.rs` | what a node knows of the others, and how it takes in what they tell |
 //! | `owners.rs` | whose each slot is |
 //! | `gossip.rs` | nodes telling each other, once in a while |
 //! | `failover.rs` | a replica in the place of its primary |
+//! | `handover.rs` | slots that go to another node in bulk, `wire.rs` the connection to it |
+//! | `arrival.rs` | slots that come |
+//! | `controller.rs` | a cluster whose nodes a controller tells what they are |
+//! | `sweep.rs` | keys that are left of slots which another node has |
 //!
 //! `command/cluster.rs` has the commands, `command/migrate.rs` moves keys. A node that is asked for a key of
 //! another one names that one (MOVED, ASK); clients remember. Nodes talk to each other at the port at which
 //! they take clients, by `CLUSTER GOSSIP` and `CLUSTER VOTE`. What a node knows is in `nodes.conf`.
 
+mod arrival;
+mod controller;
 mod failover;
 mod gossip;
+mod handover;
 mod owners;
-mod slots;
+mod sweep;
 mod topology;
+mod wire;
 
+pub use arrival::{Arrivals, answer as take_in};
+pub use controller::{set_nodes, set_slots};
 pub use failover::{How, grant, start as fail_over};
 pub use gossip::{meet, run};
-pub use slots::{SLOTS, ranges, read_range, slot, write_ranges};
+pub use handover::{Departure, State as DepartureState, supervise as hand_over};
+pub use sweep::run as sweep;
 pub use topology::{Node, NodeId, Topology};
 
 use crate::command::Spec;
@@ -29,10 +39,13 @@ use crate::failure::{Failure, Outcome};
 use crate::now_ms;
 use crate::resp::Request;
 use crate::server::{Server, Session};
+pub use crate::slots::{SLOT_BITS, SLOTS, ranges, read_range, slot, write_ranges};
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::Notify;
 
 /// This node's part in a cluster.
 pub struct Cluster {
@@ -40,9 +53,17 @@ pub struct Cluster {
     file: PathBuf,
     saved: Mutex<String>,
     needs_all_slots: bool,
+    /// Whether the cluster takes commands: asked for with each of them.
+    is_up: AtomicBool,
     timeout_ms: u64,
     /// Where a walk for the keys of a slot stopped.
     pub walks: Mutex<HashMap<u16, u64>>,
+    /// Slots that are coming in bulk.
+    pub arrivals: Arrivals,
+    /// The slots that go in bulk, or went last.
+    pub departure: Mutex<Option<Departure>>,
+    /// Asks for a thread that hands them over.
+    pub wants_departure: Notify,
 }
 
 /// What is to become of a request.
@@ -65,14 +86,10 @@ impl Cluster {
         let file = directory.join("nodes.conf");
         let now = now_ms();
         let topology = match std::fs::read_to_string(&file) {
-            Ok(text) => {
-                let (votes, rest) = text.split_once('\n').unwrap_or_default();
-                let voted = votes.strip_prefix("voted ").and_then(|voted| voted.parse().ok());
-                voted.and_then(|voted| topology::restore(rest, voted, now)).ok_or_else(|| {
-                    let file = file.display();
-                    Failure::new(format!("{file} is damaged: remove it to begin as a node that knows nobody"))
-                })?
-            }
+            Ok(text) => read_file(&text, now).ok_or_else(|| {
+                let file = file.display();
+                Failure::new(format!("{file} is damaged: remove it to begin as a node that knows nobody"))
+            })?,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 Topology::new(&crate::replication::random_id(), now)
             }
@@ -83,8 +100,12 @@ impl Cluster {
             file,
             saved: Mutex::default(),
             needs_all_slots: config.is("cluster-require-full-coverage"),
+            is_up: AtomicBool::new(false),
             timeout_ms: config.number("cluster-node-timeout"),
             walks: Mutex::default(),
+            arrivals: Arrivals::default(),
+            departure: Mutex::default(),
+            wants_departure: Notify::new(),
         };
         cluster.change(|_| ())?;
         Ok(cluster)
@@ -102,8 +123,10 @@ impl Cluster {
     pub fn change<T>(&self, change: impl FnOnce(&mut Topology) -> T) -> Outcome<T> {
         let mut topology = self.topology.write();
         let result = change(&mut topology);
+        self.is_up.store(topology.is_up(self.needs_all_slots), Ordering::SeqCst);
         // How far replicas have come is not worth a write.
-        let text = format!("voted {}\n{}", topology.voted, topology.write());
+        let version = topology.version.map_or(String::new(), |version| format!(" version {version}"));
+        let text = format!("voted {}{version}\n{}", topology.voted, topology.write());
         let mut saved = self.saved.lock();
         if lasting(&text) != lasting(&saved) {
             let new = self.file.with_extension("new");
@@ -123,7 +146,7 @@ impl Cluster {
 
     /// Whether the cluster takes commands, as far as this node sees.
     pub fn is_up(&self) -> bool {
-        self.read(|topology| topology.is_up(self.needs_all_slots))
+        self.is_up.load(Ordering::SeqCst)
     }
 
     /// Says where a request belongs.
@@ -143,8 +166,13 @@ impl Cluster {
         let topology = self.topology.read();
         let down = Failure::coded("CLUSTERDOWN Hash slot not served");
         let Some(owner) = topology.owner(slot) else { return Err(down) };
-        if !topology.is_up(self.needs_all_slots) {
+        if !self.is_up() {
             return Err(Failure::coded("CLUSTERDOWN The cluster is down"));
+        }
+        if topology.doubtful.contains_key(&slot) {
+            return Err(Failure::coded(
+                "TRYAGAIN The slot was handed over, and the new owner does not answer",
+            ));
         }
         if *owner == topology.me {
             let leaves = topology.migrating.contains_key(&slot) && spec.name != "migrate";
@@ -173,6 +201,20 @@ impl Cluster {
             }
         })
     }
+}
+
+/// Reads the file of nodes.
+fn read_file(text: &str, now: u64) -> Option<Topology> {
+    let (first, rest) = text.split_once('\n')?;
+    let words: Vec<&str> = first.split(' ').collect();
+    let (voted, version) = match words.as_slice() {
+        ["voted", voted] => (voted, None),
+        ["voted", voted, "version", version] => (voted, Some(version.parse().ok()?)),
+        _ => return None,
+    };
+    let mut topology = topology::restore(rest, voted.parse().ok()?, now)?;
+    topology.version = version;
+    Some(topology)
 }
 
 /// What of the file has to last: all but how far replicas have come, and who suspects whom.

@@ -1,7 +1,9 @@
 //! Whose each slot is: a small number for each, so that looking one up and counting them are quick.
 
-use super::slots::SLOTS;
 use super::topology::NodeId;
+use crate::slots::SLOTS;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 /// The owners of all slots.
 #[derive(Clone, Debug)]
@@ -56,6 +58,28 @@ impl Owners {
         (0..).zip(places).filter(move |(_, place)| Some(**place) == wanted).map(|(slot, _)| slot)
     }
 
+    /// The slots of all nodes as ranges, `0-99,120`, in one walk over them.
+    pub fn written(&self) -> BTreeMap<&NodeId, String> {
+        let mut texts: BTreeMap<&NodeId, String> = BTreeMap::new();
+        let mut first = 0;
+        for run in self.places.chunk_by(|one, next| one == next) {
+            let last = first + run.len() - 1;
+            let owner = run.first().and_then(|place| self.names.get(usize::from(place.checked_sub(1)?)));
+            if let Some(owner) = owner {
+                let text = texts.entry(owner).or_default();
+                let between = if text.is_empty() { "" } else { "," };
+                // Writing to a string can't fail.
+                let _ = if first == last {
+                    write!(text, "{between}{first}")
+                } else {
+                    write!(text, "{between}{first}-{last}")
+                };
+            }
+            first = last + 1;
+        }
+        texts
+    }
+
     /// Nodes that have slots, with how many.
     pub fn counts(&self) -> impl Iterator<Item = (&NodeId, usize)> {
         self.names.iter().zip(self.counts.iter().copied()).filter(|(_, count)| *count > 0)
@@ -77,6 +101,8 @@ mod tests {
         assert_eq!(owners.slots_of("a").collect::<Vec<_>>(), [1, 2, 3, 4, 7, 8, 9]);
         assert_eq!(owners.slots_of("b").collect::<Vec<_>>(), [5, 6]);
         assert_eq!(owners.slots_of("c").count(), 0);
+        let written = owners.written();
+        assert_eq!((written[&a].as_str(), written[&b].as_str(), written.len()), ("1-4,7-9", "5-6", 2));
         assert_eq!(owners.counts().collect::<Vec<_>>(), [(&a, 7), (&b, 2)]);
         assert_eq!((owners.owner(0), owners.owner(5), owners.owner(99)), (None, Some(&b), None));
     }

@@ -13,7 +13,7 @@
 //! Invariant: what was voted for, and the epochs, never go back, not even over a restart.
 
 use super::owners::Owners;
-use super::slots::{SLOTS, read_range, write_ranges};
+use crate::slots::{SLOTS, read_range};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -81,6 +81,10 @@ pub struct Topology {
     pub successors: BTreeMap<NodeId, NodeId>,
     /// Nodes that are not taken in again before a time.
     pub forgotten: BTreeMap<NodeId, u64>,
+    /// Slots that were handed over and may or may not have been taken, and by whom.
+    pub doubtful: BTreeMap<u16, NodeId>,
+    /// The version of what a controller has told; none where the nodes decide for themselves.
+    pub version: Option<u64>,
 }
 
 impl Topology {
@@ -97,7 +101,34 @@ impl Topology {
             importing: BTreeMap::new(),
             successors: BTreeMap::new(),
             forgotten: BTreeMap::new(),
+            doubtful: BTreeMap::new(),
+            version: None,
         }
+    }
+
+    /// Gives slots that have arrived to a node, and forgets that they were on their way.
+    pub fn hand_over(&mut self, slots: impl Iterator<Item = u16>, to: &NodeId) {
+        for slot in slots {
+            self.give(slot, Some(Arc::clone(to)));
+            self.importing.remove(&slot);
+            self.migrating.remove(&slot);
+            self.doubtful.remove(&slot);
+        }
+        if *to == self.me && self.version.is_none() {
+            self.raise_epoch();
+        }
+    }
+
+    /// Gives this node another name.
+    pub fn rename(&mut self, id: &str) {
+        let (old, new) = (Arc::clone(&self.me), NodeId::from(id));
+        let slots: Vec<u16> = self.slots_of(&old).collect();
+        let known = self.nodes.remove(&old);
+        if let Some(known) = known {
+            self.nodes.entry(Arc::clone(&new)).or_insert(known);
+        }
+        slots.into_iter().for_each(|slot| self.give(slot, Some(Arc::clone(&new))));
+        self.me = new;
     }
 
     /// Whose slot it is.
@@ -154,6 +185,7 @@ impl Topology {
     /// What this node tells others.
     pub fn write(&self) -> String {
         let mut text = format!("from {} {}\n", self.me, self.epoch);
+        let owned = self.owners.written();
         for (id, node) in &self.nodes {
             let primary = node.primary.as_deref().unwrap_or("-");
             let state = match (node.has_failed, node.suspected_by.contains(&self.me)) {
@@ -161,10 +193,7 @@ impl Topology {
                 (false, true) => "suspect",
                 (false, false) => "ok",
             };
-            let mut slots = write_ranges(self.slots_of(id), ",");
-            if slots.is_empty() {
-                slots.push('-');
-            }
+            let slots = owned.get(id).map_or("-", String::as_str);
             let Node { host, port, epoch, position, .. } = node;
             // Writing to a string can't fail.
             let _ = writeln!(text, "node {id} {host} {port} {primary} {epoch} {position} {state} {slots}");
@@ -282,9 +311,15 @@ impl Topology {
     /// Whether the cluster takes commands: every slot is somebody's who has not failed, unless that is not
     /// asked for, and this node reaches a majority.
     pub fn is_up(&self, needs_all: bool) -> bool {
+        if self.version.is_some() {
+            return self.nodes.contains_key(&self.me);
+        }
         let is_served = |id: &NodeId| self.nodes.get(id).is_some_and(|node| !node.has_failed);
-        let is_reached =
-            |id: &&NodeId| self.nodes.get(*id).is_some_and(|node| !node.suspected_by.contains(&self.me));
+        // After a restart others may have this node's slots by now: it hears from them first.
+        let is_reached = |id: &&NodeId| {
+            let is_heard = |node: &Node| node.is_met && !node.suspected_by.contains(&self.me);
+            **id == self.me || self.nodes.get(*id).is_some_and(is_heard)
+        };
         let voters = self.voters();
         let reached = voters.iter().filter(is_reached).count();
         let all_served = || self.assigned() == SLOTS && voters.iter().all(is_served);
@@ -330,7 +365,7 @@ impl Told {
     }
 }
 
-/// Reads what [`Topology::write`] wrote for a file of its own; `votes` is the last epoch voted in.
+/// Reads what [`Topology::write`] wrote for a file of its own; `voted` is the last epoch voted in.
 pub fn restore(text: &str, voted: u64, now: u64) -> Option<Topology> {
     let (_, rest) = text.split_once("from ")?;
     let me = rest.split(' ').next()?;
@@ -350,6 +385,7 @@ pub fn restore(text: &str, voted: u64, now: u64) -> Option<Topology> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::slots::write_ranges;
 
     fn id(digit: char) -> String {
         digit.to_string().repeat(40)
@@ -398,6 +434,22 @@ mod tests {
         assert!(a.judge(9_001, 5_000));
         assert!(a.nodes.get(&*id('c')).unwrap().has_failed);
         assert!(!a.is_up(false) || a.is_majority(2));
+    }
+
+    #[test]
+    fn a_node_that_comes_back_hears_from_most_before_it_answers() {
+        let (mut a, b) = (node('a', 0..8_192), node('b', 8_192..16_384));
+        assert!(!a.is_up(true), "half of the slots are nobody's");
+        a.merge(&b.write(), "hb", 2).unwrap();
+        assert!(a.is_up(true));
+        let mut again = restore(&a.write(), 0, 3).unwrap();
+        assert!(!again.is_up(false), "b may have its slots by now");
+        let mut later = b.clone();
+        later.epoch = 9;
+        later.hand_over([7].into_iter(), &id('b').as_str().into());
+        again.merge(&later.write(), "hb", 4).unwrap();
+        assert!(again.is_up(true));
+        assert_eq!(again.owner(7).map(|owner| owner.to_string()), Some(id('b')));
     }
 
     #[test]

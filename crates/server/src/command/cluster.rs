@@ -1,10 +1,11 @@
-//! CLUSTER and what clients of a cluster send: what a node knows, in the forms that clients and `redis-cli
-//! --cluster` read, and how operators change it.
+//! CLUSTER and what clients of a cluster send: how operators change what a node knows, and what nodes tell
+//! one another. What a node says of itself is in `cluster_view.rs`.
 
 use super::arguments::{integer, is};
+use super::cluster_view::{info, nodes, replicas, shards, slots};
 use super::spec::{Spec, flags::*};
 use super::{Context, help, text, unknown_subcommand};
-use crate::cluster::{self, Cluster, How, Node, NodeId, SLOTS, Topology, read_range, slot, write_ranges};
+use crate::cluster::{self, Cluster, How, NodeId, SLOTS, Topology, read_range, slot};
 use crate::failure::{Failure, Outcome, SYNTAX};
 use crate::now_ms;
 use crate::number;
@@ -67,6 +68,7 @@ fn cluster(context: &mut Context, request: &Request, out: &mut Output) -> Outcom
         (b"COUNT-FAILURE-REPORTS", 3) => count_reports(&cluster, request.get(2), out)?,
         (b"GOSSIP", 3) => gossip(context, &cluster, request, out)?,
         (b"VOTE", 5) => vote(&cluster, request, out)?,
+        (b"HANDOVER", 4..) => out.simple(cluster::take_in(context.server, &cluster, request)?),
         (b"HELP", 2) => help(out, "CLUSTER", HELP),
         _ => {
             change(context, &cluster, request)?;
@@ -105,10 +107,15 @@ fn change(context: &mut Context, cluster: &Cluster, request: &Request) -> Outcom
             let own: Vec<u16> = cluster.read(|topology| topology.slots_of(&me).collect());
             give(cluster, &own, None)
         }
-        (b"SETSLOT", 4 | 5) => set_slot(cluster, request),
+        (b"FORGET" | b"MEET" | b"REPLICATE" | b"FAILOVER" | b"SETSLOT", _)
+            if cluster.read(|topology| topology.version.is_some()) =>
+        {
+            Err(Failure::coded("ERR A controller has told this node what its cluster is: use CLUSTERX"))
+        }
         (b"MEET", 4 | 5) => meet(context, cluster, request),
         (b"FORGET", 3) => forget(cluster, request.get(2)),
         (b"REPLICATE", 3) => replicate(context, cluster, request.get(2)),
+        (b"SETSLOT", 4 | 5) => set_slot(cluster, request),
         (b"FAILOVER", 2 | 3) => fail_over(context, cluster, request),
         (b"RESET", 2 | 3) => reset(context, cluster, request),
         (b"SET-CONFIG-EPOCH", 3) => set_epoch(cluster, integer(request.get(2))?),
@@ -118,12 +125,14 @@ fn change(context: &mut Context, cluster: &Cluster, request: &Request) -> Outcom
     }
 }
 
-fn slot_of(bytes: &[u8]) -> Outcome<u16> {
+/// Reads a slot.
+pub fn slot_of(bytes: &[u8]) -> Outcome<u16> {
     let number = number::integer(bytes).and_then(|number| u16::try_from(number).ok());
     number.filter(|slot| usize::from(*slot) < SLOTS).ok_or(Failure::coded("ERR Invalid or out of range slot"))
 }
 
-fn node_of(cluster: &Cluster, name: &[u8]) -> Outcome<NodeId> {
+/// The node of that name.
+pub fn node_of(cluster: &Cluster, name: &[u8]) -> Outcome<NodeId> {
     let name = text(name);
     let known = cluster.read(|topology| topology.nodes.get_key_value(&*name).map(|(id, _)| Arc::clone(id)));
     known.ok_or_else(|| Failure::new(format!("Unknown node {name}")))
@@ -171,6 +180,7 @@ fn set_slot(cluster: &Cluster, request: &Request) -> Outcome {
         return cluster.change(|topology| {
             topology.migrating.remove(&slot);
             topology.importing.remove(&slot);
+            topology.doubtful.remove(&slot);
         });
     }
     let node = node_of(cluster, request.get(4))?;
@@ -304,6 +314,9 @@ fn gossip(context: &mut Context, cluster: &Cluster, request: &Request, out: &mut
             myself.host = mine;
         }
         (myself.port, myself.position) = (port, position);
+        if topology.version.is_some() {
+            return None;
+        }
         topology.merge(&text(request.get(2)), &theirs, now_ms()).map(|_| topology.write())
     })?;
     out.bulk(answer.ok_or(SYNTAX)?.as_bytes());
@@ -321,8 +334,8 @@ fn vote(cluster: &Cluster, request: &Request, out: &mut Output) -> Outcome {
 fn count_keys(context: &mut Context, request: &Request, out: &mut Output) -> Outcome {
     let wanted = slot_of(request.get(2))?;
     let mut count = 0;
-    super::scan::keys_from(context, 0, |_, key| {
-        count += usize::from(slot(key) == wanted);
+    super::scan::keys_of_slot(context, wanted, None, |_, _| {
+        count += 1;
         true
     })?;
     out.count(count);
@@ -330,27 +343,29 @@ fn count_keys(context: &mut Context, request: &Request, out: &mut Output) -> Out
 }
 
 /// Keys of a slot. A walk goes on where the last one stopped, and begins anew once if it finds nothing, so
-/// that moving a slot key by key walks over all keys about once.
+/// that moving a slot key by key does not walk over what it has deleted for each of them.
 fn get_keys(context: &mut Context, cluster: &Cluster, request: &Request, out: &mut Output) -> Outcome {
     let wanted = slot_of(request.get(2))?;
     let most = usize::try_from(integer(request.get(3))?)
         .map_err(|_| Failure::coded("ERR Invalid number of keys"))?;
     let mut found: Vec<Vec<u8>> = Vec::new();
-    let mut from = cluster.walks.lock().get(&wanted).copied().unwrap_or(0);
+    let mut from = cluster.walks.lock().get(&wanted).copied();
     while found.len() < most {
         let began = from;
-        from = super::scan::keys_from(context, began, |_, key| {
-            if slot(key) == wanted {
-                found.push(key.to_vec());
-            }
+        from = super::scan::keys_of_slot(context, wanted, began, |_, key| {
+            found.push(key.to_vec());
             found.len() < most
         })?;
-        if !found.is_empty() || began == 0 {
+        if !found.is_empty() || began.is_none() {
             break;
         }
     }
-    // The key that the walk stopped at may stay: it is looked at again.
-    cluster.walks.lock().insert(wanted, from);
+    let mut walks = cluster.walks.lock();
+    match from {
+        // The key that the walk stopped at may stay: it is looked at again.
+        Some(from) => drop(walks.insert(wanted, from)),
+        None => drop(walks.remove(&wanted)),
+    }
     out.array(found.len());
     found.iter().for_each(|key| out.bulk(key));
     Ok(())
@@ -360,157 +375,4 @@ fn count_reports(cluster: &Cluster, name: &[u8], out: &mut Output) -> Outcome {
     let node = node_of(cluster, name)?;
     out.count(cluster.read(|topology| topology.nodes.get(&node).map_or(0, |node| node.suspected_by.len())));
     Ok(())
-}
-
-/// The text of CLUSTER INFO.
-pub fn info(cluster: &Cluster) -> String {
-    let is_up = cluster.is_up();
-    cluster.read(|topology| {
-        let assigned = topology.assigned();
-        let of_failed: usize = topology
-            .nodes
-            .iter()
-            .filter(|(_, node)| node.has_failed)
-            .map(|(id, _)| topology.slots_of(id).count())
-            .sum();
-        let my_epoch = topology.nodes.get(&topology.me).map_or(0, |node| node.epoch);
-        let lines = [
-            ("cluster_state", if is_up { "ok".to_owned() } else { "fail".to_owned() }),
-            ("cluster_slots_assigned", assigned.to_string()),
-            ("cluster_slots_ok", (assigned - of_failed).to_string()),
-            ("cluster_slots_pfail", "0".to_owned()),
-            ("cluster_slots_fail", of_failed.to_string()),
-            ("cluster_known_nodes", topology.nodes.len().to_string()),
-            ("cluster_size", topology.voters().len().to_string()),
-            ("cluster_current_epoch", topology.epoch.to_string()),
-            ("cluster_my_epoch", my_epoch.to_string()),
-        ];
-        lines.iter().map(|(name, value)| format!("{name}:{value}\r\n")).collect()
-    })
-}
-
-fn flags_of(topology: &Topology, id: &NodeId, node: &Node) -> String {
-    let mut flags = Vec::new();
-    if *id == topology.me {
-        flags.push("myself");
-    }
-    flags.push(if node.primary.is_some() { "slave" } else { "master" });
-    if node.has_failed {
-        flags.push("fail");
-    } else if node.suspected_by.contains(&topology.me) {
-        flags.push("fail?");
-    }
-    flags.join(",")
-}
-
-/// The lines of CLUSTER NODES about those that `takes` lets through.
-fn nodes(cluster: &Cluster, takes: impl Fn(&Node) -> bool) -> String {
-    cluster.read(|topology| {
-        let line = |(id, node): (&NodeId, &Node)| {
-            let Node { host, port, epoch, heard_ms, .. } = node;
-            let flags = flags_of(topology, id, node);
-            let primary = node.primary.as_deref().unwrap_or("-");
-            let link = if node.suspected_by.contains(&topology.me) { "disconnected" } else { "connected" };
-            let heard = if *id == topology.me { 0 } else { *heard_ms };
-            let bus = u32::from(*port) + 10_000;
-            let mut line = format!("{id} {host}:{port}@{bus} {flags} {primary} 0 {heard} {epoch} {link}");
-            let slots = write_ranges(topology.slots_of(id), " ");
-            if !slots.is_empty() {
-                line.push(' ');
-                line.push_str(&slots);
-            }
-            if *id == topology.me {
-                for (slot, to) in &topology.migrating {
-                    line.push_str(&format!(" [{slot}->-{to}]"));
-                }
-                for (slot, from) in &topology.importing {
-                    line.push_str(&format!(" [{slot}-<-{from}]"));
-                }
-            }
-            line.push('\n');
-            line
-        };
-        topology.nodes.iter().filter(|(_, node)| takes(node)).map(line).collect()
-    })
-}
-
-fn replicas(cluster: &Cluster, name: &[u8], out: &mut Output) -> Outcome {
-    let primary = node_of(cluster, name)?;
-    let lines = nodes(cluster, |node| node.primary.as_ref() == Some(&primary));
-    out.array(lines.lines().count());
-    lines.lines().for_each(|line| out.bulk(line.as_bytes()));
-    Ok(())
-}
-
-/// Nodes that have `id`'s slots: itself, and its replicas that have not failed.
-fn group<'a>(topology: &'a Topology, id: &'a NodeId) -> Vec<(&'a NodeId, &'a Node)> {
-    let replicas =
-        topology.nodes.iter().filter(|(_, node)| node.primary.as_ref() == Some(id) && !node.has_failed);
-    topology.nodes.get_key_value(id).into_iter().chain(replicas).collect()
-}
-
-fn slots(cluster: &Cluster, out: &mut Output) {
-    cluster.read(|topology| {
-        let mut all = Vec::new();
-        for id in topology.voters() {
-            all.extend(
-                cluster::ranges(topology.slots_of(&id)).into_iter().map(|range| (range, Arc::clone(&id))),
-            );
-        }
-        all.sort();
-        out.array(all.len());
-        for ((first, last), id) in all {
-            let members = group(topology, &id);
-            out.array(2 + members.len());
-            out.integer(i64::from(first));
-            out.integer(i64::from(last));
-            for (id, node) in members {
-                out.array(4);
-                out.text(&node.host);
-                out.integer(i64::from(node.port));
-                out.text(id);
-                out.array(0);
-            }
-        }
-    });
-}
-
-fn shards(cluster: &Cluster, out: &mut Output) {
-    cluster.read(|topology| {
-        let primaries: Vec<&NodeId> =
-            topology.nodes.iter().filter(|(_, node)| node.primary.is_none()).map(|(id, _)| id).collect();
-        out.array(primaries.len());
-        for primary in primaries {
-            let ranges = cluster::ranges(topology.slots_of(primary));
-            out.map(2);
-            out.text("slots");
-            out.array(ranges.len() * 2);
-            for (first, last) in ranges {
-                out.integer(i64::from(first));
-                out.integer(i64::from(last));
-            }
-            let members = group(topology, primary);
-            out.text("nodes");
-            out.array(members.len());
-            for (id, node) in members {
-                out.map(7);
-                let role = if node.primary.is_some() { "replica" } else { "master" };
-                let health = if node.has_failed { "fail" } else { "online" };
-                for (name, value) in [
-                    ("id", &**id),
-                    ("ip", &node.host),
-                    ("endpoint", &node.host),
-                    ("role", role),
-                    ("health", health),
-                ] {
-                    out.text(name);
-                    out.text(value);
-                }
-                out.text("port");
-                out.integer(i64::from(node.port));
-                out.text("replication-offset");
-                out.integer(i64::try_from(node.position).unwrap_or(i64::MAX));
-            }
-        }
-    });
 }

@@ -4,9 +4,10 @@
 
 use super::arguments::{Options, integer, is};
 use super::spec::{Keys, Spec, flags::*};
-use super::{Context, dump, text};
+use super::{Context, text};
 use crate::failure::{Failure, Outcome, SYNTAX};
 use crate::number;
+use crate::rdb;
 use crate::resp::{Output, Request};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -99,7 +100,7 @@ fn migrate(context: &mut Context, request: &Request, out: &mut Output) -> Outcom
         let state = context.key(key)?;
         if state.is_live() {
             let ttl = if state.expires_at == 0 { 0 } else { state.expires_at.saturating_sub(now).max(1) };
-            present.push((*key, ttl, dump::payload(state)?.unwrap_or_default()));
+            present.push((*key, ttl, rdb::payload(state)?.unwrap_or_default()));
         }
     }
     if present.is_empty() {

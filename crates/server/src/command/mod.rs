@@ -10,6 +10,8 @@ mod bit_field;
 mod bits;
 mod client;
 mod cluster;
+mod cluster_view;
+mod clusterx;
 mod config;
 mod connection;
 mod debug;

@@ -10,8 +10,8 @@ use super::keys::database;
 use super::spec::{Spec, flags::*};
 use crate::failure::{Failure, Outcome, SYNTAX};
 use crate::glob;
-use crate::keyspace::encoding::{self, Head, HeadKind, Reader};
-use crate::keyspace::{Body, Database, Kind};
+use crate::keyspace::encoding::{Head, HeadKind, Reader};
+use crate::keyspace::{Body, Database, Kind, Layout};
 use crate::number;
 use crate::resp::{Output, Request};
 use rand::RngExt as _;
@@ -62,7 +62,7 @@ fn walk(
     'seek: loop {
         for item in database.items.iter_from(position)? {
             let (item, value) = item?;
-            let Some((key, is_head)) = encoding::key_of(&item) else { continue };
+            let Some((key, is_head)) = database.layout.key_of(&item) else { continue };
             if !is_head {
                 is_of_group += 1;
                 if is_of_group > MOST_STEPS {
@@ -117,19 +117,33 @@ fn open(context: &mut Context) -> Outcome<Option<Arc<Database>>> {
     Ok(context.unit.store.database(context.session.database))
 }
 
-/// Shows the keys of database 0 from `position` on until `take` says that it is enough; returns the position
-/// to go on at, 0 at the end.
+/// Shows the keys of a slot, from `position` on where one is given, until `take` says that it is enough;
+/// returns the position to go on at, none at the end.
 ///
 /// # Errors
 /// Those of reading.
-pub fn keys_from(context: &Context, position: u64, mut take: impl FnMut(u64, &[u8]) -> bool) -> Outcome<u64> {
+pub fn keys_of_slot(
+    context: &Context,
+    slot: u16,
+    position: Option<u64>,
+    mut take: impl FnMut(u64, &[u8]) -> bool,
+) -> Outcome<Option<u64>> {
     let store = context.server.store();
     // Against FLUSHALL, which drops the keyspace.
     let _held = store.locks.keys(std::iter::empty());
-    match store.database(0) {
-        Some(database) => walk(&database, position, context.unit.now, |here, key, _| take(here, key)),
-        None => Ok(0),
-    }
+    let Some(database) = store.database(0) else { return Ok(None) };
+    let from = position.unwrap_or(Layout::place_of_slot(slot));
+    let end = slot.checked_add(1).map_or(0, Layout::place_of_slot);
+    let mut next = None;
+    walk(&database, from, context.unit.now, |here, key, _| {
+        if end > 0 && here >= end {
+            return false;
+        }
+        let goes_on = take(here, key);
+        next = (!goes_on).then_some(here);
+        goes_on
+    })?;
+    Ok(next)
 }
 
 fn keys(context: &mut Context, request: &Request, out: &mut Output) -> Outcome {

@@ -125,7 +125,7 @@ fn store(context: &mut Context, request: &Request, out: &mut Output, operation: 
     if names.len() > context.unit.limits.packed_elements {
         let database = context.session.database;
         let items = context.unit.items(database)?;
-        set.unpack(&items, &crate::keyspace::encoding::group(request.get(1)));
+        set.unpack(&items, &context.unit.prefix(database, request.get(1))?);
         set.is_table = true;
     }
     for name in &names {

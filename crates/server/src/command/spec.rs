@@ -4,6 +4,7 @@ use super::Context;
 use crate::failure::Outcome;
 use crate::resp::{Output, Request};
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::LazyLock;
 
 /// Flags of a command; see [`flags`].
@@ -208,7 +209,7 @@ impl Spec {
 }
 
 /// All tables, by family.
-static FAMILIES: [&[Spec]; 23] = [
+static FAMILIES: [&[Spec]; 24] = [
     super::strings::TABLE,
     super::lcs::TABLE,
     super::bits::TABLE,
@@ -230,11 +231,36 @@ static FAMILIES: [&[Spec]; 23] = [
     super::operations::TABLE,
     super::replication::TABLE,
     super::cluster::TABLE,
+    super::clusterx::TABLE,
     super::migrate::TABLE,
     super::acl::TABLE,
 ];
 
-static BY_NAME: LazyLock<HashMap<&'static [u8], (usize, &'static Spec)>> =
+/// Hashes the names of commands, of which there are few, and none that a client could choose: FNV-1a.
+#[derive(Clone, Copy, Debug)]
+struct NameHasher(u64);
+
+impl Default for NameHasher {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Hasher for NameHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}
+
+type ByName = HashMap<&'static [u8], (usize, &'static Spec), BuildHasherDefault<NameHasher>>;
+
+static BY_NAME: LazyLock<ByName> =
     LazyLock::new(|| table().enumerate().map(|(at, spec)| (spec.name.as_bytes(), (at, spec))).collect());
 
 /// All commands.

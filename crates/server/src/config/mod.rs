@@ -27,6 +27,21 @@ pub struct Config {
     hash_value_bytes: AtomicUsize,
     intset_entries: AtomicUsize,
     slow_us: AtomicU64,
+    least_replicas: AtomicU64,
+    replica_lag_seconds: AtomicU64,
+    idle_seconds: AtomicU64,
+    output_limits: [AtomicUsize; 3],
+}
+
+/// What a client may leave unread (`client-output-buffer-limit`, class `normal`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutputLimits {
+    /// Bytes at which it is ended at once; 0 = never.
+    pub hard_bytes: usize,
+    /// Bytes that it may leave unread for some seconds; 0 = any.
+    pub soft_bytes: usize,
+    /// For how long.
+    pub soft_seconds: u64,
 }
 
 impl Default for Config {
@@ -41,6 +56,10 @@ impl Default for Config {
             hash_value_bytes: AtomicUsize::default(),
             intset_entries: AtomicUsize::default(),
             slow_us: AtomicU64::default(),
+            least_replicas: AtomicU64::default(),
+            replica_lag_seconds: AtomicU64::default(),
+            idle_seconds: AtomicU64::default(),
+            output_limits: Default::default(),
         };
         config.refresh();
         config
@@ -190,6 +209,31 @@ impl Config {
         self.intset_entries.store(number("set-max-intset-entries"), Ordering::Relaxed);
         let slow = self.text("slowlog-log-slower-than").parse::<i64>().unwrap_or(-1);
         self.slow_us.store(u64::try_from(slow).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.least_replicas.store(self.number("min-replicas-to-write"), Ordering::Relaxed);
+        self.replica_lag_seconds.store(self.number("min-replicas-max-lag"), Ordering::Relaxed);
+        self.idle_seconds.store(self.number("timeout"), Ordering::Relaxed);
+        let text = self.text("client-output-buffer-limit");
+        let mut words = text.split_whitespace().skip_while(|word| *word != "normal").skip(1);
+        for limit in &self.output_limits {
+            limit.store(words.next().and_then(|word| word.parse().ok()).unwrap_or(0), Ordering::Relaxed);
+        }
+    }
+
+    /// How many replicas a write needs, and how many seconds they may be silent.
+    pub fn least_replicas(&self) -> (u64, u64) {
+        (self.least_replicas.load(Ordering::Relaxed), self.replica_lag_seconds.load(Ordering::Relaxed))
+    }
+
+    /// Seconds after which a silent client is ended; 0 = never.
+    pub fn idle_seconds(&self) -> u64 {
+        self.idle_seconds.load(Ordering::Relaxed)
+    }
+
+    /// What a client may leave unread.
+    pub fn output_limits(&self) -> OutputLimits {
+        let [hard_bytes, soft_bytes, soft_seconds] =
+            self.output_limits.each_ref().map(|limit| limit.load(Ordering::Relaxed));
+        OutputLimits { hard_bytes, soft_bytes, soft_seconds: soft_seconds as u64 }
     }
 
     /// Most bytes of an argument, and of a string.

@@ -5,8 +5,8 @@
 //! replica is at every moment what its primary was at one. Databases and counters in memory follow from what
 //! the operations say, and clients that watch a key are told.
 
-use super::store::{DIRECTORY, Store};
-use super::{Database, encoding};
+use super::Database;
+use super::store::{DIRECTORY, Store, layout_of};
 use crate::failure::{Failure, Outcome};
 use siltstone::{Batch, Change, Keyspace, TailOperation};
 use std::collections::HashMap;
@@ -65,6 +65,17 @@ impl Store {
         Ok(self.replication.get(KEY)?.as_deref().and_then(Position::read))
     }
 
+    /// Returns what a keyspace of the store holds, for people.
+    pub fn title(&self, keyspace: &str) -> String {
+        let Some((generation, part)) = part(keyspace) else { return keyspace.to_owned() };
+        let Some(number) = self.numbers().get(&generation).copied() else { return keyspace.to_owned() };
+        match part {
+            Part::Items => format!("database {number}"),
+            Part::Due => format!("database {number}, expiry"),
+            Part::Counts => format!("database {number}, counters"),
+        }
+    }
+
     /// Notes where the store is.
     ///
     /// # Errors
@@ -86,7 +97,7 @@ impl Store {
             let key = |operation: &'_ TailOperation| {
                 let (generation, part) = part(&operation.keyspace)?;
                 let number = *numbers.get(&generation).filter(|_| part == Part::Items)?;
-                Some((number, encoding::key_of(&operation.key)?.0.to_vec()))
+                Some((number, layout_of(generation).key_of(&operation.key)?.0.to_vec()))
             };
             let keys: Vec<_> = operations.iter().filter_map(key).collect();
             self.locks.keys(keys.iter().map(|(number, key)| (*number, key.as_slice(), true)))
@@ -153,7 +164,7 @@ impl Store {
                 }
                 Part::Items => {
                     if let (Some(number), Some((key, _))) =
-                        (numbers.get(&generation), encoding::key_of(&operation.key))
+                        (numbers.get(&generation), layout_of(generation).key_of(&operation.key))
                     {
                         self.watchers.changed(*number, key);
                     }

@@ -6,7 +6,8 @@
 //! deletion of a prefix, however large it is.
 //!
 //! ```text
-//! key        u16 length, big-endian · bytes                    of the head: strings and small collections
+//! key        u16 slot, big-endian                             in databases that lie by slot: what follows
+//!            u16 length, big-endian · bytes                    of the head: strings and small collections
 //!            the same · u32 CRC-32C of the element, big-endian · element      one element of a large one
 //!            the same · u32 CRC · SHA-256 of the element       where that is over 1 KiB
 //! head       kind u8, low four bits · flags, high four bits
@@ -20,9 +21,14 @@
 //! ```
 //!
 //! Elements of large collections are ordered by their CRC, so that a cursor of HSCAN is a number, and a
-//! random element is one near a random number. Invariants: a key whose head is not large has no other items.
+//! random element is one near a random number.
+//!
+//! In a cluster a database lies by slot: the slot is the route that keys' places begin with (`PrefixRule`),
+//! so that the keys of a slot are neighbours. Invariants: a key whose head is not large has no other items.
 
+use crate::slots::{SLOT_BITS, slot};
 use sha2::{Digest as _, Sha256};
+use siltstone::PrefixRule;
 
 /// The longest key: the engine's limit less what an element adds.
 pub const MAX_KEY_BYTES: usize = 60_000;
@@ -91,19 +97,59 @@ impl Head {
     }
 }
 
-/// Returns the prefix of the group that holds the Redis key `key`, which is also the key of its head.
-pub fn group(key: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(key.len() + 2);
-    bytes.extend_from_slice(&u16::try_from(key.len()).unwrap_or(u16::MAX).to_be_bytes());
-    bytes.extend_from_slice(key);
-    bytes
+/// Bytes of a slot, and of a key's length.
+const NUMBER_BYTES: usize = 2;
+
+/// In which order the keys of a database lie.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Layout {
+    /// In that of their hashes.
+    #[default]
+    Plain,
+    /// By slot, and within one in that of their hashes.
+    BySlot,
 }
 
-/// Returns the Redis key of an item's key, and whether it is that of a head.
-pub fn key_of(item: &[u8]) -> Option<(&[u8], bool)> {
-    let (length, rest) = item.split_first_chunk()?;
-    let length = usize::from(u16::from_be_bytes(*length));
-    Some((rest.get(..length)?, rest.len() == length))
+impl Layout {
+    /// Returns the rule by which the store tells a group's prefix.
+    pub fn rule(self) -> PrefixRule {
+        match self {
+            Self::Plain => PrefixRule::LengthPrefixed { width: 2 },
+            Self::BySlot => PrefixRule::Routed { bits: SLOT_BITS, width: 2 },
+        }
+    }
+
+    /// Returns the prefix of the group that holds the Redis key `key`, which is also the key of its head.
+    pub fn group(self, key: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(key.len() + 2 * NUMBER_BYTES);
+        if self == Self::BySlot {
+            bytes.extend_from_slice(&slot(key).to_be_bytes());
+        }
+        bytes.extend_from_slice(&u16::try_from(key.len()).unwrap_or(u16::MAX).to_be_bytes());
+        bytes.extend_from_slice(key);
+        bytes
+    }
+
+    /// Returns the Redis key of an item's key, and whether it is that of a head.
+    pub fn key_of(self, item: &[u8]) -> Option<(&[u8], bool)> {
+        let item = match self {
+            Self::Plain => item,
+            Self::BySlot => item.get(NUMBER_BYTES..)?,
+        };
+        let (length, rest) = item.split_first_chunk()?;
+        let length = usize::from(u16::from_be_bytes(*length));
+        Some((rest.get(..length)?, rest.len() == length))
+    }
+
+    /// Returns the place from which on the keys of `slot` lie, up to that of the next one.
+    pub fn place_of_slot(slot: u16) -> u64 {
+        u64::from(slot) << (u64::BITS - u32::from(SLOT_BITS))
+    }
+
+    /// Returns the slot of an item's key in a database that lies by slot.
+    pub fn slot_of(item: &[u8]) -> Option<u16> {
+        item.first_chunk().map(|slot| u16::from_be_bytes(*slot))
+    }
 }
 
 /// Where an element stands in the order of its collection.
@@ -237,15 +283,18 @@ mod tests {
                 Element { value: b"v", expires_at: 0 },
                 Element { value: b"", expires_at: 9 },
             ] {
-                let group = group(b"key");
-                let key = element_key(&group, name);
-                assert!(key.len() < 100);
-                assert_eq!(key_of(&key), Some((&b"key"[..], false)));
-                let value = element_value(name, element);
-                assert_eq!(read_element(&key[group.len()..], &value), Some((name, element)));
+                for layout in [Layout::Plain, Layout::BySlot] {
+                    let group = layout.group(b"key");
+                    let key = element_key(&group, name);
+                    assert!(key.len() < 100);
+                    assert_eq!(layout.key_of(&key), Some((&b"key"[..], false)));
+                    let value = element_value(name, element);
+                    assert_eq!(read_element(&key[group.len()..], &value), Some((name, element)));
+                    assert_eq!(layout.key_of(&layout.group(b"")), Some((&b""[..], true)));
+                }
             }
         }
-        assert_eq!(key_of(&group(b"")), Some((&b""[..], true)));
+        assert_eq!(Layout::slot_of(&Layout::BySlot.group(b"foo")), Some(12_182));
         assert_eq!(Head::read(b"\x0f"), None);
         assert_eq!(Head::read(b"\x10abc"), None);
     }

@@ -3,11 +3,14 @@
 //! `encoding.rs` says what is stored; `packed.rs` and `collection.rs` are hashes and sets, `state.rs` a key,
 //! in memory; `store.rs` the databases, `tally.rs` their sizes; `unit.rs` a unit of work: commands that
 //! happen together, with their locks (`locks.rs`) and their one commit; `watch.rs` who is told of it.
-//! `apply.rs` carries out on a replica what its primary has committed.
+//! `apply.rs` carries out on a replica what its primary has committed, `items.rs` moves items in bulk,
+//! `convert.rs` makes a store that was none of a cluster's one of them.
 
 mod apply;
 mod collection;
+mod convert;
 pub mod encoding;
+mod items;
 mod locks;
 mod packed;
 mod state;
@@ -18,7 +21,9 @@ mod watch;
 
 pub use apply::Position;
 pub use collection::{Body, Collection, Entry, Group, Kind, OwnedElement};
-pub use encoding::Element;
+pub use convert::convert;
+pub use encoding::{Element, Layout};
+pub use items::{Arrived, ItemChange};
 pub use locks::{Held, Locks};
 pub use state::{KeyState, PackLimits, Value};
 pub use store::{Database, Durability, Store};

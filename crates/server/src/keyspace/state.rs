@@ -1,7 +1,7 @@
 //! A key in memory, while commands work on it.
 
 use super::collection::{Body, Collection, Kind};
-use super::encoding::{self, Element, Head, HeadKind, Reader};
+use super::encoding::{self, Element, Head, HeadKind, Layout, Reader};
 use super::packed::Packed;
 use crate::failure::{Failure, Outcome, WRONG_TYPE};
 use siltstone::Keyspace;
@@ -362,11 +362,11 @@ impl PackLimits {
     }
 }
 
-/// Returns the prefix of the group of `key`.
+/// Returns the prefix of the group of `key` in a database of that layout.
 ///
 /// # Errors
 /// Where the key is too long to be stored.
-pub fn prefix_of(key: &[u8]) -> Outcome<Vec<u8>> {
+pub fn prefix_of(layout: Layout, key: &[u8]) -> Outcome<Vec<u8>> {
     if key.len() > encoding::MAX_KEY_BYTES {
         let most = encoding::MAX_KEY_BYTES;
         return Err(Failure::new(format!(
@@ -374,5 +374,5 @@ pub fn prefix_of(key: &[u8]) -> Outcome<Vec<u8>> {
             key.len()
         )));
     }
-    Ok(encoding::group(key))
+    Ok(layout.group(key))
 }

@@ -9,11 +9,12 @@
 //!            "replication"      point        a replica's position in its primary's log (`apply.rs`)
 //! ```
 //!
-//! A database takes a generation with its first write. To empty it is to forget its generation, to swap two
+//! A database takes a generation with its first write. Those that lie by slot have the bit `BY_SLOT` in it,
+//! so that a replica which makes one knows that too. To empty it is to forget its generation, to swap two
 //! is to swap theirs, each one write; keyspaces that no database names are dropped. So both are atomic and
 //! take no time, however large the databases are.
 
-use super::encoding;
+use super::encoding::{self, Layout};
 use super::locks::Locks;
 use super::tally::{Change, Tally};
 use super::watch::Watchers;
@@ -33,6 +34,14 @@ const EMPTY: &str = "empty";
 /// Milliseconds of a time slot: how late the space of an expired large collection may come back.
 const SLOT_MS: u64 = 4_000;
 
+/// What generations have in common whose databases lie by slot.
+const BY_SLOT: u64 = 1 << 62;
+
+/// How the database of a generation lies.
+pub(super) fn layout_of(generation: u64) -> Layout {
+    if generation & BY_SLOT == 0 { Layout::Plain } else { Layout::BySlot }
+}
+
 /// When a write is on the device (`appendfsync`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
@@ -48,6 +57,8 @@ pub enum Durability {
 pub struct Database {
     /// The name of its items; `empty` of the one that a replica has in the place of those that are not there.
     name: String,
+    /// In which order its items lie.
+    pub layout: Layout,
     /// Heads and elements.
     pub items: Keyspace,
     /// Collections to look at when their time has come.
@@ -66,7 +77,7 @@ fn schema(prefix: PrefixRule) -> KeyspaceOptions {
 }
 
 impl Database {
-    fn open(db: &Db, base: &str) -> Outcome<Self> {
+    fn open(db: &Db, base: &str, layout: Layout) -> Outcome<Self> {
         let name = |suffix: &str| format!("{base}{suffix}");
         let wanted = [
             (
@@ -74,7 +85,7 @@ impl Database {
                 KeyspaceOptions { merge_operator: Some("add".into()), ..KeyspaceOptions::default() },
             ),
             (name(".due"), schema(PrefixRule::Fixed { bytes: 8 })),
-            (name(""), schema(PrefixRule::LengthPrefixed { width: 2 })),
+            (name(""), schema(layout.rule())),
         ];
         let missing: Vec<_> =
             wanted.iter().filter(|(name, _)| db.get_keyspace(name).is_none()).cloned().collect();
@@ -89,7 +100,7 @@ impl Database {
         let tally = Mutex::new(Tally::read(&counts)?);
         let looked_at = AtomicU64::new(0);
         let (items, due, name) = (get("")?, get(".due")?, base.to_owned());
-        Ok(Self { name, items, due, counts, tally, looked_at })
+        Ok(Self { name, layout, items, due, counts, tally, looked_at })
     }
 
     /// The key under which a collection is to be looked at once `at` has passed.
@@ -147,6 +158,8 @@ pub struct Store {
     open: Mutex<HashMap<u64, Arc<Database>>>,
     /// Whether another server decides what databases there are.
     is_replica: AtomicBool,
+    /// How databases lie that are made here.
+    layout: Layout,
     next_generation: AtomicU64,
     /// Who may work on which keys.
     pub locks: Locks,
@@ -158,11 +171,14 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the store in `path`, with `databases` databases.
+    /// The keyspace that says which databases there are.
+    pub const DIRECTORY: &'static str = DIRECTORY;
+
+    /// Opens the store in `path`, with `databases` databases; those that are made lie by `layout`.
     ///
     /// # Errors
     /// Those of [`Db::open`]; where the directory holds a store of another program.
-    pub fn open(path: &Path, options: siltstone::Options, databases: usize) -> Outcome<Self> {
+    pub fn open(path: &Path, options: siltstone::Options, databases: usize, layout: Layout) -> Outcome<Self> {
         let db = Db::open(path, options)?;
         let directory = match db.get_keyspace(DIRECTORY) {
             Some(directory) => directory,
@@ -180,6 +196,7 @@ impl Store {
             databases: RwLock::new((0..databases).map(|_| None).collect()),
             open: Mutex::default(),
             is_replica: AtomicBool::new(false),
+            layout,
             next_generation: AtomicU64::new(0),
             locks: Locks::default(),
             watchers: Watchers::default(),
@@ -215,7 +232,7 @@ impl Store {
                 self.db.drop_keyspace(&name)?;
             }
         }
-        let next = used.iter().max().map_or(0, |most| most + 1);
+        let next = used.iter().map(|generation| generation & !BY_SLOT).max().map_or(0, |most| most + 1);
         self.next_generation.fetch_max(next, Ordering::Relaxed);
         Ok(())
     }
@@ -226,7 +243,7 @@ impl Store {
         if let Some(database) = open.get(&generation) {
             return Ok(Arc::clone(database));
         }
-        let database = Arc::new(Database::open(&self.db, &generation.to_string())?);
+        let database = Arc::new(Database::open(&self.db, &generation.to_string(), layout_of(generation))?);
         open.insert(generation, Arc::clone(&database));
         Ok(database)
     }
@@ -285,21 +302,27 @@ impl Store {
             return Ok(database);
         }
         if self.is_replica.load(Ordering::SeqCst) {
-            return Ok(Arc::new(Database::open(&self.db, EMPTY)?));
+            return Ok(Arc::new(Database::open(&self.db, EMPTY, Layout::Plain)?));
         }
         let mut databases = self.databases.write();
         let place = databases.get_mut(number).ok_or(Failure::coded("ERR DB index is out of range"))?;
         if let Some(database) = place {
             return Ok(Arc::clone(database));
         }
-        // By the clock, so that none is taken twice: a replica that has not seen the first one dropped would
-        // take the second one for it.
-        self.next_generation.fetch_max(crate::now_ms(), Ordering::Relaxed);
-        let generation = self.next_generation.fetch_add(1, Ordering::Relaxed);
+        let generation = self.new_generation(self.layout);
         let database = self.of_generation(generation)?;
         self.directory.put(directory_key(number), generation.to_be_bytes())?;
         *place = Some(Arc::clone(&database));
         Ok(database)
+    }
+
+    /// A generation that no database has had.
+    pub(super) fn new_generation(&self, layout: Layout) -> u64 {
+        // By the clock, so that none is taken twice: a replica that has not seen the first one dropped would
+        // take the second one for it.
+        self.next_generation.fetch_max(crate::now_ms(), Ordering::Relaxed);
+        let generation = self.next_generation.fetch_add(1, Ordering::Relaxed);
+        if layout == Layout::BySlot { generation | BY_SLOT } else { generation }
     }
 
     /// Number of keys of a database.
@@ -311,7 +334,7 @@ impl Store {
     fn tell_watchers(&self, number: usize) -> Outcome {
         let Some(database) = self.database(number) else { return Ok(()) };
         for key in self.watchers.of_database(number) {
-            let head = database.items.get(encoding::group(&key))?;
+            let head = database.items.get(database.layout.group(&key))?;
             let is_live = head
                 .as_deref()
                 .and_then(encoding::Head::read)
@@ -401,6 +424,6 @@ impl Store {
     }
 }
 
-fn directory_key(number: usize) -> [u8; 4] {
+pub(super) fn directory_key(number: usize) -> [u8; 4] {
     u32::try_from(number).unwrap_or(u32::MAX).to_be_bytes()
 }

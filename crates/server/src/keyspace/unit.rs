@@ -12,7 +12,7 @@ use super::encoding;
 use super::state::{self, KeyState, PackLimits, Value};
 use super::store::{Database, Store};
 use super::tally::Change;
-use super::{Body, Kind};
+use super::{Body, Element, Kind};
 use crate::failure::{Failure, Outcome};
 use siltstone::{Batch, Keyspace};
 use std::collections::HashMap;
@@ -69,6 +69,16 @@ impl<'a> Unit<'a> {
         Ok(database.ok_or(Failure::coded("ERR DB index is out of range"))?.items.clone())
     }
 
+    /// The prefix of the group of `key` in database `number`, which is made where it is not there.
+    ///
+    /// # Errors
+    /// Those of making it; where the key is too long.
+    pub fn prefix(&mut self, number: usize, key: &[u8]) -> Outcome<Vec<u8>> {
+        self.items(number)?;
+        let layout = self.database(number)?.database.as_ref().map(|database| database.layout);
+        state::prefix_of(layout.unwrap_or_default(), key)
+    }
+
     /// Reads keys of one database together.
     ///
     /// # Errors
@@ -82,7 +92,7 @@ impl<'a> Unit<'a> {
             .collect();
         wanted.sort_unstable();
         wanted.dedup();
-        let prefixes: Vec<Vec<u8>> = wanted.iter().map(|key| encoding::group(key)).collect();
+        let prefixes: Vec<Vec<u8>> = wanted.iter().map(|key| database.layout.group(key)).collect();
         let values = match prefixes.as_slice() {
             [] => return Ok(()),
             [prefix] => vec![database.items.get(prefix)?],
@@ -102,17 +112,18 @@ impl<'a> Unit<'a> {
         let (now, store) = (self.now, self.store);
         let touched = self.database(number)?;
         if !touched.keys.contains_key(key) {
-            let prefix = state::prefix_of(key)?;
             if touched.database.is_none() {
                 touched.database = store.database(number);
             }
             let state = match &touched.database {
                 Some(database) => {
+                    let prefix = state::prefix_of(database.layout, key)?;
                     let value = database.items.get(&prefix)?;
                     KeyState::read(&database.items, prefix, value, now)?
                 }
                 None => {
                     let database = store.database_or_new(number)?;
+                    let prefix = state::prefix_of(database.layout, key)?;
                     let state = KeyState::read(&database.items, prefix, None, now)?;
                     touched.database = Some(database);
                     state
@@ -131,6 +142,32 @@ impl<'a> Unit<'a> {
         let (items, limits) = (self.items(number)?, self.limits);
         self.key(number, key)?.settle(&items, &limits);
         Ok(())
+    }
+
+    /// Makes `key`, which is not there, a collection of `entries`: name, value and expiry.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn fill(
+        &mut self,
+        number: usize,
+        key: &[u8],
+        kind: Kind,
+        entries: &[(Vec<u8>, Vec<u8>, u64)],
+    ) -> Outcome {
+        let (items, prefix) = (self.items(number)?, self.prefix(number, key)?);
+        let is_large = entries.len() > self.limits.packed_elements;
+        let state = self.key(number, key)?;
+        let collection = state.collection_mut(kind)?;
+        if is_large {
+            // A packed one is searched from the front for each element.
+            collection.unpack(&items, &prefix);
+        }
+        for (name, value, expires_at) in entries {
+            collection.put(name, Element { value, expires_at: *expires_at })?;
+        }
+        state.is_changed = true;
+        self.settle(number, key)
     }
 
     /// Reads elements of collections together, as far as they are large and have been read themselves.

@@ -80,7 +80,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.make_room();
             self.client.input_bytes.store(self.buffer.len(), Ordering::Relaxed);
             let ends = Arc::clone(&self.client);
-            let idle = self.server.config.number("timeout");
+            let idle = self.server.config.idle_seconds();
             let read = tokio::select! {
                 read = self.stream.read_buf(&mut self.buffer) => read?,
                 () = ends.ends.notified() => return Ok(()),
@@ -165,7 +165,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if replies.is_empty() {
             return Ok(());
         }
-        let limits = output_limits(&self.server);
+        let limits = self.server.config.output_limits();
         if limits.hard_bytes > 0 && replies.len() > limits.hard_bytes {
             self.server.counters.unread.fetch_add(1, Ordering::Relaxed);
             return Err(io::ErrorKind::OutOfMemory.into());
@@ -207,18 +207,4 @@ async fn sleep_if(seconds: u64) {
         return std::future::pending().await;
     }
     tokio::time::sleep(Duration::from_secs(seconds)).await;
-}
-
-struct OutputLimits {
-    hard_bytes: usize,
-    soft_bytes: usize,
-    soft_seconds: u64,
-}
-
-fn output_limits(server: &Server) -> OutputLimits {
-    let text = server.config.text("client-output-buffer-limit");
-    let mut words = text.split_whitespace().skip_while(|word| *word != "normal").skip(1);
-    let mut number = || words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
-    let (hard_bytes, soft_bytes) = (number(), number());
-    OutputLimits { hard_bytes, soft_bytes, soft_seconds: number() as u64 }
 }

@@ -211,6 +211,8 @@ pub async fn start(server: Server) -> Outcome<Listening> {
     tasks.extend(background::start(&server));
     if let Some(cluster) = &server.cluster {
         tasks.push(tokio::spawn(cluster::run(Arc::clone(&server), Arc::clone(cluster))));
+        tasks.push(tokio::spawn(cluster::hand_over(Arc::clone(&server), Arc::clone(cluster))));
+        tasks.push(tokio::spawn(cluster::sweep(Arc::clone(&server), Arc::clone(cluster))));
     }
     tasks.push(tokio::spawn(replication::supervise(Arc::clone(&server))));
     Ok(Listening { server, addresses: found, tls_addresses, metrics_addresses, unix_socket, tasks })

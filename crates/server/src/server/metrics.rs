@@ -192,6 +192,8 @@ fn stats(server: &Server) -> String {
         .filter(|(_, keys)| *keys > 0)
         .map(|(number, keys)| serde_json::json!({ "number": number, "keys": keys }))
         .collect();
+    let store = server.store();
+    let title = |keyspace: &siltstone::KeyspaceStats| store.title(&keyspace.name);
     let levels: Vec<_> = stats
         .keyspaces
         .iter()
@@ -199,9 +201,27 @@ fn stats(server: &Server) -> String {
         .filter(|(_, level)| level.bytes + level.bytes_written > 0)
         .map(|(keyspace, level)| {
             serde_json::json!({
-                "keyspace": keyspace.name, "level": level.level, "regions": level.regions, "runs": level.runs,
+                "keyspace": title(keyspace), "level": level.level, "regions": level.regions, "runs": level.runs,
                 "bytes": level.bytes, "entries": level.entries, "written": level.bytes_written,
                 "write_amplification": level.write_amplification,
+            })
+        })
+        .collect();
+    let figures = |of: &siltstone::Figures| {
+        serde_json::json!({
+            "write_amplification": of.write_amplification, "reads_per_hit": of.reads_per_hit,
+            "reads_per_miss": of.reads_per_miss, "memory_bytes": of.memory_bytes,
+            "space_amplification": of.space_amplification,
+        })
+    };
+    let predictions: Vec<_> = stats
+        .keyspaces
+        .iter()
+        .filter(|keyspace| keyspace.levels.iter().any(|level| level.bytes + level.bytes_written > 0))
+        .map(|keyspace| {
+            serde_json::json!({
+                "keyspace": title(keyspace), "measured": figures(&keyspace.measured),
+                "predicted": figures(&keyspace.predicted),
             })
         })
         .collect();
@@ -215,7 +235,7 @@ fn stats(server: &Server) -> String {
         "user_bytes_written": stats.user_bytes_written, "device_bytes_written": stats.device_bytes_written,
         "write_amplification": stats.write_amplification, "device_reads": stats.device_reads,
         "stalls": stats.stalls, "background_error": stats.background_error,
-        "databases": databases, "levels": levels,
+        "databases": databases, "levels": levels, "predictions": predictions,
     });
     value.to_string()
 }

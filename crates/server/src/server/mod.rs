@@ -20,6 +20,7 @@ mod tls;
 
 pub use listen::{Listening, start};
 pub use session::{Client, Clients, ReplyMode, Session, Transaction, Watched, WatchedKey};
+pub use store_files::{convert, open as open_store};
 
 use crate::cluster::{self, Cluster};
 use crate::command::{Acl, SlowLog, table};

@@ -89,8 +89,7 @@ fn check_writes(server: &Server) -> Outcome {
     if server.replication.is_replica() {
         return Err(Failure::coded("READONLY You can't write against a read only replica."));
     }
-    let (least, lag) =
-        (server.config.number("min-replicas-to-write"), server.config.number("min-replicas-max-lag"));
+    let (least, lag) = server.config.least_replicas();
     if !server.replication.has_enough_followers(least, lag) {
         return Err(Failure::coded("NOREPLICAS Not enough good replicas to write."));
     }
@@ -125,8 +124,8 @@ pub fn run(server: &Server, session: &mut Session, requests: &mut VecDeque<Reque
             requests.pop_front();
             alone(server, session, &last, out);
         } else {
-            let unit: Vec<Request> = requests.iter().take(joined.len()).cloned().collect();
-            let done = together(server, session, &unit, &joined, out);
+            let unit = requests.make_contiguous().get(..joined.len()).unwrap_or_default();
+            let done = together(server, session, unit, &joined, out);
             requests.drain(..done);
         }
         session.publish(&last);

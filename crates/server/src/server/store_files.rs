@@ -11,7 +11,7 @@
 
 use crate::config::Config;
 use crate::failure::{Failure, Outcome};
-use crate::keyspace::Store;
+use crate::keyspace::{Layout, Store};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -24,11 +24,43 @@ fn remove(directory: &Path) -> Outcome {
     if directory.exists() { std::fs::remove_dir_all(directory).map_err(failed(directory)) } else { Ok(()) }
 }
 
+/// Puts the keys of the store below `directory` by slot, as those of a cluster's node lie; how many items
+/// there were.
+///
+/// # Errors
+/// Where there is no store, or it lies so already; those of opening, reading and writing.
+pub fn convert(directory: &Path) -> Outcome<u64> {
+    let path = directory.join("store");
+    if !path.exists() {
+        return Err(Failure::new(format!("{}: there is no store", directory.display())));
+    }
+    let config = Config::default();
+    config.set_at_start("dir", &directory.display().to_string()).map_err(Failure::new)?;
+    let store = open_laid(&config, Layout::Plain)?;
+    let items = crate::keyspace::convert(&store)?;
+    store.db.close()?;
+    Ok(items)
+}
+
 /// Opens the store that the settings describe.
 ///
 /// # Errors
-/// Those of opening it; settings that make no sense together.
+/// Those of opening it; settings that make no sense together, and a store that is none of a cluster's node
+/// where the settings ask for one.
 pub fn open(config: &Config) -> Outcome<Store> {
+    let is_of_cluster = config.is("cluster-enabled");
+    let store = open_laid(config, if is_of_cluster { Layout::BySlot } else { Layout::Plain })?;
+    if is_of_cluster && store.database(0).is_some_and(|database| database.layout == Layout::Plain) {
+        return Err(Failure::new(format!(
+            "the keys of the store in {} do not lie by slot, as those of a cluster's node do; \
+             `siltstone-server convert {0}` puts them so",
+            config.text("dir")
+        )));
+    }
+    Ok(store)
+}
+
+fn open_laid(config: &Config, layout: Layout) -> Outcome<Store> {
     let count = |name: &str| usize::try_from(config.number(name)).unwrap_or(usize::MAX);
     let preset = config.text("preset");
     let design = siltstone::presets::all().into_iter().find(|(name, _)| *name == preset);
@@ -43,7 +75,7 @@ pub fn open(config: &Config) -> Outcome<Store> {
         sync_interval_ms: 0,
         ..siltstone::Options::default()
     };
-    Store::open(&PathBuf::from(config.text("dir")).join("store"), options, count("databases"))
+    Store::open(&PathBuf::from(config.text("dir")).join("store"), options, count("databases"), layout)
 }
 
 /// Ends what an earlier run has left half done.

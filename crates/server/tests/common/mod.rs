@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that fails should say so")]
 
+pub mod nodes;
+
 use siltstone_server::config::Config;
 use siltstone_server::server::{self, Server};
 use std::fmt;

@@ -5,11 +5,33 @@ use std::fmt::Write as _;
 /// How many there are.
 pub const SLOTS: usize = 16_384;
 
+/// Bits of a slot's number.
+pub const SLOT_BITS: u8 = 14;
+
+/// What each byte does to the checksum.
+const STEPS: [u16; 256] = {
+    let mut steps = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let (mut crc, mut bit) = ((byte as u16) << 8, 0);
+        while bit < 8 {
+            crc = if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 };
+            bit += 1;
+        }
+        #[expect(clippy::indexing_slicing, reason = "the compiler checks it")]
+        {
+            steps[byte] = crc;
+        }
+        byte += 1;
+    }
+    steps
+};
+
 /// CRC-16 of XMODEM: polynomial 0x1021, nothing reflected, begun with 0.
 fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |crc, byte| {
-        let shift = |crc: u16, _| if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 };
-        (0..8).fold(crc ^ u16::from(*byte) << 8, shift)
+        let step = STEPS.get(usize::from(crc >> 8) ^ usize::from(*byte));
+        crc << 8 ^ step.copied().unwrap_or(0)
     })
 }
 
