@@ -36,6 +36,9 @@ fn without_the_last(disk: &SimDisk) -> (SimDisk, String) {
     (disk, last)
 }
 
+/// A way to write to a store so that the log is synced.
+type Way<'a> = &'a dyn Fn(&Db, &Keyspace);
+
 /// Nothing said that there was one, and the store opened as if what was synced had never been written.
 #[test]
 fn a_last_segment_that_was_synced_is_missed() {
@@ -45,7 +48,7 @@ fn a_last_segment_that_was_synced_is_missed() {
         batch.put(items, "synced", "1").unwrap();
         db.write(&batch, &synced).unwrap();
     };
-    let ways: [(&str, &dyn Fn(&Db, &Keyspace)); 3] = [
+    let ways: [(&str, Way<'_>); 3] = [
         ("a synced write", &write_synced),
         ("a sync", &|db, items| {
             items.put("synced", "1").unwrap();

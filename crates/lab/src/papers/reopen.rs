@@ -165,10 +165,11 @@ fn writes(path: &Path, args: &Args, items: u64) -> Result<()> {
     let enough = (allowed as f64 * LOG_SHARE) as u64;
     let (mut written, start) = (0, db.log_position());
     while db.log_position() - start < enough && written < items {
-        for number in written..items.min(written + 1_000) {
+        let end = items.min(written + 1_000);
+        for number in written..end {
             keyspace.put(key(number), value(number))?;
-            written = number + 1;
         }
+        written = end;
     }
     let bytes = db.log_position() - start;
     print(&format!("{}\n", serde_json::json!({ "items": written, "bytes": bytes })))?;

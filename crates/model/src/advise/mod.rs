@@ -83,6 +83,11 @@ impl Request {
         Self { is_quick: true, ..Self::new(workload, memory_bytes) }
     }
 
+    /// How much more memory [`NextMemory`] is about.
+    fn more_bytes(&self) -> u64 {
+        (self.memory_bytes / 16).max(1)
+    }
+
     /// Checks that a design can hold the keys that it is for.
     fn check_design(&self, design: &Design) -> Result<(), ModelError> {
         let refused = |error: String| ModelError::new("design", error);
@@ -227,7 +232,7 @@ pub fn price_one(request: &Request, name: &str, design: &Design) -> Result<Advic
     let pricer = Pricer::new(&request.workload, &request.device)?;
     let store = pricer.filled(design, false)?;
     let predicted = store.costs(request.memory_bytes);
-    let more_bytes = (request.memory_bytes / 16).max(1);
+    let more_bytes = request.more_bytes();
     let with_more = request.objective(&store.costs(request.memory_bytes + more_bytes));
     let objective = request.objective(&predicted);
     let refused = request.broken(design, &predicted).map(|limit| (limit, 1));
@@ -256,13 +261,17 @@ pub fn price_one(request: &Request, name: &str, design: &Design) -> Result<Advic
 pub fn advise(request: &Request) -> Result<Advice, ModelError> {
     request.check()?;
     let pricer = Pricer::new(&request.workload, &request.device)?;
-    let presets = presets::all()
+    let filled = presets::all()
         .into_iter()
         .filter(|(_, design)| request.check_design(design).is_ok())
-        .map(|(name, design)| Ok((name.to_owned(), pricer.price(&design, request.memory_bytes)?)))
-        .collect::<Result<BTreeMap<_, _>, ModelError>>()?;
+        .map(|(name, design)| Ok((name, pricer.filled(&design, false)?, design)))
+        .collect::<Result<Vec<_>, ModelError>>()?;
+    let presets = filled
+        .iter()
+        .map(|(name, store, _)| ((*name).to_owned(), store.costs(request.memory_bytes)))
+        .collect();
     let mut search = search::Search::new(request, &pricer);
     search.run();
-    let found = search.finish()?;
+    let found = search.finish(&filled)?;
     Ok(words::advice(request, found, presets))
 }

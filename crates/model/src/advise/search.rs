@@ -207,8 +207,9 @@ impl<'a> Search<'a> {
         places
     }
 
-    /// Prices what is worth it in full.
-    pub fn finish(self) -> Result<Found, ModelError> {
+    /// Prices what is worth it in full, and so each of `presets`: rough prices may have refused one that keeps
+    /// to the limits.
+    pub fn finish(self, presets: &[(&'static str, FilledStore<'_>, Design)]) -> Result<Found, ModelError> {
         let ranked = self.ranked();
         let mix = &self.request.workload.mix;
         let by_rank: Vec<&Candidate> = ranked.iter().filter_map(|at| self.accepted.get(*at)).collect();
@@ -220,7 +221,6 @@ impl<'a> Search<'a> {
         let mut places: Vec<usize> = (0..by_rank.len().min(FINALISTS)).chain(chosen).collect();
         places.sort_unstable();
         places.dedup();
-        let more_bytes = (self.request.memory_bytes / 16).max(1);
         let mut with_more = f64::INFINITY;
         let mut exact = Vec::new();
         // A rough price may be on the other side of a limit: then what comes next is looked at as well.
@@ -232,14 +232,17 @@ impl<'a> Search<'a> {
                 break;
             }
             let store = self.pricer.filled(&candidate.design, false)?;
-            let costs = store.costs(self.request.memory_bytes);
-            if self.request.broken(&candidate.design, &costs).is_some() {
-                continue;
+            let priced = self.price_in_full(&store, &candidate.design, candidate.origin);
+            with_more =
+                with_more.min(priced.as_ref().map_or(f64::INFINITY, |_| self.objective_with_more(&store)));
+            exact.extend(priced);
+        }
+        for (origin, store, design) in presets {
+            let is_new = exact.iter().all(|candidate: &Candidate| candidate.design != *design);
+            if let Some(priced) = self.price_in_full(store, design, origin).filter(|_| is_new) {
+                with_more = with_more.min(self.objective_with_more(store));
+                exact.push(priced);
             }
-            let more = store.costs(self.request.memory_bytes + more_bytes);
-            with_more = with_more.min(self.request.objective(&more));
-            let objective = self.request.objective(&costs);
-            exact.push(Candidate { costs, objective, ..(*candidate).clone() });
         }
         exact.sort_by(|a, b| a.objective.total_cmp(&b.objective));
         let Some(best) = exact.first().cloned() else { return Err(self.nothing_fits()) };
@@ -248,7 +251,26 @@ impl<'a> Search<'a> {
         let others = beside_first(&points).into_iter().filter(|at| differing.contains(at));
         let others = others.filter_map(|at| exact.get(at).cloned()).collect();
         let Self { considered, refused, cheapest_refused, .. } = self;
+        let more_bytes = self.request.more_bytes();
         Ok(Found { best, others, with_more, more_bytes, considered, refused, cheapest_refused })
+    }
+
+    /// Returns a design with its full price, where that keeps to the limits.
+    fn price_in_full(
+        &self,
+        store: &FilledStore<'_>,
+        design: &Design,
+        origin: &'static str,
+    ) -> Option<Candidate> {
+        let costs = store.costs(self.request.memory_bytes);
+        let keeps = self.request.broken(design, &costs).is_none();
+        let objective = self.request.objective(&costs);
+        keeps.then(|| Candidate { design: design.clone(), origin, costs, objective })
+    }
+
+    /// Returns what a store's operations cost with a little more memory.
+    fn objective_with_more(&self, store: &FilledStore<'_>) -> f64 {
+        self.request.objective(&store.costs(self.request.memory_bytes + self.request.more_bytes()))
     }
 
     /// The error where no design keeps to the limits: it names what most break.
