@@ -67,6 +67,9 @@ pub struct World {
     crashes: usize,
 }
 
+/// What one thread does with the store.
+type Work = Box<dyn FnOnce(&Db, &Spaces, &History) -> Result<()> + Send>;
+
 /// A design of which a few writes fill write buffers, and a few flushes a region.
 fn small_design(rng: &mut Rng) -> Design {
     let presets = ["siltstone", "slimdb", "stepped-merge", "lsm-trie", "silt"];
@@ -161,7 +164,7 @@ impl World {
     fn use_it(&self, db: &Db, spaces: &Spaces, history: &Arc<History>) -> Tally {
         let (writes, reads) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let mut threads = Vec::new();
-        let mut start = |work: Box<dyn FnOnce(&Db, &Spaces, &History) -> Result<()> + Send>| {
+        let mut start = |work: Work| {
             let (db, spaces, history) = (db.clone(), spaces.clone(), Arc::clone(history));
             threads.push(thread::spawn(move || match work(&db, &spaces, &history) {
                 Err(error) if error.kind() == ErrorKind::Closed => {}

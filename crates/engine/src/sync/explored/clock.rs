@@ -15,7 +15,9 @@ use std::time::Duration;
 
 /// One in so many looks of the keeper moves the time on although others run.
 const SELDOM: u32 = 48;
-/// By how much at most.
+/// Looks in a row between which nobody else ran, after which nobody else is taken to be able to.
+const LONELY_LOOKS: u32 = 24;
+/// By how much chance moves the time on at most.
 const LEAP: Duration = Duration::from_secs(1);
 
 shuttle::lazy_static! {
@@ -76,6 +78,7 @@ impl Clock {
     }
 
     fn keep(&self) {
+        let mut lonely_looks = 0;
         loop {
             let next = {
                 let mut state = self.state.lock();
@@ -91,7 +94,8 @@ impl Clock {
             };
             let before = context_switches();
             yield_now();
-            let is_alone = context_switches() <= before + 1;
+            lonely_looks = if context_switches() <= before + 1 { lonely_looks + 1 } else { 0 };
+            let is_alone = lonely_looks >= LONELY_LOOKS;
             let leaps = !is_alone && thread_rng().gen_range(0..SELDOM) == 0;
             if is_alone || leaps {
                 let mut state = self.state.lock();
