@@ -40,7 +40,8 @@ impl Shared {
         is_most.then(|| Self { owner: Arc::clone(owner) as Arc<dyn AsRef<[u8]> + Send + Sync>, at })
     }
 
-    /// Shares `part`, which lies in what `owner` keeps; `None` as from [`of`](Self::of), and where it does not.
+    /// Shares `part`, which lies in what `owner` keeps; `None` as from [`of`](Self::of), and where it does
+    /// not.
     pub fn part_of(owner: &Arc<Vec<u8>>, part: &[u8]) -> Option<Self> {
         let from = part.as_ptr().addr().checked_sub(owner.as_ptr().addr())?;
         Self::of(owner, from..from.checked_add(part.len())?)

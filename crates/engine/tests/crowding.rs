@@ -17,7 +17,8 @@ use siltstone_design::{Encoder, HashSecret};
 use std::sync::Arc;
 
 const KNOWN: [u8; 16] = *b"sixteen byte key";
-const OTHER: [u8; 16] = *b"another 16 bytes";
+const OTHERS: [&[u8; 16]; 4] =
+    [b"another 16 bytes", b"a second secret.", b"and a third one.", b"a fourth, at end"];
 
 /// Keys that begin alike in their first `bits` digest bits under the secret that is known.
 fn crowd(count: usize, bits: u32) -> Vec<[u8; 8]> {
@@ -75,24 +76,24 @@ fn uniform(count: usize) -> Vec<[u8; 8]> {
 #[test]
 fn keys_aimed_without_the_secret_are_keys_like_any_others() {
     let count = if is_long() { 20_000 } else { 1_500 };
-    for (name, design) in tiny_designs() {
-        let aimed = figures(design.clone(), OTHER, &crowd(count, 8));
-        let any = figures(design, OTHER, &uniform(count));
-        // One more split or one less is chance.
-        assert!(aimed.depth <= any.depth + 2, "{name}: depth {} and {}", aimed.depth, any.depth);
-        assert!(aimed.regions * 2 <= any.regions * 3 + 8, "{name}: {} and {}", aimed.regions, any.regions);
-        assert!(
-            aimed.written_per_byte < 1.3 * any.written_per_byte,
-            "{name}: {} and {}",
-            aimed.written_per_byte,
-            any.written_per_byte
-        );
-        assert!(
-            aimed.probed_per_get < 1.3 * any.probed_per_get + 0.1,
-            "{name}: {} and {}",
-            aimed.probed_per_get,
-            any.probed_per_get
-        );
+    let (crowded, uniform) = (crowd(count, 8), uniform(count));
+    // How far a small store's regions are from their next merge is chance; over designs and secrets it evens out.
+    let (mut written, mut probed, mut regions) = ([0.0; 2], [0.0; 2], [0.0; 2]);
+    for secret in OTHERS {
+        for (name, design) in tiny_designs() {
+            let found = [&crowded, &uniform].map(|keys| figures(design.clone(), *secret, keys));
+            let [aimed, any] = &found;
+            assert!(aimed.depth.abs_diff(any.depth) <= 2, "{name}: depth {} and {}", aimed.depth, any.depth);
+            for (at, one) in found.iter().enumerate() {
+                written[at] += one.written_per_byte;
+                probed[at] += one.probed_per_get;
+                regions[at] += one.regions as f64;
+            }
+        }
+    }
+    println!("written {written:?}, tables asked {probed:?}, regions {regions:?}");
+    for (what, [aimed, any]) in [("written", written), ("tables asked", probed), ("regions", regions)] {
+        assert!(aimed < 1.15 * any, "{what}: {aimed} by keys that were aimed, {any} by others");
     }
 }
 

@@ -3,7 +3,8 @@
 //! One run is one workload on one engine in a process of its own, inside a memory cgroup of its own: what it
 //! takes, and how it ends, concerns nobody else. [`supervise`] starts runs and keeps their [`record`]s;
 //! [`run`] is what happens in the process; [`engine`] holds one file per engine, each with the settings it
-//! gets; [`report`] makes tables and charts of the records. [`scale`] runs the same at several numbers of items.
+//! gets; [`report`] makes tables and charts of the records. [`scale`] runs the same at several numbers of
+//! items.
 //! [`trials`] are measurements of single operations that only some engines have.
 //!
 //! The only crate that links other engines, and the only one with foreign code: RocksDB and LevelDB are

@@ -70,6 +70,15 @@ impl Parameters {
         items * (self.key_bytes + self.value_bytes)
     }
 
+    /// Items after which writers of `workload` stop, where so many exist.
+    fn most_written(&self, workload: Workload, existing: u64) -> u64 {
+        match workload {
+            Workload::Fill => self.items,
+            Workload::Overwrite | Workload::OverwriteZipf => (self.overwrites * existing as f64) as u64,
+            _ => u64::MAX,
+        }
+    }
+
     /// Memory of an engine while `workload` runs.
     pub fn memory(&self, workload: Workload) -> Memory {
         let fills = workload.makes();
@@ -237,11 +246,7 @@ fn measure(request: &Request, store: &dyn Store, answer: &Path) -> Result<Answer
         seed: p.seed,
         skew: workload.skew(),
     };
-    let most_written = match workload {
-        Workload::Fill => p.items,
-        Workload::Overwrite | Workload::OverwriteZipf => (p.overwrites * *existing as f64) as u64,
-        _ => u64::MAX,
-    };
+    let most_written = p.most_written(*workload, *existing);
     let load = Load::new(store, population, most_written);
     let mut run = Run { request, load: &load, store, anonymous_peak: 0, baseline: None, tenths: Vec::new() };
     let sight = run.clients()?;

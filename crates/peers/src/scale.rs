@@ -49,7 +49,8 @@ pub struct Scale {
     /// Engines, separated by commas; a name ending in * takes all that begin so
     #[arg(long, value_delimiter = ',', value_name = "ENGINES", default_value = "siltstone-siltstone")]
     only: Vec<String>,
-    /// Workloads, separated by commas [default: bulk, fill, get-hit, get-miss, get-batch, reopen, overwrite, recover]
+    /// Workloads, separated by commas [default: bulk, fill, get-hit, get-miss, get-batch, reopen, overwrite,
+    /// recover]
     #[arg(long, value_enum, value_delimiter = ',')]
     workloads: Vec<Workload>,
     /// Memory of a run, page cache included

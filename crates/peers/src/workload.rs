@@ -40,8 +40,8 @@ impl Operation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Workload {
-    /// Every item once, in random order, by the engine's own way to build a store, where it has one; the store
-    /// is removed again
+    /// Every item once, in random order, by the engine's own way to build a store, where it has one; the
+    /// store is removed again
     Bulk,
     /// Every item once, in random order, in batches from one thread
     Fill,

@@ -179,8 +179,8 @@ impl Found {
         )
     }
 
-    /// The same as one JSON object. `faults` are all that went wrong on purpose but crashes: calls that failed,
-    /// damages and clocks.
+    /// The same as one JSON object. `faults` are all that went wrong on purpose but crashes: calls that
+    /// failed, damages and clocks.
     pub fn to_json(&self) -> serde_json::Value {
         let Self { worlds, tally, failures, verdicts, seconds } = self;
         let of = |wanted| verdicts.iter().filter(|verdict| **verdict == wanted).count();

@@ -1,10 +1,10 @@
 //! A workload that changes: five phases on one store, with designs that stay, one that is chosen by the store
 //! itself, and a schedule that knows what comes.
 //!
-//! Each phase is run by each design that stays: all presets that can list groups, and what is advised for each
-//! phase alone. From what the phases cost of each, and what rewriting the store would, follows the schedule of
-//! designs that a clairvoyant would choose, which is then really run. All costs are measured: device reads,
-//! bytes and processor time, redesigns included. Records go to a file as they come.
+//! Each phase is run by each design that stays: all presets that can list groups, and what is advised for
+//! each phase alone. From what the phases cost of each, and what rewriting the store would, follows the
+//! schedule of designs that a clairvoyant would choose, which is then really run. All costs are measured:
+//! device reads, bytes and processor time, redesigns included. Records go to a file as they come.
 
 use super::lines;
 use super::regret::{contents, presets_for};
@@ -26,8 +26,8 @@ const ROUNDS: u64 = 16;
 
 /// Measure five phases with a store that redesigns itself, beside presets and a clairvoyant's schedule
 ///
-/// The phases: load, read mostly (95 % gets), overwrite with skew 0.99, list groups, gets of absent keys. A run
-/// that is ended goes on where it was, by the file --out.
+/// The phases: load, read mostly (95 % gets), overwrite with skew 0.99, list groups, gets of absent keys. A
+/// run that is ended goes on where it was, by the file --out.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     siltstone-lab phases --items 1M --out phases.jsonl\n  \

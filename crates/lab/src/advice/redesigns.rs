@@ -26,8 +26,8 @@ const LONG: Duration = Duration::from_millis(50);
 
 /// Redesign a store from every preset to every other under load, and count long calls
 ///
-/// A store is filled for each pair, and read and written until its redesign is done: 42 pairs with point keys,
-/// 20 with groups. Every answer is checked; a wrong one ends the command.
+/// A store is filled for each pair, and read and written until its redesign is done: 42 pairs with point
+/// keys, 20 with groups. Every answer is checked; a wrong one ends the command.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     siltstone-lab redesigns\n  \

@@ -62,8 +62,8 @@ pub struct Args {
     /// Presets at several sizes only, rather than a search
     #[arg(long)]
     quick: bool,
-    /// Measure stores as well; presets are scaled to the items then. Records go to this file, from which a run
-    /// that was ended goes on
+    /// Measure stores as well; presets are scaled to the items then. Records go to this file, from which a
+    /// run that was ended goes on
     #[arg(long, value_name = "FILE")]
     measure: Option<PathBuf>,
     /// Where stores are written, one at a time [default: the system's temporary directory]

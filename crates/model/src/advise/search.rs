@@ -207,8 +207,8 @@ impl<'a> Search<'a> {
         places
     }
 
-    /// Prices what is worth it in full, and so each of `presets`: rough prices may have refused one that keeps
-    /// to the limits.
+    /// Prices what is worth it in full, and so each of `presets`: rough prices may have refused one that
+    /// keeps to the limits.
     pub fn finish(self, presets: &[(&'static str, FilledStore<'_>, Design)]) -> Result<Found, ModelError> {
         let ranked = self.ranked();
         let mix = &self.request.workload.mix;
