@@ -1,8 +1,6 @@
 //! Nodes that share the keys: where clients are sent, how slots move under load, and what becomes of the
 //! slots of a node that is killed.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that fails should say so")]
-
 mod common;
 
 use common::nodes::*;

@@ -1,7 +1,7 @@
 //! Slots that go to another node in bulk while clients read and write them, and nodes that a controller tells
 //! what they are.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that fails should say so")]
+#![expect(clippy::indexing_slicing, reason = "a test that fails should say so")]
 
 mod common;
 

@@ -8,6 +8,7 @@ pub(crate) use std::sync::{OnceLock, atomic, mpsc};
 pub(crate) use std::time::Instant as Moment;
 pub(crate) use std::{thread, thread_local};
 
-/// Lets a scheduler of tests switch to another thread; nothing here.
+/// Lets a scheduler of tests switch to another thread; nothing here. The simulated disk asks for it.
+#[cfg(feature = "sim")]
 #[inline(always)]
 pub(crate) fn scheduling_point() {}
