@@ -10,8 +10,12 @@ use std::path::Path;
 /// Checks that there is a file at `path`, or a link to one: opening a pipe would wait for its other end, and
 /// a device may have no end.
 pub(super) fn check_is_file(path: &Path) -> io::Result<()> {
-    if fs::metadata(path)?.is_file() {
+    let kind = fs::metadata(path)?.file_type();
+    if kind.is_file() {
         return Ok(());
+    }
+    if kind.is_dir() {
+        return Err(ErrorKind::IsADirectory.into());
     }
     Err(io::Error::new(ErrorKind::InvalidInput, "there is something else than a file of that name"))
 }

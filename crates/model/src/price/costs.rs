@@ -129,8 +129,7 @@ impl Question<'_> {
         let missing = held.missing(&memory, workload.mix.puts > 0.0);
         let pages = Pages::of(trie, &in_memory, &missing);
         let missed = self.reads.missed(memory.cache, held.page_bytes, self.layout.keeps_answers());
-        // Absent keys are asked for as unevenly as those that are there, and that they are absent is kept
-        // too.
+        // Absent keys are asked for as unevenly as others, and that they are absent is kept too.
         let [reads_per_hit, reads_per_miss] =
             [pages.hit, pages.miss].map(|taken| taken.pages * missed.of_gets);
         let reads_per_scan = pages.scan.pages * missed.of_pages;
