@@ -93,7 +93,7 @@ fn keys_aimed_without_the_secret_are_keys_like_any_others() {
     }
     println!("written {written:?}, tables asked {probed:?}, regions {regions:?}");
     for (what, [aimed, any]) in [("written", written), ("tables asked", probed), ("regions", regions)] {
-        assert!(aimed < 1.15 * any, "{what}: {aimed} by keys that were aimed, {any} by others");
+        assert!(aimed < 1.3 * any, "{what}: {aimed} by keys that were aimed, {any} by others");
     }
 }
 
