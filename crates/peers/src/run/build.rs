@@ -49,6 +49,7 @@ pub fn build(request: &Request, engine: &Engine, setting: Setting<'_>) -> Result
     let per_second = p.items as f64 / seconds;
     let calls = Calls { operations: p.items, per_second, ..Calls::default() };
     let write_amplification = sizes::ratio(after.write_bytes, user_bytes);
+    let space_bytes = kernel::space(&request.dir)?;
     let figures = Figures {
         items: p.items,
         operations: p.items,
@@ -65,8 +66,8 @@ pub fn build(request: &Request, engine: &Engine, setting: Setting<'_>) -> Result
         rss_peak_bytes: kernel::memory().1,
         anonymous_peak_bytes,
         group_peak_bytes: request.membership.peak_bytes(),
-        space_bytes: kernel::space(&request.dir)?,
-        space_amplification: sizes::ratio(kernel::space(&request.dir)?, user_bytes),
+        space_bytes,
+        space_amplification: sizes::ratio(space_bytes, user_bytes),
         when_calls_ended: after,
         after_settling: after,
         ..Figures::default()
