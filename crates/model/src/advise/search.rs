@@ -238,8 +238,10 @@ impl<'a> Search<'a> {
             exact.extend(priced);
         }
         for (origin, store, design) in presets {
-            let is_new = exact.iter().all(|candidate: &Candidate| candidate.design != *design);
-            if let Some(priced) = self.price_in_full(store, design, origin).filter(|_| is_new) {
+            if exact.iter().any(|candidate: &Candidate| candidate.design == *design) {
+                continue;
+            }
+            if let Some(priced) = self.price_in_full(store, design, origin) {
                 with_more = with_more.min(self.objective_with_more(store));
                 exact.push(priced);
             }
