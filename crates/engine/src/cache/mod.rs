@@ -358,3 +358,73 @@ fn read_error(error: &std::io::Error, path: &Path, offset: u64, length: usize) -
 fn log_error(error: &std::io::Error, segment: &LogSegment, offset: u64, length: usize) -> Error {
     read_error(error, &segment.path, offset, length)
 }
+
+#[cfg(all(test, siltstone_shuttle))]
+mod interleavings {
+    use super::*;
+    use crate::io::sim::SimDisk;
+    use crate::memory::Holder;
+    use crate::sync::{explore, thread};
+    use siltstone_design::{Encoder, HashSecret, Schema};
+
+    const PAGES: u32 = 12;
+
+    /// What a page of a table holds.
+    fn bytes_of(table: TableId, page: u32) -> [u8; PAGE_BYTES] {
+        let mut bytes = [(table * u64::from(PAGES)) as u8 + page as u8; PAGE_BYTES];
+        seal_page(table, page, &mut bytes);
+        bytes
+    }
+
+    fn read_all(reader: &Reader, from: u32) {
+        let encoder = Encoder::new(Schema::Point, HashSecret([5; 16]));
+        let mut held: Vec<(TableId, u32, Page)> = Vec::new();
+        for step in 0..PAGES {
+            let (table, page) = (1 + TableId::from((from + step) % 2), (from + step * 5) % PAGES);
+            let mut probe = Probe::waiting(reader, &encoder);
+            let Ok(found) = probe.page(table, page) else { panic!("page {page} of table {table}") };
+            held.push((table, page, found));
+            // A page in somebody's hands stays what it is, whatever becomes of its place in the cache.
+            for (table, page, found) in &held {
+                assert_eq!(found[..], bytes_of(*table, *page)[..], "page {page} of table {table}");
+            }
+            held.drain(..held.len().saturating_sub(3));
+        }
+    }
+
+    /// Pages give way to others, to filters and to memtables, whose pieces are written over, while they are
+    /// read; and a table is forgotten meanwhile.
+    #[test]
+    fn pages_are_those_of_their_tables_while_memory_comes_and_goes() {
+        explore(2_000, || {
+            let (disk, dir) = (Arc::new(SimDisk::new()), PathBuf::from("/db"));
+            disk.create_dir_all(&dir).unwrap();
+            let memory = MemoryBudget::new(1 << 20);
+            let caches = Caches::new(&memory, 8);
+            let reader = Reader::new(disk.clone(), dir, caches, Arc::default());
+            for table in 1..=2 {
+                let file = disk.create(&reader.path(table)).unwrap();
+                let bytes: Vec<u8> = (0..PAGES).flat_map(|page| bytes_of(table, page)).collect();
+                file.write_all_at(&bytes, 0).unwrap();
+            }
+            let readers = [0, 3].map(|from| {
+                let reader = reader.loading(true);
+                thread::spawn(move || read_all(&reader, from))
+            });
+            for round in 0..3u8 {
+                let filter = memory.hold(Holder::Filter, 900 << 10);
+                reader.fit_cache();
+                let pieces: Vec<_> = (0..8).map(|_| memory.piece()).collect();
+                let written = pieces.into_iter().map(|piece| {
+                    piece.fill(0xee ^ round);
+                    piece
+                });
+                memory.give_back(written);
+                reader.forget(FileId::Table(1), PAGES);
+                drop(filter);
+                reader.fit_cache();
+            }
+            readers.into_iter().for_each(|reader| reader.join().unwrap());
+        });
+    }
+}

@@ -22,7 +22,7 @@ mod replay;
 mod retained;
 pub(crate) mod salvage;
 
-pub(crate) use replay::{LiveSegment, OpenSegment, Record, Replayed, noted_manifest_end, replay};
+pub(crate) use replay::{LiveSegment, OpenSegment, Record, Replayed, Replaying, noted_manifest_end, replay};
 pub(crate) use retained::segments_before;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -506,6 +506,17 @@ mod tests {
     use crate::io::sim::{CallKind, SimDisk};
     use crate::options::WalRecovery;
 
+    /// Records that were replayed, with their LSNs.
+    #[derive(Default)]
+    struct Collected(Vec<(u64, Vec<u8>)>);
+
+    impl Replaying for Collected {
+        fn take(&mut self, record: &Record<'_>) -> Result<()> {
+            self.0.push((record.lsn, record.payload.to_vec()));
+            Ok(())
+        }
+    }
+
     /// Pages of `path` of which a write was the first, and left a part as it was.
     fn torn_pages(disk: &SimDisk, path: &Path, bytes: u64) -> u64 {
         let mut seen = std::collections::HashSet::new();
@@ -556,16 +567,11 @@ mod tests {
             } else {
                 assert!(wal.current.reused_bytes >= first_bytes, "round {round} writes over an old file");
             }
-            let mut replayed = Vec::new();
-            let start = wal.segment();
-            replay(&disk, dir, start, 0, WalRecovery::Strict, &mut |record| {
-                replayed.push((record.lsn, record.payload.to_vec()));
-                Ok(())
-            })
-            .unwrap();
+            let mut replayed = Collected::default();
+            replay(&disk, dir, wal.segment(), 0, WalRecovery::Strict, &mut replayed).unwrap();
             let written: Vec<_> =
                 starts.into_iter().zip(payloads(round)).filter(|(_, p)| !p.is_empty()).collect();
-            assert_eq!(replayed, written, "round {round}");
+            assert_eq!(replayed.0, written, "round {round}");
             wal.rotate().unwrap();
             let gone = wal.retire_before(wal.segment().segment, 1 << 20);
             assert_eq!(gone, Vec::<PathBuf>::new());

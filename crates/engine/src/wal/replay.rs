@@ -89,11 +89,19 @@ pub(crate) struct Record<'a> {
     pub whole: &'a Arc<Vec<u8>>,
 }
 
-/// What is done with a replayed record.
-pub(crate) type Apply<'a> = dyn FnMut(&Record<'_>) -> Result<()> + 'a;
+/// What takes replayed records.
+pub(crate) trait Replaying {
+    /// Takes a record, which follows the one before.
+    fn take(&mut self, record: &Record<'_>) -> Result<()>;
+
+    /// Lets go of the segment that the records before were of.
+    fn end_segment(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
 
 /// Replays the log of `dir`, which was synced up to LSN `synced` at least, from `start` on, handing every
-/// record to `apply`.
+/// record to `target`.
 ///
 /// # Errors
 /// `Corruption` where a record is bad that had been synced, unless `recovery` says to stop there.
@@ -103,11 +111,11 @@ pub(crate) fn replay(
     start: LogStart,
     synced: u64,
     recovery: WalRecovery,
-    apply: &mut Apply<'_>,
+    target: &mut dyn Replaying,
 ) -> Result<Replayed> {
     let mut replay = Replay::find(disk, dir, start, synced)?;
     while let Some(segment) = replay.waiting.pop_front() {
-        replay.replay_segment(segment, apply)?;
+        replay.replay_segment(segment, target)?;
     }
     replay.finish(recovery)
 }
@@ -191,7 +199,7 @@ impl<'a> Replay<'a> {
     }
 
     /// Replays one segment, whole in memory: the log may be larger than memory should be.
-    fn replay_segment(&mut self, segment: FoundSegment, apply: &mut Apply<'_>) -> Result<()> {
+    fn replay_segment(&mut self, segment: FoundSegment, target: &mut dyn Replaying) -> Result<()> {
         let FoundSegment { header, path } = segment;
         self.replayed.last_segment = self.replayed.last_segment.max(header.number);
         let fail = |e: std::io::Error| Error::io(&e, "reading", &path);
@@ -205,7 +213,8 @@ impl<'a> Replay<'a> {
         if self.replayed.end_lsn == header.first_lsn {
             let start = LogStart { segment: header.number, lsn: header.first_lsn };
             let shared = Arc::new(LogSegment::new(start, file, path.clone()));
-            self.replay_records(&mut reader, &mut limit, (&shared, &bytes), apply)?;
+            self.replay_records(&mut reader, &mut limit, (&shared, &bytes), target)?;
+            target.end_segment()?;
             let end_lsn = self.replayed.end_lsn;
             self.end = (path.clone(), shared.offset(end_lsn));
             self.replayed.live.push(LiveSegment { start, path, epoch: header.epoch, end_lsn });
@@ -225,13 +234,13 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Hands the records of a segment to `apply`, up to `limit`, where another segment begins.
+    /// Hands the records of a segment to `target`, up to `limit`, where another segment begins.
     fn replay_records(
         &mut self,
         reader: &mut LogReader<'_>,
         limit: &mut u64,
         (segment, whole): (&Arc<LogSegment>, &Arc<Vec<u8>>),
-        apply: &mut Apply<'_>,
+        target: &mut dyn Replaying,
     ) -> Result<()> {
         while let Some((lsn, payload)) = reader.next_record() {
             if lsn >= *limit {
@@ -244,7 +253,7 @@ impl<'a> Replay<'a> {
             if let Some(end) = ManifestEnd::decode(payload) {
                 self.replayed.manifest_end = self.replayed.manifest_end.max(end);
             } else if record::is_batch(payload) {
-                apply(&Record { segment, lsn, payload, whole })?;
+                target.take(&Record { segment, lsn, payload, whole })?;
             }
             self.replayed.end_lsn = lsn + (record::HEADER_BYTES + payload.len()) as u64;
         }

@@ -217,3 +217,72 @@ impl Scheduler {
         written
     }
 }
+
+#[cfg(all(test, siltstone_shuttle))]
+mod interleavings {
+    use crate::db::tiny_designs::tiny;
+    use crate::io::sim::{CrashMode, SimDisk};
+    use crate::sync::{explore, thread};
+    use crate::{Db, Keyspace, KeyspaceOptions, Options, Schema};
+    use std::sync::Arc;
+
+    fn open(disk: &SimDisk) -> (Db, Keyspace) {
+        let options = Options {
+            memory_budget_bytes: 1 << 20,
+            background_threads: 0,
+            reserve_bytes: 0,
+            hash_secret: Some(*b"sixteen byte key"),
+            ..Options::default()
+        };
+        let db = Db::open_on(Arc::new(disk.clone()), "/db", options).unwrap();
+        let design = Some(tiny("siltstone"));
+        let items =
+            db.keyspace("items", KeyspaceOptions { schema: Schema::Point, design, ..Default::default() });
+        (db, items.unwrap())
+    }
+
+    fn write_run(db: &Db, items: &Keyspace, run: u8) {
+        for key in [run, 100] {
+            items.put([key], [run]).unwrap();
+        }
+        db.store.committer.seal_all().unwrap();
+        while db.store.scheduler.flush_any().unwrap() {}
+    }
+
+    /// Filters are made of runs as they were, while others are added to the region and it is pushed down. All
+    /// that was flushed stays where gets find it, and no filter denies what its runs hold.
+    #[test]
+    fn a_filter_that_is_published_late_hides_nothing() {
+        explore(400, || {
+            let disk = SimDisk::new();
+            let (db, items) = open(&disk);
+            (0..3).for_each(|run| write_run(&db, &items, run));
+            // What the filters in memory knew is gone.
+            let (db, items) = open(&disk.crash(CrashMode::Kill, 0));
+            let of_tables = items.inner.version();
+            assert!(of_tables.levels.iter().any(|level| level.regions.iter().any(|r| r.filter.is_none())));
+            let maker = {
+                let db = db.clone();
+                thread::spawn(move || while db.step().unwrap() {})
+            };
+            let reader = {
+                let items = items.clone();
+                thread::spawn(move || {
+                    for round in 0..3u8 {
+                        assert_eq!(items.get([round]).unwrap().as_deref(), Some(&[round][..]));
+                        assert!(items.get([100]).unwrap().unwrap() >= vec![2]);
+                    }
+                })
+            };
+            (3..5).for_each(|run| write_run(&db, &items, run));
+            maker.join().unwrap();
+            reader.join().unwrap();
+            while db.step().unwrap() {}
+            for run in 0..5u8 {
+                assert_eq!(items.get([run]).unwrap().as_deref(), Some(&[run][..]), "run {run}");
+            }
+            assert_eq!(items.get([100]).unwrap().as_deref(), Some(&[4][..]));
+            assert_eq!(db.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());
+        });
+    }
+}

@@ -6,6 +6,7 @@
 pub(super) mod checkpoint;
 pub(crate) mod directory;
 mod dropped;
+mod into_buffers;
 mod opening;
 mod read_only;
 pub(super) mod verify;

@@ -1,30 +1,23 @@
 //! What opening for writing and opening for reading share: the manifest loaded, and the log replayed into
 //! write buffers.
 
+use super::into_buffers::IntoBuffers;
 use crate::cache::{Caches, Reader};
-use crate::codec::Decoder;
 use crate::db::catalog::keyspace::{KeyspaceParts, OpenKeyspace};
 use crate::db::catalog::{CatalogParts, Keyspaces};
 use crate::db::store::StoreParts;
-use crate::db::write_buffer::{Full, Write, WriteBuffer};
-use crate::entry::Item;
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::DirLock;
 use crate::io::checked::CheckedDisk;
 use crate::memory::MemoryBudget;
-use crate::operation::{self, Operation};
 use crate::options::Options;
-use crate::record::HEADER_BYTES;
 use crate::region_filter::directory::SidecarDirectory;
-use crate::segment::LogSegment;
 use crate::stats::StoreCounters;
 use crate::table::envelope::TableMeta;
 use crate::table::{Table, Trash};
-use crate::value::Shared;
 use crate::version::manifest::{Loaded, StoreState, load};
-use crate::wal::{LiveSegment, Record, Replayed, noted_manifest_end, replay, segments_before};
+use crate::wal::{LiveSegment, Replayed, noted_manifest_end, replay, segments_before};
 use siltstone_design::{Encoder, HashSecret, Schema};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -38,16 +31,6 @@ pub(super) struct Opening {
     caches: Option<Arc<Caches>>,
     pub counters: Arc<StoreCounters>,
     pub trash: Arc<Trash>,
-}
-
-/// An operation of the log and where it stands.
-struct Logged<'a> {
-    operation: &'a Operation<'a>,
-    segment: &'a Arc<LogSegment>,
-    sequence: u64,
-    length: usize,
-    /// All bytes of the segment.
-    whole: &'a Arc<Vec<u8>>,
 }
 
 impl Opening {
@@ -108,33 +91,10 @@ impl Opening {
 
     /// The same, beside a writer: the log may know of what the manifest has come to since.
     pub fn replay_log(&self, loaded: &Loaded, keyspaces: &Keyspaces, reader: &Reader) -> Result<Replayed> {
-        let mut replaying: BTreeMap<u64, Replaying<'_>> =
-            keyspaces.values().map(|keyspace| (keyspace.id, Replaying::new(keyspace))).collect();
-        let mut apply = |record: &Record<'_>| {
-            let Record { segment, lsn, payload, whole } = *record;
-            let strange = || {
-                let path = &segment.path;
-                Error::corruption(path, 0, "a batch", "operations this program can't read")
-            };
-            let mut from = Decoder::new(payload);
-            while !from.is_empty() {
-                let at = payload.len() - from.remaining();
-                let operation = operation::decode(&mut from).ok_or_else(strange)?;
-                let length = payload.len() - from.remaining() - at;
-                // Writes of dropped keyspaces, and those that are in tables already, are passed over.
-                let Some(replaying) = replaying.get_mut(&operation.keyspace) else { continue };
-                if segment.number < replaying.needed_from {
-                    continue;
-                }
-                let sequence = lsn + (HEADER_BYTES + at) as u64;
-                let logged = Logged { operation: &operation, segment, sequence, length, whole };
-                replaying.apply(&logged, reader)?;
-            }
-            Ok(())
-        };
+        let mut buffers = IntoBuffers::new(keyspaces, reader);
         let (start, synced) = (loaded.state.needed_log(), loaded.state.log_end);
         let recovery = self.options.wal_recovery;
-        let replayed = replay(self.disk.as_ref(), &self.dir, start, synced, recovery, &mut apply);
+        let replayed = replay(self.disk.as_ref(), &self.dir, start, synced, recovery, &mut buffers);
         replayed.map_err(|error| self.blame(error, loaded))
     }
 
@@ -191,45 +151,5 @@ impl Opening {
     ) -> StoreParts {
         let Self { disk, dir: path, options, counters, trash, .. } = self;
         StoreParts { path, disk, options, counters, trash, secret, lock, reader, catalog, clock_ms }
-    }
-}
-
-/// A keyspace whose writes are replayed.
-struct Replaying<'a> {
-    keyspace: &'a OpenKeyspace,
-    /// Segments before this one are in its tables.
-    needed_from: u64,
-    /// Its write buffer, as long as no other takes its place.
-    buffer: WriteBuffer,
-}
-
-impl<'a> Replaying<'a> {
-    fn new(keyspace: &'a OpenKeyspace) -> Self {
-        let (needed_from, buffer) = (keyspace.flushed().segment, keyspace.view.load().active.clone());
-        Self { keyspace, needed_from, buffer }
-    }
-
-    /// Replays one operation.
-    fn apply(&mut self, logged: &Logged<'_>, reader: &Reader) -> Result<()> {
-        let Self { keyspace, buffer, .. } = self;
-        let Logged { operation, segment, sequence, length, whole } = *logged;
-        let key = operation.key;
-        let Some(item) = operation.item else {
-            buffer.delete_prefix(sequence, segment, keyspace.encoder.encode_prefix(key)?, key);
-            return Ok(());
-        };
-        let place = keyspace.encoder.encode(key)?;
-        let place = (place.digest, place.fingerprint);
-        let is_checked = operation.is_checked;
-        let (shared, older_in) = (Shared::part_of(whole, item.bytes()), 0);
-        let write = Write { sequence, segment, length, place, key, item, shared, older_in, is_checked };
-        // Nobody has seen anything yet, so that of a key's versions the newest is enough.
-        if buffer.insert(&write, 0, reader) == Err(Full) {
-            *buffer = keyspace.seal_before(&write, 0, reader);
-        }
-        if let Item::Operands(_) = item {
-            buffer.settle(|_, _| false);
-        }
-        Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use shuttle::sync as locks;
 use std::fmt::{self, Debug};
 use std::ops::{Deref, DerefMut};
-use std::sync::PoisonError;
+use std::sync::{PoisonError, TryLockError};
 
 /// A lock that one thread holds.
 #[derive(Default)]
@@ -30,6 +30,15 @@ impl<T> Mutex<T> {
 
     pub fn lock(&self) -> MutexGuard<'_, T> {
         MutexGuard { lock: self, held: Some(self.hold()) }
+    }
+
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        let held = match self.inner.try_lock() {
+            Ok(held) => held,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(MutexGuard { lock: self, held: Some(held) })
     }
 
     pub fn get_mut(&mut self) -> &mut T {
