@@ -1,10 +1,10 @@
 //! How the writes of the log come into write buffers again.
 //!
-//! The idea: the log has writes in the order of their time, and each would be looked for somewhere else in the
-//! memtable, in memory that the processor has not seen for long. A few thousand are gathered first and go in
-//! by the order of their digests, so that neighbours find each other's memory warm. A memtable does not care:
-//! what is newer is told by the sequence number. Where order matters, of operands, of deleted prefixes and in
-//! log stores, what was gathered goes in before.
+//! The idea: the log has writes in the order of their time, and each belongs somewhere else in the memtable,
+//! in memory that the processor has not seen for long. A few thousand are gathered first and go in by the
+//! order of their digests, so that neighbours find each other's memory warm. A memtable does not care: what
+//! is newer is told by the sequence number. Where order matters, of operands, of deleted prefixes and in log
+//! stores, what was gathered goes in before.
 //!
 //! Invariant: what is gathered is of one segment of the log, whose bytes are in memory.
 
@@ -24,7 +24,7 @@ use siltstone_design::Digest;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Writes that are gathered: with their keys and values of some hundred bytes, what a processor's cache holds.
+/// Writes that are gathered: with keys and values of some hundred bytes, what a processor's cache holds.
 const MOST_GATHERED: usize = 4096;
 
 /// Writes of the log on their way into the keyspaces' write buffers.

@@ -89,8 +89,8 @@ impl Committer {
         Ok(())
     }
 
-    /// Whether a write of so many bytes is to wait for write buffers that are being flushed. A few large values
-    /// fill one, and those that wait to be flushed beside it would take a multiple of the budget.
+    /// Whether a write of so many bytes is to wait for write buffers that are being flushed. A few large
+    /// values fill one, and those that wait to be flushed beside it would take a multiple of the budget.
     fn flush_makes_room_for(&self, bytes: u64) -> bool {
         let memory = self.env.memory();
         let most = memory.most_memtable_bytes();
