@@ -26,8 +26,6 @@ const SEGMENTS_PER_RESERVE: u64 = 16;
 /// bytes at least.
 const LOOKS_PER_RESERVE: u64 = 16;
 const LEAST_BETWEEN_LOOKS_BYTES: u64 = 1 << 20;
-/// A write is large if it takes such a part of what memtables may have.
-const LARGE_WRITES: u64 = 8;
 /// How long a writer waits before it looks again whether it can go on.
 const LOOK: Duration = Duration::from_millis(20);
 /// For how long flushes fail before writers that wait for them are told so.
@@ -46,11 +44,7 @@ impl Committer {
         self.pacer.pace(bytes, pressure, &self.env.counters.paced_us);
         let must_wait = || {
             let is_overfull = || self.catalog.any_behind(|keyspace| self.is_overfull(keyspace));
-            let is_short = || {
-                self.catalog.has_too_many_memtables()
-                    || self.is_stuck_with_memory()
-                    || self.flush_makes_room_for(bytes)
-            };
+            let is_short = || self.catalog.has_too_many_memtables() || self.is_stuck_with_memory();
             !self.env.health.is_over() && (is_short() || is_overfull())
         };
         if !must_wait() {
@@ -87,16 +81,6 @@ impl Committer {
             }
         }
         Ok(())
-    }
-
-    /// Whether a write of so many bytes is to wait for write buffers that are being flushed. A few large
-    /// values fill one, and those that wait to be flushed beside it would take a multiple of the budget.
-    fn flush_makes_room_for(&self, bytes: u64) -> bool {
-        let memory = self.env.memory();
-        let most = memory.most_memtable_bytes();
-        bytes > most / LARGE_WRITES
-            && memory.held_bytes(Holder::Memtable) + bytes > most
-            && self.catalog.any_behind(|keyspace| !keyspace.view.load().sealed.is_empty())
     }
 
     /// Whether write buffers take more than their share, and the store can't flush its own.
