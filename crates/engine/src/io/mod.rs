@@ -31,6 +31,7 @@ pub(crate) mod checked;
 mod conformance;
 pub mod direct;
 mod file;
+pub(crate) mod heap;
 pub(crate) mod limits;
 pub mod os;
 pub(crate) mod pages;

@@ -39,7 +39,7 @@ use crate::table::Table;
 use crate::table::envelope::TableMeta;
 use siltstone_design::{Design, TriePath};
 use siltstone_succinct::code::varint;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 /// A run as the manifest describes it.
@@ -325,10 +325,14 @@ impl Version {
             }
         }
         next.dissolve_outgoing();
-        next.note_children();
+        next.note_children(edit, self);
         next.fit_filters(edit);
         // A table that moved from one run to another is still in use.
-        let kept: std::collections::HashSet<u64> = next.tables().map(|table| table.id()).collect();
+        let added = edit.steps.iter().filter_map(|step| match step {
+            Step::AddRun { path, run, .. } => next.runs(*path).iter().find(|added| added.id == run.id),
+            _ => None,
+        });
+        let kept: HashSet<u64> = added.flat_map(|run| &run.tables).map(|table| table.id()).collect();
         removed.retain(|table| !kept.contains(&table.id()));
         Ok((next, removed))
     }
@@ -489,17 +493,37 @@ impl Version {
         Ok(gone.tables.clone())
     }
 
-    /// Tells every region whether any region lies below it.
-    fn note_children(&mut self) {
-        let outdated = |r: &&Arc<Region>| r.shape.has_children != self.has_children(r.path);
-        let stale: Vec<TriePath> =
-            self.levels.iter().flat_map(|l| &l.regions).filter(outdated).map(|r| r.path).collect();
-        for path in stale {
-            let old = self.region_mut(path);
-            let mut region = old.with_runs(old.runs.clone(), old.pushes);
-            region.shape.has_children = self.has_children(path);
-            self.put_region(region);
+    /// Tells every region whether any region lies below it, after `edit` of `before`.
+    fn note_children(&mut self, edit: &Edit, before: &Self) {
+        let is_gathered = edit.steps.iter().any(|step| matches!(step, Step::Gathered { .. }));
+        let may_shrink = is_gathered || before.is_changing() || self.is_changing();
+        let looked_at: Vec<TriePath> = if may_shrink {
+            self.levels.iter().flat_map(|level| &level.regions).map(|region| region.path).collect()
+        } else {
+            // Regions come only where steps name them, and none goes.
+            let changed = edit.steps.iter().filter_map(|step| match step {
+                Step::AddRun { path, .. } | Step::RemoveRun { path, .. } | Step::Pushed { path, .. } => {
+                    Some(*path)
+                }
+                _ => None,
+            });
+            changed.flat_map(|path| self.down_to(path)).collect()
+        };
+        for path in looked_at {
+            let has_children = self.has_children(path);
+            let stale = self.region(path).filter(|region| region.shape.has_children != has_children);
+            if let Some(mut region) = stale.map(|region| Region::clone(region)) {
+                region.shape.has_children = has_children;
+                self.put_region(region);
+            }
         }
+    }
+
+    /// Returns the paths of the region of `path` and of those that it lies in.
+    fn down_to(&self, path: TriePath) -> Vec<TriePath> {
+        let levels = self.levels.iter().filter(|level| level.depth <= path.depth());
+        let regions = levels.filter_map(|level| level.region_of(path.first()));
+        regions.map(|region| region.path).collect()
     }
 
     /// Steps that build this version from nothing.

@@ -17,6 +17,8 @@ pub(crate) struct Region {
     pub pushes: u64,
     /// What the planner sees, but for what expires with time.
     pub shape: RegionShape,
+    /// The clock's time from which the shape is another, for what expires.
+    pub(super) shape_until_ms: u64,
     /// Says which of the runs may hold a key.
     pub filter: Option<Arc<RegionFilter>>,
 }
@@ -32,13 +34,16 @@ impl Region {
             dead_bytes: dead_bytes(&runs),
             ..RegionShape::default()
         };
-        Self { path, runs, pushes, shape, filter: None }
+        let shape_until_ms = shape_until_ms(&runs);
+        Self { path, runs, pushes, shape, shape_until_ms, filter: None }
     }
 
     /// Returns the region with other runs. Its filter stays as it is, and has to be
     /// [fitted](Self::fit_filter) once all of the runs are there.
     pub fn with_runs(&self, runs: Vec<Arc<Run>>, pushes: u64) -> Self {
-        Self { filter: self.filter.clone(), ..Self::new(self.path, runs, pushes) }
+        let mut region = Self { filter: self.filter.clone(), ..Self::new(self.path, runs, pushes) };
+        region.shape.has_children = self.shape.has_children;
+        region
     }
 
     /// Keeps what the filter says of the runs that are here.
@@ -77,9 +82,7 @@ impl Region {
 
     /// The shape at the clock's time `now_ms`: what has expired is dead too.
     pub fn shape_at(&self, now_ms: u64) -> Cow<'_, RegionShape> {
-        let tables = || self.runs.iter().flat_map(|run| &run.tables);
-        let nothing_expired = tables().all(|table| table.meta().expired_share(now_ms) == 0.0);
-        if nothing_expired && !self.runs.last().is_some_and(|run| run.is_dead(now_ms)) {
+        if now_ms < self.shape_until_ms {
             return Cow::Borrowed(&self.shape);
         }
         let mut shape = self.shape.clone();
@@ -98,6 +101,16 @@ impl Region {
         }
         Cow::Owned(shape)
     }
+}
+
+/// The clock's time from which something has expired, or the oldest run, which may then be dropped, is dead.
+fn shape_until_ms(runs: &[Arc<Run>]) -> u64 {
+    if runs.last().is_some_and(|run| run.is_dead(0)) {
+        return 0;
+    }
+    let tables = runs.iter().flat_map(|run| &run.tables);
+    let expiring = tables.map(|table| table.meta()).filter(|meta| meta.expiring > 0);
+    expiring.map(|meta| meta.expires_ms.0).min().unwrap_or(u64::MAX)
 }
 
 /// Bytes, as they stand in tables, of the largest group that any table has: the sum of that group's over all

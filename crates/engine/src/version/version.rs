@@ -102,6 +102,11 @@ impl Version {
         self.design.level_at(level.depth).is_none()
     }
 
+    /// Whether a redesign is under way, or levels of earlier designs are left.
+    pub fn is_changing(&self) -> bool {
+        self.redesign().is_some() || self.levels.iter().any(|level| self.is_outgoing(level))
+    }
+
     /// Returns the outgoing levels between two depths.
     pub fn outgoing_between(&self, above: u8, below: u8) -> impl Iterator<Item = &Level> {
         let between = self.levels.iter().filter(move |level| above < level.depth && level.depth < below);
@@ -164,8 +169,12 @@ impl Version {
 
     /// Marks the sidecars that this version uses and `next` does not.
     pub fn retire_sidecars(&self, next: &Self) {
+        let mut used = self.sidecars().peekable();
+        if used.peek().is_none() {
+            return;
+        }
         let kept: HashSet<FileId> = next.sidecars().map(|pages| pages.id).collect();
-        let retired = self.sidecars().filter(|pages| !kept.contains(&pages.id));
+        let retired = used.filter(|pages| !kept.contains(&pages.id));
         retired.for_each(|pages| pages.mark_obsolete());
     }
 

@@ -42,6 +42,7 @@ const PRIVILEGES: &[(&str, &str, &str)] = &[
     ("fs::File", "io", "files belong to the disk"),
     ("std::os", "io", "the operating system belongs to the disk"),
     ("rustix", "io", "the operating system belongs to the disk"),
+    ("libc", "io", "the operating system belongs to the disk"),
     ("SystemTime", "io", "the wall clock belongs to the disk, so that tests can set it"),
     ("Instant", "sync", "durations are measured by `Stopwatch`"),
     ("parking_lot", "sync", "a scheduler of tests takes the place of locks"),

@@ -106,8 +106,7 @@ fn filtering(version: &Version) -> Vec<Filtering> {
     for of_level in &version.levels {
         let Some(level) = version.design.level_at(of_level.depth) else { continue };
         for region in of_level.regions.iter().filter(|region| !region.runs.is_empty()) {
-            let has_children = version.has_children(region.path);
-            let kind = RegionFilterKind::of(version.design.level(level), has_children);
+            let kind = RegionFilterKind::of(version.design.level(level), region.shape.has_children);
             let Some(kind) = kind else { break };
             let runs = &region.shape.runs;
             let keys = runs.iter().map(|run| run.entries).sum();

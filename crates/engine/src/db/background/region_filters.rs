@@ -54,8 +54,7 @@ impl Scheduler {
                 has_time,
             };
             for region in &of_level.regions {
-                let has_children = version.has_children(region.path);
-                let kind = RegionFilterKind::of(version.design.level(level), has_children);
+                let kind = RegionFilterKind::of(version.design.level(level), region.shape.has_children);
                 let Some(kind) = kind.map(|kind| kind.within(limits)) else { break };
                 if self.env.health.is_read_only() && !kind.is_in_memory() {
                     break;

@@ -60,9 +60,11 @@ impl Shape for VersionShape<'_> {
     }
 
     fn unfiltered_runs(&self, level: usize, path: TriePath) -> usize {
-        let has_filters = self.version.design.level(level).region_filter != RegionFilterSpec::None;
-        let region = self.version.region(path).filter(|_| self.is_memory_short && has_filters);
-        region.map_or(0, |region| match &region.filter {
+        let has_filters = || self.version.design.level(level).region_filter != RegionFilterSpec::None;
+        if !self.is_memory_short || !has_filters() {
+            return 0;
+        }
+        self.version.region(path).map_or(0, |region| match &region.filter {
             Some(filter) => region.runs.len().saturating_sub(filter.covered()),
             None => region.runs.len(),
         })

@@ -7,8 +7,8 @@ use crate::db::catalog::keyspace::{KeyspaceParts, OpenKeyspace};
 use crate::db::catalog::{CatalogParts, Keyspaces};
 use crate::db::store::StoreParts;
 use crate::error::{Error, ErrorKind, Result};
-use crate::io::DirLock;
 use crate::io::checked::CheckedDisk;
+use crate::io::{DirLock, heap};
 use crate::memory::MemoryBudget;
 use crate::options::Options;
 use crate::region_filter::directory::SidecarDirectory;
@@ -35,6 +35,7 @@ pub(super) struct Opening {
 
 impl Opening {
     pub fn new(disk: Arc<CheckedDisk>, dir: &Path, options: Options) -> Self {
+        heap::return_large_pieces();
         let options = options.with_shared();
         let (memory, caches) = match &options.resources {
             Some(shared) => (Arc::clone(shared.memory()), Some(Arc::clone(shared.caches()))),
