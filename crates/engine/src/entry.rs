@@ -126,7 +126,16 @@ pub(crate) trait Cursor: Send {
     fn peek(&self) -> Option<EntryRef<'_>>;
     /// Moves to the next entry and says its digest; `None` past the end.
     fn advance(&mut self) -> Result<Option<Digest>>;
+    /// Reads the current entry's value, where that waits to be asked for since it is
+    /// [large](LARGE_VALUE_BYTES), and `peek` shows an empty one until then. So of many sources that are
+    /// merged only one holds such a value.
+    fn load_value(&mut self) -> Result<()> {
+        Ok(())
+    }
 }
+
+/// From how many bytes on values wait until they are asked for.
+pub(crate) const LARGE_VALUE_BYTES: usize = 64 << 10;
 
 /// The range of the store's order that a walk covers: from `(digest, key)` on, up to and including digest
 /// `last`.

@@ -86,6 +86,12 @@ impl Merge {
         Ok(())
     }
 
+    /// Has the value of a head there.
+    #[inline]
+    fn load_value(&mut self, source: usize) -> Result<()> {
+        self.cursors.get_mut(source).map_or(Ok(()), |cursor| cursor.load_value())
+    }
+
     /// Makes the smallest visible head the current entry and says its digest.
     fn settle(&mut self) -> Result<Option<Digest>> {
         loop {
@@ -99,9 +105,11 @@ impl Merge {
             }
             self.several = None;
             if self.heads.is_tied() {
+                self.load_value(winner)?;
                 self.drop_older_versions(winner)?;
             }
             if !self.any_tombstones || !self.is_hidden(winner) {
+                self.load_value(winner)?;
                 return Ok(digest);
             }
             self.step(winner)?;
@@ -119,6 +127,9 @@ impl Merge {
         for source in winner + 1..self.cursors.len() {
             if !self.heads.are_tied(winner, source) {
                 continue;
+            }
+            if open.is_some() {
+                self.load_value(source)?;
             }
             let older = match (self.head(winner), self.head(source)) {
                 (Some(ours), Some(theirs)) if ours.key.key == theirs.key.key => theirs,
@@ -216,6 +227,10 @@ impl Cursor for Chain {
             return Ok(Some(digest));
         }
         self.skip_empty()
+    }
+
+    fn load_value(&mut self) -> Result<()> {
+        self.current.as_mut().map_or(Ok(()), |cursor| cursor.load_value())
     }
 }
 

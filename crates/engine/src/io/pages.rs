@@ -45,7 +45,7 @@ pub(crate) fn release(pages: impl IntoIterator<Item = PageMemory>) {
 }
 
 /// Tells the system that what `page` holds is of no use to anyone.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(miri)))]
 fn forget(page: &mut [u8; ALIGNMENT]) {
     if !page.as_ptr().addr().is_multiple_of(ALIGNMENT) {
         return;
@@ -57,7 +57,8 @@ fn forget(page: &mut [u8; ALIGNMENT]) {
     let _ = unsafe { rustix::mm::madvise(at, ALIGNMENT, rustix::mm::Advice::LinuxDontNeed) };
 }
 
-#[cfg(not(target_os = "linux"))]
+/// Miri has no such call.
+#[cfg(any(not(target_os = "linux"), miri))]
 fn forget(_: &mut [u8; ALIGNMENT]) {}
 
 #[cfg(test)]
@@ -84,13 +85,13 @@ mod tests {
     }
 
     /// What the system counts as this process's, in bytes.
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", not(miri)))]
     fn resident_bytes() -> u64 {
         let status = std::fs::read_to_string("/proc/self/statm").unwrap();
         status.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * ALIGNMENT as u64
     }
 
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", not(miri)))]
     #[test]
     fn released_pages_take_no_memory() {
         const PAGES: usize = 32 << 10;

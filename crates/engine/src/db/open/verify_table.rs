@@ -108,7 +108,9 @@ impl<'a> TableCheck<'a> {
         let mut cursor = self.table.stream(Span::ALL, ReadMode::Compaction, &self.env.reader)?;
         let mut deleted = 0u64;
         let mut previous: Option<Vec<u8>> = None;
-        while let Some(entry) = cursor.peek() {
+        loop {
+            cursor.load_value()?;
+            let Some(entry) = cursor.peek() else { break };
             let number = self.entries;
             let place = crate::codec::sort_key(entry.key.digest, entry.key.key);
             if previous.as_ref().is_some_and(|before| *before >= place) {

@@ -1,8 +1,8 @@
 //! A walk over a block table's entries in the store's order.
 
-use super::page::{Overflow, RawEntry, decode, page_header};
-use super::read::{BlockTable, overflow};
-use crate::entry::{Cursor, EntryRef, Item};
+use super::page::{RawEntry, decode, page_header};
+use super::read::{BlockTable, overflow, overflowed_key};
+use crate::entry::{Cursor, EntryRef, Item, LARGE_VALUE_BYTES};
 use crate::error::Result;
 use crate::table::envelope::PAGE_HEADER_BYTES;
 use crate::table::walk::{PageWalk, Values};
@@ -24,6 +24,8 @@ pub(crate) struct BlockCursor {
     key: Vec<u8>,
     place: (Digest, u64, usize),
     big_value: Vec<u8>,
+    /// Whether that of the current entry is still to be read.
+    value_waits: bool,
     /// The current entry's value where it was compressed.
     decoded: Option<Vec<u8>>,
 }
@@ -43,6 +45,7 @@ impl BlockCursor {
             key: Vec::new(),
             place: Default::default(),
             big_value: Vec::new(),
+            value_waits: false,
             decoded: None,
         };
         let first = cursor.walk.span.first;
@@ -93,16 +96,21 @@ impl BlockCursor {
         self.entries_left -= 1;
         let table = Arc::clone(&self.walk.table);
         let coded = table.coded(&self.walk.reader)?;
-        let is_wanted = |overflow: Overflow| overflow.key_len.is_some() || self.walk.values == Values::All;
-        if entry.overflow.is_some_and(is_wanted) {
+        let has_big_key = entry.overflow.is_some_and(|overflow| overflow.key_len.is_some());
+        self.value_waits = entry.overflow.is_some() && self.walk.values == Values::All;
+        if self.value_waits && entry.value_len < LARGE_VALUE_BYTES {
             let (key, value) = self.walk.complete(|probe| overflow(coded, &entry, probe))?;
-            self.big_value = value;
-            if let Some(Overflow { key_len: Some(_), .. }) = entry.overflow {
+            (self.value_waits, self.big_value) = (false, value);
+            if has_big_key {
                 self.key = key;
-                self.encode(0)?;
-                self.entry = Some(entry);
-                return Ok(());
             }
+        } else if has_big_key {
+            self.key = self.walk.complete(|probe| overflowed_key(&table.meta, &entry, probe))?;
+        }
+        if has_big_key {
+            self.encode(0)?;
+            self.entry = Some(entry);
+            return Ok(());
         }
         if entry.shared > self.key.len() {
             return Err(self.malformed());
@@ -150,8 +158,18 @@ impl Cursor for BlockCursor {
         Some(EntryRef { key, item, older_in: entry.older_in })
     }
 
+    fn load_value(&mut self) -> Result<()> {
+        if let Some(entry) = self.entry.filter(|_| self.value_waits) {
+            let table = Arc::clone(&self.walk.table);
+            let coded = table.coded(&self.walk.reader)?;
+            self.big_value = self.walk.complete(|probe| overflow(coded, &entry, probe))?.1;
+            self.value_waits = false;
+        }
+        Ok(())
+    }
+
     fn advance(&mut self) -> Result<Option<Digest>> {
-        self.big_value = Vec::new();
+        (self.big_value, self.value_waits) = (Vec::new(), false);
         while self.entries_left == 0 {
             if !self.next_data_page()? {
                 self.entry = None;

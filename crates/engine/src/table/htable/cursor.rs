@@ -5,7 +5,7 @@
 
 use super::read::HTable;
 use crate::cache::PAGE_BYTES;
-use crate::entry::{Cursor, EntryRef, Item};
+use crate::entry::{Cursor, EntryRef, Item, LARGE_VALUE_BYTES};
 use crate::error::Result;
 use crate::table::block::page::{Overflow, RawEntry, decode, page_header};
 use crate::table::block::read::{overflow, overflowed_key};
@@ -39,6 +39,8 @@ pub(crate) struct HTableCursor {
     entry: Option<RawEntry>,
     /// The current entry's value where it overflows or was compressed.
     own_value: Option<Vec<u8>>,
+    /// Whether that is still to be read.
+    value_waits: bool,
 }
 
 impl HTableCursor {
@@ -54,6 +56,7 @@ impl HTableCursor {
             next: 0,
             entry: None,
             own_value: None,
+            value_waits: false,
         };
         if cursor.walk.is_outside() {
             cursor.next_segment = usize::MAX;
@@ -170,7 +173,7 @@ impl Cursor for HTableCursor {
     }
 
     fn advance(&mut self) -> Result<Option<Digest>> {
-        self.own_value = None;
+        (self.own_value, self.value_waits) = (None, false);
         self.entry = None;
         while self.next == self.spots.len() {
             if !self.load_segment()? {
@@ -187,7 +190,9 @@ impl Cursor for HTableCursor {
         let coded = htable.coded(&self.walk.reader)?;
         let entry = decode(self.page(spot), spot.at as usize, PAGE_BYTES)
             .ok_or_else(|| self.walk.malformed(number))?;
-        if entry.overflow.is_some() {
+        if entry.overflow.is_some() && entry.value_len >= LARGE_VALUE_BYTES {
+            (self.own_value, self.value_waits) = (Some(Vec::new()), true);
+        } else if entry.overflow.is_some() {
             self.own_value = Some(self.walk.complete(|probe| overflow(coded, &entry, probe))?.1);
         } else if !coded.has_plain_values() {
             let stored = self.page(spot).get(entry.value_at..entry.value_at + entry.value_len);
@@ -196,5 +201,15 @@ impl Cursor for HTableCursor {
         }
         self.entry = Some(entry);
         Ok(Some(digest))
+    }
+
+    fn load_value(&mut self) -> Result<()> {
+        if let Some(entry) = self.entry.filter(|_| self.value_waits) {
+            let htable = Arc::clone(&self.walk.table);
+            let coded = htable.coded(&self.walk.reader)?;
+            self.own_value = Some(self.walk.complete(|probe| overflow(coded, &entry, probe))?.1);
+            self.value_waits = false;
+        }
+        Ok(())
     }
 }

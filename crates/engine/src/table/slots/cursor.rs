@@ -8,7 +8,7 @@ use super::build::SlotPages;
 use super::read::{Chunk, SlotFile};
 use super::record::{Parts, Slot};
 use crate::cache::Reader;
-use crate::entry::{Cursor, EntryRef};
+use crate::entry::{Cursor, EntryRef, LARGE_VALUE_BYTES};
 use crate::error::{Error, Result};
 use crate::table::walk::{Described, PageWalk};
 use siltstone_design::{Digest, EncodedKey, Encoder};
@@ -39,6 +39,8 @@ pub(crate) struct SlotCursor<T> {
     /// Where the current record starts in the payload, or all of it if it is spilled.
     record_at: usize,
     spilled: Option<Vec<u8>>,
+    /// Whether that is still to be read, but for its start with the key.
+    value_waits: bool,
     /// The current entry's value where it was compressed.
     decoded: Option<Vec<u8>>,
 }
@@ -58,6 +60,7 @@ impl<T: Chunked> SlotCursor<T> {
             prefix_len: 0,
             record_at: 0,
             spilled: None,
+            value_waits: false,
             decoded: None,
         };
         if cursor.walk.is_outside() {
@@ -81,7 +84,7 @@ impl<T: Chunked> SlotCursor<T> {
     }
 
     /// Reads the next chunk; false at the end.
-    fn load(&mut self) -> Result<bool> {
+    fn load_chunk(&mut self) -> Result<bool> {
         let Some(chunk) = self.walk.table.chunk(self.next_chunk, &self.walk.reader)? else {
             return Ok(false);
         };
@@ -157,6 +160,7 @@ impl<T: Chunked> SlotCursor<T> {
     fn record(&self) -> &[u8] {
         match &self.spilled {
             Some(record) => record,
+            None if self.value_waits => self.large_head().map_or(&[], |(head, _)| head),
             None => self.payload.get(self.record_at..).unwrap_or(&[]),
         }
     }
@@ -168,6 +172,7 @@ impl<T: Chunked> Cursor for SlotCursor<T> {
         let record = self.record();
         let key = EncodedKey { digest, fingerprint, key: parts.key(record)?, prefix_len: self.prefix_len };
         let item = match &self.decoded {
+            _ if self.value_waits => parts.item_with(&[]),
             Some(value) => parts.item_with(value),
             None => parts.item(record)?,
         };
@@ -175,9 +180,9 @@ impl<T: Chunked> Cursor for SlotCursor<T> {
     }
 
     fn advance(&mut self) -> Result<Option<Digest>> {
-        (self.current, self.spilled) = (None, None);
+        (self.current, self.spilled, self.value_waits) = (None, None, false);
         while self.next == self.entries.len() {
-            if !self.load()? {
+            if !self.load_chunk()? {
                 self.next_chunk = usize::MAX;
                 self.entries.clear();
                 self.next = 0;
@@ -191,8 +196,39 @@ impl<T: Chunked> Cursor for SlotCursor<T> {
             (self.next, self.next_chunk) = (0, usize::MAX);
             return Ok(None);
         }
-        let file = self.walk.table.file();
         self.record_at = at as usize;
+        if let Some((head, parts)) = self.large_head() {
+            self.prefix_len = self.walk.encoder.prefix_len(parts.key(head).unwrap_or(&[]))?;
+            (self.current, self.value_waits) = (Some((digest, fingerprint, parts)), true);
+        } else {
+            self.read_record(digest, fingerprint)?;
+        }
+        Ok(Some(digest))
+    }
+
+    fn load_value(&mut self) -> Result<()> {
+        match self.current.filter(|_| self.value_waits) {
+            Some((digest, fingerprint, _)) => self.read_record(digest, fingerprint),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<T: Chunked> SlotCursor<T> {
+    /// The start of a record whose key it shows, and whose value is large.
+    fn large_head(&self) -> Option<(&[u8], Parts)> {
+        let layout = &self.walk.table.file().layout;
+        let slot = self.payload.get(self.record_at..self.record_at + layout.bytes())?;
+        let Slot::Spilled { head, .. } = Slot::decode(slot)? else { return None };
+        let parts = Parts::decode(head, layout.key_bytes)?;
+        let is_large = parts.end - parts.value_at >= LARGE_VALUE_BYTES;
+        (is_large && parts.key(head).is_some()).then_some((head, parts))
+    }
+
+    /// Reads the current record to its end.
+    fn read_record(&mut self, digest: Digest, fingerprint: u64) -> Result<()> {
+        let table = Arc::clone(&self.walk.table);
+        let file = table.file();
         let bytes = self.payload.get(self.record_at..self.record_at + file.layout.bytes()).unwrap_or(&[]);
         let record = self.walk.complete(|probe| file.record(self.chunk, bytes, probe))?;
         let Some((record, parts)) = record else { return Err(self.malformed()) };
@@ -208,7 +244,7 @@ impl<T: Chunked> Cursor for SlotCursor<T> {
         if let Cow::Owned(record) = record {
             self.spilled = Some(record);
         }
-        self.current = Some((digest, fingerprint, parts));
-        Ok(Some(digest))
+        (self.current, self.value_waits) = (Some((digest, fingerprint, parts)), false);
+        Ok(())
     }
 }

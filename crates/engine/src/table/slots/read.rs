@@ -118,8 +118,11 @@ impl SlotFile {
             Slot::Empty => return Ok(None),
             Slot::Whole(record) => Cow::Borrowed(record),
             Slot::Spilled { page, tail_len, head } => {
-                let mut record = head.to_vec();
-                record.extend(read_overflow(&self.meta, page, tail_len, probe)?);
+                let mut record = read_overflow(&self.meta, page, tail_len, probe)?;
+                // In place, since there may be a gigabyte of it.
+                record.resize(tail_len + head.len(), 0);
+                record.copy_within(..tail_len, head.len());
+                record.iter_mut().zip(head).for_each(|(place, byte)| *place = *byte);
                 Cow::Owned(record)
             }
         };
