@@ -4,7 +4,7 @@
 //! then on pieces up to that size, of 32 MiB at most, come from its arenas, where what is freed lies between
 //! what is not. A store that makes and drops filters and write buffers of many megabytes for hours, each of
 //! another size, then leaves the process with up to twice the memory that it uses. So the first store that is
-//! opened tells the allocator to ask the system for every piece from a mebibyte on. Smaller pieces are what
+//! opened tells the allocator to ask the system for every piece from 256 KiB on. Smaller pieces are what
 //! they were.
 //!
 //! Source: ours; `mallopt(3)`. Whoever has set the threshold in the environment keeps it, and another
@@ -12,7 +12,7 @@
 
 /// From how many bytes on a piece is the system's own.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-const LARGE_BYTES: i32 = 1 << 20;
+const LARGE_BYTES: i32 = 256 << 10;
 
 /// Has large pieces of memory go back to the system, from the first call on.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]

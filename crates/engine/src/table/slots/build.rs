@@ -1,9 +1,9 @@
 //! Building a table of slots: the first entries are held back until they show what size of slot suits them.
 //!
-//! Memory is bounded by the sample, a chunk and the largest value.
+//! Memory is bounded by the sample and a chunk; values larger than a sample go to their pages as they come.
 
 use super::choose::choose;
-use super::record::{SPILL_HEADER_BYTES, encode, encode_spilled};
+use super::record::{SPILL_HEADER_BYTES, encode_before_value, encode_spilled};
 use super::{MAX_SLOT_BYTES, SlotLayout};
 use crate::cache::PAGE_BYTES;
 use crate::entry::{EntryRef, PrefixTombstones};
@@ -99,30 +99,32 @@ impl<P: Placement> SlotBuilder<P> {
     /// Adds the next entry; entries come in the store's order, each key once.
     /// A value may be compressed, and has `value_bytes` where it is not.
     pub fn add(&mut self, entry: &EntryRef<'_>, value_bytes: usize) -> Result<()> {
-        if self.placement.is_some() {
-            self.place(entry)?;
-            self.pages.writer.note(entry, value_bytes);
-            return Ok(());
+        if self.placement.is_none() {
+            let bytes = self.sample_bytes + 2 * entry.key.key.len() + entry.item.bytes().len();
+            if self.sample.len() + 1 < SAMPLE_ENTRIES && bytes < SAMPLE_BYTES {
+                self.pages.writer.note(entry, value_bytes);
+                self.sample.push(Held::of(entry));
+                self.sample_bytes = bytes;
+                return Ok(());
+            }
+            self.end_sample(Some(entry))?;
         }
+        self.place(entry)?;
         self.pages.writer.note(entry, value_bytes);
-        self.sample.push(Held::of(entry));
-        self.sample_bytes += entry.key.key.len() + self.sample.last().map_or(0, Held::bytes);
-        if self.sample.len() >= SAMPLE_ENTRIES || self.sample_bytes >= SAMPLE_BYTES {
-            self.end_sample()?;
-        }
         Ok(())
     }
 
-    /// Chooses the slots' size and places what was held back.
-    fn end_sample(&mut self) -> Result<()> {
+    /// Chooses the slots' size, by what was held back and by `next`, and places what was held back.
+    fn end_sample(&mut self, next: Option<&EntryRef<'_>>) -> Result<()> {
         let sample = std::mem::take(&mut self.sample);
-        let first_length = sample.first().map_or(0, |held| held.key().len());
-        let has_one_length = sample.iter().all(|held| held.key().len() == first_length);
+        let entries = || sample.iter().map(Held::entry).chain(next.copied());
+        let first_length = entries().next().map_or(0, |entry| entry.key.key.len());
+        let has_one_length = entries().all(|entry| entry.key.key.len() == first_length);
         let key_bytes = if has_one_length { first_length as u32 } else { 0 };
-        let sizes = sample.iter().map(|held| {
+        let sizes = entries().map(|entry| {
             self.record.clear();
-            encode(&mut self.record, key_bytes, &held.entry());
-            self.record.len()
+            encode_before_value(&mut self.record, key_bytes, &entry);
+            self.record.len() + entry.item.bytes().len()
         });
         self.pages.layout = choose(sizes.collect(), key_bytes);
         self.placement = Some((self.start)(self.pages.layout, self.pages.writer.spec.kept_keys.own_filter()));
@@ -131,15 +133,19 @@ impl<P: Placement> SlotBuilder<P> {
 
     fn place(&mut self, entry: &EntryRef<'_>) -> Result<()> {
         self.record.clear();
-        encode(&mut self.record, self.pages.layout.key_bytes, entry);
-        let slot_bytes = self.pages.layout.bytes();
+        encode_before_value(&mut self.record, self.pages.layout.key_bytes, entry);
+        let (slot_bytes, value) = (self.pages.layout.bytes(), entry.item.bytes());
         self.slot.clear();
-        if self.record.len() <= slot_bytes {
+        if self.record.len() + value.len() <= slot_bytes {
             self.slot.extend_from_slice(&self.record);
+            self.slot.extend_from_slice(value);
         } else {
-            let (head, tail) = self.record.split_at(slot_bytes - SPILL_HEADER_BYTES);
-            let page = self.pages.writer.write_overflow(tail, &[])?;
-            encode_spilled(&mut self.slot, page, tail.len() as u32, head);
+            let head_bytes = slot_bytes - SPILL_HEADER_BYTES;
+            let (of_value, rest) = value.split_at(head_bytes.saturating_sub(self.record.len()));
+            self.record.extend_from_slice(of_value);
+            let (head, tail) = self.record.split_at(head_bytes);
+            let page = self.pages.writer.write_overflow(tail, rest)?;
+            encode_spilled(&mut self.slot, page, (tail.len() + rest.len()) as u32, head);
         }
         if self.record.capacity() > 16 * MAX_SLOT_BYTES as usize {
             self.record = Vec::new();
@@ -154,7 +160,7 @@ impl<P: Placement> SlotBuilder<P> {
     /// Writes what is left, syncs the file and says what it holds.
     pub fn finish(mut self, tombstones: PrefixTombstones) -> Result<NewTable> {
         if self.placement.is_none() {
-            self.end_sample()?;
+            self.end_sample(None)?;
         }
         let (index, filter) = match self.placement {
             Some(placement) => placement.finish(&mut self.pages)?,

@@ -15,8 +15,9 @@ const SPILLED: u8 = 1;
 /// Bytes of a spilled slot before the record's start.
 pub(crate) const SPILL_HEADER_BYTES: usize = 9;
 
-/// Appends an entry's record, for a table whose keys have `key_bytes` bytes unless told otherwise.
-pub(crate) fn encode(out: &mut Vec<u8>, key_bytes: u32, entry: &EntryRef<'_>) {
+/// Appends an entry's record but for its value, which is its end, for a table whose keys have `key_bytes`
+/// bytes unless told otherwise.
+pub(crate) fn encode_before_value(out: &mut Vec<u8>, key_bytes: u32, entry: &EntryRef<'_>) {
     let key = entry.key.key;
     let ItemParts { value, expires_at_ms, deleted } = entry.item.parts();
     let has_own_length = key.len() != key_bytes as usize;
@@ -31,7 +32,6 @@ pub(crate) fn encode(out: &mut Vec<u8>, key_bytes: u32, entry: &EntryRef<'_>) {
         varint::put_u64(out, expires_at_ms);
     }
     out.extend_from_slice(key);
-    out.extend_from_slice(value);
 }
 
 /// Appends the slot of a record that does not fit it: the record's `head`, and where the other `tail_len`
@@ -135,7 +135,8 @@ mod tests {
             };
             let encoded = EncodedKey { digest: Digest::default(), fingerprint: 0, key: &key, prefix_len: key.len() };
             let mut bytes = Vec::new();
-            encode(&mut bytes, key_bytes, &EntryRef { key: encoded, item, older_in: 0 });
+            encode_before_value(&mut bytes, key_bytes, &EntryRef { key: encoded, item, older_in: 0 });
+            bytes.extend_from_slice(item.bytes());
             let length = bytes.len();
             bytes.resize(length + 7, 0);
             prop_assert_eq!(Slot::decode(&bytes), Some(Slot::Whole(&bytes)));
