@@ -291,50 +291,61 @@ impl Version {
         open: &mut dyn FnMut(&TableMeta) -> Arc<Table>,
     ) -> Result<(Self, Vec<Arc<Table>>), String> {
         let mut next = self.clone();
+        let removed = next.change(edit, open)?;
+        Ok((next, removed))
+    }
+
+    /// Becomes the version after `edit`, as [`apply`](Self::apply) says; after an error it is of no use.
+    pub fn change(
+        &mut self,
+        edit: &Edit,
+        open: &mut dyn FnMut(&TableMeta) -> Arc<Table>,
+    ) -> Result<Vec<Arc<Table>>, String> {
+        let was_changing = self.is_changing();
         let mut removed = Vec::new();
         for step in &edit.steps {
-            next.change_design(step)?;
+            self.change_design(step)?;
         }
         // Runs are added first, so that one can take the place of a run that goes.
         for step in &edit.steps {
             if let Step::AddRun { path, run, replaces, .. } = step {
                 let tables = run.tables.iter().map(&mut *open).collect();
-                next.add_run(*path, Run::new(run.id, tables, run.kills.clone()), *replaces)?;
+                self.add_run(*path, Run::new(run.id, tables, run.kills.clone()), *replaces)?;
             }
         }
         for step in &edit.steps {
             match step {
                 Step::RemoveRun { path, run, .. } => {
-                    removed.extend(next.remove_run(*path, *run)?);
+                    removed.extend(self.remove_run(*path, *run)?);
                 }
                 Step::Pushed { path, pushes, .. } => {
-                    let region = next.region_mut(*path);
-                    next.put_region(region.with_runs(region.runs.clone(), *pushes));
+                    let region = self.region_mut(*path);
+                    self.put_region(region.with_runs(region.runs.clone(), *pushes));
                 }
-                Step::Flushed { user_bytes, .. } => next.user_bytes = *user_bytes,
-                Step::Activity(activity) => next.activity = *activity,
+                Step::Flushed { user_bytes, .. } => self.user_bytes = *user_bytes,
+                Step::Activity(activity) => self.activity = *activity,
                 Step::Written { level, bytes } => {
-                    next.level_mut(next.design.depth(*level)).bytes_written = *bytes;
+                    self.level_mut(self.design.depth(*level)).bytes_written = *bytes;
                 }
                 _ => {}
             }
         }
         for step in &edit.steps {
             if let Step::Gathered { path, .. } = step {
-                next.cut_off_below(*path)?;
+                self.cut_off_below(*path)?;
             }
         }
-        next.dissolve_outgoing();
-        next.note_children(edit, self);
-        next.fit_filters(edit);
+        self.dissolve_outgoing();
+        self.note_children(edit, was_changing);
+        self.fit_filters(edit);
         // A table that moved from one run to another is still in use.
         let added = edit.steps.iter().filter_map(|step| match step {
-            Step::AddRun { path, run, .. } => next.runs(*path).iter().find(|added| added.id == run.id),
+            Step::AddRun { path, run, .. } => self.runs(*path).iter().find(|added| added.id == run.id),
             _ => None,
         });
         let kept: HashSet<u64> = added.flat_map(|run| &run.tables).map(|table| table.id()).collect();
         removed.retain(|table| !kept.contains(&table.id()));
-        Ok((next, removed))
+        Ok(removed)
     }
 
     /// Fits the filters of the regions whose runs `edit` has changed. Between one step and the next runs may
@@ -493,10 +504,10 @@ impl Version {
         Ok(gone.tables.clone())
     }
 
-    /// Tells every region whether any region lies below it, after `edit` of `before`.
-    fn note_children(&mut self, edit: &Edit, before: &Self) {
+    /// Tells every region whether any region lies below it, after `edit` of a version that `was_changing`.
+    fn note_children(&mut self, edit: &Edit, was_changing: bool) {
         let is_gathered = edit.steps.iter().any(|step| matches!(step, Step::Gathered { .. }));
-        let may_shrink = is_gathered || before.is_changing() || self.is_changing();
+        let may_shrink = is_gathered || was_changing || self.is_changing();
         let looked_at: Vec<TriePath> = if may_shrink {
             self.levels.iter().flat_map(|level| &level.regions).map(|region| region.path).collect()
         } else {

@@ -66,7 +66,7 @@ impl StoreState {
         flushed.map_or(self.log_start, |flushed| flushed.max(self.log_start))
     }
 
-    /// Applies one edit, or says why it can't be.
+    /// Applies one edit, or says why it can't be; the state is of no use then.
     fn apply(
         &mut self,
         edit: &Edit,
@@ -126,9 +126,7 @@ impl StoreState {
             }
         }
         let schema = keyspace.schema;
-        let (version, _) = keyspace.version.apply(edit, &mut |meta| open(meta, &schema))?;
-        keyspace.version = version;
-        Ok(())
+        keyspace.version.change(edit, &mut |meta| open(meta, &schema)).map(drop)
     }
 
     /// Edits that build this state from nothing.
@@ -461,6 +459,9 @@ pub(crate) fn parse(
             }
         };
         if damage.is_some() {
+            // Part of the edit may have happened.
+            let state =
+                parse(bytes.get(..(LOG_HEADER_BYTES + position) as usize).unwrap_or(&[]), path, open)?.state;
             return Ok(Parsed { state, end: ManifestEnd { number: header.number, position }, damage });
         }
     }
@@ -475,6 +476,30 @@ pub(crate) fn parse(
 mod tests {
     use super::*;
     use crate::io::sim::{CallKind, Fault, FaultError, SimDisk};
+
+    #[test]
+    fn nothing_is_left_of_an_edit_that_does_not_fit() {
+        let disk = SimDisk::new();
+        let dir = Path::new("/db");
+        disk.create_dir_all(dir).unwrap();
+        let mut manifest = Manifest::create(Arc::new(disk.clone()), dir, 1, &StoreState::default()).unwrap();
+        let schema = serde_json::to_string(&Schema::Point).unwrap();
+        let design = serde_json::to_string(&Design::default()).unwrap();
+        let created = Step::Created { name: "items".into(), schema, design };
+        manifest.append(&Edit { keyspace: 1, steps: vec![created] }).unwrap();
+        let good_end = manifest.synced_end().position;
+        let no_run = Step::RemoveRun { level: 0, path: siltstone_design::TriePath::ROOT, run: 77 };
+        let steps = vec![Step::NextId(9), Step::Written { level: 0, bytes: 5 }, no_run];
+        manifest.append(&Edit { keyspace: 1, steps }).unwrap();
+        manifest.sync().unwrap();
+        let path = dir.join("MANIFEST-00000001");
+        let bytes = read_file(&disk, &path).unwrap();
+        let parsed = parse(&bytes, &path, &mut |_, _, _| unreachable!("there are no tables")).unwrap();
+        assert!(parsed.damage.unwrap().to_string().contains("run 77 is to go"), "{:?}", parsed.end);
+        assert!(parsed.end.position >= good_end);
+        assert_ne!(parsed.state.next_id, 9);
+        assert!(parsed.state.keyspaces[&1].version.levels.iter().all(|level| level.bytes_written == 0));
+    }
 
     /// It synced the manifest once more, and took what the failed sync had lost for kept.
     #[test]

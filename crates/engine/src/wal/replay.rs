@@ -208,7 +208,7 @@ impl<'a> Replay<'a> {
             Arc::new(crate::io::read_whole(file.as_ref(), filename::most_bytes(&path)).map_err(fail)?);
         let records = bytes.get(LOG_HEADER_BYTES as usize..).unwrap_or(&[]);
         let mut reader = LogReader::new(records, header.first_lsn, header.epoch);
-        let mut limit = self.next_start_after(header.first_lsn);
+        let mut limit = self.next_start_from(header.first_lsn);
         // A segment that does not continue the good prefix belongs to what a crash tore off, now or earlier.
         if self.replayed.end_lsn == header.first_lsn {
             let start = LogStart { segment: header.number, lsn: header.first_lsn };
@@ -248,7 +248,7 @@ impl<'a> Replay<'a> {
                 if self.has_records_from(*limit)? {
                     break;
                 }
-                *limit = self.next_start_after(lsn);
+                *limit = self.next_start_from(lsn + 1);
             }
             if let Some(end) = ManifestEnd::decode(payload) {
                 self.replayed.manifest_end = self.replayed.manifest_end.max(end);
@@ -260,11 +260,11 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Returns the first LSN after `lsn` at which a later segment begins; the largest there is where none
-    /// does.
-    fn next_start_after(&self, lsn: u64) -> u64 {
+    /// Returns the first LSN from `lsn` on at which a later segment begins; the largest there is where none
+    /// does. It begins where the one before does, where that got no record.
+    fn next_start_from(&self, lsn: u64) -> u64 {
         let starts = self.waiting.iter().map(|next| next.header.first_lsn);
-        starts.filter(|&start| start > lsn).min().unwrap_or(u64::MAX)
+        starts.filter(|&start| start >= lsn).min().unwrap_or(u64::MAX)
     }
 
     /// Whether a later segment that begins at `lsn` holds a record.
