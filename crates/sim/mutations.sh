@@ -49,9 +49,9 @@ scheduled() { RUSTFLAGS="--cfg siltstone_shuttle" CARGO_TARGET_DIR=$work/target-
 # Runs a suite; one that does not end in half an hour is as good as one that fails.
 run() {
   case $1 in
-    threads) timeout 1800 "$work/target-shuttle/debug/siltstone-sim" threads --seed 1 --schedules 4000 ;;
+    threads) timeout 1800 "$work/target-shuttle/debug/siltstone-sim" threads --seed 1 --schedules 40000 ;;
     # shellcheck disable=SC2086
-    interleavings) scheduled $prefix timeout 1800 cargo test -q -p siltstone --lib interleavings ;;
+    interleavings) SILTSTONE_SCHEDULES=10 scheduled $prefix timeout 1800 cargo test -q -p siltstone --lib interleavings ;;
     sim) timeout 1800 "$CARGO_TARGET_DIR/debug/siltstone-sim" --seed 1 --worlds 40 --depth 4 --stop ;;
     # shellcheck disable=SC2086
     *) $prefix timeout 1800 cargo test -q -p siltstone --test "$1" ;;

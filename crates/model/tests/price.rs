@@ -177,6 +177,26 @@ fn deletes_and_expiry_make_room() {
     }
 }
 
+/// A rewrite of a level 0 that is the only one kept its garbage, and was due again for ever.
+#[test]
+fn stores_of_one_level_come_to_rest() {
+    let deletes = Workload { overwrites: 2e5, deletes: 1e5, ..Workload::default() };
+    let expiry = Workload { expires_after_puts: Some(3e5), ..Workload::default() };
+    for preset in ["siltstone", "lsm-trie", "slimdb", "silt"] {
+        for max_garbage in [0.1, 0.4, 0.9] {
+            let mut design = Design::preset(preset).unwrap();
+            design.levels.drain(..design.levels.len() - 1);
+            design.levels[0].runs = design.levels[0].runs.max(4);
+            design.max_garbage = max_garbage;
+            for workload in [&deletes, &expiry] {
+                let costs = price(&design, workload, BUDGET_BYTES).unwrap();
+                let space = costs.space_amplification;
+                assert!(space < 1.5 / (1.0 - max_garbage), "{preset}, {max_garbage}: {space}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_better_device_and_more_memory_cost_less() {
     let workload = Workload { items: 1e7, group_items: 128.0, ..Workload::default() };

@@ -15,6 +15,8 @@ use siltstone_design::{Design, RegionShape, RunShape, Shape, Task, TriePath};
 
 /// Most flushes that are followed; a workload of more is refused rather than taking minutes.
 const MOST_FLUSHES: f64 = 4e6;
+/// Compactions after one flush, of some hundred regions that are followed, from which on there is no rest.
+const MOST_TASKS: usize = 100_000;
 /// The golden section, which spreads phases evenly however many are taken.
 const GOLDEN: f64 = 0.618_033_988_749_895;
 /// Levels behind the store's own on which the shape shows what followed regions stand for.
@@ -151,11 +153,11 @@ impl Trie {
             written_by_inserts: Vec::new(),
             space: Space::default(),
         };
-        trie.take(workload.items, |puts, made| Puts::first(puts / workload.items, made));
+        trie.take(workload.items, |puts, made| Puts::first(puts / workload.items, made))?;
         trie.written_by_inserts = trie.written.clone();
         if workload.changes() > 0.0 {
             trie.space = Space::default();
-            trie.take(workload.changes(), Puts::changes);
+            trie.take(workload.changes(), Puts::changes)?;
         }
         Ok(trie)
     }
@@ -176,7 +178,7 @@ impl Trie {
     }
 
     /// Takes so many puts, which are of the kind that `kind` makes.
-    fn take(&mut self, puts: f64, kind: impl Fn(f64, (f64, f64)) -> Puts) {
+    fn take(&mut self, puts: f64, kind: impl Fn(f64, (f64, f64)) -> Puts) -> Result<(), ModelError> {
         let at_once = self.layout.write_buffer_puts();
         let mut left = puts;
         while left > 0.5 {
@@ -190,12 +192,25 @@ impl Trie {
             // What a flush leaves short of level 0's limits gives nothing to do, and the planner would look
             // at all regions to say so.
             if self.may_be_due() {
-                while let Some(task) = plan(self.design(), &*self) {
-                    self.execute(&task);
-                }
+                self.come_to_rest()?;
             }
             self.space.note(self.bytes());
         }
+        Ok(())
+    }
+
+    /// Does all that the planner finds to do.
+    fn come_to_rest(&mut self) -> Result<(), ModelError> {
+        let mut done = 0;
+        while let Some(task) = plan(self.design(), &*self) {
+            self.execute(&task);
+            done += 1;
+            if done > MOST_TASKS {
+                let what = format!("{done} compactions after one flush, the last {task:?}; please report it");
+                return Err(ModelError::new("design", what));
+            }
+        }
+        Ok(())
     }
 
     /// Whether the planner could find anything to do after a flush, where it had found nothing before.
@@ -255,17 +270,29 @@ impl Trie {
             self.note_read(level, bytes);
         }
         let merged = resident.map_or(puts, |resident| resident.and(puts));
-        self.add_run(level, number, merged, sources + usize::from(resident.is_some()));
+        let sources = sources + usize::from(resident.is_some());
+        // A flush keeps what it got.
+        if level == 0 {
+            self.add_run(level, number, merged, sources);
+        } else {
+            self.add_merged(level, number, merged, sources);
+        }
+    }
+
+    /// Makes what a compaction merged the newest run of a region: without garbage, where nothing older lies
+    /// there or below.
+    fn add_merged(&mut self, level: usize, number: usize, puts: Puts, sources: usize) {
+        let region = self.region(level, number);
+        let is_last = region.puts.is_empty() && region.children.is_empty();
+        let kept = if is_last { puts.reclaimed(&self.keys, self.now) } else { puts };
+        self.add_run(level, number, kept, sources);
     }
 
     /// Makes a run the newest of a region.
     fn add_run(&mut self, level: usize, number: usize, puts: Puts, sources: usize) {
-        let (keys, now) = (self.keys.clone(), self.now);
         let region = self.region_mut(level, number);
         let replaces_all = region.puts.is_empty();
-        // Nothing older lies below: a flush keeps what it got all the same.
-        let is_last = level > 0 && replaces_all && region.children.is_empty();
-        region.puts.insert(0, if is_last { puts.reclaimed(&keys, now) } else { puts });
+        region.puts.insert(0, puts);
         self.note_run(level, number, replaces_all, sources);
     }
 
@@ -329,7 +356,7 @@ impl Trie {
                 let read: u64 = region.shape.runs.drain(..newest).map(|run| run.bytes).sum();
                 let bytes = read as f64 * region.weight;
                 self.note_read(level, bytes);
-                self.add_run(level, number, merged, newest);
+                self.add_merged(level, number, merged, newest);
             }
             Task::Gather { .. } => unreachable!("nothing is gathered while the design stays"),
             Task::Drop { oldest, .. } => {
