@@ -16,8 +16,8 @@ use crate::sync::leaf::Mutex;
 pub(crate) type PageMemory = &'static mut [u8; ALIGNMENT];
 
 /// Bytes allotted at once: so many that any allocator asks the system for them, which gives memory to pages
-/// once they are used.
-const BLOCK_BYTES: usize = 33 << 20;
+/// once they are used. Miri keeps books on every byte.
+const BLOCK_BYTES: usize = if cfg!(miri) { 2 << 20 } else { 33 << 20 };
 
 /// Pages that nobody wants, of all stores of the process. What was allotted once is kept, but takes no memory
 /// here.
