@@ -5,8 +5,8 @@
 //! how much memory it has: this program run again with `--role`. Before each opening but the first another
 //! process writes, until the log is nearly as long as the budget lets it become, and is killed.
 //!
-//! Opening reads CURRENT, the manifest, the region filters and the log, and no table; so it takes a time for the
-//! first three, which the opening after a close shows, and one for the log, which is the rest.
+//! Opening reads CURRENT, the manifest, the region filters and the log, and no table; so it takes a time for
+//! the first three, which the opening after a close shows, and one for the log, which is the rest.
 
 use super::evaluation::{Common, Results, Row};
 use crate::kit::generate::mix;
