@@ -304,6 +304,14 @@ impl<'a> LogReader<'a> {
         let position = self.start + self.at as u64;
         let mut at = self.at + 1;
         while at + HEADER_BYTES <= self.bytes.len() {
+            // Zeros are what a file has where nothing was written. Read as an empty record they have a chance of
+            // one in 2^32 at each byte, and a tail of 64 MiB one in 64.
+            let zeros =
+                self.bytes.get(at..).map_or(0, |rest| rest.iter().take_while(|byte| **byte == 0).count());
+            if zeros >= HEADER_BYTES {
+                at += zeros - HEADER_BYTES + 1;
+                continue;
+            }
             // Most bytes that are no header give a length that leads nowhere; only the others are worth a
             // checksum.
             if self.length_at(at).is_some_and(|length| length <= self.bytes.len() - at - HEADER_BYTES)
@@ -373,6 +381,22 @@ mod tests {
         newer[36..40].copy_from_slice(&crc);
         let error = LogHeader::decode(b"SILTTEST", &newer, path).unwrap_err();
         assert!(error.to_string().contains("log has log format version 2"), "{error}");
+    }
+
+    /// Where a checksum of zeros is zero, they said that the log had been synced up to there.
+    #[test]
+    fn zeros_behind_the_end_prove_nothing() {
+        let (epoch, at) = (Epoch(0x5331_d71c_0000_0008), 100);
+        assert_eq!(header_crc(epoch, at, &[0; 12]), 0, "an epoch for which zeros are a record there");
+        let mut bytes = Vec::new();
+        append(&mut bytes, epoch, 0, 0, b"one");
+        bytes.resize(1000, 0);
+        let (payloads, end) = read(&bytes, 0, epoch);
+        assert_eq!((payloads, end.proven_synced), (vec![b"one".to_vec()], 0));
+        // What was written behind them is found.
+        let later = bytes.len() as u64;
+        append(&mut bytes, epoch, later, later, b"later");
+        assert_eq!(read(&bytes, 0, epoch).1.proven_synced, later);
     }
 
     #[test]
