@@ -294,6 +294,12 @@ impl<'a> LogReader<'a> {
         self.proven_synced
     }
 
+    /// How many zeros begin at `at`. They are what a file has where nothing was written; each would pass for
+    /// an empty record with a chance of one in 2^32, and one of those in 64 MiB with one in 64.
+    fn zeros_at(&self, at: usize) -> usize {
+        self.bytes.get(at..).map_or(0, |rest| rest.iter().take_while(|byte| **byte == 0).count())
+    }
+
     /// Looks behind the good prefix for records that tell how far the log had been synced.
     pub fn end(self) -> End {
         self.end_with(&mut |_| {})
@@ -304,10 +310,7 @@ impl<'a> LogReader<'a> {
         let position = self.start + self.at as u64;
         let mut at = self.at + 1;
         while at + HEADER_BYTES <= self.bytes.len() {
-            // Zeros are what a file has where nothing was written. Read as an empty record they have a chance of
-            // one in 2^32 at each byte, and a tail of 64 MiB one in 64.
-            let zeros =
-                self.bytes.get(at..).map_or(0, |rest| rest.iter().take_while(|byte| **byte == 0).count());
+            let zeros = self.zeros_at(at);
             if zeros >= HEADER_BYTES {
                 at += zeros - HEADER_BYTES + 1;
                 continue;
