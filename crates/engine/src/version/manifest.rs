@@ -197,7 +197,7 @@ impl Manifest {
     /// Begins manifest `number` with `state` and makes it the current one.
     pub fn create(disk: Arc<dyn Disk>, dir: &Path, number: u64, state: &StoreState) -> Result<Self> {
         let path = dir.join(filename::manifest(number));
-        let epoch = Epoch(crate::io::random_u64());
+        let epoch = Epoch(disk.random_u64());
         let bytes = encode(number, epoch, state)?;
         let fail = |e: std::io::Error| Error::io(&e, "writing manifest", &path);
         let file = disk.create(&path).map_err(fail)?;
@@ -451,18 +451,15 @@ pub(crate) fn parse(
             continue;
         }
         let secret_holder = StoreState { secret: state.secret, ..StoreState::default() };
-        let damage = match Edit::decode(payload) {
-            None => Some(damaged(position, "an edit", "steps this program can't read".into())),
-            Some(edit) => {
-                let applied = state.apply(&edit, &mut |meta, schema| open(meta, schema, &secret_holder));
-                applied.err().map(|what| damaged(position, "an edit of the state before it", what))
-            }
-        };
-        if damage.is_some() {
-            // Part of the edit may have happened.
-            let state =
-                parse(bytes.get(..(LOG_HEADER_BYTES + position) as usize).unwrap_or(&[]), path, open)?.state;
+        let Some(edit) = Edit::decode(payload) else {
+            let damage = Some(damaged(position, "an edit", "steps this program can't read".into()));
             return Ok(Parsed { state, end: ManifestEnd { number: header.number, position }, damage });
+        };
+        if let Err(what) = state.apply(&edit, &mut |meta, schema| open(meta, schema, &secret_holder)) {
+            // Part of the edit has happened: what stands before it is read once more.
+            let before = bytes.get(..(LOG_HEADER_BYTES + position) as usize).unwrap_or(&[]);
+            let damage = Some(damaged(position, "an edit of the state before it", what));
+            return Ok(Parsed { damage, ..parse(before, path, open)? });
         }
     }
     let end = reader.end();
@@ -477,12 +474,19 @@ mod tests {
     use super::*;
     use crate::io::sim::{CallKind, Fault, FaultError, SimDisk};
 
+    const DIR: &str = "/db";
+
+    /// The manifest of a store that has never held anything, and its disk.
+    fn created() -> (SimDisk, Manifest) {
+        let (disk, dir) = (SimDisk::new(), Path::new(DIR));
+        disk.create_dir_all(dir).unwrap();
+        let manifest = Manifest::create(Arc::new(disk.clone()), dir, 1, &StoreState::default());
+        (disk, manifest.unwrap())
+    }
+
     #[test]
     fn nothing_is_left_of_an_edit_that_does_not_fit() {
-        let disk = SimDisk::new();
-        let dir = Path::new("/db");
-        disk.create_dir_all(dir).unwrap();
-        let mut manifest = Manifest::create(Arc::new(disk.clone()), dir, 1, &StoreState::default()).unwrap();
+        let (disk, mut manifest) = created();
         let schema = serde_json::to_string(&Schema::Point).unwrap();
         let design = serde_json::to_string(&Design::default()).unwrap();
         let created = Step::Created { name: "items".into(), schema, design };
@@ -492,7 +496,7 @@ mod tests {
         let steps = vec![Step::NextId(9), Step::Written { level: 0, bytes: 5 }, no_run];
         manifest.append(&Edit { keyspace: 1, steps }).unwrap();
         manifest.sync().unwrap();
-        let path = dir.join("MANIFEST-00000001");
+        let path = Path::new(DIR).join("MANIFEST-00000001");
         let bytes = read_file(&disk, &path).unwrap();
         let parsed = parse(&bytes, &path, &mut |_, _, _| unreachable!("there are no tables")).unwrap();
         assert!(parsed.damage.unwrap().to_string().contains("run 77 is to go"), "{:?}", parsed.end);
@@ -504,10 +508,7 @@ mod tests {
     /// It synced the manifest once more, and took what the failed sync had lost for kept.
     #[test]
     fn no_edit_is_withdrawn_from_a_manifest_whose_sync_failed() {
-        let disk = SimDisk::new();
-        let dir = Path::new("/db");
-        disk.create_dir_all(dir).unwrap();
-        let mut manifest = Manifest::create(Arc::new(disk.clone()), dir, 1, &StoreState::default()).unwrap();
+        let (disk, mut manifest) = created();
         let before = manifest.synced_end();
         let edit = Edit { keyspace: 0, steps: vec![Step::NextId(7)] };
         manifest.append(&edit).unwrap();

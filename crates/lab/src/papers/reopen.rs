@@ -2,8 +2,9 @@
 //!
 //! A store is filled with items of 16 + 100 bytes and closed. Then it is opened again and again, each time by
 //! a new process, which says how long that took, how much of it was processor time, how much it replayed and
-//! how much memory it has: this program run again with `--role`. Before each opening but the first another
-//! process writes, until the log is nearly as long as the budget lets it become, and is killed.
+//! how much memory it has: this program run again with `--role`. The first opening follows a close; before
+//! each other one another process writes, until the log is nearly as long as the budget lets it become, and
+//! is killed.
 //!
 //! Opening reads CURRENT, the manifest, the region filters and the log, and no table; so it takes a time for
 //! the first three, which the opening after a close shows, and one for the log, which is the rest.
@@ -76,7 +77,7 @@ impl Role {
 }
 
 /// What an opening took.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Opened {
     seconds: f64,
     processor_seconds: f64,
@@ -255,21 +256,20 @@ pub fn run(args: &Args) -> Result<()> {
     write_and_kill(&store, args, items)?;
     open_once(&store, args, items)?;
     let closed = open_once(&store, args, items)?;
-    let mut rows: Vec<Row> = Vec::new();
-    let mut columns = Vec::new();
-    for kill in 0..=args.kills {
-        let written = if kill == 0 { Written::default() } else { write_and_kill(&store, args, items)? };
-        let opened = if kill == 0 { closed.clone() } else { open_once(&store, args, items)? };
+    let mut columns = vec!["after a close".to_owned()];
+    let mut rows: Vec<Row> = figures(&closed, &closed, &Written::default())
+        .map(|(name, figure)| (name.to_owned(), vec![figure], Vec::new()))
+        .into();
+    for kill in 1..=args.kills {
+        let written = write_and_kill(&store, args, items)?;
+        let opened = open_once(&store, args, items)?;
         // The process that wrote may have flushed a part.
         if written.items > 0 && opened.replayed_items == 0 {
             fail!("{} items were written before the kill, and none was replayed", written.items);
         }
-        columns.push(if kill == 0 { "after a close".to_owned() } else { format!("after kill {kill}") });
-        for (at, (name, figure)) in figures(&opened, &closed, &written).into_iter().enumerate() {
-            match rows.get_mut(at) {
-                Some(row) => row.1.push(figure),
-                None => rows.push((name.to_owned(), vec![figure], Vec::new())),
-            }
+        columns.push(format!("after kill {kill}"));
+        for (row, (_, figure)) in rows.iter_mut().zip(figures(&opened, &closed, &written)) {
+            row.1.push(figure);
         }
     }
     let title = format!("opening a store of {items} items of 16 + {VALUE_BYTES} bytes");
