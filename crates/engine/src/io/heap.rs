@@ -1,14 +1,17 @@
-//! Large pieces of memory go back to the system as soon as they are freed.
+//! Memory that is freed goes back to the system: large pieces at once, small ones once a second.
 //!
 //! The idea: glibc's allocator asks the system for each large piece by itself only until one is freed; from
 //! then on pieces up to that size, of 32 MiB at most, come from its arenas, where what is freed lies between
 //! what is not. A store that makes and drops filters and write buffers of many megabytes for hours, each of
 //! another size, then leaves the process with up to twice the memory that it uses. So the first store that is
-//! opened tells the allocator to ask the system for every piece from 256 KiB on. Smaller pieces are what
-//! they were.
+//! opened tells the allocator to ask the system for every piece from 256 KiB on.
 //!
-//! Source: ours; `mallopt(3)`. Whoever has set the threshold in the environment keeps it, and another
-//! allocator hears nothing of it. Nothing but the process's size depends on it.
+//! Smaller pieces come from the arenas as ever, and an arena gives back what is free at its end alone. What a
+//! compaction frees lies anywhere. So after one the arenas are told to give back every page of theirs that
+//! nothing lies in; not more than once a second, as they are looked through from end to end meanwhile.
+//!
+//! Source: ours; `mallopt(3)`, `malloc_trim(3)`. Whoever has set the threshold in the environment keeps it,
+//! and another allocator hears nothing of it. Nothing but the process's size depends on it.
 
 /// From how many bytes on a piece is the system's own.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
@@ -35,6 +38,30 @@ pub(crate) fn return_large_pieces() {
 /// Nothing is known of the allocator.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub(crate) fn return_large_pieces() {}
+
+/// How long free pages stay with the allocator at most, while there are compactions.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+const RETURN_INTERVAL: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// Has pages go back to the system that nothing lies in, unless that was done just now.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+pub(crate) fn return_free_pages() {
+    use crate::stats::Stopwatch;
+    use crate::sync::leaf::Mutex;
+
+    static RETURNED: Mutex<Option<Stopwatch>> = Mutex::new(None);
+    // Whoever holds it is doing it.
+    let Some(mut returned) = RETURNED.try_lock() else { return };
+    if returned.as_ref().is_none_or(|returned| returned.elapsed() >= RETURN_INTERVAL) {
+        // SAFETY: the function takes the allocator's own locks, and touches no memory that is in use.
+        unsafe { libc::malloc_trim(0) };
+        *returned = Some(Stopwatch::start());
+    }
+}
+
+/// Nothing is known of the allocator.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+pub(crate) fn return_free_pages() {}
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[cfg(test)]

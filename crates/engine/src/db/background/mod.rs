@@ -30,6 +30,7 @@ use super::health::Chore;
 use super::reporter::Reporter;
 use super::sidecars::Sidecars;
 use crate::error::{Error, Result};
+use crate::io::heap;
 use filter_job::FilterWork;
 use job::Job;
 
@@ -146,6 +147,7 @@ impl Scheduler {
                 // It holds the version that had the tables it replaced.
                 drop(compaction);
                 self.env.empty_trash();
+                heap::return_free_pages();
                 return outcome;
             }
         }
