@@ -261,6 +261,18 @@ impl Error {
         .into()
     }
 
+    /// Whether it tells of bytes that are lost, as far as anybody can see: damaged, missing, or such that the
+    /// device does not give. Where the process lacks memory or open files, another try may read them.
+    pub(crate) fn is_loss(&self) -> bool {
+        let refusal = self.facts.source.as_ref().and_then(|source| source.downcast_ref::<io::Error>());
+        let is_short_of = |e: &io::Error| e.kind() == io::ErrorKind::OutOfMemory || is_out_of_files(e);
+        match self.kind() {
+            ErrorKind::Corruption => true,
+            ErrorKind::Io => !refusal.is_some_and(is_short_of),
+            _ => false,
+        }
+    }
+
     /// Makes an error of a file that should be there and is not.
     pub(crate) fn missing(path: &Path) -> Self {
         Facts { path: Some(path.to_owned()), ..Facts::new(ErrorKind::Corruption, Sentence::Missing) }.into()

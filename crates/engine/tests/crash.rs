@@ -244,6 +244,24 @@ fn run_all(from: u64, to: u64, record: impl Fn(u64) -> Trace + Sync) -> Tally {
     total.into_inner().unwrap()
 }
 
+/// Else no failure could be looked at twice.
+#[test]
+fn a_seed_gives_the_same_bytes_twice() {
+    let files = |seed| {
+        let image = Trace::record(seed, 60).disk.snapshot();
+        // The event log says how long things took.
+        let names = image.list(DIR).unwrap().into_iter().filter(|name| !name.starts_with("EVENTS"));
+        let read = |name: String| (image.read_file(format!("{DIR}/{name}")).unwrap(), name);
+        names.map(read).collect::<Vec<_>>()
+    };
+    for seed in 0..6 {
+        let (once, twice) = (files(seed), files(seed));
+        let differ = once.iter().zip(&twice).find(|(once, twice)| once != twice);
+        let differ = differ.map(|((once, a), (twice, b))| (a, once.len(), b, twice.len()));
+        assert!(once.len() == twice.len() && differ.is_none(), "seed {seed}: {differ:?}");
+    }
+}
+
 #[test]
 fn every_crash_leaves_a_prefix_that_holds_what_was_promised() {
     let seed = std::env::var("SILTSTONE_SEED").ok().and_then(|seed| seed.parse().ok());

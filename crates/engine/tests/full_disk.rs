@@ -106,6 +106,9 @@ impl Disk for SlowDisk {
     fn now_ms(&self) -> u64 {
         self.0.now_ms()
     }
+    fn random_u64(&self) -> u64 {
+        self.0.random_u64()
+    }
 }
 
 impl File for SlowFile {

@@ -99,6 +99,7 @@ pub struct Runner {
 /// Carries out a world; panics where something is wrong.
 pub fn run(world: &World, at: &dyn Fn(usize)) -> Tally {
     let session = Session::with(&world.designs, world.options.clone());
+    session.disk.set_random_seed(world.seed);
     let now = Rc::new(session.model.clone());
     let mut runner = Runner {
         older: session.disk.snapshot(),

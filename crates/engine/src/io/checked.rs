@@ -177,6 +177,10 @@ impl Disk for CheckedDisk {
     fn now_ms(&self) -> u64 {
         self.inner.now_ms()
     }
+
+    fn random_u64(&self) -> u64 {
+        self.inner.random_u64()
+    }
 }
 
 /// Whether a call was refused for what it asked, before anything was done.

@@ -127,6 +127,12 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn free_bytes(&self, dir: &Path) -> io::Result<u64>;
     /// Wall-clock milliseconds since the Unix epoch: what items' times to live are counted in.
     fn now_ms(&self) -> u64;
+    /// A number that nobody can guess, from the operating system's randomness: what tells logs, backups and
+    /// stores apart.
+    fn random_u64(&self) -> u64 {
+        use std::hash::{BuildHasher, Hasher, RandomState};
+        RandomState::new().build_hasher().finish()
+    }
 }
 
 /// An open file with positioned access; safe to share between threads.
@@ -165,12 +171,6 @@ pub trait File: Send + Sync + fmt::Debug {
     }
     /// Cuts or zero-extends the file to `bytes`.
     fn set_len(&self, bytes: u64) -> io::Result<()>;
-}
-
-/// A number nobody can guess, from the operating system's randomness.
-pub(crate) fn random_u64() -> u64 {
-    use std::hash::{BuildHasher, Hasher, RandomState};
-    RandomState::new().build_hasher().finish()
 }
 
 /// A whole file of a store's, which is no longer than its name allows.

@@ -19,7 +19,7 @@
 
 use crate::error::{Error, Result};
 use crate::filename::{OLD_SIDECARS, SIDECARS};
-use crate::io::{Disk, random_u64, read_file};
+use crate::io::{Disk, read_file};
 use siltstone_design::HashSecret;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -89,7 +89,7 @@ impl SidecarDirectory {
             }
             Some((name, _)) => name.to_owned(),
             None if !may_write => return Ok(beside(Record::Stays)),
-            None => format!("{:016x}", random_u64()),
+            None => format!("{:016x}", disk.random_u64()),
         };
         let lines = format!("{FIRST_LINE}\n{name}\n{paths:016x}\n");
         let text = format!("{lines}{:08x}\n", crc32c::crc32c(lines.as_bytes()));

@@ -15,7 +15,7 @@ use super::sorted_store::read::SortedStore;
 use crate::cache::{PAGE_BYTES, Reader};
 use crate::codec::Decoder;
 use crate::entry::Item;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::io::File;
 use siltstone_design::Format;
 use std::path::Path;
@@ -65,7 +65,7 @@ pub(crate) fn read_meta(file: &dyn File, path: &Path) -> Result<(TableMeta, u64)
 /// Reads what can be read of the table that `meta` describes.
 ///
 /// # Errors
-/// Those of `sink`, and `Io` where the file can't be read for other reasons than damage.
+/// Those of `sink`, and `Io` where the process lacks memory or open files.
 pub(crate) fn salvage(meta: &TableMeta, reader: &Reader, sink: &mut Sink<'_>) -> Result<Salvaged> {
     // Without the codec nothing of the pages makes sense.
     let Some(codec) = readable(read_codec(meta, reader))? else {
@@ -89,11 +89,11 @@ struct Salvage<'a, 'b> {
     sink: &'a mut Sink<'b>,
 }
 
-/// Takes damage for nothing found.
+/// Takes what is lost for nothing found.
 fn readable<T>(result: Result<T>) -> Result<Option<T>> {
     match result {
         Ok(found) => Ok(Some(found)),
-        Err(error) if error.kind() == ErrorKind::Corruption => Ok(None),
+        Err(error) if error.is_loss() => Ok(None),
         Err(error) => Err(error),
     }
 }

@@ -482,7 +482,7 @@ fn new_segment(
         }
         None => (disk.create(&path).map_err(fail)?, 0),
     };
-    let epoch = Epoch(crate::io::random_u64());
+    let epoch = Epoch(disk.random_u64());
     let header = LogHeader { number, epoch, first_lsn };
     let mut header = header.encode(MAGIC);
     header.resize(header.len() + zeros_after(0, LOG_HEADER_BYTES, reused_bytes), 0);

@@ -132,7 +132,10 @@ pub(crate) fn noted_manifest_end(disk: &dyn Disk, dir: &Path) -> Result<Manifest
     let mut furthest = ManifestEnd::default();
     for name in names.iter().filter(|name| filename::is_wal(name)) {
         let path = dir.join(name);
-        let bytes = crate::io::read_file(disk, &path).map_err(|e| Error::io(&e, "reading", &path))?;
+        let bytes = match crate::io::read_file(disk, &path).map_err(|e| Error::io(&e, "reading", &path)) {
+            Err(error) if error.is_loss() => continue,
+            read => read?,
+        };
         let Ok(Some(header)) = LogHeader::decode(MAGIC, &bytes, &path) else { continue };
         let records = bytes.get(LOG_HEADER_BYTES as usize..).unwrap_or(&[]);
         let mut reader = LogReader::new(records, header.first_lsn, header.epoch);

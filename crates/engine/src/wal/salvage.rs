@@ -52,7 +52,7 @@ pub(crate) fn missing_before(segments: &[Segment], start: LogStart, synced: u64)
     }
 }
 
-/// Reads all segments in `dir`, by their numbers.
+/// Reads all segments in `dir`, by their numbers; what lies in the place of one and can't be read has damage.
 /// `synced` is how far the log is known to have been synced.
 pub(crate) fn read_segments(disk: &dyn Disk, dir: &Path, synced: u64) -> Result<Vec<Segment>> {
     let names = disk.list(dir).map_err(|e| Error::io(&e, "listing", dir))?;
@@ -60,8 +60,14 @@ pub(crate) fn read_segments(disk: &dyn Disk, dir: &Path, synced: u64) -> Result<
     for name in names.iter() {
         let Some(number) = filename::wal_number(name) else { continue };
         let path = dir.join(name);
-        let bytes = read_file(disk, &path).map_err(|e| Error::io(&e, "reading", &path))?;
-        segments.push(read_segment(number, &bytes, &path));
+        segments.push(match read_file(disk, &path).map_err(|e| Error::io(&e, "reading", &path)) {
+            Ok(bytes) => read_segment(number, &bytes, &path),
+            Err(error) if error.is_loss() => {
+                let damage = Some(format!("it can't be read: {error}"));
+                Segment { damage, ..Segment::empty(number) }
+            }
+            Err(error) => return Err(error),
+        });
     }
     segments.sort_by_key(|segment| segment.number);
     let mut proven = synced;
@@ -114,20 +120,27 @@ pub(crate) fn read_segments(disk: &dyn Disk, dir: &Path, synced: u64) -> Result<
     Ok(segments)
 }
 
+impl Segment {
+    /// One that nothing was read of.
+    fn empty(number: u64) -> Self {
+        Self {
+            number,
+            bytes: 0,
+            is_readable: false,
+            payloads: Vec::new(),
+            lost_bytes: 0,
+            damage: None,
+            first_lsn: 0,
+            end_lsn: 0,
+            proven_synced: 0,
+            good: 0,
+            hole: None,
+        }
+    }
+}
+
 fn read_segment(number: u64, bytes: &[u8], path: &Path) -> Segment {
-    let mut segment = Segment {
-        number,
-        bytes: bytes.len() as u64,
-        is_readable: false,
-        payloads: Vec::new(),
-        lost_bytes: 0,
-        damage: None,
-        first_lsn: 0,
-        end_lsn: 0,
-        proven_synced: 0,
-        good: 0,
-        hole: None,
-    };
+    let mut segment = Segment { bytes: bytes.len() as u64, ..Segment::empty(number) };
     let header = LogHeader::decode(MAGIC, bytes, path).ok().flatten();
     let Some(header) = header.filter(|header| header.number == number) else {
         // One that was being begun, or recycled, when the store stopped looks so too.

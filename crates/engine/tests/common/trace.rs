@@ -42,6 +42,7 @@ impl Trace {
     /// The same on these keyspaces at first, with random designs where none is given.
     pub fn record_on(keyspaces: &[(&str, Schema, Option<Design>)], seed: u64, operations: u64) -> Self {
         let disk = SimDisk::new();
+        disk.set_random_seed(seed);
         disk.record_images(true);
         let mut runner = Runner {
             rng: Rng::new(seed),

@@ -139,6 +139,7 @@ impl World {
     /// Runs it once, under a scheduler.
     pub fn run(&self, tally: &Mutex<Tally>) {
         let disk = SimDisk::new();
+        disk.set_random_seed(self.seed);
         let history = Arc::new(History::new(self.seed, self.writers, &disk));
         let jobs = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&jobs);

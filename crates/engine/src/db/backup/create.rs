@@ -73,7 +73,7 @@ impl Creation<'_> {
         let number = records.last + 1;
         let (buffers, manifest) = self.add_rest(pinned, &tables, number, &there)?;
         sync_dir(disk, &files)?;
-        let token = format!("{:016x}{:016x}", crate::io::random_u64(), crate::io::random_u64());
+        let token = format!("{:016x}{:016x}", disk.random_u64(), disk.random_u64());
         let keyspaces = pinned.keyspaces.values().map(|pinned| pinned.keyspace.name.clone()).collect();
         let made_at_ms = self.store.env.now_ms();
         let record = Record { number, token, made_at_ms, keyspaces, tables: stored, buffers, manifest };
@@ -132,7 +132,7 @@ impl Creation<'_> {
             buffers.push(self.add_table(table.meta(), &path, there, true)?);
             let _ = disk.remove(&path);
         }
-        let bytes = manifest::encode(1, Epoch(crate::io::random_u64()), &state)?;
+        let bytes = manifest::encode(1, Epoch(disk.random_u64()), &state)?;
         let new = files.join(format!("manifest{NEW}"));
         let file = disk.create(&new).map_err(|e| Error::io(&e, "writing", &new))?;
         file.write_all_at(&bytes, 0).map_err(|e| Error::io(&e, "writing", &new))?;

@@ -59,7 +59,7 @@ pub(super) fn open_for(dir: &Path, options: Options, disk: Arc<dyn Disk>, purpos
     let opening = Opening::new(Arc::clone(&disk), dir, options);
     let loaded = match opening.load()? {
         Some(loaded) => loaded,
-        None => Loaded { state: new_state(&opening.options), end: ManifestEnd::default() },
+        None => Loaded { state: new_state(disk.as_ref(), &opening.options), end: ManifestEnd::default() },
     };
     let found = Found::new(&opening, loaded.state.clone(), loaded.end.number);
     let mut found = found.map_err(|error| opening.blame(error, &loaded))?;
@@ -133,11 +133,11 @@ fn prepare_directory(dir: &Path, options: &Options, disk: &dyn Disk, purpose: Pu
 }
 
 /// Describes a store that has never held anything.
-fn new_state(options: &Options) -> StoreState {
+fn new_state(disk: &dyn Disk, options: &Options) -> StoreState {
     let mut secret = [0u8; 16];
     let (a, b) = secret.split_at_mut(8);
-    a.copy_from_slice(&crate::io::random_u64().to_le_bytes());
-    b.copy_from_slice(&crate::io::random_u64().to_le_bytes());
+    a.copy_from_slice(&disk.random_u64().to_le_bytes());
+    b.copy_from_slice(&disk.random_u64().to_le_bytes());
     let secret = options.hash_secret.unwrap_or(secret);
     let log_start = LogStart { segment: 1, lsn: 0 };
     StoreState { next_id: 1, secret, log_start, ..StoreState::default() }

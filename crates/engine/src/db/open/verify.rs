@@ -5,7 +5,7 @@ use crate::db::catalog::{Pinned, PinnedKeyspace};
 use crate::db::store::Store;
 use crate::db::write_buffer::WriteBuffer;
 use crate::entry::Span;
-use crate::error::{ErrorKind, Result};
+use crate::error::Result;
 use crate::version::check;
 use serde::Serialize;
 use siltstone_design::Encoder;
@@ -133,10 +133,10 @@ impl Verification<'_> {
         Ok(())
     }
 
-    /// Notes a problem, or damage that a reader met; other errors are passed on.
+    /// Notes a problem, or a loss that a reader met; other errors are passed on.
     fn note(&mut self, found: Result<Option<String>>) -> Result<()> {
         match found {
-            Err(error) if error.kind() == ErrorKind::Corruption => {
+            Err(error) if error.is_loss() => {
                 self.report.problems.push(error.to_string());
             }
             found => self.report.problems.extend(found?),

@@ -3,7 +3,7 @@
 use crate::cache::{PAGE_BYTES, Probe};
 use crate::db::env::Env;
 use crate::entry::{Answer, EntryRef, Item, Span};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::region_filter::Candidate;
 use crate::table::{ReadMode, Table};
 use crate::version::Region;
@@ -31,6 +31,8 @@ impl DamagedPages {
                 "pages {first}-{last} of {}: the first is damaged at byte {offset}: expected {expected}, found {found}",
                 path.display()
             ),
+            // A corruption says which page it is; a refusal of the device does not.
+            (None, ..) => format!("pages {first}-{last}: {}", self.first),
             _ => self.first.to_string(),
         }
     }
@@ -140,14 +142,14 @@ impl<'a> TableCheck<'a> {
 
     /// Adds the damaged pages among `pages`, of which at least one is, to `damaged`.
     fn damaged_pages(&self, pages: Range<u32>, error: Error, damaged: &mut Vec<DamagedPages>) -> Result<()> {
-        if error.kind() != ErrorKind::Corruption {
+        if !error.is_loss() {
             return Err(error);
         }
         let mut bytes = [0; PAGE_BYTES];
         let mut found = false;
         for page in pages.clone() {
             match self.env.reader.pages_for_compaction(self.table.id(), page, &mut bytes) {
-                Err(error) if error.kind() == ErrorKind::Corruption => {
+                Err(error) if error.is_loss() => {
                     found = true;
                     match damaged.last_mut() {
                         Some(before) if before.pages.end == page => before.pages.end = page + 1,

@@ -7,6 +7,7 @@
 //! store has a file UNREPAIRED, and does not open.
 
 mod found;
+mod kept;
 mod report;
 mod salvage;
 mod target;

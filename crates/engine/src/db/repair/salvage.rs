@@ -1,6 +1,7 @@
 //! What can be read is written into the new store: tables from the deepest level up, then the log.
 
 use super::found::Found;
+use super::kept::Kept;
 use super::report::{Loss, RepairProgress, RepairReport};
 use super::target::Target;
 use crate::cache::PAGE_BYTES;
@@ -37,7 +38,7 @@ pub(super) struct Salvaging<'a> {
     progress: &'a mut dyn FnMut(RepairProgress),
     done: RepairProgress,
     report: RepairReport,
-    kept: BTreeSet<String>,
+    kept: Kept,
     /// Keyspaces made for tables of unknown ones.
     unplaced: u64,
     /// Keyspaces of the new store by their numbers in the old one.
@@ -142,31 +143,14 @@ impl<'a> Salvaging<'a> {
         self.named_tables()?;
         self.log(&segments)?;
         self.report.keyspaces = self.target.names();
-        self.report.kept = std::mem::take(&mut self.kept).into_iter().collect();
+        self.report.kept = self.kept.names.into_iter().collect();
+        self.report.notes.append(&mut self.kept.notes);
         Ok(self.report)
     }
 
     /// Keeps a file of the damaged store as it is.
     fn keep(&mut self, name: &str) -> Result<()> {
-        if !self.kept.insert(name.to_owned()) {
-            return Ok(());
-        }
-        let (from, to) = (self.found.dir.join(name), self.target.dir().join(LOST_AND_FOUND).join(name));
-        if self.disk.hard_link(&from, &to).is_ok() {
-            return Ok(());
-        }
-        let fail = |e: std::io::Error| Error::io(&e, "keeping a copy of", &from);
-        let (source, target) =
-            (self.disk.open(&from, Access::Read).map_err(fail)?, self.disk.create(&to).map_err(fail)?);
-        let (bytes, mut at, mut chunk) = (source.len().map_err(fail)?, 0, vec![0; 1 << 20]);
-        while at < bytes {
-            let length = (bytes - at).min(chunk.len() as u64) as usize;
-            let Some(part) = chunk.get_mut(..length) else { break };
-            source.read_exact_at(part, at).map_err(fail)?;
-            target.write_all_at(part, at).map_err(fail)?;
-            at += length as u64;
-        }
-        target.sync().map_err(fail)
+        self.kept.keep(self.disk, self.found, self.target.dir(), name)
     }
 
     /// Reads the tables of one run into `keyspace`. Its last table has the prefixes that were deleted in all
@@ -189,15 +173,7 @@ impl<'a> Salvaging<'a> {
         let name = filename::table(meta.id);
         let mut writer = Writer { misfits, ..Writer::new(self.target) };
         let mut sink = |key: &[u8], item: Item<'_>| writer.add(keyspace, key, Some(item));
-        let read = salvage(meta, &self.found.reader, &mut sink);
-        let found = match read {
-            Ok(found) => found,
-            Err(error) if error.kind() == ErrorKind::Corruption => {
-                // The file is missing.
-                Salvaged { damaged_pages: u64::from(meta.pages), ..Salvaged::default() }
-            }
-            Err(error) => return Err(error),
-        };
+        let found = salvage(meta, &self.found.reader, &mut sink)?;
         writer.write()?;
         self.report.entries += found.entries;
         self.report.tables += 1;
@@ -265,14 +241,16 @@ impl<'a> Salvaging<'a> {
     fn unnamed_table(&mut self, number: u64) -> Result<Option<(Keyspace, TableMeta)>> {
         let file = filename::table(number);
         let path = self.found.dir.join(&file);
-        let table = self.disk.open(&path, Access::Read).map_err(|e| Error::io(&e, "opening", &path))?;
-        let bytes = table.len().map_err(|e| Error::io(&e, "reading", &path))?;
+        let fail = |e: std::io::Error| Error::io(&e, "reading", &path);
+        let opened = self.disk.open(&path, Access::Read).and_then(|table| Ok((table.len()?, table)));
         self.keep(&file)?;
+        let bytes = opened.as_ref().map_or(0, |(bytes, _)| *bytes);
         self.done.bytes_total += bytes;
         let mut loss = Loss { file, keyspace: None, bytes, entries: 0, what: String::new() };
-        let (meta, written_for) = match read_meta(table.as_ref(), &path) {
+        let read = opened.map_err(fail).and_then(|(_, table)| read_meta(table.as_ref(), &path));
+        let (meta, written_for) = match read {
             Ok(read) => read,
-            Err(error) if error.kind() == ErrorKind::Corruption => {
+            Err(error) if error.is_loss() => {
                 // Half a table that was being written when the store stopped looks the same.
                 loss.what = format!("no manifest names it, and nothing says what is in it: {error}");
                 self.report.losses.push(loss);
@@ -355,16 +333,14 @@ impl<'a> Salvaging<'a> {
             has_merges |= matches!(item, Item::Operands(_));
             Ok(())
         };
-        match salvage(meta, &self.found.reader, &mut look) {
-            Err(error) if error.kind() != ErrorKind::Corruption => Err(error),
-            _ => Ok(has_merges),
-        }
+        salvage(meta, &self.found.reader, &mut look)?;
+        Ok(has_merges)
     }
 
     /// The numbers of the keyspaces that the log has merges of.
     fn merged_in_log(&self, segments: &[Segment]) -> Result<BTreeSet<u64>> {
         let mut merged = BTreeSet::new();
-        for segment in segments {
+        for segment in segments.iter().filter(|segment| !segment.payloads.is_empty()) {
             let path = self.found.dir.join(filename::wal(segment.number));
             let bytes = read_file(self.disk, &path).map_err(|e| Error::io(&e, "reading", &path))?;
             for range in &segment.payloads {
@@ -427,6 +403,9 @@ impl<'a> Salvaging<'a> {
                 entries: 0,
                 what: what.clone(),
             });
+        }
+        if segment.payloads.is_empty() {
+            return Ok(());
         }
         let path: PathBuf = self.found.dir.join(&name);
         let bytes = read_file(self.disk, &path).map_err(|e| Error::io(&e, "reading", &path))?;

@@ -58,7 +58,8 @@ pub(super) fn crash(image: &Image, mode: CrashMode, seed: u64) -> Image {
         CrashMode::Torn => torn(image, &mut random),
         CrashMode::Reordered => reordered(image, &mut random),
     };
-    Image::settled(names, contents, image.now_ms)
+    // What comes after two crashes of one disk differs, as it would.
+    Image::settled(names, contents, image.now_ms, SplitMix64(image.random.0 ^ seed))
 }
 
 type Survivors = (BTreeMap<PathBuf, Names>, BTreeMap<InodeId, Content>);
@@ -158,9 +159,11 @@ fn reordered(image: &Image, random: &mut SplitMix64) -> Survivors {
         }
     }
     for (id, inode) in &image.inodes {
-        let share = share(random);
+        // What becomes of one file depends on no other's length: event logs say how long things took.
+        let mut random = SplitMix64(random.next());
+        let share = share(&mut random);
         if inode.unsynced.len() > 0 {
-            contents.insert(*id, reordered_content(inode, share, random));
+            contents.insert(*id, reordered_content(inode, share, &mut random));
         }
     }
     (names, contents)
@@ -284,6 +287,7 @@ fn overlay(sector: &mut [u8], start: u64, op: &BytesOp, had_data: bool) -> bool 
 
 /// Steele, Lea and Flood's SplitMix64 (OOPSLA 2014): small, seedable with any number, the same on every
 /// platform.
+#[derive(Clone, Debug)]
 pub(super) struct SplitMix64(pub(super) u64);
 
 impl SplitMix64 {

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use super::content::Content;
+use super::crash::SplitMix64;
 use super::history::History;
 
 /// Larger files are a bug in a test: the list of chunk pointers alone would fill memory.
@@ -136,6 +137,8 @@ pub(super) struct Image {
     /// promises.
     pub(super) dirs: BTreeMap<PathBuf, Arc<Dir>>,
     pub(super) now_ms: u64,
+    /// What [`Disk::random_u64`](crate::io::Disk::random_u64) gives next.
+    pub(super) random: SplitMix64,
     next_inode: InodeId,
     next_op: u64,
 }
@@ -145,7 +148,8 @@ impl Image {
     pub(super) fn empty(now_ms: u64) -> Self {
         let dirs = BTreeMap::from([(PathBuf::from("/"), Arc::default())]);
         // Operations count from 1, so that `lost_below: 0` means that no sync has failed.
-        Self { inodes: BTreeMap::new(), dirs, now_ms, next_inode: 1, next_op: 1 }
+        let (inodes, random) = (BTreeMap::new(), SplitMix64(0));
+        Self { inodes, dirs, now_ms, random, next_inode: 1, next_op: 1 }
     }
 
     /// A disk on which everything is durable; contents that no name reaches are left out.
@@ -153,6 +157,7 @@ impl Image {
         names: BTreeMap<PathBuf, Names>,
         mut contents: BTreeMap<InodeId, Content>,
         now_ms: u64,
+        random: SplitMix64,
     ) -> Self {
         let reached: BTreeSet<InodeId> = names.values().flat_map(|names| names.values().copied()).collect();
         contents.retain(|inode, _| reached.contains(inode));
@@ -161,7 +166,8 @@ impl Image {
         let dirs = names.into_iter().map(|(path, names)| {
             (path, Arc::new(Dir { current: names.clone(), durable: names, unsynced: History::default() }))
         });
-        Self { inodes: inodes.collect(), dirs: dirs.collect(), now_ms, next_inode, next_op: 1 }
+        let (inodes, dirs) = (inodes.collect(), dirs.collect());
+        Self { inodes, dirs, now_ms, random, next_inode, next_op: 1 }
     }
 
     pub(super) fn lookup(&self, path: &Path) -> io::Result<InodeId> {

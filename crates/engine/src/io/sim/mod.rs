@@ -46,6 +46,7 @@ use crate::sync::leaf::{Mutex, MutexGuard};
 use crate::sync::scheduling_point;
 use rustix::io::Errno;
 
+use self::crash::SplitMix64;
 use self::image::{Image, InodeId, normalize};
 use self::state::State;
 use super::{Access, DirLock, Disk, File};
@@ -227,6 +228,12 @@ impl SimDisk {
         self.state.lock().stats = SimStats::default();
     }
 
+    /// Begins the numbers of [`Disk::random_u64`] anew. They follow from `seed`, from how many were asked for
+    /// and, after a crash, from its seed; those of a [`SimDisk::new`] from 0.
+    pub fn set_random_seed(&self, seed: u64) {
+        self.state.lock().image_mut().random = SplitMix64(seed);
+    }
+
     /// Sets the clock that [`Disk::now_ms`] reads.
     pub fn set_now_ms(&self, now_ms: u64) {
         self.state.lock().image_mut().now_ms = now_ms;
@@ -318,6 +325,10 @@ impl Disk for SimDisk {
 
     fn now_ms(&self) -> u64 {
         self.state.lock().image().now_ms
+    }
+
+    fn random_u64(&self) -> u64 {
+        self.state.lock().image_mut().random.next()
     }
 }
 
@@ -416,7 +427,8 @@ impl DiskImage {
     ///
     /// Everything on it is durable. It has the clock of the old disk, but none of its locks, faults or
     /// limits. The same image, mode and seed always give the same disk; [`CrashMode::Kill`] and
-    /// [`CrashMode::PowerCut`] leave nothing to chance and ignore the seed.
+    /// [`CrashMode::PowerCut`] leave none of the old disk to chance, and the seed decides only what the new
+    /// one's [`Disk::random_u64`] gives.
     pub fn crash(&self, mode: CrashMode, seed: u64) -> SimDisk {
         SimDisk::holding(crash::crash(&self.image, mode, seed))
     }

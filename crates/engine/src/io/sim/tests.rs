@@ -476,6 +476,25 @@ fn settle_and_write_file_leave_nothing_at_risk() {
     assert_eq!(after.read_file("/db/b").unwrap(), b"b");
 }
 
+#[test]
+fn random_numbers_follow_from_seeds() {
+    let numbers = |disk: &SimDisk| [disk.random_u64(), disk.random_u64()];
+    let begun = |seed| {
+        let disk = disk();
+        disk.set_random_seed(seed);
+        disk
+    };
+    assert_eq!(numbers(&begun(1)), numbers(&begun(1)));
+    assert_ne!(numbers(&begun(1)), numbers(&begun(2)));
+    // A crash goes on with others, which follow from its seed.
+    let disk = begun(1);
+    let before = numbers(&disk);
+    let after = |seed| numbers(&disk.crash(CrashMode::PowerCut, seed));
+    assert_eq!(after(3), after(3));
+    assert!(after(3) != after(4) && after(0) != before);
+    assert_eq!(after(0), numbers(&disk));
+}
+
 /// Random operations against the plainest possible model: what is read, and what a power cut leaves.
 #[test]
 fn agrees_with_a_plain_model() {
