@@ -17,7 +17,7 @@ use siltstone::io::sim::{CallKind, Fault, FaultError, SimDisk};
 use siltstone::{Db, ErrorKind, IndexLoading, Keyspace, KeyspaceOptions, Options};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// Keeps every event.
@@ -380,12 +380,14 @@ fn listeners_may_read_and_hear_every_job_of_threads_begin_and_end() {
     let db = Db::open(dir.path().join("db"), threads).unwrap();
     let users = users(&db, "siltstone");
     assert!(handle.set((db.clone(), users.clone())).is_ok());
+    let slowed = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for writer in 0..3 {
-            let users = &users;
+            let (db, users, slowed) = (&db, &users, &slowed);
             scope.spawn(move || {
                 let mut rng = Rng::new(writer);
                 for _ in 0..6000 {
+                    slowed.fetch_or(db.is_slowed(), Ordering::Relaxed);
                     users.put(key(rng.below(3000)), rng.bytes(60)).unwrap();
                 }
             });
@@ -394,6 +396,7 @@ fn listeners_may_read_and_hear_every_job_of_threads_begin_and_end() {
     db.flush().unwrap();
     db.wait_until_idle().unwrap();
     let stalls = db.stats().stalls.count;
+    assert!(slowed.load(Ordering::Relaxed) && !db.is_slowed());
     db.close().unwrap();
     let events = recorder.take();
     assert_paired(&events);

@@ -13,7 +13,7 @@ use super::step::{PageRef, Step};
 use super::{FileId, PAGE_BYTES, Page, Reader, log_error};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::File;
-use crate::io::reads::{Read, Reads, read_all};
+use crate::io::reads::{Read, Reads, read_all, read_all_cached};
 use crate::memory::Pooled;
 use crate::segment::LogSegment;
 use hashbrown::HashTable;
@@ -148,6 +148,18 @@ pub(crate) fn run_all(
     advance: impl FnMut(usize, u64, &Arrived) -> Result<Step<()>>,
 ) -> Result<()> {
     Fetching::new(reader, count, advance).run().map(|_| ())
+}
+
+/// As [`run_all`], where memory, the operating system's included, holds all that is needed; false, with some
+/// not done, where something would have to come from the device.
+pub(crate) fn run_all_cached(
+    reader: &Reader,
+    count: usize,
+    advance: impl FnMut(usize, u64, &Arrived) -> Result<Step<()>>,
+) -> Result<bool> {
+    let mut fetching = Fetching::new(reader, count, advance);
+    let is_done = read_all_cached(&mut fetching);
+    fetching.outcome.map(|()| is_done)
 }
 
 /// A lookup that can go on.

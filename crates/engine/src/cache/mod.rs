@@ -26,7 +26,7 @@ use crate::memory::{MemoryBudget, Pooled};
 use crate::segment::LogSegment;
 use crate::stats::{IoCounters, ReadTrace, StoreCounters};
 use crate::value::Wants;
-pub(crate) use fetch::{Arrived, fetch, run_all};
+pub(crate) use fetch::{Arrived, fetch, run_all, run_all_cached};
 pub(crate) use probe::Probe;
 use shared::{CacheUser, Files};
 pub(crate) use shared::{Caches, Page};

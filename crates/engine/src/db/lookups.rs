@@ -4,7 +4,7 @@
 //! a snapshot differ from those of a keyspace in the moment that they read.
 
 use super::keyspace::Keyspace;
-use super::read::Moment;
+use super::read::{Found, Moment};
 use crate::error::Result;
 use crate::value::{Value, Wants};
 
@@ -113,6 +113,39 @@ impl Keyspace {
         let (view, point) = self.pin()?;
         let at = Moment { keyspace: &self.inner, view: &view, point: &point };
         of_many(self, at, keys, Wants::Copy, |value| value.map(Value::into_vec))
+    }
+
+    /// As [`Keyspace::multi_get`], where memory holds all that it takes: write buffers, filters, indexes,
+    /// cached pages, and, on Linux and without [direct reads](crate::Options::direct_reads), the system's
+    /// page cache. `None` where a thread would have to wait for the device.
+    ///
+    /// For threads that must not wait, such as those of an event loop: what is not in memory is then asked
+    /// for by another one.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// let users = db.create_keyspace("users", siltstone::KeyspaceOptions::default())?;
+    /// users.put("u1", "Ada")?;
+    /// let values = match users.multi_get_cached(&["u1", "u2"])? {
+    ///     Some(values) => values,
+    ///     None => users.multi_get(&["u1", "u2"])?, // This reads from the device.
+    /// };
+    /// assert_eq!(values, [Some(b"Ada".to_vec()), None]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`], for the first key that fails.
+    pub fn multi_get_cached<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Option<Vec<Option<Vec<u8>>>>> {
+        let (view, point) = self.pin()?;
+        let at = Moment { keyspace: &self.inner, view: &view, point: &point };
+        let encoded: Result<Vec<_>> = keys.iter().map(|key| self.inner.encode(key.as_ref())).collect();
+        let found = self.store.searcher.find_cached(at, &encoded?, Wants::Copy)?;
+        let value = |found: Found| found.value.map(Value::into_vec);
+        Ok(found.map(|found| found.into_iter().map(value).collect()))
     }
 
     /// Lets `look` see the values that `keys` have, all of one moment: each with its key's number in `keys`,

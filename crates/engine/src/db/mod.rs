@@ -238,6 +238,23 @@ impl Db {
         self.store.write(batch.operations(), durability, Vec::new()).map(|_| ())
     }
 
+    /// Whether a write that began now would be slowed or stopped, as flushes or compactions are behind.
+    ///
+    /// For threads that must not wait, such as those of an event loop: they leave writing to others
+    /// meanwhile. It says how things stand, and may have changed when the write begins.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// assert!(!db.is_slowed());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn is_slowed(&self) -> bool {
+        self.store.committer.is_slowed()
+    }
+
     /// Runs `change`, which reads and writes through the transaction it is given, and writes what it has
     /// written, as if nobody else wrote meanwhile: all of it or nothing.
     ///

@@ -204,6 +204,10 @@ impl File for Streamed {
         self.ordinary.will_need(offset, length)
     }
 
+    fn read_cached_at(&self, buf: &mut [u8], offset: u64) -> bool {
+        self.ordinary.read_cached_at(buf, offset)
+    }
+
     fn as_fd(&self) -> Option<BorrowedFd<'_>> {
         self.ordinary.as_fd()
     }

@@ -276,6 +276,10 @@ impl File for CheckedFile {
         self.inner.len()
     }
 
+    fn read_cached_at(&self, buf: &mut [u8], offset: u64) -> bool {
+        self.inner.read_cached_at(buf, offset)
+    }
+
     fn will_need(&self, offset: u64, length: u64) -> bool {
         self.inner.will_need(offset, length)
     }

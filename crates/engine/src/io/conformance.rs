@@ -36,6 +36,19 @@ const CHECKS: &[(&str, Check)] = &[
 ];
 
 #[test]
+fn os_disk_reads_what_the_page_cache_has() {
+    let dir = tempfile::tempdir().unwrap();
+    const TMPFS: i64 = 0x0102_1994;
+    if !cfg!(target_os = "linux") || rustix::fs::statfs(dir.path()).unwrap().f_type as i64 == TMPFS {
+        println!("skipped: not every version of this file system reads without waiting");
+        return;
+    }
+    let file = write(&OsDisk, &dir.path().join("file"), &[7; 5000]);
+    let mut bytes = [0; 4096];
+    assert!(file.read_cached_at(&mut bytes, 100) && bytes == [7; 4096]);
+}
+
+#[test]
 fn os_disk_conforms() {
     for (name, check) in CHECKS {
         println!("{name}");
@@ -196,6 +209,10 @@ fn open_needs_a_file(disk: &dyn Disk, root: &Path) {
 }
 
 fn reads_and_writes(disk: &dyn Disk, root: &Path) {
+    let file = write(disk, &root.join("cached"), b"0123456789");
+    let mut four = [0; 4];
+    assert!(!file.read_cached_at(&mut four, 3) || four == *b"3456");
+    assert!(!file.read_cached_at(&mut four, 8), "more than there is");
     let file = disk.create(&root.join("file")).unwrap();
     let pattern: Vec<u8> = (0..20_000_u32).map(|i| (i % 251) as u8).collect();
     // Offsets about the simulated disk's chunk size, and a hole at the front.

@@ -211,6 +211,10 @@ impl File for Written {
         self.direct(offset, length_in_memory).is_none() && self.ordinary.will_need(offset, length)
     }
 
+    fn read_cached_at(&self, buf: &mut [u8], offset: u64) -> bool {
+        self.direct(offset, buf.len()).is_none() && self.ordinary.read_cached_at(buf, offset)
+    }
+
     fn as_fd(&self) -> Option<BorrowedFd<'_>> {
         self.ordinary.as_fd()
     }

@@ -62,6 +62,14 @@ impl File for OsFile {
         rustix::fs::fadvise(&self.file, offset, length, rustix::fs::Advice::WillNeed).is_ok()
     }
 
+    #[cfg(target_os = "linux")]
+    fn read_cached_at(&self, buf: &mut [u8], offset: u64) -> bool {
+        let length = buf.len();
+        let bufs = &mut [io::IoSliceMut::new(buf)];
+        let read = rustix::io::preadv2(&self.file, bufs, offset, rustix::io::ReadWriteFlags::NOWAIT);
+        read.is_ok_and(|read| read == length)
+    }
+
     fn as_fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.file.as_fd())
     }

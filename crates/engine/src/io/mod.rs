@@ -159,6 +159,14 @@ pub trait File: Send + Sync + fmt::Debug {
         let _ = (offset, length);
         false
     }
+    /// Fills `buf` from `offset` where the operating system has these bytes in memory, and says whether it
+    /// did; it never waits for the device.
+    ///
+    /// Whatever is wrong shows in [`File::read_exact_at`] alone.
+    fn read_cached_at(&self, buf: &mut [u8], offset: u64) -> bool {
+        let _ = (buf, offset);
+        false
+    }
     /// What the operating system knows the file by, where there is such a thing.
     fn as_fd(&self) -> Option<BorrowedFd<'_>> {
         None

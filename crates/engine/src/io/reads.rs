@@ -114,3 +114,15 @@ fn read_one_by_one<R: Reads>(reads: &mut R) {
         }
     }
 }
+
+/// Makes all of `reads` one after the other as long as the operating system has in memory what they want;
+/// false, with the rest not made, where one would wait for the device.
+pub(crate) fn read_all_cached<R: Reads>(reads: &mut R) -> bool {
+    while let Some(mut read) = reads.next() {
+        if !read.file.read_cached_at(read.buf.as_mut(), read.offset) {
+            return false;
+        }
+        reads.done(read, Ok(()));
+    }
+    true
+}

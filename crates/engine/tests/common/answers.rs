@@ -23,6 +23,9 @@ impl Session {
             let keys = probes(&mut rng, schema, &live);
             let found = keyspace.multi_get(&keys).unwrap();
             let there = keyspace.contains_many(&keys).unwrap();
+            if let Some(cached) = keyspace.multi_get_cached(&keys).unwrap() {
+                assert_eq!(cached, found, "multi_get_cached in {name}");
+            }
             let mut seen = vec![None; keys.len()];
             keyspace.multi_get_with(&keys, |number, value| seen[number] = Some(value.to_vec())).unwrap();
             assert_eq!(seen, found, "multi_get_with in {name}");

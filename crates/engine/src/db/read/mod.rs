@@ -110,6 +110,18 @@ impl Searcher {
         batch::find_many(&pinned, keys, &keyspace.counters, take)
     }
 
+    /// Looks up what `keys` have `at` a moment, where that takes no read of the device; `None` where it does.
+    pub fn find_cached(
+        &self,
+        at: Moment<'_>,
+        keys: &[EncodedKey<'_>],
+        wants: Wants,
+    ) -> Result<Option<Vec<Found>>> {
+        let Moment { keyspace, view, point } = at;
+        let pinned = self.pinned(keyspace, view, (point.sequence, Clock::At(point.now_ms)), wants);
+        batch::find_cached(&pinned, keys, &keyspace.counters)
+    }
+
     /// Searches last levels for other threads until the store is closed.
     fn help(&self) {
         let Env { reader, clock, health, .. } = &*self.env;

@@ -191,6 +191,7 @@ fn check(made: &Made, memory: Memory) -> u64 {
         check_ahead(made, &view, memory, encoded, &outcome);
     }
     check_batches(made, &view, memory, &encoded);
+    check_cached(made, &view, memory, &encoded);
     pauses
 }
 
@@ -209,6 +210,38 @@ fn check_ahead(made: &Made, view: &View, memory: Memory, key: &EncodedKey<'_>, e
         let device_reads = expected.trace.device_reads + wasted;
         assert_eq!(lookup.trace, ReadTrace { device_reads, ..expected.trace });
         assert_eq!(counters.io.reads.get(), device_reads);
+    }
+}
+
+/// What memory does not hold is neither read nor counted; what it holds is found, and costs the same.
+fn check_cached(made: &Made, view: &View, memory: Memory, keys: &[EncodedKey<'_>]) {
+    let (warm, _) = made.reader(memory);
+    for key in keys {
+        let (cold, counters) = made.reader(memory);
+        let gets = KeyspaceCounters::default();
+        let (found, one) = (made.pinned(view, &cold), std::slice::from_ref(key));
+        let found = batch::find_cached(&found, one, &gets).unwrap();
+        assert_eq!((counters.io.reads.get(), gets.gets.get()), (0, u64::from(found.is_some())));
+        let outcome = serial(&made.pinned(view, &warm), key);
+        let cold = serial(&made.pinned(view, &cold), key);
+        assert_eq!(found.is_some(), cold.trace.device_reads == 0);
+        let expected = outcome.found.unwrap_or_default();
+        assert!(found.is_none_or(|found| found == [expected]));
+    }
+    if memory == Memory::Short {
+        return;
+    }
+    let (gets, pinned) = (KeyspaceCounters::default(), made.pinned(view, &warm));
+    // Values of several pages are never cached.
+    let is_cached = |key: &&EncodedKey<'_>| serial(&pinned, key).trace.device_reads == 0;
+    let cached: Vec<_> = keys.iter().filter(is_cached).copied().collect();
+    assert!(cached.len() >= keys.len() / 2);
+    let found = batch::find_cached(&pinned, &cached, &gets).unwrap().unwrap();
+    assert_eq!(gets.gets.get(), cached.len() as u64);
+    assert_eq!(cached.len() == keys.len(), batch::find_cached(&pinned, keys, &gets).unwrap().is_some());
+    for (key, found) in cached.iter().zip(found) {
+        let value = found.value.map(Value::into_vec);
+        assert_eq!(value.as_ref(), made.expected.get(key.key).and_then(Option::as_ref));
     }
 }
 

@@ -40,25 +40,36 @@ impl Committer {
             // There is nobody to wait for.
             return Ok(None);
         }
-        let pressure = self.catalog.behind_most(|keyspace| self.pressure_of(keyspace));
-        self.pacer.pace(bytes, pressure, &self.env.counters.paced_us);
-        let must_wait = || {
-            let is_overfull = || self.catalog.any_behind(|keyspace| self.is_overfull(keyspace));
-            let is_short = || self.catalog.has_too_many_memtables() || self.is_stuck_with_memory();
-            !self.env.health.is_over() && (is_short() || is_overfull())
-        };
-        if !must_wait() {
+        self.pacer.pace(bytes, self.pressure(), &self.env.counters.paced_us);
+        if !self.must_wait() {
             return Ok(None);
         }
         let cause = self.stall_cause();
         let stopwatch = Stopwatch::start();
-        let waited = self.wait_while(must_wait);
+        let waited = self.wait_while(|| self.must_wait());
         let us = stopwatch.elapsed_us();
         let counters = &self.env.counters;
         counters.stalls.add(1);
         counters.stall_us.add(us);
         counters.longest_stall_us.raise_to(us);
         waited.map(|()| Some((us, cause)))
+    }
+
+    /// Whether a write that began now would be slowed or stopped.
+    pub fn is_slowed(&self) -> bool {
+        self.env.options.background_threads > 0 && (self.pressure() > 0.0 || self.must_wait())
+    }
+
+    /// How far behind the work is on the keyspace where it is furthest.
+    fn pressure(&self) -> f64 {
+        self.catalog.behind_most(|keyspace| self.pressure_of(keyspace))
+    }
+
+    /// Whether memory would run away if more were written.
+    fn must_wait(&self) -> bool {
+        let is_overfull = || self.catalog.any_behind(|keyspace| self.is_overfull(keyspace));
+        let is_short = || self.catalog.has_too_many_memtables() || self.is_stuck_with_memory();
+        !self.env.health.is_over() && (is_short() || is_overfull())
     }
 
     /// Waits for room; an error where flushes have failed for long.
