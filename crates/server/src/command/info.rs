@@ -218,6 +218,7 @@ fn stats(server: &Server, out: &mut String) {
     line(out, "client_output_buffer_limit_disconnections", count(&counters.unread));
     line(out, "pipeline_units", count(&counters.units));
     line(out, "pipeline_commands_joined", count(&counters.joined));
+    line(out, "pipeline_units_from_memory", count(&counters.at_once));
 }
 
 fn replication(server: &Server, out: &mut String) {

@@ -6,7 +6,7 @@ use super::spec::{Keys, Spec, flags::*};
 use crate::failure::{Failure, Outcome, SYNTAX};
 use crate::resp::{Output, Request};
 
-pub const TABLE: &[Spec] = &[Spec::on("lcs", -3, READONLY, Keys::TWO, lcs).about(
+pub const TABLE: &[Spec] = &[Spec::on("lcs", -3, READONLY | LONG, Keys::TWO, lcs).about(
     "string",
     "7.0.0",
     "Finds the longest common subsequence of two strings.",

@@ -40,6 +40,9 @@ pub mod flags {
     /// Waits for others, and therefore takes no locks.
     pub const WAITS: u32 = 1 << 12;
 
+    /// May take much longer than reading what it works on.
+    pub const LONG: u32 = 1 << 13;
+
     /// Names as `COMMAND` shows them.
     pub const NAMES: [(u32, &str); 7] = [
         (WRITE, "write"),

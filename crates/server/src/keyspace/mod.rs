@@ -28,5 +28,5 @@ pub use locks::{Held, Locks};
 pub use state::{KeyState, PackLimits, Value};
 pub use store::{Database, Durability, Store};
 pub use tally::Tally;
-pub use unit::Unit;
+pub use unit::{Cached, Unit};
 pub use watch::Watchers;

@@ -14,17 +14,43 @@ use super::store::{Database, Store};
 use super::tally::Change;
 use super::{Body, Element, Kind};
 use crate::failure::{Failure, Outcome};
+use foldhash::fast::RandomState;
 use siltstone::{Batch, Keyspace};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+/// Values that are worked on without another thread have so many bytes together, at most.
+const MOST_CACHED_BYTES: usize = 64 << 10;
+
+/// Whether memory holds what commands on some keys may ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cached {
+    /// All of it, and it has been read.
+    All,
+    /// Some of it may be on the device.
+    No,
+    /// It may, but there is more to do than a look: much to read, or a database to be made.
+    Much,
+}
+
 /// Keys of one database that a unit works on.
 struct Touched {
     number: usize,
     database: Option<Arc<Database>>,
-    keys: HashMap<Vec<u8>, KeyState>,
+    keys: HashMap<Vec<u8>, KeyState, RandomState>,
+}
+
+impl Touched {
+    /// Those of `keys` that can be stored and have not been read, in order, each once.
+    fn missing<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) -> Vec<&'k [u8]> {
+        let is_missing = |key: &&[u8]| key.len() <= encoding::MAX_KEY_BYTES && !self.keys.contains_key(*key);
+        let mut missing: Vec<_> = keys.filter(is_missing).collect();
+        missing.sort_unstable();
+        missing.dedup();
+        missing
+    }
 }
 
 /// Work on some keys that is committed at once.
@@ -51,7 +77,7 @@ impl<'a> Unit<'a> {
             return self.touched.get_mut(at).ok_or(Failure::coded("ERR DB index is out of range"));
         }
         let database = self.store.database(number);
-        self.touched.push(Touched { number, database, keys: HashMap::new() });
+        self.touched.push(Touched { number, database, keys: HashMap::default() });
         self.touched.last_mut().ok_or(Failure::coded("ERR DB index is out of range"))
     }
 
@@ -87,11 +113,7 @@ impl<'a> Unit<'a> {
         let now = self.now;
         let touched = self.database(number)?;
         let Some(database) = &touched.database else { return Ok(()) };
-        let mut wanted: Vec<&[u8]> = keys
-            .filter(|key| key.len() <= encoding::MAX_KEY_BYTES && !touched.keys.contains_key(*key))
-            .collect();
-        wanted.sort_unstable();
-        wanted.dedup();
+        let wanted = touched.missing(keys);
         let prefixes: Vec<Vec<u8>> = wanted.iter().map(|key| database.layout.group(key)).collect();
         let values = match prefixes.as_slice() {
             [] => return Ok(()),
@@ -102,6 +124,39 @@ impl<'a> Unit<'a> {
             touched.keys.insert(key.to_vec(), KeyState::read(&database.items, prefix, value, now)?);
         }
         Ok(())
+    }
+
+    /// The same, where memory holds all that commands on these keys may ask for, and that is little. Where a
+    /// thread would wait for the device, or work for long, nothing is read.
+    ///
+    /// # Errors
+    /// As [`Unit::load`].
+    pub fn load_cached<'k>(
+        &mut self,
+        number: usize,
+        keys: impl Iterator<Item = &'k [u8]>,
+    ) -> Outcome<Cached> {
+        let now = self.now;
+        let touched = self.database(number)?;
+        let Some(database) = &touched.database else { return Ok(Cached::Much) };
+        let wanted = touched.missing(keys);
+        let prefixes: Vec<Vec<u8>> = wanted.iter().map(|key| database.layout.group(key)).collect();
+        let Some(values) = database.items.multi_get_cached(&prefixes)? else {
+            return Ok(Cached::No);
+        };
+        if values.iter().flatten().map(Vec::len).sum::<usize>() > MOST_CACHED_BYTES {
+            return Ok(Cached::Much);
+        }
+        let mut states = Vec::with_capacity(wanted.len());
+        for (prefix, value) in prefixes.into_iter().zip(values) {
+            let state = KeyState::read(&database.items, prefix, value, now)?;
+            if state.stored.is_large {
+                return Ok(Cached::No);
+            }
+            states.push(state);
+        }
+        touched.keys.extend(wanted.into_iter().map(<[u8]>::to_vec).zip(states));
+        Ok(Cached::All)
     }
 
     /// The key `key` of database `number`.

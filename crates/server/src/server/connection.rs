@@ -4,13 +4,14 @@
 //! replies are sent; so what it holds of our memory is one pipeline and its replies. What has been read is
 //! carried out in order, by one thread at a time.
 
-use super::pipeline;
+use super::pipeline::{self, Stop, Thread};
 use super::session::Session;
 use super::{Client, Server};
 use crate::resp::{Decoder, Output, Request};
 use bytes::BytesMut;
 use std::collections::VecDeque;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -21,6 +22,9 @@ use tokio::sync::watch;
 const READ_BYTES: usize = 16 << 10;
 /// Requests that are decoded before they are carried out.
 const MOST_REQUESTS: usize = 1024;
+/// Rounds that another thread works on once memory has not held what one asked for: what was looked up in
+/// vain is looked up twice.
+const UNLUCKY: u8 = 8;
 /// How long a stopping server waits for a client to take its last replies.
 const LAST_WRITE: Duration = Duration::from_secs(2);
 
@@ -33,6 +37,7 @@ pub async fn serve<S: AsyncRead + AsyncWrite + Unpin>(server: Arc<Server>, clien
         stream,
         buffer: BytesMut::new(),
         decoder: Decoder::default(),
+        unlucky: 0,
     };
     // How a connection ends is the client's business.
     let _ = connection.run().await;
@@ -48,6 +53,8 @@ struct Connection<S> {
     stream: S,
     buffer: BytesMut,
     decoder: Decoder,
+    /// Rounds that are left to another thread.
+    unlucky: u8,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
@@ -139,22 +146,32 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Carries out requests, where nothing waits for the thread if one of them may block.
+    /// Carries out requests: on this thread as far as that takes no waiting, the rest where nothing else
+    /// waits for the thread.
     async fn carry_out(&mut self, requests: &mut VecDeque<Request>) -> io::Result<Vec<u8>> {
         let mut out = Output::new(self.session.resp3);
-        if pipeline::is_instant(requests) {
-            pipeline::run(&self.server, &mut self.session, requests, &mut out);
-            return Ok(out.take());
+        if self.unlucky == 0 {
+            let Self { server, session, .. } = self;
+            let work = || pipeline::run(server, session, requests, &mut out, Thread::MustNotWait);
+            // A command that panics ends its connection, and no other.
+            let stop =
+                catch_unwind(AssertUnwindSafe(work)).map_err(|_| io::Error::other("a command panicked"))?;
+            match stop {
+                None => return Ok(out.take()),
+                Some(Stop::Device) => self.unlucky = UNLUCKY,
+                Some(Stop::Passing) => {}
+            }
+        } else {
+            self.unlucky -= 1;
         }
         let placeholder = Session::new(&self.server, Arc::clone(&self.client));
         let mut session = std::mem::replace(&mut self.session, placeholder);
         let mut taken = std::mem::take(requests);
         let server = Arc::clone(&self.server);
         let work = tokio::task::spawn_blocking(move || {
-            pipeline::run(&server, &mut session, &mut taken, &mut out);
+            pipeline::run(&server, &mut session, &mut taken, &mut out, Thread::MayWait);
             (session, taken, out)
         });
-        // A command that panics ends its connection, and no other.
         let (session, left, mut out) = work.await.map_err(io::Error::other)?;
         (self.session, *requests) = (session, left);
         Ok(out.take())

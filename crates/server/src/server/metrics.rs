@@ -77,6 +77,7 @@ fn metrics(server: &Server) -> String {
         ("error_replies_total", "Errors sent.", &counters.errors),
         ("units_total", "Units of work.", &counters.units),
         ("joined_commands_total", "Commands that shared a unit with others.", &counters.joined),
+        ("units_from_memory_total", "Units of work that took no other thread.", &counters.at_once),
     ] {
         page.one(name, "counter", help, load(counter));
     }

@@ -66,6 +66,8 @@ pub struct Counters {
     pub units: AtomicU64,
     /// Commands that shared a unit with others.
     pub joined: AtomicU64,
+    /// Units of which memory held all, so that no other thread was asked.
+    pub at_once: AtomicU64,
 }
 
 /// Counters of one command.
@@ -325,6 +327,7 @@ impl Server {
             unread,
             units,
             joined,
+            at_once,
         } = &self.counters;
         let all = [
             commands,
@@ -340,6 +343,7 @@ impl Server {
             unread,
             units,
             joined,
+            at_once,
         ];
         all.into_iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
         for CommandStats { calls, us, rejected, failed } in &self.commands {

@@ -12,7 +12,7 @@ use super::session::{ReplyMode, Session, Transaction};
 use crate::cluster::Route;
 use crate::command::{Context, Denied, Spec, flags, lookup, text, wrong_arity};
 use crate::failure::{Failure, Outcome};
-use crate::keyspace::Unit;
+use crate::keyspace::{Cached, Unit};
 use crate::resp::{Output, Request};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -24,8 +24,10 @@ const MOST_JOINED: usize = 512;
 const MOST_JOINED_BYTES: usize = 4 << 20;
 /// Requests of it whose keys are read together: what they hold is in memory at the same time.
 const MOST_READ_AHEAD: usize = 128;
+/// Bytes of requests that are carried out without another thread.
+const MOST_CACHED_BYTES: usize = 64 << 10;
 /// Bytes of replies after which the rest waits until they are sent.
-pub const MOST_OUTPUT_BYTES: usize = 4 << 20;
+const MOST_OUTPUT_BYTES: usize = 4 << 20;
 
 /// A request that is allowed, and its place in the table.
 type Checked = (usize, &'static Spec);
@@ -96,22 +98,39 @@ fn check_writes(server: &Server) -> Outcome {
     Ok(())
 }
 
-/// Whether none of `requests` touches the store, so that they need no thread that may block.
-pub fn is_instant(requests: &VecDeque<Request>) -> bool {
-    requests.iter().all(|request| {
-        lookup(request.get(0)).is_none_or(|(_, spec)| spec.is(flags::INSTANT)) && !request.is_empty()
-    })
-}
-
 /// Whether any of `requests` may change data.
 pub fn writes(session: &Session, requests: &VecDeque<Request>) -> bool {
     let queued = session.transaction.iter().flat_map(|transaction| &transaction.queue);
     requests.iter().chain(queued).any(|request| lookup(request.get(0)).is_some_and(|(_, spec)| spec.writes()))
 }
 
-/// Carries out `requests` from the front, until none is left, the connection is to end, or there are so many
-/// replies that they had better be sent.
-pub fn run(server: &Server, session: &mut Session, requests: &mut VecDeque<Request>, out: &mut Output) {
+/// What a thread may do that carries out requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Thread {
+    /// Whatever it takes.
+    MayWait,
+    /// Only what takes neither the device nor another thread: it has other connections to serve.
+    MustNotWait,
+}
+
+/// Why a thread that must not wait has not carried out all requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// Memory does not hold what they ask for.
+    Device,
+    /// For the time being: a lock is held, writing is slowed, or a request takes long.
+    Passing,
+}
+
+/// Carries out `requests` from the front, until none is left, the connection is to end, there are so many
+/// replies that they had better be sent, or this thread can't go on, and why.
+pub fn run(
+    server: &Server,
+    session: &mut Session,
+    requests: &mut VecDeque<Request>,
+    out: &mut Output,
+    thread: Thread,
+) -> Option<Stop> {
     while !session.closes && out.len() < MOST_OUTPUT_BYTES {
         let Some(first) = requests.front() else { break };
         if first.is_empty() {
@@ -119,16 +138,56 @@ pub fn run(server: &Server, session: &mut Session, requests: &mut VecDeque<Reque
             continue;
         }
         let last = first.clone();
-        let joined = if session.transaction.is_none() { join(server, session, requests) } else { Vec::new() };
+        let mut joined =
+            if session.transaction.is_none() { join(server, session, requests) } else { Vec::new() };
         if joined.is_empty() {
+            let is_queued = |spec: &Spec| session.transaction.is_some() && !spec.is(flags::UNQUEUED);
+            let is_instant = |spec| is_queued(spec) || spec.is(flags::INSTANT);
+            if thread == Thread::MustNotWait && lookup(last.get(0)).is_some_and(|(_, s)| !is_instant(s)) {
+                return Some(Stop::Passing);
+            }
             requests.pop_front();
             alone(server, session, &last, out);
         } else {
+            if thread == Thread::MustNotWait {
+                joined.truncate(MOST_READ_AHEAD);
+            }
             let unit = requests.make_contiguous().get(..joined.len()).unwrap_or_default();
-            let done = together(server, session, unit, &joined, out);
-            requests.drain(..done);
+            match together(server, session, unit, &joined, out, thread) {
+                Ok(done) => drop(requests.drain(..done)),
+                Err(stop) => return Some(stop),
+            }
         }
         session.publish(&last);
+    }
+    None
+}
+
+/// Reads what `requests` will ask for where that takes no waiting.
+fn read_cached(
+    server: &Server,
+    unit: &mut Unit,
+    database: usize,
+    requests: &[Request],
+    specs: &[Checked],
+) -> Result<(), Stop> {
+    let bytes: usize = requests.iter().map(Request::bytes).sum();
+    if bytes > MOST_CACHED_BYTES || specs.iter().any(|(_, spec)| spec.is(flags::LONG)) {
+        return Err(Stop::Passing);
+    }
+    let store = unit.store;
+    let syncs = || store.write_options().durability == Some(siltstone::Durability::Synced);
+    if !unit.is_read_only && (syncs() || store.db.is_slowed()) {
+        return Err(Stop::Passing);
+    }
+    match unit.load_cached(database, named(database, requests, specs).map(|(_, key, _)| key)) {
+        Ok(Cached::All) => {
+            server.counters.at_once.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        }
+        Ok(Cached::No) => Err(Stop::Device),
+        // What is wrong shows again where the thread may wait.
+        Ok(Cached::Much) | Err(_) => Err(Stop::Passing),
     }
 }
 
@@ -236,13 +295,19 @@ fn keys<'r>(
     spec.keys.places(request).map(move |place| (database, request.get(place), spec.writes()))
 }
 
+/// Keys of some requests.
+fn named<'r>(
+    database: usize,
+    requests: &'r [Request],
+    specs: &'r [Checked],
+) -> impl Iterator<Item = (usize, &'r [u8], bool)> {
+    requests.iter().zip(specs).flat_map(move |(request, (_, spec))| keys(database, request, spec))
+}
+
 /// Reads what the requests will ask for.
 fn read_ahead(unit: &mut Unit, database: usize, requests: &[Request], specs: &[Checked]) -> Outcome {
     let pairs = || requests.iter().zip(specs.iter().map(|(_, spec)| *spec));
-    unit.load(
-        database,
-        pairs().flat_map(|(request, spec)| keys(database, request, spec)).map(|(_, key, _)| key),
-    )?;
+    unit.load(database, named(database, requests, specs).map(|(_, key, _)| key))?;
     for (request, spec) in pairs().filter(|(_, spec)| spec.elements.0 > 0) {
         let (first, step) = spec.elements;
         let names: Vec<&[u8]> = request.from(first).step_by(step).collect();
@@ -252,20 +317,28 @@ fn read_ahead(unit: &mut Unit, database: usize, requests: &[Request], specs: &[C
 }
 
 /// Carries out requests on keys as one unit, and returns how many: fewer than there are where their replies
-/// had better be sent first.
+/// had better be sent first. An error, with nothing done, where the thread would have to wait and must not.
 fn together(
     server: &Server,
     session: &mut Session,
     requests: &[Request],
     specs: &[Checked],
     out: &mut Output,
-) -> usize {
+    thread: Thread,
+) -> Result<usize, Stop> {
     let store = &*server.store();
     let database = session.database;
-    let pairs = requests.iter().zip(specs);
-    let _held = store.locks.keys(pairs.flat_map(|(request, (_, spec))| keys(database, request, spec)));
+    let named = || named(database, requests, specs);
+    let _held = match thread {
+        Thread::MayWait => store.locks.keys(named()),
+        Thread::MustNotWait => store.locks.try_keys(named()).ok_or(Stop::Passing)?,
+    };
     let mut unit = Unit::new(store, server.config.pack_limits());
     unit.is_read_only = !specs.iter().any(|(_, spec)| spec.writes());
+    let is_read = thread == Thread::MustNotWait;
+    if is_read {
+        read_cached(server, &mut unit, database, requests, specs)?;
+    }
     server.counters.units.fetch_add(1, Ordering::Relaxed);
     if requests.len() > 1 {
         server.counters.joined.fetch_add(requests.len() as u64, Ordering::Relaxed);
@@ -273,7 +346,9 @@ fn together(
     let (mark, mut done) = (out.len(), 0);
     let mut result = Ok(());
     'unit: for (requests, specs) in requests.chunks(MOST_READ_AHEAD).zip(specs.chunks(MOST_READ_AHEAD)) {
-        result = read_ahead(&mut unit, database, requests, specs);
+        if !is_read {
+            result = read_ahead(&mut unit, database, requests, specs);
+        }
         if result.is_err() {
             break;
         }
@@ -289,9 +364,9 @@ fn together(
     if let Err(failure) = result.and_then(|()| unit.commit()) {
         out.truncate(mark);
         requests.iter().for_each(|_| refuse(server, &failure, out));
-        return requests.len();
+        return Ok(requests.len());
     }
-    done
+    Ok(done)
 }
 
 /// Carries out a request that is no part of a unit of several.
