@@ -11,7 +11,7 @@ use crate::clients::KEYSPACE;
 use crate::clients::client::{Load, Run};
 use crate::clients::filled::Filled;
 use crate::clients::watch::run_clients;
-use crate::clients::workload::Workload;
+use crate::clients::workload::{Mix as ClientMix, Operation, Workload};
 use crate::kit::sizes;
 use crate::kit::table::Table;
 use crate::measure::{Reads, process_seconds};
@@ -24,6 +24,11 @@ use std::path::{Path, PathBuf};
 
 /// Items of a batch.
 const BATCH: u64 = 100;
+/// Hits among the gets that are measured. Misses alone would find the cache full of what other misses have
+/// brought, which no store sees.
+const HITS_PERCENT: u32 = 90;
+/// Items of the store that tells what processor time the machine takes.
+const CALIBRATION_ITEMS: u64 = 1_000_000;
 /// Items per read that is measured; as many come before, to fill the caches.
 const ITEMS_PER_READ: u64 = 8;
 
@@ -60,6 +65,10 @@ pub struct Args {
     /// Predict again for the points of the file, whose measurements are kept
     #[arg(long)]
     predict_again: bool,
+    /// Processor time of this machine as a multiple of that of the one whose steps the model knows [default:
+    /// what a store of a million items takes, put and read, is set beside its prediction]
+    #[arg(long, value_name = "FACTOR")]
+    processor_time: Option<f64>,
     /// Print the points and a summary as one JSON object
     #[arg(long)]
     json: bool,
@@ -69,8 +78,9 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<()> {
     let mut points: Vec<Point> = lines::read(&args.out)?;
     if args.predict_again {
-        predict_again(&mut points)?;
+        predict_again(&mut points, args.processor_time.unwrap_or(1.0))?;
     }
+    let mut processor_time = args.processor_time;
     let wanted = |story: &Story| args.only.as_deref().is_none_or(|start| story.key().starts_with(start));
     for story in stories(args.items).iter().filter(|story| wanted(story) && !args.table_only) {
         let is_known = |budget: &u64| {
@@ -82,8 +92,12 @@ pub fn run(args: &Args) -> Result<()> {
         if budgets.is_empty() {
             continue;
         }
+        let factor = match processor_time {
+            Some(factor) => factor,
+            None => *processor_time.insert(calibrate(args)?),
+        };
         note!("{}, {} items", story.key(), sizes::count(story.items));
-        for point in run_story(story, &budgets, args)? {
+        for point in run_story(story, &budgets, args, factor)? {
             lines::append(&args.out, &point)?;
             points.push(point);
         }
@@ -96,18 +110,31 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 /// Works the predictions of points out again, after the model has changed.
-fn predict_again(points: &mut [Point]) -> Result<()> {
+fn predict_again(points: &mut [Point], processor_time: f64) -> Result<()> {
     for point in points {
         let all = stories(point.items);
         if let Some(story) = all.iter().find(|story| story.key() == point.store) {
-            point.predicted = predict(story, point.budget_bytes)?;
+            point.predicted = predict(story, point.budget_bytes, processor_time)?;
         }
     }
     Ok(())
 }
 
+/// Finds how much processor time this machine takes for what the model's takes one second for.
+fn calibrate(args: &Args) -> Result<f64> {
+    let stories = stories(CALIBRATION_ITEMS);
+    let Some(story) = stories.first() else { return Ok(1.0) };
+    note!("{}, {} items, for the machine's processor time", story.key(), sizes::count(story.items));
+    let points = run_story(story, &story.budgets()[1..2], args, 1.0)?;
+    let ratio =
+        |of: fn(&Figures) -> f64| points.iter().map(|p| of(&p.measured) / of(&p.predicted)).sum::<f64>();
+    let factor = (ratio(|f| f.cpu_us_per_put) * ratio(|f| f.cpu_us_per_get)).sqrt();
+    note!("this machine takes {factor:.2} of the processor time of the model's");
+    Ok(factor)
+}
+
 /// Fills the store of a story, and reads it with each budget.
-fn run_story(story: &Story, budgets: &[u64], args: &Args) -> Result<Vec<Point>> {
+fn run_story(story: &Story, budgets: &[u64], args: &Args, processor_time: f64) -> Result<Vec<Point>> {
     let dir = args.dir.clone().unwrap_or_else(std::env::temp_dir);
     let dir = dir.join(format!("siltstone-predictions-{}", std::process::id()));
     let removed = Removed(dir.clone());
@@ -121,7 +148,7 @@ fn run_story(story: &Story, budgets: &[u64], args: &Args) -> Result<Vec<Point>> 
             item_bytes: story.item_bytes(),
             budget_bytes,
             measured,
-            predicted: predict(story, budget_bytes)?,
+            predicted: predict(story, budget_bytes, processor_time)?,
         });
     }
     drop(removed);
@@ -237,35 +264,32 @@ fn measure_reads(story: &Story, dir: &Path, budget_bytes: u64, written: &Written
     };
     let mut filled = written.filled.clone();
     let reads = (story.items / ITEMS_PER_READ).max(1000);
-    let mut measure = |workload: Workload| -> Result<(f64, f64)> {
-        let load = load(workload, story, 1, reads);
-        work(&db, &keyspace, &mut filled, &load)?;
-        let (before, processor) = (keyspace.stats(), process_seconds());
-        work(&db, &keyspace, &mut filled, &load)?;
-        let counted = Reads::between(&before, &keyspace.stats());
-        let per_get = (counted.by_hits + counted.by_misses) as f64 / reads as f64;
-        Ok((per_get, (process_seconds() - processor) * 1e6 / reads as f64))
-    };
-    let (reads_per_hit, cpu_us_per_get) = measure(Workload::ReadHit)?;
+    let mix = ClientMix { first: Operation::Get, first_percent: HITS_PERCENT, second: Operation::GetMissing };
+    let load = Load { mix, ..load(Workload::ReadHit, story, 1, reads) };
+    work(&db, &keyspace, &mut filled, &load)?;
+    let (before, processor) = (keyspace.stats(), process_seconds());
+    work(&db, &keyspace, &mut filled, &load)?;
+    let processor = process_seconds() - processor;
+    let Reads { hits, misses, by_hits, by_misses } = Reads::between(&before, &keyspace.stats());
     let memory = db.stats().memory;
-    let (reads_per_miss, _) = measure(Workload::ReadMiss)?;
     Ok(Figures {
         write_amplification: written.write_amplification,
         space_amplification: written.space_amplification,
-        reads_per_hit,
-        reads_per_miss,
+        reads_per_hit: by_hits as f64 / hits as f64,
+        reads_per_miss: by_misses as f64 / misses as f64,
         memory_bytes: (memory.filter + memory.index + memory.cache) as f64,
         cpu_us_per_put: written.cpu_us_per_put,
-        cpu_us_per_get,
+        cpu_us_per_get: processor * 1e6 / reads as f64,
     })
 }
 
-fn predict(story: &Story, budget_bytes: u64) -> Result<Figures> {
+fn predict(story: &Story, budget_bytes: u64, processor_time: f64) -> Result<Figures> {
     let workload = story.workload(BATCH);
     // Of reads alone, as they are measured: nothing is held for writers.
-    let mix = Mix { hits: 1.0, misses: 0.0, scans: 0.0, puts: 0.0 };
+    let hits = f64::from(HITS_PERCENT) / 100.0;
+    let mix = Mix { hits, misses: 1.0 - hits, scans: 0.0, puts: 0.0 };
     let reading = siltstone_model::price::Workload { mix, ..workload };
-    let pricer = Pricer::new(&reading, &Device::default()).map_err(refused)?;
+    let pricer = Pricer::new(&reading, &Device { processor_time, ..Device::default() }).map_err(refused)?;
     let costs = pricer.price(&story.design, budget_bytes).map_err(refused)?;
     let memory = &costs.memory_bytes;
     Ok(Figures {
@@ -275,7 +299,7 @@ fn predict(story: &Story, budget_bytes: u64) -> Result<Figures> {
         reads_per_miss: costs.reads_per_miss,
         memory_bytes: memory.filter + memory.index + memory.cache,
         cpu_us_per_put: costs.cpu_us_per_put,
-        cpu_us_per_get: costs.cpu_us_per_hit,
+        cpu_us_per_get: hits * costs.cpu_us_per_hit + (1.0 - hits) * costs.cpu_us_per_miss,
     })
 }
 

@@ -90,13 +90,14 @@ impl Layout {
         self.design.levels.last().is_none_or(|level| level.format == Format::Block)
     }
 
-    /// Puts that fill the write buffer.
+    /// Puts that fill the write buffer: it is sealed after the batch that does.
     pub fn write_buffer_puts(&self) -> f64 {
-        match self.design.write_buffer {
+        let puts = match self.design.write_buffer {
             WriteBufferSpec::MemTable { bytes } => bytes as f64 / self.workload.item_bytes(),
             WriteBufferSpec::LogStore { entries } => f64::from(entries) * LOG_STORE_FILL,
-        }
-        .max(1.0)
+        };
+        let batch = self.workload.batch_items;
+        (puts / batch).ceil().max(1.0) * batch
     }
 
     /// Bytes that a put adds to the log.
