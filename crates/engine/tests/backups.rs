@@ -9,9 +9,11 @@
 mod common;
 
 use common::*;
+use siltstone::io::Disk;
 use siltstone::io::sim::{CallKind, CrashMode, DiskImage, Fault, FaultError, SimDisk};
 use siltstone::{BackupOptions, Backups, Db, ErrorKind, KeyspaceOptions, Options, Schema};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 const BACKUPS: &str = "/backups";
@@ -182,6 +184,36 @@ fn damage_to_a_backup_is_found_and_concerns_those_that_need_the_file() {
     let files = disk.snapshot().list("/backups/files").unwrap().len();
     assert_eq!(backups(&disk).delete(2).unwrap(), 0);
     assert_eq!(disk.snapshot().list("/backups/files").unwrap().len(), files);
+}
+
+/// What a new backup has read takes the place of what lies there under its name.
+#[test]
+fn a_backup_mends_the_files_that_it_brings() {
+    let disk = SimDisk::new();
+    let db = open(&disk).unwrap();
+    write_round(&db, 0);
+    db.flush().unwrap();
+    db.backup_with(BACKUPS, &BackupOptions::copies(), &mut |_| {}).unwrap();
+    let names = disk.snapshot().list("/backups/files").unwrap();
+    let tables: Vec<_> = names.into_iter().filter(|name| name.ends_with(".table")).collect();
+    assert!(!tables.is_empty());
+    for is_removed in [false, true] {
+        for name in &tables {
+            let path = format!("/backups/files/{name}");
+            if is_removed {
+                disk.remove(Path::new(&path)).unwrap();
+            } else {
+                disk.flip_bit(&path, 100, 1).unwrap();
+            }
+        }
+        assert!(!backups(&disk).verify(&mut |_| {}).unwrap().problems.is_empty());
+        if !is_removed {
+            // The store has lost its note that these files are in the directory.
+            disk.remove(Path::new("/db/BACKUP")).unwrap();
+        }
+        db.backup_with(BACKUPS, &BackupOptions::copies(), &mut |_| {}).unwrap();
+        sound(&disk);
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use siltstone_sim::hunt::{Hunt, attempt, hunt, quiet_panics, report};
 use siltstone_sim::stress::{self, Stress};
 use siltstone_sim::world::{Settings, Trouble, World};
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -200,8 +201,12 @@ fn main() -> ExitCode {
         return other.run();
     }
     if arguments.print {
+        let mut out = std::io::stdout().lock();
         for (number, event) in World::new(arguments.seed, &arguments.settings()).events {
-            println!("{number}: {}", event.describe());
+            if writeln!(out, "{number}: {}", event.describe()).is_err() {
+                // Whoever read it has seen enough.
+                break;
+            }
         }
         return ExitCode::SUCCESS;
     }

@@ -195,6 +195,11 @@ fn verify(args: &List) -> Result<()> {
         return Ok(());
     }
     let numbers: Vec<_> = report.damaged.iter().map(u64::to_string).collect();
-    note!("error: these backups can't be restored: {}", numbers.join(", "));
+    if !numbers.is_empty() {
+        note!("error: these backups can't be restored: {}", numbers.join(", "));
+    }
+    note!(
+        "what to do: remove each damaged file of files/ and make a backup again, which brings anew what the store still has"
+    );
     Err(Failure::Reported)
 }

@@ -12,10 +12,11 @@ use std::time::Instant;
 ///
 /// Tables are hard-linked where the file system allows it, so the copy takes little time and no space until
 /// the two differ. The store must not be open in another process: such a process makes checkpoints itself.
+///
+/// Tables are not read: one that is damaged is damaged in the checkpoint too, now or later, as both have the
+/// same file. Make a backup (`siltstone backup create`) of what is to outlast the store.
 #[derive(clap::Args, Debug)]
-#[command(
-    after_help = "Examples:\n  siltstone checkpoint ./store ./backup-monday\n  siltstone verify ./backup-monday"
-)]
+#[command(after_help = "Examples:\n  siltstone checkpoint ./store ./monday\n  siltstone verify ./monday")]
 pub struct Args {
     /// Directory of the store
     dir: PathBuf,

@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 /// With the name of a new directory this command reads all tables and logs of the store, whatever state its
 /// manifest is in, writes every item that it can read into a new store there, and lists what was lost. The
 /// damaged store is not changed, and what could not be read, or not be placed, is kept in `lost+found` in the
-/// new one.
+/// new one. It exits with 0 once the new store is whole, also where something was lost: `losses` of --json,
+/// and the lines that begin with "lost:", say what.
 ///
 /// Without it, the command says what is damaged. With --drop-damaged-log it makes a store usable in place
 /// whose write-ahead log alone is damaged: it keeps what precedes the damage, moves it into tables and gives
@@ -64,7 +65,7 @@ fn salvage(args: &Args, target: &Path) -> Result<()> {
         note!("manifest: {damage}");
     }
     for read in &notes {
-        note!("read: {read}");
+        note!("note: {read}");
     }
     for loss in &losses {
         let of = loss.keyspace.as_ref().map_or(String::new(), |name| format!(" of keyspace {name:?}"));
@@ -78,7 +79,7 @@ fn salvage(args: &Args, target: &Path) -> Result<()> {
         "{}: read {} entries of {} tables and {} operations of the log into {} keyspaces of {}\n",
         match (losses.is_empty(), manifest) {
             (false, _) => "SOME THINGS WERE LOST",
-            (true, Some(_)) => "the manifest is damaged, and all items that are there were read",
+            (true, Some(_)) => "CURRENT or the manifest is damaged, and all that was found of items was read",
             (true, None) => "nothing was lost",
         },
         sizes::count(entries),

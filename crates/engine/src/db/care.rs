@@ -7,7 +7,7 @@ use super::{
     VerifyReport,
 };
 use super::{disk, open};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::io::Disk;
 use crate::options::{Options, WalRecovery};
 use std::path::Path;
@@ -296,8 +296,8 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// `NotAStore` where there is no store, `Io` where files can't be read; damage is reported, not returned
-    /// as an error.
+    /// `NotAStore` where there is no store, `Io` where the process lacks memory or open files; damage is
+    /// reported, not returned as an error, and so is what can't be read.
     pub fn verify_dir(
         dir: impl AsRef<Path>,
         options: &Options,
@@ -337,12 +337,11 @@ impl Db {
             let options = Options { wal_recovery, ..options.clone() };
             open::open_read_only_for(dir, options, Arc::clone(&disk), Purpose::Verify)
         };
-        let is_damage = |error: &Error| error.kind() == ErrorKind::Corruption;
         let (store, of_log) = match open(WalRecovery::Strict) {
             Ok(store) => (store, None),
-            Err(error) if is_damage(&error) => match open(WalRecovery::StopAtDamage) {
+            Err(error) if error.is_loss() => match open(WalRecovery::StopAtDamage) {
                 Ok(store) => (store, Some(error.to_string())),
-                Err(worse) if is_damage(&worse) => return Ok(VerifyReport::of(worse.to_string())),
+                Err(worse) if worse.is_loss() => return Ok(VerifyReport::of(worse.to_string())),
                 Err(other) => return Err(other),
             },
             Err(other) => return Err(other),

@@ -94,7 +94,12 @@ impl Health {
         if self.is_closed.load(Ordering::Relaxed) { Err(Error::closed()) } else { Ok(()) }
     }
 
-    /// Whether a failed sync has ended all writing.
+    /// Ends all writing, as `error` leaves in doubt what is in the store.
+    pub fn doubt(&self, error: &Error) {
+        self.poison.doubt(error);
+    }
+
+    /// Whether a failure has ended all writing.
     pub fn is_poisoned(&self) -> bool {
         self.poison.is_set()
     }

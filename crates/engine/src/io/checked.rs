@@ -60,7 +60,16 @@ impl Poison {
 
     /// Ends all writing because of an error met while `doing` something to `path`; the first cause is kept.
     fn set(&self, error: &io::Error, doing: &'static str, path: &Path) {
-        self.cause.lock().get_or_insert_with(|| Error::io(error, doing, path));
+        self.set_to(|| Error::io(error, doing, path));
+    }
+
+    /// Ends all writing, as `error` leaves in doubt what is in the store; the first cause is kept.
+    pub fn doubt(&self, error: &Error) {
+        self.set_to(|| error.clone());
+    }
+
+    fn set_to(&self, cause: impl FnOnce() -> Error) {
+        self.cause.lock().get_or_insert_with(cause);
         self.is_set.store(true, Ordering::Release);
     }
 }

@@ -48,6 +48,20 @@ fn os_disk_reads_what_the_page_cache_has() {
     assert!(file.read_cached_at(&mut bytes, 100) && bytes == [7; 4096]);
 }
 
+/// What a symbolic link leads to gets the second name.
+#[cfg(unix)]
+#[test]
+fn os_disk_links_files_and_not_links() {
+    let dir = tempfile::tempdir().unwrap();
+    let [file, link, second] = ["file", "link", "second"].map(|name| dir.path().join(name));
+    write(&OsDisk, &file, b"bytes");
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    OsDisk.hard_link(&link, &second).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert!(std::fs::symlink_metadata(&second).unwrap().is_file());
+    assert_eq!(contents(&OsDisk, &second), b"bytes");
+}
+
 #[test]
 fn os_disk_conforms() {
     for (name, check) in CHECKS {

@@ -82,7 +82,9 @@ impl Disk for OsDisk {
     }
 
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        fs::hard_link(from, to)
+        // Of what a symbolic link leads to: a second name for the link would be of no use elsewhere.
+        let follow = rustix::fs::AtFlags::SYMLINK_FOLLOW;
+        Ok(rustix::fs::linkat(rustix::fs::CWD, from, rustix::fs::CWD, to, follow)?)
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {

@@ -395,7 +395,7 @@ pub(crate) fn load(
     };
     let found = std::str::from_utf8(&text).ok().and_then(parse_current).ok_or_else(|| {
         Error::corruption(&current, 0, "the name of a manifest", "something else").and(
-            "write a copy of the file back; the newest MANIFEST file beside it is most likely the right one",
+            "`siltstone repair DIR NEW`, or Db::repair, reads the store into a new one, and finds the manifest by itself",
         )
     })?;
     let path = dir.join(found.manifest);

@@ -287,8 +287,9 @@ impl<'a> Replay<'a> {
             let (path, offset) = &self.end;
             let error = Error::corruption(path, *offset, "a log record that had been synced", "none");
             return Err(error.and(
-                "restore the log from a copy, or give up what follows: `siltstone repair DIR --drop-damaged-log`, or \
-                 WalRecovery::StopAtDamage in the library",
+                "restore the log from a copy, or read all that can be read, also behind the damage, into a new store: \
+                 `siltstone repair DIR NEW`; `siltstone repair DIR --drop-damaged-log`, or WalRecovery::StopAtDamage in the \
+                 library, gives up all that follows",
             ));
         }
         Ok(self.replayed)

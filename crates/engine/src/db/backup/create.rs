@@ -103,11 +103,13 @@ impl Creation<'_> {
         let source = Source { file: file.as_ref(), path, number: meta.id, table };
         let new = files.join(format!("{}{NEW}", filename::table(meta.id)));
         let stored = source.link_or_copy(env.disk.as_ref(), &new, links)?;
+        // Also where there is one: it may have been damaged since, and this one has just been read.
         let to = files.join(stored.table());
+        env.disk.rename(&new, &to).map_err(|e| Error::io(&e, "writing", &to))?;
         if there.contains(&stored.table()) {
-            let _ = env.disk.remove(&new);
+            // Two names of one file stay two.
+            remove(env.disk.as_ref(), &new)?;
         } else {
-            env.disk.rename(&new, &to).map_err(|e| Error::io(&e, "writing", &to))?;
             self.done.bytes_added += stored.bytes;
         }
         Ok(stored)

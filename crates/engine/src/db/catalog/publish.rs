@@ -60,7 +60,7 @@ impl Catalog {
         next.filter_by(&filters);
         next.filter_by(&base.filters_after_rewrites(&edit.steps, self.env.memory()));
         debug_check(&next);
-        self.write_edit(manifest, &edit, &base)?;
+        self.write_edit(manifest, &edit, &base, origin)?;
         let next = Arc::new(next);
         self.show_version(keyspace, &next, origin);
         base.retire_sidecars(&next);
@@ -81,7 +81,13 @@ impl Catalog {
     }
 
     /// Appends an edit to the manifest and syncs it.
-    fn write_edit(&self, manifest: &mut Manifest, edit: &Edit, base: &Version) -> Result<()> {
+    fn write_edit(
+        &self,
+        manifest: &mut Manifest,
+        edit: &Edit,
+        base: &Version,
+        origin: Origin<'_>,
+    ) -> Result<()> {
         let added = edit.steps.iter().filter_map(|step| match step {
             Step::AddRun { run, .. } => Some(run),
             _ => None,
@@ -94,15 +100,23 @@ impl Catalog {
         let clock = clock_ms.map(|ms| Edit { keyspace: 0, steps: vec![Step::Clock(ms)] });
         let edits: Vec<Edit> = clock.into_iter().chain([edit.clone()]).collect();
         manifest.append_all(&edits).inspect_err(|error| {
-            // A full disk took a part of the edit at most, and needs the room. After any other failure the
-            // whole of it may be there, and a crash may find it, with its tables, unless it is withdrawn.
-            if error.kind() == ErrorKind::StorageFull || manifest.withdraw().is_ok() {
+            if self.withdrew(manifest, error) {
                 self.remove_new_tables(&edit.steps, base);
+            } else if let Origin::Build = origin {
+                self.env.health.doubt(error);
             }
         })?;
         self.sync_manifest(manifest)?;
         self.env.clock.noted(clock_ms.unwrap_or(0));
         Ok(())
+    }
+
+    /// Whether an edit that could not be written, because of `error`, will not be found after a crash. A full
+    /// disk took a part of it at most, and needs the room. After any other failure the whole of it may be
+    /// there, unless it is withdrawn: then a crash finds it, with its tables. Of a flush or a compaction that
+    /// makes no difference.
+    fn withdrew(&self, manifest: &mut Manifest, error: &Error) -> bool {
+        error.kind() == ErrorKind::StorageFull || manifest.withdraw().is_ok()
     }
 
     /// Writes down how far the clock has come, where something expires and that was long ago. A failure loses
@@ -178,9 +192,8 @@ impl Catalog {
         let mut guard = self.manifest.lock();
         let Some(manifest) = guard.as_mut() else { return self.env.check_writable() };
         manifest.append_all(edits).inspect_err(|error| {
-            // As after any edit that failed; see `write_edit`.
-            if error.kind() != ErrorKind::StorageFull {
-                let _ = manifest.withdraw();
+            if !self.withdrew(manifest, error) {
+                self.env.health.doubt(error);
             }
         })?;
         self.sync_manifest(manifest)?;

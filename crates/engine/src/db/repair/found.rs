@@ -24,8 +24,11 @@ pub(super) struct Found {
     pub state: StoreState,
     /// The manifest that was read.
     pub manifest: Option<String>,
-    /// What is wrong with it.
+    /// What is wrong with it, or with CURRENT.
     pub damage: Option<Error>,
+    /// Whether it is the newest and nothing is missing of it, so that it can be believed where CURRENT can't:
+    /// it then names every table, and says from where on the log counts.
+    pub is_whole: bool,
     pub reader: Arc<Reader>,
 }
 
@@ -36,25 +39,30 @@ impl Found {
         let memory = MemoryBudget::new(options.memory_budget_bytes);
         let caches = Caches::new(&memory, options.max_open_files);
         let reader = Reader::new(Arc::clone(disk), dir.to_owned(), caches, Arc::default());
-        let (manifest, state, damage) = read_manifest(disk.as_ref(), dir, &names, options)?;
-        Ok(Self { dir: dir.to_owned(), names, state, manifest, damage, reader: Arc::new(reader) })
+        let ReadManifest { name, state, damage, is_whole } =
+            read_manifest(disk.as_ref(), dir, &names, options)?;
+        let reader = Arc::new(reader);
+        Ok(Self { dir: dir.to_owned(), names, state, manifest: name, damage, is_whole, reader })
     }
+}
+
+/// A manifest as far as it can be read; the fields are those of [`Found`].
+struct ReadManifest {
+    name: Option<String>,
+    state: StoreState,
+    damage: Option<Error>,
+    is_whole: bool,
 }
 
 /// Reads the manifest that CURRENT names, or else the newest that can be read, and says what is wrong with
 /// it.
-fn read_manifest(
-    disk: &dyn Disk,
-    dir: &Path,
-    names: &[String],
-    options: &Options,
-) -> Result<(Option<String>, StoreState, Option<Error>)> {
+fn read_manifest(disk: &dyn Disk, dir: &Path, names: &[String], options: &Options) -> Result<ReadManifest> {
     let current = read_file(disk, &dir.join(CURRENT)).unwrap_or_default();
     let current = std::str::from_utf8(&current).ok().and_then(parse_current);
     let mut candidates: Vec<&str> =
         names.iter().map(String::as_str).filter(|name| filename::manifest_number(name).is_some()).collect();
     candidates.sort_by_key(|name| std::cmp::Reverse(filename::manifest_number(name)));
-    let mut damage = None;
+    let (mut damage, mut is_newest) = (None, true);
     if let Some(current) = current {
         candidates.sort_by_key(|name| *name != current.manifest);
     } else {
@@ -65,11 +73,12 @@ fn read_manifest(
         let parsed = match parse(disk, &path, options) {
             Ok(parsed) if parsed.state.next_id > 0 => parsed,
             Ok(parsed) => {
-                damage = damage.or(parsed.damage);
+                (damage, is_newest) = (damage.or(parsed.damage), false);
                 continue;
             }
             Err(error) => {
                 damage.get_or_insert(error);
+                is_newest = false;
                 continue;
             }
         };
@@ -78,11 +87,14 @@ fn read_manifest(
         let begun = current.filter(|current| current.manifest == name).map_or(0, |current| current.synced);
         let begun = ManifestEnd { number: end.number, position: begun };
         let noted = noted_manifest_end(disk, dir)?.max(begun);
-        let damage = damage.or(own).or(loaded.check_end(dir, noted).err());
-        return Ok((Some(name.to_owned()), loaded.state, damage));
+        let own = own.or_else(|| loaded.check_end(dir, noted).err());
+        let is_whole = is_newest && own.is_none();
+        let (name, state, damage) = (Some(name.to_owned()), loaded.state, damage.or(own));
+        return Ok(ReadManifest { name, state, damage, is_whole });
     }
     let missing = || Error::missing(&dir.join(filename::manifest(1)));
-    Ok((None, StoreState::default(), Some(damage.unwrap_or_else(missing))))
+    let (state, damage) = (StoreState::default(), Some(damage.unwrap_or_else(missing)));
+    Ok(ReadManifest { name: None, state, damage, is_whole: false })
 }
 
 fn parse(disk: &dyn Disk, path: &Path, options: &Options) -> Result<Parsed> {

@@ -11,6 +11,7 @@ use crate::db::keyspace::Keyspace;
 use crate::entry::Item;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filename::{self, LOST_AND_FOUND};
+use crate::ids::TableId;
 use crate::io::{Access, Disk, read_file};
 use crate::merge_operator::{Rewritten, UNKNOWN, rewritten};
 use crate::operation::{self, Operation};
@@ -134,7 +135,7 @@ impl<'a> Salvaging<'a> {
         let named = self.found.state.keyspaces.values().flat_map(|keyspace| keyspace.version.tables());
         let named: BTreeMap<u64, u64> = named.map(|table| (table.id(), table.meta().bytes)).collect();
         self.done.bytes_total = named.values().sum::<u64>() + segments.iter().map(|s| s.bytes).sum::<u64>();
-        if self.found.damage.is_some() {
+        if !self.found.is_whole {
             if let Some(manifest) = &self.found.manifest {
                 self.keep(&manifest.clone())?;
             }
@@ -180,14 +181,17 @@ impl<'a> Salvaging<'a> {
         let missing = meta.entries.saturating_sub(found.entries) + writer.misfits;
         if missing > 0 || found.damaged_pages > 0 {
             let Salvaged { damaged_pages, without_value, .. } = found;
+            let renamed =
+                if damaged_pages == u64::from(meta.pages) { self.renamed(&name, meta.id) } else { None };
             self.report.losses.push(Loss {
                 file: name.clone(),
                 keyspace: Some(keyspace.name().to_owned()),
                 bytes: damaged_pages * PAGE_BYTES as u64,
                 entries: missing,
                 what: format!(
-                    "{how}{damaged_pages} of {} pages can't be read; {without_value} entries have lost their values",
-                    meta.pages
+                    "{how}{damaged_pages} of {} pages can't be read; {without_value} entries have lost their values{}",
+                    meta.pages,
+                    renamed.unwrap_or_default()
                 ),
             });
             if self.found.names.contains(&name) {
@@ -197,6 +201,17 @@ impl<'a> Salvaging<'a> {
         self.done.bytes_done += meta.bytes;
         (self.progress)(self.done);
         Ok(())
+    }
+
+    /// What to do where a file, by its own account, is another table than the one that its name says.
+    fn renamed(&self, name: &str, id: TableId) -> Option<String> {
+        let path = self.found.dir.join(name);
+        let file = self.disk.open(&path, Access::Read).ok()?;
+        let (meta, _) = read_meta(file.as_ref(), &path).ok().filter(|(meta, _)| meta.id != id)?;
+        Some(format!(
+            "; by its own account it is {}: where files have changed names, give them back and repair once more",
+            filename::table(meta.id)
+        ))
     }
 
     /// Reads the tables that the manifest names, older ones first.
@@ -359,7 +374,7 @@ impl<'a> Salvaging<'a> {
     fn log(&mut self, segments: &[Segment]) -> Result<()> {
         let state = &self.found.state;
         // Where the manifest does not say from where on the log counts, all of it does that is without a gap.
-        let is_whole = self.found.damage.is_none();
+        let is_whole = self.found.is_whole;
         let mut first = state.log_start.segment;
         if !is_whole {
             first = segments.last().map_or(0, |last| last.number);
@@ -385,8 +400,28 @@ impl<'a> Salvaging<'a> {
             self.done.bytes_done += segment.bytes;
             if segment.number >= first {
                 self.segment(segment, is_whole, &merged)?;
+            } else if !is_whole {
+                self.passed_over(segment)?;
             }
             (self.progress)(self.done);
+        }
+        Ok(())
+    }
+
+    /// Keeps a segment that comes before a gap, where nothing says from where on the log counts: what it
+    /// holds may be older than what the tables do.
+    fn passed_over(&mut self, segment: &Segment) -> Result<()> {
+        let name = filename::wal(segment.number);
+        if let Some(what) = segment.damage.clone() {
+            self.keep(&name)?;
+            let (file, bytes) = (name, segment.lost_bytes);
+            self.report.losses.push(Loss { file, keyspace: None, bytes, entries: 0, what });
+        } else if !segment.payloads.is_empty() {
+            self.keep(&name)?;
+            self.report.notes.push(format!(
+                "{name} was kept and not read: segments of the log behind it are missing or can't be read, and what it holds may \
+                 be older than the tables"
+            ));
         }
         Ok(())
     }
