@@ -184,6 +184,12 @@ fn damage_to_a_backup_is_found_and_concerns_those_that_need_the_file() {
     let files = disk.snapshot().list("/backups/files").unwrap().len();
     assert_eq!(backups(&disk).delete(2).unwrap(), 0);
     assert_eq!(disk.snapshot().list("/backups/files").unwrap().len(), files);
+    // Until that backup is deleted as well.
+    let damaged = backups(&disk).damaged().unwrap();
+    assert!(damaged.len() == 1 && backups(&disk).verify(&mut |_| {}).unwrap().damaged == damaged);
+    assert!(backups(&disk).delete(damaged[0]).unwrap() > 0);
+    assert!(backups(&disk).damaged().unwrap().is_empty());
+    sound(&disk);
 }
 
 /// What a new backup has read takes the place of what lies there under its name.

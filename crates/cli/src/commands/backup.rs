@@ -134,7 +134,14 @@ fn create(args: &Create) -> Result<()> {
 }
 
 fn list(args: &List) -> Result<()> {
-    let listed = Backups::open(&args.backups)?.list()?;
+    let backups = Backups::open(&args.backups)?;
+    let listed = backups.list()?;
+    for number in backups.damaged()? {
+        note!(
+            "backup {number} has a damaged record and can't be restored; until it is deleted (`siltstone backup delete DIR \
+             {number}`) no file of any backup is removed"
+        );
+    }
     if args.json {
         return print_json(&listed);
     }
@@ -199,7 +206,8 @@ fn verify(args: &List) -> Result<()> {
         note!("error: these backups can't be restored: {}", numbers.join(", "));
     }
     note!(
-        "what to do: remove each damaged file of files/ and make a backup again, which brings anew what the store still has"
+        "what to do: remove each damaged file of files/ and make a backup again, which brings anew what the store still has; \
+         delete backups whose records are damaged"
     );
     Err(Failure::Reported)
 }

@@ -80,7 +80,10 @@ fn merges_of_a_lost_manifest_are_repaired_under_a_name() {
         }
     }
     let kept = run(&["repair", s, &path(dir.path(), "kept")]).ok();
-    assert!(kept.text().starts_with("CURRENT or the manifest is damaged, and all that was found of items was read"));
+    assert!(
+        kept.text()
+            .starts_with("CURRENT or the manifest is damaged, and all that was found of items was read")
+    );
     assert!(kept.err.contains("--merge-operator") && !kept.err.contains("lost: "), "{}", kept.err);
     let new = path(dir.path(), "new");
     let report = run(&["repair", s, &new, "--merge-operator", "add", "--json"]).ok().json();

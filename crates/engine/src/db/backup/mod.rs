@@ -121,8 +121,7 @@ impl Backups {
         Ok(Self { disk, dir: dir.to_owned() })
     }
 
-    /// Lists the backups, oldest first. Those whose records are damaged are left out; see
-    /// [`Backups::verify`].
+    /// Lists the backups, oldest first, but for those that [`Backups::damaged`] gives.
     ///
     /// ```
     /// # fn main() -> siltstone::Result<()> {
@@ -145,8 +144,34 @@ impl Backups {
         Ok(Records::read(self.disk.as_ref(), &self.dir)?.good.iter().map(BackupInfo::of).collect())
     }
 
-    /// Deletes backup `number`, and the files that no other needs; returns how many bytes these had. The
-    /// number is not given again.
+    /// The numbers of backups whose records are damaged, so that nobody knows what they need. They can't be
+    /// restored, and as long as they are there no file is removed.
+    ///
+    /// ```
+    /// # fn main() -> siltstone::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = siltstone::Db::open(dir.path().join("db"), siltstone::Options::default())?;
+    /// use siltstone::Backups;
+    ///
+    /// db.backup(dir.path().join("backups"))?;
+    /// let backups = Backups::open(dir.path().join("backups"))?;
+    /// for number in backups.damaged()? {
+    ///     backups.delete(number)?;
+    /// }
+    /// assert_eq!(backups.list()?.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Backups::list`].
+    pub fn damaged(&self) -> Result<Vec<u64>> {
+        let records = Records::read(self.disk.as_ref(), &self.dir)?;
+        Ok(records.damaged.iter().map(|(number, _)| *number).collect())
+    }
+
+    /// Deletes backup `number`, which may be [damaged](Backups::damaged), and the files that no other needs;
+    /// returns how many bytes these had. The number is not given again.
     ///
     /// ```
     /// # fn main() -> siltstone::Result<()> {
@@ -170,7 +195,11 @@ impl Backups {
         let disk = self.disk.as_ref();
         let _lock = lock(disk, &self.dir)?;
         let records = Records::read(disk, &self.dir)?;
-        let path = self.dir.join(records.get(number, &self.dir)?.name());
+        let damaged = records.damaged.iter().find(|(damaged, _)| *damaged == number);
+        let path = match damaged {
+            Some((_, path)) => path.clone(),
+            None => self.dir.join(records.get(number, &self.dir)?.name()),
+        };
         if number == records.last {
             keep_number(disk, &self.dir, number)?;
         }
@@ -301,20 +330,21 @@ impl Backups {
     pub fn verify(&self, progress: &mut dyn FnMut(BackupProgress)) -> Result<BackupReport> {
         let records = Records::read(self.disk.as_ref(), &self.dir)?;
         let mut report = BackupReport { backups: records.good.len() as u64, ..BackupReport::default() };
-        let unreadable =
-            |path: &PathBuf| format!("{} is damaged: its backup can't be restored", path.display());
-        report.problems.extend(records.damaged.iter().map(unreadable));
+        for (number, path) in &records.damaged {
+            let path = path.display();
+            report.problems.push(format!("{path} is damaged: nobody knows what backup {number} needs"));
+        }
         let mut wanted: BTreeSet<(String, Stored)> = BTreeSet::new();
         for record in &records.good {
             wanted.extend(record.files().map(|(name, stored)| (name, stored.clone())));
         }
         let bytes_total = wanted.iter().map(|(_, stored)| stored.bytes).sum();
-        let mut bad = BTreeSet::new();
+        let mut bad: BTreeSet<u64> = records.damaged.iter().map(|(number, _)| *number).collect();
         for (name, stored) in wanted {
             let path = self.dir.join(FILES).join(&name);
             match self.check_file(&path, &stored) {
                 Ok(()) => {}
-                Err(error) if error.kind() == ErrorKind::Corruption => {
+                Err(error) if error.is_loss() => {
                     let needs = |record: &&Record| record.files().any(|(of_record, _)| of_record == name);
                     bad.extend(records.good.iter().filter(needs).map(|record| record.number));
                     report.problems.push(error.to_string());

@@ -126,8 +126,8 @@ pub(super) fn is_ours(name: &str) -> bool {
 pub(super) struct Records {
     /// Those that can be read, oldest first.
     pub good: Vec<Record>,
-    /// Those that can't.
-    pub damaged: Vec<PathBuf>,
+    /// Those that can't, with their numbers.
+    pub damaged: Vec<(u64, PathBuf)>,
     /// The largest number that was ever given.
     pub last: u64,
 }
@@ -145,7 +145,7 @@ impl Records {
             let bytes = read_file(disk, &path).map_err(|e| Error::io(&e, "reading", &path))?;
             match Record::decode(&bytes).filter(|record| record.number == number && record.name() == name) {
                 Some(record) => records.good.push(record),
-                None => records.damaged.push(path),
+                None => records.damaged.push((number, path)),
             }
         }
         records.good.sort_by_key(|record| record.number);
