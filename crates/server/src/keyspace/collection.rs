@@ -62,6 +62,9 @@ pub struct Group {
     is_stored: bool,
 }
 
+/// Reads values of keys, or says that it can't.
+type Read = fn(&Keyspace, &[Vec<u8>]) -> siltstone::Result<Option<Vec<Option<Vec<u8>>>>>;
+
 impl Group {
     /// A collection that is stored under `prefix`.
     pub fn stored(items: Keyspace, prefix: Vec<u8>, count: u64, soonest: u64) -> Self {
@@ -74,17 +77,25 @@ impl Group {
     }
 
     fn load(&mut self, names: &[&[u8]]) -> Result<(), Failure> {
+        let read = |items: &Keyspace, keys: &[Vec<u8>]| {
+            Ok(Some(match keys {
+                [key] => vec![items.get(key)?],
+                keys => items.multi_get(keys)?,
+            }))
+        };
+        self.load_by(names, read).map(|_| ())
+    }
+
+    /// Learns of elements what `read` finds under their keys; false, with nothing learnt, where that is `None`.
+    fn load_by(&mut self, names: &[&[u8]], read: Read) -> Result<bool, Failure> {
         let missing: Vec<&[u8]> =
             names.iter().copied().filter(|name| !self.known.contains_key(*name)).collect();
         if missing.is_empty() {
-            return Ok(());
+            return Ok(true);
         }
         let found = if self.is_stored {
             let keys: Vec<_> = missing.iter().map(|name| encoding::element_key(&self.prefix, name)).collect();
-            let values = match keys.as_slice() {
-                [key] => vec![self.items.get(key)?],
-                keys => self.items.multi_get(keys)?,
-            };
+            let Some(values) = read(&self.items, &keys)? else { return Ok(false) };
             let read = |(key, value): (&Vec<u8>, Option<Vec<u8>>)| {
                 let value = value?;
                 let suffix = key.get(self.prefix.len()..)?;
@@ -97,7 +108,7 @@ impl Group {
         for (name, element) in missing.into_iter().zip(found) {
             self.known.insert(name.to_vec(), Known { element, is_changed: false });
         }
-        Ok(())
+        Ok(true)
     }
 
     fn get(&mut self, name: &[u8]) -> Result<Option<Element<'_>>, Failure> {
@@ -271,6 +282,17 @@ impl Collection {
         match &mut self.body {
             Body::Packed(_) => Ok(()),
             Body::Group(group) => group.load(names),
+        }
+    }
+
+    /// The same where that takes no waiting for the device; false where it does.
+    ///
+    /// # Errors
+    /// As [`Collection::prefetch`].
+    pub fn prefetch_cached(&mut self, names: &[&[u8]]) -> Result<bool, Failure> {
+        match &mut self.body {
+            Body::Packed(_) => Ok(true),
+            Body::Group(group) => group.load_by(names, |items, keys| items.multi_get_cached(keys)),
         }
     }
 

@@ -239,6 +239,20 @@ impl KeyState {
         }
     }
 
+    /// Does something with the collection that it holds, of whichever kind; true where it holds none.
+    ///
+    /// # Errors
+    /// Those of `work`.
+    pub(super) fn each_collection(
+        &mut self,
+        work: impl FnOnce(&mut Collection) -> Outcome<bool>,
+    ) -> Outcome<bool> {
+        match &mut self.value {
+            Value::Collection(collection) => work(collection),
+            _ => Ok(true),
+        }
+    }
+
     /// Makes it a collection, whatever it was, that does not expire.
     pub fn set_collection(&mut self, collection: Collection) {
         self.value = Value::Collection(collection);

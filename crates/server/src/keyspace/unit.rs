@@ -150,13 +150,26 @@ impl<'a> Unit<'a> {
         let mut states = Vec::with_capacity(wanted.len());
         for (prefix, value) in prefixes.into_iter().zip(values) {
             let state = KeyState::read(&database.items, prefix, value, now)?;
-            if state.stored.is_large {
-                return Ok(Cached::No);
-            }
             states.push(state);
         }
         touched.keys.extend(wanted.into_iter().map(<[u8]>::to_vec).zip(states));
         Ok(Cached::All)
+    }
+
+    /// Reads `names` of the collection `key`, as [`Unit::load_elements`], where memory holds them; false where
+    /// it does not, or, without names, where the collection has items of its own that may be asked for.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn load_elements_cached(&mut self, number: usize, key: &[u8], names: &[&[u8]]) -> Outcome<bool> {
+        let touched = self.database(number)?;
+        let Some(state) = touched.keys.get_mut(key).filter(|state| state.stored.is_large) else {
+            return Ok(true);
+        };
+        if names.is_empty() {
+            return Ok(false);
+        }
+        state.each_collection(|collection| collection.prefetch_cached(names))
     }
 
     /// The key `key` of database `number`.
@@ -232,16 +245,10 @@ impl<'a> Unit<'a> {
     pub fn load_elements(&mut self, number: usize, key: &[u8], names: &[&[u8]]) -> Outcome {
         let touched = self.database(number)?;
         match touched.keys.get_mut(key) {
-            Some(state) => match state.collection(Kind::Hash) {
-                Ok(Some(collection)) => collection.prefetch(names),
-                Ok(None) => Ok(()),
-                Err(_) => match state.collection(Kind::Set) {
-                    Ok(Some(collection)) => collection.prefetch(names),
-                    _ => Ok(()),
-                },
-            },
-            None => Ok(()),
+            Some(state) => state.each_collection(|collection| collection.prefetch(names).map(|()| true)),
+            None => Ok(true),
         }
+        .map(|_| ())
     }
 
     /// Keys of database `number` that the unit has read or changed, whether they are there or not.

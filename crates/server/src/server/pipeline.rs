@@ -163,6 +163,28 @@ pub fn run(
     None
 }
 
+/// Reads the elements of large collections that `requests` name; false where memory does not hold them, or
+/// where a request may ask for others.
+fn elements_are_cached(
+    unit: &mut Unit,
+    database: usize,
+    requests: &[Request],
+    specs: &[Checked],
+) -> Outcome<bool> {
+    for (request, (_, spec)) in requests.iter().zip(specs) {
+        let (first, step) = spec.elements;
+        let names: Vec<&[u8]> =
+            if first > 0 { request.from(first).step_by(step).collect() } else { Vec::new() };
+        for (place, (_, key, _)) in keys(database, request, spec).enumerate() {
+            let names = if place == 0 { names.as_slice() } else { &[] };
+            if !unit.load_elements_cached(database, key, names)? {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
 /// Reads what `requests` will ask for where that takes no waiting.
 fn read_cached(
     server: &Server,
@@ -180,7 +202,12 @@ fn read_cached(
     if !unit.is_read_only && (syncs() || store.db.is_slowed()) {
         return Err(Stop::Passing);
     }
-    match unit.load_cached(database, named(database, requests, specs).map(|(_, key, _)| key)) {
+    let keys = || named(database, requests, specs).map(|(_, key, _)| key);
+    let loaded = unit.load_cached(database, keys()).and_then(|cached| {
+        let is_all = cached == Cached::All && elements_are_cached(unit, database, requests, specs)?;
+        Ok(if cached == Cached::All && !is_all { Cached::No } else { cached })
+    });
+    match loaded {
         Ok(Cached::All) => {
             server.counters.at_once.fetch_add(1, Ordering::Relaxed);
             Ok(())
