@@ -40,11 +40,11 @@ pub(crate) fn return_large_pieces() {
 pub(crate) fn return_large_pieces() {}
 
 /// How long free pages stay with the allocator at most, while there are compactions.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[cfg(all(target_os = "linux", target_env = "gnu", not(siltstone_shuttle)))]
 const RETURN_INTERVAL: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Has pages go back to the system that nothing lies in, unless that was done just now.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[cfg(all(target_os = "linux", target_env = "gnu", not(siltstone_shuttle)))]
 pub(crate) fn return_free_pages() {
     use crate::stats::Stopwatch;
     use crate::sync::leaf::Mutex;
@@ -59,8 +59,8 @@ pub(crate) fn return_free_pages() {
     }
 }
 
-/// Nothing is known of the allocator.
-#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+/// Nothing is known of the allocator, or one run is to be like the next.
+#[cfg(not(all(target_os = "linux", target_env = "gnu", not(siltstone_shuttle))))]
 pub(crate) fn return_free_pages() {}
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
