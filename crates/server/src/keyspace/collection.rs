@@ -86,7 +86,8 @@ impl Group {
         self.load_by(names, read).map(|_| ())
     }
 
-    /// Learns of elements what `read` finds under their keys; false, with nothing learnt, where that is `None`.
+    /// Learns of elements what `read` finds under their keys; false, with nothing learnt, where that is
+    /// `None`.
     fn load_by(&mut self, names: &[&[u8]], read: Read) -> Result<bool, Failure> {
         let missing: Vec<&[u8]> =
             names.iter().copied().filter(|name| !self.known.contains_key(*name)).collect();

@@ -156,8 +156,8 @@ impl<'a> Unit<'a> {
         Ok(Cached::All)
     }
 
-    /// Reads `names` of the collection `key`, as [`Unit::load_elements`], where memory holds them; false where
-    /// it does not, or, without names, where the collection has items of its own that may be asked for.
+    /// Reads `names` of the collection `key`, as [`Unit::load_elements`], where memory holds them; false
+    /// where it does not, or, without names, where the collection has items of its own that may be asked for.
     ///
     /// # Errors
     /// Those of reading.
