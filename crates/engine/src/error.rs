@@ -370,6 +370,15 @@ const MOST_NAMES_SHOWN: usize = 10;
 const OPEN_FEWER_FILES: &str = "no more files can be open at once: raise the limit (`ulimit -n`; a store needs a few files beside \
                                 options.max_open_files, and each store of a process its own), or lower max_open_files";
 
+/// Takes what is [lost](Error::is_loss) for nothing found.
+pub(crate) fn readable<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.is_loss() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// Whether an operating-system error means that the process, or the system, may open no more files: EMFILE
 /// and ENFILE, which have these numbers on every Unix.
 fn is_out_of_files(error: &io::Error) -> bool {

@@ -7,6 +7,12 @@ use super::keyspace::Keyspace;
 use super::read::{Found, Moment};
 use crate::error::Result;
 use crate::value::{Value, Wants};
+use siltstone_design::EncodedKey;
+
+/// Encodes `keys`; fails for the first that does not fit the keyspace.
+fn encode_all<'k, K: AsRef<[u8]>>(keyspace: &Keyspace, keys: &'k [K]) -> Result<Vec<EncodedKey<'k>>> {
+    keys.iter().map(|key| keyspace.inner.encode(key.as_ref())).collect()
+}
 
 /// Looks `keys` up at a moment, and returns what `of` makes of each value, in their order.
 pub(super) fn of_many<K: AsRef<[u8]>, T: Clone + Default>(
@@ -16,9 +22,9 @@ pub(super) fn of_many<K: AsRef<[u8]>, T: Clone + Default>(
     wants: Wants,
     of: impl Fn(Option<Value>) -> T,
 ) -> Result<Vec<T>> {
-    let encoded: Result<Vec<_>> = keys.iter().map(|key| keyspace.inner.encode(key.as_ref())).collect();
+    let encoded = encode_all(keyspace, keys)?;
     let mut results = vec![T::default(); keys.len()];
-    keyspace.store.searcher.find_many(at, &encoded?, wants, |number, found| {
+    keyspace.store.searcher.find_many(at, &encoded, wants, |number, found| {
         if let Some(result) = results.get_mut(number) {
             *result = of(found.value);
         }
@@ -33,8 +39,7 @@ pub(super) fn look_at_many<K: AsRef<[u8]>>(
     keys: &[K],
     mut look: impl FnMut(usize, &[u8]),
 ) -> Result<()> {
-    let encoded: Result<Vec<_>> = keys.iter().map(|key| keyspace.inner.encode(key.as_ref())).collect();
-    keyspace.store.searcher.find_many(at, &encoded?, Wants::Look, |number, found| {
+    keyspace.store.searcher.find_many(at, &encode_all(keyspace, keys)?, Wants::Look, |number, found| {
         if let Some(value) = found.value {
             value.look(|bytes| look(number, bytes));
         }
@@ -142,8 +147,7 @@ impl Keyspace {
     pub fn multi_get_cached<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Option<Vec<Option<Vec<u8>>>>> {
         let (view, point) = self.pin()?;
         let at = Moment { keyspace: &self.inner, view: &view, point: &point };
-        let encoded: Result<Vec<_>> = keys.iter().map(|key| self.inner.encode(key.as_ref())).collect();
-        let found = self.store.searcher.find_cached(at, &encoded?, Wants::Copy)?;
+        let found = self.store.searcher.find_cached(at, &encode_all(self, keys)?, Wants::Copy)?;
         let value = |found: Found| found.value.map(Value::into_vec);
         Ok(found.map(|found| found.into_iter().map(value).collect()))
     }

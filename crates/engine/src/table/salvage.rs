@@ -15,7 +15,7 @@ use super::sorted_store::read::SortedStore;
 use crate::cache::{PAGE_BYTES, Reader};
 use crate::codec::Decoder;
 use crate::entry::Item;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, readable};
 use crate::io::File;
 use siltstone_design::Format;
 use std::path::Path;
@@ -87,15 +87,6 @@ struct Salvage<'a, 'b> {
     reader: &'a Reader,
     found: Salvaged,
     sink: &'a mut Sink<'b>,
-}
-
-/// Takes what is lost for nothing found.
-fn readable<T>(result: Result<T>) -> Result<Option<T>> {
-    match result {
-        Ok(found) => Ok(Some(found)),
-        Err(error) if error.is_loss() => Ok(None),
-        Err(error) => Err(error),
-    }
 }
 
 impl Salvage<'_, '_> {

@@ -4,7 +4,7 @@
 //! a crash tore off.
 
 use super::{MAGIC, segment_path};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, readable};
 use crate::filename;
 use crate::io::{Access, Disk};
 use crate::options::WalRecovery;
@@ -132,10 +132,8 @@ pub(crate) fn noted_manifest_end(disk: &dyn Disk, dir: &Path) -> Result<Manifest
     let mut furthest = ManifestEnd::default();
     for name in names.iter().filter(|name| filename::is_wal(name)) {
         let path = dir.join(name);
-        let bytes = match crate::io::read_file(disk, &path).map_err(|e| Error::io(&e, "reading", &path)) {
-            Err(error) if error.is_loss() => continue,
-            read => read?,
-        };
+        let read = crate::io::read_file(disk, &path).map_err(|e| Error::io(&e, "reading", &path));
+        let Some(bytes) = readable(read)? else { continue };
         let Ok(Some(header)) = LogHeader::decode(MAGIC, &bytes, &path) else { continue };
         let records = bytes.get(LOG_HEADER_BYTES as usize..).unwrap_or(&[]);
         let mut reader = LogReader::new(records, header.first_lsn, header.epoch);

@@ -9,8 +9,8 @@ use crate::record::{LOG_HEADER_BYTES, LogHeader, LogReader, LogStart, is_batch};
 use std::ops::Range;
 use std::path::Path;
 
-/// A segment of a log.
-#[derive(Debug)]
+/// A segment of a log; by default one that nothing was read of.
+#[derive(Debug, Default)]
 pub(crate) struct Segment {
     /// That in its name, which its header has too.
     pub number: u64,
@@ -64,7 +64,7 @@ pub(crate) fn read_segments(disk: &dyn Disk, dir: &Path, synced: u64) -> Result<
             Ok(bytes) => read_segment(number, &bytes, &path),
             Err(error) if error.is_loss() => {
                 let damage = Some(format!("it can't be read: {error}"));
-                Segment { damage, ..Segment::empty(number) }
+                Segment { number, damage, ..Segment::default() }
             }
             Err(error) => return Err(error),
         });
@@ -120,27 +120,8 @@ pub(crate) fn read_segments(disk: &dyn Disk, dir: &Path, synced: u64) -> Result<
     Ok(segments)
 }
 
-impl Segment {
-    /// One that nothing was read of.
-    fn empty(number: u64) -> Self {
-        Self {
-            number,
-            bytes: 0,
-            is_readable: false,
-            payloads: Vec::new(),
-            lost_bytes: 0,
-            damage: None,
-            first_lsn: 0,
-            end_lsn: 0,
-            proven_synced: 0,
-            good: 0,
-            hole: None,
-        }
-    }
-}
-
 fn read_segment(number: u64, bytes: &[u8], path: &Path) -> Segment {
-    let mut segment = Segment { bytes: bytes.len() as u64, ..Segment::empty(number) };
+    let mut segment = Segment { number, bytes: bytes.len() as u64, ..Segment::default() };
     let header = LogHeader::decode(MAGIC, bytes, path).ok().flatten();
     let Some(header) = header.filter(|header| header.number == number) else {
         // One that was being begun, or recycled, when the store stopped looks so too.

@@ -125,9 +125,9 @@ fn calibrate(args: &Args) -> Result<f64> {
     let stories = stories(CALIBRATION_ITEMS);
     let Some(story) = stories.first() else { return Ok(1.0) };
     note!("{}, {} items, for the machine's processor time", story.key(), sizes::count(story.items));
-    let points = run_story(story, &story.budgets()[1..2], args, 1.0)?;
-    let ratio =
-        |of: fn(&Figures) -> f64| points.iter().map(|p| of(&p.measured) / of(&p.predicted)).sum::<f64>();
+    let [_, budget, _] = story.budgets();
+    let Some(point) = run_story(story, &[budget], args, 1.0)?.pop() else { return Ok(1.0) };
+    let ratio = |of: fn(&Figures) -> f64| of(&point.measured) / of(&point.predicted);
     let factor = (ratio(|f| f.cpu_us_per_put) * ratio(|f| f.cpu_us_per_get)).sqrt();
     note!("this machine takes {factor:.2} of the processor time of the model's");
     Ok(factor)

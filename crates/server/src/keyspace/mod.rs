@@ -28,5 +28,5 @@ pub use locks::{Held, Locks};
 pub use state::{KeyState, PackLimits, Value};
 pub use store::{Database, Durability, Store};
 pub use tally::Tally;
-pub use unit::{Cached, Unit};
+pub use unit::{Cached, MOST_CACHED_BYTES, Unit};
 pub use watch::Watchers;

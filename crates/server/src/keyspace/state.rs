@@ -239,17 +239,11 @@ impl KeyState {
         }
     }
 
-    /// Does something with the collection that it holds, of whichever kind; true where it holds none.
-    ///
-    /// # Errors
-    /// Those of `work`.
-    pub(super) fn each_collection(
-        &mut self,
-        work: impl FnOnce(&mut Collection) -> Outcome<bool>,
-    ) -> Outcome<bool> {
+    /// The collection that it holds, of whichever kind, if it holds one.
+    pub(super) fn any_collection(&mut self) -> Option<&mut Collection> {
         match &mut self.value {
-            Value::Collection(collection) => work(collection),
-            _ => Ok(true),
+            Value::Collection(collection) => Some(collection),
+            _ => None,
         }
     }
 

@@ -21,8 +21,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Values that are worked on without another thread have so many bytes together, at most.
-const MOST_CACHED_BYTES: usize = 64 << 10;
+/// Requests that are carried out without another thread have so many bytes together, at most, and so have
+/// the values that they work on.
+pub const MOST_CACHED_BYTES: usize = 64 << 10;
 
 /// Whether memory holds what commands on some keys may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,12 +148,9 @@ impl<'a> Unit<'a> {
         if values.iter().flatten().map(Vec::len).sum::<usize>() > MOST_CACHED_BYTES {
             return Ok(Cached::Much);
         }
-        let mut states = Vec::with_capacity(wanted.len());
-        for (prefix, value) in prefixes.into_iter().zip(values) {
-            let state = KeyState::read(&database.items, prefix, value, now)?;
-            states.push(state);
+        for ((key, prefix), value) in wanted.into_iter().zip(prefixes).zip(values) {
+            touched.keys.insert(key.to_vec(), KeyState::read(&database.items, prefix, value, now)?);
         }
-        touched.keys.extend(wanted.into_iter().map(<[u8]>::to_vec).zip(states));
         Ok(Cached::All)
     }
 
@@ -169,7 +167,7 @@ impl<'a> Unit<'a> {
         if names.is_empty() {
             return Ok(false);
         }
-        state.each_collection(|collection| collection.prefetch_cached(names))
+        state.any_collection().map_or(Ok(true), |collection| collection.prefetch_cached(names))
     }
 
     /// The key `key` of database `number`.
@@ -244,11 +242,10 @@ impl<'a> Unit<'a> {
     /// Those of reading.
     pub fn load_elements(&mut self, number: usize, key: &[u8], names: &[&[u8]]) -> Outcome {
         let touched = self.database(number)?;
-        match touched.keys.get_mut(key) {
-            Some(state) => state.each_collection(|collection| collection.prefetch(names).map(|()| true)),
-            None => Ok(true),
+        match touched.keys.get_mut(key).and_then(KeyState::any_collection) {
+            Some(collection) => collection.prefetch(names),
+            None => Ok(()),
         }
-        .map(|_| ())
     }
 
     /// Keys of database `number` that the unit has read or changed, whether they are there or not.

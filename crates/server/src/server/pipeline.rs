@@ -12,7 +12,7 @@ use super::session::{ReplyMode, Session, Transaction};
 use crate::cluster::Route;
 use crate::command::{Context, Denied, Spec, flags, lookup, text, wrong_arity};
 use crate::failure::{Failure, Outcome};
-use crate::keyspace::{Cached, Unit};
+use crate::keyspace::{Cached, MOST_CACHED_BYTES, Unit};
 use crate::resp::{Output, Request};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -24,8 +24,6 @@ const MOST_JOINED: usize = 512;
 const MOST_JOINED_BYTES: usize = 4 << 20;
 /// Requests of it whose keys are read together: what they hold is in memory at the same time.
 const MOST_READ_AHEAD: usize = 128;
-/// Bytes of requests that are carried out without another thread.
-const MOST_CACHED_BYTES: usize = 64 << 10;
 /// Bytes of replies after which the rest waits until they are sent.
 const MOST_OUTPUT_BYTES: usize = 4 << 20;
 
@@ -138,8 +136,8 @@ pub fn run(
             continue;
         }
         let last = first.clone();
-        let mut joined =
-            if session.transaction.is_none() { join(server, session, requests) } else { Vec::new() };
+        let joined =
+            if session.transaction.is_none() { join(server, session, requests, thread) } else { Vec::new() };
         if joined.is_empty() {
             let is_queued = |spec: &Spec| session.transaction.is_some() && !spec.is(flags::UNQUEUED);
             let is_instant = |spec| is_queued(spec) || spec.is(flags::INSTANT);
@@ -149,9 +147,6 @@ pub fn run(
             requests.pop_front();
             alone(server, session, &last, out);
         } else {
-            if thread == Thread::MustNotWait {
-                joined.truncate(MOST_READ_AHEAD);
-            }
             let unit = requests.make_contiguous().get(..joined.len()).unwrap_or_default();
             match together(server, session, unit, &joined, out, thread) {
                 Ok(done) => drop(requests.drain(..done)),
@@ -163,6 +158,14 @@ pub fn run(
     None
 }
 
+/// The elements that a request names of the collection under its first key; none where it names none.
+fn element_names<'r>(request: &'r Request, spec: &Spec) -> Vec<&'r [u8]> {
+    match spec.elements {
+        (0, _) => Vec::new(),
+        (first, step) => request.from(first).step_by(step).collect(),
+    }
+}
+
 /// Reads the elements of large collections that `requests` name; false where memory does not hold them, or
 /// where a request may ask for others.
 fn elements_are_cached(
@@ -172,9 +175,7 @@ fn elements_are_cached(
     specs: &[Checked],
 ) -> Outcome<bool> {
     for (request, (_, spec)) in requests.iter().zip(specs) {
-        let (first, step) = spec.elements;
-        let names: Vec<&[u8]> =
-            if first > 0 { request.from(first).step_by(step).collect() } else { Vec::new() };
+        let names = element_names(request, spec);
         for (place, (_, key, _)) in keys(database, request, spec).enumerate() {
             let names = if place == 0 { names.as_slice() } else { &[] };
             if !unit.load_elements_cached(database, key, names)? {
@@ -202,20 +203,20 @@ fn read_cached(
     if !unit.is_read_only && (syncs() || store.db.is_slowed()) {
         return Err(Stop::Passing);
     }
-    let keys = || named(database, requests, specs).map(|(_, key, _)| key);
-    let loaded = unit.load_cached(database, keys()).and_then(|cached| {
-        let is_all = cached == Cached::All && elements_are_cached(unit, database, requests, specs)?;
-        Ok(if cached == Cached::All && !is_all { Cached::No } else { cached })
-    });
-    match loaded {
-        Ok(Cached::All) => {
-            server.counters.at_once.fetch_add(1, Ordering::Relaxed);
-            Ok(())
-        }
-        Ok(Cached::No) => Err(Stop::Device),
-        // What is wrong shows again where the thread may wait.
-        Ok(Cached::Much) | Err(_) => Err(Stop::Passing),
+    let keys = named(database, requests, specs).map(|(_, key, _)| key);
+    // What is wrong shows again where the thread may wait.
+    match unit.load_cached(database, keys) {
+        Ok(Cached::All) => {}
+        Ok(Cached::No) => return Err(Stop::Device),
+        Ok(Cached::Much) | Err(_) => return Err(Stop::Passing),
     }
+    match elements_are_cached(unit, database, requests, specs) {
+        Ok(true) => {}
+        Ok(false) => return Err(Stop::Device),
+        Err(_) => return Err(Stop::Passing),
+    }
+    server.counters.at_once.fetch_add(1, Ordering::Relaxed);
+    Ok(())
 }
 
 /// Whether a request's keys are in no slot that is on its way.
@@ -245,11 +246,15 @@ fn check_keys(context: &mut Context, request: &Request) -> Outcome {
     }
 }
 
-/// How many requests from the front can be one unit.
-fn join(server: &Server, session: &Session, requests: &VecDeque<Request>) -> Vec<Checked> {
+/// The requests from the front that can be one unit, which a thread that must not wait reads all at once.
+fn join(server: &Server, session: &Session, requests: &VecDeque<Request>, thread: Thread) -> Vec<Checked> {
+    let most = match thread {
+        Thread::MayWait => MOST_JOINED,
+        Thread::MustNotWait => MOST_READ_AHEAD,
+    };
     let mut bytes = 0;
     let mut joined = Vec::new();
-    for request in requests.iter().take(MOST_JOINED) {
+    for request in requests.iter().take(most) {
         bytes += request.bytes();
         let can_join = !request.is_empty() && (joined.is_empty() || bytes <= MOST_JOINED_BYTES);
         // Looked up first, so that a refusal is noted once, when the request is carried out.
@@ -333,12 +338,9 @@ fn named<'r>(
 
 /// Reads what the requests will ask for.
 fn read_ahead(unit: &mut Unit, database: usize, requests: &[Request], specs: &[Checked]) -> Outcome {
-    let pairs = || requests.iter().zip(specs.iter().map(|(_, spec)| *spec));
     unit.load(database, named(database, requests, specs).map(|(_, key, _)| key))?;
-    for (request, spec) in pairs().filter(|(_, spec)| spec.elements.0 > 0) {
-        let (first, step) = spec.elements;
-        let names: Vec<&[u8]> = request.from(first).step_by(step).collect();
-        unit.load_elements(database, request.get(1), &names)?;
+    for (request, (_, spec)) in requests.iter().zip(specs).filter(|(_, (_, spec))| spec.elements.0 > 0) {
+        unit.load_elements(database, request.get(1), &element_names(request, spec))?;
     }
     Ok(())
 }
@@ -362,8 +364,7 @@ fn together(
     };
     let mut unit = Unit::new(store, server.config.pack_limits());
     unit.is_read_only = !specs.iter().any(|(_, spec)| spec.writes());
-    let is_read = thread == Thread::MustNotWait;
-    if is_read {
+    if thread == Thread::MustNotWait {
         read_cached(server, &mut unit, database, requests, specs)?;
     }
     server.counters.units.fetch_add(1, Ordering::Relaxed);
@@ -373,7 +374,7 @@ fn together(
     let (mark, mut done) = (out.len(), 0);
     let mut result = Ok(());
     'unit: for (requests, specs) in requests.chunks(MOST_READ_AHEAD).zip(specs.chunks(MOST_READ_AHEAD)) {
-        if !is_read {
+        if thread == Thread::MayWait {
             result = read_ahead(&mut unit, database, requests, specs);
         }
         if result.is_err() {

@@ -20,6 +20,14 @@ const TABLES_PER_SPARE_LOG: u64 = 8;
 /// How far the manifest may be behind the clock before it is told, in milliseconds.
 const CLOCK_NOTE_MS: u64 = 60_000;
 
+/// Whether an edit that could not be written, because of `error`, will not be found after a crash. A full
+/// disk took a part of it at most, and needs the room. After any other failure the whole of it may be there,
+/// unless it is withdrawn: then a crash finds it, with its tables. Of a flush or a compaction that makes no
+/// difference.
+fn withdrew(manifest: &mut Manifest, error: &Error) -> bool {
+    error.kind() == ErrorKind::StorageFull || manifest.withdraw().is_ok()
+}
+
 impl Catalog {
     /// Makes `output` happen to `keyspace`: on disk first, then for readers. `origin` says what it was made
     /// of.
@@ -100,7 +108,7 @@ impl Catalog {
         let clock = clock_ms.map(|ms| Edit { keyspace: 0, steps: vec![Step::Clock(ms)] });
         let edits: Vec<Edit> = clock.into_iter().chain([edit.clone()]).collect();
         manifest.append_all(&edits).inspect_err(|error| {
-            if self.withdrew(manifest, error) {
+            if withdrew(manifest, error) {
                 self.remove_new_tables(&edit.steps, base);
             } else if let Origin::Build = origin {
                 self.env.health.doubt(error);
@@ -109,14 +117,6 @@ impl Catalog {
         self.sync_manifest(manifest)?;
         self.env.clock.noted(clock_ms.unwrap_or(0));
         Ok(())
-    }
-
-    /// Whether an edit that could not be written, because of `error`, will not be found after a crash. A full
-    /// disk took a part of it at most, and needs the room. After any other failure the whole of it may be
-    /// there, unless it is withdrawn: then a crash finds it, with its tables. Of a flush or a compaction that
-    /// makes no difference.
-    fn withdrew(&self, manifest: &mut Manifest, error: &Error) -> bool {
-        error.kind() == ErrorKind::StorageFull || manifest.withdraw().is_ok()
     }
 
     /// Writes down how far the clock has come, where something expires and that was long ago. A failure loses
@@ -192,7 +192,7 @@ impl Catalog {
         let mut guard = self.manifest.lock();
         let Some(manifest) = guard.as_mut() else { return self.env.check_writable() };
         manifest.append_all(edits).inspect_err(|error| {
-            if !self.withdrew(manifest, error) {
+            if !withdrew(manifest, error) {
                 self.env.health.doubt(error);
             }
         })?;

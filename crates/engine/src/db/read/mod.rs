@@ -89,11 +89,10 @@ impl Searcher {
 
     /// Returns the value that `key` has `at` a moment, and where it was found.
     pub fn find(&self, at: Moment<'_>, key: &EncodedKey<'_>, wants: Wants) -> Result<Found> {
-        let Moment { keyspace, view, point } = at;
-        let pinned = self.pinned(keyspace, view, (point.sequence, Clock::At(point.now_ms)), wants);
+        let pinned = self.pinned_at(at, wants);
         let mut lookup = Lookup::new(&pinned, key);
-        let found = self.last_level(keyspace).complete(&mut lookup)?;
-        keyspace.counters.note_get(found.value.is_some(), &lookup.trace);
+        let found = self.last_level(at.keyspace).complete(&mut lookup)?;
+        at.keyspace.counters.note_get(found.value.is_some(), &lookup.trace);
         Ok(found)
     }
 
@@ -105,9 +104,7 @@ impl Searcher {
         wants: Wants,
         take: impl FnMut(usize, Found),
     ) -> Result<()> {
-        let Moment { keyspace, view, point } = at;
-        let pinned = self.pinned(keyspace, view, (point.sequence, Clock::At(point.now_ms)), wants);
-        batch::find_many(&pinned, keys, &keyspace.counters, take)
+        batch::find_many(&self.pinned_at(at, wants), keys, &at.keyspace.counters, take)
     }
 
     /// Looks up what `keys` have `at` a moment, where that takes no read of the device; `None` where it does.
@@ -117,15 +114,18 @@ impl Searcher {
         keys: &[EncodedKey<'_>],
         wants: Wants,
     ) -> Result<Option<Vec<Found>>> {
-        let Moment { keyspace, view, point } = at;
-        let pinned = self.pinned(keyspace, view, (point.sequence, Clock::At(point.now_ms)), wants);
-        batch::find_cached(&pinned, keys, &keyspace.counters)
+        batch::find_cached(&self.pinned_at(at, wants), keys, &at.keyspace.counters)
     }
 
     /// Searches last levels for other threads until the store is closed.
     fn help(&self) {
         let Env { reader, clock, health, .. } = &*self.env;
         self.parallel.help(reader, clock, || health.is_closed());
+    }
+
+    fn pinned_at<'a>(&'a self, at: Moment<'a>, wants: Wants) -> Pinned<'a> {
+        let Moment { keyspace, view, point } = at;
+        self.pinned(keyspace, view, (point.sequence, Clock::At(point.now_ms)), wants)
     }
 
     fn pinned<'a>(

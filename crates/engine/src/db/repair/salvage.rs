@@ -408,15 +408,20 @@ impl<'a> Salvaging<'a> {
         Ok(())
     }
 
+    /// Keeps a segment that is damaged, and tells what is lost; whether it is.
+    fn damage_of(&mut self, segment: &Segment, name: &str) -> Result<bool> {
+        let Some(what) = segment.damage.clone() else { return Ok(false) };
+        self.keep(name)?;
+        let (file, bytes) = (name.to_owned(), segment.lost_bytes);
+        self.report.losses.push(Loss { file, keyspace: None, bytes, entries: 0, what });
+        Ok(true)
+    }
+
     /// Keeps a segment that comes before a gap, where nothing says from where on the log counts: what it
     /// holds may be older than what the tables do.
     fn passed_over(&mut self, segment: &Segment) -> Result<()> {
         let name = filename::wal(segment.number);
-        if let Some(what) = segment.damage.clone() {
-            self.keep(&name)?;
-            let (file, bytes) = (name, segment.lost_bytes);
-            self.report.losses.push(Loss { file, keyspace: None, bytes, entries: 0, what });
-        } else if !segment.payloads.is_empty() {
+        if !self.damage_of(segment, &name)? && !segment.payloads.is_empty() {
             self.keep(&name)?;
             self.report.notes.push(format!(
                 "{name} was kept and not read: segments of the log behind it are missing or can't be read, and what it holds may \
@@ -428,17 +433,7 @@ impl<'a> Salvaging<'a> {
 
     fn segment(&mut self, segment: &Segment, is_whole: bool, merged: &BTreeSet<u64>) -> Result<()> {
         let name = filename::wal(segment.number);
-        if let Some(what) = &segment.damage {
-            self.keep(&name)?;
-            let bytes = segment.lost_bytes;
-            self.report.losses.push(Loss {
-                file: name.clone(),
-                keyspace: None,
-                bytes,
-                entries: 0,
-                what: what.clone(),
-            });
-        }
+        self.damage_of(segment, &name)?;
         if segment.payloads.is_empty() {
             return Ok(());
         }
