@@ -346,14 +346,15 @@ impl Shard {
         let chunk = after.saturating_sub(1);
         let places = if after == 0 { &[] } else { self.chunks.get(chunk).map_or(&[][..], Vec::as_slice) };
         let index = places.partition_point(|place| place.digest.as_number() < digest);
-        let next = places.get(index).map(|place| place.digest.as_number());
-        if next.as_ref().or_else(|| self.firsts.get(after)) == Some(&digest) {
-            return self.lower_bound_of_equals(target);
+        let next = places.get(index).or_else(|| self.chunks.get(after)?.first());
+        match next.filter(|place| place.digest == target.0) {
+            // The newest version is mostly the one that is looked for, or the one that is replaced.
+            Some(place) if self.compare(*place, target).is_lt() => self.lower_bound_of_equals(target),
+            _ => (chunk, index),
         }
-        (chunk, index)
     }
 
-    /// The same where other places have the target's digest.
+    /// The same where a place before the target has its digest.
     fn lower_bound_of_equals(&self, target: (Digest, &[u8], Sequence)) -> (usize, usize) {
         let is_before = |place: &Place| self.compare(*place, target).is_lt();
         let after = self.chunks.partition_point(|places| places.first().is_some_and(is_before));
