@@ -89,7 +89,7 @@ impl Output {
 
     /// `+OK`.
     pub fn ok(&mut self) {
-        self.simple("OK");
+        self.raw(b"+OK\r\n");
     }
 
     /// A simple string.

@@ -137,7 +137,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     async fn wait_while_paused(&mut self, requests: &VecDeque<Request>) {
         const STEP: Duration = Duration::from_millis(5);
         let is_client = |request: &Request| request.get(0).eq_ignore_ascii_case(b"client");
-        if requests.front().is_some_and(is_client) {
+        if !self.server.is_paused(true) || requests.front().is_some_and(is_client) {
             return;
         }
         let writes = pipeline::writes(&self.session, requests);

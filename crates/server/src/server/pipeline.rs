@@ -12,11 +12,11 @@ use super::session::{ReplyMode, Session, Transaction};
 use crate::cluster::Route;
 use crate::command::{Context, Denied, Spec, flags, lookup, text, wrong_arity};
 use crate::failure::{Failure, Outcome};
-use crate::keyspace::{Cached, MOST_CACHED_BYTES, Unit};
+use crate::keyspace::{Cached, MOST_CACHED_BYTES, Store, Unit};
 use crate::resp::{Output, Request};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Requests of one unit, at most.
 const MOST_JOINED: usize = 512;
@@ -24,6 +24,9 @@ const MOST_JOINED: usize = 512;
 const MOST_JOINED_BYTES: usize = 4 << 20;
 /// Requests of it whose keys are read together: what they hold is in memory at the same time.
 const MOST_READ_AHEAD: usize = 128;
+/// How long a thread that must not wait does so for locks: mostly another such thread has them, and lets go
+/// within a fraction of that, or, where the system lets others run, within a few milliseconds.
+const PATIENCE: Duration = Duration::from_millis(4);
 /// Bytes of replies after which the rest waits until they are sent.
 const MOST_OUTPUT_BYTES: usize = 4 << 20;
 
@@ -46,13 +49,19 @@ fn unknown(request: &Request) -> Failure {
 
 /// Checks that there is such a command, and that the client may run it.
 fn check(server: &Server, session: &Session, request: &Request) -> Outcome<Checked> {
-    let found = lookup(request.get(0));
-    let may_not = !session.is_authenticated && !found.is_some_and(|(_, spec)| spec.is(flags::NO_AUTH));
-    let Some((number, spec)) = found else { return Err(unknown(request)) };
+    match lookup(request.get(0)) {
+        Some(found) => check_found(server, session, request, found),
+        None => Err(unknown(request)),
+    }
+}
+
+/// The same for a command that has been looked up.
+fn check_found(server: &Server, session: &Session, request: &Request, found: Checked) -> Outcome<Checked> {
+    let (number, spec) = found;
     if !spec.takes(request) {
         return Err(wrong_arity(spec.name));
     }
-    if may_not {
+    if !session.is_authenticated && !spec.is(flags::NO_AUTH) {
         return Err(Failure::coded("NOAUTH Authentication required."));
     }
     if spec.writes() {
@@ -186,6 +195,15 @@ fn elements_are_cached(
     Ok(true)
 }
 
+/// Whether carrying out `requests` takes neither long nor a sync, as far as can be told before anything is
+/// read.
+fn are_short(store: &Store, writes: bool, requests: &[Request], specs: &[Checked]) -> bool {
+    let bytes: usize = requests.iter().map(Request::bytes).sum();
+    let syncs = || store.write_options().durability == Some(siltstone::Durability::Synced);
+    let is_long = bytes > MOST_CACHED_BYTES || specs.iter().any(|(_, spec)| spec.is(flags::LONG));
+    !is_long && !(writes && (syncs() || store.db.is_slowed()))
+}
+
 /// Reads what `requests` will ask for where that takes no waiting.
 fn read_cached(
     server: &Server,
@@ -194,15 +212,6 @@ fn read_cached(
     requests: &[Request],
     specs: &[Checked],
 ) -> Result<(), Stop> {
-    let bytes: usize = requests.iter().map(Request::bytes).sum();
-    if bytes > MOST_CACHED_BYTES || specs.iter().any(|(_, spec)| spec.is(flags::LONG)) {
-        return Err(Stop::Passing);
-    }
-    let store = unit.store;
-    let syncs = || store.write_options().durability == Some(siltstone::Durability::Synced);
-    if !unit.is_read_only && (syncs() || store.db.is_slowed()) {
-        return Err(Stop::Passing);
-    }
     let keys = named(database, requests, specs).map(|(_, key, _)| key);
     // What is wrong shows again where the thread may wait.
     match unit.load_cached(database, keys) {
@@ -258,10 +267,9 @@ fn join(server: &Server, session: &Session, requests: &VecDeque<Request>, thread
         bytes += request.bytes();
         let can_join = !request.is_empty() && (joined.is_empty() || bytes <= MOST_JOINED_BYTES);
         // Looked up first, so that a refusal is noted once, when the request is carried out.
-        if !can_join || !lookup(request.get(0)).is_some_and(|(_, spec)| spec.is_joinable()) {
-            break;
-        }
-        match check(server, session, request) {
+        let found = lookup(request.get(0)).filter(|(_, spec)| can_join && spec.is_joinable());
+        let Some(found) = found else { break };
+        match check_found(server, session, request, found) {
             Ok(checked) if is_settled(server, session, checked.1, request) => joined.push(checked),
             _ => break,
         }
@@ -269,16 +277,22 @@ fn join(server: &Server, session: &Session, requests: &VecDeque<Request>, thread
     joined
 }
 
-/// Writes a reply into `out`, or why there is none.
-fn answer(context: &mut Context, number: usize, request: &Request, out: &mut Output) {
-    let server = context.server;
-    let (mark, began) = (out.len(), Instant::now());
+/// Writes a reply into `out`, or why there is none, for a request on which work began then; when it ended.
+fn answer(
+    context: &mut Context,
+    number: usize,
+    request: &Request,
+    out: &mut Output,
+    began: Instant,
+) -> Instant {
+    let (server, mark) = (context.server, out.len());
     let spec = context.spec;
     let result = check_keys(context, request).and_then(|()| (spec.run)(context, request, out));
     if context.session.transaction.is_none() && spec.name != "asking" {
         context.session.is_asking = false;
     }
-    let took_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+    let ended = Instant::now();
+    let took_us = u64::try_from(ended.duration_since(began).as_micros()).unwrap_or(u64::MAX);
     server.counters.commands.fetch_add(1, Ordering::Relaxed);
     if let Some(stats) = server.commands.get(number) {
         stats.calls.fetch_add(1, Ordering::Relaxed);
@@ -294,6 +308,7 @@ fn answer(context: &mut Context, number: usize, request: &Request, out: &mut Out
         refuse(server, &failure, out);
     }
     quiet(context.session, mark, out);
+    ended
 }
 
 /// Drops a reply that the client does not want.
@@ -358,12 +373,14 @@ fn together(
     let store = &*server.store();
     let database = session.database;
     let named = || named(database, requests, specs);
+    let writes = specs.iter().any(|(_, spec)| spec.writes());
     let _held = match thread {
         Thread::MayWait => store.locks.keys(named()),
-        Thread::MustNotWait => store.locks.try_keys(named()).ok_or(Stop::Passing)?,
+        Thread::MustNotWait if !are_short(store, writes, requests, specs) => return Err(Stop::Passing),
+        Thread::MustNotWait => store.locks.try_keys(named(), PATIENCE).ok_or(Stop::Passing)?,
     };
     let mut unit = Unit::new(store, server.config.pack_limits());
-    unit.is_read_only = !specs.iter().any(|(_, spec)| spec.writes());
+    unit.is_read_only = !writes;
     if thread == Thread::MustNotWait {
         read_cached(server, &mut unit, database, requests, specs)?;
     }
@@ -380,9 +397,10 @@ fn together(
         if result.is_err() {
             break;
         }
+        let mut now = Instant::now();
         for (request, (number, spec)) in requests.iter().zip(specs) {
             let mut context = Context { server, session, unit: &mut unit, spec };
-            answer(&mut context, *number, request, out);
+            now = answer(&mut context, *number, request, out, now);
             done += 1;
             if out.len() >= MOST_OUTPUT_BYTES {
                 break 'unit;
@@ -440,7 +458,7 @@ fn alone(server: &Server, session: &mut Session, request: &Request, out: &mut Ou
     let mut unit = Unit::new(store, server.config.pack_limits());
     unit.is_read_only = !spec.writes();
     let mut context = Context { server, session, unit: &mut unit, spec };
-    answer(&mut context, number, request, out);
+    answer(&mut context, number, request, out, Instant::now());
     if let Err(failure) = unit.commit() {
         out.truncate(mark);
         refuse(server, &failure, out);
@@ -488,7 +506,7 @@ fn exec(server: &Server, session: &mut Session, number: usize, out: &mut Output)
             match check(server, session, request) {
                 Ok(_) => {
                     let mut context = Context { server, session, unit: &mut unit, spec };
-                    answer(&mut context, *number, request, out);
+                    answer(&mut context, *number, request, out, Instant::now());
                 }
                 Err(failure) => refuse(server, &failure, out),
             }
