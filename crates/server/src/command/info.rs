@@ -124,10 +124,11 @@ fn human(bytes: u64) -> String {
 
 fn memory(server: &Server, out: &mut String) {
     let (resident, peak) = resident_bytes();
+    let recent = server.store().recent.bytes();
     let store = server.store().db.stats().memory;
     let maximum = server.config.number("maxmemory");
     for (name, bytes) in [
-        ("used_memory", store.total),
+        ("used_memory", store.total + recent),
         ("used_memory_rss", resident),
         ("used_memory_peak", peak),
         ("maxmemory", maximum),
@@ -137,7 +138,7 @@ fn memory(server: &Server, out: &mut String) {
     }
     line(out, "used_memory_overhead", store.filter + store.index);
     line(out, "used_memory_startup", 0);
-    line(out, "used_memory_dataset", store.cache + store.memtable);
+    line(out, "used_memory_dataset", store.cache + store.memtable + recent);
     line(out, "used_memory_lua", 0);
     line(out, "used_memory_scripts", 0);
     line(out, "allocator_allocated", store.total);

@@ -71,8 +71,8 @@ fn type_of(context: &mut Context, request: &Request, out: &mut Output) -> Outcom
 /// Gives `to`, a key of database `number`, what the key `from` of the client's database holds.
 fn copy_to(context: &mut Context, from: &[u8], number: usize, to: &[u8]) -> Outcome {
     let source = context.key(from)?.clone();
-    let items = context.unit.items(number)?;
-    context.unit.key(number, to)?.copy_from(&source, &items)
+    let database = context.unit.database_or_new(number)?;
+    context.unit.key(number, to)?.copy_from(&source, &database, to)
 }
 
 fn rename(context: &mut Context, request: &Request, out: &mut Output) -> Outcome {

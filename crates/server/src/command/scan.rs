@@ -53,7 +53,7 @@ const MOST_STEPS: usize = 32;
 /// Shows every key from `position` on, with its head's item, until `take` says that it is enough; returns the
 /// position to go on at, 0 at the end.
 fn walk(
-    database: &Database,
+    database: &Arc<Database>,
     mut position: u64,
     now: u64,
     mut take: impl FnMut(u64, &[u8], Head) -> bool,
@@ -79,7 +79,7 @@ fn walk(
             if head.expires_at > 0 && head.expires_at <= now {
                 continue;
             }
-            if !has_elements(database, &item, head, value.get(from..).unwrap_or_default(), now)? {
+            if !has_elements(database, key, head, value.get(from..).unwrap_or_default(), now)? {
                 continue;
             }
             let here = database.items.position(&item)?;
@@ -92,7 +92,7 @@ fn walk(
 }
 
 /// Whether not all elements of a hash have expired.
-fn has_elements(database: &Database, prefix: &[u8], head: Head, rest: &[u8], now: u64) -> Outcome<bool> {
+fn has_elements(database: &Arc<Database>, key: &[u8], head: Head, rest: &[u8], now: u64) -> Outcome<bool> {
     let soonest = match head.kind {
         HeadKind::PackedHash => 1,
         HeadKind::Hash => {
@@ -107,8 +107,7 @@ fn has_elements(database: &Database, prefix: &[u8], head: Head, rest: &[u8], now
     let mut item = Vec::new();
     head.write(&mut item);
     item.extend_from_slice(rest);
-    let state = crate::keyspace::KeyState::read(&database.items, prefix.to_vec(), Some(item), now)?;
-    Ok(state.is_live())
+    Ok(database.state_of(key, Some(item), now)?.is_live())
 }
 
 fn open(context: &mut Context) -> Outcome<Option<Arc<Database>>> {

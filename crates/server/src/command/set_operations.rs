@@ -123,9 +123,8 @@ fn store(context: &mut Context, request: &Request, out: &mut Output, operation: 
     let names = operation(context, &keys)?;
     let mut set = Collection::new(Kind::Set);
     if names.len() > context.unit.limits.packed_elements {
-        let database = context.session.database;
-        let items = context.unit.items(database)?;
-        set.unpack(&items, &context.unit.prefix(database, request.get(1))?);
+        let database = context.unit.database_or_new(context.session.database)?;
+        set.unpack(&database, request.get(1));
         set.is_table = true;
     }
     for name in &names {

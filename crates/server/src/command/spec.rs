@@ -84,7 +84,7 @@ impl Keys {
     pub const ALL: Self = Self::Range { first: 1, last: -1, step: 1 };
 
     /// Places of the keys of a request.
-    pub fn places(self, request: &Request) -> impl Iterator<Item = usize> + use<> {
+    pub fn places(self, request: &Request) -> impl Iterator<Item = usize> + Clone + use<> {
         let count = request.len();
         let (first, end, step) = match self {
             Self::None => (1, 1, 1),

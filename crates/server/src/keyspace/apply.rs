@@ -109,7 +109,9 @@ impl Store {
             batch.add(&keyspace, operation)?;
         }
         batch.put(&self.replication, KEY, position.to_bytes())?;
-        self.db.write(&batch, &self.write_options())?;
+        let written = self.db.write(&batch, &self.write_options());
+        forget(operations, &databases);
+        written?;
         if moves_databases {
             self.refresh()?;
             self.watchers.all_changed();
@@ -171,6 +173,18 @@ impl Store {
                 }
                 Part::Due => {}
             }
+        }
+    }
+}
+
+/// Forgets the keys that `operations` are on, if they were used lately.
+fn forget(operations: &[TailOperation], databases: &HashMap<u64, Arc<Database>>) {
+    for operation in operations {
+        let Some((generation, Part::Items)) = part(&operation.keyspace) else { continue };
+        if let Some(database) = databases.get(&generation)
+            && let Some((key, _)) = database.layout.key_of(&operation.key)
+        {
+            database.forget(key);
         }
     }
 }

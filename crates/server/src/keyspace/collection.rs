@@ -2,10 +2,14 @@
 
 use super::encoding::{self, Element};
 use super::packed::Packed;
+use super::recent::{Owner, Ticket};
+use super::store::Database;
 use crate::failure::Failure;
+use foldhash::fast::RandomState;
 use rand::RngExt as _;
 use siltstone::{Batch, Keyspace};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// What a collection holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,13 +55,15 @@ struct Known {
 /// A large collection: its head, and the elements that commands have asked for.
 #[derive(Clone, Debug)]
 pub struct Group {
-    items: Keyspace,
+    database: Arc<Database>,
     prefix: Vec<u8>,
+    /// As whose its elements are kept among those used last.
+    pub(super) owner: Owner,
     /// Number of elements.
     pub count: u64,
     /// No element expires before; 0 where none does.
     pub soonest: u64,
-    known: HashMap<Vec<u8>, Known>,
+    known: HashMap<Vec<u8>, Known, RandomState>,
     /// Whether the store has elements of it; not if it was made just now.
     is_stored: bool,
 }
@@ -66,9 +72,16 @@ pub struct Group {
 type Read = fn(&Keyspace, &[Vec<u8>]) -> siltstone::Result<Option<Vec<Option<Vec<u8>>>>>;
 
 impl Group {
-    /// A collection that is stored under `prefix`.
-    pub fn stored(items: Keyspace, prefix: Vec<u8>, count: u64, soonest: u64) -> Self {
-        Self { items, prefix, count, soonest, known: HashMap::new(), is_stored: true }
+    /// The collection that is stored under `key`, whose elements are kept as those of `owner`.
+    pub fn stored(database: &Arc<Database>, key: &[u8], owner: Owner, count: u64, soonest: u64) -> Self {
+        Self { count, soonest, is_stored: true, ..Self::new(database, key, owner) }
+    }
+
+    /// One without elements, of which the store has none either.
+    fn new(database: &Arc<Database>, key: &[u8], owner: Owner) -> Self {
+        let prefix = database.layout.group(key);
+        let (database, known) = (Arc::clone(database), HashMap::default());
+        Self { database, prefix, owner, count: 0, soonest: 0, known, is_stored: false }
     }
 
     /// Whether the store holds it, as against one that was made just now.
@@ -86,30 +99,43 @@ impl Group {
         self.load_by(names, read).map(|_| ())
     }
 
-    /// Learns of elements what `read` finds under their keys; false, with nothing learnt, where that is
+    /// Learns of elements what those used last, or `read` under their keys, say of them; false where that is
     /// `None`.
     fn load_by(&mut self, names: &[&[u8]], read: Read) -> Result<bool, Failure> {
-        let missing: Vec<&[u8]> =
-            names.iter().copied().filter(|name| !self.known.contains_key(*name)).collect();
+        let mut missing: Vec<(&[u8], Ticket)> = Vec::new();
+        if self.is_stored && names.len() > 1 {
+            self.known.reserve(names.len());
+            self.database.recent.prefetch(self.owner, names.iter().copied());
+        }
+        for name in names {
+            if self.known.contains_key(*name) {
+                continue;
+            }
+            if !self.is_stored {
+                self.learn(name, None);
+                continue;
+            }
+            match self.database.recent.get(self.owner, name) {
+                Ok(item) => self.learn(name, item.value.as_deref()),
+                Err(ticket) => missing.push((name, ticket)),
+            }
+        }
         if missing.is_empty() {
             return Ok(true);
         }
-        let found = if self.is_stored {
-            let keys: Vec<_> = missing.iter().map(|name| encoding::element_key(&self.prefix, name)).collect();
-            let Some(values) = read(&self.items, &keys)? else { return Ok(false) };
-            let read = |(key, value): (&Vec<u8>, Option<Vec<u8>>)| {
-                let value = value?;
-                let suffix = key.get(self.prefix.len()..)?;
-                encoding::read_element(suffix, &value).map(|(_, element)| element.into())
-            };
-            keys.iter().zip(values).map(read).collect()
-        } else {
-            vec![None; missing.len()]
-        };
-        for (name, element) in missing.into_iter().zip(found) {
-            self.known.insert(name.to_vec(), Known { element, is_changed: false });
+        let keys: Vec<_> =
+            missing.iter().map(|(name, _)| encoding::element_key(&self.prefix, name)).collect();
+        let Some(values) = read(&self.database.items, &keys)? else { return Ok(false) };
+        for ((name, ticket), value) in missing.into_iter().zip(values) {
+            self.database.recent.add(ticket, self.owner, name, value.as_deref(), Owner::NOBODY);
+            self.learn(name, value.as_deref());
         }
         Ok(true)
+    }
+
+    fn learn(&mut self, name: &[u8], value: Option<&[u8]>) {
+        let element = value.and_then(encoding::read_element_value).map(|(_, element)| element.into());
+        self.known.insert(name.to_vec(), Known { element, is_changed: false });
     }
 
     fn get(&mut self, name: &[u8]) -> Result<Option<Element<'_>>, Failure> {
@@ -118,13 +144,14 @@ impl Group {
     }
 
     fn change(&mut self, name: &[u8], element: Option<OwnedElement>) -> Result<bool, Failure> {
-        let was_there = self.get(name)?.is_some();
-        let is_there = element.is_some();
+        self.load(&[name])?;
+        let Some(known) = self.known.get_mut(name) else { return Ok(false) };
+        let (was_there, is_there) = (known.element.is_some(), element.is_some());
         if let Some(at) = element.as_ref().map(|element| element.expires_at).filter(|at| *at > 0) {
             self.soonest = if self.soonest == 0 { at } else { self.soonest.min(at) };
         }
         if was_there || is_there {
-            self.known.insert(name.to_vec(), Known { element, is_changed: true });
+            *known = Known { element, is_changed: true };
         }
         self.count = self.count + u64::from(is_there) - u64::from(was_there);
         Ok(was_there)
@@ -142,7 +169,8 @@ impl Group {
         own.sort_unstable_by_key(|(place, ..)| *place);
         let mut own = own.into_iter().peekable();
         if self.is_stored {
-            let stored = self.items.prefix_range(&self.prefix, from.to_be_bytes().as_slice()..)?;
+            let items = &self.database.items;
+            let stored = items.prefix_range(&self.prefix, from.to_be_bytes().as_slice()..)?;
             for item in stored {
                 let (key, value) = item?;
                 let suffix = key.get(self.prefix.len()..).unwrap_or_default();
@@ -189,16 +217,39 @@ impl Group {
 
     /// Adds what has changed to `batch`.
     pub fn commit(&self, batch: &mut Batch) -> Result<(), Failure> {
-        for (name, known) in self.known.iter().filter(|(_, known)| known.is_changed) {
-            let key = encoding::element_key(&self.prefix, name);
-            match &known.element {
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        for (name, element) in self.changed() {
+            key.clear();
+            encoding::put_element_key(&mut key, &self.prefix, name);
+            match element {
                 Some(element) => {
-                    batch.put(&self.items, key, encoding::element_value(name, element.lend()))?;
+                    value.clear();
+                    encoding::put_element(&mut value, name, element.lend());
+                    batch.put(&self.database.items, &key, &value)?;
                 }
-                None => batch.delete(&self.items, key)?,
+                None => batch.delete(&self.database.items, &key)?,
             }
         }
         Ok(())
+    }
+
+    /// Keeps what has been committed among the items that were used last.
+    pub fn remember(&self) {
+        let mut value = Vec::new();
+        for (name, element) in self.changed() {
+            value.clear();
+            if let Some(element) = element {
+                encoding::put_element(&mut value, name, element.lend());
+            }
+            let value = element.map(|_| value.as_slice());
+            self.database.recent.put(self.owner, name, value, Owner::NOBODY);
+        }
+    }
+
+    /// Elements that have been changed, and what they are now.
+    fn changed(&self) -> impl Iterator<Item = (&Vec<u8>, Option<&OwnedElement>)> {
+        let changed = self.known.iter().filter(|(_, known)| known.is_changed);
+        changed.map(|(name, known)| (name, known.element.as_ref()))
     }
 }
 
@@ -208,7 +259,7 @@ pub enum Body {
     /// In one item.
     Packed(Packed),
     /// In an item each.
-    Group(Group),
+    Group(Box<Group>),
 }
 
 /// A hash or a set.
@@ -387,21 +438,15 @@ impl Collection {
         }
     }
 
-    /// Gives each element an item of its own from now on.
-    pub fn unpack(&mut self, items: &Keyspace, prefix: &[u8]) {
+    /// Gives each element an item of its own from now on, as those of `key`.
+    pub fn unpack(&mut self, database: &Arc<Database>, key: &[u8]) {
         let Body::Packed(packed) = &self.body else { return };
-        let mut group = Group {
-            items: items.clone(),
-            prefix: prefix.to_vec(),
-            count: packed.len() as u64,
-            soonest: packed.soonest(),
-            known: HashMap::new(),
-            is_stored: false,
-        };
+        let mut group = Group::new(database, key, database.recent.new_owner());
+        (group.count, group.soonest) = (packed.len() as u64, packed.soonest());
         for (_, name, element) in packed.entries() {
             let known = Known { element: Some(element.into()), is_changed: true };
             group.known.insert(name.to_vec(), known);
         }
-        self.body = Body::Group(group);
+        self.body = Body::Group(Box::new(group));
     }
 }

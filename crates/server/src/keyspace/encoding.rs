@@ -122,12 +122,17 @@ impl Layout {
     /// Returns the prefix of the group that holds the Redis key `key`, which is also the key of its head.
     pub fn group(self, key: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(key.len() + 2 * NUMBER_BYTES);
+        self.put_group(&mut bytes, key);
+        bytes
+    }
+
+    /// Appends it.
+    pub fn put_group(self, bytes: &mut Vec<u8>, key: &[u8]) {
         if self == Self::BySlot {
             bytes.extend_from_slice(&slot(key).to_be_bytes());
         }
         bytes.extend_from_slice(&u16::try_from(key.len()).unwrap_or(u16::MAX).to_be_bytes());
         bytes.extend_from_slice(key);
-        bytes
     }
 
     /// Returns the Redis key of an item's key, and whether it is that of a head.
@@ -159,7 +164,13 @@ pub fn place(name: &[u8]) -> u32 {
 
 /// Returns the key of the element `name` in the group with the prefix `group`.
 pub fn element_key(group: &[u8], name: &[u8]) -> Vec<u8> {
-    let mut key = Vec::with_capacity(group.len() + 4 + name.len().min(32));
+    let mut key = Vec::with_capacity(group.len() + 4 + name.len().min(MAX_NAME_BYTES));
+    put_element_key(&mut key, group, name);
+    key
+}
+
+/// Appends it.
+pub fn put_element_key(key: &mut Vec<u8>, group: &[u8], name: &[u8]) {
     key.extend_from_slice(group);
     key.extend_from_slice(&place(name).to_be_bytes());
     if name.len() > MAX_NAME_BYTES {
@@ -167,7 +178,6 @@ pub fn element_key(group: &[u8], name: &[u8]) -> Vec<u8> {
     } else {
         key.extend_from_slice(name);
     }
-    key
 }
 
 /// An element's value and expiry, as it lies somewhere.
@@ -179,37 +189,41 @@ pub struct Element<'a> {
     pub expires_at: u64,
 }
 
-/// Returns the value of an element's item.
-pub fn element_value(name: &[u8], element: Element<'_>) -> Vec<u8> {
+/// Appends the value of an element's item.
+pub fn put_element(bytes: &mut Vec<u8>, name: &[u8], element: Element<'_>) {
     let is_long = name.len() > MAX_NAME_BYTES;
     if element == Element::default() && !is_long {
-        return Vec::new();
+        return;
     }
-    let mut bytes = Vec::with_capacity(element.value.len() + 1);
     let expires = if element.expires_at > 0 { ELEMENT_EXPIRES } else { 0 };
     bytes.push(expires | if is_long { ELEMENT_NAMED } else { 0 });
     if element.expires_at > 0 {
         bytes.extend_from_slice(&element.expires_at.to_le_bytes());
     }
     if is_long {
-        put_varint(&mut bytes, name.len());
+        put_varint(bytes, name.len());
         bytes.extend_from_slice(name);
     }
     bytes.extend_from_slice(element.value);
-    bytes
 }
 
 /// Reads an element's item: its name, which `suffix` holds where it is short, and the rest.
 pub fn read_element<'a>(suffix: &'a [u8], value: &'a [u8]) -> Option<(&'a [u8], Element<'a>)> {
     let short = suffix.get(4..)?;
-    let Some((flags, rest)) = value.split_first() else { return Some((short, Element::default())) };
+    let (name, element) = read_element_value(value)?;
+    Some((name.unwrap_or(short), element))
+}
+
+/// Reads the value of an element's item: its name, where it is long, and the rest.
+pub fn read_element_value(value: &[u8]) -> Option<(Option<&[u8]>, Element<'_>)> {
+    let Some((flags, rest)) = value.split_first() else { return Some((None, Element::default())) };
     let mut reader = Reader { bytes: rest };
     let expires_at = if flags & ELEMENT_EXPIRES == 0 { 0 } else { reader.u64()? };
     let name = if flags & ELEMENT_NAMED == 0 {
-        short
+        None
     } else {
         let length = reader.varint()?;
-        reader.take(length)?
+        Some(reader.take(length)?)
     };
     Some((name, Element { value: reader.bytes, expires_at }))
 }
@@ -288,7 +302,8 @@ mod tests {
                     let key = element_key(&group, name);
                     assert!(key.len() < 100);
                     assert_eq!(layout.key_of(&key), Some((&b"key"[..], false)));
-                    let value = element_value(name, element);
+                    let mut value = Vec::new();
+                    put_element(&mut value, name, element);
                     assert_eq!(read_element(&key[group.len()..], &value), Some((name, element)));
                     assert_eq!(layout.key_of(&layout.group(b"")), Some((&b""[..], true)));
                 }

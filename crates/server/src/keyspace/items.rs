@@ -149,7 +149,7 @@ impl Store {
                 }
             }
         }
-        self.write_items(&database, batch, &tally, changes.len())
+        self.write_items(&database, batch, &tally, changes.iter().map(ItemChange::key))
     }
 
     /// Deletes the keys that `items`, of which no client knows any more, are of; how many there were.
@@ -181,22 +181,26 @@ impl Store {
                 group = of;
             }
         }
-        self.write_items(&database, batch, &tally, items.len())?;
+        self.write_items(&database, batch, &tally, items.iter().map(|(key, _)| key.as_slice()))?;
         Ok(count)
     }
 
-    fn write_items(
+    /// Writes a batch, which concerns the items `keys`.
+    fn write_items<'k>(
         &self,
         database: &Arc<Database>,
         mut batch: Batch,
         tally: &Change,
-        count: usize,
+        keys: impl ExactSizeIterator<Item = &'k [u8]>,
     ) -> Outcome {
         if !self.database(0).is_some_and(|open| Arc::ptr_eq(&open, database)) {
             return Err(Failure::new("the database was emptied meanwhile"));
         }
         tally.commit(&mut batch, &database.counts)?;
-        self.db.write(&batch, &self.write_options())?;
+        let written = self.db.write(&batch, &self.write_options());
+        let count = keys.len();
+        keys.filter_map(|item| database.layout.key_of(item)).for_each(|(key, _)| database.forget(key));
+        written?;
         self.applied(database, tally);
         self.changes.fetch_add(count as u64, Ordering::Relaxed);
         Ok(())

@@ -1,10 +1,12 @@
 //! A key in memory, while commands work on it.
 
-use super::collection::{Body, Collection, Kind};
-use super::encoding::{self, Element, Head, HeadKind, Layout, Reader};
+use super::collection::{Body, Collection, Group, Kind};
+use super::encoding::{self, Element, Head, HeadKind, Reader};
 use super::packed::Packed;
+use super::recent::Item;
+use super::store::Database;
 use crate::failure::{Failure, Outcome, WRONG_TYPE};
-use siltstone::Keyspace;
+use std::sync::Arc;
 
 /// A string as it was read: behind the head of its item.
 #[derive(Clone, Debug, Default)]
@@ -48,7 +50,6 @@ pub struct KeyState {
     /// Whether a command has changed it.
     pub is_changed: bool,
     pub(super) stored: Stored,
-    pub(super) prefix: Vec<u8>,
     now: u64,
 }
 
@@ -68,20 +69,14 @@ pub struct Stored {
 }
 
 impl KeyState {
-    /// Reads a key of which the store holds `item` under `prefix`.
+    /// Reads a key of which the store holds `item` as its head.
     ///
     /// # Errors
     /// Where the item is none that this server wrote.
-    pub fn read(items: &Keyspace, prefix: Vec<u8>, item: Option<Vec<u8>>, now: u64) -> Outcome<Self> {
-        let mut state = Self {
-            value: Value::Absent,
-            expires_at: 0,
-            is_changed: false,
-            stored: Stored::default(),
-            prefix,
-            now,
-        };
-        let Some(item) = item else { return Ok(state) };
+    pub fn read(database: &Arc<Database>, key: &[u8], item: Item, now: u64) -> Outcome<Self> {
+        let mut state =
+            Self { value: Value::Absent, expires_at: 0, is_changed: false, stored: Stored::default(), now };
+        let Item { value: Some(item), elements } = item else { return Ok(state) };
         let damaged = || Failure::new("the stored value can't be read: was it written by something else?");
         let (head, from) = Head::read(&item).ok_or_else(damaged)?;
         let (has_head, is_large) = (true, head.kind.is_large());
@@ -103,7 +98,7 @@ impl KeyState {
         let body = if is_large {
             let mut reader = Reader { bytes: rest };
             let (count, soonest) = reader.u64().zip(reader.u64()).ok_or_else(damaged)?;
-            Body::Group(super::Group::stored(items.clone(), state.prefix.clone(), count, soonest))
+            Body::Group(Box::new(Group::stored(database, key, elements, count, soonest)))
         } else {
             Body::Packed(Packed::read(rest).ok_or_else(damaged)?)
         };
@@ -119,10 +114,13 @@ impl KeyState {
         Ok(state)
     }
 
-    /// Returns the item that the key's head is to be; `None` where the key is gone.
-    pub(super) fn head_item(&self) -> Option<Vec<u8>> {
+    /// Writes the item that the key's head is to be into `item`; whether there is one, as there is not where
+    /// the key is gone.
+    pub(super) fn head_item(&self, item: &mut Vec<u8>) -> bool {
+        item.clear();
         let (kind, is_table) = match &self.value {
-            Value::Absent => return None,
+            Value::Absent => return false,
+            _ if self.expires_at > 0 && self.expires_at <= self.now => return false,
             Value::String(_) => (HeadKind::String, false),
             Value::Collection(Collection { kind, body, is_table }) => {
                 let kind = match (kind, body) {
@@ -134,20 +132,27 @@ impl KeyState {
                 (kind, *is_table)
             }
         };
-        let mut item = Vec::new();
-        Head { kind, expires_at: self.expires_at, is_table }.write(&mut item);
+        Head { kind, expires_at: self.expires_at, is_table }.write(item);
         match &self.value {
             Value::Absent => {}
             Value::String(text) => item.extend_from_slice(text.as_bytes()),
             Value::Collection(collection) => match &collection.body {
-                Body::Packed(packed) => packed.write(&mut item),
+                Body::Packed(packed) => packed.write(item),
                 Body::Group(group) => {
                     item.extend_from_slice(&group.count.to_le_bytes());
                     item.extend_from_slice(&group.soonest.to_le_bytes());
                 }
             },
         }
-        Some(item)
+        true
+    }
+
+    /// The elements that are items of their own.
+    pub(super) fn group(&self) -> Option<&Group> {
+        match &self.value {
+            Value::Collection(Collection { body: Body::Group(group), .. }) => Some(group),
+            _ => None,
+        }
     }
 
     /// Milliseconds since 1970, the same throughout a unit of work.
@@ -256,7 +261,7 @@ impl KeyState {
 
     /// Sees to it that an empty collection is gone, and that one that has grown too large for one item is
     /// no longer in one.
-    pub fn settle(&mut self, items: &Keyspace, limits: &PackLimits) {
+    pub fn settle(&mut self, database: &Arc<Database>, key: &[u8], limits: &PackLimits) {
         let Value::Collection(collection) = &mut self.value else { return };
         if collection.is_empty() {
             self.remove();
@@ -267,7 +272,7 @@ impl KeyState {
             collection.is_table = !limits.is_compact(collection.kind, packed);
         }
         if packed.bytes() > limits.packed_bytes || packed.len() > limits.packed_elements {
-            collection.unpack(items, &self.prefix);
+            collection.unpack(database, key);
         }
     }
 
@@ -283,16 +288,16 @@ impl KeyState {
         self.is_changed |= self.stored.has_head && !self.stored.is_live && self.stored.is_large;
     }
 
-    /// Gives it what `from` holds, which is left as it is.
+    /// Gives it, which is `key`, what `from` holds, which is left as it is.
     ///
     /// # Errors
     /// Those of reading a large collection.
-    pub fn copy_from(&mut self, from: &Self, items: &Keyspace) -> Outcome {
+    pub fn copy_from(&mut self, from: &Self, database: &Arc<Database>, key: &[u8]) -> Outcome {
         self.value = match &from.value {
             Value::Collection(collection) if matches!(collection.body, Body::Group(_)) => {
                 let mut copy = Collection::new(collection.kind);
                 copy.is_table = collection.is_table;
-                copy.unpack(items, &self.prefix);
+                copy.unpack(database, key);
                 let mut failed = None;
                 collection.each(|name, element| failed = copy.put(name, element).err().or(failed.take()))?;
                 if let Some(failure) = failed {
@@ -370,11 +375,11 @@ impl PackLimits {
     }
 }
 
-/// Returns the prefix of the group of `key` in a database of that layout.
+/// Checks the length of a key.
 ///
 /// # Errors
-/// Where the key is too long to be stored.
-pub fn prefix_of(layout: Layout, key: &[u8]) -> Outcome<Vec<u8>> {
+/// Where it is too long to be stored.
+pub fn check_key(key: &[u8]) -> Outcome {
     if key.len() > encoding::MAX_KEY_BYTES {
         let most = encoding::MAX_KEY_BYTES;
         return Err(Failure::new(format!(
@@ -382,5 +387,5 @@ pub fn prefix_of(layout: Layout, key: &[u8]) -> Outcome<Vec<u8>> {
             key.len()
         )));
     }
-    Ok(layout.group(key))
+    Ok(())
 }

@@ -16,6 +16,8 @@
 
 use super::encoding::{self, Layout};
 use super::locks::Locks;
+use super::recent::{Item, Owner, Recent, Ticket};
+use super::state::KeyState;
 use super::tally::{Change, Tally};
 use super::watch::Watchers;
 use crate::failure::{Failure, Outcome};
@@ -33,6 +35,9 @@ pub(super) const REPLICATION: &str = "replication";
 const EMPTY: &str = "empty";
 /// Milliseconds of a time slot: how late the space of an expired large collection may come back.
 const SLOT_MS: u64 = 4_000;
+
+/// The part of the memory that is for items which were used last, as a divisor.
+const RECENT_SHARE: u64 = 16;
 
 /// What generations have in common whose databases lie by slot.
 const BY_SLOT: u64 = 1 << 62;
@@ -65,10 +70,20 @@ pub struct Database {
     pub due: Keyspace,
     /// Counters.
     pub counts: Keyspace,
+    /// Items that were used last, of all databases.
+    pub(super) recent: Arc<Recent>,
+    /// As whose its heads are among them.
+    pub(super) owner: Owner,
     /// The counters in memory.
     pub tally: Mutex<Tally>,
     /// Time slots before this one have been looked at.
     pub looked_at: AtomicU64,
+}
+
+impl std::fmt::Debug for Database {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(to, "database {}", self.name)
+    }
 }
 
 fn schema(prefix: PrefixRule) -> KeyspaceOptions {
@@ -77,7 +92,7 @@ fn schema(prefix: PrefixRule) -> KeyspaceOptions {
 }
 
 impl Database {
-    fn open(db: &Db, base: &str, layout: Layout) -> Outcome<Self> {
+    fn open(db: &Db, base: &str, layout: Layout, recent: &Arc<Recent>) -> Outcome<Self> {
         let name = |suffix: &str| format!("{base}{suffix}");
         let wanted = [
             (
@@ -100,7 +115,40 @@ impl Database {
         let tally = Mutex::new(Tally::read(&counts)?);
         let looked_at = AtomicU64::new(0);
         let (items, due, name) = (get("")?, get(".due")?, base.to_owned());
-        Ok(Self { name, layout, items, due, counts, tally, looked_at })
+        let (recent, owner) = (Arc::clone(recent), recent.new_owner());
+        Ok(Self { name, layout, items, due, counts, recent, owner, tally, looked_at })
+    }
+
+    /// The head of `key` as it was used last, or a ticket to keep it once it has been read.
+    pub(super) fn recall(&self, key: &[u8]) -> Result<Item, Ticket> {
+        self.recent.get(self.owner, key)
+    }
+
+    /// Keeps the head of `key` as it was read after the ticket was got.
+    pub(super) fn keep(&self, ticket: Ticket, key: &[u8], value: Option<Vec<u8>>) -> Item {
+        let item = self.head(value);
+        self.recent.add(ticket, self.owner, key, item.value.as_deref(), item.elements);
+        item
+    }
+
+    /// A head of which nobody knows the elements yet.
+    fn head(&self, value: Option<Vec<u8>>) -> Item {
+        let head = value.as_deref().and_then(encoding::Head::read);
+        let is_large = head.is_some_and(|(head, _)| head.kind.is_large());
+        Item { value, elements: if is_large { self.recent.new_owner() } else { Owner::NOBODY } }
+    }
+
+    /// Forgets `key` and its elements, if they were used lately: somebody else has written them.
+    pub(super) fn forget(&self, key: &[u8]) {
+        self.recent.forget(self.owner, key);
+    }
+
+    /// The key `key`, of which the store holds `value` as its head.
+    ///
+    /// # Errors
+    /// Where that is none that this server wrote.
+    pub fn state_of(self: &Arc<Self>, key: &[u8], value: Option<Vec<u8>>, now: u64) -> Outcome<KeyState> {
+        KeyState::read(self, key, self.head(value), now)
     }
 
     /// The key under which a collection is to be looked at once `at` has passed.
@@ -161,6 +209,8 @@ pub struct Store {
     /// How databases lie that are made here.
     layout: Layout,
     next_generation: AtomicU64,
+    /// Items that were used last.
+    pub recent: Arc<Recent>,
     /// Who may work on which keys.
     pub locks: Locks,
     /// Who wants to know of changes.
@@ -174,12 +224,15 @@ impl Store {
     /// The keyspace that says which databases there are.
     pub const DIRECTORY: &'static str = DIRECTORY;
 
-    /// Opens the store in `path`, with `databases` databases; those that are made lie by `layout`.
+    /// Opens the store in `path`, with `databases` databases; those that are made lie by `layout`. A part of
+    /// the memory that the options allow is for items that were used last.
     ///
     /// # Errors
     /// Those of [`Db::open`]; where the directory holds a store of another program.
     pub fn open(path: &Path, options: siltstone::Options, databases: usize, layout: Layout) -> Outcome<Self> {
-        let db = Db::open(path, options)?;
+        let recent_bytes = options.memory_budget_bytes / RECENT_SHARE;
+        let memory_budget_bytes = options.memory_budget_bytes - recent_bytes;
+        let db = Db::open(path, siltstone::Options { memory_budget_bytes, ..options })?;
         let directory = match db.get_keyspace(DIRECTORY) {
             Some(directory) => directory,
             None if db.keyspaces().is_empty() => db.create_keyspace(DIRECTORY, KeyspaceOptions::default())?,
@@ -198,6 +251,7 @@ impl Store {
             is_replica: AtomicBool::new(false),
             layout,
             next_generation: AtomicU64::new(0),
+            recent: Arc::new(Recent::new(recent_bytes)),
             locks: Locks::default(),
             watchers: Watchers::default(),
             durability: AtomicU8::new(1),
@@ -243,9 +297,13 @@ impl Store {
         if let Some(database) = open.get(&generation) {
             return Ok(Arc::clone(database));
         }
-        let database = Arc::new(Database::open(&self.db, &generation.to_string(), layout_of(generation))?);
+        let database = Arc::new(self.open_database(&generation.to_string(), layout_of(generation))?);
         open.insert(generation, Arc::clone(&database));
         Ok(database)
+    }
+
+    fn open_database(&self, name: &str, layout: Layout) -> Outcome<Database> {
+        Database::open(&self.db, name, layout, &self.recent)
     }
 
     /// The numbers of databases, by generation.
@@ -302,7 +360,7 @@ impl Store {
             return Ok(database);
         }
         if self.is_replica.load(Ordering::SeqCst) {
-            return Ok(Arc::new(Database::open(&self.db, EMPTY, Layout::Plain)?));
+            return Ok(Arc::new(self.open_database(EMPTY, Layout::Plain)?));
         }
         let mut databases = self.databases.write();
         let place = databases.get_mut(number).ok_or(Failure::coded("ERR DB index is out of range"))?;

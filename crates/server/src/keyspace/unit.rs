@@ -1,21 +1,23 @@
 //! A unit of work: one command, the commands of a pipeline, or a transaction.
 //!
-//! The idea: whatever its commands are, a unit locks its keys, reads all of them together by one `multi_get`,
-//! lets the commands work on them in memory, and writes what has changed in one batch. So a pipeline costs
-//! one round of reads and one commit, a key that it changes many times is written once, and MULTI/EXEC is
-//! nothing else. Source: ours; the engine's `multi_get` and its group commit are what it is made for.
+//! The idea: whatever its commands are, a unit locks its keys, reads all of them together, those that were
+//! not used lately (`recent.rs`) by one `multi_get`, lets the commands work on them in memory, and writes
+//! what has changed in one batch. So a pipeline costs one round of reads and one commit, a key that it
+//! changes many times is written once, and MULTI/EXEC is nothing else. Source: ours; the engine's `multi_get`
+//! and its group commit are what it is made for.
 //!
 //! Invariants: commands see one time throughout; nothing is stored unless all of it is; locks are held until
 //! it is visible.
 
 use super::encoding;
+use super::recent::{Item, Owner, Ticket};
 use super::state::{self, KeyState, PackLimits, Value};
 use super::store::{Database, Store};
 use super::tally::Change;
-use super::{Body, Element, Kind};
+use super::{Element, Group, Kind};
 use crate::failure::{Failure, Outcome};
 use foldhash::fast::RandomState;
-use siltstone::{Batch, Keyspace};
+use siltstone::Batch;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -41,16 +43,90 @@ struct Touched {
     number: usize,
     database: Option<Arc<Database>>,
     keys: HashMap<Vec<u8>, KeyState, RandomState>,
+    /// Whether one of them is a large collection.
+    has_large: bool,
 }
 
+/// Heads to read: their keys in order, each once, with tickets to keep them.
+type Missing<'k> = Vec<(&'k [u8], Ticket)>;
+
 impl Touched {
-    /// Those of `keys` that can be stored and have not been read, in order, each once.
-    fn missing<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) -> Vec<&'k [u8]> {
-        let is_missing = |key: &&[u8]| key.len() <= encoding::MAX_KEY_BYTES && !self.keys.contains_key(*key);
-        let mut missing: Vec<_> = keys.filter(is_missing).collect();
-        missing.sort_unstable();
-        missing.dedup();
-        missing
+    /// Learns what heads `keys` have that were used last; those of the others have to be read. Keys that
+    /// can't be stored are left out.
+    fn recall<'k>(&mut self, keys: impl Iterator<Item = &'k [u8]> + Clone, now: u64) -> Outcome<Missing<'k>> {
+        let Some(database) = self.database.clone() else { return Ok(Vec::new()) };
+        let mut missing = Vec::new();
+        let count = keys.clone().count();
+        if count > 1 {
+            self.keys.reserve(count);
+            database.recent.prefetch(database.owner, keys.clone());
+        }
+        for key in keys {
+            if key.len() > encoding::MAX_KEY_BYTES || self.keys.contains_key(key) {
+                continue;
+            }
+            match database.recall(key) {
+                Ok(item) => drop(self.learn(&database, key, item, now)?),
+                Err(ticket) => missing.push((key, ticket)),
+            }
+        }
+        missing.sort_unstable_by_key(|(key, _)| *key);
+        missing.dedup_by_key(|(key, _)| *key);
+        Ok(missing)
+    }
+
+    /// Learns what the store holds of keys that it was asked for.
+    fn keep(&mut self, missing: Missing<'_>, values: Vec<Option<Vec<u8>>>, now: u64) -> Outcome {
+        let Some(database) = self.database.clone() else { return Ok(()) };
+        for ((key, ticket), value) in missing.into_iter().zip(values) {
+            let item = database.keep(ticket, key, value);
+            self.learn(&database, key, item, now)?;
+        }
+        Ok(())
+    }
+
+    fn learn(
+        &mut self,
+        database: &Arc<Database>,
+        key: &[u8],
+        item: Item,
+        now: u64,
+    ) -> Outcome<&mut KeyState> {
+        let state = KeyState::read(database, key, item, now)?;
+        self.has_large |= state.stored.is_large;
+        Ok(self.keys.entry(key.to_vec()).or_insert(state))
+    }
+
+    /// Keys that have been changed.
+    fn changed(&self) -> impl Iterator<Item = (&Vec<u8>, &KeyState)> {
+        self.keys.iter().filter(|(_, state)| state.is_changed)
+    }
+
+    /// Keeps what has been committed among the items that were used last.
+    fn remember(&self) {
+        let Some(database) = &self.database else { return };
+        let mut item = Vec::new();
+        for (key, state) in self.changed() {
+            let is_there = state.head_item(&mut item);
+            let group = state.group().filter(|_| is_there);
+            let elements = group.map_or(Owner::NOBODY, |group| group.owner);
+            database.recent.put(database.owner, key, is_there.then_some(item.as_slice()), elements);
+            if let Some(group) = group {
+                group.remember();
+            }
+        }
+    }
+}
+
+/// Forgets among the items that were used last what is written, unless the write is known to have succeeded.
+struct Doubtful<'a>(&'a [Touched]);
+
+impl Drop for Doubtful<'_> {
+    fn drop(&mut self) {
+        for touched in self.0 {
+            let Some(database) = &touched.database else { continue };
+            touched.changed().for_each(|(key, _)| database.forget(key));
+        }
     }
 }
 
@@ -77,54 +153,41 @@ impl<'a> Unit<'a> {
         if let Some(at) = self.touched.iter().position(|touched| touched.number == number) {
             return self.touched.get_mut(at).ok_or(Failure::coded("ERR DB index is out of range"));
         }
-        let database = self.store.database(number);
-        self.touched.push(Touched { number, database, keys: HashMap::default() });
+        let (database, keys) = (self.store.database(number), HashMap::default());
+        self.touched.push(Touched { number, database, keys, has_large: false });
         self.touched.last_mut().ok_or(Failure::coded("ERR DB index is out of range"))
     }
 
-    /// The items of database `number`, which is made where it is not there.
+    /// Database `number`, which is made where it is not there.
     ///
     /// # Errors
     /// Those of making it.
-    pub fn items(&mut self, number: usize) -> Outcome<Keyspace> {
+    pub fn database_or_new(&mut self, number: usize) -> Outcome<Arc<Database>> {
         let store = self.store;
         let touched = self.database(number)?;
-        if touched.database.is_none() {
-            touched.database = Some(store.database_or_new(number)?);
-        }
-        let database = touched.database.as_ref();
-        Ok(database.ok_or(Failure::coded("ERR DB index is out of range"))?.items.clone())
-    }
-
-    /// The prefix of the group of `key` in database `number`, which is made where it is not there.
-    ///
-    /// # Errors
-    /// Those of making it; where the key is too long.
-    pub fn prefix(&mut self, number: usize, key: &[u8]) -> Outcome<Vec<u8>> {
-        self.items(number)?;
-        let layout = self.database(number)?.database.as_ref().map(|database| database.layout);
-        state::prefix_of(layout.unwrap_or_default(), key)
+        let database = match touched.database.take() {
+            Some(database) => database,
+            None => store.database_or_new(number)?,
+        };
+        Ok(Arc::clone(touched.database.insert(database)))
     }
 
     /// Reads keys of one database together.
     ///
     /// # Errors
     /// Those of reading.
-    pub fn load<'k>(&mut self, number: usize, keys: impl Iterator<Item = &'k [u8]>) -> Outcome {
+    pub fn load<'k>(&mut self, number: usize, keys: impl Iterator<Item = &'k [u8]> + Clone) -> Outcome {
         let now = self.now;
         let touched = self.database(number)?;
-        let Some(database) = &touched.database else { return Ok(()) };
-        let wanted = touched.missing(keys);
-        let prefixes: Vec<Vec<u8>> = wanted.iter().map(|key| database.layout.group(key)).collect();
-        let values = match prefixes.as_slice() {
+        let Some(database) = touched.database.clone() else { return Ok(()) };
+        let missing = touched.recall(keys, now)?;
+        let heads: Vec<Vec<u8>> = missing.iter().map(|(key, _)| database.layout.group(key)).collect();
+        let values = match heads.as_slice() {
             [] => return Ok(()),
-            [prefix] => vec![database.items.get(prefix)?],
-            prefixes => database.items.multi_get(prefixes)?,
+            [head] => vec![database.items.get(head)?],
+            heads => database.items.multi_get(heads)?,
         };
-        for ((key, prefix), value) in wanted.into_iter().zip(prefixes).zip(values) {
-            touched.keys.insert(key.to_vec(), KeyState::read(&database.items, prefix, value, now)?);
-        }
-        Ok(())
+        touched.keep(missing, values, now)
     }
 
     /// The same, where memory holds all that commands on these keys may ask for, and that is little. Where a
@@ -135,23 +198,27 @@ impl<'a> Unit<'a> {
     pub fn load_cached<'k>(
         &mut self,
         number: usize,
-        keys: impl Iterator<Item = &'k [u8]>,
+        keys: impl Iterator<Item = &'k [u8]> + Clone,
     ) -> Outcome<Cached> {
         let now = self.now;
         let touched = self.database(number)?;
-        let Some(database) = &touched.database else { return Ok(Cached::Much) };
-        let wanted = touched.missing(keys);
-        let prefixes: Vec<Vec<u8>> = wanted.iter().map(|key| database.layout.group(key)).collect();
-        let Some(values) = database.items.multi_get_cached(&prefixes)? else {
-            return Ok(Cached::No);
-        };
+        let Some(database) = touched.database.clone() else { return Ok(Cached::Much) };
+        let missing = touched.recall(keys, now)?;
+        if missing.is_empty() {
+            return Ok(Cached::All);
+        }
+        let heads: Vec<Vec<u8>> = missing.iter().map(|(key, _)| database.layout.group(key)).collect();
+        let Some(values) = database.items.multi_get_cached(&heads)? else { return Ok(Cached::No) };
         if values.iter().flatten().map(Vec::len).sum::<usize>() > MOST_CACHED_BYTES {
             return Ok(Cached::Much);
         }
-        for ((key, prefix), value) in wanted.into_iter().zip(prefixes).zip(values) {
-            touched.keys.insert(key.to_vec(), KeyState::read(&database.items, prefix, value, now)?);
-        }
+        touched.keep(missing, values, now)?;
         Ok(Cached::All)
+    }
+
+    /// Whether any key of database `number` that has been read has items beside its head.
+    pub fn has_large(&self, number: usize) -> bool {
+        self.touched.iter().any(|touched| touched.number == number && touched.has_large)
     }
 
     /// Reads `names` of the collection `key`, as [`Unit::load_elements`], where memory holds them; false
@@ -175,29 +242,23 @@ impl<'a> Unit<'a> {
     /// # Errors
     /// Those of reading.
     pub fn key(&mut self, number: usize, key: &[u8]) -> Outcome<&mut KeyState> {
-        let (now, store) = (self.now, self.store);
-        let touched = self.database(number)?;
-        if !touched.keys.contains_key(key) {
-            if touched.database.is_none() {
-                touched.database = store.database(number);
-            }
-            let state = match &touched.database {
-                Some(database) => {
-                    let prefix = state::prefix_of(database.layout, key)?;
-                    let value = database.items.get(&prefix)?;
-                    KeyState::read(&database.items, prefix, value, now)?
-                }
-                None => {
-                    let database = store.database_or_new(number)?;
-                    let prefix = state::prefix_of(database.layout, key)?;
-                    let state = KeyState::read(&database.items, prefix, None, now)?;
-                    touched.database = Some(database);
-                    state
-                }
-            };
-            touched.keys.insert(key.to_vec(), state);
+        if !self.database(number)?.keys.contains_key(key) {
+            self.read(number, key)?;
         }
+        let touched = self.database(number)?;
         touched.keys.get_mut(key).ok_or(Failure::coded("ERR the key was not read"))
+    }
+
+    /// Reads one key; a database that is not there is made for it.
+    fn read(&mut self, number: usize, key: &[u8]) -> Outcome {
+        state::check_key(key)?;
+        let database = self.database_or_new(number)?;
+        let item = match database.recall(key) {
+            Ok(item) => item,
+            Err(ticket) => database.keep(ticket, key, database.items.get(database.layout.group(key))?),
+        };
+        let now = self.now;
+        self.database(number)?.learn(&database, key, item, now).map(drop)
     }
 
     /// Sees to a collection that has been changed: see [`KeyState::settle`].
@@ -205,8 +266,8 @@ impl<'a> Unit<'a> {
     /// # Errors
     /// Those of making a database.
     pub fn settle(&mut self, number: usize, key: &[u8]) -> Outcome {
-        let (items, limits) = (self.items(number)?, self.limits);
-        self.key(number, key)?.settle(&items, &limits);
+        let (database, limits) = (self.database_or_new(number)?, self.limits);
+        self.key(number, key)?.settle(&database, key, &limits);
         Ok(())
     }
 
@@ -221,13 +282,13 @@ impl<'a> Unit<'a> {
         kind: Kind,
         entries: &[(Vec<u8>, Vec<u8>, u64)],
     ) -> Outcome {
-        let (items, prefix) = (self.items(number)?, self.prefix(number, key)?);
+        let database = self.database_or_new(number)?;
         let is_large = entries.len() > self.limits.packed_elements;
         let state = self.key(number, key)?;
         let collection = state.collection_mut(kind)?;
         if is_large {
             // A packed one is searched from the front for each element.
-            collection.unpack(&items, &prefix);
+            collection.unpack(&database, key);
         }
         for (name, value, expires_at) in entries {
             collection.put(name, Element { value, expires_at: *expires_at })?;
@@ -259,31 +320,32 @@ impl<'a> Unit<'a> {
     /// Those of the write, after which nothing has changed.
     pub fn commit(&mut self) -> Outcome {
         let touched = std::mem::take(&mut self.touched);
-        if self.is_read_only
-            || !touched.iter().any(|touched| touched.keys.values().any(|state| state.is_changed))
-        {
+        if self.is_read_only || !touched.iter().any(|touched| touched.changed().next().is_some()) {
             return Ok(());
         }
         let mut batch = Batch::new();
         let mut changes = Vec::with_capacity(touched.len());
         for touched in &touched {
             let Some(database) = &touched.database else { continue };
-            let mut change = Change::default();
-            for (key, state) in touched.keys.iter().filter(|(_, state)| state.is_changed) {
-                write_key(&mut batch, database, key, state, self.now, &mut change)?;
+            let (mut change, mut writing) = (Change::default(), Writing::default());
+            for (key, state) in touched.changed() {
+                writing.write_key(&mut batch, database, key, state, &mut change)?;
             }
             change.commit(&mut batch, &database.counts)?;
             changes.push((Arc::clone(database), change));
         }
         if !batch.is_empty() {
+            let doubtful = Doubtful(&touched);
             self.store.db.write(&batch, &self.store.write_options())?;
+            std::mem::forget(doubtful);
         }
         for (database, change) in &changes {
             self.store.applied(database, change);
         }
         let mut count = 0;
         for touched in &touched {
-            for (key, _) in touched.keys.iter().filter(|(_, state)| state.is_changed) {
+            touched.remember();
+            for (key, _) in touched.changed() {
                 self.store.watchers.changed(touched.number, key);
                 count += 1;
             }
@@ -293,62 +355,66 @@ impl<'a> Unit<'a> {
     }
 }
 
-/// Adds what becomes of a key to `batch`.
-fn write_key(
-    batch: &mut Batch,
-    database: &Database,
-    key: &[u8],
-    state: &KeyState,
-    now: u64,
-    change: &mut Change,
-) -> Outcome {
-    let Database { items, due, .. } = database;
-    let stored = &state.stored;
-    if stored.is_live {
-        change.count(stored.expires_at, -1);
-    }
-    let is_same_group = matches!(state.value(), Value::Collection(collection)
-        if matches!(&collection.body, Body::Group(group) if group.is_of_store()));
-    if stored.is_large && !is_same_group {
-        batch.delete_prefix(items, &state.prefix)?;
-    }
-    let is_past = state.expires_at > 0 && state.expires_at <= now;
-    let Some(item) = state.head_item().filter(|_| !is_past) else {
-        if stored.is_large && is_same_group {
-            batch.delete_prefix(items, &state.prefix)?;
-        } else if stored.has_head && !stored.is_large {
-            batch.delete(items, &state.prefix)?;
+/// Writes keys into a batch.
+#[derive(Default)]
+struct Writing {
+    /// The key and the value of a head.
+    head: Vec<u8>,
+    item: Vec<u8>,
+}
+
+impl Writing {
+    /// Adds what becomes of a key to `batch`.
+    fn write_key(
+        &mut self,
+        batch: &mut Batch,
+        database: &Database,
+        key: &[u8],
+        state: &KeyState,
+        change: &mut Change,
+    ) -> Outcome {
+        let Self { head, item } = self;
+        let Database { items, due, .. } = database;
+        let (stored, group) = (&state.stored, state.group());
+        head.clear();
+        database.layout.put_group(head, key);
+        if stored.is_live {
+            change.count(stored.expires_at, -1);
         }
-        return Ok(());
-    };
-    change.count(state.expires_at, 1);
-    let group = match state.value() {
-        Value::Collection(collection) => match &collection.body {
-            Body::Group(group) => Some(group),
-            Body::Packed(_) => None,
-        },
-        _ => None,
-    };
-    // One item can be left to the engine to expire; a group can't, or its elements would outlive its head.
-    match (group, state.expires_at) {
-        (None, at) if at > 0 => {
-            batch.put_with_ttl(items, &state.prefix, item, Duration::from_millis(at - now))?;
+        let is_same_group = group.is_some_and(Group::is_of_store);
+        let is_there = state.head_item(item);
+        if stored.is_large && !(is_same_group && is_there) {
+            batch.delete_prefix(items, &*head)?;
         }
-        _ => batch.put(items, &state.prefix, item)?,
+        if !is_there {
+            if stored.has_head && !stored.is_large {
+                batch.delete(items, &*head)?;
+            }
+            return Ok(());
+        }
+        change.count(state.expires_at, 1);
+        // One item can be left to the engine to expire; a group can't, or its elements would outlive its
+        // head.
+        match (group, state.expires_at) {
+            (None, at) if at > 0 => {
+                batch.put_with_ttl(items, &*head, &*item, Duration::from_millis(at - state.now()))?;
+            }
+            _ => batch.put(items, &*head, &*item)?,
+        }
+        if let Some(group) = group {
+            group.commit(batch)?;
+        }
+        let soonest = match state.value() {
+            Value::Collection(collection) => collection.soonest(),
+            _ => 0,
+        };
+        if soonest > 0 && (soonest != stored.soonest || !stored.is_live) {
+            batch.put(due, Database::due_key(soonest, key), b"")?;
+        }
+        let is_new_expiry = state.expires_at != stored.expires_at || !stored.is_large;
+        if group.is_some() && state.expires_at > 0 && is_new_expiry {
+            batch.put(due, Database::due_key(state.expires_at, key), b"")?;
+        }
+        Ok(())
     }
-    if let Some(group) = group {
-        group.commit(batch)?;
-    }
-    let soonest = match state.value() {
-        Value::Collection(collection) => collection.soonest(),
-        _ => 0,
-    };
-    if soonest > 0 && (soonest != stored.soonest || !stored.is_live) {
-        batch.put(due, Database::due_key(soonest, key), b"")?;
-    }
-    if group.is_some() && state.expires_at > 0 && (state.expires_at != stored.expires_at || !stored.is_large)
-    {
-        batch.put(due, Database::due_key(state.expires_at, key), b"")?;
-    }
-    Ok(())
 }

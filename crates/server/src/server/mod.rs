@@ -13,6 +13,7 @@ mod connection;
 mod listen;
 mod metrics;
 mod pipeline;
+mod read_ahead;
 mod session;
 mod store_files;
 #[cfg(feature = "tls")]

@@ -8,11 +8,12 @@
 //! Invariants: a unit's replies are seen only after its commit; if that fails, all of them are errors.
 
 use super::Server;
+use super::read_ahead::{are_short, keys, named, read_ahead, read_cached};
 use super::session::{ReplyMode, Session, Transaction};
 use crate::cluster::Route;
 use crate::command::{Context, Denied, Spec, flags, lookup, text, wrong_arity};
 use crate::failure::{Failure, Outcome};
-use crate::keyspace::{Cached, MOST_CACHED_BYTES, Store, Unit};
+use crate::keyspace::Unit;
 use crate::resp::{Output, Request};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -31,7 +32,7 @@ const PATIENCE: Duration = Duration::from_millis(4);
 const MOST_OUTPUT_BYTES: usize = 4 << 20;
 
 /// A request that is allowed, and its place in the table.
-type Checked = (usize, &'static Spec);
+pub(super) type Checked = (usize, &'static Spec);
 
 fn unknown(request: &Request) -> Failure {
     const MOST_BYTES: usize = 128;
@@ -167,67 +168,6 @@ pub fn run(
     None
 }
 
-/// The elements that a request names of the collection under its first key; none where it names none.
-fn element_names<'r>(request: &'r Request, spec: &Spec) -> Vec<&'r [u8]> {
-    match spec.elements {
-        (0, _) => Vec::new(),
-        (first, step) => request.from(first).step_by(step).collect(),
-    }
-}
-
-/// Reads the elements of large collections that `requests` name; false where memory does not hold them, or
-/// where a request may ask for others.
-fn elements_are_cached(
-    unit: &mut Unit,
-    database: usize,
-    requests: &[Request],
-    specs: &[Checked],
-) -> Outcome<bool> {
-    for (request, (_, spec)) in requests.iter().zip(specs) {
-        let names = element_names(request, spec);
-        for (place, (_, key, _)) in keys(database, request, spec).enumerate() {
-            let names = if place == 0 { names.as_slice() } else { &[] };
-            if !unit.load_elements_cached(database, key, names)? {
-                return Ok(false);
-            }
-        }
-    }
-    Ok(true)
-}
-
-/// Whether carrying out `requests` takes neither long nor a sync, as far as can be told before anything is
-/// read.
-fn are_short(store: &Store, writes: bool, requests: &[Request], specs: &[Checked]) -> bool {
-    let bytes: usize = requests.iter().map(Request::bytes).sum();
-    let syncs = || store.write_options().durability == Some(siltstone::Durability::Synced);
-    let is_long = bytes > MOST_CACHED_BYTES || specs.iter().any(|(_, spec)| spec.is(flags::LONG));
-    !is_long && !(writes && (syncs() || store.db.is_slowed()))
-}
-
-/// Reads what `requests` will ask for where that takes no waiting.
-fn read_cached(
-    server: &Server,
-    unit: &mut Unit,
-    database: usize,
-    requests: &[Request],
-    specs: &[Checked],
-) -> Result<(), Stop> {
-    let keys = named(database, requests, specs).map(|(_, key, _)| key);
-    // What is wrong shows again where the thread may wait.
-    match unit.load_cached(database, keys) {
-        Ok(Cached::All) => {}
-        Ok(Cached::No) => return Err(Stop::Device),
-        Ok(Cached::Much) | Err(_) => return Err(Stop::Passing),
-    }
-    match elements_are_cached(unit, database, requests, specs) {
-        Ok(true) => {}
-        Ok(false) => return Err(Stop::Device),
-        Err(_) => return Err(Stop::Passing),
-    }
-    server.counters.at_once.fetch_add(1, Ordering::Relaxed);
-    Ok(())
-}
-
 /// Whether a request's keys are in no slot that is on its way.
 fn is_settled(server: &Server, session: &Session, spec: &Spec, request: &Request) -> bool {
     let route = server.cluster.as_ref().map(|cluster| cluster.route(session, spec, request));
@@ -331,33 +271,6 @@ fn refuse(server: &Server, failure: &Failure, out: &mut Output) {
     let text = failure.to_string();
     server.count_error(&text);
     out.error(&text);
-}
-
-/// Keys of a request, with whether it may change them.
-fn keys<'r>(
-    database: usize,
-    request: &'r Request,
-    spec: &'static Spec,
-) -> impl Iterator<Item = (usize, &'r [u8], bool)> {
-    spec.keys.places(request).map(move |place| (database, request.get(place), spec.writes()))
-}
-
-/// Keys of some requests.
-fn named<'r>(
-    database: usize,
-    requests: &'r [Request],
-    specs: &'r [Checked],
-) -> impl Iterator<Item = (usize, &'r [u8], bool)> {
-    requests.iter().zip(specs).flat_map(move |(request, (_, spec))| keys(database, request, spec))
-}
-
-/// Reads what the requests will ask for.
-fn read_ahead(unit: &mut Unit, database: usize, requests: &[Request], specs: &[Checked]) -> Outcome {
-    unit.load(database, named(database, requests, specs).map(|(_, key, _)| key))?;
-    for (request, (_, spec)) in requests.iter().zip(specs).filter(|(_, (_, spec))| spec.elements.0 > 0) {
-        unit.load_elements(database, request.get(1), &element_names(request, spec))?;
-    }
-    Ok(())
 }
 
 /// Carries out requests on keys as one unit, and returns how many: fewer than there are where their replies
