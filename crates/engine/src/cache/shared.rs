@@ -167,7 +167,7 @@ impl Caches {
     #[inline]
     pub(super) fn note(&self, reads: u64) {
         let capacity = self.capacity.load(Ordering::Relaxed);
-        if self.split.note(1, reads, capacity) {
+        if self.split.note(1, reads, capacity, || self.bytes()) {
             self.divide(capacity);
         }
     }

@@ -5,9 +5,11 @@
 //! is moved a little, and the reads for as many questions are compared with those before: back where there
 //! are more, further where there are fewer.
 //!
-//! Source: Einziger et al., "Adaptive Software Cache Management" (Middleware 2018), which climbs likewise.
-//! Where we differ, and why: where a step makes no difference that chance would not, the border rests, and
-//! twice as long each time, so that a store in balance is left alone; the next try is towards the middle.
+//! Source: Einziger et al., "Adaptive Software Cache Management" (Middleware 2018), which climbs likewise,
+//! with steps that get shorter, and long ones again under another load. Where we differ, and why: where a step makes no difference that chance would
+//! not, the border rests, and twice as long each time, so that a store in balance is left alone; the next try
+//! is towards the middle. Nothing is learnt from a cache that is still filling up, whose reads become fewer
+//! wherever the border stands.
 
 use crate::sync::leaf::Mutex;
 use crate::sync::leaf::atomic::{AtomicU64, Ordering};
@@ -15,10 +17,15 @@ use crate::sync::leaf::atomic::{AtomicU64, Ordering};
 /// Parts of the cache that the border moves by.
 const PARTS: u64 = 16;
 const MIDDLE: u64 = PARTS / 2;
+/// Parts of the first step, and of the shortest.
+const FIRST_STRIDE: u64 = 4;
+const LAST_STRIDE: u64 = 1;
 /// Questions to learn from, at least, and one for so many bytes of cache: what is made room for has to fill
 /// up first.
 const LEAST_QUESTIONS: u64 = 1 << 16;
-const BYTES_PER_QUESTION: u64 = 256;
+const BYTES_PER_QUESTION: u64 = 512;
+/// A cache is filling up that in one period has taken more than one of so many parts of its room.
+const FILLING_PARTS: u64 = 32;
 /// Differences in reads per question that may be chance.
 const CHANCE: f64 = 0.003;
 /// And those that mean another load, for which to try again soon.
@@ -38,10 +45,14 @@ pub(super) struct CacheSplit {
 
 #[derive(Debug)]
 struct Climb {
+    /// Bytes that the cache held after the last period.
+    last_held: u64,
     /// Reads per question in the last period, and whether the border has moved since.
     last_rate: Option<f64>,
     has_moved: bool,
     is_upward: bool,
+    /// Parts of the next step.
+    stride: u64,
     /// Periods left before the next try, and how many there will be before the one after it.
     rest: u32,
     next_rest: u32,
@@ -49,7 +60,15 @@ struct Climb {
 
 impl Default for CacheSplit {
     fn default() -> Self {
-        let climb = Climb { last_rate: None, has_moved: false, is_upward: false, rest: 0, next_rest: 1 };
+        let climb = Climb {
+            last_held: 0,
+            last_rate: None,
+            has_moved: false,
+            is_upward: false,
+            stride: FIRST_STRIDE,
+            rest: 0,
+            next_rest: 1,
+        };
         Self {
             answers: AtomicU64::new(MIDDLE),
             questions: AtomicU64::new(0),
@@ -66,18 +85,18 @@ impl CacheSplit {
     }
 
     /// Notes `questions`, of which `reads` went to the device; true once the border has moved in a cache of
-    /// `capacity` bytes.
+    /// `capacity` bytes, which holds so many as `held` says.
     #[inline]
-    pub fn note(&self, questions: u64, reads: u64, capacity: u64) -> bool {
+    pub fn note(&self, questions: u64, reads: u64, capacity: u64, held: impl FnOnce() -> u64) -> bool {
         if reads > 0 {
             self.reads.fetch_add(reads, Ordering::Relaxed);
         }
         let period = LEAST_QUESTIONS.max(capacity / BYTES_PER_QUESTION);
         let asked = self.questions.fetch_add(questions, Ordering::Relaxed) + questions;
-        asked >= period && self.move_border(period)
+        asked >= period && self.move_border(period, capacity, held)
     }
 
-    fn move_border(&self, period: u64) -> bool {
+    fn move_border(&self, period: u64, capacity: u64, held: impl FnOnce() -> u64) -> bool {
         let Some(mut climb) = self.climb.try_lock() else { return false };
         let asked = self.questions.load(Ordering::Relaxed);
         if asked < period {
@@ -85,6 +104,10 @@ impl CacheSplit {
         }
         self.questions.store(0, Ordering::Relaxed);
         let rate = self.reads.swap(0, Ordering::Relaxed) as f64 / asked as f64;
+        let held = held();
+        if held > std::mem::replace(&mut climb.last_held, held) + capacity / FILLING_PARTS {
+            return false;
+        }
         let before = self.answers.load(Ordering::Relaxed);
         let after = climb.step(rate, before);
         self.answers.store(after, Ordering::Relaxed);
@@ -100,17 +123,21 @@ impl Climb {
             self.next_rest = 1;
         }
         if self.has_moved && change.abs() >= CHANCE {
-            self.is_upward ^= change > 0.0;
+            if change > 0.0 {
+                self.is_upward ^= true;
+                self.stride = (self.stride / 2).max(LAST_STRIDE);
+            }
         } else if self.rest > 0 {
             self.rest -= 1;
             self.has_moved = false;
             return at;
         } else {
+            self.stride = if self.next_rest == 1 { FIRST_STRIDE } else { LAST_STRIDE };
             self.rest = self.next_rest;
             self.next_rest = (self.next_rest * 2).min(LONGEST_REST);
             self.is_upward = if at == MIDDLE { !self.is_upward } else { at < MIDDLE };
         }
-        let next = if self.is_upward { at + 1 } else { at - 1 };
+        let next = if self.is_upward { at + self.stride } else { at.saturating_sub(self.stride) };
         let next = next.clamp(1, PARTS - 1);
         self.has_moved = next != at;
         next
@@ -127,9 +154,42 @@ mod tests {
         for _ in 0..400 {
             let at = split.answers.load(Ordering::Relaxed);
             let reads = (rate(at) * LEAST_QUESTIONS as f64) as u64;
-            split.note(LEAST_QUESTIONS, reads, 0);
+            split.note(LEAST_QUESTIONS, reads, 0, || 0);
         }
         split.answers.load(Ordering::Relaxed)
+    }
+
+    /// The periods that the border takes to where it is told to go.
+    fn periods_until(is_there: impl Fn(u64) -> bool, rate: impl Fn(u64) -> f64) -> usize {
+        let split = CacheSplit::default();
+        (0..400)
+            .find(|_| {
+                let at = split.answers.load(Ordering::Relaxed);
+                let reads = (rate(at) * LEAST_QUESTIONS as f64) as u64;
+                split.note(LEAST_QUESTIONS, reads, 0, || 0);
+                is_there(at)
+            })
+            .unwrap()
+    }
+
+    #[test]
+    fn the_first_steps_are_long() {
+        assert!(periods_until(|at| at >= 14, |at| 0.5 - 0.01 * at as f64) <= 3);
+        assert!(periods_until(|at| at <= 2, |at| 0.2 + 0.02 * at as f64) <= 6);
+    }
+
+    #[test]
+    fn a_cache_that_fills_up_teaches_nothing() {
+        let split = CacheSplit::default();
+        let capacity = 1 << 20;
+        for held in 1..=20 {
+            let reads = (21 - held) * LEAST_QUESTIONS / 20;
+            assert!(!split.note(LEAST_QUESTIONS, reads, capacity, || held * capacity / 20));
+        }
+        assert_eq!(split.of(PARTS), MIDDLE);
+        // And what it took then is not set beside what it takes later.
+        assert!(split.note(LEAST_QUESTIONS, LEAST_QUESTIONS / 2, capacity, || capacity));
+        assert_eq!(split.climb.lock().last_rate, Some(0.5));
     }
 
     #[test]
