@@ -280,3 +280,58 @@ fn filters_that_do_not_fit_are_shorter_or_those_of_the_deepest_levels_lack() {
         assert!(off[0] < 0.02 + 0.05 * hit && off[1] < 0.02 + 0.05 * miss, "{name}: {off:?}");
     }
 }
+
+/// Stores of five million items that were really filled, overwritten and read: the preset, bytes of a value,
+/// the skew, the budget, and device reads per hit and per miss (docs/advice.md).
+#[test]
+fn pages_that_are_asked_for_more_than_others_stay_in_the_cache() {
+    let measured = [
+        // Items that are asked for often lie together in young runs.
+        ("lsm-trie", 32.0, 0.99, 60_000_000, 0.227, 0.001),
+        ("lsm-trie", 32.0, 0.99, 20_000_000, 0.376, 0.083),
+        // Filters of young runs are wrong as often as others', and the runs have few pages.
+        ("leveled", 100.0, 0.0, 145_000_000, 0.858, 0.017),
+        ("leveled", 100.0, 0.0, 48_333_333, 0.969, 0.025),
+        ("stepped-merge", 100.0, 0.0, 48_333_333, 1.004, 0.061),
+    ];
+    for (name, value_bytes, skew, budget, hit, miss) in measured {
+        let table_bytes = if value_bytes == 32.0 { 1 << 20 } else { 2 << 20 };
+        let design = Design::preset(name).unwrap().scaled_to(table_bytes);
+        let mix = Mix { hits: 0.9, misses: 0.1, scans: 0.0, puts: 0.0 };
+        let group_items = if name == "lsm-trie" { 1.0 } else { 64.0 };
+        let batch_items = 100.0;
+        let workload = Workload { items: 5e6, overwrites: 1e7, skew, value_bytes, ..Workload::default() };
+        let workload = Workload { group_items, batch_items, mix, ..workload };
+        let costs = price(&design, &workload, budget).unwrap();
+        let off = [costs.reads_per_hit - hit, costs.reads_per_miss - miss].map(f64::abs);
+        assert!(off[0] < 0.02 + 0.05 * hit && off[1] < 0.02 + 0.05 * miss, "{name}, {budget}: {off:?}");
+        if skew > 0.0 {
+            // If others are read than are written, they lie anywhere.
+            let elsewhere = Workload { read_skew: Some(skew), ..workload };
+            assert!(price(&design, &elsewhere, budget).unwrap().reads_per_hit > 1.1 * costs.reads_per_hit);
+        }
+    }
+}
+
+#[test]
+fn more_memory_and_more_skew_spare_reads() {
+    let mix = Mix { hits: 0.8, misses: 0.1, scans: 0.1, puts: 0.0 };
+    for name in ["siltstone", "lean", "leveled"] {
+        let design = Design::preset(name).unwrap().scaled_to(1 << 20);
+        let mut by_skew = [f64::INFINITY; 2];
+        for skew in [0.0, 0.5, 0.99, 1.2] {
+            let workload = Workload { items: 2e6, overwrites: 2e6, skew, mix, ..Workload::default() };
+            let mut last = f64::INFINITY;
+            let mut at = [0.0; 2];
+            for (budget, place) in [(24 << 20, 0), (48 << 20, 0), (96 << 20, 1), (192 << 20, 1)] {
+                let costs = price(&design, &workload, budget).unwrap();
+                let reads = mix.hits * costs.reads_per_hit + mix.misses * costs.reads_per_miss;
+                assert!(reads <= last + 1e-3, "{name}, skew {skew}, {budget}: {reads} after {last}");
+                last = reads;
+                at[place] = reads;
+            }
+            assert!(at.iter().zip(by_skew).all(|(now, before)| *now < before), "{name}, {skew}: {at:?}");
+            by_skew = at;
+        }
+    }
+}

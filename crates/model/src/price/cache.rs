@@ -1,17 +1,20 @@
 //! How often what is read is in the cache already.
 //!
 //! The cache keeps answers for single keys and pages of tables, and learns how to divide its memory between
-//! them. Source: Che, Tung and Wang, "Hierarchical Web Caching Systems" (JSAC 2002), written in FAST'16's
-//! primitives: a cache of `C` items holds those of the last `Unique⁻¹(C)` requests, and its miss ratio is the
-//! slope of `Unique` there. A page of `k` items is absent where none of its items was asked for, so that
-//! `1 − (1 − Unique(t)/N)^k` of all pages are among the last `t` requests.
+//! them. What either keeps is what is asked for again soon ([`replacement`](super::replacement)). Nobody asks
+//! for a page in a time in which nobody asks for any of its items, nor for a key that a filter takes for one
+//! of its run's. Runs differ in that: young ones hold what is written, and read, most
+//! ([`requests`](super::requests)).
 //!
-//! *Limits*: what is read after the cache of answers has had its share is taken to ask for pages alike, and
-//! the cache to be divided as well as can be, which a store that was just opened has yet to find out.
+//! Answers stand before pages: what they answer asks no page.
+//!
+//! *Limits*: the cache is taken to be divided as well as can be, which a store that was just opened has yet
+//! to find out.
 
-use super::workload::Workload;
-use crate::{Direct, ModelError, Popularity, Primitives};
-use std::sync::Arc;
+use super::reads::{PageClass, Pages};
+use super::replacement::{ANSWERS, PAGES, Times, absent};
+use super::requests::Requests;
+use super::workload::{Mix, Workload};
 
 /// Bytes of an answer beside its key and value, and what the memory that it lies in takes beside it.
 const ANSWER_BYTES: f64 = 24.0;
@@ -20,143 +23,215 @@ const ANSWER_SPACE: f64 = 4608.0 / 4096.0;
 const CACHED_PAGE_BYTES: f64 = 4096.0 + 96.0;
 /// Parts that the cache is divided into.
 const PARTS: u32 = 16;
-/// Steps of bisection.
-const STEPS: usize = 40;
+/// Divisions that are tried at first beside one without answers, and how far from the best of them others then
+/// are; and those that do for a rough price.
+const FIRST_TRIED: [u32; 4] = [1, 5, 10, 15];
+const THEN_TRIED: [u32; 2] = [2, 1];
+const TRIED_ROUGHLY: [u32; 2] = [1, 13];
+/// Requests for each item after which nothing changes any more.
+const LONGEST: f64 = 1e4;
 
-/// Which items are read.
-#[derive(Clone, Debug)]
-pub(super) struct Reads {
-    items: f64,
-    answer_bytes: f64,
-    /// `None` where all items are asked for alike.
-    popularity: Option<Arc<Direct>>,
+/// Device reads of each kind of read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct DeviceReads {
+    pub hit: f64,
+    pub miss: f64,
+    pub scan: f64,
 }
 
-/// The shares of reads that go to the device.
+impl DeviceReads {
+    fn of(&self, mix: &Mix) -> f64 {
+        mix.hits * self.hit + mix.misses * self.miss + mix.scans * self.scan
+    }
+}
+
+/// A cache of a store.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Missed {
-    /// Of the reads that gets need, for items or absent keys.
-    pub of_gets: f64,
-    /// Of reads of pages that all are asked for alike.
-    pub of_pages: f64,
+pub(super) struct Cache<'a> {
+    pub bytes: f64,
+    /// Whether answers are kept by themselves.
+    pub keeps_answers: bool,
+    /// Whether a rough division will do.
+    pub is_rough: bool,
+    pub workload: &'a Workload,
 }
 
-impl Reads {
-    pub fn of(workload: &Workload) -> Result<Self, ModelError> {
-        let skew = workload.read_skew.unwrap_or(workload.skew);
-        let popularity = if skew > 0.0 {
-            let popularity = Popularity::zipf(workload.items.ceil() as u64, skew)?;
-            Some(Arc::new(Direct::new(&popularity)))
-        } else {
-            None
+impl Cache<'_> {
+    /// The reads that it does not spare, when it is divided as well as can be.
+    pub fn missed(&self, requests: &Requests, pages: &Pages) -> DeviceReads {
+        let mut mix = self.workload.mix.normalized();
+        if mix.hits + mix.misses + mix.scans <= 0.0 {
+            mix = Mix { hits: 1.0, ..mix };
+        }
+        let asking = Asking { requests, pages, mix };
+        let with = |part: u32| {
+            let of_answers = self.bytes * f64::from(part) / f64::from(PARTS);
+            let answers = asking.answers_times(of_answers, self.workload);
+            asking.missed(answers, (self.bytes - of_answers) / CACHED_PAGE_BYTES)
         };
-        let answer_bytes = (ANSWER_BYTES + workload.item_bytes()) * ANSWER_SPACE;
-        Ok(Self { items: workload.items, answer_bytes, popularity })
-    }
-
-    /// What is missed with a cache of so many bytes before so many bytes of pages, where answers are kept by
-    /// themselves or are not.
-    pub fn missed(&self, cache_bytes: f64, page_bytes: f64, keeps_answers: bool) -> Missed {
-        let pages = (page_bytes / 4096.0).max(1.0);
-        let held = |bytes: f64| (bytes / CACHED_PAGE_BYTES / pages).clamp(0.0, 1.0);
-        let Some(popularity) = &self.popularity else {
-            let missed = 1.0 - held(cache_bytes);
-            return Missed { of_gets: missed, of_pages: missed };
+        let mut best = (0, with(0));
+        if !self.keeps_answers {
+            return best.1;
+        }
+        let better = |part: u32, best: (u32, DeviceReads)| {
+            let reads = with(part);
+            if reads.of(&mix) < best.1.of(&mix) { (part, reads) } else { best }
         };
-        let pages_only = self.missed_pages(popularity, held(cache_bytes), pages);
-        let mut best = Missed { of_gets: pages_only, of_pages: 1.0 - held(cache_bytes) };
-        for part in 1..=if keeps_answers { PARTS } else { 0 } {
-            let of_answers = f64::from(part) / f64::from(PARTS);
-            let answers = cache_bytes * of_answers / self.answer_bytes;
-            let of_pages = 1.0 - held(cache_bytes * (1.0 - of_answers));
-            let of_gets = missed_answers(popularity, answers) * of_pages;
-            if of_gets < best.of_gets {
-                best = Missed { of_gets, of_pages };
+        let (first, then) =
+            if self.is_rough { (&TRIED_ROUGHLY[..], &[][..]) } else { (&FIRST_TRIED[..], &THEN_TRIED[..]) };
+        for part in first {
+            best = better(*part, best);
+        }
+        for far in then {
+            for part in [best.0.saturating_sub(*far).max(1), (best.0 + far).min(PARTS - 1)] {
+                best = better(part, best);
             }
         }
-        best
-    }
-
-    /// The share of requests whose page is none of the share `held` of pages asked for last.
-    fn missed_pages(&self, popularity: &Direct, held: f64, pages: f64) -> f64 {
-        if held >= 1.0 {
-            return 0.0;
-        }
-        let per_page = self.items / pages;
-        let absent = |requests: f64| 1.0 - popularity.unique(requests) / self.items;
-        // The requests after which the cache is full, by their logarithm.
-        let (mut low, mut high) = (0.0f64, (self.items * 1e3).ln());
-        for _ in 0..STEPS {
-            let middle = f64::midpoint(low, high);
-            let seen = 1.0 - absent(middle.exp()).powf(per_page);
-            if seen < held { low = middle } else { high = middle }
-        }
-        let requests = f64::midpoint(low, high).exp();
-        // The item's own requests, and those for the others of its page.
-        missed_after(popularity, requests) * absent(requests).powf(per_page - 1.0)
+        best.1
     }
 }
 
-/// The share of requests for items that are none of those asked for last, of which a cache has so many.
-fn missed_answers(popularity: &Direct, answers: f64) -> f64 {
-    if answers >= popularity.total() {
-        return 0.0;
-    }
-    missed_after(popularity, popularity.unique_inverse(answers))
+/// What is asked of the caches, by operations of a mix.
+struct Asking<'a> {
+    requests: &'a Requests,
+    pages: &'a Pages,
+    mix: Mix,
 }
 
-/// The share of requests for items that were not asked for in the last so many.
-fn missed_after(popularity: &Direct, requests: f64) -> f64 {
-    if requests < 1.0 { 1.0 } else { popularity.unique_and_slope(requests).1.clamp(0.0, 1.0) }
+/// Requests for one kind of keys that come through the answers.
+struct Through {
+    /// Of each group: the share of requests that come through, and how many of them an operation brings.
+    groups: Vec<(f64, f64)>,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn reads(skew: f64) -> Reads {
-        Reads::of(&Workload { read_skew: Some(skew), ..Workload::default() }).unwrap()
+impl Through {
+    fn of(requests: &Requests, per_operation: f64, answers: Times) -> Self {
+        let through = |rate: f64| {
+            let rate = rate * per_operation;
+            let passed = absent(answers.map(|time| (-rate * time).exp()));
+            (passed, rate * passed)
+        };
+        Self { groups: requests.groups().iter().map(|group| through(group.rate)).collect() }
     }
 
-    #[test]
-    fn more_cache_misses_less_and_skew_helps() {
-        let page_bytes = 1.2e8;
-        for skew in [0.0, 0.5, 0.99, 1.2] {
-            let mut last = 1.0;
-            for share in [0.0, 0.01, 0.1, 0.3, 0.6, 1.1] {
-                let missed = reads(skew).missed(share * page_bytes, page_bytes, true).of_gets;
-                assert!(missed <= last + 1e-9, "{skew} {share}: {missed} after {last}");
-                last = missed;
-            }
-            assert!(last < 0.02, "{skew}: {last}");
-        }
-        let at = |skew| reads(skew).missed(0.1 * page_bytes, page_bytes, true).of_gets;
-        assert!(at(0.99) < 0.5 && at(0.5) < at(0.0) && at(0.99) < at(0.5), "{} {}", at(0.99), at(0.5));
+    /// Of each group, the share of keys that nobody came through to ask for in so many operations.
+    fn untouched(&self, time: f64) -> Vec<f64> {
+        self.groups.iter().map(|(_, rate)| (-rate * time).exp()).collect()
     }
 
-    #[test]
-    fn a_cache_of_answers_misses_what_a_simulated_one_does() {
-        use rand::RngExt;
-        use rand::SeedableRng;
-        // A thousand items, the least recently used of a hundred is let go.
-        let popularity = Popularity::zipf_grouped(1000, 0.99, crate::Grouping::Exact).unwrap();
-        let chances: Vec<f64> = popularity.groups().iter().map(|group| group.probability).collect();
-        let mut random = rand::rngs::SmallRng::seed_from_u64(7);
-        let (mut cache, mut missed) = (std::collections::VecDeque::new(), 0);
-        for request in 0..60_000 {
-            let mut at = random.random::<f64>();
-            let item = chances.iter().position(|chance| {
-                at -= chance;
-                at < 0.0
-            });
-            let place = cache.iter().position(|held| *held == item);
-            missed += i32::from(request >= 10_000 && place.is_none());
-            place.map(|place| cache.remove(place));
-            cache.push_front(item);
-            cache.truncate(100);
+    /// The same for each of a cache's times.
+    fn untouched_in(&self, times: Times) -> Vec<[f64; 3]> {
+        self.groups.iter().map(|(_, rate)| times.map(|time| (-rate * time).exp())).collect()
+    }
+
+    /// The share of requests that come through and find a page absent that others do not ask for within each
+    /// time, where so large shares of requests are for each group.
+    fn missed(&self, shares: impl Iterator<Item = f64>, by_own: &[[f64; 3]], by_others: [f64; 3]) -> f64 {
+        let [of_newcomer, of_noted, of_staying] = by_others;
+        let groups = shares.zip(&self.groups).zip(by_own);
+        groups
+            .map(|((share, (passed, _)), [newcomer, noted, staying])| {
+                share * passed * absent([newcomer * of_newcomer, noted * of_noted, staying * of_staying])
+            })
+            .sum()
+    }
+}
+
+/// How many keys were asked for in a time.
+struct Touching {
+    /// Of each group of items, the share that nobody asked for.
+    untouched: Vec<f64>,
+    hits: f64,
+    misses: f64,
+    scans: f64,
+}
+
+impl Asking<'_> {
+    /// The times of answers that have so many bytes.
+    fn answers_times(&self, bytes: f64, workload: &Workload) -> Times {
+        let absent = (ANSWER_BYTES + workload.key_bytes) * ANSWER_SPACE;
+        let found = absent + workload.value_bytes * ANSWER_SPACE;
+        let (by_hit, by_miss) = self.pages.classes().fold((0.0, 0.0), |(hits, misses), class| {
+            (hits + class.vain_by_hit, misses + class.vain_by_miss)
+        });
+        let groups = self.requests.groups();
+        let kinds = [(self.mix.hits, found + by_hit * absent), (self.mix.misses, by_miss * absent)];
+        let all = || kinds.iter().flat_map(|kind| groups.iter().map(move |group| (kind, group)));
+        let sizes: Vec<f64> = all().map(|((_, bytes), group)| bytes * group.items).collect();
+        let untouched =
+            |time: f64| all().map(|((share, _), group)| (-group.rate * share * time).exp()).collect();
+        ANSWERS.times(bytes, &sizes, untouched, self.longest())
+    }
+
+    /// Operations after which nothing changes any more.
+    fn longest(&self) -> f64 {
+        self.requests.items() * LONGEST
+    }
+
+    /// What is read with answers of some times, and room for so many pages.
+    fn missed(&self, answers: Times, room: f64) -> DeviceReads {
+        let classes: Vec<&PageClass> = self.pages.classes().collect();
+        let sizes: Vec<f64> = classes.iter().map(|class| class.pages).collect();
+        if room >= sizes.iter().sum() {
+            return DeviceReads::default();
         }
-        let direct = Direct::new(&Popularity::zipf(1000, 0.99).unwrap());
-        let (simulated, ours) = (f64::from(missed) / 50_000.0, missed_answers(&direct, 100.0));
-        assert!((simulated - ours).abs() < 0.01, "{simulated} {ours}");
+        let [items, absent_keys] =
+            [self.mix.hits, self.mix.misses].map(|share| Through::of(self.requests, share, answers));
+        let untouched = |time: f64| {
+            let touching = self.touching(&items, &absent_keys, time);
+            classes.iter().map(|class| class.untouched(class.per_page(), &touching)).collect()
+        };
+        let times = PAGES.times(room, &sizes, untouched, self.longest());
+        let touching = times.map(|time| self.touching(&items, &absent_keys, time));
+        let (by_items, by_absent_keys) = (items.untouched_in(times), absent_keys.untouched_in(times));
+        let mut reads = DeviceReads::default();
+        for class in classes {
+            let untouched =
+                |entries: f64| touching.each_ref().map(|touching| class.untouched(entries, touching));
+            let own =
+                self.requests.groups().iter().zip(&class.found).map(|(group, found)| group.rate * found);
+            let all = || self.requests.groups().iter().map(|group| group.items * group.rate);
+            // An item lies with one entry less than there are on a page.
+            let others = untouched((class.per_page() - 1.0).max(0.0));
+            let any = untouched(class.per_page());
+            reads.hit += class.pages_by_found() * items.missed(own, &by_items, others)
+                + class.vain_by_hit * items.missed(all(), &by_items, any);
+            reads.miss += class.vain_by_miss * absent_keys.missed(all(), &by_absent_keys, any);
+            reads.scan += class.by_scan * absent(any);
+        }
+        reads
+    }
+
+    /// How many keys come through in so many operations.
+    fn touching(&self, items: &Through, absent_keys: &Through, time: f64) -> Touching {
+        let touched = |untouched: &[f64]| -> f64 {
+            let groups = self.requests.groups().iter().zip(untouched);
+            groups.map(|(group, untouched)| group.items * (1.0 - untouched)).sum()
+        };
+        let prefixes = self.requests.prefixes();
+        let untouched = items.untouched(time);
+        Touching {
+            hits: touched(&untouched),
+            misses: touched(&absent_keys.untouched(time)),
+            scans: prefixes * -(-self.mix.scans * time / prefixes).exp_m1(),
+            untouched,
+        }
+    }
+}
+
+impl PageClass {
+    fn per_page(&self) -> f64 {
+        self.entries / self.pages
+    }
+
+    /// The share of its pages that nobody asked for, for any of so many entries or in vain.
+    fn untouched(&self, entries: f64, touching: &Touching) -> f64 {
+        let items = self.found.iter().zip(&touching.untouched);
+        let asked: f64 = items.map(|(found, untouched)| found * (1.0 - untouched)).sum();
+        let alone = (1.0 - asked / self.entries.max(1.0)).clamp(0.0, 1.0);
+        let in_vain = self.vain_by_hit * touching.hits
+            + self.vain_by_miss * touching.misses
+            + self.by_scan * touching.scans;
+        alone.powf(entries) * (-in_vain / self.pages).exp()
     }
 }

@@ -1,11 +1,12 @@
 //! What a design costs, put together.
 
 use super::Device;
-use super::cache::Reads;
+use super::cache::Cache;
 use super::layout::Layout;
 use super::memory::{MemoryCosts, fitted};
 use super::processor::{us_per_put, us_per_read};
 use super::reads::{Missing, Pages};
+use super::requests::Requests;
 use super::trie::{Trie, Written};
 use super::workload::Mix;
 use serde::Serialize;
@@ -100,9 +101,11 @@ pub(super) struct Question<'a> {
     pub trie: &'a Trie,
     /// How entries lie: the trie's, or another with the same tables.
     pub layout: &'a Layout,
-    pub reads: &'a Reads,
+    pub requests: &'a Requests,
     pub device: &'a Device,
     pub budget_bytes: f64,
+    /// Whether a rough price will do.
+    pub is_rough: bool,
 }
 
 /// Microseconds of reads and gets.
@@ -127,24 +130,21 @@ impl Question<'_> {
         let (trie, workload) = (self.trie, self.layout.workload());
         let (in_memory, held, memory) = fitted(trie, self.layout, self.budget_bytes);
         let missing = held.missing(&memory, workload.mix.puts > 0.0);
-        let pages = Pages::of(trie, &in_memory, &missing);
-        let missed = self.reads.missed(memory.cache, held.page_bytes, self.layout.keeps_answers());
-        // Absent keys are asked for as unevenly as others, and that they are absent is kept too.
-        let [reads_per_hit, reads_per_miss] =
-            [pages.hit, pages.miss].map(|taken| taken.pages * missed.of_gets);
-        let reads_per_scan = pages.scan.pages * missed.of_pages;
+        let pages = Pages::of(trie, &in_memory, &missing, self.requests);
+        let keeps_answers = self.layout.keeps_answers();
+        let cache = Cache { bytes: memory.cache, keeps_answers, is_rough: self.is_rough, workload };
+        let reads = cache.missed(self.requests, &pages);
         let group = workload.group_items;
-        let hit = us_per_read(&pages.hit, missed.of_gets, 0.0);
-        let miss = us_per_read(&pages.miss, missed.of_gets, 0.0);
-        let scan = us_per_read(&pages.scan, missed.of_pages, group);
+        let hit = us_per_read(&pages.hit, reads.hit, 0.0);
+        let miss = us_per_read(&pages.miss, reads.miss, 0.0);
+        let scan = us_per_read(&pages.scan, reads.scan, group);
         let mix = workload.mix.normalized();
         let gets = mix.hits + mix.misses;
         let get = if gets > 0.0 { (mix.hits * hit + mix.misses * miss) / gets } else { hit };
         let slow = self.device.processor_time;
         let times = ReadTimes { hit: hit * slow, miss: miss * slow, scan: scan * slow, get: get * slow };
         let writes = self.writes(&missing);
-        let operation_cost =
-            self.operation_cost([reads_per_hit, reads_per_miss, reads_per_scan], &times, &writes);
+        let operation_cost = self.operation_cost([reads.hit, reads.miss, reads.scan], &times, &writes);
         let live = trie.live_items();
         let live_bytes = (live * workload.item_bytes()).max(1.0);
         let table_bytes = trie.bytes();
@@ -160,9 +160,9 @@ impl Question<'_> {
             pages_per_hit: pages.hit.pages,
             pages_per_miss: pages.miss.pages,
             pages_per_scan: pages.scan.pages,
-            reads_per_hit,
-            reads_per_miss,
-            reads_per_scan,
+            reads_per_hit: reads.hit,
+            reads_per_miss: reads.miss,
+            reads_per_scan: reads.scan,
             filter_bits_per_item: held.filters() * 8.0 / workload.items,
             index_bits_per_item: held.indexes() * 8.0 / workload.items,
             live_items: live,

@@ -9,7 +9,8 @@
 //! * `layout` says how many bytes an entry takes in a table of each format, and how many bits its filters
 //!   and indexes take.
 //! * `reads` says how many pages a lookup reads, from where items lie and how often filters are wrong;
-//!   `memory` which filters there is room for, and `cache` how many of the pages are cached.
+//!   `requests` which items are asked for, `memory` which filters there is room for, `cache` how many of the
+//!   pages are cached, as `replacement` says what a cache keeps.
 //! * `observed` goes the other way: from what a running store counts to the workload's skew and groups.
 //! * `processor` and [`Device`] turn all of it into time.
 //!
@@ -36,6 +37,8 @@ mod observed;
 mod processor;
 mod puts;
 mod reads;
+mod replacement;
+mod requests;
 mod trie;
 mod workload;
 
@@ -47,10 +50,10 @@ pub(crate) use processor::us_per_rewrite;
 pub use workload::{Mix, Workload};
 
 use crate::ModelError;
-use cache::Reads;
 use costs::Question;
 use layout::Layout;
 use puts::Keys;
+use requests::Requests;
 use siltstone_design::Design;
 use trie::Trie;
 
@@ -80,7 +83,7 @@ pub struct Pricer {
     workload: Workload,
     device: Device,
     keys: Keys,
-    reads: Reads,
+    requests: Requests,
 }
 
 impl Pricer {
@@ -91,8 +94,8 @@ impl Pricer {
     pub fn new(workload: &Workload, device: &Device) -> Result<Self, ModelError> {
         workload.check()?;
         device.check()?;
-        let (keys, reads) = (Keys::of(workload)?, Reads::of(workload)?);
-        Ok(Self { workload: *workload, device: *device, keys, reads })
+        let (keys, requests) = (Keys::of(workload)?, Requests::of(workload)?);
+        Ok(Self { workload: *workload, device: *device, keys, requests })
     }
 
     /// Returns what `design` costs with a budget of `budget_bytes`.
@@ -111,7 +114,11 @@ impl Pricer {
     pub fn filled(&self, design: &Design, is_rough: bool) -> Result<FilledStore<'_>, ModelError> {
         design.check().map_err(|error| ModelError::new("design", error.to_string()))?;
         let followed = if is_rough { FOLLOWED_ROUGHLY } else { FOLLOWED };
-        Ok(FilledStore { pricer: self, trie: Trie::filled(design, &self.workload, &self.keys, followed)? })
+        Ok(FilledStore {
+            pricer: self,
+            is_rough,
+            trie: Trie::filled(design, &self.workload, &self.keys, followed)?,
+        })
     }
 }
 
@@ -119,6 +126,7 @@ impl Pricer {
 #[derive(Debug)]
 pub struct FilledStore<'a> {
     pricer: &'a Pricer,
+    is_rough: bool,
     trie: Trie,
 }
 
@@ -135,7 +143,8 @@ impl FilledStore<'_> {
     }
 
     fn answer(&self, layout: &Layout, budget_bytes: u64) -> Costs {
-        let Pricer { device, reads, .. } = self.pricer;
-        Question { trie: &self.trie, layout, reads, device, budget_bytes: budget_bytes as f64 }.answer()
+        let Pricer { device, requests, .. } = self.pricer;
+        let (trie, is_rough, budget_bytes) = (&self.trie, self.is_rough, budget_bytes as f64);
+        Question { trie, layout, requests, device, budget_bytes, is_rough }.answer()
     }
 }

@@ -92,10 +92,9 @@ pub(crate) fn us_per_rewrite(entries: f64, bytes: f64) -> f64 {
     (entries * PUT.entry + 2.0 * bytes * PUT.table_byte) / 1e3
 }
 
-/// Microseconds of a read of which a share `missed` of the pages come from the device, and which returns
-/// `items`.
-pub(super) fn us_per_read(taken: &Taken, missed: f64, items: f64) -> f64 {
-    let pages = taken.pages * (GET.page + missed * GET.read);
+/// Microseconds of a read that takes so many device reads, and returns `items`.
+pub(super) fn us_per_read(taken: &Taken, device_reads: f64, items: f64) -> f64 {
+    let pages = taken.pages * GET.page + device_reads * GET.read;
     let filters = taken.region_filters * GET.region_filter + taken.runs * GET.run;
     let decoded = taken.decoded_bytes * GET.decoded_byte;
     (GET.call + filters + pages + decoded + items * GET.scanned_item) / 1e3

@@ -1,12 +1,14 @@
 //! Pages that lookups and scans read, from where items lie and how often filters are wrong.
 //!
-//! A key's path leads from level 0 down to a leaf. Going down it, newest run first, `Survival` is the share
-//! of items whose newest version has not been met; what it loses at a run is found there.
+//! A key's path leads from level 0 down to a leaf. Going down it, newest run first, some items are left whose
+//! newest version has not been met; those that a run takes away are found there.
 
 use super::layout::{Layout, PAGE_BYTES, RunSize};
 use super::puts::Puts;
+use super::requests::Requests;
 use super::trie::{Region, Trie};
 use siltstone_design::{Format, IndexSpec, LevelSpec, RegionFilterSpec, TableFilterSpec};
+use std::collections::BTreeMap;
 
 /// What a kind of read takes, on the average.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,12 +34,45 @@ impl Taken {
     }
 }
 
-/// What each kind of read takes.
-#[derive(Clone, Copy, Debug, Default)]
+/// What each kind of read takes, and of which pages.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Pages {
     pub hit: Taken,
     pub miss: Taken,
     pub scan: Taken,
+    /// By level and age; filters on the device by themselves.
+    classes: BTreeMap<(usize, Option<u32>), PageClass>,
+}
+
+/// Pages of a level whose runs are about of one age, and what is asked of them all.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PageClass {
+    pub pages: f64,
+    pub entries: f64,
+    /// Items that are found there, of each group that is asked for alike.
+    pub found: Vec<f64>,
+    /// Requests that are for them, as a share, and the pages that these take.
+    found_by: f64,
+    found_pages: f64,
+    /// Pages that a get of an item and of an absent key asks for in vain, and those that a scan asks for.
+    pub vain_by_hit: f64,
+    pub vain_by_miss: f64,
+    pub by_scan: f64,
+}
+
+impl PageClass {
+    /// Pages that a get takes that finds its item there.
+    pub fn pages_by_found(&self) -> f64 {
+        if self.found_by > 0.0 { self.found_pages / self.found_by } else { 0.0 }
+    }
+}
+
+/// Classes of age for each doubling of it.
+const CLASSES_PER_DOUBLING: f64 = 2.0;
+
+/// The class of age of a run before which so many puts of the store were met.
+fn age(puts: Puts) -> u32 {
+    ((1.0 + puts.changes).log2() * CLASSES_PER_DOUBLING) as u32
 }
 
 /// The shares of each level's filters and indexes that are not in memory.
@@ -75,13 +110,25 @@ const HALVING_PAGES: f64 = 2.5;
 
 impl Pages {
     /// What reads take in a store laid out as `layout` says, where `missing` is not in memory.
-    pub fn of(trie: &Trie, layout: &Layout, missing: &Missing) -> Self {
+    pub fn of(trie: &Trie, layout: &Layout, missing: &Missing, requests: &Requests) -> Self {
         let mut all = Self::default();
         for region in trie.levels.first().into_iter().flatten() {
-            let path = Path { trie, layout, missing, regions: vec![(0, region)] };
+            let path = Path { trie, layout, missing, requests, regions: vec![(0, region)] };
             path.descend(&mut all);
         }
         all
+    }
+
+    /// The pages by what is asked of them.
+    pub fn classes(&self) -> impl Iterator<Item = &PageClass> {
+        self.classes.values().filter(|class| class.pages > 0.0)
+    }
+
+    fn class(&mut self, level: usize, age: Option<u32>, requests: &Requests) -> &mut PageClass {
+        self.classes.entry((level, age)).or_insert_with(|| PageClass {
+            found: vec![0.0; requests.groups().len()],
+            ..PageClass::default()
+        })
     }
 }
 
@@ -90,6 +137,7 @@ struct Path<'a> {
     trie: &'a Trie,
     layout: &'a Layout,
     missing: &'a Missing,
+    requests: &'a Requests,
     regions: Vec<(usize, &'a Region)>,
 }
 
@@ -98,13 +146,7 @@ impl<'a> Path<'a> {
     fn descend(&self, all: &mut Pages) {
         let Some(&(level, region)) = self.regions.last() else { return };
         if region.children.is_empty() {
-            let share = region.digest_share();
-            let Pages { hit, miss, scan } = self.walk();
-            *all = Pages {
-                hit: all.hit.plus(share, hit),
-                miss: all.miss.plus(share, miss),
-                scan: all.scan.plus(share, scan),
-            };
+            self.walk(region.digest_share(), all);
             return;
         }
         for &child in &region.children {
@@ -117,55 +159,98 @@ impl<'a> Path<'a> {
         }
     }
 
-    /// Goes down the path once.
-    fn walk(&self) -> Pages {
-        let mut pages = Pages::default();
-        let mut taken = Puts::default();
-        let mut survival = 1.0;
+    /// Goes down the path once, for a `share` of all keys.
+    fn walk(&self, share: f64, all: &mut Pages) {
+        let mut way = Way { path: self, share, taken: Puts::default(), left: self.requests.all(), all };
         for &(level, region) in &self.regions {
             let spec = self.layout.design().level(level);
             let probes = Probes::of(self, level, spec, region);
             if spec.region_filter != RegionFilterSpec::None && !region.puts.is_empty() {
-                // Filters on the device are read before anything else.
-                let filter = Taken {
-                    pages: if is_on_device(spec) { 1.0 } else { 0.0 },
-                    region_filters: 1.0,
-                    ..Taken::default()
-                };
-                pages.miss = pages.miss.plus(1.0, filter);
-                pages.hit = pages.hit.plus(survival, filter);
+                way.ask_filter(level, spec, region);
             }
             for &puts in &region.puts {
-                let size = self.trie.run_size(level, region, puts);
-                let page_reads = if spec.index == IndexSpec::Paged {
-                    2.0
-                } else {
-                    1.0 + HALVING_PAGES * Missing::of(&self.missing.indexes, level)
-                };
-                taken = taken.and(puts);
-                let after = 1.0 - self.trie.met(taken);
-                let found = (survival - after).max(0.0);
-                let wrong = probes.wrongly(&size);
-                let asked = if spec.region_filter == RegionFilterSpec::None { 1.0 } else { wrong };
-                let decoded_bytes = self.layout.decoded_bytes(level);
-                let hit = Taken { pages: page_reads, runs: 1.0, decoded_bytes, ..Taken::default() };
-                pages.hit = pages.hit.plus(found, hit);
-                let vain = Taken { pages: wrong * page_reads, runs: asked, ..Taken::default() };
-                pages.hit = pages.hit.plus(after, vain);
-                pages.miss = pages.miss.plus(1.0, vain);
-                let entry_bytes = self.layout.page_bytes(&size);
-                let together = self.layout.items_together(size.density);
-                let scanned = Taken {
-                    pages: page_reads + together * entry_bytes / PAGE_BYTES,
-                    runs: 1.0,
-                    decoded_bytes: together * decoded_bytes,
-                    ..Taken::default()
-                };
-                pages.scan = pages.scan.plus(1.0, scanned);
-                survival = after;
+                way.ask_run(level, spec, &probes, self.trie.run_size(level, region, puts), puts);
             }
         }
-        pages
+    }
+}
+
+/// A key's way down a path.
+struct Way<'a> {
+    path: &'a Path<'a>,
+    /// The share of all keys that go this way.
+    share: f64,
+    /// Puts of the runs that were met,
+    taken: Puts,
+    /// and the items that are left, of each group that is asked for alike.
+    left: Vec<f64>,
+    all: &'a mut Pages,
+}
+
+impl Way<'_> {
+    /// Asks the filter of a region.
+    fn ask_filter(&mut self, level: usize, spec: &LevelSpec, region: &Region) {
+        let requests = self.path.requests;
+        let left = requests.share(&self.left);
+        let mut filter = Taken { region_filters: 1.0, ..Taken::default() };
+        if let RegionFilterSpec::BloomCluster { bits_per_key } = spec.region_filter {
+            // Filters on the device are read before anything else.
+            filter.pages = 1.0;
+            let class = self.all.class(level, None, requests);
+            let sizes = region.puts.iter().map(|&puts| self.path.trie.run_size(level, region, puts));
+            let densities: f64 = sizes.map(|size| size.density).sum();
+            let entries = requests.items() * self.share * densities;
+            class.pages += entries * f64::from(bits_per_key) / 8.0 / PAGE_BYTES;
+            class.vain_by_hit += self.share * left;
+            class.vain_by_miss += self.share;
+        }
+        self.all.miss = self.all.miss.plus(self.share, filter);
+        self.all.hit = self.all.hit.plus(self.share * left, filter);
+    }
+
+    /// Asks a run of a region, which took `puts`.
+    fn ask_run(&mut self, level: usize, spec: &LevelSpec, probes: &Probes, size: RunSize, puts: Puts) {
+        let Path { trie, layout, missing, requests, .. } = self.path;
+        let page_reads = if spec.index == IndexSpec::Paged {
+            2.0
+        } else {
+            1.0 + HALVING_PAGES * Missing::of(&missing.indexes, level)
+        };
+        let (before, age) = (requests.share(&self.left), age(self.taken));
+        self.taken = self.taken.and(puts);
+        let left = requests.left(trie, self.taken);
+        let after = requests.share(&left);
+        let found = (before - after).max(0.0);
+        let wrong = probes.wrongly(&size);
+        let asked = if spec.region_filter == RegionFilterSpec::None { 1.0 } else { wrong };
+        let decoded_bytes = layout.decoded_bytes(level);
+        let hit = Taken { pages: page_reads, runs: 1.0, decoded_bytes, ..Taken::default() };
+        let vain = Taken { pages: wrong * page_reads, runs: asked, ..Taken::default() };
+        let entry_bytes = layout.page_bytes(&size);
+        let together = layout.items_together(size.density);
+        let scanned = Taken {
+            pages: page_reads + together * entry_bytes / PAGE_BYTES,
+            runs: 1.0,
+            decoded_bytes: together * decoded_bytes,
+            ..Taken::default()
+        };
+        let Self { share, all, .. } = self;
+        all.hit = all.hit.plus(*share * found, hit).plus(*share * after, vain);
+        all.miss = all.miss.plus(*share, vain);
+        all.scan = all.scan.plus(*share, scanned);
+        let class = all.class(level, Some(age), requests);
+        let entries = requests.items() * *share * size.density;
+        class.entries += entries;
+        class.pages += entries * entry_bytes / PAGE_BYTES;
+        for (sum, (before, after)) in class.found.iter_mut().zip(self.left.iter().zip(&left)) {
+            *sum += *share * (before - after).max(0.0);
+        }
+        class.found_by += *share * found;
+        class.found_pages += *share * found * page_reads;
+        class.vain_by_hit += *share * after * vain.pages;
+        class.vain_by_miss += *share * vain.pages;
+        class.by_scan += *share * scanned.pages;
+        self.left = left;
     }
 }
 

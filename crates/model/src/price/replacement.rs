@@ -1,0 +1,187 @@
+//! What a cache keeps.
+//!
+//! Source: Che, Tung and Wang, "Hierarchical Web Caching Systems" (JSAC 2002): a full cache holds what was
+//! asked for in a *characteristic time*, which is the one after which it would be full.
+//!
+//! Both caches of the engine let in to stay only what is asked for again soon: within the time that a small
+//! queue of newcomers and the notes of who left last go back. Source: Martina, Garetto and Leonardi, "A Unified
+//! Approach to the Performance Analysis of Caching Systems" (INFOCOM 2014), for LRU of two stages: what is
+//! asked for again within the first time with probability `q`, and within the second with `x`, is there with
+//! probability `qx / (1 − x + qx)`. Where we differ, and why: things are asked for together, so that what is
+//! known of them is not a rate but the share that is untouched in a time.
+
+/// How near to its room a cache has to be filled by what is found, and the steps that finding it takes at
+/// most.
+const LAST_ERROR: f64 = 1e-3;
+const MOST_STEPS: usize = 40;
+/// Rounds in which what stays and what comes in are fitted to each other.
+const ROUNDS: usize = 2;
+
+/// How a cache decides what stays: parts of its room that newcomers have, and as much as is noted of those
+/// that have left, newcomers included.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Policy {
+    newcomers: f64,
+    noted: f64,
+}
+
+/// S3-FIFO, as `cache/row.rs` of the engine has it.
+pub(super) const ANSWERS: Policy = Policy { newcomers: 0.1, noted: 1.1 };
+/// That of the `quick_cache` crate.
+pub(super) const PAGES: Policy = Policy { newcomers: 0.03, noted: 0.53 };
+
+/// Characteristic times of a cache, in operations: of its newcomers, of its notes, and of what stays.
+pub(super) type Times = [f64; 3];
+
+impl Policy {
+    /// The times of a cache with so much room for things of so many sizes, of which shares are untouched in a
+    /// time; what stays no longer than `most` stays for good.
+    pub fn times(self, room: f64, sizes: &[f64], untouched: impl Fn(f64) -> Vec<f64>, most: f64) -> Times {
+        if room <= 0.0 {
+            return Times::default();
+        }
+        let held =
+            |shares: &[f64]| -> f64 { sizes.iter().zip(shares).map(|(size, share)| size * share).sum() };
+        // Only what is absent comes in when it is asked for.
+        let come_in = |time: f64, absent: &[f64]| {
+            let pairs = untouched(time).into_iter().zip(absent);
+            held(&pairs.map(|(untouched, absent)| (1.0 - untouched) * absent).collect::<Vec<_>>())
+        };
+        let mut absent = vec![1.0; sizes.len()];
+        let (mut noted, mut staying) = (0.0, 0.0);
+        for _ in 0..ROUNDS {
+            noted = time_until(most, self.noted * room, |time| come_in(time, &absent));
+            let not_noted = untouched(noted);
+            let stays_until = |time: f64| -> Vec<f64> {
+                not_noted.iter().zip(untouched(time)).map(|(first, second)| stays(*first, second)).collect()
+            };
+            staying = time_until(most, (1.0 - self.newcomers) * room, |time| held(&stays_until(time)));
+            absent = stays_until(staying).into_iter().map(|stays| 1.0 - stays).collect();
+        }
+        let newcomers = time_until(most, self.newcomers * room, |time| come_in(time, &absent));
+        [newcomers, noted, staying]
+    }
+}
+
+/// The share of things that are not cached, of which so many are not asked for within each time.
+pub(super) fn absent([newcomer, noted, staying]: [f64; 3]) -> f64 {
+    newcomer * (1.0 - stays(noted, staying))
+}
+
+/// The share that stays of what is not asked for within the time of the notes, and within that of its stay.
+fn stays(not_noted: f64, untouched: f64) -> f64 {
+    let both = (1.0 - not_noted) * (1.0 - untouched);
+    if both > 0.0 { both / (untouched + both) } else { 0.0 }
+}
+
+/// The operations after which `held`, which grows with them, comes to `room`; `most` where it does not before.
+///
+/// Regula falsi on logarithms of times, where an end that stays is trusted half as much each time (Dowell and
+/// Jarratt, "A Modified Regula Falsi Method", BIT 1971).
+fn time_until(most: f64, room: f64, held: impl Fn(f64) -> f64) -> f64 {
+    let short = |logarithm: f64| held(logarithm.exp()) / room - 1.0;
+    let (mut low, mut high) = (0.0, most.ln());
+    let (mut below, mut above) = (short(low), short(high));
+    if below >= 0.0 || above <= 0.0 {
+        return if below >= 0.0 { 1.0 } else { most };
+    }
+    for _ in 0..MOST_STEPS {
+        let middle = (low * above - high * below) / (above - below);
+        let at = short(middle);
+        if at.abs() < LAST_ERROR {
+            return middle.exp();
+        }
+        if at < 0.0 {
+            (low, below) = (middle, at);
+            above /= 2.0;
+        } else {
+            (high, above) = (middle, at);
+            below /= 2.0;
+        }
+    }
+    f64::midpoint(low, high).exp()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{RngExt, SeedableRng};
+    use std::collections::VecDeque;
+
+    /// A cache of two stages, of numbers: newcomers, those that stay, the one asked for last in front, and
+    /// notes of those that have left.
+    #[derive(Default)]
+    struct Simulated {
+        newcomers: VecDeque<usize>,
+        staying: VecDeque<usize>,
+        notes: VecDeque<usize>,
+    }
+
+    impl Simulated {
+        /// Asks for `item`, and returns whether it was there.
+        fn ask(&mut self, item: usize, policy: Policy, room: f64) -> bool {
+            let newcomers = (policy.newcomers * room) as usize;
+            if let Some(place) = self.staying.iter().position(|held| *held == item) {
+                self.staying.remove(place);
+                self.staying.push_front(item);
+                return true;
+            }
+            if let Some(place) = self.newcomers.iter().position(|held| *held == item) {
+                self.newcomers.remove(place);
+                self.staying.push_front(item);
+                self.staying.truncate(room as usize - newcomers);
+                return true;
+            }
+            if let Some(place) = self.notes.iter().position(|noted| *noted == item) {
+                self.notes.remove(place);
+                self.staying.push_front(item);
+                self.staying.truncate(room as usize - newcomers);
+                return false;
+            }
+            self.newcomers.push_front(item);
+            self.notes.extend(if self.newcomers.len() > newcomers {
+                self.newcomers.pop_back()
+            } else {
+                None
+            });
+            if self.notes.len() > (policy.noted * room) as usize - newcomers {
+                self.notes.pop_front();
+            }
+            false
+        }
+    }
+
+    #[test]
+    fn a_cache_misses_what_a_simulated_one_does() {
+        let popularity = crate::Popularity::zipf_grouped(2000, 0.99, crate::Grouping::Exact).unwrap();
+        let chances: Vec<f64> = popularity.groups().iter().map(|group| group.probability).collect();
+        for (policy, room) in [(ANSWERS, 100.0), (ANSWERS, 400.0), (PAGES, 100.0), (PAGES, 400.0)] {
+            let mut random = rand::rngs::SmallRng::seed_from_u64(7);
+            let (mut cache, mut missed) = (Simulated::default(), 0);
+            for request in 0..120_000 {
+                let mut at = random.random::<f64>();
+                let item = chances.iter().position(|chance| {
+                    at -= chance;
+                    at < 0.0
+                });
+                let was_there = cache.ask(item.unwrap_or(0), policy, room);
+                missed += i32::from(request >= 40_000 && !was_there);
+            }
+            let untouched = |time: f64| chances.iter().map(|chance| (-chance * time).exp()).collect();
+            let times = policy.times(room, &vec![1.0; chances.len()], untouched, 1e8);
+            let of_one = |chance: &f64| chance * absent(times.map(|time| (-chance * time).exp()));
+            let (simulated, ours) = (f64::from(missed) / 80_000.0, chances.iter().map(of_one).sum::<f64>());
+            assert!((simulated - ours).abs() < 0.015, "{policy:?} {room}: {simulated} {ours}");
+        }
+    }
+
+    #[test]
+    fn of_things_that_are_asked_for_alike_as_many_are_there_as_there_is_room_for() {
+        for room in [1.0, 10.0, 50.0, 99.0] {
+            let untouched = |time: f64| vec![(-time / 100.0).exp(); 100];
+            let times = PAGES.times(room, &[1.0; 100], untouched, 1e6);
+            let found = 1.0 - absent(times.map(|time| (-time / 100.0).exp()));
+            assert!((found - room / 100.0).abs() < 0.02, "{room}: {found}");
+        }
+    }
+}
