@@ -29,8 +29,12 @@ const BATCH: u64 = 100;
 const HITS_PERCENT: u32 = 90;
 /// Items of the store that tells what processor time the machine takes.
 const CALIBRATION_ITEMS: u64 = 1_000_000;
-/// Items per read that is measured; as many come before, to fill the caches.
+/// Items per read that is measured,
 const ITEMS_PER_READ: u64 = 8;
+/// and how many times as many come before, to fill the caches and to find how to divide them: more where some
+/// items are asked for more than others, since what stays is what comes again.
+const READS_BEFORE: u64 = 5;
+const SKEWED_READS_BEFORE: u64 = 16;
 
 /// Run stores and set what was predicted of them beside it
 ///
@@ -266,7 +270,8 @@ fn measure_reads(story: &Story, dir: &Path, budget_bytes: u64, written: &Written
     let reads = (story.items / ITEMS_PER_READ).max(1000);
     let mix = ClientMix { first: Operation::Get, first_percent: HITS_PERCENT, second: Operation::GetMissing };
     let load = Load { mix, ..load(Workload::ReadHit, story, 1, reads) };
-    work(&db, &keyspace, &mut filled, &load)?;
+    let before = if story.skew() > 0.0 { SKEWED_READS_BEFORE } else { READS_BEFORE };
+    work(&db, &keyspace, &mut filled, &Load { operations: reads * before, ..load })?;
     let (before, processor) = (keyspace.stats(), process_seconds());
     work(&db, &keyspace, &mut filled, &load)?;
     let processor = process_seconds() - processor;
