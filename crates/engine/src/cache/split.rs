@@ -6,10 +6,10 @@
 //! are more, further where there are fewer.
 //!
 //! Source: Einziger et al., "Adaptive Software Cache Management" (Middleware 2018), which climbs likewise,
-//! with steps that get shorter, and long ones again under another load. Where we differ, and why: where a step makes no difference that chance would
-//! not, the border rests, and twice as long each time, so that a store in balance is left alone; the next try
-//! is towards the middle. Nothing is learnt from a cache that is still filling up, whose reads become fewer
-//! wherever the border stands.
+//! with steps that get shorter, and long ones again under another load. Where we differ, and why: if a step
+//! makes no difference that chance would not, the border rests, and twice as long each time, so that a store
+//! in balance is left alone; the next try is towards the middle. Nothing is learnt from a cache that is still
+//! filling up, whose reads become fewer wherever the border stands.
 
 use crate::sync::leaf::Mutex;
 use crate::sync::leaf::atomic::{AtomicU64, Ordering};

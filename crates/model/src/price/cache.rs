@@ -23,8 +23,8 @@ const ANSWER_SPACE: f64 = 4608.0 / 4096.0;
 const CACHED_PAGE_BYTES: f64 = 4096.0 + 96.0;
 /// Parts that the cache is divided into.
 const PARTS: u32 = 16;
-/// Divisions that are tried at first beside one without answers, and how far from the best of them others then
-/// are; and those that do for a rough price.
+/// Divisions that are tried at first beside one without answers, and how far from the best of them others
+/// then are; and those that do for a rough price.
 const FIRST_TRIED: [u32; 4] = [1, 5, 10, 15];
 const THEN_TRIED: [u32; 2] = [2, 1];
 const TRIED_ROUGHLY: [u32; 2] = [1, 13];

@@ -4,11 +4,11 @@
 //! asked for in a *characteristic time*, which is the one after which it would be full.
 //!
 //! Both caches of the engine let in to stay only what is asked for again soon: within the time that a small
-//! queue of newcomers and the notes of who left last go back. Source: Martina, Garetto and Leonardi, "A Unified
-//! Approach to the Performance Analysis of Caching Systems" (INFOCOM 2014), for LRU of two stages: what is
-//! asked for again within the first time with probability `q`, and within the second with `x`, is there with
-//! probability `qx / (1 − x + qx)`. Where we differ, and why: things are asked for together, so that what is
-//! known of them is not a rate but the share that is untouched in a time.
+//! queue of newcomers and the notes of who left last go back. Source: Martina, Garetto and Leonardi, "A
+//! Unified Approach to the Performance Analysis of Caching Systems" (INFOCOM 2014), for LRU of two stages:
+//! what is asked for again within the first time with probability `q`, and within the second with `x`, is
+//! there with probability `qx / (1 − x + qx)`. Where we differ, and why: things are asked for together, so
+//! that what is known of them is not a rate but the share that is untouched in a time.
 
 /// How near to its room a cache has to be filled by what is found, and the steps that finding it takes at
 /// most.
@@ -74,7 +74,8 @@ fn stays(not_noted: f64, untouched: f64) -> f64 {
     if both > 0.0 { both / (untouched + both) } else { 0.0 }
 }
 
-/// The operations after which `held`, which grows with them, comes to `room`; `most` where it does not before.
+/// The operations after which `held`, which grows with them, comes to `room`; `most` where it does not
+/// before.
 ///
 /// Regula falsi on logarithms of times, where an end that stays is trusted half as much each time (Dowell and
 /// Jarratt, "A Modified Regula Falsi Method", BIT 1971).

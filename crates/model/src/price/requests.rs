@@ -10,8 +10,8 @@ use super::trie::Trie;
 use super::workload::Workload;
 use crate::{Grouping, ModelError, Popularity};
 
-/// Probabilities of a group of items are within this ratio: an error of 5 % at most in how many are touched, of
-/// which sums over groups leave far less.
+/// Probabilities of a group of items are within this ratio: an error of 5 % at most in how many are touched,
+/// of which sums over groups leave far less.
 const GROUPING: Grouping = Grouping::Moments { ratio: 3.0 };
 
 /// Items that are asked for about as often.
