@@ -173,6 +173,7 @@ impl Drop for Removed {
 struct Written {
     filled: Filled,
     write_amplification: f64,
+    /// At the end where it was filled, on the average where it was overwritten: garbage comes and goes.
     space_amplification: f64,
     cpu_us_per_put: f64,
 }
@@ -213,33 +214,41 @@ fn write(story: &Story, dir: &Path, budget_bytes: u64, is_headlong: bool) -> Res
     let (mut before, mut processor) = (db.stats(), process_seconds());
     let mut puts = story.items;
     let at_once = if is_headlong { u64::MAX } else { story.write_buffer_puts() };
-    let mut write_all = |workload: Workload, puts: u64| -> Result<()> {
-        let mut left = puts;
+    // Without the log, of which as much is kept as write buffers ask for.
+    let table_bytes = || {
+        let stats = db.stats();
+        stats.space_bytes.saturating_sub(stats.wal_bytes)
+    };
+    // Returns the space that the store took after each write buffer.
+    let mut write_all = |workload: Workload, puts: u64| -> Result<Vec<u64>> {
+        let (mut left, mut space) = (puts, Vec::new());
         while left > 0 {
             let now = left.min(at_once);
             left -= now;
             work(&db, &keyspace, &mut filled, &load(workload, story, BATCH, now))?;
             if left > 0 {
                 db.wait_until_idle()?;
+                space.push(table_bytes());
             }
         }
-        Ok(())
+        db.flush()?;
+        db.wait_until_idle()?;
+        space.push(table_bytes());
+        Ok(space)
     };
-    write_all(Workload::Fill, story.items)?;
-    db.flush()?;
-    db.wait_until_idle()?;
+    let filling = write_all(Workload::Fill, story.items)?;
+    let mut space_bytes = filling.last().copied().unwrap_or(0) as f64;
     if story.history != History::Growth {
         (before, processor) = (db.stats(), process_seconds());
         puts = story.overwrites();
-        write_all(Workload::Overwrite, puts)?;
-        db.flush()?;
-        db.wait_until_idle()?;
+        let overwriting = write_all(Workload::Overwrite, puts)?;
+        space_bytes = overwriting.iter().sum::<u64>() as f64 / overwriting.len() as f64;
     }
     let after = db.stats();
     let user = (after.user_bytes_written - before.user_bytes_written) as f64;
     let written = Written {
         write_amplification: (after.device_bytes_written - before.device_bytes_written) as f64 / user,
-        space_amplification: after.space_bytes as f64 / (story.items * story.item_bytes()) as f64,
+        space_amplification: space_bytes / (story.items * story.item_bytes()) as f64,
         cpu_us_per_put: (process_seconds() - processor) * 1e6 / puts as f64,
         filled,
     };
@@ -297,9 +306,14 @@ fn predict(story: &Story, budget_bytes: u64, processor_time: f64) -> Result<Figu
     let pricer = Pricer::new(&reading, &Device { processor_time, ..Device::default() }).map_err(refused)?;
     let costs = pricer.price(&story.design, budget_bytes).map_err(refused)?;
     let memory = &costs.memory_bytes;
+    let is_growth = story.history == History::Growth;
     Ok(Figures {
         write_amplification: costs.change_write_amplification,
-        space_amplification: costs.space_amplification,
+        space_amplification: if is_growth {
+            costs.space_amplification
+        } else {
+            costs.mean_space_amplification
+        },
         reads_per_hit: costs.reads_per_hit,
         reads_per_miss: costs.reads_per_miss,
         memory_bytes: memory.filter + memory.index + memory.cache,
