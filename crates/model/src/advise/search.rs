@@ -252,7 +252,8 @@ impl<'a> Search<'a> {
         let differing = spread(&points, MOST_OF_FRONT + 1);
         let others = beside_first(&points).into_iter().filter(|at| differing.contains(at));
         let others = others.filter_map(|at| exact.get(at).cloned()).collect();
-        let Self { considered, refused, cheapest_refused, .. } = self;
+        let cheapest_refused = self.refused_in_full();
+        let Self { considered, refused, .. } = self;
         let more_bytes = self.request.more_bytes();
         Ok(Found { best, others, with_more, more_bytes, considered, refused, cheapest_refused })
     }
@@ -268,6 +269,16 @@ impl<'a> Search<'a> {
         let keeps = self.request.broken(design, &costs).is_none();
         let objective = self.request.objective(&costs);
         keeps.then(|| Candidate { design: design.clone(), origin, costs, objective })
+    }
+
+    /// The cheapest design that a limit rules out, with its full price, as the best has one; `None` where that
+    /// keeps to the limits after all.
+    fn refused_in_full(&self) -> Option<(Limit, Candidate)> {
+        let (_, rough) = self.cheapest_refused.as_ref()?;
+        let costs = self.pricer.filled(&rough.design, false).ok()?.costs(self.request.memory_bytes);
+        let limit = self.request.broken(&rough.design, &costs)?;
+        let objective = self.request.objective(&costs);
+        Some((limit, Candidate { costs, objective, ..rough.clone() }))
     }
 
     /// Returns what a store's operations cost with a little more memory.
