@@ -271,7 +271,7 @@ impl<'a> Search<'a> {
         keeps.then(|| Candidate { design: design.clone(), origin, costs, objective })
     }
 
-    /// The cheapest design that a limit rules out, with its full price, as the best has one; `None` where that
+    /// The cheapest design that a limit rules out, with its full price, as the best has; `None` where that
     /// keeps to the limits after all.
     fn refused_in_full(&self) -> Option<(Limit, Candidate)> {
         let (_, rough) = self.cheapest_refused.as_ref()?;
