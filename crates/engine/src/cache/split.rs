@@ -124,7 +124,7 @@ impl Climb {
         }
         if self.has_moved && change.abs() >= CHANCE {
             if change > 0.0 {
-                self.is_upward ^= true;
+                self.is_upward = !self.is_upward;
                 self.stride = (self.stride / 2).max(LAST_STRIDE);
             }
         } else if self.rest > 0 {

@@ -156,8 +156,7 @@ impl<'a> Search<'a> {
         let memory_bytes = self.request.memory_bytes;
         let costs = self.store(design)?.costs_with(design, memory_bytes);
         self.considered += 1;
-        let objective = self.request.objective(&costs);
-        let candidate = Candidate { design: design.clone(), origin, costs, objective };
+        let candidate = self.candidate(design, origin, costs);
         let place = match self.request.broken(design, &candidate.costs) {
             None => {
                 self.accepted.push(candidate);
@@ -265,10 +264,13 @@ impl<'a> Search<'a> {
         design: &Design,
         origin: &'static str,
     ) -> Option<Candidate> {
-        let costs = store.costs(self.request.memory_bytes);
-        let keeps = self.request.broken(design, &costs).is_none();
+        let priced = self.candidate(design, origin, store.costs(self.request.memory_bytes));
+        self.request.broken(design, &priced.costs).is_none().then_some(priced)
+    }
+
+    fn candidate(&self, design: &Design, origin: &'static str, costs: Costs) -> Candidate {
         let objective = self.request.objective(&costs);
-        keeps.then(|| Candidate { design: design.clone(), origin, costs, objective })
+        Candidate { design: design.clone(), origin, costs, objective }
     }
 
     /// The cheapest design that a limit rules out, with its full price, as the best has; `None` where that
@@ -277,8 +279,7 @@ impl<'a> Search<'a> {
         let (_, rough) = self.cheapest_refused.as_ref()?;
         let costs = self.pricer.filled(&rough.design, false).ok()?.costs(self.request.memory_bytes);
         let limit = self.request.broken(&rough.design, &costs)?;
-        let objective = self.request.objective(&costs);
-        Some((limit, Candidate { costs, objective, ..rough.clone() }))
+        Some((limit, self.candidate(&rough.design, rough.origin, costs)))
     }
 
     /// Returns what a store's operations cost with a little more memory.

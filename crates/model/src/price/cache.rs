@@ -194,7 +194,7 @@ impl Asking<'_> {
             // An item lies with one entry less than there are on a page.
             let others = untouched((class.per_page() - 1.0).max(0.0));
             let any = untouched(class.per_page());
-            reads.hit += class.pages_by_found() * items.missed(own, &by_items, others)
+            reads.hit += class.pages_by_found * items.missed(own, &by_items, others)
                 + class.vain_by_hit * items.missed(all(), &by_items, any);
             reads.miss += class.vain_by_miss * absent_keys.missed(all(), &by_absent_keys, any);
             reads.scan += class.by_scan * absent(any);

@@ -51,20 +51,12 @@ pub(super) struct PageClass {
     pub entries: f64,
     /// Items that are found there, of each group that is asked for alike.
     pub found: Vec<f64>,
-    /// Requests that are for them, as a share, and the pages that these take.
-    found_by: f64,
-    found_pages: f64,
+    /// Pages that a get takes that finds its item there.
+    pub pages_by_found: f64,
     /// Pages that a get of an item and of an absent key asks for in vain, and those that a scan asks for.
     pub vain_by_hit: f64,
     pub vain_by_miss: f64,
     pub by_scan: f64,
-}
-
-impl PageClass {
-    /// Pages that a get takes that finds its item there.
-    pub fn pages_by_found(&self) -> f64 {
-        if self.found_by > 0.0 { self.found_pages / self.found_by } else { 0.0 }
-    }
 }
 
 /// Classes of age for each doubling of it.
@@ -245,8 +237,7 @@ impl Way<'_> {
         for (sum, (before, after)) in class.found.iter_mut().zip(self.left.iter().zip(&left)) {
             *sum += *share * (before - after).max(0.0);
         }
-        class.found_by += *share * found;
-        class.found_pages += *share * found * page_reads;
+        class.pages_by_found = page_reads;
         class.vain_by_hit += *share * after * vain.pages;
         class.vain_by_miss += *share * vain.pages;
         class.by_scan += *share * scanned.pages;

@@ -70,16 +70,14 @@ impl Requests {
 
     /// The items of each group that are not among `puts`.
     pub fn left(&self, trie: &Trie, puts: Puts) -> Vec<f64> {
-        let alike = 1.0 - trie.met(puts);
-        let left = |group: &Alike| {
-            let share = if self.follow_writes {
-                (1.0 - puts.first) * (-group.rate * puts.changes).exp()
-            } else {
-                alike
-            };
-            group.items * share
-        };
-        self.groups.iter().map(left).collect()
+        let groups = self.groups.iter();
+        if self.follow_writes {
+            let share = |group: &Alike| (1.0 - puts.first) * (-group.rate * puts.changes).exp();
+            groups.map(|group| group.items * share(group)).collect()
+        } else {
+            let share = 1.0 - trie.met(puts);
+            groups.map(|group| group.items * share).collect()
+        }
     }
 
     /// The share of requests that are for so many items of each group.
