@@ -71,6 +71,14 @@ pub struct Group {
 /// Reads values of keys, or says that it can't.
 type Read = fn(&Keyspace, &[Vec<u8>]) -> siltstone::Result<Option<Vec<Option<Vec<u8>>>>>;
 
+/// Reads the values of keys together; of one, without what that takes for many.
+pub(super) fn read_all(items: &Keyspace, keys: &[Vec<u8>]) -> siltstone::Result<Vec<Option<Vec<u8>>>> {
+    match keys {
+        [key] => Ok(vec![items.get(key)?]),
+        keys => items.multi_get(keys),
+    }
+}
+
 impl Group {
     /// The collection that is stored under `key`, whose elements are kept as those of `owner`.
     pub fn stored(database: &Arc<Database>, key: &[u8], owner: Owner, count: u64, soonest: u64) -> Self {
@@ -90,13 +98,7 @@ impl Group {
     }
 
     fn load(&mut self, names: &[&[u8]]) -> Result<(), Failure> {
-        let read = |items: &Keyspace, keys: &[Vec<u8>]| {
-            Ok(Some(match keys {
-                [key] => vec![items.get(key)?],
-                keys => items.multi_get(keys)?,
-            }))
-        };
-        self.load_by(names, read).map(|_| ())
+        self.load_by(names, |items, keys| read_all(items, keys).map(Some)).map(|_| ())
     }
 
     /// Learns of elements what those used last, or `read` under their keys, say of them; false where that is

@@ -66,7 +66,7 @@ impl Touched {
                 continue;
             }
             match database.recall(key) {
-                Ok(item) => drop(self.learn(&database, key, item, now)?),
+                Ok(item) => self.learn(&database, key, item, now)?,
                 Err(ticket) => missing.push((key, ticket)),
             }
         }
@@ -85,16 +85,11 @@ impl Touched {
         Ok(())
     }
 
-    fn learn(
-        &mut self,
-        database: &Arc<Database>,
-        key: &[u8],
-        item: Item,
-        now: u64,
-    ) -> Outcome<&mut KeyState> {
+    fn learn(&mut self, database: &Arc<Database>, key: &[u8], item: Item, now: u64) -> Outcome {
         let state = KeyState::read(database, key, item, now)?;
         self.has_large |= state.stored.is_large;
-        Ok(self.keys.entry(key.to_vec()).or_insert(state))
+        self.keys.insert(key.to_vec(), state);
+        Ok(())
     }
 
     /// Keys that have been changed.
@@ -182,12 +177,10 @@ impl<'a> Unit<'a> {
         let Some(database) = touched.database.clone() else { return Ok(()) };
         let missing = touched.recall(keys, now)?;
         let heads: Vec<Vec<u8>> = missing.iter().map(|(key, _)| database.layout.group(key)).collect();
-        let values = match heads.as_slice() {
-            [] => return Ok(()),
-            [head] => vec![database.items.get(head)?],
-            heads => database.items.multi_get(heads)?,
-        };
-        touched.keep(missing, values, now)
+        if heads.is_empty() {
+            return Ok(());
+        }
+        touched.keep(missing, super::collection::read_all(&database.items, &heads)?, now)
     }
 
     /// The same, where memory holds all that commands on these keys may ask for, and that is little. Where a
@@ -252,13 +245,8 @@ impl<'a> Unit<'a> {
     /// Reads one key; a database that is not there is made for it.
     fn read(&mut self, number: usize, key: &[u8]) -> Outcome {
         state::check_key(key)?;
-        let database = self.database_or_new(number)?;
-        let item = match database.recall(key) {
-            Ok(item) => item,
-            Err(ticket) => database.keep(ticket, key, database.items.get(database.layout.group(key))?),
-        };
-        let now = self.now;
-        self.database(number)?.learn(&database, key, item, now).map(drop)
+        self.database_or_new(number)?;
+        self.load(number, std::iter::once(key))
     }
 
     /// Sees to a collection that has been changed: see [`KeyState::settle`].
