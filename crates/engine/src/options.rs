@@ -175,10 +175,10 @@ pub struct Options {
     /// them: what was flushed and compacted lately, and why, for people and for `siltstone stats --watch`. 0
     /// = none.
     pub event_log_bytes: u64,
-    /// Whether keyspaces look for a better design, now and then after a flush, by what they have counted of
-    /// their workload ([`Keyspace::workload`](crate::Keyspace::workload)). A look takes some hundredths of a
-    /// second of a background thread. A change is due once staying has cost more than twice what changing
-    /// costs; the more changes there were of late, the longer the next one waits.
+    /// Whether keyspaces look for a better design by what they have counted of their workload
+    /// ([`Keyspace::workload`](crate::Keyspace::workload)), of late above all. Where that has changed, a
+    /// background thread searches for some tenths of a second. A change is due once staying has cost more
+    /// than changing does; the more changes there were of late, the longer the next one waits.
     pub auto_design: AutoDesign,
     /// Operations within which a change of design has to have paid for itself twice; 0 = 64 for each item.
     pub design_horizon_operations: u64,

@@ -13,7 +13,8 @@ use common::{DIR, Rng, options};
 use siltstone::events::{Event, Listeners};
 use siltstone::io::sim::SimDisk;
 use siltstone::{
-    AutoDesign, Batch, Db, Design, DriftCause, Keyspace, KeyspaceOptions, Options, Schema, Workload, presets,
+    AutoDesign, Batch, Db, Design, DriftCause, Keyspace, KeyspaceOptions, Options, Schema, TableFilterSpec,
+    Workload,
 };
 use std::sync::{Arc, Mutex};
 
@@ -304,8 +305,15 @@ fn drift_is_due_to_a_redesign_under_way() {
     assert_eq!(json["drift"][0]["cause"], "a redesign is under way");
 }
 
-/// A store that looks for designs, and what it says of them.
-fn looking(design: Design, auto_design: AutoDesign) -> (Store, Arc<Mutex<Vec<String>>>) {
+/// A design whose gets read a page for each run, whether it has the key or not.
+fn unfiltered() -> Design {
+    let mut design = small("stepped-merge");
+    design.levels.iter_mut().for_each(|level| level.table_filter = TableFilterSpec::None);
+    design
+}
+
+/// A store that looks for designs, so small of memory that absent keys cost reads, and what it says of them.
+fn looking(auto_design: AutoDesign) -> (Store, Arc<Mutex<Vec<String>>>) {
     let told = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&told);
     let listener = move |event: &Event| match event {
@@ -315,8 +323,8 @@ fn looking(design: Design, auto_design: AutoDesign) -> (Store, Arc<Mutex<Vec<Str
         _ => {}
     };
     let listeners = Listeners::default().with(Arc::new(listener));
-    let options = Options { auto_design, listeners, ..with_memory(8 << 20) };
-    (Store::new(design, options), told)
+    let options = Options { auto_design, listeners, ..with_memory(1 << 20) };
+    (Store::new(unfiltered(), options), told)
 }
 
 /// Gets of keys that are not there, mostly, with some overwriting in between.
@@ -331,11 +339,11 @@ fn miss(store: &Store, rounds: u64) {
 
 #[test]
 fn a_keyspace_proposes_and_does_no_more_unless_it_may() {
-    let (store, told) = looking(presets::lean().scaled_to(128 << 10), AutoDesign::Propose);
+    let (store, told) = looking(AutoDesign::Propose);
     store.fill(84);
     miss(&store, 30);
     let stats = store.items.stats();
-    let proposed = stats.proposed.expect("lean has no filters");
+    let proposed = stats.proposed.expect("there are no filters");
     assert!(proposed.saved_share > 0.1, "{proposed:?}");
     assert!(told.lock().unwrap().contains(&"proposed".to_owned()));
     assert!(store.items.design_history().is_empty() && !told.lock().unwrap().contains(&"began".to_owned()));
@@ -343,7 +351,7 @@ fn a_keyspace_proposes_and_does_no_more_unless_it_may() {
 
 #[test]
 fn a_keyspace_redesigns_itself_once_for_one_workload() {
-    let (store, told) = looking(presets::lean().scaled_to(128 << 10), AutoDesign::Apply);
+    let (store, told) = looking(AutoDesign::Apply);
     let before = store.items.design();
     store.fill(84);
     miss(&store, 60);
@@ -356,4 +364,34 @@ fn a_keyspace_redesigns_itself_once_for_one_workload() {
     for number in 0..ITEMS {
         assert!(store.items.contains(key(number)).unwrap(), "{number}");
     }
+}
+
+#[test]
+fn a_keyspace_that_is_only_read_redesigns_itself() {
+    let (store, told) = looking(AutoDesign::Apply);
+    store.fill(84);
+    store.db.wait_until_idle().unwrap();
+    let before = store.items.design_history().len();
+    for _ in 0..40 {
+        for number in 0..2 * ITEMS {
+            store.items.get(key(ITEMS + number)).unwrap();
+        }
+        while store.db.step().unwrap() {}
+        if store.items.design_history().len() > before {
+            break;
+        }
+    }
+    assert_eq!(store.items.design_history().len(), before + 1, "{:?}", told.lock().unwrap());
+    store.db.wait_until_idle().unwrap();
+    // Reads of absent keys cost nothing any more, and nothing is changed again.
+    let reads = store.items.stats().device_reads_by_misses;
+    for _ in 0..10 {
+        for number in 0..2 * ITEMS {
+            store.items.get(key(ITEMS + number)).unwrap();
+        }
+        while store.db.step().unwrap() {}
+    }
+    let reads = store.items.stats().device_reads_by_misses - reads;
+    assert!(reads < ITEMS, "{reads}");
+    assert_eq!(store.items.design_history().len(), before + 1);
 }

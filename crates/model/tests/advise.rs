@@ -4,7 +4,7 @@
 
 use siltstone_design::{Design, PrefixRule, Schema, SuffixOrder, WriteBufferSpec, presets};
 use siltstone_model::advise::{Advice, Choice, Limit, Request, advise, price_one};
-use siltstone_model::price::{Costs, Mix, Workload, price};
+use siltstone_model::price::{Costs, Mix, Workload};
 
 const MIB: u64 = 1 << 20;
 
@@ -54,7 +54,7 @@ fn check(request: &Request, advice: &Advice) {
     assert_eq!(advice.front[0].design, advice.best.design);
     for Choice { design, name, predicted, why, .. } in &advice.front {
         design.check_for(&schema).unwrap();
-        let again = price(design, &request.workload, &request.device, request.memory_bytes).unwrap();
+        let again = request.pricer().unwrap().price(design, request.memory_bytes).unwrap();
         assert_eq!(&again, predicted, "{name}");
         let memory = &predicted.memory_bytes;
         assert!(
@@ -181,10 +181,7 @@ fn one_design_can_be_priced_alone() {
     let request = Request::new(grouped(), 64 * MIB);
     let advice = price_one(&request, "lean", &presets::lean()).unwrap();
     assert_eq!((advice.best.name.as_str(), advice.front.len(), advice.presets.len()), ("lean", 1, 1));
-    assert_eq!(
-        advice.best.predicted,
-        price(&presets::lean(), &grouped(), &request.device, 64 * MIB).unwrap()
-    );
+    assert_eq!(advice.best.predicted, request.pricer().unwrap().price(&presets::lean(), 64 * MIB).unwrap());
     assert!(!advice.best.why.is_empty());
 }
 

@@ -38,6 +38,7 @@ impl Store {
     fn work(&mut self, workload: Workload, operations: f64) {
         let change = weighed(workload, &self.design);
         if self.regret.note(&change, operations, self.horizon) {
+            self.regret.note_change(&change, &self.design);
             self.design = change.design;
             self.changes += 1;
         }

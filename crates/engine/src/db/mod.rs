@@ -8,6 +8,7 @@ mod care;
 mod catalog;
 mod clock;
 mod conditional;
+mod considered;
 mod contents;
 mod env;
 mod health;

@@ -219,7 +219,7 @@ impl OpenKeyspace {
             index_bits_per_item: ratio(8 * index, totals.entries),
             levels,
             redesign: redesign::progress(version),
-            proposed: self.considered.lock().proposed.clone(),
+            proposed: self.proposed.lock().clone(),
             measured: Figures::default(),
             predicted: Figures::default(),
             drift: Vec::new(),

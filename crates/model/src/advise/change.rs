@@ -2,17 +2,18 @@
 //! the one has come to more than the other.
 //!
 //! A change is weighed whenever a store has done enough to tell. What staying costs is added up
-//! ([`Regret`]), and a change is made once that exceeds what the change costs, a few times over. So whoever
-//! changes has lost by staying no more than a few times what changing costs, whatever comes next: the rule of
-//! ski rental (Karlin et al., Algorithmica 1988).
+//! ([`Regret`]), and a change is made once that exceeds what the change costs. So whoever changes for the
+//! first time has lost by staying no more than what changing costs, whatever comes next: the rule of ski
+//! rental (Karlin et al., Algorithmica 1988).
 //!
 //! It does not go back and forth, for three reasons. A design that is nearly as good as the best is as good
 //! as the best. A workload that comes back to the present design's wipes out the regret. And each change
-//! makes the next one wait twice as long, until as many operations as the horizon has have gone by in peace.
+//! makes the next one wait longer, by what it cost, and one that goes back to a design which the store had
+//! before makes it wait twice as long, until as many operations as the horizon has have gone by in peace.
 
 use super::{Request, advise};
 use crate::ModelError;
-use crate::price::{Device, Pricer, us_per_rewrite};
+use crate::price::{Device, OperationCosts, us_per_rewrite};
 use serde::Serialize;
 use siltstone_design::Design;
 
@@ -20,11 +21,8 @@ use siltstone_design::Design;
 /// design is as good as any.
 const LEAST_SAVING: f64 = 0.1;
 const AS_GOOD: f64 = 0.05;
-/// How many times what it costs a change has to save within the horizon, and how many times that staying has
-/// to have cost.
+/// How many times what it costs a change has to save within the horizon: estimates are not exact.
 const MARGIN: f64 = 2.0;
-/// How often the wait for the next change doubles at most.
-const MOST_DOUBLINGS: u32 = 16;
 
 /// Another design, and what it would change.
 #[derive(Clone, Debug, Serialize)]
@@ -40,9 +38,23 @@ pub struct Change {
     pub saved_share: f64,
     /// Microseconds of device and processor that the change itself takes: all tables are rewritten once.
     pub cost_us: f64,
+    /// What each kind of operation takes now,
+    pub present: OperationCosts,
+    /// and what it would take.
+    pub changed: OperationCosts,
 }
 
 impl Change {
+    /// What it would have saved of so many hits, misses, scans and puts, rather than of the mix.
+    pub fn of(self, operations: [f64; 4]) -> Self {
+        let us = |costs: &OperationCosts| -> f64 {
+            operations.iter().zip(costs.all()).map(|(count, cost)| count * cost).sum()
+        };
+        let (now, all) = (us(&self.present), operations.iter().sum::<f64>().max(1.0));
+        let saved = now - us(&self.changed);
+        Self { saved_us: saved / all, saved_share: saved / now.max(1e-12), ..self }
+    }
+
     /// Operations after which it has paid for itself.
     pub fn pays_after(&self) -> f64 {
         if self.saved_us > 0.0 { self.cost_us / self.saved_us } else { f64::INFINITY }
@@ -86,8 +98,9 @@ pub fn rewriting_us(device: &Device, (entries, bytes): (f64, f64)) -> f64 {
 /// As [`advise`].
 pub fn weigh(request: &Request, present: &Design, tables: (f64, f64)) -> Result<Change, ModelError> {
     let best = advise(request)?.best;
-    let pricer = Pricer::new(&request.workload, &request.device)?;
-    let now = request.objective(&pricer.price(present, request.memory_bytes)?);
+    let pricer = request.pricer()?;
+    let present = pricer.price(present, request.memory_bytes)?;
+    let now = request.objective(&present);
     let saved_us = now - best.worst_cost;
     let cost_us = rewriting_us(&request.device, tables);
     Ok(Change {
@@ -96,6 +109,8 @@ pub fn weigh(request: &Request, present: &Design, tables: (f64, f64)) -> Result<
         cost_us,
         name: best.name,
         design: best.design,
+        present: present.operation_cost,
+        changed: best.predicted.operation_cost,
     })
 }
 
@@ -103,14 +118,17 @@ pub fn weigh(request: &Request, present: &Design, tables: (f64, f64)) -> Result<
 #[derive(Clone, Debug, Default)]
 pub struct Regret {
     us: f64,
-    /// How often the wait has doubled, and operations since a change.
-    doublings: u32,
+    /// What has to come on top of what the next change costs, for those that there were,
+    owed_us: f64,
+    /// and operations since the last of them.
     peaceful: f64,
+    /// Designs that were left.
+    left: Vec<Design>,
 }
 
 impl Regret {
     /// Takes note that `operations` were done while `change` would have been better or was not, and says
-    /// whether it is to be made, where changes have to pay within `horizon` operations.
+    /// whether it is time to make it, where changes have to pay within `horizon` operations.
     ///
     /// ```
     /// use siltstone_design::presets;
@@ -121,16 +139,16 @@ impl Regret {
     /// let request = Request::quick(Workload { items: 1e6, mix, ..Workload::default() }, 32 << 20);
     /// let change = weigh(&request, &presets::lean().scaled_to(256 << 10), (1e6, 1.2e8))?;
     /// let mut regret = Regret::default();
-    /// // Not at once, but once staying has cost more than twice what changing does.
-    /// assert!(!regret.note(&change, change.pays_after(), 1e9));
-    /// assert!(regret.note(&change, change.pays_after() * 1.1, 1e9));
+    /// // Not at once, but once staying has cost more than changing does.
+    /// assert!(!regret.note(&change, change.pays_after() * 0.5, 1e9));
+    /// assert!(regret.note(&change, change.pays_after() * 0.6, 1e9));
     /// # Ok::<(), siltstone_model::ModelError>(())
     /// ```
     pub fn note(&mut self, change: &Change, operations: f64, horizon: f64) -> bool {
         self.peaceful += operations;
         if self.peaceful >= horizon {
             self.peaceful = 0.0;
-            self.doublings = self.doublings.saturating_sub(1);
+            self.owed_us /= 2.0;
         }
         if change.saved_share < AS_GOOD {
             self.us = 0.0;
@@ -140,10 +158,16 @@ impl Regret {
             return false;
         }
         self.us += change.saved_us * operations;
-        if self.us < MARGIN * change.cost_us * f64::from(1u32 << self.doublings.min(MOST_DOUBLINGS)) {
-            return false;
+        self.us >= change.cost_us + self.owed_us
+    }
+
+    /// Takes note that a change was made, away from a design.
+    pub fn note_change(&mut self, change: &Change, from: &Design) {
+        let returns = self.left.contains(&change.design);
+        self.owed_us = change.cost_us + if returns { 2.0 * self.owed_us } else { self.owed_us };
+        (self.us, self.peaceful) = (0.0, 0.0);
+        if !self.left.contains(from) {
+            self.left.push(from.clone());
         }
-        *self = Self { us: 0.0, doublings: self.doublings + 1, peaceful: 0.0 };
-        true
     }
 }

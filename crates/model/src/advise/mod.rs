@@ -83,6 +83,14 @@ impl Request {
         Self { is_quick: true, ..Self::new(workload, memory_bytes) }
     }
 
+    /// What prices designs for it.
+    ///
+    /// # Errors
+    /// A number of the workload or of the device that makes no sense.
+    pub fn pricer(&self) -> Result<Pricer, ModelError> {
+        Ok(Pricer::new(&self.workload, &self.device)?.over_time())
+    }
+
     /// How much more memory [`NextMemory`] is about.
     fn more_bytes(&self) -> u64 {
         (self.memory_bytes / 16).max(1)
@@ -229,7 +237,7 @@ pub struct Advice {
 pub fn price_one(request: &Request, name: &str, design: &Design) -> Result<Advice, ModelError> {
     request.check()?;
     request.check_design(design)?;
-    let pricer = Pricer::new(&request.workload, &request.device)?;
+    let pricer = request.pricer()?;
     let store = pricer.filled(design, false)?;
     let predicted = store.costs(request.memory_bytes);
     let more_bytes = request.more_bytes();
@@ -260,7 +268,7 @@ pub fn price_one(request: &Request, name: &str, design: &Design) -> Result<Advic
 /// most designs break.
 pub fn advise(request: &Request) -> Result<Advice, ModelError> {
     request.check()?;
-    let pricer = Pricer::new(&request.workload, &request.device)?;
+    let pricer = request.pricer()?;
     let filled = presets::all()
         .into_iter()
         .filter(|(_, design)| request.check_design(design).is_ok())

@@ -22,6 +22,8 @@ const MOST_STEPS: usize = 40;
 const MOST_WORK: f64 = 2.5e6;
 /// The same of one structure, beside its flushes.
 const WORK_PER_STORE: f64 = 400.0;
+/// A price with what a cache holds of items that are not all asked for alike.
+const WORK_PER_SKEWED_PRICE: f64 = 1500.0;
 /// How much more work it is to follow a store in which there is garbage.
 const GARBAGE_WORK: f64 = 5.0;
 /// The least that a change has to save.
@@ -156,6 +158,7 @@ impl<'a> Search<'a> {
         let memory_bytes = self.request.memory_bytes;
         let costs = self.store(design)?.costs_with(design, memory_bytes);
         self.considered += 1;
+        self.work += if self.request.workload.skew > 0.0 { WORK_PER_SKEWED_PRICE } else { 0.0 };
         let candidate = self.candidate(design, origin, costs);
         let place = match self.request.broken(design, &candidate.costs) {
             None => {
@@ -213,10 +216,12 @@ impl<'a> Search<'a> {
         let mix = &self.request.workload.mix;
         let by_rank: Vec<&Candidate> = ranked.iter().filter_map(|at| self.accepted.get(*at)).collect();
         let points: Vec<_> = by_rank.iter().map(|c| dimensions(&c.costs, mix)).collect();
+        // Who is in haste gets the best.
+        let most_of_front = if self.request.is_quick { 0 } else { MOST_OF_FRONT };
         let undominated = undominated(&points);
         let of_front: Vec<[f64; 4]> = undominated.iter().filter_map(|at| points.get(*at).copied()).collect();
         let chosen =
-            spread(&of_front, MOST_OF_FRONT).into_iter().filter_map(|at| undominated.get(at).copied());
+            spread(&of_front, most_of_front).into_iter().filter_map(|at| undominated.get(at).copied());
         let mut places: Vec<usize> = (0..by_rank.len().min(FINALISTS)).chain(chosen).collect();
         places.sort_unstable();
         places.dedup();

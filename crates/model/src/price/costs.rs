@@ -76,7 +76,7 @@ pub struct Costs {
 }
 
 /// What one level holds and has cost.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct LevelCosts {
     /// Bytes written into it per byte put.
@@ -130,7 +130,7 @@ impl Question<'_> {
         let (trie, workload) = (self.trie, self.layout.workload());
         let (in_memory, held, memory) = fitted(trie, self.layout, self.budget_bytes);
         let missing = held.missing(&memory, workload.mix.puts > 0.0);
-        let pages = Pages::of(trie, &in_memory, &missing, self.requests);
+        let pages = Pages::of(trie, &in_memory, &missing, self.requests, self.is_rough);
         let keeps_answers = self.layout.keeps_answers();
         let cache = Cache { bytes: memory.cache, keeps_answers, is_rough: self.is_rough, workload };
         let reads = cache.missed(self.requests, &pages);

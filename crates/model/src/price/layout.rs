@@ -100,6 +100,11 @@ impl Layout {
         (puts / batch).ceil().max(1.0) * batch
     }
 
+    /// Whether an item that is put again takes no more room in the write buffer.
+    pub fn overwrites_in_write_buffer(&self) -> bool {
+        matches!(self.design.write_buffer, WriteBufferSpec::LogStore { .. })
+    }
+
     /// Bytes that a put adds to the log.
     pub fn logged_bytes(&self) -> f64 {
         let Workload { key_bytes, value_bytes, batch_items, .. } = self.workload;

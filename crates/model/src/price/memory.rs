@@ -69,6 +69,7 @@ const MOST_RESERVED: f64 = 1.0 / 3.0;
 /// The share of the budget that compactions keep at most, and what they take of a file at once.
 const MOST_FOR_COMPACTION: f64 = 1.0 / 8.0;
 const CHUNK_SHARE: f64 = 1.0 / 256.0;
+const LEAST_CHUNK_BYTES: f64 = 32.0 * 1024.0;
 const MOST_CHUNK_BYTES: f64 = 1024.0 * 1024.0;
 
 /// Fewest and most bits that are tried for the remainders of maplets.
@@ -97,7 +98,7 @@ pub(super) fn fitted(trie: &Trie, layout: &Layout, budget: f64) -> (Layout, Held
     shortest
 }
 
-/// What all tables hold.
+/// What all tables hold, in the mean of the moments at which the store is looked at.
 #[derive(Debug)]
 pub(super) struct Held {
     pub levels: Vec<LevelCosts>,
@@ -112,28 +113,34 @@ pub(super) struct Held {
 impl Held {
     pub fn of(trie: &Trie, layout: &Layout) -> Self {
         let mut held = Self { levels: Vec::new(), filters: Vec::new(), indexes: Vec::new(), page_bytes: 0.0 };
-        for (number, regions) in trie.levels.iter().enumerate() {
-            let mut level =
-                LevelCosts { write_amplification: 0.0, regions: 0.0, runs: 0.0, entries: 0.0, bytes: 0.0 };
-            let (mut filters, mut indexes) = (0.0, 0.0);
+        let moments = trie.moments().count() as f64;
+        for (number, regions) in trie.moments().flat_map(|levels| levels.iter().enumerate()) {
+            if held.levels.len() == number {
+                held.levels.push(LevelCosts::default());
+                held.filters.push(0.0);
+                held.indexes.push(0.0);
+            }
+            let (Some(level), Some(filters), Some(indexes)) =
+                (held.levels.get_mut(number), held.filters.get_mut(number), held.indexes.get_mut(number))
+            else {
+                continue;
+            };
             for region in regions {
+                let weight = region.weight / moments;
                 let sizes: Vec<_> =
                     region.puts.iter().map(|&puts| trie.run_size(number, region, puts)).collect();
                 let entries: f64 = sizes.iter().map(|size| size.entries).sum();
                 for size in &sizes {
                     let bits = layout.filter_bits(size, entries, sizes.len() as f64);
-                    filters += region.weight * size.entries * bits / 8.0;
-                    indexes += region.weight * size.entries * layout.index_bits(size) / 8.0;
-                    held.page_bytes += region.weight * size.entries * layout.page_bytes(size);
+                    *filters += weight * size.entries * bits / 8.0;
+                    *indexes += weight * size.entries * layout.index_bits(size) / 8.0;
+                    held.page_bytes += weight * size.entries * layout.page_bytes(size);
                 }
-                level.regions += region.weight * f64::from(u8::from(!sizes.is_empty()));
-                level.runs += region.weight * sizes.len() as f64;
-                level.entries += region.weight * entries;
-                level.bytes += region.weight * region.shape.bytes() as f64;
+                level.regions += weight * f64::from(u8::from(!sizes.is_empty()));
+                level.runs += weight * sizes.len() as f64;
+                level.entries += weight * entries;
+                level.bytes += weight * region.shape.bytes() as f64;
             }
-            held.levels.push(level);
-            held.filters.push(filters);
-            held.indexes.push(indexes);
         }
         held.page_bytes = held.page_bytes.max(PAGE_BYTES);
         held
@@ -142,6 +149,12 @@ impl Held {
     /// Bytes of all filters.
     pub fn filters(&self) -> f64 {
         self.filters.iter().sum()
+    }
+
+    /// Bytes of the largest region's filters: so much is there twice while a merge replaces it.
+    fn filters_of_a_region(&self) -> f64 {
+        let of_regions = self.filters.iter().zip(&self.levels);
+        of_regions.map(|(bytes, level)| bytes / level.regions.max(1.0)).fold(0.0, f64::max)
     }
 
     /// Bytes of all indexes.
@@ -171,7 +184,7 @@ impl Held {
         let memtable = if puts { buffer.min(budget / 2.0) } else { 0.0 };
         let usable = budget * (1.0 - SLACK_SHARE) - FIXED_SLACK_BYTES.min(budget * SLACK_SHARE);
         let files = layout.design().levels.iter().map(|level| f64::from(level.runs)).fold(0.0, f64::max);
-        let chunks = (files + 2.0) * (budget * CHUNK_SHARE).min(MOST_CHUNK_BYTES);
+        let chunks = (files + 2.0) * (budget * CHUNK_SHARE).clamp(LEAST_CHUNK_BYTES, MOST_CHUNK_BYTES);
         let compaction = if puts { chunks.min(budget * MOST_FOR_COMPACTION) } else { 0.0 };
         // A store that is only read keeps nothing for write buffers.
         let buffers = RESERVED_BUFFERS * layout.design().write_buffer_bytes() as f64;
@@ -179,7 +192,8 @@ impl Held {
         let reserved = if puts { buffers.max(memtable) } else { 0.0 };
         let room = |kept: f64| (usable - compaction - reserved.max(budget * kept)).max(0.0);
         let index = self.indexes().min(room(KEPT_FROM_INDEXES));
-        let filter = self.filters().min((room(KEPT_FROM_FILTERS) - index).max(0.0));
+        let replaced = if puts { self.filters_of_a_region() } else { 0.0 };
+        let filter = self.filters().min((room(KEPT_FROM_FILTERS) - index - replaced).max(0.0));
         let left = (usable - compaction - memtable - index - filter).max(0.0);
         let cache = left.min(self.page_bytes * CACHED_PAGE_SPACE);
         MemoryCosts {

@@ -57,14 +57,16 @@ use requests::Requests;
 use siltstone_design::Design;
 use trie::Trie;
 
-/// Regions that are followed of a level, about, and where a rough price will do.
-const FOLLOWED: usize = 32;
-const FOLLOWED_ROUGHLY: usize = 8;
+/// Regions that are followed of a level, about, and moments of a cycle of level 0 at which a store is looked
+/// at whose reads are priced over time; and both where a rough price will do.
+const FOLLOWED: (usize, usize) = (32, 4);
+const FOLLOWED_ROUGHLY: (usize, usize) = (8, 2);
 
 /// Returns what `design` costs for `workload` on `device` in a store whose memory budget is `budget_bytes`.
 ///
 /// Costs are those of the moment when all of the workload's writes are done and the store is idle; means and
-/// peaks are over the time that its writes take.
+/// peaks are over the time that its writes take. See [`Pricer::over_time`] for what does not depend on the
+/// moment.
 ///
 /// # Errors
 /// A workload or a device with a number that makes no sense, or a design that [`Design::check`] refuses.
@@ -84,6 +86,7 @@ pub struct Pricer {
     device: Device,
     keys: Keys,
     requests: Requests,
+    is_over_time: bool,
 }
 
 impl Pricer {
@@ -95,7 +98,25 @@ impl Pricer {
         workload.check()?;
         device.check()?;
         let (keys, requests) = (Keys::of(workload)?, Requests::of(workload)?);
-        Ok(Self { workload: *workload, device: *device, keys, requests })
+        Ok(Self { workload: *workload, device: *device, keys, requests, is_over_time: false })
+    }
+
+    /// Prices reads and memory in the mean over the last cycle of level 0, rather than for how many runs there
+    /// happen to be at the end.
+    ///
+    /// ```
+    /// use siltstone_design::presets;
+    /// use siltstone_model::price::{Device, Pricer, Workload};
+    ///
+    /// let pricer = Pricer::new(&Workload::default(), &Device::default())?;
+    /// let at_the_end = pricer.price(&presets::leveled(), 64 << 20)?;
+    /// let over_time = pricer.over_time().price(&presets::leveled(), 64 << 20)?;
+    /// assert_eq!(at_the_end.write_amplification, over_time.write_amplification);
+    /// assert!(over_time.levels[0].runs > 0.0);
+    /// # Ok::<(), siltstone_model::ModelError>(())
+    /// ```
+    pub fn over_time(self) -> Self {
+        Self { is_over_time: true, ..self }
     }
 
     /// Returns what `design` costs with a budget of `budget_bytes`.
@@ -113,11 +134,12 @@ impl Pricer {
     /// As [`Pricer::price`].
     pub fn filled(&self, design: &Design, is_rough: bool) -> Result<FilledStore<'_>, ModelError> {
         design.check().map_err(|error| ModelError::new("design", error.to_string()))?;
-        let followed = if is_rough { FOLLOWED_ROUGHLY } else { FOLLOWED };
+        let (followed, moments) = if is_rough { FOLLOWED_ROUGHLY } else { FOLLOWED };
+        let moments = if self.is_over_time { moments } else { 1 };
         Ok(FilledStore {
             pricer: self,
             is_rough,
-            trie: Trie::filled(design, &self.workload, &self.keys, followed)?,
+            trie: Trie::filled(design, &self.workload, &self.keys, (followed, moments))?,
         })
     }
 }

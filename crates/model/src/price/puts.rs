@@ -74,6 +74,9 @@ impl Puts {
     }
 }
 
+/// The share of all items beyond which changes hardly touch new ones.
+const MOST_TOUCHED: f64 = 0.99;
+
 /// The items as far as changes are concerned.
 #[derive(Clone, Debug)]
 pub(super) struct Keys {
@@ -122,6 +125,15 @@ impl Keys {
             Touched::Nothing => 0.0,
             Touched::Uniformly => -(-changes / self.items).exp_m1(),
             Touched::Skewed(items) => items.unique(changes) / self.items,
+        }
+    }
+
+    /// The changes that touch so many items.
+    pub fn changes_touching(&self, items: f64) -> f64 {
+        match &self.touched {
+            Touched::Nothing => items,
+            Touched::Uniformly => -self.items * (-(items / self.items).min(MOST_TOUCHED)).ln_1p(),
+            Touched::Skewed(touched) => touched.unique_inverse(items.min(self.items * MOST_TOUCHED)),
         }
     }
 

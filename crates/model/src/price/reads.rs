@@ -59,12 +59,13 @@ pub(super) struct PageClass {
     pub by_scan: f64,
 }
 
-/// Classes of age for each doubling of it.
+/// Classes of age for each doubling of it, and where a rough price will do.
 const CLASSES_PER_DOUBLING: f64 = 2.0;
+const CLASSES_ROUGHLY: f64 = 0.5;
 
 /// The class of age of a run before which so many puts of the store were met.
-fn age(puts: Puts) -> u32 {
-    ((1.0 + puts.changes).log2() * CLASSES_PER_DOUBLING) as u32
+fn age(puts: Puts, per_doubling: f64) -> u32 {
+    ((1.0 + puts.changes).log2() * per_doubling) as u32
 }
 
 /// The shares of each level's filters and indexes that are not in memory.
@@ -101,14 +102,36 @@ impl Missing {
 const HALVING_PAGES: f64 = 2.5;
 
 impl Pages {
-    /// What reads take in a store laid out as `layout` says, where `missing` is not in memory.
-    pub fn of(trie: &Trie, layout: &Layout, missing: &Missing, requests: &Requests) -> Self {
+    /// What reads take in a store laid out as `layout` says, where `missing` is not in memory: in the mean of
+    /// the moments at which it is looked at.
+    pub fn of(trie: &Trie, layout: &Layout, missing: &Missing, requests: &Requests, is_rough: bool) -> Self {
         let mut all = Self::default();
-        for region in trie.levels.first().into_iter().flatten() {
-            let path = Path { trie, layout, missing, requests, regions: vec![(0, region)] };
-            path.descend(&mut all);
+        let ages = if is_rough { CLASSES_ROUGHLY } else { CLASSES_PER_DOUBLING };
+        let moments = trie.moments().count() as f64;
+        for levels in trie.moments() {
+            for region in levels.first().into_iter().flatten() {
+                let regions = vec![(0, region)];
+                let path = Path { trie, levels, moments, ages, layout, missing, requests, regions };
+                path.descend(&mut all);
+            }
+        }
+        if moments > 1.0 {
+            all.ask_for_what_is_there(requests);
         }
         all
+    }
+
+    /// Counts requests at each moment as if they were all for what is there then.
+    fn ask_for_what_is_there(&mut self, requests: &Requests) {
+        let found: f64 = self.classes.values().map(|class| requests.share(&class.found)).sum();
+        if found <= 0.0 {
+            return;
+        }
+        self.hit = Taken::default().plus(1.0 / found, self.hit);
+        for class in self.classes.values_mut() {
+            class.found.iter_mut().for_each(|items| *items /= found);
+            class.vain_by_hit /= found;
+        }
     }
 
     /// The pages by what is asked of them.
@@ -127,6 +150,11 @@ impl Pages {
 /// Regions from level 0 down.
 struct Path<'a> {
     trie: &'a Trie,
+    /// The regions of one of several moments.
+    levels: &'a [Vec<Region>],
+    moments: f64,
+    /// Classes of age for each doubling of it.
+    ages: f64,
     layout: &'a Layout,
     missing: &'a Missing,
     requests: &'a Requests,
@@ -138,11 +166,11 @@ impl<'a> Path<'a> {
     fn descend(&self, all: &mut Pages) {
         let Some(&(level, region)) = self.regions.last() else { return };
         if region.children.is_empty() {
-            self.walk(region.digest_share(), all);
+            self.walk(region.digest_share() / self.moments, all);
             return;
         }
         for &child in &region.children {
-            let Some(below) = self.trie.levels.get(level + 1).and_then(|regions| regions.get(child)) else {
+            let Some(below) = self.levels.get(level + 1).and_then(|regions| regions.get(child)) else {
                 continue;
             };
             let mut regions = self.regions.clone();
@@ -153,7 +181,15 @@ impl<'a> Path<'a> {
 
     /// Goes down the path once, for a `share` of all keys.
     fn walk(&self, share: f64, all: &mut Pages) {
-        let mut way = Way { path: self, share, taken: Puts::default(), left: self.requests.all(), all };
+        // Nobody asks for what is still to come.
+        let to_come = if self.moments > 1.0 {
+            let puts = self.regions.iter().flat_map(|(_, region)| &region.puts);
+            self.requests.left(self.trie, puts.fold(Puts::default(), |all, puts| all.and(*puts)))
+        } else {
+            vec![0.0; self.requests.groups().len()]
+        };
+        let left = without(self.requests.all(), &to_come);
+        let mut way = Way { path: self, share, taken: Puts::default(), left, to_come, all };
         for &(level, region) in &self.regions {
             let spec = self.layout.design().level(level);
             let probes = Probes::of(self, level, spec, region);
@@ -170,13 +206,21 @@ impl<'a> Path<'a> {
 /// A key's way down a path.
 struct Way<'a> {
     path: &'a Path<'a>,
-    /// The share of all keys that go this way.
+    /// The share of all keys that go this way, and of moments.
     share: f64,
     /// Puts of the runs that were met,
     taken: Puts,
     /// and the items that are left, of each group that is asked for alike.
     left: Vec<f64>,
+    /// Those that are not there yet.
+    to_come: Vec<f64>,
     all: &'a mut Pages,
+}
+
+/// Items of each group without some of them.
+fn without(mut items: Vec<f64>, some: &[f64]) -> Vec<f64> {
+    items.iter_mut().zip(some).for_each(|(items, some)| *items = (*items - some).max(0.0));
+    items
 }
 
 impl Way<'_> {
@@ -202,15 +246,15 @@ impl Way<'_> {
 
     /// Asks a run of a region, which took `puts`.
     fn ask_run(&mut self, level: usize, spec: &LevelSpec, probes: &Probes, size: RunSize, puts: Puts) {
-        let Path { trie, layout, missing, requests, .. } = self.path;
+        let Path { trie, layout, missing, requests, ages, .. } = self.path;
         let page_reads = if spec.index == IndexSpec::Paged {
             2.0
         } else {
             1.0 + HALVING_PAGES * Missing::of(&missing.indexes, level)
         };
-        let (before, age) = (requests.share(&self.left), age(self.taken));
+        let (before, age) = (requests.share(&self.left), age(self.taken, *ages));
         self.taken = self.taken.and(puts);
-        let left = requests.left(trie, self.taken);
+        let left = without(requests.left(trie, self.taken), &self.to_come);
         let after = requests.share(&left);
         let found = (before - after).max(0.0);
         let wrong = probes.wrongly(&size);

@@ -19,6 +19,8 @@ const MOST_FLUSHES: f64 = 4e6;
 const MOST_TASKS: usize = 100_000;
 /// The golden section, which spreads phases evenly however many are taken.
 const GOLDEN: f64 = 0.618_033_988_749_895;
+/// The share of all puts that a cycle of level 0 takes at most, where it is looked at.
+const MOST_OF_CYCLE: f64 = 1.0 / 4.0;
 /// Levels behind the store's own on which the shape shows what followed regions stand for.
 const REST_LEVELS: usize = 2;
 
@@ -115,6 +117,8 @@ pub(super) struct Trie {
     now: f64,
     /// Regions that are followed, by level.
     pub levels: Vec<Vec<Region>>,
+    /// The same at some moments of level 0's last cycle before the end.
+    before: Vec<Vec<Vec<Region>>>,
     /// What was written into each level.
     pub written: Vec<Written>,
     /// The same before anything was changed.
@@ -124,12 +128,13 @@ pub(super) struct Trie {
 }
 
 impl Trie {
-    /// The store after all puts of `workload`, of whose levels `followed` regions are followed.
+    /// The store after all puts of `workload`, of whose levels `followed` regions are followed, and as it is at
+    /// so many `moments`, of which the last is the end.
     pub fn filled(
         design: &Design,
         workload: &Workload,
         keys: &Keys,
-        followed: usize,
+        (followed, moments): (usize, usize),
     ) -> Result<Self, ModelError> {
         let layout = Layout::new(design, workload);
         let flushes = (workload.items + workload.changes()) / layout.write_buffer_puts();
@@ -149,15 +154,21 @@ impl Trie {
             most_followed: followed,
             now: 0.0,
             levels: vec![(0..1u64 << depth).map(root).collect()],
+            before: Vec::new(),
             written: vec![Written::default()],
             written_by_inserts: Vec::new(),
             space: Space::default(),
         };
-        trie.take(workload.items, |puts, made| Puts::first(puts / workload.items, made))?;
+        let at_once = trie.layout.write_buffer_puts();
+        let first = |puts, made| Puts::first(puts / workload.items, made);
+        let moments_of_fill = if workload.changes() > 0.0 { 1 } else { moments };
+        trie.take(workload.items, at_once, moments_of_fill, first)?;
         trie.written_by_inserts = trie.written.clone();
         if workload.changes() > 0.0 {
             trie.space = Space::default();
-            trie.take(workload.changes(), Puts::changes)?;
+            let overwrites = trie.layout.overwrites_in_write_buffer();
+            let at_once = if overwrites { trie.keys.changes_touching(at_once) } else { at_once };
+            trie.take(workload.changes(), at_once, moments, Puts::changes)?;
         }
         Ok(trie)
     }
@@ -177,9 +188,24 @@ impl Trie {
         self.layout.design()
     }
 
-    /// Takes so many puts, which are of the kind that `kind` makes.
-    fn take(&mut self, puts: f64, kind: impl Fn(f64, (f64, f64)) -> Puts) -> Result<(), ModelError> {
-        let at_once = self.layout.write_buffer_puts();
+    /// Its regions at the moments that it is looked at, of which the last is the end.
+    pub fn moments(&self) -> impl Iterator<Item = &[Vec<Region>]> {
+        self.before.iter().chain(std::iter::once(&self.levels)).map(Vec::as_slice)
+    }
+
+    /// Takes so many puts, some `at_once`, which are of the kind that `kind` makes, and looks at itself at so
+    /// many moments of level 0's last cycle, as far as that is a small part of all.
+    fn take(
+        &mut self,
+        puts: f64,
+        at_once: f64,
+        moments: usize,
+        kind: impl Fn(f64, (f64, f64)) -> Puts,
+    ) -> Result<(), ModelError> {
+        let flushes = puts / at_once;
+        let cycle = f64::from(self.design().level(0).runs).min(flushes * MOST_OF_CYCLE);
+        let mut moments: Vec<f64> =
+            (1..moments).map(|moment| (moment as f64 * cycle / moments as f64).floor() * at_once).collect();
         let mut left = puts;
         while left > 0.5 {
             let now = at_once.min(left);
@@ -195,6 +221,9 @@ impl Trie {
                 self.come_to_rest()?;
             }
             self.space.note(self.bytes());
+            while left > 0.5 && moments.pop_if(|moment| left <= *moment + 0.5).is_some() {
+                self.before.push(self.levels.clone());
+            }
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use siltstone::Design;
 use siltstone_model::ModelError;
 use siltstone_model::advise::{Advice, Request, strata};
-use siltstone_model::price::{Costs, Mix, OperationCosts, Pricer};
+use siltstone_model::price::{Costs, Mix, OperationCosts};
 
 /// The page around the data and the script.
 const PAGE: &str = include_str!("page.html");
@@ -100,7 +100,7 @@ impl Price {
 
 /// Prices all that the page shows.
 pub fn grid(request: &Request, advice: &Advice) -> Result<Grid, ModelError> {
-    let pricer = Pricer::new(&request.workload, &request.device)?;
+    let pricer = request.pricer()?;
     let memory_bytes: Vec<u64> = (-HALVINGS..=DOUBLINGS)
         .map(|power| (request.memory_bytes as f64 * 2f64.powf(f64::from(power) / 2.0)).round() as u64)
         .collect();

@@ -1,82 +1,102 @@
 //! A keyspace that looks for a better design by itself.
 //!
-//! After a flush, once enough was done since the last look, the model is asked what the design that suits the
-//! keyspace's workload best would save (`siltstone_model::advise::weigh`). Where staying has cost more than
-//! changing would, the change is proposed, or made.
+//! Whenever enough was done, be it writes or reads, what staying with the present design has cost since is
+//! added up. The model says what the design that suits the keyspace's workload best would save
+//! (`siltstone_model::advise::weigh`). Where staying has cost more than changing would, the change is
+//! proposed, or made.
 
 use super::Scheduler;
 use crate::db::catalog::keyspace::OpenKeyspace;
 use crate::events::{DesignEvent, Event};
 use crate::options::AutoDesign;
-use crate::stats::ProposedDesign;
+use crate::stats::{ProposedDesign, Stopwatch};
 use siltstone_design::Schema;
 use siltstone_model::advise::{Change, Request, weigh};
+use siltstone_model::price::Workload;
 use std::sync::Arc;
 
-/// Operations between two looks: so many, and one for so many items.
-const LEAST_OPERATIONS: u64 = 1 << 14;
-const ITEMS_PER_OPERATION: u64 = 8;
 /// The horizon where none is given, in operations for each item.
 const HORIZON_PER_ITEM: f64 = 64.0;
 
 impl Scheduler {
-    /// Looks for a better design of `keyspace`, where it is to and enough was done since the last look.
-    pub(super) fn consider_design(&self, keyspace: &Arc<OpenKeyspace>) {
+    /// Looks for better designs of keyspaces with which enough was done since the last look, and says whether
+    /// any was changed.
+    pub(super) fn consider_designs(&self) -> bool {
         let mode = self.env.options.auto_design;
-        if mode == AutoDesign::Off || keyspace.version().redesign().is_some() {
-            return;
+        if mode == AutoDesign::Off || self.env.health.is_read_only() {
+            return false;
         }
-        let Some((change, operations)) = self.weigh_change(keyspace) else { return };
-        let mut considered = keyspace.considered.lock();
-        let horizon = match self.env.options.design_horizon_operations {
-            0 => considered.items * HORIZON_PER_ITEM,
-            given => given as f64,
-        };
-        let is_due = considered.regret.note(&change, operations, horizon);
-        let present = keyspace.design();
-        if change.saved_share <= 0.0 || change.design == *present {
-            considered.proposed = None;
-            return;
-        }
-        considered.proposed = Some(ProposedDesign::of(&change, is_due));
-        drop(considered);
-        if !is_due {
-            return;
-        }
-        let Change { design, saved_share, .. } = change;
-        let event = DesignEvent::new(&keyspace.name, &present, &design, Some(saved_share));
-        self.reporter.design(|| Event::RedesignProposed(event));
-        if mode == AutoDesign::Apply {
-            let (schema, takes_merges) = (keyspace.encoder.schema(), keyspace.folder.is_some());
-            let usable = self.env.options.usable_design(design, schema, takes_merges);
-            // A keyspace that is being built can't be changed; the next look tries again.
-            if usable.and_then(|design| self.redesign(keyspace, &design)).unwrap_or(false) {
-                keyspace.considered.lock().proposed = None;
-            }
-        }
+        let keyspaces = self.catalog.all();
+        keyspaces.iter().any(|keyspace| self.consider_design(keyspace, mode))
     }
 
-    /// Asks the model for a better design, and says how many operations that is about.
-    fn weigh_change(&self, keyspace: &OpenKeyspace) -> Option<(Change, f64)> {
-        let done = keyspace.counters.activity().operations();
-        let operations = {
-            let considered = keyspace.considered.lock();
-            let operations = done - considered.at_operations.min(done);
-            let least = LEAST_OPERATIONS.max(considered.items as u64 / ITEMS_PER_OPERATION);
-            (operations >= least).then_some(operations)?
-        };
-        let stats = keyspace.stats(self.env.now_ms());
-        let workload = keyspace.workload_of(&stats);
-        {
-            let mut considered = keyspace.considered.lock();
-            considered.at_operations = done;
-            considered.items = workload.items;
+    /// Looks for a better design of `keyspace`, where enough was done since the last look.
+    fn consider_design(&self, keyspace: &Arc<OpenKeyspace>, mode: AutoDesign) -> bool {
+        // Held until the end, so that nobody looks twice at the same.
+        let Some(mut considered) = keyspace.considered.try_lock() else { return false };
+        let counted = keyspace.counters.activity();
+        let present = keyspace.design();
+        if keyspace.version().redesign().is_some() {
+            considered.skip(counted);
+            return false;
         }
-        let budget = self.catalog.budget_of(stats.table_bytes, self.catalog.table_bytes());
-        let request =
-            Request { for_any_schema: stats.schema != Schema::Point, ..Request::quick(workload, budget) };
+        let Some(since) = considered.since(&counted) else { return false };
+        let stats = keyspace.stats(self.env.now_ms());
+        let for_any_schema = stats.schema != Schema::Point;
+        let workload = keyspace.workload_of(&stats);
+        let workload = Workload { mix: considered.mix(&since, &workload.mix, for_any_schema), ..workload };
+        let budget_bytes = self.catalog.budget_of(stats.table_bytes, self.catalog.table_bytes());
+        let request = Request { for_any_schema, ..Request::quick(workload, budget_bytes) };
         let tables = (stats.table_entries as f64, stats.table_bytes as f64);
-        let change = weigh(&request, &keyspace.design(), tables).ok()?;
-        Some((change, operations as f64))
+        match considered.wants_search(&since, &workload, (&present, budget_bytes)) {
+            None => return false,
+            Some(false) => {}
+            Some(true) => {
+                let watch = Stopwatch::start();
+                let Ok(change) = weigh(&request, &present, tables) else {
+                    considered.skip(counted);
+                    return false;
+                };
+                considered.note_search(workload, ((*present).clone(), budget_bytes), change, watch.elapsed());
+            }
+        }
+        let horizon = match self.env.options.design_horizon_operations {
+            0 => workload.items * HORIZON_PER_ITEM,
+            given => given as f64,
+        };
+        let Some((mut change, is_due)) = considered.note(&since, horizon) else { return false };
+        if change.saved_share <= 0.0 || change.design == *present {
+            *keyspace.proposed.lock() = None;
+            return false;
+        }
+        if is_due && considered.has_time_for_more() {
+            // Not only presets are looked at.
+            let in_full = weigh(&Request { is_quick: false, ..request }, &present, tables);
+            let in_full = in_full.ok().map(|full| since.judge(full));
+            change = in_full.filter(|full| full.saved_us > change.saved_us).unwrap_or(change);
+        }
+        if is_due {
+            considered.regret.note_change(&change, &present);
+        }
+        *keyspace.proposed.lock() = Some(ProposedDesign::of(&change, is_due));
+        is_due && self.propose(keyspace, change, mode)
+    }
+
+    /// Proposes a change that is due, or makes it, and says whether it has.
+    fn propose(&self, keyspace: &Arc<OpenKeyspace>, change: Change, mode: AutoDesign) -> bool {
+        let Change { design, saved_share, .. } = change;
+        let event = DesignEvent::new(&keyspace.name, &keyspace.design(), &design, Some(saved_share));
+        self.reporter.design(|| Event::RedesignProposed(event));
+        if mode != AutoDesign::Apply {
+            return false;
+        }
+        let (schema, takes_merges) = (keyspace.encoder.schema(), keyspace.folder.is_some());
+        let usable = self.env.options.usable_design(design, schema, takes_merges);
+        // A keyspace that is being built can't be changed; the next look tries again.
+        let is_changed = usable.and_then(|design| self.redesign(keyspace, &design)).unwrap_or(false);
+        if is_changed {
+            *keyspace.proposed.lock() = None;
+        }
+        is_changed
     }
 }

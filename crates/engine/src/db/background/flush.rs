@@ -11,6 +11,7 @@ use crate::db::write_buffer::WriteBuffer;
 use crate::entry::{Sequence, Span};
 use crate::error::Result;
 use crate::record::LogStart;
+use crate::sync::atomic::Ordering;
 use crate::version::edit::Step;
 use std::sync::Arc;
 
@@ -36,7 +37,7 @@ impl Scheduler {
             outcome => {
                 outcome?;
                 self.look_for_large_group(keyspace);
-                self.consider_design(keyspace);
+                self.looks_for_designs.store(true, Ordering::Relaxed);
                 Ok(true)
             }
         }

@@ -36,6 +36,7 @@ use job::Job;
 
 use crate::resources::limit::RateLimit;
 use crate::stats::Stopwatch;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::thread::JoinHandle;
 use crate::sync::{Mutex, RwLock};
 pub(super) use by_hand::Told;
@@ -67,6 +68,8 @@ pub(crate) struct Scheduler {
     sidecars: Arc<Sidecars>,
     filter_work: FilterWork,
     reporter: Arc<Reporter>,
+    /// Whether there may be something to find out about designs though there is other work.
+    looks_for_designs: AtomicBool,
 }
 
 impl Scheduler {
@@ -96,6 +99,7 @@ impl Scheduler {
             sidecars: Arc::clone(sidecars),
             filter_work: FilterWork::default(),
             reporter: Arc::clone(reporter),
+            looks_for_designs: AtomicBool::new(false),
         }
     }
 
@@ -176,9 +180,13 @@ impl Scheduler {
         self.evict();
         // What snapshots and iterators have let go since.
         self.env.empty_trash();
+        if self.looks_for_designs.swap(false, Ordering::Relaxed) && self.consider_designs() {
+            return Ok(true);
+        }
         match self.next_job() {
             Some(job) => self.run(job).map(|()| true),
-            None => Ok(false),
+            // Who only reads leaves nothing else to do.
+            None => Ok(self.consider_designs()),
         }
     }
 

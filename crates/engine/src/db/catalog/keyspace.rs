@@ -4,6 +4,7 @@ use super::predicted::Predicted;
 use super::view::{SealedBuffer, View};
 use crate::activity::{Activity, Count};
 use crate::cache::Reader;
+use crate::db::considered::Considered;
 use crate::db::read::upper_reads::UpperReads;
 use crate::db::write_buffer::{Write, WriteBuffer};
 use crate::entry::Sequence;
@@ -19,7 +20,6 @@ use crate::sync::Published;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::version::Version;
 use siltstone_design::{Design, EncodedKey, Encoder, KeyError, WriteBufferSpec};
-use siltstone_model::advise::Regret;
 use std::sync::Arc;
 
 /// A keyspace of an open store.
@@ -46,18 +46,10 @@ pub(crate) struct OpenKeyspace {
     noted: Mutex<NotedActivity>,
     /// What the model said of it last.
     pub predicted: Mutex<Option<Arc<Predicted>>>,
-    /// What came of looking for a better design.
+    /// How it looks for a better design,
     pub considered: Mutex<Considered>,
-}
-
-/// What came of looking for a better design.
-#[derive(Default)]
-pub(crate) struct Considered {
-    pub regret: Regret,
-    /// Operations and items at the last look.
-    pub at_operations: u64,
-    pub items: f64,
-    pub proposed: Option<ProposedDesign>,
+    /// and what came of it.
+    pub proposed: Mutex<Option<ProposedDesign>>,
 }
 
 /// How much shares may differ that are the same.
@@ -134,6 +126,7 @@ impl OpenKeyspace {
             noted: Mutex::new(noted),
             predicted: Mutex::new(None),
             considered: Mutex::default(),
+            proposed: Mutex::default(),
         })
     }
 

@@ -1,0 +1,215 @@
+//! What a keyspace has found out about better designs: when it looked, for which workload, and what came of it.
+//!
+//! A look costs a search of the model, a tenth of a second or more. So there is one only where the workload has
+//! changed since the last, and what a search costs is kept a small share of what operations do. Whether a
+//! change is due is asked more often, by what was done since.
+
+use crate::activity::{Activity, Count};
+use siltstone_design::Design;
+use siltstone_model::advise::{Change, Regret};
+use siltstone_model::price::{Mix, OperationCosts, Workload};
+use std::time::Duration;
+
+/// Microseconds that operations take between two looks, at least, since less says nothing of their mix; and
+/// what a change is taken to cost at least.
+const LEAST_US: f64 = 5e5;
+/// The part of what a change costs that they take,
+const CHANGE_PER_LOOK: f64 = 8.0;
+/// and how many times what a search does.
+const WORK_PER_SEARCH: f64 = 8.0;
+/// How many times what a search among presets takes one among all designs does, about.
+const FULL_SEARCH: f64 = 10.0;
+/// What operations are taken to cost before the model was asked.
+const USUAL: [f64; 4] = [20.0, 10.0, 200.0, 4.0];
+/// By which share workloads may differ that are alike, and by how much their skews and what was overwritten
+/// for each item may.
+const ALIKE: f64 = 0.2;
+const ALIKE_SKEW: f64 = 0.15;
+const ALIKE_CHANGES: f64 = 0.5;
+/// By which part of the time costs of operations may be shared out otherwise.
+const ALIKE_MIX: f64 = 0.1;
+
+/// How much of the mix is that of some time ago, and what nobody may count on not to come.
+const PART_BEFORE: f64 = 0.1;
+const TO_COME: Mix = Mix { hits: 0.02, misses: 0.02, scans: 0.002, puts: 0.02 };
+
+/// What came of looking for a better design.
+#[derive(Default)]
+pub(crate) struct Considered {
+    pub regret: Regret,
+    /// What had been counted at the last look.
+    counted: Activity,
+    /// The mix of late: the times between looks, which cost about the same, count half as much each.
+    lately: Option<Mix>,
+    /// What the model was asked last, and what it said.
+    weighed: Option<Weighed>,
+}
+
+/// A change that was weighed.
+struct Weighed {
+    workload: Workload,
+    present: Design,
+    budget_bytes: u64,
+    change: Change,
+    took: Duration,
+    /// Microseconds of operations since.
+    worked_us: f64,
+    /// Whether a later look found the same workload.
+    is_confirmed: bool,
+}
+
+/// What was done since the last look.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Since {
+    operations: [f64; 4],
+    counted: Activity,
+}
+
+impl Since {
+    pub fn operations(&self) -> f64 {
+        self.operations.iter().sum()
+    }
+
+    /// What a change would have saved of it.
+    pub fn judge(&self, change: Change) -> Change {
+        change.of(self.operations)
+    }
+
+    /// Microseconds that it took, where each kind of operation costs so much.
+    fn us(&self, costs: [f64; 4]) -> f64 {
+        self.operations.iter().zip(costs).map(|(count, cost)| count * cost).sum()
+    }
+}
+
+impl Considered {
+    /// What was done since the last look, where that is enough for another.
+    pub fn since(&self, counted: &Activity) -> Option<Since> {
+        let since = counted.since(&self.counted);
+        let count = |count| since.of(count) as f64;
+        let writes = count(Count::Puts) + count(Count::Deletes);
+        let operations = [count(Count::Hits), count(Count::Misses), count(Count::Scans), writes];
+        let since = Since { operations, counted: *counted };
+        let (costs, least_us) = match &self.weighed {
+            Some(Weighed { change, .. }) => (change.present.all(), change.cost_us / CHANGE_PER_LOOK),
+            None => (USUAL, 0.0),
+        };
+        (since.us(costs) >= least_us.max(LEAST_US)).then_some(since)
+    }
+
+    /// The mix that a design has to suit: mostly that of late, with some of what was `before` and a little of
+    /// what may come. Of those who only write, most will read.
+    pub fn mix(&self, since: &Since, before: &Mix, lists_groups: bool) -> Mix {
+        let (lately, before) = (self.with(since), before.normalized());
+        let to_come = if lists_groups { TO_COME } else { Mix { scans: 0.0, ..TO_COME } };
+        let rest = 1.0 - PART_BEFORE - (to_come.hits + to_come.misses + to_come.scans + to_come.puts);
+        sum([(rest, lately), (PART_BEFORE, before), (1.0, to_come)])
+    }
+
+    fn with(&self, since: &Since) -> Mix {
+        let [hits, misses, scans, puts] = since.operations;
+        let now = Mix { hits, misses, scans, puts }.normalized();
+        self.lately.map_or(now, |lately| sum([(0.5, lately), (0.5, now)]))
+    }
+
+    /// Whether what was weighed last says nothing of this, so that the model has to be asked; none where it is
+    /// too early to ask it again.
+    pub fn wants_search(
+        &self,
+        since: &Since,
+        workload: &Workload,
+        (present, budget_bytes): (&Design, u64),
+    ) -> Option<bool> {
+        let Some(weighed) = &self.weighed else { return Some(true) };
+        let has_room = (weighed.budget_bytes as f64 / budget_bytes.max(1) as f64 - 1.0).abs() <= ALIKE;
+        if has_room
+            && weighed.present == *present
+            && are_alike(&weighed.workload, workload, &weighed.change.present)
+        {
+            return Some(false);
+        }
+        let worked_us = weighed.worked_us + since.us(weighed.change.present.all());
+        (worked_us >= weighed.took.as_secs_f64() * 1e6 * WORK_PER_SEARCH).then_some(true)
+    }
+
+    /// Takes note of what the model said.
+    pub fn note_search(
+        &mut self,
+        workload: Workload,
+        (present, budget_bytes): (Design, u64),
+        mut change: Change,
+        took: Duration,
+    ) {
+        change.cost_us = change.cost_us.max(LEAST_US);
+        self.weighed = Some(Weighed {
+            workload,
+            present,
+            budget_bytes,
+            change,
+            took,
+            worked_us: 0.0,
+            is_confirmed: false,
+        });
+    }
+
+    /// Takes note of what was done, and returns the change that was weighed last and whether it is due, where
+    /// it has to pay within so many operations. Of a workload that begins, another look has to show that it
+    /// stays.
+    pub fn note(&mut self, since: &Since, horizon: f64) -> Option<(Change, bool)> {
+        self.skip(since.counted);
+        self.lately = Some(self.with(since));
+        let weighed = self.weighed.as_mut()?;
+        weighed.worked_us += since.us(weighed.change.present.all());
+        let change = since.judge(weighed.change.clone());
+        let is_due = self.regret.note(&change, since.operations(), horizon) && weighed.is_confirmed;
+        weighed.is_confirmed = true;
+        Some((change, is_due))
+    }
+
+    /// Whether a change costs so much that a search of all designs for it costs little beside it.
+    pub fn has_time_for_more(&self) -> bool {
+        self.weighed.as_ref().is_some_and(|weighed| {
+            weighed.took.as_secs_f64() * 1e6 * FULL_SEARCH * WORK_PER_SEARCH <= weighed.change.cost_us
+        })
+    }
+
+    /// Leaves out what has been done until now.
+    pub fn skip(&mut self, counted: Activity) {
+        self.counted = counted;
+    }
+}
+
+/// The sum of parts of mixes.
+fn sum<const N: usize>(parts: [(f64, Mix); N]) -> Mix {
+    let of = |share: fn(&Mix) -> f64| parts.iter().map(|(part, mix)| part * share(mix)).sum();
+    Mix {
+        hits: of(|mix| mix.hits),
+        misses: of(|mix| mix.misses),
+        scans: of(|mix| mix.scans),
+        puts: of(|mix| mix.puts),
+    }
+}
+
+/// Whether two workloads are so much alike that they want the same design, where operations of the first cost
+/// so much.
+fn are_alike(one: &Workload, other: &Workload, costs: &OperationCosts) -> bool {
+    let near = |of: fn(&Workload) -> f64| {
+        let (one, other) = (of(one), of(other));
+        (one - other).abs() <= ALIKE * one.max(other)
+    };
+    let within = |most: f64, of: fn(&Workload) -> f64| (of(one) - of(other)).abs() <= most;
+    let time = |workload: &Workload| {
+        let all = costs.of(&workload.mix).max(f64::MIN_POSITIVE);
+        let mut shares = workload.mix.shares();
+        shares.iter_mut().zip(costs.all()).for_each(|(share, cost)| *share *= cost / all);
+        shares
+    };
+    let moved: f64 = time(one).iter().zip(time(other)).map(|(a, b)| (a - b).abs()).sum();
+    moved <= 2.0 * ALIKE_MIX
+        && near(|workload| workload.items)
+        && near(Workload::item_bytes)
+        && near(|workload| workload.group_items)
+        && within(ALIKE_SKEW, |workload| workload.skew)
+        && within(ALIKE_CHANGES, |workload| workload.overwrites / workload.items.max(1.0))
+        && within(ALIKE_CHANGES / 2.0, |workload| workload.deletes / workload.items.max(1.0))
+        && one.expires_after_puts.is_some() == other.expires_after_puts.is_some()
+}
