@@ -1,4 +1,5 @@
-//! What a keyspace has found out about better designs: when it looked, for which workload, and what came of it.
+//! What a keyspace has found out about better designs: when it looked, for which workload, and what came of
+//! it.
 //!
 //! A look costs a search of the model, a tenth of a second or more. So there is one only where the workload has
 //! changed since the last, and what a search costs is kept a small share of what operations do. Whether a
@@ -19,6 +20,8 @@ const CHANGE_PER_LOOK: f64 = 8.0;
 const WORK_PER_SEARCH: f64 = 8.0;
 /// How many times what a search among presets takes one among all designs does, about.
 const FULL_SEARCH: f64 = 10.0;
+/// Gets whose reads say something of how skewed they are.
+const LEAST_GETS: f64 = 4096.0;
 /// What operations are taken to cost before the model was asked.
 const USUAL: [f64; 4] = [20.0, 10.0, 200.0, 4.0];
 /// By which share workloads may differ that are alike, and by how much their skews and what was overwritten
@@ -62,12 +65,19 @@ struct Weighed {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Since {
     operations: [f64; 4],
+    reads_by_gets: f64,
     counted: Activity,
 }
 
 impl Since {
     pub fn operations(&self) -> f64 {
         self.operations.iter().sum()
+    }
+
+    /// Gets that found an item and gets that found none, and the device reads of all; none where they are few.
+    pub fn gets(&self) -> Option<(f64, f64, f64)> {
+        let [hits, misses, ..] = self.operations;
+        (hits + misses >= LEAST_GETS).then_some((hits, misses, self.reads_by_gets))
     }
 
     /// What a change would have saved of it.
@@ -88,7 +98,8 @@ impl Considered {
         let count = |count| since.of(count) as f64;
         let writes = count(Count::Puts) + count(Count::Deletes);
         let operations = [count(Count::Hits), count(Count::Misses), count(Count::Scans), writes];
-        let since = Since { operations, counted: *counted };
+        let reads_by_gets = count(Count::ReadsByHits) + count(Count::ReadsByMisses);
+        let since = Since { operations, reads_by_gets, counted: *counted };
         let (costs, least_us) = match &self.weighed {
             Some(Weighed { change, .. }) => (change.present.all(), change.cost_us / CHANGE_PER_LOOK),
             None => (USUAL, 0.0),

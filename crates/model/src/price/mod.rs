@@ -101,8 +101,8 @@ impl Pricer {
         Ok(Self { workload: *workload, device: *device, keys, requests, is_over_time: false })
     }
 
-    /// Prices reads and memory in the mean over the last cycle of level 0, rather than for how many runs there
-    /// happen to be at the end.
+    /// Prices reads and memory in the mean over the last cycle of level 0, rather than for the runs that
+    /// happen to be there at the end.
     ///
     /// ```
     /// use siltstone_design::presets;

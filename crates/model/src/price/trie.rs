@@ -128,8 +128,8 @@ pub(super) struct Trie {
 }
 
 impl Trie {
-    /// The store after all puts of `workload`, of whose levels `followed` regions are followed, and as it is at
-    /// so many `moments`, of which the last is the end.
+    /// The store after all puts of `workload`, of whose levels `followed` regions are followed, and as it is
+    /// at so many `moments`, of which the last is the end.
     pub fn filled(
         design: &Design,
         workload: &Workload,

@@ -7,16 +7,34 @@
 
 use super::Scheduler;
 use crate::db::catalog::keyspace::OpenKeyspace;
+use crate::db::considered::Since;
 use crate::events::{DesignEvent, Event};
 use crate::options::AutoDesign;
 use crate::stats::{ProposedDesign, Stopwatch};
-use siltstone_design::Schema;
+use siltstone_design::{Design, Schema};
 use siltstone_model::advise::{Change, Request, weigh};
 use siltstone_model::price::Workload;
 use std::sync::Arc;
 
 /// The horizon where none is given, in operations for each item.
 const HORIZON_PER_ITEM: f64 = 64.0;
+
+/// How skewed reads are taken to be beside writes, as far as their device reads tell.
+const READ_SKEWS: [f64; 3] = [1.0, 0.5, 0.0];
+
+/// The skew of reads that explains best what gets have read of late, where writes are skewed.
+fn read_skew(request: &Request, present: &Design, since: &Since) -> Option<f64> {
+    let (hits, misses, measured) = since.gets().filter(|_| request.workload.skew > 0.0)?;
+    let off = |skew: f64| {
+        let workload = Workload { read_skew: Some(skew), ..request.workload };
+        let pricer = Request { workload, ..*request }.pricer().ok()?;
+        let costs = pricer.price(present, request.memory_bytes).ok()?;
+        Some((hits * costs.reads_per_hit + misses * costs.reads_per_miss - measured).abs())
+    };
+    let skews = READ_SKEWS.map(|share| share * request.workload.skew);
+    let judged = skews.into_iter().filter_map(|skew| Some((skew, off(skew)?)));
+    judged.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(skew, _)| skew)
+}
 
 impl Scheduler {
     /// Looks for better designs of keyspaces with which enough was done since the last look, and says whether
@@ -46,13 +64,14 @@ impl Scheduler {
         let workload = keyspace.workload_of(&stats);
         let workload = Workload { mix: considered.mix(&since, &workload.mix, for_any_schema), ..workload };
         let budget_bytes = self.catalog.budget_of(stats.table_bytes, self.catalog.table_bytes());
-        let request = Request { for_any_schema, ..Request::quick(workload, budget_bytes) };
+        let mut request = Request { for_any_schema, ..Request::quick(workload, budget_bytes) };
         let tables = (stats.table_entries as f64, stats.table_bytes as f64);
         match considered.wants_search(&since, &workload, (&present, budget_bytes)) {
             None => return false,
             Some(false) => {}
             Some(true) => {
                 let watch = Stopwatch::start();
+                request.workload.read_skew = read_skew(&request, &present, &since);
                 let Ok(change) = weigh(&request, &present, tables) else {
                     considered.skip(counted);
                     return false;
