@@ -1,8 +1,8 @@
 //! What a keyspace has found out about better designs: when it looked, for which workload, and what came of
 //! it.
 //!
-//! A look costs a search of the model, a tenth of a second or more. So there is one only where the workload has
-//! changed since the last, and what a search costs is kept a small share of what operations do. Whether a
+//! A look costs a search of the model, a tenth of a second or more. So there is one only where the workload
+//! has changed since the last, and what a search costs is kept a small share of what operations do. Whether a
 //! change is due is asked more often, by what was done since.
 
 use crate::activity::{Activity, Count};
@@ -74,7 +74,7 @@ impl Since {
         self.operations.iter().sum()
     }
 
-    /// Gets that found an item and gets that found none, and the device reads of all; none where they are few.
+    /// Gets that found an item and gets that found none, and the device reads of all; `None` of few.
     pub fn gets(&self) -> Option<(f64, f64, f64)> {
         let [hits, misses, ..] = self.operations;
         (hits + misses >= LEAST_GETS).then_some((hits, misses, self.reads_by_gets))
@@ -122,8 +122,8 @@ impl Considered {
         self.lately.map_or(now, |lately| sum([(0.5, lately), (0.5, now)]))
     }
 
-    /// Whether what was weighed last says nothing of this, so that the model has to be asked; none where it is
-    /// too early to ask it again.
+    /// Whether what was weighed last says nothing of this, so that the model has to be asked; `None` where it
+    /// is too early to ask it again.
     pub fn wants_search(
         &self,
         since: &Since,
