@@ -3,7 +3,8 @@
 use crate::run;
 use serde_json::Value;
 use siltstone::Design;
-use siltstone_model::price::{Device, Mix, Workload, price};
+use siltstone_model::advise::Request;
+use siltstone_model::price::{Mix, Workload};
 
 const ARGS: [&str; 9] =
     ["advise", "--items", "1M", "--key-bytes", "16", "--value-bytes", "100", "--memory", "16M"];
@@ -76,7 +77,7 @@ fn the_page_agrees_with_the_model_at_every_point() {
     for priced in data["designs"].as_array().unwrap() {
         let design: Design = serde_json::from_value(priced["design"].clone()).unwrap();
         for (bytes, shown) in memory.iter().zip(priced["prices"].as_array().unwrap()) {
-            let costs = price(&design, &workload, &Device::default(), *bytes).unwrap();
+            let costs = Request::new(workload, *bytes).pricer().unwrap().price(&design, *bytes).unwrap();
             let close = |shown: &Value, ours: f64| {
                 assert!((shown.as_f64().unwrap() - ours).abs() <= 1e-9 * ours.abs(), "{shown} {ours}");
             };
