@@ -23,7 +23,7 @@ const FULL_SEARCH: f64 = 10.0;
 /// Gets whose reads say something of how skewed they are.
 const LEAST_GETS: f64 = 4096.0;
 /// What operations are taken to cost before the model was asked.
-const USUAL: [f64; 4] = [20.0, 10.0, 200.0, 4.0];
+const USUAL: OperationCosts = OperationCosts { hit: 20.0, miss: 10.0, scan: 200.0, put: 4.0 };
 /// By which share workloads may differ that are alike, and by how much their skews and what was overwritten
 /// for each item may.
 const ALIKE: f64 = 0.2;
@@ -84,11 +84,6 @@ impl Since {
     pub fn judge(&self, change: Change) -> Change {
         change.of(self.operations)
     }
-
-    /// Microseconds that it took, where each kind of operation costs so much.
-    fn us(&self, costs: [f64; 4]) -> f64 {
-        self.operations.iter().zip(costs).map(|(count, cost)| count * cost).sum()
-    }
 }
 
 impl Considered {
@@ -101,10 +96,10 @@ impl Considered {
         let reads_by_gets = count(Count::ReadsByHits) + count(Count::ReadsByMisses);
         let since = Since { operations, reads_by_gets, counted: *counted };
         let (costs, least_us) = match &self.weighed {
-            Some(Weighed { change, .. }) => (change.present.all(), change.cost_us / CHANGE_PER_LOOK),
+            Some(Weighed { change, .. }) => (change.present, change.cost_us / CHANGE_PER_LOOK),
             None => (USUAL, 0.0),
         };
-        (since.us(costs) >= least_us.max(LEAST_US)).then_some(since)
+        (costs.of_all(since.operations) >= least_us.max(LEAST_US)).then_some(since)
     }
 
     /// The mix that a design has to suit: mostly that of late, with some of what was `before` and a little of
@@ -138,7 +133,7 @@ impl Considered {
         {
             return Some(false);
         }
-        let worked_us = weighed.worked_us + since.us(weighed.change.present.all());
+        let worked_us = weighed.worked_us + weighed.change.present.of_all(since.operations);
         (worked_us >= weighed.took.as_secs_f64() * 1e6 * WORK_PER_SEARCH).then_some(true)
     }
 
@@ -169,7 +164,7 @@ impl Considered {
         self.skip(since.counted);
         self.lately = Some(self.with(since));
         let weighed = self.weighed.as_mut()?;
-        weighed.worked_us += since.us(weighed.change.present.all());
+        weighed.worked_us += weighed.change.present.of_all(since.operations);
         let change = since.judge(weighed.change.clone());
         let is_due = self.regret.note(&change, since.operations(), horizon) && weighed.is_confirmed;
         weighed.is_confirmed = true;

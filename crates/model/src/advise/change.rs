@@ -47,11 +47,8 @@ pub struct Change {
 impl Change {
     /// What it would have saved of so many hits, misses, scans and puts, rather than of the mix.
     pub fn of(self, operations: [f64; 4]) -> Self {
-        let us = |costs: &OperationCosts| -> f64 {
-            operations.iter().zip(costs.all()).map(|(count, cost)| count * cost).sum()
-        };
-        let (now, all) = (us(&self.present), operations.iter().sum::<f64>().max(1.0));
-        let saved = now - us(&self.changed);
+        let (now, all) = (self.present.of_all(operations), operations.iter().sum::<f64>().max(1.0));
+        let saved = now - self.changed.of_all(operations);
         Self { saved_us: saved / all, saved_share: saved / now.max(1e-12), ..self }
     }
 

@@ -280,6 +280,11 @@ impl OperationCosts {
 
     /// What an operation of `mix` costs on the average.
     pub fn of(&self, mix: &Mix) -> f64 {
-        mix.shares().iter().zip(self.all()).map(|(share, cost)| share * cost).sum()
+        self.of_all(mix.shares())
+    }
+
+    /// What so many operations cost together, in the order of [`Mix::shares`](super::Mix::shares).
+    pub fn of_all(&self, operations: [f64; 4]) -> f64 {
+        operations.iter().zip(self.all()).map(|(count, cost)| count * cost).sum()
     }
 }
