@@ -1,12 +1,13 @@
 //! The one memory budget, and who holds how much of it.
 //!
 //! Memtables, filters, indexes and compaction buffers reserve from the budget; the page cache gets what they
-//! leave. Memtables take half of it at most: they are sealed early where it is small, and writers wait for
-//! flushes beyond that. Part of it is left to what nobody accounts for: the allocator's leftovers, stacks of
-//! threads, the program itself. And what compactions once held is kept free for the next, since the allocator
-//! mostly keeps their buffers as well. Indexes come before filters, which are many times as large and spare a
-//! lookup less. A filter or index that does not fit is simply not kept: lookups then read pages instead
-//! (SILT, SOSP'11 §5 calls this fail-graceful indexing), and a later lookup asks again.
+//! leave, a sixteenth of it at least. Memtables take half of it at most: they are sealed early where it is
+//! small, and writers wait for flushes beyond that. Part of it is left to what nobody accounts for: the
+//! allocator's leftovers, stacks of threads, the program itself. And what compactions once held is kept free
+//! for the next, since the allocator mostly keeps their buffers as well. Indexes come before filters, which
+//! are many times as large and spare a lookup less. A filter or index that does not fit is simply not kept:
+//! lookups then read pages instead (SILT, SOSP'11 §5 calls this fail-graceful indexing), and a later lookup
+//! asks again. Which filters those are is `db/background/filter_fit.rs`.
 
 use crate::io::direct::ALIGNMENT;
 use crate::io::pages::{self, PageMemory};
@@ -23,8 +24,10 @@ const POOLED_SHARE: u64 = 64;
 const CHUNK_SHARE: u64 = 256;
 const LEAST_CHUNK_PAGES: u64 = 8;
 const MOST_CHUNK_PAGES: u64 = 256;
-/// The share of the budget that neither filters nor memtables get.
-const KEPT_FROM_ALL: u64 = 16;
+/// The share of the budget that neither filters and indexes nor memtables get: the cache's.
+const CACHE_SHARE: u64 = 16;
+/// The share of the budget that who makes a filter of many keys leaves to others.
+const KEPT_FROM_BUILDERS: u64 = 4;
 /// The share of the budget that filters leave to indexes which are not in memory, at most.
 const INDEX_SHARE: u64 = 4;
 /// The part of a memtable that is not made of pieces, at most: the places of its entries.
@@ -39,6 +42,43 @@ const FIXED_SLACK_BYTES: u64 = 6 << 20;
 const FIXED_SLACK_SHARE: u64 = 12;
 /// The share of the budget that stays free for the next compaction, at most.
 const COMPACTION_SHARE: u64 = 8;
+
+/// What a filter of a table spares for the memory that it takes: the share of all lookups that need not read
+/// the table, per byte. Which filters are kept where not all of them fit goes by it.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub(crate) struct FilterWorth(f32);
+
+impl FilterWorth {
+    /// Of a filter that is worth nothing.
+    pub const NONE: Self = Self(0.0);
+    /// Of a filter of which nothing is known: it is kept.
+    pub const UNKNOWN: Self = Self(f32::INFINITY);
+
+    /// Of filters of so many bytes that spare this share of all lookups a read.
+    pub fn of(spared: f64, bytes: u64) -> Self {
+        Self((spared / bytes.max(1) as f64) as f32)
+    }
+
+    /// The smaller of the two.
+    pub fn at_most(self, most: Self) -> Self {
+        Self(self.0.min(most.0))
+    }
+
+    /// The larger of the two.
+    pub fn at_least(self, least: Self) -> Self {
+        Self(self.0.max(least.0))
+    }
+
+    /// Its bits, which are in the order of worths.
+    pub fn to_bits(self) -> u32 {
+        self.0.to_bits()
+    }
+
+    /// The worth with these bits.
+    pub fn from_bits(bits: u32) -> Self {
+        Self(f32::from_bits(bits))
+    }
+}
 
 /// Who holds memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,32 +249,33 @@ impl MemoryBudget {
         self.index_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes that `holder` can have if `keep_free` bytes of the budget are left to others, and to memtables
-    /// what is reserved for them. Filters leave room for all indexes as well, within bounds: an index takes a
-    /// tenth of what a filter does, and without it every read of a table takes two or three more.
-    pub fn room_for(&self, holder: Holder, keep_free: u64) -> u64 {
-        let memtables = self.held_bytes(Holder::Memtable);
-        let reserved = self.reserved_bytes();
+    /// Bytes that `holder` can have now: the cache keeps its part, and memtables what is reserved for them.
+    /// Filters leave room for all indexes as well, within bounds: an index takes a tenth of what a filter
+    /// does, and without it every read of a table takes two or three more.
+    pub fn room_for(&self, holder: Holder) -> u64 {
+        let growth = self.reserved_bytes().saturating_sub(self.held_bytes(Holder::Memtable));
+        let kept = match holder {
+            Holder::Compaction => growth.max(self.total_bytes / KEPT_FROM_BUILDERS),
+            Holder::Memtable | Holder::Filter | Holder::Index => growth + self.total_bytes / CACHE_SHARE,
+        };
         let missing = self.index_bytes.load(Ordering::Relaxed).saturating_sub(self.held_bytes(Holder::Index));
         let indexes = if holder == Holder::Filter { missing.min(self.total_bytes / INDEX_SHARE) } else { 0 };
-        self.free_bytes().saturating_sub(keep_free.max(reserved.saturating_sub(memtables)) + indexes)
+        self.free_bytes().saturating_sub(kept + indexes)
     }
 
-    /// What filters and indexes do not get: what is reserved for memtables, and the cache's part.
+    /// What memtables may come to hold, as far as it is known.
     fn reserved_bytes(&self) -> u64 {
-        if self.is_for_reading.load(Ordering::Relaxed) {
-            return 0;
-        }
-        self.reserved_for_memtables.load(Ordering::Relaxed) + self.total_bytes / KEPT_FROM_ALL
+        let is_for_reading = self.is_for_reading.load(Ordering::Relaxed);
+        if is_for_reading { 0 } else { self.reserved_for_memtables.load(Ordering::Relaxed) }
     }
 
-    /// Bytes that filters can have in the long run if `keep_free` bytes are left to others, whatever
-    /// memtables and compactions hold just now.
-    pub fn room_for_filters(&self, keep_free: u64) -> u64 {
+    /// Bytes that filters can have in the long run, whatever memtables and compactions hold just now.
+    pub fn room_for_filters(&self) -> u64 {
         let compactions =
             self.compaction_peak.load(Ordering::Relaxed).min(self.total_bytes / COMPACTION_SHARE);
         let indexes = self.index_bytes.load(Ordering::Relaxed).min(self.total_bytes / INDEX_SHARE);
-        self.usable_bytes().saturating_sub(keep_free.max(self.reserved_bytes()) + compactions + indexes)
+        let others = self.total_bytes / CACHE_SHARE + self.reserved_bytes() + compactions + indexes;
+        self.usable_bytes().saturating_sub(others)
     }
 
     /// Bytes that background work reads or writes of one file at once: the less, the smaller the budget, so
@@ -293,8 +334,8 @@ impl MemoryBudget {
     }
 
     /// Reserves `bytes` if there is [room](Self::room_for).
-    pub fn try_hold(self: &Arc<Self>, holder: Holder, bytes: u64, keep_free: u64) -> Option<Reservation> {
-        (bytes <= self.room_for(holder, keep_free)).then(|| self.hold(holder, bytes))
+    pub fn try_hold(self: &Arc<Self>, holder: Holder, bytes: u64) -> Option<Reservation> {
+        (bytes <= self.room_for(holder)).then(|| self.hold(holder, bytes))
     }
 }
 

@@ -12,13 +12,15 @@ mod common;
 use common::is_long;
 use siltstone::io::sim::SimDisk;
 use siltstone::{
-    Batch, Db, Keyspace, KeyspaceOptions, Options, PrefixRule, Schema, SuffixOrder, WriteOptions,
+    Batch, Db, Design, Keyspace, KeyspaceOptions, Options, PrefixRule, RegionFilterSpec, Schema, SuffixOrder,
+    TableFilterSpec, WriteOptions,
 };
 use std::sync::Arc;
 
 const GROUP: u64 = 64;
 const BATCH: usize = 1000;
 const GETS: u64 = 4000;
+const NONE: TableFilterSpec = TableFilterSpec::None;
 
 fn key(number: u64) -> [u8; 16] {
     let group = (number / GROUP).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -38,10 +40,14 @@ fn options(memory_budget_bytes: u64) -> Options {
     Options { memory_budget_bytes, ..Options::default() }
 }
 
-fn fill(disk: &SimDisk, items: u64, options: Options) -> Db {
+fn fill(disk: &SimDisk, items: u64, options: Options, design: Option<Design>) -> Db {
     let db = Db::open_on(Arc::new(disk.clone()), "/db", options).unwrap();
-    let schema = Schema::SemiSorted { prefix: PrefixRule::Fixed { bytes: 8 }, suffix: SuffixOrder::Ordered };
-    let keyspace = db.keyspace("items", KeyspaceOptions { schema, ..KeyspaceOptions::default() }).unwrap();
+    let schema = match &design {
+        Some(_) => Schema::Point,
+        None => Schema::SemiSorted { prefix: PrefixRule::Fixed { bytes: 8 }, suffix: SuffixOrder::Ordered },
+    };
+    let keyspace = KeyspaceOptions { schema, design, ..KeyspaceOptions::default() };
+    let keyspace = db.keyspace("items", keyspace).unwrap();
     let mut batch = Batch::new();
     for number in shuffled(items) {
         batch.put(&keyspace, key(number), [7; 16]).unwrap();
@@ -70,11 +76,11 @@ fn pages(db: &Db, items: u64) -> (f64, f64) {
 }
 
 /// Fills and reads stores of `items` items with each budget, and checks what gets read.
-fn sweep(items: u64, budgets: &[(u64, f64, f64)]) {
+fn sweep(items: u64, design: Option<&Design>, budgets: &[(u64, f64, f64)]) {
     for &(budget, most_hit, most_miss) in budgets {
         // Without threads, so that it goes the same way each time.
         let options = Options { background_threads: 0, ..options(budget) };
-        let db = fill(&SimDisk::new(), items, options);
+        let db = fill(&SimDisk::new(), items, options, design.cloned());
         let (hit, miss) = pages(&db, items);
         let written = db.stats().write_amplification;
         let bits = budget * 8 / items;
@@ -90,7 +96,28 @@ fn sweep(items: u64, budgets: &[(u64, f64, f64)]) {
 
 #[test]
 fn less_memory_costs_a_little_more_and_never_a_page_a_run() {
-    sweep(1_000_000, &[(8 << 20, 1.0, 0.1), (4 << 20, 1.1, 0.3), (2 << 20, 1.1, 0.5), (1 << 20, 1.2, 1.1)]);
+    sweep(
+        1_000_000,
+        None,
+        &[(8 << 20, 1.0, 0.1), (4 << 20, 1.1, 0.3), (2 << 20, 1.1, 0.5), (1 << 20, 1.2, 1.1)],
+    );
+}
+
+/// Filters of tables at every level, and of regions at some: where not all fit, those of the bottom are missing,
+/// which only misses notice, and never those of the top, which every lookup asks.
+#[test]
+fn filters_that_spare_most_reads_are_kept_where_memory_is_short() {
+    let leveled = Design::preset("leveled").unwrap().scaled_to(1 << 18);
+    let stepped = Design::preset("stepped-merge").unwrap().scaled_to(1 << 18);
+    let mut mixed = Design::preset("slimdb").unwrap().scaled_to(1 << 16);
+    let [top, second, ..] = &mut mixed.levels[..] else { panic!("slimdb has five levels") };
+    (top.table_filter, top.region_filter) = (NONE, RegionFilterSpec::Maplet { remainder_bits: 6 });
+    second.table_filter = TableFilterSpec::Bloom { bits_per_key: 10 };
+    second.region_filter = RegionFilterSpec::None;
+    for design in [leveled, stepped] {
+        sweep(500_000, Some(&design), &[(8 << 20, 1.0, 0.1), (2 << 20, 1.1, 0.1), (1 << 20, 1.1, 0.9)]);
+    }
+    sweep(500_000, Some(&mixed), &[(8 << 20, 1.0, 0.1), (2 << 20, 1.2, 0.4), (1 << 20, 1.6, 1.4)]);
 }
 
 #[test]
@@ -98,13 +125,17 @@ fn two_bits_an_item_are_enough_for_two_pages_a_get() {
     if !is_long() {
         return;
     }
-    sweep(4_000_000, &[(8 << 20, 1.1, 0.5), (4 << 20, 1.2, 1.1), (2 << 20, 1.2, 1.2), (1 << 20, 1.6, 1.8)]);
+    sweep(
+        4_000_000,
+        None,
+        &[(8 << 20, 1.1, 0.5), (4 << 20, 1.2, 1.1), (2 << 20, 1.2, 1.2), (1 << 20, 1.6, 1.8)],
+    );
 }
 
 #[test]
 fn a_store_for_reading_makes_what_its_writer_had_no_memory_for() {
     let (disk, items) = (SimDisk::new(), 500_000);
-    fill(&disk, items, options(1 << 20)).close().unwrap();
+    fill(&disk, items, options(1 << 20), None).close().unwrap();
     let short = Db::open_read_only_on(Arc::new(disk.clone()), "/db", options(1 << 20)).unwrap();
     let ample = Db::open_read_only_on(Arc::new(disk.clone()), "/db", options(16 << 20)).unwrap();
     ample.wait_until_idle().unwrap();

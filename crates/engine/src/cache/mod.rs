@@ -22,9 +22,10 @@ use crate::error::{Error, Result};
 use crate::filename;
 pub(crate) use crate::ids::{FileId, TableId};
 use crate::io::{Access, Disk, File};
-use crate::memory::{MemoryBudget, Pooled};
+use crate::memory::{FilterWorth, MemoryBudget, Pooled};
 use crate::segment::LogSegment;
 use crate::stats::{IoCounters, ReadTrace, StoreCounters};
+use crate::sync::leaf::atomic::{AtomicU32, Ordering};
 use crate::value::Wants;
 pub(crate) use fetch::{Arrived, fetch, run_all, run_all_cached};
 pub(crate) use probe::Probe;
@@ -81,6 +82,8 @@ struct Shared {
     /// Open files of its own, where the store must not lose any of them.
     own_files: Option<Files>,
     counters: Arc<StoreCounters>,
+    /// See [`Reader::filters_refused`].
+    filters_refused: AtomicU32,
 }
 
 impl Drop for Shared {
@@ -93,7 +96,9 @@ impl Reader {
     /// The reader of a store in `dir`, with caches that it may share with others.
     pub fn new(disk: Arc<dyn Disk>, dir: PathBuf, caches: Arc<Caches>, counters: Arc<StoreCounters>) -> Self {
         let (metadata_dir, user) = (dir.clone(), caches.join());
-        let shared = Shared { disk, dir, metadata_dir, caches, user, own_files: None, counters };
+        let filters_refused = AtomicU32::new(FilterWorth::NONE.to_bits());
+        let shared =
+            Shared { disk, dir, metadata_dir, caches, user, own_files: None, counters, filters_refused };
         Self { shared: Arc::new(shared), loads: true }
     }
 
@@ -123,6 +128,17 @@ impl Reader {
     /// Whether filters and indexes that are not in memory are loaded when they are asked.
     pub fn loads(&self) -> bool {
         self.loads
+    }
+
+    /// Filters of tables that are worth no more are not in memory: there is no room for all, and others are
+    /// worth more.
+    pub fn filters_refused(&self) -> FilterWorth {
+        FilterWorth::from_bits(self.shared.filters_refused.load(Ordering::Relaxed))
+    }
+
+    /// Refuses memory to filters of tables that are worth no more than this.
+    pub fn refuse_filters(&self, worth: FilterWorth) {
+        self.shared.filters_refused.store(worth.to_bits(), Ordering::Relaxed);
     }
 
     pub fn memory(&self) -> &Arc<MemoryBudget> {

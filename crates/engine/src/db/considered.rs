@@ -51,6 +51,8 @@ pub(crate) struct Considered {
 /// A change that was weighed.
 struct Weighed {
     workload: Workload,
+    /// How skewed its reads were taken to be.
+    read_skew: Option<f64>,
     present: Design,
     budget_bytes: u64,
     change: Change,
@@ -137,10 +139,15 @@ impl Considered {
         (worked_us >= weighed.took.as_secs_f64() * 1e6 * WORK_PER_SEARCH).then_some(true)
     }
 
-    /// Takes note of what the model said.
+    /// How skewed reads were taken to be when the model was asked last.
+    pub fn read_skew(&self) -> Option<f64> {
+        self.weighed.as_ref()?.read_skew
+    }
+
+    /// Takes note of what the model said of a workload whose reads were taken to be so skewed.
     pub fn note_search(
         &mut self,
-        workload: Workload,
+        (workload, read_skew): (Workload, Option<f64>),
         (present, budget_bytes): (Design, u64),
         mut change: Change,
         took: Duration,
@@ -148,6 +155,7 @@ impl Considered {
         change.cost_us = change.cost_us.max(LEAST_US);
         self.weighed = Some(Weighed {
             workload,
+            read_skew,
             present,
             budget_bytes,
             change,

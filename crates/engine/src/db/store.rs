@@ -93,6 +93,7 @@ impl Store {
     /// for reading lacks.
     pub fn start(&self) -> Result<()> {
         let mut threads = self.threads.lock();
+        self.scheduler.fit_filters(&self.catalog.all());
         if self.env.check_writable().is_err() {
             threads.extend(self.scheduler.start_for_reading()?);
         } else {

@@ -52,6 +52,14 @@ impl RegionFilterKind {
         }
     }
 
+    /// Returns how many runs a filter names in vain, on the average, as far as fewer bits make them more.
+    pub fn false_probes(self) -> f64 {
+        match self {
+            Self::Maplet(settings) => settings.false_probes(),
+            Self::MultiLevelCuckoo(_) | Self::BloomCluster(_) => 0.0,
+        }
+    }
+
     /// Returns about what the filter of a region with `contents` takes in memory; `None` of those that lie on
     /// the device.
     pub fn estimated_bytes(self, contents: Contents) -> Option<u64> {

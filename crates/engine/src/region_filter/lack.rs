@@ -1,6 +1,5 @@
 //! What the filter of a region lacks, and what there is to make it with.
 
-use super::slotted::KEPT_FROM_REGION_FILTERS;
 use crate::ids::RunId;
 use crate::memory::{Holder, MemoryBudget};
 
@@ -26,7 +25,7 @@ impl Means<'_> {
 
 /// Returns the bytes that region filters can have now.
 pub(crate) fn room(memory: &MemoryBudget) -> u64 {
-    memory.room_for(Holder::Filter, memory.total_bytes() / KEPT_FROM_REGION_FILTERS)
+    memory.room_for(Holder::Filter)
 }
 
 /// What the filter of a region lacks.

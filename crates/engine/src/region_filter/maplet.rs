@@ -61,7 +61,12 @@ impl MapletSettings {
 
     /// The rate of false probes at which a maplet is full: four times the one that was asked for.
     fn most_false_probes(self) -> f64 {
-        2f64.powi(2 - i32::from(self.remainder_bits))
+        4.0 * self.false_probes()
+    }
+
+    /// The rate of false probes of a full region.
+    pub fn false_probes(self) -> f64 {
+        2f64.powi(-i32::from(self.remainder_bits))
     }
 
     /// Returns the bits that the fingerprints of `maplet`, of a region with `bytes` bytes, are to be

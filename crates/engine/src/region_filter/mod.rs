@@ -46,4 +46,4 @@ pub(crate) use kind::RegionFilterKind;
 pub(crate) use lack::{Lack, Means, room};
 pub(crate) use limits::FilterLimits;
 pub(crate) use run::{Contents, FilteredRun};
-pub(crate) use slotted::{KEPT_FROM_REGION_FILTERS, Prefetch};
+pub(crate) use slotted::Prefetch;

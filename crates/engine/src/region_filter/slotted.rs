@@ -14,9 +14,6 @@ use crate::memory::{Holder, MemoryBudget, Reservation};
 use siltstone_design::EncodedKey;
 use std::sync::Arc;
 
-/// A part of the budget that region filters leave to others.
-pub(crate) const KEPT_FROM_REGION_FILTERS: u64 = 4;
-
 /// Two steps of bringing memory towards the processor's cache, each for many keys at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Prefetch {
@@ -62,8 +59,7 @@ impl<F: SlotFilter> Slotted<F> {
     /// A filter over `runs`, oldest first; `None` where memory is short.
     pub fn new(runs: Vec<RunId>, filter: Arc<F>, memory: &Arc<MemoryBudget>) -> Option<Self> {
         assert!(runs.len() <= u64::BITS as usize, "a filter names 64 runs at most, here are {}", runs.len());
-        let keep_free = memory.total_bytes() / KEPT_FROM_REGION_FILTERS;
-        let held = memory.try_hold(Holder::Filter, filter.bytes_in_memory(), keep_free)?;
+        let held = memory.try_hold(Holder::Filter, filter.bytes_in_memory())?;
         Some(Self { runs, filter, gone: 0, held: Arc::new(held) })
     }
 

@@ -110,6 +110,14 @@ pub(crate) struct Compressed {
 const COMPRESSED: u8 = 16;
 
 impl TableMeta {
+    /// Bytes of the table's own filter in memory; none where the section holds what the region's is made of.
+    pub fn own_filter_bytes(&self) -> u64 {
+        match self.kept_keys {
+            KeptKeys::Filter(_) => self.filter.length,
+            KeptKeys::Fingerprints { .. } | KeptKeys::Noted(_) => 0,
+        }
+    }
+
     pub fn encode(&self, out: &mut Vec<u8>) {
         let (filter, bits) = kept_keys_code(self.kept_keys);
         let format = format_code(self.format) | if self.compressed.is_some() { COMPRESSED } else { 0 };

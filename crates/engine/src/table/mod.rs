@@ -25,6 +25,7 @@ mod writer;
 use crate::cache::{PageRef, Pause, Probe, Reader, TableId};
 use crate::entry::{Answer, Cursor, Span};
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory::FilterWorth;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use block::cursor::BlockCursor;
 use block::read::BlockTable;
@@ -80,9 +81,31 @@ impl Table {
         Self { layout, encoder, file, was_loaded: AtomicBool::new(false) }
     }
 
-    /// The same table with nothing of it in memory.
-    pub fn unloaded(&self) -> Self {
-        Self::of_file(self.meta().clone(), self.encoder, Arc::clone(&self.file))
+    /// The same table with nothing of it in memory, in a region where its filter is worth so much.
+    pub fn unloaded(&self, filter_worth: FilterWorth) -> Arc<Self> {
+        let unloaded = Self::of_file(self.meta().clone(), self.encoder, Arc::clone(&self.file));
+        unloaded.set_filter_worth(filter_worth);
+        Arc::new(unloaded)
+    }
+
+    /// Notes what the filter is worth, which decides whether it is kept where memory is short.
+    pub fn set_filter_worth(&self, worth: FilterWorth) {
+        match &self.layout {
+            Layout::Block(block) => block.set_filter_worth(worth),
+            Layout::HTable(htable) => htable.set_filter_worth(worth),
+            Layout::Hash(store) => store.set_filter_worth(worth),
+            Layout::Sorted(store) => store.set_filter_worth(worth),
+        }
+    }
+
+    /// Bytes of the budget that its filter holds.
+    pub fn filter_bytes(&self) -> u64 {
+        match &self.layout {
+            Layout::Block(block) => block.filter_bytes(),
+            Layout::HTable(htable) => htable.filter_bytes(),
+            Layout::Hash(store) => store.filter_bytes(),
+            Layout::Sorted(store) => store.filter_bytes(),
+        }
     }
 
     /// Loads filter and index, as far as they fit the budget. A reader that does not load leaves them out

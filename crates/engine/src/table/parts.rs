@@ -6,17 +6,14 @@ use super::filter::TableFilter;
 use crate::cache::{PAGE_BYTES, Pause, Probe, Reader};
 use crate::entry::Answer;
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{Holder, Reservation};
+use crate::memory::{FilterWorth, Holder, Reservation};
 use crate::sync::OnceLock;
 use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::leaf::atomic::AtomicU32;
 use siltstone_design::EncodedKey;
 use siltstone_succinct::error::DecodeError;
 use std::ops::Range;
 use std::sync::Arc;
-
-/// Part of the budget that filters leave to indexes and pages, and indexes to pages.
-const KEPT_FROM_FILTERS: u64 = 4;
-const KEPT_FROM_INDEXES: u64 = 16;
 
 /// Steps of a search without an index that interpolate; what is left then is halved.
 const INTERPOLATIONS: usize = 8;
@@ -42,9 +39,9 @@ pub(crate) fn place_to_look_at(
 /// How much a structure is worth its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Worth {
-    /// Spares reads of tables without the key: kept while much of the budget is free.
+    /// Spares reads of tables without the key: kept while others do not spare more for as many bytes.
     Filter,
-    /// Spares the search for a page: kept while some of it is.
+    /// Spares the search for a page: kept while there is room.
     Index,
     /// Small, and nothing can be read without it.
     Needed,
@@ -57,11 +54,19 @@ pub(crate) struct Resident<T> {
     asked: AtomicBool,
     /// Its section can't be read; the table is searched without.
     is_damaged: AtomicBool,
+    /// See [`FilterWorth`]; of a filter alone.
+    worth: AtomicU32,
 }
 
 impl<T> Default for Resident<T> {
     fn default() -> Self {
-        Self { loaded: OnceLock::new(), asked: AtomicBool::new(false), is_damaged: AtomicBool::new(false) }
+        let (asked, is_damaged) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self {
+            loaded: OnceLock::new(),
+            asked,
+            is_damaged,
+            worth: AtomicU32::new(FilterWorth::UNKNOWN.to_bits()),
+        }
     }
 }
 
@@ -69,6 +74,15 @@ impl<T> Resident<T> {
     /// Bytes of the budget that it holds.
     pub fn held_bytes(&self) -> u64 {
         self.loaded.get().map_or(0, |(_, held)| held.bytes())
+    }
+
+    /// Notes what the filter is worth.
+    pub fn set_worth(&self, worth: FilterWorth) {
+        self.worth.store(worth.to_bits(), Ordering::Relaxed);
+    }
+
+    fn worth(&self) -> FilterWorth {
+        FilterWorth::from_bits(self.worth.load(Ordering::Relaxed))
     }
 
     /// The structure that `section` of `table` holds; `None` where its worth is not the memory it takes, or
@@ -93,12 +107,15 @@ impl<T> Resident<T> {
             }
             self.asked.store(true, Ordering::Relaxed);
         }
+        if worth == Worth::Filter && self.worth() <= reader.filters_refused() {
+            return Ok(None);
+        }
         let memory = reader.memory();
         // What the structure takes in memory differs little from its encoding.
         let bytes = section.length;
         let held = match worth {
-            Worth::Filter => memory.try_hold(Holder::Filter, bytes, memory.total_bytes() / KEPT_FROM_FILTERS),
-            Worth::Index => memory.try_hold(Holder::Index, bytes, memory.total_bytes() / KEPT_FROM_INDEXES),
+            Worth::Filter => memory.try_hold(Holder::Filter, bytes),
+            Worth::Index => memory.try_hold(Holder::Index, bytes),
             Worth::Needed => Some(memory.hold(Holder::Index, bytes)),
         };
         let Some(held) = held else { return Ok(None) };

@@ -433,6 +433,7 @@ impl Version {
     }
 
     fn put_region(&mut self, region: Region) {
+        region.note_filter_worths();
         self.level_mut(region.path.depth()).set(region);
     }
 

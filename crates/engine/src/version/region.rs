@@ -3,10 +3,14 @@
 use super::run::Run;
 use crate::cache::{Pause, Probe};
 use crate::error::Result;
+use crate::memory::FilterWorth;
 use crate::region_filter::{Candidates, RegionFilter};
 use siltstone_design::{EncodedKey, RegionShape, TriePath};
 use std::borrow::Cow;
 use std::sync::Arc;
+
+/// The share of lookups that are taken to be of what is not there, for what filters are worth.
+const MISS_SHARE: f64 = 1.0 / 8.0;
 
 /// A node of the trie with its runs, newest first.
 #[derive(Clone)]
@@ -44,6 +48,32 @@ impl Region {
         let mut region = Self { filter: self.filter.clone(), ..Self::new(self.path, runs, pushes) };
         region.shape.has_children = self.shape.has_children;
         region
+    }
+
+    /// Returns the share of all lookups that lead to it, of those that come so deep.
+    pub fn share(&self) -> f64 {
+        (-f64::from(self.path.depth())).exp2()
+    }
+
+    /// Returns the share of all lookups that filters of the run at `place` spare a read: those that lead to
+    /// the region, and of the oldest run where nothing lies below it only those of what is not there.
+    pub fn spared_by_filters(&self, place: usize) -> f64 {
+        let is_last = place + 1 == self.runs.len() && !self.shape.has_children;
+        if is_last { self.share() * MISS_SHARE } else { self.share() }
+    }
+
+    /// Returns what the filters of the run at `place` are worth.
+    pub fn filter_worth(&self, place: usize) -> FilterWorth {
+        let bytes = self.runs.get(place).map_or(0, |run| run.filter_bytes);
+        FilterWorth::of(self.spared_by_filters(place), bytes)
+    }
+
+    /// Tells its tables what their filters are worth here.
+    pub fn note_filter_worths(&self) {
+        for (place, run) in self.runs.iter().enumerate().filter(|(_, run)| run.filter_bytes > 0) {
+            let worth = self.filter_worth(place);
+            run.tables.iter().for_each(|table| table.set_filter_worth(worth));
+        }
     }
 
     /// Keeps what the filter says of the runs that are here.

@@ -17,12 +17,15 @@ pub(crate) struct Run {
     pub tombstones: PrefixTombstones,
     /// Estimated bytes of older runs of the same leaf region that this run makes dead.
     pub kills: Vec<(RunId, u64)>,
+    /// Bytes of its tables' own filters, in memory or not.
+    pub filter_bytes: u64,
 }
 
 impl Run {
     pub fn new(id: RunId, tables: Vec<Arc<Table>>, kills: Vec<(RunId, u64)>) -> Self {
         let tombstones = tables.iter().flat_map(|t| t.meta().tombstones.iter().cloned()).collect();
-        Self { id, tables, tombstones: PrefixTombstones::new(tombstones), kills }
+        let filter_bytes = tables.iter().map(|table| table.meta().own_filter_bytes()).sum();
+        Self { id, tables, tombstones: PrefixTombstones::new(tombstones), kills, filter_bytes }
     }
 
     pub fn bytes(&self) -> u64 {

@@ -9,7 +9,7 @@ use super::level::Level;
 use super::region::Region;
 use super::run::Run;
 use crate::activity::Activity;
-use crate::ids::FileId;
+use crate::ids::{FileId, TableId};
 use crate::region_filter::sidecar::SidecarPages;
 use crate::region_filter::{NewRegionFilter, Prefetch};
 use crate::table::Table;
@@ -190,22 +190,29 @@ impl Version {
         }
     }
 
-    /// Lets go of what is in memory of the tables that `is_meant` names.
-    pub fn unload(&mut self, is_meant: impl Fn(&Table) -> bool) {
+    /// Puts tables in the places of those of the same files, as far as these are still there.
+    pub fn replace_tables(&mut self, by: &HashMap<TableId, Arc<Table>>) {
         let regions = self.levels.iter_mut().flat_map(|level| &mut level.regions);
         for region in regions {
             let tables = || region.runs.iter().flat_map(|run| &run.tables);
-            if !tables().any(|table| is_meant(table)) {
+            if !tables().any(|table| by.contains_key(&table.id())) {
                 continue;
             }
             let runs = region.runs.iter().map(|run| {
-                let tables = run.tables.iter().map(|table| {
-                    if is_meant(table) { Arc::new(table.unloaded()) } else { Arc::clone(table) }
-                });
+                let tables = run.tables.iter().map(|table| Arc::clone(by.get(&table.id()).unwrap_or(table)));
                 Arc::new(Run::new(run.id, tables.collect(), run.kills.clone()))
             });
             *region = Arc::new(Region { runs: runs.collect(), ..Region::clone(region) });
         }
+    }
+
+    /// Every table with its region and the place of its run there, level by level.
+    pub fn tables_in_place(&self) -> impl Iterator<Item = (&Region, usize, &Arc<Table>)> {
+        let regions = self.levels.iter().flat_map(|level| &level.regions).map(|region| &**region);
+        regions.flat_map(|region| {
+            let runs = region.runs.iter().enumerate();
+            runs.flat_map(move |(place, run)| run.tables.iter().map(move |table| (region, place, table)))
+        })
     }
 
     /// Every table, level by level.

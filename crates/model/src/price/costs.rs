@@ -129,7 +129,7 @@ impl Question<'_> {
     pub fn answer(&self) -> Costs {
         let (trie, workload) = (self.trie, self.layout.workload());
         let (in_memory, held, memory) = fitted(trie, self.layout, self.budget_bytes);
-        let missing = held.missing(&memory, workload.mix.puts > 0.0);
+        let missing = held.missing(&in_memory, &memory, workload.mix.puts > 0.0);
         let pages = Pages::of(trie, &in_memory, &missing, self.requests, self.is_rough);
         let keeps_answers = self.layout.keeps_answers();
         let cache = Cache { bytes: memory.cache, keeps_answers, is_rough: self.is_rough, workload };

@@ -65,10 +65,21 @@ impl Layout {
         &self.workload
     }
 
-    /// Whether any regions have maplets.
-    pub fn has_maplets(&self) -> bool {
-        let is_maplet = |level: &LevelSpec| matches!(level.region_filter, RegionFilterSpec::Maplet { .. });
-        self.design.levels.iter().any(is_maplet)
+    /// Whether the regions of a level have filters in memory.
+    pub fn has_region_filters_in_memory(&self, level: usize) -> bool {
+        match self.design.level(level).region_filter {
+            RegionFilterSpec::None | RegionFilterSpec::BloomCluster { .. } => false,
+            RegionFilterSpec::MultiLevelCuckoo { .. } | RegionFilterSpec::Maplet { .. } => true,
+        }
+    }
+
+    /// How many runs the maplet of a full region of a level names wrongly, on the average.
+    pub fn named_wrongly(&self, level: usize, has_children: bool) -> f64 {
+        let RegionFilterSpec::Maplet { remainder_bits } = self.design.level(level).region_filter else {
+            return 0.0;
+        };
+        let upper_bits = if has_children { UPPER_MAPLET_BITS } else { 0.0 };
+        (-f64::from(remainder_bits) - upper_bits).exp2()
     }
 
     /// The same with remainders of maplets of `most` bits at most; `None` where all are shorter anyhow. What

@@ -1,9 +1,10 @@
 //! Memory: what filters and indexes take, what of them fits the budget, what is left for caches.
 //!
-//! The rules are the engine's (`memory.rs` and `db/background/filter_bits.rs` there): a part of the budget is
+//! The rules are the engine's (`memory.rs` and `db/background/filter_fit.rs` there): a part of the budget is
 //! slack, compactions keep what they once held, room is kept for write buffers and for a cache, indexes come
-//! before filters. Where filters do not fit, maplets get shorter fingerprints, all the same, as long as that
-//! helps; what then does not fit is not loaded, so that reads take its place.
+//! before filters. Where filters do not fit, maplets get shorter fingerprints, all the same, as far as
+//! lookups then read least; what does not fit beside them is not loaded, the bottom first, so that reads take
+//! its place.
 
 use super::costs::LevelCosts;
 use super::layout::{Layout, PAGE_BYTES};
@@ -44,15 +45,21 @@ impl MemoryCosts {
     }
 }
 
-/// The share of each level that is missing where so many bytes fit. Lookups go down the levels and load what
-/// they ask for, so that the levels at the top have theirs first.
-fn missing_by_level(bytes: &[f64], mut fits: f64) -> Vec<f64> {
-    let share = |bytes: &f64| {
+/// The share of each level that is missing where so many bytes fit: levels at the top have theirs first.
+fn missing_by_level(bytes: &[f64], fits: f64) -> Vec<f64> {
+    missing_in_order(bytes, 0..bytes.len(), fits)
+}
+
+/// The share of each level that is missing where so many bytes fit and levels have theirs in an order.
+fn missing_in_order(bytes: &[f64], order: impl IntoIterator<Item = usize>, mut fits: f64) -> Vec<f64> {
+    let mut missing = vec![0.0; bytes.len()];
+    for level in order {
+        let (Some(bytes), Some(missing)) = (bytes.get(level), missing.get_mut(level)) else { continue };
         let held = fits.min(*bytes);
         fits -= held;
-        if *bytes > 0.0 { 1.0 - held / bytes } else { 0.0 }
-    };
-    bytes.iter().map(share).collect()
+        *missing = if *bytes > 0.0 { 1.0 - held / bytes } else { 0.0 };
+    }
+    missing
 }
 
 /// Memory of an entry of a memtable beside its key and value.
@@ -60,9 +67,8 @@ const MEMTABLE_ENTRY_BYTES: f64 = 56.0;
 /// The share of the budget that is slack, and what is slack in any case, up to another such share.
 const SLACK_SHARE: f64 = 1.0 / 12.0;
 const FIXED_SLACK_BYTES: f64 = 6.0 * 1024.0 * 1024.0;
-/// The share of the budget that indexes leave to others, and filters; beside write buffers' part, the former.
-const KEPT_FROM_INDEXES: f64 = 1.0 / 16.0;
-const KEPT_FROM_FILTERS: f64 = 1.0 / 4.0;
+/// The share of the budget that filters and indexes leave to the cache, beside write buffers' part.
+const CACHE_SHARE: f64 = 1.0 / 16.0;
 /// What is kept for write buffers, in write buffers, and the share of the budget that it is at most.
 const RESERVED_BUFFERS: f64 = 3.0;
 const MOST_RESERVED: f64 = 1.0 / 3.0;
@@ -71,6 +77,9 @@ const MOST_FOR_COMPACTION: f64 = 1.0 / 8.0;
 const CHUNK_SHARE: f64 = 1.0 / 256.0;
 const LEAST_CHUNK_BYTES: f64 = 32.0 * 1024.0;
 const MOST_CHUNK_BYTES: f64 = 1024.0 * 1024.0;
+
+/// The share of lookups that are taken to be of absent keys when memory is divided among filters.
+const MISS_SHARE: f64 = 1.0 / 8.0;
 
 /// Fewest and most bits that are tried for the remainders of maplets.
 const REMAINDER_BITS: std::ops::RangeInclusive<u8> = 1..=24;
@@ -82,20 +91,24 @@ pub(super) fn fitted(trie: &Trie, layout: &Layout, budget: f64) -> (Layout, Held
         let memory = held.memory(&layout, budget);
         (layout, held, memory)
     };
-    let whole = with(layout.clone());
-    if whole.2.unfitted_filter <= 0.0 || !layout.has_maplets() {
-        return whole;
-    }
-    // From the longest on; the shortest where none fits, and then some regions go without.
-    let mut shortest = whole;
-    for bits in REMAINDER_BITS.rev() {
-        let Some(shorter) = layout.shortened(bits) else { continue };
-        shortest = with(shorter);
-        if shortest.2.unfitted_filter <= 0.0 {
+    // From the longest on, until all fit; the shortest where those of regions never do.
+    let mut best = with(layout.clone());
+    let mut least = best.1.reads_in_vain(&best.0, &best.2);
+    for shorter in REMAINDER_BITS.rev().filter_map(|bits| layout.shortened(bits)) {
+        if best.2.unfitted_filter <= 0.0 {
+            break;
+        }
+        let tried = with(shorter);
+        let reads = tried.1.reads_in_vain(&tried.0, &tried.2);
+        let all_fit = tried.2.unfitted_filter <= 0.0;
+        if reads < least || least.is_infinite() {
+            (best, least) = (tried, reads);
+        }
+        if all_fit {
             break;
         }
     }
-    shortest
+    best
 }
 
 /// What all tables hold, in the mean of the moments at which the store is looked at.
@@ -163,12 +176,46 @@ impl Held {
     }
 
     /// The shares of each level's filters and indexes that are not in `memory`.
-    pub fn missing(&self, memory: &MemoryCosts, has_puts: bool) -> Missing {
-        Missing {
-            joins: has_puts,
-            filters: missing_by_level(&self.filters, memory.filter),
-            indexes: missing_by_level(&self.indexes, memory.index),
+    pub fn missing(&self, layout: &Layout, memory: &MemoryCosts, has_puts: bool) -> Missing {
+        let filters = self.missing_filters(layout, memory);
+        Missing { joins: has_puts, filters, indexes: missing_by_level(&self.indexes, memory.index) }
+    }
+
+    /// The shares of each level's filters that are not in `memory`: those of regions come first where they
+    /// all fit, and those of the top before those of the bottom.
+    fn missing_filters(&self, layout: &Layout, memory: &MemoryCosts) -> Vec<f64> {
+        if !self.regions_fit(layout, memory) {
+            return missing_by_level(&self.filters, memory.filter);
         }
+        let of_regions = |level: &usize| layout.has_region_filters_in_memory(*level);
+        let levels = 0..self.filters.len();
+        let order = levels.clone().filter(of_regions).chain(levels.filter(|level| !of_regions(level)));
+        missing_in_order(&self.filters, order, memory.filter)
+    }
+
+    /// Whether the filters of all regions are in `memory`, if it has them first.
+    fn regions_fit(&self, layout: &Layout, memory: &MemoryCosts) -> bool {
+        let levels = self.filters.iter().enumerate();
+        let of_regions = levels.filter(|(level, _)| layout.has_region_filters_in_memory(*level));
+        of_regions.map(|(_, bytes)| bytes).sum::<f64>() <= memory.filter
+    }
+
+    /// Reads that a lookup does in vain, as the engine reckons when it divides memory among filters: the runs
+    /// that a maplet names wrongly, and those that have no filter in memory; of what has nothing below it,
+    /// only lookups of absent keys. Without an end where not all regions have theirs.
+    fn reads_in_vain(&self, layout: &Layout, memory: &MemoryCosts) -> f64 {
+        if !self.regions_fit(layout, memory) {
+            return f64::INFINITY;
+        }
+        let missing = self.missing_filters(layout, memory);
+        let last = self.levels.iter().rposition(|level| level.runs > 0.0);
+        let of_level = |(number, level): (usize, &LevelCosts)| {
+            let (runs, is_last) = (level.runs / level.regions.max(1.0), Some(number) == last);
+            let missing = missing.get(number).copied().unwrap_or(0.0);
+            let asked = if is_last { (runs - 1.0).max(0.0) + MISS_SHARE } else { runs };
+            layout.named_wrongly(number, !is_last) * (1.0 - missing) + asked * missing
+        };
+        self.levels.iter().enumerate().map(of_level).sum()
     }
 
     /// Divides a budget among those who want of it.
@@ -188,12 +235,12 @@ impl Held {
         let compaction = if puts { chunks.min(budget * MOST_FOR_COMPACTION) } else { 0.0 };
         // A store that is only read keeps nothing for write buffers.
         let buffers = RESERVED_BUFFERS * layout.design().write_buffer_bytes() as f64;
-        let buffers = buffers.min(budget * MOST_RESERVED) + budget * KEPT_FROM_INDEXES;
+        let buffers = buffers.min(budget * MOST_RESERVED) + budget * CACHE_SHARE;
         let reserved = if puts { buffers.max(memtable) } else { 0.0 };
-        let room = |kept: f64| (usable - compaction - reserved.max(budget * kept)).max(0.0);
-        let index = self.indexes().min(room(KEPT_FROM_INDEXES));
+        let room = (usable - compaction - reserved.max(budget * CACHE_SHARE)).max(0.0);
+        let index = self.indexes().min(room);
         let replaced = if puts { self.filters_of_a_region() } else { 0.0 };
-        let filter = self.filters().min((room(KEPT_FROM_FILTERS) - index - replaced).max(0.0));
+        let filter = self.filters().min((room - index - replaced).max(0.0));
         let left = (usable - compaction - memtable - index - filter).max(0.0);
         let cache = left.min(self.page_bytes * CACHED_PAGE_SPACE);
         MemoryCosts {

@@ -76,9 +76,11 @@ impl Scheduler {
                     considered.skip(counted);
                     return false;
                 };
-                considered.note_search(workload, ((*present).clone(), budget_bytes), change, watch.elapsed());
+                let asked = (workload, request.workload.read_skew);
+                considered.note_search(asked, ((*present).clone(), budget_bytes), change, watch.elapsed());
             }
         }
+        request.workload.read_skew = considered.read_skew();
         let horizon = match self.env.options.design_horizon_operations {
             0 => workload.items * HORIZON_PER_ITEM,
             given => given as f64,

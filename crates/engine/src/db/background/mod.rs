@@ -9,7 +9,7 @@ mod by_hand;
 mod compact;
 pub(super) mod describe;
 mod drain;
-mod filter_bits;
+mod filter_fit;
 mod filter_job;
 mod flush;
 pub(super) mod hold;

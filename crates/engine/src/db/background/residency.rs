@@ -14,14 +14,18 @@ use crate::cache::TableId;
 use crate::db::catalog::keyspace::OpenKeyspace;
 use crate::db::reporter::Outcome;
 use crate::events::{JobInfo, Part, Place, Reason, Work};
+use crate::memory::FilterWorth;
 use crate::options::IndexLoading;
 use crate::table::Table;
-use std::collections::HashSet;
+use crate::version::{Region, Version};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// A table with what it holds of the budget.
+/// A table with what it holds of the budget, those first that spare lookups least for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Holding {
+    /// As the bits of a [`FilterWorth`].
+    worth: u32,
     bytes: u64,
     keyspace: u64,
     table: TableId,
@@ -79,8 +83,8 @@ impl Scheduler {
         );
     }
 
-    /// Evicts filters and indexes while memtables and they hold more than the budget: the largest first,
-    /// since each costs a lookup about as many reads. They come back, on demand, once there is room.
+    /// Evicts filters and indexes while memtables and they hold more than the budget: those first that spare
+    /// lookups least for their bytes. They come back, on demand, once there is room.
     pub(super) fn evict(&self) {
         let overdrawn = self.env.memory().overdrawn_bytes();
         if overdrawn == 0 {
@@ -90,14 +94,15 @@ impl Scheduler {
         let mut held: Vec<Holding> = Vec::new();
         for keyspace in &keyspaces {
             let version = keyspace.version();
-            let holdings = version.tables().map(|table| Holding {
-                bytes: table.spare_bytes(),
-                keyspace: keyspace.id,
-                table: table.id(),
-            });
-            held.extend(holdings.filter(|holding| holding.bytes > 0));
+            for (region, run, table) in version.tables_in_place() {
+                let bytes = table.spare_bytes();
+                if bytes > 0 {
+                    let worth = FilterWorth::of(region.spared_by_filters(run), bytes).to_bits();
+                    held.push(Holding { worth, bytes, keyspace: keyspace.id, table: table.id() });
+                }
+            }
         }
-        held.sort_unstable_by(|a, b| b.cmp(a));
+        held.sort_unstable();
         let mut freed = 0;
         let enough = held.iter().take_while(|holding| {
             let goes = freed < overdrawn;
@@ -107,11 +112,38 @@ impl Scheduler {
         let chosen: HashSet<(u64, TableId)> =
             enough.map(|holding| (holding.keyspace, holding.table)).collect();
         for keyspace in &keyspaces {
-            if chosen.iter().any(|(id, _)| *id == keyspace.id) {
-                let is_chosen = |table: &Table| chosen.contains(&(keyspace.id, table.id()));
-                self.catalog.publish(keyspace, |version| version.unload(is_chosen));
-            }
+            let is_chosen = |_: &Region, _, table: &Table| chosen.contains(&(keyspace.id, table.id()));
+            self.unload(keyspace, &keyspace.version(), is_chosen, |_| ());
         }
         self.env.reader.fit_cache();
+    }
+
+    /// Lets go of the filters of tables that are worth no more than `refused`; their indexes stay.
+    pub(super) fn let_go_of_filters(&self, keyspace: &OpenKeyspace, version: &Version, refused: FilterWorth) {
+        let is_refused = |region: &Region, run, table: &Table| {
+            table.filter_bytes() > 0 && region.filter_worth(run) <= refused
+        };
+        let reader = self.env.reader.loading(true);
+        // What can't be read, a lookup will report that needs it.
+        self.unload(keyspace, version, is_refused, |table| drop(table.load(&reader)));
+    }
+
+    /// Puts tables with nothing in memory in the places of those that `is_meant` names, once `prepare` has
+    /// seen them.
+    fn unload(
+        &self,
+        keyspace: &OpenKeyspace,
+        version: &Version,
+        is_meant: impl Fn(&Region, usize, &Table) -> bool,
+        prepare: impl Fn(&Table),
+    ) {
+        let meant = version.tables_in_place().filter(|(region, run, table)| is_meant(region, *run, table));
+        let unloaded: HashMap<TableId, Arc<Table>> = meant
+            .map(|(region, run, table)| (table.id(), table.unloaded(region.filter_worth(run))))
+            .collect();
+        if !unloaded.is_empty() {
+            unloaded.values().for_each(|table| prepare(table));
+            self.catalog.publish(keyspace, |version| version.replace_tables(&unloaded));
+        }
     }
 }

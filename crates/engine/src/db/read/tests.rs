@@ -11,7 +11,7 @@ use crate::db::tiny_designs::{tiny, tiny_designs};
 use crate::db::{Db, Keyspace};
 use crate::io::Disk;
 use crate::io::sim::SimDisk;
-use crate::memory::MemoryBudget;
+use crate::memory::{FilterWorth, MemoryBudget};
 use crate::options::{KeyspaceOptions, Options, ParallelSearch};
 use crate::stats::{KeyspaceCounters, ReadTrace, StoreCounters};
 use crate::value::{Value, Wants};
@@ -104,7 +104,8 @@ impl Made {
     fn view(&self) -> View {
         let mut view = View::clone(&self.keyspace.inner.view.load());
         let mut version = Version::clone(&view.version);
-        version.unload(|_| true);
+        let unloaded = version.tables().map(|table| (table.id(), table.unloaded(FilterWorth::UNKNOWN)));
+        version.replace_tables(&unloaded.collect());
         view.version = Arc::new(version);
         view
     }

@@ -2,7 +2,6 @@
 
 use super::super::lack::{Lack, Means};
 use super::super::run::FilteredRun;
-use super::super::slotted::KEPT_FROM_REGION_FILTERS;
 use super::cluster::{BloomCluster, HeldRow};
 use crate::ids::RunId;
 use crate::memory::{Holder, MemoryBudget, Reservation};
@@ -32,13 +31,10 @@ impl ClusterSettings {
         runs: &[impl FilteredRun],
         means: &Means<'_>,
     ) -> Option<Lack> {
-        let keep_free = means.memory.total_bytes() / KEPT_FROM_REGION_FILTERS;
         let can_make = |at: &usize| {
             runs.get(*at).is_some_and(|run| {
-                let free = means.memory.free_bytes();
-                run.entries() > 0
-                    && !(means.has_failed)(run.id())
-                    && free > run.entries() * FREE_KEY_BYTES + keep_free
+                let room = means.memory.room_for(Holder::Compaction);
+                run.entries() > 0 && !(means.has_failed)(run.id()) && room > run.entries() * FREE_KEY_BYTES
             })
         };
         let unknown = match present {
@@ -75,8 +71,7 @@ impl ClusterBuilder {
         keys: u64,
         memory: &Arc<MemoryBudget>,
     ) -> Option<Self> {
-        let keep_free = memory.total_bytes() / KEPT_FROM_REGION_FILTERS;
-        let held = memory.try_hold(Holder::Compaction, keys.saturating_mul(BUILDER_KEY_BYTES), keep_free)?;
+        let held = memory.try_hold(Holder::Compaction, keys.saturating_mul(BUILDER_KEY_BYTES))?;
         let columns = present.map_or_else(
             || (keys / KEYS_PER_COLUMN).clamp(1, u64::from(u32::MAX >> 8)) as u32,
             BloomCluster::columns,

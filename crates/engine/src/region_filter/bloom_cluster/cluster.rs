@@ -2,7 +2,6 @@
 
 use super::super::run::FilteredRun;
 use super::super::sidecar::{CLUSTER_ROW, KeepRecord, Malformed, SidecarPages};
-use super::super::slotted::KEPT_FROM_REGION_FILTERS;
 use super::file::FiledRows;
 use crate::cache::{PageRef, Pause, Probe};
 use crate::error::Result;
@@ -23,8 +22,7 @@ pub(super) struct HeldRow {
 impl HeldRow {
     /// Takes a share of the budget for `row`; `None` where memory is short.
     pub fn new(row: Row, memory: &Arc<MemoryBudget>) -> Option<Arc<Self>> {
-        let keep_free = memory.total_bytes() / KEPT_FROM_REGION_FILTERS;
-        let held = memory.try_hold(Holder::Filter, row.memory_bytes() as u64, keep_free)?;
+        let held = memory.try_hold(Holder::Filter, row.memory_bytes() as u64)?;
         Some(Arc::new(Self { row, _held: held }))
     }
 }

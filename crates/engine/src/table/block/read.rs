@@ -12,6 +12,7 @@ use crate::codec::Decoder;
 use crate::codec::sort_key;
 use crate::entry::{Answer, Span};
 use crate::error::{Error, Result};
+use crate::memory::FilterWorth;
 use crate::table::coded::{Coded, TableCodec};
 use crate::table::envelope::{PAGE_HEADER_BYTES, PAYLOAD_BYTES, TableMeta};
 use crate::table::filter::TableFilter;
@@ -72,9 +73,19 @@ impl BlockTable {
         Ok(())
     }
 
+    /// Notes what the filter is worth.
+    pub fn set_filter_worth(&self, worth: FilterWorth) {
+        self.filter.set_worth(worth);
+    }
+
+    /// Bytes of the budget that the filter holds.
+    pub fn filter_bytes(&self) -> u64 {
+        self.filter.held_bytes()
+    }
+
     /// Bytes of the budget that are held by what lookups can do without.
     pub fn spare_bytes(&self) -> u64 {
-        self.index.held_bytes() + self.filter.held_bytes()
+        self.index.held_bytes() + self.filter_bytes()
     }
 
     /// The file page of data page `number`.

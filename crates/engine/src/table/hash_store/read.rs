@@ -8,6 +8,7 @@ use crate::cache::{Pause, Probe, Reader};
 use crate::codec::Decoder;
 use crate::entry::Answer;
 use crate::error::Result;
+use crate::memory::FilterWorth;
 use crate::table::envelope::TableMeta;
 use crate::table::parts::{Asked, Resident, Worth};
 use crate::table::slots::SlotLayout;
@@ -108,9 +109,19 @@ impl HashStore {
         self.tags(reader).map(|_| ())
     }
 
+    /// Notes what the filter is worth.
+    pub fn set_filter_worth(&self, worth: FilterWorth) {
+        self.tags.set_worth(worth);
+    }
+
+    /// Bytes of the budget that the filter holds.
+    pub fn filter_bytes(&self) -> u64 {
+        self.tags.held_bytes()
+    }
+
     /// Bytes of the budget that are held by what lookups can do without.
     pub fn spare_bytes(&self) -> u64 {
-        self.tags.held_bytes()
+        self.filter_bytes()
     }
 
     /// Returns what this store says about `key`.

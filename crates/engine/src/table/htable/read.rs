@@ -11,6 +11,7 @@ use crate::codec::Decoder;
 use crate::codec::sort_key;
 use crate::entry::Answer;
 use crate::error::{ErrorKind, Result};
+use crate::memory::FilterWorth;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::table::block::page::{Overflow, decode, page_header};
 use crate::table::block::read::{NumberedPage, look_up, overflowed_key};
@@ -135,9 +136,20 @@ impl HTable {
         Ok(())
     }
 
+    /// Notes what the filter is worth.
+    pub fn set_filter_worth(&self, worth: FilterWorth) {
+        self.filters.set_worth(worth);
+        self.table_filter.set_worth(worth);
+    }
+
+    /// Bytes of the budget that the filter holds.
+    pub fn filter_bytes(&self) -> u64 {
+        self.filters.held_bytes() + self.table_filter.held_bytes()
+    }
+
     /// Bytes of the budget that are held by what lookups can do without.
     pub fn spare_bytes(&self) -> u64 {
-        self.marks.held_bytes() + self.filters.held_bytes() + self.table_filter.held_bytes()
+        self.marks.held_bytes() + self.filter_bytes()
     }
 
     /// Returns what this table says about `key`.

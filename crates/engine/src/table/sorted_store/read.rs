@@ -9,6 +9,7 @@ use crate::cache::{Pause, Probe, Reader};
 use crate::codec::Decoder;
 use crate::entry::Answer;
 use crate::error::Result;
+use crate::memory::FilterWorth;
 use crate::table::envelope::TableMeta;
 use crate::table::filter::TableFilter;
 use crate::table::parts::{Asked, Resident, Worth, place_to_look_at};
@@ -126,9 +127,20 @@ impl SortedStore {
         Ok(())
     }
 
+    /// Notes what the filter is worth.
+    pub fn set_filter_worth(&self, worth: FilterWorth) {
+        self.filter.set_worth(worth);
+        self.fragments.set_worth(worth);
+    }
+
+    /// Bytes of the budget that the filter holds.
+    pub fn filter_bytes(&self) -> u64 {
+        self.filter.held_bytes() + self.fragments.held_bytes()
+    }
+
     /// Bytes of the budget that are held by what lookups can do without.
     pub fn spare_bytes(&self) -> u64 {
-        self.tries.held_bytes() + self.filter.held_bytes() + self.fragments.held_bytes()
+        self.tries.held_bytes() + self.filter_bytes()
     }
 
     /// The chunk of a slot of the store, and the slot's number in it.
