@@ -3,21 +3,39 @@
 use crate::db::catalog::keyspace::OpenKeyspace;
 use crate::ids::RunId;
 use crate::region_filter::{Lack, RegionFilterKind};
-use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Mutex, MutexGuard};
 use crate::version::{Region, Run};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+
+/// By which part there has to be more room than there was for what failed for want of it to be tried again.
+const MORE_ROOM: u64 = 16;
 
 /// Who makes filters, and what can't be made.
 #[derive(Default)]
 pub(super) struct FilterWork {
     /// Whether somebody is at it: one at a time, since building takes memory.
     is_claimed: Arc<AtomicBool>,
-    /// Runs whose keys can't be read, and so not be covered.
-    pub failed: Mutex<HashSet<RunId>>,
+    failed: Mutex<Failed>,
     /// The newest runs of regions whose filters were made anew for exactness: once is enough.
     pub made_anew: Mutex<HashSet<RunId>>,
+}
+
+/// Runs that can't be covered.
+#[derive(Default)]
+pub(super) struct Failed {
+    /// Those whose keys can't be read, or whose filter not be written.
+    unreadable: HashSet<RunId>,
+    /// Those for which there was no memory, with the bytes of room beyond which they are tried again.
+    without_memory: HashMap<RunId, u64>,
+}
+
+impl Failed {
+    /// Whether a run is not to be tried where filters can have `room` bytes.
+    pub fn has(&self, run: RunId, room: u64) -> bool {
+        self.unreadable.contains(&run) || self.without_memory.get(&run).is_some_and(|had| room <= *had)
+    }
 }
 
 /// The right to make filters, until it is dropped.
@@ -30,6 +48,22 @@ impl Drop for Claim {
 }
 
 impl FilterWork {
+    /// The runs that can't be covered.
+    pub fn failed(&self) -> MutexGuard<'_, Failed> {
+        self.failed.lock()
+    }
+
+    /// Notes runs whose keys can't be read.
+    pub fn note_unreadable(&self, runs: Vec<RunId>) {
+        self.failed.lock().unreadable.extend(runs);
+    }
+
+    /// Notes runs that can't be covered where filters can have `room` bytes.
+    pub fn note_without_memory(&self, runs: Vec<RunId>, room: u64) {
+        let least = room + room / MORE_ROOM;
+        self.failed.lock().without_memory.extend(runs.into_iter().map(|run| (run, least)));
+    }
+
     /// Claims the making of filters; `None` where another thread is at it.
     pub fn claim(&self) -> Option<Claim> {
         let was_claimed = self.is_claimed.swap(true, Ordering::AcqRel);
@@ -77,5 +111,20 @@ impl Wanting {
             Lack::File | Lack::Memory(_) => None,
         };
         to_read.unwrap_or(&[])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_failed_for_want_of_memory_is_tried_again_where_there_is_more() {
+        let work = FilterWork::default();
+        work.note_without_memory(vec![1, 2], 1600);
+        work.note_unreadable(vec![2]);
+        let has = |run, room| work.failed().has(run, room);
+        assert_eq!([has(1, 1600), has(1, 1700), has(1, 1701)], [true, true, false]);
+        assert_eq!([has(2, u64::MAX), has(3, 0)], [true, false]);
     }
 }

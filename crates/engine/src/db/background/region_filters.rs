@@ -16,6 +16,7 @@ use crate::ids::{FileId, RunId};
 use crate::region_filter::sidecar::{PagesTarget, SidecarPages};
 use crate::region_filter::{
     Filtered, FilteredRun, Lack, Means, NewRegionFilter, RegionFilter, RegionFilterBuilder, RegionFilterKind,
+    room,
 };
 use crate::table::ReadMode;
 use crate::version::{Region, Run};
@@ -36,8 +37,8 @@ impl Scheduler {
         has_time: bool,
     ) -> Option<Wanting> {
         let (version, limits) = (keyspace.version(), &keyspace.filter_limits);
-        let failed = self.filter_work.failed.lock();
-        let has_failed = |run: RunId| failed.contains(&run);
+        let (failed, room) = (self.filter_work.failed(), room(self.env.memory()));
+        let has_failed = |run: RunId| failed.has(run, room);
         let made_anew = self.filter_work.made_anew.lock();
         let was_made_anew = |run: RunId| made_anew.contains(&run);
         let of_design = version.levels.iter().filter_map(|of_level| {
@@ -105,8 +106,9 @@ impl Scheduler {
                 let gain = NewRegionFilter::new(wanting.region.path, filter);
                 self.catalog.publish(keyspace, |version| version.filter_by(&[gain]));
             }
+            Ok(None) => self.filter_work.note_without_memory(wanting.tried(), room(self.env.memory())),
             // Without it every run is asked; whoever reads a damaged page is told.
-            Ok(None) | Err(_) => self.filter_work.failed.lock().extend(wanting.tried()),
+            Err(_) => self.filter_work.note_unreadable(wanting.tried()),
         }
     }
 
