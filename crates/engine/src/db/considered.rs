@@ -2,8 +2,9 @@
 //! it.
 //!
 //! A look costs a search of the model, a tenth of a second or more. So there is one only where the workload
-//! has changed since the last, and what a search costs is kept a small share of what operations do. Whether a
-//! change is due is asked more often, by what was done since.
+//! has changed since the last, and what a search costs is kept a small share of what operations do. A
+//! workload that stays is worth a search among all designs, and not only presets. Whether a change is due is
+//! asked more often, by what was done since.
 
 use crate::activity::{Activity, Count};
 use siltstone_design::Design;
@@ -22,6 +23,8 @@ const WORK_PER_SEARCH: f64 = 8.0;
 const FULL_SEARCH: f64 = 10.0;
 /// Gets whose reads say something of how skewed they are.
 const LEAST_GETS: f64 = 4096.0;
+/// What a change has to save for a look to have found that the present design does not suit.
+const LEAST_SAVED: f64 = 0.1;
 /// What operations are taken to cost before the model was asked.
 const USUAL: OperationCosts = OperationCosts { hit: 20.0, miss: 10.0, scan: 200.0, put: 4.0 };
 /// By which share workloads may differ that are alike, and by how much their skews and what was overwritten
@@ -56,7 +59,10 @@ struct Weighed {
     present: Design,
     budget_bytes: u64,
     change: Change,
-    took: Duration,
+    /// Whether it is the best of all designs, and not only of presets.
+    is_full: bool,
+    /// Seconds that a search among presets takes.
+    search_seconds: f64,
     /// Microseconds of operations since.
     worked_us: f64,
     /// Whether a later look found the same workload.
@@ -85,6 +91,27 @@ impl Since {
     /// What a change would have saved of it.
     pub fn judge(&self, change: Change) -> Change {
         change.of(self.operations)
+    }
+}
+
+/// Among what to look for a better design.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Search {
+    /// Nothing: what was found last still holds.
+    None,
+    Presets,
+    AllDesigns,
+}
+
+impl Weighed {
+    /// Whether operations since have taken so long that another search, of this many times a search among
+    /// presets, costs little beside them.
+    fn has_time_for(&self, searches: f64, worked_us: f64) -> bool {
+        worked_us >= self.search_seconds * searches * 1e6 * WORK_PER_SEARCH
+    }
+
+    fn read_skew(&self) -> f64 {
+        self.read_skew.unwrap_or(self.workload.skew)
     }
 }
 
@@ -119,24 +146,28 @@ impl Considered {
         self.lately.map_or(now, |lately| sum([(0.5, lately), (0.5, now)]))
     }
 
-    /// Whether what was weighed last says nothing of this, so that the model has to be asked; `None` where it
-    /// is too early to ask it again.
-    pub fn wants_search(
+    /// What the model has to be asked, where what was weighed last says nothing of this, or not enough; `None`
+    /// where it is too early to ask it again. How skewed reads are is part of the workload, where `read_skew`
+    /// knows it.
+    pub fn search(
         &self,
         since: &Since,
-        workload: &Workload,
+        (workload, read_skew): (&Workload, Option<f64>),
         (present, budget_bytes): (&Design, u64),
-    ) -> Option<bool> {
-        let Some(weighed) = &self.weighed else { return Some(true) };
+    ) -> Option<Search> {
+        let Some(weighed) = &self.weighed else { return Some(Search::Presets) };
+        let worked_us = weighed.worked_us + weighed.change.present.of_all(since.operations);
         let has_room = (weighed.budget_bytes as f64 / budget_bytes.max(1) as f64 - 1.0).abs() <= ALIKE;
+        let is_as_skewed = read_skew.is_none_or(|skew| (weighed.read_skew() - skew).abs() <= ALIKE_SKEW);
         if has_room
+            && is_as_skewed
             && weighed.present == *present
             && are_alike(&weighed.workload, workload, &weighed.change.present)
         {
-            return Some(false);
+            let is_due = !weighed.is_full && weighed.has_time_for(FULL_SEARCH, worked_us);
+            return Some(if is_due { Search::AllDesigns } else { Search::None });
         }
-        let worked_us = weighed.worked_us + weighed.change.present.of_all(since.operations);
-        (worked_us >= weighed.took.as_secs_f64() * 1e6 * WORK_PER_SEARCH).then_some(true)
+        weighed.has_time_for(1.0, worked_us).then_some(Search::Presets)
     }
 
     /// How skewed reads were taken to be when the model was asked last.
@@ -150,18 +181,25 @@ impl Considered {
         (workload, read_skew): (Workload, Option<f64>),
         (present, budget_bytes): (Design, u64),
         mut change: Change,
-        took: Duration,
+        (search, took): (Search, Duration),
     ) {
         change.cost_us = change.cost_us.max(LEAST_US);
+        let is_full = search == Search::AllDesigns;
+        // What two looks have found, in a workload that changes still, is no accident.
+        let is_confirmed = self
+            .weighed
+            .as_ref()
+            .is_some_and(|before| before.present == present && before.change.saved_share >= LEAST_SAVED);
         self.weighed = Some(Weighed {
             workload,
             read_skew,
             present,
             budget_bytes,
             change,
-            took,
+            is_full,
+            search_seconds: took.as_secs_f64() / if is_full { FULL_SEARCH } else { 1.0 },
             worked_us: 0.0,
-            is_confirmed: false,
+            is_confirmed,
         });
     }
 
@@ -182,7 +220,7 @@ impl Considered {
     /// Whether a change costs so much that a search of all designs for it costs little beside it.
     pub fn has_time_for_more(&self) -> bool {
         self.weighed.as_ref().is_some_and(|weighed| {
-            weighed.took.as_secs_f64() * 1e6 * FULL_SEARCH * WORK_PER_SEARCH <= weighed.change.cost_us
+            !weighed.is_full && weighed.has_time_for(FULL_SEARCH, weighed.change.cost_us)
         })
     }
 

@@ -7,7 +7,7 @@
 
 use super::Scheduler;
 use crate::db::catalog::keyspace::OpenKeyspace;
-use crate::db::considered::Since;
+use crate::db::considered::{Search, Since};
 use crate::events::{DesignEvent, Event};
 use crate::options::AutoDesign;
 use crate::stats::{ProposedDesign, Stopwatch};
@@ -66,19 +66,18 @@ impl Scheduler {
         let budget_bytes = self.catalog.budget_of(stats.table_bytes, self.catalog.table_bytes());
         let mut request = Request { for_any_schema, ..Request::quick(workload, budget_bytes) };
         let tables = (stats.table_entries as f64, stats.table_bytes as f64);
-        match considered.wants_search(&since, &workload, (&present, budget_bytes)) {
-            None => return false,
-            Some(false) => {}
-            Some(true) => {
-                let watch = Stopwatch::start();
-                request.workload.read_skew = read_skew(&request, &present, &since);
-                let Ok(change) = weigh(&request, &present, tables) else {
-                    considered.skip(counted);
-                    return false;
-                };
-                let asked = (workload, request.workload.read_skew);
-                considered.note_search(asked, ((*present).clone(), budget_bytes), change, watch.elapsed());
-            }
+        let skew_of_reads = read_skew(&request, &present, &since);
+        let search = considered.search(&since, (&workload, skew_of_reads), (&present, budget_bytes));
+        let Some(search) = search else { return false };
+        if search != Search::None {
+            let watch = Stopwatch::start();
+            (request.workload.read_skew, request.is_quick) = (skew_of_reads, search == Search::Presets);
+            let Ok(change) = weigh(&request, &present, tables) else {
+                considered.skip(counted);
+                return false;
+            };
+            let (asked, at) = ((workload, skew_of_reads), ((*present).clone(), budget_bytes));
+            considered.note_search(asked, at, change, (search, watch.elapsed()));
         }
         request.workload.read_skew = considered.read_skew();
         let horizon = match self.env.options.design_horizon_operations {
