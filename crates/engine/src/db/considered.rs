@@ -146,9 +146,9 @@ impl Considered {
         self.lately.map_or(now, |lately| sum([(0.5, lately), (0.5, now)]))
     }
 
-    /// What the model has to be asked, where what was weighed last says nothing of this, or not enough; `None`
-    /// where it is too early to ask it again. How skewed reads are is part of the workload, where `read_skew`
-    /// knows it.
+    /// What the model has to be asked, where what was weighed last says nothing of this, or not enough;
+    /// `None` where it is too early to ask it again. How skewed reads are is part of the workload, where
+    /// `read_skew` knows it.
     pub fn search(
         &self,
         since: &Since,
@@ -264,4 +264,68 @@ fn are_alike(one: &Workload, other: &Workload, costs: &OperationCosts) -> bool {
         && within(ALIKE_CHANGES, |workload| workload.overwrites / workload.items.max(1.0))
         && within(ALIKE_CHANGES / 2.0, |workload| workload.deletes / workload.items.max(1.0))
         && one.expires_after_puts.is_some() == other.expires_after_puts.is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use siltstone_design::presets;
+
+    const BUDGET_BYTES: u64 = 1 << 20;
+
+    fn since(operations: [f64; 4]) -> Since {
+        Since { operations, reads_by_gets: 0.0, counted: Activity::default() }
+    }
+
+    /// A change away from `siltstone` that saves a share of what operations cost.
+    fn change(saved_share: f64) -> Change {
+        let request = siltstone_model::advise::Request::quick(Workload::default(), 1 << 26);
+        let mut change = siltstone_model::advise::weigh(&request, &presets::siltstone(), (1e6, 1e8)).unwrap();
+        change.present = OperationCosts { hit: 20.0, miss: 1.0, scan: 100.0, put: 2.0 };
+        change.changed = OperationCosts { hit: 20.0 * (1.0 - saved_share), ..change.present };
+        change.of([1.0, 0.0, 0.0, 0.0])
+    }
+
+    fn asked(
+        considered: &Considered,
+        gets: f64,
+        workload: &Workload,
+        read_skew: Option<f64>,
+    ) -> Option<Search> {
+        let at = (&presets::siltstone(), BUDGET_BYTES);
+        considered.search(&since([gets, 0.0, 0.0, 0.0]), (workload, read_skew), at)
+    }
+
+    fn note(considered: &mut Considered, workload: Workload, saved_share: f64, search: Search) {
+        let (at, took) = ((presets::siltstone(), BUDGET_BYTES), Duration::from_millis(100));
+        considered.note_search((workload, None), at, change(saved_share), (search, took));
+    }
+
+    #[test]
+    fn a_workload_that_stays_is_searched_once_more_and_in_full() {
+        let mut considered = Considered::default();
+        let skewed = Workload { skew: 0.99, ..Workload::default() };
+        assert_eq!(asked(&considered, 1.0, &skewed, None), Some(Search::Presets));
+        note(&mut considered, skewed, 0.0, Search::Presets);
+        // A search takes 0.1 s and one of all designs a second: eight times as much work has to lie between.
+        assert_eq!(asked(&considered, 1e5, &skewed, None), Some(Search::None));
+        assert_eq!(asked(&considered, 4.1e5, &skewed, None), Some(Search::AllDesigns));
+        // Reads turn out to be spread evenly.
+        assert_eq!(asked(&considered, 1e5, &skewed, Some(0.0)), Some(Search::Presets));
+        assert_eq!(asked(&considered, 3e4, &skewed, Some(0.0)), None);
+        note(&mut considered, skewed, 0.0, Search::AllDesigns);
+        assert_eq!(asked(&considered, 1e9, &skewed, None), Some(Search::None));
+    }
+
+    #[test]
+    fn two_looks_that_find_the_design_wanting_confirm_each_other() {
+        for (first, is_due) in [(0.0, false), (0.5, true)] {
+            let mut considered = Considered::default();
+            note(&mut considered, Workload::default(), first, Search::Presets);
+            let other = Workload { items: 1e9, ..Workload::default() };
+            note(&mut considered, other, 0.5, Search::Presets);
+            let (_, due) = considered.note(&since([1e7, 0.0, 0.0, 0.0]), 1e9).unwrap();
+            assert_eq!(due, is_due, "{first}");
+        }
+    }
 }
