@@ -69,6 +69,9 @@ const SLACK_SHARE: f64 = 1.0 / 12.0;
 const FIXED_SLACK_BYTES: f64 = 6.0 * 1024.0 * 1024.0;
 /// The share of the budget that filters and indexes leave to the cache, beside write buffers' part.
 const CACHE_SHARE: f64 = 1.0 / 16.0;
+/// The shares of their room that filters of regions and of tables leave to what grows.
+const SPARE_FOR_REGIONS: f64 = 4.0 / 64.0;
+const SPARE_FOR_TABLES: f64 = 1.0 / 64.0;
 /// What is kept for write buffers, in write buffers, and the share of the budget that it is at most.
 const RESERVED_BUFFERS: f64 = 3.0;
 const MOST_RESERVED: f64 = 1.0 / 3.0;
@@ -164,10 +167,12 @@ impl Held {
         self.filters.iter().sum()
     }
 
-    /// Bytes of the largest region's filters: so much is there twice while a merge replaces it.
-    fn filters_of_a_region(&self) -> f64 {
-        let of_regions = self.filters.iter().zip(&self.levels);
-        of_regions.map(|(bytes, level)| bytes / level.regions.max(1.0)).fold(0.0, f64::max)
+    /// Bytes of the largest region's filters: so much is there twice while they are replaced, by a merge or,
+    /// of filters that regions have, where they are made shorter.
+    fn replaced_filters(&self, layout: &Layout, has_puts: bool) -> f64 {
+        let of_levels = self.filters.iter().zip(&self.levels).enumerate();
+        let replaced = of_levels.filter(|(level, _)| has_puts || layout.has_region_filters_in_memory(*level));
+        replaced.map(|(_, (bytes, level))| bytes / level.regions.max(1.0)).fold(0.0, f64::max)
     }
 
     /// Bytes of all indexes.
@@ -195,9 +200,14 @@ impl Held {
 
     /// Whether the filters of all regions are in `memory`, if it has them first.
     fn regions_fit(&self, layout: &Layout, memory: &MemoryCosts) -> bool {
+        self.region_filters(layout) <= memory.filter
+    }
+
+    /// Bytes of the filters of all regions.
+    fn region_filters(&self, layout: &Layout) -> f64 {
         let levels = self.filters.iter().enumerate();
         let of_regions = levels.filter(|(level, _)| layout.has_region_filters_in_memory(*level));
-        of_regions.map(|(_, bytes)| bytes).sum::<f64>() <= memory.filter
+        of_regions.map(|(_, bytes)| bytes).sum()
     }
 
     /// Reads that a lookup does in vain, as the engine reckons when it divides memory among filters: the runs
@@ -239,8 +249,14 @@ impl Held {
         let reserved = if puts { buffers.max(memtable) } else { 0.0 };
         let room = (usable - compaction - reserved.max(budget * CACHE_SHARE)).max(0.0);
         let index = self.indexes().min(room);
-        let replaced = if puts { self.filters_of_a_region() } else { 0.0 };
-        let filter = self.filters().min((room - index - replaced).max(0.0));
+        let (of_regions, replaced) = (self.region_filters(layout), self.replaced_filters(layout, puts));
+        let for_filters = if of_regions <= (room - index) * (1.0 - SPARE_FOR_REGIONS) - replaced {
+            (room - index) * (1.0 - SPARE_FOR_TABLES) - replaced
+        } else {
+            // Some region goes without, and those that have one give it up before another is made.
+            ((room - index) * (1.0 - SPARE_FOR_TABLES)).min(of_regions - 1.0)
+        };
+        let filter = self.filters().min(for_filters.max(0.0));
         let left = (usable - compaction - memtable - index - filter).max(0.0);
         let cache = left.min(self.page_bytes * CACHED_PAGE_SPACE);
         MemoryCosts {

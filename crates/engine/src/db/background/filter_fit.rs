@@ -73,7 +73,9 @@ impl Scheduler {
         let wanted = Wanted::of(&of_keyspaces, &versions);
         let (memory, reader) = (self.env.memory(), &self.env.reader);
         let (held, room) = (memory.held_bytes(Holder::Filter), memory.room_for_filters());
-        let room = if wanted.bytes(u8::MAX).saturating_add(held) <= room {
+        let has_all_memory = keyspaces.len() == all.len() && self.env.options.resources.is_none();
+        let room = if has_all_memory || wanted.bytes(u8::MAX).saturating_add(held) <= room {
+            // What is held beyond these filters is about to go, or to take the place of one of them.
             room
         } else {
             // Filters of keyspaces in which nothing is due, or of other stores.
