@@ -31,6 +31,7 @@ use super::reporter::Reporter;
 use super::sidecars::Sidecars;
 use crate::error::{Error, Result};
 use crate::io::heap;
+use crate::options::AutoDesign;
 use filter_job::FilterWork;
 use job::Job;
 
@@ -51,6 +52,8 @@ use std::time::Duration;
 
 /// How long idle threads sleep before they look again, for what comes due by time alone.
 const IDLE: Duration = Duration::from_secs(1);
+/// The same where keyspaces look for better designs: nobody who only reads wakes a thread.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(200);
 /// How long failed work waits before it is tried again.
 const RETRY: Duration = Duration::from_millis(250);
 
@@ -290,6 +293,7 @@ impl Scheduler {
                     self.env.signals.wake();
                     continue;
                 }
+                _ if self.env.options.auto_design != AutoDesign::Off => (seen, BETWEEN_LOOKS),
                 _ => (seen, IDLE),
             };
             self.env.signals.wait_for_work(seen, wait);
