@@ -5,9 +5,10 @@
 
 use super::work::{Context, Output, Target};
 use crate::entry::EntryRef;
+use crate::memory::Holder;
 use crate::region_filter::{
     Contents, ExpectedRun, Filtered, FilteredRun, NewRegionFilter, RegionFilter, RegionFilterBuilder,
-    RegionFilterKind, room,
+    RegionFilterKind,
 };
 use crate::table::NewTable;
 use crate::table::envelope::TableMeta;
@@ -100,6 +101,6 @@ fn leaves_room(
     let keys = before.keys + keys;
     let after = Contents { keys, bytes: (each * keys as f64) as u64, runs: before.runs + 1 };
     let Some(bytes) = kind.estimated_bytes(after) else { return true };
-    let room = room(memory) + present.map_or(0, RegionFilter::memory_bytes);
+    let room = memory.room_for(Holder::Filter) + present.map_or(0, RegionFilter::memory_bytes);
     bytes + kept <= room
 }

@@ -6,7 +6,8 @@ use crate::memory::{Holder, MemoryBudget};
 /// What background work may use to make a filter.
 pub(crate) struct Means<'a> {
     pub memory: &'a MemoryBudget,
-    /// Whether a run's keys could not be read, or a file with it as the newest run not be written.
+    /// Whether a run's keys could not be read, a file with it as the newest run not be written, or there was
+    /// no memory for it, with no more room than there is now.
     pub has_failed: &'a dyn Fn(RunId) -> bool,
     /// Whether the filter of a region with this newest run has been made anew for exactness.
     pub was_made_anew: &'a dyn Fn(RunId) -> bool,
@@ -19,13 +20,8 @@ pub(crate) struct Means<'a> {
 impl Means<'_> {
     /// Returns the bytes that region filters can still have.
     pub fn room(&self) -> u64 {
-        room(self.memory).saturating_sub(self.kept_for_top)
+        self.memory.room_for(Holder::Filter).saturating_sub(self.kept_for_top)
     }
-}
-
-/// Returns the bytes that region filters can have now.
-pub(crate) fn room(memory: &MemoryBudget) -> u64 {
-    memory.room_for(Holder::Filter)
 }
 
 /// What the filter of a region lacks.

@@ -43,7 +43,7 @@ pub(crate) use builder::{ExpectedRun, Filtered, RegionFilterBuilder};
 pub(crate) use candidates::{Candidate, Candidates};
 pub(crate) use filter::{NewRegionFilter, RegionFilter};
 pub(crate) use kind::RegionFilterKind;
-pub(crate) use lack::{Lack, Means, room};
+pub(crate) use lack::{Lack, Means};
 pub(crate) use limits::FilterLimits;
 pub(crate) use run::{Contents, FilteredRun};
 pub(crate) use slotted::Prefetch;

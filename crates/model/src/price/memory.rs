@@ -94,13 +94,14 @@ pub(super) fn fitted(trie: &Trie, layout: &Layout, budget: f64) -> (Layout, Held
         let memory = held.memory(&layout, budget);
         (layout, held, memory)
     };
+    let whole = with(layout.clone());
+    if whole.2.unfitted_filter <= 0.0 {
+        return whole;
+    }
     // From the longest on, until all fit; the shortest where those of regions never do.
-    let mut best = with(layout.clone());
-    let mut least = best.1.reads_in_vain(&best.0, &best.2);
+    let mut least = whole.1.reads_in_vain(&whole.0, &whole.2);
+    let mut best = whole;
     for shorter in REMAINDER_BITS.rev().filter_map(|bits| layout.shortened(bits)) {
-        if best.2.unfitted_filter <= 0.0 {
-            break;
-        }
         let tried = with(shorter);
         let reads = tried.1.reads_in_vain(&tried.0, &tried.2);
         let all_fit = tried.2.unfitted_filter <= 0.0;

@@ -70,11 +70,11 @@ impl Scheduler {
         let keyspaces = if all.len() <= FEW_KEYSPACES { &all } else { due };
         let versions: Vec<Arc<Version>> = keyspaces.iter().map(|keyspace| keyspace.version()).collect();
         let of_keyspaces: Vec<Vec<Filtering>> = versions.iter().map(|version| filtering(version)).collect();
-        let wanted = Wanted::of(&of_keyspaces, &versions);
+        let wanted = Wanted::new(of_keyspaces.iter().flatten().collect(), of_runs(&versions));
         let (memory, reader) = (self.env.memory(), &self.env.reader);
         let (held, room) = (memory.held_bytes(Holder::Filter), memory.room_for_filters());
         let has_all_memory = keyspaces.len() == all.len() && self.env.options.resources.is_none();
-        let room = if has_all_memory || wanted.bytes(u8::MAX).saturating_add(held) <= room {
+        let room = if has_all_memory || wanted.bytes.saturating_add(held) <= room {
             // What is held beyond these filters is about to go, or to take the place of one of them.
             room
         } else {
@@ -123,40 +123,33 @@ struct Wanted<'a> {
     runs: Vec<Candidate>,
     /// Bytes of the regions' that are in memory.
     held: u64,
+    /// Bytes of all, as exact as designs say.
+    bytes: u64,
 }
 
 impl<'a> Wanted<'a> {
-    fn of(of_keyspaces: &'a [Vec<Filtering>], versions: &[Arc<Version>]) -> Self {
-        let regions: Vec<&Filtering> = of_keyspaces.iter().flatten().collect();
-        let mut runs = Vec::new();
-        let all = versions.iter().flat_map(|version| &version.levels).flat_map(|level| &level.regions);
-        for region in all {
-            for (place, run) in region.runs.iter().enumerate().filter(|(_, run)| run.filter_bytes > 0) {
-                let (worth, spared) = (region.filter_worth(place), region.spared_by_filters(place));
-                runs.push(Candidate { worth, bytes: run.filter_bytes, spared });
-            }
-        }
+    fn new(regions: Vec<&'a Filtering>, mut runs: Vec<Candidate>) -> Self {
         runs.sort_unstable_by_key(|run| Reverse(run.worth.to_bits()));
         let in_memory = regions.iter().filter(|region| region.kind.is_in_memory());
         let held = in_memory.map(|region| region.held).sum();
-        Self { regions, runs, held }
+        let mut wanted = Self { regions, runs, held, bytes: 0 };
+        wanted.bytes =
+            wanted.bytes_of_regions(u8::MAX) + wanted.runs.iter().map(|run| run.bytes).sum::<u64>();
+        wanted
     }
 
     /// Bytes of the filters of regions with fingerprints of so many bits, and of the largest of them once
     /// more: it is there twice while another takes its place.
     fn bytes_of_regions(&self, bits: u8) -> u64 {
-        let needed = || self.regions.iter().map(|region| region.needs(bits));
-        needed().sum::<u64>() + needed().max().unwrap_or(0)
-    }
-
-    fn bytes(&self, bits: u8) -> u64 {
-        self.bytes_of_regions(bits) + self.runs.iter().map(|run| run.bytes).sum::<u64>()
+        let needed = self.regions.iter().map(|region| region.needs(bits));
+        let (sum, most) = needed.fold((0, 0), |(sum, most), bytes: u64| (sum + bytes, bytes.max(most)));
+        sum + most
     }
 
     /// The bits of regions' fingerprints, as in [`FilterLimits`](crate::region_filter::FilterLimits), with
     /// which lookups read least where there is so much room.
     fn bits(&self, room: u64) -> u8 {
-        if self.bytes(u8::MAX) <= room {
+        if self.bytes <= room {
             return u8::MAX;
         }
         let mut best = (f64::INFINITY, 0);
@@ -173,6 +166,9 @@ impl<'a> Wanted<'a> {
 
     /// What filters of tables are worth at most that do not fit beside those of regions with so many bits.
     fn refused(&self, bits: u8, room: u64) -> FilterWorth {
+        if bits == u8::MAX && self.bytes <= room {
+            return FilterWorth::NONE;
+        }
         let worth = |beyond: &[Candidate]| beyond.first().map_or(FilterWorth::NONE, |first| first.worth);
         if let Some(left) = room.checked_sub(self.bytes_of_regions(bits)).filter(|_| bits > 0) {
             return worth(beyond(&self.runs, left));
@@ -183,6 +179,18 @@ impl<'a> Wanted<'a> {
         all.sort_unstable_by_key(|candidate| Reverse(candidate.worth.to_bits()));
         worth(beyond(&all, room))
     }
+}
+
+/// Returns the filters that tables of each run have of their own.
+fn of_runs(versions: &[Arc<Version>]) -> Vec<Candidate> {
+    let mut found = Vec::new();
+    for region in versions.iter().flat_map(|version| &version.levels).flat_map(|level| &level.regions) {
+        for (place, run) in region.runs.iter().enumerate().filter(|(_, run)| run.filter_bytes > 0) {
+            let (worth, spared) = (region.filter_worth(place), region.spared_by_filters(place));
+            found.push(Candidate { worth, bytes: run.filter_bytes, spared });
+        }
+    }
+    found
 }
 
 /// Returns those of `candidates` that do not fit into `room` after those before them.
@@ -261,7 +269,7 @@ mod tests {
     #[test]
     fn filters_of_the_top_are_kept_and_those_of_the_bottom_go_first() {
         let (top, middle, bottom) = (candidate(1.0, 100), candidate(0.25, 200), candidate(0.25, 3200));
-        let wanted = Wanted { regions: Vec::new(), runs: vec![top, middle, bottom], held: 0 };
+        let wanted = Wanted::new(Vec::new(), vec![top, middle, bottom]);
         let refused = |room: u64| wanted.refused(u8::MAX, room);
         assert_eq!((wanted.bits(3500), refused(3500)), (u8::MAX, FilterWorth::NONE));
         assert_eq!([refused(3499), refused(300)], [bottom.worth; 2]);
@@ -279,7 +287,7 @@ mod tests {
     fn fingerprints_are_as_long_as_makes_lookups_read_least() {
         let region = maplets(100_000);
         let (whole, shortest) = (region.needs(u8::MAX), region.needs(1));
-        let wanted = |runs: Vec<Candidate>| Wanted { regions: vec![&region], runs, held: 0 };
+        let wanted = |runs: Vec<Candidate>| Wanted::new(vec![&region], runs);
         // The largest is there twice.
         assert_eq!(wanted(Vec::new()).bits(2 * whole), u8::MAX);
         let shorter = wanted(Vec::new()).bits(2 * whole - 1);

@@ -13,10 +13,10 @@ use crate::db::sidecars::stamp;
 use crate::entry::Span;
 use crate::error::Result;
 use crate::ids::{FileId, RunId};
+use crate::memory::Holder;
 use crate::region_filter::sidecar::{PagesTarget, SidecarPages};
 use crate::region_filter::{
     Filtered, FilteredRun, Lack, Means, NewRegionFilter, RegionFilter, RegionFilterBuilder, RegionFilterKind,
-    room,
 };
 use crate::table::ReadMode;
 use crate::version::{Region, Run};
@@ -37,7 +37,7 @@ impl Scheduler {
         has_time: bool,
     ) -> Option<Wanting> {
         let (version, limits) = (keyspace.version(), &keyspace.filter_limits);
-        let (failed, room) = (self.filter_work.failed(), room(self.env.memory()));
+        let (failed, room) = (self.filter_work.failed(), self.env.memory().room_for(Holder::Filter));
         let has_failed = |run: RunId| failed.has(run, room);
         let made_anew = self.filter_work.made_anew.lock();
         let was_made_anew = |run: RunId| made_anew.contains(&run);
@@ -106,7 +106,9 @@ impl Scheduler {
                 let gain = NewRegionFilter::new(wanting.region.path, filter);
                 self.catalog.publish(keyspace, |version| version.filter_by(&[gain]));
             }
-            Ok(None) => self.filter_work.note_without_memory(wanting.tried(), room(self.env.memory())),
+            Ok(None) => self
+                .filter_work
+                .note_without_memory(wanting.tried(), self.env.memory().room_for(Holder::Filter)),
             // Without it every run is asked; whoever reads a damaged page is told.
             Err(_) => self.filter_work.note_unreadable(wanting.tried()),
         }
