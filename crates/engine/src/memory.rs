@@ -13,6 +13,7 @@ use crate::io::direct::ALIGNMENT;
 use crate::io::pages::{self, PageMemory};
 use crate::sync::leaf::Mutex;
 use crate::sync::leaf::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -96,7 +97,9 @@ pub(crate) struct MemoryBudget {
     held: [AtomicU64; 4],
     /// Memtables that have been written to and not let go.
     memtables: AtomicU64,
-    /// What memtables will take, though they may not have it yet.
+    /// How many keyspaces have write buffers of so many bytes of keys and values,
+    write_buffers: Mutex<BTreeMap<u64, usize>>,
+    /// and what memtables will take by the largest, though they may not have it yet.
     reserved_for_memtables: AtomicU64,
     /// What the indexes of all tables take, in memory or not.
     index_bytes: AtomicU64,
@@ -114,6 +117,26 @@ pub(crate) struct MemoryBudget {
 /// are made of such pieces, which go from the one to the other, and to the system where the budget has other
 /// uses for them.
 pub(crate) type Piece = PageMemory;
+
+/// The write buffer of a keyspace, for which there is room as long as this is there.
+#[derive(Debug)]
+pub(crate) struct ExpectedBuffer {
+    bytes: u64,
+    budget: Arc<MemoryBudget>,
+}
+
+impl Drop for ExpectedBuffer {
+    fn drop(&mut self) {
+        let mut buffers = self.budget.write_buffers.lock();
+        if let Some(count) = buffers.get_mut(&self.bytes) {
+            *count -= 1;
+            if *count == 0 {
+                buffers.remove(&self.bytes);
+            }
+        }
+        self.budget.reserve_for(&buffers);
+    }
+}
 
 /// A piece that goes back to the pool when it is dropped.
 #[derive(Debug)]
@@ -147,12 +170,13 @@ impl Drop for Pooled {
 
 impl MemoryBudget {
     pub fn new(total_bytes: u64) -> Arc<Self> {
-        let (held, reserved_for_memtables, index_bytes, pool) = Default::default();
+        let (held, write_buffers, reserved_for_memtables, index_bytes, pool) = Default::default();
         let (pieces, compaction_peak, memtables, is_for_reading) = Default::default();
         Arc::new(Self {
             total_bytes,
             held,
             memtables,
+            write_buffers,
             reserved_for_memtables,
             index_bytes,
             pool,
@@ -226,12 +250,20 @@ impl MemoryBudget {
         self.memtables.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Keeps room for two memtables of `write_buffer_bytes` of keys and values, so that filters loaded while
-    /// memtables are small leave what they grow by; a third of the budget at most, since they seldom take all
-    /// that they may.
-    pub fn reserve_for_memtables(&self, write_buffer_bytes: u64) {
-        let bytes = write_buffer_bytes.saturating_mul(3).min(self.total_bytes / 3);
-        self.reserved_for_memtables.fetch_max(bytes, Ordering::Relaxed);
+    /// Keeps room for two memtables of `bytes` of keys and values, or of the largest write buffer there is,
+    /// so that filters loaded while memtables are small leave what they grow by; a third of the budget at
+    /// most, since they seldom take all that they may.
+    pub fn expect_write_buffer(self: &Arc<Self>, bytes: u64) -> ExpectedBuffer {
+        let mut buffers = self.write_buffers.lock();
+        *buffers.entry(bytes).or_default() += 1;
+        self.reserve_for(&buffers);
+        ExpectedBuffer { bytes, budget: Arc::clone(self) }
+    }
+
+    fn reserve_for(&self, buffers: &BTreeMap<u64, usize>) {
+        let largest = buffers.keys().next_back().copied().unwrap_or(0);
+        let bytes = largest.saturating_mul(3).min(self.total_bytes / 3);
+        self.reserved_for_memtables.store(bytes, Ordering::Relaxed);
     }
 
     /// Keeps nothing free for memtables, which never grow in a store that is open for reading only.
@@ -371,5 +403,35 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         self.budget.cell(self.holder).fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_kept_for_the_largest_write_buffer_that_there_is() {
+        let budget = MemoryBudget::new(64 << 20);
+        let kept = || budget.reserved_bytes();
+        let small = budget.expect_write_buffer(1 << 20);
+        assert_eq!(kept(), 3 << 20);
+        let mut changes = budget.expect_write_buffer(4 << 20);
+        let large = budget.expect_write_buffer(4 << 20);
+        assert_eq!(kept(), 12 << 20);
+        drop(large);
+        assert_eq!(kept(), 12 << 20);
+        // A keyspace that is redesigned expects the next before it lets go of the last.
+        changes = {
+            let next = budget.expect_write_buffer(2 << 20);
+            drop(changes);
+            next
+        };
+        assert_eq!(kept(), 6 << 20);
+        drop((small, changes));
+        assert_eq!(kept(), 0);
+        // Never more than a third.
+        let _huge = budget.expect_write_buffer(64 << 20);
+        assert_eq!(kept(), (64 << 20) / 3);
     }
 }

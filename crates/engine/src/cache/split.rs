@@ -8,7 +8,8 @@
 //! Source: Einziger et al., "Adaptive Software Cache Management" (Middleware 2018), which climbs likewise,
 //! with steps that get shorter, and long ones again under another load. Where we differ, and why: if a step
 //! makes no difference that chance would not, the border rests, and twice as long each time, so that a store
-//! in balance is left alone; the next try is towards the middle. Nothing is learnt from a cache that is still
+//! in balance is left alone; the next try is towards the middle. A difference that is large is no chance
+//! however few questions show it, and ends a period early. Nothing is learnt from a cache that is still
 //! filling up, whose reads become fewer wherever the border stands.
 
 use crate::sync::leaf::Mutex;
@@ -20,10 +21,14 @@ const MIDDLE: u64 = PARTS / 2;
 /// Parts of the first step, and of the shortest.
 const FIRST_STRIDE: u64 = 4;
 const LAST_STRIDE: u64 = 1;
-/// Questions to learn from, at least, and one for so many bytes of cache: what is made room for has to fill
+/// Questions to learn from, and one for so many bytes of cache at least: what is made room for has to fill
 /// up first.
-const LEAST_QUESTIONS: u64 = 1 << 16;
+const QUESTIONS: u64 = 1 << 16;
 const BYTES_PER_QUESTION: u64 = 512;
+/// Questions to learn from where the difference is large,
+const LEAST_QUESTIONS: u64 = 1 << 13;
+/// which is so many times the square root of one by the questions: four standard deviations at most.
+const LARGE: f64 = 2.0;
 /// A cache is filling up that in one period has taken more than one of so many parts of its room.
 const FILLING_PARTS: u64 = 32;
 /// Differences in reads per question that may be chance.
@@ -91,21 +96,25 @@ impl CacheSplit {
         if reads > 0 {
             self.reads.fetch_add(reads, Ordering::Relaxed);
         }
-        let period = LEAST_QUESTIONS.max(capacity / BYTES_PER_QUESTION);
-        let asked = self.questions.fetch_add(questions, Ordering::Relaxed) + questions;
-        asked >= period && self.move_border(period, capacity, held)
+        let of_room = capacity / BYTES_PER_QUESTION;
+        let (least, period) = (LEAST_QUESTIONS.max(of_room), QUESTIONS.max(of_room));
+        let before = self.questions.fetch_add(questions, Ordering::Relaxed);
+        before / least < (before + questions) / least && self.move_border(period, capacity, held)
     }
 
     fn move_border(&self, period: u64, capacity: u64, held: impl FnOnce() -> u64) -> bool {
         let Some(mut climb) = self.climb.try_lock() else { return false };
         let asked = self.questions.load(Ordering::Relaxed);
-        if asked < period {
+        let rate = self.reads.load(Ordering::Relaxed) as f64 / asked.max(1) as f64;
+        let (is_over, held) = (asked >= period, held());
+        let is_filling = held > climb.last_held + capacity / FILLING_PARTS;
+        if !is_over && (is_filling || !climb.is_clear(rate, asked)) {
             return false;
         }
         self.questions.store(0, Ordering::Relaxed);
-        let rate = self.reads.swap(0, Ordering::Relaxed) as f64 / asked as f64;
-        let held = held();
-        if held > std::mem::replace(&mut climb.last_held, held) + capacity / FILLING_PARTS {
+        self.reads.store(0, Ordering::Relaxed);
+        climb.last_held = held;
+        if is_filling {
             return false;
         }
         let before = self.answers.load(Ordering::Relaxed);
@@ -116,11 +125,16 @@ impl CacheSplit {
 }
 
 impl Climb {
+    /// Whether `rate`, of so many questions, differs too much from that of the last period for a chance.
+    fn is_clear(&self, rate: f64, asked: u64) -> bool {
+        self.last_rate.is_some_and(|last| (rate - last).abs() >= LARGE / (asked as f64).sqrt())
+    }
+
     /// The border after a period with `rate` reads per question, during which it stood at `at`.
     fn step(&mut self, rate: f64, at: u64) -> u64 {
         let change = rate - self.last_rate.replace(rate).unwrap_or(rate);
         if !self.has_moved && change.abs() >= OTHER_LOAD {
-            self.next_rest = 1;
+            (self.rest, self.next_rest) = (0, 1);
         }
         if self.has_moved && change.abs() >= CHANCE {
             if change > 0.0 {
@@ -153,8 +167,8 @@ mod tests {
         let split = CacheSplit::default();
         for _ in 0..400 {
             let at = split.answers.load(Ordering::Relaxed);
-            let reads = (rate(at) * LEAST_QUESTIONS as f64) as u64;
-            split.note(LEAST_QUESTIONS, reads, 0, || 0);
+            let reads = (rate(at) * QUESTIONS as f64) as u64;
+            split.note(QUESTIONS, reads, 0, || 0);
         }
         split.answers.load(Ordering::Relaxed)
     }
@@ -165,8 +179,8 @@ mod tests {
         (0..400)
             .find(|_| {
                 let at = split.answers.load(Ordering::Relaxed);
-                let reads = (rate(at) * LEAST_QUESTIONS as f64) as u64;
-                split.note(LEAST_QUESTIONS, reads, 0, || 0);
+                let reads = (rate(at) * QUESTIONS as f64) as u64;
+                split.note(QUESTIONS, reads, 0, || 0);
                 is_there(at)
             })
             .unwrap()
@@ -179,16 +193,35 @@ mod tests {
     }
 
     #[test]
+    fn another_load_ends_the_rest_and_a_large_difference_the_period() {
+        let split = CacheSplit::default();
+        let reads = |asked: u64, rate: f64| (rate * asked as f64) as u64;
+        // A store in balance, whose border rests for long.
+        for _ in 0..100 {
+            split.note(QUESTIONS, reads(QUESTIONS, 0.4), 0, || 0);
+        }
+        assert!(split.climb.lock().rest > 8);
+        // The reads of another load become fewer the less there is for answers.
+        let mut asked = 0;
+        while split.of(PARTS) > 1 {
+            let rate = 0.6 + 0.02 * split.of(PARTS) as f64;
+            split.note(1024, reads(1024, rate), 0, || 0);
+            asked += 1024;
+        }
+        assert!(asked <= 2 * QUESTIONS, "{asked} questions");
+    }
+
+    #[test]
     fn a_cache_that_fills_up_teaches_nothing() {
         let split = CacheSplit::default();
         let capacity = 1 << 20;
         for held in 1..=20 {
-            let reads = (21 - held) * LEAST_QUESTIONS / 20;
-            assert!(!split.note(LEAST_QUESTIONS, reads, capacity, || held * capacity / 20));
+            let reads = (21 - held) * QUESTIONS / 20;
+            assert!(!split.note(QUESTIONS, reads, capacity, || held * capacity / 20));
         }
         assert_eq!(split.of(PARTS), MIDDLE);
         // And what it took then is not set beside what it takes later.
-        assert!(split.note(LEAST_QUESTIONS, LEAST_QUESTIONS / 2, capacity, || capacity));
+        assert!(split.note(QUESTIONS, QUESTIONS / 2, capacity, || capacity));
         assert_eq!(split.climb.lock().last_rate, Some(0.5));
     }
 

@@ -17,8 +17,8 @@ use std::time::Duration;
 const LEAST_US: f64 = 5e5;
 /// The part of what a change costs that they take,
 const CHANGE_PER_LOOK: f64 = 8.0;
-/// and how many times what a search does.
-const WORK_PER_SEARCH: f64 = 8.0;
+/// and how many times what a search does: a search may take a quarter as long as what it follows.
+const WORK_PER_SEARCH: f64 = 4.0;
 /// How many times what a search among presets takes one among all designs does, about.
 const FULL_SEARCH: f64 = 10.0;
 /// Gets whose reads say something of how skewed they are.
@@ -35,6 +35,8 @@ const ALIKE_CHANGES: f64 = 0.5;
 /// By which part of the time costs of operations may be shared out otherwise.
 const ALIKE_MIX: f64 = 0.1;
 
+/// How much operations before the last look count beside those since.
+const PART_OF_LAST_LOOK: f64 = 0.5;
 /// How much of the mix is that of some time ago, and what nobody may count on not to come.
 const PART_BEFORE: f64 = 0.1;
 const TO_COME: Mix = Mix { hits: 0.02, misses: 0.02, scans: 0.002, puts: 0.02 };
@@ -45,8 +47,9 @@ pub(crate) struct Considered {
     pub regret: Regret,
     /// What had been counted at the last look.
     counted: Activity,
-    /// The mix of late: the times between looks, which cost about the same, count half as much each.
-    lately: Option<Mix>,
+    /// Operations of late: of each look half as many as of the next count, and looks come after operations
+    /// that cost about the same.
+    lately: [f64; 4],
     /// What the model was asked last, and what it said.
     weighed: Option<Weighed>,
 }
@@ -110,6 +113,11 @@ impl Weighed {
         worked_us >= self.search_seconds * searches * 1e6 * WORK_PER_SEARCH
     }
 
+    /// Microseconds of operations since, with those of late.
+    fn worked_us_with(&self, since: &Since) -> f64 {
+        self.worked_us + self.change.present.of_all(since.operations)
+    }
+
     fn read_skew(&self) -> f64 {
         self.read_skew.unwrap_or(self.workload.skew)
     }
@@ -134,16 +142,23 @@ impl Considered {
     /// The mix that a design has to suit: mostly that of late, with some of what was `before` and a little of
     /// what may come. Of those who only write, most will read.
     pub fn mix(&self, since: &Since, before: &Mix, lists_groups: bool) -> Mix {
-        let (lately, before) = (self.with(since), before.normalized());
+        let [hits, misses, scans, puts] = self.with(since);
+        let (lately, before) = (Mix { hits, misses, scans, puts }.normalized(), before.normalized());
         let to_come = if lists_groups { TO_COME } else { Mix { scans: 0.0, ..TO_COME } };
         let rest = 1.0 - PART_BEFORE - (to_come.hits + to_come.misses + to_come.scans + to_come.puts);
         sum([(rest, lately), (PART_BEFORE, before), (1.0, to_come)])
     }
 
-    fn with(&self, since: &Since) -> Mix {
-        let [hits, misses, scans, puts] = since.operations;
-        let now = Mix { hits, misses, scans, puts }.normalized();
-        self.lately.map_or(now, |lately| sum([(0.5, lately), (0.5, now)]))
+    /// Operations of late, those since the last look among them.
+    fn with(&self, since: &Since) -> [f64; 4] {
+        let mut all = since.operations;
+        all.iter_mut().zip(self.lately).for_each(|(now, before)| *now += before * PART_OF_LAST_LOOK);
+        all
+    }
+
+    /// Whether so much was done since the model was asked last that another search costs little beside it.
+    pub fn has_time_to_search(&self, since: &Since) -> bool {
+        self.weighed.as_ref().is_none_or(|weighed| weighed.has_time_for(1.0, weighed.worked_us_with(since)))
     }
 
     /// What the model has to be asked, where what was weighed last says nothing of this, or not enough;
@@ -156,7 +171,7 @@ impl Considered {
         (present, budget_bytes): (&Design, u64),
     ) -> Option<Search> {
         let Some(weighed) = &self.weighed else { return Some(Search::Presets) };
-        let worked_us = weighed.worked_us + weighed.change.present.of_all(since.operations);
+        let worked_us = weighed.worked_us_with(since);
         let has_room = (weighed.budget_bytes as f64 / budget_bytes.max(1) as f64 - 1.0).abs() <= ALIKE;
         let is_as_skewed = read_skew.is_none_or(|skew| (weighed.read_skew() - skew).abs() <= ALIKE_SKEW);
         if has_room
@@ -208,9 +223,9 @@ impl Considered {
     /// stays.
     pub fn note(&mut self, since: &Since, horizon: f64) -> Option<(Change, bool)> {
         self.skip(since.counted);
-        self.lately = Some(self.with(since));
+        self.lately = self.with(since);
         let weighed = self.weighed.as_mut()?;
-        weighed.worked_us += weighed.change.present.of_all(since.operations);
+        weighed.worked_us = weighed.worked_us_with(since);
         let change = since.judge(weighed.change.clone());
         let is_due = self.regret.note(&change, since.operations(), horizon) && weighed.is_confirmed;
         weighed.is_confirmed = true;
@@ -307,12 +322,15 @@ mod tests {
         let skewed = Workload { skew: 0.99, ..Workload::default() };
         assert_eq!(asked(&considered, 1.0, &skewed, None), Some(Search::Presets));
         note(&mut considered, skewed, 0.0, Search::Presets);
-        // A search takes 0.1 s and one of all designs a second: eight times as much work has to lie between.
-        assert_eq!(asked(&considered, 1e5, &skewed, None), Some(Search::None));
-        assert_eq!(asked(&considered, 4.1e5, &skewed, None), Some(Search::AllDesigns));
+        // A search takes 0.1 s and one of all designs a second: some times as much work has to lie between,
+        // of gets of 20 us.
+        let for_presets = 0.1 * WORK_PER_SEARCH / 20e-6;
+        let for_all = for_presets * FULL_SEARCH;
+        assert_eq!(asked(&considered, for_all * 0.9, &skewed, None), Some(Search::None));
+        assert_eq!(asked(&considered, for_all * 1.1, &skewed, None), Some(Search::AllDesigns));
         // Reads turn out to be spread evenly.
-        assert_eq!(asked(&considered, 1e5, &skewed, Some(0.0)), Some(Search::Presets));
-        assert_eq!(asked(&considered, 3e4, &skewed, Some(0.0)), None);
+        assert_eq!(asked(&considered, for_presets * 1.1, &skewed, Some(0.0)), Some(Search::Presets));
+        assert_eq!(asked(&considered, for_presets * 0.9, &skewed, Some(0.0)), None);
         note(&mut considered, skewed, 0.0, Search::AllDesigns);
         assert_eq!(asked(&considered, 1e9, &skewed, None), Some(Search::None));
     }

@@ -98,7 +98,6 @@ impl MemTable {
         folder: Option<Arc<Folder>>,
         budget: &Arc<MemoryBudget>,
     ) -> Self {
-        budget.reserve_for_memtables(write_buffer_bytes);
         Self {
             shards: OnceLock::new(),
             write_buffer_bytes,

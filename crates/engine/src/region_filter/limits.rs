@@ -2,7 +2,7 @@
 
 use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// What background work has reckoned for a keyspace; see `db/background/filter_bits.rs`.
+/// What background work has reckoned for a keyspace; see `db/background/filter_fit.rs`.
 #[derive(Debug)]
 pub(crate) struct FilterLimits {
     most_bits: AtomicU8,

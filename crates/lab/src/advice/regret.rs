@@ -32,6 +32,14 @@ const GROUP_ITEMS: u64 = 64;
 /// Items for each read that is measured; as many come before, to fill the caches.
 const ITEMS_PER_READ: u64 = 8;
 const ITEMS_PER_SCAN: u64 = 256;
+/// Reads of each kind, by how many items there are for one.
+const READS: [(Kind, u64); 3] =
+    [(Kind::Hit, ITEMS_PER_READ), (Kind::Miss, ITEMS_PER_READ), (Kind::Scan, ITEMS_PER_SCAN)];
+/// Moments at which a store is read. Between them level 0 takes so large a part of what it holds, which
+/// meets it full and empty; and one of so many items at most.
+const MOMENTS: u32 = 4;
+const GOLDEN: f64 = 0.618_033_988_749_895;
+const PART_BETWEEN: u64 = 16;
 
 /// Measure what advised designs cost beside presets, for Endure's fifteen mixes
 ///
@@ -180,10 +188,19 @@ pub fn presets_for(items: u64, budget_bytes: u64) -> Vec<(&'static str, Design)>
     usable.map(|(name, design)| (name, design.scaled_to(of_items.min(of_budget)))).collect()
 }
 
+/// How uncertain the mix is taken to be: not at all, and as given.
+pub fn uncertainties(args: &Args) -> impl Iterator<Item = Option<f64>> + use<> {
+    [None, (args.uncertain > 0.0).then_some(args.uncertain)].into_iter().take(if args.uncertain > 0.0 {
+        2
+    } else {
+        1
+    })
+}
+
 /// Asks for the advice that is not there yet.
 fn ask(args: &Args, budget_bytes: u64, records: &mut Records) -> Result<()> {
     for (number, mix) in endure().into_iter().enumerate() {
-        for uncertain in [None, Some(args.uncertain)] {
+        for uncertain in uncertainties(args) {
             if records.advised(budget_bytes, number, uncertain).is_some() && !args.advise_again {
                 continue;
             }
@@ -211,7 +228,7 @@ fn measure_all(args: &Args, budget_bytes: u64, records: &mut Records) -> Result<
     let presets: Vec<_> = presets.into_iter().map(|(name, design)| (name.to_owned(), design)).collect();
     let mut wanted = presets.clone();
     for number in 0..endure().len() {
-        for uncertain in [None, Some(args.uncertain)] {
+        for uncertain in uncertainties(args) {
             let advised = records.advised(budget_bytes, number, uncertain);
             wanted.extend(advised.map(|advice| (advice.name.clone(), advice.design.clone())));
         }
@@ -263,17 +280,25 @@ fn measure(
     stage.settle()?;
     let put = stage.since(&then, args.items);
     let space = stage.db.stats().space_bytes as f64 / contents.bytes() as f64;
-    let mut read = |kind: Kind, per: u64| -> Result<Taken> {
-        let count = (args.items / per).max(1000);
-        stage.work(kind, count, false)?;
-        let then = stage.now();
-        stage.work(kind, count, false)?;
-        Ok(stage.since(&then, count))
-    };
-    let hit = read(Kind::Hit, ITEMS_PER_READ)?;
-    let miss = read(Kind::Miss, ITEMS_PER_READ)?;
-    let scan = read(Kind::Scan, ITEMS_PER_SCAN)?;
-    let taken = [hit, miss, scan, put];
+    // Prices are means over the cycle in which level 0 fills up.
+    let cycle = stage.write_buffer_puts() * u64::from(design.level(0).runs);
+    let between = (cycle as f64 * GOLDEN) as u64;
+    let mut taken = [Taken::default(), Taken::default(), Taken::default(), put];
+    for moment in 0..MOMENTS {
+        if moment > 0 {
+            stage.work(Kind::Put, between.min(args.items / PART_BETWEEN), true)?;
+            stage.settle()?;
+        }
+        for ((kind, per), sum) in READS.into_iter().zip(&mut taken) {
+            let count = (args.items / per / u64::from(MOMENTS)).max(1000);
+            // The first time the cache has to come to know it.
+            let before = if moment == 0 { count * u64::from(MOMENTS) } else { count };
+            stage.work(kind, before, false)?;
+            let then = stage.now();
+            stage.work(kind, count, false)?;
+            sum.add(&stage.since(&then, count), 1.0 / f64::from(MOMENTS));
+        }
+    }
     let (items, design) = (args.items, design.clone());
     let mut rates = Vec::new();
     for &mix in to_rate {

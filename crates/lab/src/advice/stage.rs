@@ -80,6 +80,14 @@ pub struct Taken {
 }
 
 impl Taken {
+    /// Adds a part of another.
+    pub fn add(&mut self, other: &Self, part: f64) {
+        self.device_reads += other.device_reads * part;
+        self.bytes_written += other.bytes_written * part;
+        self.bytes_merged += other.bytes_merged * part;
+        self.cpu_us += other.cpu_us * part;
+    }
+
     /// Microseconds of the device.
     pub fn device_us(&self, device: &Device) -> f64 {
         self.device_reads * device.us_per_read()
@@ -184,7 +192,7 @@ impl Stage {
     }
 
     /// Puts that a write buffer holds, about.
-    fn write_buffer_puts(&self) -> u64 {
+    pub fn write_buffer_puts(&self) -> u64 {
         let item_bytes = (self.contents.bytes() / self.contents.items.max(1)) as f64;
         (self.keyspace.design().write_buffer.items(item_bytes) as u64).max(1)
     }

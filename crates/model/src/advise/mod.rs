@@ -146,6 +146,18 @@ impl Request {
         None
     }
 
+    /// How far beyond its limits a design is, as the sum of shares of them.
+    fn overrun(&self, design: &Design, costs: &Costs) -> f64 {
+        let beyond = |value: f64, most: f64| (value / most - 1.0).max(0.0);
+        let budget = self.memory_bytes as f64;
+        let memory = costs.memory_bytes.unfitted() + costs.memory_bytes.total;
+        let space = self.space_at_most.map(|most| beyond(costs.peak_space_amplification, most));
+        let reads = self.reads_at_most.map(|most| beyond(costs.reads_per_hit, most));
+        let years = self.years_at_least.zip(costs.device_years).map(|(least, years)| beyond(least, years));
+        let buffers = beyond(4.0 * design.write_buffer_bytes() as f64, budget);
+        beyond(memory, budget) + buffers + [space, reads, years].into_iter().flatten().sum::<f64>()
+    }
+
     fn check(&self) -> Result<(), ModelError> {
         if self.memory_bytes < LEAST_MEMORY_BYTES {
             let given = format!("{} bytes given; give at least 1M", self.memory_bytes);

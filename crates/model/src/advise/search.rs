@@ -68,6 +68,8 @@ pub(super) struct Search<'a> {
     accepted: Vec<Candidate>,
     refused: BTreeMap<Limit, usize>,
     cheapest_refused: Option<(Limit, Candidate)>,
+    /// The one that is least beyond its limits of those that break any, and how far it is.
+    nearest_refused: Option<(f64, Candidate)>,
     considered: usize,
     work: f64,
 }
@@ -82,6 +84,7 @@ impl<'a> Search<'a> {
             accepted: Vec::new(),
             refused: BTreeMap::new(),
             cheapest_refused: None,
+            nearest_refused: None,
             considered: 0,
             work: 0.0,
         }
@@ -92,6 +95,9 @@ impl<'a> Search<'a> {
         self.seed();
         if self.request.is_quick {
             return;
+        }
+        if self.accepted.is_empty() {
+            self.approach();
         }
         let mut tried: Vec<&'static str> = Vec::new();
         for start in self.ranked() {
@@ -129,6 +135,21 @@ impl<'a> Search<'a> {
                 self.try_change(&mut best, &changed);
             }
             if best.objective > before * (1.0 - LEAST_SAVING) || self.work > MOST_WORK {
+                return;
+            }
+        }
+    }
+
+    /// Where no seed keeps to the limits: takes what comes nearer to them, until something does.
+    fn approach(&mut self) {
+        for _ in 0..MOST_STEPS {
+            let Some((before, nearest)) = self.nearest_refused.clone() else { return };
+            let changes = moves::of_filters(&nearest.design).into_iter();
+            for changed in changes.chain(moves::of_structure(&nearest.design)) {
+                self.consider(&changed, nearest.origin);
+            }
+            let is_nearer = self.nearest_refused.as_ref().is_some_and(|(now, _)| *now < before);
+            if !self.accepted.is_empty() || !is_nearer || self.work > MOST_WORK {
                 return;
             }
         }
@@ -176,6 +197,10 @@ impl<'a> Search<'a> {
 
     fn refuse(&mut self, limit: Limit, candidate: Candidate) {
         *self.refused.entry(limit).or_default() += 1;
+        let overrun = self.request.overrun(&candidate.design, &candidate.costs);
+        if self.nearest_refused.as_ref().is_none_or(|(nearest, _)| overrun < *nearest) {
+            self.nearest_refused = Some((overrun, candidate.clone()));
+        }
         let is_cheapest =
             self.cheapest_refused.as_ref().is_none_or(|(_, other)| candidate.objective < other.objective);
         if limit != Limit::Memory && is_cheapest {

@@ -133,24 +133,32 @@ impl Layout {
         if run.entries < 0.5 {
             return 0.0;
         }
-        let per_entry = self.page_bytes(run) + (self.stored_filter_bits(run) + self.index_bits(run)) / 8.0;
+        let together = self.items_together(run.density);
+        let page_bytes = self.page_bytes_of(run, together);
+        let index_bits = self.index_bits_of(run, page_bytes, together);
+        let per_entry = page_bytes + (self.stored_filter_bits(run) + index_bits) / 8.0;
         let codecs = if self.decoded_bytes(run.level) > 0.0 { CODECS_BYTES } else { 0.0 };
         run.entries * per_entry + TABLE_FIXED_BYTES + codecs
     }
 
     /// Bytes of pages that an entry takes on the average, waste included.
     pub fn page_bytes(&self, run: &RunSize) -> f64 {
-        let whole = self.entry_page_bytes(run, self.workload.value_bytes);
+        self.page_bytes_of(run, self.items_together(run.density))
+    }
+
+    /// The same where so many items of a group stand together.
+    fn page_bytes_of(&self, run: &RunSize, together: f64) -> f64 {
+        let whole = self.entry_page_bytes(run, self.workload.value_bytes, together);
         if run.tombstones == 0.0 {
             return whole;
         }
         // A slot has the same size whatever it holds.
         let is_slotted = matches!(self.design.level(run.level).format, Format::Hash | Format::Sorted);
-        let tombstone = if is_slotted { whole } else { self.entry_page_bytes(run, 0.0) };
+        let tombstone = if is_slotted { whole } else { self.entry_page_bytes(run, 0.0, together) };
         whole + run.tombstones * (tombstone - whole)
     }
 
-    fn entry_page_bytes(&self, run: &RunSize, value_bytes: f64) -> f64 {
+    fn entry_page_bytes(&self, run: &RunSize, value_bytes: f64, together: f64) -> f64 {
         let spec = self.design.level(run.level);
         let (key_ratio, value_ratio) = self.compressed_ratios(spec);
         let (key_bytes, value_bytes) = (self.workload.key_bytes / key_ratio, value_bytes / value_ratio);
@@ -158,7 +166,7 @@ impl Layout {
         match spec.format {
             Format::Block => {
                 let tag = varint(value_bytes * 16.0);
-                let shared = self.shared_bytes(run) / key_ratio;
+                let shared = self.shared_bytes(together) / key_ratio;
                 paged(2.0 + tag + whole - shared, 1.0)
             }
             Format::HTable => paged(2.0 + varint(value_bytes * 16.0) + whole + 0.3, HTABLE_FILL),
@@ -186,12 +194,11 @@ impl Layout {
         if ratio > 1.0 { self.workload.value_bytes } else { 0.0 }
     }
 
-    /// Bytes of a key that it has in common with the one before.
-    fn shared_bytes(&self, run: &RunSize) -> f64 {
+    /// Bytes of a key that it has in common with the one before, where so many of a group stand together.
+    fn shared_bytes(&self, together: f64) -> f64 {
         if !self.workload.is_grouped() {
             return 0.0;
         }
-        let together = self.items_together(run.density);
         // The first of a group in a page shares nothing.
         let per_page = PAGE_PAYLOAD_BYTES / (self.workload.item_bytes() + 4.0);
         let firsts = 1.0 / together + 1.0 / per_page.max(1.0);
@@ -200,6 +207,9 @@ impl Layout {
 
     /// How many items of a group that is in a run at all are there, where each item is with this probability.
     pub fn items_together(&self, density: f64) -> f64 {
+        if !self.workload.is_grouped() {
+            return 1.0;
+        }
         let (group, density) = (self.workload.group_items, density.clamp(1e-12, 1.0));
         let absent = (1.0 - density).powf(group);
         (group * density / (1.0 - absent)).max(1.0)
@@ -207,9 +217,14 @@ impl Layout {
 
     /// Bits of index that an entry has, in memory or on the device.
     pub fn index_bits(&self, run: &RunSize) -> f64 {
-        let spec = self.design.level(run.level);
-        let per_page = (PAGE_BYTES / self.page_bytes(run)).max(1.0);
         let together = self.items_together(run.density);
+        self.index_bits_of(run, self.page_bytes_of(run, together), together)
+    }
+
+    /// The same where an entry takes so many bytes of pages and so many of a group stand together.
+    fn index_bits_of(&self, run: &RunSize, page_bytes: f64, together: f64) -> f64 {
+        let spec = self.design.level(run.level);
+        let per_page = (PAGE_BYTES / page_bytes).max(1.0);
         match spec.index {
             IndexSpec::Separators | IndexSpec::Paged => separator_bits(together, per_page) / per_page,
             IndexSpec::LastKeys => (self.workload.key_bytes + 6.0) * 8.0 / per_page,
@@ -328,7 +343,18 @@ fn separator_bits(together: f64, per_page: f64) -> f64 {
 
 /// Bytes of a number as a varint.
 fn varint(number: f64) -> f64 {
-    (number.max(1.0).log2() / 7.0).floor() + 1.0
+    const LIMITS: [f64; 9] = [
+        (1u64 << 7) as f64,
+        (1u64 << 14) as f64,
+        (1u64 << 21) as f64,
+        (1u64 << 28) as f64,
+        (1u64 << 35) as f64,
+        (1u64 << 42) as f64,
+        (1u64 << 49) as f64,
+        (1u64 << 56) as f64,
+        (1u64 << 63) as f64,
+    ];
+    LIMITS.iter().take_while(|limit| number >= **limit).count() as f64 + 1.0
 }
 
 /// Bytes of pages for an entry of so many bytes.

@@ -155,17 +155,28 @@ pub struct FilledStore<'a> {
 impl FilledStore<'_> {
     /// Returns what it costs with a budget of `budget_bytes`.
     pub fn costs(&self, budget_bytes: u64) -> Costs {
-        self.answer(self.trie.layout(), budget_bytes)
+        self.answer(self.trie.layout(), &self.pricer.requests, budget_bytes)
+    }
+
+    /// Returns what it costs where reads are as skewed as `read_skew` says ([`Workload::read_skew`]),
+    /// whatever the workload says.
+    ///
+    /// # Errors
+    /// A skew that makes no sense.
+    pub fn costs_where_read(&self, read_skew: f64, budget_bytes: u64) -> Result<Costs, ModelError> {
+        let workload = Workload { read_skew: Some(read_skew), ..self.pricer.workload };
+        workload.check()?;
+        Ok(self.answer(self.trie.layout(), &Requests::of(&workload)?, budget_bytes))
     }
 
     /// Returns what a design costs about that has the same levels and tables with other filters and indexes,
     /// whose bytes in tables are taken to be the same.
     pub fn costs_with(&self, design: &Design, budget_bytes: u64) -> Costs {
-        self.answer(&Layout::new(design, &self.pricer.workload), budget_bytes)
+        self.answer(&Layout::new(design, &self.pricer.workload), &self.pricer.requests, budget_bytes)
     }
 
-    fn answer(&self, layout: &Layout, budget_bytes: u64) -> Costs {
-        let Pricer { device, requests, .. } = self.pricer;
+    fn answer(&self, layout: &Layout, requests: &Requests, budget_bytes: u64) -> Costs {
+        let device = &self.pricer.device;
         let (trie, is_rough, budget_bytes) = (&self.trie, self.is_rough, budget_bytes as f64);
         Question { trie, layout, requests, device, budget_bytes, is_rough }.answer()
     }

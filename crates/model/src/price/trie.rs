@@ -19,7 +19,7 @@ const MOST_FLUSHES: f64 = 4e6;
 const MOST_TASKS: usize = 100_000;
 /// The golden section, which spreads phases evenly however many are taken.
 const GOLDEN: f64 = 0.618_033_988_749_895;
-/// The share of all puts that a cycle of level 0 takes at most, where it is looked at.
+/// The share of all puts that a cycle of the upper levels takes at most, where it is looked at.
 const MOST_OF_CYCLE: f64 = 1.0 / 4.0;
 /// Levels behind the store's own on which the shape shows what followed regions stand for.
 const REST_LEVELS: usize = 2;
@@ -117,7 +117,7 @@ pub(super) struct Trie {
     now: f64,
     /// Regions that are followed, by level.
     pub levels: Vec<Vec<Region>>,
-    /// The same at some moments of level 0's last cycle before the end.
+    /// The same at some moments of the upper levels' last cycle before the end.
     before: Vec<Vec<Vec<Region>>>,
     /// What was written into each level.
     pub written: Vec<Written>,
@@ -194,7 +194,7 @@ impl Trie {
     }
 
     /// Takes so many puts, some `at_once`, which are of the kind that `kind` makes, and looks at itself at so
-    /// many moments of level 0's last cycle, as far as that is a small part of all.
+    /// many moments of the upper levels' last cycle, as far as that is a small part of all.
     fn take(
         &mut self,
         puts: f64,
@@ -203,9 +203,11 @@ impl Trie {
         kind: impl Fn(f64, (f64, f64)) -> Puts,
     ) -> Result<(), ModelError> {
         let flushes = puts / at_once;
-        let cycle = f64::from(self.design().level(0).runs).min(flushes * MOST_OF_CYCLE);
+        let cycle = self.cycle(at_once).min(flushes * MOST_OF_CYCLE);
+        // Spread evenly over the cycle of level 1 and that of level 0, of which it has many.
         let mut moments: Vec<f64> =
-            (1..moments).map(|moment| (moment as f64 * cycle / moments as f64).floor() * at_once).collect();
+            (1..moments).map(|moment| ((moment as f64 * GOLDEN).fract() * cycle).floor() * at_once).collect();
+        moments.sort_unstable_by(f64::total_cmp);
         let mut left = puts;
         while left > 0.5 {
             let now = at_once.min(left);
@@ -226,6 +228,21 @@ impl Trie {
             }
         }
         Ok(())
+    }
+
+    /// Flushes of so many puts `at_once` after which levels 0 and 1 are as they were: all that lie above
+    /// others change from full to empty.
+    fn cycle(&self, at_once: f64) -> f64 {
+        let of_level_0 = f64::from(self.design().level(0).runs);
+        let spec = self.design().level(1);
+        let regions = 2f64.powi(i32::from(self.design().depth(1)));
+        let flush_bytes = at_once * self.layout.workload().item_bytes();
+        let room = regions * spec.region_bytes() as f64;
+        if self.items * self.layout.workload().item_bytes() <= room {
+            return of_level_0;
+        }
+        let by_runs = if spec.runs > 1 { f64::from(spec.runs) * of_level_0 } else { f64::INFINITY };
+        of_level_0.max((room / flush_bytes).min(by_runs))
     }
 
     /// Does all that the planner finds to do.
@@ -337,7 +354,6 @@ impl Trie {
         let Some(&newest) = region.puts.first() else { return };
         let size = self.run_size(level, region, newest);
         let (bytes, weight) = (self.layout.run_bytes(&size), region.weight);
-        let dead_bytes = self.dead_bytes(level, region);
         if let Some(written) = self.written.get_mut(level) {
             written.bytes += bytes * weight;
             written.entries += size.entries * weight;
@@ -350,7 +366,8 @@ impl Trie {
         }
         let run = RunShape { bytes: bytes as u64, entries: size.entries as u64, ..RunShape::default() };
         region.shape.runs.insert(0, run);
-        region.shape.dead_bytes = dead_bytes;
+        let dead_bytes = self.dead_bytes(level, self.region(level, number));
+        self.region_mut(level, number).shape.dead_bytes = dead_bytes;
     }
 
     /// What merging the newest runs of a leaf would free, for each number of them.
@@ -359,15 +376,15 @@ impl Trie {
         if !is_leaf || !self.keys.make_garbage() {
             return vec![0; region.puts.len()];
         }
-        let bytes = |puts: Puts| self.layout.run_bytes(&self.run_size(level, region, puts));
-        let (mut merged, mut all, mut seen) = (Puts::default(), 0.0, 0);
-        let dead = region.puts.iter().map(|&puts| {
+        let (mut merged, mut all, mut seen) = (Puts::default(), 0, 0);
+        let dead = region.puts.iter().zip(&region.shape.runs).map(|(&puts, run)| {
             merged = merged.and(puts);
-            all += bytes(puts);
+            all += run.bytes;
             seen += 1;
             let is_all = seen == region.puts.len();
             let kept = if is_all { merged.reclaimed(&self.keys, self.now) } else { merged };
-            (all - bytes(kept)).max(0.0) as u64
+            let kept_bytes = self.layout.run_bytes(&self.run_size(level, region, kept));
+            (all as f64 - kept_bytes).max(0.0) as u64
         });
         dead.collect()
     }

@@ -25,10 +25,10 @@ const READ_SKEWS: [f64; 3] = [1.0, 0.5, 0.0];
 /// The skew of reads that explains best what gets have read of late, where writes are skewed.
 fn read_skew(request: &Request, present: &Design, since: &Since) -> Option<f64> {
     let (hits, misses, measured) = since.gets().filter(|_| request.workload.skew > 0.0)?;
+    let pricer = request.pricer().ok()?;
+    let filled = pricer.filled(present, true).ok()?;
     let off = |skew: f64| {
-        let workload = Workload { read_skew: Some(skew), ..request.workload };
-        let pricer = Request { workload, ..*request }.pricer().ok()?;
-        let costs = pricer.price(present, request.memory_bytes).ok()?;
+        let costs = filled.costs_where_read(skew, request.memory_bytes).ok()?;
         Some((hits * costs.reads_per_hit + misses * costs.reads_per_miss - measured).abs())
     };
     let skews = READ_SKEWS.map(|share| share * request.workload.skew);
@@ -66,7 +66,9 @@ impl Scheduler {
         let budget_bytes = self.catalog.budget_of(stats.table_bytes, self.catalog.table_bytes());
         let mut request = Request { for_any_schema, ..Request::quick(workload, budget_bytes) };
         let tables = (stats.table_entries as f64, stats.table_bytes as f64);
-        let skew_of_reads = read_skew(&request, &present, &since);
+        // Telling costs a part of a search.
+        let can_tell = considered.has_time_to_search(&since);
+        let skew_of_reads = can_tell.then(|| read_skew(&request, &present, &since)).flatten();
         let search = considered.search(&since, (&workload, skew_of_reads), (&present, budget_bytes));
         let Some(search) = search else { return false };
         if search != Search::None {

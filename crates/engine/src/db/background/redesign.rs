@@ -59,6 +59,7 @@ impl Scheduler {
             Origin::Tables,
         )?;
         self.env.keep_room_for(design);
+        keyspace.expect_buffers_of(design, self.env.memory());
         drop(hold);
         self.reporter
             .design(|| Event::RedesignBegan(DesignEvent::new(&keyspace.name, &before, design, None)));

@@ -10,7 +10,7 @@ use crate::db::write_buffer::{Write, WriteBuffer};
 use crate::entry::Sequence;
 use crate::error::{Error, Result};
 use crate::events::Reason;
-use crate::memory::MemoryBudget;
+use crate::memory::{ExpectedBuffer, MemoryBudget};
 use crate::merge_operator::Folder;
 use crate::record::LogStart;
 use crate::region_filter::FilterLimits;
@@ -34,6 +34,8 @@ pub(crate) struct OpenKeyspace {
     pub upper_reads: UpperReads,
     /// How exact its region filters may be.
     pub filter_limits: FilterLimits,
+    /// What memory keeps free for its memtables.
+    expected_buffer: Mutex<ExpectedBuffer>,
     /// Bits of an `f64`: how far compaction has fallen behind; see `design::plan::pressure`.
     pressure: AtomicU64,
     /// Writes before this are in tables.
@@ -102,11 +104,20 @@ pub(crate) struct KeyspaceParts {
     pub flushed: LogStart,
 }
 
+/// Bytes of keys and values that a memtable of the design takes; a log store keeps them in the log.
+fn memtable_bytes(design: &Design) -> u64 {
+    match design.write_buffer {
+        WriteBufferSpec::MemTable { bytes } => bytes,
+        WriteBufferSpec::LogStore { .. } => 0,
+    }
+}
+
 impl OpenKeyspace {
     /// Makes a keyspace with an empty write buffer for all writes that are newer than `born_at`.
     pub fn new(parts: KeyspaceParts, born_at: Sequence, memory: &Arc<MemoryBudget>) -> Arc<Self> {
         let KeyspaceParts { id, name, encoder, folder, version, flushed } = parts;
         let active = WriteBuffer::new(&version.design, born_at, encoder, folder.as_ref(), memory);
+        let expected_buffer = Mutex::new(memory.expect_write_buffer(memtable_bytes(&version.design)));
         let noted = NotedActivity { activity: version.activity, ..NotedActivity::default() };
         let view = View { active, sealed: Vec::new(), version: Arc::new(version), builds: 0 };
         Arc::new(Self {
@@ -118,6 +129,7 @@ impl OpenKeyspace {
             counters: KeyspaceCounters::default(),
             upper_reads: UpperReads::default(),
             filter_limits: FilterLimits::default(),
+            expected_buffer,
             pressure: AtomicU64::new(0),
             flushed: Mutex::new(flushed),
             is_dropped: AtomicBool::new(false),
@@ -171,6 +183,11 @@ impl OpenKeyspace {
     /// Returns the tables as they are now.
     pub fn version(&self) -> Arc<Version> {
         Arc::clone(&self.view.load().version)
+    }
+
+    /// Keeps room in memory for write buffers as `design` has them, rather than for those of before.
+    pub fn expect_buffers_of(&self, design: &Design, memory: &Arc<MemoryBudget>) {
+        *self.expected_buffer.lock() = memory.expect_write_buffer(memtable_bytes(design));
     }
 
     /// Makes an empty write buffer for all writes that are newer than `born_at`.
