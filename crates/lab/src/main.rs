@@ -24,7 +24,8 @@ use std::process::ExitCode;
         siltstone-lab predictions --out points.jsonl    stores of every preset beside what was predicted of them\n  \
         siltstone-lab regret --out regret.jsonl          what advised designs cost beside presets\n  \
         siltstone-lab phases --out phases.jsonl          a store that redesigns itself\n  \
-        siltstone-lab redesigns                         from every preset to every other under load"
+        siltstone-lab redesigns                         from every preset to every other under load\n  \
+        siltstone-lab short-memory --out short.jsonl    what lookups read where memory is short"
 )]
 struct Program {
     #[command(subcommand)]
@@ -53,6 +54,6 @@ mod tests {
             assert!(help.contains("Examples:"), "{} has no examples", task.get_name());
             tasks += 1;
         }
-        assert_eq!(tasks, 13);
+        assert_eq!(tasks, 14);
     }
 }

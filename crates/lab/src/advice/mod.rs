@@ -9,6 +9,7 @@ mod record;
 mod redesigns;
 mod regret;
 mod regret_table;
+mod short_memory;
 mod stage;
 mod trade_offs;
 
@@ -20,5 +21,7 @@ pub use redesigns::Args as Redesigns;
 pub use redesigns::run as redesigns;
 pub use regret::Args as Regret;
 pub use regret::run as regret;
+pub use short_memory::Args as ShortMemory;
+pub use short_memory::run as short_memory;
 pub use trade_offs::Args as TradeOffs;
 pub use trade_offs::run as trade_offs;

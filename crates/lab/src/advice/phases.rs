@@ -176,7 +176,7 @@ fn play(args: &Args, name: &str, course: Course) -> Result<Record> {
     };
     let options = Options { memory_budget_bytes: budget_bytes(args), auto_design, ..Options::default() };
     let mut stage =
-        Stage::new(&directory(args.dir.as_ref(), "phases"), &begins, contents(args.items), options)?;
+        Stage::new(&directory(args.dir.as_ref(), "phases"), Some(&begins), contents(args.items), options)?;
     let (mut cost_us, mut changes) = (Vec::new(), 0);
     for number in 0..LOADED {
         let then = stage.now();

@@ -112,7 +112,7 @@ fn designs(contents: &Contents) -> Vec<(&'static str, Design)> {
 
 fn redesign(args: &Args, contents: Contents, before: &Design, after: &Design) -> Result<Seen> {
     let options = Options { memory_budget_bytes: contents.bytes() / 2, ..Options::default() };
-    let mut stage = Stage::new(&directory(args.dir.as_ref(), "redesigns"), before, contents, options)?;
+    let mut stage = Stage::new(&directory(args.dir.as_ref(), "redesigns"), Some(before), contents, options)?;
     stage.fill(true)?;
     let shares = if contents.group > 1 { GROUP_MIX } else { POINT_MIX };
     let stalls_before = stage.db.stats().stalls;

@@ -273,7 +273,7 @@ fn measure(
 ) -> Result<(Measured, Vec<Rate>)> {
     let contents = contents(args.items);
     let options = Options { memory_budget_bytes: budget_bytes, ..Options::default() };
-    let mut stage = Stage::new(&directory(args.dir.as_ref(), "regret"), design, contents, options)?;
+    let mut stage = Stage::new(&directory(args.dir.as_ref(), "regret"), Some(design), contents, options)?;
     stage.fill(true)?;
     let then = stage.now();
     stage.work(Kind::Put, args.items, true)?;

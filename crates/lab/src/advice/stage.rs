@@ -140,12 +140,12 @@ pub fn directory(dir: Option<&PathBuf>, what: &str) -> PathBuf {
 }
 
 impl Stage {
-    /// An empty store of `design`.
-    pub fn new(dir: &Path, design: &Design, contents: Contents, options: Options) -> Result<Self> {
+    /// An empty store of `design`, or of the one that a keyspace has when none is given.
+    pub fn new(dir: &Path, design: Option<&Design>, contents: Contents, options: Options) -> Result<Self> {
         let removed = Removed(dir.to_owned());
         let db = Db::open(dir, options)?;
         let schema = contents.schema();
-        let design = Some(design.clone());
+        let design = design.cloned();
         let keyspace =
             db.create_keyspace(KEYSPACE, KeyspaceOptions { schema, design, ..Default::default() })?;
         let [key_bytes, value_bytes] = [contents.key_bytes, contents.value_bytes].map(|bytes| bytes as usize);

@@ -243,7 +243,7 @@ fn measure(args: &Args, point: &Point) -> Result<Measured> {
     let memory_budget_bytes = memory_bytes(args, point.bytes_per_item);
     let options = Options { memory_budget_bytes, ..Options::default() };
     let dir = directory(args.dir.as_ref(), "trade-offs");
-    let mut stage = Stage::new(&dir, &point.design, contents, options)?;
+    let mut stage = Stage::new(&dir, Some(&point.design), contents, options)?;
     let then = stage.now();
     stage.fill(true)?;
     let put = stage.since(&then, args.items);

@@ -31,6 +31,7 @@ pub enum Task {
     Reopen(Reopen),
     Redesigns(Redesigns),
     Regret(Regret),
+    ShortMemory(ShortMemory),
     TradeOffs(TradeOffs),
     Upkeep(Upkeep),
 }
@@ -47,7 +48,7 @@ pub enum Evaluation {
     Slimdb(SlimDb),
 }
 
-pub use advice::{Phases, Predictions, Redesigns, Regret, TradeOffs};
+pub use advice::{Phases, Predictions, Redesigns, Regret, ShortMemory, TradeOffs};
 pub use compression::Args as Compression;
 pub use expiry::Args as Expiry;
 pub use figures::Args as Figures;
@@ -72,6 +73,7 @@ impl Task {
             Self::Reopen(_) => "reopen",
             Self::Redesigns(_) => "redesigns",
             Self::Regret(_) => "regret",
+            Self::ShortMemory(_) => "short-memory",
             Self::TradeOffs(_) => "trade-offs",
             Self::Upkeep(_) => "upkeep",
         }
@@ -92,6 +94,7 @@ pub fn run(task: &Task) -> Result<()> {
         Task::Reopen(args) => reopen::run(args),
         Task::Redesigns(args) => advice::redesigns(args),
         Task::Regret(args) => advice::regret(args),
+        Task::ShortMemory(args) => advice::short_memory(args),
         Task::TradeOffs(args) => advice::trade_offs(args),
         Task::Upkeep(args) => upkeep::run(args),
     }
