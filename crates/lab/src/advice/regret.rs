@@ -22,7 +22,7 @@ use std::time::Duration;
 
 /// Bytes of memory an item: where filters do not fit, where they do, and where the cache holds some of the
 /// items as well.
-pub const BYTES_PER_ITEM: [u64; 3] = [1, 3, 10];
+const BYTES_PER_ITEM: [u64; 3] = [1, 3, 10];
 /// What a preset's tables are scaled to: this part of the items, or less where the budget is smaller.
 const TABLES_OF_ITEMS: u64 = 400;
 const TABLES_OF_BUDGET: u64 = 16;
@@ -161,8 +161,7 @@ impl Records {
 pub fn run(args: &Args) -> Result<()> {
     let mut records = Records::read(args)?;
     if !args.table_only {
-        for part in BYTES_PER_ITEM.into_iter().filter(|part| args.memory.is_none_or(|only| only == *part)) {
-            let budget_bytes = part * args.items;
+        for budget_bytes in budgets(args) {
             ask(args, budget_bytes, &mut records)?;
             measure_all(args, budget_bytes, &mut records)?;
         }
@@ -188,13 +187,16 @@ pub fn presets_for(items: u64, budget_bytes: u64) -> Vec<(&'static str, Design)>
     usable.map(|(name, design)| (name, design.scaled_to(of_items.min(of_budget)))).collect()
 }
 
+/// The budgets that are asked for.
+pub fn budgets(args: &Args) -> impl Iterator<Item = u64> + use<> {
+    let (items, only) = (args.items, args.memory);
+    let parts = BYTES_PER_ITEM.into_iter().filter(move |part| only.is_none_or(|only| only == *part));
+    parts.map(move |part| part * items)
+}
+
 /// How uncertain the mix is taken to be: not at all, and as given.
-pub fn uncertainties(args: &Args) -> impl Iterator<Item = Option<f64>> + use<> {
-    [None, (args.uncertain > 0.0).then_some(args.uncertain)].into_iter().take(if args.uncertain > 0.0 {
-        2
-    } else {
-        1
-    })
+fn uncertainties(args: &Args) -> impl Iterator<Item = Option<f64>> + use<> {
+    std::iter::once(None).chain((args.uncertain > 0.0).then_some(Some(args.uncertain)))
 }
 
 /// Asks for the advice that is not there yet.

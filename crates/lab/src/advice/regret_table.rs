@@ -1,7 +1,7 @@
 //! What records of regret come to: by mix, by budget, and for advice that expects other mixes.
 
 use super::mixes::{endure, in_words};
-use super::regret::{Args, BYTES_PER_ITEM, Measured, Records, predicted, presets_for};
+use super::regret::{Args, Measured, Records, budgets, predicted, presets_for};
 use crate::kit::sizes;
 use crate::kit::table::Table;
 use crate::program::failure::Result;
@@ -48,15 +48,13 @@ pub fn text(args: &Args, records: &Records) -> Result<String> {
     text.push_str(&format!(
         "\nAdvised beside the measured best of the presets: {all}; device alone: {device}\n\n"
     ));
-    text.push_str(&robust(args, records));
+    if args.uncertain > 0.0 {
+        text.push_str(&robust(args, records));
+    }
     if !records.rates.is_empty() {
         text.push_str(&rates(args, records));
     }
     Ok(text)
-}
-
-fn budgets(args: &Args) -> impl Iterator<Item = u64> {
-    BYTES_PER_ITEM.into_iter().map(move |part| part * args.items)
 }
 
 fn summary(ratios: &[f64]) -> String {
