@@ -125,6 +125,13 @@ pub(crate) struct ExpectedBuffer {
     budget: Arc<MemoryBudget>,
 }
 
+impl ExpectedBuffer {
+    /// Expects a write buffer of so many bytes rather than that of before.
+    pub fn change_to(&mut self, bytes: u64) {
+        *self = self.budget.expect_write_buffer(bytes);
+    }
+}
+
 impl Drop for ExpectedBuffer {
     fn drop(&mut self) {
         let mut buffers = self.budget.write_buffers.lock();
@@ -421,12 +428,8 @@ mod tests {
         assert_eq!(kept(), 12 << 20);
         drop(large);
         assert_eq!(kept(), 12 << 20);
-        // A keyspace that is redesigned expects the next before it lets go of the last.
-        changes = {
-            let next = budget.expect_write_buffer(2 << 20);
-            drop(changes);
-            next
-        };
+        // A keyspace is redesigned.
+        changes.change_to(2 << 20);
         assert_eq!(kept(), 6 << 20);
         drop((small, changes));
         assert_eq!(kept(), 0);

@@ -99,16 +99,24 @@ impl CacheSplit {
         let of_room = capacity / BYTES_PER_QUESTION;
         let (least, period) = (LEAST_QUESTIONS.max(of_room), QUESTIONS.max(of_room));
         let before = self.questions.fetch_add(questions, Ordering::Relaxed);
-        before / least < (before + questions) / least && self.move_border(period, capacity, held)
+        before / least < (before + questions) / least && self.move_border((least, period), capacity, held)
     }
 
-    fn move_border(&self, period: u64, capacity: u64, held: impl FnOnce() -> u64) -> bool {
+    fn move_border(&self, (least, period): (u64, u64), capacity: u64, held: impl FnOnce() -> u64) -> bool {
         let Some(mut climb) = self.climb.try_lock() else { return false };
         let asked = self.questions.load(Ordering::Relaxed);
-        let rate = self.reads.load(Ordering::Relaxed) as f64 / asked.max(1) as f64;
-        let (is_over, held) = (asked >= period, held());
+        // Another thread may have begun the next period.
+        if asked < least {
+            return false;
+        }
+        let rate = self.reads.load(Ordering::Relaxed) as f64 / asked as f64;
+        let is_over = asked >= period;
+        if !is_over && !climb.is_clear(rate, asked) {
+            return false;
+        }
+        let held = held();
         let is_filling = held > climb.last_held + capacity / FILLING_PARTS;
-        if !is_over && (is_filling || !climb.is_clear(rate, asked)) {
+        if !is_over && is_filling {
             return false;
         }
         self.questions.store(0, Ordering::Relaxed);

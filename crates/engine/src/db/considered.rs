@@ -182,7 +182,7 @@ impl Considered {
             let is_due = !weighed.is_full && weighed.has_time_for(FULL_SEARCH, worked_us);
             return Some(if is_due { Search::AllDesigns } else { Search::None });
         }
-        weighed.has_time_for(1.0, worked_us).then_some(Search::Presets)
+        self.has_time_to_search(since).then_some(Search::Presets)
     }
 
     /// How skewed reads were taken to be when the model was asked last.

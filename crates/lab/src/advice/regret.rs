@@ -295,10 +295,7 @@ fn measure(
             let count = (args.items / per / u64::from(MOMENTS)).max(1000);
             // The first time the cache has to come to know it.
             let before = if moment == 0 { count * u64::from(MOMENTS) } else { count };
-            stage.work(kind, before, false)?;
-            let then = stage.now();
-            stage.work(kind, count, false)?;
-            sum.add(&stage.since(&then, count), 1.0 / f64::from(MOMENTS));
+            sum.add(&stage.read(kind, before, count)?, 1.0 / f64::from(MOMENTS));
         }
     }
     let (items, design) = (args.items, design.clone());

@@ -153,21 +153,15 @@ fn measure(
     let then = stage.now();
     stage.fill(true)?;
     let put = stage.since(&then, contents.items);
-    let mut read = |kind: Kind| -> Result<f64> {
-        let count = (contents.items / ITEMS_PER_READ).max(1000);
-        stage.work(kind, count, false)?;
-        let then = stage.now();
-        stage.work(kind, count, false)?;
-        Ok(stage.since(&then, count).device_reads)
-    };
+    let count = (contents.items / ITEMS_PER_READ).max(1000);
     Ok(Measured {
         items: args.items,
         item_bytes: contents.key_bytes + contents.value_bytes,
         bits,
         choice,
         design: name,
-        reads_per_hit: read(Kind::Hit)?,
-        reads_per_miss: read(Kind::Miss)?,
+        reads_per_hit: stage.read(Kind::Hit, count, count)?.device_reads,
+        reads_per_miss: stage.read(Kind::Miss, count, count)?.device_reads,
         write_amplification: put.bytes_written * contents.items as f64 / contents.bytes() as f64,
     })
 }

@@ -204,6 +204,15 @@ impl Stage {
         }
     }
 
+    /// Does `before` reads of one kind, from which the cache comes to know it, and returns what `count` more
+    /// take.
+    pub fn read(&mut self, kind: Kind, before: u64, count: u64) -> Result<Taken> {
+        self.work(kind, before, false)?;
+        let then = self.now();
+        self.work(kind, count, false)?;
+        Ok(self.since(&then, count))
+    }
+
     /// Does `count` operations of one kind; puts wait for merges after each write buffer where it is patient.
     pub fn work(&mut self, kind: Kind, count: u64, is_patient: bool) -> Result<()> {
         let at_once = self.write_buffer_puts();

@@ -247,14 +247,8 @@ fn measure(args: &Args, point: &Point) -> Result<Measured> {
     let then = stage.now();
     stage.fill(true)?;
     let put = stage.since(&then, args.items);
-    let mut read = |kind: Kind| -> Result<Taken> {
-        let count = args.items / ITEMS_PER_READ;
-        stage.work(kind, count, false)?;
-        let then = stage.now();
-        stage.work(kind, count, false)?;
-        Ok(stage.since(&then, count))
-    };
-    let [hit, miss] = [read(Kind::Hit)?, read(Kind::Miss)?];
+    let count = args.items / ITEMS_PER_READ;
+    let [hit, miss] = [stage.read(Kind::Hit, count, count)?, stage.read(Kind::Miss, count, count)?];
     let mix = WORKLOADS.last().map_or_else(Mix::default, |(_, mix)| *mix);
     let [of_hits, of_misses, _, of_puts] = mix.shares();
     let cost = |taken: Taken| taken.cost_us(&Device::default());

@@ -196,9 +196,6 @@ impl Layout {
 
     /// Bytes of a key that it has in common with the one before, where so many of a group stand together.
     fn shared_bytes(&self, together: f64) -> f64 {
-        if !self.workload.is_grouped() {
-            return 0.0;
-        }
         // The first of a group in a page shares nothing.
         let per_page = PAGE_PAYLOAD_BYTES / (self.workload.item_bytes() + 4.0);
         let firsts = 1.0 / together + 1.0 / per_page.max(1.0);
@@ -343,18 +340,8 @@ fn separator_bits(together: f64, per_page: f64) -> f64 {
 
 /// Bytes of a number as a varint.
 fn varint(number: f64) -> f64 {
-    const LIMITS: [f64; 9] = [
-        (1u64 << 7) as f64,
-        (1u64 << 14) as f64,
-        (1u64 << 21) as f64,
-        (1u64 << 28) as f64,
-        (1u64 << 35) as f64,
-        (1u64 << 42) as f64,
-        (1u64 << 49) as f64,
-        (1u64 << 56) as f64,
-        (1u64 << 63) as f64,
-    ];
-    LIMITS.iter().take_while(|limit| number >= **limit).count() as f64 + 1.0
+    let more = (1..10).take_while(|bytes| number >= (1u64 << (7 * bytes)) as f64);
+    more.count() as f64 + 1.0
 }
 
 /// Bytes of pages for an entry of so many bytes.

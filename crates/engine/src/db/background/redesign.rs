@@ -59,7 +59,7 @@ impl Scheduler {
             Origin::Tables,
         )?;
         self.env.keep_room_for(design);
-        keyspace.expect_buffers_of(design, self.env.memory());
+        keyspace.expect_buffers_of(design);
         drop(hold);
         self.reporter
             .design(|| Event::RedesignBegan(DesignEvent::new(&keyspace.name, &before, design, None)));

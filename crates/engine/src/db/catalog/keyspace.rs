@@ -186,8 +186,8 @@ impl OpenKeyspace {
     }
 
     /// Keeps room in memory for write buffers as `design` has them, rather than for those of before.
-    pub fn expect_buffers_of(&self, design: &Design, memory: &Arc<MemoryBudget>) {
-        *self.expected_buffer.lock() = memory.expect_write_buffer(memtable_bytes(design));
+    pub fn expect_buffers_of(&self, design: &Design) {
+        self.expected_buffer.lock().change_to(memtable_bytes(design));
     }
 
     /// Makes an empty write buffer for all writes that are newer than `born_at`.
