@@ -79,7 +79,7 @@ fn slots_go_in_bulk_while_clients_read_and_write_them() {
     for turn in 0..6 {
         let range = format!("{}-{}", moving.saturating_sub(3), moving + 3);
         let answer =
-            nodes[at].client().ask(&["CLUSTERX", "MIGRATE", &range, &id(addresses[to]), "SYNC", "50"]);
+            nodes[at].client().ask(&["CLUSTERX", "MIGRATE", &range, &id(addresses[to]), "SYNC", "150"]);
         assert_eq!(text(answer), "+OK", "turn {turn}");
         assert!(has(addresses[at], &["CLUSTER", "INFO"], "migrating_state: success"));
         assert_eq!(text(nodes[at].client().ask(&["CLUSTER", "COUNTKEYSINSLOT", &moving.to_string()])), ":0");

@@ -28,8 +28,6 @@ use std::time::{Duration, Instant};
 const MESSAGE_BYTES: usize = 256 << 10;
 /// Bytes of the log that may be left when writes are made to wait.
 const LITTLE_BYTES: u64 = 64 << 10;
-/// How often the rest is sent before writes wait however much is left.
-const MOST_ROUNDS: usize = 50;
 /// How long the other node may take for an answer, and for its last one.
 const PATIENCE: Duration = Duration::from_secs(30);
 const LAST_PATIENCE: Duration = Duration::from_secs(5);
@@ -266,17 +264,20 @@ impl Giving<'_> {
         Ok(())
     }
 
-    /// Sends what changes until that is little.
+    /// Sends what changes until that is little, or no less than a round ago: a round takes as long as the other
+    /// node's device, and what clients write meanwhile may be more than a little on a slow one.
     fn catch_up(&mut self, cluster: &Cluster) -> Outcome {
-        for _ in 0..MOST_ROUNDS {
+        let mut before = u64::MAX;
+        loop {
             self.send_changes()?;
             self.command(b"SETTLE")?;
             cluster.note(|departure| departure.items = self.items);
-            if self.store.db.log_position().saturating_sub(self.tail.position()) < LITTLE_BYTES {
-                break;
+            let left = self.store.db.log_position().saturating_sub(self.tail.position());
+            if left < LITTLE_BYTES || left > before / 2 {
+                return Ok(());
             }
+            before = left;
         }
-        Ok(())
     }
 
     /// Sends the last changes, and lets the other node take the slots. Nobody writes meanwhile.
@@ -303,9 +304,11 @@ impl Giving<'_> {
         Ok(())
     }
 
-    /// Sends what clients have changed of what is sent already.
+    /// Sends what clients have changed until now of what is sent already.
     fn send_changes(&mut self) -> Outcome {
-        while let Some(batch) = self.tail.next_batch(Duration::ZERO)? {
+        let until = self.store.db.log_position();
+        while self.tail.position() < until {
+            let Some(batch) = self.tail.next_batch(Duration::ZERO)? else { break };
             for operation in &batch.operations {
                 if &*operation.keyspace == Store::DIRECTORY {
                     return Err(Failure::new("the database was emptied meanwhile"));

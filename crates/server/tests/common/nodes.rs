@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(180);
 pub const SETTINGS: [(&str, &str); 2] = [("cluster-enabled", "yes"), ("cluster-node-timeout", "3000")];
 
 pub fn text(reply: Reply) -> String {
