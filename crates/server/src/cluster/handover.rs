@@ -264,8 +264,8 @@ impl Giving<'_> {
         Ok(())
     }
 
-    /// Sends what changes until that is little, or no less than a round ago: a round takes as long as the other
-    /// node's device, and what clients write meanwhile may be more than a little on a slow one.
+    /// Sends what changes until that is little, or hardly less than a round ago: a round takes as long as the
+    /// other node's device, and what clients write meanwhile may be more than a little on a slow one.
     fn catch_up(&mut self, cluster: &Cluster) -> Outcome {
         let mut before = u64::MAX;
         loop {
