@@ -44,18 +44,24 @@ const FIXED_SLACK_SHARE: u64 = 12;
 /// The share of the budget that stays free for the next compaction, at most.
 const COMPACTION_SHARE: u64 = 8;
 
-/// What a filter of a table spares for the memory that it takes: the share of all lookups that need not read
-/// the table, per byte. Which filters are kept where not all of them fit goes by it.
+/// The share of lookups that are taken to be of what is not there, for what filters are worth.
+pub(crate) const MISS_SHARE: f64 = 1.0 / 8.0;
+
+/// What a filter spares for the memory that it takes: of a table the share of all lookups that need not read
+/// it, per byte, and of a region the reads of a lookup. Which filters are kept where not all of them fit goes
+/// by it.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub(crate) struct FilterWorth(f32);
 
 impl FilterWorth {
     /// Of a filter that is worth nothing.
     pub const NONE: Self = Self(0.0);
+    /// Of a filter that is worth hardly anything.
+    pub const LEAST: Self = Self(f32::MIN_POSITIVE);
     /// Of a filter of which nothing is known: it is kept.
     pub const UNKNOWN: Self = Self(f32::INFINITY);
 
-    /// Of filters of so many bytes that spare this share of all lookups a read.
+    /// Of filters of so many bytes that spare so many reads of a lookup.
     pub fn of(spared: f64, bytes: u64) -> Self {
         Self((spared / bytes.max(1) as f64) as f32)
     }

@@ -22,8 +22,7 @@ use common::*;
 use siltstone::io::sim::{CallInfo, CallKind, CrashMode, DiskImage, SimDisk};
 use siltstone::{Db, KeyspaceOptions, Schema};
 use std::ops::AddAssign;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
@@ -226,22 +225,11 @@ fn run(trace: &Trace) -> Tally {
 
 /// Runs traces `from..to` on two threads.
 fn run_all(from: u64, to: u64, record: impl Fn(u64) -> Trace + Sync) -> Tally {
-    let (next, total) = (AtomicU64::new(from), Mutex::new(Tally::default()));
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= to {
-                        break;
-                    }
-                    let tally = run(&record(seed));
-                    *total.lock().unwrap() += tally;
-                }
-            });
-        }
-    });
-    total.into_inner().unwrap()
+    let mut total = Tally::default();
+    for tally in on_two_threads(to - from, |number| run(&record(from + number))) {
+        total += tally;
+    }
+    total
 }
 
 /// Else no failure could be looked at twice.

@@ -145,26 +145,25 @@ fn files(image: &DiskImage, part: &str) -> Vec<String> {
 /// Flips a bit at every offset of the files whose name holds `part`, and says at how many it was noticed and
 /// tried.
 fn flip_everywhere(store: &Store, part: &str) -> (usize, usize) {
-    let (mut noticed, mut tried) = (0, 0);
     let names = files(&store.image, part);
     assert!(!names.is_empty());
+    let mut flips = Vec::new();
     for (number, name) in names.iter().enumerate() {
-        let path = format!("{DIR}/{name}");
-        let length = store.image.read_file(&path).unwrap().len();
-        for at in 0..length {
-            let is_edge = at < 100 || at + 400 > length || at % 4096 < 12 || (512..560).contains(&at);
-            let is_due = is_long() || (at + number) % 11 == 0 || (is_edge && number < 2);
-            if !is_due {
-                continue;
-            }
-            let disk = store.image.crash(CrashMode::Kill, 0);
-            disk.flip_bit(&path, at as u64, (at % 8) as u8).unwrap();
-            tried += 1;
-            noticed += usize::from(outcome(&disk, store, name) == Outcome::Noticed);
-        }
+        let length = store.image.read_file(format!("{DIR}/{name}")).unwrap().len();
+        flips.extend((0..length).map(|at| (name, at)).filter(|(_, at)| {
+            let is_edge = *at < 100 || at + 400 > length || at % 4096 < 12 || (512..560).contains(at);
+            is_long() || (at + number) % 11 == 0 || (is_edge && number < 2)
+        }));
     }
-    println!("{part}: {noticed} of {tried} flips noticed");
-    (noticed, tried)
+    let outcomes = on_two_threads(flips.len() as u64, |number| {
+        let (name, at) = flips[number as usize];
+        let disk = store.image.crash(CrashMode::Kill, 0);
+        disk.flip_bit(format!("{DIR}/{name}"), at as u64, (at % 8) as u8).unwrap();
+        outcome(&disk, store, name)
+    });
+    let noticed = outcomes.iter().filter(|outcome| **outcome == Outcome::Noticed).count();
+    println!("{part}: {noticed} of {} flips noticed", flips.len());
+    (noticed, flips.len())
 }
 
 #[test]

@@ -16,7 +16,7 @@
 
 mod common;
 
-use common::{Rng, keyspace_options, log_store_designs, tiny_designs};
+use common::{Rng, keyspace_options, log_store_designs, on_two_threads, tiny_designs};
 use siltstone::io::sim::{CrashMode, SimDisk};
 use siltstone::{
     Db, ErrorKind, Keyspace, KeyspaceOptions, MAX_VALUE_BYTES, Options, PrefixRule, Schema, SuffixOrder,
@@ -234,8 +234,10 @@ fn compare(items: &Keyspace, model: &BTreeMap<Vec<u8>, Vec<u8>>, what: &str) {
 fn values_that_wait_to_be_read_come_through_merges() {
     let schema = Schema::SemiSorted { prefix: PrefixRule::Fixed { bytes: 2 }, suffix: SuffixOrder::Ordered };
     let designs = tiny_designs().into_iter().map(|(_, design)| design).chain(log_store_designs());
-    for (number, design) in designs.enumerate() {
-        let (mut rng, disk, mut model) = (Rng::new(number as u64), SimDisk::new(), BTreeMap::new());
+    let designs: Vec<_> = designs.collect();
+    on_two_threads(designs.len() as u64, |number| {
+        let design = &designs[number as usize];
+        let (mut rng, disk, mut model) = (Rng::new(number), SimDisk::new(), BTreeMap::new());
         let options = || Options { background_threads: 0, hash_secret: Some([7; 16]), ..Options::default() };
         let open = |disk: &SimDisk| Db::open_on(std::sync::Arc::new(disk.clone()), "/db", options()).unwrap();
         let db = open(&disk);
@@ -280,7 +282,7 @@ fn values_that_wait_to_be_read_come_through_merges() {
         compare(&items, &model, &format!("compacted, {design:?}"));
         let again = open(&disk.crash(CrashMode::Kill, 0));
         compare(&again.get_keyspace("items").unwrap(), &model, &format!("reopened, {design:?}"));
-    }
+    });
 }
 
 #[test]

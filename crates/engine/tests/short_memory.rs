@@ -117,7 +117,7 @@ fn filters_that_spare_most_reads_are_kept_where_memory_is_short() {
     for design in [leveled, stepped] {
         sweep(500_000, Some(&design), &[(8 << 20, 1.0, 0.1), (2 << 20, 1.1, 0.1), (1 << 20, 1.1, 0.9)]);
     }
-    sweep(500_000, Some(&mixed), &[(8 << 20, 1.0, 0.1), (2 << 20, 1.2, 0.4), (1 << 20, 1.6, 1.4)]);
+    sweep(500_000, Some(&mixed), &[(8 << 20, 1.0, 0.1), (2 << 20, 1.1, 0.5), (1 << 20, 1.6, 1.4)]);
 }
 
 #[test]

@@ -13,8 +13,8 @@ use common::{DIR, Rng, numbered_key as key, numbered_value as value, open, optio
 use siltstone::io::Disk;
 use siltstone::io::sim::{CrashMode, SimDisk};
 use siltstone::{
-    Db, Design, ErrorKind, IndexLoading, Keyspace, KeyspaceOptions, KeyspaceStats, LevelSpec, Options,
-    Schema, SuffixOrder, TableFilterSpec, WriteBufferSpec,
+    Db, Design, ErrorKind, IndexLoading, Keyspace, KeyspaceOptions, KeyspaceStats, LevelSpec, MemoryStats,
+    Options, Schema, SuffixOrder, TableFilterSpec, WriteBufferSpec,
 };
 use siltstone_model::cost::silt::{Constants, Silt};
 use std::sync::Arc;
@@ -189,53 +189,73 @@ fn sorted_stores_without_tries_are_searched_in_few_reads() {
     assert!(hits < 4.0 && misses < 4.0, "{hits} {misses}");
 }
 
-#[test]
-fn filters_and_tries_go_when_memory_is_short_and_come_back() {
-    let disk = closed_store();
-    let db = Db::open_on(Arc::new(disk.clone()), DIR, little_memory()).unwrap();
-    let keyspace = db.get_keyspace("items").unwrap();
-    // Iterators over another keyspace pin its memtables, until these alone come to more than the budget.
-    let design = Design { write_buffer: WriteBufferSpec::MemTable { bytes: 64 << 10 }, ..tiny("silt") };
-    let ballast = db
-        .keyspace(
-            "ballast",
-            KeyspaceOptions { schema: Schema::Point, design: Some(design), ..KeyspaceOptions::default() },
-        )
-        .unwrap();
-    let overdraw = |pins: &mut Vec<siltstone::Iter>| {
-        reads_per_get(&keyspace, 30_000, |_| 300);
-        let full = db.stats().memory;
+/// A store with little memory, and another keyspace whose iterators can pin more memtables than there is memory.
+struct Short {
+    disk: SimDisk,
+    db: Db,
+    keyspace: Keyspace,
+    ballast: Keyspace,
+}
+
+impl Short {
+    fn open() -> Self {
+        let disk = closed_store();
+        let db = Db::open_on(Arc::new(disk.clone()), DIR, little_memory()).unwrap();
+        let keyspace = db.get_keyspace("items").unwrap();
+        let design = Design { write_buffer: WriteBufferSpec::MemTable { bytes: 64 << 10 }, ..tiny("silt") };
+        let of_ballast =
+            KeyspaceOptions { schema: Schema::Point, design: Some(design), ..KeyspaceOptions::default() };
+        let ballast = db.keyspace("ballast", of_ballast).unwrap();
+        Self { disk, db, keyspace, ballast }
+    }
+
+    /// Pins memtables until these alone come to more than the budget; returns what was held before.
+    fn overdraw(&self, pins: &mut Vec<siltstone::Iter>) -> MemoryStats {
+        reads_per_get(&self.keyspace, 30_000, |_| 300);
+        let full = self.db.stats().memory;
         assert!(full.filter > 0 && full.index > 0, "{full:?}");
         for number in 0..100_000 {
-            ballast.put(key(number), [1; 230]).unwrap();
+            self.ballast.put(key(number), [1; 230]).unwrap();
             if number % 100 == 0 {
-                pins.push(ballast.iter().unwrap());
-                let memory = db.stats().memory;
+                pins.push(self.ballast.iter().unwrap());
+                let memory = self.db.stats().memory;
                 if memory.memtable + memory.filter + memory.index > memory.budget + (128 << 10) {
                     return full;
                 }
             }
         }
-        panic!("{:?}", db.stats().memory);
-    };
+        panic!("{:?}", self.db.stats().memory);
+    }
+}
+
+#[test]
+fn filters_and_tries_go_when_memory_is_short_and_come_back() {
+    let short = Short::open();
+    let (db, keyspace) = (&short.db, &short.keyspace);
     let mut pins = Vec::new();
-    let full = overdraw(&mut pins);
+    let full = short.overdraw(&mut pins);
     db.step().unwrap();
-    let short = db.stats().memory;
-    println!("full {full:?}, short {short:?}");
+    let less = db.stats().memory;
+    println!("full {full:?}, short {less:?}");
     // Of the indexes some are the ballast's own.
-    assert!(short.filter < full.filter, "{full:?} {short:?}");
-    let (hits, _) = reads_per_get(&keyspace, 30_000, |_| 300);
+    assert!(less.filter < full.filter, "{full:?} {less:?}");
+    let (hits, _) = reads_per_get(keyspace, 30_000, |_| 300);
     assert!(hits > 1.2, "some tries are gone: {hits}");
     drop(std::mem::take(&mut pins));
     db.flush().unwrap();
     while db.step().unwrap() {}
-    let (hits, misses) = reads_per_get(&keyspace, 30_000, |_| 300);
+    let (hits, misses) = reads_per_get(keyspace, 30_000, |_| 300);
     assert!(hits <= 1.01 && misses <= 1.01, "{hits} {misses}");
+}
 
+#[test]
+fn what_goes_when_memory_is_short_a_snapshot_keeps() {
+    let short = Short::open();
+    let Short { disk, db, keyspace, ballast } = &short;
+    let mut pins = Vec::new();
     // A snapshot keeps its tables, whatever they let go of and whatever is merged meanwhile.
     let snapshot = db.snapshot();
-    overdraw(&mut pins);
+    short.overdraw(&mut pins);
     drop(pins);
     while db.step().unwrap() {}
     for number in 0..10_000 {
@@ -244,11 +264,11 @@ fn filters_and_tries_go_when_memory_is_short_and_come_back() {
     db.flush().unwrap();
     while db.step().unwrap() {}
     for number in (0..30_000).step_by(97) {
-        assert_eq!(snapshot.get(&keyspace, key(number)).unwrap(), Some(value(number, 300)));
+        assert_eq!(snapshot.get(keyspace, key(number)).unwrap(), Some(value(number, 300)));
     }
     drop(snapshot);
     while db.step().unwrap() {}
-    reads_per_get(&keyspace, 30_000, |_| 300);
+    reads_per_get(keyspace, 30_000, |_| 300);
     assert_eq!(db.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());
     // Files of tables that several values stood for are removed all the same, and no earlier.
     let files = disk.list(DIR.as_ref()).unwrap();

@@ -7,14 +7,13 @@ use super::work::{Context, Output, Target};
 use crate::entry::EntryRef;
 use crate::memory::Holder;
 use crate::region_filter::{
-    Contents, ExpectedRun, Filtered, FilteredRun, NewRegionFilter, RegionFilter, RegionFilterBuilder,
-    RegionFilterKind,
+    Contents, ExpectedRun, Filtered, FilteredRun, NewRegionFilter, PossibleFilter, RegionFilter,
+    RegionFilterBuilder, RegionFilterKind,
 };
 use crate::table::NewTable;
 use crate::table::envelope::TableMeta;
 use crate::version::edit::RunRecord;
 use crate::version::{Run, Version};
-use siltstone_design::TriePath;
 use std::sync::Arc;
 
 /// The filter of a region as it grows by a new run.
@@ -70,11 +69,15 @@ fn begin(
 ) -> Option<RegionFilterBuilder> {
     let has_children = version.has_children(target.path);
     let kind = RegionFilterKind::of(version.spec_at(target.path.depth())?, has_children)?;
-    let kind = kind.within(context.filter_limits);
     let region = version.region(target.path);
     let runs = target.runs(version);
     let present = region.and_then(|region| region.filter.as_deref());
-    if target.path != TriePath::ROOT && !leaves_room(context, kind, runs, keys, present) {
+    let possible = PossibleFilter { kind, path: target.path, contents: with_run(runs, keys), has_children };
+    if kind.is_in_memory() && possible.is_refused(context.filter_limits) {
+        return None;
+    }
+    let kind = kind.within(context.filter_limits);
+    if !possible.is_top() && !leaves_room(context, kind, possible.contents, present) {
         return None;
     }
     let fingerprints = |place: usize| runs.get(place)?.fingerprints(context.reader);
@@ -83,24 +86,26 @@ fn begin(
     RegionFilterBuilder::for_new_run(kind, &region, &run, context.reader.memory())
 }
 
-/// Whether the filter of a region with `runs` and a run of `keys` keys more leaves what filters of the
-/// uppermost regions will need.
+/// Returns what is in a region with `runs` and a run of `keys` keys more.
+fn with_run(runs: &[Arc<Run>], keys: u64) -> Contents {
+    let before = Contents::of(runs);
+    let each = before.bytes as f64 / before.keys.max(1) as f64;
+    let keys = before.keys + keys;
+    Contents { keys, bytes: (each * keys as f64) as u64, runs: before.runs + 1 }
+}
+
+/// Whether the filter of a region with such contents leaves what filters of the uppermost regions will need.
 fn leaves_room(
     context: &Context<'_>,
     kind: RegionFilterKind,
-    runs: &[Arc<Run>],
-    keys: u64,
+    contents: Contents,
     present: Option<&RegionFilter>,
 ) -> bool {
     let (memory, kept) = (context.reader.memory(), context.filter_limits.kept_for_top());
     if kept == 0 {
         return true;
     }
-    let before = Contents::of(runs);
-    let each = before.bytes as f64 / before.keys.max(1) as f64;
-    let keys = before.keys + keys;
-    let after = Contents { keys, bytes: (each * keys as f64) as u64, runs: before.runs + 1 };
-    let Some(bytes) = kind.estimated_bytes(after) else { return true };
+    let Some(bytes) = kind.estimated_bytes(contents) else { return true };
     let room = memory.room_for(Holder::Filter) + present.map_or(0, RegionFilter::memory_bytes);
     bytes + kept <= room
 }

@@ -3,14 +3,11 @@
 use super::run::Run;
 use crate::cache::{Pause, Probe};
 use crate::error::Result;
-use crate::memory::FilterWorth;
-use crate::region_filter::{Candidates, RegionFilter};
+use crate::memory::{FilterWorth, MISS_SHARE};
+use crate::region_filter::{Candidates, Contents, PossibleFilter, RegionFilter, RegionFilterKind};
 use siltstone_design::{EncodedKey, RegionShape, TriePath};
 use std::borrow::Cow;
 use std::sync::Arc;
-
-/// The share of lookups that are taken to be of what is not there, for what filters are worth.
-const MISS_SHARE: f64 = 1.0 / 8.0;
 
 /// A node of the trie with its runs, newest first.
 #[derive(Clone)]
@@ -79,6 +76,17 @@ impl Region {
     /// Keeps what the filter says of the runs that are here.
     pub fn fit_filter(&mut self) {
         self.filter = self.filter.take().and_then(|filter| filter.fitted(&self.runs));
+    }
+
+    /// Returns the filter that it has or may have, of this kind.
+    pub fn possible_filter(&self, kind: RegionFilterKind) -> PossibleFilter {
+        let contents = Contents::of(&self.runs);
+        PossibleFilter { kind, path: self.path, contents, has_children: self.shape.has_children }
+    }
+
+    /// Returns the region with no filter.
+    pub fn without_filter(&self) -> Self {
+        Self { filter: None, ..self.clone() }
     }
 
     /// Returns the region with what `gain` adds to its filter, if it is of use here.

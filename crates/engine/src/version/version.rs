@@ -149,6 +149,18 @@ impl Version {
         }
     }
 
+    /// Takes the filters of regions away.
+    pub fn without_filters_of(&mut self, paths: &[TriePath]) {
+        for path in paths {
+            let Some(level) = self.levels.iter_mut().find(|level| level.depth == path.depth()) else {
+                continue;
+            };
+            if let Some(region) = level.region(*path).map(|region| region.without_filter()) {
+                level.set(region);
+            }
+        }
+    }
+
     /// Returns the digest half and about how many bytes of tables the group has that is the largest of most
     /// tables.
     pub fn largest_group(&self) -> Option<(u64, u64)> {

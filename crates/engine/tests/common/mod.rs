@@ -25,11 +25,32 @@ use siltstone::{
 };
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// Whether the long tests are to run in full.
 pub fn is_long() -> bool {
     std::env::var("SILTSTONE_LONG").is_ok_and(|value| value == "1")
+}
+
+/// Does the work for each number below `count` on two threads, and returns what came of each, in any order.
+pub fn on_two_threads<T: Send>(count: u64, work: impl Fn(u64) -> T + Sync) -> Vec<T> {
+    let (next, done) = (AtomicU64::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= count {
+                        break;
+                    }
+                    let result = work(number);
+                    done.lock().unwrap().push(result);
+                }
+            });
+        }
+    });
+    done.into_inner().unwrap()
 }
 
 /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): the same numbers for a seed on every platform and for

@@ -200,8 +200,11 @@ fn chart(args: &Args, all: &[Measured], title: &str, reads: Reads) -> Chart {
     for item_bytes in VALUE_BYTES.map(|bytes| bytes + KEY_BYTES) {
         for choice in Choice::BOTH {
             let of = all.iter().filter(|of| of.item_bytes == item_bytes && of.choice == choice);
-            let name = format!("{}, {item_bytes} bytes an item", choice.name());
-            chart = chart.line(&name, of.map(|of| (of.bits, reads(of))));
+            let points: Vec<(f64, f64)> = of.map(|of| (of.bits, reads(of))).collect();
+            if !points.is_empty() {
+                let name = format!("{}, {item_bytes} bytes an item", choice.name());
+                chart = chart.line(&name, points);
+            }
         }
     }
     chart

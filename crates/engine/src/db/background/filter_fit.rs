@@ -9,8 +9,9 @@
 //! short fingerprints are to be is what makes the reads of both together fewest.
 //!
 //! The uppermost regions come first, since every lookup asks them: the others leave what their filters will
-//! need once they are full. Where not even one bit fits for all, the regions that go without have their runs
-//! joined (`plan.rs` in the design).
+//! need once they are full. Where not even one bit fits for all, regions have theirs in the same order as
+//! tables, by what they spare for a byte; those that go without have their runs joined (`plan.rs` in the
+//! design), and are worth the less for it.
 //!
 //! Nothing of it changes what lookups find.
 
@@ -18,7 +19,7 @@ use super::Scheduler;
 use crate::db::catalog::keyspace::OpenKeyspace;
 use crate::error::Result;
 use crate::memory::{FilterWorth, Holder};
-use crate::region_filter::{Contents, RegionFilterKind};
+use crate::region_filter::{PossibleFilter, RegionFilterKind};
 use crate::sync::thread::JoinHandle;
 use crate::version::Version;
 use siltstone_design::TriePath;
@@ -28,13 +29,15 @@ use std::sync::Arc;
 
 /// Most bits that memory is asked for; designs say fewer.
 const MOST_BITS: u8 = 24;
+/// Most bits where some regions go without a filter.
+const MOST_BITS_OF_SOME: u8 = 8;
 /// Keyspaces that are all looked at together.
 const FEW_KEYSPACES: usize = 64;
 /// The parts of the room, in sixty-fourths, that filters of regions leave to what grows until it is looked at
 /// again, and where they are to be more exact than before, so that it can stay.
 const SPARE_FOR_REGIONS: [u64; 2] = [4, 12];
-/// The same for filters of tables, which come and go one by one.
-const SPARE_FOR_TABLES: [u64; 2] = [1, 3];
+/// The same where filters come and go one by one: those of tables, and where some regions go without.
+const SPARE_FOR_SOME: [u64; 2] = [1, 3];
 
 /// What is left of `room` without so many sixty-fourths.
 fn without(room: u64, parts: u64) -> u64 {
@@ -83,19 +86,36 @@ impl Scheduler {
             let own = wanted.held + tables.map(|table| table.filter_bytes()).sum::<u64>();
             room.saturating_sub(held.saturating_sub(own))
         };
-        let [most, least] = SPARE_FOR_REGIONS.map(|parts| wanted.bits(without(room, parts)));
-        let mut exactest = 0;
-        for (keyspace, regions) in keyspaces.iter().zip(&of_keyspaces) {
-            let limits = &keyspace.filter_limits;
-            // Longer ones, for what is made from now on, only where that stays so.
-            let bits = limits.most_bits().max(least).min(most);
-            let missing = |region: &Filtering| region.needs(bits).saturating_sub(region.held);
-            limits.set(bits, regions.iter().filter(|region| region.is_top).map(missing).sum());
-            exactest = bits.max(exactest);
-        }
         let before = reader.filters_refused();
-        let [least, most] = SPARE_FOR_TABLES.map(|parts| wanted.refused(exactest, without(room, parts)));
-        let refused = before.at_most(most).at_least(least);
+        let [most, least] = SPARE_FOR_REGIONS.map(|parts| without(room, parts));
+        let refused = if let Some(most) = wanted.bits(most) {
+            let least = wanted.bits(least).unwrap_or(1);
+            let mut exactest = 0;
+            for (keyspace, regions) in keyspaces.iter().zip(&of_keyspaces) {
+                // Longer ones, for what is made from now on, only where that stays so.
+                let bits = keyspace.filter_limits.most_bits().max(least).min(most);
+                keyspace.filter_limits.set(bits, FilterWorth::NONE, missing_at_top(regions, bits));
+                exactest = bits.max(exactest);
+            }
+            let [least, most] = SPARE_FOR_SOME.map(|parts| wanted.refused(exactest, without(room, parts)));
+            before.at_most(most).at_least(least)
+        } else {
+            let [most, least] = SPARE_FOR_SOME.map(|parts| without(room, parts));
+            let bits = wanted.bits_of_some(least);
+            let [least, most] = [most, least].map(|room| wanted.refused_of_all(bits, room));
+            let refused = before.at_most(most).at_least(least);
+            for (keyspace, regions) in keyspaces.iter().zip(&of_keyspaces) {
+                let limits = &keyspace.filter_limits;
+                limits.set(bits, refused, missing_at_top(regions, bits));
+                let is_refused = |region: &&Filtering| region.held > 0 && region.possible.is_refused(limits);
+                let refused = regions.iter().filter(is_refused).map(|region| region.possible.path);
+                let paths: Vec<TriePath> = refused.collect();
+                if !paths.is_empty() {
+                    self.catalog.publish(keyspace, |version| version.without_filters_of(&paths));
+                }
+            }
+            refused
+        };
         if refused != before {
             reader.refuse_filters(refused);
         }
@@ -112,8 +132,10 @@ impl Scheduler {
 struct Candidate {
     worth: FilterWorth,
     bytes: u64,
-    /// The share of all lookups that they spare a read.
+    /// Reads of a lookup that they spare.
     spared: f64,
+    /// Bytes more while another takes its place: of those of regions, which are there twice then.
+    replaced: u64,
 }
 
 /// All filters that designs name.
@@ -129,8 +151,8 @@ struct Wanted<'a> {
 
 impl<'a> Wanted<'a> {
     fn new(regions: Vec<&'a Filtering>, mut runs: Vec<Candidate>) -> Self {
-        runs.sort_unstable_by_key(|run| Reverse(run.worth.to_bits()));
-        let in_memory = regions.iter().filter(|region| region.kind.is_in_memory());
+        sort(&mut runs);
+        let in_memory = regions.iter().filter(|region| region.possible.kind.is_in_memory());
         let held = in_memory.map(|region| region.held).sum();
         let mut wanted = Self { regions, runs, held, bytes: 0 };
         wanted.bytes =
@@ -141,44 +163,92 @@ impl<'a> Wanted<'a> {
     /// Bytes of the filters of regions with fingerprints of so many bits, and of the largest of them once
     /// more: it is there twice while another takes its place.
     fn bytes_of_regions(&self, bits: u8) -> u64 {
-        let needed = self.regions.iter().map(|region| region.needs(bits));
+        let needed = self.regions.iter().map(|region| region.possible.bytes(bits));
         let (sum, most) = needed.fold((0, 0), |(sum, most), bytes: u64| (sum + bytes, bytes.max(most)));
         sum + most
     }
 
     /// The bits of regions' fingerprints, as in [`FilterLimits`](crate::region_filter::FilterLimits), with
-    /// which lookups read least where there is so much room.
-    fn bits(&self, room: u64) -> u8 {
+    /// which lookups read least where there is so much room; `None` where not even one bit fits for all.
+    fn bits(&self, room: u64) -> Option<u8> {
         if self.bytes <= room {
-            return u8::MAX;
+            return Some(u8::MAX);
         }
-        let mut best = (f64::INFINITY, 0);
+        let mut best = (f64::INFINITY, None);
         for bits in std::iter::once(u8::MAX).chain((1..=MOST_BITS).rev()) {
             let Some(left) = room.checked_sub(self.bytes_of_regions(bits)) else { continue };
-            let false_probes: f64 = self.regions.iter().map(|region| region.false_probes(bits)).sum();
+            let false_probes: f64 =
+                self.regions.iter().map(|region| region.possible.false_probes(bits)).sum();
             let reads = false_probes + beyond(&self.runs, left).iter().map(|run| run.spared).sum::<f64>();
             if reads < best.0 {
-                best = (reads, bits);
+                best = (reads, Some(bits));
             }
         }
         best.1
     }
 
-    /// What filters of tables are worth at most that do not fit beside those of regions with so many bits.
+    /// What filters of tables are worth at most that do not fit beside those of all regions with so many
+    /// bits.
     fn refused(&self, bits: u8, room: u64) -> FilterWorth {
         if bits == u8::MAX && self.bytes <= room {
             return FilterWorth::NONE;
         }
-        let worth = |beyond: &[Candidate]| beyond.first().map_or(FilterWorth::NONE, |first| first.worth);
-        if let Some(left) = room.checked_sub(self.bytes_of_regions(bits)).filter(|_| bits > 0) {
-            return worth(beyond(&self.runs, left));
-        }
-        // Some regions go without.
-        let mut all = self.runs.clone();
-        all.extend(self.regions.iter().filter_map(|region| region.shortest()));
-        all.sort_unstable_by_key(|candidate| Reverse(candidate.worth.to_bits()));
-        worth(beyond(&all, room))
+        most_worth(beyond(&self.runs, room.saturating_sub(self.bytes_of_regions(bits))))
     }
+
+    /// The same bits where some regions go without.
+    fn bits_of_some(&self, room: u64) -> u8 {
+        let mut best = (0.0, 1);
+        for bits in 1..=MOST_BITS_OF_SOME {
+            let all = self.all(bits);
+            let fitting = all.len() - beyond(&all, room).len();
+            let spared: f64 = all.iter().take(fitting).map(|filter| filter.spared).sum();
+            if spared > best.0 {
+                best = (spared, bits);
+            }
+        }
+        best.1
+    }
+
+    /// What filters of regions, with so many bits, and of tables are worth at most that do not fit, where
+    /// some do not.
+    fn refused_of_all(&self, bits: u8, room: u64) -> FilterWorth {
+        most_worth(beyond(&self.all(bits), room)).at_least(FilterWorth::LEAST)
+    }
+
+    /// The filters of tables and those of regions with so many bits, the most worth first.
+    fn all(&self, bits: u8) -> Vec<Candidate> {
+        let mut all = self.runs.clone();
+        all.extend(self.regions.iter().filter_map(|region| {
+            let possible = &region.possible;
+            let (bytes, replaced, spared) =
+                (possible.bytes(bits), possible.bytes_now(bits), possible.spared(bits));
+            (bytes > 0).then(|| Candidate { worth: possible.worth(bits), bytes, spared, replaced })
+        }));
+        sort(&mut all);
+        all
+    }
+}
+
+/// Puts the filters that are worth most first.
+fn sort(filters: &mut [Candidate]) {
+    filters.sort_unstable_by_key(|filter| Reverse(filter.worth.to_bits()));
+}
+
+/// What the first of `sorted` is worth.
+fn most_worth(sorted: &[Candidate]) -> FilterWorth {
+    sorted.first().map_or(FilterWorth::NONE, |first| first.worth)
+}
+
+/// Returns those of `candidates` that do not fit into `room` after those before them.
+fn beyond(candidates: &[Candidate], room: u64) -> &[Candidate] {
+    let (mut sum, mut largest) = (0, 0);
+    let fitting = candidates.iter().take_while(|candidate| {
+        sum += candidate.bytes;
+        largest = candidate.replaced.max(largest);
+        sum + largest <= room
+    });
+    candidates.get(fitting.count()..).unwrap_or(&[])
 }
 
 /// Returns the filters that tables of each run have of their own.
@@ -187,53 +257,23 @@ fn of_runs(versions: &[Arc<Version>]) -> Vec<Candidate> {
     for region in versions.iter().flat_map(|version| &version.levels).flat_map(|level| &level.regions) {
         for (place, run) in region.runs.iter().enumerate().filter(|(_, run)| run.filter_bytes > 0) {
             let (worth, spared) = (region.filter_worth(place), region.spared_by_filters(place));
-            found.push(Candidate { worth, bytes: run.filter_bytes, spared });
+            found.push(Candidate { worth, bytes: run.filter_bytes, spared, replaced: 0 });
         }
     }
     found
 }
 
-/// Returns those of `candidates` that do not fit into `room` after those before them.
-fn beyond(candidates: &[Candidate], room: u64) -> &[Candidate] {
-    let mut left = room;
-    let fitting = candidates.iter().take_while(|candidate| {
-        let fits = candidate.bytes <= left;
-        left = left.saturating_sub(candidate.bytes);
-        fits
-    });
-    candidates.get(fitting.count()..).unwrap_or(&[])
-}
-
 /// A region that is to have a filter.
 struct Filtering {
-    kind: RegionFilterKind,
-    contents: Contents,
-    is_top: bool,
-    /// The share of all lookups that lead to it.
-    share: f64,
+    possible: PossibleFilter,
     /// Bytes that its filter takes.
     held: u64,
 }
 
-impl Filtering {
-    /// Bytes that its filter would take with fingerprints that tell keys apart by `bits` bits at most.
-    fn needs(&self, bits: u8) -> u64 {
-        let kind = self.kind.at_most(bits);
-        let full = if self.is_top { kind.full_bytes(self.contents) } else { None };
-        full.max(kind.estimated_bytes(self.contents)).unwrap_or(0)
-    }
-
-    /// Reads that such a filter costs a lookup in vain.
-    fn false_probes(&self, bits: u8) -> f64 {
-        self.share * self.kind.at_most(bits).false_probes()
-    }
-
-    /// Its shortest filter, where that is in memory.
-    fn shortest(&self) -> Option<Candidate> {
-        let bytes = self.needs(1);
-        let spared = self.share * self.contents.runs as f64;
-        (bytes > 0).then(|| Candidate { worth: FilterWorth::of(spared, bytes), bytes, spared })
-    }
+/// Returns what the uppermost region's filter may still come to need.
+fn missing_at_top(regions: &[Filtering], bits: u8) -> u64 {
+    let top = regions.iter().filter(|region| region.possible.is_top());
+    top.map(|region| region.possible.bytes(bits).saturating_sub(region.held)).sum()
 }
 
 /// Returns the regions of a version that are to have filters.
@@ -244,15 +284,8 @@ fn filtering(version: &Version) -> Vec<Filtering> {
         for region in of_level.regions.iter().filter(|region| !region.runs.is_empty()) {
             let kind = RegionFilterKind::of(version.design.level(level), region.shape.has_children);
             let Some(kind) = kind else { break };
-            let runs = &region.shape.runs;
-            let keys = runs.iter().map(|run| run.entries).sum();
-            found.push(Filtering {
-                kind,
-                contents: Contents { keys, bytes: region.shape.bytes(), runs: runs.len() },
-                is_top: region.path == TriePath::ROOT,
-                share: region.share(),
-                held: region.filter.as_ref().map_or(0, |filter| filter.memory_bytes()),
-            });
+            let held = region.filter.as_ref().map_or(0, |filter| filter.memory_bytes());
+            found.push(Filtering { possible: region.possible_filter(kind), held });
         }
     }
     found
@@ -261,9 +294,10 @@ fn filtering(version: &Version) -> Vec<Filtering> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::region_filter::Contents;
 
     fn candidate(spared: f64, bytes: u64) -> Candidate {
-        Candidate { worth: FilterWorth::of(spared, bytes), bytes, spared }
+        Candidate { worth: FilterWorth::of(spared, bytes), bytes, spared, replaced: 0 }
     }
 
     #[test]
@@ -271,7 +305,7 @@ mod tests {
         let (top, middle, bottom) = (candidate(1.0, 100), candidate(0.25, 200), candidate(0.25, 3200));
         let wanted = Wanted::new(Vec::new(), vec![top, middle, bottom]);
         let refused = |room: u64| wanted.refused(u8::MAX, room);
-        assert_eq!((wanted.bits(3500), refused(3500)), (u8::MAX, FilterWorth::NONE));
+        assert_eq!((wanted.bits(3500), refused(3500)), (Some(u8::MAX), FilterWorth::NONE));
         assert_eq!([refused(3499), refused(300)], [bottom.worth; 2]);
         assert_eq!([refused(299), refused(99)], [middle.worth, top.worth]);
     }
@@ -280,33 +314,55 @@ mod tests {
         let level = siltstone_design::Design::preset("siltstone").unwrap().levels.remove(0);
         let contents = Contents { keys, bytes: keys * 32, runs: 8 };
         let kind = RegionFilterKind::of(&level, false).unwrap();
-        Filtering { kind, contents, is_top: false, share: 1.0, held: 0 }
+        let path = TriePath::of(0, 1);
+        Filtering { possible: PossibleFilter { kind, path, contents, has_children: false }, held: 0 }
     }
 
     #[test]
     fn fingerprints_are_as_long_as_makes_lookups_read_least() {
         let region = maplets(100_000);
-        let (whole, shortest) = (region.needs(u8::MAX), region.needs(1));
+        let (whole, shortest) = (region.possible.bytes(u8::MAX), region.possible.bytes(1));
         let wanted = |runs: Vec<Candidate>| Wanted::new(vec![&region], runs);
         // The largest is there twice.
-        assert_eq!(wanted(Vec::new()).bits(2 * whole), u8::MAX);
-        let shorter = wanted(Vec::new()).bits(2 * whole - 1);
+        assert_eq!(wanted(Vec::new()).bits(2 * whole), Some(u8::MAX));
+        let shorter = wanted(Vec::new()).bits(2 * whole - 1).unwrap();
         assert!(shorter > 1 && shorter < u8::MAX, "{shorter} bits");
         // A filter that spares every lookup a read is worth more than exact fingerprints, and one that spares
         // hardly any is not.
         let with_useful = wanted(vec![candidate(1.0, whole - shortest)]);
-        let bits = with_useful.bits(2 * whole);
+        let bits = with_useful.bits(2 * whole).unwrap();
         assert!(bits < shorter, "{bits} bits");
         assert_eq!(with_useful.refused(bits, 2 * whole), FilterWorth::NONE);
         let useless = candidate(1e-9, whole - shortest);
         let with_useless = wanted(vec![useless]);
-        let bits = with_useless.bits(2 * whole);
+        let bits = with_useless.bits(2 * whole).unwrap();
         assert_eq!((bits, with_useless.refused(bits, 2 * whole)), (u8::MAX, useless.worth));
-        // Where not even the shortest fit, what spares most comes first.
+        // Where not even the shortest fit, what spares most for a byte comes first.
         let small = candidate(1.0, 10);
         let with_both = wanted(vec![small, useless]);
-        assert_eq!(with_both.bits(shortest), 0);
-        let refused = with_both.refused(0, shortest);
-        assert!(useless.worth <= refused && refused < small.worth, "{refused:?}");
+        assert_eq!(with_both.bits(2 * shortest - 1), None);
+        let refused = with_both.refused_of_all(1, shortest);
+        assert!(useless.worth < refused && refused < small.worth, "{refused:?}");
+    }
+
+    #[test]
+    fn regions_that_lookups_ask_in_vain_have_filters_before_those_with_one_run() {
+        let of = |depth: u8, runs: usize, keys: u64, has_children: bool| {
+            let mut filtering = maplets(keys);
+            filtering.possible.path = TriePath::of(0, depth);
+            (filtering.possible.contents.runs, filtering.possible.has_children) = (runs, has_children);
+            filtering
+        };
+        let (upper, lower) = (of(4, 8, 30_000, true), of(8, 1, 3_000, false));
+        let regions: Vec<&Filtering> = std::iter::repeat_n(&lower, 160).chain([&upper; 15]).collect();
+        let wanted = Wanted::new(regions, Vec::new());
+        let all = upper.possible.bytes(1) * 16;
+        assert_eq!(wanted.bits(all), None);
+        let bits = wanted.bits_of_some(all);
+        let refused = wanted.refused_of_all(bits, all);
+        assert!(lower.possible.worth(bits) <= refused && refused < upper.possible.worth(bits), "{refused:?}");
+        // With a little more, fingerprints are longer rather than that leaves have any.
+        let more = all + all / 4;
+        assert!(wanted.bits(more).is_none() && wanted.bits_of_some(more) > bits, "{bits} bits");
     }
 }

@@ -56,10 +56,14 @@ impl Scheduler {
             };
             for region in &of_level.regions {
                 let kind = RegionFilterKind::of(version.design.level(level), region.shape.has_children);
-                let Some(kind) = kind.map(|kind| kind.within(limits)) else { break };
+                let Some(kind) = kind else { break };
                 if self.env.health.is_read_only() && !kind.is_in_memory() {
                     break;
                 }
+                if kind.is_in_memory() && region.possible_filter(kind).is_refused(limits) {
+                    continue;
+                }
+                let kind = kind.within(limits);
                 if let Some(lack) = kind.lack(region.filter.as_deref(), &region.runs, &means) {
                     return Some(Wanting { level, region: Arc::clone(region), kind, lack });
                 }
