@@ -16,7 +16,7 @@
 
 mod common;
 
-use common::{Rng, keyspace_options, log_store_designs, on_two_threads, tiny_designs};
+use common::{Rng, is_long, keyspace_options, log_store_designs, on_two_threads, tiny_designs};
 use siltstone::io::sim::{CrashMode, SimDisk};
 use siltstone::{
     Db, ErrorKind, Keyspace, KeyspaceOptions, MAX_VALUE_BYTES, Options, PrefixRule, Schema, SuffixOrder,
@@ -34,10 +34,6 @@ const FIXED_BYTES: u64 = 16 * MIB;
 /// Values beside the budget: one that is given or got, and the one that a merge has come to, whatever the
 /// number of runs.
 const MOST_BESIDE: u64 = 2;
-
-fn is_long() -> bool {
-    std::env::var_os("SILTSTONE_LONG").is_some_and(|value| value != "0")
-}
 
 /// Bytes of the one large value, and the budget that is smaller by far.
 fn one() -> (usize, u64) {
@@ -246,7 +242,7 @@ fn values_that_wait_to_be_read_come_through_merges() {
             ..keyspace_options(schema, design.clone())
         };
         let items = db.keyspace("items", of_items).unwrap();
-        for round in 0..7 {
+        for round in 0..if is_long() { 7 } else { 5 } {
             for _ in 0..9 {
                 let group = rng.below(3) as u8;
                 let mut key = vec![group; 2];
