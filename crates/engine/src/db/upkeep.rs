@@ -221,7 +221,8 @@ impl Db {
 impl Keyspace {
     /// Merges all that the keyspace holds, so that no garbage is left: every key is in one run, tombstones,
     /// deleted prefixes, overwritten values and what has expired are gone, and so is the space that they
-    /// took, but for files that snapshots and iterators still read.
+    /// took, but for files that snapshots and iterators still read. Files that other threads are done with
+    /// are removed a moment later.
     ///
     /// It works on the calling thread, region by region from the top level down, beside background work and
     /// beside readers and writers, which it never blocks. What is written meanwhile need not be part of it.
