@@ -44,9 +44,6 @@ const FIXED_SLACK_SHARE: u64 = 12;
 /// The share of the budget that stays free for the next compaction, at most.
 const COMPACTION_SHARE: u64 = 8;
 
-/// The share of lookups that are taken to be of what is not there, for what filters are worth.
-pub(crate) const MISS_SHARE: f64 = 1.0 / 8.0;
-
 /// What a filter spares for the memory that it takes: of a table the share of all lookups that need not read
 /// it, per byte, and of a region the reads of a lookup. Which filters are kept where not all of them fit goes
 /// by it.

@@ -7,7 +7,7 @@ use super::work::{Context, Output, Target};
 use crate::entry::EntryRef;
 use crate::memory::Holder;
 use crate::region_filter::{
-    Contents, ExpectedRun, Filtered, FilteredRun, NewRegionFilter, PossibleFilter, RegionFilter,
+    Asked, Contents, ExpectedRun, Filtered, FilteredRun, NewRegionFilter, PossibleFilter, RegionFilter,
     RegionFilterBuilder, RegionFilterKind,
 };
 use crate::table::NewTable;
@@ -72,12 +72,12 @@ fn begin(
     let region = version.region(target.path);
     let runs = target.runs(version);
     let present = region.and_then(|region| region.filter.as_deref());
-    let possible = PossibleFilter { kind, path: target.path, contents: with_run(runs, keys), has_children };
-    if kind.is_in_memory() && possible.is_refused(context.filter_limits) {
+    let (asked, contents) = (Asked { path: target.path, has_children }, with_run(runs, keys));
+    if (PossibleFilter { kind, region: asked, contents }).is_refused(context.filter_limits) {
         return None;
     }
     let kind = kind.within(context.filter_limits);
-    if !possible.is_top() && !leaves_room(context, kind, possible.contents, present) {
+    if !asked.is_top() && !leaves_room(context, kind, contents, present) {
         return None;
     }
     let fingerprints = |place: usize| runs.get(place)?.fingerprints(context.reader);

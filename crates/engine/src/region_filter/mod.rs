@@ -46,6 +46,6 @@ pub(crate) use filter::{NewRegionFilter, RegionFilter};
 pub(crate) use kind::RegionFilterKind;
 pub(crate) use lack::{Lack, Means};
 pub(crate) use limits::FilterLimits;
-pub(crate) use possible::PossibleFilter;
+pub(crate) use possible::{Asked, PossibleFilter};
 pub(crate) use run::{Contents, FilteredRun};
 pub(crate) use slotted::Prefetch;

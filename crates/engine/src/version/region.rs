@@ -3,8 +3,8 @@
 use super::run::Run;
 use crate::cache::{Pause, Probe};
 use crate::error::Result;
-use crate::memory::{FilterWorth, MISS_SHARE};
-use crate::region_filter::{Candidates, Contents, PossibleFilter, RegionFilter, RegionFilterKind};
+use crate::memory::FilterWorth;
+use crate::region_filter::{Asked, Candidates, Contents, PossibleFilter, RegionFilter, RegionFilterKind};
 use siltstone_design::{EncodedKey, RegionShape, TriePath};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -47,16 +47,14 @@ impl Region {
         region
     }
 
-    /// Returns the share of all lookups that lead to it, of those that come so deep.
-    pub fn share(&self) -> f64 {
-        (-f64::from(self.path.depth())).exp2()
+    /// Returns it as lookups come to it.
+    fn asked(&self) -> Asked {
+        Asked { path: self.path, has_children: self.shape.has_children }
     }
 
-    /// Returns the share of all lookups that filters of the run at `place` spare a read: those that lead to
-    /// the region, and of the oldest run where nothing lies below it only those of what is not there.
+    /// Returns the share of all lookups that filters of the run at `place` spare a read.
     pub fn spared_by_filters(&self, place: usize) -> f64 {
-        let is_last = place + 1 == self.runs.len() && !self.shape.has_children;
-        if is_last { self.share() * MISS_SHARE } else { self.share() }
+        self.asked().in_vain(place, self.runs.len())
     }
 
     /// Returns what the filters of the run at `place` are worth.
@@ -80,8 +78,7 @@ impl Region {
 
     /// Returns the filter that it has or may have, of this kind.
     pub fn possible_filter(&self, kind: RegionFilterKind) -> PossibleFilter {
-        let contents = Contents::of(&self.runs);
-        PossibleFilter { kind, path: self.path, contents, has_children: self.shape.has_children }
+        PossibleFilter { kind, region: self.asked(), contents: Contents::of(&self.runs) }
     }
 
     /// Returns the region with no filter.

@@ -19,13 +19,19 @@ pub(crate) struct Run {
     pub kills: Vec<(RunId, u64)>,
     /// Bytes of its tables' own filters, in memory or not.
     pub filter_bytes: u64,
+    /// Entries of its tables, and bytes of their keys and values: background work asks at every look.
+    entries: u64,
+    user_bytes: u64,
 }
 
 impl Run {
     pub fn new(id: RunId, tables: Vec<Arc<Table>>, kills: Vec<(RunId, u64)>) -> Self {
         let tombstones = tables.iter().flat_map(|t| t.meta().tombstones.iter().cloned()).collect();
         let filter_bytes = tables.iter().map(|table| table.meta().own_filter_bytes()).sum();
-        Self { id, tables, tombstones: PrefixTombstones::new(tombstones), kills, filter_bytes }
+        let entries = tables.iter().map(|table| table.meta().entries).sum();
+        let user_bytes = tables.iter().map(|table| table.meta().user_bytes).sum();
+        let tombstones = PrefixTombstones::new(tombstones);
+        Self { id, tables, tombstones, kills, filter_bytes, entries, user_bytes }
     }
 
     pub fn bytes(&self) -> u64 {
@@ -33,7 +39,7 @@ impl Run {
     }
 
     pub fn entries(&self) -> u64 {
-        self.tables.iter().map(|t| t.meta().entries).sum()
+        self.entries
     }
 
     /// What the planner sees of it, but for what expires with time.
@@ -88,11 +94,11 @@ impl FilteredRun for Run {
     }
 
     fn entries(&self) -> u64 {
-        self.entries()
+        self.entries
     }
 
     fn user_bytes(&self) -> u64 {
-        self.tables.iter().map(|table| table.meta().user_bytes).sum()
+        self.user_bytes
     }
 
     fn table_ids(&self) -> impl Iterator<Item = TableId> {

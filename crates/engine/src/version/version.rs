@@ -140,24 +140,23 @@ impl Version {
     /// Brings what `gains` know to the filters of their regions, where it is of use.
     pub fn filter_by(&mut self, gains: &[NewRegionFilter]) {
         for gain in gains {
-            let mut levels = self.levels.iter_mut();
-            let Some(level) = levels.find(|level| level.depth == gain.path.depth()) else { continue };
-            if let Some(region) = level.region(gain.path).and_then(|region| region.filtered_by(&gain.filter))
-            {
-                level.set(region);
-            }
+            self.change_region(gain.path, |region| region.filtered_by(&gain.filter));
         }
     }
 
     /// Takes the filters of regions away.
     pub fn without_filters_of(&mut self, paths: &[TriePath]) {
         for path in paths {
-            let Some(level) = self.levels.iter_mut().find(|level| level.depth == path.depth()) else {
-                continue;
-            };
-            if let Some(region) = level.region(*path).map(|region| region.without_filter()) {
-                level.set(region);
-            }
+            self.change_region(*path, |region| Some(region.without_filter()));
+        }
+    }
+
+    /// Puts what `change` returns in the place of a region, if that is there.
+    fn change_region(&mut self, path: TriePath, change: impl FnOnce(&Region) -> Option<Region>) {
+        let level = self.levels.iter_mut().find(|level| level.depth == path.depth());
+        let Some(level) = level else { return };
+        if let Some(region) = level.region(path).and_then(|region| change(region)) {
+            level.set(region);
         }
     }
 

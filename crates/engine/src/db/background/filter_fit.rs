@@ -87,9 +87,10 @@ impl Scheduler {
             room.saturating_sub(held.saturating_sub(own))
         };
         let before = reader.filters_refused();
-        let [most, least] = SPARE_FOR_REGIONS.map(|parts| without(room, parts));
-        let refused = if let Some(most) = wanted.bits(most) {
-            let least = wanted.bits(least).unwrap_or(1);
+        let [of_all, of_some] =
+            [SPARE_FOR_REGIONS, SPARE_FOR_SOME].map(|spare| spare.map(|parts| without(room, parts)));
+        let refused = if let Some(most) = wanted.bits(of_all[0]) {
+            let least = wanted.bits(of_all[1]).unwrap_or(1);
             let mut exactest = 0;
             for (keyspace, regions) in keyspaces.iter().zip(&of_keyspaces) {
                 // Longer ones, for what is made from now on, only where that stays so.
@@ -97,22 +98,15 @@ impl Scheduler {
                 keyspace.filter_limits.set(bits, FilterWorth::NONE, missing_at_top(regions, bits));
                 exactest = bits.max(exactest);
             }
-            let [least, most] = SPARE_FOR_SOME.map(|parts| wanted.refused(exactest, without(room, parts)));
+            let [least, most] = of_some.map(|room| wanted.refused(exactest, room));
             before.at_most(most).at_least(least)
         } else {
-            let [most, least] = SPARE_FOR_SOME.map(|parts| without(room, parts));
-            let bits = wanted.bits_of_some(least);
-            let [least, most] = [most, least].map(|room| wanted.refused_of_all(bits, room));
+            let ranked = wanted.ranked(of_some[1]);
+            let [least, most] = of_some.map(|room| ranked.refused(room));
             let refused = before.at_most(most).at_least(least);
             for (keyspace, regions) in keyspaces.iter().zip(&of_keyspaces) {
-                let limits = &keyspace.filter_limits;
-                limits.set(bits, refused, missing_at_top(regions, bits));
-                let is_refused = |region: &&Filtering| region.held > 0 && region.possible.is_refused(limits);
-                let refused = regions.iter().filter(is_refused).map(|region| region.possible.path);
-                let paths: Vec<TriePath> = refused.collect();
-                if !paths.is_empty() {
-                    self.catalog.publish(keyspace, |version| version.without_filters_of(&paths));
-                }
+                keyspace.filter_limits.set(ranked.bits, refused, missing_at_top(regions, ranked.bits));
+                self.let_go_of_region_filters(keyspace, regions);
             }
             refused
         };
@@ -123,6 +117,17 @@ impl Scheduler {
             for (keyspace, version) in keyspaces.iter().zip(&versions) {
                 self.let_go_of_filters(keyspace, version, refused);
             }
+        }
+    }
+
+    /// Lets go of the filters of regions for which there is no room.
+    fn let_go_of_region_filters(&self, keyspace: &OpenKeyspace, regions: &[Filtering]) {
+        let is_refused =
+            |region: &&Filtering| region.held > 0 && region.possible.is_refused(&keyspace.filter_limits);
+        let refused = regions.iter().filter(is_refused).map(|filtering| filtering.possible.region.path);
+        let paths: Vec<TriePath> = refused.collect();
+        if !paths.is_empty() {
+            self.catalog.publish(keyspace, |version| version.without_filters_of(&paths));
         }
     }
 }
@@ -196,37 +201,50 @@ impl<'a> Wanted<'a> {
         most_worth(beyond(&self.runs, room.saturating_sub(self.bytes_of_regions(bits))))
     }
 
-    /// The same bits where some regions go without.
-    fn bits_of_some(&self, room: u64) -> u8 {
-        let mut best = (0.0, 1);
-        for bits in 1..=MOST_BITS_OF_SOME {
-            let all = self.all(bits);
-            let fitting = all.len() - beyond(&all, room).len();
-            let spared: f64 = all.iter().take(fitting).map(|filter| filter.spared).sum();
-            if spared > best.0 {
-                best = (spared, bits);
+    /// The same where not all regions fit, with all filters that there could be then.
+    fn ranked(&self, room: u64) -> Ranked {
+        let mut best = self.with(1);
+        let mut most = best.spared(room);
+        for bits in 2..=MOST_BITS_OF_SOME {
+            let ranked = self.with(bits);
+            let spared = ranked.spared(room);
+            if spared > most {
+                (best, most) = (ranked, spared);
             }
         }
-        best.1
-    }
-
-    /// What filters of regions, with so many bits, and of tables are worth at most that do not fit, where
-    /// some do not.
-    fn refused_of_all(&self, bits: u8, room: u64) -> FilterWorth {
-        most_worth(beyond(&self.all(bits), room)).at_least(FilterWorth::LEAST)
+        best
     }
 
     /// The filters of tables and those of regions with so many bits, the most worth first.
-    fn all(&self, bits: u8) -> Vec<Candidate> {
-        let mut all = self.runs.clone();
-        all.extend(self.regions.iter().filter_map(|region| {
+    fn with(&self, bits: u8) -> Ranked {
+        let mut filters = self.runs.clone();
+        filters.extend(self.regions.iter().filter_map(|region| {
             let possible = &region.possible;
             let (bytes, replaced, spared) =
                 (possible.bytes(bits), possible.bytes_now(bits), possible.spared(bits));
             (bytes > 0).then(|| Candidate { worth: possible.worth(bits), bytes, spared, replaced })
         }));
-        sort(&mut all);
-        all
+        sort(&mut filters);
+        Ranked { bits, filters }
+    }
+}
+
+/// Filters of tables, and of regions with so many bits, the most worth first.
+struct Ranked {
+    bits: u8,
+    filters: Vec<Candidate>,
+}
+
+impl Ranked {
+    /// Reads of a lookup that those spare which fit into `room`.
+    fn spared(&self, room: u64) -> f64 {
+        let fitting = self.filters.len() - beyond(&self.filters, room).len();
+        self.filters.iter().take(fitting).map(|filter| filter.spared).sum()
+    }
+
+    /// What those are worth at most that do not, where some do not.
+    fn refused(&self, room: u64) -> FilterWorth {
+        most_worth(beyond(&self.filters, room)).at_least(FilterWorth::LEAST)
     }
 }
 
@@ -272,7 +290,7 @@ struct Filtering {
 
 /// Returns what the uppermost region's filter may still come to need.
 fn missing_at_top(regions: &[Filtering], bits: u8) -> u64 {
-    let top = regions.iter().filter(|region| region.possible.is_top());
+    let top = regions.iter().filter(|region| region.possible.region.is_top());
     top.map(|region| region.possible.bytes(bits).saturating_sub(region.held)).sum()
 }
 
@@ -294,7 +312,7 @@ fn filtering(version: &Version) -> Vec<Filtering> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::region_filter::Contents;
+    use crate::region_filter::{Asked, Contents};
 
     fn candidate(spared: f64, bytes: u64) -> Candidate {
         Candidate { worth: FilterWorth::of(spared, bytes), bytes, spared, replaced: 0 }
@@ -314,8 +332,8 @@ mod tests {
         let level = siltstone_design::Design::preset("siltstone").unwrap().levels.remove(0);
         let contents = Contents { keys, bytes: keys * 32, runs: 8 };
         let kind = RegionFilterKind::of(&level, false).unwrap();
-        let path = TriePath::of(0, 1);
-        Filtering { possible: PossibleFilter { kind, path, contents, has_children: false }, held: 0 }
+        let region = Asked { path: TriePath::of(0, 1), has_children: false };
+        Filtering { possible: PossibleFilter { kind, region, contents }, held: 0 }
     }
 
     #[test]
@@ -341,7 +359,7 @@ mod tests {
         let small = candidate(1.0, 10);
         let with_both = wanted(vec![small, useless]);
         assert_eq!(with_both.bits(2 * shortest - 1), None);
-        let refused = with_both.refused_of_all(1, shortest);
+        let refused = with_both.with(1).refused(shortest);
         assert!(useless.worth < refused && refused < small.worth, "{refused:?}");
     }
 
@@ -349,8 +367,8 @@ mod tests {
     fn regions_that_lookups_ask_in_vain_have_filters_before_those_with_one_run() {
         let of = |depth: u8, runs: usize, keys: u64, has_children: bool| {
             let mut filtering = maplets(keys);
-            filtering.possible.path = TriePath::of(0, depth);
-            (filtering.possible.contents.runs, filtering.possible.has_children) = (runs, has_children);
+            filtering.possible.region = Asked { path: TriePath::of(0, depth), has_children };
+            filtering.possible.contents.runs = runs;
             filtering
         };
         let (upper, lower) = (of(4, 8, 30_000, true), of(8, 1, 3_000, false));
@@ -358,11 +376,11 @@ mod tests {
         let wanted = Wanted::new(regions, Vec::new());
         let all = upper.possible.bytes(1) * 16;
         assert_eq!(wanted.bits(all), None);
-        let bits = wanted.bits_of_some(all);
-        let refused = wanted.refused_of_all(bits, all);
+        let ranked = wanted.ranked(all);
+        let (bits, refused) = (ranked.bits, ranked.refused(all));
         assert!(lower.possible.worth(bits) <= refused && refused < upper.possible.worth(bits), "{refused:?}");
         // With a little more, fingerprints are longer rather than that leaves have any.
         let more = all + all / 4;
-        assert!(wanted.bits(more).is_none() && wanted.bits_of_some(more) > bits, "{bits} bits");
+        assert!(wanted.bits(more).is_none() && wanted.ranked(more).bits > bits, "{bits} bits");
     }
 }

@@ -60,7 +60,7 @@ impl Scheduler {
                 if self.env.health.is_read_only() && !kind.is_in_memory() {
                     break;
                 }
-                if kind.is_in_memory() && region.possible_filter(kind).is_refused(limits) {
+                if region.possible_filter(kind).is_refused(limits) {
                     continue;
                 }
                 let kind = kind.within(limits);
