@@ -166,3 +166,55 @@ fn a_replica_takes_the_slots_of_a_killed_node() {
         assert!(have >= *n, "{key}: {have}, and {n} was waited for");
     }
 }
+
+#[test]
+fn a_transaction_is_done_whole_or_sent_where_its_keys_are() {
+    let dirs = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let nodes: Vec<Running> = dirs.iter().map(|dir| Running::start(dir.path(), &SETTINGS)).collect();
+    let addresses: Vec<SocketAddr> = nodes.iter().map(|node| node.address).collect();
+    join(&addresses, 2);
+    let moving = slot(b"tag");
+    let (from, to) = if moving < 8192 { (0, 1) } else { (1, 0) };
+    let (mut source, mut target) = (nodes[from].client(), nodes[to].client());
+    let transaction = |client: &mut Client, commands: &[&[&str]]| {
+        assert_eq!(text(client.ask(&["MULTI"])), "+OK");
+        for command in commands {
+            assert_eq!(text(client.ask(command)), "+QUEUED");
+        }
+    };
+    let neighbour =
+        (0..).map(|n| format!("near{n}")).find(|key| (slot(key.as_bytes()) < 8192) == (from == 0));
+    let neighbour = neighbour.unwrap();
+    transaction(&mut source, &[&["SET", "{tag}a", "1"], &["SET", &neighbour, "1"]]);
+    assert!(text(source.ask(&["EXEC"])).starts_with("-CROSSSLOT"));
+    assert_eq!(text(source.ask(&["EXISTS", "{tag}a"])), ":0");
+    // One of two keys is gone to the other node already.
+    assert_eq!(text(source.ask(&["MSET", "{tag}a", "1", "{tag}b", "1"])), "+OK");
+    let (moving, source_id, target_id) = (moving.to_string(), id(addresses[from]), id(addresses[to]));
+    assert_eq!(text(target.ask(&["CLUSTER", "SETSLOT", &moving, "IMPORTING", &source_id])), "+OK");
+    assert_eq!(text(source.ask(&["CLUSTER", "SETSLOT", &moving, "MIGRATING", &target_id])), "+OK");
+    let port = addresses[to].port().to_string();
+    assert_eq!(text(source.ask(&["MIGRATE", "127.0.0.1", &port, "{tag}a", "0", "5000"])), "+OK");
+    transaction(&mut source, &[&["INCR", "{tag}b"], &["INCR", "{tag}a"]]);
+    assert!(text(source.ask(&["EXEC"])).starts_with("-TRYAGAIN"));
+    assert_eq!(text(source.ask(&["GET", "{tag}b"])), "1");
+    transaction(&mut source, &[&["INCR", "{tag}a"], &["INCR", "{tag}a"]]);
+    assert_eq!(text(source.ask(&["EXEC"])), format!("-ASK {moving} {}", addresses[to]));
+    // Whoever asks the node to which the slot comes has all commands done there, also on a key that is new.
+    for (key, count) in [("{tag}a", 3), ("{tag}new", 2)] {
+        assert_eq!(text(target.ask(&["ASKING"])), "+OK");
+        transaction(&mut target, &[&["INCR", key], &["INCR", key]]);
+        let Reply::Array(replies) = target.ask(&["EXEC"]) else { panic!("an array") };
+        assert_eq!(replies, [Reply::Integer(count - 1), Reply::Integer(count)]);
+    }
+    // The slot is the other node's when the transaction is complete.
+    transaction(&mut source, &[&["INCR", "{tag}b"], &["INCR", "{tag}b"]]);
+    let mut other = nodes[from].client();
+    assert_eq!(text(other.ask(&["MIGRATE", "127.0.0.1", &port, "{tag}b", "0", "5000"])), "+OK");
+    for client in [&mut target, &mut other] {
+        assert_eq!(text(client.ask(&["CLUSTER", "SETSLOT", &moving, "NODE", &target_id])), "+OK");
+    }
+    assert_eq!(text(source.ask(&["EXEC"])), format!("-MOVED {moving} {}", addresses[to]));
+    assert_eq!(text(target.ask(&["GET", "{tag}b"])), "1");
+    assert_eq!(text(source.ask(&["PING"])), "+PONG", "no longer within the transaction");
+}

@@ -167,6 +167,14 @@ fn a_replica_takes_over_and_is_followed_itself() {
     drop(client);
     drop(primary);
     assert_eq!(second.ask(&["REPLICAOF", "NO", "ONE"]), ok());
+    // A transaction that writes is refused where the server has become a replica since it began.
+    let mut late = last.client();
+    assert_eq!(third.ask(&["REPLICAOF", "NO", "ONE"]), ok());
+    assert_eq!(late.ask(&["MULTI"]), ok());
+    assert_eq!(text(late.ask(&["SET", "late", "1"])), "+QUEUED");
+    follow(&mut third, &replica);
+    let refused = text(late.ask(&["EXEC"]));
+    assert!(refused.starts_with("-EXECABORT Transaction discarded because of: READONLY"), "{refused}");
     write_some(&mut second, 5);
     assert_eq!(second.ask(&["WAIT", "1", "60000"]), Reply::Integer(1));
     assert_eq!(contents(&mut third), contents(&mut second));

@@ -5,7 +5,7 @@
 //! With a majority the replica takes the slots, in that epoch; what its primary claims is older from then on.
 //! Of several replicas the one that has come farthest asks first. Source: Redis Cluster's specification.
 
-use super::gossip::{Peer, exchange};
+use super::gossip::{Peer, at_once, exchange};
 use super::{Cluster, NodeId, Topology, settle_role};
 use crate::failure::{Failure, Outcome};
 use crate::server::Server;
@@ -101,18 +101,16 @@ async fn elect(server: &Server, cluster: &Cluster, is_asked_for: bool) -> Outcom
     let me = cluster.read(|topology| Arc::clone(&topology.me));
     let (epoch, how) = (candidacy.epoch.to_string(), if is_asked_for { "FORCE" } else { "FAILED" });
     let patience = Duration::from_millis(cluster.timeout_ms());
-    let mut votes = 0;
-    for (host, port) in &candidacy.voters {
-        let vote = async {
+    let asked = candidacy.voters.iter().map(|(host, port)| {
+        timeout(patience, async {
             let mut peer = Peer::connect(server, host, *port).await?;
             // Slots that the primary has handed over since this node heard of it are not its any more.
             exchange(server, cluster, &mut peer).await?;
             peer.ask(&["CLUSTER", "VOTE", &me, &epoch, how]).await
-        };
-        if let Ok(Ok(answer)) = timeout(patience, vote).await {
-            votes += usize::from(answer == "1");
-        }
-    }
+        })
+    });
+    let answers = at_once(asked).await;
+    let votes = answers.iter().filter(|answer| matches!(answer, Ok(Ok(vote)) if vote == "1")).count();
     let has_won = cluster.change(|topology| {
         let is_still = topology.my_primary() == Some(&candidacy.primary) && topology.epoch >= candidacy.epoch;
         let has_won = is_still && topology.is_majority(votes);

@@ -12,6 +12,7 @@ use crate::resp::Output;
 use crate::server::Server;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
@@ -106,14 +107,26 @@ pub(super) async fn tell_all(server: &Server, cluster: &Cluster, but: &str) {
             topology.nodes.iter().filter(|(id, node)| **id != topology.me && ***id != *but && node.port > 0);
         others.map(|(_, node)| (node.host.clone(), node.port)).collect::<Vec<_>>()
     });
-    let told = others.iter().map(|(host, port)| timeout(patience, meet(server, cluster, host, *port)));
-    let mut told: Vec<_> = told.map(Box::pin).collect();
-    // One after the other they would take as long as all that don't answer together.
+    at_once(others.iter().map(|(host, port)| timeout(patience, meet(server, cluster, host, *port)))).await;
+}
+
+/// Awaits all, and returns what they came to, in the order in which they ended. One after the other they would
+/// take as long as all that don't answer together.
+pub(super) async fn at_once<F: Future>(all: impl Iterator<Item = F>) -> Vec<F::Output> {
+    let mut waiting: Vec<_> = all.map(Box::pin).collect();
+    let mut done = Vec::with_capacity(waiting.len());
     std::future::poll_fn(|context| {
-        told.retain_mut(|told| told.as_mut().poll(context).is_pending());
-        if told.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+        waiting.retain_mut(|future| match future.as_mut().poll(context) {
+            Poll::Ready(output) => {
+                done.push(output);
+                false
+            }
+            Poll::Pending => true,
+        });
+        if waiting.is_empty() { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
+    done
 }
 
 /// What follows from what was heard.

@@ -40,7 +40,8 @@ use crate::now_ms;
 use crate::resp::Request;
 use crate::server::{Server, Session};
 pub use crate::slots::{SLOT_BITS, SLOTS, ranges, read_range, slot, write_ranges};
-use parking_lot::{Mutex, RwLock};
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -49,8 +50,9 @@ use tokio::sync::Notify;
 
 /// This node's part in a cluster.
 pub struct Cluster {
-    topology: RwLock<Topology>,
+    topology: ArcSwap<Topology>,
     file: PathBuf,
+    /// What the file says; whoever changes the topology holds it.
     saved: Mutex<String>,
     needs_all_slots: bool,
     /// Whether the cluster takes commands: asked for with each of them.
@@ -96,7 +98,7 @@ impl Cluster {
             Err(error) => return Err(Failure::new(format!("{}: {error}", file.display()))),
         };
         let cluster = Self {
-            topology: RwLock::new(topology),
+            topology: ArcSwap::from_pointee(topology),
             file,
             saved: Mutex::default(),
             needs_all_slots: config.is("cluster-require-full-coverage"),
@@ -113,30 +115,44 @@ impl Cluster {
 
     /// What this node knows, to be read.
     pub fn read<T>(&self, read: impl FnOnce(&Topology) -> T) -> T {
-        read(&self.topology.read())
+        read(&self.topology.load())
     }
 
-    /// Changes what this node knows, and writes it down before anyone hears of it.
+    /// Changes what this node knows, and writes it down before anyone hears of it. Commands go on meanwhile by
+    /// what it knew before.
     ///
     /// # Errors
-    /// Where the file can't be written.
+    /// Where the file can't be written; then nothing changes.
     pub fn change<T>(&self, change: impl FnOnce(&mut Topology) -> T) -> Outcome<T> {
-        let mut topology = self.topology.write();
-        let result = change(&mut topology);
-        self.is_up.store(topology.is_up(self.needs_all_slots), Ordering::SeqCst);
-        // How far replicas have come is not worth a write.
+        // It may wait for the device, and other tasks need not.
+        tokio::task::block_in_place(|| {
+            let mut saved = self.saved.lock();
+            let mut topology = Topology::clone(&self.topology.load());
+            let result = change(&mut topology);
+            self.save(&topology, &mut saved)?;
+            let is_up = topology.is_up(self.needs_all_slots);
+            self.topology.store(Arc::new(topology));
+            self.is_up.store(is_up, Ordering::SeqCst);
+            Ok(result)
+        })
+    }
+
+    /// Writes the file where what lasts of it has changed.
+    fn save(&self, topology: &Topology, saved: &mut String) -> Outcome {
         let version = topology.version.map_or(String::new(), |version| format!(" version {version}"));
         let text = format!("voted {}{version}\n{}", topology.voted, topology.write());
-        let mut saved = self.saved.lock();
-        if lasting(&text) != lasting(&saved) {
-            let new = self.file.with_extension("new");
-            let written = std::fs::write(&new, &text)
-                .and_then(|()| std::fs::File::open(&new)?.sync_all())
-                .and_then(|()| std::fs::rename(&new, &self.file));
-            written.map_err(|error| Failure::new(format!("{}: {error}", self.file.display())))?;
-            *saved = text;
+        // How far replicas have come is not worth a write.
+        if lasting(&text) == lasting(saved) {
+            return Ok(());
         }
-        Ok(result)
+        let new = self.file.with_extension("new");
+        let written = std::fs::write(&new, &text)
+            .and_then(|()| std::fs::File::open(&new)?.sync_all())
+            .and_then(|()| std::fs::rename(&new, &self.file))
+            .and_then(|()| self.file.parent().map_or(Ok(()), |dir| std::fs::File::open(dir)?.sync_all()));
+        written.map_err(|error| Failure::new(format!("{}: {error}", self.file.display())))?;
+        *saved = text;
+        Ok(())
     }
 
     /// Milliseconds without a word from a node after which it counts as out of reach.
@@ -154,16 +170,33 @@ impl Cluster {
     /// # Errors
     /// The reply that sends the client to another node, or says why no node can do it.
     pub fn route(&self, session: &Session, spec: &Spec, request: &Request) -> Outcome<Route> {
-        let mut wanted = None;
-        for place in spec.keys.places(request) {
-            let slot = slot(request.get(place));
-            if wanted.is_some_and(|other| other != slot) {
-                return Err(Failure::coded("CROSSSLOT Keys in request don't hash to the same slot"));
-            }
-            wanted = Some(slot);
+        match slot_of_all(std::iter::once((spec, request)))? {
+            Some(slot) => self.route_slot(session, slot, spec.name, spec.writes()),
+            None => Ok(Route::Here),
         }
-        let Some(slot) = wanted else { return Ok(Route::Here) };
-        let topology = self.topology.read();
+    }
+
+    /// Says where a transaction of these requests belongs, as a whole.
+    ///
+    /// # Errors
+    /// As for [`Cluster::route`].
+    pub fn route_all<'a>(
+        &self,
+        session: &Session,
+        requests: impl Iterator<Item = (&'a Spec, &'a Request)> + Clone,
+    ) -> Outcome<Route> {
+        match slot_of_all(requests.clone())? {
+            Some(slot) => {
+                let writes = requests.into_iter().any(|(spec, _)| spec.writes());
+                self.route_slot(session, slot, "exec", writes)
+            }
+            None => Ok(Route::Here),
+        }
+    }
+
+    /// Says where the command `name` on keys of `slot` belongs.
+    fn route_slot(&self, session: &Session, slot: u16, name: &str, writes: bool) -> Outcome<Route> {
+        let topology = self.topology.load();
         let down = Failure::coded("CLUSTERDOWN Hash slot not served");
         let Some(owner) = topology.owner(slot) else { return Err(down) };
         if !self.is_up() {
@@ -175,13 +208,13 @@ impl Cluster {
             ));
         }
         if *owner == topology.me {
-            let leaves = topology.migrating.contains_key(&slot) && spec.name != "migrate";
+            let leaves = topology.migrating.contains_key(&slot) && name != "migrate";
             return Ok(if leaves { Route::Leaving(slot) } else { Route::Here });
         }
-        if topology.importing.contains_key(&slot) && (session.is_asking || spec.name == "restore") {
+        if topology.importing.contains_key(&slot) && (session.is_asking || name == "restore") {
             return Ok(Route::Arriving);
         }
-        let reads_here = session.reads_replica && !spec.writes() && topology.my_primary() == Some(owner);
+        let reads_here = session.reads_replica && !writes && topology.my_primary() == Some(owner);
         if reads_here {
             return Ok(Route::Here);
         }
@@ -201,6 +234,24 @@ impl Cluster {
             }
         })
     }
+}
+
+/// The slot of all keys that requests name, if they name any.
+///
+/// # Errors
+/// Where they are in several.
+fn slot_of_all<'a>(requests: impl Iterator<Item = (&'a Spec, &'a Request)>) -> Outcome<Option<u16>> {
+    let mut wanted = None;
+    for (spec, request) in requests {
+        for place in spec.keys.places(request) {
+            let slot = slot(request.get(place));
+            if wanted.is_some_and(|other| other != slot) {
+                return Err(Failure::coded("CROSSSLOT Keys in request don't hash to the same slot"));
+            }
+            wanted = Some(slot);
+        }
+    }
+    Ok(wanted)
 }
 
 /// Reads the file of nodes.

@@ -10,7 +10,7 @@
 use super::Server;
 use super::read_ahead::{are_short, keys, named, read_ahead, read_cached};
 use super::session::{ReplyMode, Session, Transaction};
-use crate::cluster::Route;
+use crate::cluster::{Cluster, Route};
 use crate::command::{Context, Denied, Spec, flags, lookup, text, wrong_arity};
 use crate::failure::{Failure, Outcome};
 use crate::keyspace::Unit;
@@ -58,40 +58,40 @@ fn check(server: &Server, session: &Session, request: &Request) -> Outcome<Check
 
 /// The same for a command that has been looked up.
 fn check_found(server: &Server, session: &Session, request: &Request, found: Checked) -> Outcome<Checked> {
-    let (number, spec) = found;
-    if !spec.takes(request) {
-        return Err(wrong_arity(spec.name));
-    }
-    if !session.is_authenticated && !spec.is(flags::NO_AUTH) {
-        return Err(Failure::coded("NOAUTH Authentication required."));
+    let (_, spec) = found;
+    may_run(server, session, request, spec)?;
+    if let Some(cluster) = server.cluster.as_ref().filter(|_| session.is_authenticated) {
+        cluster.route(session, spec, request)?;
     }
     if spec.writes() {
         check_writes(server)?;
     }
+    Ok(found)
+}
+
+/// Checks that the client may run a command, wherever its keys are.
+fn may_run(server: &Server, session: &Session, request: &Request, spec: &Spec) -> Outcome {
+    if !spec.takes(request) {
+        return Err(wrong_arity(spec.name));
+    }
     if !session.is_authenticated {
-        return Ok((number, spec));
+        let may = spec.is(flags::NO_AUTH);
+        return if may { Ok(()) } else { Err(Failure::coded("NOAUTH Authentication required.")) };
     }
-    if let Some(cluster) = &server.cluster {
-        cluster.route(session, spec, request)?;
-    }
-    match session.user.check(spec, request) {
-        Ok(()) => Ok((number, spec)),
-        Err(denied) => {
-            let name = &session.user.name;
-            let (reason, object) = match denied {
-                Denied::Command => ("command", spec.name.to_owned()),
-                Denied::Key => ("key", text(request.get(spec.keys.places(request).next().unwrap_or(1)))),
-            };
-            server.acl.note(session, reason, &object, name);
-            Err(match denied {
-                Denied::Command => Failure::Reply(
-                    format!("NOPERM User {name} has no permissions to run the '{}' command", spec.name)
-                        .into(),
-                ),
-                Denied::Key => Failure::coded("NOPERM No permissions to access a key"),
-            })
+    let Err(denied) = session.user.check(spec, request) else { return Ok(()) };
+    let name = &session.user.name;
+    let (reason, object) = match denied {
+        Denied::Command => ("command", spec.name.to_owned()),
+        Denied::Key => ("key", text(request.get(spec.keys.places(request).next().unwrap_or(1)))),
+    };
+    server.acl.note(session, reason, &object, name);
+    Err(match denied {
+        Denied::Command => {
+            let refusal = format!("NOPERM User {name} has no permissions to run the '{}' command", spec.name);
+            Failure::Reply(refusal.into())
         }
-    }
+        Denied::Key => Failure::coded("NOPERM No permissions to access a key"),
+    })
 }
 
 /// Checks that the server takes writes: that it is no replica, and has as many as it wants to have.
@@ -174,21 +174,38 @@ fn is_settled(server: &Server, session: &Session, spec: &Spec, request: &Request
     route.is_none_or(|route| matches!(route, Ok(Route::Here)))
 }
 
-/// Checks that keys whose slot is on its way are here: those that are not, the other node has.
+/// Checks that a request's keys are here.
 fn check_keys(context: &mut Context, request: &Request) -> Outcome {
     let Some(cluster) = &context.server.cluster else { return Ok(()) };
     let route = cluster.route(context.session, context.spec, request)?;
+    let asked = std::iter::once((context.spec, request));
+    check_moving(cluster, route, context.unit, context.session.database, asked)
+}
+
+/// Checks that keys whose slot is on its way are here: those that are not, the other node has.
+fn check_moving<'a>(
+    cluster: &Cluster,
+    route: Route,
+    unit: &mut Unit,
+    database: usize,
+    asked: impl Iterator<Item = (&'a Spec, &'a Request)>,
+) -> Outcome {
     if route == Route::Here {
         return Ok(());
     }
-    let (mut count, mut missing) = (0, 0);
-    for place in context.spec.keys.places(request) {
-        count += 1;
-        missing += usize::from(!context.key(request.get(place))?.is_live());
+    let mut first = None;
+    let (mut is_one, mut is_any_here, mut is_any_missing) = (true, false, false);
+    for (spec, request) in asked {
+        for key in spec.keys.places(request).map(|place| request.get(place)) {
+            is_one &= *first.get_or_insert(key) == key;
+            let is_here = unit.key(database, key)?.is_live();
+            is_any_here |= is_here;
+            is_any_missing |= !is_here;
+        }
     }
     match route {
-        Route::Leaving(slot) if missing == count => Err(cluster.ask(slot)),
-        Route::Leaving(_) | Route::Arriving if missing > 0 && count > 1 => {
+        Route::Leaving(slot) if is_any_missing && !is_any_here => Err(cluster.ask(slot)),
+        Route::Leaving(_) | Route::Arriving if is_any_missing && !is_one => {
             Err(Failure::coded("TRYAGAIN Multiple keys request during rehashing of slot"))
         }
         _ => Ok(()),
@@ -217,17 +234,19 @@ fn join(server: &Server, session: &Session, requests: &VecDeque<Request>, thread
     joined
 }
 
-/// Writes a reply into `out`, or why there is none, for a request on which work began then; when it ended.
+/// Carries out a request that has been `checked`, and writes a reply into `out`, or why there is none; work on
+/// it began then. Returns when it ended.
 fn answer(
     context: &mut Context,
     number: usize,
     request: &Request,
+    checked: Outcome,
     out: &mut Output,
     began: Instant,
 ) -> Instant {
     let (server, mark) = (context.server, out.len());
     let spec = context.spec;
-    let result = check_keys(context, request).and_then(|()| (spec.run)(context, request, out));
+    let result = checked.and_then(|()| (spec.run)(context, request, out));
     if context.session.transaction.is_none() && spec.name != "asking" {
         context.session.is_asking = false;
     }
@@ -313,7 +332,8 @@ fn together(
         let mut now = Instant::now();
         for (request, (number, spec)) in requests.iter().zip(specs) {
             let mut context = Context { server, session, unit: &mut unit, spec };
-            now = answer(&mut context, *number, request, out, now);
+            let checked = check_keys(&mut context, request);
+            now = answer(&mut context, *number, request, checked, out, now);
             done += 1;
             if out.len() >= MOST_OUTPUT_BYTES {
                 break 'unit;
@@ -371,11 +391,33 @@ fn alone(server: &Server, session: &mut Session, request: &Request, out: &mut Ou
     let mut unit = Unit::new(store, server.config.pack_limits());
     unit.is_read_only = !spec.writes();
     let mut context = Context { server, session, unit: &mut unit, spec };
-    answer(&mut context, number, request, out, Instant::now());
+    let (now, checked) = (Instant::now(), check_keys(&mut context, request));
+    answer(&mut context, number, request, checked, out, now);
     if let Err(failure) = unit.commit() {
         out.truncate(mark);
         refuse(server, &failure, out);
     }
+}
+
+/// Checks that this node is the one for a transaction as a whole; a part of it is never done.
+fn check_transaction(
+    server: &Server,
+    session: &mut Session,
+    unit: &mut Unit,
+    queue: &[Request],
+    specs: &[Checked],
+) -> Outcome {
+    if let Some(cluster) = &server.cluster {
+        let asked = || specs.iter().map(|(_, spec)| *spec).zip(queue);
+        let route = cluster.route_all(session, asked());
+        session.is_asking = false;
+        check_moving(cluster, route?, unit, session.database, asked())?;
+    }
+    if unit.is_read_only {
+        return Ok(());
+    }
+    check_writes(server)
+        .map_err(|why| Failure::new_coded(format!("EXECABORT Transaction discarded because of: {why}")))
 }
 
 /// Carries out a transaction.
@@ -403,26 +445,27 @@ fn exec(server: &Server, session: &mut Session, number: usize, out: &mut Output)
         store.locks.keys(named.chain(watched))
     };
     let mut unit = Unit::new(store, server.config.pack_limits());
+    unit.is_read_only = !specs.iter().any(|(_, spec)| spec.writes());
+    if let Err(failure) = check_transaction(server, session, &mut unit, &queue, &specs) {
+        session.watched = seen;
+        session.unwatch(store);
+        return refuse(server, &failure, out);
+    }
     let is_broken = crate::command::is_broken(&seen, unit.now);
     session.watched = seen;
     session.unwatch(store);
     if is_broken {
         return out.null_array();
     }
-    unit.is_read_only = !specs.iter().any(|(_, spec)| spec.writes());
     let mark = out.len();
     let mut result = if needs_all { Ok(()) } else { read_ahead(&mut unit, database, &queue, &specs) };
     if result.is_ok() {
         out.array(queue.len());
         for (request, (number, spec)) in queue.iter().zip(&specs) {
             // What the client may do can have changed since it asked.
-            match check(server, session, request) {
-                Ok(_) => {
-                    let mut context = Context { server, session, unit: &mut unit, spec };
-                    answer(&mut context, *number, request, out, Instant::now());
-                }
-                Err(failure) => refuse(server, &failure, out),
-            }
+            let checked = may_run(server, session, request, spec);
+            let mut context = Context { server, session, unit: &mut unit, spec };
+            answer(&mut context, *number, request, checked, out, Instant::now());
         }
         result = unit.commit();
     }
