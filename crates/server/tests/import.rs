@@ -8,7 +8,8 @@ mod common;
 use common::nodes::{text, until};
 use common::{Client, Reply, Running, encode};
 use std::collections::BTreeSet;
-use std::net::{SocketAddr, TcpListener};
+use std::io::{BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -26,10 +27,24 @@ impl Drop for Redis {
 }
 
 impl Redis {
-    /// Starts one; none where there is none.
+    /// Starts one; none where there is no such program.
     fn start(dir: &Path, settings: &[&str]) -> Option<Self> {
+        // A port that was free may be taken before Redis has it.
+        for _ in 0..10 {
+            match Self::start_somewhere(dir, settings) {
+                Ok(None) => {}
+                Ok(redis) => return redis,
+                Err(_) => break,
+            }
+        }
+        eprintln!("skipped: there is no redis-server");
+        None
+    }
+
+    /// Starts one at some port; none where the port was taken.
+    fn start_somewhere(dir: &Path, settings: &[&str]) -> std::io::Result<Option<Self>> {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let started = Command::new("redis-server")
+        let child = Command::new("redis-server")
             .args([
                 "--port",
                 &port.to_string(),
@@ -44,20 +59,30 @@ impl Redis {
             .arg(dir)
             .args(settings)
             .stdout(Stdio::null())
-            .spawn();
-        let Ok(child) = started else {
-            eprintln!("skipped: there is no redis-server");
-            return None;
-        };
+            .spawn()?;
         let address = SocketAddr::from(([127, 0, 0, 1], port));
-        let redis = Self { child, address };
-        until("up", || std::net::TcpStream::connect(address).is_ok());
-        Some(redis)
+        let mut redis = Self { child, address };
+        let mut is_gone = false;
+        until("up", || {
+            is_gone = redis.child.try_wait().unwrap().is_some();
+            is_gone || answers(address)
+        });
+        Ok((!is_gone).then_some(redis))
     }
 
     fn client(&self) -> Client {
         Client::connect(self.address)
     }
+}
+
+/// Whether somebody there answers a PING.
+fn answers(address: SocketAddr) -> bool {
+    let Ok(stream) = TcpStream::connect(address) else { return false };
+    let mut client = Client { stream: BufReader::new(stream) };
+    let is_sent = client.stream.get_mut().write_all(&encode(&[b"PING"])).is_ok();
+    // Or it wants a password first.
+    let is_redis = |reply: Reply| ["+PONG", "-NOAUTH"].iter().any(|word| reply.to_string().starts_with(word));
+    is_sent && client.try_reply().is_ok_and(is_redis)
 }
 
 fn program(words: &[&str]) -> (bool, String) {
