@@ -185,8 +185,7 @@ impl Reader {
     #[inline]
     pub fn keep_answer(&self, table: TableId, key: &EncodedKey<'_>, answer: &Answer) {
         let Shared { caches, user, .. } = &*self.shared;
-        caches.expect_answers();
-        caches.answers.insert(user.table(table), key, answer);
+        caches.keep_answer(user.table(table), key, answer);
     }
 
     /// Gives the cache what the budget's other holders leave; called when they change.

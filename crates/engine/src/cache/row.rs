@@ -12,6 +12,8 @@
 //!
 //! - Answers stand one behind the other in pieces of the store's memory, and leave piece by piece: no
 //!   allocation each, and no holes between them.
+//! - New answers have no more than their part also while the main queue is not full: pages have the rest
+//!   ([`shared`](super::shared)), and those of keys that nobody asks for again would take it from them.
 //! - Who left lately is noted in a table that forgets what is overwritten, four bytes an answer, rather than
 //!   in a queue.
 //!
@@ -48,6 +50,8 @@ const MOST_ANSWER_BYTES: usize = PIECE_BYTES / 4;
 const MOST_USES: u8 = 3;
 /// Part of the pieces that new answers pass through.
 const SMALL_SHARE: usize = 10;
+/// Pieces of these that there may always be: one to fill, and the one before it.
+const LEAST_SMALL: usize = 2;
 /// Notes of answers that have left, for each piece: as many as answers of some hundred bytes.
 const NOTES_PER_PIECE: usize = 32;
 /// Pieces whose answers one insertion may pass on.
@@ -69,6 +73,8 @@ pub(crate) struct RowCache {
     shards: Box<[Mutex<Shard>]>,
     /// Pieces of each shard at most.
     most_pieces: AtomicUsize,
+    /// Pieces of all shards.
+    pieces: AtomicUsize,
     memory: Arc<MemoryBudget>,
 }
 
@@ -261,10 +267,11 @@ impl Shard {
         self.small.pieces.len() + self.main.pieces.len()
     }
 
-    /// Lets go of old answers until at most `most` pieces are left.
+    /// Lets go of old answers until at most `most` pieces are left, and of new ones no more than their part.
     fn shrink_to(&mut self, most: usize, memory: &MemoryBudget) {
+        let most_small = (most / SMALL_SHARE).max(LEAST_SMALL);
         let mut passed = 0;
-        while self.pieces() > most {
+        while self.pieces() > most || self.small.pieces.len() > most_small {
             let small = self.small.pieces.len();
             let from_small = small > 0 && (small * SMALL_SHARE > most || self.main.pieces.len() < 2);
             let queue = if from_small { &mut self.small } else { &mut self.main };
@@ -320,7 +327,8 @@ impl RowCache {
     pub fn new(memory: &Arc<MemoryBudget>) -> Self {
         let shards = (memory.total_bytes() / BUDGET_PER_SHARD).clamp(1, MOST_SHARDS).next_power_of_two();
         let shards = (0..shards).map(|_| Mutex::default()).collect();
-        Self { shards, most_pieces: AtomicUsize::new(0), memory: Arc::clone(memory) }
+        let (most_pieces, pieces) = Default::default();
+        Self { shards, most_pieces, pieces, memory: Arc::clone(memory) }
     }
 
     /// Gives it room for `bytes`.
@@ -333,7 +341,9 @@ impl RowCache {
         }
         for shard in &self.shards {
             let mut shard = shard.lock();
+            let before = shard.pieces();
             shard.shrink_to(pieces, &self.memory);
+            self.pieces.fetch_sub(before - shard.pieces(), Ordering::Relaxed);
             // Their places depend on how many there are, so none is kept. Zeros take memory once they are
             // written over.
             shard.left = vec![0; pieces * NOTES_PER_PIECE];
@@ -345,7 +355,7 @@ impl RowCache {
 
     /// Bytes it takes.
     pub fn bytes(&self) -> u64 {
-        self.shards.iter().map(|shard| shard.lock().pieces() as u64 * KEPT_PIECE_BYTES).sum()
+        self.pieces.load(Ordering::Relaxed) as u64 * KEPT_PIECE_BYTES
     }
 
     #[inline]
@@ -364,11 +374,11 @@ impl RowCache {
         self.shard(hash)?.lock().get(hash, table, key, wants)
     }
 
-    /// Keeps what `table` says of `key`.
-    pub fn insert(&self, table: TableId, key: &EncodedKey<'_>, answer: &Answer) {
+    /// Keeps what `table` says of `key`; true where it takes more memory for that.
+    pub fn insert(&self, table: TableId, key: &EncodedKey<'_>, answer: &Answer) -> bool {
         let most = self.most_pieces.load(Ordering::Relaxed);
         let (kind, value, expires_at_ms): (_, &[u8], _) = match answer {
-            Answer::Put { value, .. } if !value.is_read() => return,
+            Answer::Put { value, .. } if !value.is_read() => return false,
             Answer::Put { value, expires_at_ms: 0 } => (PUT, value.bytes(), 0),
             Answer::Put { value, expires_at_ms } => (PUT_EXPIRING, value.bytes(), *expires_at_ms),
             Answer::Deleted => (DELETED, &[], 0),
@@ -377,7 +387,7 @@ impl RowCache {
         };
         let bytes = HEAD_BYTES + EXPIRY_BYTES + key.key.len() + value.len();
         if most == 0 || table == 0 || bytes > MOST_ANSWER_BYTES {
-            return;
+            return false;
         }
         let mut head = [0; HEAD_BYTES + EXPIRY_BYTES];
         let lengths = (key.key.len() as u64) | (value.len() as u64) << 16 | u64::from(kind) << 32;
@@ -386,13 +396,22 @@ impl RowCache {
         }
         let head = if kind == PUT_EXPIRING { &head[..] } else { head.get(..HEAD_BYTES).unwrap_or_default() };
         let hash = hash(table, key.fingerprint);
-        let Some(shard) = self.shard(hash) else { return };
+        let Some(shard) = self.shard(hash) else { return false };
         let mut shard = shard.lock();
-        if shard.find(hash, table, key).is_none() {
-            let is_main = shard.has_left(hash);
-            shard.push(is_main, hash, &[head, key.key, value], &self.memory);
-            shard.shrink_to(most, &self.memory);
+        if shard.find(hash, table, key).is_some() {
+            return false;
         }
+        let (before, is_main) = (shard.pieces(), shard.has_left(hash));
+        shard.push(is_main, hash, &[head, key.key, value], &self.memory);
+        shard.shrink_to(most, &self.memory);
+        let after = shard.pieces();
+        drop(shard);
+        if after > before {
+            self.pieces.fetch_add(after - before, Ordering::Relaxed);
+        } else if after < before {
+            self.pieces.fetch_sub(before - after, Ordering::Relaxed);
+        }
+        after > before
     }
 }
 

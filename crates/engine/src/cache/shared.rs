@@ -4,14 +4,17 @@
 //! Numbers are not used again: what a closed store left behind nobody asks for, and it gives way to others.
 
 use super::row::RowCache;
-use super::split::CacheSplit;
+use super::split::{CacheSplit, Held};
+use crate::entry::Answer;
 use crate::ids::{FileId, TableId};
 use crate::io::File;
 use crate::memory::{MemoryBudget, PIECE_BYTES, Pooled};
 use crate::sync::CacheHasher;
+use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use quick_cache::sync::Cache;
 use quick_cache::{UnitWeighter, Weighter};
+use siltstone_design::EncodedKey;
 use std::sync::Arc;
 
 /// A verified page.
@@ -21,6 +24,9 @@ pub(crate) type Page = Arc<Pooled>;
 const CACHED_PAGE_BYTES: u64 = PIECE_BYTES as u64 + 96;
 /// The cache shrinks no further than this, so that one lookup's pages stay while it needs them.
 const LEAST_CACHE_BYTES: u64 = 16 * CACHED_PAGE_BYTES;
+/// Answers that have not filled their share leave the rest of it to pages, but for one of so many parts of
+/// the cache that is always ready for more of them.
+const READY_PARTS: u64 = 64;
 /// Pages that the cache has bookkeeping for from the start; it grows where there are more. The budget is no
 /// measure of it: that may be far more than there is, and is taken as it is needed.
 const PAGES_AT_FIRST: u64 = 1 << 20;
@@ -88,6 +94,8 @@ pub(crate) struct Caches {
     pub(super) memory: Arc<MemoryBudget>,
     /// What answers and pages have together.
     capacity: AtomicU64,
+    /// What pages leave to answers; held while the two are divided anew.
+    left_to_answers: Mutex<u64>,
     next_user: AtomicU32,
     /// Stores that use them.
     users: AtomicUsize,
@@ -111,6 +119,7 @@ impl Caches {
             keeps_answers: AtomicBool::new(false),
             memory: Arc::clone(memory),
             capacity: AtomicU64::new(capacity),
+            left_to_answers: Mutex::default(),
             next_user: AtomicU32::new(0),
             users: AtomicUsize::new(0),
         };
@@ -149,15 +158,43 @@ impl Caches {
 
     /// Divides `capacity` bytes between answers and pages.
     fn divide(&self, capacity: u64) {
+        let mut left = self.left_to_answers.lock();
+        let share = self.share_of_answers(capacity);
+        self.answers.set_capacity(share);
+        *left = share.min(self.answers.bytes() + capacity / READY_PARTS);
+        self.pages.set_capacity(capacity - *left);
+    }
+
+    /// What answers have once they fill it.
+    fn share_of_answers(&self, capacity: u64) -> u64 {
         let is_divided = self.keeps_answers.load(Ordering::Relaxed);
-        let answers = if is_divided { self.split.of(capacity.saturating_sub(LEAST_CACHE_BYTES)) } else { 0 };
-        self.answers.set_capacity(answers);
-        self.pages.set_capacity(capacity - answers);
+        if is_divided { self.split.of(capacity.saturating_sub(LEAST_CACHE_BYTES)) } else { 0 }
+    }
+
+    /// Has pages leave more to answers, which have taken more memory.
+    fn follow_answers(&self) {
+        // Whoever holds it does the same.
+        let Some(mut left) = self.left_to_answers.try_lock() else { return };
+        let capacity = self.capacity.load(Ordering::Relaxed);
+        let (held, ready) = (self.answers.bytes(), capacity / READY_PARTS);
+        let share = self.share_of_answers(capacity);
+        if held + ready / 2 > *left && *left < share {
+            *left = share.min(held + ready);
+            self.pages.set_capacity(capacity - *left);
+        }
+    }
+
+    /// Keeps what `table` says of `key`.
+    pub(super) fn keep_answer(&self, table: TableId, key: &EncodedKey<'_>, answer: &Answer) {
+        self.expect_answers();
+        if self.answers.insert(table, key, answer) {
+            self.follow_answers();
+        }
     }
 
     /// Makes room for answers, the first time that there is one.
     #[inline]
-    pub(super) fn expect_answers(&self) {
+    fn expect_answers(&self) {
         if !self.keeps_answers.load(Ordering::Relaxed) && !self.keeps_answers.swap(true, Ordering::Relaxed) {
             self.divide(self.capacity.load(Ordering::Relaxed));
         }
@@ -167,7 +204,8 @@ impl Caches {
     #[inline]
     pub(super) fn note(&self, reads: u64) {
         let capacity = self.capacity.load(Ordering::Relaxed);
-        if self.split.note(1, reads, capacity, || self.bytes()) {
+        let held = || Held { answers: self.answers.bytes(), pages: self.pages.weight() };
+        if self.split.note(1, reads, capacity, held) {
             self.divide(capacity);
         }
     }
@@ -188,19 +226,35 @@ impl Caches {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::value::Value;
+    use siltstone_design::{Encoder, HashSecret, Schema};
 
     #[test]
-    fn pages_have_all_of_the_cache_until_there_is_an_answer() {
+    fn pages_have_what_answers_do_not_fill() {
         let memory = MemoryBudget::new(64 << 20);
         let caches = Caches::new(&memory, 8);
         let all = caches.capacity.load(Ordering::Relaxed);
+        let pages = || caches.pages.capacity();
         // It divides its capacity among shards, and rounds.
-        assert!(caches.pages.capacity().abs_diff(all) < CACHED_PAGE_BYTES);
-        caches.expect_answers();
-        assert!(caches.pages.capacity() < all * 3 / 4);
-        let divided = caches.pages.capacity();
-        caches.expect_answers();
-        assert_eq!(caches.pages.capacity(), divided);
+        assert!(pages().abs_diff(all) < CACHED_PAGE_BYTES);
+        let encoder = Encoder::new(Schema::Point, HashSecret([5; 16]));
+        let value = Answer::Put { value: Value::Copied(vec![7; 500]), expires_at_ms: 0 };
+        let mut keep = |number: u64| {
+            let key = number.to_be_bytes();
+            caches.keep_answer(1, &encoder.encode(&key).unwrap(), &value);
+        };
+        keep(0);
+        assert!(pages() > all * 9 / 10, "{} of {all}", pages());
+        // Keys that nobody asks for again take no more than the part of new answers.
+        (1..200_000).for_each(&mut keep);
+        assert!(pages() > all * 9 / 10, "{} of {all}", pages());
+        // Others fill their half.
+        for _ in 0..20 {
+            (0..60_000).for_each(&mut keep);
+            assert!(pages() + caches.answers.bytes() <= all + CACHED_PAGE_BYTES);
+        }
+        assert!(pages().abs_diff(all / 2) < all / 16, "{} of {all}", pages());
+        assert!(caches.answers.bytes() > all * 2 / 5);
     }
 
     #[test]

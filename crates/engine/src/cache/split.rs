@@ -38,6 +38,13 @@ const OTHER_LOAD: f64 = 0.05;
 /// Periods between tries at most.
 const LONGEST_REST: u32 = 64;
 
+/// Bytes that the two hold.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Held {
+    pub answers: u64,
+    pub pages: u64,
+}
+
 /// The border, and what is learnt.
 #[derive(Debug)]
 pub(super) struct CacheSplit {
@@ -50,8 +57,8 @@ pub(super) struct CacheSplit {
 
 #[derive(Debug)]
 struct Climb {
-    /// Bytes that the cache held after the last period.
-    last_held: u64,
+    /// What they held after the last period.
+    last_held: Held,
     /// Reads per question in the last period, and whether the border has moved since.
     last_rate: Option<f64>,
     has_moved: bool,
@@ -66,7 +73,7 @@ struct Climb {
 impl Default for CacheSplit {
     fn default() -> Self {
         let climb = Climb {
-            last_held: 0,
+            last_held: Held::default(),
             last_rate: None,
             has_moved: false,
             is_upward: false,
@@ -92,7 +99,7 @@ impl CacheSplit {
     /// Notes `questions`, of which `reads` went to the device; true once the border has moved in a cache of
     /// `capacity` bytes, which holds so many as `held` says.
     #[inline]
-    pub fn note(&self, questions: u64, reads: u64, capacity: u64, held: impl FnOnce() -> u64) -> bool {
+    pub fn note(&self, questions: u64, reads: u64, capacity: u64, held: impl FnOnce() -> Held) -> bool {
         if reads > 0 {
             self.reads.fetch_add(reads, Ordering::Relaxed);
         }
@@ -102,7 +109,7 @@ impl CacheSplit {
         before / least < (before + questions) / least && self.move_border((least, period), capacity, held)
     }
 
-    fn move_border(&self, (least, period): (u64, u64), capacity: u64, held: impl FnOnce() -> u64) -> bool {
+    fn move_border(&self, (least, period): (u64, u64), capacity: u64, held: impl FnOnce() -> Held) -> bool {
         let Some(mut climb) = self.climb.try_lock() else { return false };
         let asked = self.questions.load(Ordering::Relaxed);
         // Another thread may have begun the next period.
@@ -115,7 +122,7 @@ impl CacheSplit {
             return false;
         }
         let held = held();
-        let is_filling = held > climb.last_held + capacity / FILLING_PARTS;
+        let is_filling = climb.has_grown_to(held, capacity / FILLING_PARTS);
         if !is_over && is_filling {
             return false;
         }
@@ -125,14 +132,23 @@ impl CacheSplit {
         if is_filling {
             return false;
         }
-        let before = self.answers.load(Ordering::Relaxed);
+        // What answers leave unfilled, pages have: the border stands there.
+        let filled = (held.answers * PARTS).checked_div(capacity).map_or(PARTS, |parts| parts + 1);
+        let border = self.answers.load(Ordering::Relaxed);
+        let before = border.min(filled);
         let after = climb.step(rate, before);
         self.answers.store(after, Ordering::Relaxed);
-        after != before
+        after != border
     }
 }
 
 impl Climb {
+    /// Whether answers, or both together, hold more by `chance` than after the last period.
+    fn has_grown_to(&self, held: Held, chance: u64) -> bool {
+        let (before, all) = (self.last_held, |held: Held| held.answers + held.pages);
+        held.answers > before.answers + chance || all(held) > all(before) + chance
+    }
+
     /// Whether `rate`, of so many questions, differs too much from that of the last period for a chance.
     fn is_clear(&self, rate: f64, asked: u64) -> bool {
         self.last_rate.is_some_and(|last| (rate - last).abs() >= LARGE / (asked as f64).sqrt())
@@ -176,7 +192,7 @@ mod tests {
         for _ in 0..400 {
             let at = split.answers.load(Ordering::Relaxed);
             let reads = (rate(at) * QUESTIONS as f64) as u64;
-            split.note(QUESTIONS, reads, 0, || 0);
+            split.note(QUESTIONS, reads, 0, Held::default);
         }
         split.answers.load(Ordering::Relaxed)
     }
@@ -188,7 +204,7 @@ mod tests {
             .find(|_| {
                 let at = split.answers.load(Ordering::Relaxed);
                 let reads = (rate(at) * QUESTIONS as f64) as u64;
-                split.note(QUESTIONS, reads, 0, || 0);
+                split.note(QUESTIONS, reads, 0, Held::default);
                 is_there(at)
             })
             .unwrap()
@@ -206,14 +222,14 @@ mod tests {
         let reads = |asked: u64, rate: f64| (rate * asked as f64) as u64;
         // A store in balance, whose border rests for long.
         for _ in 0..100 {
-            split.note(QUESTIONS, reads(QUESTIONS, 0.4), 0, || 0);
+            split.note(QUESTIONS, reads(QUESTIONS, 0.4), 0, Held::default);
         }
         assert!(split.climb.lock().rest > 8);
         // The reads of another load become fewer the less there is for answers.
         let mut asked = 0;
         while split.of(PARTS) > 1 {
             let rate = 0.6 + 0.02 * split.of(PARTS) as f64;
-            split.note(1024, reads(1024, rate), 0, || 0);
+            split.note(1024, reads(1024, rate), 0, Held::default);
             asked += 1024;
         }
         assert!(asked <= 2 * QUESTIONS, "{asked} questions");
@@ -223,14 +239,25 @@ mod tests {
     fn a_cache_that_fills_up_teaches_nothing() {
         let split = CacheSplit::default();
         let capacity = 1 << 20;
+        let half = |held: u64| Held { answers: held / 2, pages: held / 2 };
         for held in 1..=20 {
             let reads = (21 - held) * QUESTIONS / 20;
-            assert!(!split.note(QUESTIONS, reads, capacity, || held * capacity / 20));
+            assert!(!split.note(QUESTIONS, reads, capacity, || half(held * capacity / 20)));
         }
         assert_eq!(split.of(PARTS), MIDDLE);
         // And what it took then is not set beside what it takes later.
-        assert!(split.note(QUESTIONS, QUESTIONS / 2, capacity, || capacity));
+        assert!(split.note(QUESTIONS, QUESTIONS / 2, capacity, || half(capacity)));
         assert_eq!(split.climb.lock().last_rate, Some(0.5));
+    }
+
+    #[test]
+    fn the_border_does_not_stand_far_above_what_answers_fill() {
+        let split = CacheSplit::default();
+        let (capacity, held) = (1 << 20, Held { answers: 1 << 16, pages: 15 << 16 });
+        for _ in 0..3 {
+            split.note(QUESTIONS, QUESTIONS / 2, capacity, || held);
+        }
+        assert!(split.of(PARTS) <= 2 + FIRST_STRIDE, "{}", split.of(PARTS));
     }
 
     #[test]

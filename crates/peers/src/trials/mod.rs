@@ -1,11 +1,12 @@
-//! Measurements of operations that only some engines have: bulk builds, merges, and many stores in one
-//! process.
+//! Measurements of what only some engines have: bulk builds, merges, many stores in one process, and their
+//! caches beside those of libraries.
 //!
 //! A trial has contestants. Each runs in a process and a memory group of its own ([`contest`]), one after
 //! the other, and answers with named figures, of which a table is made. Nothing is kept: a trial is run
 //! again as a whole.
 
 mod bulk;
+mod caches;
 mod contest;
 mod merges;
 mod stores;
@@ -22,6 +23,8 @@ use std::path::PathBuf;
 pub enum Trial {
     /// Items in no order and in the engine's own by a bulk build, by batches, and by RocksDB's table files
     Bulk(bulk::Bulk),
+    /// A store's caches on skewed, scanned and shifting traces, beside libraries that cache rows or pages
+    Caches(caches::Caches),
     /// Increments of counters by merges, which read nothing, and by reading and writing
     Merges(merges::Merges),
     /// Many stores in one process that share their memory
@@ -94,6 +97,7 @@ impl Trial {
     fn common(&self) -> &Common {
         match self {
             Self::Bulk(bulk) => &bulk.common,
+            Self::Caches(caches) => &caches.common,
             Self::Merges(merges) => &merges.common,
             Self::Stores(stores) => &stores.common,
         }
@@ -103,6 +107,7 @@ impl Trial {
     fn contestants(&self) -> Vec<String> {
         match self {
             Self::Bulk(_) => bulk::CONTESTANTS.map(str::to_owned).to_vec(),
+            Self::Caches(caches) => caches.contestants(),
             Self::Merges(merges) => merges.contestants(),
             Self::Stores(_) => stores::CONTESTANTS.map(str::to_owned).to_vec(),
         }
@@ -112,7 +117,7 @@ impl Trial {
     fn prepare(&self) -> Result<()> {
         match self {
             Self::Bulk(bulk) => bulk.prepare(),
-            Self::Merges(_) | Self::Stores(_) => Ok(()),
+            Self::Caches(_) | Self::Merges(_) | Self::Stores(_) => Ok(()),
         }
     }
 
@@ -125,6 +130,7 @@ impl Trial {
     fn contest(&self, contest: &contest::Contest<'_>) -> Result<Figures> {
         match self {
             Self::Bulk(bulk) => bulk.run(contest),
+            Self::Caches(caches) => caches.run(contest),
             Self::Merges(merges) => merges.run(contest),
             Self::Stores(stores) => stores.run(contest),
         }

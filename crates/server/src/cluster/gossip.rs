@@ -110,8 +110,8 @@ pub(super) async fn tell_all(server: &Server, cluster: &Cluster, but: &str) {
     at_once(others.iter().map(|(host, port)| timeout(patience, meet(server, cluster, host, *port)))).await;
 }
 
-/// Awaits all, and returns what they came to, in the order in which they ended. One after the other they would
-/// take as long as all that don't answer together.
+/// Awaits all, and returns what they came to, in the order in which they ended. One after the other they
+/// would take as long as all that don't answer together.
 pub(super) async fn at_once<F: Future>(all: impl Iterator<Item = F>) -> Vec<F::Output> {
     let mut waiting: Vec<_> = all.map(Box::pin).collect();
     let mut done = Vec::with_capacity(waiting.len());

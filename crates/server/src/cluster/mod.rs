@@ -118,8 +118,8 @@ impl Cluster {
         read(&self.topology.load())
     }
 
-    /// Changes what this node knows, and writes it down before anyone hears of it. Commands go on meanwhile by
-    /// what it knew before.
+    /// Changes what this node knows, and writes it down before anyone hears of it. Commands go on meanwhile
+    /// by what it knew before.
     ///
     /// # Errors
     /// Where the file can't be written; then nothing changes.

@@ -234,8 +234,8 @@ fn join(server: &Server, session: &Session, requests: &VecDeque<Request>, thread
     joined
 }
 
-/// Carries out a request that has been `checked`, and writes a reply into `out`, or why there is none; work on
-/// it began then. Returns when it ended.
+/// Carries out a request that has been `checked`, and writes a reply into `out`, or why there is none; work
+/// on it began then. Returns when it ended.
 fn answer(
     context: &mut Context,
     number: usize,

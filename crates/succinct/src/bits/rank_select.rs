@@ -251,7 +251,7 @@ fn ones_before_quarter(packed: u64, quarter: usize) -> usize {
 }
 
 /// The position of the one number `rank` of `word`, which has more ones than that.
-#[inline]
+#[inline(always)]
 pub(super) fn select_in_word(word: u64, rank: u32) -> u32 {
     const BYTES: u64 = 0x0101_0101_0101_0101;
     const TOPS: u64 = 0x80 * BYTES;

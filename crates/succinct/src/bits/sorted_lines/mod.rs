@@ -56,13 +56,13 @@ const LINE_BITS: u32 = 512;
 struct Line([u64; LINE_WORDS]);
 
 impl Line {
-    #[inline]
+    #[inline(always)]
     fn word(&self, index: u32) -> u64 {
         self.0.get(index as usize).copied().unwrap_or(0)
     }
 
     /// `width` bits, at most 63, from bit `at` on.
-    #[inline]
+    #[inline(always)]
     fn bits(&self, at: u32, width: u32) -> u64 {
         let shift = at % 64;
         let mut value = self.word(at / 64) >> shift;
@@ -72,7 +72,7 @@ impl Line {
         value & ((1 << width) - 1)
     }
 
-    #[inline]
+    #[inline(always)]
     fn is_set(&self, at: u32) -> bool {
         self.word(at / 64) >> (at % 64) & 1 == 1
     }
@@ -100,7 +100,7 @@ impl Line {
     }
 
     /// The position of the zero number `rank` from bit `from` on, where there is one.
-    #[inline]
+    #[inline(always)]
     fn select_zero(&self, from: u32, mut rank: u32) -> u32 {
         let mut index = from / 64;
         let mut zeros = !self.word(index) & (u64::MAX << (from % 64));
@@ -116,7 +116,7 @@ impl Line {
     }
 
     /// How many ones follow one another from bit `at` on.
-    #[inline]
+    #[inline(always)]
     fn ones_from(&self, at: u32) -> u32 {
         let mut ones = (self.word(at / 64) >> (at % 64)).trailing_ones();
         while (at + ones).is_multiple_of(64) && self.is_set(at + ones) {
@@ -126,6 +126,7 @@ impl Line {
     }
 
     /// Ones among the `count` bits from bit `from` on.
+    #[inline(always)]
     fn ones(&self, from: u32, count: u32) -> u32 {
         let end = from + count;
         let mut ones = 0;
@@ -211,14 +212,14 @@ impl SortedLines {
 
     /// Brings the line of `value` towards the cache; the result is of no use but to keep the compiler from
     /// leaving this out.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn prefetch(&self, value: u64) -> u64 {
         self.lines.get(self.line_of(value).0 as usize).map_or(0, |line| line.word(0))
     }
 
     /// The number of the line that `value` belongs to, and its place there.
-    #[inline]
+    #[inline(always)]
     fn line_of(&self, value: u64) -> (u64, u64) {
         // A division, as a multiplication that may come out one too low.
         let line = ((u128::from(value) * u128::from(self.reciprocal)) >> 64) as u64;
@@ -227,7 +228,7 @@ impl SortedLines {
     }
 
     /// What the list holds of `value`.
-    #[inline]
+    #[inline(always)]
     pub fn find(&self, value: u64) -> Found {
         let geometry = self.geometry;
         let (index, offset) = self.line_of(value);
