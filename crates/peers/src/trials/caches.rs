@@ -1,9 +1,9 @@
 //! What caches spare: a store's own, which keeps answers and pages, beside libraries that keep as many bytes
 //! of rows or of pages.
 //!
-//! A trace of gets and listings is the same for all. The store's reads are its device's; a library that keeps
-//! pages reads those of a table in which items lie in the order of their numbers, and one that keeps rows reads
-//! a page for each row that it lacks, and all pages of a listing, for which rows are of no use.
+//! A trace of gets and listings is the same for all. The store's reads are its device's. A library that keeps
+//! pages reads those of a table in which items lie in the order of their numbers; one that keeps rows reads a
+//! page for each row that it lacks, and all pages of a listing, for which rows are of no use.
 
 mod libraries;
 mod trace;
