@@ -18,6 +18,9 @@ use std::path::Path;
 /// Items that are written together: keys and values.
 pub type Items = [(Vec<u8>, Vec<u8>)];
 
+/// What puts the item of a number into key and value.
+pub type Make<'a> = dyn FnMut(u64, &mut Vec<u8>, &mut Vec<u8>) + 'a;
+
 /// One open store, as the workloads use it.
 pub trait Store: Send + Sync {
     /// Writes items, all or none, so that they survive a killed process.
@@ -63,7 +66,7 @@ pub trait Store: Send + Sync {
     ///
     /// # Errors
     /// The engine's own.
-    fn build(&self, _count: u64, _item: &mut dyn FnMut(u64, &mut Vec<u8>, &mut Vec<u8>)) -> Result<bool> {
+    fn build(&self, _count: u64, _item: &mut Make<'_>) -> Result<bool> {
         Ok(false)
     }
 

@@ -8,7 +8,7 @@
 //! | background threads | 1 beside the flush thread | the default, and what RocksDB's two background jobs amount to |
 //! | log | on, synced each second in the background | the default; the peers with logs never sync theirs |
 
-use super::{Items, Memory, Setting, Store};
+use super::{Items, Make, Memory, Setting, Store};
 use crate::failure::{Failure, Result};
 use siltstone::{
     Batch, Db, Design, IngestOptions, Keyspace, KeyspaceOptions, Options, PrefixRule, Schema, SuffixOrder,
@@ -153,7 +153,7 @@ impl Store for Siltstone {
         Ok(self.db.wait_until_idle()?)
     }
 
-    fn build(&self, count: u64, item: &mut dyn FnMut(u64, &mut Vec<u8>, &mut Vec<u8>)) -> Result<bool> {
+    fn build(&self, count: u64, item: &mut Make<'_>) -> Result<bool> {
         let (mut key, mut value) = (Vec::new(), Vec::new());
         self.keyspace.ingest_with(&IngestOptions::default(), |ingest| {
             for number in 0..count {

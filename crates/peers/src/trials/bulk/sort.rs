@@ -7,6 +7,9 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::path::Path;
 
+/// What takes items, a key and a value each.
+type Take<'a> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'a;
+
 /// Items in memory.
 struct Chunk {
     bytes: Vec<u8>,
@@ -27,7 +30,7 @@ impl Chunk {
     }
 
     /// Gives the items in the order of keys, and forgets them.
-    fn give(&mut self, to: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+    fn give(&mut self, to: &mut Take<'_>) -> Result<()> {
         let mut order = std::mem::take(&mut self.order);
         order.sort_unstable_by(|a, b| {
             let beginnings = self.beginning(*a).cmp(&self.beginning(*b));
@@ -46,12 +49,7 @@ impl Chunk {
 }
 
 /// Gives the items of `from` in the order of keys, in about so many bytes of memory.
-pub fn sorted(
-    mut from: Reader,
-    dir: &Path,
-    memory_bytes: usize,
-    to: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>,
-) -> Result<()> {
+pub fn sorted(mut from: Reader, dir: &Path, memory_bytes: usize, to: &mut Take<'_>) -> Result<()> {
     let sizes = from.sizes();
     let item_bytes = sizes.0 + sizes.1;
     // Files and what takes the items need some as well.
@@ -95,7 +93,7 @@ fn merge(
     runs: usize,
     sizes: (usize, usize),
     memory_bytes: usize,
-    to: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>,
+    to: &mut Take<'_>,
 ) -> Result<()> {
     let buffer = (memory_bytes / 4 / runs.max(1)).clamp(64 << 10, 1 << 20);
     let mut readers = Vec::new();
