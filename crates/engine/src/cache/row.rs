@@ -343,7 +343,7 @@ impl RowCache {
             let mut shard = shard.lock();
             let before = shard.pieces();
             shard.shrink_to(pieces, &self.memory);
-            self.pieces.fetch_sub(before - shard.pieces(), Ordering::Relaxed);
+            self.count(&shard, before);
             // Their places depend on how many there are, so none is kept. Zeros take memory once they are
             // written over.
             shard.left = vec![0; pieces * NOTES_PER_PIECE];
@@ -404,14 +404,14 @@ impl RowCache {
         let (before, is_main) = (shard.pieces(), shard.has_left(hash));
         shard.push(is_main, hash, &[head, key.key, value], &self.memory);
         shard.shrink_to(most, &self.memory);
-        let after = shard.pieces();
-        drop(shard);
-        if after > before {
-            self.pieces.fetch_add(after - before, Ordering::Relaxed);
-        } else if after < before {
-            self.pieces.fetch_sub(before - after, Ordering::Relaxed);
-        }
-        after > before
+        self.count(&shard, before);
+        shard.pieces() > before
+    }
+
+    /// Counts the pieces that a shard has more or fewer than before, while it is locked: before others can
+    /// give them back, they are in the sum.
+    fn count(&self, shard: &Shard, before: usize) {
+        self.pieces.fetch_add(shard.pieces().wrapping_sub(before), Ordering::Relaxed);
     }
 }
 

@@ -161,6 +161,11 @@ impl Caches {
         let mut left = self.left_to_answers.lock();
         let share = self.share_of_answers(capacity);
         self.answers.set_capacity(share);
+        self.make_pages_leave(&mut left, share, capacity);
+    }
+
+    /// Has pages leave to answers what these hold and a little more, of their `share` of `capacity` bytes.
+    fn make_pages_leave(&self, left: &mut u64, share: u64, capacity: u64) {
         *left = share.min(self.answers.bytes() + capacity / READY_PARTS);
         self.pages.set_capacity(capacity - *left);
     }
@@ -176,11 +181,10 @@ impl Caches {
         // Whoever holds it does the same.
         let Some(mut left) = self.left_to_answers.try_lock() else { return };
         let capacity = self.capacity.load(Ordering::Relaxed);
-        let (held, ready) = (self.answers.bytes(), capacity / READY_PARTS);
+        let is_short = self.answers.bytes() + capacity / READY_PARTS / 2 > *left;
         let share = self.share_of_answers(capacity);
-        if held + ready / 2 > *left && *left < share {
-            *left = share.min(held + ready);
-            self.pages.set_capacity(capacity - *left);
+        if is_short && *left < share {
+            self.make_pages_leave(&mut left, share, capacity);
         }
     }
 

@@ -10,11 +10,13 @@ mod trace;
 
 use super::contest::{Contest, Progress};
 use super::{Common, Figures};
-use crate::engine::siltstone::{KEYSPACE, Variant};
+use crate::engine::siltstone::{self, KEYSPACE, Siltstone, Variant};
+use crate::engine::{Memory, Setting, Store};
 use crate::failure::{Failure, Result};
+use crate::load;
+use ::siltstone::Db;
 use libraries::{Kept, Library};
 use serde::{Deserialize, Serialize};
-use siltstone::{Batch, Db, Keyspace};
 use siltstone_lab::kit::generate::items::Items;
 use siltstone_lab::kit::sizes;
 use trace::{Step, Trace, Traffic};
@@ -26,8 +28,8 @@ const SEED: u64 = 1;
 const PAGE_BYTES: u64 = 4096;
 /// Items of a batch of the fill.
 const BATCH: u64 = 100;
-/// Memory of the store while it is filled.
-const FILL_BYTES: u64 = 256 << 20;
+/// Memory of the process that fills the store, of which it manages a part.
+const FILL_MEMORY: Memory = Memory { cap_bytes: 512 << 20 };
 /// Operations after which progress is told.
 const TOLD_AT_ONCE: u64 = 10_000;
 
@@ -74,12 +76,7 @@ impl Caches {
     }
 
     fn look(&self) -> Result<Items> {
-        let (key, value) = (KEY_BYTES as usize, self.value_bytes as usize);
-        Items::new(key, value, GROUP, SEED, self.items).map_err(Failure::new)
-    }
-
-    fn item_bytes(&self) -> u64 {
-        KEY_BYTES + self.value_bytes
+        load::items(KEY_BYTES, self.value_bytes, GROUP, SEED, self.items)
     }
 
     /// Runs one contestant on all traces.
@@ -90,12 +87,10 @@ impl Caches {
             return self.replay(contest, || self.open(contest, &variant, budget_bytes));
         }
         let (name, kept) = contest.name.rsplit_once('-').unwrap_or((contest.name, ""));
-        let kept = match kept {
-            "rows" => Kept::Rows { bytes: self.item_bytes() },
-            _ => Kept::Pages { items: (PAGE_BYTES / self.item_bytes()).max(1) },
-        };
+        let kept = if kept == "rows" { Kept::Rows } else { Kept::Pages };
+        let item_bytes = KEY_BYTES + self.value_bytes;
         self.replay(contest, || {
-            let library = Library::new(name, self.cache, kept);
+            let library = Library::new(name, self.cache, kept, item_bytes);
             library.ok_or_else(|| Failure::new(format_args!("there is no library {name}")))
         })
     }
@@ -142,25 +137,23 @@ impl Caches {
     /// Fills the store, and returns the budget with which its caches have the memory that they are to have.
     fn fill(&self, contest: &Contest<'_>, variant: &Variant) -> Result<u64> {
         let items = self.look()?;
-        let db = Db::open(contest.dir, variant.options(FILL_BYTES))?;
-        let keyspace = db.keyspace(KEYSPACE, variant.keyspace())?;
-        let (mut key, mut value) = (Vec::new(), Vec::new());
+        let (dir, user_bytes) = (contest.dir, self.items * (KEY_BYTES + self.value_bytes));
+        let setting = Setting { dir, memory: FILL_MEMORY, user_bytes, only_reads: false };
+        let store = siltstone::open(variant, setting)?;
+        let mut batch = vec![(Vec::new(), Vec::new()); BATCH as usize];
         for first in (0..self.items).step_by(BATCH as usize) {
-            let mut batch = Batch::new();
-            for item in first..(first + BATCH).min(self.items) {
-                items.key(item, &mut key);
-                items.value(item, 0, &mut value);
-                batch.put(&keyspace, &key, &value)?;
+            batch.truncate((self.items - first) as usize);
+            for (item, (key, value)) in (first..).zip(&mut batch) {
+                items.key(item, key);
+                items.value(item, 0, value);
             }
-            db.write(&batch, &siltstone::WriteOptions::default())?;
+            store.write(&batch)?;
         }
-        db.flush()?;
-        db.wait_until_idle()?;
-        drop(keyspace);
-        db.close()?;
+        store.settle()?;
+        store.close()?;
         // Filters, indexes and what is kept free come before the caches: once with too much, to see what they
         // take.
-        let generous = self.cache * 2 + FILL_BYTES;
+        let generous = self.cache * 2 + FILL_MEMORY.managed_bytes();
         let mut serving = self.open(contest, variant, generous)?;
         let mut trace = Trace::new(Traffic::Skewed, self.items, GROUP, self.skew, self.operations);
         for _ in 0..self.operations / 10 {
@@ -168,7 +161,7 @@ impl Caches {
                 serving.get(item)?;
             }
         }
-        let memory = serving.db.stats().memory;
+        let memory = serving.store.db.stats().memory;
         // A twelfth is kept free, and as much again of a small budget.
         let needed = memory.filter + memory.index + self.cache;
         Ok(needed + needed / 5)
@@ -177,24 +170,25 @@ impl Caches {
     fn open(&self, contest: &Contest<'_>, variant: &Variant, budget_bytes: u64) -> Result<Reading> {
         let db = Db::open_read_only(contest.dir, variant.options(budget_bytes))?;
         let keyspace = db.get_keyspace(KEYSPACE).ok_or_else(|| Failure::new("the store has no items"))?;
-        Ok(Reading { db, keyspace, items: self.look()?, key: Vec::new(), value: Vec::new() })
+        let (key, value, scratch) = Default::default();
+        Ok(Reading { store: Siltstone { db, keyspace }, items: self.look()?, key, value, scratch })
     }
 }
 
 /// A store that is only read.
 struct Reading {
-    db: Db,
-    keyspace: Keyspace,
+    store: Siltstone,
     items: Items,
     key: Vec<u8>,
     value: Vec<u8>,
+    scratch: Vec<u8>,
 }
 
 impl Serving for Reading {
     fn get(&mut self, item: u64) -> Result<()> {
         self.items.key(item, &mut self.key);
-        let found = self.keyspace.get(&self.key)?;
-        if found.is_some_and(|found| self.items.is_value_of(item, &found, &mut self.value)) {
+        let is_there = self.store.get(&self.key, &mut self.value)?;
+        if is_there && self.items.is_value_of(item, &self.value, &mut self.scratch) {
             return Ok(());
         }
         Err(Failure::new(format_args!("item {item} has another value, or none")))
@@ -204,18 +198,15 @@ impl Serving for Reading {
         self.key.clear();
         self.items.prefix(group, &mut self.key);
         let mut count = 0;
-        for entry in self.keyspace.prefix(&self.key)? {
-            entry?;
-            count += 1;
-        }
+        self.store.scan(&self.key, &mut |_, _| count += 1)?;
         if count == GROUP { Ok(()) } else { Err(Failure::new(format_args!("a group of {count}"))) }
     }
 
     fn reads(&self) -> u64 {
-        self.db.stats().device_reads
+        self.store.device_reads().unwrap_or(0)
     }
 
     fn cached_bytes(&self) -> u64 {
-        self.db.stats().memory.cache
+        self.store.db.stats().memory.cache
     }
 }

@@ -6,18 +6,12 @@ use foyer_memory::{CacheBuilder, EvictionConfig, LfuConfig, LruConfig, S3FifoCon
 use std::sync::Arc;
 
 /// What a cache keeps.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
     /// Items.
-    Rows {
-        /// Of an item.
-        bytes: u64,
-    },
-    /// Pages of so many items.
-    Pages {
-        /// How many.
-        items: u64,
-    },
+    Rows,
+    /// Pages.
+    Pages,
 }
 
 type Value = Arc<[u8]>;
@@ -41,6 +35,9 @@ enum Cache {
 pub struct Library {
     cache: Cache,
     kept: Kept,
+    /// Bytes of what it keeps one of.
+    each: u64,
+    items_of_page: u64,
     reads: u64,
 }
 
@@ -50,11 +47,8 @@ impl Library {
 
     /// The cache of this name, of so many bytes of keys and values; what a library takes beside them is not
     /// counted.
-    pub fn new(name: &str, bytes: u64, kept: Kept) -> Option<Self> {
-        let each = match kept {
-            Kept::Rows { bytes } => bytes,
-            Kept::Pages { .. } => PAGE_BYTES,
-        };
+    pub fn new(name: &str, bytes: u64, kept: Kept, item_bytes: u64) -> Option<Self> {
+        let each = if kept == Kept::Rows { item_bytes } else { PAGE_BYTES };
         let foyer = |eviction: EvictionConfig| {
             let builder = CacheBuilder::new(bytes as usize).with_eviction_config(eviction);
             Cache::Foyer(builder.with_weighter(|_: &u64, value: &Value| value.len()).build())
@@ -72,7 +66,7 @@ impl Library {
             "foyer-lru" => foyer(LruConfig::default().into()),
             _ => return None,
         };
-        Some(Self { cache, kept, reads: 0 })
+        Some(Self { cache, kept, each, items_of_page: (PAGE_BYTES / item_bytes).max(1), reads: 0 })
     }
 
     /// Asks for a row or a page; where it is not there, it is read and kept.
@@ -86,11 +80,7 @@ impl Library {
             return;
         }
         self.reads += 1;
-        let bytes = match self.kept {
-            Kept::Rows { bytes } => bytes,
-            Kept::Pages { .. } => PAGE_BYTES,
-        };
-        let value: Value = vec![0; bytes as usize].into();
+        let value: Value = vec![0; self.each as usize].into();
         match &self.cache {
             Cache::Moka(cache) => cache.insert(key, value),
             Cache::Quick(cache) => cache.insert(key, value),
@@ -101,22 +91,18 @@ impl Library {
 
 impl Serving for Library {
     fn get(&mut self, item: u64) -> Result<()> {
-        self.ask(match self.kept {
-            Kept::Rows { .. } => item,
-            Kept::Pages { items } => item / items,
-        });
+        self.ask(if self.kept == Kept::Rows { item } else { item / self.items_of_page });
         Ok(())
     }
 
     fn list(&mut self, group: u64) -> Result<()> {
         let (first, last) = (group * GROUP, group * GROUP + GROUP - 1);
-        match self.kept {
+        let pages = first / self.items_of_page..=last / self.items_of_page;
+        if self.kept == Kept::Pages {
+            pages.for_each(|page| self.ask(page));
+        } else {
             // Nobody knows whether all rows of a group are here.
-            Kept::Rows { bytes } => {
-                let items = (PAGE_BYTES / bytes).max(1);
-                self.reads += last / items - first / items + 1;
-            }
-            Kept::Pages { items } => (first / items..=last / items).for_each(|page| self.ask(page)),
+            self.reads += pages.count() as u64;
         }
         Ok(())
     }
@@ -145,8 +131,7 @@ mod tests {
     #[test]
     fn every_library_keeps_what_is_asked_for_and_no_more_than_it_may() {
         for name in Library::NAMES {
-            let rows = Kept::Rows { bytes: KEY_BYTES + 100 };
-            let mut library = Library::new(name, 1 << 20, rows).unwrap();
+            let mut library = Library::new(name, 1 << 20, Kept::Rows, KEY_BYTES + 100).unwrap();
             for round in 0..20 {
                 (0..100).for_each(|item| library.get(item).unwrap());
                 assert!(round > 3 || library.reads() >= 100, "{name}");
@@ -156,8 +141,9 @@ mod tests {
             assert!(library.cached_bytes() <= 1 << 20, "{name}: {}", library.cached_bytes());
             let before = library.reads();
             library.list(7).unwrap();
-            assert_eq!(library.reads() - before, 4, "{name}");
+            // Items 896 to 1023, 35 a page: pages 25 to 29.
+            assert_eq!(library.reads() - before, 5, "{name}");
         }
-        assert!(Library::new("none", 1, Kept::Pages { items: 1 }).is_none());
+        assert!(Library::new("none", 1, Kept::Pages, 4096).is_none());
     }
 }

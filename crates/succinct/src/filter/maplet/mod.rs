@@ -37,7 +37,6 @@
 mod build;
 mod bytes;
 
-use crate::bits::counting::by_processor;
 use crate::bits::sorted_lines::{SortedLines, Values};
 use crate::bits::vector::BitVec;
 
@@ -112,7 +111,7 @@ impl Maplet {
     }
 
     /// The leading bits of a hash, and those behind them, that make its quotient and remainder.
-    #[inline(always)]
+    #[inline]
     fn split(&self, hash: u64) -> (u64, u64) {
         let fingerprint = hash >> (64 - u32::from(self.fingerprint_bits));
         let quotient = fingerprint >> self.remainder_bits();
@@ -122,17 +121,6 @@ impl Maplet {
     /// The slots that may hold the key with this hash, as bits; the slots of all runs that do are among them.
     #[inline]
     pub fn lookup(&self, hash: u64) -> u64 {
-        by_processor!(self, lookup_anywhere, lookup_counting, hash)
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "popcnt")]
-    fn lookup_counting(&self, hash: u64) -> u64 {
-        self.lookup_anywhere(hash)
-    }
-
-    #[inline(always)]
-    fn lookup_anywhere(&self, hash: u64) -> u64 {
         let (quotient, remainder) = self.split(hash);
         let found = self.quotients.find(quotient);
         let width = self.entry_bits();
@@ -160,17 +148,6 @@ impl Maplet {
     #[inline]
     #[must_use]
     pub fn prefetch_entries(&self, hash: u64) -> u64 {
-        by_processor!(self, prefetch_entries_anywhere, prefetch_entries_counting, hash)
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "popcnt")]
-    fn prefetch_entries_counting(&self, hash: u64) -> u64 {
-        self.prefetch_entries_anywhere(hash)
-    }
-
-    #[inline(always)]
-    fn prefetch_entries_anywhere(&self, hash: u64) -> u64 {
         let width = self.entry_bits();
         let at = self.quotients.find(self.split(hash).0).before as usize * width as usize;
         self.entries.get_bits(at, 1).unwrap_or(0)
@@ -185,17 +162,6 @@ impl Maplet {
     /// If the slices differ in length.
     pub fn lookup_many(&self, hashes: &[u64], slots: &mut [u64]) {
         assert_eq!(hashes.len(), slots.len(), "lookup_many: one answer per hash");
-        by_processor!(self, lookup_many_anywhere, lookup_many_counting, hashes, slots)
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "popcnt")]
-    fn lookup_many_counting(&self, hashes: &[u64], slots: &mut [u64]) {
-        self.lookup_many_anywhere(hashes, slots);
-    }
-
-    #[inline(always)]
-    fn lookup_many_anywhere(&self, hashes: &[u64], slots: &mut [u64]) {
         let width = self.entry_bits();
         for (hashes, slots) in hashes.chunks(BATCH).zip(slots.chunks_mut(BATCH)) {
             let touched = hashes.iter().fold(0, |all, hash| all ^ self.prefetch(*hash));
