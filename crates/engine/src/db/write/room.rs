@@ -11,6 +11,7 @@ use crate::memory::Holder;
 use crate::stats::Stopwatch;
 use crate::sync::atomic::Ordering;
 use siltstone_design::WriteBufferSpec;
+use std::cell::Cell;
 use std::time::Duration;
 
 /// The log is looked at again when it has grown by such a part of the budget.
@@ -60,9 +61,33 @@ impl Committer {
         self.env.options.background_threads > 0 && (self.pressure() > 0.0 || self.must_wait())
     }
 
-    /// How far behind the work is on the keyspace where it is furthest.
+    /// How far behind the work is on the keyspace where it is furthest, or how short of memory writers are.
     fn pressure(&self) -> f64 {
-        self.catalog.behind_most(|keyspace| self.pressure_of(keyspace))
+        self.catalog.behind_most(|keyspace| self.pressure_of(keyspace)).max(self.memory_pressure())
+    }
+
+    /// Of the memory that writers could have before they are stopped, the share that waits behind a flush.
+    fn memory_pressure(&self) -> f64 {
+        if self.env.signals.pool().is_some() {
+            // Others hold it as well.
+            return 0.0;
+        }
+        let (waiting, flushing) = (Cell::new(0), Cell::new(0));
+        self.catalog.any_behind(|keyspace| {
+            for sealed in &keyspace.view.load().sealed {
+                let bytes = sealed.buffer.memory_bytes();
+                waiting.set(waiting.get() + bytes);
+                flushing.set(flushing.get().max(bytes));
+            }
+            false
+        });
+        let waiting = waiting.get() - flushing.get();
+        if waiting == 0 {
+            return 0.0;
+        }
+        let memory = self.env.memory();
+        let left = memory.most_memtable_bytes().saturating_sub(memory.held_bytes(Holder::Memtable));
+        waiting as f64 / (waiting + left) as f64
     }
 
     /// Whether memory would run away if more were written.
@@ -262,5 +287,50 @@ impl Committer {
         self.catalog.check_space();
         self.env.signals.wake();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::db::tiny_designs::tiny;
+    use crate::io::sim::SimDisk;
+    use crate::{Db, KeyspaceOptions, Options, Schema};
+    use siltstone_design::{Design, WriteBufferSpec};
+    use std::sync::Arc;
+
+    #[test]
+    fn memory_that_waits_behind_a_flush_slows_writers_before_it_stops_them() {
+        let options = Options {
+            memory_budget_bytes: 4 << 20,
+            background_threads: 0,
+            max_sealed_memtables: 100,
+            reserve_bytes: 0,
+            ..Options::default()
+        };
+        let db = Db::open_on(Arc::new(SimDisk::new()), "/db", options).unwrap();
+        let write_buffer = WriteBufferSpec::MemTable { bytes: 1 << 20 };
+        let design = Some(Design { write_buffer, ..tiny("stepped-merge") });
+        let keyspace = KeyspaceOptions { schema: Schema::Point, design, ..KeyspaceOptions::default() };
+        let items = db.keyspace("items", keyspace).unwrap();
+        let committer = &db.store.committer;
+        // Each write buffer takes about a tenth of what all may take.
+        let mut pressures = Vec::new();
+        for buffer in 0..10 {
+            pressures.push(committer.memory_pressure());
+            for number in 0..100 {
+                items.put(format!("{buffer} {number}"), [7; 2_000]).unwrap();
+            }
+            committer.seal_all().unwrap();
+        }
+        // The first that is sealed is the one whose flush is under way.
+        assert_eq!(pressures[..2], [0.0, 0.0]);
+        let slowed = &pressures[2..];
+        assert!(
+            slowed.is_sorted() && slowed.iter().all(|pressure| (0.05..=1.0).contains(pressure)),
+            "{slowed:?}"
+        );
+        assert!(slowed.last().is_some_and(|last| *last > 0.7), "{slowed:?}");
+        db.drain().unwrap();
+        assert_eq!(committer.memory_pressure(), 0.0);
     }
 }
