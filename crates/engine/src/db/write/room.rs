@@ -27,6 +27,8 @@ const SEGMENTS_PER_RESERVE: u64 = 16;
 /// bytes at least.
 const LOOKS_PER_RESERVE: u64 = 16;
 const LEAST_BETWEEN_LOOKS_BYTES: u64 = 1 << 20;
+/// How full a write buffer gets before writers stop, where as many as may be wait for their flush.
+const STOPPING_FILL: f64 = 0.5;
 /// How long a writer waits before it looks again whether it can go on.
 const LOOK: Duration = Duration::from_millis(20);
 /// For how long flushes fail before writers that wait for them are told so.
@@ -140,9 +142,16 @@ impl Committer {
 
     /// Returns how far behind the work on a keyspace is: 0 on time, 1 badly late.
     fn pressure_of(&self, keyspace: &OpenKeyspace) -> f64 {
-        let sealed = keyspace.view.load().sealed.len();
-        let flushing = sealed.saturating_sub(1) as f64 / self.env.options.max_sealed_memtables as f64;
-        keyspace.pressure().max(flushing)
+        let view = keyspace.view.load();
+        let (sealed, most) = (view.sealed.len(), self.env.options.max_sealed_memtables as f64);
+        if sealed == 0 {
+            return keyspace.pressure();
+        }
+        let flushing = (sealed - 1) as f64 / most;
+        // How far the last write buffers are filled that there is room for: where they are, writers stop.
+        let filled = sealed as f64 + view.active.fill(&view.version.design);
+        let stopping = (filled - (most - 1.0)) / (1.0 + STOPPING_FILL);
+        keyspace.pressure().max(flushing).max(stopping.min(1.0))
     }
 
     /// Why a write buffer is flushed early where the disk is nearly full: a log of deletes is not to take the
@@ -163,7 +172,7 @@ impl Committer {
             return true;
         }
         view.sealed.len() >= self.env.options.max_sealed_memtables
-            && view.active.fill(&view.version.design) >= 0.5
+            && view.active.fill(&view.version.design) >= STOPPING_FILL
     }
 
     /// Flushes the largest memtable where all together take more than their share, and none is being flushed.
@@ -294,16 +303,16 @@ impl Committer {
 mod tests {
     use crate::db::tiny_designs::tiny;
     use crate::io::sim::SimDisk;
-    use crate::{Db, KeyspaceOptions, Options, Schema};
+    use crate::{Db, Keyspace, KeyspaceOptions, Options, Schema};
     use siltstone_design::{Design, WriteBufferSpec};
     use std::sync::Arc;
 
-    #[test]
-    fn memory_that_waits_behind_a_flush_slows_writers_before_it_stops_them() {
+    /// A store without threads whose write buffers are full with a mebibyte, and a keyspace.
+    fn open(max_sealed_memtables: usize, memory_budget_bytes: u64) -> (Db, Keyspace) {
         let options = Options {
-            memory_budget_bytes: 4 << 20,
+            memory_budget_bytes,
             background_threads: 0,
-            max_sealed_memtables: 100,
+            max_sealed_memtables,
             reserve_bytes: 0,
             ..Options::default()
         };
@@ -312,25 +321,49 @@ mod tests {
         let design = Some(Design { write_buffer, ..tiny("stepped-merge") });
         let keyspace = KeyspaceOptions { schema: Schema::Point, design, ..KeyspaceOptions::default() };
         let items = db.keyspace("items", keyspace).unwrap();
+        (db, items)
+    }
+
+    /// Puts a fifth of a write buffer.
+    fn put_a_fifth(items: &Keyspace, part: usize) {
+        for number in 0..100 {
+            items.put(format!("{part:04} {number:03}"), [7; 2_090]).unwrap();
+        }
+    }
+
+    #[test]
+    fn memory_that_waits_behind_a_flush_slows_writers_before_it_stops_them() {
+        let (db, items) = open(100, 4 << 20);
         let committer = &db.store.committer;
         // Each write buffer takes about a tenth of what all may take.
         let mut pressures = Vec::new();
-        for buffer in 0..10 {
+        for buffer in 0..9 {
             pressures.push(committer.memory_pressure());
-            for number in 0..100 {
-                items.put(format!("{buffer} {number}"), [7; 2_000]).unwrap();
-            }
+            put_a_fifth(&items, buffer);
             committer.seal_all().unwrap();
         }
         // The first that is sealed is the one whose flush is under way.
         assert_eq!(pressures[..2], [0.0, 0.0]);
         let slowed = &pressures[2..];
-        assert!(
-            slowed.is_sorted() && slowed.iter().all(|pressure| (0.05..=1.0).contains(pressure)),
-            "{slowed:?}"
-        );
+        let are_slowed = slowed.iter().all(|pressure| (0.05..=1.0).contains(pressure));
+        assert!(slowed.is_sorted() && are_slowed, "{slowed:?}");
         assert!(slowed.last().is_some_and(|last| *last > 0.7), "{slowed:?}");
         db.drain().unwrap();
         assert_eq!(committer.memory_pressure(), 0.0);
+    }
+
+    #[test]
+    fn writers_are_slowed_the_more_the_fuller_the_last_write_buffers_are() {
+        let (db, items) = open(3, 64 << 20);
+        let committer = &db.store.committer;
+        let mut pressures = Vec::new();
+        for part in 0..15 {
+            put_a_fifth(&items, part);
+            pressures.push((committer.pressure() * 100.0).round() / 100.0);
+        }
+        // A write buffer is full with every fifth part. One may wait for its flush; the second costs a third of
+        // the full pressure, which is reached with half a write buffer beside three.
+        assert_eq!(pressures[..9], [0.0; 9]);
+        assert_eq!(pressures[9..], [0.33, 0.33, 0.33, 0.4, 0.53, 0.67]);
     }
 }
