@@ -361,8 +361,8 @@ mod tests {
             put_a_fifth(&items, part);
             pressures.push((committer.pressure() * 100.0).round() / 100.0);
         }
-        // A write buffer is full with every fifth part. One may wait for its flush; the second costs a third of
-        // the full pressure, which is reached with half a write buffer beside three.
+        // A write buffer is full with every fifth part. One may wait for its flush; the second costs a third
+        // of the full pressure, which is reached with half a write buffer beside three.
         assert_eq!(pressures[..9], [0.0; 9]);
         assert_eq!(pressures[9..], [0.33, 0.33, 0.33, 0.4, 0.53, 0.67]);
     }
