@@ -148,9 +148,11 @@ impl Committer {
             return keyspace.pressure();
         }
         let flushing = (sealed - 1) as f64 / most;
-        // How far the last write buffers are filled that there is room for: where they are, writers stop.
+        // How far the last write buffers are filled that there is room for: where they are, writers stop. One
+        // may always be under way.
         let filled = sealed as f64 + view.active.fill(&view.version.design);
-        let stopping = (filled - (most - 1.0)) / (1.0 + STOPPING_FILL);
+        let free = (most - 1.0).max(1.0);
+        let stopping = (filled - free) / (most + STOPPING_FILL - free);
         keyspace.pressure().max(flushing).max(stopping.min(1.0))
     }
 
