@@ -77,6 +77,11 @@ impl Catalog {
         self.activity.written.read().values().for_each(look);
     }
 
+    /// Calls `look` with each keyspace that writers may have to wait for.
+    pub fn each_behind(&self, look: impl FnMut(&Arc<OpenKeyspace>)) {
+        self.activity.behind.read().values().for_each(look);
+    }
+
     /// Returns the largest of what `measure` says of the keyspaces that writers may have to wait for; 0 where
     /// there are none.
     pub fn behind_most(&self, measure: impl Fn(&Arc<OpenKeyspace>) -> f64) -> f64 {

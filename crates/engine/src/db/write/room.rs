@@ -11,7 +11,6 @@ use crate::memory::Holder;
 use crate::stats::Stopwatch;
 use crate::sync::atomic::Ordering;
 use siltstone_design::WriteBufferSpec;
-use std::cell::Cell;
 use std::time::Duration;
 
 /// The log is looked at again when it has grown by such a part of the budget.
@@ -74,16 +73,15 @@ impl Committer {
             // Others hold it as well.
             return 0.0;
         }
-        let (waiting, flushing) = (Cell::new(0), Cell::new(0));
-        self.catalog.any_behind(|keyspace| {
+        let (mut sealed_bytes, mut flushing) = (0, 0);
+        self.catalog.each_behind(|keyspace| {
             for sealed in &keyspace.view.load().sealed {
                 let bytes = sealed.buffer.memory_bytes();
-                waiting.set(waiting.get() + bytes);
-                flushing.set(flushing.get().max(bytes));
+                sealed_bytes += bytes;
+                flushing = bytes.max(flushing);
             }
-            false
         });
-        let waiting = waiting.get() - flushing.get();
+        let waiting = sealed_bytes - flushing;
         if waiting == 0 {
             return 0.0;
         }
