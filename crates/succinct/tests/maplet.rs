@@ -93,6 +93,26 @@ proptest! {
     }
 
     #[test]
+    fn two_made_apart_hold_what_one_does(
+        old in vec(run(), 0..5), young in vec(run(), 1..5), bits in 1u8..=58, young_bits in 1u8..=58,
+    ) {
+        let made = |runs: &[Vec<u64>], bits: u8| {
+            runs.iter().enumerate().fold(Maplet::new(bits, 0), |maplet, (slot, run)| {
+                let slot_bits = (slot as u32 + 1).next_power_of_two().ilog2() as u8;
+                maplet.with_run_in(slot_bits, slot as u8, bits, run)
+            })
+        };
+        let slot_bits = ((old.len() + young.len()) as u32).next_power_of_two().ilog2() as u8;
+        let both = made(&old, bits).with_maplet(slot_bits, old.len() as u8, &made(&young, young_bits));
+        let all: Vec<Vec<u64>> = old.into_iter().chain(young).collect();
+        let wanted = all.iter().enumerate().fold(Maplet::new(bits.min(young_bits), slot_bits), |maplet, (slot, run)| {
+            maplet.with_run(slot as u8, 64, run)
+        });
+        prop_assert!(both.entries().eq(wanted.entries()));
+        prop_assert_eq!((both.fingerprint_bits(), both.slot_bits()), (bits.min(young_bits), slot_bits));
+    }
+
+    #[test]
     fn changed_bytes_are_refused_or_answer(
         runs in vec(run(), 0..4), bits in 1u8..=58, changes in vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
     ) {

@@ -28,6 +28,8 @@ pub enum Work {
     BuildFilter,
     /// Adds runs to a region filter in memory.
     ExtendFilter,
+    /// Makes one part of the two of a region filter in memory.
+    JoinFilter,
     /// Shortens the fingerprints of a region filter in memory.
     ShortenFilter,
     /// Writes a file of region filters.
@@ -84,6 +86,8 @@ pub enum Reason {
     MemoryShort,
     /// Memory was short for the filter when it was made, and is not any more.
     MemoryFree,
+    /// Nothing was written for a while.
+    Calm,
     /// Region filters that are in memory belong in a file.
     FileDue {
         /// Bytes of them.

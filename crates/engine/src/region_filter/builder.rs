@@ -112,17 +112,16 @@ impl RegionFilterBuilder {
 
     /// A builder on top of the filter in memory that a region has, if it has one of this kind.
     fn on_top<R: FilteredRun>(kind: RegionFilterKind, region: &Filtered<'_, R>) -> Option<Self> {
-        let Filtered { present, runs, .. } = *region;
-        let present = present.filter(|filter| kind.is_of(filter));
+        let present = region.present.filter(|filter| kind.is_of(filter));
         match kind {
             RegionFilterKind::MultiLevelCuckoo(settings) => {
                 let present = present.and_then(RegionFilter::as_multi_level_cuckoo);
-                let builder = CuckooBuilder::new(settings, present, runs);
+                let builder = CuckooBuilder::new(settings, present, region.runs);
                 Some(Self::MultiLevelCuckoo(Box::new(builder)))
             }
             RegionFilterKind::Maplet(settings) => {
                 let present = present.and_then(RegionFilter::as_maplet);
-                Some(Self::Maplet(MapletBuilder::new(settings, present, runs)))
+                Some(Self::Maplet(MapletBuilder::new(settings, present)))
             }
             RegionFilterKind::BloomCluster(_) => None,
         }

@@ -2,6 +2,7 @@
 
 use super::bloom_cluster::BloomCluster;
 use super::candidates::Candidates;
+use super::maplet_pair::MapletPair;
 use super::run::FilteredRun;
 use super::sidecar::{self, KeepRecord, Malformed, PagesTarget, SidecarPages, SidecarRecord};
 use super::slotted::{Prefetch, Slotted};
@@ -10,7 +11,6 @@ use crate::error::Result;
 use crate::ids::RunId;
 use crate::memory::MemoryBudget;
 use siltstone_design::{EncodedKey, TriePath};
-use siltstone_succinct::filter::maplet::Maplet;
 use siltstone_succinct::filter::multi_level_cuckoo::MultiLevelCuckooFilter;
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) enum RegionFilter {
     MultiLevelCuckoo(Slotted<MultiLevelCuckooFilter>),
-    Maplet(Slotted<Maplet>),
+    Maplet(MapletPair),
     BloomCluster(BloomCluster),
 }
 
@@ -27,7 +27,7 @@ impl RegionFilter {
         if let Self::MultiLevelCuckoo(filter) = self { Some(filter) } else { None }
     }
 
-    pub fn as_maplet(&self) -> Option<&Slotted<Maplet>> {
+    pub fn as_maplet(&self) -> Option<&MapletPair> {
         if let Self::Maplet(filter) = self { Some(filter) } else { None }
     }
 
@@ -152,8 +152,7 @@ impl RegionFilter {
     pub fn is_stale(&self) -> bool {
         match self {
             Self::MultiLevelCuckoo(filter) => filter.is_stale(),
-            Self::Maplet(filter) => filter.is_stale(),
-            Self::BloomCluster(_) => false,
+            Self::Maplet(_) | Self::BloomCluster(_) => false,
         }
     }
 
@@ -176,8 +175,12 @@ impl RegionFilter {
 
     /// Returns the filter with fingerprints of `bits` bits; `None` where that can't be had.
     pub fn shortened(&self, bits: u8, memory: &Arc<MemoryBudget>) -> Option<Self> {
-        let filter = self.as_maplet()?.smaller(memory, |maplet| maplet.shortened(bits))?;
-        Some(Self::Maplet(filter))
+        self.as_maplet()?.shortened(bits, memory).map(Self::Maplet)
+    }
+
+    /// Returns the filter in one part; `None` where it is, or memory is short.
+    pub fn in_one(&self, memory: &Arc<MemoryBudget>) -> Option<Self> {
+        self.as_maplet().filter(|maplet| maplet.is_parted())?.in_one(memory).map(Self::Maplet)
     }
 
     /// Writes what is known into a file and returns the filter of that file; `None` where it can't be had, or
@@ -209,7 +212,9 @@ impl RegionFilter {
             sidecar::MULTI_LEVEL_CUCKOO => {
                 Slotted::decode(runs, record.filter, memory)?.map(Self::MultiLevelCuckoo)
             }
-            sidecar::MAPLET => Slotted::decode(runs, record.filter, memory)?.map(Self::Maplet),
+            sidecar::MAPLET => {
+                Slotted::decode(runs, record.filter, memory)?.map(MapletPair::whole).map(Self::Maplet)
+            }
             sidecar::CLUSTER_ROW => {
                 BloomCluster::decode_row(record.path, &runs, record.filter, memory)?.map(Self::BloomCluster)
             }

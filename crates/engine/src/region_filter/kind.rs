@@ -5,6 +5,7 @@ use super::filter::RegionFilter;
 use super::lack::{Lack, Means};
 use super::limits::FilterLimits;
 use super::maplet::MapletSettings;
+use super::maplet_pair::MapletPair;
 use super::multi_level_cuckoo::CuckooSettings;
 use super::run::{Contents, FilteredRun};
 use siltstone_design::{LevelSpec, RegionFilterSpec};
@@ -115,7 +116,7 @@ impl RegionFilterKind {
         // anew.
         let serves = |filter: &&RegionFilter| self.is_of(filter) && !filter.is_stale();
         let covered = present.filter(serves).map_or(0, RegionFilter::covered);
-        let maplet = present.and_then(RegionFilter::as_maplet).map(|filter| filter.filter());
+        let maplet = present.and_then(RegionFilter::as_maplet);
         let most = match self {
             Self::MultiLevelCuckoo(settings) => settings.max_runs(),
             Self::Maplet(settings) => {
@@ -142,6 +143,7 @@ impl RegionFilterKind {
         };
         let lack = match is_covered {
             true if is_inexact() => Lack::Exactness,
+            true if means.is_calm && maplet.is_some_and(MapletPair::is_parted) => Lack::Join,
             true => return None,
             false => Lack::Run(runs.len() - covered - 1),
         };

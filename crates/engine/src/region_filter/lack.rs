@@ -15,6 +15,8 @@ pub(crate) struct Means<'a> {
     pub kept_for_top: u64,
     /// Whether there is nothing else to do.
     pub has_time: bool,
+    /// Whether, besides, nothing was flushed for a while.
+    pub is_calm: bool,
 }
 
 impl Means<'_> {
@@ -33,6 +35,8 @@ pub(crate) enum Lack {
     File,
     /// Exactness: memory was short when it was made, and is not any more.
     Exactness,
+    /// Nothing but speed: its two parts are to be joined, for lookups to ask but one.
+    Join,
     /// Nothing but memory: its fingerprints are to be shortened to so many bits.
     Memory(u8),
 }

@@ -4,9 +4,10 @@
 //! keys' fingerprints are sorted and laid beside those of the runs before it. They come from the keys, or
 //! from tables that have kept them, so that a maplet that was lost is made again without reading a key.
 
-use super::run::{Contents, FilteredRun};
+use super::maplet_pair::{Growing, MapletPair};
+use super::run::Contents;
 use super::sidecar;
-use super::slotted::{Prefetch, SlotFilter, Slotted};
+use super::slotted::{Prefetch, SlotFilter};
 use crate::ids::RunId;
 use crate::memory::MemoryBudget;
 use crate::table::filter::maplet_fingerprint_bits;
@@ -55,7 +56,7 @@ impl MapletSettings {
     }
 
     /// Whether `maplet` leads astray far more often than memory is a reason for.
-    pub fn is_inexact(self, maplet: &Maplet) -> bool {
+    pub fn is_inexact(self, maplet: &MapletPair) -> bool {
         !self.is_limited && maplet.false_probe_rate() > self.most_false_probes()
     }
 
@@ -71,8 +72,8 @@ impl MapletSettings {
 
     /// Returns the bits that the fingerprints of `maplet`, of a region with `bytes` bytes, are to be
     /// shortened to for want of memory; `None` where they are as short.
-    pub fn to_shorten(self, maplet: &Maplet, bytes: u64) -> Option<u8> {
-        let bits = self.fingerprint_bits(u64::from(maplet.len()), bytes);
+    pub fn to_shorten(self, maplet: &MapletPair, bytes: u64) -> Option<u8> {
+        let bits = self.fingerprint_bits(maplet.entries(), bytes);
         (self.is_limited && maplet.fingerprint_bits() > bits).then_some(bits)
     }
 
@@ -137,11 +138,11 @@ impl SlotFilter for Maplet {
     }
 }
 
-/// Adds runs to a maplet, oldest first.
+/// Adds runs to the maplet of a region, oldest first.
 pub(crate) struct MapletBuilder {
     settings: MapletSettings,
-    runs: Vec<RunId>,
-    maplet: Option<Arc<Maplet>>,
+    /// `None` before the first run.
+    growing: Option<Growing>,
     /// Fingerprints of the run being added, and how many of their bits are known.
     hashes: Vec<u64>,
     hash_bits: u8,
@@ -152,19 +153,13 @@ pub(crate) struct MapletBuilder {
 }
 
 impl MapletBuilder {
-    /// A builder on top of `present`, which covers the oldest of `runs` (newest first), or of nothing.
-    pub fn new(
-        settings: MapletSettings,
-        present: Option<&Slotted<Maplet>>,
-        runs: &[impl FilteredRun],
-    ) -> Self {
-        let maplet = present.and_then(Slotted::of_present_runs);
-        let covered = if maplet.is_some() { present.map_or(0, Slotted::covered) } else { 0 };
+    /// A builder on top of `present`, or of nothing.
+    pub fn new(settings: MapletSettings, present: Option<&MapletPair>) -> Self {
+        let growing = present.and_then(MapletPair::growing);
         Self {
             settings,
-            runs: runs.iter().rev().take(covered).map(FilteredRun::id).collect(),
-            is_full: present.is_some() && maplet.is_none(),
-            maplet,
+            is_full: present.is_some() && growing.is_none(),
+            growing,
             hashes: Vec::new(),
             hash_bits: u64::BITS as u8,
             expected_keys: 0,
@@ -173,7 +168,7 @@ impl MapletBuilder {
 
     /// Whether it can take another run.
     pub fn has_room(&self) -> bool {
-        !self.is_full && self.runs.len() < self.settings.max_runs()
+        !self.is_full && self.growing.as_ref().map_or(0, Growing::covered) < self.settings.max_runs()
     }
 
     /// Adds a key of the run being added.
@@ -200,8 +195,7 @@ impl MapletBuilder {
 
     /// Ends the run being added, which has `user_bytes` bytes of keys and values.
     pub fn end_run(&mut self, run: RunId, user_bytes: u64) {
-        assert!(self.runs.len() < self.settings.max_runs(), "no slot is left for another run");
-        let slot = self.runs.len() as u8;
+        assert!(self.has_room() || self.is_full, "no slot is left for another run");
         // Mostly they are sorted, or a few sorted stretches: tables hand theirs over in order.
         self.hashes.sort();
         let keys = self.hashes.len() as u64;
@@ -209,26 +203,30 @@ impl MapletBuilder {
         let all = user_bytes.saturating_mul(self.expected_keys.max(keys)) / keys.max(1);
         let region_bytes = self.settings.region_bytes.max(all);
         let bits = MapletSettings { region_bytes, ..self.settings }.fingerprint_bits(keys, user_bytes);
-        let before = self.maplet.take().unwrap_or_else(|| Arc::new(Maplet::new(bits, 0)));
         if self.settings.is_limited {
             self.hash_bits = self.hash_bits.min(bits);
         }
+        let growing = self.growing.get_or_insert_with(|| Growing {
+            below: None,
+            runs: Vec::new(),
+            maplet: Arc::new(Maplet::new(bits, 0)),
+        });
+        let slot = growing.runs.len() as u8;
+        let before = &growing.maplet;
         // Where runs were merged, slots are longer than they would have to be.
         let slot_bits = (u32::from(slot) + 1).next_power_of_two().ilog2() as u8;
         let slot_bits = slot_bits.max(before.slot_bits());
-        let after = before.with_run_in(slot_bits, slot, self.hash_bits, &self.hashes);
+        growing.maplet = Arc::new(before.with_run_in(slot_bits, slot, self.hash_bits, &self.hashes));
+        growing.runs.push(run);
         // Built anew, it may get longer fingerprints.
-        self.is_full |= after.false_probe_rate() > self.settings.most_false_probes();
-        self.maplet = Some(Arc::new(after));
+        self.is_full |= growing.false_probe_rate() > self.settings.most_false_probes();
         self.hashes.clear();
         self.hash_bits = u64::BITS as u8;
-        self.runs.push(run);
     }
 
     /// Returns the filter; `None` where it has no runs, is full or memory is short.
-    pub fn finish(self, memory: &Arc<MemoryBudget>) -> Option<Slotted<Maplet>> {
+    pub fn finish(self, memory: &Arc<MemoryBudget>) -> Option<MapletPair> {
         assert!(self.hashes.is_empty(), "the last run was not ended");
-        let maplet = self.maplet.filter(|_| !self.is_full)?;
-        Slotted::new(self.runs, maplet, memory)
+        self.growing.filter(|_| !self.is_full)?.finish(memory)
     }
 }

@@ -29,6 +29,7 @@ mod kind;
 mod lack;
 mod limits;
 mod maplet;
+mod maplet_pair;
 mod multi_level_cuckoo;
 mod possible;
 mod run;

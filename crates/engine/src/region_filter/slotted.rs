@@ -55,6 +55,13 @@ pub(crate) struct Slotted<F> {
     held: Arc<Reservation>,
 }
 
+impl<F> Clone for Slotted<F> {
+    fn clone(&self) -> Self {
+        let (runs, filter, held) = (self.runs.clone(), Arc::clone(&self.filter), Arc::clone(&self.held));
+        Self { runs, filter, gone: self.gone, held }
+    }
+}
+
 impl<F: SlotFilter> Slotted<F> {
     /// A filter over `runs`, oldest first; `None` where memory is short.
     pub fn new(runs: Vec<RunId>, filter: Arc<F>, memory: &Arc<MemoryBudget>) -> Option<Self> {
@@ -68,10 +75,20 @@ impl<F: SlotFilter> Slotted<F> {
         &self.filter
     }
 
+    /// Returns the runs that it covers, oldest first.
+    pub fn runs(&self) -> &[RunId] {
+        &self.runs
+    }
+
     /// Returns how many runs it covers.
     #[inline]
     pub fn covered(&self) -> usize {
         self.runs.len()
+    }
+
+    /// Whether it knows of runs that have left.
+    pub fn knows_gone(&self) -> bool {
+        self.gone > 0
     }
 
     /// Whether it knows of runs that have left and can't forget them: it can't be added to, nor be kept while

@@ -9,6 +9,7 @@ use crate::io::sim::SimDisk;
 use crate::io::{Access, Disk};
 use crate::memory::MemoryBudget;
 use siltstone_design::{Design, Encoder, HashSecret, Schema, TriePath};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -113,6 +114,109 @@ fn what_was_pushed_from_below_younger_runs_is_forgotten() {
             assert_eq!(candidates(&more, number, 3, &reader)[place], Candidate::Yes, "{number}");
         }
     }
+}
+
+/// The maplet of runs 1 to `last`, added one by one.
+fn grown(last: RunId) -> RegionFilter {
+    let kind = kind("siltstone");
+    (2..=last).fold(add(None, kind, &[], &[1]).unwrap(), |filter, run| {
+        let below: Vec<RunId> = (1..run).rev().collect();
+        add(Some(&filter), kind, &below, &[run]).unwrap()
+    })
+}
+
+/// Checks that `filter` names, for every key of the runs `ids` (newest first), its run.
+fn check_named(filter: &RegionFilter, ids: &[(RunId, Range<u64>)], reader: &Reader) {
+    for (place, (id, keys)) in ids.iter().enumerate() {
+        for number in keys.clone() {
+            let found = candidates(filter, number, ids.len(), reader);
+            assert_eq!(found[place], Candidate::Yes, "key {number} of run {id}: {found:?}");
+        }
+    }
+}
+
+/// Runs `first` to `last` as [`grown`] has them, newest first.
+fn of_tens(first: RunId, last: RunId) -> Vec<(RunId, Range<u64>)> {
+    (first..=last).rev().map(|run| (run, run * 10..run * 10 + 10)).collect()
+}
+
+#[test]
+fn a_maplet_in_two_parts_says_what_one_does() {
+    let reader = reader(&SimDisk::new());
+    let mut parted = 0;
+    for last in 1..=40 {
+        let filter = grown(last);
+        parted += u32::from(filter.as_maplet().unwrap().is_parted());
+        assert_eq!(filter.covered(), last as usize);
+        check_named(&filter, &of_tens(1, last), &reader);
+        let fresh = add(None, kind("siltstone"), &[], &(1..=last).collect::<Vec<_>>()).unwrap();
+        let mut kept = Vec::new();
+        filter
+            .encode(&mut |runs, kind, bytes| {
+                kept.push((runs.to_vec(), kind, bytes.to_vec()));
+                Ok(())
+            })
+            .unwrap();
+        let mut wanted = Vec::new();
+        fresh
+            .encode(&mut |runs, kind, bytes| {
+                wanted.push((runs.to_vec(), kind, bytes.to_vec()));
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(kept, wanted, "{last} runs");
+        let in_one = filter.in_one(&memory());
+        assert_eq!(in_one.is_some(), filter.as_maplet().unwrap().is_parted());
+        if let Some(in_one) = in_one {
+            assert!(!in_one.as_maplet().unwrap().is_parted());
+            assert_eq!(in_one.memory_bytes(), fresh.memory_bytes());
+            check_named(&in_one, &of_tens(1, last), &reader);
+        }
+    }
+    assert!((20..38).contains(&parted), "{parted} of 40 in two parts");
+}
+
+#[test]
+fn a_maplet_in_two_parts_follows_its_runs() {
+    let reader = reader(&SimDisk::new());
+    let filter = Arc::new(grown(29));
+    let all = of_tens(1, 29);
+    assert!(filter.as_maplet().unwrap().is_parted());
+    let ids = |runs: &[(RunId, Range<u64>)]| -> Vec<RunId> { runs.iter().map(|(id, _)| *id).collect() };
+    assert!(filter.fitted(&runs(&ids(&all))).is_some_and(|same| Arc::ptr_eq(&same, &filter)));
+    for pushed in 1..29usize {
+        let left = &all[..29 - pushed];
+        let fitted = filter.fitted(&runs(&ids(left))).unwrap();
+        check_named(&fitted, left, &reader);
+        // The next run, the one after it, and runs that left in between.
+        let more = Arc::new(add(Some(&fitted), kind("siltstone"), &ids(left), &[30, 31]).unwrap());
+        let with_more: Vec<_> = of_tens(30, 31).into_iter().chain(left.iter().cloned()).collect();
+        check_named(&more, &with_more, &reader);
+        let rest = &with_more[..with_more.len() - left.len().min(2)];
+        check_named(&more.fitted(&runs(&ids(rest))).unwrap(), rest, &reader);
+    }
+    // A gap below, between and above.
+    for gap in [1usize, 5, 27] {
+        let mut with_gap = ids(&all);
+        with_gap.remove(gap);
+        assert!(filter.fitted(&runs(&with_gap)).is_none(), "without run {}", 29 - gap);
+    }
+    // Two neighbours become one: both old, both young, and one of each.
+    for newer in 2..=29u64 {
+        let merged = filter.after_rewrite(&[newer, newer - 1], 99, &memory()).unwrap();
+        let mut after = all.clone();
+        let at = 29 - newer as usize;
+        after.splice(at..at + 2, [(99, (newer - 1) * 10..newer * 10 + 10)]);
+        assert_eq!(merged.covered(), 28);
+        check_named(&merged, &after, &reader);
+        let merged = Arc::new(merged);
+        assert!(merged.fitted(&runs(&ids(&after))).is_some_and(|same| Arc::ptr_eq(&same, &merged)));
+    }
+    assert!(filter.after_rewrite(&[30, 29], 99, &memory()).is_none());
+    assert!(filter.after_rewrite(&[29, 2], 99, &memory()).is_none());
+    let short = filter.shortened(20, &memory()).unwrap();
+    assert!(short.memory_bytes() < filter.memory_bytes());
+    check_named(&short, &all, &reader);
 }
 
 #[test]

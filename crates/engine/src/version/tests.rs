@@ -44,6 +44,7 @@ fn lacks(preset: &str, version: &Version) -> bool {
         was_made_anew: &|_| false,
         kept_for_top: 0,
         has_time: true,
+        is_calm: true,
     };
     // Runs without tables have no entries, and nothing is made for them.
     let runs: Vec<TestRun> = region.runs.iter().map(|run| TestRun(run.id)).collect();

@@ -148,6 +148,7 @@ pub(super) fn filter(job: &FilterJob) -> JobInfo {
             (Work::WriteFilterFile, Reason::FileDue { bytes })
         }
         Lack::Exactness => (Work::BuildFilter, Reason::MemoryFree),
+        Lack::Join => (Work::JoinFilter, Reason::Calm),
         Lack::Memory(_) => (Work::ShortenFilter, Reason::MemoryShort),
         Lack::Run(_) if present.is_some() => (Work::ExtendFilter, missing),
         Lack::Run(_) => (Work::BuildFilter, missing),

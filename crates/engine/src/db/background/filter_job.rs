@@ -3,7 +3,7 @@
 use crate::db::catalog::keyspace::OpenKeyspace;
 use crate::ids::RunId;
 use crate::region_filter::{Lack, RegionFilterKind};
-use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 use crate::version::{Region, Run};
 use std::collections::{HashMap, HashSet};
@@ -11,6 +11,10 @@ use std::sync::Arc;
 
 /// By which part there has to be more room than there was for what failed for want of it to be tried again.
 const MORE_ROOM: u64 = 16;
+
+/// How long nothing is flushed before filters are made one part each: while writers are at work, each of
+/// their flushes would have that done again.
+const CALM_MS: u64 = 1000;
 
 /// Who makes filters, and what can't be made.
 #[derive(Default)]
@@ -20,6 +24,8 @@ pub(super) struct FilterWork {
     failed: Mutex<Failed>,
     /// The newest runs of regions whose filters were made anew for exactness: once is enough.
     pub made_anew: Mutex<HashSet<RunId>>,
+    /// When the last flush ended.
+    flushed_ms: AtomicU64,
 }
 
 /// Runs that can't be covered.
@@ -64,6 +70,16 @@ impl FilterWork {
         self.failed.lock().without_memory.extend(runs.into_iter().map(|run| (run, least)));
     }
 
+    /// Notes that a flush has ended.
+    pub fn note_flush(&self, now_ms: u64) {
+        self.flushed_ms.store(now_ms, Ordering::Relaxed);
+    }
+
+    /// Whether nothing was flushed for a while.
+    pub fn is_calm(&self, now_ms: u64) -> bool {
+        now_ms.abs_diff(self.flushed_ms.load(Ordering::Relaxed)) >= CALM_MS
+    }
+
     /// Claims the making of filters; `None` where another thread is at it.
     pub fn claim(&self) -> Option<Claim> {
         let was_claimed = self.is_claimed.swap(true, Ordering::AcqRel);
@@ -94,7 +110,7 @@ impl Wanting {
         let tried = match self.lack {
             Lack::Run(_) if self.kind.is_in_memory() => runs.get(..),
             Lack::Run(place) => runs.get(place..=place),
-            Lack::File | Lack::Memory(_) => runs.get(..1),
+            Lack::File | Lack::Join | Lack::Memory(_) => runs.get(..1),
             Lack::Exactness => None,
         };
         tried.unwrap_or(&[]).iter().map(|run| run.id).collect()
@@ -108,7 +124,7 @@ impl Wanting {
             Lack::Run(_) if self.kind.is_in_memory() => runs.get(..runs.len().saturating_sub(covered)),
             Lack::Run(place) => runs.get(place..=place),
             Lack::Exactness => runs.get(..),
-            Lack::File | Lack::Memory(_) => None,
+            Lack::File | Lack::Join | Lack::Memory(_) => None,
         };
         to_read.unwrap_or(&[])
     }

@@ -36,6 +36,7 @@ impl Scheduler {
             Err(error) if self.gave_up(&error) => Ok(true),
             outcome => {
                 outcome?;
+                self.filter_work.note_flush(self.env.now_ms());
                 self.look_for_large_group(keyspace);
                 self.looks_for_designs.store(true, Ordering::Relaxed);
                 Ok(true)

@@ -53,6 +53,7 @@ impl Scheduler {
                 was_made_anew: &was_made_anew,
                 kept_for_top,
                 has_time,
+                is_calm: has_time && self.filter_work.is_calm(self.env.now_ms()),
             };
             for region in &of_level.regions {
                 let kind = RegionFilterKind::of(version.design.level(level), region.shape.has_children);
@@ -98,6 +99,10 @@ impl Scheduler {
             Lack::Exactness => {
                 self.filter_work.made_anew.lock().extend(wanting.region.runs.first().map(|run| run.id));
                 self.cover(keyspace, wanting, None, 0)
+            }
+            Lack::Join => {
+                let present = wanting.region.filter.as_deref();
+                Ok(present.and_then(|filter| filter.in_one(self.env.memory())))
             }
             Lack::Memory(bits) => {
                 let present = wanting.region.filter.as_deref();

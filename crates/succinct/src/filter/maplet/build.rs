@@ -173,12 +173,12 @@ impl Maplet {
         let shift = 64 - u32::from(fingerprint_bits);
         let slots = (1u64 << self.slot_bits) - 1;
         let entry_of = |hash: &u64| hash >> shift << slot_bits | u64::from(slot);
-        let longer = |entry: u64| (entry & !slots) << (slot_bits - self.slot_bits) | entry & slots;
         let mut writer =
             Writer::new(fingerprint_bits, slot_bits, u64::from(self.len()) + hashes.len() as u64);
-        let mut sorted = self.sorted();
         if cut > 0 {
-            let mut old = sorted.map(|entry| longer(entry >> cut & !slots | entry & slots)).peekable();
+            let shortened = |entry: u64| entry >> cut & !slots | entry & slots;
+            let mut old =
+                self.sorted().map(|entry| self.with_longer_slot(shortened(entry), slot_bits)).peekable();
             let mut new = hashes.iter().map(entry_of).peekable();
             let mut tied = Vec::new();
             while let Some(first) = old.next() {
@@ -195,20 +195,75 @@ impl Maplet {
             new.for_each(|entry| writer.push(entry));
             return writer.finish();
         }
-        let mut new = hashes;
+        self.merged(slot_bits, writer, hashes, entry_of)
+    }
+
+    /// This maplet and the entries of `young`, whose slot 0 becomes `first` and so on, with slots of
+    /// `slot_bits` bits. Fingerprints are as long as the shorter ones of the two.
+    ///
+    /// ```
+    /// use siltstone_succinct::filter::maplet::Maplet;
+    ///
+    /// let (old, young) = (3 << 60, 9 << 60);
+    /// let below = Maplet::new(20, 1).with_run(0, 20, &[old]).with_run(1, 20, &[old]);
+    /// let above = Maplet::new(20, 0).with_run(0, 20, &[old, young]);
+    /// let both = below.with_maplet(2, 2, &above);
+    /// assert_eq!((both.lookup(old), both.lookup(young)), (0b111, 0b100));
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If a slot does not fit, if slots would shrink, or if there would be more than 2^32 - 1 entries.
+    #[must_use]
+    pub fn with_maplet(&self, slot_bits: u8, first: u8, young: &Self) -> Self {
+        assert!(slot_bits >= self.slot_bits && slot_bits <= MAX_SLOT_BITS, "{slot_bits} slot bits");
+        if self.fingerprint_bits > young.fingerprint_bits {
+            return self.shortened(young.fingerprint_bits).with_maplet(slot_bits, first, young);
+        }
+        if self.fingerprint_bits < young.fingerprint_bits {
+            return self.with_maplet(slot_bits, first, &young.shortened(self.fingerprint_bits));
+        }
+        let moved = young.entries().map(|(print, slot)| {
+            let slot = u64::from(slot) + u64::from(first);
+            assert!(slot < 1 << slot_bits, "slot {slot} of {slot_bits} bits");
+            print << slot_bits | slot
+        });
+        let moved: Vec<u64> = moved.collect();
+        let count = u64::from(self.len()) + u64::from(young.len());
+        self.merged(slot_bits, Writer::new(self.fingerprint_bits, slot_bits, count), &moved, |entry| *entry)
+    }
+
+    /// What comes of `writer` when it has taken this maplet's entries, with slots of `slot_bits` bits, and
+    /// those that `entry_of` makes of `new`, which ascend.
+    #[inline]
+    fn merged(
+        &self,
+        slot_bits: u8,
+        mut writer: Writer,
+        mut new: &[u64],
+        entry_of: impl Fn(&u64) -> u64 + Copy,
+    ) -> Self {
+        let mut sorted = self.sorted();
         loop {
             let old = sorted.next_chunk();
             if old.is_empty() {
                 break;
             }
             if slot_bits > self.slot_bits {
-                old.iter_mut().for_each(|entry| *entry = longer(*entry));
+                old.iter_mut().for_each(|entry| *entry = self.with_longer_slot(*entry, slot_bits));
             }
             let before = writer.merge(old, new, entry_of);
             new = new.split_at(before).1;
         }
-        new.iter().for_each(|hash| writer.push(entry_of(hash)));
+        new.iter().for_each(|number| writer.push(entry_of(number)));
         writer.finish()
+    }
+
+    /// An entry of this maplet with a slot of `slot_bits` bits.
+    #[inline]
+    fn with_longer_slot(&self, entry: u64, slot_bits: u8) -> u64 {
+        let slots = (1u64 << self.slot_bits) - 1;
+        (entry & !slots) << (slot_bits - self.slot_bits) | entry & slots
     }
 
     /// The same entries with fingerprints of `fingerprint_bits` bits, if they are longer now: less memory,
