@@ -46,6 +46,13 @@ cd "$tree"
 # Builds or runs what has its threads from a scheduler.
 scheduled() { RUSTFLAGS="--cfg siltstone_shuttle" CARGO_TARGET_DIR=$work/target-shuttle "$@"; }
 
+# The test program that a suite of the engine is a module of.
+program_of() {
+  local file
+  file=$(find "$tree"/crates/engine/tests/{answers,designs,durability} -name "$1.rs")
+  basename "$(dirname "$file")"
+}
+
 # Runs a suite; one that does not end in half an hour is as good as one that fails.
 run() {
   case $1 in
@@ -54,7 +61,7 @@ run() {
     interleavings) SILTSTONE_SCHEDULES=10 scheduled $prefix timeout 1800 cargo test -q -p siltstone --lib interleavings ;;
     sim) timeout 1800 "$CARGO_TARGET_DIR/debug/siltstone-sim" --seed 1 --worlds 40 --depth 4 --stop ;;
     # shellcheck disable=SC2086
-    *) $prefix timeout 1800 cargo test -q -p siltstone --test "$1" ;;
+    *) $prefix timeout 1800 cargo test -q -p siltstone --test "$(program_of "$1")" "$1::" ;;
   esac >"$work/output" 2>&1
 }
 
@@ -68,7 +75,7 @@ look() {
       sim) $prefix cargo build -q --profile test -p siltstone-sim ;;
       threads) scheduled $prefix cargo build -q --profile test -p siltstone-sim ;;
       interleavings) scheduled $prefix cargo test -q --no-run -p siltstone --lib ;;
-      *) tests+=(--test "$suite") ;;
+      *) tests+=(--test "$(program_of "$suite")") ;;
     esac
   done
   # shellcheck disable=SC2086

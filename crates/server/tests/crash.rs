@@ -1,7 +1,7 @@
 //! The server is killed while clients write, and started again: what was acknowledged is there.
 //!
 //! A killed process loses what it had not handed to the system; that the device has it too, a power cut would
-//! show, which the engine's own tests simulate (`crates/engine/tests/crash.rs`).
+//! show, which the engine's own tests simulate (`crates/engine/tests/durability/crash.rs`).
 
 #![expect(clippy::unwrap_used, reason = "a test that fails should say so")]
 
