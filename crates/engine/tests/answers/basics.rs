@@ -1,11 +1,5 @@
 //! What a keyspace promises, on the ordinary file system and with threads.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
-)]
-
 use siltstone::{
     Batch, Db, Design, ErrorKind, KeyspaceOptions, Options, PrefixRule, Schema, SuffixOrder, WriteBufferSpec,
     WriteOptions,

@@ -1,11 +1,5 @@
 //! Bulk builds: what they write, where it comes to lie, and what it costs to read.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
-)]
-
 use crate::common::bulk::*;
 use crate::common::*;
 use siltstone::events::{Event, EventListener, Listeners, Work};

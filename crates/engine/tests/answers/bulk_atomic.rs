@@ -1,12 +1,6 @@
 //! Bulk builds and replacements are whole or were not: under crashes, errors, readers and writers beside
 //! them.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
-)]
-
 use crate::common::bulk::*;
 use crate::common::*;
 use siltstone::io::sim::{CallKind, CrashMode, Fault, FaultError, SimDisk};

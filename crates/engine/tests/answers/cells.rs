@@ -1,12 +1,6 @@
 //! Tables whose pages end with cells: every entry is found with one read of one page, whatever the entries
 //! are like, and pages are as full as with any other index.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
-)]
-
 use crate::common::{DIR, Rng, options};
 use siltstone::io::sim::SimDisk;
 use siltstone::{

@@ -1,12 +1,6 @@
 //! What compression promises, counted: fewer bytes written and held, one page per get, and nothing lost where
 //! it gains nothing.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
-)]
-
 use crate::common::*;
 use siltstone::io::sim::SimDisk;
 use siltstone::io::{Access, Disk};

@@ -1,12 +1,6 @@
 //! Threads: writers, readers, scanners and snapshots on tiny designs, so that flushes and compactions come
 //! all the time.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
-)]
-
 use crate::common::*;
 use siltstone::io::sim::SimDisk;
 use siltstone::{Batch, Db, Durability, ErrorKind, Keyspace, KeyspaceOptions, Options, WriteOptions};

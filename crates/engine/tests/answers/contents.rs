@@ -1,11 +1,5 @@
 //! What a keyspace holds as a whole: cleared, counted, walked from behind, and listed by beginnings of keys.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
-)]
-
 use crate::common::bulk::{assert_sound, create, items, open_with, table_files};
 use crate::common::*;
 use siltstone::io::sim::{CallKind, CrashMode, SimDisk};

@@ -1,11 +1,5 @@
 //! Reading around the system's page cache, and many keys at once: the same answers, and no page read twice.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
-)]
-
 use siltstone::{
     Db, Design, ErrorKind, Keyspace, KeyspaceOptions, Options, PrefixRule, Schema, SuffixOrder,
     WriteBufferSpec,

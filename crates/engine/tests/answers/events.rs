@@ -1,11 +1,5 @@
 //! Events: what listeners hear of background work is what was done.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
-)]
-
 use crate::common::*;
 use siltstone::events::{
     Event, EventListener, JobEnd, JobInfo, Listeners, LoggedEvent, Reason, RegionReason, Work,

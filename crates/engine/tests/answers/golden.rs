@@ -9,12 +9,6 @@
 //! temporary files and says where. What changes the bytes of a store gets a directory of its own; an old one
 //! is never made again.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
-)]
-
 use crate::common::*;
 use siltstone::{Db, Design, Keyspace, KeyspaceOptions, Options, RegionFilterSpec, Schema, TableFilterSpec};
 use std::collections::BTreeMap;

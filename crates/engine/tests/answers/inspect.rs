@@ -1,11 +1,5 @@
 //! `inspect` sees what is wrong with a single file, wherever in it that is.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
-)]
-
 use crate::common::{Rng, is_long, options, tiny};
 use siltstone::inspect::{Inspection, file};
 use siltstone::{Db, ErrorKind, KeyspaceOptions, Options};

@@ -1,12 +1,6 @@
 //! Merges: operands fold wherever they meet, readers see their own moment, and nothing is lost by an operator
 //! that fails or is missing.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
-)]
-
 use crate::common::*;
 use siltstone::io::sim::{CrashMode, SimDisk};
 use siltstone::{

@@ -2,12 +2,6 @@
 //!
 //! Debug builds check every version's invariants after every edit as well. `SILTSTONE_LONG=1` runs many more.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
-)]
-
 use crate::common::operations::{LARGE, SMALL, operations};
 use crate::common::session::Session;
 use crate::common::*;

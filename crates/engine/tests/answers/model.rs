@@ -3,12 +3,6 @@
 //!
 //! `SILTSTONE_LONG=1` runs many more seeds.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
-)]
-
 use crate::common::operations::{LARGE, Mix, Op, SMALL, operations};
 use crate::common::session::Session;
 use crate::common::*;

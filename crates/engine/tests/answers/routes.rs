@@ -1,11 +1,5 @@
 //! Keyspaces whose keys lie by a route that they begin with: the keys of one are listed from its position.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
-)]
-
 use siltstone::{Db, KeyspaceOptions, Options, PrefixRule, Schema, presets};
 
 const BITS: u8 = 14;

@@ -2,12 +2,6 @@
 //! does not know that secret spreads keys whatever they choose; whoever knows it, as those who can read the
 //! store's files do, can aim all of theirs at one region, and makes the trie deeper there and nothing worse.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
-)]
-
 use crate::common::*;
 use siltstone::io::sim::SimDisk;
 use siltstone::{Db, KeyspaceOptions, KeyspaceStats, Options, Schema};

@@ -1,12 +1,6 @@
 //! What the design for little memory promises, counted: a get looks at one table, whether its key is there or
 //! not, and filters and indexes take four bits an item at most.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
-)]
-
 use crate::common::open;
 use siltstone::io::sim::SimDisk;
 use siltstone::{Db, Design, Keyspace, KeyspaceOptions, PrefixRule, Schema, SuffixOrder};

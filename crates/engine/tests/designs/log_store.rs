@@ -1,12 +1,6 @@
 //! What log stores promise, counted: one read per hit, hardly any per miss, six bytes of memory per lane, and
 //! that snapshots, batches, sealing, recovery and the log itself keep to what is promised of memtables.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
-)]
-
 use crate::common::{
     DIR, HASHED, Rng, contents, log_stored, numbered_key as key, numbered_value as value, open, options, tiny,
 };

@@ -1,12 +1,6 @@
 //! Log stores on real files, around the system's page cache: what they answer, and what the kernel reads for
 //! it.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
-)]
-
 use crate::common::{contents, numbered_key as key, numbered_value as value, tiny};
 use siltstone::io::Disk;
 use siltstone::io::direct::DirectDisk;

@@ -2,12 +2,6 @@
 //! with clusters on the device, sidecars that survive closing, crashes and damage without changing an answer,
 //! and parallel search in all its forms.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
-)]
-
 use crate::common::{DIR, Rng, options};
 use siltstone::io::sim::{CrashMode, SimDisk};
 use siltstone::{

@@ -1,5 +1,11 @@
 //! What each design promises, counted, and designs that change.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
+)]
+
 #[path = "../common/mod.rs"]
 mod common;
 

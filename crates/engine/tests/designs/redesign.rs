@@ -1,12 +1,6 @@
 //! Redesigns: from every preset to every other while the store is in use, whatever comes in between, and
 //! without anybody waiting for it.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
-)]
-
 use crate::common::*;
 use siltstone::io::sim::{CrashMode, SimDisk};
 use siltstone::presets;

@@ -1,12 +1,6 @@
 //! What a lookup reads where memory is too short for the filters that the design names: a little more for each
 //! bit of memory less, and never a page for every run.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
-)]
-
 use crate::common::is_long;
 use siltstone::io::sim::SimDisk;
 use siltstone::{

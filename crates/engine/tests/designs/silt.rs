@@ -1,12 +1,6 @@
 //! What SILT's stores promise within the engine, counted: one read per lookup, hit or miss, bits per item,
 //! and answers that stay right where filters and tries find no room in memory.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
-)]
-
 use crate::common::{DIR, Rng, numbered_key as key, numbered_value as value, open, options, tiny};
 use siltstone::io::Disk;
 use siltstone::io::sim::{CrashMode, SimDisk};

@@ -2,12 +2,6 @@
 //! none, however items were written; maplets survive closing, and are merged from the tables' fingerprints
 //! where they are lost.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
-)]
-
 use crate::common::{DIR, Rng, open, options};
 use siltstone::io::sim::{CrashMode, SimDisk};
 use siltstone::{

@@ -1,12 +1,6 @@
 //! What SlimDB's structures promise within the engine, counted: tables looked at per get, bits per item, and
 //! region filters that survive closing, crashes and damage without changing an answer.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
-)]
-
 use crate::common::{DIR, Rng, open, options, tiny};
 use siltstone::io::sim::{CrashMode, SimDisk};
 use siltstone::{

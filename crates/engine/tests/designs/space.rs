@@ -1,11 +1,5 @@
 //! Space that comes back: after deletes and expiry, by itself and by hand, and on a disk that is full.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
-)]
-
 use crate::common::*;
 use siltstone::io::sim::SimDisk;
 use siltstone::{Db, ErrorKind, Keyspace, KeyspaceOptions, Options, presets};

@@ -1,7 +1,5 @@
 //! What a fill and an overwrite workload write, in bytes: rules for deletes and expiry cost them nothing.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that finds nothing should fail")]
-
 use crate::common::*;
 use siltstone::io::sim::SimDisk;
 use siltstone::{Db, KeyspaceOptions, Options, presets};

@@ -1,12 +1,6 @@
 //! What a keyspace says of its workload, what is predicted beside what was measured, why the two are apart,
 //! and keyspaces that look for a better design by themselves. All is counted on a simulated disk.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
-)]
-
 use crate::common::{DIR, Rng, options};
 use siltstone::events::{Event, Listeners};
 use siltstone::io::sim::SimDisk;

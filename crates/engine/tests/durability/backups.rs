@@ -1,11 +1,5 @@
 //! Backups and checkpoints: what is copied, what comes back, what damage does, and crashes at every call.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
-)]
-
 use crate::common::*;
 use siltstone::io::Disk;
 use siltstone::io::sim::{CallKind, CrashMode, DiskImage, Fault, FaultError, SimDisk};

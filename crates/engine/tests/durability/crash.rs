@@ -9,12 +9,6 @@
 //! By default a few traces run. `SILTSTONE_LONG=1 cargo test --release --test durability crash:: -- --nocapture` runs 200
 //! of at least 100 operations; `SILTSTONE_SEED=n` runs trace n alone.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
-)]
-
 use crate::common::trace::Trace;
 use crate::common::*;
 use siltstone::io::sim::{CallInfo, CallKind, CrashMode, DiskImage, SimDisk};

@@ -3,12 +3,6 @@
 //! A flipped bit anywhere in a closed store gives an error that names the file, or changes nothing. By
 //! default every twenty-third byte of the middles of files is tried; `SILTSTONE_LONG=1` tries every byte.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
-)]
-
 use crate::common::*;
 use siltstone::io::sim::{CrashMode, DiskImage, SimDisk};
 use siltstone::{

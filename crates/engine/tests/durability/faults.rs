@@ -3,12 +3,6 @@
 //! Whatever fails, an answer is right or an error; an acknowledged write is there as long as the store lives;
 //! what was acknowledged as synced is there after a power cut. `SILTSTONE_LONG=1` runs many more seeds.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
-)]
-
 use crate::common::operations::{Op, SMALL, any_effect, operations};
 use crate::common::session::Session;
 use crate::common::*;

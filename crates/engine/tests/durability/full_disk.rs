@@ -1,11 +1,5 @@
 //! Disks that are full, beside threads: a write is refused or done, and writing goes on once there is room.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
-)]
-
 use crate::common::*;
 use siltstone::io::sim::{CrashMode, SimDisk};
 use siltstone::io::{Access, DirLock, Disk, File};

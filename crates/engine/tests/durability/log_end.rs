@@ -1,12 +1,6 @@
 //! The end of a log: a last segment that is removed as a whole is missed once records of it were synced, and
 //! what was never synced may be lost without a word, as a power cut loses it.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
-)]
-
 use crate::common::*;
 use siltstone::io::Disk;
 use siltstone::io::sim::{CrashMode, SimDisk};

@@ -1,5 +1,11 @@
 //! What survives: crashes, failures of the device, damage, repair and copies.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
+)]
+
 #[path = "../common/mod.rs"]
 mod common;
 

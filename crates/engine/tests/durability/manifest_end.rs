@@ -1,11 +1,5 @@
 //! The end of a manifest: one that was cut off, wherever, is said to be, and nothing else is blamed for it.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
-)]
-
 use crate::common::*;
 use siltstone::io::sim::{CrashMode, DiskImage, SimDisk};
 use siltstone::{Db, ErrorKind, Options, Schema, WalRecovery};

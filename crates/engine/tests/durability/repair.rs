@@ -1,11 +1,5 @@
 //! Repair: damage of every kind, and what comes back.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
-)]
-
 use crate::common::*;
 use siltstone::io::Disk;
 use siltstone::io::sim::{CrashMode, DiskImage, SimDisk};

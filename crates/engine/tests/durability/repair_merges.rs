@@ -1,12 +1,6 @@
 //! Repair of merges: they wait in tables and in the log, and the manifest that named their operator may be
 //! lost.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
-)]
-
 use crate::common::*;
 use siltstone::io::Disk;
 use siltstone::io::sim::SimDisk;

@@ -1,11 +1,5 @@
 //! Files in which earlier programs kept filters of regions give way to sidecars, and change no answer.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
-)]
-
 use crate::common::*;
 use siltstone::io::Disk;
 use siltstone::io::sim::SimDisk;

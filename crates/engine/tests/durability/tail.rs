@@ -1,11 +1,5 @@
 //! The change feed: what it hands on, how far back it goes, and copies that follow it through crashes.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
-)]
-
 use crate::common::*;
 use siltstone::io::sim::{CrashMode, SimDisk};
 use siltstone::{Batch, Change, Db, Durability, ErrorKind, KeyspaceOptions, Options, Schema, WriteOptions};

@@ -1,12 +1,6 @@
 //! A device that refuses to read, and what lies in the place of a file and is none: verify tells all of it,
 //! and repair saves the rest.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that finds nothing should fail, and helpers are no tests to the linter"
-)]
-
 use crate::common::*;
 use siltstone::io::Disk;
 use siltstone::io::sim::{CallKind, CrashMode, Fault, FaultError, SimDisk};
