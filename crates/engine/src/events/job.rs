@@ -86,7 +86,7 @@ pub enum Reason {
     MemoryShort,
     /// Memory was short for the filter when it was made, and is not any more.
     MemoryFree,
-    /// Nothing was written for a while.
+    /// Nothing was flushed for a while.
     Calm,
     /// Region filters that are in memory belong in a file.
     FileDue {

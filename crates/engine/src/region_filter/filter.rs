@@ -151,7 +151,7 @@ impl RegionFilter {
     /// Whether it can't be added to any more, and serves until all is covered anew.
     pub fn is_stale(&self) -> bool {
         match self {
-            Self::MultiLevelCuckoo(filter) => filter.is_stale(),
+            Self::MultiLevelCuckoo(filter) => filter.knows_gone(),
             Self::Maplet(_) | Self::BloomCluster(_) => false,
         }
     }

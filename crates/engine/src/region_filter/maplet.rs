@@ -4,7 +4,7 @@
 //! keys' fingerprints are sorted and laid beside those of the runs before it. They come from the keys, or
 //! from tables that have kept them, so that a maplet that was lost is made again without reading a key.
 
-use super::maplet_pair::{Growing, MapletPair};
+use super::maplet_pair::{Growing, MapletPair, slot_bits};
 use super::run::Contents;
 use super::sidecar;
 use super::slotted::{Prefetch, SlotFilter};
@@ -102,7 +102,6 @@ impl MapletSettings {
 
 impl SlotFilter for Maplet {
     const KIND: u8 = sidecar::MAPLET;
-    const FORGETS: bool = true;
 
     fn bytes_in_memory(&self) -> u64 {
         self.memory_bytes() as u64
@@ -213,9 +212,7 @@ impl MapletBuilder {
         });
         let slot = growing.runs.len() as u8;
         let before = &growing.maplet;
-        // Where runs were merged, slots are longer than they would have to be.
-        let slot_bits = (u32::from(slot) + 1).next_power_of_two().ilog2() as u8;
-        let slot_bits = slot_bits.max(before.slot_bits());
+        let slot_bits = slot_bits(growing.runs.len() + 1, before);
         growing.maplet = Arc::new(before.with_run_in(slot_bits, slot, self.hash_bits, &self.hashes));
         growing.runs.push(run);
         // Built anew, it may get longer fingerprints.

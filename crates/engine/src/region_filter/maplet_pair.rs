@@ -10,8 +10,8 @@
 //! runs of equal size one by one, the entries of 159 runs are written; one maplet would write those of 406.
 
 use super::run::FilteredRun;
-use super::sidecar::{self, KeepRecord};
-use super::slotted::{Prefetch, Slotted};
+use super::sidecar::KeepRecord;
+use super::slotted::{Prefetch, Slotted, keep_filter};
 use crate::ids::RunId;
 use crate::memory::MemoryBudget;
 use siltstone_design::EncodedKey;
@@ -114,9 +114,7 @@ impl MapletPair {
         let old = self.old.of_present_runs()?;
         let Some(young) = &self.young else { return Some(old) };
         let (first, covered) = (self.old.covered(), self.covered());
-        // Where runs were merged, slots are longer than they would have to be.
-        let slot_bits = (covered.next_power_of_two().ilog2() as u8).max(old.slot_bits());
-        Some(Arc::new(old.with_maplet(slot_bits, first as u8, &*young.of_present_runs()?)))
+        Some(Arc::new(old.with_maplet(slot_bits(covered, &old), first as u8, &*young.of_present_runs()?)))
     }
 
     /// Returns the same in one part; `None` where memory is short.
@@ -168,9 +166,7 @@ impl MapletPair {
     /// Hands its runs, its kind and its bytes to `keep`, as those of one maplet.
     pub fn encode(&self, keep: &mut KeepRecord<'_>) -> std::io::Result<()> {
         let Some(maplet) = self.of_present_runs() else { return Ok(()) };
-        let mut bytes = Vec::new();
-        maplet.to_bytes(&mut bytes);
-        keep(&self.runs(), sidecar::MAPLET, &bytes)
+        keep_filter(&self.runs(), &*maplet, keep)
     }
 }
 
@@ -210,4 +206,10 @@ impl Growing {
         let whole = if is_small { None } else { pair.in_one(memory) };
         Some(whole.unwrap_or(pair))
     }
+}
+
+/// The bits of slots that tell `runs` runs apart, and are no fewer than those of `before`: where runs were
+/// merged, slots are longer than they would have to be.
+pub(super) fn slot_bits(runs: usize, before: &Maplet) -> u8 {
+    (runs.next_power_of_two().ilog2() as u8).max(before.slot_bits())
 }

@@ -64,7 +64,6 @@ impl CuckooSettings {
 
 impl SlotFilter for MultiLevelCuckooFilter {
     const KIND: u8 = sidecar::MULTI_LEVEL_CUCKOO;
-    const FORGETS: bool = false;
 
     fn bytes_in_memory(&self) -> u64 {
         self.memory_bytes() as u64

@@ -25,8 +25,6 @@ pub(crate) enum Prefetch {
 pub(crate) trait SlotFilter: Clone {
     /// How records of sidecars name it.
     const KIND: u8;
-    /// Whether it can forget slots.
-    const FORGETS: bool;
 
     /// Returns the bytes that it takes in memory.
     fn bytes_in_memory(&self) -> u64;
@@ -86,15 +84,10 @@ impl<F: SlotFilter> Slotted<F> {
         self.runs.len()
     }
 
-    /// Whether it knows of runs that have left.
+    /// Whether it knows of runs that have left: one that can't forget them can't be added to, nor be kept
+    /// while the store is closed.
     pub fn knows_gone(&self) -> bool {
         self.gone > 0
-    }
-
-    /// Whether it knows of runs that have left and can't forget them: it can't be added to, nor be kept while
-    /// the store is closed.
-    pub fn is_stale(&self) -> bool {
-        self.gone > 0 && !F::FORGETS
     }
 
     pub fn memory_bytes(&self) -> u64 {
@@ -179,9 +172,7 @@ impl<F: SlotFilter> Slotted<F> {
     /// can't forget them.
     pub fn encode(&self, keep: &mut KeepRecord<'_>) -> std::io::Result<()> {
         let Some(filter) = self.of_present_runs() else { return Ok(()) };
-        let mut bytes = Vec::new();
-        filter.encode(&mut bytes);
-        keep(&self.runs, F::KIND, &bytes)
+        keep_filter(&self.runs, &*filter, keep)
     }
 
     /// Decodes a filter over `runs`; `Ok(None)` where memory is short.
@@ -196,4 +187,15 @@ impl<F: SlotFilter> Slotted<F> {
         let filter = F::decode(bytes).ok_or(Malformed)?;
         Ok(Self::new(runs, Arc::new(filter), memory))
     }
+}
+
+/// Hands a filter over `runs`, oldest first, to `keep`.
+pub(super) fn keep_filter<F: SlotFilter>(
+    runs: &[RunId],
+    filter: &F,
+    keep: &mut KeepRecord<'_>,
+) -> std::io::Result<()> {
+    let mut bytes = Vec::new();
+    filter.encode(&mut bytes);
+    keep(runs, F::KIND, &bytes)
 }

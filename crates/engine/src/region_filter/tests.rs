@@ -71,6 +71,17 @@ fn candidates(filter: &RegionFilter, number: u64, count: usize, reader: &Reader)
     probe.complete(|probe| filter.candidates(&key, count, probe)).unwrap().collect()
 }
 
+/// What a sidecar would keep of a filter: runs, kind and bytes.
+fn records(filter: &RegionFilter) -> Vec<(Vec<RunId>, u8, Vec<u8>)> {
+    let mut records = Vec::new();
+    let mut keep = |runs: &[RunId], kind: u8, bytes: &[u8]| {
+        records.push((runs.to_vec(), kind, bytes.to_vec()));
+        Ok(())
+    };
+    filter.encode(&mut keep).unwrap();
+    records
+}
+
 #[test]
 fn what_was_pushed_from_below_younger_runs_is_forgotten() {
     let reader = reader(&SimDisk::new());
@@ -95,13 +106,7 @@ fn what_was_pushed_from_below_younger_runs_is_forgotten() {
             assert!(all.fitted(&runs(other)).is_none(), "{other:?}");
         }
         // The next run is added to what is left, where the filter can forget; else all is built anew.
-        let mut records = 0;
-        left.encode(&mut |_, _, _| {
-            records += 1;
-            Ok(())
-        })
-        .unwrap();
-        assert_eq!(records, usize::from(forgets));
+        assert_eq!(records(&left).len(), usize::from(forgets));
         let more = add(Some(&left), kind, &[4, 3], &[5]);
         assert_eq!(more.is_some(), forgets);
         let Some(more) = more.map(Arc::new) else { continue };
@@ -150,21 +155,7 @@ fn a_maplet_in_two_parts_says_what_one_does() {
         assert_eq!(filter.covered(), last as usize);
         check_named(&filter, &of_tens(1, last), &reader);
         let fresh = add(None, kind("siltstone"), &[], &(1..=last).collect::<Vec<_>>()).unwrap();
-        let mut kept = Vec::new();
-        filter
-            .encode(&mut |runs, kind, bytes| {
-                kept.push((runs.to_vec(), kind, bytes.to_vec()));
-                Ok(())
-            })
-            .unwrap();
-        let mut wanted = Vec::new();
-        fresh
-            .encode(&mut |runs, kind, bytes| {
-                wanted.push((runs.to_vec(), kind, bytes.to_vec()));
-                Ok(())
-            })
-            .unwrap();
-        assert_eq!(kept, wanted, "{last} runs");
+        assert_eq!(records(&filter), records(&fresh), "{last} runs");
         let in_one = filter.in_one(&memory());
         assert_eq!(in_one.is_some(), filter.as_maplet().unwrap().is_parted());
         if let Some(in_one) = in_one {

@@ -12,11 +12,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-fn with_entries(entries: u32) -> Design {
+pub fn with_entries(entries: u32) -> Design {
     Design { write_buffer: WriteBufferSpec::LogStore { entries }, ..tiny("stepped-merge") }
 }
 
-fn create(db: &Db, name: &str, design: Design) -> Keyspace {
+pub fn create(db: &Db, name: &str, design: Design) -> Keyspace {
     db.keyspace(
         name,
         KeyspaceOptions { schema: Schema::Point, design: Some(design), ..KeyspaceOptions::default() },

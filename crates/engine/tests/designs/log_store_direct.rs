@@ -1,22 +1,11 @@
 //! Log stores on real files, around the system's page cache: what they answer, and what the kernel reads for
 //! it.
 
-use crate::common::{contents, numbered_key as key, numbered_value as value, tiny};
+use super::log_store::{create, with_entries};
+use crate::common::{contents, numbered_key as key, numbered_value as value};
 use siltstone::io::Disk;
 use siltstone::io::direct::DirectDisk;
-use siltstone::{Db, Design, Keyspace, KeyspaceOptions, Options, Schema, WriteBufferSpec};
-
-fn with_entries(entries: u32) -> Design {
-    Design { write_buffer: WriteBufferSpec::LogStore { entries }, ..tiny("stepped-merge") }
-}
-
-fn create(db: &Db, name: &str, design: Design) -> Keyspace {
-    db.keyspace(
-        name,
-        KeyspaceOptions { schema: Schema::Point, design: Some(design), ..KeyspaceOptions::default() },
-    )
-    .unwrap()
-}
+use siltstone::{Db, Keyspace, Options};
 
 #[test]
 fn a_log_is_read_around_the_page_cache_as_well() {

@@ -41,6 +41,7 @@ impl Scheduler {
         let has_failed = |run: RunId| failed.has(run, room);
         let made_anew = self.filter_work.made_anew.lock();
         let was_made_anew = |run: RunId| made_anew.contains(&run);
+        let is_calm = has_time && self.filter_work.is_calm(self.env.now_ms());
         let of_design = version.levels.iter().filter_map(|of_level| {
             let level = version.design.level_at(of_level.depth).filter(|level| levels.contains(level))?;
             Some((level, of_level))
@@ -53,7 +54,7 @@ impl Scheduler {
                 was_made_anew: &was_made_anew,
                 kept_for_top,
                 has_time,
-                is_calm: has_time && self.filter_work.is_calm(self.env.now_ms()),
+                is_calm,
             };
             for region in &of_level.regions {
                 let kind = RegionFilterKind::of(version.design.level(level), region.shape.has_children);
@@ -93,6 +94,7 @@ impl Scheduler {
     /// Makes what the filter of a region lacks.
     pub(super) fn make_filter(&self, job: &FilterJob) {
         let FilterJob { keyspace, wanting, .. } = job;
+        let present = wanting.region.filter.as_deref();
         let make = || match wanting.lack {
             Lack::Run(place) => self.cover_missing(keyspace, wanting, place),
             Lack::File => self.write_file(keyspace, wanting),
@@ -100,14 +102,8 @@ impl Scheduler {
                 self.filter_work.made_anew.lock().extend(wanting.region.runs.first().map(|run| run.id));
                 self.cover(keyspace, wanting, None, 0)
             }
-            Lack::Join => {
-                let present = wanting.region.filter.as_deref();
-                Ok(present.and_then(|filter| filter.in_one(self.env.memory())))
-            }
-            Lack::Memory(bits) => {
-                let present = wanting.region.filter.as_deref();
-                Ok(present.and_then(|filter| filter.shortened(bits, self.env.memory())))
-            }
+            Lack::Join => Ok(present.and_then(|filter| filter.in_one(self.env.memory()))),
+            Lack::Memory(bits) => Ok(present.and_then(|filter| filter.shortened(bits, self.env.memory()))),
         };
         let describe = || describe::filter(job);
         match self.reporter.job(describe, make, |made| describe::filter_outcome(job, made.as_ref())) {
