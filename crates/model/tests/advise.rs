@@ -152,6 +152,7 @@ fn what_nothing_keeps_to_is_an_error_that_names_the_limit() {
     assert_eq!(of(&Request { reads_at_most: Some(0.001), ..request }).parameter(), "reads-at-most");
     assert_eq!(of(&Request { memory_bytes: 1000, ..request }).parameter(), "memory");
     assert_eq!(of(&Request { uncertainty: Some(-1.0), ..request }).parameter(), "uncertain");
+    assert_eq!(of(&Request { premium_at_most: -1.0, ..request }).parameter(), "premium-at-most");
     let no_items = Workload { items: 0.0, ..grouped() };
     assert_eq!(of(&Request { workload: no_items, ..request }).parameter(), "items");
     let log_store = price_one(&request, "silt", &presets::silt()).unwrap_err();
@@ -174,6 +175,14 @@ fn robust_advice_has_the_better_worst_case() {
     assert!(worst(&of_worst.best) <= worst(&of_mix.best) * 1.001);
     assert!(of_worst.best.predicted.cost >= of_mix.best.predicted.cost * 0.995);
     println!("centre {} and {}", of_mix.best.predicted.cost, of_worst.best.predicted.cost);
+    // The premium is kept, and who pays more is insured better.
+    let costs = |premium: f64| {
+        let advice = advise(&Request { premium_at_most: premium, ..robust }).unwrap();
+        (advice.best.predicted.cost / of_mix.best.predicted.cost, worst(&advice.best))
+    };
+    let [(none, uninsured), (little, insured), (_, insured_well)] = [0.0, 0.05, f64::INFINITY].map(costs);
+    assert!(none < 1.005 && little < 1.055, "{none} and {little} times the best");
+    assert!(insured_well <= insured && insured <= uninsured, "{uninsured}, {insured}, {insured_well}");
 }
 
 #[test]

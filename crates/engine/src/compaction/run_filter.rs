@@ -73,7 +73,8 @@ fn begin(
     let runs = target.runs(version);
     let present = region.and_then(|region| region.filter.as_deref());
     let (asked, contents) = (Asked { path: target.path, has_children }, with_run(runs, keys));
-    if (PossibleFilter { kind, region: asked, contents }).is_refused(context.filter_limits) {
+    let possible = PossibleFilter { kind, region: asked, contents, known_bytes: None };
+    if possible.is_refused(context.filter_limits) {
         return None;
     }
     let kind = kind.within(context.filter_limits);

@@ -96,6 +96,14 @@ impl RegionFilterKind {
         }
     }
 
+    /// Whether the fingerprints of a filter that is there can be shortened.
+    pub fn can_be_shortened(self) -> bool {
+        match self {
+            Self::Maplet(_) => true,
+            Self::MultiLevelCuckoo(_) | Self::BloomCluster(_) => false,
+        }
+    }
+
     /// Whether such filters are made of the fingerprints that tables keep.
     pub fn takes_tables(self) -> bool {
         match self {

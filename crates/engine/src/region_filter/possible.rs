@@ -43,12 +43,16 @@ pub(crate) struct PossibleFilter {
     /// The region, and what lies there.
     pub region: Asked,
     pub contents: Contents,
+    /// What it takes where it is there, whole, and of a kind that can't be shortened. Otherwise its bytes are
+    /// estimated.
+    pub known_bytes: Option<u64>,
 }
 
 impl PossibleFilter {
     /// Returns about what it takes with fingerprints that tell keys apart by `bits` bits at most.
     pub fn bytes_now(&self, bits: u8) -> u64 {
-        self.kind.at_most(bits).estimated_bytes(self.contents).unwrap_or(0)
+        let estimated = || self.kind.at_most(bits).estimated_bytes(self.contents).unwrap_or(0);
+        self.known_bytes.unwrap_or_else(estimated)
     }
 
     /// Returns the same of what it has to have room for: of the uppermost region once that is full.

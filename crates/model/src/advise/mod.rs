@@ -7,7 +7,8 @@
 //!
 //! Whether a store should change from the design that it has is weighed in `change`.
 //!
-//! Where the mix is uncertain, the design is the one whose worst case is best (`robust`), after Endure
+//! Where the mix is uncertain, the design is the one whose worst case is best (`robust`) among those that
+//! cost little more than the best in the mix that is told, after Endure
 //! (Huynh, Chaudhari, Terzi and Athanassoulis, VLDB 2022).
 //!
 //! ```
@@ -56,6 +57,8 @@ pub struct Request {
     /// How far the mix may be from the one that is told, as a Kullback-Leibler divergence in nats: 0.25 is
     /// little, 2 is much. The worst case within is made small, rather than the cost of the mix itself.
     pub uncertainty: Option<f64>,
+    /// What such a design may cost more than the best in the mix that is told, as a share of that.
+    pub premium_at_most: f64,
     /// Whether the design has to suit keys of every schema, whatever the workload's are.
     pub for_any_schema: bool,
     /// Whether presets and their sizes will do: a tenth of the time.
@@ -73,6 +76,7 @@ impl Request {
             reads_at_most: None,
             years_at_least: None,
             uncertainty: None,
+            premium_at_most: PREMIUM,
             for_any_schema: false,
             is_quick: false,
         }
@@ -170,6 +174,10 @@ impl Request {
         ] {
             limit.map_or(Ok(0.0), |limit| ModelError::positive(name, limit))?;
         }
+        if self.premium_at_most.is_nan() || self.premium_at_most < 0.0 {
+            let given = format!("{} given; it must be a share from 0 on", self.premium_at_most);
+            return Err(ModelError::new("premium-at-most", given));
+        }
         match self.uncertainty {
             Some(radius) if !(radius.is_finite() && radius >= 0.0) => {
                 Err(ModelError::new("uncertain", format!("{radius} given; it must be finite and ≥ 0")))
@@ -179,6 +187,8 @@ impl Request {
     }
 }
 
+/// The premium that is paid by default for a design that suits other mixes too.
+const PREMIUM: f64 = 0.05;
 /// Least memory of a store.
 const LEAST_MEMORY_BYTES: u64 = 1 << 20;
 /// The share of the budget that filters may lack: a price is not exact either.

@@ -26,6 +26,9 @@ const WORK_PER_STORE: f64 = 400.0;
 const WORK_PER_SKEWED_PRICE: f64 = 1500.0;
 /// How much more work it is to follow a store in which there is garbage.
 const GARBAGE_WORK: f64 = 5.0;
+/// How much worse a design counts that costs more in the mix that is told than it may: by so high a power of
+/// how much more. It may lead to one that does not.
+const BEYOND_PREMIUM: i32 = 4;
 /// The least that a change has to save.
 const LEAST_SAVING: f64 = 1e-3;
 /// Designs that are priced in full for the front.
@@ -72,6 +75,9 @@ pub(super) struct Search<'a> {
     nearest_refused: Option<(f64, Candidate)>,
     considered: usize,
     work: f64,
+    /// The most that a design may cost in the mix that is told, where the worst mix counts; what counts is
+    /// the mix that is told before that is known, and where it is certain.
+    most_cost: Option<f64>,
 }
 
 impl<'a> Search<'a> {
@@ -87,17 +93,49 @@ impl<'a> Search<'a> {
             nearest_refused: None,
             considered: 0,
             work: 0.0,
+            most_cost: None,
         }
     }
 
-    /// Prices the seeds, and changes the best of them.
+    /// Prices the seeds, and changes the best of them: those for the mix that is told, and then those for the
+    /// worst mix.
     pub fn run(&mut self) {
         self.seed();
+        if self.accepted.is_empty() && !self.request.is_quick {
+            self.approach();
+        }
+        self.change_the_best();
+        if self.request.uncertainty.is_some() {
+            self.most_cost = self.with_premium(self.accepted.iter());
+            let objectives: Vec<f64> = self.accepted.iter().map(|c| self.objective(&c.costs)).collect();
+            for (candidate, objective) in self.accepted.iter_mut().zip(objectives) {
+                candidate.objective = objective;
+            }
+            self.change_the_best();
+        }
+    }
+
+    /// What the cheapest of `candidates` costs in the mix that is told, and the premium.
+    fn with_premium<'c>(&self, candidates: impl Iterator<Item = &'c Candidate>) -> Option<f64> {
+        let least = candidates.map(|candidate| candidate.costs.cost).min_by(f64::total_cmp)?;
+        Some(least * (1.0 + self.request.premium_at_most))
+    }
+
+    /// What a design counts as whose operations cost this: the less, the better.
+    fn objective(&self, costs: &Costs) -> f64 {
+        let Some(most) = self.most_cost else { return costs.cost };
+        self.request.objective(costs) * (costs.cost / most).max(1.0).powi(BEYOND_PREMIUM)
+    }
+
+    /// The work that may have been done by the end of this part of the search.
+    fn most_work(&self) -> f64 {
+        let is_first_of_two = self.request.uncertainty.is_some() && self.most_cost.is_none();
+        if is_first_of_two { MOST_WORK / 2.0 } else { MOST_WORK }
+    }
+
+    fn change_the_best(&mut self) {
         if self.request.is_quick {
             return;
-        }
-        if self.accepted.is_empty() {
-            self.approach();
         }
         let mut tried: Vec<&'static str> = Vec::new();
         for start in self.ranked() {
@@ -134,7 +172,7 @@ impl<'a> Search<'a> {
             for changed in moves::of_structure(&best.design) {
                 self.try_change(&mut best, &changed);
             }
-            if best.objective > before * (1.0 - LEAST_SAVING) || self.work > MOST_WORK {
+            if best.objective > before * (1.0 - LEAST_SAVING) || self.work > self.most_work() {
                 return;
             }
         }
@@ -149,7 +187,7 @@ impl<'a> Search<'a> {
                 self.consider(&changed, nearest.origin);
             }
             let is_nearer = self.nearest_refused.as_ref().is_some_and(|(now, _)| *now < before);
-            if !self.accepted.is_empty() || !is_nearer || self.work > MOST_WORK {
+            if !self.accepted.is_empty() || !is_nearer || self.work > self.most_work() {
                 return;
             }
         }
@@ -173,7 +211,7 @@ impl<'a> Search<'a> {
         if let Some(known) = self.priced.get(&key) {
             return *known;
         }
-        if self.work > MOST_WORK {
+        if self.work > self.most_work() {
             return None;
         }
         let memory_bytes = self.request.memory_bytes;
@@ -247,10 +285,14 @@ impl<'a> Search<'a> {
         let of_front: Vec<[f64; 4]> = undominated.iter().filter_map(|at| points.get(*at).copied()).collect();
         let chosen =
             spread(&of_front, most_of_front).into_iter().filter_map(|at| undominated.get(at).copied());
-        let mut places: Vec<usize> = (0..by_rank.len().min(FINALISTS)).chain(chosen).collect();
+        let mut cheapest: Vec<usize> = (0..by_rank.len()).collect();
+        let cost = |at: &usize| by_rank.get(*at).map_or(f64::INFINITY, |candidate| candidate.costs.cost);
+        cheapest.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
+        cheapest.truncate(FINALISTS);
+        let mut places: Vec<usize> =
+            (0..by_rank.len().min(FINALISTS)).chain(cheapest).chain(chosen).collect();
         places.sort_unstable();
         places.dedup();
-        let mut with_more = f64::INFINITY;
         let mut exact = Vec::new();
         // A rough price may be on the other side of a limit: then what comes next is looked at as well.
         let rest = (0..by_rank.len()).filter(|at| !places.contains(at));
@@ -261,21 +303,24 @@ impl<'a> Search<'a> {
                 break;
             }
             let store = self.pricer.filled(&candidate.design, false)?;
-            let priced = self.price_in_full(&store, &candidate.design, candidate.origin);
-            with_more =
-                with_more.min(priced.as_ref().map_or(f64::INFINITY, |_| self.objective_with_more(&store)));
-            exact.extend(priced);
+            exact.extend(self.price_in_full(&store, &candidate.design, candidate.origin));
         }
         for (origin, store, design) in presets {
-            if exact.iter().any(|candidate: &Candidate| candidate.design == *design) {
-                continue;
-            }
-            if let Some(priced) = self.price_in_full(store, design, origin) {
-                with_more = with_more.min(self.objective_with_more(store));
-                exact.push(priced);
+            if !exact.iter().any(|(candidate, _)| candidate.design == *design) {
+                exact.extend(self.price_in_full(store, design, origin));
             }
         }
-        exact.sort_by(|a, b| a.objective.total_cmp(&b.objective));
+        // The worst mix decides among those that cost little enough in the mix that is told.
+        let most_cost = self.with_premium(exact.iter().map(|(candidate, _)| candidate));
+        let most_cost = most_cost.filter(|_| self.request.uncertainty.is_some()).unwrap_or(f64::INFINITY);
+        let costs_too_much = |candidate: &Candidate| candidate.costs.cost > most_cost;
+        let within = exact.iter().filter(|(candidate, _)| !costs_too_much(candidate));
+        let with_more = within.map(|(_, with_more)| *with_more).fold(f64::INFINITY, f64::min);
+        let mut exact: Vec<Candidate> = exact.into_iter().map(|(candidate, _)| candidate).collect();
+        exact.sort_by(|a, b| {
+            let in_order = costs_too_much(a).cmp(&costs_too_much(b));
+            in_order.then(a.objective.total_cmp(&b.objective))
+        });
         let Some(best) = exact.first().cloned() else { return Err(self.nothing_fits()) };
         let points: Vec<_> = exact.iter().map(|c| dimensions(&c.costs, mix)).collect();
         let differing = spread(&points, MOST_OF_FRONT + 1);
@@ -287,19 +332,23 @@ impl<'a> Search<'a> {
         Ok(Found { best, others, with_more, more_bytes, considered, refused, cheapest_refused })
     }
 
-    /// Returns a design with its full price, where that keeps to the limits.
+    /// Returns a design with its full price, where that keeps to the limits, and what it costs with a little
+    /// more memory.
     fn price_in_full(
         &self,
         store: &FilledStore<'_>,
         design: &Design,
         origin: &'static str,
-    ) -> Option<Candidate> {
-        let priced = self.candidate(design, origin, store.costs(self.request.memory_bytes));
-        self.request.broken(design, &priced.costs).is_none().then_some(priced)
+    ) -> Option<(Candidate, f64)> {
+        let costs = store.costs(self.request.memory_bytes);
+        let objective = self.request.objective(&costs);
+        let priced = Candidate { design: design.clone(), origin, costs, objective };
+        let keeps_to_limits = self.request.broken(design, &priced.costs).is_none();
+        keeps_to_limits.then(|| (priced, self.objective_with_more(store)))
     }
 
     fn candidate(&self, design: &Design, origin: &'static str, costs: Costs) -> Candidate {
-        let objective = self.request.objective(&costs);
+        let objective = self.objective(&costs);
         Candidate { design: design.clone(), origin, costs, objective }
     }
 

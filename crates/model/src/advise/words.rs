@@ -59,8 +59,9 @@ fn best_in_words(
     if let Some(radius) = request.uncertainty {
         why.push(format!(
             "In the worst mix within a divergence of {radius} an operation takes {:.1} µs; no design that was looked at has a \
-             better worst case.",
-            best.worst_cost
+             better worst case and costs at most {:.0} % more than the best in the mix that is expected.",
+            best.worst_cost,
+            request.premium_at_most * 100.0
         ));
     }
     if let Some((limit, cheaper)) = refused.filter(|(_, cheaper)| cheaper.objective < best.worst_cost) {

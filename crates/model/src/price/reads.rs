@@ -19,6 +19,8 @@ pub(super) struct Taken {
     pub region_filters: f64,
     /// Runs considered, by their tables' filters where no region's has ruled them out.
     pub runs: f64,
+    /// Tables of sorted stores searched by their tries, which are decoded on the way.
+    pub tries: f64,
     /// Bytes of values decoded, of tables that compress.
     pub decoded_bytes: f64,
 }
@@ -29,6 +31,7 @@ impl Taken {
             pages: self.pages + share * other.pages,
             region_filters: self.region_filters + share * other.region_filters,
             runs: self.runs + share * other.runs,
+            tries: self.tries + share * other.tries,
             decoded_bytes: self.decoded_bytes + share * other.decoded_bytes,
         }
     }
@@ -260,8 +263,10 @@ impl Way<'_> {
         let wrong = probes.wrongly(&size);
         let asked = if spec.region_filter == RegionFilterSpec::None { 1.0 } else { wrong };
         let decoded_bytes = layout.decoded_bytes(level);
-        let hit = Taken { pages: page_reads, runs: 1.0, decoded_bytes, ..Taken::default() };
-        let vain = Taken { pages: wrong * page_reads, runs: asked, ..Taken::default() };
+        let tries = f64::from(u8::from(spec.format == Format::Sorted));
+        let hit = Taken { pages: page_reads, runs: 1.0, tries, decoded_bytes, ..Taken::default() };
+        let (pages, tries) = (wrong * page_reads, wrong * tries);
+        let vain = Taken { pages, runs: asked, tries, ..Taken::default() };
         let entry_bytes = layout.page_bytes(&size);
         let together = layout.items_together(size.density);
         let scanned = Taken {

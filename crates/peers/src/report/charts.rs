@@ -103,6 +103,21 @@ const QUESTIONS: [Question; 7] = [
     },
 ];
 
+/// The engine that others are set beside in one chart, where it took part.
+const BASELINE: &str = "rocksdb-leveled";
+
+/// Rates that have one figure for each engine.
+const RATES: [(&str, Workload, Pick); 8] = [
+    ("inserts", Workload::Fill, |f| rate(f, "insert")),
+    ("single puts", Workload::PutSingle, |f| rate(f, "put")),
+    ("puts beside gets", Workload::Mixed, |f| rate(f, "put")),
+    ("gets beside puts", Workload::Mixed, |f| rate(f, "get")),
+    ("gets", Workload::GetHit, |f| rate(f, "get")),
+    ("many gets a call", Workload::GetBatch, |f| rate(f, "get")),
+    ("gets of absent keys", Workload::GetMiss, |f| rate(f, "get-missing")),
+    ("scans of a group", Workload::Scan, |f| rate(f, "scan")),
+];
+
 /// Draws every chart that has something to show into `dir`.
 ///
 /// # Errors
@@ -143,7 +158,26 @@ pub fn draw(dir: &Path, parameters: &Parameters, records: &[Record]) -> Result<(
             chart.save(&dir.join(question.file))?;
         }
     }
-    Ok(())
+    beside_baseline(records, &engines, &note).map_or(Ok(()), |chart| Ok(chart.save(&dir.join("beside.svg"))?))
+}
+
+/// Draws all rates of all engines, from the last to the first, as multiples of those of one.
+fn beside_baseline(records: &[Record], engines: &[&str], note: &str) -> Option<Chart> {
+    let of = |engine: &str, (_, workload, pick): &(&str, Workload, Pick)| {
+        value(records, engine, *workload, *pick).filter(|rate| *rate > 0.0)
+    };
+    let rates: Vec<_> = RATES.iter().rev().filter(|rate| of(BASELINE, rate).is_some()).collect();
+    if rates.is_empty() || engines.len() < 2 {
+        return None;
+    }
+    let axis = Axis::logarithmic(&format!("times the rate of {BASELINE}"));
+    let names = Axis::named("", rates.iter().map(|(name, ..)| *name));
+    let mut chart = Chart::new("All rates beside RocksDB's").x(axis).y(names).note(note);
+    for engine in engines {
+        let ratio = |rate| Some(of(engine, rate)? / of(BASELINE, rate)?);
+        chart = chart.bars(engine, rates.iter().map(|rate| ratio(rate).unwrap_or(f64::NAN)));
+    }
+    Some(chart)
 }
 
 fn value(records: &[Record], engine: &str, workload: Workload, pick: Pick) -> Option<f64> {

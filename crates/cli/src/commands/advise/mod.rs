@@ -102,6 +102,9 @@ pub struct Args {
     /// How far the mix of operations may be from the one given, as a Kullback-Leibler divergence
     #[arg(long, value_name = "DIVERGENCE", value_parser = parse_number)]
     uncertain: Option<f64>,
+    /// What a design for uncertain mixes may cost more than the best in the mix given, as a share
+    #[arg(long, value_name = "SHARE", value_parser = parse_number, default_value_t = 0.05, requires = "uncertain")]
+    premium_at_most: f64,
     /// Price this preset only, with PRESET:SIZE with tables of another size
     #[arg(long, value_name = "PRESET[:SIZE]", value_parser = store::parse_preset)]
     preset: Option<Preset>,
@@ -179,6 +182,7 @@ impl Args {
             reads_at_most: self.reads_at_most,
             years_at_least: self.years_at_least,
             uncertainty: self.uncertain,
+            premium_at_most: self.premium_at_most,
             ..Request::new(workload, self.memory)
         })
     }

@@ -333,7 +333,7 @@ mod tests {
         let contents = Contents { keys, bytes: keys * 32, runs: 8 };
         let kind = RegionFilterKind::of(&level, false).unwrap();
         let region = Asked { path: TriePath::of(0, 1), has_children: false };
-        Filtering { possible: PossibleFilter { kind, region, contents }, held: 0 }
+        Filtering { possible: PossibleFilter { kind, region, contents, known_bytes: None }, held: 0 }
     }
 
     #[test]
@@ -361,6 +361,22 @@ mod tests {
         assert_eq!(with_both.bits(2 * shortest - 1), None);
         let refused = with_both.with(1).refused(shortest);
         assert!(useless.worth < refused && refused < small.worth, "{refused:?}");
+    }
+
+    #[test]
+    fn filters_that_are_there_and_stay_so_long_count_as_what_they_take() {
+        let level = siltstone_design::Design::preset("slimdb").unwrap().levels.remove(0);
+        let contents = Contents { keys: 100_000, bytes: 3_200_000, runs: 4 };
+        let kind = RegionFilterKind::of(&level, true).unwrap();
+        let region = Asked { path: TriePath::of(0, 4), has_children: true };
+        let mut filtering =
+            Filtering { possible: PossibleFilter { kind, region, contents, known_bytes: None }, held: 0 };
+        let estimated = filtering.possible.bytes(u8::MAX);
+        let held = estimated * 3 / 4;
+        // Estimates are for what is yet to be made, and have it refused where it might not fit.
+        assert_eq!(Wanted::new(vec![&filtering], Vec::new()).bits(2 * held), None);
+        (filtering.held, filtering.possible.known_bytes) = (held, Some(held));
+        assert_eq!(Wanted::new(vec![&filtering], Vec::new()).bits(2 * held), Some(u8::MAX));
     }
 
     #[test]
