@@ -1,11 +1,10 @@
-//! ACL: users, their passwords, and what they may do. The rules that concern commands and keys are there;
-//! selectors and channels are not.
+//! ACL: users, their passwords, and what they may do.
 
 use super::arguments::{integer, is};
-use super::spec::{Access, Spec, flags::*, lookup, table};
+use super::permissions::{CATEGORIES, Denied, Permissions};
+use super::spec::{Spec, flags::*, lookup, table};
 use super::{Context, help, text, unknown_subcommand};
 use crate::failure::{Failure, Outcome};
-use crate::glob;
 use crate::resp::{Output, Request};
 use crate::server::Session;
 use parking_lot::Mutex;
@@ -20,48 +19,6 @@ pub const TABLE: &[Spec] = &[Spec::new("acl", -2, ALONE | INSTANT | ADMIN, acl).
     "Tells of users and changes them.",
 )];
 
-/// Redis' categories; some have no command here, and rules on them decide nothing.
-const CATEGORIES: [&str; 22] = [
-    "keyspace",
-    "read",
-    "write",
-    "set",
-    "sortedset",
-    "list",
-    "hash",
-    "string",
-    "bitmap",
-    "hyperloglog",
-    "geo",
-    "stream",
-    "pubsub",
-    "admin",
-    "fast",
-    "slow",
-    "blocking",
-    "dangerous",
-    "connection",
-    "transaction",
-    "scripting",
-    "all",
-];
-
-/// A rule on commands; the last that concerns one decides.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Rule {
-    allows: bool,
-    /// A category with its `@`, or a command.
-    of: String,
-}
-
-/// A rule on keys.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct KeyRule {
-    pattern: Vec<u8>,
-    reads: bool,
-    writes: bool,
-}
-
 /// Who a client is.
 #[derive(Clone, Debug)]
 pub struct User {
@@ -71,17 +28,10 @@ pub struct User {
     needs_no_password: bool,
     /// SHA-256 of passwords, in hexadecimal.
     passwords: Vec<String>,
-    rules: Vec<Rule>,
-    keys: Vec<KeyRule>,
-}
-
-/// Why a command is refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Denied {
-    /// The user may not run it.
-    Command,
-    /// The user may not use this key.
-    Key,
+    /// What it may do,
+    root: Permissions,
+    /// and what else, each by itself: Redis' selectors.
+    selectors: Vec<Permissions>,
 }
 
 fn sha256(bytes: &[u8]) -> String {
@@ -94,14 +44,14 @@ fn sha256(bytes: &[u8]) -> String {
 
 impl User {
     fn new(name: &str) -> Self {
-        let (rules, keys) = (Vec::new(), Vec::new());
-        Self { name: name.into(), is_on: false, needs_no_password: false, passwords: Vec::new(), rules, keys }
+        let (passwords, root, selectors) = Default::default();
+        Self { name: name.into(), is_on: false, needs_no_password: false, passwords, root, selectors }
     }
 
     /// The user of those who have not said who they are.
     fn default_user() -> Self {
         let mut user = Self::new("default");
-        for rule in ["on", "nopass", "~*", "+@all"] {
+        for rule in ["on", "nopass", "~*", "&*", "+@all"] {
             // These are rules.
             let _ = user.apply(rule.as_bytes());
         }
@@ -116,42 +66,22 @@ impl User {
             ("off", _) => self.is_on = false,
             ("nopass", _) => (self.needs_no_password, self.passwords) = (true, Vec::new()),
             ("resetpass", _) => (self.needs_no_password, self.passwords) = (false, Vec::new()),
-            ("allkeys", _) => self.add_keys(b"*", true, true),
-            ("resetkeys", _) => self.keys.clear(),
-            ("allcommands", _) => self.add_rule(true, "@all"),
-            ("nocommands", _) => self.add_rule(false, "@all"),
-            (
-                "allchannels"
-                | "resetchannels"
-                | "sanitize-payload"
-                | "skip-sanitize-payload"
-                | "clearselectors",
-                _,
-            ) => {}
+            ("sanitize-payload" | "skip-sanitize-payload", _) => {}
+            ("clearselectors", _) => self.selectors.clear(),
             ("reset", _) => *self = Self::new(&self.name.clone()),
             (_, Some((sign @ (b'>' | b'<' | b'#' | b'!'), password))) => {
                 self.apply_password(*sign, password)?
             }
-            (_, Some((b'~', pattern))) => self.add_keys(pattern, true, true),
-            (_, Some((b'%', rest))) => {
-                let split = rest.iter().position(|byte| *byte == b'~').ok_or("Syntax error")?;
-                let (kinds, pattern) = rest.split_at(split);
-                let has = |kind: u8| kinds.iter().any(|other| other.eq_ignore_ascii_case(&kind));
-                self.add_keys(pattern.get(1..).unwrap_or_default(), has(b'R'), has(b'W'));
-            }
-            (_, Some((b'&', _))) => {}
-            (_, Some((sign @ (b'+' | b'-'), of))) => {
-                let of = text(of).to_lowercase();
-                let is_known = match of.strip_prefix('@') {
-                    Some(category) => CATEGORIES.contains(&category),
-                    None => lookup(of.split('|').next().unwrap_or_default().as_bytes()).is_some(),
-                };
-                if !is_known {
-                    return Err("Unknown command or category name in ACL");
+            (_, Some((b'(', rest))) => {
+                let inner = rest.strip_suffix(b")").ok_or("Syntax error")?;
+                let mut selector = Permissions::default();
+                let rules = inner.split(|byte| *byte == b' ').filter(|rule| !rule.is_empty());
+                for rule in rules {
+                    selector.apply(rule)?;
                 }
-                self.add_rule(*sign == b'+', &of);
+                self.selectors.push(selector);
             }
-            _ => return Err("Syntax error"),
+            _ => self.root.apply(rule)?,
         }
         Ok(())
     }
@@ -184,61 +114,19 @@ impl User {
         Ok(())
     }
 
-    fn add_rule(&mut self, allows: bool, of: &str) {
-        if of == "@all" {
-            self.rules.clear();
-        }
-        self.rules.retain(|rule| rule.of != of);
-        self.rules.push(Rule { allows, of: of.into() });
-    }
-
-    fn add_keys(&mut self, pattern: &[u8], reads: bool, writes: bool) {
-        let rule = KeyRule { pattern: pattern.to_vec(), reads, writes };
-        if !self.keys.contains(&rule) {
-            self.keys.push(rule);
-        }
-    }
-
-    fn may_run(&self, spec: &Spec, subcommand: &[u8]) -> bool {
-        let concerns = |rule: &&Rule| match rule.of.strip_prefix('@') {
-            Some("all") => true,
-            Some(category) => spec.categories().contains(&category),
-            None => match rule.of.split_once('|') {
-                Some((name, sub)) => name == spec.name && is(subcommand, sub),
-                None => rule.of == spec.name,
-            },
-        };
-        self.rules.iter().rev().find(concerns).is_some_and(|rule| rule.allows)
-    }
-
-    fn may_use(&self, key: &[u8], access: Access) -> bool {
-        let allows = |rule: &KeyRule| match access {
-            Access::Read => rule.reads,
-            Access::Write => rule.writes,
-        };
-        self.keys.iter().any(|rule| allows(rule) && glob::matches(&rule.pattern, key))
-    }
-
     /// Checks that the user may run a command.
     ///
     /// # Errors
     /// What it may not do.
     pub fn check(&self, spec: &Spec, request: &Request) -> Result<(), Denied> {
-        // The usual user may do anything.
-        let may_all = matches!(self.rules.as_slice(), [Rule { allows: true, of }] if of == "@all")
-            && self.keys.iter().any(|rule| rule.pattern == b"*" && rule.reads && rule.writes);
-        if may_all {
-            return Ok(());
+        let Err(mut denied) = self.root.check(spec, request) else { return Ok(()) };
+        for selector in &self.selectors {
+            match selector.check(spec, request) {
+                Ok(()) => return Ok(()),
+                Err(other) => denied = denied.max(other),
+            }
         }
-        if !self.may_run(spec, request.get(1)) && !spec.is(NO_AUTH) {
-            return Err(Denied::Command);
-        }
-        let access = if spec.writes() { Access::Write } else { Access::Read };
-        let mut places = spec.keys.places(request);
-        if places.any(|place| !self.may_use(request.get(place), access)) {
-            return Err(Denied::Key);
-        }
-        Ok(())
+        Err(denied)
     }
 
     fn flags(&self) -> Vec<&'static str> {
@@ -250,32 +138,12 @@ impl User {
         flags
     }
 
-    fn commands_text(&self) -> String {
-        let first = self.rules.first().is_none_or(|rule| rule.of != "@all").then(|| "-@all".to_owned());
-        let sign = |rule: &Rule| if rule.allows { '+' } else { '-' };
-        let rules = self.rules.iter().map(|rule| format!("{}{}", sign(rule), rule.of));
-        first.into_iter().chain(rules).collect::<Vec<_>>().join(" ")
-    }
-
-    fn keys_text(&self) -> String {
-        let rule = |rule: &KeyRule| {
-            let kind = match (rule.reads, rule.writes) {
-                (true, true) => "~",
-                (true, false) => "%R~",
-                _ => "%W~",
-            };
-            format!("{kind}{}", text(&rule.pattern))
-        };
-        self.keys.iter().map(rule).collect::<Vec<_>>().join(" ")
-    }
-
     fn line(&self) -> String {
         let mut words = vec!["user".to_owned(), self.name.clone()];
         words.extend(self.flags().iter().map(|flag| (*flag).to_owned()));
         words.extend(self.passwords.iter().map(|hash| format!("#{hash}")));
-        words.extend(Some(self.keys_text()).filter(|keys| !keys.is_empty()));
-        words.push("resetchannels".to_owned());
-        words.push(self.commands_text());
+        words.push(self.root.line());
+        words.extend(self.selectors.iter().map(|selector| format!("({})", selector.line())));
         words.join(" ")
     }
 }
@@ -356,9 +224,9 @@ impl Acl {
     pub fn set_user(&self, name: &str, rules: &[&[u8]]) -> Result<Arc<User>, String> {
         let mut users = self.users.lock();
         let mut user = users.get(name).map_or_else(|| User::new(name), |user| User::clone(user));
-        for rule in rules {
-            user.apply(rule)
-                .map_err(|why| format!("Error in ACL SETUSER modifier '{}': {why}", text(rule)))?;
+        for rule in merged(rules)? {
+            user.apply(&rule)
+                .map_err(|why| format!("Error in ACL SETUSER modifier '{}': {why}", text(&rule)))?;
         }
         let user = Arc::new(user);
         users.insert(name.into(), Arc::clone(&user));
@@ -483,14 +351,45 @@ fn show_user(user: &User, out: &mut Output) {
     out.text("passwords");
     out.array(user.passwords.len());
     user.passwords.iter().for_each(|hash| out.text(hash));
-    for (name, value) in
-        [("commands", user.commands_text()), ("keys", user.keys_text()), ("channels", String::new())]
-    {
+    show_permissions(&user.root, out);
+    out.text("selectors");
+    out.array(user.selectors.len());
+    for selector in &user.selectors {
+        out.map(3);
+        show_permissions(selector, out);
+    }
+}
+
+fn show_permissions(permissions: &Permissions, out: &mut Output) {
+    for (name, value) in [
+        ("commands", permissions.commands_text()),
+        ("keys", permissions.keys_text()),
+        ("channels", permissions.channels_text()),
+    ] {
         out.text(name);
         out.text(&value);
     }
-    out.text("selectors");
-    out.array(0);
+}
+
+/// Returns rules in which the words of a selector, from its bracket to the other, are one.
+fn merged(rules: &[&[u8]]) -> Result<Vec<Vec<u8>>, String> {
+    let mut merged: Vec<Vec<u8>> = Vec::new();
+    let mut open: Option<Vec<u8>> = None;
+    for rule in rules {
+        let word = match open.take() {
+            Some(begun) => [begun.as_slice(), b" ", rule].concat(),
+            None => rule.to_vec(),
+        };
+        if word.starts_with(b"(") && !word.ends_with(b")") {
+            open = Some(word);
+        } else {
+            merged.push(word);
+        }
+    }
+    match open {
+        Some(begun) => Err(format!("Unmatched parenthesis in acl selector starting at '{}'.", text(&begun))),
+        None => Ok(merged),
+    }
 }
 
 fn show_log(acl: &Acl, request: &Request, out: &mut Output) -> Outcome {
@@ -552,4 +451,47 @@ fn dry_run(acl: &Acl, request: &Request, out: &mut Output) -> Outcome {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user(rules: &[&[u8]]) -> Result<Arc<User>, String> {
+        Acl::default().set_user("ada", rules)
+    }
+
+    fn may(user: &User, words: &[&[u8]]) -> Result<(), Denied> {
+        let request = Request::of(words);
+        let (_, spec) = lookup(request.get(0)).unwrap();
+        user.check(spec, &request)
+    }
+
+    #[test]
+    fn a_selector_allows_what_the_root_does_not() {
+        let rules: [&[u8]; 6] = [b"on", b"+get", b"~cache:*", b"&news", b"(+set", b"%W~app*)"];
+        let user = user(&rules).unwrap();
+        assert_eq!(may(&user, &[b"GET", b"cache:1"]), Ok(()));
+        assert_eq!(may(&user, &[b"SET", b"app1", b"x"]), Ok(()));
+        // Neither part lends the other its commands or keys.
+        assert_eq!(may(&user, &[b"SET", b"cache:1", b"x"]), Err(Denied::Key));
+        assert_eq!(may(&user, &[b"GET", b"app1"]), Err(Denied::Key));
+        assert_eq!(may(&user, &[b"DEL", b"app1"]), Err(Denied::Command));
+        assert_eq!(
+            user.line(),
+            "user ada on sanitize-payload ~cache:* &news -@all +get (%W~app* resetchannels -@all +set)"
+        );
+    }
+
+    #[test]
+    fn selectors_that_make_no_sense_change_nothing() {
+        let why = user(&[b"on", b"(+get", b"~*"]).unwrap_err();
+        assert_eq!(why, "Unmatched parenthesis in acl selector starting at '(+get ~*'.");
+        let why = user(&[b"(+get >secret)"]).unwrap_err();
+        assert_eq!(why, "Error in ACL SETUSER modifier '(+get >secret)': Syntax error");
+        let acl = Acl::default();
+        acl.set_user("ada", &[b"(+get ~*)"]).unwrap();
+        let cleared = acl.set_user("ada", &[b"clearselectors"]).unwrap();
+        assert_eq!(may(&cleared, &[b"GET", b"key"]), Err(Denied::Command));
+    }
 }

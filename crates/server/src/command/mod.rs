@@ -27,6 +27,7 @@ mod lcs;
 mod memory;
 mod migrate;
 mod operations;
+mod permissions;
 mod replication;
 mod scan;
 mod set_operations;
@@ -36,8 +37,9 @@ mod spec;
 mod strings;
 mod transactions;
 
-pub use acl::{Acl, Denied, User};
+pub use acl::{Acl, User};
 pub use info::{info, resident_bytes};
+pub use permissions::Denied;
 pub use slowlog::SlowLog;
 pub use spec::{Access, Flags, Keys, Spec, flags, lookup, table};
 pub use transactions::is_broken;
