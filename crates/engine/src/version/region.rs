@@ -78,8 +78,11 @@ impl Region {
 
     /// Returns the filter that it has or may have, of this kind.
     pub fn possible_filter(&self, kind: RegionFilterKind) -> PossibleFilter {
-        let is_whole = |filter: &&RegionFilter| kind.is_of(filter) && filter.covered() >= self.runs.len();
-        let present = self.filter.as_deref().filter(|_| !kind.can_be_shortened()).filter(is_whole);
+        let is_whole = |filter: &&RegionFilter| {
+            kind.is_of(filter) && !filter.is_stale() && filter.covered() >= self.runs.len()
+        };
+        let stays_so_long = kind.is_in_memory() && !kind.can_be_shortened();
+        let present = self.filter.as_deref().filter(|_| stays_so_long).filter(is_whole);
         let known_bytes = present.map(RegionFilter::memory_bytes);
         PossibleFilter { kind, region: self.asked(), contents: Contents::of(&self.runs), known_bytes }
     }

@@ -57,7 +57,8 @@ pub struct Request {
     /// How far the mix may be from the one that is told, as a Kullback-Leibler divergence in nats: 0.25 is
     /// little, 2 is much. The worst case within is made small, rather than the cost of the mix itself.
     pub uncertainty: Option<f64>,
-    /// What such a design may cost more than the best in the mix that is told, as a share of that.
+    /// What such a design may cost more than the best that is found for the mix that is told, as a share of
+    /// that, by the prices of the model. Half of the search is for that best.
     pub premium_at_most: f64,
     /// Whether the design has to suit keys of every schema, whatever the workload's are.
     pub for_any_schema: bool,
@@ -239,8 +240,8 @@ pub struct NextMemory {
 pub struct Advice {
     /// The design with the cheapest operations.
     pub best: Choice,
-    /// Designs that no other beats in bytes written, reads, memory and space at once; the best first, then
-    /// by cost.
+    /// Designs that no other beats in bytes written, reads, memory and space at once; the best first, the
+    /// others by what they cost, where the mix is uncertain in the worst mix.
     pub front: Vec<Choice>,
     /// What the presets cost, also those that break a limit.
     pub presets: BTreeMap<String, Costs>,

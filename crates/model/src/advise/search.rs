@@ -35,6 +35,8 @@ const LEAST_SAVING: f64 = 1e-3;
 const MOST_OF_FRONT: usize = 14;
 /// Designs that are priced in full to find the best, and more where none of these keeps to a limit after all.
 const FINALISTS: usize = 4;
+/// How far a rough price may be beyond the premium of one that is priced in full.
+const NEARLY: f64 = 1.01;
 const SECOND_LOOKS: usize = 40;
 
 /// A design that was priced, roughly.
@@ -51,7 +53,7 @@ pub(super) struct Candidate {
 #[derive(Debug)]
 pub(super) struct Found {
     pub best: Candidate,
-    /// The rest of the front, by cost.
+    /// The rest of the front, the best first.
     pub others: Vec<Candidate>,
     /// The best with more memory.
     pub with_more: f64,
@@ -111,6 +113,8 @@ impl<'a> Search<'a> {
             for (candidate, objective) in self.accepted.iter_mut().zip(objectives) {
                 candidate.objective = objective;
             }
+            // Those that were refused so far were compared by another objective.
+            self.cheapest_refused = None;
             self.change_the_best();
         }
     }
@@ -129,7 +133,8 @@ impl<'a> Search<'a> {
 
     /// The work that may have been done by the end of this part of the search.
     fn most_work(&self) -> f64 {
-        let is_first_of_two = self.request.uncertainty.is_some() && self.most_cost.is_none();
+        let searches_twice = self.request.uncertainty.is_some() && !self.request.is_quick;
+        let is_first_of_two = searches_twice && self.most_cost.is_none();
         if is_first_of_two { MOST_WORK / 2.0 } else { MOST_WORK }
     }
 
@@ -289,8 +294,10 @@ impl<'a> Search<'a> {
         let cost = |at: &usize| by_rank.get(*at).map_or(f64::INFINITY, |candidate| candidate.costs.cost);
         cheapest.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
         cheapest.truncate(FINALISTS);
-        let mut places: Vec<usize> =
-            (0..by_rank.len().min(FINALISTS)).chain(cheapest).chain(chosen).collect();
+        // A rough price may be beyond the premium where the full one is not.
+        let most = self.most_cost.map_or(f64::INFINITY, |most| most * NEARLY);
+        let best = (0..by_rank.len()).filter(|at| cost(at) <= most).take(FINALISTS);
+        let mut places: Vec<usize> = best.chain(cheapest.iter().copied()).chain(chosen).collect();
         places.sort_unstable();
         places.dedup();
         let mut exact = Vec::new();
@@ -358,7 +365,11 @@ impl<'a> Search<'a> {
         let (_, rough) = self.cheapest_refused.as_ref()?;
         let costs = self.pricer.filled(&rough.design, false).ok()?.costs(self.request.memory_bytes);
         let limit = self.request.broken(&rough.design, &costs)?;
-        Some((limit, self.candidate(&rough.design, rough.origin, costs)))
+        if self.most_cost.is_some_and(|most| costs.cost > most) {
+            return None;
+        }
+        let objective = self.request.objective(&costs);
+        Some((limit, Candidate { objective, costs, ..rough.clone() }))
     }
 
     /// Returns what a store's operations cost with a little more memory.
@@ -381,8 +392,8 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Those that none dominates, but for the first and those that it is dominated by: it has the cheapest
-/// operations, which goes before fewer bytes.
+/// Those that none dominates, but for the first and those that it is dominated by: it has the best
+/// objective, which goes before fewer bytes.
 fn beside_first(points: &[[f64; 4]]) -> Vec<usize> {
     let Some(first) = points.first() else { return Vec::new() };
     let beats = |at: &usize| points.get(*at).is_some_and(|point| dominates(point, first));

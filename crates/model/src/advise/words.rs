@@ -57,11 +57,18 @@ fn best_in_words(
     why.push(where_memory_goes(costs, request.workload.items));
     why.push(more_memory(next));
     if let Some(radius) = request.uncertainty {
+        let premium = if request.premium_at_most.is_finite() {
+            format!(
+                " among those that cost at most {} % more than the best in the mix that is expected",
+                request.premium_at_most * 100.0
+            )
+        } else {
+            String::new()
+        };
         why.push(format!(
             "In the worst mix within a divergence of {radius} an operation takes {:.1} µs; no design that was looked at has a \
-             better worst case and costs at most {:.0} % more than the best in the mix that is expected.",
-            best.worst_cost,
-            request.premium_at_most * 100.0
+             better worst case{premium}.",
+            best.worst_cost
         ));
     }
     if let Some((limit, cheaper)) = refused.filter(|(_, cheaper)| cheaper.objective < best.worst_cost) {

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 pub const TABLE: &[Spec] = &[Spec::new("acl", -2, ALONE | INSTANT | ADMIN, acl).about(
     "server",
@@ -32,6 +32,8 @@ pub struct User {
     root: Permissions,
     /// and what else, each by itself: Redis' selectors.
     selectors: Vec<Permissions>,
+    /// Set once another has taken its place, for connections that still have this one.
+    is_superseded: OnceLock<()>,
 }
 
 fn sha256(bytes: &[u8]) -> String {
@@ -44,8 +46,9 @@ fn sha256(bytes: &[u8]) -> String {
 
 impl User {
     fn new(name: &str) -> Self {
-        let (passwords, root, selectors) = Default::default();
-        Self { name: name.into(), is_on: false, needs_no_password: false, passwords, root, selectors }
+        let (passwords, root, selectors, is_superseded) = Default::default();
+        let (is_on, needs_no_password) = (false, false);
+        Self { name: name.into(), is_on, needs_no_password, passwords, root, selectors, is_superseded }
     }
 
     /// The user of those who have not said who they are.
@@ -159,6 +162,12 @@ struct LogEntry {
     number: i64,
 }
 
+/// Marks a user whose place another has taken.
+fn supersede(user: Option<Arc<User>>) {
+    // It is marked once.
+    let _ = user.map(|user| user.is_superseded.set(()));
+}
+
 /// All users.
 #[derive(Debug)]
 pub struct Acl {
@@ -202,7 +211,12 @@ impl Acl {
             // These are rules.
             let _ = user.apply(rule.as_bytes());
         }
-        self.users.lock().insert("default".into(), Arc::new(user));
+        supersede(self.users.lock().insert("default".into(), Arc::new(user)));
+    }
+
+    /// What has become of a user that a connection has, where it was changed since.
+    pub fn changed(&self, user: &User) -> Option<Arc<User>> {
+        user.is_superseded.get().and_then(|()| self.user(&user.name))
     }
 
     /// The user of that name and password.
@@ -229,7 +243,7 @@ impl Acl {
                 .map_err(|why| format!("Error in ACL SETUSER modifier '{}': {why}", text(&rule)))?;
         }
         let user = Arc::new(user);
-        users.insert(name.into(), Arc::clone(&user));
+        supersede(users.insert(name.into(), Arc::clone(&user)));
         Ok(user)
     }
 
@@ -374,20 +388,22 @@ fn show_permissions(permissions: &Permissions, out: &mut Output) {
 /// Returns rules in which the words of a selector, from its bracket to the other, are one.
 fn merged(rules: &[&[u8]]) -> Result<Vec<Vec<u8>>, String> {
     let mut merged: Vec<Vec<u8>> = Vec::new();
-    let mut open: Option<Vec<u8>> = None;
+    let mut open: Option<(&[u8], Vec<u8>)> = None;
     for rule in rules {
-        let word = match open.take() {
-            Some(begun) => [begun.as_slice(), b" ", rule].concat(),
-            None => rule.to_vec(),
+        let (first, word) = match open.take() {
+            Some((first, begun)) => (first, [begun.as_slice(), b" ", rule].concat()),
+            None => (*rule, rule.to_vec()),
         };
         if word.starts_with(b"(") && !word.ends_with(b")") {
-            open = Some(word);
+            open = Some((first, word));
         } else {
             merged.push(word);
         }
     }
     match open {
-        Some(begun) => Err(format!("Unmatched parenthesis in acl selector starting at '{}'.", text(&begun))),
+        Some((first, _)) => {
+            Err(format!("Unmatched parenthesis in acl selector starting at '{}'.", text(first)))
+        }
         None => Ok(merged),
     }
 }
@@ -444,8 +460,7 @@ fn dry_run(acl: &Acl, request: &Request, out: &mut Output) -> Outcome {
         Err(Denied::Command) => {
             out.text(&format!("User {name} has no permissions to run the '{}' command", spec.name));
         }
-        Err(Denied::Key) => {
-            let place = spec.keys.places(&inner).next().unwrap_or(1);
+        Err(Denied::Key(place)) => {
             let key = text(inner.get(place));
             out.text(&format!("User {name} has no permissions to access the '{key}' key"));
         }
@@ -474,21 +489,38 @@ mod tests {
         assert_eq!(may(&user, &[b"GET", b"cache:1"]), Ok(()));
         assert_eq!(may(&user, &[b"SET", b"app1", b"x"]), Ok(()));
         // Neither part lends the other its commands or keys.
-        assert_eq!(may(&user, &[b"SET", b"cache:1", b"x"]), Err(Denied::Key));
-        assert_eq!(may(&user, &[b"GET", b"app1"]), Err(Denied::Key));
+        assert_eq!(may(&user, &[b"SET", b"cache:1", b"x"]), Err(Denied::Key(1)));
+        assert_eq!(may(&user, &[b"GET", b"app1"]), Err(Denied::Key(1)));
         assert_eq!(may(&user, &[b"DEL", b"app1"]), Err(Denied::Command));
         assert_eq!(
             user.line(),
-            "user ada on sanitize-payload ~cache:* &news -@all +get (%W~app* resetchannels -@all +set)"
+            "user ada on sanitize-payload ~cache:* resetchannels &news -@all +get (%W~app* resetchannels -@all +set)"
         );
+    }
+
+    #[test]
+    fn connections_notice_that_their_user_was_changed() {
+        let acl = Acl::default();
+        let of_connection = acl.set_user("ada", &[b"on", b"+get", b"~*"]).unwrap();
+        assert!(acl.changed(&of_connection).is_none());
+        acl.set_user("ada", &[b"-get"]).unwrap();
+        assert_eq!(may(&acl.changed(&of_connection).unwrap(), &[b"GET", b"key"]), Err(Denied::Command));
+        acl.set_user("ada", &[b"+get"]).unwrap();
+        assert_eq!(may(&acl.changed(&of_connection).unwrap(), &[b"GET", b"key"]), Ok(()));
     }
 
     #[test]
     fn selectors_that_make_no_sense_change_nothing() {
         let why = user(&[b"on", b"(+get", b"~*"]).unwrap_err();
-        assert_eq!(why, "Unmatched parenthesis in acl selector starting at '(+get ~*'.");
+        assert_eq!(why, "Unmatched parenthesis in acl selector starting at '(+get'.");
         let why = user(&[b"(+get >secret)"]).unwrap_err();
         assert_eq!(why, "Error in ACL SETUSER modifier '(+get >secret)': Syntax error");
+        for (rules, said) in
+            [(["~*", "~a"], "'allkeys'"), (["&*", "&a"], "'allchannels'"), (["%~a", "~b"], "Syntax")]
+        {
+            let why = user(&rules.map(str::as_bytes)).unwrap_err();
+            assert!(why.contains(said), "{why}");
+        }
         let acl = Acl::default();
         acl.set_user("ada", &[b"(+get ~*)"]).unwrap();
         let cleared = acl.set_user("ada", &[b"clearselectors"]).unwrap();

@@ -39,8 +39,8 @@ pub(super) const CATEGORIES: [&str; 22] = [
 pub enum Denied {
     /// The user may not run it.
     Command,
-    /// The user may not use this key.
-    Key,
+    /// The user may not use the key at this place of the request.
+    Key(usize),
 }
 
 /// A rule on commands; the last that concerns one decides.
@@ -59,6 +59,12 @@ struct KeyRule {
     writes: bool,
 }
 
+impl KeyRule {
+    fn is_all(&self) -> bool {
+        self.pattern == b"*" && self.reads && self.writes
+    }
+}
+
 /// What may be done: nothing, to begin with.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Permissions {
@@ -72,18 +78,29 @@ impl Permissions {
     /// Adds what one rule says.
     pub fn apply(&mut self, rule: &[u8]) -> Result<(), &'static str> {
         match (text(rule).to_lowercase().as_str(), rule.split_first()) {
-            ("allkeys", _) => self.add_keys(b"*", true, true),
+            ("allkeys", _) => self.add_keys(b"*", true, true)?,
             ("resetkeys", _) => self.keys.clear(),
             ("allcommands", _) => self.add_rule(true, "@all"),
             ("nocommands", _) => self.add_rule(false, "@all"),
             ("allchannels", _) => self.channels = vec!["*".into()],
             ("resetchannels", _) => self.channels.clear(),
-            (_, Some((b'~', pattern))) => self.add_keys(pattern, true, true),
+            (_, Some((b'~', pattern))) => self.add_keys(pattern, true, true)?,
             (_, Some((b'%', rest))) => {
                 let split = rest.iter().position(|byte| *byte == b'~').ok_or("Syntax error")?;
                 let (kinds, pattern) = rest.split_at(split);
+                if kinds.is_empty() || !kinds.iter().all(|kind| b"RrWw".contains(kind)) {
+                    return Err("Syntax error");
+                }
                 let has = |kind: u8| kinds.iter().any(|other| other.eq_ignore_ascii_case(&kind));
-                self.add_keys(pattern.get(1..).unwrap_or_default(), has(b'R'), has(b'W'));
+                self.add_keys(pattern.get(1..).unwrap_or_default(), has(b'R'), has(b'W'))?;
+            }
+            (_, Some((b'&', b"*"))) => self.channels = vec!["*".into()],
+            (_, Some((b'&', _))) if self.has_all_channels() => {
+                return Err(
+                    "Adding a pattern after the * pattern (or the 'allchannels' flag) is not valid and \
+                            does not have any effect. Try 'resetchannels' to start with an empty list of \
+                            channels",
+                );
             }
             (_, Some((b'&', pattern))) => {
                 let pattern = text(pattern);
@@ -115,11 +132,25 @@ impl Permissions {
         self.rules.push(Rule { allows, of: of.into() });
     }
 
-    fn add_keys(&mut self, pattern: &[u8], reads: bool, writes: bool) {
+    fn add_keys(&mut self, pattern: &[u8], reads: bool, writes: bool) -> Result<(), &'static str> {
         let rule = KeyRule { pattern: pattern.to_vec(), reads, writes };
-        if !self.keys.contains(&rule) {
+        if rule.is_all() {
+            self.keys = vec![rule];
+        } else if self.keys.iter().any(KeyRule::is_all) {
+            return Err(
+                "Adding a pattern after the * pattern (or the 'allkeys' flag) is not valid and does not \
+                        have any effect. Try 'resetkeys' to start with an empty list of patterns",
+            );
+        } else if let Some(known) = self.keys.iter_mut().find(|known| known.pattern == rule.pattern) {
+            (known.reads, known.writes) = (known.reads || reads, known.writes || writes);
+        } else {
             self.keys.push(rule);
         }
+        Ok(())
+    }
+
+    fn has_all_channels(&self) -> bool {
+        matches!(self.channels.as_slice(), [all] if all == "*")
     }
 
     fn may_run(&self, spec: &Spec, subcommand: &[u8]) -> bool {
@@ -146,7 +177,7 @@ impl Permissions {
     pub fn check(&self, spec: &Spec, request: &Request) -> Result<(), Denied> {
         // The usual user may do anything.
         let may_all = matches!(self.rules.as_slice(), [Rule { allows: true, of }] if of == "@all")
-            && self.keys.iter().any(|rule| rule.pattern == b"*" && rule.reads && rule.writes);
+            && self.keys.iter().any(KeyRule::is_all);
         if may_all {
             return Ok(());
         }
@@ -154,11 +185,8 @@ impl Permissions {
             return Err(Denied::Command);
         }
         let access = if spec.writes() { Access::Write } else { Access::Read };
-        let mut places = spec.keys.places(request);
-        if places.any(|place| !self.may_use(request.get(place), access)) {
-            return Err(Denied::Key);
-        }
-        Ok(())
+        let refused = spec.keys.places(request).find(|place| !self.may_use(request.get(*place), access));
+        refused.map_or(Ok(()), |place| Err(Denied::Key(place)))
     }
 
     /// The rules on commands, as one line of them.
@@ -189,11 +217,8 @@ impl Permissions {
 
     /// All rules, as a configuration file has them.
     pub fn line(&self) -> String {
-        let channels = match self.channels_text() {
-            none if none.is_empty() => "resetchannels".to_owned(),
-            some => some,
-        };
-        let parts = [self.keys_text(), channels, self.commands_text()];
+        let reset = if self.has_all_channels() { "" } else { "resetchannels" };
+        let parts = [self.keys_text(), reset.to_owned(), self.channels_text(), self.commands_text()];
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
     }
 }

@@ -78,11 +78,13 @@ fn may_run(server: &Server, session: &Session, request: &Request, spec: &Spec) -
         let may = spec.is(flags::NO_AUTH);
         return if may { Ok(()) } else { Err(Failure::coded("NOAUTH Authentication required.")) };
     }
-    let Err(denied) = session.user.check(spec, request) else { return Ok(()) };
-    let name = &session.user.name;
+    let changed = server.acl.changed(&session.user);
+    let user = changed.as_ref().unwrap_or(&session.user);
+    let Err(denied) = user.check(spec, request) else { return Ok(()) };
+    let name = &user.name;
     let (reason, object) = match denied {
         Denied::Command => ("command", spec.name.to_owned()),
-        Denied::Key => ("key", text(request.get(spec.keys.places(request).next().unwrap_or(1)))),
+        Denied::Key(place) => ("key", text(request.get(place))),
     };
     server.acl.note(session, reason, &object, name);
     Err(match denied {
@@ -90,7 +92,7 @@ fn may_run(server: &Server, session: &Session, request: &Request, spec: &Spec) -
             let refusal = format!("NOPERM User {name} has no permissions to run the '{}' command", spec.name);
             Failure::Reply(refusal.into())
         }
-        Denied::Key => Failure::coded("NOPERM No permissions to access a key"),
+        Denied::Key(_) => Failure::coded("NOPERM No permissions to access a key"),
     })
 }
 
