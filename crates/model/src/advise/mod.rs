@@ -188,8 +188,8 @@ impl Request {
     }
 }
 
-/// The premium that is paid by default for a design that suits other mixes too.
-const PREMIUM: f64 = 0.05;
+/// The [premium](Request::premium_at_most) that is paid by default for a design that suits other mixes too.
+pub const PREMIUM: f64 = 0.05;
 /// Least memory of a store.
 const LEAST_MEMORY_BYTES: u64 = 1 << 20;
 /// The share of the budget that filters may lack: a price is not exact either.

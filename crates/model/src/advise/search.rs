@@ -107,20 +107,23 @@ impl<'a> Search<'a> {
             self.approach();
         }
         self.change_the_best();
-        if self.request.uncertainty.is_some() {
-            self.most_cost = self.with_premium(self.accepted.iter());
-            let objectives: Vec<f64> = self.accepted.iter().map(|c| self.objective(&c.costs)).collect();
-            for (candidate, objective) in self.accepted.iter_mut().zip(objectives) {
-                candidate.objective = objective;
+        self.most_cost = self.with_premium(self.accepted.iter());
+        if self.most_cost.is_some() {
+            let mut accepted = std::mem::take(&mut self.accepted);
+            for candidate in &mut accepted {
+                candidate.objective = self.objective(&candidate.costs);
             }
+            self.accepted = accepted;
             // Those that were refused so far were compared by another objective.
             self.cheapest_refused = None;
             self.change_the_best();
         }
     }
 
-    /// What the cheapest of `candidates` costs in the mix that is told, and the premium.
+    /// What the cheapest of `candidates` costs in the mix that is told, and the premium; `None` where the mix
+    /// is certain.
     fn with_premium<'c>(&self, candidates: impl Iterator<Item = &'c Candidate>) -> Option<f64> {
+        self.request.uncertainty?;
         let least = candidates.map(|candidate| candidate.costs.cost).min_by(f64::total_cmp)?;
         Some(least * (1.0 + self.request.premium_at_most))
     }
@@ -319,7 +322,7 @@ impl<'a> Search<'a> {
         }
         // The worst mix decides among those that cost little enough in the mix that is told.
         let most_cost = self.with_premium(exact.iter().map(|(candidate, _)| candidate));
-        let most_cost = most_cost.filter(|_| self.request.uncertainty.is_some()).unwrap_or(f64::INFINITY);
+        let most_cost = most_cost.unwrap_or(f64::INFINITY);
         let costs_too_much = |candidate: &Candidate| candidate.costs.cost > most_cost;
         let within = exact.iter().filter(|(candidate, _)| !costs_too_much(candidate));
         let with_more = within.map(|(_, with_more)| *with_more).fold(f64::INFINITY, f64::min);

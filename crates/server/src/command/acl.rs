@@ -319,10 +319,7 @@ fn set_user(context: &mut Context, request: &Request, out: &mut Output) -> Outco
         return Err(Failure::coded("ERR Usernames can't contain spaces or null characters"));
     }
     let rules: Vec<&[u8]> = request.from(3).collect();
-    let user = context.server.acl.set_user(&name, &rules).map_err(Failure::new)?;
-    if context.session.user.name == name {
-        context.session.user = user;
-    }
+    context.server.acl.set_user(&name, &rules).map_err(Failure::new)?;
     out.ok();
     Ok(())
 }

@@ -82,7 +82,7 @@ impl Permissions {
             ("resetkeys", _) => self.keys.clear(),
             ("allcommands", _) => self.add_rule(true, "@all"),
             ("nocommands", _) => self.add_rule(false, "@all"),
-            ("allchannels", _) => self.channels = vec!["*".into()],
+            ("allchannels" | "&*", _) => self.channels = vec!["*".into()],
             ("resetchannels", _) => self.channels.clear(),
             (_, Some((b'~', pattern))) => self.add_keys(pattern, true, true)?,
             (_, Some((b'%', rest))) => {
@@ -94,7 +94,6 @@ impl Permissions {
                 let has = |kind: u8| kinds.iter().any(|other| other.eq_ignore_ascii_case(&kind));
                 self.add_keys(pattern.get(1..).unwrap_or_default(), has(b'R'), has(b'W'))?;
             }
-            (_, Some((b'&', b"*"))) => self.channels = vec!["*".into()],
             (_, Some((b'&', _))) if self.has_all_channels() => {
                 return Err(
                     "Adding a pattern after the * pattern (or the 'allchannels' flag) is not valid and \

@@ -78,10 +78,8 @@ fn may_run(server: &Server, session: &Session, request: &Request, spec: &Spec) -
         let may = spec.is(flags::NO_AUTH);
         return if may { Ok(()) } else { Err(Failure::coded("NOAUTH Authentication required.")) };
     }
-    let changed = server.acl.changed(&session.user);
-    let user = changed.as_ref().unwrap_or(&session.user);
-    let Err(denied) = user.check(spec, request) else { return Ok(()) };
-    let name = &user.name;
+    let Err(denied) = session.user.check(spec, request) else { return Ok(()) };
+    let name = &session.user.name;
     let (reason, object) = match denied {
         Denied::Command => ("command", spec.name.to_owned()),
         Denied::Key(place) => ("key", text(request.get(place))),
@@ -148,6 +146,9 @@ pub fn run(
             continue;
         }
         let last = first.clone();
+        if let Some(changed) = server.acl.changed(&session.user) {
+            session.user = changed;
+        }
         let joined =
             if session.transaction.is_none() { join(server, session, requests, thread) } else { Vec::new() };
         if joined.is_empty() {

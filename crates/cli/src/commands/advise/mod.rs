@@ -13,7 +13,7 @@ use crate::sizes::{parse_positive, parse_size};
 use crate::store::{self, DEFAULT_KEYSPACE, Preset};
 use own::{Beside, Own};
 use siltstone_model::ModelError;
-use siltstone_model::advise::{Advice, Request, advise, price_one};
+use siltstone_model::advise::{Advice, PREMIUM, Request, advise, price_one};
 use siltstone_model::price::{Device, Mix, Workload};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -103,7 +103,7 @@ pub struct Args {
     #[arg(long, value_name = "DIVERGENCE", value_parser = parse_number)]
     uncertain: Option<f64>,
     /// What a design for uncertain mixes may cost more than the best in the mix given, as a share
-    #[arg(long, value_name = "SHARE", value_parser = parse_number, default_value_t = 0.05, requires = "uncertain")]
+    #[arg(long, value_name = "SHARE", value_parser = parse_number, default_value_t = PREMIUM, requires = "uncertain")]
     premium_at_most: f64,
     /// Price this preset only, with PRESET:SIZE with tables of another size
     #[arg(long, value_name = "PRESET[:SIZE]", value_parser = store::parse_preset)]
