@@ -35,11 +35,6 @@ const ITEMS_PER_SCAN: u64 = 256;
 /// Reads of each kind, by how many items there are for one.
 const READS: [(Kind, u64); 3] =
     [(Kind::Hit, ITEMS_PER_READ), (Kind::Miss, ITEMS_PER_READ), (Kind::Scan, ITEMS_PER_SCAN)];
-/// Moments at which a store is read. Between them level 0 takes so large a part of what it holds, which
-/// meets it full and empty; and one of so many items at most.
-const MOMENTS: u32 = 4;
-const GOLDEN: f64 = 0.618_033_988_749_895;
-const PART_BETWEEN: u64 = 16;
 
 /// Measure what advised designs cost beside presets, for Endure's fifteen mixes
 ///
@@ -282,22 +277,8 @@ fn measure(
     stage.settle()?;
     let put = stage.since(&then, args.items);
     let space = stage.db.stats().space_bytes as f64 / contents.bytes() as f64;
-    // Prices are means over the cycle in which level 0 fills up.
-    let cycle = stage.write_buffer_puts() * u64::from(design.level(0).runs);
-    let between = (cycle as f64 * GOLDEN) as u64;
-    let mut taken = [Taken::default(), Taken::default(), Taken::default(), put];
-    for moment in 0..MOMENTS {
-        if moment > 0 {
-            stage.work(Kind::Put, between.min(args.items / PART_BETWEEN), true)?;
-            stage.settle()?;
-        }
-        for ((kind, per), sum) in READS.into_iter().zip(&mut taken) {
-            let count = (args.items / per / u64::from(MOMENTS)).max(1000);
-            // The first time the cache has to come to know it.
-            let before = if moment == 0 { count * u64::from(MOMENTS) } else { count };
-            sum.add(&stage.read(kind, before, count)?, 1.0 / f64::from(MOMENTS));
-        }
-    }
+    let [hit, miss, scan] = stage.read_over_time(READS)?;
+    let taken = [hit, miss, scan, put];
     let (items, design) = (args.items, design.clone());
     let mut rates = Vec::new();
     for &mix in to_rate {
@@ -310,8 +291,9 @@ fn measure(
     Ok((measured, rates))
 }
 
-/// What each kind of operation of a design is predicted to cost, in microseconds of device and processor.
-pub fn predicted(items: u64, budget_bytes: u64, design: &Design) -> Result<[f64; 4]> {
-    let pricer = Pricer::new(&workload(items, Mix::default()), &Device::default()).map_err(refused)?;
+/// What each kind of operation of a design is predicted to cost in a mix, in microseconds of device and
+/// processor: what the advisor goes by.
+pub fn predicted(items: u64, budget_bytes: u64, design: &Design, mix: &Mix) -> Result<[f64; 4]> {
+    let pricer = Pricer::new(&workload(items, *mix), &Device::default()).map_err(refused)?.over_time();
     Ok(pricer.price(design, budget_bytes).map_err(refused)?.operation_cost.all())
 }

@@ -82,7 +82,7 @@ fn by_kind(args: &Args, records: &Records) -> Result<String> {
     ]);
     for budget in budgets(args) {
         for measured in records.measured.iter().filter(|measured| measured.budget_bytes == budget) {
-            let predicted = predicted(args.items, budget, &measured.design)?;
+            let predicted = predicted(args.items, budget, &measured.design, &Mix::default())?;
             let mut cells = vec![sizes::bytes(budget), measured.name.clone()];
             let both = Weighed::All.costs(measured).into_iter().zip(predicted);
             cells.extend(both.map(|(measured, predicted)| format!("{measured:.1} / {predicted:.1}")));
@@ -137,7 +137,7 @@ fn by_mix(args: &Args, records: &Records, ratios: &mut [Vec<f64>; 2]) -> Result<
             for (ratios, ratio) in ratios.iter_mut().zip([ratio, of_device]) {
                 ratios.push(ratio);
             }
-            let each = predicted(args.items, budget, &advice.design)?;
+            let each = predicted(args.items, budget, &advice.design, mix)?;
             let predicted: f64 = mix.shares().iter().zip(each).map(|(share, cost)| share * cost).sum();
             table.row([
                 sizes::bytes(budget),

@@ -24,6 +24,13 @@ const FILL_BATCH: u64 = 100;
 const KEYSPACE: &str = "items";
 /// Operations between looks at the clock.
 const BETWEEN_LOOKS: u64 = 64;
+/// Moments at which a store is read whose reads are to be means over time. Between them level 0 takes so
+/// large a part of what it holds, which meets it full and empty; and one of so many items at most.
+const MOMENTS: u32 = 4;
+const GOLDEN: f64 = 0.618_033_988_749_895;
+const PART_BETWEEN: u64 = 16;
+/// Reads of a kind at each moment, at least.
+const LEAST_READS: u64 = 1000;
 
 /// What a store is filled with.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -211,6 +218,30 @@ impl Stage {
         let then = self.now();
         self.work(kind, count, false)?;
         Ok(self.since(&then, count))
+    }
+
+    /// Returns what reads of each kind take, of which there is one for so many items: means over the cycle in
+    /// which level 0 fills up, as prices over time are. Items are overwritten between.
+    pub fn read_over_time<const KINDS: usize>(
+        &mut self,
+        reads: [(Kind, u64); KINDS],
+    ) -> Result<[Taken; KINDS]> {
+        let cycle = self.write_buffer_puts() * u64::from(self.keyspace.design().level(0).runs);
+        let between = ((cycle as f64 * GOLDEN) as u64).min(self.contents.items / PART_BETWEEN);
+        let mut taken = [Taken::default(); KINDS];
+        for moment in 0..MOMENTS {
+            if moment > 0 {
+                self.work(Kind::Put, between, true)?;
+                self.settle()?;
+            }
+            for ((kind, per), sum) in reads.into_iter().zip(&mut taken) {
+                let count = (self.contents.items / per / u64::from(MOMENTS)).max(LEAST_READS);
+                // The first time the cache has to come to know it.
+                let before = if moment == 0 { count * u64::from(MOMENTS) } else { count };
+                sum.add(&self.read(kind, before, count)?, 1.0 / f64::from(MOMENTS));
+            }
+        }
+        Ok(taken)
     }
 
     /// Does `count` operations of one kind; puts wait for merges after each write buffer where it is patient.

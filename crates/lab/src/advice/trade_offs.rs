@@ -189,7 +189,7 @@ fn best(args: &Args, bytes_per_item: f64, mix: Mix) -> Option<Point> {
 /// A preset at every memory size, on the last workload; what does not fit is read instead.
 fn preset(args: &Args, name: &str) -> Result<Vec<Point>> {
     let mix = WORKLOADS.last().map_or_else(Mix::default, |(_, mix)| *mix);
-    let pricer = Pricer::new(&workload(args, mix), &Device::default()).map_err(refused)?;
+    let pricer = Pricer::new(&workload(args, mix), &Device::default()).map_err(refused)?.over_time();
     let Some((_, design)) = presets::all().into_iter().find(|(known, _)| *known == name) else {
         return Err(Failure::Failed(format!("there is no preset {name}")));
     };
@@ -247,8 +247,8 @@ fn measure(args: &Args, point: &Point) -> Result<Measured> {
     let then = stage.now();
     stage.fill(true)?;
     let put = stage.since(&then, args.items);
-    let count = args.items / ITEMS_PER_READ;
-    let [hit, miss] = [stage.read(Kind::Hit, count, count)?, stage.read(Kind::Miss, count, count)?];
+    let [hit, miss] =
+        stage.read_over_time([(Kind::Hit, ITEMS_PER_READ), (Kind::Miss, ITEMS_PER_READ)])?;
     let mix = WORKLOADS.last().map_or_else(Mix::default, |(_, mix)| *mix);
     let [of_hits, of_misses, _, of_puts] = mix.shares();
     let cost = |taken: Taken| taken.cost_us(&Device::default());

@@ -7,7 +7,7 @@ use crate::store;
 use serde::Serialize;
 use siltstone::{Design, Mix, Schema};
 use siltstone_model::advise::{Advice, Request, rewriting_us};
-use siltstone_model::price::{Costs, Workload, price};
+use siltstone_model::price::{Costs, Workload};
 use std::path::Path;
 
 /// What a store has had to do, and how it is laid out for that.
@@ -48,8 +48,9 @@ impl Own {
     /// Sets it beside what is advised.
     pub fn beside(self, request: &Request, advice: &Advice) -> Result<Beside> {
         let Self { workload, design, tables, .. } = self;
-        let predicted =
-            price(&design, &workload, &request.device, request.memory_bytes).map_err(parameter)?;
+        // For the same workload and as the advisor prices, so that a design does not differ from itself.
+        let pricer = request.pricer().map_err(parameter)?;
+        let predicted = pricer.price(&design, request.memory_bytes).map_err(parameter)?;
         let saved_us = predicted.cost - advice.best.predicted.cost;
         let pays_after_operations =
             (saved_us > 0.0).then(|| rewriting_us(&request.device, tables) / saved_us);
