@@ -5,6 +5,8 @@
 //! manifest with each flush and at the end. Those of all time apart, they fade: once they are many, they are
 //! halved, so that what was done lately has the say. `db/workload.rs` makes a workload of them.
 
+use std::ops::RangeInclusive;
+
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
@@ -60,13 +62,15 @@ pub(crate) enum Count {
     AllFlushedAgain,
     AllFlushedAgainSquared,
     AllFlushedOnce,
+    /// Reads of the device that scans of one group took; fades.
+    ReadsByScans,
 }
 
-pub(crate) const COUNTS: usize = Count::AllFlushedOnce as usize + 1;
+pub(crate) const COUNTS: usize = Count::ReadsByScans as usize + 1;
 /// What stands for all digests where shares of them are counted.
 pub(crate) const WHOLE: u64 = 1 << 32;
-/// The counts before this one fade.
-const FADING: usize = Count::AllPuts as usize;
+/// The counts before the first of these fade, and those after the last.
+const LASTING: RangeInclusive<usize> = Count::AllPuts as usize..=Count::AllFlushedOnce as usize;
 /// Operations from which on counts fade: so many, and so many for each item.
 const LEAST_OPERATIONS: u64 = 1 << 16;
 const OPERATIONS_PER_ITEM: u64 = 2;
@@ -152,7 +156,8 @@ impl Activity {
             [Count::Arrived, Count::Replaced].into_iter().for_each(|count| self.halve(count));
         }
         while self.operations() > LEAST_OPERATIONS.max(items.saturating_mul(OPERATIONS_PER_ITEM)) {
-            self.counts.iter_mut().take(FADING).for_each(|count| *count /= 2);
+            let all = self.counts.iter_mut().enumerate();
+            all.filter(|(at, _)| !LASTING.contains(at)).for_each(|(_, count)| *count /= 2);
         }
         self
     }
@@ -191,6 +196,8 @@ mod tests {
         assert!(faded.operations() <= LEAST_OPERATIONS && faded.operations() * 2 > LEAST_OPERATIONS);
         assert_eq!(faded.of(Count::Hits), 3 * faded.of(Count::Puts));
         assert_eq!(faded.of(Count::AllPuts), 7_000_000);
+        activity.add(Count::ReadsByScans, 1 << 20);
+        assert!(activity.faded(1000).of(Count::ReadsByScans) <= 1 << 18);
     }
 
     #[test]

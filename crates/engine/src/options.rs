@@ -6,7 +6,7 @@ use crate::merge_operator::{Folder, MergeOperators};
 use crate::resources::{self, Resources};
 use siltstone_design::{Design, PrefixRules, Schema, WriteBufferSpec};
 use siltstone_model::advise::{Request, advise};
-use siltstone_model::price::Workload;
+use siltstone_model::price::{Device, Workload};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -180,6 +180,9 @@ pub struct Options {
     /// background thread searches for some tenths of a second. A change is due once staying has cost more
     /// than changing does; the more changes there were of late, the longer the next one waits.
     pub auto_design: AutoDesign,
+    /// What the device's reads and writes and the steps of the processor take: predictions and designs that
+    /// are chosen go by it. [`Device::from_json`] reads what `siltstone probe --json` measures.
+    pub device: Device,
     /// Operations within which a change of design has to have paid for itself twice; 0 = 64 for each item.
     pub design_horizon_operations: u64,
     /// What to do about a damaged write-ahead log.
@@ -187,6 +190,11 @@ pub struct Options {
     /// The secret of a store that is created, instead of a random one: for tests and benchmarks that must
     /// repeat exactly.
     pub hash_secret: Option<[u8; 16]>,
+}
+
+/// Refuses a device whose numbers make no sense.
+fn check_device(device: &Device) -> Result<()> {
+    device.check().map_err(|error| Error::invalid(format_args!("device.{error}")))
 }
 
 impl Default for Options {
@@ -216,6 +224,7 @@ impl Default for Options {
             listeners: Listeners::default(),
             event_log_bytes: 0,
             auto_design: AutoDesign::Off,
+            device: Device::default(),
             design_horizon_operations: 0,
             wal_recovery: WalRecovery::Strict,
             hash_secret: None,
@@ -246,6 +255,9 @@ impl Options {
     /// which are read as often as they are written, and whose gets mostly find something.
     /// [`auto_for`](Self::auto_for) asks what the store will really hold.
     ///
+    /// [`auto_design`](Self::auto_design) is [`AutoDesign::Propose`]: once a keyspace has served a while, it
+    /// says which other design would suit what it really does. With [`AutoDesign::Apply`] it changes to it.
+    ///
     /// The design is searched among the presets at several sizes, by what the model says that they cost
     /// (`siltstone_model::advise`); that takes from some
     /// hundredths of a second to two seconds for very large budgets.
@@ -259,7 +271,8 @@ impl Options {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn auto(memory_budget_bytes: u64) -> Self {
-        let usual = Self { memory_budget_bytes, ..Self::default() };
+        let auto_design = AutoDesign::Propose;
+        let usual = Self { memory_budget_bytes, auto_design, ..Self::default() };
         let value_bytes = ASSUMED_ITEM_BYTES - Workload::default().key_bytes;
         let items = (memory_budget_bytes as f64 * ASSUMED_DATA_PER_MEMORY / ASSUMED_ITEM_BYTES).max(1.0);
         let workload = Workload { items, value_bytes, ..Workload::default() };
@@ -272,8 +285,8 @@ impl Options {
     }
 
     /// Returns options for a memory budget and a workload: keyspaces without a design get the one whose
-    /// operations cost least by the model. Give of the workload what is known. The search takes up to two
-    /// seconds.
+    /// operations cost least by the model, and propose another where what they really do calls for it. Give
+    /// of the workload what is known. The search takes up to two seconds.
     ///
     /// The design is for keys as the workload has them: point keys where its groups have one item, for which
     /// designs may be chosen that can't keep groups together.
@@ -293,9 +306,29 @@ impl Options {
     /// `InvalidInput` where a number of the workload makes no sense, or the budget is too small for any
     /// design.
     pub fn auto_for(memory_budget_bytes: u64, workload: &Workload) -> Result<Self> {
-        let advice = advise(&Request::new(*workload, memory_budget_bytes))
-            .map_err(|error| Error::invalid(format_args!("workload.{error}")))?;
-        Ok(Self { memory_budget_bytes, default_design: advice.best.design, ..Self::default() })
+        Self::auto_on(memory_budget_bytes, workload, Device::default())
+    }
+
+    /// As [`auto_for`](Self::auto_for), on a device that is known.
+    ///
+    /// ```
+    /// use siltstone::{Device, Options, Workload};
+    ///
+    /// // A disk that turns: 8 ms for each random read.
+    /// let device = Device { random_reads_per_second: 125.0, ..Device::default() };
+    /// let options = Options::auto_on(64 << 20, &Workload { items: 2e6, ..Workload::default() }, device)?;
+    /// assert_eq!(options.device, device);
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`auto_for`](Self::auto_for), and where a number of the device makes no sense.
+    pub fn auto_on(memory_budget_bytes: u64, workload: &Workload, device: Device) -> Result<Self> {
+        check_device(&device)?;
+        let request = Request { device, ..Request::new(*workload, memory_budget_bytes) };
+        let advice = advise(&request).map_err(|error| Error::invalid(format_args!("workload.{error}")))?;
+        let (default_design, auto_design) = (advice.best.design, AutoDesign::Propose);
+        Ok(Self { memory_budget_bytes, default_design, auto_design, device, ..Self::default() })
     }
 
     /// Returns the same options with the numbers of the resources that are shared.
@@ -312,6 +345,7 @@ impl Options {
     /// Checks that the options can work together.
     pub(crate) fn check(&self) -> Result<()> {
         self.default_design.check()?;
+        check_device(&self.device)?;
         resources::check_budget(self.memory_budget_bytes).map_err(|error| error.of("options"))?;
         if self.max_sealed_memtables == 0 {
             return Err(Error::invalid("options.max_sealed_memtables: use at least 1"));

@@ -56,7 +56,7 @@ impl Counts {
         counted.for_each(|(counter, number)| counter.add(*number));
     }
 
-    fn get(&self) -> Activity {
+    pub fn get(&self) -> Activity {
         Activity::of_numbers(&self.0.each_ref().map(Counter::get))
     }
 }
@@ -312,6 +312,10 @@ pub struct KeyspaceStats {
     pub device_reads_by_hits: u64,
     /// Device reads by gets that found none.
     pub device_reads_by_misses: u64,
+    /// Scans of one group.
+    pub scans: u64,
+    /// Device reads by scans of one group.
+    pub device_reads_by_scans: u64,
     /// Filters asked by gets.
     pub filter_probes: u64,
     /// Filters that said yes where the table had no such key.
@@ -360,6 +364,8 @@ pub struct Figures {
     pub reads_per_hit: Option<f64>,
     /// Device reads per get that found none.
     pub reads_per_miss: Option<f64>,
+    /// Device reads per scan of one group.
+    pub reads_per_scan: Option<f64>,
     /// Bytes of filters and indexes, whether or not they are in memory.
     pub memory_bytes: Option<f64>,
     /// Bytes of tables per byte of items that are there.

@@ -177,7 +177,7 @@ impl Reader {
     pub fn known_answer(&self, table: TableId, key: &EncodedKey<'_>, wants: Wants) -> Option<Answer> {
         let Shared { caches, user, .. } = &*self.shared;
         let answer = caches.answers.get(user.table(table), key, wants)?;
-        caches.note(0);
+        caches.note_answer();
         Some(answer)
     }
 

@@ -204,6 +204,13 @@ impl Caches {
         }
     }
 
+    /// Notes a question that an answer has answered.
+    #[inline]
+    pub(super) fn note_answer(&self) {
+        self.split.note_answer();
+        self.note(0);
+    }
+
     /// Notes a question that took `reads` from the device.
     #[inline]
     pub(super) fn note(&self, reads: u64) {

@@ -10,7 +10,8 @@
 //! makes no difference that chance would not, the border rests, and twice as long each time, so that a store
 //! in balance is left alone; the next try is towards the middle. A difference that is large is no chance
 //! however few questions show it, and ends a period early. Nothing is learnt from a cache that is still
-//! filling up, whose reads become fewer wherever the border stands.
+//! filling up, whose reads become fewer wherever the border stands. And answers that nobody asks for, as
+//! where scans have come after gets, leave at once: without them no more is read than they have spared.
 
 use crate::sync::leaf::Mutex;
 use crate::sync::leaf::atomic::{AtomicU64, Ordering};
@@ -18,6 +19,8 @@ use crate::sync::leaf::atomic::{AtomicU64, Ordering};
 /// Parts of the cache that the border moves by.
 const PARTS: u64 = 16;
 const MIDDLE: u64 = PARTS / 2;
+/// And parts that either has at least.
+const LEAST: u64 = 1;
 /// Parts of the first step, and of the shortest.
 const FIRST_STRIDE: u64 = 4;
 const LAST_STRIDE: u64 = 1;
@@ -35,6 +38,8 @@ const FILLING_PARTS: u64 = 32;
 const CHANCE: f64 = 0.003;
 /// And those that mean another load, for which to try again soon.
 const OTHER_LOAD: f64 = 0.05;
+/// Answers that have spared fewer reads per question than this are of no use.
+const USELESS: f64 = 0.002;
 /// Periods between tries at most.
 const LONGEST_REST: u32 = 64;
 
@@ -52,6 +57,8 @@ pub(super) struct CacheSplit {
     answers: AtomicU64,
     questions: AtomicU64,
     reads: AtomicU64,
+    /// Questions that answers have answered.
+    answered: AtomicU64,
     climb: Mutex<Climb>,
 }
 
@@ -85,6 +92,7 @@ impl Default for CacheSplit {
             answers: AtomicU64::new(MIDDLE),
             questions: AtomicU64::new(0),
             reads: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
             climb: Mutex::new(climb),
         }
     }
@@ -94,6 +102,12 @@ impl CacheSplit {
     /// Bytes of `capacity` for answers.
     pub fn of(&self, capacity: u64) -> u64 {
         capacity / PARTS * self.answers.load(Ordering::Relaxed)
+    }
+
+    /// Notes that an answer, which was kept, has spared a read; the question is [noted](Self::note) as well.
+    #[inline]
+    pub fn note_answer(&self) {
+        self.answered.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Notes `questions`, of which `reads` went to the device; true once the border has moved in a cache of
@@ -118,17 +132,24 @@ impl CacheSplit {
         }
         let rate = self.reads.load(Ordering::Relaxed) as f64 / asked as f64;
         let is_over = asked >= period;
-        if !is_over && !climb.is_clear(rate, asked) {
+        let held = held();
+        let spared = self.answered.load(Ordering::Relaxed) as f64 / asked as f64;
+        let is_useless = spared < USELESS && held.answers > capacity / PARTS;
+        if !is_over && !is_useless && !climb.is_clear(rate, asked) {
             return false;
         }
-        let held = held();
         let is_filling = climb.has_grown_to(held, capacity / FILLING_PARTS);
         if !is_over && is_filling {
             return false;
         }
         self.questions.store(0, Ordering::Relaxed);
         self.reads.store(0, Ordering::Relaxed);
+        self.answered.store(0, Ordering::Relaxed);
         climb.last_held = held;
+        if is_useless && !is_filling {
+            climb.go_down(rate);
+            return self.answers.swap(LEAST, Ordering::Relaxed) != LEAST;
+        }
         if is_filling {
             return false;
         }
@@ -154,6 +175,12 @@ impl Climb {
         self.last_rate.is_some_and(|last| (rate - last).abs() >= LARGE / (asked as f64).sqrt())
     }
 
+    /// Goes down as far as it goes, after a period with `rate` reads per question.
+    fn go_down(&mut self, rate: f64) {
+        (self.last_rate, self.has_moved, self.is_upward) = (Some(rate), true, false);
+        (self.stride, self.rest, self.next_rest) = (FIRST_STRIDE, 0, 1);
+    }
+
     /// The border after a period with `rate` reads per question, during which it stood at `at`.
     fn step(&mut self, rate: f64, at: u64) -> u64 {
         let change = rate - self.last_rate.replace(rate).unwrap_or(rate);
@@ -176,7 +203,7 @@ impl Climb {
             self.is_upward = if at == MIDDLE { !self.is_upward } else { at < MIDDLE };
         }
         let next = if self.is_upward { at + self.stride } else { at.saturating_sub(self.stride) };
-        let next = next.clamp(1, PARTS - 1);
+        let next = next.clamp(LEAST, PARTS - LEAST);
         self.has_moved = next != at;
         next
     }
@@ -233,6 +260,20 @@ mod tests {
             asked += 1024;
         }
         assert!(asked <= 2 * QUESTIONS, "{asked} questions");
+    }
+
+    #[test]
+    fn answers_that_nobody_asks_for_leave_at_once() {
+        let (capacity, half) = (1 << 20, Held { answers: 1 << 19, pages: 1 << 19 });
+        for answered in [0, 1] {
+            let split = CacheSplit::default();
+            // The first period tells that the cache is full.
+            for _ in 0..QUESTIONS + LEAST_QUESTIONS {
+                (0..answered).for_each(|_| split.note_answer());
+                split.note(1, 1, capacity, || half);
+            }
+            assert_eq!(split.of(PARTS) == LEAST, answered == 0);
+        }
     }
 
     #[test]

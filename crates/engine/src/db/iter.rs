@@ -13,6 +13,7 @@ use super::catalog::view::View;
 use super::store::Store;
 use super::suffix_range::SuffixBounds;
 use super::write_buffer::BufferScan;
+use crate::activity::Count;
 use crate::cache::fetch;
 use crate::compaction::merge::{Merge, Source};
 use crate::compaction::source;
@@ -293,6 +294,7 @@ impl Iter {
                 table.want(&span, reader, &mut wanted)?;
             }
             *arrived = Arc::new(fetch(reader, wanted)?);
+            keyspace.counters.done.add(Count::ReadsByScans, arrived.reads());
         }
         let reading = Reading { mode: self.mode.clone(), values: self.values };
         for region in regions() {

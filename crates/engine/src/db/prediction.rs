@@ -67,6 +67,20 @@ impl Store {
         stats
     }
 
+    /// The memory budget under which the figures of a keyspace came about: where the store was only opened to
+    /// look at it, that of whoever wrote to it.
+    fn priced_budget_bytes(&self, stats: &KeyspaceStats) -> u64 {
+        match self.noted_budget_bytes {
+            noted if noted > 0 && self.is_looked_at(stats) => noted,
+            _ => self.env.memory().total_bytes(),
+        }
+    }
+
+    /// Whether the figures of a keyspace came about before it was opened.
+    fn is_looked_at(&self, stats: &KeyspaceStats) -> bool {
+        self.env.health.is_read_only() && stats.gets + stats.scans == 0
+    }
+
     /// Returns what the model says of a keyspace, asked again only where enough has happened.
     fn predicted(
         &self,
@@ -78,13 +92,14 @@ impl Store {
         if activity.of(Count::AllFlushes) < LEAST_FLUSHES || stats.table_entries == 0 {
             return None;
         }
-        let budget = self.catalog.budget_of(stats.table_bytes, table_bytes());
+        let total = self.priced_budget_bytes(stats);
+        let budget = self.catalog.budget_of(total, stats.table_bytes, table_bytes());
         let asked = Asked::new(&keyspace.design(), budget, &activity);
         let mut kept = keyspace.predicted.lock();
         if let Some(known) = kept.as_ref().filter(|known| known.answers(&asked)) {
             return Some(Arc::clone(known));
         }
-        let predicted = Arc::new(Predicted::new(asked, keyspace.workload_of(stats)));
+        let predicted = Arc::new(Predicted::new(asked, keyspace.workload_of(stats), self.env.options.device));
         *kept = Some(Arc::clone(&predicted));
         Some(predicted)
     }
@@ -104,6 +119,8 @@ fn measured(keyspace: &OpenKeyspace, stats: &KeyspaceStats, workload: Option<&Wo
             .or_else(|| activity.ratio(Count::ReadsByHits, Count::Hits)),
         reads_per_miss: ratio(stats.device_reads_by_misses, misses)
             .or_else(|| activity.ratio(Count::ReadsByMisses, Count::Misses)),
+        reads_per_scan: ratio(stats.device_reads_by_scans, stats.scans)
+            .or_else(|| activity.ratio(Count::ReadsByScans, Count::Scans)),
         memory_bytes: (stats.table_entries > 0).then(|| (stats.filter_bytes + stats.index_bytes) as f64),
         space_amplification: item_bytes
             .filter(|_| in_tables > 0)
@@ -123,6 +140,7 @@ fn figures(keyspace: &OpenKeyspace, workload: &Workload, costs: &Costs) -> Figur
         write_amplification: Some(written - costs.log_amplification),
         reads_per_hit: Some(costs.reads_per_hit),
         reads_per_miss: Some(costs.reads_per_miss),
+        reads_per_scan: (workload.mix.scans > 0.0).then_some(costs.reads_per_scan),
         memory_bytes: Some(memory.filter + memory.index + memory.unfitted()),
         space_amplification: Some(costs.space_amplification),
     }
@@ -134,6 +152,7 @@ enum About {
     Writes,
     Hits,
     Misses,
+    Scans,
     Memory,
     Space,
 }
@@ -158,12 +177,18 @@ impl Judge<'_> {
             ("write_amplification", About::Writes, pair(|f| f.write_amplification), true),
             ("reads_per_hit", About::Hits, pair(|f| f.reads_per_hit), has(Count::Hits, self.stats.get_hits)),
             ("reads_per_miss", About::Misses, pair(|f| f.reads_per_miss), has(Count::Misses, misses)),
+            (
+                "reads_per_scan",
+                About::Scans,
+                pair(|f| f.reads_per_scan),
+                has(Count::Scans, self.stats.scans),
+            ),
             ("memory_bytes", About::Memory, pair(|f| f.memory_bytes), true),
             ("space_amplification", About::Space, pair(|f| f.space_amplification), true),
         ];
         let off = figures.into_iter().filter(|figure| figure.3).filter_map(|(field, about, pair, _)| {
             let (measured, predicted) = pair?;
-            let besides = if matches!(about, About::Hits | About::Misses) { READS } else { 0.0 };
+            let besides = if matches!(about, About::Hits | About::Misses | About::Scans) { READS } else { 0.0 };
             let is_off = (measured - predicted).abs() > besides + SHARE * measured.abs();
             is_off.then(|| (field.to_owned(), about, measured, predicted))
         });
@@ -176,7 +201,7 @@ impl Judge<'_> {
 
     /// The first thing found that explains why a figure is off.
     fn cause(&self, about: About, measured: f64, predicted: f64) -> DriftCause {
-        let is_read = matches!(about, About::Hits | About::Misses);
+        let is_read = matches!(about, About::Hits | About::Misses | About::Scans);
         if self.stats.redesign.as_ref().is_some_and(|redesign| redesign.done < 1.0) {
             return DriftCause::Redesign;
         }
@@ -208,6 +233,10 @@ impl Judge<'_> {
 
     /// What is not in memory that the model takes to be there.
     fn cold(&self) -> Option<DriftCause> {
+        if self.store.is_looked_at(self.stats) {
+            // What is in memory now says nothing of then.
+            return None;
+        }
         let held = |holder| self.store.env.memory().held_bytes(holder) as f64;
         let memory = &self.costs.memory_bytes;
         if held(Holder::Filter) + held(Holder::Index) < FILLED * (memory.filter + memory.index) {

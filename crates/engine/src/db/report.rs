@@ -5,6 +5,7 @@ use super::catalog::view::View;
 use super::redesign;
 use super::store::Store;
 use super::write_buffer::WriteBuffer;
+use crate::activity::Count;
 use crate::filename;
 use crate::memory::Holder;
 use crate::stats::{Figures, KeyspaceStats, LevelStats, MemoryStats, StallStats, Stats};
@@ -181,6 +182,7 @@ impl OpenKeyspace {
         let filter: u64 = levels.iter().map(|level| level.filter_bytes).sum();
         let index: u64 = levels.iter().map(|level| level.index_bytes).sum();
         let counters = &self.counters;
+        let done = counters.done.get();
         let sealed = || view.sealed.iter().map(|sealed| &sealed.buffer);
         KeyspaceStats {
             name: self.name.clone(),
@@ -207,6 +209,8 @@ impl OpenKeyspace {
             get_hits: counters.hits.get(),
             device_reads_by_hits: counters.reads_by_hits.get(),
             device_reads_by_misses: counters.reads_by_misses.get(),
+            scans: done.of(Count::Scans),
+            device_reads_by_scans: done.of(Count::ReadsByScans),
             filter_probes: counters.filter_probes.get(),
             filter_false_positives: counters.false_positives.get(),
             tables_probed: counters.tables_probed.get(),

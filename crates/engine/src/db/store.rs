@@ -37,6 +37,8 @@ pub(crate) struct Store {
     pub scheduler: Arc<Scheduler>,
     pub searcher: Arc<Searcher>,
     pub sidecars: Arc<Sidecars>,
+    /// The memory budget of whoever had it open for writing last; 0 where nobody said.
+    pub noted_budget_bytes: u64,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Held until the store is closed; none where it is read-only.
     lock: Mutex<Option<Box<dyn DirLock>>>,
@@ -56,6 +58,8 @@ pub(crate) struct StoreParts {
     pub catalog: CatalogParts,
     /// How far the store's clock came, as the manifest says.
     pub clock_ms: u64,
+    /// The memory budget of whoever had it open for writing last, as the manifest says; 0 if it does not.
+    pub noted_budget_bytes: u64,
 }
 
 impl Store {
@@ -86,7 +90,8 @@ impl Store {
         let scheduler = Arc::new(Scheduler::new(&env, &catalog, &sidecars, &reporter));
         let searcher = Arc::new(Searcher::new(&env, &catalog));
         let (lock, threads) = (Mutex::new(parts.lock), Mutex::default());
-        Self { env, catalog, committer, scheduler, searcher, sidecars, threads, lock }
+        let noted_budget_bytes = parts.noted_budget_bytes;
+        Self { env, catalog, committer, scheduler, searcher, sidecars, noted_budget_bytes, threads, lock }
     }
 
     /// Starts the store's threads: those of one that is open for writing, or the one that makes what a store

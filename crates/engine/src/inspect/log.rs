@@ -112,6 +112,7 @@ fn describe_edit(payload: &[u8]) -> String {
         Step::NextId(id) => format!("next number {id}"),
         Step::Secret(_) => "the hash secret".into(),
         Step::Clock(ms) => format!("the store's clock came to {ms} ms"),
+        Step::MemoryBudget(bytes) => format!("the memory budget is {bytes} bytes"),
         Step::LogEnd(lsn) => format!("the log is synced up to position {lsn} at least"),
         Step::LogStart(start) => format!("the log starts at segment {}", start.segment),
     });

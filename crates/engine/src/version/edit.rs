@@ -17,7 +17,8 @@
 //!         16 activity    count varint, then so many varints: what was done with the keyspace (`activity.rs`)
 //!         17 cleared     the keyspace holds nothing
 //! store   a record of keyspace 0: 8 next ids varint; 9 hash secret, 16 bytes; 10 log start, two varints;
-//!         11 log end, LSN varint: the log is synced at least that far; 14 clock, milliseconds varint
+//!         11 log end, LSN varint: the log is synced at least that far; 14 clock, milliseconds varint;
+//!         18 memory budget, bytes varint
 //! ```
 //!
 //! A region is told by its path, which says how many digest bits it fixes; its level's number is for whoever
@@ -92,6 +93,8 @@ pub(crate) enum Step {
     LogEnd(u64),
     /// The store's clock has come so far, in milliseconds since 1970.
     Clock(u64),
+    /// Whoever has the store open for writing gives it so many bytes of memory.
+    MemoryBudget(u64),
 }
 
 /// The run that a run replaces which is put below all others.
@@ -189,6 +192,7 @@ impl Step {
             }
             Self::LogEnd(lsn) => number(out, 11, *lsn),
             Self::Clock(ms) => number(out, 14, *ms),
+            Self::MemoryBudget(bytes) => number(out, 18, *bytes),
             Self::Replaced { by } => number(out, 12, *by),
             Self::Cleared => out.push(17),
             Self::Activity(activity) => {
@@ -274,6 +278,7 @@ impl Step {
                 Self::Activity(Activity::of_numbers(&numbers))
             }
             17 => Self::Cleared,
+            18 => Self::MemoryBudget(from.varint()?),
             _ => return None,
         })
     }

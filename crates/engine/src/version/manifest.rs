@@ -54,6 +54,8 @@ pub(crate) struct StoreState {
     pub log_end: u64,
     /// How far the store's clock came; 0 where nothing expires.
     pub clock_ms: u64,
+    /// Memory that whoever had it open for writing last gave it; 0 where nobody said.
+    pub memory_budget_bytes: u64,
     pub keyspaces: BTreeMap<u64, KeyspaceState>,
 }
 
@@ -79,6 +81,7 @@ impl StoreState {
                 Step::LogStart(start) => self.log_start = *start,
                 Step::LogEnd(lsn) => self.log_end = *lsn,
                 Step::Clock(ms) => self.clock_ms = self.clock_ms.max(*ms),
+                Step::MemoryBudget(bytes) => self.memory_budget_bytes = *bytes,
                 Step::Created { name, schema, design } => {
                     let broken = |what: &str, e: serde_json::Error| format!("keyspace {name}'s {what}: {e}");
                     let design: Design = serde_json::from_str(design).map_err(|e| broken("design", e))?;
@@ -138,6 +141,8 @@ impl StoreState {
             Step::LogEnd(self.log_end),
         ];
         steps.extend((self.clock_ms > 0).then_some(Step::Clock(self.clock_ms)));
+        let budget = self.memory_budget_bytes;
+        steps.extend((budget > 0).then_some(Step::MemoryBudget(budget)));
         let mut edits = vec![Edit { keyspace: 0, steps }];
         for (&id, keyspace) in &self.keyspaces {
             let json = |e: serde_json::Error| Error::because(ErrorKind::InvalidInput, e).of("design");

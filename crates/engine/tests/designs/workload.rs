@@ -191,18 +191,48 @@ fn what_is_measured_is_near_what_is_predicted() {
         // More than the cache takes.
         store.fill(400);
         store.get(4 * ITEMS, 0.0);
+        // The cache has to come to know them, too.
+        for number in 0..ITEMS {
+            store.items.prefix(&key(number * 7_919 % ITEMS)[..8]).unwrap().for_each(drop);
+        }
         let stats = store.items.stats();
         let (measured, predicted) = (stats.measured, stats.predicted);
         let pairs = [
             (measured.write_amplification, predicted.write_amplification),
             (measured.space_amplification, predicted.space_amplification),
             (measured.reads_per_hit, predicted.reads_per_hit),
+            (measured.reads_per_scan, predicted.reads_per_scan),
         ];
         for (measured, predicted) in pairs {
             let (measured, predicted) = (measured.unwrap(), predicted.unwrap());
             assert!((measured - predicted).abs() < 0.05 + 0.25 * measured, "{name}: {stats:#?}");
         }
     }
+}
+
+/// Whoever only looks at a store sees figures of its writer, under whose budget they came about.
+#[test]
+fn a_store_that_is_only_looked_at_is_priced_for_its_writers_memory() {
+    let store = Store::new(small("siltstone"), with_memory(4 << 20));
+    store.fill(400);
+    store.get(4 * ITEMS, 0.0);
+    let written = store.items.stats();
+    let Store { disk, options, db, items } = store;
+    drop(items);
+    db.close().unwrap();
+    let other = Options { memory_budget_bytes: 256 << 20, ..options };
+    let db = Db::open_read_only_on(Arc::new(disk), DIR, other).unwrap();
+    let items = db.get_keyspace("items").unwrap();
+    let seen = items.stats();
+    let reads = |of: &siltstone::KeyspaceStats| of.predicted.reads_per_hit.unwrap();
+    assert!(near(reads(&seen), reads(&written), 0.1), "{seen:#?}");
+    assert!(seen.measured.reads_per_hit.unwrap() > 0.5, "{seen:#?}");
+    assert_eq!(seen.drift.iter().find(|drift| drift.field == "reads_per_hit"), None, "{seen:#?}");
+    // What it reads itself it reads with its own.
+    for number in 0..ITEMS {
+        items.get(key(number)).unwrap();
+    }
+    assert!(reads(&items.stats()) < 0.1, "{:#?}", items.stats());
 }
 
 #[test]
@@ -386,4 +416,25 @@ fn a_keyspace_that_is_only_read_redesigns_itself() {
     let reads = store.items.stats().device_reads_by_misses - reads;
     assert!(reads < ITEMS, "{reads}");
     assert_eq!(store.items.design_history().len(), before + 1);
+}
+
+/// A cache that gets have filled with answers becomes one of pages once groups are listed.
+#[test]
+fn the_cache_is_for_scans_once_there_are_only_scans() {
+    let (design, options) = (small("siltstone"), with_memory(4 << 20));
+    let reads = |gets: u64| {
+        let store = Store::new(design.clone(), options.clone());
+        store.fill(400);
+        store.get(gets, 0.0);
+        let list = |count: u64| {
+            for number in 0..count {
+                store.items.prefix(&key(number * 7_919 % ITEMS)[..8]).unwrap().for_each(drop);
+            }
+            store.items.stats().device_reads_by_scans
+        };
+        let before = list(ITEMS / 4);
+        (list(ITEMS / 8) - before) as f64
+    };
+    let (without, with) = (reads(0), reads(4 * ITEMS));
+    assert!(with < 1.1 * without, "{with} reads, {without} without gets before");
 }

@@ -16,7 +16,7 @@ use crate::program::output::{note, print};
 use serde::{Deserialize, Serialize};
 use siltstone::{Design, Options, presets};
 use siltstone_model::advise::{Request, advise};
-use siltstone_model::price::{Device, Mix, Pricer, Workload};
+use siltstone_model::price::{Costs, Device, Mix, Pricer, Workload};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -291,9 +291,8 @@ fn measure(
     Ok((measured, rates))
 }
 
-/// What each kind of operation of a design is predicted to cost in a mix, in microseconds of device and
-/// processor: what the advisor goes by.
-pub fn predicted(items: u64, budget_bytes: u64, design: &Design, mix: &Mix) -> Result<[f64; 4]> {
+/// What a design is predicted to cost in a mix: what the advisor goes by.
+pub fn predicted(items: u64, budget_bytes: u64, design: &Design, mix: &Mix) -> Result<Costs> {
     let pricer = Pricer::new(&workload(items, *mix), &Device::default()).map_err(refused)?.over_time();
-    Ok(pricer.price(design, budget_bytes).map_err(refused)?.operation_cost.all())
+    pricer.price(design, budget_bytes).map_err(refused)
 }

@@ -82,17 +82,29 @@ fn by_kind(args: &Args, records: &Records) -> Result<String> {
     ]);
     for budget in budgets(args) {
         for measured in records.measured.iter().filter(|measured| measured.budget_bytes == budget) {
-            let predicted = predicted(args.items, budget, &measured.design, &Mix::default())?;
+            // Each kind is measured by itself, so that the cache is its own.
+            let alone = |mix: Mix| predicted(args.items, budget, &measured.design, &mix);
+            let none = Mix { hits: 0.0, misses: 0.0, scans: 0.0, puts: 0.0 };
+            let of_hits = alone(Mix { hits: 1.0, ..none })?;
+            let of_misses = alone(Mix { misses: 1.0, ..none })?;
+            let of_scans = alone(Mix { scans: 1.0, ..none })?;
+            let [hits, misses, scans] = [&of_hits, &of_misses, &of_scans].map(|of| of.operation_cost.all());
+            let predicted = [hits[0], misses[1], scans[2], hits[3]];
             let mut cells = vec![sizes::bytes(budget), measured.name.clone()];
             let both = Weighed::All.costs(measured).into_iter().zip(predicted);
             cells.extend(both.map(|(measured, predicted)| format!("{measured:.1} / {predicted:.1}")));
             let [hit, miss, scan, put] = measured.taken;
-            cells.extend([hit, miss, scan].map(|taken| format!("{:.3}", taken.device_reads)));
+            let reads = [
+                (hit, of_hits.reads_per_hit),
+                (miss, of_misses.reads_per_miss),
+                (scan, of_scans.reads_per_scan),
+            ];
+            cells.extend(reads.map(|(taken, predicted)| format!("{:.2} / {predicted:.2}", taken.device_reads)));
             cells.push(format!("{:.0}", put.bytes_written));
             table.row(cells);
         }
     }
-    Ok(format!("µs of device and processor of an operation, measured / predicted\n{table}\n"))
+    Ok(format!("µs of device and processor of an operation, and reads of the device, measured / predicted\n{table}\n"))
 }
 
 fn beside(
@@ -137,8 +149,7 @@ fn by_mix(args: &Args, records: &Records, ratios: &mut [Vec<f64>; 2]) -> Result<
             for (ratios, ratio) in ratios.iter_mut().zip([ratio, of_device]) {
                 ratios.push(ratio);
             }
-            let each = predicted(args.items, budget, &advice.design, mix)?;
-            let predicted: f64 = mix.shares().iter().zip(each).map(|(share, cost)| share * cost).sum();
+            let predicted = predicted(args.items, budget, &advice.design, mix)?.operation_cost.of(mix);
             table.row([
                 sizes::bytes(budget),
                 format!("w{number}"),

@@ -98,7 +98,11 @@ impl Device {
         Ok(device)
     }
 
-    pub(crate) fn check(&self) -> Result<(), ModelError> {
+    /// Checks that its numbers make sense.
+    ///
+    /// # Errors
+    /// A number that is not positive, or not finite.
+    pub fn check(&self) -> Result<(), ModelError> {
         for (name, value) in [
             ("random_reads_per_second", self.random_reads_per_second),
             ("sequential_read_bytes_per_second", self.sequential_read_bytes_per_second),

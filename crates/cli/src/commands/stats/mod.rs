@@ -137,6 +137,7 @@ fn predicted(k: &KeyspaceStats) -> String {
         ("bytes written per byte", measured.write_amplification, predicted.write_amplification),
         ("reads per hit", measured.reads_per_hit, predicted.reads_per_hit),
         ("per miss", measured.reads_per_miss, predicted.reads_per_miss),
+        ("per scan", measured.reads_per_scan, predicted.reads_per_scan),
         ("space", measured.space_amplification, predicted.space_amplification),
     ];
     let number = |figure: Option<f64>| figure.map_or_else(|| "–".to_owned(), |figure| format!("{figure:.2}"));

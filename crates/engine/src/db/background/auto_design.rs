@@ -63,8 +63,10 @@ impl Scheduler {
         let for_any_schema = stats.schema != Schema::Point;
         let workload = keyspace.workload_of(&stats);
         let workload = Workload { mix: considered.mix(&since, &workload.mix, for_any_schema), ..workload };
-        let budget_bytes = self.catalog.budget_of(stats.table_bytes, self.catalog.table_bytes());
-        let mut request = Request { for_any_schema, ..Request::quick(workload, budget_bytes) };
+        let total = self.env.memory().total_bytes();
+        let budget_bytes = self.catalog.budget_of(total, stats.table_bytes, self.catalog.table_bytes());
+        let device = self.env.options.device;
+        let mut request = Request { for_any_schema, device, ..Request::quick(workload, budget_bytes) };
         let tables = (stats.table_entries as f64, stats.table_bytes as f64);
         // Telling costs a part of a search.
         let can_tell = considered.has_time_to_search(&since);

@@ -169,10 +169,9 @@ impl Catalog {
         self.all().iter().map(bytes).sum()
     }
 
-    /// The part of the memory budget that is a keyspace's own whose tables take `table_bytes`: as much as it
-    /// has of `all`, the bytes of all tables.
-    pub fn budget_of(&self, table_bytes: u64, all: u64) -> u64 {
-        let total = self.env.memory().total_bytes();
+    /// The part of a memory budget of `total` bytes that is a keyspace's own whose tables take `table_bytes`:
+    /// as much as it has of `all`, the bytes of all tables.
+    pub fn budget_of(&self, total: u64, table_bytes: u64, all: u64) -> u64 {
         (total as f64 * table_bytes as f64 / all.max(table_bytes).max(1) as f64) as u64
     }
 
@@ -278,6 +277,7 @@ impl Catalog {
             log_start: self.log_start(),
             log_end: self.log.synced_lsn(),
             clock_ms: self.env.clock.noted_or_now(),
+            memory_budget_bytes: self.env.memory().total_bytes(),
         }
     }
 

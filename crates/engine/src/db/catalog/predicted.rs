@@ -47,16 +47,17 @@ impl Asked {
 pub(crate) struct Predicted {
     asked: Asked,
     pub workload: Workload,
+    device: Device,
     /// None where the model can't say.
     pub costs: Option<Costs>,
     by_read_skew: OnceLock<Vec<(f64, f64)>>,
 }
 
 impl Predicted {
-    /// Prices the design for `workload`.
-    pub fn new(asked: Asked, workload: Workload) -> Self {
-        let costs = price(&asked.design, &workload, &Device::default(), asked.budget_bytes).ok();
-        Self { asked, workload, costs, by_read_skew: OnceLock::new() }
+    /// Prices the design for `workload` on `device`.
+    pub fn new(asked: Asked, workload: Workload, device: Device) -> Self {
+        let costs = price(&asked.design, &workload, &device, asked.budget_bytes).ok();
+        Self { asked, workload, device, costs, by_read_skew: OnceLock::new() }
     }
 
     /// Whether it answers `asked` as well.
@@ -69,7 +70,7 @@ impl Predicted {
         let by_skew = self.by_read_skew.get_or_init(|| {
             let priced = READ_SKEWS.iter().filter_map(|skew| {
                 let workload = Workload { read_skew: Some(*skew), ..self.workload };
-                let costs = price(&self.asked.design, &workload, &Device::default(), self.asked.budget_bytes);
+                let costs = price(&self.asked.design, &workload, &self.device, self.asked.budget_bytes);
                 Some((*skew, costs.ok()?.reads_per_hit))
             });
             priced.collect()

@@ -60,6 +60,7 @@ pub(in crate::db) fn state_of(store: &Store, pinned: &Pinned, dir: &Path) -> Res
     let secret = store.env.secret.0;
     let mut state = StoreState { next_id: 0, secret, log_start: LOG_START, ..StoreState::default() };
     state.clock_ms = store.env.clock.noted_or_now();
+    state.memory_budget_bytes = store.env.memory().total_bytes();
     for (id, of_keyspace) in &pinned.keyspaces {
         let version = with_buffers(store, pinned, of_keyspace, dir)?;
         let keyspace = &of_keyspace.keyspace;

@@ -87,6 +87,7 @@ pub(super) fn open_for(dir: &Path, options: Options, disk: Arc<dyn Disk>, purpos
     let mut wal = Wal::start(Arc::clone(&disk), dir, &replayed, spare)?;
     wal.retain(retained, opening.options.tail_retention_bytes, opening.options.max_wal_bytes);
     found.state.log_end = replayed.end_lsn;
+    found.state.memory_budget_bytes = opening.memory.total_bytes();
     let manifest = Manifest::create(disk.clone(), dir, found.next_manifest, &found.state)?;
     // It matters only if it is there.
     let _ = wal.note_manifest_end(manifest.synced_end());
@@ -96,7 +97,7 @@ pub(super) fn open_for(dir: &Path, options: Options, disk: Arc<dyn Disk>, purpos
     let (visible, next_id) = (replayed.end_lsn, found.state.next_id);
     let (wal, manifest, segments) = (Some(wal), Some(manifest), Vec::new());
     let catalog = CatalogParts { keyspaces, next_id, visible, wal, segments, manifest };
-    let store = Store::new(opening.into_parts(secret, Some(lock), reader, catalog, found.state.clock_ms));
+    let store = Store::new(opening.into_parts(&found.state, Some(lock), reader, catalog));
 
     store.sidecars.load();
     settle(&store, &replayed)?;

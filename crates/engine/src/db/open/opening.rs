@@ -141,16 +141,29 @@ impl Opening {
         Arc::new(reader.keeping_files(files).with_metadata_in(sidecars.dir.clone()))
     }
 
-    /// Returns what the store is put together from.
+    /// Returns what the store is put together from, whose manifest says `state`.
     pub fn into_parts(
         self,
-        secret: HashSecret,
+        state: &StoreState,
         lock: Option<Box<dyn DirLock>>,
         reader: Arc<Reader>,
         catalog: CatalogParts,
-        clock_ms: u64,
     ) -> StoreParts {
         let Self { disk, dir: path, options, counters, trash, .. } = self;
-        StoreParts { path, disk, options, counters, trash, secret, lock, reader, catalog, clock_ms }
+        let (secret, clock_ms) = (HashSecret(state.secret), state.clock_ms);
+        let noted_budget_bytes = state.memory_budget_bytes;
+        StoreParts {
+            path,
+            disk,
+            options,
+            counters,
+            trash,
+            secret,
+            lock,
+            reader,
+            catalog,
+            clock_ms,
+            noted_budget_bytes,
+        }
     }
 }

@@ -114,7 +114,7 @@ fn open_loaded(opening: Opening, loaded: Loaded, purpose: Purpose) -> Result<Opt
     // The writer may have come further with the manifest before it wrote what was read of the log.
     now.check_end(&opening.dir, replayed.manifest_end)?;
     let catalog = CatalogParts { keyspaces, next_id, visible, wal: None, segments, manifest: None };
-    let store = Store::new(opening.into_parts(secret, None, reader, catalog, loaded.state.clock_ms));
+    let store = Store::new(opening.into_parts(&loaded.state, None, reader, catalog));
     store.sidecars.load();
     Ok(Some(store))
 }
