@@ -9,6 +9,9 @@ use siltstone::Design;
 use siltstone_model::advise::robust::worst_cost;
 use siltstone_model::price::{Device, Mix};
 
+/// Puts for each read where reads are measured.
+const A_FEW: f64 = 0.01;
+
 /// How costs are weighed.
 #[derive(Clone, Copy, PartialEq)]
 enum Weighed {
@@ -82,9 +85,9 @@ fn by_kind(args: &Args, records: &Records) -> Result<String> {
     ]);
     for budget in budgets(args) {
         for measured in records.measured.iter().filter(|measured| measured.budget_bytes == budget) {
-            // Each kind is measured by itself, so that the cache is its own.
+            // Each kind is measured by itself, so that the cache is its own; but there are write buffers.
             let alone = |mix: Mix| predicted(args.items, budget, &measured.design, &mix);
-            let none = Mix { hits: 0.0, misses: 0.0, scans: 0.0, puts: 0.0 };
+            let none = Mix { hits: 0.0, misses: 0.0, scans: 0.0, puts: A_FEW };
             let of_hits = alone(Mix { hits: 1.0, ..none })?;
             let of_misses = alone(Mix { misses: 1.0, ..none })?;
             let of_scans = alone(Mix { scans: 1.0, ..none })?;
