@@ -185,7 +185,8 @@ impl Store {
     #[new]
     #[pyo3(signature = (
         path, memory=None, *, create=true, read_only=false, durability="buffered", sync_interval=1.0,
-        threads=1, preset=None, direct=false, max_open_files=512, log_limit=Size(256 << 20), resources=None
+        threads=1, preset=None, auto_design=None, direct=false, max_open_files=512,
+        log_limit=Size(256 << 20), resources=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "they are named arguments in Python")]
     fn new(
@@ -198,6 +199,7 @@ impl Store {
         sync_interval: f64,
         threads: usize,
         preset: Option<&str>,
+        auto_design: Option<&str>,
         direct: bool,
         max_open_files: usize,
         log_limit: Size,
@@ -229,11 +231,15 @@ impl Store {
             max_open_files,
             ..Options::default()
         };
-        if let Some(name) = preset {
-            options.default_design = self::preset(name)?;
-        }
         if let Some(shared) = resources {
             options.resources = Some(shared.inner.get()?.clone());
+        }
+        if let Some(name) = preset {
+            options = py.detach(|| options.with_preset(name)).or_raise(py)?;
+        }
+        if let Some(text) = auto_design {
+            let read = text.parse().map_err(|why| error::invalid(format!("auto_design: {why}")));
+            options.auto_design = read?;
         }
         let open = || if read_only { Db::open_read_only(&path, options) } else { Db::open(&path, options) };
         let lease = Lease::new()?;

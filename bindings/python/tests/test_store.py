@@ -31,6 +31,13 @@ def test_what_was_written_is_there_again(tmp_path):
             store.keyspace("a")[b"x/y"] = b"2"
 
 
+def test_a_layout_is_picked_for_the_memory(tmp_path):
+    with siltstone.open(tmp_path / "db", memory="64M", preset="auto", auto_design="apply") as store:
+        picked = store.keyspace("items").stats()["preset"]
+    with siltstone.open(tmp_path / "small", memory="2M", preset="auto") as store:
+        assert store.keyspace("items").stats()["preset"] != picked
+
+
 def test_options_are_checked(tmp_path):
     def refused(match, **options):
         with pytest.raises(siltstone.InvalidInputError, match=match):
@@ -41,6 +48,7 @@ def test_options_are_checked(tmp_path):
     refused("at least", memory=1000)
     refused("durability", durability="maybe")
     refused('no preset "huge"; there are .*lean', preset="huge")
+    refused("auto_design: .*propose", auto_design="often")
     refused("sync_interval", sync_interval=-1)
     with pytest.raises(TypeError, match="a size is"):
         siltstone.open(tmp_path / "db", memory=[])

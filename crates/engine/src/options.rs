@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::events::Listeners;
 use crate::merge_operator::{Folder, MergeOperators};
 use crate::resources::{self, Resources};
-use siltstone_design::{Design, PrefixRules, Schema, WriteBufferSpec};
+use siltstone_design::{Design, PrefixRules, Schema, WriteBufferSpec, presets};
 use siltstone_model::advise::{Request, advise};
 use siltstone_model::price::{Device, Workload};
 use std::path::PathBuf;
@@ -70,6 +70,26 @@ pub enum AutoDesign {
     Propose,
     /// They change to it.
     Apply,
+}
+
+/// Reads `off`, `propose` or `apply`.
+///
+/// ```
+/// use siltstone::AutoDesign;
+/// assert_eq!("propose".parse(), Ok(AutoDesign::Propose));
+/// assert!("often".parse::<AutoDesign>().is_err());
+/// ```
+impl std::str::FromStr for AutoDesign {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        match text {
+            "off" => Ok(Self::Off),
+            "propose" => Ok(Self::Propose),
+            "apply" => Ok(Self::Apply),
+            other => Err(format!("{other:?} is not off, propose or apply")),
+        }
+    }
 }
 
 /// When filters and indexes of tables come into memory. Answers are the same; reads differ.
@@ -329,6 +349,35 @@ impl Options {
         let advice = advise(&request).map_err(|error| Error::invalid(format_args!("workload.{error}")))?;
         let (default_design, auto_design) = (advice.best.design, AutoDesign::Propose);
         Ok(Self { memory_budget_bytes, default_design, auto_design, device, ..Self::default() })
+    }
+
+    /// Returns the same options with the preset `name` for keyspaces that are created without a design, or,
+    /// where it is `auto`, with what [`auto`](Self::auto) picks for the memory budget.
+    ///
+    /// ```
+    /// use siltstone::{AutoDesign, Options, presets};
+    ///
+    /// let options = Options { memory_budget_bytes: 64 << 20, ..Options::default() };
+    /// assert_eq!(options.clone().with_preset("lean")?.default_design, presets::lean());
+    /// assert_eq!(options.clone().with_preset("auto")?.auto_design, AutoDesign::Propose);
+    /// assert!(options.with_preset("lien").unwrap_err().to_string().contains("lean"));
+    /// # Ok::<(), siltstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidInput` where there is no such preset; it names those there are.
+    pub fn with_preset(self, name: &str) -> Result<Self> {
+        if name == "auto" {
+            let memory = self.clone().with_shared().memory_budget_bytes;
+            let Self { default_design, auto_design, .. } = Self::auto(memory);
+            return Ok(Self { default_design, auto_design, ..self });
+        }
+        let default_design = Design::preset(name).ok_or_else(|| {
+            let known: Vec<_> = presets::all().into_iter().map(|(name, _)| name).collect();
+            let known = known.join(", ");
+            Error::invalid(format_args!("there is no preset {name:?}; there are auto, {known}"))
+        })?;
+        Ok(Self { default_design, ..self })
     }
 
     /// Returns the same options with the numbers of the resources that are shared.

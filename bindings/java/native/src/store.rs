@@ -99,6 +99,7 @@ extern "system" fn Java_io_siltstone_Native_open<'l>(
     is_read_only: jboolean,
     is_direct: jboolean,
     preset_name: JString<'l>,
+    auto_design: JString<'l>,
     resources: jlong,
 ) -> jlong {
     guard(env, 0, |env| {
@@ -117,11 +118,14 @@ extern "system" fn Java_io_siltstone_Native_open<'l>(
             direct_reads: is_direct != 0,
             ..Options::default()
         };
-        if let Some(name) = optional_text(env, &preset_name)? {
-            options.default_design = preset(&name)?;
-        }
         if let Some(resources) = RESOURCES.get_if_named(resources)? {
             options.resources = Some(Resources::clone(&resources));
+        }
+        if let Some(name) = optional_text(env, &preset_name)? {
+            options = options.with_preset(&name)?;
+        }
+        if let Some(text) = optional_text(env, &auto_design)? {
+            options.auto_design = text.parse().map_err(|why| Failure::Invalid(format!("autoDesign: {why}")))?;
         }
         let db = if is_read_only != 0 { Db::open_read_only(path, options) } else { Db::open(path, options) }?;
         ledger.know(db.keyspaces());

@@ -59,6 +59,7 @@ class Store:
         sync_interval: float = 1.0,
         threads: int = 1,
         preset: str | None = None,
+        auto_design: str | None = None,
         direct: bool = False,
         max_open_files: int = 512,
         log_limit: _Size = ...,

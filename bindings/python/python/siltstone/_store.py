@@ -252,6 +252,7 @@ def open(
     sync_interval: float = 1.0,
     threads: int = 1,
     preset: str | None = None,
+    auto_design: str | None = None,
     direct: bool = False,
     max_open_files: int = 512,
     log_limit: int | str = "256M",
@@ -268,7 +269,11 @@ def open(
                        ``sync_interval``; ``"synced"``: each write is on the device when it returns
     ``sync_interval``  seconds between syncs of buffered writes; 1.0, and 0 for none
     ``threads``        threads that compact; 1
-    ``preset``         layout of keyspaces that are created without one, such as ``"lean"``
+    ``preset``         layout of keyspaces that are created without one, such as ``"lean"``, or ``"auto"``: what
+                       suits so much memory best
+    ``auto_design``    whether keyspaces look for a layout that suits what they do better: ``"off"``,
+                       ``"propose"`` (in :meth:`Keyspace.stats`, as ``proposed``) or ``"apply"``; ``"propose"``
+                       with the preset ``"auto"``, else ``"off"``
     ``direct``         reads and writes tables around the system's page cache; False
     ``max_open_files`` 512
     ``log_limit``      bytes of the log at which write buffers are flushed to shorten it; ``"256M"``
@@ -297,6 +302,7 @@ def open(
         sync_interval=sync_interval,
         threads=threads,
         preset=preset,
+        auto_design=auto_design,
         direct=direct,
         max_open_files=max_open_files,
         log_limit=log_limit,

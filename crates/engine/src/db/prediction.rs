@@ -177,18 +177,14 @@ impl Judge<'_> {
             ("write_amplification", About::Writes, pair(|f| f.write_amplification), true),
             ("reads_per_hit", About::Hits, pair(|f| f.reads_per_hit), has(Count::Hits, self.stats.get_hits)),
             ("reads_per_miss", About::Misses, pair(|f| f.reads_per_miss), has(Count::Misses, misses)),
-            (
-                "reads_per_scan",
-                About::Scans,
-                pair(|f| f.reads_per_scan),
-                has(Count::Scans, self.stats.scans),
-            ),
+            ("reads_per_scan", About::Scans, pair(|f| f.reads_per_scan), has(Count::Scans, self.stats.scans)),
             ("memory_bytes", About::Memory, pair(|f| f.memory_bytes), true),
             ("space_amplification", About::Space, pair(|f| f.space_amplification), true),
         ];
         let off = figures.into_iter().filter(|figure| figure.3).filter_map(|(field, about, pair, _)| {
             let (measured, predicted) = pair?;
-            let besides = if matches!(about, About::Hits | About::Misses | About::Scans) { READS } else { 0.0 };
+            let besides =
+                if matches!(about, About::Hits | About::Misses | About::Scans) { READS } else { 0.0 };
             let is_off = (measured - predicted).abs() > besides + SHARE * measured.abs();
             is_off.then(|| (field.to_owned(), about, measured, predicted))
         });

@@ -102,12 +102,16 @@ fn by_kind(args: &Args, records: &Records) -> Result<String> {
                 (miss, of_misses.reads_per_miss),
                 (scan, of_scans.reads_per_scan),
             ];
-            cells.extend(reads.map(|(taken, predicted)| format!("{:.2} / {predicted:.2}", taken.device_reads)));
+            cells.extend(
+                reads.map(|(taken, predicted)| format!("{:.2} / {predicted:.2}", taken.device_reads)),
+            );
             cells.push(format!("{:.0}", put.bytes_written));
             table.row(cells);
         }
     }
-    Ok(format!("µs of device and processor of an operation, and reads of the device, measured / predicted\n{table}\n"))
+    Ok(format!(
+        "µs of device and processor of an operation, and reads of the device, measured / predicted\n{table}\n"
+    ))
 }
 
 fn beside(

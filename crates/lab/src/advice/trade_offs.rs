@@ -247,8 +247,7 @@ fn measure(args: &Args, point: &Point) -> Result<Measured> {
     let then = stage.now();
     stage.fill(true)?;
     let put = stage.since(&then, args.items);
-    let [hit, miss] =
-        stage.read_over_time([(Kind::Hit, ITEMS_PER_READ), (Kind::Miss, ITEMS_PER_READ)])?;
+    let [hit, miss] = stage.read_over_time([(Kind::Hit, ITEMS_PER_READ), (Kind::Miss, ITEMS_PER_READ)])?;
     let mix = WORKLOADS.last().map_or_else(Mix::default, |(_, mix)| *mix);
     let [of_hits, of_misses, _, of_puts] = mix.shares();
     let cost = |taken: Taken| taken.cost_us(&Device::default());

@@ -338,4 +338,10 @@ fn siltstone(server: &Server, out: &mut String) {
     line(out, "store_memory_cache", stats.memory.cache);
     line(out, "store_stalls", stats.stalls.count);
     line(out, "store_background_error", stats.background_error.unwrap_or_default());
+    for keyspace in &stats.keyspaces {
+        if let Some(proposed) = &keyspace.proposed {
+            let name = format!("store_proposed_design_{}", keyspace.name);
+            line(out, &name, format!("design={},saved_share={:.2}", proposed.name, proposed.saved_share));
+        }
+    }
 }

@@ -83,6 +83,7 @@ pub const SETTINGS: &[Setting] = &[
     fixed("cluster-require-full-coverage", "yes", Kind::Switch),
     fixed("cluster-announce-ip", "", Kind::Text),
     fixed("preset", "siltstone", Kind::Text),
+    fixed("auto-design", "off", Kind::Choice(&["off", "propose", "apply"])),
     fixed("io-threads", "2", Kind::Number(1, 128)),
     fixed("blocking-threads", "32", Kind::Number(1, 512)),
     new("timeout", "0", Kind::Number(0, i32::MAX as i64)),

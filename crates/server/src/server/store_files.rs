@@ -62,19 +62,17 @@ pub fn open(config: &Config) -> Outcome<Store> {
 
 fn open_laid(config: &Config, layout: Layout) -> Outcome<Store> {
     let count = |name: &str| usize::try_from(config.number(name)).unwrap_or(usize::MAX);
-    let preset = config.text("preset");
-    let design = siltstone::presets::all().into_iter().find(|(name, _)| *name == preset);
-    let (_, design) =
-        design.ok_or_else(|| Failure::new(format!("preset {preset}: there is no such preset")))?;
     let options = siltstone::Options {
         memory_budget_bytes: config.number("store-memory"),
         background_threads: count("store-threads"),
-        default_design: design,
         tail_retention_bytes: config.number("repl-backlog-size"),
         // The server syncs by itself, so that `appendfsync` can change while it runs.
         sync_interval_ms: 0,
         ..siltstone::Options::default()
     };
+    let options = options.with_preset(&config.text("preset"))?;
+    let auto_design = config.text("auto-design").parse().map_err(Failure::new)?;
+    let options = siltstone::Options { auto_design, ..options };
     Store::open(&PathBuf::from(config.text("dir")).join("store"), options, count("databases"), layout)
 }
 

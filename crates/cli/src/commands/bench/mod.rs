@@ -21,7 +21,7 @@ use crate::output::{note, print, print_json};
 use crate::sizes;
 use crate::store::{self, Preset, Suffix};
 use counters::Counters;
-use siltstone::{Db, Durability, Keyspace, KeyspaceOptions, Options, PrefixRule, Schema};
+use siltstone::{AutoDesign, Db, Durability, Keyspace, KeyspaceOptions, Options, PrefixRule, Schema};
 use siltstone_lab::papers::{Evaluation, Task};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -134,6 +134,10 @@ pub struct WorkloadArgs {
     /// Memory for memtables, filters, indexes and cache
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = sizes::parse_size)]
     memory_budget: u64,
+    /// Whether the keyspace looks for a design that suits the workload better: off, propose (and say so in the
+    /// statistics and the event log) or apply
+    #[arg(long, value_name = "WHAT", default_value = "off")]
+    auto_design: AutoDesign,
     /// What a write survives
     #[arg(long, value_enum, default_value = "buffered")]
     durability: DurabilityArg,
@@ -386,6 +390,7 @@ fn options(args: &WorkloadArgs) -> Options {
         memory_budget_bytes: args.memory_budget,
         durability,
         direct_reads: args.direct_reads,
+        auto_design: args.auto_design,
         ..Options::default()
     }
 }

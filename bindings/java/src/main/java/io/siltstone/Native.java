@@ -70,7 +70,7 @@ final class Native {
 
     static native long open(String path, long memoryBytes, int threads, int maxOpenFiles, long maxLogBytes,
             long reserveBytes, long syncIntervalMs, boolean isSynced, boolean creates, boolean isReadOnly,
-            boolean isDirect, String preset, long resources) throws SiltstoneException;
+            boolean isDirect, String preset, String autoDesign, long resources) throws SiltstoneException;
 
     static native void closeStore(long store) throws SiltstoneException;
 

@@ -18,6 +18,7 @@ public final class Options {
     boolean isReadOnly;
     boolean isDirect;
     String preset;
+    String autoDesign;
     Resources resources;
 
     /**
@@ -82,9 +83,22 @@ public final class Options {
         return this;
     }
 
-    /** The layout of keyspaces that are made without one, by its name, such as {@code "silt"}. */
+    /**
+     * The layout of keyspaces that are made without one, by its name, such as {@code "silt"}; {@code "auto"} is what suits
+     * so much memory best.
+     */
     public Options preset(String name) {
         preset = Arguments.textOrNull(name, "preset");
+        return this;
+    }
+
+    /**
+     * Whether keyspaces look for a layout that suits what they do better: {@code "off"}, {@code "propose"} (their
+     * statistics say which) or {@code "apply"}. By default {@code "propose"} with the preset {@code "auto"}, else
+     * {@code "off"}.
+     */
+    public Options autoDesign(String mode) {
+        autoDesign = Arguments.textOrNull(mode, "autoDesign");
         return this;
     }
 

@@ -39,7 +39,8 @@ public final class Store implements AutoCloseable {
         try {
             return new Store(path, Native.open(path.toString(), options.memoryBytes, options.threads,
                     options.maxOpenFiles, options.maxLogBytes, options.reserveBytes, options.syncIntervalMs,
-                    options.isSynced, options.creates, options.isReadOnly, options.isDirect, options.preset, shared));
+                    options.isSynced, options.creates, options.isReadOnly, options.isDirect, options.preset,
+                    options.autoDesign, shared));
         } finally {
             Reference.reachabilityFence(options);
         }

@@ -414,6 +414,12 @@ class StoreTest {
             assertNamed(SiltstoneException.class, "memoryBytes",
                     () -> store.keyspace("large", new KeyspaceOptions().preset("lsm-trie")));
         }
+        assertNamed(SiltstoneException.class, "autoDesign",
+                () -> Store.open(directory.resolve("often"), new Options().autoDesign("often")));
+        Options picked = new Options().memoryBytes(2 << 20).preset("auto").autoDesign("propose");
+        try (Store store = Store.open(directory.resolve("picked"), picked)) {
+            store.keyspace("small").put(bytes("a"), bytes("1"));
+        }
         try (Store store = Store.open(directory.resolve("db"), new Options().readOnly(true))) {
             Keyspace items = store.existingKeyspace("items").orElseThrow();
             assertNamed(SiltstoneException.class, "Options.readOnly", () -> items.put(bytes("a/b"), bytes("1")));
