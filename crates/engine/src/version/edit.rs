@@ -51,6 +51,21 @@ pub(crate) struct RunRecord {
     pub kills: Vec<(RunId, u64)>,
 }
 
+impl RunRecord {
+    /// Encodes it, behind its region, with the run that it replaces.
+    fn encode(&self, replaces: Option<RunId>, out: &mut Vec<u8>) {
+        varint::put_u64(out, self.id);
+        varint::put_u64(out, replaces.unwrap_or(0));
+        varint::put_u64(out, self.tables.len() as u64);
+        self.tables.iter().for_each(|table| table.encode(out));
+        varint::put_u64(out, self.kills.len() as u64);
+        for (victim, bytes) in &self.kills {
+            varint::put_u64(out, *victim);
+            varint::put_u64(out, *bytes);
+        }
+    }
+}
+
 /// One step of an edit.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Step {
@@ -143,17 +158,7 @@ impl Step {
         match self {
             Self::AddRun { level, path, run, replaces } => {
                 put_region(out, 1, *level, *path);
-                varint::put_u64(out, run.id);
-                varint::put_u64(out, replaces.unwrap_or(0));
-                varint::put_u64(out, run.tables.len() as u64);
-                for table in &run.tables {
-                    table.encode(out);
-                }
-                varint::put_u64(out, run.kills.len() as u64);
-                for (victim, bytes) in &run.kills {
-                    varint::put_u64(out, *victim);
-                    varint::put_u64(out, *bytes);
-                }
+                run.encode(*replaces, out);
             }
             Self::RemoveRun { level, path, run } => {
                 put_region(out, 2, *level, *path);

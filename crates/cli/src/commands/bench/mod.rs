@@ -134,8 +134,8 @@ pub struct WorkloadArgs {
     /// Memory for memtables, filters, indexes and cache
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = sizes::parse_size)]
     memory_budget: u64,
-    /// Whether the keyspace looks for a design that suits the workload better: off, propose (and say so in the
-    /// statistics and the event log) or apply
+    /// Whether the keyspace looks for a design that suits the workload better: off, propose (and say so in
+    /// the statistics and the event log) or apply
     #[arg(long, value_name = "WHAT", default_value = "off")]
     auto_design: AutoDesign,
     /// What a write survives
