@@ -7,7 +7,7 @@ pub fn find<'a>(stats: &'a Stats, keyspace: &str) -> Option<&'a KeyspaceStats> {
     stats.keyspaces.iter().find(|k| k.name == keyspace)
 }
 
-/// Gets between two moments, and the device reads they took.
+/// Gets and scans between two moments, and the device reads they took.
 pub struct Reads {
     /// Gets that found an item.
     pub hits: u64,
@@ -17,6 +17,10 @@ pub struct Reads {
     pub by_hits: u64,
     /// Device reads of the misses.
     pub by_misses: u64,
+    /// Scans of one group.
+    pub scans: u64,
+    /// Device reads of the scans.
+    pub by_scans: u64,
 }
 
 impl Reads {
@@ -28,6 +32,8 @@ impl Reads {
             misses: is.gets.saturating_sub(was.gets).saturating_sub(hits),
             by_hits: is.device_reads_by_hits.saturating_sub(was.device_reads_by_hits),
             by_misses: is.device_reads_by_misses.saturating_sub(was.device_reads_by_misses),
+            scans: is.scans.saturating_sub(was.scans),
+            by_scans: is.device_reads_by_scans.saturating_sub(was.device_reads_by_scans),
         }
     }
 }

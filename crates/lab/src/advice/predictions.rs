@@ -284,7 +284,7 @@ fn measure_reads(story: &Story, dir: &Path, budget_bytes: u64, written: &Written
     let (before, processor) = (keyspace.stats(), process_seconds());
     work(&db, &keyspace, &mut filled, &load)?;
     let processor = process_seconds() - processor;
-    let Reads { hits, misses, by_hits, by_misses } = Reads::between(&before, &keyspace.stats());
+    let Reads { hits, misses, by_hits, by_misses, .. } = Reads::between(&before, &keyspace.stats());
     let memory = db.stats().memory;
     Ok(Figures {
         write_amplification: written.write_amplification,

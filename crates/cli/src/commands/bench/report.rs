@@ -102,6 +102,7 @@ pub struct Report {
     device_reads_per_get: f64,
     device_reads_per_hit: f64,
     device_reads_per_miss: f64,
+    device_reads_per_scan: f64,
     filter_probes: u64,
     false_positives: u64,
     memory_bytes: Memory,
@@ -174,6 +175,7 @@ impl Report {
             device_reads_per_get: ratio(reads.by_hits + reads.by_misses, reads.hits + reads.misses),
             device_reads_per_hit: ratio(reads.by_hits, reads.hits),
             device_reads_per_miss: ratio(reads.by_misses, reads.misses),
+            device_reads_per_scan: ratio(reads.by_scans, reads.scans),
             filter_probes: is.filter_probes.saturating_sub(was.filter_probes),
             false_positives: is.filter_false_positives.saturating_sub(was.filter_false_positives),
             memory_bytes: Memory::of(&after.memory),
@@ -296,6 +298,7 @@ impl Report {
         if self.scanned_items > 0 {
             let rate = sizes::rate(self.scanned_items_per_second);
             rows.push(row("scanned items", format!("{}: {rate}", sizes::count(self.scanned_items))));
+            rows.push(row("device reads per scan", format!("{:.2}", self.device_reads_per_scan)));
         }
         rows
     }
