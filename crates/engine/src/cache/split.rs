@@ -66,6 +66,8 @@ pub(super) struct CacheSplit {
 struct Climb {
     /// What they held after the last period.
     last_held: Held,
+    /// Questions of this period when it was last looked at, and how many of them answers had answered.
+    seen: (u64, u64),
     /// Reads per question in the last period, and whether the border has moved since.
     last_rate: Option<f64>,
     has_moved: bool,
@@ -81,6 +83,7 @@ impl Default for CacheSplit {
     fn default() -> Self {
         let climb = Climb {
             last_held: Held::default(),
+            seen: (0, 0),
             last_rate: None,
             has_moved: false,
             is_upward: false,
@@ -133,20 +136,18 @@ impl CacheSplit {
         let rate = self.reads.load(Ordering::Relaxed) as f64 / asked as f64;
         let is_over = asked >= period;
         let held = held();
-        let spared = self.answered.load(Ordering::Relaxed) as f64 / asked as f64;
-        let is_useless = spared < USELESS && held.answers > capacity / PARTS;
-        if !is_over && !is_useless && !climb.is_clear(rate, asked) {
-            return false;
-        }
+        let is_useless = climb.see(asked, self.answered.load(Ordering::Relaxed)) < USELESS
+            && held.answers > capacity / PARTS;
         let is_filling = climb.has_grown_to(held, capacity / FILLING_PARTS);
-        if !is_over && is_filling {
+        if !is_over && !is_useless && (is_filling || !climb.is_clear(rate, asked)) {
             return false;
         }
         self.questions.store(0, Ordering::Relaxed);
         self.reads.store(0, Ordering::Relaxed);
         self.answered.store(0, Ordering::Relaxed);
+        climb.seen = (0, 0);
         climb.last_held = held;
-        if is_useless && !is_filling {
+        if is_useless {
             climb.go_down(rate);
             return self.answers.swap(LEAST, Ordering::Relaxed) != LEAST;
         }
@@ -168,6 +169,13 @@ impl Climb {
     fn has_grown_to(&self, held: Held, chance: u64) -> bool {
         let (before, all) = (self.last_held, |held: Held| held.answers + held.pages);
         held.answers > before.answers + chance || all(held) > all(before) + chance
+    }
+
+    /// The share of the questions since the last look that answers have answered.
+    fn see(&mut self, asked: u64, answered: u64) -> f64 {
+        let (asked_before, answered_before) = std::mem::replace(&mut self.seen, (asked, answered));
+        let new = asked.saturating_sub(asked_before).max(1) as f64;
+        answered.saturating_sub(answered_before) as f64 / new
     }
 
     /// Whether `rate`, of so many questions, differs too much from that of the last period for a chance.
@@ -283,10 +291,12 @@ mod tests {
         let half = |held: u64| Held { answers: held / 2, pages: held / 2 };
         for held in 1..=20 {
             let reads = (21 - held) * QUESTIONS / 20;
+            (0..QUESTIONS / 100).for_each(|_| split.note_answer());
             assert!(!split.note(QUESTIONS, reads, capacity, || half(held * capacity / 20)));
         }
         assert_eq!(split.of(PARTS), MIDDLE);
         // And what it took then is not set beside what it takes later.
+        (0..QUESTIONS / 100).for_each(|_| split.note_answer());
         assert!(split.note(QUESTIONS, QUESTIONS / 2, capacity, || half(capacity)));
         assert_eq!(split.climb.lock().last_rate, Some(0.5));
     }
