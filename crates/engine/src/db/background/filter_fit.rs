@@ -20,12 +20,13 @@ use crate::db::catalog::keyspace::OpenKeyspace;
 use crate::error::Result;
 use crate::memory::{FilterWorth, Holder};
 use crate::region_filter::{PossibleFilter, RegionFilterKind};
+use crate::sync::Mutex;
 use crate::sync::thread::JoinHandle;
 use crate::version::Version;
 use siltstone_design::TriePath;
 use std::cmp::Reverse;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// Most bits that memory is asked for; designs say fewer.
 const MOST_BITS: u8 = 24;
@@ -72,11 +73,14 @@ impl Scheduler {
         let all = self.catalog.all();
         let keyspaces = if all.len() <= FEW_KEYSPACES { &all } else { due };
         let versions: Vec<Arc<Version>> = keyspaces.iter().map(|keyspace| keyspace.version()).collect();
+        let has_all_memory = keyspaces.len() == all.len() && self.env.options.resources.is_none();
+        if has_all_memory && !self.fitted.note(&versions, self.env.memory().room_for_filters()) {
+            return;
+        }
         let of_keyspaces: Vec<Vec<Filtering>> = versions.iter().map(|version| filtering(version)).collect();
         let wanted = Wanted::new(of_keyspaces.iter().flatten().collect(), of_runs(&versions));
         let (memory, reader) = (self.env.memory(), &self.env.reader);
         let (held, room) = (memory.held_bytes(Holder::Filter), memory.room_for_filters());
-        let has_all_memory = keyspaces.len() == all.len() && self.env.options.resources.is_none();
         let room = if has_all_memory || wanted.bytes.saturating_add(held) <= room {
             // What is held beyond these filters is about to go, or to take the place of one of them.
             room
@@ -132,6 +136,23 @@ impl Scheduler {
     }
 }
 
+/// What filters were fitted to last: who looks again at what has not changed need not go over all regions.
+#[derive(Default)]
+pub(super) struct Fitted(Mutex<(Vec<Weak<Version>>, u64)>);
+
+impl Fitted {
+    /// Notes what filters are fitted to from now on, and says whether it is anything new.
+    fn note(&self, versions: &[Arc<Version>], room: u64) -> bool {
+        let mut last = self.0.lock();
+        // What is pointed to weakly has its place to itself, so no other version has the same.
+        let is_same = last.1 == room && last.0.iter().map(Weak::as_ptr).eq(versions.iter().map(Arc::as_ptr));
+        if !is_same {
+            *last = (versions.iter().map(Arc::downgrade).collect(), room);
+        }
+        !is_same
+    }
+}
+
 /// Filters of tables, or of a region, that are in memory or not.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
@@ -179,8 +200,13 @@ impl<'a> Wanted<'a> {
         if self.bytes <= room {
             return Some(u8::MAX);
         }
+        let longest = self.longest(room)?;
+        if self.runs.is_empty() {
+            return Some(longest);
+        }
         let mut best = (f64::INFINITY, None);
-        for bits in std::iter::once(u8::MAX).chain((1..=MOST_BITS).rev()) {
+        let shorter = (1..=MOST_BITS.min(longest.saturating_sub(1))).rev();
+        for bits in std::iter::once(longest).chain(shorter) {
             let Some(left) = room.checked_sub(self.bytes_of_regions(bits)) else { continue };
             let false_probes: f64 =
                 self.regions.iter().map(|region| region.possible.false_probes(bits)).sum();
@@ -190,6 +216,21 @@ impl<'a> Wanted<'a> {
             }
         }
         best.1
+    }
+
+    /// The most bits with which the filters of all regions fit into `room`, if any do.
+    fn longest(&self, room: u64) -> Option<u8> {
+        let fit = |bits: u8| self.bytes_of_regions(bits) <= room;
+        if fit(u8::MAX) {
+            return Some(u8::MAX);
+        }
+        // By halves: each look goes over all regions.
+        let (mut fits, mut too_long) = (0, MOST_BITS + 1);
+        while too_long - fits > 1 {
+            let middle = fits.midpoint(too_long);
+            if fit(middle) { fits = middle } else { too_long = middle }
+        }
+        (fits > 0).then_some(fits)
     }
 
     /// What filters of tables are worth at most that do not fit beside those of all regions with so many
@@ -222,7 +263,7 @@ impl<'a> Wanted<'a> {
             let possible = &region.possible;
             let (bytes, replaced, spared) =
                 (possible.bytes(bits), possible.bytes_now(bits), possible.spared(bits));
-            (bytes > 0).then(|| Candidate { worth: possible.worth(bits), bytes, spared, replaced })
+            (bytes > 0).then(|| Candidate { worth: FilterWorth::of(spared, bytes), bytes, spared, replaced })
         }));
         sort(&mut filters);
         Ranked { bits, filters }
