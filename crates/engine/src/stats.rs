@@ -4,12 +4,15 @@
 //! start at zero at each open, but for what the manifest keeps: bytes written per level since the keyspace
 //! was created.
 
+mod redesign;
+
+pub use redesign::{DesignChange, ProposedDesign, RedesignReason, RedesignStats};
+
 use crate::activity::{Activity, COUNTS, Count};
 use crate::sync::Moment;
 use crate::sync::leaf::atomic::{AtomicU64, Ordering};
 use serde::Serialize;
-use siltstone_design::{Design, Schema};
-use siltstone_model::advise::Change;
+use siltstone_design::Schema;
 use std::time::Duration;
 
 /// A relaxed counter.
@@ -457,65 +460,34 @@ impl std::fmt::Display for DriftCause {
     }
 }
 
+impl DriftCause {
+    /// Names it in one word without its numbers, as metrics label it: `redesign`, `work_behind`,
+    /// `filters_not_loaded`, `cold_cache`, `snapshot`, `item_size`, `skew`, `read_skew` or `unknown`.
+    ///
+    /// ```
+    /// use siltstone::DriftCause;
+    ///
+    /// assert_eq!(DriftCause::ColdCache { bytes: 1, of_bytes: 2 }.name(), "cold_cache");
+    /// ```
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Redesign => "redesign",
+            Self::WorkBehind => "work_behind",
+            Self::FiltersNotLoaded => "filters_not_loaded",
+            Self::ColdCache { .. } => "cold_cache",
+            Self::Snapshot => "snapshot",
+            Self::ItemSize { .. } => "item_size",
+            Self::Skew { .. } => "skew",
+            Self::ReadSkew { .. } => "read_skew",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 impl From<DriftCause> for String {
     fn from(cause: DriftCause) -> Self {
         cause.to_string()
     }
-}
-
-/// How far a redesign is.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct RedesignStats {
-    /// Name of the design before: of a preset, or `custom`.
-    pub from: String,
-    /// Name of the design since.
-    pub to: String,
-    /// Share of the tables' bytes that are as the design has them: 1 once nothing is left of earlier designs.
-    pub done: f64,
-    /// Bytes of tables that are still to be rewritten, which is about what will be written.
-    pub remaining_bytes: u64,
-    /// Regions, or parts of the trie, that are.
-    pub remaining_regions: u64,
-}
-
-/// A design that would suit a keyspace's workload better than its own.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct ProposedDesign {
-    /// The design.
-    pub design: Design,
-    /// Its name: of a preset, or of what it was made from.
-    pub name: String,
-    /// The share of an operation's time that it would save, in the mean.
-    pub saved_share: f64,
-    /// Operations after which the change would have paid for itself.
-    pub pays_after_operations: f64,
-    /// Whether staying has cost more than changing would, so that it is time.
-    pub is_due: bool,
-}
-
-impl ProposedDesign {
-    pub(crate) fn of(change: &Change, is_due: bool) -> Self {
-        let Change { design, name, saved_share, .. } = change.clone();
-        Self { design, name, saved_share, pays_after_operations: change.pays_after(), is_due }
-    }
-}
-
-/// A redesign that a keyspace has had.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct DesignChange {
-    /// The design before.
-    pub from: Design,
-    /// The design since.
-    pub to: Design,
-    /// Sequence number of the newest write before it.
-    pub sequence: u64,
-    /// When it began, in milliseconds since the Unix epoch.
-    pub at_ms: u64,
-    /// When nothing was left of earlier designs; none as long as something is.
-    pub settled_ms: Option<u64>,
 }
 
 /// Statistics of one level.

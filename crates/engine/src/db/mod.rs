@@ -47,6 +47,7 @@ pub use iter::{Iter, Keys};
 pub use keyspace::Keyspace;
 pub use open::verify::{VerifyProgress, VerifyReport};
 pub use repair::{Loss, RepairProgress, RepairReport};
+pub(crate) use report::level_stats;
 pub use snapshot::Snapshot;
 pub use suffix_range::{SuffixBounds, SuffixRange};
 pub use tail::{Change, Tail, TailBatch, TailOperation};

@@ -13,7 +13,8 @@ use crate::activity::Count;
 use crate::memory::Holder;
 use crate::stats::{Drift, DriftCause, Figures, KeyspaceStats};
 use siltstone_design::plan;
-use siltstone_model::price::{Costs, Workload};
+use siltstone_model::advise::rewriting_us;
+use siltstone_model::price::{Costs, Device, Workload};
 use std::sync::Arc;
 
 /// Flushes from which on anything is predicted.
@@ -57,6 +58,11 @@ impl Store {
         let predicted = self.predicted(keyspace, &stats, table_bytes);
         let workload = predicted.as_ref().map(|predicted| predicted.workload);
         stats.measured = measured(keyspace, &stats, workload.as_ref());
+        if let Some(redesign) = &mut stats.redesign {
+            let bytes = redesign.remaining_bytes as f64;
+            let entries = stats.table_entries as f64 * bytes / (stats.table_bytes.max(1)) as f64;
+            redesign.remaining_us = rewriting_us(&Device::default(), (entries, bytes));
+        }
         if let Some(predicted) = predicted
             && let Some(costs) = &predicted.costs
         {

@@ -11,7 +11,7 @@ use crate::db::catalog::keyspace::OpenKeyspace;
 use crate::db::catalog::shape::VersionShape;
 use crate::error::Result;
 use crate::events::Reason;
-use crate::stats::{DesignChange, RedesignStats};
+use crate::stats::{DesignChange, RedesignReason, RedesignStats};
 use crate::version::{Version, designs};
 use siltstone_design::{Design, redesign};
 use std::sync::Arc;
@@ -73,13 +73,13 @@ impl Keyspace {
     /// # }
     /// ```
     pub fn design_history(&self) -> Vec<DesignChange> {
-        self.inner.version().history.changes().iter().map(described).collect()
+        self.inner.version().history.changes().iter().map(DesignChange::from).collect()
     }
 }
 
 impl Store {
     fn redesign(&self, keyspace: &Arc<OpenKeyspace>, design: &Design) -> Result<()> {
-        if self.scheduler.redesign(keyspace, design)? {
+        if self.scheduler.redesign(keyspace, design, None)? {
             // What gathers writes is another one now. Where that fails (a full disk), the next one is.
             self.committer.renew(keyspace, Reason::Redesigned)?;
             self.env.signals.wake();
@@ -88,17 +88,23 @@ impl Store {
     }
 }
 
-fn described(change: &designs::DesignChange) -> DesignChange {
-    DesignChange {
-        from: Design::clone(&change.from),
-        to: Design::clone(&change.to),
-        sequence: change.sequence,
-        at_ms: change.at_ms,
-        settled_ms: change.settled_ms,
+impl From<&designs::DesignChange> for DesignChange {
+    fn from(change: &designs::DesignChange) -> Self {
+        Self {
+            from: Design::clone(&change.from),
+            to: Design::clone(&change.to),
+            sequence: change.sequence,
+            at_ms: change.at_ms,
+            settled_ms: change.settled_ms,
+            why: change.saved_millionths.map_or(RedesignReason::Asked, |saved| RedesignReason::Chosen {
+                saved_share: saved as f64 / 1e6,
+            }),
+        }
     }
 }
 
-/// Returns how far the last redesign of a keyspace is; `None` where there was none.
+/// Returns how far the last redesign of a keyspace is, but for the time that the rest takes; `None` where
+/// there was none.
 pub(super) fn progress(version: &Version) -> Option<RedesignStats> {
     let change = version.history.changes().last()?;
     let shape = VersionShape::of_sizes(version);
@@ -114,5 +120,6 @@ pub(super) fn progress(version: &Version) -> Option<RedesignStats> {
         done: if is_open { (1.0 - share).min(0.999) } else { 1.0 },
         remaining_bytes,
         remaining_regions: left.len() as u64,
+        remaining_us: 0.0,
     })
 }

@@ -124,7 +124,7 @@ impl Totals {
 }
 
 /// Describes a level of `version`.
-fn level_stats(version: &Version, level: &Level) -> LevelStats {
+pub(crate) fn level_stats(version: &Version, level: &Level) -> LevelStats {
     let mut stats = LevelStats {
         level: version.shown_number(level.depth),
         depth: level.depth,

@@ -38,6 +38,7 @@ pub use job::{Dropped, JobEnd, JobInfo, Part, Place, Reason, Work};
 pub use siltstone_design::Reason as RegionReason;
 #[cfg(feature = "tracing")]
 pub use spans::TracingListener;
+pub(crate) use words::Time;
 
 use crate::filename;
 use serde::{Deserialize, Serialize};

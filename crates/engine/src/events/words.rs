@@ -222,8 +222,8 @@ impl Display for Duration {
     }
 }
 
-/// Milliseconds since the Unix epoch as date and time.
-struct Time(u64);
+/// Milliseconds since the Unix epoch as date and time, in UTC.
+pub(crate) struct Time(pub u64);
 
 impl Display for Time {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {

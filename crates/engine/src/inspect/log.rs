@@ -95,9 +95,15 @@ fn describe_edit(payload: &[u8]) -> String {
         }
         Step::Created { name, schema, design } => format!("create keyspace {name:?}: {schema}, {design}"),
         Step::MergeOperator(name) => format!("its merge operator is {name:?}"),
-        Step::Redesigned { design, sequence, at_ms, first_run } => format!(
-            "another design since write {sequence}, at {at_ms} ms: {design}; runs of before have numbers below {first_run}"
-        ),
+        Step::Redesigned { design, sequence, at_ms, first_run, saved_millionths } => {
+            let by_itself = saved_millionths.map_or_else(String::new, |saved| {
+                format!("; the store chose it, to save {:.1} % of an operation's time", saved as f64 / 1e4)
+            });
+            format!(
+                "another design since write {sequence}, at {at_ms} ms: {design}; runs of before have numbers below \
+                 {first_run}{by_itself}"
+            )
+        }
         Step::Settled { at_ms } => format!("nothing is left of earlier designs, at {at_ms} ms"),
         Step::Gathered { level, path } => {
             format!("nothing is left below region {path} of level {level}")

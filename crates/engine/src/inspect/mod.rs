@@ -1,11 +1,13 @@
-//! What a file of a store holds, decoded without opening the store.
+//! What a file of a store holds, and what a store consists of, decoded without opening the store.
 
 mod log;
 mod sidecar;
+mod store;
 mod table;
 
 pub use log::LogInspection;
 pub use sidecar::{ClusterInspection, ClusterRowInspection, RegionFilterInspection, SidecarInspection};
+pub use store::{FilesInspection, KeyspaceInspection, StoreInspection, store};
 pub use table::TableInspection;
 
 use crate::db::open::directory::parse_owner;
@@ -169,8 +171,7 @@ impl Opened<'_> {
     fn current(&self) -> Result<Inspection> {
         let bytes = self.bytes()?;
         let current = std::str::from_utf8(&bytes).ok().and_then(parse_current);
-        let current = current
-            .ok_or_else(|| Error::corruption(self.path, 0, "the name of a manifest", "something else"))?;
+        let current = current.ok_or_else(|| unnamed_manifest(self.path))?;
         Ok(Inspection::Current { manifest: current.manifest.to_owned() })
     }
 
@@ -186,6 +187,11 @@ impl Opened<'_> {
         })?;
         Ok(Inspection::Lock { opened_by: opened_by.to_owned() })
     }
+}
+
+/// Says that the CURRENT at `path` names no manifest.
+fn unnamed_manifest(path: &Path) -> Error {
+    Error::corruption(path, 0, "the name of a manifest", "something else")
 }
 
 /// Says what the file at `path`, of `length` bytes, is not; by its name a file that a store made says what it

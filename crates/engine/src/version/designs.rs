@@ -24,6 +24,8 @@ pub(crate) struct DesignChange {
     pub first_run: RunId,
     /// When nothing was left of the designs before; none as long as something is.
     pub settled_ms: Option<u64>,
+    /// Millionths of an operation's time that it was to save, where the store made it by itself.
+    pub saved_millionths: Option<u64>,
 }
 
 /// The redesigns of a keyspace, oldest first.

@@ -14,6 +14,7 @@
 //!         15 redesigned  kind u8: 0 begun: design JSON, LSN varint, ms varint, first run varint
 //!                                 1 settled: ms varint
 //!                                 2 gathered: level varint, path; all regions below it are gone
+//!                                 3 begun by the store itself: as 0, then millionths of time saved varint
 //!         16 activity    count varint, then so many varints: what was done with the keyspace (`activity.rs`)
 //!         17 cleared     the keyspace holds nothing
 //! store   a record of keyspace 0: 8 next ids varint; 9 hash secret, 16 bytes; 10 log start, two varints;
@@ -84,8 +85,9 @@ pub(crate) enum Step {
     MergeOperator(String),
     /// The keyspace is gone.
     Dropped,
-    /// The keyspace has another design. Runs of before have numbers below `first_run`.
-    Redesigned { design: String, sequence: u64, at_ms: u64, first_run: RunId },
+    /// The keyspace has another design. Runs of before have numbers below `first_run`. Where the store chose
+    /// it, so many millionths of an operation's time were to be saved.
+    Redesigned { design: String, sequence: u64, at_ms: u64, first_run: RunId, saved_millionths: Option<u64> },
     /// Nothing is left of the designs before.
     Settled { at_ms: u64 },
     /// Nothing is left below the region, not even regions.
@@ -215,10 +217,11 @@ impl Step {
     /// Encodes a step of a redesign, behind its number.
     fn encode_redesign(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Redesigned { design, sequence, at_ms, first_run } => {
-                out.push(0);
+            Self::Redesigned { design, sequence, at_ms, first_run, saved_millionths } => {
+                out.push(if saved_millionths.is_some() { 3 } else { 0 });
                 put_bytes(out, design.as_bytes());
-                [*sequence, *at_ms, *first_run].into_iter().for_each(|n| varint::put_u64(out, n));
+                let numbers = [*sequence, *at_ms, *first_run].into_iter().chain(*saved_millionths);
+                numbers.for_each(|n| varint::put_u64(out, n));
             }
             Self::Settled { at_ms } => {
                 out.push(1);
@@ -265,11 +268,12 @@ impl Step {
             13 => Self::MergeOperator(from.string()?.to_owned()),
             14 => Self::Clock(from.varint()?),
             15 => match from.u8()? {
-                0 => Self::Redesigned {
+                kind @ (0 | 3) => Self::Redesigned {
                     design: from.string()?.to_owned(),
                     sequence: from.varint()?,
                     at_ms: from.varint()?,
                     first_run: from.varint()?,
+                    saved_millionths: if kind == 3 { Some(from.varint()?) } else { None },
                 },
                 1 => Self::Settled { at_ms: from.varint()? },
                 2 => Self::Gathered { level: level(from)?, path: from.path()? },
@@ -397,14 +401,20 @@ impl Version {
     /// Takes another design, or lays the ones before to rest.
     fn change_design(&mut self, step: &Step) -> Result<(), String> {
         match step {
-            Step::Redesigned { design, sequence, at_ms, first_run } => {
+            Step::Redesigned { design, sequence, at_ms, first_run, saved_millionths } => {
                 let to: Design = serde_json::from_str(design).map_err(|e| format!("a design: {e}"))?;
                 to.check().map_err(|e| e.to_string())?;
                 let (from, to) = (Arc::clone(&self.design), Arc::new(to));
-                let (sequence, at_ms, first_run) = (*sequence, *at_ms, *first_run);
                 self.design = Arc::clone(&to);
-                let change = DesignChange { from, to, sequence, at_ms, first_run, settled_ms: None };
-                self.history = self.history.with(change);
+                self.history = self.history.with(DesignChange {
+                    from,
+                    to,
+                    sequence: *sequence,
+                    at_ms: *at_ms,
+                    first_run: *first_run,
+                    settled_ms: None,
+                    saved_millionths: *saved_millionths,
+                });
                 self.add_levels_above(self.levels.last().map_or(0, |level| level.depth));
             }
             Step::Settled { at_ms } => self.history = self.history.settled(*at_ms),

@@ -378,9 +378,13 @@ fn progress_counts_what_is_left() {
     let mut before = used.keyspace().stats().redesign.unwrap();
     assert!(before.remaining_bytes > 0 && before.remaining_regions > 0 && before.done < 1.0);
     assert_eq!((before.from.as_str(), before.to.as_str()), ("custom", "custom"));
+    // The rest takes time in proportion to its bytes.
+    let us_per_byte = before.remaining_us / before.remaining_bytes as f64;
+    assert!(us_per_byte > 1e-4, "{before:?}");
     while used.db().step().unwrap() {
         let now = used.keyspace().stats().redesign.unwrap();
         assert!(now.remaining_bytes <= before.remaining_bytes, "{now:?} after {before:?}");
+        assert!(now.remaining_us <= 1.1 * us_per_byte * now.remaining_bytes as f64, "{now:?}");
         before = now;
     }
     used.check_shape(&to);

@@ -5,8 +5,8 @@ use crate::common::{DIR, Rng, options};
 use siltstone::events::{Event, Listeners};
 use siltstone::io::sim::SimDisk;
 use siltstone::{
-    AutoDesign, Batch, Db, Design, DriftCause, Keyspace, KeyspaceOptions, Options, Schema, TableFilterSpec,
-    Workload,
+    AutoDesign, Batch, Db, Design, DriftCause, Keyspace, KeyspaceOptions, Options, RedesignReason, Schema,
+    TableFilterSpec, Workload,
 };
 use std::sync::{Arc, Mutex};
 
@@ -383,6 +383,13 @@ fn a_keyspace_redesigns_itself_once_for_one_workload() {
     assert_eq!(history[0].from, before);
     assert!(history[0].settled_ms.is_some());
     assert_eq!(*told.lock().unwrap(), ["proposed", "began", "settled"]);
+    // Why is written down, also where the manifest is begun afresh.
+    let why = history[0].why;
+    let is_chosen =
+        matches!(why, RedesignReason::Chosen { saved_share } if (0.1..1.0).contains(&saved_share));
+    assert!(is_chosen && why.to_string().starts_with("the store chose it"), "{why}");
+    let store = store.reopened();
+    assert_eq!(store.items.design_history(), history);
     for number in 0..ITEMS {
         assert!(store.items.contains(key(number)).unwrap(), "{number}");
     }

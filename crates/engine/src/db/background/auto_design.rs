@@ -117,7 +117,8 @@ impl Scheduler {
         let (schema, takes_merges) = (keyspace.encoder.schema(), keyspace.folder.is_some());
         let usable = self.env.options.usable_design(design, schema, takes_merges);
         // A keyspace that is being built can't be changed; the next look tries again.
-        let is_changed = usable.and_then(|design| self.redesign(keyspace, &design)).unwrap_or(false);
+        let is_changed =
+            usable.and_then(|design| self.redesign(keyspace, &design, Some(saved_share))).unwrap_or(false);
         if is_changed {
             *keyspace.proposed.lock() = None;
         }

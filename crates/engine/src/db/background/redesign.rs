@@ -34,8 +34,14 @@ pub(super) fn next_task(shape: &VersionShape<'_>) -> Option<(Task, Option<Reason
 }
 
 impl Scheduler {
-    /// Gives `keyspace` another design, unless that is the one it has; false then.
-    pub fn redesign(&self, keyspace: &Arc<OpenKeyspace>, design: &Design) -> Result<bool> {
+    /// Gives `keyspace` another design, unless that is the one it has; false then. Where nobody asked for it,
+    /// `saved_share` of an operation's time is to be saved.
+    pub fn redesign(
+        &self,
+        keyspace: &Arc<OpenKeyspace>,
+        design: &Design,
+        saved_share: Option<f64>,
+    ) -> Result<bool> {
         // A build lays its tables by the design that it began with.
         let hold = self.hold_new(keyspace)?;
         let json = |error: serde_json::Error| Error::because(ErrorKind::InvalidInput, error).of("design");
@@ -52,6 +58,7 @@ impl Scheduler {
             sequence: self.catalog.visible(),
             at_ms: self.env.now_ms(),
             first_run: self.catalog.next_id(),
+            saved_millionths: saved_share.map(|share| (share * 1e6).round() as u64),
         };
         self.catalog.commit(
             keyspace,
@@ -62,7 +69,7 @@ impl Scheduler {
         keyspace.expect_buffers_of(design);
         drop(hold);
         self.reporter
-            .design(|| Event::RedesignBegan(DesignEvent::new(&keyspace.name, &before, design, None)));
+            .design(|| Event::RedesignBegan(DesignEvent::new(&keyspace.name, &before, design, saved_share)));
         self.env.signals.wake();
         Ok(true)
     }

@@ -17,7 +17,7 @@ pub(in crate::db) enum Purpose {
 }
 
 /// Returns the names in `dir`; `None` where there is no such directory.
-pub(super) fn names(disk: &dyn Disk, dir: &Path) -> Result<Option<Vec<String>>> {
+pub(crate) fn names(disk: &dyn Disk, dir: &Path) -> Result<Option<Vec<String>>> {
     match disk.list(dir) {
         Ok(names) => Ok(Some(names)),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
@@ -31,7 +31,7 @@ pub(super) fn names(disk: &dyn Disk, dir: &Path) -> Result<Option<Vec<String>>> 
 }
 
 /// Refuses directories that hold something else. A store may be made in an empty one if `may_create`.
-pub(super) fn check_is_store(names: &[String], dir: &Path, may_create: bool) -> Result<()> {
+pub(crate) fn check_is_store(names: &[String], dir: &Path, may_create: bool) -> Result<()> {
     let advice = if may_create { "name an empty or a new directory" } else { "check the path" };
     if names.iter().any(|name| name == UNREPAIRED) {
         return Err(Error::new(
@@ -80,7 +80,7 @@ pub(super) fn check_is_store(names: &[String], dir: &Path, may_create: bool) -> 
 }
 
 /// Says that there is no store in `dir`.
-pub(super) fn missing(dir: &Path) -> Error {
+pub(crate) fn missing(dir: &Path) -> Error {
     let what = format!(
         "there is no Siltstone store in {}; check the path, or create one by writing to it",
         dir.display()
