@@ -4,8 +4,8 @@ use crate::failure::{Failure, Result, fail, usage};
 use crate::sizes;
 use crate::text;
 use siltstone::{
-    Compression, Db, Design, Durability, Keyspace, KeyspaceOptions, Options, PrefixRule, Schema, SuffixOrder,
-    presets,
+    Compression, Db, Design, Durability, Keyspace, KeyspaceOptions, LevelStats, Options, PrefixRule, Schema,
+    SuffixOrder, presets,
 };
 use std::path::Path;
 
@@ -205,6 +205,11 @@ pub fn schema_name(schema: &Schema) -> String {
         SuffixOrder::Ordered => "ordered",
     };
     format!("{}, {order} suffixes", Schema::ordered(*prefix).name())
+}
+
+/// Names a level: by its number, or one that only an earlier design has by its bits.
+pub fn level_name(level: &LevelStats) -> String {
+    if level.is_outgoing { format!("({} bits)", level.depth) } else { level.level.to_string() }
 }
 
 /// Opens an existing store for reading; another process may have it open for writing.

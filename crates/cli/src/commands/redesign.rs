@@ -1,11 +1,12 @@
 //! `siltstone redesign`: a keyspace gets another layout, and what is there is rewritten for it.
 
-use crate::failure::{Failure, Result, fail};
+use crate::failure::{Result, fail};
 use crate::output::{print, print_json};
 use crate::progress;
 use crate::sizes;
 use crate::store::{self, DEFAULT_KEYSPACE, Preset, parse_preset};
-use siltstone::{Db, Design, Keyspace, Options, RedesignStats};
+use siltstone::{Db, Keyspace, Options, RedesignStats};
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -33,14 +34,15 @@ pub struct Args {
     /// The new layout by name (see `siltstone bench --help`), with PRESET:SIZE with tables of another size
     #[arg(long, value_name = "PRESET[:SIZE]", value_parser = parse_preset, conflicts_with = "design")]
     preset: Option<Preset>,
-    /// The new layout as a file of JSON, as `siltstone keyspaces --json` prints one
+    /// The new layout from a file: a design as JSON, as `keyspaces --json` prints it, or what `advise --json`
+    /// prints
     #[arg(long, value_name = "FILE")]
     design: Option<PathBuf>,
     /// Work until all that is there is as the new design has it
     #[arg(long)]
     wait: bool,
-    /// Print {"keyspace": …, "from": …, "to": …, "done": …, "remaining_bytes": …, "history": [{"from": …,
-    /// "to": …, "sequence": …, "at_ms": …, "settled_ms": …}]}
+    /// Print {"keyspace": …, "from": …, "to": …, "done": …, "remaining_bytes": …, "remaining_us": …,
+    /// "history": [{"from": …, "to": …, "sequence": …, "at_ms": …, "settled_ms": …, "why": …}]}
     #[arg(long)]
     json: bool,
 }
@@ -49,7 +51,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<()> {
     let design = match (&args.preset, &args.design) {
         (Some(preset), _) => Some(preset.design.clone()),
-        (None, Some(path)) => Some(read_design(path)?),
+        (None, Some(path)) => Some(store::read_design(path)?.design),
         (None, None) => None,
     };
     if design.is_none() && !args.wait {
@@ -67,16 +69,6 @@ pub fn run(args: &Args) -> Result<()> {
     let outcome = report(args, &keyspace);
     db.close()?;
     outcome
-}
-
-/// Reads a design from a file of JSON.
-fn read_design(path: &std::path::Path) -> Result<Design> {
-    let text = std::fs::read_to_string(path).map_err(|error| Failure::at(path, error))?;
-    let design: Design = serde_json::from_str(&text).map_err(|error| {
-        Failure::at(path, format!("no design: {error}; `siltstone keyspaces --json` prints some"))
-    })?;
-    design.check().map_err(|error| Failure::at(path, error))?;
-    Ok(design)
 }
 
 /// Shows progress until nothing is left of earlier designs.
@@ -107,6 +99,7 @@ fn report(args: &Args, keyspace: &Keyspace) -> Result<()> {
             "to": to,
             "done": progress.as_ref().map(|last| last.done),
             "remaining_bytes": progress.as_ref().map(|last| last.remaining_bytes),
+            "remaining_us": progress.as_ref().map(|last| last.remaining_us),
             "history": keyspace.design_history(),
         }));
     }
@@ -114,18 +107,21 @@ fn report(args: &Args, keyspace: &Keyspace) -> Result<()> {
         || format!("has had the design {} since it was created", keyspace.design().preset_name()),
         |last| words(&last),
     );
-    print(&format!("keyspace {}: {line}\n", keyspace.name()))
+    let mut text = format!("keyspace {}: {line}\n", keyspace.name());
+    keyspace.design_history().iter().for_each(|change| _ = writeln!(text, "  {change}"));
+    print(&text)
 }
 
 /// How far a redesign is, in words.
 pub fn words(last: &RedesignStats) -> String {
-    let RedesignStats { from, to, done, remaining_bytes, .. } = last;
+    let RedesignStats { from, to, done, remaining_bytes, remaining_us, .. } = last;
     if *done >= 1.0 {
         return format!("redesigned from {from} to {to}");
     }
     format!(
-        "being redesigned from {from} to {to}: {:.1}% done, {} to rewrite",
+        "being redesigned from {from} to {to}: {:.1}% done, {} to rewrite, which takes {} of device and processor",
         done * 100.0,
-        sizes::bytes(*remaining_bytes)
+        sizes::bytes(*remaining_bytes),
+        sizes::seconds(remaining_us / 1e6)
     )
 }

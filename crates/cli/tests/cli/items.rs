@@ -169,7 +169,6 @@ fn a_store_can_be_looked_at_copied_and_verified() {
     let current = path(std::path::Path::new(s), "CURRENT");
     assert_eq!(run(&["inspect", &current, "--json"]).ok().json()["kind"], "current");
     assert!(run(&["inspect", &current]).ok().text().contains("kind: current"));
-    run(&["inspect", s]).fails(&["CURRENT"]);
 }
 
 #[test]
@@ -253,7 +252,8 @@ fn a_sidecar_is_shown_and_damage_to_it_is_a_note() {
         (file.with_file_name("00000007.sidecar"), file.with_file_name("00000009.sidecar"));
     std::fs::create_dir(&directory).unwrap();
     std::os::unix::fs::symlink("nowhere", &link).unwrap();
-    run(&["inspect", directory.to_str().unwrap()]).fails(&["00000007.sidecar: is a directory"]);
+    run(&["inspect", directory.to_str().unwrap()])
+        .fails(&["there is no Siltstone store in", "00000007.sidecar"]);
     run(&["inspect", link.to_str().unwrap()]).fails(&["00000009.sidecar: is a link that leads nowhere"]);
     let verified = run(&["verify", s]).ok();
     assert!(verified.text().starts_with("sound"), "{}", verified.text());

@@ -1,10 +1,11 @@
 //! The command line as a user meets it: every test runs the real binary.
-#![expect(clippy::unwrap_used, reason = "helpers of tests may panic like tests")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests may panic like tests")]
 
 mod advise;
 mod bench;
 mod care;
 mod demo;
+mod inspect;
 mod items;
 mod laboratory;
 mod model;

@@ -5,13 +5,14 @@ use super::predicted::Predicted;
 use crate::clients::client::{Load, Outcome};
 use crate::clients::filled::Filled;
 use crate::clients::workload::Operation;
+use crate::commands::stats;
 use crate::failure::{Result, fail};
 use crate::measure::{Reads, find, rss_peak_bytes};
 use crate::sizes::{self, ratio};
 use crate::table::Table;
 use hdrhistogram::Histogram;
 use serde::Serialize;
-use siltstone::{KeyspaceStats, LevelStats, MemoryStats, StallStats, Stats};
+use siltstone::{Drift, KeyspaceStats, LevelStats, MemoryStats, StallStats, Stats};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -119,6 +120,9 @@ pub struct Report {
     wrong: u64,
     /// The same figures by the model, where it knows the workload.
     predicted: Option<Predicted>,
+    /// Figures of the keyspace, over all that it has gone through, that are far from what is predicted of it,
+    /// as `stats` has them.
+    drift: Vec<Drift>,
 }
 
 impl Report {
@@ -191,6 +195,7 @@ impl Report {
             found_unexpectedly: outcome.unexpected,
             wrong: outcome.wrong,
             predicted,
+            drift: is.drift.clone(),
         })
     }
 }
@@ -385,6 +390,11 @@ impl Report {
         vec![row("processor", processor), row("the model predicted", parts.join(", "))]
     }
 
+    /// What is far from what is predicted of the keyspace.
+    fn drifts(&self) -> Vec<Row> {
+        self.drift.iter().map(|drift| row("not as predicted", stats::drift(drift))).collect()
+    }
+
     fn latencies(&self) -> Table {
         let mut latencies =
             Table::new(["latency of a call", "p50 µs", "p99 µs", "p99.9 µs", "max µs", "calls"]);
@@ -419,11 +429,9 @@ impl fmt::Display for Report {
             self.durability,
         )?;
         let mut figures = Table::new(["", ""]).left(2);
-        for row in
-            [self.work(), self.writes(), self.reads(), self.sizes(), self.predictions()].into_iter().flatten()
-        {
-            figures.row(row);
-        }
+        let parts =
+            [self.work(), self.writes(), self.reads(), self.sizes(), self.predictions(), self.drifts()];
+        parts.into_iter().flatten().for_each(|row| _ = figures.row(row));
         write!(f, "{figures}\n{}", self.latencies())
     }
 }

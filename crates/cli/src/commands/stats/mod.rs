@@ -9,7 +9,7 @@ use crate::output::{note, print, print_json};
 use crate::sizes;
 use crate::store;
 use crate::table::Table;
-use siltstone::{KeyspaceStats, Stats};
+use siltstone::{Drift, KeyspaceStats, Stats};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -130,6 +130,16 @@ pub fn memory(stats: &Stats) -> String {
     )
 }
 
+/// A figure that is far from what was predicted, in a sentence.
+pub fn drift(Drift { field, measured, predicted, cause, .. }: &Drift) -> String {
+    let figure = |figure: &f64| match field.strip_suffix("_bytes") {
+        Some(_) => sizes::bytes(*figure as u64),
+        None => format!("{figure:.2}"),
+    };
+    let (measured, predicted) = (figure(measured), figure(predicted));
+    format!("{field} is {measured}, where {predicted} was predicted; likely cause: {cause}")
+}
+
 /// What was measured beside what is predicted, in a line, and a line for what is off.
 fn predicted(k: &KeyspaceStats) -> String {
     let (measured, predicted) = (&k.measured, &k.predicted);
@@ -149,9 +159,7 @@ fn predicted(k: &KeyspaceStats) -> String {
     if !pairs.is_empty() {
         let _ = writeln!(text, "  measured / predicted: {}", pairs.join(", "));
     }
-    for drift in &k.drift {
-        let _ = writeln!(text, "  {} is not as predicted; likely cause: {}", drift.field, drift.cause);
-    }
+    k.drift.iter().for_each(|drift| _ = writeln!(text, "  {}", self::drift(drift)));
     if let Some(proposed) = &k.proposed {
         let share = 100.0 * proposed.saved_share;
         let _ =
@@ -211,7 +219,7 @@ pub fn keyspace(k: &KeyspaceStats) -> String {
     ]);
     for level in &k.levels {
         table.row([
-            if level.is_outgoing { format!("({} bits)", level.depth) } else { level.level.to_string() },
+            store::level_name(level),
             sizes::count(level.regions),
             sizes::count(level.runs),
             sizes::count(level.max_runs_in_a_region),
