@@ -1,9 +1,9 @@
 //! `siltstone advise`, and designs from its JSON in `bench --design`.
 
-use crate::run;
+use crate::{run, run_with_input};
 use serde_json::Value;
 use siltstone::Design;
-use siltstone_model::advise::Request;
+use siltstone_model::advise::{Limit, Request};
 use siltstone_model::price::{Mix, Workload};
 
 const ARGS: [&str; 9] =
@@ -54,7 +54,7 @@ fn advice_is_said_in_words_and_limits_are_kept() {
 }
 
 /// The object that a page carries.
-fn data_of(page: &str) -> Value {
+pub fn data_of(page: &str) -> Value {
     let start = page.find("const data = ").unwrap() + "const data = ".len();
     let end = start + page[start..].find(";\n").unwrap();
     serde_json::from_str(&page[start..end]).unwrap()
@@ -64,7 +64,17 @@ fn data_of(page: &str) -> Value {
 fn the_page_agrees_with_the_model_at_every_point() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("advice.html");
-    run(&with(&["--reads", "0.6", "--hits", "0.7", "--html", file.to_str().unwrap()])).ok();
+    run(&with(&[
+        "--reads",
+        "0.6",
+        "--hits",
+        "0.7",
+        "--space-at-most",
+        "1.07",
+        "--html",
+        file.to_str().unwrap(),
+    ]))
+    .ok();
     let page = std::fs::read_to_string(&file).unwrap();
     // Nothing is fetched from anywhere.
     assert!(!page.contains("http://") && !page.contains("https://") && !page.contains("src="), "{page}");
@@ -73,11 +83,15 @@ fn the_page_agrees_with_the_model_at_every_point() {
     let workload = Workload { items: 1e6, mix, ..Workload::default() };
     let memory: Vec<u64> = serde_json::from_value(data["memory_bytes"].clone()).unwrap();
     assert_eq!(memory[data["asked"].as_u64().unwrap() as usize], 16 << 20);
-    let mut checked = 0;
+    let (mut checked, mut broken) = (0, 0);
     for priced in data["designs"].as_array().unwrap() {
         let design: Design = serde_json::from_value(priced["design"].clone()).unwrap();
         for (bytes, shown) in memory.iter().zip(priced["prices"].as_array().unwrap()) {
-            let costs = Request::new(workload, *bytes).pricer().unwrap().price(&design, *bytes).unwrap();
+            let request = Request { space_at_most: Some(1.07), ..Request::new(workload, *bytes) };
+            let costs = request.pricer().unwrap().price(&design, *bytes).unwrap();
+            let breaks = request.broken(&design, &costs);
+            assert_eq!(shown["breaks"], serde_json::to_value(breaks).unwrap());
+            broken += usize::from(breaks == Some(Limit::Space));
             let close = |shown: &Value, ours: f64| {
                 assert!((shown.as_f64().unwrap() - ours).abs() <= 1e-9 * ours.abs(), "{shown} {ours}");
             };
@@ -95,7 +109,7 @@ fn the_page_agrees_with_the_model_at_every_point() {
             checked += 1;
         }
     }
-    assert!(checked >= 13 * 7, "{checked}");
+    assert!(checked >= 13 * 7 && broken >= 13, "{checked} {broken}");
 }
 
 #[test]
@@ -129,4 +143,118 @@ fn an_advised_design_can_be_run_beside_its_prediction() {
         &keyspaces["keyspaces"].as_array().unwrap().iter().find(|k| k["name"] == "bench").unwrap()["design"];
     let advised: Value = serde_json::from_str(advice.text()).unwrap();
     assert_eq!(design, &advised["best"]["design"]);
+}
+
+/// The workload that advice is for.
+fn workload_of(args: &[&str], input: &str) -> Value {
+    run_with_input(args, input.as_bytes()).ok().json()["workload"].clone()
+}
+
+#[test]
+fn a_workload_comes_from_a_file_and_flags_stand_over_it() {
+    let advise = |more: &[&'static str], input: &str| {
+        workload_of(&[&["advise", "--memory", "8M", "--preset", "lean:1M", "--json"], more].concat(), input)
+    };
+    // What is not in the file is as if nothing was said.
+    let parts =
+        r#"{"items": 20000, "mix": {"hits": 3, "misses": 1, "scans": 0, "puts": 4}, "read_skew": 0.5}"#;
+    let read = advise(&["--workload", "-"], parts);
+    let known: Workload = serde_json::from_str(parts).unwrap();
+    assert_eq!(read, serde_json::to_value(known).unwrap());
+    // All that can be said is said by flags, and comes back from what was printed.
+    let flags = [
+        "--items=30K",
+        "--key-bytes=24",
+        "--value-bytes=50",
+        "--group=8",
+        "--prefix-bytes=10",
+        "--reads=0.5",
+        "--hits=0.8",
+        "--scans=0.1",
+        "--overwrites=0.5",
+        "--deletes=0.1",
+        "--skew=0.9",
+        "--read-skew=0.3",
+        "--batch=7",
+        "--expires-after=1M",
+        "--compressed-ratio=1.5",
+        "--puts-per-second=100",
+    ];
+    let said = advise(&flags, "");
+    let default = serde_json::to_value(Workload::default()).unwrap();
+    for (part, value) in said.as_object().unwrap() {
+        assert_ne!(*value, default[part], "no flag says {part}");
+    }
+    assert_eq!(advise(&["--workload", "-"], &said.to_string()), said);
+    let advice = format!(r#"{{"best": {{}}, "workload": {said}}}"#);
+    assert_eq!(advise(&["--workload", "-"], &advice), said);
+    // A flag changes its part and no other; shares that belong together are kept.
+    for (flag, part, value) in [
+        ("--items=40K", "items", 40_000.0),
+        ("--read-skew=0", "read_skew", 0.0),
+        ("--compressed-ratio=3", "compressed_ratio", 3.0),
+        ("--prefix-bytes=9", "prefix_bytes", 9.0),
+    ] {
+        let mut expected = said.clone();
+        expected[part] = value.into();
+        assert_eq!(advise(&["--workload", "-", flag], &said.to_string()), expected, "{flag}");
+    }
+    let changed = advise(&["--workload", "-", "--hits=0.5", "--deletes=0.2"], &said.to_string());
+    let close = |value: &Value, expected: f64| (value.as_f64().unwrap() / expected - 1.0).abs() < 1e-9;
+    assert!(close(&changed["mix"]["hits"], 0.25) && close(&changed["mix"]["misses"], 0.25), "{changed}");
+    assert!(close(&changed["mix"]["scans"], 0.1) && close(&changed["mix"]["puts"], 0.4), "{changed}");
+    // Half of the writes overwrite, a fifth delete, so three tenths are new.
+    assert!(close(&changed["overwrites"], 50_000.0) && close(&changed["deletes"], 20_000.0), "{changed}");
+    run_with_input(&["advise", "--memory", "8M", "--workload", "-"], br#"{"itms": 3}"#)
+        .exits(1, &["is no workload", "itms"]);
+    run(&["advise", "--memory", "8M", "--workload", "/nowhere.json"]).exits(1, &["/nowhere.json"]);
+    run(&with(&["--workload", "-", "--store", "s"])).exits(2, &["--store"]);
+    run(&with(&["--years-at-least", "3"])).exits(2, &["--puts-per-second"]);
+}
+
+#[test]
+fn what_is_wrong_with_a_workload_is_a_flag_that_there_is() {
+    let help = run(&["advise", "--help"]).ok();
+    // Keys of the usual prefix's length have a shorter one.
+    let short = ["advise", "--items", "20K", "--memory", "8M", "--key-bytes", "8", "--group", "4"];
+    assert_eq!(run(&[&short[..], &["--json"]].concat()).ok().json()["workload"]["prefix_bytes"], 4.0);
+    run(&[&short[..], &["--prefix-bytes", "8"]].concat()).exits(2, &["--prefix-bytes", "shorter than keys"]);
+    for wrong in [
+        r#"{"items": 0}"#,
+        r#"{"key_bytes": 0}"#,
+        r#"{"value_bytes": -1}"#,
+        r#"{"group_items": 0}"#,
+        r#"{"group_items": 4, "prefix_bytes": 16}"#,
+        r#"{"batch_items": 0}"#,
+        r#"{"compressed_ratio": 0}"#,
+        r#"{"overwrites": -1}"#,
+        r#"{"deletes": -1}"#,
+        r#"{"expires_after_puts": 0}"#,
+        r#"{"puts_per_second": 0}"#,
+        r#"{"skew": -1, "overwrites": 10}"#,
+    ] {
+        let refused = run_with_input(&["advise", "--memory", "8M", "--workload", "-"], wrong.as_bytes());
+        let refused = refused.exits(2, &["error: --"]);
+        let flag = refused.err.split([':', ' ']).find(|word| word.starts_with("--")).unwrap();
+        assert!(help.text().contains(&format!("{flag} <")), "{wrong}: {}", refused.err);
+    }
+}
+
+#[test]
+fn a_redesign_takes_what_advise_prints() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, store) = (dir.path().join("advice.json"), dir.path().join("store"));
+    let advice = run(&["advise", "--items", "20k", "--memory", "8M", "--preset", "lean:256K", "--json"]).ok();
+    std::fs::write(&file, advice.text()).unwrap();
+    let (file, store) = (file.to_str().unwrap(), store.to_str().unwrap());
+    run(&["put", store, "k", "v"]).ok();
+    let told = run(&["redesign", store, "--design", file, "--wait", "--json"]).ok().json();
+    assert_eq!(
+        (&told["to"], &told["done"], &told["remaining_us"]),
+        (&"lean:256K".into(), &1.0.into(), &0.0.into())
+    );
+    assert_eq!(told["history"][0]["to"], advice.json()["best"]["design"]);
+    assert_eq!(told["history"][0]["why"], "it was asked for");
+    std::fs::write(file, "{}").unwrap();
+    run(&["redesign", store, "--design", file]).exits(1, &["is no design"]);
 }

@@ -9,6 +9,7 @@ mod inspect;
 mod items;
 mod laboratory;
 mod model;
+mod page;
 mod rows;
 mod simulate;
 mod tune;

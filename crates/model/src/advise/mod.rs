@@ -129,8 +129,22 @@ impl Request {
         }
     }
 
-    /// The first limit that a design breaks; `None` if it keeps to all.
-    fn broken(&self, design: &Design, costs: &Costs) -> Option<Limit> {
+    /// Returns the first limit that a design of this price breaks; `None` if it keeps to all.
+    ///
+    /// ```
+    /// use siltstone_design::presets;
+    /// use siltstone_model::advise::{Limit, Request};
+    /// use siltstone_model::price::Workload;
+    ///
+    /// let request = Request::new(Workload::default(), 16 << 20);
+    /// let design = presets::siltstone().scaled_to(1 << 20);
+    /// let costs = request.pricer()?.price(&design, request.memory_bytes)?;
+    /// assert_eq!(request.broken(&design, &costs), None);
+    /// let narrow = Request { space_at_most: Some(1.0), ..request };
+    /// assert_eq!(narrow.broken(&design, &costs), Some(Limit::Space));
+    /// # Ok::<(), siltstone_model::ModelError>(())
+    /// ```
+    pub fn broken(&self, design: &Design, costs: &Costs) -> Option<Limit> {
         let memory = &costs.memory_bytes;
         let budget = self.memory_bytes as f64;
         if memory.unfitted() > budget * UNFITTED_SHARE

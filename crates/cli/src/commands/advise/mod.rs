@@ -6,20 +6,19 @@
 mod own;
 pub mod page;
 mod text;
+mod workload;
 
 use crate::failure::{Failure, Result, usage};
 use crate::output::{note, print, print_json};
-use crate::sizes::{parse_positive, parse_size};
+use crate::sizes::parse_size;
 use crate::store::{self, DEFAULT_KEYSPACE, Preset};
 use own::{Beside, Own};
 use siltstone_model::ModelError;
 use siltstone_model::advise::{Advice, PREMIUM, Request, advise, price_one};
-use siltstone_model::price::{Device, Mix, Workload};
+use siltstone_model::price::{Device, Workload};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-
-/// Share of writes that overwrite from which on a store is taken to be overwritten for good: four times.
-const MOST_OVERWRITES: f64 = 4.0;
+use workload::{WorkloadArgs, parse_number};
 
 /// Find the design that suits a workload, with its price, and why
 ///
@@ -37,67 +36,28 @@ const MOST_OVERWRITES: f64 = 4.0;
     siltstone advise --items 30M --key-bytes 16 --value-bytes 100 --memory 64M --uncertain 0.5 --html advice.html\n  \
     siltstone advise --items 30M --key-bytes 16 --value-bytes 100 --memory 64M --preset lean --json\n  \
     siltstone advise --store ./store --keyspace users --memory 256M\n  \
+    siltstone advise --store ./store --memory 256M --json | siltstone advise --workload - --read-skew 0.99 --memory 256M\n  \
     siltstone probe . --json > device.json; siltstone advise --items 30M --memory 64M --device device.json")]
 pub struct Args {
-    /// Distinct items
-    #[arg(long, value_name = "COUNT", value_parser = parse_positive, required_unless_present = "store")]
-    items: Option<u64>,
+    #[command(flatten)]
+    workload: WorkloadArgs,
     /// Take the workload that the store in DIR has had, and weigh its own design against the best
-    #[arg(long, value_name = "DIR", conflicts_with_all = [
-        "items", "key_bytes", "value_bytes", "group", "reads", "hits", "scans", "overwrites", "deletes", "skew", "batch",
-        "expires_after", "puts_per_second", "preset",
-    ])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["WorkloadArgs", "preset"])]
     store: Option<PathBuf>,
     /// The keyspace of the store
     #[arg(long, value_name = "NAME", default_value = DEFAULT_KEYSPACE, requires = "store")]
     keyspace: String,
-    /// Length of a key
-    #[arg(long, value_name = "BYTES", default_value = "16", value_parser = parse_size)]
-    key_bytes: u64,
-    /// Length of a value
-    #[arg(long, value_name = "BYTES", default_value = "100", value_parser = parse_size)]
-    value_bytes: u64,
     /// Memory for write buffers, filters, indexes and cache together
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: u64,
-    /// Items that share a prefix; 1 is a `point` keyspace
-    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = parse_positive)]
-    group: u64,
-    /// Share of operations that get an item
-    #[arg(long, value_name = "SHARE", default_value = "0.5", value_parser = parse_share)]
-    reads: f64,
-    /// Share of gets that find one
-    #[arg(long, value_name = "SHARE", default_value = "0.9", value_parser = parse_share)]
-    hits: f64,
-    /// Share of operations that scan a group
-    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = parse_share)]
-    scans: f64,
-    /// Share of writes that overwrite an item; the others are new
-    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = parse_share)]
-    overwrites: f64,
-    /// Share of writes that delete an item
-    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = parse_share)]
-    deletes: f64,
-    /// Exponent of the Zipf distribution of the items that are read and overwritten; 0 is uniform
-    #[arg(long, default_value = "0", value_parser = parse_number)]
-    skew: f64,
-    /// Items of a batch
-    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = parse_positive)]
-    batch: u64,
-    /// Puts until an item expires, in stores whose items do
-    #[arg(long, value_name = "COUNT", value_parser = parse_positive)]
-    expires_after: Option<u64>,
-    /// Puts a second, for the device's lifetime
-    #[arg(long, value_name = "RATE", value_parser = parse_number)]
-    puts_per_second: Option<f64>,
     /// Most bytes on disk per byte of items, at the peak
     #[arg(long, value_name = "FACTOR", value_parser = parse_number)]
     space_at_most: Option<f64>,
     /// Most device reads of a get that finds an item
     #[arg(long, value_name = "READS", value_parser = parse_number)]
     reads_at_most: Option<f64>,
-    /// Least years that the device lasts
-    #[arg(long, value_name = "YEARS", value_parser = parse_number, requires = "puts_per_second")]
+    /// Least years that the device lasts, where it is known how many puts a second there are
+    #[arg(long, value_name = "YEARS", value_parser = parse_number)]
     years_at_least: Option<f64>,
     /// How far the mix of operations may be from the one given, as a Kullback-Leibler divergence
     #[arg(long, value_name = "DIVERGENCE", value_parser = parse_number)]
@@ -114,67 +74,19 @@ pub struct Args {
     /// Write a page with the front, the design and knobs into this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Print {"best": {"design", "name", "why", "predicted"}, "front": […], "presets": {…}, "seconds": …};
-    /// with --store also "store": {"workload", "design", "predicted", "saved_share", "pays_after_operations"}
+    /// Print {"best": {"design", "name", "why", "predicted"}, "front": […], "presets": {…}, "workload": {…},
+    /// "seconds": …}; with --store also "store": {"workload", "design", "predicted", "saved_share",
+    /// "pays_after_operations"}
     #[arg(long)]
     json: bool,
 }
 
-fn parse_share(text: &str) -> std::result::Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
-        _ => Err("write a share from 0 to 1, for example 0.9".to_owned()),
-    }
-}
-
-fn parse_number(text: &str) -> std::result::Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(number) if number.is_finite() && number >= 0.0 => Ok(number),
-        _ => Err("write a number from 0 on, for example 1.5".to_owned()),
-    }
-}
-
 impl Args {
-    fn workload(&self) -> Result<Workload> {
-        if self.reads + self.scans > 1.0 {
-            usage!("--reads {} and --scans {} are more than all operations together", self.reads, self.scans);
-        }
-        if self.overwrites + self.deletes > 1.0 {
-            usage!(
-                "--overwrites {} and --deletes {} are more than all writes together",
-                self.overwrites,
-                self.deletes
-            );
-        }
-        let items = self.items.unwrap_or(1) as f64;
-        // So many changes for each new item, while the store grows to its items.
-        let changed = self.overwrites + self.deletes;
-        let changes = if changed < 1.0 { changed / (1.0 - changed) } else { MOST_OVERWRITES };
-        let changes = items * changes.min(MOST_OVERWRITES);
-        let of_changes = |share: f64| if changed > 0.0 { changes * share / changed } else { 0.0 };
-        Ok(Workload {
-            items,
-            overwrites: of_changes(self.overwrites),
-            deletes: of_changes(self.deletes),
-            expires_after_puts: self.expires_after.map(|puts| puts as f64),
-            skew: self.skew,
-            key_bytes: self.key_bytes as f64,
-            value_bytes: self.value_bytes as f64,
-            group_items: self.group as f64,
-            batch_items: self.batch as f64,
-            mix: Mix {
-                hits: self.reads * self.hits,
-                misses: self.reads * (1.0 - self.hits),
-                scans: self.scans,
-                puts: 1.0 - self.reads - self.scans,
-            },
-            puts_per_second: self.puts_per_second,
-            ..Workload::default()
-        })
-    }
-
     fn request(&self, own: Option<&Own>) -> Result<Request> {
-        let workload = own.map_or_else(|| self.workload(), |own| Ok(own.workload))?;
+        let workload = own.map_or_else(|| self.workload.workload(), |own| Ok(own.workload))?;
+        if self.years_at_least.is_some() && workload.puts_per_second.is_none() {
+            usage!("--years-at-least needs a rate of puts; add --puts-per-second");
+        }
         Ok(Request {
             for_any_schema: own.is_some_and(|own| own.is_grouped),
             device: self.device.as_deref().map_or_else(|| Ok(Device::default()), read_device)?,
@@ -205,16 +117,23 @@ pub fn run(args: &Args) -> Result<()> {
         note!("wrote {}", file.display());
     }
     if args.json {
-        return print_json(&json(&advice, own.as_ref(), seconds)?);
+        return print_json(&json(&advice, &request.workload, own.as_ref(), seconds)?);
     }
     let page = text::text(&request, &advice, seconds);
     print(&own.map_or_else(String::new, |own| own.words()))?;
     print(&page)
 }
 
-fn json(advice: &Advice, own: Option<&Beside>, seconds: f64) -> Result<serde_json::Value> {
+fn json(
+    advice: &Advice,
+    workload: &Workload,
+    own: Option<&Beside>,
+    seconds: f64,
+) -> Result<serde_json::Value> {
     let mut json = serde_json::to_value(advice).map_err(|e| Failure::Failed(e.to_string()))?;
+    let workload = serde_json::to_value(workload).map_err(|e| Failure::Failed(e.to_string()))?;
     if let Some(fields) = json.as_object_mut() {
+        fields.insert("workload".to_owned(), workload);
         fields.insert("seconds".to_owned(), seconds.into());
         if let Some(own) = own {
             let own = serde_json::to_value(own).map_err(|e| Failure::Failed(e.to_string()))?;
@@ -238,6 +157,7 @@ fn parameter(error: ModelError) -> Failure {
         "memory" | "space-at-most" | "reads-at-most" | "years-at-least" => {
             Failure::Failed(format!("--{error}"))
         }
+        "expires-after-puts" => Failure::Usage(format!("--expires-after: {}", error.message())),
         _ => Failure::Usage(format!("--{error}")),
     }
 }

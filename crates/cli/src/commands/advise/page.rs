@@ -3,12 +3,12 @@
 //! Prices for the knobs are worked out beforehand: of every design of the front and every preset at a row of
 //! memory sizes. The cost of a mix is linear in its shares, so the page's script adds up four numbers for any
 //! mix and need not know the model. What stands in the page at a grid point is what `price`
-//! says, to the digit.
+//! says, to the digit, and so is which limit of the request a design breaks there.
 
 use serde::Serialize;
 use siltstone::Design;
 use siltstone_model::ModelError;
-use siltstone_model::advise::{Advice, Request, strata};
+use siltstone_model::advise::{Advice, Limit, Request, strata};
 use siltstone_model::price::{Costs, Mix, OperationCosts};
 
 /// The page around the data and the script.
@@ -29,11 +29,37 @@ pub struct Grid {
     group_items: f64,
     mix: Mix,
     why: Vec<String>,
+    limits: Limits,
     /// Bytes of memory that designs are priced with.
     memory_bytes: Vec<u64>,
     /// Which of them was asked for.
     asked: usize,
     designs: Vec<Priced>,
+    /// Which of them is advised, and what `why` is about.
+    advised: usize,
+}
+
+/// What designs have to keep to besides memory, and what is made small; the names are those of `Request`.
+#[derive(Serialize)]
+struct Limits {
+    space_at_most: Option<f64>,
+    reads_at_most: Option<f64>,
+    years_at_least: Option<f64>,
+    uncertainty: Option<f64>,
+    /// None where any premium may be paid.
+    premium_at_most: Option<f64>,
+}
+
+impl Limits {
+    fn of(request: &Request) -> Self {
+        Self {
+            space_at_most: request.space_at_most,
+            reads_at_most: request.reads_at_most,
+            years_at_least: request.years_at_least,
+            uncertainty: request.uncertainty,
+            premium_at_most: Some(request.premium_at_most).filter(|premium| premium.is_finite()),
+        }
+    }
 }
 
 /// A design and its price at every size of memory.
@@ -60,7 +86,8 @@ struct Stratum {
 /// A price as far as the page shows it; the names are those of `Costs`.
 #[derive(Serialize)]
 struct Price {
-    fits: bool,
+    /// The first limit that the design breaks.
+    breaks: Option<Limit>,
     operation_cost: OperationCosts,
     write_amplification: f64,
     reads_per_hit: f64,
@@ -70,6 +97,7 @@ struct Price {
     peak_space_amplification: f64,
     cpu_us_per_get: f64,
     cpu_us_per_put: f64,
+    device_years: Option<f64>,
     memtable: f64,
     filter: f64,
     index: f64,
@@ -77,10 +105,10 @@ struct Price {
 }
 
 impl Price {
-    fn of(costs: &Costs, write_buffer_bytes: u64) -> Self {
+    fn of(costs: &Costs, breaks: Option<Limit>) -> Self {
         let memory = &costs.memory_bytes;
         Self {
-            fits: memory.unfitted() <= 0.0 && 4.0 * write_buffer_bytes as f64 <= memory.budget,
+            breaks,
             operation_cost: costs.operation_cost,
             write_amplification: costs.write_amplification,
             reads_per_hit: costs.reads_per_hit,
@@ -90,6 +118,7 @@ impl Price {
             peak_space_amplification: costs.peak_space_amplification,
             cpu_us_per_get: costs.cpu_us_per_get,
             cpu_us_per_put: costs.cpu_us_per_put,
+            device_years: costs.device_years,
             memtable: memory.memtable,
             filter: memory.filter,
             index: memory.index,
@@ -104,6 +133,8 @@ pub fn grid(request: &Request, advice: &Advice) -> Result<Grid, ModelError> {
     let memory_bytes: Vec<u64> = (-HALVINGS..=DOUBLINGS)
         .map(|power| (request.memory_bytes as f64 * 2f64.powf(f64::from(power) / 2.0)).round() as u64)
         .collect();
+    let requests: Vec<Request> =
+        memory_bytes.iter().map(|bytes| Request { memory_bytes: *bytes, ..*request }).collect();
     let of_front = advice.front.iter().map(|choice| (choice.name.clone(), choice.design.clone(), false));
     let of_presets =
         advice.presets.keys().filter_map(|name| Some((name.clone(), Design::preset(name)?, true)));
@@ -114,6 +145,7 @@ pub fn grid(request: &Request, advice: &Advice) -> Result<Grid, ModelError> {
         }
         let store = pricer.filled(&design, false)?;
         let costs: Vec<Costs> = memory_bytes.iter().map(|bytes| store.costs(*bytes)).collect();
+        let priced = |(costs, request): (&Costs, &Request)| Price::of(costs, request.broken(&design, costs));
         let levels = costs.first().map_or(&[][..], |costs| &costs.levels).iter().map(|level| Stratum {
             regions: level.regions,
             runs: level.runs,
@@ -126,7 +158,7 @@ pub fn grid(request: &Request, advice: &Advice) -> Result<Grid, ModelError> {
             is_preset,
             strata: strata(&design),
             levels: levels.collect(),
-            prices: costs.iter().map(|costs| Price::of(costs, design.write_buffer_bytes())).collect(),
+            prices: costs.iter().zip(&requests).map(priced).collect(),
             design,
         });
     }
@@ -138,6 +170,8 @@ pub fn grid(request: &Request, advice: &Advice) -> Result<Grid, ModelError> {
         group_items: workload.group_items,
         mix: workload.mix.normalized(),
         why: advice.best.why.clone(),
+        limits: Limits::of(request),
+        advised: designs.iter().position(|priced| priced.design == advice.best.design).unwrap_or(0),
         asked: HALVINGS as usize,
         memory_bytes,
         designs,
