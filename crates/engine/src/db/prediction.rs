@@ -14,7 +14,7 @@ use crate::memory::Holder;
 use crate::stats::{Drift, DriftCause, Figures, KeyspaceStats};
 use siltstone_design::plan;
 use siltstone_model::advise::rewriting_us;
-use siltstone_model::price::{Costs, Device, Workload};
+use siltstone_model::price::{Costs, Workload};
 use std::sync::Arc;
 
 /// Flushes from which on anything is predicted.
@@ -61,7 +61,7 @@ impl Store {
         if let Some(redesign) = &mut stats.redesign {
             let bytes = redesign.remaining_bytes as f64;
             let entries = stats.table_entries as f64 * bytes / (stats.table_bytes.max(1)) as f64;
-            redesign.remaining_us = rewriting_us(&Device::default(), (entries, bytes));
+            redesign.remaining_us = rewriting_us(&self.env.options.device, (entries, bytes));
         }
         if let Some(predicted) = predicted
             && let Some(costs) = &predicted.costs

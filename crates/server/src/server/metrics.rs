@@ -2,6 +2,7 @@
 
 use super::Server;
 use crate::command::{resident_bytes, table};
+use siltstone::{Figures, KeyspaceStats, RedesignStats};
 use std::fmt::{Display, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -53,6 +54,15 @@ impl Page {
         let _ = write!(self.text, "# HELP siltstone_{name} {help}\n# TYPE siltstone_{name} {kind}\n");
         for (labels, value) in rows {
             let _ = writeln!(self.text, "siltstone_{name}{labels} {value}");
+        }
+    }
+
+    /// Adds gauges of one name, if there are any.
+    fn gauges(&mut self, name: &str, help: &str, rows: Vec<(String, f64)>) {
+        let rows: Vec<(String, &dyn Display)> =
+            rows.iter().map(|(labels, value)| (labels.clone(), value as &dyn Display)).collect();
+        if !rows.is_empty() {
+            self.add(name, "gauge", help, &rows);
         }
     }
 
@@ -139,6 +149,7 @@ fn store_metrics(server: &Server, page: &mut Page) {
     page.add("memory_bytes", "gauge", "Memory of the store by holder.", &rows);
     page.one("memory_budget_bytes", "gauge", "The budget that they share.", memory.budget);
     predictions(&stats.keyspaces, page);
+    redesigns(&stats.keyspaces, page);
     let mut levels: Vec<(String, u64, u64)> = Vec::new();
     for keyspace in &stats.keyspaces {
         for level in &keyspace.levels {
@@ -154,31 +165,67 @@ fn store_metrics(server: &Server, page: &mut Page) {
     page.add("level_written_bytes_total", "counter", "Bytes written into a level.", &rows);
 }
 
-/// What the model predicts, beside what was measured of it.
-fn predictions(keyspaces: &[siltstone::KeyspaceStats], page: &mut Page) {
-    type Of = fn(&siltstone::Figures) -> Option<f64>;
-    let figures: [(&str, &str, Of); 5] = [
-        ("write_amplification", "Bytes written into tables per byte put", |f| f.write_amplification),
-        ("reads_per_hit", "Reads of the device per get that finds an item", |f| f.reads_per_hit),
-        ("reads_per_miss", "Reads of the device per get that finds none", |f| f.reads_per_miss),
-        ("filter_and_index_bytes", "Bytes of filters and indexes", |f| f.memory_bytes),
-        ("space_amplification", "Bytes of tables per byte of items", |f| f.space_amplification),
+/// A figure that is predicted as well as measured: what statistics call it, what metrics do, what it is, and
+/// where it stands.
+type Figure = (&'static str, &'static str, &'static str, fn(&Figures) -> Option<f64>);
+
+#[rustfmt::skip]
+const FIGURES: [Figure; 6] = [
+    ("write_amplification", "write_amplification", "Bytes written into tables per byte put", |f| f.write_amplification),
+    ("reads_per_hit", "reads_per_hit", "Reads of the device per get that finds an item", |f| f.reads_per_hit),
+    ("reads_per_miss", "reads_per_miss", "Reads of the device per get that finds none", |f| f.reads_per_miss),
+    ("reads_per_scan", "reads_per_scan", "Reads of the device per scan of one group", |f| f.reads_per_scan),
+    ("memory_bytes", "filter_and_index_bytes", "Bytes of filters and indexes", |f| f.memory_bytes),
+    ("space_amplification", "space_amplification", "Bytes of tables per byte of items", |f| f.space_amplification),
+];
+
+/// What the model predicts, beside what was measured of it, and where the two are far from each other.
+fn predictions(keyspaces: &[KeyspaceStats], page: &mut Page) {
+    let label = |keyspace: &KeyspaceStats| format!("{{keyspace=\"{}\"}}", keyspace.name);
+    for (_, name, help, of) in FIGURES {
+        for (kind, word) in [("measured", "measured"), ("predicted", "as the model predicts")] {
+            let figures = |keyspace: &KeyspaceStats| match kind {
+                "measured" => of(&keyspace.measured),
+                _ => of(&keyspace.predicted),
+            };
+            let rows = keyspaces.iter().filter_map(|keyspace| Some((label(keyspace), figures(keyspace)?)));
+            page.gauges(&format!("{kind}_{name}"), &format!("{help}, {word}."), rows.collect());
+        }
+    }
+    let drifts =
+        keyspaces.iter().flat_map(|keyspace| keyspace.drift.iter().map(move |drift| (keyspace, drift)));
+    let drifts = drifts.map(|(keyspace, drift)| {
+        let figure = FIGURES.iter().find(|figure| figure.0 == drift.field).map_or("other", |figure| figure.1);
+        let (keyspace, cause) = (&keyspace.name, drift.cause.name());
+        let labels = format!("{{keyspace=\"{keyspace}\",figure=\"{figure}\",cause=\"{cause}\"}}");
+        (labels, drift.measured - drift.predicted)
+    });
+    page.gauges(
+        "drift",
+        "Measured less predicted, of figures that are far from what is predicted.",
+        drifts.collect(),
+    );
+}
+
+/// How far the last redesigns are.
+fn redesigns(keyspaces: &[KeyspaceStats], page: &mut Page) {
+    type Of = fn(&RedesignStats) -> f64;
+    let figures: [(&str, &str, Of); 3] = [
+        ("done_ratio", "Share of the tables' bytes that are as the last redesign has them.", |last| {
+            last.done
+        }),
+        ("remaining_bytes", "Bytes of tables that are still to be rewritten.", |last| {
+            last.remaining_bytes as f64
+        }),
+        ("remaining_seconds", "Time of device and processor that this takes.", |last| {
+            last.remaining_us / 1e6
+        }),
     ];
     for (name, help, of) in figures {
-        for (kind, word) in [("measured", "measured"), ("predicted", "as the model predicts")] {
-            let rows: Vec<(String, f64)> = keyspaces
-                .iter()
-                .filter_map(|keyspace| {
-                    let figures = if kind == "measured" { &keyspace.measured } else { &keyspace.predicted };
-                    Some((format!("{{keyspace=\"{}\"}}", keyspace.name), of(figures)?))
-                })
-                .collect();
-            let rows: Vec<(String, &dyn Display)> =
-                rows.iter().map(|(labels, value)| (labels.clone(), value as &dyn Display)).collect();
-            if !rows.is_empty() {
-                page.add(&format!("{kind}_{name}"), "gauge", &format!("{help}, {word}."), &rows);
-            }
-        }
+        let rows = keyspaces.iter().filter_map(|keyspace| {
+            Some((format!("{{keyspace=\"{}\"}}", keyspace.name), of(keyspace.redesign.as_ref()?)))
+        });
+        page.gauges(&format!("redesign_{name}"), help, rows.collect());
     }
 }
 
@@ -194,7 +241,7 @@ fn stats(server: &Server) -> String {
         .map(|(number, keys)| serde_json::json!({ "number": number, "keys": keys }))
         .collect();
     let store = server.store();
-    let title = |keyspace: &siltstone::KeyspaceStats| store.title(&keyspace.name);
+    let title = |keyspace: &KeyspaceStats| store.title(&keyspace.name);
     let levels: Vec<_> = stats
         .keyspaces
         .iter()
@@ -208,23 +255,22 @@ fn stats(server: &Server) -> String {
             })
         })
         .collect();
-    let figures = |of: &siltstone::Figures| {
-        serde_json::json!({
-            "write_amplification": of.write_amplification, "reads_per_hit": of.reads_per_hit,
-            "reads_per_miss": of.reads_per_miss, "memory_bytes": of.memory_bytes,
-            "space_amplification": of.space_amplification,
-        })
-    };
     let predictions: Vec<_> = stats
         .keyspaces
         .iter()
         .filter(|keyspace| keyspace.levels.iter().any(|level| level.bytes + level.bytes_written > 0))
         .map(|keyspace| {
             serde_json::json!({
-                "keyspace": title(keyspace), "measured": figures(&keyspace.measured),
-                "predicted": figures(&keyspace.predicted),
+                "keyspace": title(keyspace), "measured": keyspace.measured, "predicted": keyspace.predicted,
+                "drift": keyspace.drift,
             })
         })
+        .collect();
+    let redesigns: Vec<_> = stats
+        .keyspaces
+        .iter()
+        .filter_map(|keyspace| Some((keyspace, keyspace.redesign.as_ref().filter(|last| last.done < 1.0)?)))
+        .map(|(keyspace, last)| serde_json::json!({ "keyspace": title(keyspace), "redesign": last }))
         .collect();
     let value = serde_json::json!({
         "version": env!("CARGO_PKG_VERSION"), "uptime_s": server.started.elapsed().as_secs(),
@@ -237,6 +283,106 @@ fn stats(server: &Server) -> String {
         "write_amplification": stats.write_amplification, "device_reads": stats.device_reads,
         "stalls": stats.stalls, "background_error": stats.background_error,
         "databases": databases, "levels": levels, "predictions": predictions,
+        "redesigns": redesigns,
     });
     value.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use siltstone::{Db, Design, KeyspaceOptions, Options, Schema};
+
+    const DASHBOARD: &str = include_str!("../../operations/grafana.json");
+
+    /// A store whose redesign has begun, and whose background work is held.
+    fn redesigning(dir: &std::path::Path) -> Db {
+        let small = |name: &str| Some(Design::preset(name).unwrap().scaled_to(64 << 10));
+        let options = Options { memory_budget_bytes: 4 << 20, ..Options::default() };
+        let db = Db::open(dir.join("db"), options.clone()).unwrap();
+        let design = small("stepped-merge");
+        let given = KeyspaceOptions { schema: Schema::fixed(3), design, ..KeyspaceOptions::default() };
+        let items = db.create_keyspace("items", given).unwrap();
+        for number in 0..20_000u32 {
+            items.put(number.to_be_bytes(), [7; 100]).unwrap();
+        }
+        db.wait_until_idle().unwrap();
+        // Something of every kind, so that all there is to measure is measured.
+        for number in 0..300u32 {
+            assert!(items.get((number * 50).to_be_bytes()).unwrap().is_some());
+            assert!(items.get((30_000 + number).to_be_bytes()).unwrap().is_none());
+        }
+        assert_eq!(items.prefix([0, 0, 7]).unwrap().count(), 256);
+        db.close().unwrap();
+        let db = Db::open(dir.join("db"), Options { background_threads: 0, ..options }).unwrap();
+        db.get_keyspace("items").unwrap().redesign(small("lean").unwrap()).unwrap();
+        db
+    }
+
+    fn value_of(text: &str, name: &str) -> f64 {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("no {name} in {text}")).parse().unwrap()
+    }
+
+    #[test]
+    fn drift_has_its_cause_and_a_redesign_what_is_left_of_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let keyspaces = redesigning(dir.path()).stats().keyspaces;
+        let mut page = Page { text: String::new() };
+        predictions(&keyspaces, &mut page);
+        redesigns(&keyspaces, &mut page);
+        let left = keyspaces[0].redesign.as_ref().unwrap();
+        assert!(left.done < 1.0 && left.remaining_bytes > 1 << 20, "{left:?}");
+        let of = |name: &str| value_of(&page.text, &format!("siltstone_{name}{{keyspace=\"items\"}}"));
+        assert_eq!(of("redesign_done_ratio"), left.done);
+        assert_eq!(of("redesign_remaining_bytes"), left.remaining_bytes as f64);
+        assert_eq!(of("redesign_remaining_seconds"), left.remaining_us / 1e6);
+        assert!(!keyspaces[0].drift.is_empty());
+        for drift in &keyspaces[0].drift {
+            let figure =
+                FIGURES.iter().find(|figure| figure.0 == drift.field).expect("a figure of its own").1;
+            let labels = format!("keyspace=\"items\",figure=\"{figure}\",cause=\"redesign\"");
+            let apart = value_of(&page.text, &format!("siltstone_drift{{{labels}}}"));
+            assert_eq!(apart, drift.measured - drift.predicted);
+            let both = of(&format!("measured_{figure}")) - of(&format!("predicted_{figure}"));
+            assert!((apart - both).abs() <= 1e-9 * both.abs(), "{apart} {both}");
+        }
+    }
+
+    /// The names of metrics that the dashboard asks for.
+    fn asked_for() -> Vec<&'static str> {
+        let starts = DASHBOARD.match_indices("siltstone_").map(|(at, _)| &DASHBOARD[at..]);
+        let names = starts.map(|rest| {
+            rest.split(|c: char| !c.is_ascii_lowercase() && c != '_').next().expect("there is a first part")
+        });
+        names.collect()
+    }
+
+    #[test]
+    fn the_dashboard_asks_for_metrics_that_there_are() {
+        let dir = tempfile::tempdir().unwrap();
+        let keyspaces = redesigning(dir.path()).stats().keyspaces;
+        let mut page = Page { text: String::new() };
+        predictions(&keyspaces, &mut page);
+        redesigns(&keyspaces, &mut page);
+        let source = include_str!("metrics.rs");
+        let (source, _) = source.split_once("mod tests").expect("these tests");
+        let asked = asked_for();
+        assert!(asked.len() > 20 && asked.iter().any(|name| name.starts_with("siltstone_predicted_")));
+        for name in asked {
+            let bare = name.strip_prefix("siltstone_").expect("they begin so");
+            // What any server has stands in the source; what is predicted takes a store.
+            let is_there =
+                source.contains(&format!("\"{bare}\"")) || page.text.contains(&format!("# TYPE {name} "));
+            assert!(is_there, "{name}");
+        }
+        for (_, name, _, _) in FIGURES {
+            for kind in ["measured", "predicted"] {
+                assert!(
+                    DASHBOARD.contains(&format!("siltstone_{kind}_{name}")),
+                    "no panel shows {kind} {name}"
+                );
+            }
+        }
+    }
 }
