@@ -39,26 +39,59 @@ pub struct Grid {
     advised: usize,
 }
 
-/// What designs have to keep to besides memory, and what is made small; the names are those of `Request`.
+/// What designs have to keep to, and what is made small.
 #[derive(Serialize)]
 struct Limits {
-    space_at_most: Option<f64>,
-    reads_at_most: Option<f64>,
-    years_at_least: Option<f64>,
+    /// Limits besides the memory, in words.
+    others: Vec<String>,
+    /// How far the mix may be from the one given, where its worst case is made small,
     uncertainty: Option<f64>,
-    /// None where any premium may be paid.
+    /// and what a design may cost more in that one for it, as a share; none where that may be anything.
     premium_at_most: Option<f64>,
 }
 
 impl Limits {
     fn of(request: &Request) -> Self {
+        let bounds = [Limit::Space, Limit::Reads, Limit::Years].map(|limit| bound(limit, request));
         Self {
-            space_at_most: request.space_at_most,
-            reads_at_most: request.reads_at_most,
-            years_at_least: request.years_at_least,
+            others: bounds.into_iter().flatten().collect(),
             uncertainty: request.uncertainty,
             premium_at_most: Some(request.premium_at_most).filter(|premium| premium.is_finite()),
         }
+    }
+}
+
+/// What a limit asks for; `None` where the request does not set it.
+fn bound(limit: Limit, request: &Request) -> Option<String> {
+    let most = |bound: Option<f64>, what: &str| bound.map(|bound| format!("at most {bound} {what}"));
+    match limit {
+        Limit::Memory => None,
+        Limit::Space => most(request.space_at_most, "× the items on disk at the peak"),
+        Limit::Reads => most(request.reads_at_most, "device reads of a get that finds an item"),
+        Limit::Years => request.years_at_least.map(|years| format!("at least {years} years of the device")),
+    }
+}
+
+/// A limit that a design breaks.
+#[derive(Serialize)]
+struct Broken {
+    limit: Limit,
+    words: String,
+}
+
+impl Broken {
+    fn of(limit: Limit, request: &Request, costs: &Costs) -> Self {
+        let has = match limit {
+            Limit::Memory => None,
+            Limit::Space => Some(costs.peak_space_amplification),
+            Limit::Reads => Some(costs.reads_per_hit),
+            Limit::Years => costs.device_years,
+        };
+        let words = match has.zip(bound(limit, request)) {
+            Some((has, bound)) => format!("{has:.2} instead of {bound}"),
+            None => "write buffers, filters and indexes do not fit it".to_owned(),
+        };
+        Self { limit, words }
     }
 }
 
@@ -87,7 +120,7 @@ struct Stratum {
 #[derive(Serialize)]
 struct Price {
     /// The first limit that the design breaks.
-    breaks: Option<Limit>,
+    breaks: Option<Broken>,
     operation_cost: OperationCosts,
     write_amplification: f64,
     reads_per_hit: f64,
@@ -105,7 +138,7 @@ struct Price {
 }
 
 impl Price {
-    fn of(costs: &Costs, breaks: Option<Limit>) -> Self {
+    fn of(costs: &Costs, breaks: Option<Broken>) -> Self {
         let memory = &costs.memory_bytes;
         Self {
             breaks,
@@ -145,7 +178,10 @@ pub fn grid(request: &Request, advice: &Advice) -> Result<Grid, ModelError> {
         }
         let store = pricer.filled(&design, false)?;
         let costs: Vec<Costs> = memory_bytes.iter().map(|bytes| store.costs(*bytes)).collect();
-        let priced = |(costs, request): (&Costs, &Request)| Price::of(costs, request.broken(&design, costs));
+        let priced = |(costs, request): (&Costs, &Request)| {
+            let breaks = request.broken(&design, costs);
+            Price::of(costs, breaks.map(|limit| Broken::of(limit, request, costs)))
+        };
         let levels = costs.first().map_or(&[][..], |costs| &costs.levels).iter().map(|level| Stratum {
             regions: level.regions,
             runs: level.runs,
