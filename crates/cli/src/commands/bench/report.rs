@@ -143,9 +143,8 @@ impl Report {
         let user_bytes = after.user_bytes_written.saturating_sub(before.user_bytes_written);
         let device_bytes = after.device_bytes_written.saturating_sub(before.device_bytes_written);
         let log_bytes = after.wal_bytes_written.saturating_sub(before.wal_bytes_written);
-        let reads = Reads::between(was, is);
+        let (reads, seconds) = (Reads::between(was, is), outcome.seconds.max(1e-9));
         let live_bytes = filled.existing * (filled.key_bytes + filled.value_bytes);
-        let seconds = outcome.seconds.max(1e-9);
         Ok(Self {
             workload: load.workload.name(),
             preset: is.preset.to_string(),
