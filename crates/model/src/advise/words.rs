@@ -54,7 +54,7 @@ fn best_in_words(
 ) -> Vec<String> {
     let costs = &best.predicted;
     let mut why = vec![what_dominates(request, costs), what_is_written(costs), what_is_read(request, costs)];
-    why.push(where_memory_goes(costs, request.workload.items));
+    why.push(where_memory_goes(costs, request.workload.mean_items()));
     why.push(more_memory(next));
     if let Some(radius) = request.uncertainty {
         let premium = if request.premium_at_most.is_finite() {
@@ -154,18 +154,8 @@ fn more_memory(next: &NextMemory) -> String {
 /// Which limit rules out something cheaper.
 fn what_binds(request: &Request, limit: Limit, cheaper: &Candidate, cost: f64) -> String {
     let costs = &cheaper.costs;
-    let (what, most, has) = match limit {
-        Limit::Memory => ("memory", request.memory_bytes as f64, costs.memory_bytes.total),
-        Limit::Space => {
-            ("space at the peak", request.space_at_most.unwrap_or(f64::NAN), costs.peak_space_amplification)
-        }
-        Limit::Reads => ("reads a get", request.reads_at_most.unwrap_or(f64::NAN), costs.reads_per_hit),
-        Limit::Years => (
-            "years of the device",
-            request.years_at_least.unwrap_or(f64::NAN),
-            costs.device_years.unwrap_or(f64::NAN),
-        ),
-    };
+    let (what, has) = (limit.in_words(), limit.of(costs));
+    let most = request.bound(limit).unwrap_or(f64::NAN);
     format!(
         "The limit on {what} ({most:.2}) binds: without it, a design with {has:.2} would cost {:.1} % less.",
         (1.0 - cheaper.objective / cost) * 100.0
