@@ -3,7 +3,7 @@
 use super::search::{Candidate, Found};
 use super::{Advice, Choice, Limit, NextMemory, Request};
 use crate::price::Costs;
-use siltstone_design::{Design, Format, IndexSpec, RegionFilterSpec, TableFilterSpec};
+use siltstone_design::{Compression, Design, Format, IndexSpec, RegionFilterSpec, TableFilterSpec};
 use std::collections::BTreeMap;
 
 /// The preset that designs are compared with in words.
@@ -54,6 +54,7 @@ fn best_in_words(
 ) -> Vec<String> {
     let costs = &best.predicted;
     let mut why = vec![what_dominates(request, costs), what_is_written(costs), what_is_read(request, costs)];
+    why.extend(on_the_way(request));
     why.push(where_memory_goes(costs, request.workload.mean_items()));
     why.push(more_memory(next));
     if let Some(radius) = request.uncertainty {
@@ -120,6 +121,17 @@ fn what_is_read(request: &Request, costs: &Costs) -> String {
     }
     text.push('.');
     text
+}
+
+/// What figures are of where the store grows.
+fn on_the_way(request: &Request) -> Option<String> {
+    let (items, at_end) = (request.workload.items, request.workload.items_at_end?);
+    (at_end > items).then(|| {
+        format!(
+            "The store grows to {:.1} times its items: figures are means over the way there, memory has to do for its end.",
+            at_end / items
+        )
+    })
 }
 
 fn where_memory_goes(costs: &Costs, items: f64) -> String {
@@ -234,6 +246,10 @@ pub fn strata(design: &Design) -> Vec<String> {
                 format!(", Bloom clusters of {bits_per_key} bits on the device")
             }
         };
+        let compression = match level.compression {
+            Compression::None => "",
+            Compression::Dictionary => " compressed by a dictionary",
+        };
         let index = match level.index {
             IndexSpec::None => "",
             IndexSpec::Separators => ", index of separators",
@@ -244,7 +260,7 @@ pub fn strata(design: &Design) -> Vec<String> {
             IndexSpec::Paged => ", index on the device",
         };
         lines.push(format!(
-            "level {number}: {places}, {runs} of {}, {format}{index}{table_filter}{region_filter}",
+            "level {number}: {places}, {runs} of {}, {format}{compression}{index}{table_filter}{region_filter}",
             bytes_in_words(level.table_bytes)
         ));
     }

@@ -4,7 +4,7 @@
 //! loads that they reach. Where a constant is measured rather than derived, it says so.
 
 use super::sizes::ValueSize;
-use super::values::{Stored, StoredKey, fits_page, stored};
+use super::values::{Stored, StoredKey, Values};
 use super::workload::Workload;
 use siltstone_design::design::LOG_STORE_FILL;
 use siltstone_design::{
@@ -37,8 +37,10 @@ const MAPLET_QUOTIENT_BITS: f64 = 2.45;
 pub(super) struct Layout {
     design: Design,
     workload: Workload,
-    /// The workload's sizes of values.
-    values: Vec<ValueSize>,
+    /// The workload's values as they are, and where they are compressed.
+    plain: Values,
+    compressed: Values,
+    tombstone: Values,
 }
 
 /// The run whose bytes are asked for.
@@ -56,8 +58,13 @@ pub(super) struct RunSize {
 
 impl Layout {
     pub fn new(design: &Design, workload: &Workload) -> Self {
-        let values = workload.value_sizes().collect();
-        Self { design: design.clone(), workload: *workload, values }
+        let ratio = workload.compressed_ratio;
+        let smaller = |size: ValueSize| ValueSize { value_bytes: size.value_bytes / ratio, ..size };
+        let plain = Values::of(workload.key_bytes, workload.value_sizes().collect());
+        let compressed =
+            Values::of(workload.key_bytes / ratio, workload.value_sizes().map(smaller).collect());
+        let tombstone = Values::none();
+        Self { design: design.clone(), workload: *workload, plain, compressed, tombstone }
     }
 
     pub fn design(&self) -> &Design {
@@ -152,31 +159,23 @@ impl Layout {
 
     /// The same where so many items of a group stand together.
     fn stored_together(&self, run: &RunSize, together: f64) -> Stored {
-        let whole = self.stored_values(run, &self.values, together);
-        // A slot has the same size whatever it holds.
-        let is_slotted = matches!(self.design.level(run.level).format, Format::Hash | Format::Sorted);
+        let spec = self.design.level(run.level);
+        let (key_ratio, value_ratio) = self.compressed_ratios(spec);
+        let values = if value_ratio == 1.0 { &self.plain } else { &self.compressed };
+        let shared_bytes = self.shared_bytes(spec.format, together) / key_ratio;
+        let key = StoredKey { bytes: self.workload.key_bytes / key_ratio, shared_bytes };
+        let whole = values.stored(spec.format, key);
         if run.tombstones == 0.0 {
             return whole;
         }
+        // A slot has the same size whatever it holds.
+        let is_slotted = matches!(spec.format, Format::Hash | Format::Sorted);
         let tombstone = if is_slotted {
             Stored { page_bytes: whole.page_bytes, ..Stored::default() }
         } else {
-            self.stored_values(run, &[ValueSize { value_bytes: 0.0, share: 1.0 }], together)
+            self.tombstone.stored(spec.format, key)
         };
         whole.mixed(run.tombstones, tombstone)
-    }
-
-    fn stored_values(&self, run: &RunSize, values: &[ValueSize], together: f64) -> Stored {
-        let spec = self.design.level(run.level);
-        let (key_ratio, value_ratio) = self.compressed_ratios(spec);
-        let shared_bytes = self.shared_bytes(spec.format, together) / key_ratio;
-        let key = StoredKey { bytes: self.workload.key_bytes / key_ratio, shared_bytes };
-        if value_ratio == 1.0 {
-            return stored(spec.format, key, values);
-        }
-        let smaller = |size: &ValueSize| ValueSize { value_bytes: size.value_bytes / value_ratio, ..*size };
-        let values: Vec<ValueSize> = values.iter().map(smaller).collect();
-        stored(spec.format, key, &values)
     }
 
     /// How many times smaller keys and values are in the tables of a level.
@@ -201,11 +200,7 @@ impl Layout {
     /// Bytes of a key that it has in common with the one before, where so many of a group stand together.
     fn shared_bytes(&self, format: Format, together: f64) -> f64 {
         let key_bytes = self.workload.key_bytes;
-        let in_page = |size: &ValueSize| {
-            let value_bytes = size.value_bytes;
-            size.share * if fits_page(format, key_bytes, value_bytes) { value_bytes } else { 0.0 }
-        };
-        let item_bytes = key_bytes + self.values.iter().map(in_page).sum::<f64>();
+        let item_bytes = key_bytes + self.plain.bytes_in_page(format, key_bytes);
         // The first of a group in a page shares nothing.
         let per_page = PAGE_PAYLOAD_BYTES / (item_bytes + 4.0);
         let firsts = 1.0 / together + 1.0 / per_page.max(1.0);

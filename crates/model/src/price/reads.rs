@@ -335,12 +335,13 @@ impl Way<'_> {
         let (pages, tries) = (wrong * page_reads, wrong * tries);
         let vain = Taken { pages, runs: asked, tries, ..Taken::default() };
         let together = layout.items_together(size.density);
+        let in_group = layout.workload().group_items * size.density;
         let scanned = Taken {
             pages: page_reads + together * page_bytes / PAGE_BYTES,
             runs: 1.0,
             decoded_bytes: together * decoded_bytes,
-            apart: together * apart,
-            pages_apart: together * pages_apart,
+            apart: in_group * apart,
+            pages_apart: in_group * pages_apart,
             ..Taken::default()
         };
         let Self { share, all, .. } = self;

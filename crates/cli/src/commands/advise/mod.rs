@@ -9,14 +9,14 @@ mod text;
 
 use crate::failure::{Failure, Result, usage};
 use crate::output::{note, print, print_json};
-use crate::sizes::{parse_positive, parse_size};
+use crate::sizes::{parse_duration, parse_positive, parse_size};
 use crate::store::{self, DEFAULT_KEYSPACE, Preset};
 use own::{Beside, Own};
 use siltstone_model::ModelError;
 use siltstone_model::advise::{Advice, PREMIUM, Request, advise, price_one};
-use siltstone_model::price::{Device, Mix, Workload};
+use siltstone_model::price::{Device, Mix, Sizes, ValueSize, Workload};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Share of writes that overwrite from which on a store is taken to be overwritten for good: four times.
 const MOST_OVERWRITES: f64 = 4.0;
@@ -24,8 +24,8 @@ const MOST_OVERWRITES: f64 = 4.0;
 /// Find the design that suits a workload, with its price, and why
 ///
 /// Give what is known: how many items there are, their sizes, the memory, and what is done with them. Designs
-/// are searched from every preset on: levels, fan-out, runs, table size, format, index, filters, write
-/// buffer, garbage. Each is priced by the engine's own planner on stores that exist only as sizes.
+/// are searched from every preset on: levels, fan-out, runs, table size, format, index, filters, compression,
+/// write buffer, garbage. Each is priced by the engine's own planner on stores that exist only as sizes.
 /// The cost of an operation is the time of the device and of the processor that it takes on the average.
 ///
 /// With --uncertain the worst mix of operations within that Kullback-Leibler divergence of yours is made as
@@ -36,16 +36,21 @@ const MOST_OVERWRITES: f64 = 4.0;
     siltstone advise --items 1e9 --key-bytes 16 --value-bytes 32 --group 128 --memory 1G --reads 0.9 --hits 0.5\n  \
     siltstone advise --items 30M --key-bytes 16 --value-bytes 100 --memory 64M --uncertain 0.5 --html advice.html\n  \
     siltstone advise --items 30M --key-bytes 16 --value-bytes 100 --memory 64M --preset lean --json\n  \
+    siltstone advise --items 30M --items-at-end 300M --value-bytes 100:0.9,20K:0.1 --memory 256M --miss-us-at-most 20\n  \
     siltstone advise --store ./store --keyspace users --memory 256M\n  \
     siltstone probe . --json > device.json; siltstone advise --items 30M --memory 64M --device device.json")]
 pub struct Args {
     /// Distinct items
     #[arg(long, value_name = "COUNT", value_parser = parse_positive, required_unless_present = "store")]
     items: Option<u64>,
+    /// Items that the store grows to: what it costs on the way is what counts
+    #[arg(long, value_name = "COUNT", value_parser = parse_positive)]
+    items_at_end: Option<u64>,
     /// Take the workload that the store in DIR has had, and weigh its own design against the best
     #[arg(long, value_name = "DIR", conflicts_with_all = [
-        "items", "key_bytes", "value_bytes", "group", "reads", "hits", "scans", "overwrites", "deletes", "skew", "batch",
-        "expires_after", "puts_per_second", "preset",
+        "items", "key_bytes", "value_bytes", "group", "reads", "hits", "scans", "overwrites", "deletes", "skew",
+        "compressed_ratio", "batch",
+        "expires_after", "time_to_live", "puts_per_second", "preset",
     ])]
     store: Option<PathBuf>,
     /// The keyspace of the store
@@ -54,9 +59,9 @@ pub struct Args {
     /// Length of a key
     #[arg(long, value_name = "BYTES", default_value = "16", value_parser = parse_size)]
     key_bytes: u64,
-    /// Length of a value
-    #[arg(long, value_name = "BYTES", default_value = "100", value_parser = parse_size)]
-    value_bytes: u64,
+    /// Length of a value, or a few lengths with the share of items that have each: 100:0.9,20K:0.1
+    #[arg(long, value_name = "BYTES[:SHARE,…]", default_value = "100", value_parser = parse_sizes)]
+    value_bytes: Sizes,
     /// Memory for write buffers, filters, indexes and cache together
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: u64,
@@ -81,12 +86,19 @@ pub struct Args {
     /// Exponent of the Zipf distribution of the items that are read and overwritten; 0 is uniform
     #[arg(long, default_value = "0", value_parser = parse_number)]
     skew: f64,
+    /// How many times smaller keys and values become where they are compressed
+    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = parse_number)]
+    compressed_ratio: f64,
     /// Items of a batch
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = parse_positive)]
     batch: u64,
     /// Puts until an item expires, in stores whose items do
     #[arg(long, value_name = "COUNT", value_parser = parse_positive)]
     expires_after: Option<u64>,
+    /// How long an item lives, in stores whose items expire
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "puts_per_second",
+        conflicts_with = "expires_after")]
+    time_to_live: Option<Duration>,
     /// Puts a second, for the device's lifetime
     #[arg(long, value_name = "RATE", value_parser = parse_number)]
     puts_per_second: Option<f64>,
@@ -96,6 +108,21 @@ pub struct Args {
     /// Most device reads of a get that finds an item
     #[arg(long, value_name = "READS", value_parser = parse_number)]
     reads_at_most: Option<f64>,
+    /// Most device reads of a get that finds nothing
+    #[arg(long, value_name = "READS", value_parser = parse_number)]
+    miss_reads_at_most: Option<f64>,
+    /// Most device reads of a scan of a group
+    #[arg(long, value_name = "READS", value_parser = parse_number)]
+    scan_reads_at_most: Option<f64>,
+    /// Most microseconds that a get takes on the average that finds an item, if nothing else is going on
+    #[arg(long, value_name = "MICROSECONDS", value_parser = parse_number)]
+    hit_us_at_most: Option<f64>,
+    /// The same of a get that finds nothing
+    #[arg(long, value_name = "MICROSECONDS", value_parser = parse_number)]
+    miss_us_at_most: Option<f64>,
+    /// The same of a scan of a group
+    #[arg(long, value_name = "MICROSECONDS", value_parser = parse_number)]
+    scan_us_at_most: Option<f64>,
     /// Least years that the device lasts
     #[arg(long, value_name = "YEARS", value_parser = parse_number, requires = "puts_per_second")]
     years_at_least: Option<f64>,
@@ -134,6 +161,18 @@ fn parse_number(text: &str) -> std::result::Result<f64, String> {
     }
 }
 
+/// Reads one length, or lengths with their shares.
+fn parse_sizes(text: &str) -> std::result::Result<Sizes, String> {
+    let sized = |part: &str| {
+        let (bytes, share) = part.split_once(':').unwrap_or((part, "1"));
+        let share =
+            share.parse().map_err(|_| "write lengths with shares as in 100:0.9,20K:0.1".to_owned())?;
+        Ok(ValueSize { value_bytes: parse_size(bytes)? as f64, share })
+    };
+    let sizes: Vec<ValueSize> = text.split(',').map(sized).collect::<std::result::Result<_, String>>()?;
+    Sizes::new(&sizes).map_err(|error| error.to_string())
+}
+
 impl Args {
     fn workload(&self) -> Result<Workload> {
         if self.reads + self.scans > 1.0 {
@@ -152,16 +191,23 @@ impl Args {
         let changes = if changed < 1.0 { changed / (1.0 - changed) } else { MOST_OVERWRITES };
         let changes = items * changes.min(MOST_OVERWRITES);
         let of_changes = |share: f64| if changed > 0.0 { changes * share / changed } else { 0.0 };
+        let puts_to_live = self.time_to_live.zip(self.puts_per_second);
+        let puts_to_live = puts_to_live.map(|(to_live, rate)| to_live.as_secs_f64() * rate);
+        let expires_after = self.expires_after.map(|puts| puts as f64);
+        // A mean is enough where all are alike.
+        let sizes = if self.value_bytes.iter().count() > 1 { self.value_bytes } else { Sizes::default() };
         Ok(Workload {
             items,
             overwrites: of_changes(self.overwrites),
             deletes: of_changes(self.deletes),
-            expires_after_puts: self.expires_after.map(|puts| puts as f64),
+            expires_after_puts: expires_after.or(puts_to_live),
             skew: self.skew,
             key_bytes: self.key_bytes as f64,
-            value_bytes: self.value_bytes as f64,
+            value_bytes: self.value_bytes.mean_bytes(),
+            sizes,
             group_items: self.group as f64,
             batch_items: self.batch as f64,
+            compressed_ratio: self.compressed_ratio,
             mix: Mix {
                 hits: self.reads * self.hits,
                 misses: self.reads * (1.0 - self.hits),
@@ -175,11 +221,18 @@ impl Args {
 
     fn request(&self, own: Option<&Own>) -> Result<Request> {
         let workload = own.map_or_else(|| self.workload(), |own| Ok(own.workload))?;
+        let items_at_end = self.items_at_end.map(|items| items as f64);
+        let workload = Workload { items_at_end, ..workload };
         Ok(Request {
             for_any_schema: own.is_some_and(|own| own.is_grouped),
             device: self.device.as_deref().map_or_else(|| Ok(Device::default()), read_device)?,
             space_at_most: self.space_at_most,
             reads_at_most: self.reads_at_most,
+            miss_reads_at_most: self.miss_reads_at_most,
+            scan_reads_at_most: self.scan_reads_at_most,
+            hit_us_at_most: self.hit_us_at_most,
+            miss_us_at_most: self.miss_us_at_most,
+            scan_us_at_most: self.scan_us_at_most,
             years_at_least: self.years_at_least,
             uncertainty: self.uncertain,
             premium_at_most: self.premium_at_most,
@@ -235,7 +288,8 @@ fn parameter(error: ModelError) -> Failure {
     match error.parameter() {
         "device" | "design" | "mix" => Failure::Failed(error.to_string()),
         // A limit that nothing keeps to is no mistake in how it was written.
-        "memory" | "space-at-most" | "reads-at-most" | "years-at-least" => {
+        "memory" | "years-at-least" => Failure::Failed(format!("--{error}")),
+        limit if limit.ends_with("-at-most") && limit != "premium-at-most" => {
             Failure::Failed(format!("--{error}"))
         }
         _ => Failure::Usage(format!("--{error}")),
