@@ -28,6 +28,8 @@ mod change;
 mod front;
 mod limits;
 mod moves;
+#[cfg(test)]
+mod reach;
 pub mod robust;
 mod search;
 mod words;
@@ -265,8 +267,7 @@ pub fn advise(request: &Request) -> Result<Advice, ModelError> {
         .iter()
         .map(|(name, store, _)| ((*name).to_owned(), store.costs(request.memory_bytes)))
         .collect();
-    let looked_at = filled.iter().map(|(_, store, _)| store.looked_at()).sum();
-    let mut search = search::Search::new(request, &pricer, looked_at);
+    let mut search = search::Search::new(request, &pricer, &filled);
     search.run();
     let found = search.finish(&filled)?;
     Ok(words::advice(request, found, presets))

@@ -22,11 +22,13 @@ const STARTS: usize = 3;
 const MOST_STEPS: usize = 40;
 /// Regions that the search may look at, presets in full included, which leave it half at least: of an optimised
 /// build, a second's.
-const MOST_WORK: f64 = 20e6;
+const MOST_WORK: f64 = 22e6;
 /// The share of these that seeds may take, beside the first ones of each preset, and the share of one store.
 const SEED_SHARE: f64 = 0.3;
-const STORE_SHARE: f64 = 1.0 / 20.0;
-/// What pricing the front in full may take on top.
+const STORE_SHARE: f64 = 1.0 / 16.0;
+/// What pricing in full may take on top, of those that may be the best, but for the first of them, and of the
+/// front.
+const FINAL_WORK: f64 = 5e6;
 const FRONT_WORK: f64 = 4e6;
 /// A rough price, one with what a cache holds of items that are not all asked for alike, and how many times
 /// more a full one takes, and a full store.
@@ -34,8 +36,6 @@ const WORK_PER_PRICE: f64 = 3e3;
 const WORK_PER_SKEWED_PRICE: f64 = 13e3;
 const PRICE_IN_FULL: f64 = 16.0;
 const STORE_IN_FULL: f64 = 3.0;
-/// Regions that a flush looks at, at least.
-const REGIONS_PER_FLUSH: f64 = 10.0;
 /// How much worse a design counts that costs more in the mix that is told than it may: by so high a power of
 /// how much more. It may lead to one that does not.
 const BEYOND_PREMIUM: i32 = 4;
@@ -87,15 +87,21 @@ pub(super) struct Search<'a> {
     nearest_refused: Option<(f64, Candidate)>,
     considered: usize,
     work: f64,
+    /// The most regions that a flush looked at in any store, by the preset that the design was made from.
+    followed: BTreeMap<&'static str, f64>,
     /// The most that a design may cost in the mix that is told, where the worst mix counts; what counts is
     /// the mix that is told before that is known, and where it is certain.
     most_cost: Option<f64>,
 }
 
 impl<'a> Search<'a> {
-    /// A search after so many regions were looked at.
-    pub fn new(request: &'a Request, pricer: &'a Pricer, looked_at: f64) -> Self {
-        Self {
+    /// A search after `presets` were followed in full.
+    pub fn new(
+        request: &'a Request,
+        pricer: &'a Pricer,
+        presets: &[(&'static str, FilledStore<'_>, Design)],
+    ) -> Self {
+        let mut search = Self {
             request,
             pricer,
             stores: HashMap::new(),
@@ -105,9 +111,15 @@ impl<'a> Search<'a> {
             cheapest_refused: None,
             nearest_refused: None,
             considered: 0,
-            work: looked_at.min(MOST_WORK / 2.0),
+            work: 0.0,
+            followed: BTreeMap::new(),
             most_cost: None,
+        };
+        for (origin, store, design) in presets {
+            search.note_followed(origin, store.looked_at() / STORE_IN_FULL, search.flushes(design));
         }
+        search.work = (search.work * STORE_IN_FULL).min(MOST_WORK / 2.0);
+        search
     }
 
     /// Prices the seeds, and changes the best of them: those for the mix that is told, and then those for the
@@ -149,7 +161,7 @@ impl<'a> Search<'a> {
     fn work_per_price(&self) -> f64 {
         let Workload { skew, read_skew, .. } = self.request.workload;
         let is_skewed = read_skew.unwrap_or(skew) > 0.0;
-        if is_skewed { WORK_PER_SKEWED_PRICE } else { WORK_PER_PRICE }
+        self.pricer.sizes_at_once() * if is_skewed { WORK_PER_SKEWED_PRICE } else { WORK_PER_PRICE }
     }
 
     /// What pricing a design in full takes, about.
@@ -166,7 +178,7 @@ impl<'a> Search<'a> {
         if is_first_of_two { MOST_WORK * 0.6 } else { MOST_WORK }
     }
 
-    fn change_the_best(&mut self) {
+    pub fn change_the_best(&mut self) {
         if self.request.is_quick {
             return;
         }
@@ -241,7 +253,7 @@ impl<'a> Search<'a> {
     }
 
     /// Prices a design unless that was done; returns its place if it keeps to the limits.
-    fn consider(&mut self, design: &Design, origin: &'static str) -> Option<usize> {
+    pub fn consider(&mut self, design: &Design, origin: &'static str) -> Option<usize> {
         if !moves::is_sensible(design) || self.request.check_design(design).is_err() {
             return None;
         }
@@ -253,7 +265,7 @@ impl<'a> Search<'a> {
             return None;
         }
         let memory_bytes = self.request.memory_bytes;
-        let costs = self.store(design)?.costs_with(design, memory_bytes);
+        let costs = self.store(design, origin)?.costs_with(design, memory_bytes);
         self.considered += 1;
         self.work += self.work_per_price();
         let candidate = self.candidate(design, origin, costs);
@@ -285,18 +297,18 @@ impl<'a> Search<'a> {
     }
 
     /// The filled store of a design's structure; `None` where it can't be followed.
-    fn store(&mut self, design: &Design) -> Option<&FilledStore<'a>> {
+    fn store(&mut self, design: &Design, origin: &'static str) -> Option<&FilledStore<'a>> {
         let key = structure(design);
         let is_known = self.stores.contains_key(&key);
         if !is_known {
             // A store that alone takes a good part of what may be done is none that is worth it.
             let most = MOST_WORK * STORE_SHARE;
-            let workload = &self.request.workload;
-            let puts = workload.items + workload.changes();
-            let flushes = puts / design.write_buffer.items(workload.item_bytes()).max(1.0);
-            let filled = if flushes * REGIONS_PER_FLUSH < most {
+            let flushes = self.flushes(design);
+            let of_flush = self.followed.get(origin).copied().unwrap_or(0.0);
+            let filled = if flushes * of_flush < most {
                 let filled = self.pricer.filled_within(design, true, most).ok();
-                self.work += filled.as_ref().map_or(most, FilledStore::looked_at);
+                let looked_at = filled.as_ref().map_or(most, FilledStore::looked_at);
+                self.note_followed(origin, looked_at, flushes);
                 filled
             } else {
                 None
@@ -304,6 +316,19 @@ impl<'a> Search<'a> {
             self.stores.insert(key.clone(), filled);
         }
         self.stores.get(&key).and_then(Option::as_ref)
+    }
+
+    /// About how often a store of a design has flushed its write buffer.
+    fn flushes(&self, design: &Design) -> f64 {
+        let workload = &self.request.workload;
+        let puts = workload.mean_items() / workload.items * (workload.items + workload.changes());
+        puts / design.write_buffer.items(workload.item_bytes()).max(1.0)
+    }
+
+    fn note_followed(&mut self, origin: &'static str, looked_at: f64, flushes: f64) {
+        self.work += looked_at;
+        let most = self.followed.entry(origin).or_default();
+        *most = most.max(looked_at / flushes.max(1.0));
     }
 
     /// The places of those that keep to the limits, the cheapest first.
@@ -325,22 +350,26 @@ impl<'a> Search<'a> {
         let most_of_front = if self.request.is_quick { 0 } else { MOST_OF_FRONT };
         let undominated = undominated(&points);
         let of_front: Vec<[f64; 4]> = undominated.iter().filter_map(|at| points.get(*at).copied()).collect();
-        let mut front_work = FRONT_WORK;
-        let is_affordable = |at: &usize| {
-            let design = by_rank.get(*at).map(|candidate| &candidate.design);
-            front_work -= design.map_or(0.0, |design| self.work_in_full(design));
-            front_work > 0.0
+        let affordable = |places: &mut dyn Iterator<Item = usize>, mut work: f64| -> Vec<usize> {
+            let is_affordable = |at: &usize| {
+                let may_be = work > 0.0;
+                work -= by_rank.get(*at).map_or(0.0, |candidate| self.work_in_full(&candidate.design));
+                may_be
+            };
+            places.take_while(is_affordable).collect()
         };
         let chosen = spread(&of_front, most_of_front).into_iter();
-        let chosen = chosen.filter_map(|at| undominated.get(at).copied()).take_while(is_affordable);
+        let chosen = affordable(&mut chosen.filter_map(|at| undominated.get(at).copied()), FRONT_WORK);
         let mut cheapest: Vec<usize> = (0..by_rank.len()).collect();
         let cost = |at: &usize| by_rank.get(*at).map_or(f64::INFINITY, |candidate| candidate.costs.cost);
         cheapest.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
         cheapest.truncate(FINALISTS);
+        let cheapest = affordable(&mut cheapest.into_iter(), FINAL_WORK / 2.0);
         // A rough price may be beyond the premium where the full one is not.
         let most = self.most_cost.map_or(f64::INFINITY, |most| most * NEARLY);
-        let best = (0..by_rank.len()).filter(|at| cost(at) <= most).take(FINALISTS);
-        let mut places: Vec<usize> = best.chain(cheapest.iter().copied()).chain(chosen).collect();
+        let mut best = (0..by_rank.len()).filter(|at| cost(at) <= most).take(FINALISTS);
+        let mut places = affordable(&mut best, FINAL_WORK / 2.0);
+        places.extend(cheapest.into_iter().chain(chosen));
         places.sort_unstable();
         places.dedup();
         let mut exact = Vec::new();

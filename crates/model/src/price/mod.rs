@@ -197,6 +197,11 @@ impl Pricer {
         Ok(store)
     }
 
+    /// At how many sizes a store is priced roughly.
+    pub(crate) fn sizes_at_once(&self) -> f64 {
+        self.sizes(true).len() as f64
+    }
+
     /// The sizes at which stores are priced.
     fn sizes(&self, is_rough: bool) -> &[AtSize] {
         match &self.growing {
