@@ -1,6 +1,6 @@
 //! What `price` says where values differ in size, where a store grows and where items expire, and of opening.
 
-#![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "a test that finds nothing should fail")]
+#![expect(clippy::unwrap_used, reason = "a test that finds nothing should fail")]
 
 use siltstone_design::{Design, presets};
 use siltstone_model::price::{Costs, Device, Mix, Pricer, Sizes, ValueSize, Workload};
@@ -25,7 +25,8 @@ fn sizes(sizes: &[(f64, f64)]) -> Sizes {
 /// items.
 #[test]
 fn tables_of_values_of_several_sizes_take_what_was_predicted() {
-    let measured: [(&str, f64, &[(f64, f64)], f64); 6] = [
+    type Measured = (&'static str, f64, &'static [(f64, f64)], f64);
+    let measured: [Measured; 6] = [
         ("siltstone", 4e5, &[(100.0, 0.9), (10_000.0, 0.1)], 1.2103),
         // Many pages end early, since three quarters of one are still wanted.
         ("siltstone", 4e5, &[(100.0, 0.8), (3000.0, 0.2)], 1.2013),

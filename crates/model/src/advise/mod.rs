@@ -172,6 +172,8 @@ impl Request {
 
 /// The [premium](Request::premium_at_most) that is paid by default for a design that suits other mixes too.
 pub const PREMIUM: f64 = 0.05;
+/// Regions that a preset may look at to be priced in full; beyond that a rough price has to do.
+const PRESET_WORK: f64 = 1.5e6;
 /// Least memory of a store.
 const LEAST_MEMORY_BYTES: u64 = 1 << 20;
 
@@ -209,7 +211,8 @@ pub struct Advice {
     /// Designs that no other beats in bytes written, reads, memory and space at once; the best first, the
     /// others by what they cost, where the mix is uncertain in the worst mix.
     pub front: Vec<Choice>,
-    /// What the presets cost, also those that break a limit.
+    /// What the presets cost, also those that break a limit; roughly, where a store is so large that more would
+    /// take too long.
     pub presets: BTreeMap<String, Costs>,
     /// What more memory would buy.
     pub next_memory: NextMemory,
@@ -258,10 +261,14 @@ pub fn price_one(request: &Request, name: &str, design: &Design) -> Result<Advic
 pub fn advise(request: &Request) -> Result<Advice, ModelError> {
     request.check()?;
     let pricer = request.pricer()?;
+    let fill = |design: &Design| {
+        let in_full = pricer.filled_within(design, false, PRESET_WORK);
+        in_full.or_else(|_| pricer.filled(design, true))
+    };
     let filled = presets::all()
         .into_iter()
         .filter(|(_, design)| request.check_design(design).is_ok())
-        .map(|(name, design)| Ok((name, pricer.filled(&design, false)?, design)))
+        .map(|(name, design)| Ok((name, fill(&design)?, design)))
         .collect::<Result<Vec<_>, ModelError>>()?;
     let presets = filled
         .iter()

@@ -116,9 +116,11 @@ impl<'a> Search<'a> {
             most_cost: None,
         };
         for (origin, store, design) in presets {
-            search.note_followed(origin, store.looked_at() / STORE_IN_FULL, search.flushes(design));
+            let roughly = if store.is_rough() { 1.0 } else { STORE_IN_FULL };
+            search.note_followed(origin, store.looked_at() / roughly, search.flushes(design));
+            search.work += store.looked_at() * (1.0 - 1.0 / roughly);
         }
-        search.work = (search.work * STORE_IN_FULL).min(MOST_WORK / 2.0);
+        search.work = search.work.min(MOST_WORK / 2.0);
         search
     }
 
@@ -385,7 +387,7 @@ impl<'a> Search<'a> {
             exact.extend(self.price_in_full(&store, &candidate.design, candidate.origin));
         }
         for (origin, store, design) in presets {
-            if !exact.iter().any(|(candidate, _)| candidate.design == *design) {
+            if !store.is_rough() && !exact.iter().any(|(candidate, _)| candidate.design == *design) {
                 exact.extend(self.price_in_full(store, design, origin));
             }
         }

@@ -8,8 +8,9 @@ use super::opening::Opening;
 use super::processor::{us_per_put, us_per_read};
 use super::reads::{Missing, Pages, Taken};
 use super::requests::Requests;
-use super::trie::{Trie, Written};
+use super::trie::Trie;
 use super::workload::Mix;
+use super::written::Written;
 use serde::Serialize;
 
 /// What a design costs for a workload.

@@ -46,6 +46,7 @@ mod sizes;
 mod trie;
 mod values;
 mod workload;
+mod written;
 
 pub use costs::{Costs, LevelCosts, OperationCosts, ReadLatencies};
 pub use device::Device;
@@ -230,6 +231,11 @@ impl FilledStore<'_> {
     /// Regions that were looked at for what there was to do.
     pub(crate) fn looked_at(&self) -> f64 {
         self.sizes.iter().map(|(_, trie)| trie.looked_at()).sum()
+    }
+
+    /// Whether its prices are rough.
+    pub(crate) fn is_rough(&self) -> bool {
+        self.is_rough
     }
 
     /// Returns what it costs with a budget of `budget_bytes`.

@@ -12,7 +12,7 @@
 //! processor's.
 
 use super::reads::Taken;
-use super::trie::Written;
+use super::written::Written;
 
 /// Nanoseconds of steps of a put.
 struct PutSteps {

@@ -9,6 +9,7 @@
 use super::layout::{Layout, RunSize};
 use super::puts::{Keys, Puts};
 use super::workload::Workload;
+use super::written::{Space, Written};
 use crate::ModelError;
 use siltstone_design::plan::{plan, stagger};
 use siltstone_design::{Design, RegionShape, RunShape, Shape, Task, TriePath};
@@ -47,63 +48,6 @@ impl Region {
     /// The share of all digests that it and those it stands for hold.
     pub fn digest_share(&self) -> f64 {
         self.weight * 0.5f64.powi(i32::from(self.shape.path.depth()))
-    }
-}
-
-/// Bytes on disk over time.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Space {
-    sum: f64,
-    samples: f64,
-    pub peak_bytes: f64,
-}
-
-impl Space {
-    fn note(&mut self, bytes: f64) {
-        self.sum += bytes;
-        self.samples += 1.0;
-        self.peak_bytes = self.peak_bytes.max(bytes);
-    }
-
-    pub fn mean_bytes(&self) -> f64 {
-        self.sum / self.samples.max(1.0)
-    }
-}
-
-/// What was written into a level.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Written {
-    pub bytes: f64,
-    pub entries: f64,
-    /// Entries times the logarithm of the runs that they were merged from.
-    pub compared: f64,
-    /// Bytes that were read for it.
-    pub read_bytes: f64,
-    /// Runs.
-    pub runs: f64,
-}
-
-impl Written {
-    /// The same where what is written is joined so many times more.
-    pub fn with_joins(&self, anew: f64) -> Self {
-        Self {
-            bytes: self.bytes * (1.0 + anew),
-            entries: self.entries * (1.0 + anew),
-            // Two at a time.
-            compared: self.compared + self.entries * anew,
-            read_bytes: self.read_bytes + self.bytes * anew,
-            runs: self.runs * (1.0 + anew / 2.0),
-        }
-    }
-
-    fn since(&self, before: &Self) -> Self {
-        Self {
-            bytes: self.bytes - before.bytes,
-            entries: self.entries - before.entries,
-            compared: self.compared - before.compared,
-            read_bytes: self.read_bytes - before.read_bytes,
-            runs: self.runs - before.runs,
-        }
     }
 }
 
