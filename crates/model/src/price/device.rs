@@ -77,9 +77,21 @@ struct RandomReads {
     reads_per_second: f64,
 }
 
+/// How long a sync takes: as the probe has it, or as a device has it.
 #[derive(Deserialize)]
-struct Syncs {
-    p50: f64,
+#[serde(untagged)]
+enum Syncs {
+    Probed { p50: f64 },
+    Known(f64),
+}
+
+impl Syncs {
+    fn us(&self) -> f64 {
+        match *self {
+            Self::Probed { p50 } => p50,
+            Self::Known(us) => us,
+        }
+    }
 }
 
 impl RandomReads {
@@ -116,7 +128,7 @@ impl Device {
             sequential_write_bytes_per_second: file
                 .sequential_write_bytes_per_second
                 .unwrap_or(usual.sequential_write_bytes_per_second),
-            sync_us: file.sync_us.map_or(usual.sync_us, |syncs| syncs.p50),
+            sync_us: file.sync_us.map_or(usual.sync_us, |syncs| syncs.us()),
             capacity_bytes: file.capacity_bytes.or(usual.capacity_bytes),
             endurance_bytes: file.endurance_bytes.or(usual.endurance_bytes),
             processor_time: file.processor_time.unwrap_or(usual.processor_time),
