@@ -52,7 +52,7 @@ enum Command {
     Redesign(redesign::Args),
     Repair(repair::Args),
     Bench(bench::Args),
-    Advise(advise::Args),
+    Advise(Box<advise::Args>),
     Probe(probe::Args),
     Model(model::Args),
     Tune(tune::Args),

@@ -107,7 +107,7 @@ pub use siltstone_design::{
     PrefixRules, RegionFilterSpec, RuleName, Schema, SuffixOrder, TableFilterSpec, ThirdLevel,
     WriteBufferSpec, presets,
 };
-pub use siltstone_model::price::{Device, Mix, Workload};
+pub use siltstone_model::price::{Device, Mix, Sizes, ValueSize, Workload};
 pub use stats::{
     DesignChange, Drift, DriftCause, Figures, KeyspaceStats, LevelStats, MemoryStats, ProposedDesign,
     RedesignReason, RedesignStats, StallStats, Stats,

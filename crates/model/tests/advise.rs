@@ -145,6 +145,89 @@ fn limits_bind() {
 }
 
 #[test]
+fn limits_on_each_kind_of_read_bind() {
+    // Reads are so few that the cheapest are no good at them.
+    let workload = Workload { mix: mix(0.01, 0.01, 0.01, 0.97), ..grouped() };
+    let request = Request::new(workload, 32 * MIB);
+    let advice = advise(&request).unwrap();
+    let free = advice.best;
+    type Case = (Limit, fn(&Costs) -> f64, fn(&mut Request, f64), &'static str);
+    let cases: [Case; 6] = [
+        (Limit::Reads, |costs| costs.reads_per_hit, |r, most| r.reads_at_most = Some(most), "reads a get"),
+        (
+            Limit::MissReads,
+            |costs| costs.reads_per_miss,
+            |r, most| r.miss_reads_at_most = Some(most),
+            "reads a get that finds nothing",
+        ),
+        (
+            Limit::ScanReads,
+            |costs| costs.reads_per_scan,
+            |r, most| r.scan_reads_at_most = Some(most),
+            "reads a scan",
+        ),
+        (
+            Limit::HitTime,
+            |costs| costs.latency_us.hit,
+            |r, most| r.hit_us_at_most = Some(most),
+            "microseconds a get",
+        ),
+        (
+            Limit::MissTime,
+            |costs| costs.latency_us.miss,
+            |r, most| r.miss_us_at_most = Some(most),
+            "microseconds a get that finds nothing",
+        ),
+        (
+            Limit::ScanTime,
+            |costs| costs.latency_us.scan,
+            |r, most| r.scan_us_at_most = Some(most),
+            "microseconds a scan",
+        ),
+    ];
+    for (limit, of, set, words) in cases {
+        let least = advice.front.iter().map(|choice| of(&choice.predicted)).fold(f64::INFINITY, f64::min);
+        let most = f64::midpoint(least, of(&free.predicted));
+        println!("{limit:?}: {} of {least}", of(&free.predicted));
+        assert!(least < of(&free.predicted) * 0.995, "{limit:?}: nothing to bind");
+        let mut bound = request;
+        set(&mut bound, most);
+        let advice = advise(&bound).unwrap();
+        println!("{limit:?}: {:.3} within {most:.3}", of(&advice.best.predicted));
+        assert!(advice.front.iter().all(|choice| of(&choice.predicted) <= most), "{limit:?}");
+        assert!(advice.refused[&limit] > 0, "{:?}", advice.refused);
+        assert!(advice.best.predicted.cost >= free.predicted.cost * 0.999, "{limit:?}");
+        let why = advice.best.why.join(" ");
+        assert!(why.contains(&format!("The limit on {words} (")), "{limit:?}: {why}");
+        set(&mut bound, 1e-9);
+        assert!(advise(&bound).unwrap_err().parameter().ends_with("-at-most"), "{limit:?}");
+        set(&mut bound, -1.0);
+        assert!(advise(&bound).unwrap_err().to_string().contains("-1"), "{limit:?}");
+    }
+}
+
+#[test]
+fn a_growing_store_is_advised_for_its_way() {
+    let now = Workload { items: 5e5, ..grouped() };
+    let growing = Workload { items_at_end: Some(1e7), ..now };
+    let at_end = Workload { items: 1e7, ..now };
+    let best = |workload: Workload| advise(&Request::new(workload, 16 * MIB)).unwrap().best;
+    let (now, growing_best, at_end) = (best(now), best(growing), best(at_end));
+    // No cheaper on the way than what suits the way.
+    let pricer = Request::new(growing, 16 * MIB).pricer().unwrap();
+    for other in [&now, &at_end] {
+        let costs = pricer.price(&other.design, 16 * MIB).unwrap();
+        let fits = costs.memory_bytes.unfitted() < 1.0;
+        println!(
+            "{} {:.3}, {} {:.3} {fits}",
+            growing_best.name, growing_best.predicted.cost, other.name, costs.cost
+        );
+        assert!(!fits || growing_best.predicted.cost <= costs.cost * 1.01, "{}", other.name);
+    }
+    assert!(growing_best.why.join(" ").contains("grows to 20.0 times its items"), "{:?}", growing_best.why);
+}
+
+#[test]
 fn what_nothing_keeps_to_is_an_error_that_names_the_limit() {
     let of = |request: &Request| advise(request).unwrap_err();
     let request = Request::new(grouped(), 64 * MIB);

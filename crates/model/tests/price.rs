@@ -230,6 +230,9 @@ fn a_probed_device_has_a_lifetime() {
         "sync_us": { "p50": 100.0, "p99": 200.0, "max": 300.0 } }"#;
     let device = Device::from_json(probed).unwrap();
     assert_eq!(device.random_reads_per_second, 90_000.0);
+    assert_eq!((device.read_latency_us, device.sync_us), (50.0, 100.0));
+    // What a device is written as is read again.
+    assert_eq!(Device::from_json(&serde_json::to_string(&device).unwrap()).unwrap(), device);
     let workload = Workload { puts_per_second: Some(1e4), ..Workload::default() };
     let costs = siltstone_model::price::price(&presets::siltstone(), &workload, &device, 1 << 28).unwrap();
     let day = 1e4 * 116.0 * 86_400.0 * costs.change_write_amplification;

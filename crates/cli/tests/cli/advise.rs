@@ -53,6 +53,37 @@ fn advice_is_said_in_words_and_limits_are_kept() {
     run(&["advise", "--items", "1M", "--memory", "1K"]).exits(1, &["--memory"]);
 }
 
+#[test]
+fn sizes_growth_and_limits_on_reads_are_told_by_flags() {
+    let args = ["advise", "--items", "200k", "--memory", "16M", "--value-bytes", "100:0.9,20K:0.1"];
+    let mixed = [&args[..], &["--items-at-end", "2M", "--json"]].concat();
+    let json = run(&mixed).ok().json();
+    let predicted = &json["best"]["predicted"];
+    // One in ten takes a read of its own on top.
+    assert!(predicted["reads_per_hit"].as_f64().unwrap() > 0.1, "{predicted}");
+    assert_eq!(predicted["live_items"], 2e6);
+    assert!(predicted["latency_us"]["hit"].is_f64());
+    let mean =
+        run(&["advise", "--items", "200k", "--memory", "16M", "--value-bytes", "2138", "--json"]).ok().json();
+    assert_eq!(mean["best"]["predicted"]["live_items"], 2e5);
+    let page = run(&[&args[..], &["--items-at-end", "2M"]].concat()).ok();
+    assert!(page.text().starts_with("200,000 to 2,000,000 items of 16 + 2138 bytes"), "{}", page.text());
+    for flag in [
+        "--miss-reads-at-most",
+        "--scan-reads-at-most",
+        "--hit-us-at-most",
+        "--miss-us-at-most",
+        "--scan-us-at-most",
+    ] {
+        run(&with(&[flag, "0.000000001"])).exits(1, &[flag, "allow more"]);
+    }
+    run(&with(&["--time-to-live", "1h", "--puts-per-second", "100"])).ok();
+    run(&with(&["--time-to-live", "1h"])).exits(2, &["--puts-per-second"]);
+    run(&with(&["--items-at-end", "10"])).exits(2, &["--items-at-end"]);
+    run(&["advise", "--items", "1M", "--memory", "16M", "--value-bytes", "100:x"])
+        .exits(2, &["100:0.9,20K:0.1"]);
+}
+
 /// The object that a page carries.
 pub fn data_of(page: &str) -> Value {
     let start = page.find("const data = ").unwrap() + "const data = ".len();
@@ -165,7 +196,8 @@ fn a_workload_comes_from_a_file_and_flags_stand_over_it() {
     let flags = [
         "--items=30K",
         "--key-bytes=24",
-        "--value-bytes=50",
+        "--value-bytes=50:0.5,70:0.5",
+        "--items-at-end=300K",
         "--group=8",
         "--prefix-bytes=10",
         "--reads=0.5",

@@ -5,7 +5,7 @@
 //! nothing else beats in writes, reads, memory and space at once is the Pareto front. Prices of a search
 //! follow fewer regions; what is returned is priced in full, and checked against every limit again.
 //!
-//! Whether a store should change from the design that it has is weighed in `change`.
+//! What limits there are is in `limits`. Whether a store should change from the design that it has is weighed in `change`.
 //!
 //! Where the mix is uncertain, the design is the one whose worst case is best (`robust`) among those that
 //! cost little more than the best in the mix that is told, after Endure
@@ -26,7 +26,10 @@
 
 mod change;
 mod front;
+mod limits;
 mod moves;
+#[cfg(test)]
+mod reach;
 pub mod robust;
 mod search;
 mod words;
@@ -34,8 +37,9 @@ mod words;
 use crate::ModelError;
 use crate::price::{Costs, Device, Pricer, Workload};
 pub use change::{Change, Regret, rewriting_us, weigh};
+pub use limits::Limit;
 use serde::Serialize;
-use siltstone_design::{Design, Format, PrefixRule, Schema, SuffixOrder, presets};
+use siltstone_design::{Design, Format, LevelSpec, PrefixRule, Schema, SuffixOrder, presets};
 use std::collections::BTreeMap;
 pub use words::strata;
 
@@ -50,8 +54,19 @@ pub struct Request {
     pub memory_bytes: u64,
     /// Most bytes on disk per byte of items, at the peak.
     pub space_at_most: Option<f64>,
-    /// Most device reads of a get that finds an item: a limit on how long it takes.
+    /// Most device reads of a get that finds an item,
     pub reads_at_most: Option<f64>,
+    /// of one that finds none,
+    pub miss_reads_at_most: Option<f64>,
+    /// and of a scan of one group.
+    pub scan_reads_at_most: Option<f64>,
+    /// Most microseconds that a get takes on the average that finds an item, on a device of which nothing
+    /// else is asked meanwhile ([`Costs::latency_us`]);
+    pub hit_us_at_most: Option<f64>,
+    /// one that finds none;
+    pub miss_us_at_most: Option<f64>,
+    /// and a scan of one group.
+    pub scan_us_at_most: Option<f64>,
     /// Least years that the device has to last, where the workload says how many puts a second there are.
     pub years_at_least: Option<f64>,
     /// How far the mix may be from the one that is told, as a Kullback-Leibler divergence in nats: 0.25 is
@@ -75,6 +90,11 @@ impl Request {
             memory_bytes,
             space_at_most: None,
             reads_at_most: None,
+            miss_reads_at_most: None,
+            scan_reads_at_most: None,
+            hit_us_at_most: None,
+            miss_us_at_most: None,
+            scan_us_at_most: None,
             years_at_least: None,
             uncertainty: None,
             premium_at_most: PREMIUM,
@@ -110,10 +130,12 @@ impl Request {
         let is_grouped = self.workload.is_grouped() || self.for_any_schema;
         let schema = if is_grouped { grouped } else { Schema::Point };
         design.check_for(&schema).map_err(|error| refused(error.to_string()))?;
-        if is_grouped && design.levels.iter().any(|level| level.format == Format::HTable) {
-            // The engine takes it, and searches the tables by halves.
+        // The engine takes both: it searches the one by halves, and walks the other's groups slot by slot.
+        let scatters = |level: &LevelSpec| matches!(level.format, Format::HTable | Format::Hash);
+        if is_grouped && design.levels.iter().any(scatters) {
             return Err(refused(
-                "hash tables of pages find keys of groups slowly; use block tables".to_owned(),
+                "hash tables of pages and hash stores find keys of groups slowly; use block tables"
+                    .to_owned(),
             ));
         }
         Ok(())
@@ -129,66 +151,12 @@ impl Request {
         }
     }
 
-    /// Returns the first limit that a design of this price breaks; `None` if it keeps to all.
-    ///
-    /// ```
-    /// use siltstone_design::presets;
-    /// use siltstone_model::advise::{Limit, Request};
-    /// use siltstone_model::price::Workload;
-    ///
-    /// let request = Request::new(Workload::default(), 16 << 20);
-    /// let design = presets::siltstone().scaled_to(1 << 20);
-    /// let costs = request.pricer()?.price(&design, request.memory_bytes)?;
-    /// assert_eq!(request.broken(&design, &costs), None);
-    /// let narrow = Request { space_at_most: Some(1.0), ..request };
-    /// assert_eq!(narrow.broken(&design, &costs), Some(Limit::Space));
-    /// # Ok::<(), siltstone_model::ModelError>(())
-    /// ```
-    pub fn broken(&self, design: &Design, costs: &Costs) -> Option<Limit> {
-        let memory = &costs.memory_bytes;
-        let budget = self.memory_bytes as f64;
-        if memory.unfitted() > budget * UNFITTED_SHARE
-            || 2 * design.write_buffer_bytes() > self.memory_bytes / 2
-            || memory.total > budget
-        {
-            return Some(Limit::Memory);
-        }
-        if self.space_at_most.is_some_and(|most| costs.peak_space_amplification > most) {
-            return Some(Limit::Space);
-        }
-        if self.reads_at_most.is_some_and(|most| costs.reads_per_hit > most) {
-            return Some(Limit::Reads);
-        }
-        if self.years_at_least.zip(costs.device_years).is_some_and(|(least, years)| years < least) {
-            return Some(Limit::Years);
-        }
-        None
-    }
-
-    /// How far beyond its limits a design is, as the sum of shares of them.
-    fn overrun(&self, design: &Design, costs: &Costs) -> f64 {
-        let beyond = |value: f64, most: f64| (value / most - 1.0).max(0.0);
-        let budget = self.memory_bytes as f64;
-        let memory = costs.memory_bytes.unfitted() + costs.memory_bytes.total;
-        let space = self.space_at_most.map(|most| beyond(costs.peak_space_amplification, most));
-        let reads = self.reads_at_most.map(|most| beyond(costs.reads_per_hit, most));
-        let years = self.years_at_least.zip(costs.device_years).map(|(least, years)| beyond(least, years));
-        let buffers = beyond(4.0 * design.write_buffer_bytes() as f64, budget);
-        beyond(memory, budget) + buffers + [space, reads, years].into_iter().flatten().sum::<f64>()
-    }
-
     fn check(&self) -> Result<(), ModelError> {
         if self.memory_bytes < LEAST_MEMORY_BYTES {
             let given = format!("{} bytes given; give at least 1M", self.memory_bytes);
             return Err(ModelError::new("memory", given));
         }
-        for (name, limit) in [
-            ("space-at-most", self.space_at_most),
-            ("reads-at-most", self.reads_at_most),
-            ("years-at-least", self.years_at_least),
-        ] {
-            limit.map_or(Ok(0.0), |limit| ModelError::positive(name, limit))?;
-        }
+        self.check_limits()?;
         if self.premium_at_most.is_nan() || self.premium_at_most < 0.0 {
             let given = format!("{} given; it must be a share from 0 on", self.premium_at_most);
             return Err(ModelError::new("premium-at-most", given));
@@ -204,24 +172,10 @@ impl Request {
 
 /// The [premium](Request::premium_at_most) that is paid by default for a design that suits other mixes too.
 pub const PREMIUM: f64 = 0.05;
+/// Regions that a preset may look at to be priced in full; beyond that a rough price has to do.
+const PRESET_WORK: f64 = 1.5e6;
 /// Least memory of a store.
 const LEAST_MEMORY_BYTES: u64 = 1 << 20;
-/// The share of the budget that filters may lack: a price is not exact either.
-const UNFITTED_SHARE: f64 = 1e-6;
-
-/// A limit that designs have to keep to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Limit {
-    /// Filters, indexes and write buffers do not fit the memory.
-    Memory,
-    /// More space than may be taken.
-    Space,
-    /// More reads per get than there may be.
-    Reads,
-    /// The device is worn out too early.
-    Years,
-}
 
 /// A design with its price.
 #[derive(Clone, Debug, Serialize)]
@@ -257,7 +211,8 @@ pub struct Advice {
     /// Designs that no other beats in bytes written, reads, memory and space at once; the best first, the
     /// others by what they cost, where the mix is uncertain in the worst mix.
     pub front: Vec<Choice>,
-    /// What the presets cost, also those that break a limit.
+    /// What the presets cost, also those that break a limit; roughly, where a store is so large that more would
+    /// take too long.
     pub presets: BTreeMap<String, Costs>,
     /// What more memory would buy.
     pub next_memory: NextMemory,
@@ -306,16 +261,20 @@ pub fn price_one(request: &Request, name: &str, design: &Design) -> Result<Advic
 pub fn advise(request: &Request) -> Result<Advice, ModelError> {
     request.check()?;
     let pricer = request.pricer()?;
+    let fill = |design: &Design| {
+        let in_full = pricer.filled_within(design, false, PRESET_WORK);
+        in_full.or_else(|_| pricer.filled(design, true))
+    };
     let filled = presets::all()
         .into_iter()
         .filter(|(_, design)| request.check_design(design).is_ok())
-        .map(|(name, design)| Ok((name, pricer.filled(&design, false)?, design)))
+        .map(|(name, design)| Ok((name, fill(&design)?, design)))
         .collect::<Result<Vec<_>, ModelError>>()?;
     let presets = filled
         .iter()
         .map(|(name, store, _)| ((*name).to_owned(), store.costs(request.memory_bytes)))
         .collect();
-    let mut search = search::Search::new(request, &pricer);
+    let mut search = search::Search::new(request, &pricer, &filled);
     search.run();
     let found = search.finish(&filled)?;
     Ok(words::advice(request, found, presets))

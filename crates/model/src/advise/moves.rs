@@ -1,7 +1,10 @@
-//! Designs that differ from one in one place.
+//! Designs that differ from one in one place: whatever a design can say is changed by some move.
 
+use crate::price::Workload;
+use siltstone_design::design::LOG_STORE_FILL;
 use siltstone_design::{
-    Design, Format, IndexSpec, LevelSpec, RegionFilterSpec, TableFilterSpec, ThirdLevel, WriteBufferSpec,
+    Compression, Design, Format, IndexSpec, LevelSpec, RegionFilterSpec, TableFilterSpec, ThirdLevel,
+    WriteBufferSpec,
 };
 
 /// Garbage that leaves may hold, as far as the search tries it.
@@ -11,7 +14,15 @@ const REMAINDER_BITS: [u8; 5] = [4, 5, 6, 8, 10];
 const MULTI_LEVEL_BITS: [u8; 2] = [10, 13];
 /// Filters of tables that are tried.
 const BLOOM_BITS: [u8; 6] = [4, 6, 8, 10, 13, 16];
+const CUCKOO_BITS: [u8; 3] = [8, 11, 14];
 const FRAGMENT_BITS: [u8; 2] = [4, 8];
+/// Formats of tables.
+const FORMATS: [Format; 4] = [Format::Block, Format::HTable, Format::Hash, Format::Sorted];
+/// The skew of writes from which on no log store takes a memtable's place: popular items are read from the log
+/// again and again, which prices do not know.
+const MOST_LOG_STORE_SKEW: f64 = 0.5;
+/// How many times smaller compression has to make items for it to be tried.
+const LEAST_COMPRESSED_RATIO: f64 = 1.1;
 /// Levels that a searched design may have.
 const MOST_LEVELS: usize = 6;
 /// Runs that a region of a searched design may have: what filters of regions can tell apart.
@@ -19,8 +30,9 @@ const MOST_RUNS: u16 = 32;
 /// The smallest tables that are proposed: smaller ones make for too many files.
 const LEAST_TABLE_BYTES: u64 = 64 << 10;
 
-/// The designs that differ from `design` in what tables there are and when they are merged.
-pub(super) fn of_structure(design: &Design) -> Vec<Design> {
+/// The designs that differ from `design` in what tables there are and when they are merged, as far as
+/// `workload` can tell them apart.
+pub(super) fn of_structure(design: &Design, workload: &Workload) -> Vec<Design> {
     let mut all = Vec::new();
     let mut with = |change: &dyn Fn(&mut Design)| {
         let mut changed = design.clone();
@@ -32,8 +44,18 @@ pub(super) fn of_structure(design: &Design) -> Vec<Design> {
     with(&|d| *d = design.scaled_to(table_bytes / 2));
     with(&|d| d.write_buffer = scaled(design.write_buffer, 2, 1));
     with(&|d| d.write_buffer = scaled(design.write_buffer, 1, 2));
+    if workload.skew < MOST_LOG_STORE_SKEW || matches!(design.write_buffer, WriteBufferSpec::LogStore { .. })
+    {
+        with(&|d| d.write_buffer = exchanged(design.write_buffer, workload));
+    }
     for garbage in GARBAGE {
         with(&|d| d.max_garbage = garbage);
+    }
+    let can_be_compressed = workload.compressed_ratio >= LEAST_COMPRESSED_RATIO;
+    if can_be_compressed {
+        for compression in [Compression::None, Compression::Dictionary] {
+            with(&|d| *d = design.with_compression(compression));
+        }
     }
     with(&|d| d.pushes_early = !design.pushes_early);
     for at in 0..design.levels.len() {
@@ -53,6 +75,12 @@ pub(super) fn of_structure(design: &Design) -> Vec<Design> {
         change(&|level| level.fanout_bits = level.fanout_bits.saturating_sub(1));
         change(&|level| level.table_bytes = level.table_bytes.saturating_mul(2));
         change(&|level| level.table_bytes /= 2);
+        for format in FORMATS {
+            change(&|level| *level = in_format(level, format));
+        }
+        if can_be_compressed {
+            change(&|level| level.compression = other(level.compression));
+        }
         with(&|d| {
             d.levels.remove(at);
         });
@@ -93,6 +121,9 @@ pub(super) fn of_filters(design: &Design) -> Vec<Design> {
         for bits_per_key in BLOOM_BITS {
             with(LevelSpec { table_filter: TableFilterSpec::Bloom { bits_per_key }, ..bare });
         }
+        for fingerprint_bits in CUCKOO_BITS {
+            with(LevelSpec { table_filter: TableFilterSpec::Cuckoo { fingerprint_bits }, ..bare });
+        }
         for fragment_bits in FRAGMENT_BITS {
             with(LevelSpec { table_filter: TableFilterSpec::Fragments { fragment_bits }, ..bare });
         }
@@ -127,6 +158,44 @@ fn scaled(buffer: WriteBufferSpec, times: u64, by: u64) -> WriteBufferSpec {
             WriteBufferSpec::LogStore { entries: u32::try_from(scaled).unwrap_or(entries) }
         }
     }
+}
+
+/// The other kind of write buffer, which takes as many puts.
+fn exchanged(buffer: WriteBufferSpec, workload: &Workload) -> WriteBufferSpec {
+    let puts = buffer.items(workload.item_bytes());
+    match buffer {
+        WriteBufferSpec::MemTable { .. } => WriteBufferSpec::LogStore {
+            entries: (puts / LOG_STORE_FILL).clamp(1.0, f64::from(u32::MAX)) as u32,
+        },
+        WriteBufferSpec::LogStore { .. } => {
+            WriteBufferSpec::MemTable { bytes: (puts * workload.item_bytes()) as u64 }
+        }
+    }
+}
+
+fn other(compression: Compression) -> Compression {
+    match compression {
+        Compression::None => Compression::Dictionary,
+        Compression::Dictionary => Compression::None,
+    }
+}
+
+/// The same level in tables of another format, with the index and the filters that it can have.
+fn in_format(level: &LevelSpec, format: Format) -> LevelSpec {
+    let index = match (format, level.index) {
+        (Format::Block, IndexSpec::None) => IndexSpec::Cells,
+        (Format::Block, index) => index,
+        (Format::HTable | Format::Hash | Format::Sorted, _) => IndexSpec::None,
+    };
+    let mut changed = LevelSpec { format, index, ..*level };
+    let is_of_sorted = matches!(level.table_filter, TableFilterSpec::Fragments { .. });
+    if format == Format::Hash || (is_of_sorted && format != Format::Sorted) {
+        changed.table_filter = TableFilterSpec::None;
+    }
+    if format == Format::Hash {
+        changed.region_filter = RegionFilterSpec::None;
+    }
+    changed
 }
 
 /// A region of as many bytes that is one run, or that has runs again.

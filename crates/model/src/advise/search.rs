@@ -2,30 +2,40 @@
 //!
 //! Filling a store of a structure takes most of the time, so filled stores are kept by what is structure, and
 //! designs that differ in filters and indexes alone are priced on the same one. The search ends where no
-//! change helps or the flushes that it may follow are used up; no clock has a say, so that the same request
+//! change helps or the work that it may do is done. Work is counted in regions that stores look at for what
+//! there is to do, and prices in as many as take their time; no clock has a say, so that the same request
 //! gets the same advice on every machine.
 
 use super::front::{dimensions, dominates, spread, undominated};
 use super::moves;
 use super::{Limit, Request};
 use crate::ModelError;
-use crate::price::{Costs, FilledStore, Pricer};
+use crate::price::{Costs, FilledStore, Pricer, Workload};
 use siltstone_design::{Design, presets};
 use std::collections::{BTreeMap, HashMap};
 
-/// Sizes of level 0's tables that presets are tried with, as powers of two of bytes.
-const SEED_SIZES: [u32; 6] = [18, 20, 21, 22, 23, 24];
+/// Sizes of level 0's tables that presets are tried with, as powers of two of bytes, the largest first: what
+/// is small takes long to follow in a large store.
+const SEED_SIZES: [u32; 6] = [24, 23, 22, 21, 20, 18];
 /// Seeds from which changes are tried, and changes that are kept of each at most.
 const STARTS: usize = 3;
 const MOST_STEPS: usize = 40;
-/// What the search may follow, in regions that a flush touches: some two seconds of an optimised build.
-const MOST_WORK: f64 = 2.5e6;
-/// The same of one structure, beside its flushes.
-const WORK_PER_STORE: f64 = 400.0;
-/// A price with what a cache holds of items that are not all asked for alike.
-const WORK_PER_SKEWED_PRICE: f64 = 1500.0;
-/// How much more work it is to follow a store in which there is garbage.
-const GARBAGE_WORK: f64 = 5.0;
+/// Regions that the search may look at, presets in full included, which leave it half at least: of an optimised
+/// build, a second's.
+const MOST_WORK: f64 = 22e6;
+/// The share of these that seeds may take, beside the first ones of each preset, and the share of one store.
+const SEED_SHARE: f64 = 0.3;
+const STORE_SHARE: f64 = 1.0 / 16.0;
+/// What pricing in full may take on top, of those that may be the best, but for the first of them, and of the
+/// front.
+const FINAL_WORK: f64 = 5e6;
+const FRONT_WORK: f64 = 4e6;
+/// A rough price, one with what a cache holds of items that are not all asked for alike, and how many times
+/// more a full one takes, and a full store.
+const WORK_PER_PRICE: f64 = 3e3;
+const WORK_PER_SKEWED_PRICE: f64 = 13e3;
+const PRICE_IN_FULL: f64 = 16.0;
+const STORE_IN_FULL: f64 = 3.0;
 /// How much worse a design counts that costs more in the mix that is told than it may: by so high a power of
 /// how much more. It may lead to one that does not.
 const BEYOND_PREMIUM: i32 = 4;
@@ -77,14 +87,21 @@ pub(super) struct Search<'a> {
     nearest_refused: Option<(f64, Candidate)>,
     considered: usize,
     work: f64,
+    /// The most regions that a flush looked at in any store, by the preset that the design was made from.
+    followed: BTreeMap<&'static str, f64>,
     /// The most that a design may cost in the mix that is told, where the worst mix counts; what counts is
     /// the mix that is told before that is known, and where it is certain.
     most_cost: Option<f64>,
 }
 
 impl<'a> Search<'a> {
-    pub fn new(request: &'a Request, pricer: &'a Pricer) -> Self {
-        Self {
+    /// A search after `presets` were followed in full.
+    pub fn new(
+        request: &'a Request,
+        pricer: &'a Pricer,
+        presets: &[(&'static str, FilledStore<'_>, Design)],
+    ) -> Self {
+        let mut search = Self {
             request,
             pricer,
             stores: HashMap::new(),
@@ -95,8 +112,16 @@ impl<'a> Search<'a> {
             nearest_refused: None,
             considered: 0,
             work: 0.0,
+            followed: BTreeMap::new(),
             most_cost: None,
+        };
+        for (origin, store, design) in presets {
+            let roughly = if store.is_rough() { 1.0 } else { STORE_IN_FULL };
+            search.note_followed(origin, store.looked_at() / roughly, search.flushes(design));
+            search.work += store.looked_at() * (1.0 - 1.0 / roughly);
         }
+        search.work = search.work.min(MOST_WORK / 2.0);
+        search
     }
 
     /// Prices the seeds, and changes the best of them: those for the mix that is told, and then those for the
@@ -134,14 +159,28 @@ impl<'a> Search<'a> {
         self.request.objective(costs) * (costs.cost / most).max(1.0).powi(BEYOND_PREMIUM)
     }
 
+    /// What a rough price takes.
+    fn work_per_price(&self) -> f64 {
+        let Workload { skew, read_skew, .. } = self.request.workload;
+        let is_skewed = read_skew.unwrap_or(skew) > 0.0;
+        self.pricer.sizes_at_once() * if is_skewed { WORK_PER_SKEWED_PRICE } else { WORK_PER_PRICE }
+    }
+
+    /// What pricing a design in full takes, about.
+    fn work_in_full(&self, design: &Design) -> f64 {
+        let store = self.stores.get(&structure(design)).and_then(Option::as_ref);
+        let of_store = store.map_or(0.0, FilledStore::looked_at);
+        of_store * STORE_IN_FULL + self.work_per_price() * PRICE_IN_FULL
+    }
+
     /// The work that may have been done by the end of this part of the search.
     fn most_work(&self) -> f64 {
         let searches_twice = self.request.uncertainty.is_some() && !self.request.is_quick;
         let is_first_of_two = searches_twice && self.most_cost.is_none();
-        if is_first_of_two { MOST_WORK / 2.0 } else { MOST_WORK }
+        if is_first_of_two { MOST_WORK * 0.6 } else { MOST_WORK }
     }
 
-    fn change_the_best(&mut self) {
+    pub fn change_the_best(&mut self) {
         if self.request.is_quick {
             return;
         }
@@ -156,16 +195,21 @@ impl<'a> Search<'a> {
         }
     }
 
+    /// Prices every preset as it is and with as large a write buffer as the budget has room for, and then at
+    /// one size after the other.
     fn seed(&mut self) {
-        let budget = self.request.memory_bytes;
+        let largest = (self.request.memory_bytes / 8).max(1).ilog2().min(27);
         for (origin, preset) in presets::all() {
             self.consider(&preset, origin);
-            for size in SEED_SIZES {
-                self.consider(&preset.scaled_to(1 << size), origin);
-            }
-            // As large a write buffer as the budget has room for.
-            let largest = (budget / 8).max(1).ilog2().min(27);
             self.consider(&preset.scaled_to(1 << largest), origin);
+        }
+        let most = self.work + MOST_WORK * SEED_SHARE;
+        for size in SEED_SIZES {
+            for (origin, preset) in presets::all() {
+                if self.work < most {
+                    self.consider(&preset.scaled_to(1 << size), origin);
+                }
+            }
         }
     }
 
@@ -177,7 +221,7 @@ impl<'a> Search<'a> {
             for changed in moves::of_filters(&best.design) {
                 self.try_change(&mut best, &changed);
             }
-            for changed in moves::of_structure(&best.design) {
+            for changed in moves::of_structure(&best.design, &self.request.workload) {
                 self.try_change(&mut best, &changed);
             }
             if best.objective > before * (1.0 - LEAST_SAVING) || self.work > self.most_work() {
@@ -191,7 +235,7 @@ impl<'a> Search<'a> {
         for _ in 0..MOST_STEPS {
             let Some((before, nearest)) = self.nearest_refused.clone() else { return };
             let changes = moves::of_filters(&nearest.design).into_iter();
-            for changed in changes.chain(moves::of_structure(&nearest.design)) {
+            for changed in changes.chain(moves::of_structure(&nearest.design, &self.request.workload)) {
                 self.consider(&changed, nearest.origin);
             }
             let is_nearer = self.nearest_refused.as_ref().is_some_and(|(now, _)| *now < before);
@@ -211,7 +255,7 @@ impl<'a> Search<'a> {
     }
 
     /// Prices a design unless that was done; returns its place if it keeps to the limits.
-    fn consider(&mut self, design: &Design, origin: &'static str) -> Option<usize> {
+    pub fn consider(&mut self, design: &Design, origin: &'static str) -> Option<usize> {
         if !moves::is_sensible(design) || self.request.check_design(design).is_err() {
             return None;
         }
@@ -223,9 +267,9 @@ impl<'a> Search<'a> {
             return None;
         }
         let memory_bytes = self.request.memory_bytes;
-        let costs = self.store(design)?.costs_with(design, memory_bytes);
+        let costs = self.store(design, origin)?.costs_with(design, memory_bytes);
         self.considered += 1;
-        self.work += if self.request.workload.skew > 0.0 { WORK_PER_SKEWED_PRICE } else { 0.0 };
+        self.work += self.work_per_price();
         let candidate = self.candidate(design, origin, costs);
         let place = match self.request.broken(design, &candidate.costs) {
             None => {
@@ -255,21 +299,38 @@ impl<'a> Search<'a> {
     }
 
     /// The filled store of a design's structure; `None` where it can't be followed.
-    fn store(&mut self, design: &Design) -> Option<&FilledStore<'a>> {
+    fn store(&mut self, design: &Design, origin: &'static str) -> Option<&FilledStore<'a>> {
         let key = structure(design);
         let is_known = self.stores.contains_key(&key);
         if !is_known {
-            let workload = &self.request.workload;
-            let puts = workload.items + workload.changes();
-            let flushes = puts / design.write_buffer.items(workload.item_bytes()).max(1.0);
-            let garbage = workload.changes() > 0.0 || workload.expires_after_puts.is_some();
-            let work = flushes * if garbage { GARBAGE_WORK } else { 1.0 } + WORK_PER_STORE;
             // A store that alone takes a good part of what may be done is none that is worth it.
-            let filled = (work < MOST_WORK / 8.0).then(|| self.pricer.filled(design, true).ok()).flatten();
-            self.work += if filled.is_some() { work } else { 0.0 };
+            let most = MOST_WORK * STORE_SHARE;
+            let flushes = self.flushes(design);
+            let of_flush = self.followed.get(origin).copied().unwrap_or(0.0);
+            let filled = if flushes * of_flush < most {
+                let filled = self.pricer.filled_within(design, true, most).ok();
+                let looked_at = filled.as_ref().map_or(most, FilledStore::looked_at);
+                self.note_followed(origin, looked_at, flushes);
+                filled
+            } else {
+                None
+            };
             self.stores.insert(key.clone(), filled);
         }
         self.stores.get(&key).and_then(Option::as_ref)
+    }
+
+    /// About how often a store of a design has flushed its write buffer.
+    fn flushes(&self, design: &Design) -> f64 {
+        let workload = &self.request.workload;
+        let puts = workload.mean_items() / workload.items * (workload.items + workload.changes());
+        puts / design.write_buffer.items(workload.item_bytes()).max(1.0)
+    }
+
+    fn note_followed(&mut self, origin: &'static str, looked_at: f64, flushes: f64) {
+        self.work += looked_at;
+        let most = self.followed.entry(origin).or_default();
+        *most = most.max(looked_at / flushes.max(1.0));
     }
 
     /// The places of those that keep to the limits, the cheapest first.
@@ -291,16 +352,26 @@ impl<'a> Search<'a> {
         let most_of_front = if self.request.is_quick { 0 } else { MOST_OF_FRONT };
         let undominated = undominated(&points);
         let of_front: Vec<[f64; 4]> = undominated.iter().filter_map(|at| points.get(*at).copied()).collect();
-        let chosen =
-            spread(&of_front, most_of_front).into_iter().filter_map(|at| undominated.get(at).copied());
+        let affordable = |places: &mut dyn Iterator<Item = usize>, mut work: f64| -> Vec<usize> {
+            let is_affordable = |at: &usize| {
+                let may_be = work > 0.0;
+                work -= by_rank.get(*at).map_or(0.0, |candidate| self.work_in_full(&candidate.design));
+                may_be
+            };
+            places.take_while(is_affordable).collect()
+        };
+        let chosen = spread(&of_front, most_of_front).into_iter();
+        let chosen = affordable(&mut chosen.filter_map(|at| undominated.get(at).copied()), FRONT_WORK);
         let mut cheapest: Vec<usize> = (0..by_rank.len()).collect();
         let cost = |at: &usize| by_rank.get(*at).map_or(f64::INFINITY, |candidate| candidate.costs.cost);
         cheapest.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
         cheapest.truncate(FINALISTS);
+        let cheapest = affordable(&mut cheapest.into_iter(), FINAL_WORK / 2.0);
         // A rough price may be beyond the premium where the full one is not.
         let most = self.most_cost.map_or(f64::INFINITY, |most| most * NEARLY);
-        let best = (0..by_rank.len()).filter(|at| cost(at) <= most).take(FINALISTS);
-        let mut places: Vec<usize> = best.chain(cheapest.iter().copied()).chain(chosen).collect();
+        let mut best = (0..by_rank.len()).filter(|at| cost(at) <= most).take(FINALISTS);
+        let mut places = affordable(&mut best, FINAL_WORK / 2.0);
+        places.extend(cheapest.into_iter().chain(chosen));
         places.sort_unstable();
         places.dedup();
         let mut exact = Vec::new();
@@ -316,7 +387,7 @@ impl<'a> Search<'a> {
             exact.extend(self.price_in_full(&store, &candidate.design, candidate.origin));
         }
         for (origin, store, design) in presets {
-            if !exact.iter().any(|(candidate, _)| candidate.design == *design) {
+            if !store.is_rough() && !exact.iter().any(|(candidate, _)| candidate.design == *design) {
                 exact.extend(self.price_in_full(store, design, origin));
             }
         }
@@ -384,14 +455,7 @@ impl<'a> Search<'a> {
     fn nothing_fits(&self) -> ModelError {
         let (limit, _) =
             self.refused.iter().max_by_key(|(_, number)| **number).unwrap_or((&Limit::Memory, &0));
-        let (parameter, more) = match limit {
-            Limit::Memory => ("memory", "give more"),
-            Limit::Space => ("space-at-most", "allow more"),
-            Limit::Reads => ("reads-at-most", "allow more"),
-            Limit::Years => ("years-at-least", "ask for fewer"),
-        };
-        let message = format!("none of {} designs keeps to it; {more}", self.considered);
-        ModelError::new(parameter, message)
+        limit.is_kept_by_none(self.considered)
     }
 }
 
@@ -410,7 +474,7 @@ fn structure(design: &Design) -> String {
     for level in &design.levels {
         let (bits, runs, bytes) = (level.fanout_bits, level.runs, level.table_bytes);
         // Writing to a string can't fail.
-        let _ = write!(text, "; {bits} {runs} {:?} {bytes}", level.format);
+        let _ = write!(text, "; {bits} {runs} {:?} {bytes} {:?}", level.format, level.compression);
     }
     text
 }

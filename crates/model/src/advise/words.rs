@@ -3,7 +3,7 @@
 use super::search::{Candidate, Found};
 use super::{Advice, Choice, Limit, NextMemory, Request};
 use crate::price::Costs;
-use siltstone_design::{Design, Format, IndexSpec, RegionFilterSpec, TableFilterSpec};
+use siltstone_design::{Compression, Design, Format, IndexSpec, RegionFilterSpec, TableFilterSpec};
 use std::collections::BTreeMap;
 
 /// The preset that designs are compared with in words.
@@ -54,7 +54,8 @@ fn best_in_words(
 ) -> Vec<String> {
     let costs = &best.predicted;
     let mut why = vec![what_dominates(request, costs), what_is_written(costs), what_is_read(request, costs)];
-    why.push(where_memory_goes(costs, request.workload.items));
+    why.extend(on_the_way(request));
+    why.push(where_memory_goes(costs, request.workload.mean_items()));
     why.push(more_memory(next));
     if let Some(radius) = request.uncertainty {
         let premium = if request.premium_at_most.is_finite() {
@@ -122,6 +123,17 @@ fn what_is_read(request: &Request, costs: &Costs) -> String {
     text
 }
 
+/// What figures are of where the store grows.
+fn on_the_way(request: &Request) -> Option<String> {
+    let (items, at_end) = (request.workload.items, request.workload.items_at_end?);
+    (at_end > items).then(|| {
+        format!(
+            "The store grows to {:.1} times its items: figures are means over the way there, memory has to do for its end.",
+            at_end / items
+        )
+    })
+}
+
 fn where_memory_goes(costs: &Costs, items: f64) -> String {
     let m = &costs.memory_bytes;
     let held = m.filter + m.index;
@@ -154,18 +166,8 @@ fn more_memory(next: &NextMemory) -> String {
 /// Which limit rules out something cheaper.
 fn what_binds(request: &Request, limit: Limit, cheaper: &Candidate, cost: f64) -> String {
     let costs = &cheaper.costs;
-    let (what, most, has) = match limit {
-        Limit::Memory => ("memory", request.memory_bytes as f64, costs.memory_bytes.total),
-        Limit::Space => {
-            ("space at the peak", request.space_at_most.unwrap_or(f64::NAN), costs.peak_space_amplification)
-        }
-        Limit::Reads => ("reads a get", request.reads_at_most.unwrap_or(f64::NAN), costs.reads_per_hit),
-        Limit::Years => (
-            "years of the device",
-            request.years_at_least.unwrap_or(f64::NAN),
-            costs.device_years.unwrap_or(f64::NAN),
-        ),
-    };
+    let (what, has) = (limit.in_words(), limit.of(costs));
+    let most = request.bound(limit).unwrap_or(f64::NAN);
     format!(
         "The limit on {what} ({most:.2}) binds: without it, a design with {has:.2} would cost {:.1} % less.",
         (1.0 - cheaper.objective / cost) * 100.0
@@ -244,6 +246,10 @@ pub fn strata(design: &Design) -> Vec<String> {
                 format!(", Bloom clusters of {bits_per_key} bits on the device")
             }
         };
+        let compression = match level.compression {
+            Compression::None => "",
+            Compression::Dictionary => " compressed by a dictionary",
+        };
         let index = match level.index {
             IndexSpec::None => "",
             IndexSpec::Separators => ", index of separators",
@@ -254,7 +260,7 @@ pub fn strata(design: &Design) -> Vec<String> {
             IndexSpec::Paged => ", index on the device",
         };
         lines.push(format!(
-            "level {number}: {places}, {runs} of {}, {format}{index}{table_filter}{region_filter}",
+            "level {number}: {places}, {runs} of {}, {format}{compression}{index}{table_filter}{region_filter}",
             bytes_in_words(level.table_bytes)
         ));
     }

@@ -19,6 +19,8 @@ use super::workload::{Mix, Workload};
 /// Bytes of an answer beside its key and value, and what the memory that it lies in takes beside it.
 const ANSWER_BYTES: f64 = 24.0;
 const ANSWER_SPACE: f64 = 4608.0 / 4096.0;
+/// Bytes of the largest answer that is kept, its key and value included.
+const MOST_ANSWER_BYTES: f64 = 1024.0;
 /// Bytes of a cached page.
 const CACHED_PAGE_BYTES: f64 = 4096.0 + 96.0;
 /// Parts that the cache is divided into.
@@ -63,10 +65,10 @@ impl Cache<'_> {
         if mix.hits + mix.misses + mix.scans <= 0.0 {
             mix = Mix { hits: 1.0, ..mix };
         }
-        let asking = Asking { requests, pages, mix };
+        let asking = Asking { requests, pages, mix, kept: KeptAnswers::of(self.workload) };
         let with = |part: u32| {
             let of_answers = self.bytes * f64::from(part) / f64::from(PARTS);
-            let answers = asking.answers_times(of_answers, self.workload);
+            let answers = asking.answers_times(of_answers);
             asking.missed(answers, (self.bytes - of_answers) / CACHED_PAGE_BYTES)
         };
         let mut best = (0, with(0));
@@ -91,11 +93,38 @@ impl Cache<'_> {
     }
 }
 
+/// Which answers are kept: those that are not too large.
+#[derive(Clone, Copy)]
+struct KeptAnswers {
+    /// Memory that one takes which says that a key is absent.
+    absent_bytes: f64,
+    /// The share of items whose answers are kept,
+    share: f64,
+    /// and the memory that one takes on the average, those that are not kept included.
+    bytes: f64,
+}
+
+impl KeptAnswers {
+    fn of(workload: &Workload) -> Self {
+        let head_bytes = ANSWER_BYTES + workload.key_bytes;
+        let absent_bytes = head_bytes * ANSWER_SPACE;
+        let (mut share, mut bytes) = (0.0, 0.0);
+        for size in workload.value_sizes() {
+            if head_bytes + size.value_bytes <= MOST_ANSWER_BYTES {
+                share += size.share;
+                bytes += size.share * (absent_bytes + size.value_bytes * ANSWER_SPACE);
+            }
+        }
+        Self { absent_bytes, share, bytes }
+    }
+}
+
 /// What is asked of the caches, by operations of a mix.
 struct Asking<'a> {
     requests: &'a Requests,
     pages: &'a Pages,
     mix: Mix,
+    kept: KeptAnswers,
 }
 
 /// Requests for one kind of keys that come through the answers.
@@ -105,10 +134,11 @@ struct Through {
 }
 
 impl Through {
-    fn of(requests: &Requests, per_operation: f64, answers: Times) -> Self {
+    /// Those of so many operations, of which a share asks for answers that are kept.
+    fn of(requests: &Requests, per_operation: f64, kept: f64, answers: Times) -> Self {
         let through = |rate: f64| {
             let rate = rate * per_operation;
-            let passed = absent(answers.map(|time| (-rate * time).exp()));
+            let passed = 1.0 - kept + kept * absent(answers.map(|time| (-rate * time).exp()));
             (passed, rate * passed)
         };
         Self { groups: requests.groups().iter().map(|group| through(group.rate)).collect() }
@@ -148,9 +178,8 @@ struct Touching {
 
 impl Asking<'_> {
     /// The times of answers that have so many bytes.
-    fn answers_times(&self, bytes: f64, workload: &Workload) -> Times {
-        let absent = (ANSWER_BYTES + workload.key_bytes) * ANSWER_SPACE;
-        let found = absent + workload.value_bytes * ANSWER_SPACE;
+    fn answers_times(&self, bytes: f64) -> Times {
+        let KeptAnswers { absent_bytes: absent, bytes: found, .. } = self.kept;
         let (by_hit, by_miss) = self.pages.classes().fold((0.0, 0.0), |(hits, misses), class| {
             (hits + class.vain_by_hit, misses + class.vain_by_miss)
         });
@@ -175,8 +204,8 @@ impl Asking<'_> {
         if room >= sizes.iter().sum() {
             return DeviceReads::default();
         }
-        let [items, absent_keys] =
-            [self.mix.hits, self.mix.misses].map(|share| Through::of(self.requests, share, answers));
+        let [items, absent_keys] = [(self.mix.hits, self.kept.share), (self.mix.misses, 1.0)]
+            .map(|(share, kept)| Through::of(self.requests, share, kept, answers));
         let untouched = |time: f64| {
             let touching = self.touching(&items, &absent_keys, time);
             classes.iter().map(|class| class.untouched(class.per_page(), &touching)).collect()

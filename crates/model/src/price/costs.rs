@@ -2,13 +2,15 @@
 
 use super::Device;
 use super::cache::Cache;
-use super::layout::Layout;
+use super::layout::{Layout, PAGE_BYTES};
 use super::memory::{MemoryCosts, fitted};
+use super::opening::Opening;
 use super::processor::{us_per_put, us_per_read};
-use super::reads::{Missing, Pages};
+use super::reads::{Missing, Pages, Taken};
 use super::requests::Requests;
-use super::trie::{Trie, Written};
+use super::trie::Trie;
 use super::workload::Mix;
+use super::written::Written;
 use serde::Serialize;
 
 /// What a design costs for a workload.
@@ -28,6 +30,9 @@ pub struct Costs {
     pub log_amplification: f64,
     /// The levels, from the top.
     pub levels: Vec<LevelCosts>,
+    /// Microseconds that a read of each kind takes where it is the only one: its device reads one after the
+    /// other, and the processor.
+    pub latency_us: ReadLatencies,
     /// Pages that a get of an item needs, cached or not.
     pub pages_per_hit: f64,
     /// Pages that a get of an absent key needs, cached or not.
@@ -66,7 +71,8 @@ pub struct Costs {
     pub cpu_us_per_scan: f64,
     /// Microseconds of processor time per put, flushes and compactions included.
     pub cpu_us_per_put: f64,
-    /// Seconds that opening takes at the end of a working day: the manifest, and half a write buffer of log.
+    /// Seconds until a store that was closed in order is open again: the manifest, half a write buffer of log,
+    /// and the filters of regions that were in memory.
     pub open_seconds: f64,
     /// Full writes of the device a day; `None` without a rate of puts or a device's capacity.
     pub drive_writes_per_day: Option<f64>,
@@ -91,8 +97,6 @@ pub struct LevelCosts {
     pub bytes: f64,
 }
 
-/// Seconds that opening takes in any case, per run and per put that is replayed from the log: rough guesses.
-const OPEN_SECONDS: [f64; 3] = [3e-3, 6e-6, 4e-7];
 const SECONDS_PER_DAY: f64 = 86_400.0;
 const DAYS_PER_YEAR: f64 = 365.25;
 
@@ -116,6 +120,23 @@ struct ReadTimes {
     get: f64,
 }
 
+impl ReadTimes {
+    /// What each kind of operation takes of the processor and, this long for reads, of the device.
+    fn operation_cost(&self, [hit, miss, scan]: [f64; 3], writes: &Writes) -> OperationCosts {
+        OperationCosts {
+            hit: self.hit + hit,
+            miss: self.miss + miss,
+            scan: self.scan + scan,
+            put: writes.us_per_put + writes.device_us_per_put,
+        }
+    }
+
+    /// What a read of each kind takes by itself, where the device takes so long.
+    fn latencies(&self, [hit, miss, scan]: [f64; 3]) -> ReadLatencies {
+        ReadLatencies { hit: self.hit + hit, miss: self.miss + miss, scan: self.scan + scan }
+    }
+}
+
 /// Bytes written and read for puts, and puts.
 struct Writes {
     amplification: f64,
@@ -133,7 +154,10 @@ impl Question<'_> {
         let pages = Pages::of(trie, &in_memory, &missing, self.requests, self.is_rough);
         let keeps_answers = self.layout.keeps_answers();
         let cache = Cache { bytes: memory.cache, keeps_answers, is_rough: self.is_rough, workload };
-        let reads = cache.missed(self.requests, &pages);
+        let mut reads = cache.missed(self.requests, &pages);
+        // What lies apart is never cached.
+        reads.hit += pages.hit.apart;
+        reads.scan += pages.scan.apart;
         let group = workload.group_items;
         let hit = us_per_read(&pages.hit, reads.hit, 0.0);
         let miss = us_per_read(&pages.miss, reads.miss, 0.0);
@@ -144,12 +168,15 @@ impl Question<'_> {
         let slow = self.device.processor_time;
         let times = ReadTimes { hit: hit * slow, miss: miss * slow, scan: scan * slow, get: get * slow };
         let writes = self.writes(&missing);
-        let operation_cost = self.operation_cost([reads.hit, reads.miss, reads.scan], &times, &writes);
+        let taken = [&pages.hit, &pages.miss, &pages.scan];
+        let reads_of_each = [reads.hit, reads.miss, reads.scan];
+        let on_device = |us_per_read| self.device_us(reads_of_each, taken, us_per_read);
+        let operation_cost = times.operation_cost(on_device(self.device.us_per_read()), &writes);
+        let latency_us = times.latencies(on_device(self.device.read_latency_us));
         let live = trie.live_items();
         let live_bytes = (live * workload.item_bytes()).max(1.0);
         let table_bytes = trie.bytes();
-        let runs: f64 = held.levels.iter().map(|level| level.runs).sum();
-        let [least, of_run, of_put] = OPEN_SECONDS;
+        let open_seconds = Opening::of(&held, self.layout, &memory).seconds(self.device);
         let user_bytes = workload.user_bytes();
         Costs {
             cost: operation_cost.of(&mix),
@@ -157,9 +184,10 @@ impl Question<'_> {
             write_amplification: writes.amplification,
             change_write_amplification: writes.changes,
             log_amplification: writes.log,
-            pages_per_hit: pages.hit.pages,
-            pages_per_miss: pages.miss.pages,
-            pages_per_scan: pages.scan.pages,
+            latency_us,
+            pages_per_hit: pages.hit.all_pages(),
+            pages_per_miss: pages.miss.all_pages(),
+            pages_per_scan: pages.scan.all_pages(),
             reads_per_hit: reads.hit,
             reads_per_miss: reads.miss,
             reads_per_scan: reads.scan,
@@ -175,7 +203,7 @@ impl Question<'_> {
             cpu_us_per_miss: times.miss,
             cpu_us_per_scan: times.scan,
             cpu_us_per_put: writes.us_per_put,
-            open_seconds: least + runs * of_run + self.layout.write_buffer_puts() / 2.0 * of_put,
+            open_seconds,
             drive_writes_per_day: self
                 .per_day(&writes)
                 .zip(self.device.capacity_bytes)
@@ -194,15 +222,16 @@ impl Question<'_> {
         }
     }
 
-    /// What each kind of operation takes of the device and the processor.
-    fn operation_cost(&self, reads: [f64; 3], times: &ReadTimes, writes: &Writes) -> OperationCosts {
-        let [hit, miss, scan] = reads.map(|reads| reads * self.device.us_per_read());
-        OperationCosts {
-            hit: times.hit + hit,
-            miss: times.miss + miss,
-            scan: times.scan + scan,
-            put: writes.us_per_put + writes.device_us_per_put,
-        }
+    /// Microseconds of the device that each kind of read takes, where a read of a page takes so many and what
+    /// lies in several is read at once.
+    fn device_us(&self, reads: [f64; 3], taken: [&Taken; 3], us_per_read: f64) -> [f64; 3] {
+        let us_per_page = PAGE_BYTES * 1e6 / self.device.sequential_read_bytes_per_second;
+        let of = |(reads, taken): (f64, &Taken)| {
+            reads * us_per_read + (taken.pages_apart - taken.apart).max(0.0) * us_per_page
+        };
+        let [hit, miss, scan] = reads;
+        let [of_hit, of_miss, of_scan] = taken;
+        [(hit, of_hit), (miss, of_miss), (scan, of_scan)].map(of)
     }
 
     /// Bytes written a day, while items are changed or put.
@@ -254,6 +283,18 @@ impl Question<'_> {
             device_us_per_put,
         }
     }
+}
+
+/// How long reads take, in microseconds, on the average: where nothing else is asked of the device meanwhile.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct ReadLatencies {
+    /// A get that finds an item.
+    pub hit: f64,
+    /// A get that finds none.
+    pub miss: f64,
+    /// A scan of one group.
+    pub scan: f64,
 }
 
 /// What each kind of operation costs, in microseconds of device and processor.

@@ -22,10 +22,14 @@ use serde::{Deserialize, Serialize};
 pub struct Device {
     /// Random reads of a page a second, many under way at once.
     pub random_reads_per_second: f64,
+    /// Microseconds until a random read of a page has come that is under way alone.
+    pub read_latency_us: f64,
     /// Bytes a second of large reads.
     pub sequential_read_bytes_per_second: f64,
     /// Bytes a second of large writes.
     pub sequential_write_bytes_per_second: f64,
+    /// Microseconds until a few bytes that were appended to a file are safe.
+    pub sync_us: f64,
     /// Bytes that it holds; `None` where nobody knows.
     pub capacity_bytes: Option<f64>,
     /// Bytes that may be written to it in its life, its maker's TBW; `None` where nobody knows.
@@ -40,8 +44,10 @@ impl Default for Device {
     fn default() -> Self {
         Self {
             random_reads_per_second: 58e3,
+            read_latency_us: 100.0,
             sequential_read_bytes_per_second: 0.8e9,
             sequential_write_bytes_per_second: 0.5e9,
+            sync_us: 1000.0,
             capacity_bytes: Some(1e12),
             endurance_bytes: Some(1.8e15),
             processor_time: 1.0,
@@ -55,8 +61,10 @@ struct DeviceFile {
     #[serde(default)]
     random_reads: Vec<RandomReads>,
     random_reads_per_second: Option<f64>,
+    read_latency_us: Option<f64>,
     sequential_read_bytes_per_second: Option<f64>,
     sequential_write_bytes_per_second: Option<f64>,
+    sync_us: Option<Syncs>,
     capacity_bytes: Option<f64>,
     endurance_bytes: Option<f64>,
     processor_time: Option<f64>,
@@ -64,12 +72,39 @@ struct DeviceFile {
 
 #[derive(Deserialize)]
 struct RandomReads {
+    threads: Option<u64>,
+    batch: Option<u64>,
     reads_per_second: f64,
 }
 
+/// How long a sync takes: as the probe has it, or as a device has it.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Syncs {
+    Probed { p50: f64 },
+    Known(f64),
+}
+
+impl Syncs {
+    fn us(&self) -> f64 {
+        match *self {
+            Self::Probed { p50 } => p50,
+            Self::Known(us) => us,
+        }
+    }
+}
+
+impl RandomReads {
+    /// Whether one read was under way at a time.
+    fn is_one_by_one(&self) -> bool {
+        (self.threads, self.batch) == (Some(1), Some(1))
+    }
+}
+
 impl Device {
-    /// The device of a file that `siltstone probe --json` has written. `capacity_bytes`, `endurance_bytes`
-    /// and `processor_time` may be added; what is missing is taken from the default.
+    /// The device of a file that `siltstone probe --json` has written: the most random reads that it reached,
+    /// how long one took by itself, and a sync mostly. `capacity_bytes`, `endurance_bytes` and `processor_time` may be
+    /// added; what is missing is taken from the default.
     ///
     /// # Errors
     /// What is no such JSON, or a number in it that makes no sense.
@@ -79,17 +114,21 @@ impl Device {
         let usual = Self::default();
         // The most that any number of threads reached.
         let probed = file.random_reads.iter().map(|reads| reads.reads_per_second).reduce(f64::max);
+        let one_by_one = file.random_reads.iter().find(|reads| reads.is_one_by_one());
+        let latency_us = one_by_one.map(|reads| 1e6 / reads.reads_per_second);
         let device = Self {
             random_reads_per_second: file
                 .random_reads_per_second
                 .or(probed)
                 .unwrap_or(usual.random_reads_per_second),
+            read_latency_us: file.read_latency_us.or(latency_us).unwrap_or(usual.read_latency_us),
             sequential_read_bytes_per_second: file
                 .sequential_read_bytes_per_second
                 .unwrap_or(usual.sequential_read_bytes_per_second),
             sequential_write_bytes_per_second: file
                 .sequential_write_bytes_per_second
                 .unwrap_or(usual.sequential_write_bytes_per_second),
+            sync_us: file.sync_us.map_or(usual.sync_us, |syncs| syncs.us()),
             capacity_bytes: file.capacity_bytes.or(usual.capacity_bytes),
             endurance_bytes: file.endurance_bytes.or(usual.endurance_bytes),
             processor_time: file.processor_time.unwrap_or(usual.processor_time),
@@ -105,8 +144,10 @@ impl Device {
     pub fn check(&self) -> Result<(), ModelError> {
         for (name, value) in [
             ("random_reads_per_second", self.random_reads_per_second),
+            ("read_latency_us", self.read_latency_us),
             ("sequential_read_bytes_per_second", self.sequential_read_bytes_per_second),
             ("sequential_write_bytes_per_second", self.sequential_write_bytes_per_second),
+            ("sync_us", self.sync_us),
             ("capacity_bytes", self.capacity_bytes.unwrap_or(1.0)),
             ("endurance_bytes", self.endurance_bytes.unwrap_or(1.0)),
             ("processor_time", self.processor_time),

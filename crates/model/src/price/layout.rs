@@ -3,6 +3,8 @@
 //! Source: docs/format.md for the bytes; for filters and indexes the formulas of their structures, with the
 //! loads that they reach. Where a constant is measured rather than derived, it says so.
 
+use super::sizes::ValueSize;
+use super::values::{Stored, StoredKey, Values};
 use super::workload::Workload;
 use siltstone_design::design::LOG_STORE_FILL;
 use siltstone_design::{
@@ -12,13 +14,11 @@ use siltstone_design::{
 /// Bytes of a page.
 pub(super) const PAGE_BYTES: f64 = 4096.0;
 /// Bytes of a page that entries may take.
-const PAGE_PAYLOAD_BYTES: f64 = 4088.0;
-/// Longest entry that stays within a page.
-const MOST_INLINE_BYTES: f64 = PAGE_PAYLOAD_BYTES - 32.0;
+pub(super) const PAGE_PAYLOAD_BYTES: f64 = 4088.0;
 /// Share of a hash table's pages that is filled (measured).
-const HTABLE_FILL: f64 = 0.98;
+pub(super) const HTABLE_FILL: f64 = 0.98;
 /// Share of a cuckoo table's slots that is filled.
-const CUCKOO_FILL: f64 = 0.975;
+pub(super) const CUCKOO_FILL: f64 = 0.975;
 /// What compression has to gain for a table to be compressed.
 const LEAST_COMPRESSED_RATIO: f64 = 1.1;
 /// What a compressed table is decoded with, twice: a dictionary of 4 KiB and symbols (measured).
@@ -37,6 +37,10 @@ const MAPLET_QUOTIENT_BITS: f64 = 2.45;
 pub(super) struct Layout {
     design: Design,
     workload: Workload,
+    /// The workload's values as they are, and where they are compressed.
+    plain: Values,
+    compressed: Values,
+    tombstone: Values,
 }
 
 /// The run whose bytes are asked for.
@@ -54,7 +58,13 @@ pub(super) struct RunSize {
 
 impl Layout {
     pub fn new(design: &Design, workload: &Workload) -> Self {
-        Self { design: design.clone(), workload: *workload }
+        let ratio = workload.compressed_ratio;
+        let smaller = |size: ValueSize| ValueSize { value_bytes: size.value_bytes / ratio, ..size };
+        let plain = Values::of(workload.key_bytes, workload.value_sizes().collect());
+        let compressed =
+            Values::of(workload.key_bytes / ratio, workload.value_sizes().map(smaller).collect());
+        let tombstone = Values::none();
+        Self { design: design.clone(), workload: *workload, plain, compressed, tombstone }
     }
 
     pub fn design(&self) -> &Design {
@@ -134,45 +144,38 @@ impl Layout {
             return 0.0;
         }
         let together = self.items_together(run.density);
-        let page_bytes = self.page_bytes_of(run, together);
+        let Stored { page_bytes, pages_apart, .. } = self.stored_together(run, together);
         let index_bits = self.index_bits_of(run, page_bytes, together);
-        let per_entry = page_bytes + (self.stored_filter_bits(run) + index_bits) / 8.0;
+        let in_pages = page_bytes + pages_apart * PAGE_BYTES;
+        let per_entry = in_pages + (self.stored_filter_bits(run) + index_bits) / 8.0;
         let codecs = if self.decoded_bytes(run.level) > 0.0 { CODECS_BYTES } else { 0.0 };
         run.entries * per_entry + TABLE_FIXED_BYTES + codecs
     }
 
-    /// Bytes of pages that an entry takes on the average, waste included.
-    pub fn page_bytes(&self, run: &RunSize) -> f64 {
-        self.page_bytes_of(run, self.items_together(run.density))
+    /// What an entry takes of pages on the average, waste included.
+    pub fn stored(&self, run: &RunSize) -> Stored {
+        self.stored_together(run, self.items_together(run.density))
     }
 
     /// The same where so many items of a group stand together.
-    fn page_bytes_of(&self, run: &RunSize, together: f64) -> f64 {
-        let whole = self.entry_page_bytes(run, self.workload.value_bytes, together);
+    fn stored_together(&self, run: &RunSize, together: f64) -> Stored {
+        let spec = self.design.level(run.level);
+        let (key_ratio, value_ratio) = self.compressed_ratios(spec);
+        let values = if value_ratio == 1.0 { &self.plain } else { &self.compressed };
+        let shared_bytes = self.shared_bytes(spec.format, together) / key_ratio;
+        let key = StoredKey { bytes: self.workload.key_bytes / key_ratio, shared_bytes };
+        let whole = values.stored(spec.format, key);
         if run.tombstones == 0.0 {
             return whole;
         }
         // A slot has the same size whatever it holds.
-        let is_slotted = matches!(self.design.level(run.level).format, Format::Hash | Format::Sorted);
-        let tombstone = if is_slotted { whole } else { self.entry_page_bytes(run, 0.0, together) };
-        whole + run.tombstones * (tombstone - whole)
-    }
-
-    fn entry_page_bytes(&self, run: &RunSize, value_bytes: f64, together: f64) -> f64 {
-        let spec = self.design.level(run.level);
-        let (key_ratio, value_ratio) = self.compressed_ratios(spec);
-        let (key_bytes, value_bytes) = (self.workload.key_bytes / key_ratio, value_bytes / value_ratio);
-        let whole = key_bytes + value_bytes;
-        match spec.format {
-            Format::Block => {
-                let tag = varint(value_bytes * 16.0);
-                let shared = self.shared_bytes(together) / key_ratio;
-                paged(2.0 + tag + whole - shared, 1.0)
-            }
-            Format::HTable => paged(2.0 + varint(value_bytes * 16.0) + whole + 0.3, HTABLE_FILL),
-            Format::Hash => slotted(varint(value_bytes * 8.0 + 2.0) + whole) / CUCKOO_FILL,
-            Format::Sorted => slotted(varint(value_bytes * 8.0 + 2.0) + whole),
-        }
+        let is_slotted = matches!(spec.format, Format::Hash | Format::Sorted);
+        let tombstone = if is_slotted {
+            Stored { page_bytes: whole.page_bytes, ..Stored::default() }
+        } else {
+            self.tombstone.stored(spec.format, key)
+        };
+        whole.mixed(run.tombstones, tombstone)
     }
 
     /// How many times smaller keys and values are in the tables of a level.
@@ -195,9 +198,11 @@ impl Layout {
     }
 
     /// Bytes of a key that it has in common with the one before, where so many of a group stand together.
-    fn shared_bytes(&self, together: f64) -> f64 {
+    fn shared_bytes(&self, format: Format, together: f64) -> f64 {
+        let key_bytes = self.workload.key_bytes;
+        let item_bytes = key_bytes + self.plain.bytes_in_page(format, key_bytes);
         // The first of a group in a page shares nothing.
-        let per_page = PAGE_PAYLOAD_BYTES / (self.workload.item_bytes() + 4.0);
+        let per_page = PAGE_PAYLOAD_BYTES / (item_bytes + 4.0);
         let firsts = 1.0 / together + 1.0 / per_page.max(1.0);
         self.workload.prefix_bytes * (1.0 - firsts).max(0.0)
     }
@@ -215,7 +220,7 @@ impl Layout {
     /// Bits of index that an entry has, in memory or on the device.
     pub fn index_bits(&self, run: &RunSize) -> f64 {
         let together = self.items_together(run.density);
-        self.index_bits_of(run, self.page_bytes_of(run, together), together)
+        self.index_bits_of(run, self.stored_together(run, together).page_bytes, together)
     }
 
     /// The same where an entry takes so many bytes of pages and so many of a group stand together.
@@ -339,23 +344,19 @@ fn separator_bits(together: f64, per_page: f64) -> f64 {
 }
 
 /// Bytes of a number as a varint.
-fn varint(number: f64) -> f64 {
+pub(super) fn varint(number: f64) -> f64 {
     let more = (1..10).take_while(|bytes| number >= (1u64 << (7 * bytes)) as f64);
     more.count() as f64 + 1.0
 }
 
-/// Bytes of pages for an entry of so many bytes.
-fn paged(entry_bytes: f64, fill: f64) -> f64 {
-    if entry_bytes > MOST_INLINE_BYTES {
-        return (entry_bytes / PAGE_PAYLOAD_BYTES).ceil() * PAGE_BYTES + 24.0;
-    }
+/// Bytes of pages for an entry of so many bytes where a page, filled so far, lacks so many entries at its end.
+pub(super) fn paged(entry_bytes: f64, wasted_entries: f64, fill: f64) -> f64 {
     let per_page = (PAGE_PAYLOAD_BYTES * fill / entry_bytes).max(1.0);
-    // A page ends where the next entry does not fit; entries of slightly different lengths waste half of one.
-    PAGE_BYTES / (per_page - 0.5).max(1.0)
+    PAGE_BYTES / (per_page - wasted_entries).max(1.0)
 }
 
 /// Bytes of pages for a slot of so many bytes.
-fn slotted(slot_bytes: f64) -> f64 {
+pub(super) fn slotted(slot_bytes: f64) -> f64 {
     let per_page = (PAGE_PAYLOAD_BYTES / slot_bytes).floor();
     if per_page >= 1.0 && per_page * slot_bytes >= PAGE_PAYLOAD_BYTES * 15.0 / 16.0 {
         PAGE_BYTES / per_page

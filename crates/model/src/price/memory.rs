@@ -131,7 +131,7 @@ impl Held {
     pub fn of(trie: &Trie, layout: &Layout) -> Self {
         let mut held = Self { levels: Vec::new(), filters: Vec::new(), indexes: Vec::new(), page_bytes: 0.0 };
         let moments = trie.moments().count() as f64;
-        for (number, regions) in trie.moments().flat_map(|levels| levels.iter().enumerate()) {
+        for (number, regions) in trie.moments().flat_map(|moment| moment.levels.iter().enumerate()) {
             if held.levels.len() == number {
                 held.levels.push(LevelCosts::default());
                 held.filters.push(0.0);
@@ -151,7 +151,7 @@ impl Held {
                     let bits = layout.filter_bits(size, entries, sizes.len() as f64);
                     *filters += weight * size.entries * bits / 8.0;
                     *indexes += weight * size.entries * layout.index_bits(size) / 8.0;
-                    held.page_bytes += weight * size.entries * layout.page_bytes(size);
+                    held.page_bytes += weight * size.entries * layout.stored(size).page_bytes;
                 }
                 level.regions += weight * f64::from(u8::from(!sizes.is_empty()));
                 level.runs += weight * sizes.len() as f64;
@@ -206,9 +206,13 @@ impl Held {
 
     /// Bytes of the filters of all regions.
     fn region_filters(&self, layout: &Layout) -> f64 {
-        let levels = self.filters.iter().enumerate();
-        let of_regions = levels.filter(|(level, _)| layout.has_region_filters_in_memory(*level));
-        of_regions.map(|(_, bytes)| bytes).sum()
+        self.region_filters_by_level(layout).map(|(_, bytes)| bytes).sum()
+    }
+
+    /// Levels whose regions have filters in memory, and how many bytes they take.
+    pub fn region_filters_by_level(&self, layout: &Layout) -> impl Iterator<Item = (usize, f64)> {
+        let levels = self.filters.iter().copied().enumerate();
+        levels.filter(|(level, _)| layout.has_region_filters_in_memory(*level))
     }
 
     /// Reads that a lookup does in vain, as the engine reckons when it divides memory among filters: the runs

@@ -7,12 +7,13 @@
 //!   stand for all. What a merge writes follows from FAST'16's `Unique` (Lim et al., §3.3 and §3.4): a run
 //!   stands for the writes that it took, and a merged run for the writes of all (`puts`).
 //! * `layout` says how many bytes an entry takes in a table of each format, and how many bits its filters
-//!   and indexes take.
+//!   and indexes take; `values` which values lie in pages of their own.
 //! * `reads` says how many pages a lookup reads, from where items lie and how often filters are wrong;
 //!   `requests` which items are asked for, `memory` which filters there is room for, `cache` how many of the
 //!   pages are cached, as `replacement` says what a cache keeps.
 //! * `observed` goes the other way: from what a running store counts to the workload's skew and groups.
-//! * `processor` and [`Device`] turn all of it into time.
+//! * `path` weighs what a store that grows costs on the way.
+//! * `processor` and [`Device`] turn all of it into time, and `opening` says how long it takes to open.
 //!
 //! ```
 //! use siltstone_design::presets;
@@ -34,19 +35,25 @@ mod device;
 mod layout;
 mod memory;
 mod observed;
+mod opening;
+mod path;
 mod processor;
 mod puts;
 mod reads;
 mod replacement;
 mod requests;
+mod sizes;
 mod trie;
+mod values;
 mod workload;
+mod written;
 
-pub use costs::{Costs, LevelCosts, OperationCosts};
+pub use costs::{Costs, LevelCosts, OperationCosts, ReadLatencies};
 pub use device::Device;
 pub use memory::MemoryCosts;
 pub use observed::{group_items_of, skew_of};
 pub(crate) use processor::us_per_rewrite;
+pub use sizes::{Sizes, ValueSize};
 pub use workload::{Mix, Workload};
 
 use crate::ModelError;
@@ -55,7 +62,7 @@ use layout::Layout;
 use puts::Keys;
 use requests::Requests;
 use siltstone_design::Design;
-use trie::Trie;
+use trie::{Effort, Trie};
 
 /// Regions that are followed of a level, about, and moments of a cycle of level 0 at which a store is looked
 /// at whose reads are priced over time; and both where a rough price will do.
@@ -84,9 +91,35 @@ pub fn price(
 pub struct Pricer {
     workload: Workload,
     device: Device,
+    /// The store as it is, and that at several sizes on its way where it grows; roughly and else.
+    now: [AtSize; 1],
+    growing: Option<[Vec<AtSize>; 2]>,
+    is_over_time: bool,
+}
+
+/// A store's workload where it has come to a size.
+#[derive(Clone, Debug)]
+struct AtSize {
+    /// Its share of all operations on the way.
+    share: f64,
+    workload: Workload,
     keys: Keys,
     requests: Requests,
-    is_over_time: bool,
+}
+
+impl AtSize {
+    fn new(share: f64, workload: Workload) -> Result<Self, ModelError> {
+        let (keys, requests) = (Keys::of(&workload)?, Requests::of(&workload)?);
+        Ok(Self { share, workload, keys, requests })
+    }
+
+    /// The sizes of a store on its way.
+    fn of_path(workload: &Workload, is_rough: bool) -> Result<Vec<Self>, ModelError> {
+        path::sizes(workload, is_rough)
+            .into_iter()
+            .map(|(share, workload)| Self::new(share, workload))
+            .collect()
+    }
 }
 
 impl Pricer {
@@ -97,12 +130,20 @@ impl Pricer {
     pub fn new(workload: &Workload, device: &Device) -> Result<Self, ModelError> {
         workload.check()?;
         device.check()?;
-        let (keys, requests) = (Keys::of(workload)?, Requests::of(workload)?);
-        Ok(Self { workload: *workload, device: *device, keys, requests, is_over_time: false })
+        let workload = Workload { value_bytes: workload.mean_value_bytes(), ..*workload };
+        let now = [AtSize::new(1.0, workload.grown_to(workload.items))?];
+        let grows = workload.items_at_end.is_some_and(|at_end| at_end > workload.items);
+        let growing = if grows {
+            Some([AtSize::of_path(&workload, true)?, AtSize::of_path(&workload, false)?])
+        } else {
+            None
+        };
+        Ok(Self { workload, device: *device, now, growing, is_over_time: false })
     }
 
     /// Prices reads and memory in the mean over the last cycle of level 0, rather than for the runs that
-    /// happen to be there at the end.
+    /// happen to be there at the end; and all of it in the mean over the way to
+    /// [`items_at_end`](Workload::items_at_end), where the store grows, rather than as it is.
     ///
     /// ```
     /// use siltstone_design::presets;
@@ -133,29 +174,73 @@ impl Pricer {
     /// # Errors
     /// As [`Pricer::price`].
     pub fn filled(&self, design: &Design, is_rough: bool) -> Result<FilledStore<'_>, ModelError> {
+        self.filled_within(design, is_rough, f64::INFINITY)
+    }
+
+    /// The same where so many regions at most may be looked at for it.
+    ///
+    /// # Errors
+    /// As [`Pricer::price`], and where these are not enough.
+    pub(crate) fn filled_within(
+        &self,
+        design: &Design,
+        is_rough: bool,
+        most_looked_at: f64,
+    ) -> Result<FilledStore<'_>, ModelError> {
         design.check().map_err(|error| ModelError::new("design", error.to_string()))?;
         let (followed, moments) = if is_rough { FOLLOWED_ROUGHLY } else { FOLLOWED };
         let moments = if self.is_over_time { moments } else { 1 };
-        Ok(FilledStore {
-            pricer: self,
-            is_rough,
-            trie: Trie::filled(design, &self.workload, &self.keys, (followed, moments))?,
-        })
+        let mut store = FilledStore { pricer: self, is_rough, sizes: Vec::new() };
+        for sized in self.sizes(is_rough) {
+            let effort = Effort { followed, moments, most_looked_at: most_looked_at - store.looked_at() };
+            store.sizes.push((sized, Trie::filled(design, &sized.workload, &sized.keys, effort)?));
+        }
+        Ok(store)
+    }
+
+    /// At how many sizes a store is priced roughly.
+    pub(crate) fn sizes_at_once(&self) -> f64 {
+        self.sizes(true).len() as f64
+    }
+
+    /// The sizes at which stores are priced.
+    fn sizes(&self, is_rough: bool) -> &[AtSize] {
+        match &self.growing {
+            Some([roughly, well]) if self.is_over_time => {
+                if is_rough {
+                    roughly
+                } else {
+                    well
+                }
+            }
+            _ => &self.now,
+        }
     }
 }
 
-/// A store of one design after all puts of a workload, as sizes.
+/// A store of one design after all puts of a workload, as sizes; a growing one where it has come to each of
+/// several.
 #[derive(Debug)]
 pub struct FilledStore<'a> {
     pricer: &'a Pricer,
     is_rough: bool,
-    trie: Trie,
+    sizes: Vec<(&'a AtSize, Trie)>,
 }
 
 impl FilledStore<'_> {
+    /// Regions that were looked at for what there was to do.
+    pub(crate) fn looked_at(&self) -> f64 {
+        self.sizes.iter().map(|(_, trie)| trie.looked_at()).sum()
+    }
+
+    /// Whether its prices are rough.
+    pub(crate) fn is_rough(&self) -> bool {
+        self.is_rough
+    }
+
     /// Returns what it costs with a budget of `budget_bytes`.
     pub fn costs(&self, budget_bytes: u64) -> Costs {
-        self.answer(self.trie.layout(), &self.pricer.requests, budget_bytes)
+        self.answer(|sized, trie| self.at(sized, trie, trie.layout(), &sized.requests, budget_bytes))
     }
 
     /// Returns what it costs where reads are as skewed as `read_skew` says ([`Workload::read_skew`]),
@@ -164,20 +249,46 @@ impl FilledStore<'_> {
     /// # Errors
     /// A skew that makes no sense.
     pub fn costs_where_read(&self, read_skew: f64, budget_bytes: u64) -> Result<Costs, ModelError> {
-        let workload = Workload { read_skew: Some(read_skew), ..self.pricer.workload };
-        workload.check()?;
-        Ok(self.answer(self.trie.layout(), &Requests::of(&workload)?, budget_bytes))
+        let read = |workload: &Workload| Workload { read_skew: Some(read_skew), ..*workload };
+        read(&self.pricer.workload).check()?;
+        let requests = self.sizes.iter().map(|(sized, _)| Requests::of(&read(&sized.workload)));
+        let requests = requests.collect::<Result<Vec<_>, ModelError>>()?;
+        let mut requests = requests.iter();
+        Ok(self.answer(|sized, trie| {
+            let requests = requests.next().unwrap_or(&sized.requests);
+            self.at(sized, trie, trie.layout(), requests, budget_bytes)
+        }))
     }
 
     /// Returns what a design costs about that has the same levels and tables with other filters and indexes,
     /// whose bytes in tables are taken to be the same.
     pub fn costs_with(&self, design: &Design, budget_bytes: u64) -> Costs {
-        self.answer(&Layout::new(design, &self.pricer.workload), &self.pricer.requests, budget_bytes)
+        self.answer(|sized, trie| {
+            let layout = Layout::new(design, &sized.workload);
+            self.at(sized, trie, &layout, &sized.requests, budget_bytes)
+        })
     }
 
-    fn answer(&self, layout: &Layout, requests: &Requests, budget_bytes: u64) -> Costs {
+    /// What it costs over its sizes, of which `at` says what each costs.
+    #[expect(clippy::expect_used, reason = "a store that was filled has a size")]
+    fn answer(&self, mut at: impl FnMut(&AtSize, &Trie) -> Costs) -> Costs {
+        let path: Vec<(f64, Costs)> =
+            self.sizes.iter().map(|(sized, trie)| (sized.share, at(sized, trie))).collect();
+        path::over(&path).expect("a store has a size")
+    }
+
+    /// What it costs at one size.
+    fn at(
+        &self,
+        sized: &AtSize,
+        trie: &Trie,
+        layout: &Layout,
+        requests: &Requests,
+        budget_bytes: u64,
+    ) -> Costs {
+        debug_assert_eq!(sized.workload.items, layout.workload().items);
         let device = &self.pricer.device;
-        let (trie, is_rough, budget_bytes) = (&self.trie, self.is_rough, budget_bytes as f64);
+        let (is_rough, budget_bytes) = (self.is_rough, budget_bytes as f64);
         Question { trie, layout, requests, device, budget_bytes, is_rough }.answer()
     }
 }

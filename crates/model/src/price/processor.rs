@@ -12,7 +12,7 @@
 //! processor's.
 
 use super::reads::Taken;
-use super::trie::Written;
+use super::written::Written;
 
 /// Nanoseconds of steps of a put.
 struct PutSteps {
@@ -63,6 +63,8 @@ struct GetSteps {
     scanned_item: f64,
     /// A byte of a value that is decoded.
     decoded_byte: f64,
+    /// A page of a value that has pages of its own: checked, and copied together.
+    page_apart: f64,
 }
 
 const GET: GetSteps = GetSteps {
@@ -74,6 +76,7 @@ const GET: GetSteps = GetSteps {
     read: 2950.0,
     scanned_item: 160.0,
     decoded_byte: 0.6,
+    page_apart: 1000.0,
 };
 
 /// Microseconds of a put in batches of `batch_items`, where so much was written for `puts` puts of
@@ -108,6 +111,6 @@ pub(crate) fn us_per_rewrite(entries: f64, bytes: f64) -> f64 {
 pub(super) fn us_per_read(taken: &Taken, device_reads: f64, items: f64) -> f64 {
     let pages = taken.pages * GET.page + device_reads * GET.read;
     let filters = taken.region_filters * GET.region_filter + taken.runs * GET.run + taken.tries * GET.trie;
-    let decoded = taken.decoded_bytes * GET.decoded_byte;
-    (GET.call + filters + pages + decoded + items * GET.scanned_item) / 1e3
+    let values = taken.decoded_bytes * GET.decoded_byte + taken.pages_apart * GET.page_apart;
+    (GET.call + filters + pages + values + items * GET.scanned_item) / 1e3
 }

@@ -64,13 +64,23 @@ impl Puts {
         Self { dropped: self.changes, live_from: self.live_from.max(now - keys.expires_after), ..self }
     }
 
-    /// The share of them that had not been dropped for having expired.
-    fn unexpired(&self) -> f64 {
+    /// Those of them that were made from a time on, of a store that first gets all its `items`. What is
+    /// dropped is dropped of all alike.
+    fn since(self, time: f64, items: f64) -> Self {
         let (oldest, newest) = self.made;
-        if newest <= oldest {
-            return if newest < self.live_from { 0.0 } else { 1.0 };
+        let share = |from: f64, to: f64| {
+            if to <= from {
+                return f64::from(u8::from(to >= time));
+            }
+            ((to - time.max(from)) / (to - from)).clamp(0.0, 1.0)
+        };
+        let of_changes = share(oldest.max(items), newest);
+        Self {
+            first: self.first * share(oldest, newest.min(items)),
+            changes: self.changes * of_changes,
+            dropped: self.dropped * of_changes,
+            ..self
         }
-        ((newest - self.live_from.max(oldest)) / (newest - oldest)).clamp(0.0, 1.0)
     }
 }
 
@@ -142,22 +152,36 @@ impl Keys {
         1.0 - (1.0 - puts.first) * (1.0 - self.touched(puts.changes))
     }
 
+    /// Whether items ever expire.
+    pub fn expire(&self) -> bool {
+        self.expires_after.is_finite()
+    }
+
+    /// The share of the items among `puts` that have not expired at the time `now`, dropped or not.
+    pub fn unexpired(&self, puts: Puts, now: f64) -> f64 {
+        let met = self.met(puts);
+        if met > 0.0 { self.met(puts.since(now - self.expires_after, self.items)) / met } else { 1.0 }
+    }
+
     /// The share of all items that a run which took `puts` holds an entry of, and the share of these that are
     /// tombstones.
     pub fn held(&self, puts: Puts) -> (f64, f64) {
+        let puts = puts.since(puts.live_from, self.items);
         let met = self.met(puts);
         if self.delete_share == 0.0 {
-            return (met * puts.unexpired(), 0.0);
+            return (met, 0.0);
         }
         let (touched, dropped) = (self.touched(puts.changes), self.touched(puts.dropped));
         let held = (met - self.delete_share * dropped).max(0.0);
         let tombstones = self.delete_share * (touched - dropped).max(0.0);
-        (held * puts.unexpired(), if held > 0.0 { (tombstones / held).min(1.0) } else { 0.0 })
+        (held, if held > 0.0 { (tombstones / held).min(1.0) } else { 0.0 })
     }
 
-    /// How many items are there at the time `now`, after so many changes.
-    pub fn live_items(&self, changes: f64, now: f64) -> f64 {
-        let unexpired = (self.expires_after / now.max(1.0)).min(1.0);
-        self.items * (1.0 - self.delete_share * self.touched(changes)) * unexpired
+    /// How many items are there after so many changes: those that were not deleted and have not expired.
+    pub fn live_items(&self, changes: f64) -> f64 {
+        let latest = self.expires_after.min(changes);
+        let first = ((self.expires_after - changes) / self.items).clamp(0.0, 1.0);
+        let touched = self.touched(latest);
+        self.items * (touched * (1.0 - self.delete_share) + (1.0 - touched) * first)
     }
 }

@@ -6,7 +6,8 @@
 use super::layout::{Layout, PAGE_BYTES, RunSize};
 use super::puts::Puts;
 use super::requests::Requests;
-use super::trie::{Region, Trie};
+use super::trie::{Moment, Region, Trie};
+use super::values::Stored;
 use siltstone_design::{Format, IndexSpec, LevelSpec, RegionFilterSpec, TableFilterSpec};
 use std::collections::BTreeMap;
 
@@ -23,6 +24,10 @@ pub(super) struct Taken {
     pub tries: f64,
     /// Bytes of values decoded, of tables that compress.
     pub decoded_bytes: f64,
+    /// Values that lie in pages of their own, each read at once around the cache,
+    pub apart: f64,
+    /// and how many pages these are.
+    pub pages_apart: f64,
 }
 
 impl Taken {
@@ -33,7 +38,14 @@ impl Taken {
             runs: self.runs + share * other.runs,
             tries: self.tries + share * other.tries,
             decoded_bytes: self.decoded_bytes + share * other.decoded_bytes,
+            apart: self.apart + share * other.apart,
+            pages_apart: self.pages_apart + share * other.pages_apart,
         }
+    }
+
+    /// All pages that are needed.
+    pub fn all_pages(&self) -> f64 {
+        self.pages + self.pages_apart
     }
 }
 
@@ -111,14 +123,14 @@ impl Pages {
         let mut all = Self::default();
         let ages = if is_rough { CLASSES_ROUGHLY } else { CLASSES_PER_DOUBLING };
         let moments = trie.moments().count() as f64;
-        for levels in trie.moments() {
-            for region in levels.first().into_iter().flatten() {
+        for moment in trie.moments() {
+            for region in moment.levels.first().into_iter().flatten() {
                 let regions = vec![(0, region)];
-                let path = Path { trie, levels, moments, ages, layout, missing, requests, regions };
+                let path = Path { trie, moment, moments, ages, layout, missing, requests, regions };
                 path.descend(&mut all);
             }
         }
-        if moments > 1.0 {
+        if moments > 1.0 || trie.expires() {
             all.ask_for_what_is_there(requests);
         }
         all
@@ -153,8 +165,8 @@ impl Pages {
 /// Regions from level 0 down.
 struct Path<'a> {
     trie: &'a Trie,
-    /// The regions of one of several moments.
-    levels: &'a [Vec<Region>],
+    /// One of so many moments.
+    moment: Moment<'a>,
     moments: f64,
     /// Classes of age for each doubling of it.
     ages: f64,
@@ -173,7 +185,7 @@ impl<'a> Path<'a> {
             return;
         }
         for &child in &region.children {
-            let Some(below) = self.levels.get(level + 1).and_then(|regions| regions.get(child)) else {
+            let Some(below) = self.moment.levels.get(level + 1).and_then(|regions| regions.get(child)) else {
                 continue;
             };
             let mut regions = self.regions.clone();
@@ -185,14 +197,22 @@ impl<'a> Path<'a> {
     /// Goes down the path once, for a `share` of all keys.
     fn walk(&self, share: f64, all: &mut Pages) {
         // Nobody asks for what is still to come.
-        let to_come = if self.moments > 1.0 {
+        let to_come = if self.moments > 1.0 || self.trie.expires() {
             let puts = self.regions.iter().flat_map(|(_, region)| &region.puts);
             self.requests.left(self.trie, puts.fold(Puts::default(), |all, puts| all.and(*puts)))
         } else {
             vec![0.0; self.requests.groups().len()]
         };
-        let left = without(self.requests.all(), &to_come);
-        let mut way = Way { path: self, share, taken: Puts::default(), left, to_come, all };
+        let mut way = Way {
+            path: self,
+            share,
+            taken: Puts::default(),
+            left: Vec::new(),
+            to_come,
+            expired: self.expired(),
+            all,
+        };
+        way.left = way.left_of(self.requests.all());
         for &(level, region) in &self.regions {
             let spec = self.layout.design().level(level);
             let probes = Probes::of(self, level, spec, region);
@@ -203,6 +223,32 @@ impl<'a> Path<'a> {
                 way.ask_run(level, spec, &probes, self.trie.run_size(level, region, puts), puts);
             }
         }
+    }
+}
+
+impl Path<'_> {
+    /// Of each run and all below it, the items of each group whose newest version is there and has expired,
+    /// from the run at the bottom on; nothing where none does.
+    fn expired(&self) -> Vec<Vec<f64>> {
+        if !self.trie.expires() {
+            return Vec::new();
+        }
+        let (mut taken, mut left) = (Puts::default(), self.requests.all());
+        let mut of_runs = Vec::new();
+        for &puts in self.regions.iter().flat_map(|(_, region)| &region.puts) {
+            taken = taken.and(puts);
+            let after = self.requests.left(self.trie, taken);
+            let expired = 1.0 - self.trie.unexpired(puts, self.moment.now);
+            of_runs.push(without(left, &after).into_iter().map(|items| items * expired).collect::<Vec<_>>());
+            left = after;
+        }
+        let mut all = vec![0.0; self.requests.groups().len()];
+        let mut below = Vec::new();
+        for of_run in of_runs.into_iter().rev() {
+            all.iter_mut().zip(of_run).for_each(|(all, items)| *all += items);
+            below.push(all.clone());
+        }
+        below
     }
 }
 
@@ -217,6 +263,8 @@ struct Way<'a> {
     left: Vec<f64>,
     /// Those that are not there yet.
     to_come: Vec<f64>,
+    /// Those that have expired, of the runs that are left; the last is of all of these.
+    expired: Vec<Vec<f64>>,
     all: &'a mut Pages,
 }
 
@@ -227,6 +275,15 @@ fn without(mut items: Vec<f64>, some: &[f64]) -> Vec<f64> {
 }
 
 impl Way<'_> {
+    /// What is left of items of each group without those that nobody finds.
+    fn left_of(&self, items: Vec<f64>) -> Vec<f64> {
+        let there = without(items, &self.to_come);
+        match self.expired.last() {
+            Some(expired) => without(there, expired),
+            None => there,
+        }
+    }
+
     /// Asks the filter of a region.
     fn ask_filter(&mut self, level: usize, spec: &LevelSpec, region: &Region) {
         let requests = self.path.requests;
@@ -257,22 +314,34 @@ impl Way<'_> {
         };
         let (before, age) = (requests.share(&self.left), age(self.taken, *ages));
         self.taken = self.taken.and(puts);
-        let left = without(requests.left(trie, self.taken), &self.to_come);
+        self.expired.pop();
+        let left = self.left_of(requests.left(trie, self.taken));
         let after = requests.share(&left);
         let found = (before - after).max(0.0);
         let wrong = probes.wrongly(&size);
         let asked = if spec.region_filter == RegionFilterSpec::None { 1.0 } else { wrong };
         let decoded_bytes = layout.decoded_bytes(level);
         let tries = f64::from(u8::from(spec.format == Format::Sorted));
-        let hit = Taken { pages: page_reads, runs: 1.0, tries, decoded_bytes, ..Taken::default() };
+        let Stored { page_bytes, apart, pages_apart } = layout.stored(&size);
+        let hit = Taken {
+            pages: page_reads,
+            runs: 1.0,
+            tries,
+            decoded_bytes,
+            apart,
+            pages_apart,
+            ..Taken::default()
+        };
         let (pages, tries) = (wrong * page_reads, wrong * tries);
         let vain = Taken { pages, runs: asked, tries, ..Taken::default() };
-        let entry_bytes = layout.page_bytes(&size);
         let together = layout.items_together(size.density);
+        let in_group = layout.workload().group_items * size.density;
         let scanned = Taken {
-            pages: page_reads + together * entry_bytes / PAGE_BYTES,
+            pages: page_reads + together * page_bytes / PAGE_BYTES,
             runs: 1.0,
             decoded_bytes: together * decoded_bytes,
+            apart: in_group * apart,
+            pages_apart: in_group * pages_apart,
             ..Taken::default()
         };
         let Self { share, all, .. } = self;
@@ -282,7 +351,7 @@ impl Way<'_> {
         let class = all.class(level, Some(age), requests);
         let entries = requests.items() * *share * size.density;
         class.entries += entries;
-        class.pages += entries * entry_bytes / PAGE_BYTES;
+        class.pages += entries * page_bytes / PAGE_BYTES;
         for (sum, (before, after)) in class.found.iter_mut().zip(self.left.iter().zip(&left)) {
             *sum += *share * (before - after).max(0.0);
         }

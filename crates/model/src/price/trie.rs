@@ -9,6 +9,7 @@
 use super::layout::{Layout, RunSize};
 use super::puts::{Keys, Puts};
 use super::workload::Workload;
+use super::written::{Space, Written};
 use crate::ModelError;
 use siltstone_design::plan::{plan, stagger};
 use siltstone_design::{Design, RegionShape, RunShape, Shape, Task, TriePath};
@@ -17,6 +18,8 @@ use siltstone_design::{Design, RegionShape, RunShape, Shape, Task, TriePath};
 const MOST_FLUSHES: f64 = 4e6;
 /// Compactions after one flush, of some hundred regions that are followed, from which on there is no rest.
 const MOST_TASKS: usize = 100_000;
+/// What a flush takes beside what is looked at after it, in regions that are looked at.
+const LOOKED_AT_PER_FLUSH: f64 = 8.0;
 /// The golden section, which spreads phases evenly however many are taken.
 const GOLDEN: f64 = 0.618_033_988_749_895;
 /// The share of all puts that a cycle of the upper levels takes at most, where it is looked at.
@@ -48,61 +51,24 @@ impl Region {
     }
 }
 
-/// Bytes on disk over time.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Space {
-    sum: f64,
-    samples: f64,
-    pub peak_bytes: f64,
+/// How closely a store is followed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Effort {
+    /// Regions that are followed of a level, about.
+    pub followed: usize,
+    /// Moments at which the store is looked at, of which the last is the end.
+    pub moments: usize,
+    /// Regions that may be looked at for what there is to do.
+    pub most_looked_at: f64,
 }
 
-impl Space {
-    fn note(&mut self, bytes: f64) {
-        self.sum += bytes;
-        self.samples += 1.0;
-        self.peak_bytes = self.peak_bytes.max(bytes);
-    }
-
-    pub fn mean_bytes(&self) -> f64 {
-        self.sum / self.samples.max(1.0)
-    }
-}
-
-/// What was written into a level.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Written {
-    pub bytes: f64,
-    pub entries: f64,
-    /// Entries times the logarithm of the runs that they were merged from.
-    pub compared: f64,
-    /// Bytes that were read for it.
-    pub read_bytes: f64,
-    /// Runs.
-    pub runs: f64,
-}
-
-impl Written {
-    /// The same where what is written is joined so many times more.
-    pub fn with_joins(&self, anew: f64) -> Self {
-        Self {
-            bytes: self.bytes * (1.0 + anew),
-            entries: self.entries * (1.0 + anew),
-            // Two at a time.
-            compared: self.compared + self.entries * anew,
-            read_bytes: self.read_bytes + self.bytes * anew,
-            runs: self.runs * (1.0 + anew / 2.0),
-        }
-    }
-
-    fn since(&self, before: &Self) -> Self {
-        Self {
-            bytes: self.bytes - before.bytes,
-            entries: self.entries - before.entries,
-            compared: self.compared - before.compared,
-            read_bytes: self.read_bytes - before.read_bytes,
-            runs: self.runs - before.runs,
-        }
-    }
+/// A moment of a store's life.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment<'a> {
+    /// Puts so far.
+    pub now: f64,
+    /// The regions that are followed, by level.
+    pub levels: &'a [Vec<Region>],
 }
 
 /// A store as sizes.
@@ -117,8 +83,11 @@ pub(super) struct Trie {
     now: f64,
     /// Regions that are followed, by level.
     pub levels: Vec<Vec<Region>>,
-    /// The same at some moments of the upper levels' last cycle before the end.
-    before: Vec<Vec<Vec<Region>>>,
+    /// The same at some moments of the upper levels' last cycle before the end, and how many puts there were.
+    before: Vec<(f64, Vec<Vec<Region>>)>,
+    /// Regions that were looked at for what there is to do, so far, and how many may be.
+    looked_at: f64,
+    most_looked_at: f64,
     /// What was written into each level.
     pub written: Vec<Written>,
     /// The same before anything was changed.
@@ -128,13 +97,15 @@ pub(super) struct Trie {
 }
 
 impl Trie {
-    /// The store after all puts of `workload`, of whose levels `followed` regions are followed, and as it is
-    /// at so many `moments`, of which the last is the end.
+    /// The store after all puts of `workload`.
+    ///
+    /// # Errors
+    /// A design that would be followed for too long.
     pub fn filled(
         design: &Design,
         workload: &Workload,
         keys: &Keys,
-        (followed, moments): (usize, usize),
+        Effort { followed, moments, most_looked_at }: Effort,
     ) -> Result<Self, ModelError> {
         let layout = Layout::new(design, workload);
         let flushes = (workload.items + workload.changes()) / layout.write_buffer_puts();
@@ -155,6 +126,8 @@ impl Trie {
             now: 0.0,
             levels: vec![(0..1u64 << depth).map(root).collect()],
             before: Vec::new(),
+            looked_at: 0.0,
+            most_looked_at,
             written: vec![Written::default()],
             written_by_inserts: Vec::new(),
             space: Space::default(),
@@ -179,6 +152,11 @@ impl Trie {
         self.written.iter().zip(before).map(|(after, before)| after.since(&before)).collect()
     }
 
+    /// Regions that were looked at for what there was to do.
+    pub fn looked_at(&self) -> f64 {
+        self.looked_at
+    }
+
     /// How entries lie in it.
     pub fn layout(&self) -> &Layout {
         &self.layout
@@ -188,9 +166,10 @@ impl Trie {
         self.layout.design()
     }
 
-    /// Its regions at the moments that it is looked at, of which the last is the end.
-    pub fn moments(&self) -> impl Iterator<Item = &[Vec<Region>]> {
-        self.before.iter().chain(std::iter::once(&self.levels)).map(Vec::as_slice)
+    /// The moments at which it is looked at, of which the last is the end.
+    pub fn moments(&self) -> impl Iterator<Item = Moment<'_>> {
+        let before = self.before.iter().map(|(now, levels)| Moment { now: *now, levels });
+        before.chain(std::iter::once(Moment { now: self.now, levels: &self.levels }))
     }
 
     /// Takes so many puts, some `at_once`, which are of the kind that `kind` makes, and looks at itself at so
@@ -217,6 +196,10 @@ impl Trie {
             for region in 0..self.levels.first().map_or(0, Vec::len) {
                 self.deliver(0, region, kind(now, made), 1);
             }
+            self.looked_at += LOOKED_AT_PER_FLUSH;
+            if self.looked_at > self.most_looked_at {
+                return Err(ModelError::new("design", "it takes too long to follow".to_owned()));
+            }
             // What a flush leaves short of level 0's limits gives nothing to do, and the planner would look
             // at all regions to say so.
             if self.may_be_due() {
@@ -224,7 +207,7 @@ impl Trie {
             }
             self.space.note(self.bytes());
             while left > 0.5 && moments.pop_if(|moment| left <= *moment + 0.5).is_some() {
-                self.before.push(self.levels.clone());
+                self.before.push((self.now, self.levels.clone()));
             }
         }
         Ok(())
@@ -248,7 +231,9 @@ impl Trie {
     /// Does all that the planner finds to do.
     fn come_to_rest(&mut self) -> Result<(), ModelError> {
         let mut done = 0;
-        while let Some(task) = plan(self.design(), &*self) {
+        loop {
+            self.looked_at += self.levels.iter().map(Vec::len).sum::<usize>() as f64;
+            let Some(task) = plan(self.design(), &*self) else { break };
             self.execute(&task);
             done += 1;
             if done > MOST_TASKS {
@@ -272,6 +257,16 @@ impl Trie {
             })
     }
 
+    /// Whether items ever expire.
+    pub fn expires(&self) -> bool {
+        self.keys.expire()
+    }
+
+    /// The share of the items among `puts` that have not expired after `now` puts.
+    pub fn unexpired(&self, puts: Puts, now: f64) -> f64 {
+        self.keys.unexpired(puts, now)
+    }
+
     /// The share of all items that are among `puts`.
     pub fn met(&self, puts: Puts) -> f64 {
         self.keys.met(puts)
@@ -279,7 +274,7 @@ impl Trie {
 
     /// How many items are there at the end.
     pub fn live_items(&self) -> f64 {
-        self.keys.live_items((self.now - self.items).max(0.0), self.now)
+        self.keys.live_items((self.now - self.items).max(0.0))
     }
 
     /// The size of a run that took `puts` in a region of `level`.

@@ -1,5 +1,6 @@
 //! What a store holds, and what is done to it.
 
+use super::sizes::{Sizes, ValueSize};
 use crate::ModelError;
 use serde::{Deserialize, Serialize};
 
@@ -8,6 +9,9 @@ use serde::{Deserialize, Serialize};
 /// The first fields tell what the store has gone through when its costs are asked for: `items` items were put
 /// in random order, and then overwritten and deleted. The mix tells what comes next, for the cost of an
 /// operation. As JSON any field may be missing.
+///
+/// A store that goes on growing has `items_at_end` as well. What it costs on the way there is weighed by
+/// [`Pricer::over_time`](super::Pricer::over_time), and so by advice.
 ///
 /// ```
 /// use siltstone_model::price::Workload;
@@ -22,6 +26,10 @@ use serde::{Deserialize, Serialize};
 pub struct Workload {
     /// Distinct items that are put, in random order.
     pub items: f64,
+    /// Items that there will be at the end of the time that is looked at, where the store grows to as many,
+    /// and is changed as often for each item as it was; `None` where it stays as large as it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub items_at_end: Option<f64>,
     /// Puts of keys that are there already, after all items are.
     pub overwrites: f64,
     /// Deletes of keys that are there, among the overwrites.
@@ -35,8 +43,11 @@ pub struct Workload {
     pub read_skew: Option<f64>,
     /// Bytes of a key.
     pub key_bytes: f64,
-    /// Bytes of a value.
+    /// Bytes of a value on the average; of no account where there are `sizes`.
     pub value_bytes: f64,
+    /// The sizes of values, where they differ much; popular items have them like others.
+    #[serde(skip_serializing_if = "Sizes::is_empty")]
+    pub sizes: Sizes,
     /// Items that share a prefix; 1 for point keys.
     pub group_items: f64,
     /// Bytes of a prefix; of no account where groups have 1 item.
@@ -105,6 +116,7 @@ impl Default for Workload {
     fn default() -> Self {
         Self {
             items: 1e6,
+            items_at_end: None,
             overwrites: 0.0,
             deletes: 0.0,
             expires_after_puts: None,
@@ -112,6 +124,7 @@ impl Default for Workload {
             read_skew: None,
             key_bytes: 16.0,
             value_bytes: 100.0,
+            sizes: Sizes::default(),
             group_items: 1.0,
             prefix_bytes: 8.0,
             batch_items: 1.0,
@@ -123,9 +136,32 @@ impl Default for Workload {
 }
 
 impl Workload {
-    /// Bytes of an item's key and value.
+    /// Bytes of an item's key and value, on the average.
     pub fn item_bytes(&self) -> f64 {
-        self.key_bytes + self.value_bytes
+        self.key_bytes + self.mean_value_bytes()
+    }
+
+    /// Bytes of a value on the average, by its sizes where there are any.
+    pub fn mean_value_bytes(&self) -> f64 {
+        if self.sizes.is_empty() { self.value_bytes } else { self.sizes.mean_bytes() }
+    }
+
+    /// The sizes of values; the mean where that is all that is known.
+    pub(super) fn value_sizes(&self) -> impl Iterator<Item = ValueSize> {
+        let mean = ValueSize { value_bytes: self.value_bytes, share: 1.0 };
+        self.sizes.iter().chain(self.sizes.is_empty().then_some(mean))
+    }
+
+    /// Items on the average over the time that is looked at.
+    pub fn mean_items(&self) -> f64 {
+        f64::midpoint(self.items, self.items_at_end.unwrap_or(self.items))
+    }
+
+    /// The workload of the same store when it has come to so many items.
+    pub(super) fn grown_to(&self, items: f64) -> Self {
+        let times = items / self.items;
+        let (overwrites, deletes) = (self.overwrites * times, self.deletes * times);
+        Self { items, overwrites, deletes, items_at_end: None, ..*self }
     }
 
     /// Puts and deletes of keys that are there already.
@@ -173,6 +209,12 @@ impl Workload {
             [("expires-after-puts", self.expires_after_puts), ("puts-per-second", self.puts_per_second)]
         {
             value.map_or(Ok(0.0), |value| ModelError::positive(name, value))?;
+        }
+        if let Some(at_end) =
+            self.items_at_end.filter(|at_end| !(at_end.is_finite() && *at_end >= self.items))
+        {
+            let given = format!("{at_end} given; there have to be as many as now at least ({})", self.items);
+            return Err(ModelError::new("items-at-end", given));
         }
         self.mix.check()?;
         if self.is_grouped() && self.prefix_bytes >= self.key_bytes {

@@ -10,7 +10,7 @@ mod workload;
 
 use crate::failure::{Failure, Result, usage};
 use crate::output::{note, print, print_json};
-use crate::sizes::parse_size;
+use crate::sizes::{parse_positive, parse_size};
 use crate::store::{self, DEFAULT_KEYSPACE, Preset};
 use own::{Beside, Own};
 use siltstone_model::ModelError;
@@ -23,8 +23,8 @@ use workload::{WorkloadArgs, parse_number};
 /// Find the design that suits a workload, with its price, and why
 ///
 /// Give what is known: how many items there are, their sizes, the memory, and what is done with them. Designs
-/// are searched from every preset on: levels, fan-out, runs, table size, format, index, filters, write
-/// buffer, garbage. Each is priced by the engine's own planner on stores that exist only as sizes.
+/// are searched from every preset on: levels, fan-out, runs, table size, format, index, filters, compression,
+/// write buffer, garbage. Each is priced by the engine's own planner on stores that exist only as sizes.
 /// The cost of an operation is the time of the device and of the processor that it takes on the average.
 ///
 /// With --uncertain the worst mix of operations within that Kullback-Leibler divergence of yours is made as
@@ -35,6 +35,7 @@ use workload::{WorkloadArgs, parse_number};
     siltstone advise --items 1e9 --key-bytes 16 --value-bytes 32 --group 128 --memory 1G --reads 0.9 --hits 0.5\n  \
     siltstone advise --items 30M --key-bytes 16 --value-bytes 100 --memory 64M --uncertain 0.5 --html advice.html\n  \
     siltstone advise --items 30M --key-bytes 16 --value-bytes 100 --memory 64M --preset lean --json\n  \
+    siltstone advise --items 30M --items-at-end 300M --value-bytes 100:0.9,20K:0.1 --memory 256M --miss-us-at-most 20\n  \
     siltstone advise --store ./store --keyspace users --memory 256M\n  \
     siltstone advise --store ./store --memory 256M --json | siltstone advise --workload - --read-skew 0.99 --memory 256M\n  \
     siltstone probe . --json > device.json; siltstone advise --items 30M --memory 64M --device device.json")]
@@ -44,6 +45,9 @@ pub struct Args {
     /// Take the workload that the store in DIR has had, and weigh its own design against the best
     #[arg(long, value_name = "DIR", conflicts_with_all = ["WorkloadArgs", "preset"])]
     store: Option<PathBuf>,
+    /// Items that the store grows to: what it costs on the way is what counts
+    #[arg(long, value_name = "COUNT", value_parser = parse_positive)]
+    items_at_end: Option<u64>,
     /// The keyspace of the store
     #[arg(long, value_name = "NAME", default_value = DEFAULT_KEYSPACE, requires = "store")]
     keyspace: String,
@@ -56,6 +60,21 @@ pub struct Args {
     /// Most device reads of a get that finds an item
     #[arg(long, value_name = "READS", value_parser = parse_number)]
     reads_at_most: Option<f64>,
+    /// Most device reads of a get that finds nothing
+    #[arg(long, value_name = "READS", value_parser = parse_number)]
+    miss_reads_at_most: Option<f64>,
+    /// Most device reads of a scan of a group
+    #[arg(long, value_name = "READS", value_parser = parse_number)]
+    scan_reads_at_most: Option<f64>,
+    /// Most microseconds that a get takes on the average that finds an item, if nothing else is going on
+    #[arg(long, value_name = "MICROSECONDS", value_parser = parse_number)]
+    hit_us_at_most: Option<f64>,
+    /// The same of a get that finds nothing
+    #[arg(long, value_name = "MICROSECONDS", value_parser = parse_number)]
+    miss_us_at_most: Option<f64>,
+    /// The same of a scan of a group
+    #[arg(long, value_name = "MICROSECONDS", value_parser = parse_number)]
+    scan_us_at_most: Option<f64>,
     /// Least years that the device lasts, where it is known how many puts a second there are
     #[arg(long, value_name = "YEARS", value_parser = parse_number)]
     years_at_least: Option<f64>,
@@ -87,11 +106,18 @@ impl Args {
         if self.years_at_least.is_some() && workload.puts_per_second.is_none() {
             usage!("--years-at-least needs a rate of puts; add --puts-per-second");
         }
+        let items_at_end = self.items_at_end.map(|items| items as f64).or(workload.items_at_end);
+        let workload = Workload { items_at_end, ..workload };
         Ok(Request {
             for_any_schema: own.is_some_and(|own| own.is_grouped),
             device: self.device.as_deref().map_or_else(|| Ok(Device::default()), read_device)?,
             space_at_most: self.space_at_most,
             reads_at_most: self.reads_at_most,
+            miss_reads_at_most: self.miss_reads_at_most,
+            scan_reads_at_most: self.scan_reads_at_most,
+            hit_us_at_most: self.hit_us_at_most,
+            miss_us_at_most: self.miss_us_at_most,
+            scan_us_at_most: self.scan_us_at_most,
             years_at_least: self.years_at_least,
             uncertainty: self.uncertain,
             premium_at_most: self.premium_at_most,
@@ -154,7 +180,8 @@ fn parameter(error: ModelError) -> Failure {
     match error.parameter() {
         "device" | "design" | "mix" => Failure::Failed(error.to_string()),
         // A limit that nothing keeps to is no mistake in how it was written.
-        "memory" | "space-at-most" | "reads-at-most" | "years-at-least" => {
+        "memory" | "years-at-least" => Failure::Failed(format!("--{error}")),
+        limit if limit.ends_with("-at-most") && limit != "premium-at-most" => {
             Failure::Failed(format!("--{error}"))
         }
         "expires-after-puts" => Failure::Usage(format!("--expires-after: {}", error.message())),

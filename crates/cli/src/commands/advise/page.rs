@@ -24,6 +24,10 @@ const DOUBLINGS: i32 = 6;
 #[derive(Serialize)]
 pub struct Grid {
     items: f64,
+    /// Where the store grows.
+    items_at_end: Option<f64>,
+    /// On the average over the way there.
+    mean_items: f64,
     key_bytes: f64,
     value_bytes: f64,
     group_items: f64,
@@ -52,7 +56,7 @@ struct Limits {
 
 impl Limits {
     fn of(request: &Request) -> Self {
-        let bounds = [Limit::Space, Limit::Reads, Limit::Years].map(|limit| bound(limit, request));
+        let bounds = LIMITS.map(|limit| bound(limit, request));
         Self {
             others: bounds.into_iter().flatten().collect(),
             uncertainty: request.uncertainty,
@@ -61,6 +65,18 @@ impl Limits {
     }
 }
 
+/// Limits that a request may set, besides the memory.
+const LIMITS: [Limit; 8] = [
+    Limit::Space,
+    Limit::Reads,
+    Limit::MissReads,
+    Limit::ScanReads,
+    Limit::HitTime,
+    Limit::MissTime,
+    Limit::ScanTime,
+    Limit::Years,
+];
+
 /// What a limit asks for; `None` where the request does not set it.
 fn bound(limit: Limit, request: &Request) -> Option<String> {
     let most = |bound: Option<f64>, what: &str| bound.map(|bound| format!("at most {bound} {what}"));
@@ -68,6 +84,11 @@ fn bound(limit: Limit, request: &Request) -> Option<String> {
         Limit::Memory => None,
         Limit::Space => most(request.space_at_most, "× the items on disk at the peak"),
         Limit::Reads => most(request.reads_at_most, "device reads of a get that finds an item"),
+        Limit::MissReads => most(request.miss_reads_at_most, "device reads of a get that finds nothing"),
+        Limit::ScanReads => most(request.scan_reads_at_most, "device reads of a scan"),
+        Limit::HitTime => most(request.hit_us_at_most, "µs that a get takes which finds an item"),
+        Limit::MissTime => most(request.miss_us_at_most, "µs that a get takes which finds nothing"),
+        Limit::ScanTime => most(request.scan_us_at_most, "µs that a scan takes"),
         Limit::Years => request.years_at_least.map(|years| format!("at least {years} years of the device")),
     }
 }
@@ -85,6 +106,11 @@ impl Broken {
             Limit::Memory => None,
             Limit::Space => Some(costs.peak_space_amplification),
             Limit::Reads => Some(costs.reads_per_hit),
+            Limit::MissReads => Some(costs.reads_per_miss),
+            Limit::ScanReads => Some(costs.reads_per_scan),
+            Limit::HitTime => Some(costs.latency_us.hit),
+            Limit::MissTime => Some(costs.latency_us.miss),
+            Limit::ScanTime => Some(costs.latency_us.scan),
             Limit::Years => costs.device_years,
         };
         let words = match has.zip(bound(limit, request)) {
@@ -201,8 +227,10 @@ pub fn grid(request: &Request, advice: &Advice) -> Result<Grid, ModelError> {
     let workload = &request.workload;
     Ok(Grid {
         items: workload.items,
+        items_at_end: workload.items_at_end,
+        mean_items: workload.mean_items(),
         key_bytes: workload.key_bytes,
-        value_bytes: workload.value_bytes,
+        value_bytes: workload.mean_value_bytes(),
         group_items: workload.group_items,
         mix: workload.mix.normalized(),
         why: advice.best.why.clone(),

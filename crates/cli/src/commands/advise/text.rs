@@ -28,10 +28,11 @@ pub fn text(request: &Request, advice: &Advice, seconds: f64) -> String {
     // Writing to a string can't fail.
     let _ = writeln!(
         text,
-        "{} items of {} + {} bytes, {} of memory: {}\n",
+        "{}{} items of {} + {} bytes, {} of memory: {}\n",
         sizes::count(workload.items as u64),
+        workload.items_at_end.map_or_else(String::new, |items| format!(" to {}", sizes::count(items as u64))),
         workload.key_bytes,
-        workload.value_bytes,
+        workload.mean_value_bytes(),
         sizes::bytes(request.memory_bytes),
         best.name
     );

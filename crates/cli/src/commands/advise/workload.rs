@@ -1,9 +1,10 @@
 //! The workload that advice is asked for: from flags, from a file of JSON, or from a file with flags over it.
 
 use crate::failure::{Failure, Result, usage};
-use crate::sizes::{parse_positive, parse_size};
-use siltstone_model::price::{Mix, Workload};
+use crate::sizes::{parse_duration, parse_positive, parse_size};
+use siltstone_model::price::{Mix, Sizes, ValueSize, Workload};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Share of writes that overwrite from which on a store is taken to be overwritten for good: four times.
 const MOST_OVERWRITES: f64 = 4.0;
@@ -23,9 +24,10 @@ pub struct WorkloadArgs {
     /// Length of a key [default: 16]
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     key_bytes: Option<u64>,
-    /// Length of a value [default: 100]
-    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
-    value_bytes: Option<u64>,
+    /// Length of a value, or a few lengths with the share of items that have each: 100:0.9,20K:0.1
+    /// [default: 100]
+    #[arg(long, value_name = "BYTES[:SHARE,…]", value_parser = parse_sizes)]
+    value_bytes: Option<Sizes>,
     /// Items that share a prefix; 1 is a `point` keyspace [default: 1]
     #[arg(long, value_name = "COUNT", value_parser = parse_positive)]
     group: Option<u64>,
@@ -60,6 +62,10 @@ pub struct WorkloadArgs {
     /// Puts until an item expires, in stores whose items do
     #[arg(long, value_name = "COUNT", value_parser = parse_positive)]
     expires_after: Option<u64>,
+    /// How long an item lives, in stores whose items expire and where it is known how many puts a second
+    /// there are
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "expires_after")]
+    time_to_live: Option<Duration>,
     /// How many times smaller keys and values become in tables that compress [default: 1]
     #[arg(long, value_name = "FACTOR", value_parser = parse_number)]
     compressed_ratio: Option<f64>,
@@ -84,6 +90,18 @@ pub fn parse_number(text: &str) -> std::result::Result<f64, String> {
     }
 }
 
+/// Parses one length, or lengths with their shares.
+fn parse_sizes(text: &str) -> std::result::Result<Sizes, String> {
+    let sized = |part: &str| {
+        let (bytes, share) = part.split_once(':').unwrap_or((part, "1"));
+        let share =
+            share.parse().map_err(|_| "write lengths with shares as in 100:0.9,20K:0.1".to_owned())?;
+        Ok(ValueSize { value_bytes: parse_size(bytes)? as f64, share })
+    };
+    let sizes: Vec<ValueSize> = text.split(',').map(sized).collect::<std::result::Result<_, String>>()?;
+    Sizes::new(&sizes).map_err(|error| error.to_string())
+}
+
 impl WorkloadArgs {
     /// Returns the workload: what the file says, if there is one, with the flags over it.
     pub fn workload(&self) -> Result<Workload> {
@@ -98,18 +116,27 @@ impl WorkloadArgs {
         let mix = self.mix(given.mix)?;
         let mut workload = given;
         (workload.items, workload.overwrites, workload.deletes) = (items, overwrites, deletes);
-        workload.expires_after_puts =
-            self.expires_after.map(|puts| puts as f64).or(workload.expires_after_puts);
+        workload.puts_per_second = self.puts_per_second.or(workload.puts_per_second);
+        if self.time_to_live.is_some() && workload.puts_per_second.is_none() {
+            usage!("--time-to-live needs a rate of puts; add --puts-per-second");
+        }
+        let puts_to_live = self.time_to_live.zip(workload.puts_per_second);
+        let puts_to_live = puts_to_live.map(|(to_live, rate)| to_live.as_secs_f64() * rate);
+        let expires_after = self.expires_after.map(|puts| puts as f64).or(puts_to_live);
+        workload.expires_after_puts = expires_after.or(workload.expires_after_puts);
         workload.skew = self.skew.unwrap_or(workload.skew);
         workload.read_skew = self.read_skew.or(workload.read_skew);
         workload.key_bytes = key_bytes;
-        workload.value_bytes = over(self.value_bytes, workload.value_bytes);
+        if let Some(sizes) = self.value_bytes {
+            workload.value_bytes = sizes.mean_bytes();
+            // A mean is enough where all are alike.
+            workload.sizes = if sizes.iter().count() > 1 { sizes } else { Sizes::default() };
+        }
         workload.group_items = over(self.group, workload.group_items);
         workload.prefix_bytes = over(self.prefix_bytes, prefix_bytes);
         workload.batch_items = over(self.batch, workload.batch_items);
         workload.compressed_ratio = self.compressed_ratio.unwrap_or(workload.compressed_ratio);
         workload.mix = mix;
-        workload.puts_per_second = self.puts_per_second.or(workload.puts_per_second);
         Ok(workload)
     }
 

@@ -1,0 +1,36 @@
+//! Seconds that advice takes: the goal is two at 500 million items.
+
+#![allow(clippy::unwrap_used, reason = "a bench that finds nothing should fail")]
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use siltstone_model::advise::{Request, advise};
+use siltstone_model::price::{Mix, Workload};
+
+fn searches(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("500 M items");
+    group.sample_size(10);
+    let points = Workload { items: 5e8, ..Workload::default() };
+    let mix = Mix { hits: 0.3, misses: 0.5, scans: 0.0, puts: 0.2 };
+    let requests = [
+        ("points", Request::new(points, 1 << 30)),
+        ("points, little memory", Request::new(points, 128 << 20)),
+        ("groups", Request::new(Workload { group_items: 128.0, ..points }, 1 << 30)),
+        ("groups, overwritten", {
+            Request::new(Workload { group_items: 64.0, overwrites: 2e9, ..points }, 2 << 30)
+        }),
+        ("skewed", Request::new(Workload { overwrites: 5e8, skew: 0.99, ..points }, 1 << 30)),
+        (
+            "uncertain",
+            Request { uncertainty: Some(1.0), ..Request::new(Workload { mix, ..points }, 1 << 30) },
+        ),
+        ("growing tenfold", {
+            Request::new(Workload { items: 5e7, items_at_end: Some(5e8), ..points }, 1 << 30)
+        }),
+    ];
+    for (name, request) in requests {
+        group.bench_function(name, |b| b.iter(|| advise(&request).unwrap()));
+    }
+}
+
+criterion_group!(benches, searches);
+criterion_main!(benches);

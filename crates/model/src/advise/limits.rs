@@ -1,0 +1,177 @@
+//! What a design has to keep to.
+
+use super::Request;
+use crate::ModelError;
+use crate::price::Costs;
+use serde::Serialize;
+use siltstone_design::Design;
+
+/// A limit that designs have to keep to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// Filters, indexes and write buffers do not fit the memory.
+    Memory,
+    /// More space than may be taken.
+    Space,
+    /// More device reads per get that finds an item than there may be.
+    Reads,
+    /// More device reads per get that finds none.
+    MissReads,
+    /// More device reads per scan.
+    ScanReads,
+    /// Gets that find an item take too long.
+    HitTime,
+    /// Gets that find none take too long.
+    MissTime,
+    /// Scans take too long.
+    ScanTime,
+    /// The device is worn out too early.
+    Years,
+}
+
+/// Limits on what costs at most so much, in the order in which they are looked at.
+const CEILINGS: [Limit; 7] = [
+    Limit::Space,
+    Limit::Reads,
+    Limit::MissReads,
+    Limit::ScanReads,
+    Limit::HitTime,
+    Limit::MissTime,
+    Limit::ScanTime,
+];
+
+/// The share of the budget that filters may lack: a price is not exact either.
+const UNFITTED_SHARE: f64 = 1e-6;
+
+impl Limit {
+    /// The name of the parameter that sets it.
+    pub(super) fn parameter(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Space => "space-at-most",
+            Self::Reads => "reads-at-most",
+            Self::MissReads => "miss-reads-at-most",
+            Self::ScanReads => "scan-reads-at-most",
+            Self::HitTime => "hit-us-at-most",
+            Self::MissTime => "miss-us-at-most",
+            Self::ScanTime => "scan-us-at-most",
+            Self::Years => "years-at-least",
+        }
+    }
+
+    /// What it limits.
+    pub(super) fn in_words(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Space => "space at the peak",
+            Self::Reads => "reads a get",
+            Self::MissReads => "reads a get that finds nothing",
+            Self::ScanReads => "reads a scan",
+            Self::HitTime => "microseconds a get",
+            Self::MissTime => "microseconds a get that finds nothing",
+            Self::ScanTime => "microseconds a scan",
+            Self::Years => "years of the device",
+        }
+    }
+
+    /// What to do where no design keeps to it.
+    fn to_loosen(self) -> &'static str {
+        match self {
+            Self::Memory => "give more",
+            Self::Years => "ask for fewer",
+            _ => "allow more",
+        }
+    }
+
+    /// What a design that costs so much has of it.
+    pub(super) fn of(self, costs: &Costs) -> f64 {
+        match self {
+            Self::Memory => costs.memory_bytes.total,
+            Self::Space => costs.peak_space_amplification,
+            Self::Reads => costs.reads_per_hit,
+            Self::MissReads => costs.reads_per_miss,
+            Self::ScanReads => costs.reads_per_scan,
+            Self::HitTime => costs.latency_us.hit,
+            Self::MissTime => costs.latency_us.miss,
+            Self::ScanTime => costs.latency_us.scan,
+            Self::Years => costs.device_years.unwrap_or(f64::INFINITY),
+        }
+    }
+
+    /// The error where none of so many designs keeps to it.
+    pub(super) fn is_kept_by_none(self, considered: usize) -> ModelError {
+        let message = format!("none of {considered} designs keeps to it; {}", self.to_loosen());
+        ModelError::new(self.parameter(), message)
+    }
+}
+
+impl Request {
+    /// Where it sets a limit; `None` where it does not.
+    pub(super) fn bound(&self, limit: Limit) -> Option<f64> {
+        match limit {
+            Limit::Memory => Some(self.memory_bytes as f64),
+            Limit::Space => self.space_at_most,
+            Limit::Reads => self.reads_at_most,
+            Limit::MissReads => self.miss_reads_at_most,
+            Limit::ScanReads => self.scan_reads_at_most,
+            Limit::HitTime => self.hit_us_at_most,
+            Limit::MissTime => self.miss_us_at_most,
+            Limit::ScanTime => self.scan_us_at_most,
+            Limit::Years => self.years_at_least,
+        }
+    }
+
+    /// Returns the first limit that a design of this price breaks; `None` if it keeps to all.
+    ///
+    /// ```
+    /// use siltstone_design::presets;
+    /// use siltstone_model::advise::{Limit, Request};
+    /// use siltstone_model::price::Workload;
+    ///
+    /// let request = Request::new(Workload::default(), 16 << 20);
+    /// let design = presets::siltstone().scaled_to(1 << 20);
+    /// let costs = request.pricer()?.price(&design, request.memory_bytes)?;
+    /// assert_eq!(request.broken(&design, &costs), None);
+    /// let narrow = Request { space_at_most: Some(1.0), ..request };
+    /// assert_eq!(narrow.broken(&design, &costs), Some(Limit::Space));
+    /// # Ok::<(), siltstone_model::ModelError>(())
+    /// ```
+    pub fn broken(&self, design: &Design, costs: &Costs) -> Option<Limit> {
+        let memory = &costs.memory_bytes;
+        let budget = self.memory_bytes as f64;
+        if memory.unfitted() > budget * UNFITTED_SHARE
+            || 2 * design.write_buffer_bytes() > self.memory_bytes / 2
+            || memory.total > budget
+        {
+            return Some(Limit::Memory);
+        }
+        let is_beyond = |limit: &Limit| self.bound(*limit).is_some_and(|most| limit.of(costs) > most);
+        if let Some(limit) = CEILINGS.into_iter().find(is_beyond) {
+            return Some(limit);
+        }
+        let wears_out = self.years_at_least.is_some_and(|least| Limit::Years.of(costs) < least);
+        wears_out.then_some(Limit::Years)
+    }
+
+    /// How far beyond its limits a design is, as the sum of shares of them.
+    pub(super) fn overrun(&self, design: &Design, costs: &Costs) -> f64 {
+        let beyond = |value: f64, most: f64| (value / most - 1.0).max(0.0);
+        let budget = self.memory_bytes as f64;
+        let memory = costs.memory_bytes.unfitted() + costs.memory_bytes.total;
+        let over = |limit: Limit| self.bound(limit).map_or(0.0, |most| beyond(limit.of(costs), most));
+        let years = self.years_at_least.map_or(0.0, |least| beyond(least, Limit::Years.of(costs)));
+        let buffers = beyond(4.0 * design.write_buffer_bytes() as f64, budget);
+        beyond(memory, budget) + buffers + CEILINGS.into_iter().map(over).sum::<f64>() + years
+    }
+
+    /// Checks that limits are numbers that make sense.
+    pub(super) fn check_limits(&self) -> Result<(), ModelError> {
+        for limit in CEILINGS.into_iter().chain([Limit::Years]) {
+            if let Some(bound) = self.bound(limit) {
+                ModelError::positive(limit.parameter(), bound)?;
+            }
+        }
+        Ok(())
+    }
+}
