@@ -110,5 +110,5 @@ pub use siltstone_design::{
 pub use siltstone_model::price::{Device, Mix, Workload};
 pub use stats::{
     DesignChange, Drift, DriftCause, Figures, KeyspaceStats, LevelStats, MemoryStats, ProposedDesign,
-    RedesignStats, StallStats, Stats,
+    RedesignStats, SchemaChangeStats, StallStats, Stats,
 };

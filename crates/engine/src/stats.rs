@@ -341,6 +341,8 @@ pub struct KeyspaceStats {
     pub levels: Vec<LevelStats>,
     /// How far the last redesign is; none where there was none.
     pub redesign: Option<RedesignStats>,
+    /// How far the last change of its schema is; none where there was none since the store was opened.
+    pub schema_change: Option<SchemaChangeStats>,
     /// A design that would suit the workload better, as far as the store looks for one
     /// ([`Options::auto_design`](crate::Options::auto_design)).
     pub proposed: Option<ProposedDesign>,
@@ -500,6 +502,25 @@ impl ProposedDesign {
         let Change { design, name, saved_share, .. } = change.clone();
         Self { design, name, saved_share, pays_after_operations: change.pays_after(), is_due }
     }
+}
+
+/// How far a change of a keyspace's schema is.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct SchemaChangeStats {
+    /// The schema before.
+    pub from: Schema,
+    /// The schema that the keyspace is to have, or has.
+    pub to: Schema,
+    /// Name of the design that it has with that: of a preset, or `custom`.
+    pub design: String,
+    /// Share of the keyspace that is copied: 1 once it has the schema.
+    pub done: f64,
+    /// Bytes that are still to be copied, about: of tables, then of what was written to the log meanwhile.
+    pub remaining_bytes: u64,
+    /// Why the keyspace keeps its schema, where it was found that it has to, or where the change was
+    /// cancelled.
+    pub failure: Option<String>,
 }
 
 /// A redesign that a keyspace has had.

@@ -44,6 +44,17 @@ impl Scheduler {
         }
     }
 
+    /// Flushes all sealed write buffers of a copy, which nobody else does, and tells nobody: the caller may
+    /// hold the lock on commits.
+    pub fn flush_copy(&self, copy: &Arc<OpenKeyspace>) -> Result<()> {
+        let _flushing = self.flushing.lock();
+        loop {
+            let view = copy.view.load_full();
+            let Some(sealed) = view.sealed.last() else { return Ok(()) };
+            self.flush_buffer(copy, &view, &sealed.buffer)?;
+        }
+    }
+
     /// Makes a run of the oldest sealed write buffer in `view`. The caller holds the lock on flushing.
     fn flush_buffer(
         &self,
