@@ -2,7 +2,7 @@
 //! and with a crash at every call.
 
 use crate::common::*;
-use siltstone::io::sim::{CrashMode, SimDisk};
+use siltstone::io::sim::{CrashMode, Fault, FaultError, SimDisk};
 use siltstone::{
     Batch, Change, Db, Design, Durability, ErrorKind, Keyspace, KeyspaceOptions, Options, PrefixRule, Schema,
     WriteOptions,
@@ -656,4 +656,44 @@ fn a_full_disk_lets_go_of_the_copy_and_it_is_begun_again() {
     keyspace.wait_for_schema().unwrap();
     assert_eq!(keyspace.schema(), to);
     used.check(&keyspace);
+}
+
+/// A call fails in the midst of a change. Either the copy is begun anew, or the store is in doubt and is
+/// opened again; the items are what they were, and in the end the keyspace has the schema.
+#[test]
+fn a_call_that_fails_costs_no_more_than_a_copy() {
+    let (from, to) = (Schema::delimited(b'/'), Schema::fixed(6).hashed());
+    let mut reopened = 0;
+    let calls = if is_long() { 400 } else { 120 };
+    for after in (0..calls).step_by(if is_long() { 1 } else { 4 }) {
+        let mut used = Used::new(from, fitting(tiny("siltstone"), from), false, after);
+        let keyspace = used.keyspace();
+        used.use_it(&keyspace, 150, 3);
+        keyspace.change_schema(to, None).unwrap();
+        used.disk.inject(Fault::on_any(FaultError::Io).after(after).times(1));
+        for _ in 0..30 {
+            let _ = used.db().step();
+        }
+        used.disk.clear_faults();
+        if keyspace.put("g0/s0/0000", "after").is_ok() {
+            used.items.insert(b"g0/s0/0000".to_vec(), b"after".to_vec());
+            used.check(&keyspace);
+        } else {
+            reopened += 1;
+            drop(keyspace);
+            used.reopen(true);
+        }
+        let keyspace = used.keyspace();
+        used.check(&keyspace);
+        keyspace.wait_for_schema().unwrap();
+        assert_eq!(keyspace.schema(), to, "a failure at call {after}");
+        used.check(&keyspace);
+        used.verify();
+        drop(keyspace);
+        used.reopen(false);
+        let keyspace = used.keyspace();
+        used.check(&keyspace);
+        used.check_files();
+    }
+    assert!(reopened > 0, "some failures leave a store in doubt");
 }

@@ -187,6 +187,11 @@ impl Scheduler {
         self.flushing.lock()
     }
 
+    /// Keeps flushes out, unless one is under way.
+    pub fn try_lock_flushes(&self) -> Option<MutexGuard<'_, ()>> {
+        self.flushing.try_lock()
+    }
+
     /// Keeps the store from being closed while files of it are written or removed.
     ///
     /// # Errors

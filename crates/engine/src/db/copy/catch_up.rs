@@ -16,6 +16,7 @@ use crate::events::Reason;
 use crate::operation;
 use crate::record::{Replaced, is_batch};
 use crate::segment::LogSegment;
+use crate::sync::MutexGuard;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -25,6 +26,8 @@ const LOOKED_UP_AT_ONCE: usize = 64;
 /// Keys that were touched, on their way into the copy.
 struct Touched<'a> {
     copier: &'a Copier,
+    /// The lock on flushes, where the caller holds it.
+    flushing: Option<&'a MutexGuard<'a, ()>>,
     next: &'a Held,
     keys: BTreeSet<Vec<u8>>,
     bytes: usize,
@@ -32,11 +35,16 @@ struct Touched<'a> {
 }
 
 impl Copier {
-    /// Brings the copy to the next moment.
-    pub(super) fn catch_up(&self, work: &mut Work, next: Next) -> Result<Caught> {
+    /// Brings the copy to the next moment. `flushing` is the lock on flushes, where the caller holds it.
+    pub(super) fn catch_up(
+        &self,
+        work: &mut Work,
+        next: Next,
+        flushing: Option<&MutexGuard<'_, ()>>,
+    ) -> Result<Caught> {
         let most_bytes = self.env.memory().chunk_bytes();
         let (keys, bytes) = Default::default();
-        let mut touched = Touched { copier: self, next: &next.held, keys, bytes, most_bytes };
+        let mut touched = Touched { copier: self, flushing, next: &next.held, keys, bytes, most_bytes };
         while work.log.position() < next.end {
             let Some((_, payload)) = work.log.next_record()? else { break };
             if let Some(Replaced { keyspace }) = Replaced::decode(&payload) {
@@ -50,16 +58,19 @@ impl Copier {
             work.change.note_remaining(next.end.saturating_sub(work.log.position()));
         }
         touched.bring(work)?;
-        self.flush(work)?;
+        self.flush(work, flushing)?;
         (work.reached, work.position) = (Arc::new(next.held), next.end);
         work.rounds += 1;
         Ok(Caught::Up)
     }
 
     /// Makes tables of what was written to the copy.
-    fn flush(&self, work: &Work) -> Result<()> {
+    fn flush(&self, work: &Work, flushing: Option<&MutexGuard<'_, ()>>) -> Result<()> {
         work.copy.seal_with(work.copy.new_memtable(0, self.env.memory()), Reason::Requested);
-        self.scheduler.flush_copy(&work.copy)
+        match flushing {
+            Some(flushing) => self.scheduler.flush_copy(&work.copy, flushing),
+            None => self.scheduler.flush_copy(&work.copy, &self.scheduler.lock_flushes()),
+        }
     }
 
     /// Writes what `key` has to the copy.
@@ -146,7 +157,7 @@ impl Touched<'_> {
             })?;
             written?;
             if work.copy.view.load().active.fill(&work.change.design) >= 1.0 {
-                self.copier.flush(work)?;
+                self.copier.flush(work, self.flushing)?;
             }
         }
         Ok(())

@@ -54,6 +54,8 @@ const LAST_BYTES: u64 = 64 << 10;
 /// Rounds after which they may be more with each: the copy is no faster than the writers.
 const PATIENT_ROUNDS: u32 = 8;
 const MOST_DOUBLINGS: u32 = 16;
+/// How often flushes of others are waited for before writers wait with the copy.
+const MOST_DELAYS: u32 = 64;
 
 /// Makes copies of keyspaces that are to have another schema, one after the other.
 pub(crate) struct Copier {
@@ -203,8 +205,8 @@ impl Copier {
         log.see_unsynced();
         let copy = OpenKeyspace::copy_of(&old, &change, self.catalog.next_id(), self.env.memory());
         let env = Arc::clone(&self.env);
-        let (reached, position, rounds, sequence, is_done) = (Arc::new(held), end, 0, 0, false);
-        let work = Work { env, old, change, copy, reached, log, position, rounds, sequence, is_done };
+        let (reached, position, rounds, delays, sequence, is_done) = (Arc::new(held), end, 0, 0, 0, false);
+        let work = Work { env, old, change, copy, reached, log, position, rounds, delays, sequence, is_done };
         let built = self.build(&work);
         self.after(work, built)
     }
@@ -285,13 +287,16 @@ impl Copier {
             };
             let finished = self.finish(&mut work, &hold);
             drop(hold);
+            if let Ok(None) = finished {
+                return Ok((Some(work), Stepped::Waits));
+            }
             if work.is_done {
                 self.tell(&work.old, &work.change, Event::SchemaChanged);
             }
-            return self.after(work, finished);
+            return self.after(work, finished.map(|caught| caught.unwrap_or(Caught::Up)));
         }
         let Some(next) = self.next_moment(&work.old) else { return Ok((Some(work), Stepped::Waits)) };
-        let caught = self.catch_up(&mut work, next);
+        let caught = self.catch_up(&mut work, next, None);
         self.after(work, caught)
     }
 
@@ -317,19 +322,27 @@ impl Copier {
         Ok(true)
     }
 
-    /// Brings the last part to the copy and lets it take the keyspace's place, while writers wait.
-    fn finish(&self, work: &mut Work, _: &Hold<'_>) -> Result<Caught> {
+    /// Brings the last part to the copy and lets it take the keyspace's place, while writers wait; none where
+    /// they would wait for somebody else's flush.
+    fn finish(&self, work: &mut Work, _: &Hold<'_>) -> Result<Option<Caught>> {
         let _open = self.scheduler.keep_open()?;
         let _commit = self.committer.lock();
         work.check_wanted()?;
+        let flushing = match self.scheduler.try_lock_flushes() {
+            Some(flushing) => flushing,
+            None if work.delays < MOST_DELAYS => {
+                work.delays += 1;
+                return Ok(None);
+            }
+            None => self.scheduler.lock_flushes(),
+        };
         let next = self.present(&work.old);
-        let caught = self.catch_up(work, next)?;
+        let caught = self.catch_up(work, next, Some(&flushing))?;
         if caught == Caught::Up {
-            let _flushing = self.scheduler.lock_flushes();
             self.catalog.finish_schema_change(&work.old, &work.copy, &work.change)?;
             work.is_done = true;
         }
-        Ok(caught)
+        Ok(Some(caught))
     }
 }
 

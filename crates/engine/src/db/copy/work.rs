@@ -23,6 +23,8 @@ pub(super) struct Work {
     pub position: u64,
     /// How often the copy has caught up.
     pub rounds: u32,
+    /// How often somebody else's flush was in the way of the end.
+    pub delays: u32,
     /// Numbers the writes to the copy.
     pub sequence: Sequence,
     /// The copy has taken the place of `old`.
