@@ -96,8 +96,8 @@ impl Keyspace {
     /// # Errors
     /// `BadKey` where an item's key does not fit that schema, and `MergeFailed` where the merges of one can't
     /// be carried out: the keyspace keeps the one it had. `InvalidInput` where the change was cancelled,
-    /// `NoKeyspace` where the keyspace has been dropped, `ReadOnly` where the change is under way and the store
-    /// is open for reading; those of background work.
+    /// `NoKeyspace` where the keyspace has been dropped, `ReadOnly` where the change is under way and the
+    /// store is open for reading; those of background work.
     pub fn wait_for_schema(&self) -> Result<()> {
         let keyspace = self.current();
         let Some(change) = keyspace.last_schema_change() else { return Ok(()) };

@@ -697,3 +697,35 @@ fn a_call_that_fails_costs_no_more_than_a_copy() {
     }
     assert!(reopened > 0, "some failures leave a store in doubt");
 }
+
+/// Write buffers, tables and filters of every kind are copied from and built.
+#[test]
+fn every_design_comes_with_a_schema_and_goes_with_one() {
+    let grouped = Schema::delimited(b'/');
+    for (number, design) in tiny_presets().into_iter().chain(log_store_designs()).enumerate() {
+        let number = number as u64;
+        let mut used = Used::new(grouped, fitting(tiny("siltstone"), grouped), false, number);
+        let keyspace = used.keyspace();
+        used.use_it(&keyspace, 500, 4);
+        for (to, design) in [(Schema::Point, design.clone()), (grouped, fitting(design, grouped))] {
+            let from = keyspace.schema();
+            keyspace.change_schema(to, Some(design.clone())).unwrap();
+            while keyspace.schema() == from {
+                used.use_it(&keyspace, 10, 3);
+            }
+            assert_eq!((keyspace.schema(), keyspace.design()), (to, design));
+            used.check(&keyspace);
+            used.use_it(&keyspace, 120, 2);
+            used.check(&keyspace);
+            used.verify();
+        }
+        drop(keyspace);
+        used.reopen(number.is_multiple_of(2));
+        let keyspace = used.keyspace();
+        used.check(&keyspace);
+        used.db().flush().unwrap();
+        used.db().wait_until_idle().unwrap();
+        used.check(&keyspace);
+        used.verify();
+    }
+}
