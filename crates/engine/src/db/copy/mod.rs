@@ -10,6 +10,8 @@
 //! keyspace held.
 
 mod catch_up;
+#[cfg(all(test, siltstone_shuttle))]
+mod interleavings;
 mod walk;
 mod work;
 
