@@ -3,7 +3,8 @@
 use crate::db::tiny_designs::tiny;
 use crate::io::sim::{CrashMode, SimDisk};
 use crate::sync::{explore, thread};
-use crate::{Batch, Db, Durability, Keyspace, KeyspaceOptions, Options, Schema, WriteOptions};
+use crate::{Batch, Db, Durability, Keyspace, KeyspaceOptions, Options, WriteOptions};
+use siltstone_design::Schema;
 use std::sync::Arc;
 
 fn open(disk: &SimDisk) -> (Db, Keyspace) {
