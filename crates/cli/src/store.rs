@@ -65,16 +65,22 @@ pub struct Preset {
     pub design: Design,
 }
 
+/// Refuses a schema of which the command line does not know the prefix rule.
+pub fn check_rule(schema: Option<&Schema>) -> Result<()> {
+    if let Some(Schema::SemiSorted { prefix: PrefixRule::Named(name), .. }) = schema {
+        usage!(
+            "--schema named:{}: a prefix rule of a program's own is known to that program alone, which gives it in \
+             Options::prefix_rules; the command line has fixed:N, delim:C, last-delim:C, suffix:N, length:WIDTH and whole",
+            name.as_str()
+        );
+    }
+    Ok(())
+}
+
 impl CreateArgs {
     /// The schema that was asked for, if any.
     fn schema(&self) -> Result<Option<Schema>> {
-        if let Some(Schema::SemiSorted { prefix: PrefixRule::Named(name), .. }) = self.schema {
-            usage!(
-                "--schema named:{}: a prefix rule of a program's own is known to that program alone, which gives it in \
-                 Options::prefix_rules; the command line has fixed:N, delim:C, last-delim:C, suffix:N, length:WIDTH and whole",
-                name.as_str()
-            );
-        }
+        check_rule(self.schema.as_ref())?;
         Ok(match (self.schema, self.suffix) {
             (Some(Schema::SemiSorted { prefix, .. }), Some(suffix)) => {
                 Some(Schema::SemiSorted { prefix, suffix: suffix.order() })

@@ -97,7 +97,10 @@ fn is_worth_a_line(event: &Event) -> bool {
         | Event::GroupHoldsMost(_)
         | Event::RedesignProposed(_)
         | Event::RedesignBegan(_)
-        | Event::RedesignSettled(_) => true,
+        | Event::RedesignSettled(_)
+        | Event::SchemaChangeBegan(_)
+        | Event::SchemaChanged(_)
+        | Event::SchemaChangeEnded(_) => true,
     }
 }
 

@@ -110,5 +110,5 @@ pub use siltstone_design::{
 pub use siltstone_model::price::{Device, Mix, Sizes, ValueSize, Workload};
 pub use stats::{
     DesignChange, Drift, DriftCause, Figures, KeyspaceStats, LevelStats, MemoryStats, ProposedDesign,
-    RedesignReason, RedesignStats, StallStats, Stats,
+    RedesignReason, RedesignStats, SchemaChangeStats, StallStats, Stats,
 };

@@ -6,7 +6,7 @@
 
 mod redesign;
 
-pub use redesign::{DesignChange, ProposedDesign, RedesignReason, RedesignStats};
+pub use redesign::{DesignChange, ProposedDesign, RedesignReason, RedesignStats, SchemaChangeStats};
 
 use crate::activity::{Activity, COUNTS, Count};
 use crate::sync::Moment;
@@ -344,6 +344,8 @@ pub struct KeyspaceStats {
     pub levels: Vec<LevelStats>,
     /// How far the last redesign is; none where there was none.
     pub redesign: Option<RedesignStats>,
+    /// How far the last change of its schema is; none where there was none since the store was opened.
+    pub schema_change: Option<SchemaChangeStats>,
     /// A design that would suit the workload better, as far as the store looks for one
     /// ([`Options::auto_design`](crate::Options::auto_design)).
     pub proposed: Option<ProposedDesign>,

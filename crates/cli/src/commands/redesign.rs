@@ -1,11 +1,12 @@
-//! `siltstone redesign`: a keyspace gets another layout, and what is there is rewritten for it.
+//! `siltstone redesign`: a keyspace gets another layout or another schema, and what is there is rewritten for
+//! it.
 
 use crate::failure::{Result, fail};
 use crate::output::{print, print_json};
 use crate::progress;
 use crate::sizes;
-use crate::store::{self, DEFAULT_KEYSPACE, Preset, parse_preset};
-use siltstone::{Db, Keyspace, Options, RedesignStats};
+use crate::store::{self, DEFAULT_KEYSPACE, Preset, parse_preset, schema_name};
+use siltstone::{Db, Keyspace, Options, RedesignStats, Schema, SchemaChangeStats};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,17 +14,21 @@ use std::time::Duration;
 /// How often progress is looked at.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Give a keyspace another layout
+/// Give a keyspace another layout or schema
 ///
 /// All that is written from now on is laid out by the new design, and all that is there stays readable. What
 /// the new design would not have made is rewritten in the background whenever the store is open for writing:
 /// with --wait here, else by whoever opens it next. The store must not be open in another process: such a
 /// process calls `Keyspace::redesign` itself.
 ///
-/// The schema of a keyspace stays as it is, and the design has to suit it.
+/// With --schema all items are copied, in the background too, and the keyspace has the new schema once that
+/// is done: with --wait here, else by whoever opens it next, who begins it anew if it was not finished. All
+/// keys have to fit the new schema, and the design has to suit it.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  siltstone redesign ./store --preset lean --wait\n  \
         siltstone redesign ./store --keyspace files --design design.json\n  \
+        siltstone redesign ./store --keyspace files --schema delim:/ --wait\n  \
+        siltstone redesign ./store --keyspace files --cancel    keep the schema after all\n  \
         siltstone redesign ./store --keyspace files        how far the last one is")]
 pub struct Args {
     /// Directory of the store
@@ -38,11 +43,18 @@ pub struct Args {
     /// prints
     #[arg(long, value_name = "FILE")]
     design: Option<PathBuf>,
-    /// Work until all that is there is as the new design has it
+    /// The new schema: point, or what of a key is its prefix, as `siltstone put --schema` takes it
+    #[arg(long, value_name = "SCHEMA")]
+    schema: Option<Schema>,
+    /// Let the keyspace keep its schema, if it is getting another one
+    #[arg(long, conflicts_with_all = ["schema", "preset", "design", "wait"])]
+    cancel: bool,
+    /// Work until all that is there is as the new design and the new schema have it
     #[arg(long)]
     wait: bool,
     /// Print {"keyspace": …, "from": …, "to": …, "done": …, "remaining_bytes": …, "remaining_us": …,
-    /// "history": [{"from": …, "to": …, "sequence": …, "at_ms": …, "settled_ms": …, "why": …}]}
+    /// "history": [{"from": …, "to": …, "sequence": …, "at_ms": …, "settled_ms": …, "why": …}], "schema": …,
+    /// "schema_change": {"from": …, "to": …, "design": …, "done": …, "remaining_bytes": …, "failure": …}}
     #[arg(long)]
     json: bool,
 }
@@ -54,14 +66,20 @@ pub fn run(args: &Args) -> Result<()> {
         (None, Some(path)) => Some(store::read_design(path)?.design),
         (None, None) => None,
     };
-    if design.is_none() && !args.wait {
+    store::check_rule(args.schema.as_ref())?;
+    if design.is_none() && args.schema.is_none() && !args.cancel && !args.wait {
         let db = store::open_read_only(&args.dir)?;
         return report(args, &store::keyspace(&db, &args.keyspace)?);
     }
     let db = store::open_existing(&args.dir, Options::default())?;
     let keyspace = store::keyspace(&db, &args.keyspace)?;
-    if let Some(design) = design {
-        keyspace.redesign(design)?;
+    if args.cancel && !keyspace.cancel_schema_change()? {
+        fail!("keyspace {} is getting no other schema", args.keyspace);
+    }
+    match (args.schema, design) {
+        (Some(schema), design) => keyspace.change_schema(schema, design)?,
+        (None, Some(design)) => keyspace.redesign(design)?,
+        (None, None) => {}
     }
     if args.wait {
         wait(&db, &keyspace)?;
@@ -71,8 +89,10 @@ pub fn run(args: &Args) -> Result<()> {
     outcome
 }
 
-/// Shows progress until nothing is left of earlier designs.
+/// Shows progress until the keyspace has the schema that it is to have, and nothing is left of earlier
+/// designs.
 fn wait(db: &Db, keyspace: &Keyspace) -> Result<()> {
+    wait_for_schema(db, keyspace)?;
     let Some(first) = keyspace.stats().redesign else { return Ok(()) };
     let bar = progress::bytes_bar(Some(first.remaining_bytes));
     while let Some(RedesignStats { done, remaining_bytes, .. }) = keyspace.stats().redesign {
@@ -89,8 +109,29 @@ fn wait(db: &Db, keyspace: &Keyspace) -> Result<()> {
     Ok(())
 }
 
+fn wait_for_schema(db: &Db, keyspace: &Keyspace) -> Result<()> {
+    let mut bar = None;
+    while let Some(SchemaChangeStats { done, remaining_bytes, failure: None, .. }) =
+        keyspace.stats().schema_change.filter(|change| change.done < 1.0)
+    {
+        // How much there is to copy is known once that has begun.
+        let all = (remaining_bytes as f64 / (1.0 - done)) as u64;
+        let (bar, all) = bar.get_or_insert_with(|| (progress::bytes_bar(Some(all)), all));
+        bar.set_position(all.saturating_sub(remaining_bytes));
+        if let Some(error) = db.stats().background_error {
+            fail!("the copy has stopped: {error}; it is begun anew when the store is opened again");
+        }
+        std::thread::sleep(LOOK);
+    }
+    if let Some((bar, _)) = bar {
+        bar.finish_and_clear();
+    }
+    Ok(keyspace.wait_for_schema()?)
+}
+
 fn report(args: &Args, keyspace: &Keyspace) -> Result<()> {
-    let progress = keyspace.stats().redesign;
+    let stats = keyspace.stats();
+    let (progress, schema_change) = (stats.redesign, stats.schema_change);
     if args.json {
         let (from, to) = progress.as_ref().map(|last| (&last.from, &last.to)).unzip();
         return print_json(&serde_json::json!({
@@ -101,15 +142,33 @@ fn report(args: &Args, keyspace: &Keyspace) -> Result<()> {
             "remaining_bytes": progress.as_ref().map(|last| last.remaining_bytes),
             "remaining_us": progress.as_ref().map(|last| last.remaining_us),
             "history": keyspace.design_history(),
+            "schema": keyspace.schema(),
+            "schema_change": schema_change,
         }));
     }
     let line = progress.map_or_else(
         || format!("has had the design {} since it was created", keyspace.design().preset_name()),
         |last| words(&last),
     );
-    let mut text = format!("keyspace {}: {line}\n", keyspace.name());
+    let schema = schema_change.map_or_else(String::new, |change| format!("; {}", schema_words(&change)));
+    let mut text = format!("keyspace {}: {line}{schema}\n", keyspace.name());
     keyspace.design_history().iter().for_each(|change| _ = writeln!(text, "  {change}"));
     print(&text)
+}
+
+/// How far a change of a schema is, in words.
+pub fn schema_words(change: &SchemaChangeStats) -> String {
+    let SchemaChangeStats { done, remaining_bytes, failure, .. } = change;
+    let (from, to) = (schema_name(&change.from), schema_name(&change.to));
+    match failure {
+        Some(why) => format!("keeps the schema {from}: {why}"),
+        None if *done >= 1.0 => format!("changed from the schema {from} to {to}"),
+        None => format!(
+            "changing from the schema {from} to {to}: {:.1}% done, {} to copy",
+            done * 100.0,
+            sizes::bytes(*remaining_bytes)
+        ),
+    }
 }
 
 /// How far a redesign is, in words.

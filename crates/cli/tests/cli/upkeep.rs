@@ -36,3 +36,28 @@ fn a_load_ends_drained_and_a_compaction_frees_what_was_deleted() {
     run(&["compact", s, "--keyspace", "none"]).fails(&["no keyspace \"none\"", "default"]);
     run(&["compact", "./nowhere"]).fails(&["no such directory"]);
 }
+
+#[test]
+fn a_keyspace_gets_another_schema() {
+    let (_dir, store) = scratch();
+    let s = store.as_str();
+    for key in ["etc/hosts", "etc/passwd", "home/notes"] {
+        run(&["put", s, key, "text"]).ok();
+    }
+    run(&["redesign", s, "--cancel"]).fails(&["default", "no other schema"]);
+    run(&["redesign", s, "--schema", "fixed:N"]).exits(2, &["fixed:N"]);
+    run(&["redesign", s, "--schema", "named:mine"]).exits(2, &["named:mine"]);
+    let changed = run(&["redesign", s, "--schema", "delim:/", "--wait"]).ok();
+    let text = changed.text();
+    assert!(text.contains("changed from the schema point to delim:/"), "{text}");
+    assert_eq!(run(&["scan", s, "etc/"]).ok().text().lines().count(), 2);
+    let json = run(&["redesign", s, "--json"]).ok().json();
+    let of_schema =
+        |json: &serde_json::Value| json["schema"]["semi_sorted"]["prefix"]["delimiter"]["byte"].clone();
+    assert_eq!((of_schema(&json), json["schema_change"].is_null()), (b'/'.into(), true));
+    // A key that does not fit ends the change, for good.
+    run(&["put", s, "a/long/path", "text"]).ok();
+    let failed = run(&["redesign", s, "--schema", "fixed:10", "--wait"]).fails(&["etc/hosts", "fixed:10"]);
+    assert!(failed.err.contains("keeps its schema"), "{}", failed.err);
+    assert_eq!(of_schema(&run(&["redesign", s, "--json"]).ok().json()), b'/');
+}

@@ -97,6 +97,7 @@ fn a_missing_directory_is_refused_and_not_created() {
         &["repair", s],
         &["redesign", s],
         &["redesign", s, "--preset", "lean"],
+        &["redesign", s, "--schema", "delim:/"],
         &["backup", "create", s, &target],
         &["tail", s],
         &["bench", "read-hit", "--dir", s],

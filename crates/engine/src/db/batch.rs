@@ -146,7 +146,7 @@ impl Batch {
         value: &[u8],
         expires_at_ms: u64,
     ) -> Result<()> {
-        self.change().put(keyspace.store_id(), &keyspace.inner, key, value, expires_at_ms)
+        self.change().put(keyspace.store_id(), keyspace.current(), key, value, expires_at_ms)
     }
 
     /// Sets `key` to `value`, which is gone after `ttl`.
@@ -203,7 +203,7 @@ impl Batch {
         key: impl AsRef<[u8]>,
         operand: impl AsRef<[u8]>,
     ) -> Result<()> {
-        self.change().merge(keyspace.store_id(), &keyspace.inner, key.as_ref(), operand.as_ref())
+        self.change().merge(keyspace.store_id(), keyspace.current(), key.as_ref(), operand.as_ref())
     }
 
     /// Removes `key`; a missing key is fine.
@@ -227,7 +227,7 @@ impl Batch {
     /// `BadKey` where the key does not fit the keyspace's schema, `NoKeyspace` where the keyspace has been
     /// dropped.
     pub fn delete(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<()> {
-        self.change().delete(keyspace.store_id(), &keyspace.inner, key.as_ref())
+        self.change().delete(keyspace.store_id(), keyspace.current(), key.as_ref())
     }
 
     /// Removes every key with this prefix, in constant time; compaction frees the space.
@@ -252,7 +252,7 @@ impl Batch {
     /// `InvalidInput` where the keyspace is not semi-sorted, `BadKey` where no key of it can have this
     /// prefix, `NoKeyspace` where the keyspace has been dropped.
     pub fn delete_prefix(&mut self, keyspace: &Keyspace, prefix: impl AsRef<[u8]>) -> Result<()> {
-        self.change().delete_prefix(keyspace.store_id(), &keyspace.inner, prefix.as_ref())
+        self.change().delete_prefix(keyspace.store_id(), keyspace.current(), prefix.as_ref())
     }
 
     fn change(&mut self) -> &mut Operations {

@@ -9,7 +9,7 @@
 //! several is a [transaction](super::transaction). Invariants: what the caller saw is what its write
 //! replaces; an item that is replaced keeps its life unless the caller says otherwise.
 
-use super::catalog::view::View;
+use super::catalog::PinnedKeyspace;
 use super::keyspace::Keyspace;
 use super::read::{Found, Moment};
 use super::write::operations::Operations;
@@ -79,6 +79,14 @@ impl CompareAndSet {
 struct Seen {
     found: Found,
     condition: Condition,
+}
+
+impl PinnedKeyspace {
+    /// The condition that nobody has written `key` since it was read at `seen`.
+    pub(super) fn unchanged(&self, key: &[u8], seen: u64) -> Condition {
+        let (keyspace, builds) = (Arc::clone(&self.keyspace), self.view.builds);
+        Condition { keyspace, key: key.to_vec(), seen, builds, found_in: 0 }
+    }
 }
 
 impl Keyspace {
@@ -357,15 +365,15 @@ impl Keyspace {
         let items: Vec<(K, V)> = items.into_iter().collect();
         let durability = self.store.env.options.durability;
         loop {
-            let (view, seen, mut is_new) = self.absent(items.iter().map(|(key, _)| key.as_ref()))?;
+            let (pinned, seen, mut is_new) = self.absent(items.iter().map(|(key, _)| key.as_ref()))?;
             let (mut operations, mut conditions) = (Operations::default(), Vec::new());
             let mut added = HashSet::new();
             for ((key, value), is_new) in items.iter().zip(&mut is_new) {
                 let (key, value) = (key.as_ref(), value.as_ref());
                 *is_new &= added.insert(key);
                 if *is_new {
-                    operations.put(self.store_id(), &self.inner, key, value, 0)?;
-                    conditions.push(self.unchanged(key, &view, seen));
+                    operations.put(self.store_id(), self.current(), key, value, 0)?;
+                    conditions.push(pinned.unchanged(key, seen));
                 }
             }
             if self.store.write(Arc::new(operations), durability, conditions)? == Committed::Yes {
@@ -393,39 +401,33 @@ impl Keyspace {
     pub fn delete_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<()> {
         let mut operations = Operations::default();
         for key in keys {
-            operations.delete(self.store_id(), &self.inner, key.as_ref())?;
+            operations.delete(self.store_id(), self.current(), key.as_ref())?;
         }
         self.write(operations)
     }
 
     /// Returns of each key whether it has no value, and the view and the sequence number that say so.
-    fn absent<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) -> Result<(Arc<View>, u64, Vec<bool>)> {
-        let encoded = keys.map(|key| self.inner.encode(key)).collect::<Result<Vec<_>>>();
-        let (encoded, (view, point)) = (encoded?, self.pin()?);
+    fn absent<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) -> Result<(PinnedKeyspace, u64, Vec<bool>)> {
+        let pinned = self.pin()?;
+        let at = Moment::of(&pinned);
+        let encoded = keys.map(|key| at.keyspace.encode(key)).collect::<Result<Vec<_>>>()?;
         let mut is_absent = vec![false; encoded.len()];
-        let at = Moment { keyspace: &self.inner, view: &view, point: &point };
         self.store.searcher.find_many(at, &encoded, Wants::Presence, |number, found| {
             if let Some(is_absent) = is_absent.get_mut(number) {
                 *is_absent = found.value.is_none();
             }
         })?;
-        Ok((view, point.sequence, is_absent))
+        let (pinned, point) = pinned;
+        Ok((pinned, point.sequence, is_absent))
     }
 
     /// Returns what `key` has now, with the condition that nobody writes it meanwhile.
     fn see(&self, key: &[u8], wants: Wants) -> Result<Seen> {
-        let encoded = self.inner.encode(key)?;
-        let (view, point) = self.pin()?;
-        let at = Moment { keyspace: &self.inner, view: &view, point: &point };
-        let found = self.store.searcher.find(at, &encoded, wants)?;
-        let condition = Condition { found_in: found.table, ..self.unchanged(key, &view, point.sequence) };
+        let pinned = self.pin()?;
+        let at = Moment::of(&pinned);
+        let found = self.store.searcher.find(at, &at.keyspace.encode(key)?, wants)?;
+        let condition = Condition { found_in: found.table, ..pinned.0.unchanged(key, pinned.1.sequence) };
         Ok(Seen { found, condition })
-    }
-
-    /// The condition that nobody has written `key` since it was read from `view` at `seen`.
-    pub(super) fn unchanged(&self, key: &[u8], view: &View, seen: u64) -> Condition {
-        let builds = view.builds;
-        Condition { keyspace: Arc::clone(&self.inner), key: key.to_vec(), seen, builds, found_in: 0 }
     }
 
     /// Sets the key of `condition` to `new`, or deletes it, unless the condition is violated. Returns whether
@@ -439,8 +441,8 @@ impl Keyspace {
     ) -> Result<bool> {
         let (mut operations, key) = (Operations::default(), &condition.key);
         match new {
-            Some(value) => operations.put(self.store_id(), &self.inner, key, value, expires_at_ms)?,
-            None => operations.delete(self.store_id(), &self.inner, key)?,
+            Some(value) => operations.put(self.store_id(), self.current(), key, value, expires_at_ms)?,
+            None => operations.delete(self.store_id(), self.current(), key)?,
         }
         Ok(self.store.write(Arc::new(operations), durability, vec![condition])? == Committed::Yes)
     }

@@ -1,17 +1,16 @@
 //! What a keyspace holds, taken as a whole: counted, listed by the beginning of keys, and cleared.
 
+use super::catalog::PinnedKeyspace;
 use super::catalog::keyspace::OpenKeyspace;
-use super::catalog::snapshots::ReadPoint;
 use super::catalog::view::View;
 use super::iter::{Iter, Wanted};
-use super::keyspace::Keyspace;
+use super::keyspace::{Held, Keyspace};
 use super::snapshot::Snapshot;
 use super::store::Store;
 use super::suffix_range::SuffixBounds;
 use crate::entry::{Sequence, Span};
 use crate::error::Result;
 use siltstone_design::{Digest, Format};
-use std::sync::Arc;
 
 /// Items of a group that are counted before the rest is reckoned.
 const MOST_COUNTED: u64 = 4096;
@@ -45,13 +44,13 @@ impl Keyspace {
     pub fn clear(&self) -> Result<()> {
         let Store { env, scheduler, committer, catalog, .. } = &*self.store;
         env.check_writable()?;
-        self.inner.check_exists()?;
-        let _hold = scheduler.hold_and_give_up(&self.inner)?;
+        self.current().check_exists()?;
+        let hold = scheduler.hold_and_give_up(self.current())?;
         let _open = scheduler.keep_open()?;
         let _commit = committer.lock();
         let _flushing = scheduler.lock_flushes();
-        self.inner.check_exists()?;
-        catalog.clear(&self.inner)
+        hold.keyspace().check_exists()?;
+        catalog.clear(hold.keyspace())
     }
 
     /// Whether there are no items. What has been deleted or has expired and lies before the first item is
@@ -135,7 +134,7 @@ impl Keyspace {
     /// `Closed` after [`Db::close`](crate::Db::close).
     pub fn approximate_len(&self) -> Result<u64> {
         self.store.env.health.check_open()?;
-        Ok(self.inner.items_estimate(self.store.env.now_ms()))
+        Ok(self.current().items_estimate(self.store.env.now_ms()))
     }
 
     /// About how many items have `prefix`: counted up to a few thousand, beyond that reckoned from the pages
@@ -158,28 +157,29 @@ impl Keyspace {
     /// Those of [`Keyspace::prefix`].
     pub fn approximate_len_of(&self, prefix: impl AsRef<[u8]>) -> Result<u64> {
         let prefix = prefix.as_ref();
-        let (view, point) = self.pin()?;
+        let pinned = self.pin()?;
+        let PinnedKeyspace { keyspace, view } = pinned.0.clone();
         let is_block = view.version.tables().all(|table| table.meta().format == Format::Block);
         let most = if is_block { MOST_COUNTED } else { u64::MAX };
-        let all = self.prefix_at(prefix, SuffixBounds::ALL, (Arc::clone(&view), point))?;
+        let all = self.prefix_at(prefix, SuffixBounds::ALL, pinned)?;
         let counted = all.keys().count_up_to(most)?;
         if counted < most {
             return Ok(counted);
         }
-        let hi = self.inner.encode_prefix(prefix)?;
-        let entries = self.entries_within(&view, &Span::of_hi(hi, hi))?;
-        let stats = self.inner.stats(self.store.env.now_ms());
+        let hi = keyspace.encode_prefix(prefix)?;
+        let entries = self.entries_within(&keyspace, &view, &Span::of_hi(hi, hi))?;
+        let stats = keyspace.stats(self.store.env.now_ms());
         let all = stats.table_entries + stats.write_buffer_entries;
         let live = stats.items_estimate as f64 / all.max(1) as f64;
         Ok(((entries as f64 * live.min(1.0)) as u64).max(counted))
     }
 
     /// About how many entries of tables, and how many of write buffers, lie within `span`.
-    fn entries_within(&self, view: &View, span: &Span) -> Result<u64> {
+    fn entries_within(&self, keyspace: &OpenKeyspace, view: &View, span: &Span) -> Result<u64> {
         let reader = &self.store.env.reader;
         let mut entries = 0;
         for buffer in view.buffers() {
-            let scan = buffer.scan(Sequence::MAX, self.inner.encoder, reader, false)?;
+            let scan = buffer.scan(Sequence::MAX, keyspace.encoder, reader, false)?;
             let mut cursor = scan.stream(span)?;
             while cursor.peek().is_some() {
                 entries += 1;
@@ -223,8 +223,9 @@ impl Keyspace {
         Ok(self.starting_with_at(start.as_ref(), self.pin()?))
     }
 
-    fn starting_with_at(&self, start: &[u8], pinned: (Arc<View>, ReadPoint)) -> Iter {
-        self.walk(pinned, span_of_start(&self.inner, start), Wanted::StartingWith(start.to_vec()))
+    fn starting_with_at(&self, start: &[u8], pinned: Held) -> Iter {
+        let span = span_of_start(&pinned.0.keyspace, start);
+        self.walk(pinned, span, Wanted::StartingWith(start.to_vec()))
     }
 }
 

@@ -19,6 +19,8 @@ pub(crate) enum Chore {
     /// Compactions and all other jobs.
     Job,
     Sync,
+    /// Copying keyspaces that get another schema.
+    Copy,
 }
 
 /// The last failure of one kind of work that goes on failing.
@@ -35,6 +37,7 @@ struct Failures {
     flushing: Option<Failure>,
     jobs: Option<Failure>,
     syncing: Option<Failure>,
+    copying: Option<Failure>,
     /// All that there have been.
     count: u64,
 }
@@ -139,7 +142,7 @@ impl Health {
     /// Returns the same where it was met after the first `failures`.
     pub fn background_error_since(&self, failures: u64) -> Option<Error> {
         let all = self.failures.lock();
-        let of = [&all.sealing, &all.flushing, &all.jobs, &all.syncing];
+        let of = [&all.sealing, &all.flushing, &all.jobs, &all.syncing, &all.copying];
         let last = of.into_iter().flatten().max_by_key(|failure| failure.number)?;
         (last.number > failures).then(|| last.error.clone())
     }
@@ -166,6 +169,7 @@ impl Health {
             Chore::Flush => &mut all.flushing,
             Chore::Job => &mut all.jobs,
             Chore::Sync => &mut all.syncing,
+            Chore::Copy => &mut all.copying,
         };
         let Some(error) = error else {
             *failure = None;

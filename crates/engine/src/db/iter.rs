@@ -1,8 +1,7 @@
 //! Scans: one merge over everything that may hold a group, a range of it, or the whole keyspace.
 //!
-//! A walk over the whole keyspace goes stretch by stretch: as long as no level changes its region, one merge
-//! over the write buffers and the regions on the path serves; at the end of the finest region the next merge
-//! begins. How the same walk is gone backwards is in `reverse.rs`.
+//! A walk over the whole keyspace goes stretch by stretch (`stretch.rs`). How the same walk is gone backwards
+//! is in `reverse.rs`.
 //!
 //! An item is shown where it lies, and the walk moves on when the next one is asked for. So nothing is copied
 //! for whoever only looks ([`Iter::next_ref`]).
@@ -11,15 +10,12 @@ use super::catalog::keyspace::OpenKeyspace;
 use super::catalog::snapshots::ReadPoint;
 use super::catalog::view::View;
 use super::store::Store;
+use super::stretch::Stretches;
 use super::suffix_range::SuffixBounds;
-use super::write_buffer::BufferScan;
-use crate::activity::Count;
-use crate::cache::fetch;
-use crate::compaction::merge::{Merge, Source};
-use crate::compaction::source;
+use crate::compaction::merge::Merge;
 use crate::entry::{Cursor, Item, Span};
 use crate::error::{ErrorKind, Result};
-use crate::table::{ReadMode, Reading, Values};
+use crate::table::Values;
 use siltstone_design::{Digest, EncodedKey};
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -119,14 +115,11 @@ pub(super) struct Gathered {
 /// ```
 pub struct Iter {
     pub(super) walked: Walked,
-    /// The view's write buffers, ready to be walked; none before the first stretch.
-    buffers: Option<Vec<BufferScan>>,
     pub(super) wanted: Wanted,
-    mode: ReadMode,
     pub(super) values: Values,
-    /// What is walked in all, and what of it is still to be walked after the current merge.
+    /// What is walked in all, and how.
     pub(super) span: Span,
-    rest: Option<Span>,
+    stretches: Stretches,
     merge: Option<Merge>,
     /// Whether the item that the merge stands on has been shown.
     is_shown: bool,
@@ -141,18 +134,11 @@ pub struct Iter {
 
 impl Iter {
     pub(super) fn new(walked: Walked, span: Span, wanted: Wanted) -> Self {
-        let mode = if span.is_within_a_group() {
-            ReadMode::Short(Arc::default())
-        } else {
-            ReadMode::Long { begins: true }
-        };
         Self {
             walked,
-            buffers: None,
             wanted,
-            mode,
             values: Values::All,
-            rest: Some(span.clone()),
+            stretches: Stretches::new(span.clone()),
             span,
             merge: None,
             is_shown: false,
@@ -215,7 +201,7 @@ impl Iter {
     pub fn after(mut self, key: impl AsRef<[u8]>) -> Result<Self> {
         let place = Place::of(&self.walked.keyspace.encode(key.as_ref())?);
         self.forget_progress();
-        self.rest = (place.digest <= self.span.last)
+        self.stretches.rest = (place.digest <= self.span.last)
             .then(|| Span { first: place.digest.max(self.span.first), last: self.span.last });
         self.lower = Some(place);
         Ok(self)
@@ -257,56 +243,15 @@ impl Iter {
     /// Ends the walk.
     pub(super) fn end(&mut self) {
         self.forget_progress();
-        self.rest = None;
+        self.stretches.rest = None;
     }
 
     /// Begins the merge over the next stretch; false at the end.
     fn next_stretch(&mut self) -> Result<bool> {
-        self.merge = None;
-        let Some(rest) = self.rest.take() else { return Ok(false) };
         let Walked { store, keyspace, view, point } = &self.walked;
-        let levels = &view.version.levels;
-        let hi = rest.first.hi;
-        let end = levels.iter().map(|level| level.end_of_stretch(hi)).min().unwrap_or(u64::MAX);
-        let mut span = rest.clone();
-        if end < rest.last.hi {
-            span.last = Digest { hi: end, lo: u64::MAX };
-            self.rest = Some(Span { first: Digest { hi: end + 1, lo: 0 }, last: rest.last });
-        }
-        let reader = &store.env.reader;
-        let mut sources = Vec::new();
-        let buffers = match self.buffers.take() {
-            Some(buffers) => buffers,
-            None => {
-                let (sequence, encoder) = (point.sequence, keyspace.encoder);
-                let scans = view.buffers().map(|buffer| buffer.scan(sequence, encoder, reader, false));
-                scans.collect::<Result<_>>()?
-            }
-        };
-        for buffer in self.buffers.insert(buffers) {
-            sources.push(Source { cursor: buffer.stream(&span)?, tombstones: buffer.tombstones.clone() });
-        }
-        let regions = || levels.iter().filter_map(|level| level.region_of(hi));
-        if let ReadMode::Short(arrived) = &mut self.mode {
-            // A group has a few pages in each run: they are all fetched at the same time.
-            let mut wanted = Vec::new();
-            for table in regions().flat_map(|region| &region.runs).flat_map(|run| run.tables_in(&span)) {
-                table.want(&span, reader, &mut wanted)?;
-            }
-            *arrived = Arc::new(fetch(reader, wanted)?);
-            keyspace.counters.done.add(Count::ReadsByScans, arrived.reads());
-        }
-        let reading = Reading { mode: self.mode.clone(), values: self.values };
-        for region in regions() {
-            for run in &region.runs {
-                sources.push(source(run, &span, reading.clone(), reader)?);
-            }
-        }
-        if let ReadMode::Long { begins } = &mut self.mode {
-            *begins = false;
-        }
-        self.merge = Some(Merge::new(sources, keyspace.folder.clone())?);
-        Ok(true)
+        self.merge = None;
+        self.merge = self.stretches.next(keyspace, view, point.sequence, self.values, &store.env.reader)?;
+        Ok(self.merge.is_some())
     }
 
     /// Lets the merge stand on the next item; false at the end.
@@ -328,7 +273,7 @@ impl Iter {
                 continue;
             };
             if self.upper.as_ref().is_some_and(|upper| upper.order(&entry.key).is_le()) {
-                (self.merge, self.rest) = (None, None);
+                (self.merge, self.stretches.rest) = (None, None);
                 return Ok(false);
             }
             // Whatever becomes of it, the next look goes on behind it.
@@ -364,7 +309,7 @@ impl Iter {
 
     /// Whether all has been walked.
     pub(super) fn has_ended(&self) -> bool {
-        self.merge.is_none() && self.rest.is_none()
+        self.merge.is_none() && self.stretches.rest.is_none()
     }
 
     /// The next item as it lies, until the next one is asked for: nothing is copied or allocated for it.

@@ -1,8 +1,8 @@
 //! Keyspaces: the handle through which users read and write, each method a few lines.
 
+use super::catalog::PinnedKeyspace;
 use super::catalog::keyspace::OpenKeyspace;
 use super::catalog::snapshots::ReadPoint;
-use super::catalog::view::View;
 use super::env::StoreId;
 use super::iter::{Iter, Walked, Wanted};
 use super::store::Store;
@@ -23,10 +23,24 @@ use std::time::Duration;
 #[derive(Clone)]
 pub struct Keyspace {
     pub(super) store: Arc<Store>,
-    pub(super) inner: Arc<OpenKeyspace>,
+    /// The keyspace as it was when the handle was made; another may have taken its place.
+    opened: Arc<OpenKeyspace>,
 }
 
+/// A keyspace at a moment, and what holds that moment.
+pub(super) type Held = (PinnedKeyspace, ReadPoint);
+
 impl Keyspace {
+    pub(super) fn new(store: &Arc<Store>, opened: Arc<OpenKeyspace>) -> Self {
+        Self { store: Arc::clone(store), opened }
+    }
+
+    /// Returns the keyspace as it is now.
+    #[inline]
+    pub(super) fn current(&self) -> &Arc<OpenKeyspace> {
+        self.opened.current()
+    }
+
     /// The keyspace's name.
     ///
     /// ```
@@ -39,7 +53,7 @@ impl Keyspace {
     /// # }
     /// ```
     pub fn name(&self) -> &str {
-        &self.inner.name
+        &self.opened.name
     }
 
     /// How its keys are ordered.
@@ -54,7 +68,7 @@ impl Keyspace {
     /// # }
     /// ```
     pub fn schema(&self) -> Schema {
-        *self.inner.encoder.schema()
+        *self.current().encoder.schema()
     }
 
     /// The name of the operator that carries out its merges; `None` where it takes none.
@@ -69,7 +83,7 @@ impl Keyspace {
     /// # }
     /// ```
     pub fn merge_operator(&self) -> Option<&str> {
-        self.inner.folder.as_ref().map(|folder| folder.name.as_str())
+        self.opened.folder.as_ref().map(|folder| folder.name.as_str())
     }
 
     /// Its layout.
@@ -84,7 +98,7 @@ impl Keyspace {
     /// # }
     /// ```
     pub fn design(&self) -> Design {
-        Design::clone(&self.inner.design())
+        Design::clone(&self.current().design())
     }
 
     /// What it has done and holds.
@@ -102,7 +116,7 @@ impl Keyspace {
     /// # }
     /// ```
     pub fn stats(&self) -> KeyspaceStats {
-        self.store.keyspace_stats(&self.inner)
+        self.store.keyspace_stats(self.current())
     }
 
     pub(super) fn store_id(&self) -> StoreId {
@@ -139,9 +153,21 @@ impl Keyspace {
     }
 
     fn get_bytes(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        Ok(self.newest(key, Wants::Copy)?.map(Value::into_vec))
+    }
+
+    /// Returns the newest value of `key`.
+    #[inline]
+    pub(super) fn newest(&self, key: &[u8], wants: Wants) -> Result<Option<Value>> {
         self.store.env.health.check_open()?;
-        let key = self.inner.encode(key)?;
-        Ok(self.store.searcher.get_newest(&self.inner, &key, Wants::Copy)?.map(Value::into_vec))
+        loop {
+            let keyspace = self.current();
+            let found = self.store.searcher.get_newest(keyspace, &keyspace.encode(key)?, wants)?;
+            // What another one has taken the place of may have been asked when it was empty by then.
+            if !keyspace.is_replaced() {
+                return Ok(found);
+            }
+        }
     }
 
     /// Sets `key` to `value`.
@@ -169,7 +195,7 @@ impl Keyspace {
 
     fn put_until(&self, key: &[u8], value: &[u8], expires_at_ms: u64) -> Result<()> {
         let mut operations = Operations::default();
-        operations.put(self.store_id(), &self.inner, key, value, expires_at_ms)?;
+        operations.put(self.store_id(), self.current(), key, value, expires_at_ms)?;
         self.write(operations)
     }
 
@@ -223,7 +249,7 @@ impl Keyspace {
 
     fn merge_bytes(&self, key: &[u8], operand: &[u8]) -> Result<()> {
         let mut operations = Operations::default();
-        operations.merge(self.store_id(), &self.inner, key, operand)?;
+        operations.merge(self.store_id(), self.current(), key, operand)?;
         self.write(operations)
     }
 
@@ -251,7 +277,7 @@ impl Keyspace {
 
     fn delete_bytes(&self, key: &[u8]) -> Result<()> {
         let mut operations = Operations::default();
-        operations.delete(self.store_id(), &self.inner, key)?;
+        operations.delete(self.store_id(), self.current(), key)?;
         self.write(operations)
     }
 
@@ -280,7 +306,7 @@ impl Keyspace {
 
     fn delete_prefix_bytes(&self, prefix: &[u8]) -> Result<()> {
         let mut operations = Operations::default();
-        operations.delete_prefix(self.store_id(), &self.inner, prefix)?;
+        operations.delete_prefix(self.store_id(), self.current(), prefix)?;
         self.write(operations)
     }
 
@@ -343,11 +369,12 @@ impl Keyspace {
         &self,
         prefix: &[u8],
         suffixes: SuffixBounds,
-        pinned: (Arc<View>, ReadPoint),
+        pinned: Held,
     ) -> Result<Iter> {
-        self.inner.encode_prefix(prefix)?;
-        if !self.schema().is_ordered() {
-            return Err(self.inner.refuses(KeyError::NotOrdered));
+        let keyspace = &pinned.0.keyspace;
+        keyspace.encode_prefix(prefix)?;
+        if !keyspace.encoder.schema().is_ordered() {
+            return Err(keyspace.refuses(KeyError::NotOrdered));
         }
         self.prefix_at(prefix, suffixes, pinned)
     }
@@ -391,7 +418,7 @@ impl Keyspace {
     /// # Errors
     /// `BadKey` where the key does not fit the schema.
     pub fn position(&self, key: impl AsRef<[u8]>) -> Result<u64> {
-        Ok(self.inner.encoder.encode(key.as_ref())?.digest.hi)
+        Ok(self.current().encoder.encode(key.as_ref())?.digest.hi)
     }
 
     /// Every item of the keyspace from `position` on, in the store's order. The order never changes, so a
@@ -425,41 +452,38 @@ impl Keyspace {
         Ok(self.walk(self.pin()?, Span::of_hi(position, u64::MAX), Wanted::Everything))
     }
 
-    pub(super) fn iter_at(&self, pinned: (Arc<View>, ReadPoint)) -> Iter {
+    pub(super) fn iter_at(&self, pinned: Held) -> Iter {
         self.walk(pinned, Span::ALL, Wanted::Everything)
     }
 
-    pub(super) fn prefix_at(
-        &self,
-        prefix: &[u8],
-        suffixes: SuffixBounds,
-        pinned: (Arc<View>, ReadPoint),
-    ) -> Result<Iter> {
-        let hi = self.inner.encode_prefix(prefix)?;
+    pub(super) fn prefix_at(&self, prefix: &[u8], suffixes: SuffixBounds, pinned: Held) -> Result<Iter> {
+        let keyspace = &pinned.0.keyspace;
+        let hi = keyspace.encode_prefix(prefix)?;
         let mut span = Span::of_hi(hi, hi);
-        let bound = |suffix: &[u8]| self.inner.encoder.encode_suffix_bound(suffix);
-        let bound = |suffix: &[u8]| bound(suffix).map_err(|error| self.inner.refuses(error));
+        let bound = |suffix: &[u8]| keyspace.encoder.encode_suffix_bound(suffix);
+        let bound = |suffix: &[u8]| bound(suffix).map_err(|error| keyspace.refuses(error));
         if let Bound::Included(suffix) | Bound::Excluded(suffix) = &suffixes.from {
             span.first = Digest { hi, lo: bound(suffix)? };
         }
         if let Bound::Included(suffix) | Bound::Excluded(suffix) = &suffixes.to {
             span.last = Digest { hi, lo: bound(suffix)? };
         }
-        self.inner.counters.done.add(Count::Scans, 1);
+        keyspace.counters.done.add(Count::Scans, 1);
         let wanted = Wanted::Group { prefix: prefix.to_vec(), suffixes };
         Ok(self.walk(pinned, span, wanted))
     }
 
     /// Walks the wanted keys whose digests lie in `span`.
-    pub(super) fn walk(&self, (view, point): (Arc<View>, ReadPoint), span: Span, wanted: Wanted) -> Iter {
-        let (store, keyspace) = (Arc::clone(&self.store), Arc::clone(&self.inner));
+    pub(super) fn walk(&self, (pinned, point): Held, span: Span, wanted: Wanted) -> Iter {
+        let PinnedKeyspace { keyspace, view } = pinned;
+        let store = Arc::clone(&self.store);
         Iter::new(Walked { store, keyspace, view, point: Arc::new(point) }, span, wanted)
     }
 
     /// Pins a view and a sequence number that belong together.
-    pub(super) fn pin(&self) -> Result<(Arc<View>, ReadPoint)> {
+    pub(super) fn pin(&self) -> Result<Held> {
         self.store.env.health.check_open()?;
-        Ok(self.store.catalog.pin(&self.inner))
+        Ok(self.store.catalog.pin(&self.opened))
     }
 }
 

@@ -36,7 +36,7 @@ impl Db {
     /// let by_path = KeyspaceOptions { schema: Schema::delimited(b'/'), ..KeyspaceOptions::default() };
     /// db.keyspace("files", by_path.clone())?.put("etc/hosts", "127.0.0.1 localhost")?;
     /// assert!(db.keyspace("files", by_path)?.contains("etc/hosts")?);
-    /// // A schema can't be changed.
+    /// // Another schema has to be asked for by itself: `Keyspace::change_schema`.
     /// let error = db.keyspace("files", KeyspaceOptions::default()).unwrap_err();
     /// assert_eq!(error.kind(), ErrorKind::InvalidInput);
     /// # Ok(())
@@ -181,6 +181,8 @@ impl Db {
             folder,
             version: Version::new(Arc::new(design)),
             flushed: catalog.log.segment(),
+            schema_change: None,
+            earlier_schemas: Vec::new(),
         };
         Ok(OpenKeyspace::new(parts, catalog.visible(), env.memory()))
     }
@@ -253,8 +255,15 @@ fn check_name(name: &str) -> Result<()> {
 fn check_same(existing: &OpenKeyspace, wanted: &KeyspaceOptions) -> Result<()> {
     let (name, schema) = (&existing.name, *existing.encoder.schema());
     if schema != wanted.schema {
+        let to_come = existing.open_schema_change();
+        let is_to_come = to_come.is_some_and(|change| *change.encoder.schema() == wanted.schema);
+        let advice = if is_to_come {
+            "it is getting that one; take it with the one that it has, and wait (Keyspace::wait_for_schema)"
+        } else {
+            "use another name, or change it (Keyspace::change_schema)"
+        };
         return Err(Error::invalid(format_args!(
-            "keyspace {name:?} exists with another schema ({schema}, not {}); a schema can't be changed, use another name",
+            "keyspace {name:?} exists with another schema ({schema}, not {}); {advice}",
             wanted.schema
         )));
     }

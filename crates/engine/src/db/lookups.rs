@@ -10,8 +10,8 @@ use crate::value::{Value, Wants};
 use siltstone_design::EncodedKey;
 
 /// Encodes `keys`; fails for the first that does not fit the keyspace.
-fn encode_all<'k, K: AsRef<[u8]>>(keyspace: &Keyspace, keys: &'k [K]) -> Result<Vec<EncodedKey<'k>>> {
-    keys.iter().map(|key| keyspace.inner.encode(key.as_ref())).collect()
+fn encode_all<'k, K: AsRef<[u8]>>(at: Moment<'_>, keys: &'k [K]) -> Result<Vec<EncodedKey<'k>>> {
+    keys.iter().map(|key| at.keyspace.encode(key.as_ref())).collect()
 }
 
 /// Looks `keys` up at a moment, and returns what `of` makes of each value, in their order.
@@ -22,7 +22,7 @@ pub(super) fn of_many<K: AsRef<[u8]>, T: Clone + Default>(
     wants: Wants,
     of: impl Fn(Option<Value>) -> T,
 ) -> Result<Vec<T>> {
-    let encoded = encode_all(keyspace, keys)?;
+    let encoded = encode_all(at, keys)?;
     let mut results = vec![T::default(); keys.len()];
     keyspace.store.searcher.find_many(at, &encoded, wants, |number, found| {
         if let Some(result) = results.get_mut(number) {
@@ -39,7 +39,7 @@ pub(super) fn look_at_many<K: AsRef<[u8]>>(
     keys: &[K],
     mut look: impl FnMut(usize, &[u8]),
 ) -> Result<()> {
-    keyspace.store.searcher.find_many(at, &encode_all(keyspace, keys)?, Wants::Look, |number, found| {
+    keyspace.store.searcher.find_many(at, &encode_all(at, keys)?, Wants::Look, |number, found| {
         if let Some(value) = found.value {
             value.look(|bytes| look(number, bytes));
         }
@@ -92,12 +92,6 @@ impl Keyspace {
         Ok(self.newest(key.as_ref(), Wants::Presence)?.is_some())
     }
 
-    fn newest(&self, key: &[u8], wants: Wants) -> Result<Option<Value>> {
-        self.store.env.health.check_open()?;
-        let key = self.inner.encode(key)?;
-        self.store.searcher.get_newest(&self.inner, &key, wants)
-    }
-
     /// The values of `keys`, in their order, all of one moment. What has to come from the device is read at
     /// the same time, a page that several keys need once.
     ///
@@ -115,8 +109,8 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::get`], for the first key that fails.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
-        let (view, point) = self.pin()?;
-        let at = Moment { keyspace: &self.inner, view: &view, point: &point };
+        let pinned = self.pin()?;
+        let at = Moment::of(&pinned);
         of_many(self, at, keys, Wants::Copy, |value| value.map(Value::into_vec))
     }
 
@@ -145,9 +139,9 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::get`], for the first key that fails.
     pub fn multi_get_cached<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Option<Vec<Option<Vec<u8>>>>> {
-        let (view, point) = self.pin()?;
-        let at = Moment { keyspace: &self.inner, view: &view, point: &point };
-        let found = self.store.searcher.find_cached(at, &encode_all(self, keys)?, Wants::Copy)?;
+        let pinned = self.pin()?;
+        let at = Moment::of(&pinned);
+        let found = self.store.searcher.find_cached(at, &encode_all(at, keys)?, Wants::Copy)?;
         let value = |found: Found| found.value.map(Value::into_vec);
         Ok(found.map(|found| found.into_iter().map(value).collect()))
     }
@@ -174,8 +168,8 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::get`], for the first key that fails; `look` may have seen others by then.
     pub fn multi_get_with<K: AsRef<[u8]>>(&self, keys: &[K], look: impl FnMut(usize, &[u8])) -> Result<()> {
-        let (view, point) = self.pin()?;
-        look_at_many(self, Moment { keyspace: &self.inner, view: &view, point: &point }, keys, look)
+        let pinned = self.pin()?;
+        look_at_many(self, Moment::of(&pinned), keys, look)
     }
 
     /// Whether each of `keys` has a value, in their order, all of one moment. As [`Keyspace::multi_get`],
@@ -196,8 +190,8 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::get`], for the first key that fails.
     pub fn contains_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<bool>> {
-        let (view, point) = self.pin()?;
-        let at = Moment { keyspace: &self.inner, view: &view, point: &point };
+        let pinned = self.pin()?;
+        let at = Moment::of(&pinned);
         of_many(self, at, keys, Wants::Presence, |value| value.is_some())
     }
 }

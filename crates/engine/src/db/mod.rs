@@ -6,11 +6,14 @@ mod batch;
 mod build;
 mod care;
 mod catalog;
+mod change_schema;
 mod clock;
 mod conditional;
 mod considered;
 mod contents;
+mod copy;
 mod env;
+mod follow;
 mod health;
 mod iter;
 mod keyspace;
@@ -28,6 +31,7 @@ mod sidecars;
 mod signals;
 mod snapshot;
 mod store;
+mod stretch;
 mod suffix_range;
 mod tail;
 #[cfg(test)]
@@ -196,8 +200,8 @@ impl Db {
         Ok(Self { store: Arc::new(store) })
     }
 
-    fn handle(&self, inner: Arc<OpenKeyspace>) -> Keyspace {
-        Keyspace { store: Arc::clone(&self.store), inner }
+    fn handle(&self, opened: Arc<OpenKeyspace>) -> Keyspace {
+        Keyspace::new(&self.store, opened)
     }
 
     /// The store's directory.
@@ -386,7 +390,7 @@ impl Db {
     /// Those of the work; it is tried again at the next step.
     pub fn step(&self) -> Result<bool> {
         self.store.env.check_writable()?;
-        self.store.scheduler.step()
+        self.store.step()
     }
 
     /// What the store has done and holds.

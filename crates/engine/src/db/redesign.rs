@@ -50,7 +50,7 @@ impl Keyspace {
     /// or does not fit the memory budget, and where the keyspace is being built or replaced; `NoKeyspace`
     /// where it has been dropped; those of writing the manifest.
     pub fn redesign(&self, design: Design) -> Result<()> {
-        let (store, keyspace) = (&*self.store, &self.inner);
+        let (store, keyspace) = (&*self.store, self.current());
         store.env.check_writable()?;
         keyspace.check_exists()?;
         let options = &store.env.options;
@@ -73,7 +73,7 @@ impl Keyspace {
     /// # }
     /// ```
     pub fn design_history(&self) -> Vec<DesignChange> {
-        self.inner.version().history.changes().iter().map(DesignChange::from).collect()
+        self.current().version().history.changes().iter().map(DesignChange::from).collect()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::catalog::keyspace::OpenKeyspace;
 use super::catalog::view::View;
+use super::change_schema;
 use super::redesign;
 use super::store::Store;
 use super::write_buffer::WriteBuffer;
@@ -223,6 +224,7 @@ impl OpenKeyspace {
             index_bits_per_item: ratio(8 * index, totals.entries),
             levels,
             redesign: redesign::progress(version),
+            schema_change: change_schema::progress(self),
             proposed: self.proposed.lock().clone(),
             measured: Figures::default(),
             predicted: Figures::default(),

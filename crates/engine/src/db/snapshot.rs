@@ -5,11 +5,9 @@
 //! long one shows its age.
 
 use super::backup::{BackupInfo, BackupOptions, BackupProgress, backup};
-use super::catalog::Pinned;
-use super::catalog::snapshots::ReadPoint;
-use super::catalog::view::View;
+use super::catalog::{Pinned, PinnedKeyspace};
 use super::iter::Iter;
-use super::keyspace::Keyspace;
+use super::keyspace::{Held, Keyspace};
 use super::lookups::{look_at_many, of_many};
 use super::open::checkpoint::checkpoint;
 use super::open::verify::{VerifyProgress, VerifyReport, verify};
@@ -88,7 +86,8 @@ impl Snapshot {
         self.taken.elapsed()
     }
 
-    pub(super) fn view(&self, keyspace: &Keyspace) -> Result<Arc<View>> {
+    /// The keyspace as it was when the snapshot was taken.
+    pub(super) fn pinned(&self, keyspace: &Keyspace) -> Result<&PinnedKeyspace> {
         self.store.env.health.check_open()?;
         if keyspace.store_id() != self.store.env.store {
             return Err(Error::no_keyspace(format_args!(
@@ -96,19 +95,18 @@ impl Snapshot {
                 keyspace.name()
             )));
         }
-        let pinned = self.pinned.keyspaces.get(&keyspace.inner.id);
-        let pinned = pinned.ok_or_else(|| {
+        let pinned = self.pinned.keyspaces.get(&keyspace.current().id);
+        pinned.ok_or_else(|| {
             Error::no_keyspace(format_args!(
                 "keyspace {:?} did not exist when the snapshot was taken",
                 keyspace.name()
             ))
-        })?;
-        Ok(Arc::clone(&pinned.view))
+        })
     }
 
-    /// The view, for an iterator that may outlive the snapshot.
-    pub(super) fn pin(&self, keyspace: &Keyspace) -> Result<(Arc<View>, ReadPoint)> {
-        Ok((self.view(keyspace)?, self.pinned.point.again()))
+    /// The same, for an iterator that may outlive the snapshot.
+    pub(super) fn pin(&self, keyspace: &Keyspace) -> Result<Held> {
+        Ok((self.pinned(keyspace)?.clone(), self.pinned.point.again()))
     }
 
     /// Returns the value that `key` had.
@@ -138,13 +136,13 @@ impl Snapshot {
     }
 
     fn find(&self, keyspace: &Keyspace, key: &[u8], wants: Wants) -> Result<Option<Value>> {
-        let key = keyspace.inner.encode(key)?;
-        let view = self.view(keyspace)?;
-        Ok(self.store.searcher.find(self.moment(keyspace, &view), &key, wants)?.value)
+        let at = self.moment(keyspace)?;
+        Ok(self.store.searcher.find(at, &at.keyspace.encode(key)?, wants)?.value)
     }
 
-    fn moment<'a>(&'a self, keyspace: &'a Keyspace, view: &'a View) -> Moment<'a> {
-        Moment { keyspace: &keyspace.inner, view, point: &self.pinned.point }
+    fn moment(&self, keyspace: &Keyspace) -> Result<Moment<'_>> {
+        let PinnedKeyspace { keyspace, view } = self.pinned(keyspace)?;
+        Ok(Moment { keyspace, view, point: &self.pinned.point })
     }
 
     /// The sequence number of the newest write that it sees.
@@ -220,8 +218,7 @@ impl Snapshot {
     /// # Errors
     /// As [`Snapshot::get`], for the first key that fails.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keyspace: &Keyspace, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
-        let view = self.view(keyspace)?;
-        let at = self.moment(keyspace, &view);
+        let at = self.moment(keyspace)?;
         of_many(keyspace, at, keys, Wants::Copy, |value| value.map(Value::into_vec))
     }
 
@@ -249,8 +246,7 @@ impl Snapshot {
         keys: &[K],
         look: impl FnMut(usize, &[u8]),
     ) -> Result<()> {
-        let view = self.view(keyspace)?;
-        look_at_many(keyspace, self.moment(keyspace, &view), keys, look)
+        look_at_many(keyspace, self.moment(keyspace)?, keys, look)
     }
 
     /// As [`Keyspace::contains_many`], as it was.
@@ -272,8 +268,7 @@ impl Snapshot {
     /// # Errors
     /// As [`Snapshot::get`], for the first key that fails.
     pub fn contains_many<K: AsRef<[u8]>>(&self, keyspace: &Keyspace, keys: &[K]) -> Result<Vec<bool>> {
-        let view = self.view(keyspace)?;
-        let at = self.moment(keyspace, &view);
+        let at = self.moment(keyspace)?;
         of_many(keyspace, at, keys, Wants::Presence, |value| value.is_some())
     }
 

@@ -5,8 +5,10 @@
 //! parts and not one another.
 
 use super::background::{PooledStore, Scheduler};
+use super::build::site::Builder;
 use super::catalog::{Catalog, CatalogParts};
 use super::clock::StoreClock;
+use super::copy::{Copier, Stepped};
 use super::env::{Env, StoreId};
 use super::health::Health;
 use super::read::Searcher;
@@ -25,6 +27,7 @@ use crate::sync::Mutex;
 use crate::sync::thread::JoinHandle;
 use crate::table::Trash;
 use siltstone_design::HashSecret;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,6 +40,7 @@ pub(crate) struct Store {
     pub scheduler: Arc<Scheduler>,
     pub searcher: Arc<Searcher>,
     pub sidecars: Arc<Sidecars>,
+    pub copier: Arc<Copier>,
     /// The memory budget of whoever had it open for writing last; 0 where nobody said.
     pub noted_budget_bytes: u64,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -89,9 +93,21 @@ impl Store {
         let sidecars = Arc::new(Sidecars::new(&env, &catalog));
         let scheduler = Arc::new(Scheduler::new(&env, &catalog, &sidecars, &reporter));
         let searcher = Arc::new(Searcher::new(&env, &catalog));
+        let copier = Copier::new((&env, &catalog), &committer, &scheduler, &searcher, &reporter);
         let (lock, threads) = (Mutex::new(parts.lock), Mutex::default());
-        let noted_budget_bytes = parts.noted_budget_bytes;
-        Self { env, catalog, committer, scheduler, searcher, sidecars, noted_budget_bytes, threads, lock }
+        let (copier, noted_budget_bytes) = (Arc::new(copier), parts.noted_budget_bytes);
+        Self {
+            env,
+            catalog,
+            committer,
+            scheduler,
+            searcher,
+            sidecars,
+            copier,
+            noted_budget_bytes,
+            threads,
+            lock,
+        }
     }
 
     /// Starts the store's threads: those of one that is open for writing, or the one that makes what a store
@@ -109,13 +125,46 @@ impl Store {
                 let member = PooledStore::new(&self.scheduler, move || committer.flush_largest());
                 self.env.signals.join(resources.pool().join(Arc::new(member))?);
             }
+            drop(threads);
+            if self.catalog.all().iter().any(|keyspace| keyspace.open_schema_change().is_some()) {
+                self.copy_in_background()?;
+            }
         }
         Ok(())
     }
 
+    /// Has keyspaces copied that are to have another schema: in a thread that ends with that, or step by step
+    /// where the store has no threads.
+    pub(super) fn copy_in_background(&self) -> Result<()> {
+        if self.copier.request() && self.has_threads() {
+            let copier = Arc::clone(&self.copier);
+            let work = move || {
+                if catch_unwind(AssertUnwindSafe(|| copier.work_until_done())).is_err() {
+                    copier.note_panic();
+                }
+            };
+            let mut threads = self.threads.lock();
+            // Whoever closes the store waits for those that are there by then.
+            self.env.check_writable()?;
+            threads.push(self.env.spawn("copy", work).inspect_err(|_| self.copier.has_no_thread())?);
+        }
+        Ok(())
+    }
+
+    /// Runs one due piece of background work; false where nothing is due.
+    pub fn step(&self) -> Result<bool> {
+        Ok(self.scheduler.step()? || self.copier.step()? == Stepped::Worked)
+    }
+
+    /// Returns what bulk builds use of the store.
+    pub(super) fn builder(&self) -> Builder<'_> {
+        let Self { env, catalog, committer, scheduler, .. } = self;
+        Builder { env, catalog, committer, scheduler }
+    }
+
     /// Whether threads work for the store, its own or a pool's.
-    pub(super) fn has_threads(&self) -> bool {
-        self.env.options.background_threads > 0
+    fn has_threads(&self) -> bool {
+        self.builder().has_threads()
     }
 
     /// Writes a batch and returns once it is visible and as durable as asked.
@@ -139,7 +188,7 @@ impl Store {
         let failures = self.env.health.failures();
         while !is_done() {
             if self.env.options.background_threads == 0 {
-                if !self.scheduler.step()? {
+                if !self.step()? {
                     break;
                 }
                 continue;
@@ -175,6 +224,7 @@ impl Store {
             let _ = thread.join();
         }
         self.scheduler.wait_for_builds();
+        self.copier.give_up();
         let synced = if health.is_poisoned() { Ok(()) } else { self.catalog.log.sync() };
         if synced.is_ok() && !health.is_poisoned() {
             self.catalog.note_log_end();

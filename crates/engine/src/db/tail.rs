@@ -6,7 +6,7 @@
 //! looks.
 
 use super::batch::Batch;
-use super::catalog::log::CommitLog;
+use super::follow::{Follower, KeepLog};
 use super::keyspace::Keyspace;
 use super::store::Store;
 use crate::codec::Decoder;
@@ -14,15 +14,12 @@ use crate::entry::Item;
 use crate::error::{Error, ErrorKind, Result};
 use crate::merge_operator::rewritten;
 use crate::operation;
-use crate::record::{HEADER_BYTES, LogReader, Replaced, is_batch};
+use crate::record::{Replaced, is_batch};
 use crate::stats::Stopwatch;
-use crate::wal::OpenSegment;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes read from the log at once.
-const READ_BYTES: u64 = 256 << 10;
 /// How long a tail sleeps before it looks again, at most.
 const LONGEST_SLEEP: Duration = Duration::from_millis(10);
 
@@ -107,36 +104,15 @@ pub struct TailBatch {
 /// As an iterator it hands on what is there and ends where it has caught up; it can be asked again later.
 pub struct Tail {
     store: Arc<Store>,
-    position: u64,
-    /// Whether a batch has been read: before that, the position is only what somebody gave.
-    has_begun: bool,
-    is_unsynced: bool,
+    log: Follower,
     /// Keyspaces by number; none where there is no such keyspace any more.
     names: BTreeMap<u64, Option<Arc<str>>>,
-    segment: Option<OpenSegment>,
-    /// Bytes of the log from `buffer_lsn` on.
-    buffer: Vec<u8>,
-    buffer_lsn: u64,
-    pin: u64,
 }
 
 impl Tail {
     pub(super) fn new(store: Arc<Store>, from_lsn: u64) -> Result<Self> {
-        // Pinned first, so that nothing is given up between looking and reading.
-        let pin = store.catalog.log.pin(from_lsn);
-        let mut tail = Self {
-            store,
-            position: from_lsn,
-            has_begun: false,
-            is_unsynced: false,
-            names: BTreeMap::new(),
-            segment: None,
-            buffer: Vec::new(),
-            buffer_lsn: 0,
-            pin,
-        };
-        tail.find_segment()?;
-        Ok(tail)
+        let log = Follower::new(&store.env, &store.catalog, from_lsn, KeepLog::Bounded)?;
+        Ok(Self { store, log, names: BTreeMap::new() })
     }
 
     /// Hands on batches as soon as readers see them, also those that a power cut could still take back. Right
@@ -156,7 +132,7 @@ impl Tail {
     /// ```
     #[must_use]
     pub fn unsynced(mut self) -> Self {
-        self.is_unsynced = true;
+        self.log.see_unsynced();
         self
     }
 
@@ -177,7 +153,7 @@ impl Tail {
     /// # }
     /// ```
     pub fn position(&self) -> u64 {
-        self.position
+        self.log.position()
     }
 
     /// Returns the next batch, for which it waits up to `timeout`; none where nothing has come.
@@ -217,121 +193,17 @@ impl Tail {
         }
     }
 
-    fn log(&self) -> &CommitLog {
-        &self.store.catalog.log
-    }
-
     /// Returns the next batch that is there.
     fn try_next(&mut self) -> Result<Option<TailBatch>> {
-        while let Some((lsn, payload)) = self.next_record()? {
+        while let Some((lsn, payload)) = self.log.next_record()? {
             let operations = match Replaced::decode(&payload) {
                 Some(Replaced { keyspace }) => self.replaced(keyspace),
                 None if is_batch(&payload) => self.operations(&payload)?,
                 None => continue,
             };
-            return Ok(Some(TailBatch { lsn, next_lsn: self.position, operations }));
+            return Ok(Some(TailBatch { lsn, next_lsn: self.log.position(), operations }));
         }
         Ok(None)
-    }
-
-    /// Finds the segment that has the position.
-    fn find_segment(&mut self) -> Result<&OpenSegment> {
-        let found = self.log().segment_at(self.position)?.ok_or_else(|| self.gone())?;
-        if self.has_begun {
-            self.log().move_pin(self.pin, Some(self.position));
-        }
-        self.buffer.clear();
-        Ok(self.segment.insert(found))
-    }
-
-    fn gone(&self) -> Error {
-        let (position, (first, end)) = (self.position, self.log().bounds());
-        let what = if position > end {
-            format!(
-                "position {position} lies past the end of the log, which is {end}: the store has lost what was read there, or \
-                 is another one; copy the store afresh and follow it from there"
-            )
-        } else {
-            format!(
-                "position {position} is no longer in the log, which begins at {first}; copy the store afresh and follow it from \
-                 there; the program that writes it keeps more of the log by Options::tail_retention_bytes"
-            )
-        };
-        Error::new(ErrorKind::PositionGone, what)
-    }
-
-    /// Returns the next record that may be handed on, and goes behind it.
-    fn next_record(&mut self) -> Result<Option<(u64, Vec<u8>)>> {
-        let lsn = self.position;
-        // Of a group of batches the sequence numbers are shown at once, and each lies behind its record's
-        // start.
-        if lsn >= self.store.catalog.visible() || self.log().is_withheld(lsn) {
-            return Ok(None);
-        }
-        let is_behind = |segment: &OpenSegment| lsn < segment.shared.first_lsn || lsn >= segment.end_lsn;
-        if self.segment.as_ref().is_none_or(is_behind) && is_behind(self.find_segment()?) {
-            return Ok(None);
-        }
-        let Some(segment) = self.segment.clone() else { return Ok(None) };
-        let head = self.bytes(&segment, lsn, HEADER_BYTES as u64)?;
-        let length = head.get(4..8).and_then(|b| b.first_chunk()).map_or(0, |b| u32::from_le_bytes(*b));
-        let bytes = HEADER_BYTES as u64 + u64::from(length);
-        if lsn + bytes > segment.end_lsn {
-            return Err(self.not_a_record(&segment));
-        }
-        if !self.is_unsynced && self.is_written() && lsn + bytes > self.log().synced_lsn() {
-            return Ok(None);
-        }
-        let record = self.bytes(&segment, lsn, bytes)?;
-        let read =
-            LogReader::new(record, lsn, segment.epoch).next_record().map(|(_, payload)| payload.to_vec());
-        let payload = read.ok_or_else(|| self.not_a_record(&segment))?;
-        self.position = lsn + bytes;
-        self.has_begun = true;
-        Ok(Some((lsn, payload)))
-    }
-
-    /// Whether the store is open for writing, so that what is at the end of the log may not be synced.
-    fn is_written(&self) -> bool {
-        self.store.env.check_writable().is_ok()
-    }
-
-    fn not_a_record(&self, segment: &OpenSegment) -> Error {
-        if !self.has_begun {
-            let position = self.position;
-            return Error::invalid(format_args!(
-                "no batch begins at position {position} of the log; give a position that the store or a tail of it returned"
-            ));
-        }
-        let offset = segment.shared.offset(self.position);
-        Error::corruption(&segment.shared.path, offset, "a record of the log", "something else")
-    }
-
-    /// Returns `length` bytes of the log from `lsn` on, all of which are in `segment`.
-    fn bytes(&mut self, segment: &OpenSegment, lsn: u64, length: u64) -> Result<&[u8]> {
-        let end = self.buffer_lsn + self.buffer.len() as u64;
-        if self.buffer.is_empty() || lsn < self.buffer_lsn || lsn + length > end {
-            let available = segment.end_lsn.saturating_sub(lsn);
-            let wanted = READ_BYTES.max(length).min(available);
-            self.buffer.resize(wanted as usize, 0);
-            self.buffer_lsn = lsn;
-            let shared = &segment.shared;
-            let read = shared.file.read_exact_at(&mut self.buffer, shared.offset(lsn));
-            if let Err(error) = read {
-                self.buffer.clear();
-                return Err(Error::io(&error, "reading", &shared.path));
-            }
-        }
-        let at = (lsn - self.buffer_lsn) as usize;
-        match self.buffer.get(at..at + length as usize) {
-            Some(bytes) => Ok(bytes),
-            None => Err(Error::corruption(
-                &segment.shared.path,
-                segment.shared.offset(lsn),
-                "a record",
-                "the end",
-            )),
-        }
     }
 
     /// What is told of a keyspace whose contents were replaced.
@@ -388,15 +260,9 @@ impl Iterator for Tail {
     }
 }
 
-impl Drop for Tail {
-    fn drop(&mut self) {
-        self.log().move_pin(self.pin, None);
-    }
-}
-
 impl std::fmt::Debug for Tail {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tail").field("position", &self.position).finish_non_exhaustive()
+        f.debug_struct("Tail").field("position", &self.position()).finish_non_exhaustive()
     }
 }
 

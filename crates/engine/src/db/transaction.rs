@@ -68,7 +68,7 @@ impl Transaction {
     /// # Errors
     /// As [`Keyspace::get`]; `NoKeyspace` where the keyspace did not exist when the transaction began.
     pub fn get(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        let place = (keyspace.inner.id, key.as_ref().to_vec());
+        let place = (keyspace.current().id, key.as_ref().to_vec());
         if let Some(written) = self.written(keyspace, &place) {
             return Ok(written.map(<[u8]>::to_vec));
         }
@@ -96,7 +96,7 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::get`].
     pub fn contains(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<bool> {
-        let place = (keyspace.inner.id, key.as_ref().to_vec());
+        let place = (keyspace.current().id, key.as_ref().to_vec());
         if let Some(written) = self.written(keyspace, &place) {
             return Ok(written.is_some());
         }
@@ -116,13 +116,12 @@ impl Transaction {
     fn put_until(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8], expires_at_ms: u64) -> Result<()> {
         self.batch.put_until(keyspace, key, value, expires_at_ms)?;
         let put = Put { value: value.to_vec(), expires_at_ms };
-        self.written.insert((keyspace.inner.id, key.to_vec()), Some(put));
+        self.written.insert((keyspace.current().id, key.to_vec()), Some(put));
         Ok(())
     }
 
     fn note_read(&mut self, keyspace: &Keyspace, place: (u64, Vec<u8>)) -> Result<()> {
-        let view = self.snapshot.view(keyspace)?;
-        let condition = keyspace.unchanged(&place.1, &view, self.snapshot.sequence());
+        let condition = self.snapshot.pinned(keyspace)?.unchanged(&place.1, self.snapshot.sequence());
         self.read.entry(place).or_insert(condition);
         Ok(())
     }
@@ -200,7 +199,7 @@ impl Transaction {
     /// As [`Batch::delete`].
     pub fn delete(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<()> {
         self.batch.delete(keyspace, key.as_ref())?;
-        self.written.insert((keyspace.inner.id, key.as_ref().to_vec()), None);
+        self.written.insert((keyspace.current().id, key.as_ref().to_vec()), None);
         Ok(())
     }
 }

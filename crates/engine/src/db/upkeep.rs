@@ -84,7 +84,7 @@ impl Db {
     /// The error that background work keeps meeting.
     pub fn wait_until_idle(&self) -> Result<()> {
         self.store.env.health.check_open()?;
-        self.store.wait_until(|| self.store.scheduler.is_idle())
+        self.store.wait_until(|| self.store.scheduler.is_idle() && !self.store.copier.is_due())
     }
 
     /// Flushes, and waits until the compactions that are due by then are done: level 0 and those below hold
@@ -281,11 +281,11 @@ impl Keyspace {
     ) -> Result<CompactReport> {
         let Store { env, committer, .. } = &*self.store;
         env.check_writable()?;
-        self.inner.check_exists()?;
-        committer.seal_one(&self.inner, Reason::Requested)?;
-        self.store.flush_sealed(vec![Arc::clone(&self.inner)])?;
+        self.current().check_exists()?;
+        committer.seal_one(self.current(), Reason::Requested)?;
+        self.store.flush_sealed(vec![Arc::clone(self.current())])?;
         let told = Told::new(progress);
-        self.store.compact(&self.inner, &told)?;
+        self.store.compact(self.current(), &told)?;
         Ok(told.report())
     }
 }

@@ -50,7 +50,7 @@ impl Keyspace {
     /// # }
     /// ```
     pub fn workload(&self) -> Workload {
-        self.inner.workload(self.store.env.now_ms())
+        self.current().workload(self.store.env.now_ms())
     }
 }
 

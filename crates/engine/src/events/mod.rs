@@ -42,7 +42,7 @@ pub(crate) use words::Time;
 
 use crate::filename;
 use serde::{Deserialize, Serialize};
-use siltstone_design::Design;
+use siltstone_design::{Design, Schema};
 use std::fmt;
 use std::sync::Arc;
 
@@ -122,6 +122,33 @@ pub enum Event {
     RedesignBegan(DesignEvent),
     /// Nothing is left of the designs before.
     RedesignSettled(DesignEvent),
+    /// A keyspace is to have another schema: all that it holds is being copied.
+    SchemaChangeBegan(SchemaEvent),
+    /// A keyspace has another schema.
+    SchemaChanged(SchemaEvent),
+    /// A keyspace keeps its schema after all.
+    SchemaChangeEnded(SchemaEvent),
+}
+
+/// A change of a keyspace's schema.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct SchemaEvent {
+    /// Name of the keyspace.
+    pub keyspace: String,
+    /// The schema before.
+    pub from: Schema,
+    /// The schema to come.
+    pub to: Schema,
+    /// Why it ended without that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl SchemaEvent {
+    pub(crate) fn new(keyspace: &str, from: &Schema, to: &Schema, error: Option<String>) -> Self {
+        Self { keyspace: keyspace.to_owned(), from: *from, to: *to, error }
+    }
 }
 
 /// A change of a keyspace's design.

@@ -67,7 +67,12 @@ impl EventListener for TracingListener {
                 tracing::warn!(target: "siltstone", duration_us = stall.duration_us, "{stall}");
             }
             Event::GroupHoldsMost(group) => tracing::warn!(target: "siltstone", "{group}"),
-            Event::RedesignProposed(_) | Event::RedesignBegan(_) | Event::RedesignSettled(_) => {
+            Event::SchemaChangeEnded(_) => tracing::warn!(target: "siltstone", "{event}"),
+            Event::RedesignProposed(_)
+            | Event::RedesignBegan(_)
+            | Event::RedesignSettled(_)
+            | Event::SchemaChangeBegan(_)
+            | Event::SchemaChanged(_) => {
                 tracing::info!(target: "siltstone", "{event}");
             }
         }

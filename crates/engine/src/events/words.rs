@@ -1,8 +1,8 @@
 //! Events in words, a line each.
 
 use super::{
-    DesignEvent, Event, JobEnd, JobInfo, LargeGroup, LoggedEvent, Part, Place, Reason, Stall, StallCause,
-    Work,
+    DesignEvent, Event, JobEnd, JobInfo, LargeGroup, LoggedEvent, Part, Place, Reason, SchemaEvent, Stall,
+    StallCause, Work,
 };
 use siltstone_design::reason::Bytes;
 use std::fmt::{self, Display, Formatter};
@@ -20,6 +20,15 @@ impl Display for Event {
             }
             Self::RedesignBegan(change) => write!(f, "[DESIGN] {change} begins"),
             Self::RedesignSettled(change) => write!(f, "[DESIGN] {change} is done"),
+            Self::SchemaChangeBegan(change) => write!(f, "[SCHEMA] {change} begins"),
+            Self::SchemaChanged(change) => write!(f, "[SCHEMA] {change} is done"),
+            Self::SchemaChangeEnded(change) => {
+                write!(
+                    f,
+                    "[SCHEMA] {change} has ended: {}",
+                    change.error.as_deref().unwrap_or("it was given up")
+                )
+            }
         }
     }
 }
@@ -181,6 +190,13 @@ impl Display for DesignEvent {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self { keyspace, from, to, .. } = self;
         write!(f, "redesign of {keyspace:?} from {from} to {to}")
+    }
+}
+
+impl Display for SchemaEvent {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self { keyspace, from, to, .. } = self;
+        write!(f, "change of the schema of {keyspace:?} from {from} to {to}")
     }
 }
 

@@ -111,6 +111,14 @@ fn describe_edit(payload: &[u8]) -> String {
         Step::Dropped => "drop the keyspace".into(),
         Step::Replaced { by } => format!("replace what it holds by what keyspace {by} holds, which is gone"),
         Step::Cleared => "clear the keyspace".into(),
+        Step::SchemaChange { schema, design, at_ms } => {
+            format!("the keyspace is to have schema {schema} and design {design}, as asked at {at_ms} ms")
+        }
+        Step::SchemaKept => "the keyspace keeps its schema".into(),
+        Step::SchemaChanged { schema, design, sequence, at_ms } => format!(
+            "the keyspace has schema {schema} and design {design} from position {sequence} on, at {at_ms} ms, and holds what \
+             follows"
+        ),
         Step::Activity(activity) => {
             format!("{} operations of late, of which {} put", activity.operations(), activity.of(Count::Puts))
         }

@@ -2,7 +2,7 @@
 
 use crate::events::Time;
 use serde::Serialize;
-use siltstone_design::Design;
+use siltstone_design::{Design, Schema};
 use siltstone_model::advise::Change;
 
 /// How far a redesign is.
@@ -45,6 +45,25 @@ impl ProposedDesign {
         let Change { design, name, saved_share, .. } = change.clone();
         Self { design, name, saved_share, pays_after_operations: change.pays_after(), is_due }
     }
+}
+
+/// How far a change of a keyspace's schema is.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct SchemaChangeStats {
+    /// The schema before.
+    pub from: Schema,
+    /// The schema that the keyspace is to have, or has.
+    pub to: Schema,
+    /// Name of the design that it has with that: of a preset, or `custom`.
+    pub design: String,
+    /// Share of the keyspace that is copied: 1 once it has the schema.
+    pub done: f64,
+    /// Bytes that are still to be copied, about: of tables, then of what was written to the log meanwhile.
+    pub remaining_bytes: u64,
+    /// Why the keyspace keeps its schema, where it was found that it has to, or where the change was
+    /// cancelled.
+    pub failure: Option<String>,
 }
 
 /// A redesign that a keyspace has had.

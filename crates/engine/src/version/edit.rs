@@ -17,6 +17,10 @@
 //!                                 3 begun by the store itself: as 0, then millionths of time saved varint
 //!         16 activity    count varint, then so many varints: what was done with the keyspace (`activity.rs`)
 //!         17 cleared     the keyspace holds nothing
+//!         19 schema      kind u8: 0 is to change: schema JSON, design JSON, ms varint
+//!                                 1 stays as it is after all
+//!                                 2 changed: schema JSON, design JSON, LSN varint, ms varint; the keyspace
+//!                                   holds what the other steps of the edit say
 //! store   a record of keyspace 0: 8 next ids varint; 9 hash secret, 16 bytes; 10 log start, two varints;
 //!         11 log end, LSN varint: the log is synced at least that far; 14 clock, milliseconds varint;
 //!         18 memory budget, bytes varint
@@ -98,6 +102,12 @@ pub(crate) enum Step {
     Replaced { by: u64 },
     /// The keyspace holds nothing.
     Cleared,
+    /// The keyspace is to have another schema and another design.
+    SchemaChange { schema: String, design: String, at_ms: u64 },
+    /// The keyspace keeps its schema, other than was said.
+    SchemaKept,
+    /// The keyspace has another schema and another design, and holds what the other steps of the edit say.
+    SchemaChanged { schema: String, design: String, sequence: u64, at_ms: u64 },
     /// What was done with the keyspace.
     Activity(Activity),
     /// Smallest unused number of tables, runs and keyspaces.
@@ -145,10 +155,15 @@ impl Edit {
 }
 
 /// Encodes a step's kind and the region that it is about.
-fn put_region(out: &mut Vec<u8>, kind: u8, level: usize, path: TriePath) {
+pub(super) fn put_region(out: &mut Vec<u8>, kind: u8, level: usize, path: TriePath) {
     out.push(kind);
     varint::put_u64(out, level as u64);
     put_path(out, path);
+}
+
+/// Decodes the number of a level.
+pub(super) fn level_number(from: &mut Decoder<'_>) -> Option<usize> {
+    from.length().filter(|&level| level < 256)
 }
 
 impl Step {
@@ -183,8 +198,7 @@ impl Step {
                 put_bytes(out, name.as_bytes());
             }
             Self::Redesigned { .. } | Self::Settled { .. } | Self::Gathered { .. } => {
-                out.push(15);
-                self.encode_redesign(out);
+                self.encode_redesign(out)
             }
             Self::Dropped => out.push(6),
             Self::Written { level, bytes } => {
@@ -202,6 +216,9 @@ impl Step {
             Self::MemoryBudget(bytes) => number(out, 18, *bytes),
             Self::Replaced { by } => number(out, 12, *by),
             Self::Cleared => out.push(17),
+            Self::SchemaChange { .. } | Self::SchemaChanged { .. } | Self::SchemaKept => {
+                self.encode_schema(out)
+            }
             Self::Activity(activity) => {
                 out.push(16);
                 varint::put_u64(out, activity.numbers().len() as u64);
@@ -214,29 +231,10 @@ impl Step {
         }
     }
 
-    /// Encodes a step of a redesign, behind its number.
-    fn encode_redesign(&self, out: &mut Vec<u8>) {
-        match self {
-            Self::Redesigned { design, sequence, at_ms, first_run, saved_millionths } => {
-                out.push(if saved_millionths.is_some() { 3 } else { 0 });
-                put_bytes(out, design.as_bytes());
-                let numbers = [*sequence, *at_ms, *first_run].into_iter().chain(*saved_millionths);
-                numbers.for_each(|n| varint::put_u64(out, n));
-            }
-            Self::Settled { at_ms } => {
-                out.push(1);
-                varint::put_u64(out, *at_ms);
-            }
-            Self::Gathered { level, path } => put_region(out, 2, *level, *path),
-            _ => {}
-        }
-    }
-
     fn decode(from: &mut Decoder<'_>) -> Option<Self> {
-        let level = |from: &mut Decoder<'_>| from.length().filter(|&level| level < 256);
         Some(match from.u8()? {
             1 => {
-                let (level, path, id) = (level(from)?, from.path()?, from.varint()?);
+                let (level, path, id) = (level_number(from)?, from.path()?, from.varint()?);
                 let replaces = Some(from.varint()?).filter(|&run| run != 0);
                 let mut tables = Vec::new();
                 for _ in 0..from.varint()? {
@@ -248,8 +246,8 @@ impl Step {
                 }
                 Self::AddRun { level, path, run: RunRecord { id, tables, kills }, replaces }
             }
-            2 => Self::RemoveRun { level: level(from)?, path: from.path()?, run: from.varint()? },
-            3 => Self::Pushed { level: level(from)?, path: from.path()?, pushes: from.varint()? },
+            2 => Self::RemoveRun { level: level_number(from)?, path: from.path()?, run: from.varint()? },
+            3 => Self::Pushed { level: level_number(from)?, path: from.path()?, pushes: from.varint()? },
             4 => {
                 let start = LogStart { segment: from.varint()?, lsn: from.varint()? };
                 Self::Flushed { start, user_bytes: from.varint()? }
@@ -259,7 +257,7 @@ impl Step {
                 Self::Created { name: text()?, schema: text()?, design: text()? }
             }
             6 => Self::Dropped,
-            7 => Self::Written { level: level(from)?, bytes: from.varint()? },
+            7 => Self::Written { level: level_number(from)?, bytes: from.varint()? },
             8 => Self::NextId(from.varint()?),
             9 => Self::Secret(*from.take(16)?.first_chunk()?),
             10 => Self::LogStart(LogStart { segment: from.varint()?, lsn: from.varint()? }),
@@ -267,18 +265,7 @@ impl Step {
             12 => Self::Replaced { by: from.varint()? },
             13 => Self::MergeOperator(from.string()?.to_owned()),
             14 => Self::Clock(from.varint()?),
-            15 => match from.u8()? {
-                kind @ (0 | 3) => Self::Redesigned {
-                    design: from.string()?.to_owned(),
-                    sequence: from.varint()?,
-                    at_ms: from.varint()?,
-                    first_run: from.varint()?,
-                    saved_millionths: if kind == 3 { Some(from.varint()?) } else { None },
-                },
-                1 => Self::Settled { at_ms: from.varint()? },
-                2 => Self::Gathered { level: level(from)?, path: from.path()? },
-                _ => return None,
-            },
+            15 => Self::decode_redesign(from)?,
             16 => {
                 let mut numbers = Vec::new();
                 for _ in 0..from.varint()? {
@@ -288,6 +275,7 @@ impl Step {
             }
             17 => Self::Cleared,
             18 => Self::MemoryBudget(from.varint()?),
+            19 => Self::decode_schema(from)?,
             _ => return None,
         })
     }

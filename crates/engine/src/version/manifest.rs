@@ -42,6 +42,48 @@ pub(crate) struct KeyspaceState {
     pub version: Version,
     /// Writes before this are in tables.
     pub flushed: LogStart,
+    /// The schema that it is to have.
+    pub schema_to_come: Option<SchemaToCome>,
+}
+
+/// A schema that a keyspace is to have.
+#[derive(Clone)]
+pub(crate) struct SchemaToCome {
+    pub schema: Schema,
+    /// The design that it is to have with it.
+    pub design: Arc<Design>,
+    /// Wall-clock milliseconds at which that was asked for.
+    pub at_ms: u64,
+}
+
+impl SchemaToCome {
+    /// Reads what an edit says.
+    fn parse(schema: &str, design: &str, at_ms: u64) -> std::result::Result<Self, String> {
+        let broken = |what: &str, e: serde_json::Error| format!("another {what}: {e}");
+        let schema = serde_json::from_str(schema).map_err(|e| broken("schema", e))?;
+        let design: Design = serde_json::from_str(design).map_err(|e| broken("design", e))?;
+        design.check().map_err(|e| e.to_string())?;
+        Ok(Self { schema, design: Arc::new(design), at_ms })
+    }
+}
+
+impl KeyspaceState {
+    /// Takes a step about its schema.
+    fn change_schema(&mut self, step: &Step) -> std::result::Result<(), String> {
+        match step {
+            Step::SchemaChange { schema, design, at_ms } => {
+                self.schema_to_come = Some(SchemaToCome::parse(schema, design, *at_ms)?);
+            }
+            Step::SchemaKept => self.schema_to_come = None,
+            Step::SchemaChanged { schema, design, sequence, at_ms } => {
+                let SchemaToCome { schema, design, .. } = SchemaToCome::parse(schema, design, *at_ms)?;
+                self.version = Version::new(design).following(&self.version, (*sequence, *at_ms));
+                (self.schema, self.schema_to_come) = (schema, None);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
 }
 
 /// A store as the manifest describes it.
@@ -92,6 +134,7 @@ impl StoreState {
                         merge_operator: None,
                         version: Version::new(Arc::new(design)),
                         flushed: self.log_start,
+                        schema_to_come: None,
                     };
                     self.keyspaces.insert(edit.keyspace, keyspace);
                 }
@@ -109,6 +152,11 @@ impl StoreState {
                     if let Some(keyspace) = self.keyspaces.get_mut(&edit.keyspace) {
                         let empty = Version::new(Arc::clone(&keyspace.version.design));
                         keyspace.version = empty.in_place_of(&keyspace.version);
+                    }
+                }
+                Step::SchemaChange { .. } | Step::SchemaKept | Step::SchemaChanged { .. } => {
+                    if let Some(keyspace) = self.keyspaces.get_mut(&edit.keyspace) {
+                        keyspace.change_schema(step)?;
                     }
                 }
                 // A number is never used again, not even that of a table long gone: entries speak of tables
@@ -158,6 +206,11 @@ impl StoreState {
                 Step::Flushed { start: keyspace.flushed, user_bytes: version.user_bytes },
             ];
             steps.extend(keyspace.merge_operator.clone().map(Step::MergeOperator));
+            if let Some(SchemaToCome { schema, design, at_ms }) = &keyspace.schema_to_come {
+                let schema = serde_json::to_string(schema).map_err(json)?;
+                let design = serde_json::to_string(&**design).map_err(json)?;
+                steps.push(Step::SchemaChange { schema, design, at_ms: *at_ms });
+            }
             let activity = version.activity;
             steps.extend((activity != Activity::default()).then_some(Step::Activity(activity)));
             for change in changes {

@@ -5,6 +5,7 @@
 //! [`Version`] are the four nouns, each of the one before.
 
 pub(crate) mod check;
+mod design_steps;
 pub(crate) mod designs;
 pub(crate) mod edit;
 mod garbage;

@@ -59,6 +59,21 @@ impl Version {
         Self { history, ..self }
     }
 
+    /// Returns this version as that of a keyspace which held `old`, by another schema, until sequence number
+    /// and time were these. What was done with the keyspace goes on, and its history.
+    pub fn following(self, old: &Self, (sequence, at_ms): (u64, u64)) -> Self {
+        let history = if self.design == old.design {
+            old.history.settled(at_ms)
+        } else {
+            let (from, to) = (Arc::clone(&old.design), Arc::clone(&self.design));
+            // Nothing of the design before is in it.
+            let (first_run, settled_ms, saved_millionths) = (0, Some(at_ms), None);
+            let change = DesignChange { from, to, sequence, at_ms, first_run, settled_ms, saved_millionths };
+            old.history.with(change)
+        };
+        Self { history, user_bytes: old.user_bytes, activity: old.activity, ..self }
+    }
+
     /// Returns the redesign that is under way.
     pub fn redesign(&self) -> Option<&DesignChange> {
         self.history.open()

@@ -12,6 +12,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// Where a follower of the log is.
+#[derive(Clone, Copy, Debug)]
+struct Pin {
+    lsn: u64,
+    /// Whether it can be left behind.
+    is_bounded: bool,
+}
+
 /// Segments kept for tails.
 #[derive(Debug, Default)]
 pub(super) struct Retained {
@@ -20,8 +28,8 @@ pub(super) struct Retained {
     bytes: u64,
     /// Bytes that are kept at most, for tails that are behind.
     most_bytes: u64,
-    /// Where each tail is, by its number.
-    pins: BTreeMap<u64, u64>,
+    /// Where each follower is, by its number.
+    pins: BTreeMap<u64, Pin>,
     next_pin: u64,
 }
 
@@ -35,8 +43,12 @@ impl Retained {
     fn give_up_one(&mut self) -> Option<ClosedSegment> {
         let held: u64 = self.segments.iter().map(|segment| segment.end_lsn - segment.start.lsn).sum();
         let first = self.segments.front()?;
-        let is_pinned = self.pins.values().any(|&lsn| lsn < first.end_lsn);
-        let most = if is_pinned { self.most_bytes } else { self.bytes };
+        let mut pins = self.pins.values().filter(|pin| pin.lsn < first.end_lsn);
+        let most = match pins.next() {
+            Some(pin) if !pin.is_bounded || pins.any(|pin| !pin.is_bounded) => return None,
+            Some(_) => self.most_bytes,
+            None => self.bytes,
+        };
         if held > most { self.segments.pop_front() } else { None }
     }
 }
@@ -91,20 +103,23 @@ impl Wal {
         LiveSegment { start, path, epoch, end_lsn }.open(self.disk.as_ref()).map(Some)
     }
 
-    /// Keeps what follows `lsn` for a tail, whose number is returned.
-    pub fn pin(&mut self, lsn: u64) -> u64 {
+    /// Keeps what follows `lsn` for a follower, whose number is returned; where that `is_bounded`, no more of
+    /// it than is kept for tails.
+    pub fn pin(&mut self, lsn: u64, is_bounded: bool) -> u64 {
         let number = self.retained.next_pin;
         self.retained.next_pin += 1;
-        self.retained.pins.insert(number, lsn);
+        self.retained.pins.insert(number, Pin { lsn, is_bounded });
         number
     }
 
-    /// Notes that tail `number` has come to `lsn`.
+    /// Notes that follower `number` has come to `lsn`.
     pub fn move_pin(&mut self, number: u64, lsn: u64) {
-        self.retained.pins.insert(number, lsn);
+        if let Some(pin) = self.retained.pins.get_mut(&number) {
+            pin.lsn = lsn;
+        }
     }
 
-    /// Notes that tail `number` is gone.
+    /// Notes that follower `number` is gone.
     pub fn unpin(&mut self, number: u64) {
         self.retained.pins.remove(&number);
     }

@@ -202,6 +202,9 @@ pub fn keyspace(k: &KeyspaceStats) -> String {
     if let Some(last) = k.redesign.as_ref().filter(|last| last.done < 1.0) {
         let _ = writeln!(text, "  {}", redesign::words(last));
     }
+    if let Some(change) = k.schema_change.as_ref().filter(|change| change.done < 1.0) {
+        let _ = writeln!(text, "  {}", redesign::schema_words(change));
+    }
     text.push_str(&predicted(k));
     if k.levels.is_empty() {
         return text;

@@ -54,7 +54,7 @@ impl Scheduler {
         let Some(mut considered) = keyspace.considered.try_lock() else { return false };
         let counted = keyspace.counters.activity();
         let present = keyspace.design();
-        if keyspace.version().redesign().is_some() {
+        if keyspace.version().redesign().is_some() || keyspace.open_schema_change().is_some() {
             considered.skip(counted);
             return false;
         }

@@ -167,7 +167,7 @@ impl Scheduler {
         work: impl FnOnce(&Context<'_>) -> Result<T>,
     ) -> Result<T> {
         work(&Context {
-            keyspace: keyspace.id,
+            keyspace: keyspace.owner(),
             design: &version.design,
             filter_limits: &keyspace.filter_limits,
             folder: keyspace.folder.as_ref(),

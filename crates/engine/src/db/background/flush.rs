@@ -11,6 +11,7 @@ use crate::db::write_buffer::WriteBuffer;
 use crate::entry::{Sequence, Span};
 use crate::error::Result;
 use crate::record::LogStart;
+use crate::sync::MutexGuard;
 use crate::sync::atomic::Ordering;
 use crate::version::edit::Step;
 use std::sync::Arc;
@@ -41,6 +42,16 @@ impl Scheduler {
                 self.looks_for_designs.store(true, Ordering::Relaxed);
                 Ok(true)
             }
+        }
+    }
+
+    /// Flushes all sealed write buffers of a copy, which nobody else does, and tells nobody: the caller may
+    /// hold the lock on commits, and holds that on flushes.
+    pub fn flush_copy(&self, copy: &Arc<OpenKeyspace>, _flushing: &MutexGuard<'_, ()>) -> Result<()> {
+        loop {
+            let view = copy.view.load_full();
+            let Some(sealed) = view.sealed.last() else { return Ok(()) };
+            self.flush_buffer(copy, &view, &sealed.buffer)?;
         }
     }
 

@@ -6,6 +6,7 @@
 //! tombstones stay in it, since older entries are still to come.
 
 use super::Scheduler;
+use super::running::IsBrief;
 use crate::db::catalog::keyspace::OpenKeyspace;
 use crate::db::reporter::Outcome;
 use crate::db::write_buffer::WriteBuffer;
@@ -37,6 +38,11 @@ impl Drop for Hold<'_> {
 }
 
 impl Hold<'_> {
+    /// Returns the keyspace as it is now and stays for as long as it is held.
+    pub fn keyspace(&self) -> &Arc<OpenKeyspace> {
+        &self.keyspace
+    }
+
     /// Returns the version as it was at the beginning of the hold: without what was flushed of later writes.
     /// The caller holds the lock on flushing.
     pub fn version_before(&self) -> Result<Version> {
@@ -65,7 +71,7 @@ impl Scheduler {
     /// # Errors
     /// `InvalidInput` where somebody holds it already; what has ended the store.
     pub fn hold(&self, keyspace: &Arc<OpenKeyspace>) -> Result<Hold<'_>> {
-        self.hold_after(keyspace, || {})
+        self.hold_after(keyspace, |_| {})
     }
 
     /// The same, and gives up what is under way: what it works on is to go.
@@ -73,12 +79,16 @@ impl Scheduler {
     /// # Errors
     /// As [`Scheduler::hold`].
     pub fn hold_and_give_up(&self, keyspace: &Arc<OpenKeyspace>) -> Result<Hold<'_>> {
-        self.hold_after(keyspace, || keyspace.set_being_cleared(true))
+        self.hold_after(keyspace, |keyspace| keyspace.set_being_cleared(true))
     }
 
-    fn hold_after(&self, keyspace: &Arc<OpenKeyspace>, begin: impl FnOnce()) -> Result<Hold<'_>> {
+    fn hold_after(
+        &self,
+        keyspace: &Arc<OpenKeyspace>,
+        begin: impl FnOnce(&OpenKeyspace),
+    ) -> Result<Hold<'_>> {
         let hold = self.hold_new(keyspace)?;
-        begin();
+        begin(hold.keyspace());
         while self.running.state.lock().count(keyspace.id) > 0 {
             self.env.check_writable()?;
             self.env.signals.wait_for_progress(LOOK);
@@ -91,14 +101,28 @@ impl Scheduler {
     /// # Errors
     /// As [`Scheduler::hold`].
     pub fn hold_new(&self, keyspace: &Arc<OpenKeyspace>) -> Result<Hold<'_>> {
-        self.env.check_writable()?;
-        if !self.running.state.lock().begin_hold(keyspace.id) {
-            return Err(Error::invalid(format_args!(
-                "keyspace {:?} is being built or replaced already; wait for that to end",
-                keyspace.name
-            )));
+        loop {
+            self.env.check_writable()?;
+            let begun = self.running.state.lock().begin_hold(keyspace.id, false);
+            match begun {
+                Ok(()) => break,
+                Err(IsBrief(true)) => self.env.signals.wait_for_progress(LOOK),
+                Err(IsBrief(false)) => {
+                    return Err(Error::invalid(format_args!(
+                        "keyspace {:?} is being built or replaced already; wait for that to end",
+                        keyspace.name
+                    )));
+                }
+            }
         }
-        Ok(Hold { scheduler: self, keyspace: Arc::clone(keyspace) })
+        // Nobody changes its schema from now on.
+        Ok(Hold { scheduler: self, keyspace: Arc::clone(keyspace.current()) })
+    }
+
+    /// As [`hold_new`](Self::hold_new), for a moment: others wait for it. None where somebody holds it.
+    pub fn hold_briefly(&self, keyspace: &Arc<OpenKeyspace>) -> Option<Hold<'_>> {
+        self.running.state.lock().begin_hold(keyspace.id, true).ok()?;
+        Some(Hold { scheduler: self, keyspace: Arc::clone(keyspace.current()) })
     }
 
     /// Makes now the moment of a hold: what is written from now on is newer. The caller holds the commit lock
@@ -144,7 +168,7 @@ impl Scheduler {
     }
 
     /// Whether somebody holds the keyspace.
-    pub(super) fn is_held(&self, keyspace: &OpenKeyspace) -> bool {
+    pub fn is_held(&self, keyspace: &OpenKeyspace) -> bool {
         self.running.state.lock().held.contains_key(&keyspace.id)
     }
 
@@ -161,6 +185,11 @@ impl Scheduler {
     /// Keeps flushes out meanwhile.
     pub fn lock_flushes(&self) -> MutexGuard<'_, ()> {
         self.flushing.lock()
+    }
+
+    /// Keeps flushes out, unless one is under way.
+    pub fn try_lock_flushes(&self) -> Option<MutexGuard<'_, ()>> {
+        self.flushing.try_lock()
     }
 
     /// Keeps the store from being closed while files of it are written or removed.

@@ -44,6 +44,13 @@ impl Scheduler {
     ) -> Result<bool> {
         // A build lays its tables by the design that it began with.
         let hold = self.hold_new(keyspace)?;
+        if keyspace.is_replaced() || keyspace.open_schema_change().is_some() {
+            return Err(Error::invalid(format_args!(
+                "keyspace {:?} is getting another schema, and a design with it; wait for that (Keyspace::wait_for_schema), or \
+                 cancel it (Keyspace::cancel_schema_change)",
+                keyspace.name
+            )));
+        }
         let json = |error: serde_json::Error| Error::because(ErrorKind::InvalidInput, error).of("design");
         let written = serde_json::to_string(design).map_err(json)?;
         // The last bit of a number may get lost in the manifest, and that is no other design.

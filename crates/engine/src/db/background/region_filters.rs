@@ -267,7 +267,7 @@ mod interleavings {
             (0..3).for_each(|run| write_run(&db, &items, run));
             // What the filters in memory knew is gone.
             let (db, items) = open(&disk.crash(CrashMode::Kill, 0));
-            let of_tables = items.inner.version();
+            let of_tables = items.current().version();
             assert!(of_tables.levels.iter().any(|level| level.regions.iter().any(|r| r.filter.is_none())));
             let maker = {
                 let db = db.clone();

@@ -8,6 +8,7 @@ use crate::sync::Mutex;
 use crate::sync::thread::ThreadId;
 use crate::version::Version;
 use siltstone_design::{Design, Reason, Task, TriePath};
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -68,11 +69,16 @@ impl RunningState {
             || self.is_busy(keyspace, path, depth)
     }
 
-    /// Holds a keyspace; false where somebody does already.
-    pub fn begin_hold(&mut self, keyspace: u64) -> bool {
-        let is_free = !self.held.contains_key(&keyspace);
-        self.held.entry(keyspace).or_insert_with(Held::by_this_thread);
-        is_free
+    /// Holds a keyspace, `is_brief` for so short a time that others wait for it. Says where somebody does
+    /// already whether that is brief.
+    pub fn begin_hold(&mut self, keyspace: u64, is_brief: bool) -> Result<(), IsBrief> {
+        match self.held.entry(keyspace) {
+            Entry::Occupied(held) => Err(IsBrief(held.get().is_brief)),
+            Entry::Vacant(place) => {
+                place.insert(Held { is_brief, ..Held::by_this_thread() });
+                Ok(())
+            }
+        }
     }
 
     /// Whether this very thread holds a keyspace, so that it would wait for itself.
@@ -87,8 +93,13 @@ impl Running {
     }
 }
 
+/// Whether somebody holds a keyspace for a moment only.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct IsBrief(pub bool);
+
 /// What is known of a keyspace that is held.
 pub(super) struct Held {
+    pub is_brief: bool,
     pub by: ThreadId,
     /// Whether the moment has come at which what is written begins to be newer.
     pub is_marked: bool,
@@ -101,7 +112,7 @@ pub(super) struct Held {
 impl Held {
     fn by_this_thread() -> Self {
         let by = crate::sync::thread::current().id();
-        Self { by, is_marked: false, older: Vec::new(), newer: HashSet::new() }
+        Self { is_brief: false, by, is_marked: false, older: Vec::new(), newer: HashSet::new() }
     }
 }
 

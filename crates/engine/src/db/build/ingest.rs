@@ -3,13 +3,12 @@
 use super::gather::Gathered;
 use super::options::{IngestOptions, IngestReport};
 use super::place::{Built, Placer};
-use super::site::{Site, Told};
+use super::site::{Builder, Site, Told};
 use crate::compaction::{Context, Output};
 use crate::db::background::describe;
 use crate::db::background::hold::Hold;
 use crate::db::catalog::keyspace::OpenKeyspace;
 use crate::db::catalog::view::Origin;
-use crate::db::store::Store;
 use crate::db::write::operations::{check_expiry, check_value};
 use crate::entry::PrefixTombstones;
 use crate::error::{Error, Result};
@@ -70,14 +69,15 @@ impl std::fmt::Debug for Ingest<'_> {
 }
 
 /// Builds tables of what `give` puts.
-pub(super) fn ingest<E: From<Error>>(
-    store: &Store,
+pub(in crate::db) fn ingest<E: From<Error>>(
+    store: Builder<'_>,
     keyspace: &Arc<OpenKeyspace>,
     options: &IngestOptions,
     give: impl FnOnce(&mut Ingest<'_>) -> Result<(), E>,
 ) -> Result<IngestReport, E> {
     let told = Told::new(options);
     let hold = begin(store, keyspace)?;
+    let keyspace = hold.keyspace();
     let base = {
         let _flushing = store.scheduler.lock_flushes();
         hold.version_before()?
@@ -114,14 +114,15 @@ fn give_to<E: From<Error>>(
 }
 
 /// Bytes of memory for what is known of the items' sizes.
-fn sizes_bytes(store: &Store) -> u64 {
+fn sizes_bytes(store: Builder<'_>) -> u64 {
     store.env.memory().total_bytes() / SIZES_SHARE
 }
 
 /// Holds the keyspace's compactions back, and flushes what was written to it so far.
-fn begin<'a>(store: &'a Store, keyspace: &Arc<OpenKeyspace>) -> Result<Hold<'a>> {
+fn begin<'a>(store: Builder<'a>, keyspace: &Arc<OpenKeyspace>) -> Result<Hold<'a>> {
     keyspace.check_exists()?;
     let hold = store.scheduler.hold(keyspace)?;
+    let keyspace = hold.keyspace();
     store.committer.seal_then(keyspace, Reason::Requested, || store.scheduler.mark_moment(keyspace))?;
     store.scheduler.flush_older(keyspace)?;
     Ok(hold)
@@ -200,7 +201,7 @@ impl<'a> Ingest<'a> {
     }
 
     #[inline]
-    fn put_until(&mut self, key: &[u8], value: &[u8], expires_at_ms: u64) -> Result<()> {
+    pub(in crate::db) fn put_until(&mut self, key: &[u8], value: &[u8], expires_at_ms: u64) -> Result<()> {
         check_expiry(self.site.keyspace, expires_at_ms)?;
         let encoded = self.encode(key, value)?;
         let bytes = key.len() + value.len();
@@ -218,6 +219,7 @@ impl<'a> Ingest<'a> {
     fn encode<'k>(&self, key: &'k [u8], value: &[u8]) -> Result<EncodedKey<'k>> {
         let numbered = |error: Error| error.of(format_args!("item {}", self.report.items + 1));
         check_value(value).map_err(numbered)?;
+        self.site.keyspace.check_key_to_come(key).map_err(numbered)?;
         self.site.keyspace.encode(key).map_err(numbered)
     }
 
@@ -306,11 +308,15 @@ impl<'a> Ingest<'a> {
     /// Makes what was written part of the keyspace, below what was written to it meanwhile.
     fn commit(&self, mut output: Output, hold: &Hold<'_>) -> Result<()> {
         let Site { store, keyspace, .. } = self.site;
-        let Store { env, catalog, scheduler, .. } = store;
+        let Builder { env, catalog, scheduler, .. } = store;
         // Other writes that came before must not be lost where this is kept, so it syncs the log.
-        let _announced = catalog.announce(&store.committer.lock(), keyspace)?;
+        let is_copy = keyspace.is_copy();
+        let announce = || catalog.announce(&store.committer.lock(), keyspace);
+        let _announced = (!is_copy).then(announce).transpose()?;
         scheduler.count_written(&output.steps);
-        env.counters.user_bytes.add(self.report.user_bytes);
+        if !is_copy {
+            env.counters.user_bytes.add(self.report.user_bytes);
+        }
         env.sync_dir()?;
         let _flushing = scheduler.lock_flushes();
         // Only estimates.

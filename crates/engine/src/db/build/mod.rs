@@ -15,12 +15,12 @@
 //! and trie, filters and indexes come out as after a load that was compacted to its end.
 
 mod gather;
-mod ingest;
+pub(super) mod ingest;
 mod options;
 mod place;
 mod replace;
 mod scatter;
-mod site;
+pub(super) mod site;
 mod sizes;
 mod spill;
 mod stage;
@@ -104,7 +104,7 @@ impl Keyspace {
         options: &IngestOptions,
         give: impl FnOnce(&mut Ingest<'_>) -> Result<(), E>,
     ) -> Result<IngestReport, E> {
-        ingest::ingest(&self.store, &self.inner, options, give)
+        ingest::ingest(self.store.builder(), self.current(), options, give)
     }
 }
 

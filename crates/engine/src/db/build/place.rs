@@ -3,7 +3,7 @@
 
 use super::gather::Gathered;
 use super::scatter::{Scatter, Scattered};
-use super::site::Site;
+use super::site::{Builder, Site};
 use super::sizes::Histogram;
 use super::spill::{Spill, SpillPlace};
 use super::stage::{Stage, Streaming};
@@ -11,7 +11,6 @@ use crate::compaction::build::{Build, Ingredients, merge};
 use crate::compaction::merge::Source;
 use crate::compaction::{Context, Layout, Output, Placed};
 use crate::db::background::describe;
-use crate::db::store::Store;
 use crate::entry::{PrefixTombstones, Span};
 use crate::error::{Error, Result};
 use crate::events::Part;
@@ -44,7 +43,7 @@ impl<'a> Placer<'a> {
     /// A placer that sorts in about so many bytes of memory, and counts sizes in so many others.
     pub fn new(site: Site<'a>, context: &'a Context<'a>, (sort_bytes, sizes_bytes): (usize, u64)) -> Self {
         let place =
-            SpillPlace { env: &site.store.env, encoder: site.keyspace.encoder, next_id: context.next_id };
+            SpillPlace { env: site.store.env, encoder: site.keyspace.encoder, next_id: context.next_id };
         let (sizes, stage) = (Histogram::new(sizes_bytes), Stage::Gathering);
         Self { site, context, place, sort_bytes, sizes, stage, temporary_bytes: 0 }
     }
@@ -219,7 +218,7 @@ impl Drop for Placer<'_> {
 }
 
 /// How many threads merge: this one and those that would compact, as the keyspace is not compacted meanwhile.
-fn merging_threads(store: &Store) -> usize {
+fn merging_threads(store: Builder<'_>) -> usize {
     let cores = crate::sync::thread::available_parallelism().map_or(1, usize::from);
     (store.env.options.background_threads + 1).min(cores).clamp(1, MOST_THREADS)
 }

@@ -49,10 +49,14 @@ impl Db {
         if !of_this_store(keyspace) || !of_this_store(&built) {
             return Err(Error::invalid("both keyspaces have to be of this store"));
         }
-        let (old, new) = (&keyspace.inner, &built.inner);
-        if old.id == new.id {
-            return Err(Error::invalid(format_args!("keyspace {:?} can't be replaced by itself", old.name)));
+        if keyspace.current().id == built.current().id {
+            return Err(Error::invalid(format_args!(
+                "keyspace {:?} can't be replaced by itself",
+                keyspace.name()
+            )));
         }
+        let holds = [store.scheduler.hold(keyspace.current())?, store.scheduler.hold(built.current())?];
+        let [old, new] = holds.each_ref().map(Hold::keyspace);
         let operator = |keyspace: &OpenKeyspace| keyspace.folder.as_ref().map(|folder| folder.name.clone());
         if old.encoder.schema() != new.encoder.schema()
             || old.design() != new.design()
@@ -64,9 +68,14 @@ impl Db {
                 old.name, new.name
             )));
         }
+        if new.open_schema_change().is_some() {
+            return Err(Error::invalid(format_args!(
+                "keyspace {:?} is getting another schema; wait for that or cancel it before it replaces another",
+                new.name
+            )));
+        }
         old.check_exists()?;
         new.check_exists()?;
-        let holds = [store.scheduler.hold(old)?, store.scheduler.hold(new)?];
         let _open = store.scheduler.keep_open()?;
         replace(store, old, new, &holds)
     }

@@ -1,8 +1,11 @@
 //! What all parts of one bulk build use.
 
 use super::options::{IngestOptions, IngestProgress, IngestReport};
+use crate::db::background::Scheduler;
+use crate::db::catalog::Catalog;
 use crate::db::catalog::keyspace::OpenKeyspace;
-use crate::db::store::Store;
+use crate::db::env::Env;
+use crate::db::write::Committer;
 use crate::entry::PrefixTombstones;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::table::Writing;
@@ -43,10 +46,26 @@ impl<'a> Told<'a> {
     }
 }
 
+/// The parts of a store that builds use.
+#[derive(Clone, Copy)]
+pub(in crate::db) struct Builder<'a> {
+    pub env: &'a Arc<Env>,
+    pub catalog: &'a Arc<Catalog>,
+    pub committer: &'a Committer,
+    pub scheduler: &'a Scheduler,
+}
+
+impl Builder<'_> {
+    /// Whether threads work for the store, its own or a pool's.
+    pub fn has_threads(&self) -> bool {
+        self.env.options.background_threads > 0
+    }
+}
+
 /// Where a build works.
 #[derive(Clone, Copy)]
 pub(super) struct Site<'a> {
-    pub store: &'a Store,
+    pub store: Builder<'a>,
     pub keyspace: &'a Arc<OpenKeyspace>,
     /// What the keyspace held when the build began.
     pub base: &'a Version,

@@ -1,6 +1,7 @@
 //! A keyspace of an open store: its name, schema and design, its present view, and what is counted of it.
 
 use super::predicted::Predicted;
+use super::schema_change::SchemaChange;
 use super::view::{SealedBuffer, View};
 use crate::activity::{Activity, Count};
 use crate::cache::Reader;
@@ -15,11 +16,11 @@ use crate::merge_operator::Folder;
 use crate::record::LogStart;
 use crate::region_filter::FilterLimits;
 use crate::stats::{KeyspaceCounters, ProposedDesign};
-use crate::sync::Mutex;
 use crate::sync::Published;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Mutex, OnceLock};
 use crate::version::Version;
-use siltstone_design::{Design, EncodedKey, Encoder, KeyError, WriteBufferSpec};
+use siltstone_design::{Design, EncodedKey, Encoder, KeyError, Schema, WriteBufferSpec};
 use std::sync::Arc;
 
 /// A keyspace of an open store.
@@ -52,6 +53,16 @@ pub(crate) struct OpenKeyspace {
     pub considered: Mutex<Considered>,
     /// and what came of it.
     pub proposed: Mutex<Option<ProposedDesign>>,
+    /// The keyspace that is being copied into this one, which nobody finds until it takes its place.
+    copy_of: Option<u64>,
+    /// The schemas that the keyspace has had since the store was opened, before this one.
+    pub earlier_schemas: Vec<Schema>,
+    /// The change of its schema that is under way, or the last one since the store was opened.
+    schema_change: Mutex<Option<Arc<SchemaChange>>>,
+    /// Whether that is under way.
+    is_changing_schema: AtomicBool,
+    /// The same keyspace with another schema, once it has one.
+    successor: OnceLock<Arc<OpenKeyspace>>,
 }
 
 /// How much shares may differ that are the same.
@@ -102,6 +113,9 @@ pub(crate) struct KeyspaceParts {
     pub version: Version,
     /// Writes before this are in tables.
     pub flushed: LogStart,
+    pub schema_change: Option<Arc<SchemaChange>>,
+    /// See [`OpenKeyspace::earlier_schemas`].
+    pub earlier_schemas: Vec<Schema>,
 }
 
 /// Bytes of keys and values that a memtable of the design takes; a log store keeps them in the log.
@@ -115,12 +129,41 @@ fn memtable_bytes(design: &Design) -> u64 {
 impl OpenKeyspace {
     /// Makes a keyspace with an empty write buffer for all writes that are newer than `born_at`.
     pub fn new(parts: KeyspaceParts, born_at: Sequence, memory: &Arc<MemoryBudget>) -> Arc<Self> {
-        let KeyspaceParts { id, name, encoder, folder, version, flushed } = parts;
+        Arc::new(Self::with_buffer(parts, born_at, memory, None))
+    }
+
+    /// Makes a keyspace without items that nobody finds, with the schema and the design that `of` is to have:
+    /// what `of` holds is copied into it. Its number is `id`, and its write buffer a memtable.
+    pub fn copy_of(of: &Self, change: &SchemaChange, id: u64, memory: &Arc<MemoryBudget>) -> Arc<Self> {
+        let parts = KeyspaceParts {
+            id,
+            name: of.name.clone(),
+            encoder: change.encoder,
+            folder: of.folder.clone(),
+            version: Version::new(Arc::clone(&change.design)),
+            flushed: of.flushed(),
+            schema_change: None,
+            earlier_schemas: Vec::new(),
+        };
+        let copy = Self::with_buffer(parts, 0, memory, Some(of.id));
+        let fresh = copy.new_memtable(0, memory);
+        copy.seal_with(fresh, Reason::Requested);
+        Arc::new(copy)
+    }
+
+    fn with_buffer(
+        parts: KeyspaceParts,
+        born_at: Sequence,
+        memory: &Arc<MemoryBudget>,
+        copy_of: Option<u64>,
+    ) -> Self {
+        let KeyspaceParts { id, name, encoder, folder, version, flushed, .. } = parts;
         let active = WriteBuffer::new(&version.design, born_at, encoder, folder.as_ref(), memory);
         let expected_buffer = Mutex::new(memory.expect_write_buffer(memtable_bytes(&version.design)));
         let noted = NotedActivity { activity: version.activity, ..NotedActivity::default() };
         let view = View { active, sealed: Vec::new(), version: Arc::new(version), builds: 0 };
-        Arc::new(Self {
+        let is_changing_schema = parts.schema_change.as_ref().is_some_and(|change| change.is_open());
+        Self {
             id,
             name,
             encoder,
@@ -139,7 +182,72 @@ impl OpenKeyspace {
             predicted: Mutex::new(None),
             considered: Mutex::default(),
             proposed: Mutex::default(),
-        })
+            copy_of,
+            earlier_schemas: parts.earlier_schemas,
+            schema_change: Mutex::new(parts.schema_change),
+            is_changing_schema: AtomicBool::new(is_changing_schema),
+            successor: OnceLock::new(),
+        }
+    }
+
+    /// Returns the keyspace as it is now: the last that has taken its place, or itself.
+    #[inline]
+    pub fn current(self: &Arc<Self>) -> &Arc<Self> {
+        let mut present = self;
+        while let Some(next) = present.successor.get() {
+            present = next;
+        }
+        present
+    }
+
+    /// Whether another one has taken its place, so that its view may hold nothing any more.
+    #[inline]
+    pub fn is_replaced(&self) -> bool {
+        self.successor.get().is_some()
+    }
+
+    /// Lets `successor` take its place: whoever has pinned a view keeps that, and whoever loads one from now
+    /// on finds an empty one and a successor. The caller holds the view lock.
+    pub fn give_way_to(&self, successor: &Arc<Self>, memory: &Arc<MemoryBudget>) {
+        let _ = self.successor.set(Arc::clone(successor));
+        self.mark_dropped();
+        let version = Arc::new(Version::new(self.design()));
+        let active = self.new_memtable(Sequence::MAX, memory);
+        let builds = self.view.load().builds;
+        self.view.store(Arc::new(View { active, sealed: Vec::new(), version, builds }));
+        self.expected_buffer.lock().change_to(0);
+    }
+
+    /// Whether it is a copy that is being made, which no manifest names.
+    pub fn is_copy(&self) -> bool {
+        self.copy_of.is_some()
+    }
+
+    /// Returns the number of the keyspace that its tables are written for.
+    pub fn owner(&self) -> u64 {
+        self.copy_of.unwrap_or(self.id)
+    }
+
+    /// How often the keyspace has got another schema since the store was opened.
+    #[inline]
+    pub fn generation(&self) -> u32 {
+        self.earlier_schemas.len() as u32
+    }
+
+    /// Returns the change of its schema that is under way.
+    pub fn open_schema_change(&self) -> Option<Arc<SchemaChange>> {
+        self.last_schema_change().filter(|change| change.is_open())
+    }
+
+    /// Returns the change of its schema that is under way, or the last one since the store was opened.
+    pub fn last_schema_change(&self) -> Option<Arc<SchemaChange>> {
+        self.schema_change.lock().clone()
+    }
+
+    /// Notes that `change` is under way, or is over.
+    pub fn note_schema_change(&self, change: &Arc<SchemaChange>) {
+        *self.schema_change.lock() = Some(Arc::clone(change));
+        self.is_changing_schema.store(change.is_open(), Ordering::Release);
     }
 
     /// Returns what was done with it, lately and in all.
@@ -197,7 +305,7 @@ impl OpenKeyspace {
 
     /// Makes an empty memtable where the design has a log store, for writes that stand in the log in a form
     /// that a log store can't take: those of before a redesign.
-    fn new_memtable(&self, born_at: Sequence, memory: &Arc<MemoryBudget>) -> WriteBuffer {
+    pub fn new_memtable(&self, born_at: Sequence, memory: &Arc<MemoryBudget>) -> WriteBuffer {
         let bytes = self.design().write_buffer_bytes();
         let design = Design { write_buffer: WriteBufferSpec::MemTable { bytes }, ..Design::default() };
         WriteBuffer::new(&design, born_at, self.encoder, self.folder.as_ref(), memory)
@@ -264,7 +372,7 @@ impl OpenKeyspace {
 
     /// Returns an error if the keyspace has been dropped.
     pub fn check_exists(&self) -> Result<()> {
-        if self.is_dropped() {
+        if self.is_dropped() && !self.is_replaced() {
             return Err(Error::no_keyspace(format_args!("keyspace {:?} has been dropped", self.name)));
         }
         Ok(())
@@ -315,6 +423,22 @@ impl OpenKeyspace {
     /// Returns where `key` goes, if it can be written.
     pub fn place_for_write<'a>(&self, key: &'a [u8]) -> Result<EncodedKey<'a>> {
         self.check_exists()?;
+        self.check_key_to_come(key)?;
         self.encode(key)
+    }
+
+    /// Refuses a key that does not fit the schema which the keyspace is about to have.
+    #[inline]
+    pub fn check_key_to_come(&self, key: &[u8]) -> Result<()> {
+        if !self.is_changing_schema.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let Some(change) = self.open_schema_change() else { return Ok(()) };
+        change.encoder.encode(key).map(drop).map_err(|error| {
+            let error = Error::from(error).of(format_args!("keyspace {:?}", self.name));
+            error.and(
+                "that is by the schema that it is getting; Keyspace::cancel_schema_change leaves it as it is",
+            )
+        })
     }
 }

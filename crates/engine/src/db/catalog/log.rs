@@ -225,12 +225,13 @@ impl CommitLog {
         found.map(|segment| segment.open(self.env.disk.as_ref())).transpose()
     }
 
-    /// Keeps what follows `lsn` for a tail, and returns its number there.
-    pub fn pin(&self, lsn: u64) -> u64 {
-        self.wal.lock().as_mut().map_or(0, |wal| wal.pin(lsn))
+    /// Keeps what follows `lsn` for a follower, whatever that takes unless `is_bounded`, and returns its
+    /// number there.
+    pub fn pin(&self, lsn: u64, is_bounded: bool) -> u64 {
+        self.wal.lock().as_mut().map_or(0, |wal| wal.pin(lsn, is_bounded))
     }
 
-    /// Notes that tail `number` has come to `lsn`, or is gone.
+    /// Notes that follower `number` has come to `lsn`, or is gone.
     pub fn move_pin(&self, number: u64, lsn: Option<u64>) {
         if let Some(wal) = self.wal.lock().as_mut() {
             match lsn {

@@ -10,6 +10,8 @@ pub(super) mod log;
 pub(super) mod predicted;
 mod publish;
 mod room;
+pub(super) mod schema_change;
+mod schemas;
 pub(super) mod shape;
 pub(super) mod snapshots;
 pub(super) mod view;
@@ -51,6 +53,7 @@ pub(crate) struct Pinned {
 }
 
 /// A keyspace with what it held at one moment.
+#[derive(Clone)]
 pub(crate) struct PinnedKeyspace {
     pub keyspace: Arc<OpenKeyspace>,
     pub view: Arc<View>,
@@ -70,6 +73,8 @@ pub(crate) struct Catalog {
     /// Held while views change and while snapshots are taken.
     view_lock: Mutex<()>,
     pub snapshots: Arc<Snapshots>,
+    /// How often keyspaces have got another schema.
+    schema_changes: AtomicU64,
 }
 
 /// What a catalog begins with.
@@ -98,6 +103,7 @@ impl Catalog {
             manifest: Mutex::new(parts.manifest),
             view_lock: Mutex::new(()),
             snapshots: Arc::default(),
+            schema_changes: AtomicU64::new(0),
         }
     }
 
@@ -180,10 +186,12 @@ impl Catalog {
         self.view_lock.lock()
     }
 
-    /// Pins a view and a sequence number that belong together.
-    pub fn pin(&self, keyspace: &OpenKeyspace) -> (Arc<View>, ReadPoint) {
+    /// Pins a keyspace as it is now, its view and a sequence number that belong together.
+    pub fn pin(&self, keyspace: &Arc<OpenKeyspace>) -> (PinnedKeyspace, ReadPoint) {
         let _views = self.view_lock.lock();
-        (keyspace.view.load_full(), self.read_point())
+        let keyspace = Arc::clone(keyspace.current());
+        let view = keyspace.view.load_full();
+        (PinnedKeyspace { keyspace, view }, self.read_point())
     }
 
     /// Pins the views of all keyspaces, and the sequence number that belongs to them.
@@ -267,6 +275,7 @@ impl Catalog {
                 merge_operator: keyspace.folder.as_ref().map(|folder| folder.name.clone()),
                 version: Version::clone(&keyspace.version()),
                 flushed: keyspace.flushed(),
+                schema_to_come: keyspace.open_schema_change().map(|change| change.to_come()),
             };
             (keyspace.id, state)
         });

@@ -68,7 +68,9 @@ impl Catalog {
         next.filter_by(&filters);
         next.filter_by(&base.filters_after_rewrites(&edit.steps, self.env.memory()));
         debug_check(&next);
-        self.write_edit(manifest, &edit, &base, origin)?;
+        if !keyspace.is_copy() {
+            self.write_edit(manifest, &edit, &base, origin)?;
+        }
         let next = Arc::new(next);
         self.show_version(keyspace, &next, origin);
         base.retire_sidecars(&next);
@@ -80,6 +82,9 @@ impl Catalog {
         }
         self.refresh_pressure(keyspace);
         self.env.reader.fit_cache();
+        if keyspace.is_copy() {
+            return Ok(());
+        }
         if let Origin::Buffer(_) = origin {
             self.advance_log_start(manifest)?;
         } else if !removed.is_empty() {

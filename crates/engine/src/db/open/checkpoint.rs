@@ -70,6 +70,7 @@ pub(in crate::db) fn state_of(store: &Store, pinned: &Pinned, dir: &Path) -> Res
             merge_operator: keyspace.folder.as_ref().map(|folder| folder.name.clone()),
             version,
             flushed: LOG_START,
+            schema_to_come: keyspace.open_schema_change().map(|change| change.to_come()),
         };
         state.keyspaces.insert(*id, keyspace_state);
     }

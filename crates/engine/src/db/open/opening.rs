@@ -4,6 +4,7 @@
 use super::into_buffers::IntoBuffers;
 use crate::cache::{Caches, Reader};
 use crate::db::catalog::keyspace::{KeyspaceParts, OpenKeyspace};
+use crate::db::catalog::schema_change::SchemaChange;
 use crate::db::catalog::{CatalogParts, Keyspaces};
 use crate::db::store::StoreParts;
 use crate::error::{Error, ErrorKind, Result};
@@ -15,7 +16,7 @@ use crate::region_filter::directory::SidecarDirectory;
 use crate::stats::StoreCounters;
 use crate::table::envelope::TableMeta;
 use crate::table::{Table, Trash};
-use crate::version::manifest::{Loaded, StoreState, load};
+use crate::version::manifest::{Loaded, SchemaToCome, StoreState, load};
 use crate::wal::{LiveSegment, Replayed, noted_manifest_end, replay, segments_before};
 use siltstone_design::{Encoder, HashSecret, Schema};
 use std::path::{Path, PathBuf};
@@ -65,6 +66,10 @@ impl Opening {
         let keyspaces = state.keyspaces.into_iter().map(|(id, keyspace)| {
             let encoder = Encoder::new(keyspace.schema, secret).with_rules(&self.options.prefix_rules);
             let named = |error| Error::from(error).of(format_args!("keyspace {:?}", keyspace.name));
+            let to_come = keyspace.schema_to_come.map(|SchemaToCome { schema, design, at_ms }| {
+                let encoder = Encoder::new(schema, secret).with_rules(&self.options.prefix_rules)?;
+                Ok(Arc::new(SchemaChange::new(keyspace.schema, encoder, design, at_ms)))
+            });
             let folder = self.options.folder(keyspace.merge_operator.as_deref(), &keyspace.name);
             let parts = KeyspaceParts {
                 id,
@@ -73,6 +78,8 @@ impl Opening {
                 folder: folder.map_err(|error| error.of(format_args!("keyspace {:?}", keyspace.name)))?,
                 version: keyspace.version,
                 flushed: keyspace.flushed,
+                schema_change: to_come.transpose().map_err(named)?,
+                earlier_schemas: Vec::new(),
             };
             Ok((keyspace.name, OpenKeyspace::new(parts, 0, &self.memory)))
         });

@@ -16,14 +16,15 @@ mod parallel;
 mod tests;
 pub(super) mod upper_reads;
 
-use super::catalog::Catalog;
 use super::catalog::keyspace::OpenKeyspace;
 use super::catalog::snapshots::ReadPoint;
 use super::catalog::view::View;
+use super::catalog::{Catalog, PinnedKeyspace};
 use super::env::Env;
 use crate::entry::Sequence;
 use crate::error::Result;
 use crate::options::ParallelSearch;
+use crate::stats::KeyspaceCounters;
 use crate::sync::thread::JoinHandle;
 use crate::value::{Value, Wants};
 use lookup::{Clock, Lookup, Pinned};
@@ -39,6 +40,13 @@ pub(super) struct Moment<'a> {
     pub keyspace: &'a OpenKeyspace,
     pub view: &'a View,
     pub point: &'a ReadPoint,
+}
+
+impl<'a> Moment<'a> {
+    /// The moment at which `pinned` was pinned.
+    pub fn of((pinned, point): &'a (PinnedKeyspace, ReadPoint)) -> Self {
+        Self { keyspace: &pinned.keyspace, view: &pinned.view, point }
+    }
 }
 
 /// Looks keys up.
@@ -105,6 +113,16 @@ impl Searcher {
         take: impl FnMut(usize, Found),
     ) -> Result<()> {
         batch::find_many(&self.pinned_at(at, wants), keys, &at.keyspace.counters, take)
+    }
+
+    /// As [`find_many`](Self::find_many), for work of the store's own, which counts as nobody's.
+    pub fn find_uncounted(
+        &self,
+        at: Moment<'_>,
+        keys: &[EncodedKey<'_>],
+        take: impl FnMut(usize, Found),
+    ) -> Result<()> {
+        batch::find_many(&self.pinned_at(at, Wants::Copy), keys, &KeyspaceCounters::default(), take)
     }
 
     /// Looks up what `keys` have `at` a moment, where that takes no read of the device; `None` where it does.

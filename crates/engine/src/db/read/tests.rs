@@ -102,7 +102,7 @@ impl Made {
 
     /// The view, of tables with nothing in memory yet.
     fn view(&self) -> View {
-        let mut view = View::clone(&self.keyspace.inner.view.load());
+        let mut view = View::clone(&self.keyspace.current().view.load());
         let mut version = Version::clone(&view.version);
         let unloaded = version.tables().map(|table| (table.id(), table.unloaded(FilterWorth::UNKNOWN)));
         version.replace_tables(&unloaded.collect());
@@ -111,7 +111,7 @@ impl Made {
     }
 
     fn pinned<'a>(&'a self, view: &'a View, reader: &'a Reader) -> Pinned<'a> {
-        let (version, encoder) = (&view.version, &self.keyspace.inner.encoder);
+        let (version, encoder) = (&view.version, &self.keyspace.current().encoder);
         let (sequence, clock) = (self.db.store.catalog.visible(), Clock::Now(&self.db.store.env.clock));
         Pinned {
             buffers: Some(view),
@@ -126,7 +126,7 @@ impl Made {
     }
 
     fn encoded<'a>(&self, keys: &'a [Vec<u8>]) -> Vec<EncodedKey<'a>> {
-        keys.iter().map(|key| self.keyspace.inner.encoder.encode(key).unwrap()).collect()
+        keys.iter().map(|key| self.keyspace.current().encoder.encode(key).unwrap()).collect()
     }
 
     /// Every key there is, and as many that are not there.

@@ -21,6 +21,7 @@ use super::env::Env;
 use super::reporter::Reporter;
 use super::write_buffer::{Full, Write, WriteBuffer};
 use crate::activity::{Activity, Count};
+use crate::cache::TableId;
 use crate::entry::{Item, Sequence};
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::{Reason, StallCause};
@@ -170,38 +171,62 @@ impl Committer {
                 slot.finish(Ok(Committed::Conflict));
                 continue;
             }
+            let taken = match self.take(slot) {
+                Ok(taken) => taken,
+                Err(error) => {
+                    slot.finish(Err(error));
+                    continue;
+                }
+            };
             if has_conditions {
-                written.extend(slot.operations.list.iter().map(|op| (op.keyspace, op.place.digest)));
+                written.extend(taken.operations.list.iter().map(|op| (op.keyspace, op.place.digest)));
             }
-            accepted.push(slot);
+            accepted.push(taken);
         }
-        let payloads = accepted.iter().map(|slot| (slot.operations.payload.as_slice(), slot.payload_crc));
-        let wants_sync = accepted.iter().any(|slot| slot.durability == Durability::Synced);
+        let payloads = accepted.iter().map(|taken| (taken.operations.payload.as_slice(), taken.payload_crc));
+        let wants_sync = accepted.iter().any(|taken| taken.slot.durability == Durability::Synced);
         let logged = self.catalog.log.append(payloads, wants_sync);
         let result = logged.map(|place| self.apply(&accepted, &place));
-        for slot in accepted {
-            slot.finish(result.clone().map(|()| Committed::Yes));
+        for taken in accepted {
+            taken.slot.finish(result.clone().map(|()| Committed::Yes));
         }
         if wants_sync && result.is_ok() {
             self.catalog.note_synced_segment();
         }
     }
 
+    /// Returns a batch as it is to be written: by the schemas that its keyspaces have now.
+    fn take<'a>(&self, slot: &'a Slot) -> Result<Taken<'a>> {
+        let find = |number| self.catalog.by_number(number);
+        let anew = match self.catalog.schema_changes() {
+            0 => None,
+            _ => slot.operations.for_present_schemas(self.env.store, find)?,
+        };
+        Ok(match anew {
+            None => Taken { slot, operations: Arc::clone(&slot.operations), payload_crc: slot.payload_crc },
+            Some(anew) => {
+                let payload_crc = crc32c::crc32c(&anew.payload);
+                Taken { slot, operations: Arc::new(anew), payload_crc }
+            }
+        })
+    }
+
     /// Puts the group, which stands at `place` of the log, into the write buffers, makes it visible and seals
     /// buffers that are full.
-    fn apply(&self, group: &[&Arc<Slot>], place: &LogPlace) {
+    fn apply(&self, group: &[Taken<'_>], place: &LogPlace) {
         let mut applying = Applying::new(self, &place.segment);
         let mut lsn = place.lsn;
-        for (number, slot) in group.iter().enumerate() {
+        for (number, taken) in group.iter().enumerate() {
+            let operations = &taken.operations;
             applying.slot = number;
-            applying.older_in = slot.older_in();
+            applying.older_in = taken.older_in();
             let payload_at = lsn + HEADER_BYTES as u64;
-            lsn = payload_at + slot.operations.payload.len() as u64;
-            for operation in &slot.operations.list {
+            lsn = payload_at + operations.payload.len() as u64;
+            for operation in &operations.list {
                 applying.sequence = payload_at + operation.encoded.at.start as u64;
-                applying.apply(&slot.operations, operation);
+                applying.apply(operations, operation);
             }
-            self.env.counters.user_bytes.add(slot.operations.user_bytes);
+            self.env.counters.user_bytes.add(operations.user_bytes);
         }
         let Applying { sequence, has_sealed, buffers, .. } = applying;
         self.catalog.show(sequence);
@@ -262,6 +287,24 @@ impl Committer {
     pub fn seal_one(&self, keyspace: &OpenKeyspace, reason: Reason) -> Result<()> {
         let _commit = self.commit.lock();
         self.seal(keyspace, reason)
+    }
+}
+
+/// A batch of a group as it is written.
+struct Taken<'a> {
+    slot: &'a Slot,
+    operations: Arc<Operations>,
+    payload_crc: u32,
+}
+
+impl Taken<'_> {
+    /// Returns the table that held the key's older version; 0, which says nothing, unless the write is of one
+    /// key that was read before.
+    fn older_in(&self) -> TableId {
+        match (self.slot.conditions.as_slice(), self.operations.list.as_slice()) {
+            ([condition], [_]) => condition.found_in,
+            _ => 0,
+        }
     }
 }
 

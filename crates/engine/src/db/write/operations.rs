@@ -8,7 +8,8 @@ use crate::error::{Error, Result};
 use crate::merge_operator;
 use crate::operation::{self, Encoded};
 use crate::value::Shared;
-use siltstone_design::Digest;
+use siltstone_design::{Digest, EncodedKey, Schema};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Longest value in bytes.
@@ -33,6 +34,8 @@ pub(crate) struct Operations {
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
     pub keyspace: u64,
+    /// The schema by which it has its place: how many the keyspace had had before since the store was opened.
+    pub generation: u32,
     pub kind: Kind,
     pub place: KeyPlace,
     /// Where in the payload it stands.
@@ -46,6 +49,17 @@ pub(crate) struct Operation {
 pub(crate) struct KeyPlace {
     pub digest: Digest,
     pub fingerprint: u64,
+}
+
+impl KeyPlace {
+    fn of(key: &EncodedKey<'_>) -> Self {
+        Self { digest: key.digest, fingerprint: key.fingerprint }
+    }
+
+    /// The place of all keys whose prefixes share the digest half `hi`.
+    fn of_prefix(hi: u64) -> Self {
+        Self { digest: Digest { hi, lo: 0 }, fingerprint: 0 }
+    }
 }
 
 /// What an operation does.
@@ -127,8 +141,7 @@ impl Operations {
     /// Adds a deletion of every key with `prefix`.
     pub fn delete_prefix(&mut self, store: StoreId, keyspace: &OpenKeyspace, prefix: &[u8]) -> Result<()> {
         keyspace.check_exists()?;
-        let hi = keyspace.encode_prefix(prefix)?;
-        let place = KeyPlace { digest: Digest { hi, lo: 0 }, fingerprint: 0 };
+        let place = KeyPlace::of_prefix(keyspace.encode_prefix(prefix)?);
         self.add(store, keyspace, Kind::DeletePrefix, place, prefix, &[]);
         Ok(())
     }
@@ -146,10 +159,48 @@ impl Operations {
         let is_checked = WriteBuffer::reads_from_log(&keyspace.design());
         let encoded = operation::encode(&mut self.payload, keyspace.id, key, item, is_checked);
         self.user_bytes += (key.len() + value.len()) as u64;
-        self.list.push(Operation { keyspace: keyspace.id, kind, place, encoded, is_checked });
+        let (keyspace, generation) = (keyspace.id, keyspace.generation());
+        self.list.push(Operation { keyspace, generation, kind, place, encoded, is_checked });
         if !self.stores.contains(&store) {
             self.stores.push(store);
         }
+    }
+
+    /// Returns the same operations with places by the schemas that their keyspaces have now; none where they
+    /// have these. `find` returns keyspaces by number; writes to those that are gone are left out.
+    ///
+    /// # Errors
+    /// `BadKey` where a key does not fit the keyspace's schema, `InvalidInput` for a deleted prefix that
+    /// means other keys by it.
+    pub fn for_present_schemas(
+        &self,
+        store: StoreId,
+        find: impl Fn(u64) -> Option<Arc<OpenKeyspace>>,
+    ) -> Result<Option<Self>> {
+        let mut keyspaces: BTreeMap<u64, Option<Arc<OpenKeyspace>>> = BTreeMap::new();
+        for operation in &self.list {
+            keyspaces.entry(operation.keyspace).or_insert_with(|| find(operation.keyspace));
+        }
+        let of = |operation: &Operation| keyspaces.get(&operation.keyspace).cloned().flatten();
+        let is_present = |operation: &Operation| {
+            of(operation).is_none_or(|keyspace| keyspace.generation() == operation.generation)
+        };
+        if self.list.iter().all(is_present) {
+            return Ok(None);
+        }
+        let mut anew = Self::default();
+        for operation in &self.list {
+            let Some(keyspace) = of(operation) else { continue };
+            let key = self.key(operation);
+            let place = match operation.kind {
+                Kind::DeletePrefix => prefix_place(&keyspace, key, operation.generation)?,
+                _ => place_for_write(&keyspace, key)?,
+            };
+            let value = self.payload.get(operation.encoded.value.clone()).unwrap_or(&[]);
+            anew.add(store, &keyspace, operation.kind, place, key, value);
+        }
+        anew.has_puts = self.has_puts;
+        Ok(Some(anew))
     }
 
     /// Returns the operation's key.
@@ -204,6 +255,22 @@ fn check_length(bytes: &[u8], what: &str) -> Result<()> {
 }
 
 fn place_for_write(keyspace: &OpenKeyspace, key: &[u8]) -> Result<KeyPlace> {
-    let encoded = keyspace.place_for_write(key)?;
-    Ok(KeyPlace { digest: encoded.digest, fingerprint: encoded.fingerprint })
+    Ok(KeyPlace::of(&keyspace.place_for_write(key)?))
+}
+
+/// Returns the place of a prefix that was deleted by an earlier schema of `keyspace`, if it means the same
+/// keys now.
+fn prefix_place(keyspace: &OpenKeyspace, prefix: &[u8], generation: u32) -> Result<KeyPlace> {
+    let present = keyspace.encoder.schema();
+    let then = keyspace.earlier_schemas.get(generation as usize).unwrap_or(present);
+    // Of rules that find the end of a prefix in the prefix, it means all keys that begin with it.
+    let is_plain = |schema: &Schema| schema.prefix_rule().is_some_and(|rule| rule.is_self_delimiting());
+    if then.prefix_rule() != present.prefix_rule() && !(is_plain(then) && is_plain(present)) {
+        return Err(Error::invalid(format_args!(
+            "keyspace {:?} has got another schema since the batch was made, by which the prefix that it deletes means other \
+             keys; make the batch anew",
+            keyspace.name
+        )));
+    }
+    Ok(KeyPlace::of_prefix(keyspace.encode_prefix(prefix)?))
 }

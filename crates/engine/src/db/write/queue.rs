@@ -5,7 +5,6 @@
 
 use super::condition::Condition;
 use super::operations::Operations;
-use crate::cache::TableId;
 use crate::error::Result;
 use crate::options::Durability;
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -72,15 +71,6 @@ impl Slot {
         let payload_crc = crc32c::crc32c(&operations.payload);
         let (progress, has_changed, changed) = Default::default();
         Self { operations, payload_crc, durability, conditions, progress, has_changed, changed }
-    }
-
-    /// Returns the table that held the key's older version; 0, which says nothing, unless the write is of one
-    /// key that was read before.
-    pub fn older_in(&self) -> TableId {
-        match (self.conditions.as_slice(), self.operations.list.as_slice()) {
-            ([condition], [_]) => condition.found_in,
-            _ => 0,
-        }
     }
 
     /// Tells the writer how its write went.

@@ -1,0 +1,70 @@
+//! Readers and writers beside a change of a schema, in whatever order their steps come.
+
+use crate::db::tiny_designs::tiny;
+use crate::io::sim::{CrashMode, SimDisk};
+use crate::sync::{explore, thread};
+use crate::{Batch, Db, Durability, Keyspace, KeyspaceOptions, Options, WriteOptions};
+use siltstone_design::Schema;
+use std::sync::Arc;
+
+fn open(disk: &SimDisk) -> (Db, Keyspace) {
+    let options = Options {
+        memory_budget_bytes: 1 << 20,
+        durability: Durability::Synced,
+        sync_interval_ms: 0,
+        background_threads: 0,
+        reserve_bytes: 0,
+        hash_secret: Some(*b"sixteen byte key"),
+        ..Options::default()
+    };
+    let db = Db::open_on(Arc::new(disk.clone()), "/db", options).unwrap();
+    let design = Some(tiny("stepped-merge"));
+    let made = KeyspaceOptions { schema: Schema::Point, design, ..KeyspaceOptions::default() };
+    let items = db.get_keyspace("items").unwrap_or_else(|| db.create_keyspace("items", made).unwrap());
+    (db, items)
+}
+
+/// Who has written reads it, who counts misses nothing, and a batch that was made before is there as a whole:
+/// before the change, during it, and behind it, also after a power cut.
+#[test]
+fn what_is_written_while_the_schema_changes_is_there() {
+    explore(1_500, || {
+        let disk = SimDisk::new();
+        let (db, items) = open(&disk);
+        items.put("a/old", "1").unwrap();
+        let count = |old: Option<&[u8]>| Some(vec![old.map_or(0, |old| old[0]) + 1]);
+        let writer = {
+            let (db, items) = (db.clone(), items.clone());
+            thread::spawn(move || {
+                let mut batch = Batch::new();
+                batch.put(&items, "a/batch", "1").unwrap();
+                batch.delete(&items, "a/old").unwrap();
+                items.put("a/new", "2").unwrap();
+                assert_eq!(items.get("a/new").unwrap().as_deref(), Some(&b"2"[..]));
+                items.update("a/count", count).unwrap();
+                db.write(&batch, &WriteOptions::default()).unwrap();
+                assert_eq!(items.get("a/old").unwrap(), None);
+                assert!(items.contains("a/batch").unwrap());
+            })
+        };
+        let other = {
+            let items = items.clone();
+            thread::spawn(move || {
+                items.update("a/count", count).unwrap();
+                let found: Vec<_> = items.iter().unwrap().map(|item| item.unwrap().0).collect();
+                assert!(found.iter().any(|key| key == b"a/count"), "{found:?}");
+            })
+        };
+        items.change_schema(Schema::delimited(b'/'), None).unwrap();
+        items.wait_for_schema().unwrap();
+        writer.join().unwrap();
+        other.join().unwrap();
+        for (db, items) in [(db, items), open(&disk.crash(CrashMode::PowerCut, 0))] {
+            assert_eq!(items.schema(), Schema::delimited(b'/'));
+            let found: Vec<_> = items.prefix("a/").unwrap().map(Result::unwrap).collect();
+            let expected = [("a/batch", &b"1"[..]), ("a/count", &[2]), ("a/new", b"2")];
+            assert_eq!(found, expected.map(|(key, value)| (key.into(), value.to_vec())));
+            drop(db);
+        }
+    });
+}

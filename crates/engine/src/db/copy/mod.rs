@@ -1,0 +1,356 @@
+//! A keyspace gets another schema while it is in use: all that it holds is copied.
+//!
+//! The idea: a copy by the new schema is built beside the keyspace, out of what that held at one moment. Then
+//! the copy catches up with what was written meanwhile, as the log tells ([`catch_up`]), round by round, each
+//! shorter than the one before. The last part is brought to it while writers wait for a few milliseconds, and
+//! one edit of the manifest lets the copy's tables be the keyspace's.
+//!
+//! Invariants: no manifest names the copy before it takes the keyspace's place, so a crash leaves nothing of
+//! it, and the next opening begins it anew. At each moment that the copy has reached it holds just what the
+//! keyspace held.
+
+mod catch_up;
+#[cfg(all(test, siltstone_shuttle))]
+mod interleavings;
+mod walk;
+mod work;
+
+use super::background::Scheduler;
+use super::background::hold::Hold;
+use super::build::IngestOptions;
+use super::build::ingest::ingest;
+use super::build::site::Builder;
+use super::catalog::Catalog;
+use super::catalog::keyspace::OpenKeyspace;
+use super::catalog::schema_change::{Ended, SchemaChange};
+use super::env::Env;
+use super::follow::{Follower, KeepLog};
+use super::health::Chore;
+use super::read::Searcher;
+use super::reporter::Reporter;
+use super::write::Committer;
+use super::write_buffer::WriteBuffer;
+use crate::codec::Decoder;
+use crate::entry::Span;
+use crate::error::{Error, ErrorKind, Result};
+use crate::events::{Event, SchemaEvent};
+use crate::operation;
+use crate::record::is_batch;
+use crate::stats::Stopwatch;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+use walk::{LiveItem, each_live};
+use work::{Caught, Next, Work};
+
+/// How long a copy waits for others before it looks again.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long a copy that failed waits before it is begun anew: after the first failure, and at most.
+const RETRY: Duration = Duration::from_millis(250);
+const LONGEST_RETRY: Duration = Duration::from_secs(60);
+/// Items between two looks whether the copy is still wanted.
+const ITEMS_BETWEEN_LOOKS: u64 = 256;
+/// Bytes of the log that are brought to the copy while writers wait, at most.
+const LAST_BYTES: u64 = 64 << 10;
+/// Rounds after which they may be more with each: the copy is no faster than the writers.
+const PATIENT_ROUNDS: u32 = 8;
+const MOST_DOUBLINGS: u32 = 16;
+/// How often flushes of others are waited for before writers wait with the copy.
+const MOST_DELAYS: u32 = 64;
+
+/// Makes copies of keyspaces that are to have another schema, one after the other.
+pub(crate) struct Copier {
+    env: Arc<Env>,
+    catalog: Arc<Catalog>,
+    committer: Arc<Committer>,
+    scheduler: Arc<Scheduler>,
+    searcher: Arc<Searcher>,
+    reporter: Arc<Reporter>,
+    work: Mutex<Option<Work>>,
+    /// Whether a keyspace may be to have another schema.
+    is_due: AtomicBool,
+    /// Whether a thread sees to that.
+    has_thread: AtomicBool,
+}
+
+/// What a step did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stepped {
+    /// There was nothing to do.
+    Idle,
+    /// Something that somebody else does has to end first.
+    Waits,
+    Worked,
+}
+
+/// A copy after a step, and what the step did.
+type After = (Option<Work>, Stepped);
+
+impl Copier {
+    pub fn new(
+        (env, catalog): (&Arc<Env>, &Arc<Catalog>),
+        committer: &Arc<Committer>,
+        scheduler: &Arc<Scheduler>,
+        searcher: &Arc<Searcher>,
+        reporter: &Arc<Reporter>,
+    ) -> Self {
+        let (work, is_due, has_thread) = Default::default();
+        let (env, catalog) = (Arc::clone(env), Arc::clone(catalog));
+        let (committer, scheduler) = (Arc::clone(committer), Arc::clone(scheduler));
+        let (searcher, reporter) = (Arc::clone(searcher), Arc::clone(reporter));
+        Self { env, catalog, committer, scheduler, searcher, reporter, work, is_due, has_thread }
+    }
+
+    /// Notes that a keyspace is to have another schema. Says whether the caller is to have a thread
+    /// [work](Self::work_until_done) for it.
+    pub fn request(&self) -> bool {
+        self.is_due.store(true, Ordering::Release);
+        !self.has_thread.swap(true, Ordering::AcqRel)
+    }
+
+    /// Notes that there is no thread after all.
+    pub fn has_no_thread(&self) {
+        self.has_thread.store(false, Ordering::Release);
+    }
+
+    /// Whether a keyspace may be to have another schema.
+    pub fn is_due(&self) -> bool {
+        self.is_due.load(Ordering::Acquire)
+    }
+
+    /// Tells listeners of a change of a keyspace's schema.
+    pub fn tell(&self, keyspace: &OpenKeyspace, change: &SchemaChange, event: fn(SchemaEvent) -> Event) {
+        let why = match change.ended() {
+            Some(Ended::Impossible(error)) => Some(error.to_string()),
+            Some(Ended::Cancelled) => Some("it was cancelled".to_owned()),
+            Some(Ended::Done) | None => None,
+        };
+        let (from, to) = (&change.from, change.encoder.schema());
+        self.reporter.design(|| event(SchemaEvent::new(&keyspace.name, from, to, why)));
+    }
+
+    /// Notes that the thread has panicked: it does no more of the work.
+    pub fn note_panic(&self) {
+        self.env.health.note_panic(Chore::Copy);
+    }
+
+    /// Lets go of a copy that is being made. Nobody works on it any more.
+    pub fn give_up(&self) {
+        *self.work.lock() = None;
+    }
+
+    /// Works until no keyspace is to have another schema, or the store is closed.
+    pub fn work_until_done(&self) {
+        let mut retry = RETRY;
+        while !self.env.health.is_over() {
+            let stepped = self.step();
+            self.env.health.note_background(Chore::Copy, stepped.as_ref().err());
+            match stepped {
+                Ok(Stepped::Idle) => {
+                    self.has_no_thread();
+                    // Somebody may have asked just before that was noted.
+                    if !self.is_due() || self.has_thread.swap(true, Ordering::AcqRel) {
+                        return;
+                    }
+                }
+                Ok(Stepped::Worked) => {
+                    retry = RETRY;
+                    self.env.signals.wake();
+                }
+                Ok(Stepped::Waits) => self.env.signals.wait_for_progress(LOOK),
+                Err(error) => {
+                    self.env.note_full_disk(&error);
+                    self.env.signals.tell_progress();
+                    let failed = Stopwatch::start();
+                    while failed.elapsed() < retry && !self.env.health.is_over() {
+                        self.env.signals.wait_for_progress(LOOK);
+                    }
+                    retry = (retry * 2).min(LONGEST_RETRY);
+                }
+            }
+        }
+    }
+
+    /// Does the next part of the work. After an error the copy is begun anew.
+    pub fn step(&self) -> Result<Stepped> {
+        if !self.is_due() {
+            return Ok(Stepped::Idle);
+        }
+        let Some(mut place) = self.work.try_lock() else { return Ok(Stepped::Waits) };
+        let stepped = match place.take() {
+            Some(work) if work.is_wanted() => self.go_on(work),
+            unwanted => {
+                drop(unwanted);
+                self.begin()
+            }
+        };
+        self.env.empty_trash();
+        let (work, stepped) = stepped?;
+        *place = work;
+        Ok(stepped)
+    }
+
+    /// Begins the copy of a keyspace that is to have another schema, if there is one.
+    fn begin(&self) -> Result<After> {
+        self.is_due.store(false, Ordering::Release);
+        let mut keyspaces = self.catalog.all().into_iter();
+        let due = keyspaces.find_map(|keyspace| Some((keyspace.open_schema_change()?, keyspace)));
+        let Some((change, old)) = due else { return Ok((None, Stepped::Idle)) };
+        self.is_due.store(true, Ordering::Release);
+        self.catalog.check_space();
+        if self.env.health.space_is_low() {
+            return Err(self.committer.disk_is_full());
+        }
+        let Some(Next { held, end }) = self.next_moment(&old) else { return Ok((None, Stepped::Waits)) };
+        let mut log = Follower::new(&self.env, &self.catalog, end, KeepLog::All)?;
+        log.see_unsynced();
+        let copy = OpenKeyspace::copy_of(&old, &change, self.catalog.next_id(), self.env.memory());
+        let env = Arc::clone(&self.env);
+        let (reached, position, rounds, delays, sequence, is_done) = (Arc::new(held), end, 0, 0, 0, false);
+        let work = Work { env, old, change, copy, reached, log, position, rounds, delays, sequence, is_done };
+        let built = self.build(&work);
+        self.after(work, built)
+    }
+
+    /// Returns the copy as it is to go on after a part that ended so.
+    fn after(&self, work: Work, ended: Result<Caught>) -> Result<After> {
+        match ended {
+            Ok(Caught::Up) => Ok((Some(work), Stepped::Worked)),
+            Ok(Caught::Lost) => Ok((None, Stepped::Worked)),
+            Err(_) if !work.is_wanted() => Ok((None, Stepped::Worked)),
+            // These stay however often the copy is begun anew.
+            Err(error) if [ErrorKind::BadKey, ErrorKind::MergeFailed].contains(&error.kind()) => {
+                self.refuse(&work, error)?;
+                Ok((None, Stepped::Worked))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Lets the keyspace keep its schema, because of `error`.
+    fn refuse(&self, work: &Work, error: Error) -> Result<()> {
+        let _commit = self.committer.lock();
+        if work.is_wanted() {
+            self.catalog.end_schema_change(&work.old, &work.change, Ended::Impossible(error))?;
+            drop(_commit);
+            self.tell(&work.old, &work.change, Event::SchemaChangeEnded);
+        }
+        Ok(())
+    }
+
+    /// Returns the present moment of a keyspace; none while it gets contents that the log does not tell of.
+    fn next_moment(&self, keyspace: &Arc<OpenKeyspace>) -> Option<Next> {
+        let _commit = self.committer.lock();
+        (!self.scheduler.is_held(keyspace)).then(|| self.present(keyspace))
+    }
+
+    /// Returns the present moment of a keyspace. The caller holds the commit lock.
+    fn present(&self, keyspace: &Arc<OpenKeyspace>) -> Next {
+        Next { held: self.catalog.pin(keyspace), end: self.catalog.log.bounds().1 }
+    }
+
+    /// Builds the copy of what the keyspace held at the moment.
+    fn build(&self, work: &Work) -> Result<Caught> {
+        let Work { old, change, copy, reached, .. } = work;
+        let view = &reached.0.view;
+        let in_buffers: u64 = view.buffers().map(WriteBuffer::user_bytes).sum();
+        let bytes = view.version.tables().map(|table| table.meta().bytes).sum::<u64>() + in_buffers;
+        let items = old.items_estimate(self.env.now_ms()).max(1);
+        change.begin_copy(bytes);
+        let Self { env, catalog, committer, scheduler, .. } = self;
+        let builder = Builder { env, catalog, committer, scheduler };
+        ingest(builder, copy, &IngestOptions::default(), |build| {
+            let mut count = 0u64;
+            each_live(reached, Span::ALL, &env.reader, |LiveItem { key, value, expires_at_ms }| {
+                if count.is_multiple_of(ITEMS_BETWEEN_LOOKS) {
+                    work.check_wanted()?;
+                    let left = items.saturating_sub(count) as f64 / items as f64;
+                    change.note_remaining((bytes as f64 * left) as u64);
+                }
+                count += 1;
+                build.put_until(key, value, expires_at_ms).map_err(|error| work.misfit(key, error))
+            })
+        })?;
+        Ok(Caught::Up)
+    }
+
+    /// Brings the copy further, or to its end.
+    fn go_on(&self, mut work: Work) -> Result<After> {
+        if self.env.health.space_is_low() {
+            // What the copy takes, and the log that is kept for it, may be what is missing.
+            drop(work);
+            self.env.empty_trash();
+            return Err(self.committer.disk_is_full());
+        }
+        if self.is_nearly_up(&work)? {
+            let Some(hold) = self.scheduler.hold_briefly(&work.old) else {
+                return Ok((Some(work), Stepped::Waits));
+            };
+            let finished = self.finish(&mut work, &hold);
+            drop(hold);
+            if let Ok(None) = finished {
+                return Ok((Some(work), Stepped::Waits));
+            }
+            if work.is_done {
+                self.tell(&work.old, &work.change, Event::SchemaChanged);
+            }
+            return self.after(work, finished.map(|caught| caught.unwrap_or(Caught::Up)));
+        }
+        let Some(next) = self.next_moment(&work.old) else { return Ok((Some(work), Stepped::Waits)) };
+        let caught = self.catch_up(&mut work, next, None);
+        self.after(work, caught)
+    }
+
+    /// Whether so little was written since the last round that writers can wait for it.
+    fn is_nearly_up(&self, work: &Work) -> Result<bool> {
+        let doublings = work.rounds.saturating_sub(PATIENT_ROUNDS).min(MOST_DOUBLINGS);
+        let end = self.catalog.log.bounds().1;
+        if end.saturating_sub(work.position) > LAST_BYTES << doublings {
+            return Ok(false);
+        }
+        if doublings == MOST_DOUBLINGS {
+            return Ok(true);
+        }
+        // What a deleted prefix touches is not in the log, and may be much.
+        let mut log = Follower::new(&self.env, &self.catalog, work.log.position(), KeepLog::All)?;
+        log.see_unsynced();
+        while log.position() < end {
+            let Some((_, payload)) = log.next_record()? else { break };
+            if is_batch(&payload) && deletes_a_prefix(work.old.id, &payload) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Brings the last part to the copy and lets it take the keyspace's place, while writers wait; none where
+    /// they would wait for somebody else's flush.
+    fn finish(&self, work: &mut Work, _: &Hold<'_>) -> Result<Option<Caught>> {
+        let _open = self.scheduler.keep_open()?;
+        let _commit = self.committer.lock();
+        work.check_wanted()?;
+        let flushing = match self.scheduler.try_lock_flushes() {
+            Some(flushing) => flushing,
+            None if work.delays < MOST_DELAYS => {
+                work.delays += 1;
+                return Ok(None);
+            }
+            None => self.scheduler.lock_flushes(),
+        };
+        let next = self.present(&work.old);
+        let caught = self.catch_up(work, next, Some(&flushing))?;
+        if caught == Caught::Up {
+            self.catalog.finish_schema_change(&work.old, &work.copy, &work.change)?;
+            work.is_done = true;
+        }
+        Ok(Some(caught))
+    }
+}
+
+/// Whether a batch deletes a prefix of keyspace `number`.
+fn deletes_a_prefix(number: u64, payload: &[u8]) -> bool {
+    let mut from = Decoder::new(payload);
+    std::iter::from_fn(|| operation::decode(&mut from))
+        .any(|operation| operation.keyspace == number && operation.item.is_none())
+}
