@@ -421,9 +421,9 @@ impl Keyspace {
         Ok(self.current().encoder.encode(key.as_ref())?.digest.hi)
     }
 
-    /// Every item of the keyspace from `position` on, in the store's order. The order never changes, so a
-    /// scan can stop behind a position and go on later, with no snapshot held meanwhile: what is there all
-    /// the time is seen once.
+    /// Every item of the keyspace from `position` on, in the store's order. The order changes with the schema
+    /// alone ([`Keyspace::change_schema`]), so a scan can stop behind a position and go on later, with no
+    /// snapshot held meanwhile: what is there all the time is seen once.
     ///
     /// ```
     /// # fn main() -> siltstone::Result<()> {
