@@ -5,7 +5,8 @@
 //! nothing else beats in writes, reads, memory and space at once is the Pareto front. Prices of a search
 //! follow fewer regions; what is returned is priced in full, and checked against every limit again.
 //!
-//! What limits there are is in `limits`. Whether a store should change from the design that it has is weighed in `change`.
+//! What limits there are is in `limits`. Whether a store should change from the design that it has is weighed
+//! in `change`.
 //!
 //! Where the mix is uncertain, the design is the one whose worst case is best (`robust`) among those that
 //! cost little more than the best in the mix that is told, after Endure
@@ -211,8 +212,8 @@ pub struct Advice {
     /// Designs that no other beats in bytes written, reads, memory and space at once; the best first, the
     /// others by what they cost, where the mix is uncertain in the worst mix.
     pub front: Vec<Choice>,
-    /// What the presets cost, also those that break a limit; roughly, where a store is so large that more would
-    /// take too long.
+    /// What the presets cost, also those that break a limit; roughly, where a store is so large that more
+    /// would take too long.
     pub presets: BTreeMap<String, Costs>,
     /// What more memory would buy.
     pub next_memory: NextMemory,

@@ -18,8 +18,8 @@ const CUCKOO_BITS: [u8; 3] = [8, 11, 14];
 const FRAGMENT_BITS: [u8; 2] = [4, 8];
 /// Formats of tables.
 const FORMATS: [Format; 4] = [Format::Block, Format::HTable, Format::Hash, Format::Sorted];
-/// The skew of writes from which on no log store takes a memtable's place: popular items are read from the log
-/// again and again, which prices do not know.
+/// The skew of writes from which on no log store takes a memtable's place: popular items are read from the
+/// log again and again, which prices do not know.
 const MOST_LOG_STORE_SKEW: f64 = 0.5;
 /// How many times smaller compression has to make items for it to be tried.
 const LEAST_COMPRESSED_RATIO: f64 = 1.1;

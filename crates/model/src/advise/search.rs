@@ -20,8 +20,8 @@ const SEED_SIZES: [u32; 6] = [24, 23, 22, 21, 20, 18];
 /// Seeds from which changes are tried, and changes that are kept of each at most.
 const STARTS: usize = 3;
 const MOST_STEPS: usize = 40;
-/// Regions that the search may look at, presets in full included, which leave it half at least: of an optimised
-/// build, a second's.
+/// Regions that the search may look at, presets in full included, which leave it half at least: of an
+/// optimised build, a second's.
 const MOST_WORK: f64 = 22e6;
 /// The share of these that seeds may take, beside the first ones of each preset, and the share of one store.
 const SEED_SHARE: f64 = 0.3;

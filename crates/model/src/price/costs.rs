@@ -1,7 +1,7 @@
 //! What a design costs, put together.
 
 use super::Device;
-use super::cache::Cache;
+use super::cache::{Cache, DeviceReads};
 use super::layout::{Layout, PAGE_BYTES};
 use super::memory::{MemoryCosts, fitted};
 use super::opening::Opening;
@@ -71,8 +71,8 @@ pub struct Costs {
     pub cpu_us_per_scan: f64,
     /// Microseconds of processor time per put, flushes and compactions included.
     pub cpu_us_per_put: f64,
-    /// Seconds until a store that was closed in order is open again: the manifest, half a write buffer of log,
-    /// and the filters of regions that were in memory.
+    /// Seconds until a store that was closed in order is open again: the manifest, half a write buffer of
+    /// log, and the filters of regions that were in memory.
     pub open_seconds: f64,
     /// Full writes of the device a day; `None` without a rate of puts or a device's capacity.
     pub drive_writes_per_day: Option<f64>,
@@ -158,15 +158,8 @@ impl Question<'_> {
         // What lies apart is never cached.
         reads.hit += pages.hit.apart;
         reads.scan += pages.scan.apart;
-        let group = workload.group_items;
-        let hit = us_per_read(&pages.hit, reads.hit, 0.0);
-        let miss = us_per_read(&pages.miss, reads.miss, 0.0);
-        let scan = us_per_read(&pages.scan, reads.scan, group);
+        let times = self.read_times(&pages, &reads);
         let mix = workload.mix.normalized();
-        let gets = mix.hits + mix.misses;
-        let get = if gets > 0.0 { (mix.hits * hit + mix.misses * miss) / gets } else { hit };
-        let slow = self.device.processor_time;
-        let times = ReadTimes { hit: hit * slow, miss: miss * slow, scan: scan * slow, get: get * slow };
         let writes = self.writes(&missing);
         let taken = [&pages.hit, &pages.miss, &pages.scan];
         let reads_of_each = [reads.hit, reads.miss, reads.scan];
@@ -220,6 +213,19 @@ impl Question<'_> {
                 .collect(),
             memory_bytes: memory,
         }
+    }
+
+    /// Processor time of reads of so many pages, and of so many from the device.
+    fn read_times(&self, pages: &Pages, reads: &DeviceReads) -> ReadTimes {
+        let workload = self.layout.workload();
+        let hit = us_per_read(&pages.hit, reads.hit, 0.0);
+        let miss = us_per_read(&pages.miss, reads.miss, 0.0);
+        let scan = us_per_read(&pages.scan, reads.scan, workload.group_items);
+        let mix = workload.mix.normalized();
+        let gets = mix.hits + mix.misses;
+        let get = if gets > 0.0 { (mix.hits * hit + mix.misses * miss) / gets } else { hit };
+        let slow = self.device.processor_time;
+        ReadTimes { hit: hit * slow, miss: miss * slow, scan: scan * slow, get: get * slow }
     }
 
     /// Microseconds of the device that each kind of read takes, where a read of a page takes so many and what

@@ -103,8 +103,8 @@ impl RandomReads {
 
 impl Device {
     /// The device of a file that `siltstone probe --json` has written: the most random reads that it reached,
-    /// how long one took by itself, and a sync mostly. `capacity_bytes`, `endurance_bytes` and `processor_time` may be
-    /// added; what is missing is taken from the default.
+    /// how long one took by itself, and a sync mostly. `capacity_bytes`, `endurance_bytes` and
+    /// `processor_time` may be added; what is missing is taken from the default.
     ///
     /// # Errors
     /// What is no such JSON, or a number in it that makes no sense.

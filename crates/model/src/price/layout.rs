@@ -349,7 +349,8 @@ pub(super) fn varint(number: f64) -> f64 {
     more.count() as f64 + 1.0
 }
 
-/// Bytes of pages for an entry of so many bytes where a page, filled so far, lacks so many entries at its end.
+/// Bytes of pages for an entry of so many bytes where a page, filled so far, lacks so many entries at its
+/// end.
 pub(super) fn paged(entry_bytes: f64, wasted_entries: f64, fill: f64) -> f64 {
     let per_page = (PAGE_PAYLOAD_BYTES * fill / entry_bytes).max(1.0);
     PAGE_BYTES / (per_page - wasted_entries).max(1.0)

@@ -35,7 +35,7 @@ use workload::{WorkloadArgs, parse_number};
     siltstone advise --items 1e9 --key-bytes 16 --value-bytes 32 --group 128 --memory 1G --reads 0.9 --hits 0.5\n  \
     siltstone advise --items 30M --key-bytes 16 --value-bytes 100 --memory 64M --uncertain 0.5 --html advice.html\n  \
     siltstone advise --items 30M --key-bytes 16 --value-bytes 100 --memory 64M --preset lean --json\n  \
-    siltstone advise --items 30M --items-at-end 300M --value-bytes 100:0.9,20K:0.1 --memory 256M --miss-us-at-most 20\n  \
+    siltstone advise --items 30M --items-at-end 300M --value-bytes 100:0.9,20K:0.1 --memory 1G --miss-us-at-most 20\n  \
     siltstone advise --store ./store --keyspace users --memory 256M\n  \
     siltstone advise --store ./store --memory 256M --json | siltstone advise --workload - --read-skew 0.99 --memory 256M\n  \
     siltstone probe . --json > device.json; siltstone advise --items 30M --memory 64M --device device.json")]
