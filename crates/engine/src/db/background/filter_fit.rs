@@ -20,13 +20,12 @@ use crate::db::catalog::keyspace::OpenKeyspace;
 use crate::error::Result;
 use crate::memory::{FilterWorth, Holder};
 use crate::region_filter::{PossibleFilter, RegionFilterKind};
-use crate::sync::Mutex;
 use crate::sync::thread::JoinHandle;
 use crate::version::Version;
 use siltstone_design::TriePath;
 use std::cmp::Reverse;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 /// Most bits that memory is asked for; designs say fewer.
 const MOST_BITS: u8 = 24;
@@ -74,7 +73,7 @@ impl Scheduler {
         let keyspaces = if all.len() <= FEW_KEYSPACES { &all } else { due };
         let versions: Vec<Arc<Version>> = keyspaces.iter().map(|keyspace| keyspace.version()).collect();
         let has_all_memory = keyspaces.len() == all.len() && self.env.options.resources.is_none();
-        if has_all_memory && !self.fitted.note(&versions, self.env.memory().room_for_filters()) {
+        if has_all_memory && !self.filter_work.note_fitting(&versions, self.env.memory().room_for_filters()) {
             return;
         }
         let of_keyspaces: Vec<Vec<Filtering>> = versions.iter().map(|version| filtering(version)).collect();
@@ -133,23 +132,6 @@ impl Scheduler {
         if !paths.is_empty() {
             self.catalog.publish(keyspace, |version| version.without_filters_of(&paths));
         }
-    }
-}
-
-/// What filters were fitted to last: who looks again at what has not changed need not go over all regions.
-#[derive(Default)]
-pub(super) struct Fitted(Mutex<(Vec<Weak<Version>>, u64)>);
-
-impl Fitted {
-    /// Notes what filters are fitted to from now on, and says whether it is anything new.
-    fn note(&self, versions: &[Arc<Version>], room: u64) -> bool {
-        let mut last = self.0.lock();
-        // What is pointed to weakly has its place to itself, so no other version has the same.
-        let is_same = last.1 == room && last.0.iter().map(Weak::as_ptr).eq(versions.iter().map(Arc::as_ptr));
-        if !is_same {
-            *last = (versions.iter().map(Arc::downgrade).collect(), room);
-        }
-        !is_same
     }
 }
 

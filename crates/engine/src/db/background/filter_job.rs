@@ -5,9 +5,9 @@ use crate::ids::RunId;
 use crate::region_filter::{Lack, RegionFilterKind};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard};
-use crate::version::{Region, Run};
+use crate::version::{Region, Run, Version};
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// By which part there has to be more room than there was for what failed for want of it to be tried again.
 const MORE_ROOM: u64 = 16;
@@ -26,6 +26,9 @@ pub(super) struct FilterWork {
     pub made_anew: Mutex<HashSet<RunId>>,
     /// When the last flush ended.
     flushed_ms: AtomicU64,
+    /// What filters were fitted to last, and the room for them: whoever looks again at what has not changed
+    /// need not go over all regions.
+    fitted: Mutex<(Vec<Weak<Version>>, u64)>,
 }
 
 /// Runs that can't be covered.
@@ -57,6 +60,18 @@ impl FilterWork {
     /// The runs that can't be covered.
     pub fn failed(&self) -> MutexGuard<'_, Failed> {
         self.failed.lock()
+    }
+
+    /// Notes the versions whose filters are fitted to `room` from now on, and says whether that is anything
+    /// new.
+    pub fn note_fitting(&self, versions: &[Arc<Version>], room: u64) -> bool {
+        let mut last = self.fitted.lock();
+        // What is pointed to weakly has its place to itself, so no other version has the same.
+        let is_same = last.1 == room && last.0.iter().map(Weak::as_ptr).eq(versions.iter().map(Arc::as_ptr));
+        if !is_same {
+            *last = (versions.iter().map(Arc::downgrade).collect(), room);
+        }
+        !is_same
     }
 
     /// Notes runs whose keys can't be read.

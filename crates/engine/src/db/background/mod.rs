@@ -32,7 +32,6 @@ use super::sidecars::Sidecars;
 use crate::error::{Error, Result};
 use crate::io::heap;
 use crate::options::AutoDesign;
-use filter_fit::Fitted;
 use filter_job::FilterWork;
 use job::Job;
 
@@ -71,7 +70,6 @@ pub(crate) struct Scheduler {
     compaction_limit: Arc<RateLimit>,
     sidecars: Arc<Sidecars>,
     filter_work: FilterWork,
-    fitted: Fitted,
     reporter: Arc<Reporter>,
     /// Whether there may be something to find out about designs though there is other work.
     looks_for_designs: AtomicBool,
@@ -103,7 +101,6 @@ impl Scheduler {
             compaction_limit,
             sidecars: Arc::clone(sidecars),
             filter_work: FilterWork::default(),
-            fitted: Fitted::default(),
             reporter: Arc::clone(reporter),
             looks_for_designs: AtomicBool::new(false),
         }
