@@ -291,12 +291,18 @@ impl Options {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn auto(memory_budget_bytes: u64) -> Self {
+        Self::auto_of_usual(memory_budget_bytes, Device::default())
+    }
+
+    /// The same on a device.
+    fn auto_of_usual(memory_budget_bytes: u64, device: Device) -> Self {
         let auto_design = AutoDesign::Propose;
-        let usual = Self { memory_budget_bytes, auto_design, ..Self::default() };
+        let usual = Self { memory_budget_bytes, auto_design, device, ..Self::default() };
         let value_bytes = ASSUMED_ITEM_BYTES - Workload::default().key_bytes;
         let items = (memory_budget_bytes as f64 * ASSUMED_DATA_PER_MEMORY / ASSUMED_ITEM_BYTES).max(1.0);
         let workload = Workload { items, value_bytes, ..Workload::default() };
-        let request = Request { for_any_schema: true, ..Request::quick(workload, memory_budget_bytes) };
+        let request =
+            Request { for_any_schema: true, device, ..Request::quick(workload, memory_budget_bytes) };
         match advise(&request) {
             Ok(advice) => Self { default_design: advice.best.design, ..usual },
             // What is too small for any design is refused when the store is opened.
@@ -352,7 +358,7 @@ impl Options {
     }
 
     /// Returns the same options with the preset `name` for keyspaces that are created without a design, or,
-    /// where it is `auto`, with what [`auto`](Self::auto) picks for the memory budget.
+    /// where it is `auto`, with what [`auto`](Self::auto) picks for the memory budget and the device.
     ///
     /// ```
     /// use siltstone::{AutoDesign, Options, presets};
@@ -369,7 +375,7 @@ impl Options {
     pub fn with_preset(self, name: &str) -> Result<Self> {
         if name == "auto" {
             let memory = self.clone().with_shared().memory_budget_bytes;
-            let Self { default_design, auto_design, .. } = Self::auto(memory);
+            let Self { default_design, auto_design, .. } = Self::auto_of_usual(memory, self.device);
             return Ok(Self { default_design, auto_design, ..self });
         }
         let default_design = Design::preset(name).ok_or_else(|| {

@@ -18,8 +18,9 @@ impl Keyspace {
     /// It returns at once. In the background all items are copied into tables by the new schema, beside
     /// those that are there; then the keyspace has the new schema from one moment to the next. Until then it
     /// is read and written by the old one, and keys that are written have to fit both. Readers never wait for
-    /// it, and writers only for the last few milliseconds. Handles stay valid and go on with the new schema;
-    /// snapshots and iterators go on with the old one.
+    /// it. Writers wait for the last few milliseconds, or longer where they write faster than is copied: then
+    /// for the last of nine rounds or more, each of which brings what was written during the one before.
+    /// Handles stay valid and go on with the new schema; snapshots and iterators go on with the old one.
     /// [`KeyspaceStats::schema_change`](crate::KeyspaceStats::schema_change) says how far it is,
     /// [`Keyspace::wait_for_schema`] waits for it and [`Keyspace::cancel_schema_change`] gives it up. After a
     /// crash or a reopening the copy is begun anew.
@@ -104,7 +105,7 @@ impl Keyspace {
         if change.is_open() {
             self.store.env.check_writable()?;
         }
-        self.store.wait_until(|| !change.is_open() || keyspace.is_dropped())?;
+        self.store.wait_until(|| !change.is_open() || keyspace.check_exists().is_err())?;
         match change.ended() {
             Some(Ended::Done) => Ok(()),
             Some(Ended::Impossible(error)) => Err(error.clone()),

@@ -31,6 +31,7 @@ pub(super) struct Follower {
     /// Whether a record has been read: before that, the position is only what somebody gave.
     has_begun: bool,
     is_unsynced: bool,
+    sees_withheld: bool,
     segment: Option<OpenSegment>,
     /// Bytes of the log from `buffer_lsn` on.
     buffer: Vec<u8>,
@@ -48,6 +49,7 @@ impl Follower {
             position: from_lsn,
             has_begun: false,
             is_unsynced: false,
+            sees_withheld: false,
             segment: None,
             buffer: Vec::new(),
             buffer_lsn: 0,
@@ -60,6 +62,11 @@ impl Follower {
     /// Reads also what a power cut could still take back.
     pub fn see_unsynced(&mut self) {
         self.is_unsynced = true;
+    }
+
+    /// Reads also what stands behind the note of contents that are yet to come to a keyspace.
+    pub fn see_withheld(&mut self) {
+        self.sees_withheld = true;
     }
 
     /// Returns where the next record will be looked for.
@@ -107,7 +114,7 @@ impl Follower {
         let lsn = self.position;
         // Of a group of batches the sequence numbers are shown at once, and each lies behind its record's
         // start.
-        if lsn >= self.catalog.visible() || self.log().is_withheld(lsn) {
+        if lsn >= self.catalog.visible() || (!self.sees_withheld && self.log().is_withheld(lsn)) {
             return Ok(None);
         }
         let is_behind = |segment: &OpenSegment| lsn < segment.shared.first_lsn || lsn >= segment.end_lsn;

@@ -12,6 +12,7 @@ use super::catalog::view::View;
 use super::store::Store;
 use super::stretch::Stretches;
 use super::suffix_range::SuffixBounds;
+use crate::activity::Count;
 use crate::compaction::merge::Merge;
 use crate::entry::{Cursor, Item, Span};
 use crate::error::{ErrorKind, Result};
@@ -251,6 +252,10 @@ impl Iter {
         let Walked { store, keyspace, view, point } = &self.walked;
         self.merge = None;
         self.merge = self.stretches.next(keyspace, view, point.sequence, self.values, &store.env.reader)?;
+        let reads = std::mem::take(&mut self.stretches.reads);
+        if let (1.., Wanted::Group { .. }) = (reads, &self.wanted) {
+            keyspace.counters.done.add(Count::ReadsByScans, reads);
+        }
         Ok(self.merge.is_some())
     }
 

@@ -126,7 +126,7 @@ fn measured(keyspace: &OpenKeyspace, stats: &KeyspaceStats, workload: Option<&Wo
         reads_per_miss: ratio(stats.device_reads_by_misses, misses)
             .or_else(|| activity.ratio(Count::ReadsByMisses, Count::Misses)),
         reads_per_scan: ratio(stats.device_reads_by_scans, stats.scans)
-            .or_else(|| activity.ratio(Count::ReadsByScans, Count::Scans)),
+            .or_else(|| activity.ratio(Count::ReadsByScans, Count::Scans).filter(|reads| *reads > 0.0)),
         memory_bytes: (stats.table_entries > 0).then(|| (stats.filter_bytes + stats.index_bytes) as f64),
         space_amplification: item_bytes
             .filter(|_| in_tables > 0)

@@ -5,7 +5,6 @@
 use super::catalog::keyspace::OpenKeyspace;
 use super::catalog::view::View;
 use super::write_buffer::BufferScan;
-use crate::activity::Count;
 use crate::cache::{Reader, fetch};
 use crate::compaction::merge::{Merge, Source};
 use crate::compaction::source;
@@ -22,6 +21,8 @@ pub(super) struct Stretches {
     mode: ReadMode,
     /// What is still to be walked after the current stretch.
     pub rest: Option<Span>,
+    /// Reads that were done for whole stretches.
+    pub reads: u64,
 }
 
 impl Stretches {
@@ -32,12 +33,12 @@ impl Stretches {
         } else {
             ReadMode::Long { begins: true }
         };
-        Self { buffers: None, mode, rest: Some(span) }
+        Self { buffers: None, mode, rest: Some(span), reads: 0 }
     }
 
     /// Those of a walk in the background.
     pub fn in_background(span: Span) -> Self {
-        Self { buffers: None, mode: ReadMode::Compaction, rest: Some(span) }
+        Self { buffers: None, mode: ReadMode::Compaction, rest: Some(span), reads: 0 }
     }
 
     /// Begins the merge over the next stretch of what `sequence` sees of `view`, or says that there is none.
@@ -79,7 +80,7 @@ impl Stretches {
                 table.want(&span, reader, &mut wanted)?;
             }
             *arrived = Arc::new(fetch(reader, wanted)?);
-            keyspace.counters.done.add(Count::ReadsByScans, arrived.reads());
+            self.reads += arrived.reads();
         }
         let reading = Reading { mode: self.mode.clone(), values };
         for region in regions() {

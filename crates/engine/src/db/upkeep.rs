@@ -281,12 +281,18 @@ impl Keyspace {
     ) -> Result<CompactReport> {
         let Store { env, committer, .. } = &*self.store;
         env.check_writable()?;
-        self.current().check_exists()?;
-        committer.seal_one(self.current(), Reason::Requested)?;
-        self.store.flush_sealed(vec![Arc::clone(self.current())])?;
         let told = Told::new(progress);
-        self.store.compact(self.current(), &told)?;
-        Ok(told.report())
+        loop {
+            let keyspace = self.current();
+            keyspace.check_exists()?;
+            committer.seal_one(keyspace, Reason::Requested)?;
+            self.store.flush_sealed(vec![Arc::clone(keyspace)])?;
+            self.store.compact(keyspace, &told)?;
+            // Where it has got another schema meanwhile, there is nothing left of what was compacted.
+            if !keyspace.is_replaced() {
+                return Ok(told.report());
+            }
+        }
     }
 }
 

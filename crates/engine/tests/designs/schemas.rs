@@ -293,6 +293,16 @@ fn threads_write_and_read_while_schemas_change() {
                 }
             });
         }
+        // What is built meanwhile into another keyspace stands in the log as well, and is not waited for.
+        scope.spawn(|| {
+            let built = db.create_keyspace("built", KeyspaceOptions::default()).unwrap();
+            for round in 0u64.. {
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+                built.ingest((0..50u64).map(|number| (number.to_be_bytes(), round.to_le_bytes()))).unwrap();
+            }
+        });
         for _ in 0..2 {
             let (keyspace, is_over, acknowledged) = (keyspace.clone(), &is_over, &acknowledged);
             scope.spawn(move || {

@@ -73,13 +73,14 @@ impl Scheduler {
         let keyspaces = if all.len() <= FEW_KEYSPACES { &all } else { due };
         let versions: Vec<Arc<Version>> = keyspaces.iter().map(|keyspace| keyspace.version()).collect();
         let has_all_memory = keyspaces.len() == all.len() && self.env.options.resources.is_none();
-        if has_all_memory && !self.filter_work.note_fitting(&versions, self.env.memory().room_for_filters()) {
+        let room = self.env.memory().room_for_filters();
+        if has_all_memory && !self.filter_work.note_fitting(&versions, room) {
             return;
         }
         let of_keyspaces: Vec<Vec<Filtering>> = versions.iter().map(|version| filtering(version)).collect();
         let wanted = Wanted::new(of_keyspaces.iter().flatten().collect(), of_runs(&versions));
         let (memory, reader) = (self.env.memory(), &self.env.reader);
-        let (held, room) = (memory.held_bytes(Holder::Filter), memory.room_for_filters());
+        let held = memory.held_bytes(Holder::Filter);
         let room = if has_all_memory || wanted.bytes.saturating_add(held) <= room {
             // What is held beyond these filters is about to go, or to take the place of one of them.
             room

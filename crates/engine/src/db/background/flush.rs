@@ -119,6 +119,10 @@ impl Scheduler {
     /// Holds a flush of `keyspace` back that has written `bytes` more, while no other write buffer waits for
     /// its flush.
     fn pace_flush(&self, keyspace: &OpenKeyspace, bytes: u64) {
+        if keyspace.is_copy() {
+            // Writers may be waiting.
+            return;
+        }
         let is_lifted = || keyspace.view.load().sealed.len() > 1 || self.is_given_up(keyspace);
         self.flush_limit.hold_back(bytes, is_lifted, |time| self.env.signals.wait_for_more_work(time));
     }

@@ -46,8 +46,8 @@ impl Scheduler {
         let hold = self.hold_new(keyspace)?;
         if keyspace.is_replaced() || keyspace.open_schema_change().is_some() {
             return Err(Error::invalid(format_args!(
-                "keyspace {:?} is getting another schema, and a design with it; wait for that (Keyspace::wait_for_schema), or \
-                 cancel it (Keyspace::cancel_schema_change)",
+                "keyspace {:?} is getting another schema, or has just got one, and a design with it; wait for that \
+                 (Keyspace::wait_for_schema) or cancel it (Keyspace::cancel_schema_change), and ask again",
                 keyspace.name
             )));
         }

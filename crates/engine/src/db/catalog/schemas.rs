@@ -72,18 +72,21 @@ impl Catalog {
         };
         let new = OpenKeyspace::new(parts, visible, memory);
         self.commit_keyspaces(&[edit], || {
-            change.end(Ended::Done);
-            new.note_schema_change(change);
             let _views = self.view_lock.lock();
             let mut registry = self.keyspaces.write();
             registry.by_number.insert(new.id, Arc::clone(&new));
             registry.by_name.insert(new.name.clone(), Arc::clone(&new));
             drop(registry);
             self.schema_changes.fetch_add(1, Ordering::Release);
+            // As it is now: what compactions have made of it meanwhile is to go as well.
+            let last = old.version();
             old.give_way_to(&new, memory);
+            last.tables().for_each(|table| table.mark_obsolete());
+            last.sidecars().for_each(|pages| pages.mark_obsolete());
+            // Whoever waits for it finds the schema.
+            change.end(Ended::Done);
+            new.note_schema_change(change);
         })?;
-        before.tables().for_each(|table| table.mark_obsolete());
-        before.sidecars().for_each(|pages| pages.mark_obsolete());
         self.env.keep_room_for(&new.design());
         self.refresh_pressure(&new);
         self.env.reader.fit_cache();

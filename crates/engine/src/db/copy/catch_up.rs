@@ -58,6 +58,10 @@ impl Copier {
             work.change.note_remaining(next.end.saturating_sub(work.log.position()));
         }
         touched.bring(work)?;
+        if work.log.position() < next.end.min(next.held.1.sequence) {
+            // Batches lie before what the moment sees.
+            return Err(Error::invalid("the log could not be followed as far as the keyspace is written"));
+        }
         self.flush(work, flushing)?;
         (work.reached, work.position) = (Arc::new(next.held), next.end);
         work.rounds += 1;

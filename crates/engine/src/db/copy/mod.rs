@@ -38,7 +38,7 @@ use crate::operation;
 use crate::record::is_batch;
 use crate::stats::Stopwatch;
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 use walk::{LiveItem, each_live};
@@ -72,6 +72,8 @@ pub(crate) struct Copier {
     is_due: AtomicBool,
     /// Whether a thread sees to that.
     has_thread: AtomicBool,
+    /// The keyspace whose copy was begun last.
+    begun_last: AtomicU64,
 }
 
 /// What a step did.
@@ -95,11 +97,11 @@ impl Copier {
         searcher: &Arc<Searcher>,
         reporter: &Arc<Reporter>,
     ) -> Self {
-        let (work, is_due, has_thread) = Default::default();
+        let (work, is_due, has_thread, begun_last) = Default::default();
         let (env, catalog) = (Arc::clone(env), Arc::clone(catalog));
         let (committer, scheduler) = (Arc::clone(committer), Arc::clone(scheduler));
         let (searcher, reporter) = (Arc::clone(searcher), Arc::clone(reporter));
-        Self { env, catalog, committer, scheduler, searcher, reporter, work, is_due, has_thread }
+        Self { env, catalog, committer, scheduler, searcher, reporter, work, is_due, has_thread, begun_last }
     }
 
     /// Notes that a keyspace is to have another schema. Says whether the caller is to have a thread
@@ -194,23 +196,39 @@ impl Copier {
     /// Begins the copy of a keyspace that is to have another schema, if there is one.
     fn begin(&self) -> Result<After> {
         self.is_due.store(false, Ordering::Release);
-        let mut keyspaces = self.catalog.all().into_iter();
-        let due = keyspaces.find_map(|keyspace| Some((keyspace.open_schema_change()?, keyspace)));
-        let Some((change, old)) = due else { return Ok((None, Stepped::Idle)) };
+        let keyspaces = self.catalog.all().into_iter();
+        let due = keyspaces.filter_map(|keyspace| Some((keyspace.open_schema_change()?, keyspace)));
+        let mut due: Vec<_> = due.collect();
+        if due.is_empty() {
+            return Ok((None, Stepped::Idle));
+        }
         self.is_due.store(true, Ordering::Release);
+        // Whatever is in the way of one is no reason for the others to wait.
+        let last = self.begun_last.load(Ordering::Relaxed);
+        due.sort_by_key(|(_, keyspace)| (keyspace.id <= last, keyspace.id));
         self.catalog.check_space();
         if self.env.health.space_is_low() {
             return Err(self.committer.disk_is_full());
         }
-        let Some(Next { held, end }) = self.next_moment(&old) else { return Ok((None, Stepped::Waits)) };
-        let mut log = Follower::new(&self.env, &self.catalog, end, KeepLog::All)?;
-        log.see_unsynced();
+        let mut moments = due.into_iter().map(|(change, old)| (self.next_moment(&old), change, old));
+        let found = moments.find_map(|(next, change, old)| Some((next?, change, old)));
+        let Some((Next { held, end }, change, old)) = found else { return Ok((None, Stepped::Waits)) };
+        self.begun_last.store(old.id, Ordering::Relaxed);
+        let log = self.follow(end)?;
         let copy = OpenKeyspace::copy_of(&old, &change, self.catalog.next_id(), self.env.memory());
         let env = Arc::clone(&self.env);
         let (reached, position, rounds, delays, sequence, is_done) = (Arc::new(held), end, 0, 0, 0, false);
         let work = Work { env, old, change, copy, reached, log, position, rounds, delays, sequence, is_done };
         let built = self.build(&work);
         self.after(work, built)
+    }
+
+    /// Follows the log from a position on, all of it: what another keyspace waits for is no reason to stop.
+    fn follow(&self, from_lsn: u64) -> Result<Follower> {
+        let mut log = Follower::new(&self.env, &self.catalog, from_lsn, KeepLog::All)?;
+        log.see_unsynced();
+        log.see_withheld();
+        Ok(log)
     }
 
     /// Returns the copy as it is to go on after a part that ended so.
@@ -313,8 +331,7 @@ impl Copier {
             return Ok(true);
         }
         // What a deleted prefix touches is not in the log, and may be much.
-        let mut log = Follower::new(&self.env, &self.catalog, work.log.position(), KeepLog::All)?;
-        log.see_unsynced();
+        let mut log = self.follow(work.log.position())?;
         while log.position() < end {
             let Some((_, payload)) = log.next_record()? else { break };
             if is_batch(&payload) && deletes_a_prefix(work.old.id, &payload) {
@@ -330,6 +347,10 @@ impl Copier {
         let _open = self.scheduler.keep_open()?;
         let _commit = self.committer.lock();
         work.check_wanted()?;
+        if !self.is_nearly_up(work)? {
+            // Much has come since that was looked at.
+            return Ok(None);
+        }
         let flushing = match self.scheduler.try_lock_flushes() {
             Some(flushing) => flushing,
             None if work.delays < MOST_DELAYS => {

@@ -59,7 +59,7 @@ pub(in crate::db) fn verify(
     let tables = || pinned.keyspaces.values().flat_map(|pinned| pinned.view.version.tables());
     let bytes_total = tables().map(|table| table.meta().bytes).sum();
     let mut verification = Verification { store, pinned, report, bytes_total };
-    for keyspace in pinned.keyspaces.values().filter(|pinned| !pinned.keyspace.is_dropped()) {
+    for keyspace in pinned.keyspaces.values().filter(|pinned| pinned.keyspace.check_exists().is_ok()) {
         verification.verify_keyspace(keyspace, progress)?;
     }
     verification.report.advise();
