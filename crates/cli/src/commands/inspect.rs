@@ -28,7 +28,7 @@ pub struct Args {
     #[arg(value_name = "FILE|DIR")]
     file: PathBuf,
     /// Print JSON; of a store {"kind": "store", "manifest": …, "files": [{"kind", "files", "bytes",
-    /// "unneeded"}], "keyspaces": [{"name", "schema", "preset", "design", "levels", "history": [{"from",
+    /// "unneeded"}], "keyspaces": [{"name", "schema", "schema_to_come", "preset", "design", "levels", "history": [{"from",
     /// "to", "sequence", "at_ms", "settled_ms", "why"}]}], "damage": […]}
     #[arg(long)]
     json: bool,
@@ -101,6 +101,9 @@ fn keyspace_in_words(keyspace: &KeyspaceInspection) -> String {
     let KeyspaceInspection { name, schema, preset, merge_operator, levels, history, .. } = keyspace;
     let merges = merge_operator.as_ref().map_or_else(String::new, |merges| format!("; merges by {merges}"));
     let mut text = format!("\nkeyspace {name} ({}; preset {preset}{merges})\n", schema_name(schema));
+    if let Some(schema) = &keyspace.schema_to_come {
+        let _ = writeln!(text, "  is getting another schema: {}", schema_name(schema));
+    }
     let mut table = Table::new(["level", "regions", "runs", "tables", "entries", "bytes"]);
     for level in levels {
         table.row([

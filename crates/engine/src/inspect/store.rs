@@ -81,6 +81,8 @@ pub struct KeyspaceInspection {
     pub name: String,
     /// How its keys are divided.
     pub schema: Schema,
+    /// The schema that it is to have, where it is getting another.
+    pub schema_to_come: Option<Schema>,
     /// Name of its design: of a preset, or `custom`.
     pub preset: String,
     /// Its design.
@@ -231,6 +233,7 @@ fn described(id: u64, keyspace: &KeyspaceState) -> KeyspaceInspection {
         id,
         name: keyspace.name.clone(),
         schema: keyspace.schema,
+        schema_to_come: keyspace.schema_to_come.as_ref().map(|change| change.schema),
         preset: version.design.preset_name(),
         design: Design::clone(&version.design),
         merge_operator: keyspace.merge_operator.clone(),

@@ -614,6 +614,19 @@ fn checkpoints_backups_and_read_only_openings_take_a_change_along() {
 }
 
 #[test]
+fn whoever_inspects_a_store_sees_the_schema_to_come() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), Options { background_threads: 0, ..Options::default() }).unwrap();
+    let items = db.create_keyspace("items", KeyspaceOptions::default()).unwrap();
+    let seen = || siltstone::inspect::store(dir.path()).unwrap().keyspaces.remove(0);
+    assert_eq!((seen().schema, seen().schema_to_come), (Schema::Point, None));
+    items.change_schema(Schema::fixed(3), None).unwrap();
+    assert_eq!((seen().schema, seen().schema_to_come), (Schema::Point, Some(Schema::fixed(3))));
+    items.wait_for_schema().unwrap();
+    assert_eq!((seen().schema, seen().schema_to_come), (Schema::fixed(3), None));
+}
+
+#[test]
 fn a_tail_sees_each_write_once_over_a_change() {
     let (from, to) = (Schema::delimited(b'/'), Schema::fixed(6).hashed());
     let mut used = Used::new(from, fitting(tiny("siltstone"), from), false, 8);
