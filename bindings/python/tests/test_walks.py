@@ -111,7 +111,8 @@ def test_predicted_beside_measured(store):
     items = store.keyspace("items")
     fresh = items.stats()
     assert fresh["predicted"].keys() == fresh["measured"].keys() == {
-        "write_amplification", "reads_per_hit", "reads_per_miss", "memory_bytes", "space_amplification",
+        "write_amplification", "reads_per_hit", "reads_per_miss", "reads_per_scan", "memory_bytes",
+        "space_amplification",
     }
     assert set(fresh["predicted"].values()) == {None} and fresh["drift"] == []
     for turn in range(8):

@@ -28,8 +28,8 @@ pub struct Args {
     #[arg(value_name = "FILE|DIR")]
     file: PathBuf,
     /// Print JSON; of a store {"kind": "store", "manifest": …, "files": [{"kind", "files", "bytes",
-    /// "unneeded"}], "keyspaces": [{"name", "schema", "schema_to_come", "preset", "design", "levels", "history": [{"from",
-    /// "to", "sequence", "at_ms", "settled_ms", "why"}]}], "damage": […]}
+    /// "unneeded"}], "keyspaces": [{"name", "schema", "schema_to_come", "preset", "design", "levels",
+    /// "history": [{"from", "to", "sequence", "at_ms", "settled_ms", "why"}]}], "damage": […]}
     #[arg(long)]
     json: bool,
 }
