@@ -25,9 +25,9 @@ class _Reads(Views, AsyncReads):
         """Returns what the keyspace has done and holds, as a dictionary.
 
         ``measured`` and ``predicted`` hold the same figures: ``write_amplification``, ``reads_per_hit``,
-        ``reads_per_miss``, ``reads_per_scan``, ``memory_bytes`` and ``space_amplification``. What is predicted is for the workload that the
-        keyspace has had, from some flushes on; a figure that nobody knows is None. ``drift`` names each figure that is
-        far off, and the likely cause.
+        ``reads_per_miss``, ``reads_per_scan``, ``memory_bytes`` and ``space_amplification``. What is predicted is for
+        the workload that the keyspace has had, from some flushes on; a figure that nobody knows is None. ``drift``
+        names each figure that is far off, and the likely cause.
 
         >>> import siltstone, tempfile
         >>> store = siltstone.open(tempfile.mkdtemp())
