@@ -133,16 +133,8 @@ pub fn run(args: &Args) -> Result<()> {
     let measured_presets = measure_all(args, of_presets.clone())?;
     let measured_advised = measure_all(args, of_mix.iter())?;
     figure_9(args, &advised).save(&args.out.join("advised-by-memory.svg"))?;
-    let mut both = trade_offs(args, &beside, &of_mix);
-    for name in BESIDE.into_iter().filter(|_| args.measure.is_some()) {
-        let of_name = measured_presets.iter().filter(|measured| measured.name == name);
-        both = both.printed(name, of_name.map(|measured| (measured.bytes_per_item, measured.cost)));
-    }
-    if args.measure.is_some() {
-        let points = measured_advised.iter().map(|measured| (measured.bytes_per_item, measured.cost));
-        both = both.printed("advised", points);
-    }
-    both.save(&args.out.join("trade-offs.svg"))?;
+    trade_offs(args, (&beside, &measured_presets), (&of_mix, &measured_advised))
+        .save(&args.out.join("trade-offs.svg"))?;
     let all_points: Vec<&Point> = of_presets.chain(&of_mix).collect();
     let measured: Vec<Measured> = measured_presets.iter().chain(&measured_advised).cloned().collect();
     let measured = if measured.is_empty() { String::new() } else { measured_text(&measured, &all_points) };
@@ -283,8 +275,8 @@ fn measured_text(measured: &[Measured], points: &[&Point]) -> String {
 }
 
 fn chart(args: &Args, title: &str) -> Chart {
-    let note =
-        format!("{} items of 16 + 100 bytes; lines are predicted, not measured", sizes::count(args.items));
+    let rings = if args.measure.is_some() { ", rings are measured" } else { "" };
+    let note = format!("{} items of 16 + 100 bytes; lines are predicted{rings}", sizes::count(args.items));
     Chart::new(title)
         .x(Axis::logarithmic("bytes of memory an item, cache and write buffers included"))
         .y(Axis::linear("µs of device and processor an operation").from(0.0))
@@ -298,14 +290,25 @@ fn figure_9(args: &Args, advised: &[(&str, Vec<Point>)]) -> Chart {
     })
 }
 
-fn trade_offs(args: &Args, beside: &[Vec<Point>], advised: &[Point]) -> Chart {
+/// Each preset and what is advised: predicted, and measured as far as it was.
+fn trade_offs(
+    args: &Args,
+    (beside, measured_beside): (&[Vec<Point>], &[Measured]),
+    (advised, measured_advised): (&[Point], &[Measured]),
+) -> Chart {
     let title = "SILT, LSM-trie, SlimDB and the default beside what is advised (mix)";
-    let points = |points: &[Point]| -> Vec<(f64, f64)> {
-        points.iter().map(|point| (point.bytes_per_item, point.cost)).collect()
+    let both = |chart: Chart, name: &str, points: &[Point], measured: Vec<&Measured>| {
+        let chart = chart.line(name, points.iter().map(|point| (point.bytes_per_item, point.cost)));
+        if measured.is_empty() {
+            return chart;
+        }
+        let measured = measured.into_iter().map(|measured| (measured.bytes_per_item, measured.cost));
+        chart.printed(&format!("{name}, measured"), measured)
     };
-    let mut all = chart(args, title);
-    for (name, of_preset) in BESIDE.iter().zip(beside) {
-        all = all.line(name, points(of_preset));
-    }
-    all.line("advised", points(advised))
+    let cost = Axis::logarithmic("µs of device and processor an operation");
+    let presets = BESIDE.iter().zip(beside).fold(chart(args, title).y(cost), |chart, (name, points)| {
+        let measured = measured_beside.iter().filter(|measured| measured.name == *name);
+        both(chart, name, points, measured.collect())
+    });
+    both(presets, "advised", advised, measured_advised.iter().collect())
 }
