@@ -146,7 +146,6 @@ impl Store {
             let mut threads = self.threads.lock();
             // Whoever closes the store waits for those that are there by then.
             self.env.check_writable()?;
-            threads.retain(|thread| !thread.is_finished());
             threads.push(self.env.spawn("copy", work).inspect_err(|_| self.copier.has_no_thread())?);
         }
         Ok(())
