@@ -125,7 +125,8 @@ extern "system" fn Java_io_siltstone_Native_open<'l>(
             options = options.with_preset(&name)?;
         }
         if let Some(text) = optional_text(env, &auto_design)? {
-            options.auto_design = text.parse().map_err(|why| Failure::Invalid(format!("autoDesign: {why}")))?;
+            options.auto_design =
+                text.parse().map_err(|why| Failure::Invalid(format!("autoDesign: {why}")))?;
         }
         let db = if is_read_only != 0 { Db::open_read_only(path, options) } else { Db::open(path, options) }?;
         ledger.know(db.keyspaces());
