@@ -13,6 +13,8 @@ mod considered;
 mod contents;
 mod copy;
 mod env;
+#[cfg(all(test, siltstone_shuttle))]
+mod explored_store;
 mod follow;
 mod health;
 mod iter;

@@ -65,6 +65,19 @@ impl SchemaToCome {
         design.check().map_err(|e| e.to_string())?;
         Ok(Self { schema, design: Arc::new(design), at_ms })
     }
+
+    /// Returns schema and design as edits have them.
+    pub fn written(&self) -> Result<(String, String)> {
+        let json = |error: serde_json::Error| Error::because(ErrorKind::InvalidInput, error).of("schema");
+        let schema = serde_json::to_string(&self.schema).map_err(json)?;
+        Ok((schema, serde_json::to_string(&*self.design).map_err(json)?))
+    }
+
+    /// Returns the step that says so.
+    pub fn to_step(&self) -> Result<Step> {
+        let (schema, design) = self.written()?;
+        Ok(Step::SchemaChange { schema, design, at_ms: self.at_ms })
+    }
 }
 
 impl KeyspaceState {
@@ -206,11 +219,7 @@ impl StoreState {
                 Step::Flushed { start: keyspace.flushed, user_bytes: version.user_bytes },
             ];
             steps.extend(keyspace.merge_operator.clone().map(Step::MergeOperator));
-            if let Some(SchemaToCome { schema, design, at_ms }) = &keyspace.schema_to_come {
-                let schema = serde_json::to_string(schema).map_err(json)?;
-                let design = serde_json::to_string(&**design).map_err(json)?;
-                steps.push(Step::SchemaChange { schema, design, at_ms: *at_ms });
-            }
+            steps.extend(keyspace.schema_to_come.as_ref().map(SchemaToCome::to_step).transpose()?);
             let activity = version.activity;
             steps.extend((activity != Activity::default()).then_some(Step::Activity(activity)));
             for change in changes {

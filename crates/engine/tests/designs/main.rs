@@ -22,4 +22,5 @@ mod siltstone;
 mod slimdb;
 mod space;
 mod space_written;
+mod used;
 mod workload;

@@ -23,9 +23,6 @@ use std::time::Duration;
 /// Bytes of memory an item: where filters do not fit, where they do, and where the cache holds some of the
 /// items as well.
 const BYTES_PER_ITEM: [u64; 3] = [1, 3, 10];
-/// What a preset's tables are scaled to: this part of the items, or less where the budget is smaller.
-const TABLES_OF_ITEMS: u64 = 400;
-const TABLES_OF_BUDGET: u64 = 16;
 const KEY_BYTES: u64 = 16;
 const VALUE_BYTES: u64 = 100;
 const GROUP_ITEMS: u64 = 64;
@@ -175,11 +172,9 @@ pub fn workload(items: u64, mix: Mix) -> Workload {
 
 /// The presets that can list groups, with tables and write buffers for stores of this size.
 pub fn presets_for(items: u64, budget_bytes: u64) -> Vec<(&'static str, Design)> {
-    let of_items = (contents(items).bytes() / TABLES_OF_ITEMS).next_power_of_two();
-    let of_budget = 1 << (budget_bytes / TABLES_OF_BUDGET).max(1).ilog2();
     let can_list = |name: &str| !matches!(name, "silt" | "lsm-trie");
     let usable = presets::all().into_iter().filter(|(name, _)| can_list(name));
-    usable.map(|(name, design)| (name, design.scaled_to(of_items.min(of_budget)))).collect()
+    usable.map(|(name, design)| (name, contents(items).scaled(&design, budget_bytes))).collect()
 }
 
 /// The budgets that are asked for.

@@ -24,6 +24,9 @@ const FILL_BATCH: u64 = 100;
 const KEYSPACE: &str = "items";
 /// Operations between looks at the clock.
 const BETWEEN_LOOKS: u64 = 64;
+/// What a preset's tables are scaled to: this part of the items, or less where the budget is smaller.
+const TABLES_OF_ITEMS: u64 = 400;
+const TABLES_OF_BUDGET: u64 = 16;
 /// Moments at which a store is read whose reads are to be means over time. Between them level 0 takes so
 /// large a part of what it holds, which meets it full and empty; and one of so many items at most.
 const MOMENTS: u32 = 4;
@@ -44,6 +47,12 @@ pub struct Contents {
 impl Contents {
     pub fn bytes(&self) -> u64 {
         self.items * (self.key_bytes + self.value_bytes)
+    }
+
+    /// A preset with tables and write buffers for so many items, and for so much memory.
+    pub fn scaled(&self, preset: &Design, budget_bytes: u64) -> Design {
+        let of_items = (self.bytes() / TABLES_OF_ITEMS).next_power_of_two();
+        preset.scaled_to(of_items.min(1 << (budget_bytes / TABLES_OF_BUDGET).max(1).ilog2()))
     }
 
     /// The same for the model, each item overwritten so many times.

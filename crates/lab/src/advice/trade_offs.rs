@@ -26,10 +26,6 @@ const BESIDE: [&str; 4] = ["silt", "lsm-trie", "slimdb", "siltstone"];
 
 /// Those at which stores are measured.
 const MEASURED_BYTES_PER_ITEM: [f64; 4] = [0.5, 1.0, 2.0, 4.0];
-/// What the tables of presets that are measured are scaled to: this part of the items.
-const TABLES_OF_ITEMS: u64 = 400;
-/// And this part of the budget at most.
-const TABLES_OF_BUDGET: u64 = 16;
 /// Items for each read that is measured; as many come before, to fill the caches.
 const ITEMS_PER_READ: u64 = 8;
 
@@ -187,17 +183,12 @@ fn preset(args: &Args, name: &str) -> Result<Vec<Point>> {
     };
     let at = |bytes: &f64| {
         let memory = memory_bytes(args, *bytes);
-        let design = if args.measure.is_some() { scaled(args, &design, memory) } else { design.clone() };
+        let is_measured = args.measure.is_some();
+        let design = if is_measured { contents(args).scaled(&design, memory) } else { design.clone() };
         let costs = pricer.price(&design, memory).map_err(refused)?;
         Ok(Point::of(*bytes, (name, &design), &costs, &mix))
     };
     BYTES_PER_ITEM.iter().map(at).collect()
-}
-
-/// A preset for as many items and as much memory as are measured.
-fn scaled(args: &Args, design: &Design, memory: u64) -> Design {
-    let of_items = (contents(args).bytes() / TABLES_OF_ITEMS).next_power_of_two();
-    design.scaled_to(of_items.min(1 << (memory / TABLES_OF_BUDGET).max(1).ilog2()))
 }
 
 fn contents(args: &Args) -> Contents {

@@ -30,21 +30,21 @@ pub enum Limit {
     Years,
 }
 
-/// Limits on what costs at most so much, in the order in which they are looked at.
-const CEILINGS: [Limit; 7] = [
-    Limit::Space,
-    Limit::Reads,
-    Limit::MissReads,
-    Limit::ScanReads,
-    Limit::HitTime,
-    Limit::MissTime,
-    Limit::ScanTime,
-];
-
 /// The share of the budget that filters may lack: a price is not exact either.
 const UNFITTED_SHARE: f64 = 1e-6;
 
 impl Limit {
+    /// Limits on what costs at most so much, in the order in which they are looked at.
+    pub const CEILINGS: [Self; 7] = [
+        Self::Space,
+        Self::Reads,
+        Self::MissReads,
+        Self::ScanReads,
+        Self::HitTime,
+        Self::MissTime,
+        Self::ScanTime,
+    ];
+
     /// The name of the parameter that sets it.
     pub(super) fn parameter(self) -> &'static str {
         match self {
@@ -84,8 +84,8 @@ impl Limit {
         }
     }
 
-    /// What a design that costs so much has of it.
-    pub(super) fn of(self, costs: &Costs) -> f64 {
+    /// What a design that costs so much has of it, in bytes, times the items, reads, microseconds or years.
+    pub fn of(self, costs: &Costs) -> f64 {
         match self {
             Self::Memory => costs.memory_bytes.total,
             Self::Space => costs.peak_space_amplification,
@@ -107,8 +107,8 @@ impl Limit {
 }
 
 impl Request {
-    /// Where it sets a limit; `None` where it does not.
-    pub(super) fn bound(&self, limit: Limit) -> Option<f64> {
+    /// Where it sets a limit, in the unit of [`Limit::of`]; `None` where it does not.
+    pub fn bound(&self, limit: Limit) -> Option<f64> {
         match limit {
             Limit::Memory => Some(self.memory_bytes as f64),
             Limit::Space => self.space_at_most,
@@ -147,7 +147,7 @@ impl Request {
             return Some(Limit::Memory);
         }
         let is_beyond = |limit: &Limit| self.bound(*limit).is_some_and(|most| limit.of(costs) > most);
-        if let Some(limit) = CEILINGS.into_iter().find(is_beyond) {
+        if let Some(limit) = Limit::CEILINGS.into_iter().find(is_beyond) {
             return Some(limit);
         }
         let wears_out = self.years_at_least.is_some_and(|least| Limit::Years.of(costs) < least);
@@ -162,12 +162,12 @@ impl Request {
         let over = |limit: Limit| self.bound(limit).map_or(0.0, |most| beyond(limit.of(costs), most));
         let years = self.years_at_least.map_or(0.0, |least| beyond(least, Limit::Years.of(costs)));
         let buffers = beyond(4.0 * design.write_buffer_bytes() as f64, budget);
-        beyond(memory, budget) + buffers + CEILINGS.into_iter().map(over).sum::<f64>() + years
+        beyond(memory, budget) + buffers + Limit::CEILINGS.into_iter().map(over).sum::<f64>() + years
     }
 
     /// Checks that limits are numbers that make sense.
     pub(super) fn check_limits(&self) -> Result<(), ModelError> {
-        for limit in CEILINGS.into_iter().chain([Limit::Years]) {
+        for limit in Limit::CEILINGS.into_iter().chain([Limit::Years]) {
             if let Some(bound) = self.bound(limit) {
                 ModelError::positive(limit.parameter(), bound)?;
             }

@@ -179,9 +179,12 @@ const FIGURES: [Figure; 6] = [
     ("space_amplification", "space_amplification", "Bytes of tables per byte of items", |f| f.space_amplification),
 ];
 
+fn label(keyspace: &KeyspaceStats) -> String {
+    format!("{{keyspace=\"{}\"}}", keyspace.name)
+}
+
 /// What the model predicts, beside what was measured of it, and where the two are far from each other.
 fn predictions(keyspaces: &[KeyspaceStats], page: &mut Page) {
-    let label = |keyspace: &KeyspaceStats| format!("{{keyspace=\"{}\"}}", keyspace.name);
     for (_, name, help, of) in FIGURES {
         for (kind, word) in [("measured", "measured"), ("predicted", "as the model predicts")] {
             let figures = |keyspace: &KeyspaceStats| match kind {
@@ -222,9 +225,7 @@ fn redesigns(keyspaces: &[KeyspaceStats], page: &mut Page) {
         }),
     ];
     for (name, help, of) in figures {
-        let rows = keyspaces.iter().filter_map(|keyspace| {
-            Some((format!("{{keyspace=\"{}\"}}", keyspace.name), of(keyspace.redesign.as_ref()?)))
-        });
+        let rows = keyspaces.iter().filter_map(|k| Some((label(k), of(k.redesign.as_ref()?))));
         page.gauges(&format!("redesign_{name}"), help, rows.collect());
     }
 }

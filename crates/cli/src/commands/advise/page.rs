@@ -56,41 +56,30 @@ struct Limits {
 
 impl Limits {
     fn of(request: &Request) -> Self {
-        let bounds = LIMITS.map(|limit| bound(limit, request));
+        let limits = Limit::CEILINGS.into_iter().chain([Limit::Years]);
         Self {
-            others: bounds.into_iter().flatten().collect(),
+            others: limits.filter_map(|limit| bound(limit, request)).collect(),
             uncertainty: request.uncertainty,
             premium_at_most: Some(request.premium_at_most).filter(|premium| premium.is_finite()),
         }
     }
 }
 
-/// Limits that a request may set, besides the memory.
-const LIMITS: [Limit; 8] = [
-    Limit::Space,
-    Limit::Reads,
-    Limit::MissReads,
-    Limit::ScanReads,
-    Limit::HitTime,
-    Limit::MissTime,
-    Limit::ScanTime,
-    Limit::Years,
-];
-
-/// What a limit asks for; `None` where the request does not set it.
+/// What a limit asks for; `None` where the request does not set it, and for the memory, which it always does.
 fn bound(limit: Limit, request: &Request) -> Option<String> {
-    let most = |bound: Option<f64>, what: &str| bound.map(|bound| format!("at most {bound} {what}"));
-    match limit {
-        Limit::Memory => None,
-        Limit::Space => most(request.space_at_most, "× the items on disk at the peak"),
-        Limit::Reads => most(request.reads_at_most, "device reads of a get that finds an item"),
-        Limit::MissReads => most(request.miss_reads_at_most, "device reads of a get that finds nothing"),
-        Limit::ScanReads => most(request.scan_reads_at_most, "device reads of a scan"),
-        Limit::HitTime => most(request.hit_us_at_most, "µs that a get takes which finds an item"),
-        Limit::MissTime => most(request.miss_us_at_most, "µs that a get takes which finds nothing"),
-        Limit::ScanTime => most(request.scan_us_at_most, "µs that a scan takes"),
-        Limit::Years => request.years_at_least.map(|years| format!("at least {years} years of the device")),
-    }
+    let bound = request.bound(limit)?;
+    let what = match limit {
+        Limit::Memory => return None,
+        Limit::Years => return Some(format!("at least {bound} years of the device")),
+        Limit::Space => "× the items on disk at the peak",
+        Limit::Reads => "device reads of a get that finds an item",
+        Limit::MissReads => "device reads of a get that finds nothing",
+        Limit::ScanReads => "device reads of a scan",
+        Limit::HitTime => "µs that a get takes which finds an item",
+        Limit::MissTime => "µs that a get takes which finds nothing",
+        Limit::ScanTime => "µs that a scan takes",
+    };
+    Some(format!("at most {bound} {what}"))
 }
 
 /// A limit that a design breaks.
@@ -102,19 +91,8 @@ struct Broken {
 
 impl Broken {
     fn of(limit: Limit, request: &Request, costs: &Costs) -> Self {
-        let has = match limit {
-            Limit::Memory => None,
-            Limit::Space => Some(costs.peak_space_amplification),
-            Limit::Reads => Some(costs.reads_per_hit),
-            Limit::MissReads => Some(costs.reads_per_miss),
-            Limit::ScanReads => Some(costs.reads_per_scan),
-            Limit::HitTime => Some(costs.latency_us.hit),
-            Limit::MissTime => Some(costs.latency_us.miss),
-            Limit::ScanTime => Some(costs.latency_us.scan),
-            Limit::Years => costs.device_years,
-        };
-        let words = match has.zip(bound(limit, request)) {
-            Some((has, bound)) => format!("{has:.2} instead of {bound}"),
+        let words = match bound(limit, request) {
+            Some(bound) => format!("{:.2} instead of {bound}", limit.of(costs)),
             None => "write buffers, filters and indexes do not fit it".to_owned(),
         };
         Self { limit, words }

@@ -174,29 +174,9 @@ mod tests {
 
 #[cfg(all(test, siltstone_shuttle))]
 mod interleavings {
-    use crate::db::tiny_designs::tiny;
+    use crate::db::explored_store::open;
     use crate::io::sim::{CrashMode, SimDisk};
     use crate::sync::{explore, thread};
-    use crate::{Db, Durability, Keyspace, KeyspaceOptions, Options, Schema};
-    use std::sync::Arc;
-
-    fn open(disk: &SimDisk) -> (Db, Keyspace) {
-        let design = tiny("stepped-merge");
-        let options = Options {
-            memory_budget_bytes: 1 << 20,
-            durability: Durability::Synced,
-            sync_interval_ms: 0,
-            background_threads: 0,
-            reserve_bytes: 0,
-            hash_secret: Some(*b"sixteen byte key"),
-            ..Options::default()
-        };
-        let db = Db::open_on(Arc::new(disk.clone()), "/db", options).unwrap();
-        let keyspace =
-            KeyspaceOptions { schema: Schema::Point, design: Some(design), ..KeyspaceOptions::default() };
-        let items = db.keyspace("items", keyspace).unwrap();
-        (db, items)
-    }
 
     /// A write buffer is flushed, and no other, while the next one, empty so far, is written to and sealed in
     /// its turn: what was acknowledged is there after a power cut, whichever came first.

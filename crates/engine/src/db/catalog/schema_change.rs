@@ -1,6 +1,6 @@
 //! A change of a keyspace's schema: what it leads to, how far it is, and how it ended.
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Error;
 use crate::sync::OnceLock;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::version::manifest::SchemaToCome;
@@ -73,12 +73,5 @@ impl SchemaChange {
     /// Describes it as the manifest does.
     pub fn to_come(&self) -> SchemaToCome {
         SchemaToCome { schema: *self.encoder.schema(), design: Arc::clone(&self.design), at_ms: self.at_ms }
-    }
-
-    /// Returns schema and design as they stand in the manifest.
-    pub fn written(&self) -> Result<(String, String)> {
-        let json = |error: serde_json::Error| Error::because(ErrorKind::InvalidInput, error).of("schema");
-        let schema = serde_json::to_string(self.encoder.schema()).map_err(json)?;
-        Ok((schema, serde_json::to_string(&*self.design).map_err(json)?))
     }
 }

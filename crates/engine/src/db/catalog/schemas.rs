@@ -20,9 +20,7 @@ impl Catalog {
         keyspace: &Arc<OpenKeyspace>,
         change: &Arc<SchemaChange>,
     ) -> Result<()> {
-        let (schema, design) = change.written()?;
-        let step = Step::SchemaChange { schema, design, at_ms: change.at_ms };
-        let edit = Edit { keyspace: keyspace.id, steps: vec![step] };
+        let edit = Edit { keyspace: keyspace.id, steps: vec![change.to_come().to_step()?] };
         self.commit_keyspaces(&[edit], || keyspace.note_schema_change(change))
     }
 
@@ -108,7 +106,7 @@ fn steps_of(
     (sequence, at_ms): (u64, u64),
     start: LogStart,
 ) -> Result<Vec<Step>> {
-    let (schema, design) = change.written()?;
+    let (schema, design) = change.to_come().written()?;
     let mut steps = vec![
         Step::SchemaChanged { schema, design, sequence, at_ms },
         Step::Flushed { start, user_bytes: version.user_bytes },

@@ -1,28 +1,10 @@
 //! Readers and writers beside a change of a schema, in whatever order their steps come.
 
-use crate::db::tiny_designs::tiny;
+use crate::db::explored_store::open;
 use crate::io::sim::{CrashMode, SimDisk};
 use crate::sync::{explore, thread};
-use crate::{Batch, Db, Durability, Keyspace, KeyspaceOptions, Options, WriteOptions};
+use crate::{Batch, WriteOptions};
 use siltstone_design::Schema;
-use std::sync::Arc;
-
-fn open(disk: &SimDisk) -> (Db, Keyspace) {
-    let options = Options {
-        memory_budget_bytes: 1 << 20,
-        durability: Durability::Synced,
-        sync_interval_ms: 0,
-        background_threads: 0,
-        reserve_bytes: 0,
-        hash_secret: Some(*b"sixteen byte key"),
-        ..Options::default()
-    };
-    let db = Db::open_on(Arc::new(disk.clone()), "/db", options).unwrap();
-    let design = Some(tiny("stepped-merge"));
-    let made = KeyspaceOptions { schema: Schema::Point, design, ..KeyspaceOptions::default() };
-    let items = db.get_keyspace("items").unwrap_or_else(|| db.create_keyspace("items", made).unwrap());
-    (db, items)
-}
 
 /// Who has written reads it, who counts misses nothing, and a batch that was made before is there as a whole:
 /// before the change, during it, and behind it, also after a power cut.
