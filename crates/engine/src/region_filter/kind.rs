@@ -145,7 +145,11 @@ impl RegionFilterKind {
         let (is_covered, newest) = (covered >= runs.len().min(most), runs.first()?.id());
         let is_inexact = || match self {
             Self::Maplet(settings) => {
-                maplet.is_some_and(|maplet| settings.is_inexact(maplet)) && !(means.was_made_anew)(newest)
+                let bytes = Contents::of(runs).bytes;
+                let is_inexact = |maplet| {
+                    settings.is_inexact(maplet) || means.has_time && settings.is_shorter(maplet, bytes)
+                };
+                maplet.is_some_and(is_inexact) && !(means.was_made_anew)(newest)
             }
             Self::MultiLevelCuckoo(_) | Self::BloomCluster(_) => false,
         };

@@ -33,7 +33,7 @@ pub(crate) enum Lack {
     Run(usize),
     /// A file with what is in memory.
     File,
-    /// Exactness: memory was short when it was made, and is not any more.
+    /// Exactness: memory was short when it was made, and is not any more or less so.
     Exactness,
     /// Nothing but speed: its two parts are to be joined, for lookups to ask but one.
     Join,

@@ -77,6 +77,12 @@ impl MapletSettings {
         (self.is_limited && maplet.fingerprint_bits() > bits).then_some(bits)
     }
 
+    /// Whether memory was shorter when `maplet` was made, of a region with `bytes` bytes, than it is now, and
+    /// is short still.
+    pub fn is_shorter(self, maplet: &MapletPair, bytes: u64) -> bool {
+        self.is_limited && maplet.fingerprint_bits() < self.fingerprint_bits(maplet.entries(), bytes)
+    }
+
     /// Returns the most runs that a maplet tells apart. Slots are as long as there are runs, which may be
     /// many more than is planned while compaction is behind.
     pub fn max_runs(self) -> usize {

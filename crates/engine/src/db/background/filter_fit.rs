@@ -56,7 +56,7 @@ impl Scheduler {
             let keyspaces = scheduler.catalog.all();
             while !scheduler.env.health.is_over() {
                 scheduler.fit_filters(&keyspaces);
-                let Some(job) = scheduler.filter_job(&keyspaces, 0..usize::MAX, false) else { return };
+                let Some(job) = scheduler.filter_job(&keyspaces, 0..usize::MAX, true) else { return };
                 scheduler.make_filter(&job);
             }
         };
@@ -74,11 +74,14 @@ impl Scheduler {
         let versions: Vec<Arc<Version>> = keyspaces.iter().map(|keyspace| keyspace.version()).collect();
         let has_all_memory = keyspaces.len() == all.len() && self.env.options.resources.is_none();
         let room = self.env.memory().room_for_filters();
-        if has_all_memory && !self.filter_work.note_fitting(&versions, room) {
+        if has_all_memory && self.filter_work.were_fitted(&versions, room) {
             return;
         }
         let of_keyspaces: Vec<Vec<Filtering>> = versions.iter().map(|version| filtering(version)).collect();
         let wanted = Wanted::new(of_keyspaces.iter().flatten().collect(), of_runs(&versions));
+        if has_all_memory {
+            self.filter_work.note_fitting(&versions, room, wanted.regions.len() + wanted.runs.len());
+        }
         let (memory, reader) = (self.env.memory(), &self.env.reader);
         let held = memory.held_bytes(Holder::Filter);
         let room = if has_all_memory || wanted.bytes.saturating_add(held) <= room {

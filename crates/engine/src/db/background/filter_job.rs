@@ -12,6 +12,14 @@ use std::sync::{Arc, Weak};
 /// By which part there has to be more room than there was for what failed for want of it to be tried again.
 const MORE_ROOM: u64 = 16;
 
+/// Of how many regions it is known that their filters were made anew.
+const MOST_MADE_ANEW: usize = 1 << 16;
+
+/// The parts of the filters and of the room for them that may have changed before all are looked at again: a
+/// flush or a compaction changes a few of what may be thousands.
+const FILTERS_PER_CHANGE: usize = 128;
+const ROOM_PER_CHANGE: u64 = 256;
+
 /// How long nothing is flushed before filters are made one part each: while writers are at work, each of
 /// their flushes would have that done again.
 const CALM_MS: u64 = 1000;
@@ -26,9 +34,32 @@ pub(super) struct FilterWork {
     pub made_anew: Mutex<HashSet<RunId>>,
     /// When the last flush ended.
     flushed_ms: AtomicU64,
-    /// What filters were fitted to last, and the room for them: whoever looks again at what has not changed
-    /// need not go over all regions.
-    fitted: Mutex<(Vec<Weak<Version>>, u64)>,
+    fitted: Mutex<Fitted>,
+}
+
+/// What filters were fitted to last: whoever looks again at what has hardly changed need not go over all.
+#[derive(Default)]
+struct Fitted {
+    versions: Vec<Weak<Version>>,
+    /// Filters of regions and runs that there are, or may be.
+    filters: usize,
+    /// Bytes of room for them.
+    room: u64,
+    /// Looks since then that found other versions.
+    changes: usize,
+}
+
+impl Fitted {
+    fn is_same(&mut self, versions: &[Arc<Version>], room: u64) -> bool {
+        // What is pointed to weakly has its place to itself, so no other version has the same.
+        if self.versions.iter().map(Weak::as_ptr).eq(versions.iter().map(Arc::as_ptr)) {
+            return self.room == room;
+        }
+        self.changes += 1;
+        self.versions.len() == versions.len()
+            && self.changes < self.filters / FILTERS_PER_CHANGE
+            && self.room.abs_diff(room) < room / ROOM_PER_CHANGE
+    }
 }
 
 /// Runs that can't be covered.
@@ -62,16 +93,15 @@ impl FilterWork {
         self.failed.lock()
     }
 
-    /// Notes the versions whose filters are fitted to `room` from now on, and says whether that is anything
-    /// new.
-    pub fn note_fitting(&self, versions: &[Arc<Version>], room: u64) -> bool {
-        let mut last = self.fitted.lock();
-        // What is pointed to weakly has its place to itself, so no other version has the same.
-        let is_same = last.1 == room && last.0.iter().map(Weak::as_ptr).eq(versions.iter().map(Arc::as_ptr));
-        if !is_same {
-            *last = (versions.iter().map(Arc::downgrade).collect(), room);
-        }
-        !is_same
+    /// Notes the versions whose filters, so many, are fitted to `room`.
+    pub fn note_fitting(&self, versions: &[Arc<Version>], room: u64, filters: usize) {
+        let versions = versions.iter().map(Arc::downgrade).collect();
+        *self.fitted.lock() = Fitted { versions, filters, room, changes: 0 };
+    }
+
+    /// Whether filters were fitted to much the same: a small part of them at most may have changed since.
+    pub fn were_fitted(&self, versions: &[Arc<Version>], room: u64) -> bool {
+        self.fitted.lock().is_same(versions, room)
     }
 
     /// Notes runs whose keys can't be read.
@@ -83,6 +113,16 @@ impl FilterWork {
     pub fn note_without_memory(&self, runs: Vec<RunId>, room: u64) {
         let least = room + room / MORE_ROOM;
         self.failed.lock().without_memory.extend(runs.into_iter().map(|run| (run, least)));
+    }
+
+    /// Notes a region whose filter is made anew for exactness.
+    pub fn note_made_anew(&self, region: &Region) {
+        let mut made_anew = self.made_anew.lock();
+        if made_anew.len() >= MOST_MADE_ANEW {
+            // What is forgotten may be made once more.
+            made_anew.clear();
+        }
+        made_anew.extend(region.runs.first().map(|run| run.id));
     }
 
     /// Notes that a flush has ended.

@@ -99,7 +99,7 @@ impl Scheduler {
             Lack::Run(place) => self.cover_missing(keyspace, wanting, place),
             Lack::File => self.write_file(keyspace, wanting),
             Lack::Exactness => {
-                self.filter_work.made_anew.lock().extend(wanting.region.runs.first().map(|run| run.id));
+                self.filter_work.note_made_anew(&wanting.region);
                 self.cover(keyspace, wanting, None, 0)
             }
             Lack::Join => Ok(present.and_then(|filter| filter.in_one(self.env.memory()))),
