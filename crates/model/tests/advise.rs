@@ -148,7 +148,7 @@ fn limits_bind() {
 fn limits_on_each_kind_of_read_bind() {
     // Reads are so few that the cheapest are no good at them.
     let workload = Workload { mix: mix(0.01, 0.01, 0.01, 0.97), ..grouped() };
-    let request = Request::new(workload, 32 * MIB);
+    let request = Request::new(workload, 28 * MIB);
     let advice = advise(&request).unwrap();
     let free = advice.best;
     type Case = (Limit, fn(&Costs) -> f64, fn(&mut Request, f64), &'static str);
@@ -193,7 +193,14 @@ fn limits_on_each_kind_of_read_bind() {
         let mut bound = request;
         set(&mut bound, most);
         let advice = advise(&bound).unwrap();
-        println!("{limit:?}: {:.3} within {most:.3}", of(&advice.best.predicted));
+        println!(
+            "{limit:?}: {:.3} within {most:.3}; cost {:.4} {}, free {:.4} {}",
+            of(&advice.best.predicted),
+            advice.best.predicted.cost,
+            advice.best.name,
+            free.predicted.cost,
+            free.name
+        );
         assert!(advice.front.iter().all(|choice| of(&choice.predicted) <= most), "{limit:?}");
         assert!(advice.refused[&limit] > 0, "{:?}", advice.refused);
         assert!(advice.best.predicted.cost >= free.predicted.cost * 0.999, "{limit:?}");

@@ -246,7 +246,7 @@ pub fn price_one(request: &Request, name: &str, design: &Design) -> Result<Advic
         more_bytes,
         considered: 1,
         refused: refused.into_iter().collect(),
-        cheapest_refused: None,
+        better_refused: None,
     };
     let mut advice = words::advice(request, found, presets);
     name.clone_into(&mut advice.best.name);

@@ -6,10 +6,10 @@
 //! there is to do, and prices in as many as take their time; no clock has a say, so that the same request
 //! gets the same advice on every machine.
 
-use super::front::{dimensions, dominates, spread, undominated};
+mod finish;
+
 use super::moves;
 use super::{Limit, Request};
-use crate::ModelError;
 use crate::price::{Costs, FilledStore, Pricer, Workload};
 use siltstone_design::{Design, presets};
 use std::collections::{BTreeMap, HashMap};
@@ -26,28 +26,18 @@ const MOST_WORK: f64 = 22e6;
 /// The share of these that seeds may take, beside the first ones of each preset, and the share of one store.
 const SEED_SHARE: f64 = 0.3;
 const STORE_SHARE: f64 = 1.0 / 16.0;
-/// What pricing in full may take on top, of those that may be the best, but for the first of them, and of the
-/// front.
-const FINAL_WORK: f64 = 5e6;
-const FRONT_WORK: f64 = 4e6;
 /// A rough price, one with what a cache holds of items that are not all asked for alike, and how many times
-/// more a full one takes, and a full store.
+/// more a full store takes.
 const WORK_PER_PRICE: f64 = 3e3;
 const WORK_PER_SKEWED_PRICE: f64 = 13e3;
-const PRICE_IN_FULL: f64 = 16.0;
 const STORE_IN_FULL: f64 = 3.0;
 /// How much worse a design counts that costs more in the mix that is told than it may: by so high a power of
 /// how much more. It may lead to one that does not.
 const BEYOND_PREMIUM: i32 = 4;
 /// The least that a change has to save.
 const LEAST_SAVING: f64 = 1e-3;
-/// Designs that are priced in full for the front.
-const MOST_OF_FRONT: usize = 14;
-/// Designs that are priced in full to find the best, and more where none of these keeps to a limit after all.
-const FINALISTS: usize = 4;
-/// How far a rough price may be beyond the premium of one that is priced in full.
-const NEARLY: f64 = 1.01;
-const SECOND_LOOKS: usize = 40;
+/// Those that a limit rules out of which one is looked for that would be better.
+const REFUSED_FINALISTS: usize = 4;
 
 /// A design that was priced, roughly.
 #[derive(Clone, Debug)]
@@ -70,8 +60,8 @@ pub(super) struct Found {
     pub more_bytes: u64,
     pub considered: usize,
     pub refused: BTreeMap<Limit, usize>,
-    /// The cheapest of those that broke a limit other than memory's.
-    pub cheapest_refused: Option<(Limit, Candidate)>,
+    /// One that would be better than the best, but for a limit other than memory's.
+    pub better_refused: Option<(Limit, Candidate)>,
 }
 
 /// The search's state.
@@ -82,9 +72,10 @@ pub(super) struct Search<'a> {
     priced: HashMap<String, Option<usize>>,
     accepted: Vec<Candidate>,
     refused: BTreeMap<Limit, usize>,
-    cheapest_refused: Option<(Limit, Candidate)>,
-    /// The one that is least beyond its limits of those that break any, and how far it is.
-    nearest_refused: Option<(f64, Candidate)>,
+    /// The cheapest of those that broke a limit other than memory's, the cheapest first.
+    cheapest_refused: Vec<(Limit, Candidate)>,
+    /// Of those made from each preset that break a limit, the one that is least beyond it, and how far.
+    nearest_refused: BTreeMap<&'static str, (f64, Candidate)>,
     considered: usize,
     work: f64,
     /// The most regions that a flush looked at in any store, by the preset that the design was made from.
@@ -108,8 +99,8 @@ impl<'a> Search<'a> {
             priced: HashMap::new(),
             accepted: Vec::new(),
             refused: BTreeMap::new(),
-            cheapest_refused: None,
-            nearest_refused: None,
+            cheapest_refused: Vec::new(),
+            nearest_refused: BTreeMap::new(),
             considered: 0,
             work: 0.0,
             followed: BTreeMap::new(),
@@ -128,8 +119,8 @@ impl<'a> Search<'a> {
     /// worst mix.
     pub fn run(&mut self) {
         self.seed();
-        if self.accepted.is_empty() && !self.request.is_quick {
-            self.approach();
+        if !self.request.is_quick {
+            self.approach_limits();
         }
         self.change_the_best();
         self.most_cost = self.with_premium(self.accepted.iter());
@@ -140,7 +131,7 @@ impl<'a> Search<'a> {
             }
             self.accepted = accepted;
             // Those that were refused so far were compared by another objective.
-            self.cheapest_refused = None;
+            self.cheapest_refused.clear();
             self.change_the_best();
         }
     }
@@ -164,13 +155,6 @@ impl<'a> Search<'a> {
         let Workload { skew, read_skew, .. } = self.request.workload;
         let is_skewed = read_skew.unwrap_or(skew) > 0.0;
         self.pricer.sizes_at_once() * if is_skewed { WORK_PER_SKEWED_PRICE } else { WORK_PER_PRICE }
-    }
-
-    /// What pricing a design in full takes, about.
-    fn work_in_full(&self, design: &Design) -> f64 {
-        let store = self.stores.get(&structure(design)).and_then(Option::as_ref);
-        let of_store = store.map_or(0.0, FilledStore::looked_at);
-        of_store * STORE_IN_FULL + self.work_per_price() * PRICE_IN_FULL
     }
 
     /// The work that may have been done by the end of this part of the search.
@@ -230,16 +214,42 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Where no seed keeps to the limits: takes what comes nearer to them, until something does.
-    fn approach(&mut self) {
+    /// Where seeds of few presets keep to the limits: takes what comes nearer to them of others, the cheapest
+    /// first, so that there are enough to start from; where none do, of what is nearest.
+    fn approach_limits(&mut self) {
+        let has_any = !self.accepted.is_empty();
+        let refused = self.nearest_refused.iter().filter(|(origin, _)| !self.has_accepted(origin));
+        let rank = |overrun: f64, objective: f64| if has_any { objective } else { overrun };
+        let mut others: Vec<(f64, &'static str)> =
+            refused.map(|(origin, (overrun, c))| (rank(*overrun, c.objective), *origin)).collect();
+        others.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let accepted = presets::all().into_iter().filter(|(origin, _)| self.has_accepted(origin)).count();
+        let mut missing = if has_any { STARTS.saturating_sub(accepted) } else { 1 };
+        for (_, origin) in others {
+            if missing == 0 {
+                return;
+            }
+            self.approach(origin);
+            missing -= usize::from(self.has_accepted(origin) || !has_any);
+        }
+    }
+
+    /// Whether a design that was made from a preset keeps to the limits.
+    fn has_accepted(&self, origin: &str) -> bool {
+        self.accepted.iter().any(|candidate| candidate.origin == origin)
+    }
+
+    /// Takes what comes nearer to the limits of what was made from a preset, until something keeps to them.
+    fn approach(&mut self, origin: &'static str) {
         for _ in 0..MOST_STEPS {
-            let Some((before, nearest)) = self.nearest_refused.clone() else { return };
+            let Some((before, nearest)) = self.nearest_refused.get(origin).cloned() else { return };
+            let accepted = self.accepted.len();
             let changes = moves::of_filters(&nearest.design).into_iter();
             for changed in changes.chain(moves::of_structure(&nearest.design, &self.request.workload)) {
-                self.consider(&changed, nearest.origin);
+                self.consider(&changed, origin);
             }
-            let is_nearer = self.nearest_refused.as_ref().is_some_and(|(now, _)| *now < before);
-            if !self.accepted.is_empty() || !is_nearer || self.work > self.most_work() {
+            let is_nearer = self.nearest_refused.get(origin).is_some_and(|(now, _)| *now < before);
+            if self.accepted.len() > accepted || !is_nearer || self.work > self.most_work() {
                 return;
             }
         }
@@ -288,13 +298,16 @@ impl<'a> Search<'a> {
     fn refuse(&mut self, limit: Limit, candidate: Candidate) {
         *self.refused.entry(limit).or_default() += 1;
         let overrun = self.request.overrun(&candidate.design, &candidate.costs);
-        if self.nearest_refused.as_ref().is_none_or(|(nearest, _)| overrun < *nearest) {
-            self.nearest_refused = Some((overrun, candidate.clone()));
+        if self.nearest_refused.get(candidate.origin).is_none_or(|(nearest, _)| overrun < *nearest) {
+            self.nearest_refused.insert(candidate.origin, (overrun, candidate.clone()));
         }
-        let is_cheapest =
-            self.cheapest_refused.as_ref().is_none_or(|(_, other)| candidate.objective < other.objective);
-        if limit != Limit::Memory && is_cheapest {
-            self.cheapest_refused = Some((limit, candidate));
+        if limit != Limit::Memory {
+            let cheaper = |(_, other): &(Limit, Candidate)| other.objective <= candidate.objective;
+            let place = self.cheapest_refused.partition_point(cheaper);
+            if place < REFUSED_FINALISTS {
+                self.cheapest_refused.insert(place, (limit, candidate));
+                self.cheapest_refused.truncate(REFUSED_FINALISTS);
+            }
         }
     }
 
@@ -341,130 +354,10 @@ impl<'a> Search<'a> {
         places
     }
 
-    /// Prices what is worth it in full, and so each of `presets`: rough prices may have refused one that
-    /// keeps to the limits.
-    pub fn finish(self, presets: &[(&'static str, FilledStore<'_>, Design)]) -> Result<Found, ModelError> {
-        let ranked = self.ranked();
-        let mix = &self.request.workload.mix;
-        let by_rank: Vec<&Candidate> = ranked.iter().filter_map(|at| self.accepted.get(*at)).collect();
-        let points: Vec<_> = by_rank.iter().map(|c| dimensions(&c.costs, mix)).collect();
-        // Who is in haste gets the best.
-        let most_of_front = if self.request.is_quick { 0 } else { MOST_OF_FRONT };
-        let undominated = undominated(&points);
-        let of_front: Vec<[f64; 4]> = undominated.iter().filter_map(|at| points.get(*at).copied()).collect();
-        let affordable = |places: &mut dyn Iterator<Item = usize>, mut work: f64| -> Vec<usize> {
-            let is_affordable = |at: &usize| {
-                let may_be = work > 0.0;
-                work -= by_rank.get(*at).map_or(0.0, |candidate| self.work_in_full(&candidate.design));
-                may_be
-            };
-            places.take_while(is_affordable).collect()
-        };
-        let chosen = spread(&of_front, most_of_front).into_iter();
-        let chosen = affordable(&mut chosen.filter_map(|at| undominated.get(at).copied()), FRONT_WORK);
-        let mut cheapest: Vec<usize> = (0..by_rank.len()).collect();
-        let cost = |at: &usize| by_rank.get(*at).map_or(f64::INFINITY, |candidate| candidate.costs.cost);
-        cheapest.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
-        cheapest.truncate(FINALISTS);
-        let cheapest = affordable(&mut cheapest.into_iter(), FINAL_WORK / 2.0);
-        // A rough price may be beyond the premium where the full one is not.
-        let most = self.most_cost.map_or(f64::INFINITY, |most| most * NEARLY);
-        let mut best = (0..by_rank.len()).filter(|at| cost(at) <= most).take(FINALISTS);
-        let mut places = affordable(&mut best, FINAL_WORK / 2.0);
-        places.extend(cheapest.into_iter().chain(chosen));
-        places.sort_unstable();
-        places.dedup();
-        let mut exact = Vec::new();
-        // A rough price may be on the other side of a limit: then what comes next is looked at as well.
-        let rest = (0..by_rank.len()).filter(|at| !places.contains(at));
-        let ordered: Vec<usize> =
-            places.iter().copied().chain(rest).take(places.len() + SECOND_LOOKS).collect();
-        for (number, candidate) in ordered.into_iter().filter_map(|at| by_rank.get(at)).enumerate() {
-            if number >= places.len() && !exact.is_empty() {
-                break;
-            }
-            let store = self.pricer.filled(&candidate.design, false)?;
-            exact.extend(self.price_in_full(&store, &candidate.design, candidate.origin));
-        }
-        for (origin, store, design) in presets {
-            if !store.is_rough() && !exact.iter().any(|(candidate, _)| candidate.design == *design) {
-                exact.extend(self.price_in_full(store, design, origin));
-            }
-        }
-        // The worst mix decides among those that cost little enough in the mix that is told.
-        let most_cost = self.with_premium(exact.iter().map(|(candidate, _)| candidate));
-        let most_cost = most_cost.unwrap_or(f64::INFINITY);
-        let costs_too_much = |candidate: &Candidate| candidate.costs.cost > most_cost;
-        let within = exact.iter().filter(|(candidate, _)| !costs_too_much(candidate));
-        let with_more = within.map(|(_, with_more)| *with_more).fold(f64::INFINITY, f64::min);
-        let mut exact: Vec<Candidate> = exact.into_iter().map(|(candidate, _)| candidate).collect();
-        exact.sort_by(|a, b| {
-            let in_order = costs_too_much(a).cmp(&costs_too_much(b));
-            in_order.then(a.objective.total_cmp(&b.objective))
-        });
-        let Some(best) = exact.first().cloned() else { return Err(self.nothing_fits()) };
-        let points: Vec<_> = exact.iter().map(|c| dimensions(&c.costs, mix)).collect();
-        let differing = spread(&points, MOST_OF_FRONT + 1);
-        let others = beside_first(&points).into_iter().filter(|at| differing.contains(at));
-        let others = others.filter_map(|at| exact.get(at).cloned()).collect();
-        let cheapest_refused = self.refused_in_full();
-        let Self { considered, refused, .. } = self;
-        let more_bytes = self.request.more_bytes();
-        Ok(Found { best, others, with_more, more_bytes, considered, refused, cheapest_refused })
-    }
-
-    /// Returns a design with its full price, where that keeps to the limits, and what it costs with a little
-    /// more memory.
-    fn price_in_full(
-        &self,
-        store: &FilledStore<'_>,
-        design: &Design,
-        origin: &'static str,
-    ) -> Option<(Candidate, f64)> {
-        let costs = store.costs(self.request.memory_bytes);
-        let objective = self.request.objective(&costs);
-        let priced = Candidate { design: design.clone(), origin, costs, objective };
-        let keeps_to_limits = self.request.broken(design, &priced.costs).is_none();
-        keeps_to_limits.then(|| (priced, self.objective_with_more(store)))
-    }
-
     fn candidate(&self, design: &Design, origin: &'static str, costs: Costs) -> Candidate {
         let objective = self.objective(&costs);
         Candidate { design: design.clone(), origin, costs, objective }
     }
-
-    /// The cheapest design that a limit rules out, with its full price, as the best has; `None` where that
-    /// keeps to the limits after all.
-    fn refused_in_full(&self) -> Option<(Limit, Candidate)> {
-        let (_, rough) = self.cheapest_refused.as_ref()?;
-        let costs = self.pricer.filled(&rough.design, false).ok()?.costs(self.request.memory_bytes);
-        let limit = self.request.broken(&rough.design, &costs)?;
-        if self.most_cost.is_some_and(|most| costs.cost > most) {
-            return None;
-        }
-        let objective = self.request.objective(&costs);
-        Some((limit, Candidate { objective, costs, ..rough.clone() }))
-    }
-
-    /// Returns what a store's operations cost with a little more memory.
-    fn objective_with_more(&self, store: &FilledStore<'_>) -> f64 {
-        self.request.objective(&store.costs(self.request.memory_bytes + self.request.more_bytes()))
-    }
-
-    /// The error where no design keeps to the limits: it names what most break.
-    fn nothing_fits(&self) -> ModelError {
-        let (limit, _) =
-            self.refused.iter().max_by_key(|(_, number)| **number).unwrap_or((&Limit::Memory, &0));
-        limit.is_kept_by_none(self.considered)
-    }
-}
-
-/// Those that none dominates, but for the first and those that it is dominated by: it has the best
-/// objective, which goes before fewer bytes.
-fn beside_first(points: &[[f64; 4]]) -> Vec<usize> {
-    let Some(first) = points.first() else { return Vec::new() };
-    let beats = |at: &usize| points.get(*at).is_some_and(|point| dominates(point, first));
-    undominated(points).into_iter().filter(|at| *at != 0 && !beats(at)).collect()
 }
 
 /// What of a design decides which tables there are, as text.

@@ -12,12 +12,12 @@ const MIB: f64 = 1024.0 * 1024.0;
 
 /// Puts what was found into words.
 pub(super) fn advice(request: &Request, found: Found, presets: BTreeMap<String, Costs>) -> Advice {
-    let Found { best, others, with_more, more_bytes, considered, refused, cheapest_refused } = found;
+    let Found { best, others, with_more, more_bytes, considered, refused, better_refused } = found;
     let saved_us = (best.objective - with_more).max(0.0);
     let next_memory =
         NextMemory { bytes: more_bytes, saved_us, saved_share: saved_us / best.objective.max(1e-12) };
     let mut best = choice(request, &best);
-    best.why = best_in_words(request, &best, presets.get(USUAL), &next_memory, cheapest_refused.as_ref());
+    best.why = best_in_words(request, &best, presets.get(USUAL), &next_memory, better_refused.as_ref());
     let beside_best = |candidate: &Candidate| Choice {
         why: vec![beside(&candidate.costs, &best.predicted)],
         ..choice(request, candidate)

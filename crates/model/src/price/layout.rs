@@ -234,8 +234,10 @@ impl Layout {
             IndexSpec::ThreeLevel { .. } => {
                 THREE_LEVEL_PAGE_BITS / per_page + (PREFIX_BITS / together).min(FIRST_PREFIX_BITS / per_page)
             }
-            IndexSpec::Cells if self.workload.is_grouped() => GROUPED_CELL_BITS / per_page,
-            IndexSpec::Cells => CELL_BITS / per_page,
+            IndexSpec::Cells => {
+                let bits = if self.workload.is_grouped() { GROUPED_CELL_BITS } else { CELL_BITS };
+                bits / per_page + CELLS_FIXED_BYTES * 8.0 / run.entries.max(1.0)
+            }
             IndexSpec::None => match spec.format {
                 Format::Sorted => SORTED_TRIE_BITS * per_page.powf(SORTED_TRIE_POWER),
                 Format::HTable => HTABLE_PAGE_BITS / per_page,
@@ -310,6 +312,8 @@ const FIRST_PREFIX_BITS: f64 = 9.0;
 const CELL_BITS: f64 = 9.5;
 /// and where those of a group are alike.
 const GROUPED_CELL_BITS: f64 = 29.5;
+/// Bytes of a cell index beside: two headers, and half of a line of the processor's cache that is not full.
+const CELLS_FIXED_BYTES: f64 = 28.0 + 16.0 + 32.0;
 /// Of an entry in a sorted store's trie whose blocks are single entries, and how it falls as blocks grow.
 const SORTED_TRIE_BITS: f64 = 5.64;
 const SORTED_TRIE_POWER: f64 = -0.647;

@@ -8,7 +8,7 @@
 
 use super::costs::LevelCosts;
 use super::layout::{Layout, PAGE_BYTES};
-use super::reads::Missing;
+use super::reads::{Missing, joined_runs};
 use super::trie::Trie;
 use serde::Serialize;
 use siltstone_design::WriteBufferSpec;
@@ -75,8 +75,11 @@ const SPARE_FOR_TABLES: f64 = 1.0 / 64.0;
 /// What is kept for write buffers, in write buffers, and the share of the budget that it is at most.
 const RESERVED_BUFFERS: f64 = 3.0;
 const MOST_RESERVED: f64 = 1.0 / 3.0;
-/// The share of the budget that compactions keep at most, and what they take of a file at once.
+/// The share of the budget that compactions keep at most, the files that one writes and a flush beside it
+/// reads and writes, and what is taken of a file at once, with where the entries are in it.
 const MOST_FOR_COMPACTION: f64 = 1.0 / 8.0;
+const FILES_BESIDE_RUNS: f64 = 5.0;
+const PER_CHUNK_BYTE: f64 = 1.5;
 const CHUNK_SHARE: f64 = 1.0 / 256.0;
 const LEAST_CHUNK_BYTES: f64 = 32.0 * 1024.0;
 const MOST_CHUNK_BYTES: f64 = 1024.0 * 1024.0;
@@ -98,14 +101,16 @@ pub(super) fn fitted(trie: &Trie, layout: &Layout, budget: f64) -> (Layout, Held
     if whole.2.unfitted_filter <= 0.0 {
         return whole;
     }
-    // From the longest on, until all fit; the shortest where those of regions never do.
-    let mut least = whole.1.reads_in_vain(&whole.0, &whole.2);
+    // From the longest on, until all fit. Regions go without filters only where the shortest are too long.
+    let asked = |(layout, held, memory): &(Layout, Held, MemoryCosts)| {
+        (!held.regions_fit(layout, memory), held.reads_in_vain(layout, memory))
+    };
+    let mut least = asked(&whole);
     let mut best = whole;
     for shorter in REMAINDER_BITS.rev().filter_map(|bits| layout.shortened(bits)) {
         let tried = with(shorter);
-        let reads = tried.1.reads_in_vain(&tried.0, &tried.2);
-        let all_fit = tried.2.unfitted_filter <= 0.0;
-        if reads < least || least.is_infinite() {
+        let (all_fit, reads) = (tried.2.unfitted_filter <= 0.0, asked(&tried));
+        if reads < least {
             (best, least) = (tried, reads);
         }
         if all_fit {
@@ -116,32 +121,37 @@ pub(super) fn fitted(trie: &Trie, layout: &Layout, budget: f64) -> (Layout, Held
 }
 
 /// What all tables hold, in the mean of the moments at which the store is looked at.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Held {
     pub levels: Vec<LevelCosts>,
     /// Bytes of filters by level.
     filters: Vec<f64>,
     /// Bytes of indexes by level.
     indexes: Vec<f64>,
+    /// Runs by level, where those of each region were joined as often as can be.
+    joined_runs: Vec<f64>,
     /// Bytes of pages.
     pub page_bytes: f64,
 }
 
 impl Held {
     pub fn of(trie: &Trie, layout: &Layout) -> Self {
-        let mut held = Self { levels: Vec::new(), filters: Vec::new(), indexes: Vec::new(), page_bytes: 0.0 };
+        let mut held = Self::default();
         let moments = trie.moments().count() as f64;
         for (number, regions) in trie.moments().flat_map(|moment| moment.levels.iter().enumerate()) {
             if held.levels.len() == number {
                 held.levels.push(LevelCosts::default());
                 held.filters.push(0.0);
                 held.indexes.push(0.0);
+                held.joined_runs.push(0.0);
             }
-            let (Some(level), Some(filters), Some(indexes)) =
-                (held.levels.get_mut(number), held.filters.get_mut(number), held.indexes.get_mut(number))
-            else {
-                continue;
-            };
+            let of_level = (
+                held.levels.get_mut(number),
+                held.filters.get_mut(number),
+                held.indexes.get_mut(number),
+                held.joined_runs.get_mut(number),
+            );
+            let (Some(level), Some(filters), Some(indexes), Some(joined)) = of_level else { continue };
             for region in regions {
                 let weight = region.weight / moments;
                 let sizes: Vec<_> =
@@ -155,6 +165,7 @@ impl Held {
                 }
                 level.regions += weight * f64::from(u8::from(!sizes.is_empty()));
                 level.runs += weight * sizes.len() as f64;
+                *joined += weight * joined_runs(sizes.len());
                 level.entries += weight * entries;
                 level.bytes += weight * region.shape.bytes() as f64;
             }
@@ -217,15 +228,17 @@ impl Held {
 
     /// Reads that a lookup does in vain, as the engine reckons when it divides memory among filters: the runs
     /// that a maplet names wrongly, and those that have no filter in memory; of what has nothing below it,
-    /// only lookups of absent keys. Without an end where not all regions have theirs.
+    /// only lookups of absent keys. The runs of regions that go without are joined, so that they are fewer
+    /// than before and than the engine weighs when it decides.
     fn reads_in_vain(&self, layout: &Layout, memory: &MemoryCosts) -> f64 {
-        if !self.regions_fit(layout, memory) {
-            return f64::INFINITY;
-        }
-        let missing = self.missing_filters(layout, memory);
+        let (missing, are_joined) = (self.missing_filters(layout, memory), !self.regions_fit(layout, memory));
         let last = self.levels.iter().rposition(|level| level.runs > 0.0);
         let of_level = |(number, level): (usize, &LevelCosts)| {
-            let (runs, is_last) = (level.runs / level.regions.max(1.0), Some(number) == last);
+            let is_last = Some(number) == last;
+            let joined = self.joined_runs.get(number).copied().unwrap_or(0.0);
+            let is_joined = are_joined && layout.has_region_filters_in_memory(number);
+            let runs = if is_joined { f64::midpoint(level.runs, joined) } else { level.runs };
+            let runs = runs / level.regions.max(1.0);
             let missing = missing.get(number).copied().unwrap_or(0.0);
             let asked = if is_last { (runs - 1.0).max(0.0) + MISS_SHARE } else { runs };
             layout.named_wrongly(number, !is_last) * (1.0 - missing) + asked * missing
@@ -246,8 +259,9 @@ impl Held {
         let memtable = if puts { buffer.min(budget / 2.0) } else { 0.0 };
         let usable = budget * (1.0 - SLACK_SHARE) - FIXED_SLACK_BYTES.min(budget * SLACK_SHARE);
         let files = layout.design().levels.iter().map(|level| f64::from(level.runs)).fold(0.0, f64::max);
-        let chunks = (files + 2.0) * (budget * CHUNK_SHARE).clamp(LEAST_CHUNK_BYTES, MOST_CHUNK_BYTES);
-        let compaction = if puts { chunks.min(budget * MOST_FOR_COMPACTION) } else { 0.0 };
+        let chunk = (budget * CHUNK_SHARE).clamp(LEAST_CHUNK_BYTES, MOST_CHUNK_BYTES);
+        let buffers = (files + FILES_BESIDE_RUNS) * chunk * PER_CHUNK_BYTE;
+        let compaction = if puts { buffers.min(budget * MOST_FOR_COMPACTION) } else { 0.0 };
         // A store that is only read keeps nothing for write buffers.
         let buffers = RESERVED_BUFFERS * layout.design().write_buffer_bytes() as f64;
         let buffers = buffers.min(budget * MOST_RESERVED) + budget * CACHE_SHARE;

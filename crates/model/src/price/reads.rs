@@ -109,8 +109,14 @@ impl Missing {
 
     /// How many of the runs of a region without its filter are left, as a share.
     fn left(&self, runs: usize) -> f64 {
-        if self.joins && runs > 0 { f64::from(runs.count_ones()) / runs as f64 } else { 1.0 }
+        if self.joins && runs > 0 { joined_runs(runs) / runs as f64 } else { 1.0 }
     }
+}
+
+/// The runs that are left of about so many, joined like the carries of a binary counter: the ones among its
+/// digits, half of those that follow the first.
+pub(super) fn joined_runs(runs: usize) -> f64 {
+    if runs == 0 { 0.0 } else { f64::midpoint(1.0, (1.0 + runs as f64).log2()) }
 }
 
 /// Pages that a lookup reads to find a key's page by halves, where the table's index is not in memory.
