@@ -34,6 +34,9 @@ const GOLDEN: f64 = 0.618_033_988_749_895;
 const PART_BETWEEN: u64 = 16;
 /// Reads of a kind at each moment, at least.
 const LEAST_READS: u64 = 1000;
+/// Scans that come before those that are measured, at least: gets before them leave a cache of answers, and
+/// its border moves to pages within some 43,000 questions.
+const LEAST_SCANS_BEFORE: u64 = 4000;
 
 /// What a store is filled with.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,6 +56,23 @@ impl Contents {
     pub fn scaled(&self, preset: &Design, budget_bytes: u64) -> Design {
         let of_items = (self.bytes() / TABLES_OF_ITEMS).next_power_of_two();
         preset.scaled_to(of_items.min(1 << (budget_bytes / TABLES_OF_BUDGET).max(1).ilog2()))
+    }
+
+    /// Puts that a write buffer of a design holds, about.
+    pub fn write_buffer_puts(&self, design: &Design) -> u64 {
+        let item_bytes = self.bytes() as f64 / self.items.max(1) as f64;
+        (design.write_buffer.items(item_bytes) as u64).max(1)
+    }
+
+    /// Items that are overwritten from one moment to the next at which a store of `design` is read.
+    fn overwritten_between(&self, design: &Design) -> u64 {
+        let cycle = self.write_buffer_puts(design) * u64::from(design.level(0).runs);
+        ((cycle as f64 * GOLDEN) as u64).min(self.items / PART_BETWEEN)
+    }
+
+    /// Items that are overwritten while a store of `design` is [read over time](Stage::read_over_time).
+    pub fn overwritten_while_read(&self, design: &Design) -> u64 {
+        self.overwritten_between(design) * u64::from(MOMENTS - 1)
     }
 
     /// The same for the model, each item overwritten so many times.
@@ -207,10 +227,9 @@ impl Stage {
         Ok(self.db.wait_until_idle()?)
     }
 
-    /// Puts that a write buffer holds, about.
+    /// Puts that the write buffer holds, about.
     pub fn write_buffer_puts(&self) -> u64 {
-        let item_bytes = (self.contents.bytes() / self.contents.items.max(1)) as f64;
-        (self.keyspace.design().write_buffer.items(item_bytes) as u64).max(1)
+        self.contents.write_buffer_puts(&self.keyspace.design())
     }
 
     /// Asks for popular items as often as a Zipf distribution of this exponent says from now on.
@@ -235,8 +254,7 @@ impl Stage {
         &mut self,
         reads: [(Kind, u64); KINDS],
     ) -> Result<[Taken; KINDS]> {
-        let cycle = self.write_buffer_puts() * u64::from(self.keyspace.design().level(0).runs);
-        let between = ((cycle as f64 * GOLDEN) as u64).min(self.contents.items / PART_BETWEEN);
+        let between = self.contents.overwritten_between(&self.keyspace.design());
         let mut taken = [Taken::default(); KINDS];
         for moment in 0..MOMENTS {
             if moment > 0 {
@@ -247,7 +265,8 @@ impl Stage {
                 let count = (self.contents.items / per / u64::from(MOMENTS)).max(LEAST_READS);
                 // The first time the cache has to come to know it.
                 let before = if moment == 0 { count * u64::from(MOMENTS) } else { count };
-                sum.add(&self.read(kind, before, count)?, 1.0 / f64::from(MOMENTS));
+                let least = if kind == Kind::Scan { LEAST_SCANS_BEFORE } else { 0 };
+                sum.add(&self.read(kind, before.max(least), count)?, 1.0 / f64::from(MOMENTS));
             }
         }
         Ok(taken)

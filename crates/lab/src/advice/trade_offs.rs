@@ -16,7 +16,7 @@ use crate::program::output::{note, print, print_json};
 use serde::{Deserialize, Serialize};
 use siltstone::{Design, Options, presets};
 use siltstone_model::advise::{Request, advise};
-use siltstone_model::price::{Costs, Device, Mix, Pricer, Workload};
+use siltstone_model::price::{Device, Mix, OperationCosts, Pricer, Workload};
 use std::path::PathBuf;
 
 /// Bytes of memory an item that are tried.
@@ -98,17 +98,25 @@ struct Measured {
 }
 
 impl Point {
-    fn of(bytes_per_item: f64, (name, design): (&str, &Design), costs: &Costs, mix: &Mix) -> Self {
-        Self {
+    /// A store is priced while it is filled, and while it is read, when some items are overwritten.
+    fn of(args: &Args, bytes_per_item: f64, (name, design): (&str, &Design), mix: Mix) -> Result<Self> {
+        let (workload, memory) = (workload(args, mix), memory_bytes(args, bytes_per_item));
+        let overwrites = contents(args).overwritten_while_read(design) as f64;
+        let pricer = |workload| Pricer::new(&workload, &Device::default()).map_err(refused);
+        let filled = pricer(workload)?.price(design, memory).map_err(refused)?;
+        let read = pricer(Workload { overwrites, ..workload })?.over_time();
+        let read = read.price(design, memory).map_err(refused)?;
+        let operations = OperationCosts { put: filled.operation_cost.put, ..read.operation_cost };
+        Ok(Self {
             bytes_per_item,
             name: name.to_owned(),
-            cost: costs.operation_cost.of(mix),
-            write_amplification: costs.write_amplification,
-            reads_per_hit: costs.reads_per_hit,
-            reads_per_miss: costs.reads_per_miss,
-            fits: costs.memory_bytes.unfitted() <= 0.0,
+            cost: operations.of(&mix),
+            write_amplification: filled.write_amplification,
+            reads_per_hit: read.reads_per_hit,
+            reads_per_miss: read.reads_per_miss,
+            fits: filled.memory_bytes.unfitted() <= 0.0,
             design: design.clone(),
-        }
+        })
     }
 }
 
@@ -118,10 +126,8 @@ pub fn run(args: &Args) -> Result<()> {
     let mut advised = Vec::new();
     for (name, mix) in WORKLOADS {
         note!("{name}");
-        advised.push((
-            name,
-            BYTES_PER_ITEM.iter().filter_map(|bytes| best(args, *bytes, mix)).collect::<Vec<_>>(),
-        ));
+        let points = BYTES_PER_ITEM.iter().filter_map(|bytes| best(args, *bytes, mix).transpose());
+        advised.push((name, points.collect::<Result<Vec<_>>>()?));
     }
     let beside = BESIDE.iter().map(|name| preset(args, name)).collect::<Result<Vec<_>>>()?;
     let of_mix = advised.last().map(|(_, points)| points.clone()).unwrap_or_default();
@@ -166,27 +172,23 @@ fn memory_bytes(args: &Args, bytes_per_item: f64) -> u64 {
 }
 
 /// What is advised; none where no design fits.
-fn best(args: &Args, bytes_per_item: f64, mix: Mix) -> Option<Point> {
+fn best(args: &Args, bytes_per_item: f64, mix: Mix) -> Result<Option<Point>> {
     let (workload, memory) = (workload(args, mix), memory_bytes(args, bytes_per_item));
     let request = if args.quick { Request::quick(workload, memory) } else { Request::new(workload, memory) };
-    let advice = advise(&request).ok()?;
-    let best = advice.best;
-    Some(Point::of(bytes_per_item, (&best.name, &best.design), &best.predicted, &mix))
+    let Ok(advice) = advise(&request) else { return Ok(None) };
+    Point::of(args, bytes_per_item, (&advice.best.name, &advice.best.design), mix).map(Some)
 }
 
 /// A preset at every memory size, on the last workload; what does not fit is read instead.
 fn preset(args: &Args, name: &str) -> Result<Vec<Point>> {
     let mix = WORKLOADS.last().map_or_else(Mix::default, |(_, mix)| *mix);
-    let pricer = Pricer::new(&workload(args, mix), &Device::default()).map_err(refused)?.over_time();
     let Some((_, design)) = presets::all().into_iter().find(|(known, _)| *known == name) else {
         return Err(Failure::Failed(format!("there is no preset {name}")));
     };
     let at = |bytes: &f64| {
-        let memory = memory_bytes(args, *bytes);
-        let is_measured = args.measure.is_some();
+        let (is_measured, memory) = (args.measure.is_some(), memory_bytes(args, *bytes));
         let design = if is_measured { contents(args).scaled(&design, memory) } else { design.clone() };
-        let costs = pricer.price(&design, memory).map_err(refused)?;
-        Ok(Point::of(*bytes, (name, &design), &costs, &mix))
+        Point::of(args, *bytes, (name, &design), mix)
     };
     BYTES_PER_ITEM.iter().map(at).collect()
 }
