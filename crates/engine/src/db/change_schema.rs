@@ -13,13 +13,15 @@ use siltstone_design::{Design, Encoder, Schema};
 use std::sync::Arc;
 
 impl Keyspace {
-    /// Gives the keyspace another schema, and a design with it: the one it has where `design` is none.
+    /// Gives the keyspace another schema, and a design with it: the one it has where `design` is none. A
+    /// [redesign](Keyspace::redesign) is refused until that is over.
     ///
     /// It returns at once. In the background all items are copied into tables by the new schema, beside
     /// those that are there; then the keyspace has the new schema from one moment to the next. Until then it
     /// is read and written by the old one, and keys that are written have to fit both. Readers never wait for
     /// it. Writers wait for the last few milliseconds, or longer where they write faster than is copied: then
-    /// for the last of nine rounds or more, each of which brings what was written during the one before.
+    /// for the last of nine rounds or more, each of which brings what was written during the one before. The
+    /// copy's level 0 is merged before as its design has it, unless that takes more than half a minute.
     /// Handles stay valid and go on with the new schema; snapshots and iterators go on with the old one.
     /// [`KeyspaceStats::schema_change`](crate::KeyspaceStats::schema_change) says how far it is,
     /// [`Keyspace::wait_for_schema`] waits for it and [`Keyspace::cancel_schema_change`] gives it up. After a
@@ -55,12 +57,14 @@ impl Keyspace {
         let commit = store.committer.lock();
         let keyspace = self.current();
         keyspace.check_exists()?;
+        // The design that comes with the schema is that of the last redesign.
+        let designing = keyspace.designing.lock();
         let of_keyspace = |error: Error| error.of(format_args!("keyspace {:?}", keyspace.name));
         if let Some(open) = keyspace.open_schema_change() {
             return is_same(keyspace, &open, &schema, design.as_ref());
         }
         if schema == *keyspace.encoder.schema() {
-            drop(commit);
+            drop((designing, commit));
             return design.map_or(Ok(()), |design| self.redesign(design));
         }
         let encoder = Encoder::new(schema, store.env.secret).with_rules(&store.env.options.prefix_rules);
@@ -71,7 +75,7 @@ impl Keyspace {
         let from = *keyspace.encoder.schema();
         let change = Arc::new(SchemaChange::new(from, encoder, Arc::new(design), store.env.now_ms()));
         store.catalog.begin_schema_change(keyspace, &change)?;
-        drop(commit);
+        drop((designing, commit));
         store.copier.tell(keyspace, &change, Event::SchemaChangeBegan);
         store.copy_in_background()
     }

@@ -47,8 +47,10 @@ impl Keyspace {
     ///
     /// # Errors
     /// `InvalidInput` where the design is unsound, does not suit the keyspace's schema, which stays as it is,
-    /// or does not fit the memory budget, and where the keyspace is being built or replaced; `NoKeyspace`
-    /// where it has been dropped; those of writing the manifest.
+    /// or does not fit the memory budget, and where the keyspace is being built or replaced; also while
+    /// another schema is on its way, with which a design comes
+    /// ([`Keyspace::change_schema`](crate::Keyspace::change_schema)). `NoKeyspace` where it has been dropped;
+    /// those of writing the manifest.
     pub fn redesign(&self, design: Design) -> Result<()> {
         let (store, keyspace) = (&*self.store, self.current());
         store.env.check_writable()?;

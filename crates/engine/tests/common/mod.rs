@@ -10,6 +10,7 @@ pub mod bulk;
 pub mod conditional;
 #[path = "../../src/db/tiny_designs.rs"]
 mod designs;
+pub mod hooked_disk;
 pub mod operations;
 pub mod session;
 pub mod trace;

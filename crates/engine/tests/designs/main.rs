@@ -15,6 +15,7 @@ mod log_store;
 mod log_store_direct;
 mod lsm_trie;
 mod redesign;
+mod schema_redesigns;
 mod schemas;
 mod short_memory;
 mod silt;

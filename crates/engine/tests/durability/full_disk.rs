@@ -1,12 +1,12 @@
 //! Disks that are full, beside threads: a write is refused or done, and writing goes on once there is room.
 
+use crate::common::hooked_disk::{Hooked, HookedDisk};
 use crate::common::*;
 use siltstone::io::sim::{CrashMode, SimDisk};
-use siltstone::io::{Access, DirLock, Disk, File};
 use siltstone::{Db, ErrorKind, Keyspace, KeyspaceOptions, Options, presets};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 fn store(disk: &SimDisk, options: Options) -> (Db, siltstone::Keyspace) {
     let db = Db::open_on(Arc::new(disk.clone()), DIR, options).unwrap();
@@ -53,80 +53,17 @@ fn with_threads_a_full_disk_is_called_one_and_writing_resumes_by_itself() {
     assert_eq!(db.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());
 }
 
-/// A simulated disk whose writes take their time, so that writers queue up behind one and are written as a
-/// group.
-#[derive(Clone, Debug)]
-struct SlowDisk(SimDisk);
-
-#[derive(Debug)]
-struct SlowFile(Arc<dyn File>);
-
-impl Disk for SlowDisk {
-    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        self.0.create_dir_all(dir)
-    }
-    fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        Ok(Arc::new(SlowFile(self.0.create(path)?)))
-    }
-    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn File>> {
-        Ok(Arc::new(SlowFile(Disk::open(&self.0, path, access)?)))
-    }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.0.rename(from, to)
-    }
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.0.remove(path)
-    }
-    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.0.hard_link(from, to)
-    }
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        self.0.list(dir)
-    }
-    fn canonical(&self, dir: &Path) -> io::Result<PathBuf> {
-        self.0.canonical(dir)
-    }
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.0.sync_dir(dir)
-    }
-    fn lock(&self, path: &Path, owner: &str) -> io::Result<Box<dyn DirLock>> {
-        self.0.lock(path, owner)
-    }
-    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
-        self.0.free_bytes(dir)
-    }
-    fn now_ms(&self) -> u64 {
-        self.0.now_ms()
-    }
-    fn random_u64(&self) -> u64 {
-        self.0.random_u64()
-    }
-}
-
-impl File for SlowFile {
-    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        self.0.read_exact_at(buf, offset)
-    }
-    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        std::thread::sleep(std::time::Duration::from_micros(200));
-        self.0.write_all_at(bytes, offset)
-    }
-    fn sync(&self) -> io::Result<()> {
-        self.0.sync()
-    }
-    fn len(&self) -> io::Result<u64> {
-        self.0.len()
-    }
-    fn set_len(&self, bytes: u64) -> io::Result<()> {
-        self.0.set_len(bytes)
-    }
-}
-
 #[test]
 fn a_write_refused_for_want_of_room_does_not_come_back() {
     for round in 0..if is_long() { 3000 } else { 150 } {
         let disk = SimDisk::new();
-        let db = Db::open_on(Arc::new(SlowDisk(disk.clone())), DIR, options()).unwrap();
+        // Writers queue up behind a write that takes its time, and are written as a group.
+        let slow = HookedDisk::new(&disk, |call| {
+            if call == Hooked::Write {
+                std::thread::sleep(Duration::from_micros(200));
+            }
+        });
+        let db = Db::open_on(Arc::new(slow), DIR, options()).unwrap();
         let items = db.keyspace("items", KeyspaceOptions::default()).unwrap();
         items.put(b"first", b"").unwrap();
         disk.set_capacity(Some(disk.used_bytes() + 1000 + 17 * round % 200));

@@ -44,6 +44,8 @@ impl Scheduler {
     ) -> Result<bool> {
         // A build lays its tables by the design that it began with.
         let hold = self.hold_new(keyspace)?;
+        // The copy that another schema comes with is laid out already by the design chosen for it.
+        let designing = keyspace.designing.lock();
         if keyspace.is_replaced() || keyspace.open_schema_change().is_some() {
             return Err(Error::invalid(format_args!(
                 "keyspace {:?} is getting another schema, or has just got one, and a design with it; wait for that \
@@ -74,7 +76,7 @@ impl Scheduler {
         )?;
         self.env.keep_room_for(design);
         keyspace.expect_buffers_of(design);
-        drop(hold);
+        drop((designing, hold));
         self.reporter
             .design(|| Event::RedesignBegan(DesignEvent::new(&keyspace.name, &before, design, saved_share)));
         self.env.signals.wake();

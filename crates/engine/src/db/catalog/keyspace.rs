@@ -57,6 +57,9 @@ pub(crate) struct OpenKeyspace {
     copy_of: Option<u64>,
     /// The schemas that the keyspace has had since the store was opened, before this one.
     pub earlier_schemas: Vec<Schema>,
+    /// Held by whoever gives it another design or notes that it is to have another schema, which comes with a
+    /// design: neither misses the other.
+    pub designing: Mutex<()>,
     /// The change of its schema that is under way, or the last one since the store was opened.
     schema_change: Mutex<Option<Arc<SchemaChange>>>,
     /// Whether that is under way.
@@ -184,6 +187,7 @@ impl OpenKeyspace {
             proposed: Mutex::default(),
             copy_of,
             earlier_schemas: parts.earlier_schemas,
+            designing: Mutex::default(),
             schema_change: Mutex::new(parts.schema_change),
             is_changing_schema: AtomicBool::new(is_changing_schema),
             successor: OnceLock::new(),

@@ -1,7 +1,7 @@
 //! The catalog: which keyspaces a store has, what each holds now, and the one way from a version to the next.
 //!
-//! Locks, in the order they may be taken: commit → flushing → manifest → view lock → log. Readers take none:
-//! they load a view.
+//! Locks, in the order they may be taken: commit → flushing → designing → manifest → view lock → log. Readers
+//! take none: they load a view.
 
 mod activity;
 mod due;

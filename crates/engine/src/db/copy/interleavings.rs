@@ -1,9 +1,10 @@
-//! Readers and writers beside a change of a schema, in whatever order their steps come.
+//! Readers, writers and redesigns beside a change of a schema, in whatever order their steps come.
 
 use crate::db::explored_store::open;
+use crate::db::tiny_designs::tiny;
 use crate::io::sim::{CrashMode, SimDisk};
 use crate::sync::{explore, thread};
-use crate::{Batch, WriteOptions};
+use crate::{Batch, ErrorKind, WriteOptions};
 use siltstone_design::Schema;
 
 /// Who has written reads it, who counts misses nothing, and a batch that was made before is there as a whole:
@@ -48,5 +49,29 @@ fn what_is_written_while_the_schema_changes_is_there() {
             assert_eq!(found, expected.map(|(key, value)| (key.into(), value.to_vec())));
             drop(db);
         }
+    });
+}
+
+/// A redesign that was accepted stays, and one that was refused changes nothing.
+#[test]
+fn a_redesign_beside_a_change_of_the_schema_stays_or_is_refused() {
+    explore(1_500, || {
+        let (_db, items) = open(&SimDisk::new());
+        items.put("a/old", "1").unwrap();
+        let (before, after) = (items.design(), tiny("leveled"));
+        let other = {
+            let (items, after) = (items.clone(), after.clone());
+            thread::spawn(move || items.redesign(after))
+        };
+        items.change_schema(Schema::delimited(b'/'), None).unwrap();
+        let expected = match other.join().unwrap() {
+            Ok(()) => after,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::InvalidInput);
+                before
+            }
+        };
+        items.wait_for_schema().unwrap();
+        assert_eq!((items.schema(), items.design()), (Schema::delimited(b'/'), expected));
     });
 }
