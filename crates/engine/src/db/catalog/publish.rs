@@ -108,10 +108,7 @@ impl Catalog {
         if added.flat_map(|run| &run.tables).any(|table| table.expiring > 0) {
             self.env.clock.note_use();
         }
-        // Before what has expired by now is gone: it is never to be looked for again.
-        let clock_ms = self.env.clock.to_note();
-        let clock = clock_ms.map(|ms| Edit { keyspace: 0, steps: vec![Step::Clock(ms)] });
-        let edits: Vec<Edit> = clock.into_iter().chain([edit.clone()]).collect();
+        let (edits, clock_ms) = self.with_clock(edit.clone());
         manifest.append_all(&edits).inspect_err(|error| {
             if withdrew(manifest, error) {
                 self.remove_new_tables(&edit.steps, base);
@@ -122,6 +119,14 @@ impl Catalog {
         self.sync_manifest(manifest)?;
         self.env.clock.noted(clock_ms.unwrap_or(0));
         Ok(())
+    }
+
+    /// Returns an edit by which what has expired may be gone, behind one that says how far the clock has
+    /// come, and what that says: what has expired is never to be looked for again.
+    pub(super) fn with_clock(&self, edit: Edit) -> (Vec<Edit>, Option<u64>) {
+        let clock_ms = self.env.clock.to_note();
+        let clock = clock_ms.map(|ms| Edit { keyspace: 0, steps: vec![Step::Clock(ms)] });
+        (clock.into_iter().chain([edit]).collect(), clock_ms)
     }
 
     /// Writes down how far the clock has come, where something expires and that was long ago. A failure loses

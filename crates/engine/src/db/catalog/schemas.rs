@@ -56,6 +56,8 @@ impl Catalog {
         let version = Version::clone(&copy.version()).following(&before, moment);
         let version = Version { activity: old.activity(), ..version };
         let edit = Edit { keyspace: old.id, steps: steps_of(&version, change, moment, flushed)? };
+        // What has expired was not copied.
+        let (edits, clock_ms) = self.with_clock(edit);
         let mut earlier_schemas = old.earlier_schemas.clone();
         earlier_schemas.push(*old.encoder.schema());
         let parts = KeyspaceParts {
@@ -69,7 +71,7 @@ impl Catalog {
             earlier_schemas,
         };
         let new = OpenKeyspace::new(parts, visible, memory);
-        self.commit_keyspaces(&[edit], || {
+        self.commit_keyspaces(&edits, || {
             let _views = self.view_lock.lock();
             let mut registry = self.keyspaces.write();
             registry.by_number.insert(new.id, Arc::clone(&new));
@@ -85,6 +87,7 @@ impl Catalog {
             change.end(Ended::Done);
             new.note_schema_change(change);
         })?;
+        self.env.clock.noted(clock_ms.unwrap_or(0));
         self.env.keep_room_for(&new.design());
         self.refresh_pressure(&new);
         self.env.reader.fit_cache();
