@@ -16,6 +16,7 @@ mod log_store_direct;
 mod lsm_trie;
 mod redesign;
 mod schema_redesigns;
+mod schema_swaps;
 mod schemas;
 mod short_memory;
 mod silt;

@@ -16,6 +16,7 @@ pub(super) mod hold;
 mod job;
 mod large_group;
 mod member;
+mod of_copy;
 mod redesign;
 mod region_filters;
 mod residency;
@@ -126,12 +127,14 @@ impl Scheduler {
         let load = || self.unloaded(keyspaces).map(Job::LoadTable);
         let filter_above = || self.filter_job(keyspaces, 0..1, false).map(Job::Filter);
         let compact = || self.take_compaction(keyspaces).map(Job::Compact);
+        let compact_copy = || self.take_compaction_of_copy().map(Job::Compact);
         let filter_below = || self.filter_job(keyspaces, below, false).map(Job::Filter);
         // Where there is time, files are written that hold little.
         let write_files = || self.filter_job(keyspaces, 0..usize::MAX, true).map(Job::Filter);
         load()
             .or_else(filter_above)
             .or_else(compact)
+            .or_else(compact_copy)
             .or_else(filter_below)
             .or_else(|| self.redesigned(keyspaces).map(Job::Settle))
             .or_else(|| self.sidecar_to_check(keyspaces))

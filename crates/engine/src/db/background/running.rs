@@ -10,7 +10,7 @@ use crate::version::Version;
 use siltstone_design::{Design, Reason, Task, TriePath};
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// A region of a keyspace; its path says of which level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,6 +39,8 @@ pub(super) struct RunningState {
     pub tasks: Vec<RunningTask>,
     /// Keyspaces whose compactions are held back.
     pub held: HashMap<u64, Held>,
+    /// A copy that is merged like a keyspace; see `of_copy`.
+    pub copy: Weak<OpenKeyspace>,
 }
 
 impl RunningState {

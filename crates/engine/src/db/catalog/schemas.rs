@@ -95,6 +95,17 @@ impl Catalog {
         Ok(())
     }
 
+    /// Lets a copy be gone that no manifest names, and its files with it: work on it that is under way
+    /// changes nothing any more.
+    pub fn discard_copy(&self, copy: &OpenKeyspace) {
+        // What is being committed comes before, and its files go as well.
+        let _manifest = self.manifest.lock();
+        copy.mark_dropped();
+        let version = copy.version();
+        version.tables().for_each(|table| table.mark_obsolete());
+        version.sidecars().for_each(|pages| pages.mark_obsolete());
+    }
+
     /// How often keyspaces have got another schema since the store was opened.
     #[inline]
     pub fn schema_changes(&self) -> u64 {

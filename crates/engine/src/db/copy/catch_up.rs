@@ -73,7 +73,12 @@ impl Copier {
         work.copy.seal_with(work.copy.new_memtable(0, self.env.memory()), Reason::Requested);
         match flushing {
             Some(flushing) => self.scheduler.flush_copy(&work.copy, flushing),
-            None => self.scheduler.flush_copy(&work.copy, &self.scheduler.lock_flushes()),
+            None => {
+                let flushed = self.scheduler.flush_copy(&work.copy, &self.scheduler.lock_flushes());
+                // A merge may be due.
+                self.env.signals.wake();
+                flushed
+            }
         }
     }
 

@@ -56,6 +56,8 @@ const LAST_BYTES: u64 = 64 << 10;
 /// Rounds after which they may be more with each: the copy is no faster than the writers.
 const PATIENT_ROUNDS: u32 = 8;
 const MOST_DOUBLINGS: u32 = 16;
+/// How long merges of the copy's level 0 are waited for before it takes its place.
+const LONGEST_MERGES: Duration = Duration::from_secs(30);
 /// How often flushes of others are waited for before writers wait with the copy.
 const MOST_DELAYS: u32 = 64;
 
@@ -216,10 +218,26 @@ impl Copier {
         self.begun_last.store(old.id, Ordering::Relaxed);
         let log = self.follow(end)?;
         let copy = OpenKeyspace::copy_of(&old, &change, self.catalog.next_id(), self.env.memory());
-        let env = Arc::clone(&self.env);
-        let (reached, position, rounds, delays, sequence, is_done) = (Arc::new(held), end, 0, 0, 0, false);
-        let work = Work { env, old, change, copy, reached, log, position, rounds, delays, sequence, is_done };
+        let (env, catalog) = (Arc::clone(&self.env), Arc::clone(&self.catalog));
+        let work = Work {
+            env,
+            catalog,
+            old,
+            change,
+            copy,
+            reached: Arc::new(held),
+            log,
+            position: end,
+            rounds: 0,
+            unmerged: None,
+            delays: 0,
+            sequence: 0,
+            is_done: false,
+        };
         let built = self.build(&work);
+        if built.is_ok() && self.builder().has_threads() {
+            self.scheduler.merge_in_background(&work.copy);
+        }
         self.after(work, built)
     }
 
@@ -268,6 +286,11 @@ impl Copier {
         Next { held: self.catalog.pin(keyspace), end: self.catalog.log.bounds().1 }
     }
 
+    fn builder(&self) -> Builder<'_> {
+        let Self { env, catalog, committer, scheduler, .. } = self;
+        Builder { env, catalog, committer, scheduler }
+    }
+
     /// Builds the copy of what the keyspace held at the moment.
     fn build(&self, work: &Work) -> Result<Caught> {
         let Work { old, change, copy, reached, .. } = work;
@@ -276,11 +299,9 @@ impl Copier {
         let bytes = view.version.tables().map(|table| table.meta().bytes).sum::<u64>() + in_buffers;
         let items = old.items_estimate(self.env.now_ms()).max(1);
         change.begin_copy(bytes);
-        let Self { env, catalog, committer, scheduler, .. } = self;
-        let builder = Builder { env, catalog, committer, scheduler };
-        ingest(builder, copy, &IngestOptions::default(), |build| {
+        ingest(self.builder(), copy, &IngestOptions::default(), |build| {
             let mut count = 0u64;
-            each_live(reached, Span::ALL, &env.reader, |LiveItem { key, value, expires_at_ms }| {
+            each_live(reached, Span::ALL, &self.env.reader, |LiveItem { key, value, expires_at_ms }| {
                 if count.is_multiple_of(ITEMS_BETWEEN_LOOKS) {
                     work.check_wanted()?;
                     let left = items.saturating_sub(count) as f64 / items as f64;
@@ -301,12 +322,19 @@ impl Copier {
             self.env.empty_trash();
             return Err(self.committer.disk_is_full());
         }
+        if !self.builder().has_threads() {
+            match self.scheduler.merge_once(&work.copy) {
+                Ok(false) => {}
+                merged => return self.after(work, merged.map(|_| Caught::Up)),
+            }
+        }
         if self.is_nearly_up(&work)? {
-            let Some(hold) = self.scheduler.hold_briefly(&work.old) else {
-                return Ok((Some(work), Stepped::Waits));
-            };
-            let finished = self.finish(&mut work, &hold);
-            drop(hold);
+            let hold =
+                if self.waits_for_merges(&mut work) { None } else { self.scheduler.hold_briefly(&work.old) };
+            let Some(hold) = hold else { return Ok((Some(work), Stepped::Waits)) };
+            let copy = Arc::clone(&work.copy);
+            let stopped = self.scheduler.stop_merging(&copy);
+            let finished = stopped.and_then(|stopped| self.finish(&mut work, &[hold, stopped]));
             if let Ok(None) = finished {
                 return Ok((Some(work), Stepped::Waits));
             }
@@ -341,9 +369,23 @@ impl Copier {
         Ok(true)
     }
 
+    /// Whether the copy's level 0 is to be merged first, so that after the change gets do not meet more runs
+    /// than the design has, and writers are not slowed by them. Others do that meanwhile.
+    fn waits_for_merges(&self, work: &mut Work) -> bool {
+        if !self.builder().has_threads() || self.scheduler.is_merged(&work.copy) {
+            return false;
+        }
+        let waits = work.unmerged.get_or_insert_with(Stopwatch::start).elapsed() < LONGEST_MERGES;
+        if waits {
+            // Rounds that bring what is written meanwhile do not show that the writers are faster.
+            work.rounds = 0;
+        }
+        waits
+    }
+
     /// Brings the last part to the copy and lets it take the keyspace's place, while writers wait; none where
-    /// they would wait for somebody else's flush.
-    fn finish(&self, work: &mut Work, _: &Hold<'_>) -> Result<Option<Caught>> {
+    /// they would wait for somebody else's flush. Compactions of both are held back.
+    fn finish(&self, work: &mut Work, _: &[Hold<'_>; 2]) -> Result<Option<Caught>> {
         let _open = self.scheduler.keep_open()?;
         let _commit = self.committer.lock();
         work.check_wanted()?;
@@ -362,7 +404,10 @@ impl Copier {
         let next = self.present(&work.old);
         let caught = self.catch_up(work, next, Some(&flushing))?;
         if caught == Caught::Up {
-            self.catalog.finish_schema_change(&work.old, &work.copy, &work.change)?;
+            let finished = self.catalog.finish_schema_change(&work.old, &work.copy, &work.change);
+            // What it holds is the keyspace's now, or may be: nobody merges it any more.
+            work.copy.mark_dropped();
+            finished?;
             work.is_done = true;
         }
         Ok(Some(caught))

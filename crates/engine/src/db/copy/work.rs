@@ -1,17 +1,20 @@
 //! A copy that is being made: what it is made of, how far it is, and what becomes of it.
 
 use super::walk::Held;
+use crate::db::catalog::Catalog;
 use crate::db::catalog::keyspace::OpenKeyspace;
 use crate::db::catalog::schema_change::SchemaChange;
 use crate::db::env::Env;
 use crate::db::follow::Follower;
 use crate::entry::Sequence;
 use crate::error::{Error, ErrorKind, Result};
+use crate::stats::Stopwatch;
 use std::sync::Arc;
 
 /// A copy that is being made.
 pub(super) struct Work {
     pub env: Arc<Env>,
+    pub catalog: Arc<Catalog>,
     pub old: Arc<OpenKeyspace>,
     pub change: Arc<SchemaChange>,
     /// Holds what `old` held at `reached`.
@@ -21,8 +24,10 @@ pub(super) struct Work {
     pub log: Follower,
     /// Where the log ended at `reached`.
     pub position: u64,
-    /// How often the copy has caught up.
+    /// How often the copy has caught up since merges were waited for last.
     pub rounds: u32,
+    /// How long merges of its level 0 have been waited for, where they have.
+    pub unmerged: Option<Stopwatch>,
     /// How often somebody else's flush was in the way of the end.
     pub delays: u32,
     /// Numbers the writes to the copy.
@@ -87,9 +92,6 @@ impl Drop for Work {
         if self.is_done || self.env.health.is_poisoned() {
             return;
         }
-        self.copy.mark_dropped();
-        let version = self.copy.version();
-        version.tables().for_each(|table| table.mark_obsolete());
-        version.sidecars().for_each(|pages| pages.mark_obsolete());
+        self.catalog.discard_copy(&self.copy);
     }
 }
