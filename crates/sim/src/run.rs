@@ -74,6 +74,8 @@ const LONG_MS: u64 = 1 << 41;
 struct Copy {
     model: Model,
     position: u64,
+    /// How often keyspaces had got other schemas by then.
+    schema_changes: u64,
 }
 
 /// A store in its world.
@@ -369,9 +371,13 @@ impl Runner {
     /// Lets the copy take over what was written.
     fn follow(&mut self) -> siltstone::Result<()> {
         let db = self.session.db();
-        let Some(copy) = &mut self.copy else {
-            let (model, position) = (self.session.model.clone(), db.log_position());
-            self.copy = Some(Copy { model, position });
+        let (session, position) = (&self.session, db.log_position());
+        let afresh =
+            || Copy { model: session.model.clone(), position, schema_changes: session.schema_changes };
+        // The log does not say by which schema a prefix was deleted.
+        let of_other_schemas = |copy: &Copy| copy.schema_changes != session.schema_changes;
+        let Some(copy) = self.copy.as_mut().filter(|copy| !of_other_schemas(copy)) else {
+            self.copy = Some(afresh());
             return Ok(());
         };
         let tail = match db.tail(copy.position) {
@@ -385,7 +391,7 @@ impl Runner {
             let batch = batch?;
             if batch.operations.iter().any(|operation| operation.change == Change::Replaced) {
                 // All of it is copied afresh.
-                *copy = Copy { model: self.session.model.clone(), position: db.log_position() };
+                *copy = afresh();
                 return Ok(());
             }
             for operation in batch.operations {
@@ -481,8 +487,9 @@ impl Runner {
         self.session.disk = disk;
         self.session.db = Some(db);
         self.session.model = Model::clone(&model);
+        self.session.note_schemas();
         self.note(true, None);
-        (self.before, self.since) = (Vec::new(), vec![model]);
+        (self.before, self.since) = (Vec::new(), vec![Rc::new(self.session.model.clone())]);
         if seed.is_multiple_of(4) {
             let report = self.session.db().verify(&mut |_| {}).expect("verify reads what is there");
             assert!(report.problems.is_empty(), "verify after {mode:?}: {:?}", report.problems);

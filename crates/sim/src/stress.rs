@@ -4,8 +4,9 @@
 //! was acknowledged, and what was under way. After a kill every key has the one or the other. Options and
 //! designs change from round to round.
 
+use crate::harness::schemas::schemas_for;
 use crate::harness::{HASHED, ORDERED, Rng, fitting, hash, random_design};
-use siltstone::{Batch, Db, Durability, Keyspace, KeyspaceOptions, Options, Schema, WriteOptions};
+use siltstone::{Batch, Db, Durability, ErrorKind, Keyspace, KeyspaceOptions, Options, Schema, WriteOptions};
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
@@ -209,11 +210,27 @@ impl Writer<'_> {
             993..996 => self.db.sync(),
             996 => self.rng.pick(self.spaces).compact().map(drop),
             997 => {
-                let (at, design) = (self.rng.below(3) as usize, random_design(&mut self.rng));
-                self.spaces[at].redesign(fitting(design, SPACES[at].1))
+                let keyspace = self.rng.pick(self.spaces);
+                let design = fitting(random_design(&mut self.rng), keyspace.schema());
+                unless_refused(keyspace.redesign(design))
+            }
+            998 => {
+                // Scans know the prefixes and the order of the other one.
+                let at = *self.rng.pick(&[0, 2]);
+                let schema = *self.rng.pick(&schemas_for(SPACES[at].1));
+                let design = fitting(self.spaces[at].design(), schema);
+                unless_refused(self.spaces[at].change_schema(schema, Some(design)))
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// Passes over that another thread has asked for another schema, or for another design.
+fn unless_refused(outcome: siltstone::Result<()>) -> siltstone::Result<()> {
+    match outcome {
+        Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),
+        outcome => outcome,
     }
 }
 

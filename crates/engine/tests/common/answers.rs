@@ -39,8 +39,8 @@ impl Session {
             if rng.one_in(6) {
                 check_walks(&mut rng, &keyspace, &live);
             }
-            if schema != Schema::Point {
-                check_prefixes(&mut rng, &keyspace, &live);
+            if keyspace.schema() != Schema::Point {
+                check_prefixes(&mut rng, &keyspace, schema, &live);
             }
         }
         self.orders.push(hash(&order));
@@ -75,11 +75,13 @@ impl Session {
                 assert_eq!(snapshot.contains(&keyspace, key).unwrap(), found.is_some());
                 assert_eq!(is_there, found.is_some());
             }
-            if schema != Schema::Point {
-                let prefix = prefix(rng, schema, 40);
+            // A snapshot goes on with the schema of then.
+            let then = model.keyspaces[name].schema;
+            if then != Schema::Point {
+                let prefix = prefix_by(rng, then, (schema, 40));
                 let found: BTreeMap<_, _> =
                     snapshot.prefix(&keyspace, &prefix).unwrap().map(Result::unwrap).collect();
-                assert!(found == with_prefix(&keyspace, &live, &prefix).into_iter().collect());
+                assert!(found == with_prefix(then, &live, &prefix).into_iter().collect());
             }
         }
     }
@@ -98,16 +100,16 @@ fn probes(rng: &mut Rng, schema: Schema, live: &BTreeMap<Vec<u8>, Vec<u8>>) -> V
     keys
 }
 
-fn with_prefix(keyspace: &Keyspace, live: &BTreeMap<Vec<u8>, Vec<u8>>, prefix: &[u8]) -> Items {
-    let schema = keyspace.schema();
+fn with_prefix(schema: Schema, live: &BTreeMap<Vec<u8>, Vec<u8>>, prefix: &[u8]) -> Items {
     let group = live.iter().filter(|(key, _)| key[..schema.prefix_len(key).unwrap()] == *prefix);
     group.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-fn check_prefixes(rng: &mut Rng, keyspace: &Keyspace, live: &BTreeMap<Vec<u8>, Vec<u8>>) {
+/// Compares scans of groups; keys are made for `schema`, whichever the keyspace has by now.
+fn check_prefixes(rng: &mut Rng, keyspace: &Keyspace, schema: Schema, live: &BTreeMap<Vec<u8>, Vec<u8>>) {
     for _ in 0..4 {
-        let prefix = prefix(rng, keyspace.schema(), 80);
-        let expected = with_prefix(keyspace, live, &prefix);
+        let prefix = prefix_by(rng, keyspace.schema(), (schema, 80));
+        let expected = with_prefix(keyspace.schema(), live, &prefix);
         let mut found: Items = keyspace.prefix(&prefix).unwrap().map(Result::unwrap).collect();
         let bounds = (bound(rng, &expected, prefix.len()), bound(rng, &expected, prefix.len()));
         let range = keyspace.prefix_range(&prefix, bounds.clone());

@@ -12,6 +12,7 @@ pub mod conditional;
 mod designs;
 pub mod hooked_disk;
 pub mod operations;
+pub mod schemas;
 pub mod session;
 pub mod trace;
 pub mod walks;
@@ -324,8 +325,13 @@ pub fn key(rng: &mut Rng, schema: Schema, variety: u64) -> Vec<u8> {
 
 /// A prefix of `schema` that keys from [`key`] have.
 pub fn prefix(rng: &mut Rng, schema: Schema, variety: u64) -> Vec<u8> {
+    prefix_by(rng, schema, (schema, variety))
+}
+
+/// A prefix that keys from [`key`] have by a schema other than that which they are made for.
+pub fn prefix_by(rng: &mut Rng, by: Schema, (schema, variety): (Schema, u64)) -> Vec<u8> {
     let key = key(rng, schema, variety);
-    let length = schema.prefix_len(&key).unwrap();
+    let length = by.prefix_len(&key).unwrap();
     key[..length].to_vec()
 }
 
@@ -361,6 +367,7 @@ pub enum Effect {
     DeletePrefix { keyspace: String, prefix: Vec<u8> },
     Merge { keyspace: String, key: Vec<u8>, operand: Vec<u8> },
     Create { keyspace: String, schema: Schema },
+    Schema { keyspace: String, schema: Schema },
     Drop { keyspace: String },
 }
 
@@ -417,6 +424,11 @@ impl Model {
             Effect::Create { keyspace, schema } => {
                 let new = ModelKeyspace { schema: *schema, items: BTreeMap::new() };
                 self.keyspaces.entry(keyspace.clone()).or_insert(new);
+            }
+            Effect::Schema { keyspace, schema } => {
+                if let Some(keyspace) = self.keyspaces.get_mut(keyspace) {
+                    keyspace.schema = *schema;
+                }
             }
             Effect::Drop { keyspace } => {
                 self.keyspaces.remove(keyspace);

@@ -2,6 +2,7 @@
 
 use super::bulk::BulkLoad;
 use super::conditional::Conditional;
+use super::schemas::schemas_for;
 use super::*;
 
 /// The keyspaces of a session.
@@ -66,6 +67,12 @@ pub enum Op {
     Redesign {
         keyspace: &'static str,
         design: Design,
+    },
+    /// The keyspace gets another schema, once the copy is made: by `waits` here and now.
+    ChangeSchema {
+        keyspace: &'static str,
+        schema: Schema,
+        waits: bool,
     },
     Step,
     StepAll,
@@ -185,6 +192,13 @@ pub fn operations(rng: &mut Rng, count: usize, mix: &Mix) -> Vec<Op> {
             95 => {
                 let &(keyspace, schema) = rng.pick(&KEYSPACES);
                 Op::Redesign { keyspace, design: fitting(random_design(rng), schema) }
+            }
+            98 => {
+                // One draw, as for a check.
+                let rng = &mut Rng::new(rng.next());
+                let &(keyspace, schema) = rng.pick(&KEYSPACES);
+                let schema = *rng.pick(&schemas_for(schema));
+                Op::ChangeSchema { keyspace, schema, waits: rng.one_in(3) }
             }
             96 => Op::Compact { keyspace: rng.pick(&KEYSPACES).0 },
             97 => Op::Drain,

@@ -3,9 +3,10 @@
 
 use super::bulk::{BulkLoad, rebuild};
 use super::operations::{KEYSPACES, Op};
+use super::schemas::{change_schema, changed_schemas, is_prefix, redesign, schema_to_come};
 use super::*;
 use siltstone::io::sim::CrashMode;
-use siltstone::{Batch, Durability, Resources, Snapshot, WriteOptions};
+use siltstone::{Batch, Durability, ErrorKind, Resources, Snapshot, WriteOptions};
 use std::time::Duration;
 
 /// A store and what it should hold.
@@ -20,6 +21,8 @@ pub struct Session {
     options: Options,
     /// The order of all items at every check: the same whatever the design.
     pub orders: Vec<u64>,
+    /// How often keyspaces have got other schemas.
+    pub schema_changes: u64,
 }
 
 impl Session {
@@ -44,6 +47,7 @@ impl Session {
             designs: designs.to_vec(),
             options,
             orders: Vec::new(),
+            schema_changes: 0,
         };
         session.db = Some(session.open(&session.disk).unwrap());
         for (i, (name, schema)) in KEYSPACES.into_iter().enumerate() {
@@ -86,6 +90,7 @@ impl Session {
         match op {
             Op::Write { effects, .. } => {
                 let mut absolute = effects.clone();
+                absolute.retain(|effect| self.is_possible(effect));
                 for effect in &mut absolute {
                     if let Effect::Put { expires_at_ms, .. } = effect
                         && *expires_at_ms != 0
@@ -132,6 +137,16 @@ impl Session {
         }
     }
 
+    /// Whether the present schema has groups as the one that the effect would delete.
+    fn is_possible(&self, effect: &Effect) -> bool {
+        match effect {
+            Effect::DeletePrefix { keyspace, prefix } => {
+                is_prefix(self.model.keyspaces[keyspace].schema, prefix)
+            }
+            _ => true,
+        }
+    }
+
     /// Writes a batch to the store, and to the model if the store took it.
     pub fn write(&mut self, effects: &[Effect], synced: bool) -> siltstone::Result<()> {
         self.run(&Op::Write { effects: effects.to_vec(), synced })
@@ -155,9 +170,17 @@ impl Session {
                 }
                 Effect::Delete { keyspace, key } => batch.delete(&self.keyspace(keyspace), key)?,
                 Effect::DeletePrefix { keyspace, prefix } => {
-                    batch.delete_prefix(&self.keyspace(keyspace), prefix)?;
+                    let deleted = batch.delete_prefix(&self.keyspace(keyspace), prefix);
+                    if self.is_possible(effect) {
+                        deleted?;
+                    } else {
+                        let kind = deleted.unwrap_err().kind();
+                        assert!([ErrorKind::InvalidInput, ErrorKind::BadKey].contains(&kind), "{kind:?}");
+                    }
                 }
-                Effect::Create { .. } | Effect::Drop { .. } => unreachable!("no write"),
+                Effect::Create { .. } | Effect::Schema { .. } | Effect::Drop { .. } => {
+                    unreachable!("no write")
+                }
             }
         }
         let durability = Some(if synced { Durability::Synced } else { Durability::Buffered });
@@ -201,9 +224,21 @@ impl Session {
     /// Runs an operation on the store, and on the model if the store took it.
     pub fn run(&mut self, op: &Op) -> siltstone::Result<()> {
         let effects = self.effects(op);
-        self.run_on_store(op)?;
-        effects.iter().for_each(|effect| self.model.apply(effect));
-        Ok(())
+        let done = self.run_on_store(op);
+        if done.is_ok() {
+            effects.iter().for_each(|effect| self.model.apply(effect));
+        }
+        self.note_schemas();
+        done
+    }
+
+    /// Notes in the model which keyspaces have got another schema meanwhile; says whether any has.
+    pub fn note_schemas(&mut self) -> bool {
+        let Some(db) = &self.db else { return false };
+        let changed = changed_schemas(db, &self.model);
+        changed.iter().for_each(|effect| self.model.apply(effect));
+        self.schema_changes += changed.len() as u64;
+        !changed.is_empty()
     }
 
     fn run_on_store(&mut self, op: &Op) -> siltstone::Result<()> {
@@ -226,11 +261,23 @@ impl Session {
             Op::Ingest(load) => self.ingest(load)?,
             Op::Rebuild { keyspace } => rebuild(self, keyspace)?,
             Op::Clear { keyspace } => self.keyspace(keyspace).clear()?,
-            Op::Redesign { keyspace, design } => self.keyspace(keyspace).redesign(design.clone())?,
+            Op::Redesign { keyspace, design } => drop(redesign(&self.keyspace(keyspace), design)?),
+            Op::ChangeSchema { keyspace, schema, waits } => {
+                let keyspace = self.keyspace(keyspace);
+                if change_schema(&keyspace, *schema)? && *waits {
+                    keyspace.wait_for_schema()?;
+                    assert_eq!(keyspace.schema(), *schema);
+                }
+            }
             Op::Step => {
                 self.db().step()?;
             }
-            Op::StepAll => self.db().wait_until_idle()?,
+            Op::StepAll => {
+                self.db().wait_until_idle()?;
+                let changes =
+                    KEYSPACES.iter().filter(|(name, _)| schema_to_come(&self.keyspace(name)).is_some());
+                assert_eq!(changes.count(), 0, "changes of schemas that do not end");
+            }
             Op::Flush => self.db().flush()?,
             Op::Compact { keyspace } => self.compact(keyspace)?,
             Op::Drain => self.db().drain()?,

@@ -2,6 +2,7 @@
 
 use super::bulk::BulkLoad;
 use super::conditional::Conditional;
+use super::schemas::{change_schema, changed_schemas, redesign, schemas_for};
 use super::*;
 use siltstone::io::sim::{CallInfo, DiskImage};
 use siltstone::{Batch, Durability, Snapshot, WriteOptions};
@@ -49,6 +50,7 @@ impl Trace {
             db: Some(open_traced(&disk, seed).unwrap()),
             snapshots: Vec::new(),
             model: Model::default(),
+            made_for: BTreeMap::new(),
             trace: Self {
                 seed,
                 disk: disk.clone(),
@@ -99,6 +101,8 @@ struct Runner {
     db: Option<Db>,
     snapshots: Vec<Snapshot>,
     model: Model,
+    /// The schemas that keys are made for, by keyspace: those of the beginning, which any later one fits.
+    made_for: BTreeMap<String, Schema>,
     trace: Trace,
 }
 
@@ -112,8 +116,13 @@ impl Runner {
         self.trace.names.push(name);
     }
 
-    fn end(&mut self, effects: Vec<Effect>, is_durable: bool) {
+    fn end(&mut self, mut effects: Vec<Effect>, is_durable: bool) {
         effects.iter().for_each(|effect| self.model.apply(effect));
+        // A schema comes with all that was written before.
+        let changed = changed_schemas(self.db(), &self.model);
+        changed.iter().for_each(|effect| self.model.apply(effect));
+        let is_durable = is_durable || !changed.is_empty();
+        effects.extend(changed);
         self.trace.effects.push(effects);
         let operations = self.trace.prints.len();
         self.trace.prints.push(self.model.print());
@@ -125,15 +134,16 @@ impl Runner {
         let merge_operator = merge_operator_of(name);
         let options = KeyspaceOptions { merge_operator, ..keyspace_options(schema, design) };
         self.db().keyspace(name, options).unwrap();
+        self.made_for.insert(name.into(), schema);
         self.end(vec![Effect::Create { keyspace: name.into(), schema }], true);
     }
 
+    /// Picks a keyspace, with the schema that its keys are made for.
     fn any_keyspace(&mut self) -> (Keyspace, Schema) {
         let names = self.db().keyspaces();
         let name = self.rng.pick(&names).clone();
         let keyspace = self.db().get_keyspace(&name).unwrap();
-        let schema = keyspace.schema();
-        (keyspace, schema)
+        (keyspace, self.made_for[&name])
     }
 
     fn value(&mut self) -> Vec<u8> {
@@ -154,8 +164,8 @@ impl Runner {
                 batch.delete(&keyspace, &key).unwrap();
                 effects.push(Effect::Delete { keyspace: name, key });
             }
-            4..6 if schema != Schema::Point => {
-                let prefix = prefix(&mut self.rng, schema, VARIETY);
+            4..6 if keyspace.schema() != Schema::Point => {
+                let prefix = prefix_by(&mut self.rng, keyspace.schema(), (schema, VARIETY));
                 batch.delete_prefix(&keyspace, &prefix).unwrap();
                 effects.push(Effect::DeletePrefix { keyspace: name, prefix });
             }
@@ -182,7 +192,7 @@ impl Runner {
     /// Builds a keyspace beside another one, and replaces that by it.
     fn replace(&mut self) {
         self.begin("create keyspace to replace another");
-        let (old, _) = self.any_keyspace();
+        let (old, schema) = self.any_keyspace();
         let name = old.name().to_owned();
         let options = KeyspaceOptions {
             schema: old.schema(),
@@ -192,7 +202,7 @@ impl Runner {
         let new = self.db().keyspace("next", options).unwrap();
         self.end(vec![Effect::Create { keyspace: "next".into(), schema: old.schema() }], true);
         self.begin("ingest into it");
-        let load = BulkLoad::of(&mut self.rng, "", (old.schema(), VARIETY), 60, 2_000)
+        let load = BulkLoad::of(&mut self.rng, "", (schema, VARIETY), 60, 2_000)
             .without_ttls_if(old.merge_operator().is_some());
         let now_ms = siltstone::io::Disk::now_ms(&self.trace.disk);
         let effects = load.run(&new, now_ms, || Ok(())).unwrap();
@@ -287,8 +297,8 @@ impl Runner {
             }
             89 => {
                 self.begin("clear keyspace");
-                let (keyspace, schema) = self.any_keyspace();
-                let name = keyspace.name().to_owned();
+                let (keyspace, _) = self.any_keyspace();
+                let (name, schema) = (keyspace.name().to_owned(), keyspace.schema());
                 keyspace.clear().unwrap();
                 self.end(
                     vec![Effect::Drop { keyspace: name.clone() }, Effect::Create { keyspace: name, schema }],
@@ -297,9 +307,15 @@ impl Runner {
             }
             86 => {
                 self.begin("redesign");
+                let (keyspace, _) = self.any_keyspace();
+                redesign(&keyspace, &random_design(&mut self.rng)).unwrap();
+                self.end(Vec::new(), false);
+            }
+            92 => {
+                self.begin("change schema");
                 let (keyspace, schema) = self.any_keyspace();
-                let design = fitting(random_design(&mut self.rng), schema);
-                keyspace.redesign(design).unwrap();
+                let schema = *self.rng.pick(&schemas_for(schema));
+                change_schema(&keyspace, schema).unwrap();
                 self.end(Vec::new(), false);
             }
             87..89 => {
@@ -311,7 +327,7 @@ impl Runner {
                 }
                 self.end(Vec::new(), false);
             }
-            90..93 => {
+            90..92 => {
                 // The clock moves between operations, so that an image's clock is the operation's.
                 self.trace.disk.advance_ms(self.rng.clone().below(2500));
                 self.begin("step after a while");

@@ -3,11 +3,12 @@
 //! Whatever fails, an answer is right or an error; an acknowledged write is there as long as the store lives;
 //! what was acknowledged as synced is there after a power cut. `SILTSTONE_LONG=1` runs many more seeds.
 
-use crate::common::operations::{Op, SMALL, any_effect, operations};
+use crate::common::operations::{KEYSPACES, Op, SMALL, any_effect, operations};
+use crate::common::schemas::schema_to_come;
 use crate::common::session::Session;
 use crate::common::*;
 use siltstone::io::sim::{CallKind, CrashMode, Fault, FaultError, SimDisk};
-use siltstone::{Db, Design, Durability, Error, ErrorKind, Keyspace, KeyspaceOptions, Options};
+use siltstone::{Db, Design, Durability, Error, ErrorKind, Keyspace, KeyspaceOptions, Options, Schema};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -108,11 +109,16 @@ impl Faulty {
             | Op::Step
             | Op::StepAll
             | Op::Redesign { .. }
+            | Op::ChangeSchema { .. }
             | Op::Compact { .. }
-            | Op::Drain => match self.session.run(op) {
-                Ok(()) => self.note(matches!(op, Op::Sync)),
-                Err(error) => assert!(is_expected(&error), "{op:?}: {error:?}"),
-            },
+            | Op::Drain => {
+                let done = self.session.run(op);
+                if let Err(error) = &done {
+                    assert!(is_expected(error), "{op:?}: {error:?}");
+                }
+                // A keyspace may have got its schema, whatever failed after that.
+                self.note(matches!(op, Op::Sync) && done.is_ok());
+            }
             // After a crash the store may know of an earlier time.
             Op::SetBack { .. } => {}
             Op::Wait { .. } => self.session.run(op).unwrap(),
@@ -126,7 +132,24 @@ impl Faulty {
         let poisoned = failed && matches!(next(), Err(error) if error.kind() == ErrorKind::Poisoned);
         // A sync may find the disk full as well; what it should have synced is written.
         self.in_doubt.extend(refused.filter(|_| poisoned));
+        if self.session.note_schemas() {
+            self.note(false);
+        }
+        if poisoned {
+            self.note_schemas_in_doubt();
+        }
         poisoned
+    }
+
+    /// Notes that a keyspace may have got its schema if the store was poisoned by that.
+    fn note_schemas_in_doubt(&mut self) {
+        for (name, _) in KEYSPACES {
+            if let Some(schema) = schema_to_come(&self.session.keyspace(name)) {
+                let mut with = self.session.model.clone();
+                with.apply(&Effect::Schema { keyspace: name.into(), schema });
+                self.in_doubt.push(with.print());
+            }
+        }
     }
 
     /// Reads while calls fail: what is answered is right.
@@ -201,7 +224,9 @@ fn no_failure_makes_an_answer_wrong_or_loses_what_was_acknowledged() {
             }
             poisoned = faulty.run(op);
             if poisoned {
-                let write = faulty.session.write(&[any_effect(&mut rng, &SMALL)], false);
+                let (keyspace, key) = ("point".to_owned(), key(&mut rng, Schema::Point, 80));
+                let put = Effect::Put { keyspace, key, value: vec![1], expires_at_ms: 0 };
+                let write = faulty.session.write(&[put], false);
                 assert_eq!(write.unwrap_err().kind(), ErrorKind::Poisoned);
                 faulty.peek(seed);
                 poisonings += 1;
