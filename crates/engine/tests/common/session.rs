@@ -183,6 +183,10 @@ impl Session {
                 }
             }
         }
+        if batch.is_empty() && synced {
+            // A batch of nothing syncs nothing.
+            return self.db().sync();
+        }
         let durability = Some(if synced { Durability::Synced } else { Durability::Buffered });
         self.db().write(&batch, &WriteOptions { durability })
     }
