@@ -256,6 +256,34 @@ impl Keyspace {
         py.detach(|| open.keyspace.clear()).or_raise(py)
     }
 
+    /// Gives the keyspace another schema while it is in use, and the design of a preset with it if one is
+    /// named. Returns at once: all items are copied in the background, and until the keyspace has the schema
+    /// it is read by the old one, and keys that are written have to fit both. `wait_for_schema` waits for it,
+    /// and raises BadKeyError where a key that is there does not fit.
+    #[pyo3(signature = (schema, ordered=true, *, preset=None))]
+    fn change_schema(
+        this: PyRef<'_, Self>,
+        schema: &str,
+        ordered: bool,
+        preset: Option<&str>,
+    ) -> PyResult<()> {
+        let (py, open, schema) = (this.py(), Self::open(&this)?, store::schema(schema, ordered)?);
+        let design = preset.map(store::preset).transpose()?;
+        py.detach(|| open.keyspace.change_schema(schema, design)).or_raise(py)
+    }
+
+    /// Waits until the keyspace has the schema that it was last given.
+    fn wait_for_schema(this: PyRef<'_, Self>) -> PyResult<()> {
+        let (py, open) = (this.py(), Self::open(&this)?);
+        py.detach(|| open.keyspace.wait_for_schema()).or_raise(py)
+    }
+
+    /// Lets the keyspace keep its schema, if a change of it is under way; says whether one was.
+    fn cancel_schema_change(this: PyRef<'_, Self>) -> PyResult<bool> {
+        let (py, open) = (this.py(), Self::open(&this)?);
+        py.detach(|| open.keyspace.cancel_schema_change()).or_raise(py)
+    }
+
     /// Returns about how many items there are, or how many have `prefix`. Of all items nothing is read: it
     /// is exact where no key was ever written twice, deleted or expired. Those of a prefix are counted up to
     /// a few thousand, and beyond that reckoned from the pages that hold them.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import random
 import time
@@ -163,6 +164,40 @@ def test_prefixes(store):
         hashed.prefix(b"ab", start=b"1")
     with pytest.raises(siltstone.InvalidInputError, match="point schema"):
         store.keyspace("point").prefix(b"ab")
+
+
+def test_a_keyspace_gets_another_schema(store):
+    files = store.keyspace("files")
+    files.update({b"home/%d" % n: b"%d" % n for n in range(500)})
+    with pytest.raises(siltstone.InvalidInputError, match="point schema"):
+        files.prefix(b"home/")
+    files.change_schema("delim:/")
+    files.wait_for_schema()
+    assert files.schema == "delim:/" and len(list(files.prefix(b"home/"))) == 500
+    assert not files.cancel_schema_change()
+    files.change_schema("fixed:5", ordered=False)
+    files.wait_for_schema()
+    assert files.schema == "fixed:5:hashed"
+    with pytest.raises(siltstone.InvalidInputError, match="no schema"):
+        files.change_schema("sorted")
+    with pytest.raises(siltstone.InvalidInputError, match="no preset"):
+        files.change_schema("point", preset="none")
+    with pytest.raises(siltstone.InvalidInputError, match="memory_budget_bytes"):
+        files.change_schema("point", preset="leveled")
+    # A key that does not fit ends the change.
+    files[b"12345"] = b"no slash"
+    files.change_schema("delim:/")
+    with pytest.raises(siltstone.BadKeyError, match="12345"):
+        files.wait_for_schema()
+    assert files.schema == "fixed:5:hashed" and files[b"12345"] == b"no slash"
+
+
+def test_a_keyspace_with_codecs_gets_another_schema(store):
+    files = store.keyspace("files", key="str", value="json")
+    files["home/a"] = 1
+    files.change_schema("delim:/")
+    asyncio.run(files.await_for_schema())
+    assert list(files.prefix("home/")) == [("home/a", 1)] and not files.cancel_schema_change()
 
 
 def test_a_walk_sees_one_moment(items):

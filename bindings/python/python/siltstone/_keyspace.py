@@ -439,6 +439,19 @@ class CodedKeyspace(_Coded, Changes, AsyncWrites, MutableMapping[Any, Any]):
         """As :meth:`Keyspace.clear`."""
         self.raw.clear()
 
+    def change_schema(self, schema: str, ordered: bool = True, *, preset: str | None = None) -> None:
+        """As :meth:`Keyspace.change_schema`."""
+        self.raw.change_schema(schema, ordered, preset=preset)
+
+    def wait_for_schema(self) -> None:
+        """As :meth:`Keyspace.wait_for_schema`."""
+        self.raw.wait_for_schema()
+
+    def cancel_schema_change(self) -> bool:
+        """As :meth:`Keyspace.cancel_schema_change`."""
+        cancelled: bool = self.raw.cancel_schema_change()
+        return cancelled
+
     def approximate_len(self, prefix: Any = None) -> int:
         """As :meth:`Keyspace.approximate_len`."""
         return self.raw.approximate_len(self._bytes_of(prefix))

@@ -181,6 +181,7 @@ class AsyncWrites(Async):
     acount = awaitable("count")
     aexpire = awaitable("expire")
     abulk_build = awaitable("bulk_build")
+    await_for_schema = awaitable("wait_for_schema")
 
 
 __all__ = ["MISSING", "Async", "AsyncReads", "AsyncWrites", "Changes", "Mapping", "MutableMapping", "Views", "pairs_of"]

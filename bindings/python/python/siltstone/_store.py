@@ -172,7 +172,7 @@ class Store(_siltstone.Store):
         ``"suffix:N"``, those with the same bytes but for the last N; ``"last-delim:C"``, those with the same bytes up to
         the last C; ``"delim:C:COUNT"``, up to so many of them; ``"length:N"``, those with the same prefix, whose length is
         the first N bytes. With ``ordered=False`` keys of one prefix are
-        kept in the order of hashes, which saves a little. A schema can't be changed.
+        kept in the order of hashes, which saves a little. ``Keyspace.change_schema`` gives an existing keyspace another.
 
         ``key`` and ``value`` name codecs: ``"str"``, ``"int"``, ``"json"``, ``"msgpack"``, ``"pickle"``, for values of
         counters ``"counter"``, or an object with ``encode`` and ``decode``. They are not stored; whoever opens the keyspace gives them again. ``ttl`` is for
