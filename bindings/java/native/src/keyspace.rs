@@ -5,8 +5,9 @@ use crate::error::Failure;
 use crate::guard::guard;
 use crate::handles::{KEYSPACES, SNAPSHOTS, STORES};
 use crate::packed::{Packed, direct, direct_mut};
+use crate::store::layout;
 use jni::JNIEnv;
-use jni::objects::{JByteArray, JByteBuffer, JClass, JLongArray};
+use jni::objects::{JByteArray, JByteBuffer, JClass, JLongArray, JString};
 use jni::sys::{jboolean, jint, jlong, jstring};
 use siltstone::CompareAndSet;
 
@@ -177,6 +178,40 @@ extern "system" fn Java_io_siltstone_Native_compareAndSet<'l>(
 #[unsafe(no_mangle)]
 extern "system" fn Java_io_siltstone_Native_clear<'l>(env: JNIEnv<'l>, _class: JClass<'l>, keyspace: jlong) {
     guard(env, (), |_| Ok(KEYSPACES.get(keyspace)?.clear()?));
+}
+
+/// Begins to give a keyspace another schema.
+#[unsafe(no_mangle)]
+extern "system" fn Java_io_siltstone_Native_changeSchema<'l>(
+    env: JNIEnv<'l>,
+    _class: JClass<'l>,
+    keyspace: jlong,
+    schema: JString<'l>,
+    is_hashed: jboolean,
+    preset: JString<'l>,
+) {
+    guard(env, (), |env| {
+        let (schema, design) = layout(env, &schema, is_hashed, &preset)?;
+        Ok(KEYSPACES.get(keyspace)?.change_schema(schema, design)?)
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "system" fn Java_io_siltstone_Native_waitForSchema<'l>(
+    env: JNIEnv<'l>,
+    _class: JClass<'l>,
+    keyspace: jlong,
+) {
+    guard(env, (), |_| Ok(KEYSPACES.get(keyspace)?.wait_for_schema()?));
+}
+
+#[unsafe(no_mangle)]
+extern "system" fn Java_io_siltstone_Native_cancelSchemaChange<'l>(
+    env: JNIEnv<'l>,
+    _class: JClass<'l>,
+    keyspace: jlong,
+) -> jboolean {
+    guard(env, 0, |_| Ok(KEYSPACES.get(keyspace)?.cancel_schema_change()?.into()))
 }
 
 #[unsafe(no_mangle)]

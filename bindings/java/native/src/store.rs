@@ -37,6 +37,22 @@ fn preset(name: &str) -> Result<Design, Failure> {
     })
 }
 
+/// Returns a schema, and the design of a preset where one is named.
+pub fn layout(
+    env: &mut JNIEnv<'_>,
+    schema: &JString<'_>,
+    is_hashed: jboolean,
+    preset_name: &JString<'_>,
+) -> Result<(Schema, Option<Design>), Failure> {
+    let schema: Schema = text(env, schema)?.parse().map_err(Failure::Invalid)?;
+    let suffix = if is_hashed != 0 { SuffixOrder::Hashed } else { SuffixOrder::Ordered };
+    let schema = match schema {
+        Schema::SemiSorted { prefix, .. } => Schema::SemiSorted { prefix, suffix },
+        Schema::Point => Schema::Point,
+    };
+    Ok((schema, optional_text(env, preset_name)?.map(|name| preset(&name)).transpose()?))
+}
+
 #[unsafe(no_mangle)]
 extern "system" fn Java_io_siltstone_Native_newResources<'l>(
     env: JNIEnv<'l>,
@@ -149,13 +165,7 @@ extern "system" fn Java_io_siltstone_Native_keyspace<'l>(
     guard(env, 0, |env| {
         let db = STORES.get(store)?;
         let name = text(env, &name)?;
-        let schema: Schema = text(env, &schema)?.parse().map_err(Failure::Invalid)?;
-        let suffix = if is_hashed != 0 { SuffixOrder::Hashed } else { SuffixOrder::Ordered };
-        let schema = match schema {
-            Schema::SemiSorted { prefix, .. } => Schema::SemiSorted { prefix, suffix },
-            Schema::Point => Schema::Point,
-        };
-        let design = optional_text(env, &preset_name)?.map(|name| preset(&name)).transpose()?;
+        let (schema, design) = layout(env, &schema, is_hashed, &preset_name)?;
         let merge_operator = optional_text(env, &merge_operator)?;
         let keyspace = db.keyspace(&name, KeyspaceOptions { schema, design, merge_operator })?;
         db.ledger.know([name]);

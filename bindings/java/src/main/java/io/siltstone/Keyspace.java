@@ -152,6 +152,42 @@ public final class Keyspace implements AutoCloseable {
         }
     }
 
+    /**
+     * Gives the keyspace the schema of {@code options} while it is in use, and the layout of their preset where they name
+     * one; their merge operator is not looked at. Returns at once: all items are copied in the background, and until the
+     * keyspace has the schema, it is read by the old one, and keys that are written have to fit both.
+     */
+    public void changeSchema(KeyspaceOptions options) throws SiltstoneException {
+        Objects.requireNonNull(options, "options");
+        try {
+            Native.changeSchema(handle.get(), options.schema, options.isHashed, options.preset);
+        } finally {
+            Reference.reachabilityFence(this);
+        }
+    }
+
+    /** Waits until the keyspace has the schema that it was last given; fails where a key does not fit it. */
+    public void waitForSchema() throws SiltstoneException {
+        try {
+            Native.waitForSchema(handle.get());
+        } finally {
+            Reference.reachabilityFence(this);
+        }
+    }
+
+    /**
+     * Lets the keyspace keep its schema.
+     *
+     * @return whether a change of it was under way
+     */
+    public boolean cancelSchemaChange() throws SiltstoneException {
+        try {
+            return Native.cancelSchemaChange(handle.get());
+        } finally {
+            Reference.reachabilityFence(this);
+        }
+    }
+
     /** Returns about how many keys there are, without reading them. */
     public long approximateLength() throws SiltstoneException {
         try {

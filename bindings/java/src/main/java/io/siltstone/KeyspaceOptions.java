@@ -1,6 +1,6 @@
 package io.siltstone;
 
-/** Options of a keyspace; the schema and the merge operator are fixed when it is made. */
+/** Options of a keyspace. The merge operator is fixed when it is made; {@link Keyspace#changeSchema} changes the schema. */
 public final class KeyspaceOptions {
     String schema = "point";
     boolean isHashed;

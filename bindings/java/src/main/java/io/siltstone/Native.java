@@ -113,6 +113,13 @@ final class Native {
 
     static native void clear(long keyspace) throws SiltstoneException;
 
+    static native void changeSchema(long keyspace, String schema, boolean isHashed, String preset)
+            throws SiltstoneException;
+
+    static native void waitForSchema(long keyspace) throws SiltstoneException;
+
+    static native boolean cancelSchemaChange(long keyspace) throws SiltstoneException;
+
     static native long approximateLength(long keyspace) throws SiltstoneException;
 
     static native long ingest(long keyspace, ByteBuffer puts, int length) throws SiltstoneException;

@@ -185,6 +185,29 @@ class StoreTest {
     }
 
     @Test
+    void aKeyspaceGetsAnotherSchema() throws Exception {
+        try (Store store = open()) {
+            Keyspace files = store.keyspace("files");
+            for (int i = 0; i < 300; i++) {
+                files.put(bytes("home/" + i), bytes("" + i));
+            }
+            files.changeSchema(new KeyspaceOptions().schema("delim:/").preset("leveled"));
+            files.waitForSchema();
+            assertEquals(300, all(files.iterate(Range.ofPrefix(bytes("home/")))).size());
+            assertFalse(files.cancelSchemaChange());
+            assertThrows(SiltstoneException.class, () -> files.changeSchema(new KeyspaceOptions().schema("nonsense")));
+            // A key that does not fit ends the change.
+            files.changeSchema(new KeyspaceOptions());
+            files.waitForSchema();
+            files.put(bytes("README"), bytes("1"));
+            files.changeSchema(new KeyspaceOptions().schema("delim:/"));
+            assertEquals(SiltstoneException.Kind.BAD_KEY,
+                    assertThrows(SiltstoneException.class, files::waitForSchema).kind());
+            assertArrayEquals(bytes("1"), files.get(bytes("README")));
+        }
+    }
+
+    @Test
     void errorsHaveFacts() throws Exception {
         Path none = directory.resolve("none");
         SiltstoneException missing = assertThrows(SiltstoneException.class,
