@@ -68,7 +68,7 @@ pub enum Op {
         keyspace: &'static str,
         design: Design,
     },
-    /// The keyspace gets another schema, once the copy is made: by `waits` here and now.
+    /// The keyspace is asked to get another schema; where this `waits`, it has it at the end.
     ChangeSchema {
         keyspace: &'static str,
         schema: Schema,

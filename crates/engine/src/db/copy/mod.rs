@@ -2,8 +2,9 @@
 //!
 //! The idea: a copy by the new schema is built beside the keyspace, out of what that held at one moment. Then
 //! the copy catches up with what was written meanwhile, as the log tells ([`catch_up`]), round by round, each
-//! shorter than the one before. The last part is brought to it while writers wait for a few milliseconds, and
-//! one edit of the manifest lets the copy's tables be the keyspace's.
+//! shorter than the one before, and is merged as its design has it. The last part is brought to it while
+//! writers wait for a few milliseconds, and one edit of the manifest lets the copy's tables be the
+//! keyspace's.
 //!
 //! Invariants: no manifest names the copy before it takes the keyspace's place, so a crash leaves nothing of
 //! it, and the next opening begins it anew. At each moment that the copy has reached it holds just what the
