@@ -101,3 +101,42 @@ fn threads_merge_a_copy_before_it_takes_the_place() {
     assert_eq!(keyspace.len().unwrap(), ITEMS);
     assert_eq!(db.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());
 }
+
+/// Whatever is merged when a change is cancelled, nothing of the copy is left.
+#[test]
+fn a_copy_that_is_cancelled_while_threads_merge_it_leaves_no_file() {
+    const ITEMS: u64 = 8_000;
+    let (disk, mut rng) = (SimDisk::new(), Rng::new(7));
+    let options = Options { background_threads: 2, memory_budget_bytes: 16 << 20, ..options() };
+    let db = Db::open_on(Arc::new(disk.clone()), DIR, options).unwrap();
+    let design = siltstone::presets::siltstone().scaled_to(8 << 10);
+    let made = KeyspaceOptions { schema: Schema::Point, design: Some(design), merge_operator: None };
+    let keyspace = db.create_keyspace("items", made).unwrap();
+    let put = |number: u64| keyspace.put(format!("g{}/{number:06}", number % 7), [1; 100]).unwrap();
+    (0..ITEMS).for_each(put);
+    let mut cancelled = 0;
+    for _ in 0..if is_long() { 300 } else { 30 } {
+        let next = if keyspace.schema() == Schema::Point { HASHED } else { Schema::Point };
+        keyspace.change_schema(next, None).unwrap();
+        (0..rng.range(1_000, ITEMS)).for_each(put);
+        std::thread::sleep(Duration::from_micros(rng.below(3_000)));
+        cancelled += u32::from(keyspace.cancel_schema_change().unwrap());
+    }
+    assert!(cancelled > 0);
+    db.wait_until_idle().unwrap();
+    assert_eq!(keyspace.len().unwrap(), ITEMS);
+    let tables = || {
+        let names = siltstone::io::Disk::list(&disk, DIR.as_ref()).unwrap();
+        names.iter().filter(|name| name.ends_with(".table")).count() as u64
+    };
+    // The last files go once whoever read them has let go.
+    for _ in 0..200 {
+        if tables() == keyspace.stats().table_count {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        db.flush().unwrap();
+    }
+    assert_eq!(tables(), keyspace.stats().table_count, "{cancelled} changes were cancelled");
+    assert_eq!(db.verify(&mut |_| {}).unwrap().problems, Vec::<String>::new());
+}
