@@ -514,7 +514,9 @@ impl Options {
     }
 }
 
-/// Options of one keyspace; the schema is fixed when it is created.
+/// Options of one keyspace. The merge operator is fixed when it is created;
+/// [`Keyspace::change_schema`](crate::Keyspace::change_schema) changes the schema, and
+/// [`Keyspace::redesign`](crate::Keyspace::redesign) the design.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyspaceOptions {
     /// How keys are ordered and which share a prefix.

@@ -104,6 +104,15 @@ impl RegionFilterKind {
         }
     }
 
+    /// Returns the bits that fingerprints get where the filter is made anew of a region's runs; 0 of those
+    /// that are never made anew for longer ones.
+    pub fn bits_anew(self, runs: &[impl FilteredRun]) -> u8 {
+        match self {
+            Self::Maplet(settings) => settings.bits_anew(runs),
+            Self::MultiLevelCuckoo(_) | Self::BloomCluster(_) => 0,
+        }
+    }
+
     /// Whether such filters are made of the fingerprints that tables keep.
     pub fn takes_tables(self) -> bool {
         match self {
@@ -145,11 +154,10 @@ impl RegionFilterKind {
         let (is_covered, newest) = (covered >= runs.len().min(most), runs.first()?.id());
         let is_inexact = || match self {
             Self::Maplet(settings) => {
-                let bytes = Contents::of(runs).bytes;
                 let is_inexact = |maplet| {
-                    settings.is_inexact(maplet) || means.has_time && settings.is_shorter(maplet, bytes)
+                    settings.is_inexact(maplet) || means.has_time && settings.is_shorter(maplet, runs)
                 };
-                maplet.is_some_and(is_inexact) && !(means.was_made_anew)(newest)
+                maplet.is_some_and(is_inexact) && self.bits_anew(runs) > (means.made_anew_with)(newest)
             }
             Self::MultiLevelCuckoo(_) | Self::BloomCluster(_) => false,
         };

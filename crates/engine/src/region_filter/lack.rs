@@ -9,8 +9,9 @@ pub(crate) struct Means<'a> {
     /// Whether a run's keys could not be read, a file with it as the newest run not be written, or there was
     /// no memory for it, with no more room than there is now.
     pub has_failed: &'a dyn Fn(RunId) -> bool,
-    /// Whether the filter of a region with this newest run has been made anew for exactness.
-    pub was_made_anew: &'a dyn Fn(RunId) -> bool,
+    /// With fingerprints of how many bits the filter of a region with this newest run has been made anew for
+    /// exactness; 0 where it has not.
+    pub made_anew_with: &'a dyn Fn(RunId) -> u8,
     /// Bytes that the region's filter has to leave to those above it.
     pub kept_for_top: u64,
     /// Whether there is nothing else to do.

@@ -5,7 +5,7 @@
 //! from tables that have kept them, so that a maplet that was lost is made again without reading a key.
 
 use super::maplet_pair::{Growing, MapletPair, slot_bits};
-use super::run::Contents;
+use super::run::{Contents, FilteredRun};
 use super::sidecar;
 use super::slotted::{Prefetch, SlotFilter};
 use crate::ids::RunId;
@@ -77,10 +77,25 @@ impl MapletSettings {
         (self.is_limited && maplet.fingerprint_bits() > bits).then_some(bits)
     }
 
-    /// Whether memory was shorter when `maplet` was made, of a region with `bytes` bytes, than it is now, and
-    /// is short still.
-    pub fn is_shorter(self, maplet: &MapletPair, bytes: u64) -> bool {
-        self.is_limited && maplet.fingerprint_bits() < self.fingerprint_bits(maplet.entries(), bytes)
+    /// Whether memory was shorter when `maplet` was made, of a region with these runs, than it is now, and is
+    /// short still.
+    pub fn is_shorter(self, maplet: &MapletPair, runs: &[impl FilteredRun]) -> bool {
+        self.is_limited && maplet.fingerprint_bits() < self.bits_anew(runs)
+    }
+
+    /// Returns the bits that fingerprints get where a maplet is made anew of a region's runs.
+    pub fn bits_anew(self, runs: &[impl FilteredRun]) -> u8 {
+        let all_keys = Contents::of(runs).keys;
+        let bits = runs.iter().map(|run| self.bits_of_run(run.entries(), run.user_bytes(), all_keys));
+        bits.min().unwrap_or(0)
+    }
+
+    /// Returns the bits that the fingerprints of a run get, with `keys` keys in `bytes` bytes, of a region that
+    /// holds `all_keys` keys: it may be larger than it should be.
+    fn bits_of_run(self, keys: u64, bytes: u64, all_keys: u64) -> u8 {
+        let all = bytes.saturating_mul(all_keys.max(keys)) / keys.max(1);
+        let region_bytes = self.region_bytes.max(all);
+        Self { region_bytes, ..self }.fingerprint_bits(keys, bytes)
     }
 
     /// Returns the most runs that a maplet tells apart. Slots are as long as there are runs, which may be
@@ -204,10 +219,7 @@ impl MapletBuilder {
         // Mostly they are sorted, or a few sorted stretches: tables hand theirs over in order.
         self.hashes.sort();
         let keys = self.hashes.len() as u64;
-        // The whole region, where it is covered at once and larger than it should be.
-        let all = user_bytes.saturating_mul(self.expected_keys.max(keys)) / keys.max(1);
-        let region_bytes = self.settings.region_bytes.max(all);
-        let bits = MapletSettings { region_bytes, ..self.settings }.fingerprint_bits(keys, user_bytes);
+        let bits = self.settings.bits_of_run(keys, user_bytes, self.expected_keys);
         if self.settings.is_limited {
             self.hash_bits = self.hash_bits.min(bits);
         }

@@ -41,7 +41,7 @@ fn lacks(preset: &str, version: &Version) -> bool {
     let means = Means {
         memory: &memory,
         has_failed: &|_| false,
-        was_made_anew: &|_| false,
+        made_anew_with: &|_| 0,
         kept_for_top: 0,
         has_time: true,
         is_calm: true,

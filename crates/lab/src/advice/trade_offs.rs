@@ -175,7 +175,10 @@ fn memory_bytes(args: &Args, bytes_per_item: f64) -> u64 {
 fn best(args: &Args, bytes_per_item: f64, mix: Mix) -> Result<Option<Point>> {
     let (workload, memory) = (workload(args, mix), memory_bytes(args, bytes_per_item));
     let request = if args.quick { Request::quick(workload, memory) } else { Request::new(workload, memory) };
-    let Ok(advice) = advise(&request) else { return Ok(None) };
+    let advice = match advise(&request) {
+        Err(error) if error.parameter() == "memory" => return Ok(None),
+        advice => advice.map_err(refused)?,
+    };
     Point::of(args, bytes_per_item, (&advice.best.name, &advice.best.design), mix).map(Some)
 }
 

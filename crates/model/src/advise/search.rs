@@ -215,7 +215,7 @@ impl<'a> Search<'a> {
     }
 
     /// Where seeds of few presets keep to the limits: takes what comes nearer to them of others, the cheapest
-    /// first, so that there are enough to start from; where none do, of what is nearest.
+    /// first, so that there are enough to start from; where none do, what is nearest first, until one does.
     fn approach_limits(&mut self) {
         let has_any = !self.accepted.is_empty();
         let refused = self.nearest_refused.iter().filter(|(origin, _)| !self.has_accepted(origin));
@@ -230,7 +230,7 @@ impl<'a> Search<'a> {
                 return;
             }
             self.approach(origin);
-            missing -= usize::from(self.has_accepted(origin) || !has_any);
+            missing -= usize::from(self.has_accepted(origin));
         }
     }
 

@@ -75,10 +75,11 @@ const SPARE_FOR_TABLES: f64 = 1.0 / 64.0;
 /// What is kept for write buffers, in write buffers, and the share of the budget that it is at most.
 const RESERVED_BUFFERS: f64 = 3.0;
 const MOST_RESERVED: f64 = 1.0 / 3.0;
-/// The share of the budget that compactions keep at most, the files that one writes and a flush beside it
-/// reads and writes, and what is taken of a file at once, with where the entries are in it.
+/// The share of the budget that compactions keep at most.
 const MOST_FOR_COMPACTION: f64 = 1.0 / 8.0;
+/// Files of a compaction and a flush beside the runs that are merged: what both write, and a write buffer.
 const FILES_BESIDE_RUNS: f64 = 5.0;
+/// Bytes for each that is read of a file at once: it, and where the entries are in it.
 const PER_CHUNK_BYTE: f64 = 1.5;
 const CHUNK_SHARE: f64 = 1.0 / 256.0;
 const LEAST_CHUNK_BYTES: f64 = 32.0 * 1024.0;
@@ -228,8 +229,9 @@ impl Held {
 
     /// Reads that a lookup does in vain, as the engine reckons when it divides memory among filters: the runs
     /// that a maplet names wrongly, and those that have no filter in memory; of what has nothing below it,
-    /// only lookups of absent keys. The runs of regions that go without are joined, so that they are fewer
-    /// than before and than the engine weighs when it decides.
+    /// only lookups of absent keys. A region that goes without has its runs joined, so that they are fewer than
+    /// while it had one. The engine weighs those that there are: of some regions before, and of others after;
+    /// here each counts as half-way between.
     fn reads_in_vain(&self, layout: &Layout, memory: &MemoryCosts) -> f64 {
         let (missing, are_joined) = (self.missing_filters(layout, memory), !self.regions_fit(layout, memory));
         let last = self.levels.iter().rposition(|level| level.runs > 0.0);

@@ -74,13 +74,13 @@ impl Scheduler {
         let versions: Vec<Arc<Version>> = keyspaces.iter().map(|keyspace| keyspace.version()).collect();
         let has_all_memory = keyspaces.len() == all.len() && self.env.options.resources.is_none();
         let room = self.env.memory().room_for_filters();
-        if has_all_memory && self.filter_work.were_fitted(&versions, room) {
+        if has_all_memory && !self.filter_work.look_for_changes(&versions, room) {
             return;
         }
         let of_keyspaces: Vec<Vec<Filtering>> = versions.iter().map(|version| filtering(version)).collect();
         let wanted = Wanted::new(of_keyspaces.iter().flatten().collect(), of_runs(&versions));
         if has_all_memory {
-            self.filter_work.note_fitting(&versions, room, wanted.regions.len() + wanted.runs.len());
+            self.filter_work.note_fitting(wanted.regions.len() + wanted.runs.len(), room);
         }
         let (memory, reader) = (self.env.memory(), &self.env.reader);
         let held = memory.held_bytes(Holder::Filter);

@@ -12,11 +12,11 @@ use std::sync::{Arc, Weak};
 /// By which part there has to be more room than there was for what failed for want of it to be tried again.
 const MORE_ROOM: u64 = 16;
 
-/// Of how many regions it is known that their filters were made anew.
-const MOST_MADE_ANEW: usize = 1 << 16;
+/// How many runs are kept without a look at which of them are still there.
+const FEW_MADE_ANEW: usize = 1 << 12;
 
-/// The parts of the filters and of the room for them that may have changed before all are looked at again: a
-/// flush or a compaction changes a few of what may be thousands.
+/// For how many filters there may be a change before all are fitted again, and the part of their room that may
+/// have changed: a flush or a compaction changes a few filters of what may be thousands.
 const FILTERS_PER_CHANGE: usize = 128;
 const ROOM_PER_CHANGE: u64 = 256;
 
@@ -30,35 +30,45 @@ pub(super) struct FilterWork {
     /// Whether somebody is at it: one at a time, since building takes memory.
     is_claimed: Arc<AtomicBool>,
     failed: Mutex<Failed>,
-    /// The newest runs of regions whose filters were made anew for exactness: once is enough.
-    pub made_anew: Mutex<HashSet<RunId>>,
+    /// Filters that were made anew for exactness: once for as many bits is enough.
+    pub made_anew: Mutex<MadeAnew>,
     /// When the last flush ended.
     flushed_ms: AtomicU64,
     fitted: Mutex<Fitted>,
 }
 
+/// The newest runs of regions whose filters were made anew for exactness.
+#[derive(Default)]
+pub(super) struct MadeAnew {
+    /// Each with the bits of its fingerprints.
+    pub bits: HashMap<RunId, u8>,
+    /// How many were left at the last look.
+    were: usize,
+}
+
 /// What filters were fitted to last: whoever looks again at what has hardly changed need not go over all.
 #[derive(Default)]
 struct Fitted {
-    versions: Vec<Weak<Version>>,
-    /// Filters of regions and runs that there are, or may be.
+    /// Filters of regions and runs that there are, or may be, and the bytes of room for them.
     filters: usize,
-    /// Bytes of room for them.
     room: u64,
-    /// Looks since then that found other versions.
+    /// The versions at the last look, and at how many looks since there were others.
+    seen: Vec<Weak<Version>>,
     changes: usize,
 }
 
 impl Fitted {
-    fn is_same(&mut self, versions: &[Arc<Version>], room: u64) -> bool {
+    /// Looks at the versions there are, and says whether enough has changed for filters to be fitted again.
+    fn look(&mut self, versions: &[Arc<Version>], room: u64) -> bool {
+        let is_other_store = self.seen.len() != versions.len();
         // What is pointed to weakly has its place to itself, so no other version has the same.
-        if self.versions.iter().map(Weak::as_ptr).eq(versions.iter().map(Arc::as_ptr)) {
-            return self.room == room;
+        if !self.seen.iter().map(Weak::as_ptr).eq(versions.iter().map(Arc::as_ptr)) {
+            self.changes += 1;
+            self.seen = versions.iter().map(Arc::downgrade).collect();
         }
-        self.changes += 1;
-        self.versions.len() == versions.len()
-            && self.changes < self.filters / FILTERS_PER_CHANGE
-            && self.room.abs_diff(room) < room / ROOM_PER_CHANGE
+        is_other_store
+            || self.changes > self.filters / FILTERS_PER_CHANGE
+            || self.room.abs_diff(room) > room / ROOM_PER_CHANGE
     }
 }
 
@@ -93,15 +103,15 @@ impl FilterWork {
         self.failed.lock()
     }
 
-    /// Notes the versions whose filters, so many, are fitted to `room`.
-    pub fn note_fitting(&self, versions: &[Arc<Version>], room: u64, filters: usize) {
-        let versions = versions.iter().map(Arc::downgrade).collect();
-        *self.fitted.lock() = Fitted { versions, filters, room, changes: 0 };
+    /// Looks at the versions there are, and says whether enough has changed for filters to be fitted again.
+    pub fn look_for_changes(&self, versions: &[Arc<Version>], room: u64) -> bool {
+        self.fitted.lock().look(versions, room)
     }
 
-    /// Whether filters were fitted to much the same: a small part of them at most may have changed since.
-    pub fn were_fitted(&self, versions: &[Arc<Version>], room: u64) -> bool {
-        self.fitted.lock().is_same(versions, room)
+    /// Notes that so many filters are fitted to `room`.
+    pub fn note_fitting(&self, filters: usize, room: u64) {
+        let mut fitted = self.fitted.lock();
+        (fitted.filters, fitted.room, fitted.changes) = (filters, room, 0);
     }
 
     /// Notes runs whose keys can't be read.
@@ -115,14 +125,17 @@ impl FilterWork {
         self.failed.lock().without_memory.extend(runs.into_iter().map(|run| (run, least)));
     }
 
-    /// Notes a region whose filter is made anew for exactness.
-    pub fn note_made_anew(&self, region: &Region) {
-        let mut made_anew = self.made_anew.lock();
-        if made_anew.len() >= MOST_MADE_ANEW {
-            // What is forgotten may be made once more.
-            made_anew.clear();
+    /// Notes that the filter of a region was made anew for exactness. Those are let go now and then that are
+    /// no more the `newest` runs of any region.
+    pub fn note_made_anew(&self, wanting: &Wanting, newest: impl FnOnce() -> HashSet<RunId>) {
+        let mut made = self.made_anew.lock();
+        let bits = wanting.kind.bits_anew(&wanting.region.runs);
+        made.bits.extend(wanting.region.runs.first().map(|run| (run.id, bits)));
+        if made.bits.len() > 2 * made.were.max(FEW_MADE_ANEW) {
+            let newest = newest();
+            made.bits.retain(|run, _| newest.contains(run));
+            made.were = made.bits.len();
         }
-        made_anew.extend(region.runs.first().map(|run| run.id));
     }
 
     /// Notes that a flush has ended.
@@ -165,8 +178,7 @@ impl Wanting {
         let tried = match self.lack {
             Lack::Run(_) if self.kind.is_in_memory() => runs.get(..),
             Lack::Run(place) => runs.get(place..=place),
-            Lack::File | Lack::Join | Lack::Memory(_) => runs.get(..1),
-            Lack::Exactness => None,
+            Lack::File | Lack::Join | Lack::Exactness | Lack::Memory(_) => runs.get(..1),
         };
         tried.unwrap_or(&[]).iter().map(|run| run.id).collect()
     }
@@ -188,6 +200,26 @@ impl Wanting {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn filters_are_fitted_again_where_a_part_of_them_or_of_their_room_has_changed() {
+        let work = FilterWork::default();
+        let versions: Vec<[Arc<Version>; 1]> = (0..4).map(|_| [Arc::default()]).collect();
+        let room = 1 << 20;
+        assert!(work.look_for_changes(&versions[0], room), "none was fitted");
+        work.note_fitting(3 * FILTERS_PER_CHANGE - 1, room);
+        let looks: Vec<bool> =
+            [0, 1, 1, 2, 2, 3].map(|at: usize| work.look_for_changes(&versions[at], room)).to_vec();
+        assert_eq!(looks, [false, false, false, false, false, true]);
+        work.note_fitting(FILTERS_PER_CHANGE - 1, room);
+        assert!(work.look_for_changes(&versions[0], room), "few filters, and each change counts");
+        work.note_fitting(1000 * FILTERS_PER_CHANGE, room);
+        let part = room / ROOM_PER_CHANGE;
+        let looks = [room, room + part / 2, room + 2 * part, room - 2 * part];
+        assert_eq!(looks.map(|room| work.look_for_changes(&versions[0], room)), [false, false, true, true]);
+        let two = [Arc::clone(&versions[0][0]), Arc::clone(&versions[1][0])];
+        assert!(work.look_for_changes(&two, room), "another keyspace");
+    }
 
     #[test]
     fn what_failed_for_want_of_memory_is_tried_again_where_there_is_more() {

@@ -232,7 +232,7 @@ impl Scheduler {
         if self.env.health.is_read_only() {
             // What is due otherwise is the writer's.
             return self.env.options.background_threads == 0
-                || (self.filter_work.claim().is_some() && !self.lacks_filters());
+                || (self.filter_work.claim().is_some() && !self.lacks_filters(true));
         }
         if !self.running.is_empty() {
             return false;
@@ -255,11 +255,12 @@ impl Scheduler {
         is_idle
     }
 
-    /// Whether the filter of any region lacks something that can be had.
-    pub fn lacks_filters(&self) -> bool {
+    /// Whether the filter of any region lacks something that can be had; where there is time, whether one
+    /// could be better as well.
+    pub fn lacks_filters(&self, has_time: bool) -> bool {
         let all_levels = 0..usize::MAX;
         let lacks =
-            |keyspace: &Arc<OpenKeyspace>| self.wanting(keyspace, all_levels.clone(), false).is_some();
+            |keyspace: &Arc<OpenKeyspace>| self.wanting(keyspace, all_levels.clone(), has_time).is_some();
         self.catalog.all().iter().any(lacks)
     }
 

@@ -20,6 +20,7 @@ use crate::region_filter::{
 };
 use crate::table::ReadMode;
 use crate::version::{Region, Run};
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -40,7 +41,7 @@ impl Scheduler {
         let (failed, room) = (self.filter_work.failed(), self.env.memory().room_for(Holder::Filter));
         let has_failed = |run: RunId| failed.has(run, room);
         let made_anew = self.filter_work.made_anew.lock();
-        let was_made_anew = |run: RunId| made_anew.contains(&run);
+        let made_anew_with = |run: RunId| made_anew.bits.get(&run).copied().unwrap_or(0);
         let is_calm = has_time && self.filter_work.is_calm(self.env.now_ms());
         let of_design = version.levels.iter().filter_map(|of_level| {
             let level = version.design.level_at(of_level.depth).filter(|level| levels.contains(level))?;
@@ -51,7 +52,7 @@ impl Scheduler {
             let means = Means {
                 memory: self.env.memory(),
                 has_failed: &has_failed,
-                was_made_anew: &was_made_anew,
+                made_anew_with: &made_anew_with,
                 kept_for_top,
                 has_time,
                 is_calm,
@@ -91,6 +92,13 @@ impl Scheduler {
         Some(FilterJob { keyspace, wanting, _claim: claim })
     }
 
+    /// Returns the newest runs of all regions.
+    fn newest_runs(&self) -> HashSet<RunId> {
+        let versions: Vec<_> = self.catalog.all().iter().map(|keyspace| keyspace.version()).collect();
+        let regions = versions.iter().flat_map(|version| &version.levels).flat_map(|level| &level.regions);
+        regions.filter_map(|region| region.runs.first()).map(|run| run.id).collect()
+    }
+
     /// Makes what the filter of a region lacks.
     pub(super) fn make_filter(&self, job: &FilterJob) {
         let FilterJob { keyspace, wanting, .. } = job;
@@ -99,8 +107,11 @@ impl Scheduler {
             Lack::Run(place) => self.cover_missing(keyspace, wanting, place),
             Lack::File => self.write_file(keyspace, wanting),
             Lack::Exactness => {
-                self.filter_work.note_made_anew(&wanting.region);
-                self.cover(keyspace, wanting, None, 0)
+                let made = self.cover(keyspace, wanting, None, 0);
+                if let Ok(Some(_)) = &made {
+                    self.filter_work.note_made_anew(wanting, || self.newest_runs());
+                }
+                made
             }
             Lack::Join => Ok(present.and_then(|filter| filter.in_one(self.env.memory()))),
             Lack::Memory(bits) => Ok(present.and_then(|filter| filter.shortened(bits, self.env.memory()))),

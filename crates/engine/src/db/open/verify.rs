@@ -54,7 +54,7 @@ pub(in crate::db) fn verify(
     pinned: &Pinned,
     progress: &mut dyn FnMut(VerifyProgress),
 ) -> Result<VerifyReport> {
-    let notes = store.sidecars.notes_of_opening(|| store.scheduler.lacks_filters());
+    let notes = store.sidecars.notes_of_opening(|| store.scheduler.lacks_filters(false));
     let report = VerifyReport { notes, ..VerifyReport::default() };
     let tables = || pinned.keyspaces.values().flat_map(|pinned| pinned.view.version.tables());
     let bytes_total = tables().map(|table| table.meta().bytes).sum();

@@ -2,7 +2,7 @@
 
 use super::super::Limit;
 use super::super::front::{dimensions, dominates, spread, undominated};
-use super::{Candidate, Found, STARTS, STORE_IN_FULL, Search, structure};
+use super::{Candidate, Found, REFUSED_FINALISTS, STARTS, STORE_IN_FULL, Search, structure};
 use crate::ModelError;
 use crate::price::FilledStore;
 use siltstone_design::Design;
@@ -49,7 +49,7 @@ impl Search<'_> {
                 exact.extend(self.price_in_full(store, design, origin));
             }
         }
-        let refused_in_full = self.refused_in_full(&mut exact)?;
+        let refused_in_full = self.refused_in_full(&mut exact);
         // The worst mix decides among those that cost little enough in the mix that is told.
         let most_cost = self.with_premium(exact.iter().map(|(candidate, _)| candidate));
         let most_cost = most_cost.unwrap_or(f64::INFINITY);
@@ -139,15 +139,15 @@ impl Search<'_> {
         of_store * STORE_IN_FULL + self.work_per_price() * PRICE_IN_FULL
     }
 
-    /// Prices those that a limit ruled out and that roughly cost least in full, as the best is: the ones that
-    /// keep to the limits after all go to `exact`, and the others are returned, with their limits.
-    fn refused_in_full(
-        &self,
-        exact: &mut Vec<(Candidate, f64)>,
-    ) -> Result<Vec<(Limit, Candidate)>, ModelError> {
+    /// Prices those that a limit ruled out and that roughly cost least in full, as the best is, one of them where
+    /// there is haste: the ones that keep to the limits after all go to `exact`, and the others are returned,
+    /// with their limits.
+    fn refused_in_full(&self, exact: &mut Vec<(Candidate, f64)>) -> Vec<(Limit, Candidate)> {
         let mut refused = Vec::new();
-        for (_, rough) in &self.cheapest_refused {
-            let store = self.pricer.filled(&rough.design, false)?;
+        let most = if self.request.is_quick { 1 } else { REFUSED_FINALISTS };
+        for (_, rough) in self.cheapest_refused.iter().take(most) {
+            // One that can't be followed is none that would be better.
+            let Ok(store) = self.pricer.filled(&rough.design, false) else { continue };
             if let Some(priced) = self.price_in_full(&store, &rough.design, rough.origin) {
                 exact.push(priced);
                 continue;
@@ -157,7 +157,7 @@ impl Search<'_> {
             let limit = self.request.broken(&rough.design, &costs);
             refused.extend(limit.map(|limit| (limit, Candidate { objective, costs, ..rough.clone() })));
         }
-        Ok(refused)
+        refused
     }
 
     /// Returns what a store's operations cost with a little more memory.
