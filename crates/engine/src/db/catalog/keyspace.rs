@@ -337,7 +337,8 @@ impl OpenKeyspace {
     }
 
     /// Lets `fresh` take writes from now on, and what took them so far wait to be flushed, because of
-    /// `reason`. Where snapshots are taken, the caller holds the view lock.
+    /// `reason`. The caller holds the view lock, unless nobody else has the keyspace yet or the store is
+    /// still being opened: what is committed or pinned meanwhile would be lost, or seen in part.
     pub fn seal_with(&self, fresh: WriteBuffer, reason: Reason) {
         let mut view = View::clone(&self.view.load());
         let buffer = std::mem::replace(&mut view.active, fresh);

@@ -70,7 +70,11 @@ impl Copier {
 
     /// Makes tables of what was written to the copy.
     fn flush(&self, work: &Work, flushing: Option<&MutexGuard<'_, ()>>) -> Result<()> {
-        work.copy.seal_with(work.copy.new_memtable(0, self.env.memory()), Reason::Requested);
+        {
+            // Whoever merges the copy shows what comes of it meanwhile.
+            let _views = self.catalog.lock_views();
+            work.copy.seal_with(work.copy.new_memtable(0, self.env.memory()), Reason::Requested);
+        }
         match flushing {
             Some(flushing) => self.scheduler.flush_copy(&work.copy, flushing),
             None => {

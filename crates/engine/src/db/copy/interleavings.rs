@@ -1,11 +1,14 @@
 //! Readers, writers and redesigns beside a change of a schema, in whatever order their steps come.
 
+use super::Stepped;
+use super::work::{Caught, Work};
 use crate::db::explored_store::open;
 use crate::db::tiny_designs::tiny;
 use crate::io::sim::{CrashMode, SimDisk};
 use crate::sync::{explore, thread};
 use crate::{Batch, ErrorKind, WriteOptions};
 use siltstone_design::Schema;
+use std::sync::Arc;
 
 /// Who has written reads it, who counts misses nothing, and a batch that was made before is there as a whole:
 /// before the change, during it, and behind it, also after a power cut.
@@ -73,5 +76,40 @@ fn a_redesign_beside_a_change_of_the_schema_stays_or_is_refused() {
         };
         items.wait_for_schema().unwrap();
         assert_eq!((items.schema(), items.design()), (Schema::delimited(b'/'), expected));
+    });
+}
+
+/// A round that is brought to the copy and a merge of the copy are both in it, whichever comes first.
+#[test]
+fn a_round_beside_a_merge_of_the_copy_loses_neither() {
+    explore(500, || {
+        let (db, items) = open(&SimDisk::new());
+        items.put("a/0", "0").unwrap();
+        items.change_schema(Schema::delimited(b'/'), None).unwrap();
+        let copier = &db.store.copier;
+        assert_eq!(copier.step().unwrap(), Stepped::Worked);
+        let mut work = copier.work.lock().take().unwrap();
+        let mut written = 1;
+        let mut bring_one = |work: &mut Work| {
+            items.put(format!("a/{written}"), "1").unwrap();
+            written += 1;
+            let next = copier.next_moment(&work.old).unwrap();
+            assert_eq!(copier.catch_up(work, next, None).unwrap(), Caught::Up);
+        };
+        while copier.scheduler.is_merged(&work.copy) {
+            bring_one(&mut work);
+        }
+        let merger = {
+            let (db, copy) = (db.clone(), Arc::clone(&work.copy));
+            thread::spawn(move || assert!(db.store.scheduler.merge_once(&copy).unwrap()))
+        };
+        bring_one(&mut work);
+        merger.join().unwrap();
+        let view = work.copy.view.load_full();
+        assert!(view.active.is_empty() && view.sealed.is_empty(), "all that was brought is in tables");
+        assert!(copier.scheduler.is_merged(&work.copy), "what was merged is in the copy");
+        *copier.work.lock() = Some(work);
+        items.wait_for_schema().unwrap();
+        assert_eq!(items.prefix("a/").unwrap().count(), written);
     });
 }
