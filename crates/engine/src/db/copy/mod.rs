@@ -13,6 +13,8 @@
 mod catch_up;
 #[cfg(all(test, siltstone_shuttle))]
 mod interleavings;
+#[cfg(test)]
+mod tests;
 mod walk;
 mod work;
 
@@ -329,13 +331,21 @@ impl Copier {
                 merged => return self.after(work, merged.map(|_| Caught::Up)),
             }
         }
-        if self.is_nearly_up(&work)? {
+        let is_unmerged = self.waits_for_merges(&mut work);
+        if is_unmerged && (!self.is_a_buffer_behind(&work) || self.is_nearly_up(&work)?) {
+            work.unmerged.get_or_insert_with(Stopwatch::start);
+            return Ok((Some(work), Stepped::Waits));
+        }
+        if !is_unmerged && self.is_nearly_up(&work)? {
             let hold =
-                if self.waits_for_merges(&mut work) { None } else { self.scheduler.hold_briefly(&work.old) };
+                if self.waits_for_flush(&mut work) { None } else { self.scheduler.hold_briefly(&work.old) };
             let Some(hold) = hold else { return Ok((Some(work), Stepped::Waits)) };
             let copy = Arc::clone(&work.copy);
             let stopped = self.scheduler.stop_merging(&copy);
-            let finished = stopped.and_then(|stopped| self.finish(&mut work, &[hold, stopped]));
+            let finished = stopped.and_then(|stopped| match self.bring_rest(&mut work)? {
+                Caught::Up => self.finish(&mut work, &[hold, stopped]),
+                Caught::Lost => Ok(Some(Caught::Lost)),
+            });
             if let Ok(None) = finished {
                 return Ok((Some(work), Stepped::Waits));
             }
@@ -345,7 +355,12 @@ impl Copier {
             return self.after(work, finished.map(|caught| caught.unwrap_or(Caught::Up)));
         }
         let Some(next) = self.next_moment(&work.old) else { return Ok((Some(work), Stepped::Waits)) };
+        let rounds = work.rounds;
         let caught = self.catch_up(&mut work, next, None);
+        if work.unmerged.is_some() {
+            // Writers that are slower come so far as well while merges are waited for.
+            work.rounds = rounds;
+        }
         self.after(work, caught)
     }
 
@@ -374,14 +389,37 @@ impl Copier {
     /// than the design has, and writers are not slowed by them. Others do that meanwhile.
     fn waits_for_merges(&self, work: &mut Work) -> bool {
         if !self.builder().has_threads() || self.scheduler.is_merged(&work.copy) {
+            work.unmerged = None;
             return false;
         }
-        let waits = work.unmerged.get_or_insert_with(Stopwatch::start).elapsed() < LONGEST_MERGES;
-        if waits {
-            // Rounds that bring what is written meanwhile do not show that the writers are faster.
-            work.rounds = 0;
-        }
+        work.unmerged.as_ref().is_none_or(|since| since.elapsed() < LONGEST_MERGES)
+    }
+
+    /// Whether about a write buffer of the copy was written since the last round: each makes a run, and small
+    /// ones would come faster than they are merged.
+    fn is_a_buffer_behind(&self, work: &Work) -> bool {
+        let behind = self.catalog.log.bounds().1.saturating_sub(work.position);
+        behind >= work.change.design.write_buffer_bytes().max(LAST_BYTES)
+    }
+
+    /// Whether somebody else's flush is waited for, so that writers do not wait for it with the copy.
+    fn waits_for_flush(&self, work: &mut Work) -> bool {
+        let waits = work.delays < MOST_DELAYS && self.scheduler.try_lock_flushes().is_none();
+        work.delays += u32::from(waits);
         waits
+    }
+
+    /// Brings what was written while merges of the copy were given up, if it is much: else they would have
+    /// been given up for nothing. Compactions of both are held back.
+    fn bring_rest(&self, work: &mut Work) -> Result<Caught> {
+        if self.is_nearly_up(work)? {
+            return Ok(Caught::Up);
+        }
+        let next = {
+            let _commit = self.committer.lock();
+            self.present(&work.old)
+        };
+        self.catch_up(work, next, None)
     }
 
     /// Brings the last part to the copy and lets it take the keyspace's place, while writers wait; none where

@@ -24,9 +24,9 @@ pub(super) struct Work {
     pub log: Follower,
     /// Where the log ended at `reached`.
     pub position: u64,
-    /// How often the copy has caught up since merges were waited for last.
+    /// How often the copy has caught up while no merges were waited for.
     pub rounds: u32,
-    /// How long merges of its level 0 have been waited for, where they have.
+    /// How long merges of its level 0 have been waited for, while they are.
     pub unmerged: Option<Stopwatch>,
     /// How often somebody else's flush was in the way of the end.
     pub delays: u32,
