@@ -27,13 +27,6 @@ pub fn is_prefix(schema: Schema, prefix: &[u8]) -> bool {
     schema.prefix_rule().is_some_and(|rule| rule.check_prefix(prefix).is_ok())
 }
 
-/// Asks for another schema, which all keys fit; false where another one is on its way, and that is said.
-pub fn change_schema(keyspace: &Keyspace, schema: Schema) -> siltstone::Result<bool> {
-    let is_refused = schema_to_come(keyspace).is_some_and(|to_come| to_come != schema);
-    let design = fitting(keyspace.design(), schema);
-    unless_refused(is_refused, keyspace.change_schema(schema, Some(design)))
-}
-
 /// Asks for another design, or the one most like it that suits the schema; false where another schema is on
 /// its way, and that is said.
 pub fn redesign(keyspace: &Keyspace, design: &Design) -> siltstone::Result<bool> {
@@ -55,14 +48,34 @@ fn unless_refused(is_refused: bool, outcome: siltstone::Result<()>) -> siltstone
     }
 }
 
-/// What has become of schemas since `model`: of the keyspaces that have another one than there.
-pub fn changed_schemas(db: &Db, model: &Model) -> Vec<Effect> {
-    let mut changed = Vec::new();
-    for (name, expected) in &model.keyspaces {
-        let schema = db.get_keyspace(name).map_or(expected.schema, |keyspace| keyspace.schema());
-        if schema != expected.schema {
-            changed.push(Effect::Schema { keyspace: name.clone(), schema });
+/// Schemas that were asked for, by keyspace.
+#[derive(Default)]
+pub struct Asked(BTreeMap<String, Vec<Schema>>);
+
+impl Asked {
+    /// Asks for another schema, which all keys fit; false where another one is on its way, and that is said.
+    pub fn change_schema(&mut self, keyspace: &Keyspace, schema: Schema) -> siltstone::Result<bool> {
+        let is_refused = schema_to_come(keyspace).is_some_and(|to_come| to_come != schema);
+        if !is_refused {
+            // Where a call fails, it may have been noted all the same.
+            self.0.entry(keyspace.name().to_owned()).or_default().push(schema);
         }
+        let design = fitting(keyspace.design(), schema);
+        unless_refused(is_refused, keyspace.change_schema(schema, Some(design)))
     }
-    changed
+
+    /// What has become of schemas since `model`: of the keyspaces that have another one than there, which
+    /// somebody has asked for.
+    pub fn changed(&self, db: &Db, model: &Model) -> Vec<Effect> {
+        let mut changed = Vec::new();
+        for (name, expected) in &model.keyspaces {
+            let schema = db.get_keyspace(name).map_or(expected.schema, |keyspace| keyspace.schema());
+            if schema != expected.schema {
+                let is_asked = self.0.get(name).is_some_and(|asked| asked.contains(&schema));
+                assert!(is_asked, "{name} has got {schema}, which nobody asked for");
+                changed.push(Effect::Schema { keyspace: name.clone(), schema });
+            }
+        }
+        changed
+    }
 }

@@ -3,7 +3,7 @@
 
 use super::bulk::{BulkLoad, rebuild};
 use super::operations::{KEYSPACES, Op};
-use super::schemas::{change_schema, changed_schemas, is_prefix, redesign, schema_to_come};
+use super::schemas::{Asked, is_prefix, redesign, schema_to_come};
 use super::*;
 use siltstone::io::sim::CrashMode;
 use siltstone::{Batch, Durability, ErrorKind, Resources, Snapshot, WriteOptions};
@@ -23,6 +23,7 @@ pub struct Session {
     pub orders: Vec<u64>,
     /// How often keyspaces have got other schemas.
     pub schema_changes: u64,
+    asked_schemas: Asked,
 }
 
 impl Session {
@@ -48,6 +49,7 @@ impl Session {
             options,
             orders: Vec::new(),
             schema_changes: 0,
+            asked_schemas: Asked::default(),
         };
         session.db = Some(session.open(&session.disk).unwrap());
         for (i, (name, schema)) in KEYSPACES.into_iter().enumerate() {
@@ -239,7 +241,7 @@ impl Session {
     /// Notes in the model which keyspaces have got another schema meanwhile; says whether any has.
     pub fn note_schemas(&mut self) -> bool {
         let Some(db) = &self.db else { return false };
-        let changed = changed_schemas(db, &self.model);
+        let changed = self.asked_schemas.changed(db, &self.model);
         changed.iter().for_each(|effect| self.model.apply(effect));
         self.schema_changes += changed.len() as u64;
         !changed.is_empty()
@@ -268,7 +270,7 @@ impl Session {
             Op::Redesign { keyspace, design } => drop(redesign(&self.keyspace(keyspace), design)?),
             Op::ChangeSchema { keyspace, schema, waits } => {
                 let keyspace = self.keyspace(keyspace);
-                if change_schema(&keyspace, *schema)? && *waits {
+                if self.asked_schemas.change_schema(&keyspace, *schema)? && *waits {
                     keyspace.wait_for_schema()?;
                     assert_eq!(keyspace.schema(), *schema);
                 }

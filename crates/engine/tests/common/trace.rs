@@ -2,7 +2,7 @@
 
 use super::bulk::BulkLoad;
 use super::conditional::Conditional;
-use super::schemas::{change_schema, changed_schemas, redesign, schemas_for};
+use super::schemas::{Asked, redesign, schemas_for};
 use super::*;
 use siltstone::io::sim::{CallInfo, DiskImage};
 use siltstone::{Batch, Durability, Snapshot, WriteOptions};
@@ -51,6 +51,7 @@ impl Trace {
             snapshots: Vec::new(),
             model: Model::default(),
             made_for: BTreeMap::new(),
+            asked_schemas: Asked::default(),
             trace: Self {
                 seed,
                 disk: disk.clone(),
@@ -103,6 +104,7 @@ struct Runner {
     model: Model,
     /// The schemas that keys are made for, by keyspace: those of the beginning, which any later one fits.
     made_for: BTreeMap<String, Schema>,
+    asked_schemas: Asked,
     trace: Trace,
 }
 
@@ -119,7 +121,7 @@ impl Runner {
     fn end(&mut self, mut effects: Vec<Effect>, is_durable: bool) {
         effects.iter().for_each(|effect| self.model.apply(effect));
         // A schema comes with all that was written before.
-        let changed = changed_schemas(self.db(), &self.model);
+        let changed = self.asked_schemas.changed(self.db(), &self.model);
         changed.iter().for_each(|effect| self.model.apply(effect));
         let is_durable = is_durable || !changed.is_empty();
         effects.extend(changed);
@@ -315,7 +317,7 @@ impl Runner {
                 self.begin("change schema");
                 let (keyspace, schema) = self.any_keyspace();
                 let schema = *self.rng.pick(&schemas_for(schema));
-                change_schema(&keyspace, schema).unwrap();
+                self.asked_schemas.change_schema(&keyspace, schema).unwrap();
                 self.end(Vec::new(), false);
             }
             87..89 => {
