@@ -44,14 +44,17 @@ pub struct Report {
     pub looks: u64,
     /// Of these, how many had what was under way when a child was killed.
     pub finished: u64,
+    /// How often a keyspace had another schema after a child's end than before.
+    pub schema_changes: u64,
 }
 
 impl Report {
     /// The same as one JSON object. A run that loses anything ends with an error and has none.
     pub fn to_json(&self) -> serde_json::Value {
-        let Self { kills, closes, writes, looks, finished } = self;
+        let Self { kills, closes, writes, looks, finished, schema_changes } = self;
         serde_json::json!({
             "kills": kills, "closes": closes, "writes": writes, "keys_compared": looks, "finished": finished,
+            "schema_changes": schema_changes,
         })
     }
 }
@@ -211,27 +214,33 @@ impl Writer<'_> {
             996 => self.rng.pick(self.spaces).compact().map(drop),
             997 => {
                 let keyspace = self.rng.pick(self.spaces);
-                let design = fitting(random_design(&mut self.rng), keyspace.schema());
-                unless_refused(keyspace.redesign(design))
+                let schema = keyspace.schema();
+                let design = fitting(random_design(&mut self.rng), schema);
+                // It may suit the schema no longer.
+                let is_late = || keyspace.schema() != schema;
+                unless_refused(keyspace.redesign(design), is_late)
             }
             998 => {
                 // Scans know the prefixes and the order of the other one.
                 let at = *self.rng.pick(&[0, 2]);
                 let schema = *self.rng.pick(&schemas_for(SPACES[at].1));
                 let design = fitting(self.spaces[at].design(), schema);
-                unless_refused(self.spaces[at].change_schema(schema, Some(design)))
+                unless_refused(self.spaces[at].change_schema(schema, Some(design)), || false)
             }
             _ => Ok(()),
         }
     }
 }
 
-/// Passes over that another thread has asked for another schema, or for another design.
-fn unless_refused(outcome: siltstone::Result<()>) -> siltstone::Result<()> {
-    match outcome {
-        Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),
-        outcome => outcome,
-    }
+/// Passes over that another thread has asked for another schema, or is asking for another design.
+fn unless_refused(outcome: siltstone::Result<()>, is_late: impl FnOnce() -> bool) -> siltstone::Result<()> {
+    outcome.or_else(|error| {
+        let what = error.to_string();
+        let is_named =
+            ["wait_for_schema", "is being built or replaced already"].iter().any(|part| what.contains(part));
+        let is_refused = error.kind() == ErrorKind::InvalidInput && (is_named || is_late());
+        if is_refused { Ok(()) } else { Err(error) }
+    })
 }
 
 /// The child: writes until it is killed, or for `time`.
@@ -267,8 +276,9 @@ fn start(stress: &Stress, seed: u64, time: Duration) -> Result<Child, String> {
     command.spawn().map_err(|error| error.to_string())
 }
 
-/// Compares the store with what its threads were told; what was under way counts as done or not.
-fn compare(stress: &Stress, rng: &mut Rng, report: &mut Report) -> Result<(), String> {
+/// Compares the store with what its threads were told; what was under way counts as done or not. Returns the
+/// schemas that it has.
+fn compare(stress: &Stress, rng: &mut Rng, report: &mut Report) -> Result<Vec<Schema>, String> {
     let (db, spaces) = open(&stress.dir, rng).map_err(|error| error.to_string())?;
     let mut live = 0;
     for thread in 0..stress.threads {
@@ -302,8 +312,10 @@ fn compare(stress: &Stress, rng: &mut Rng, report: &mut Report) -> Result<(), St
     if !problems.is_empty() {
         return Err(format!("verify says {problems:?}"));
     }
+    let schemas = spaces.iter().map(Keyspace::schema).collect();
     drop(spaces);
-    db.close().map_err(|error| error.to_string())
+    db.close().map_err(|error| error.to_string())?;
+    Ok(schemas)
 }
 
 fn writes(stress: &Stress) -> u64 {
@@ -326,6 +338,7 @@ pub fn run(stress: &Stress) -> Result<Report, String> {
     std::fs::create_dir_all(&stress.dir).map_err(|error| error.to_string())?;
     let (started, mut report) = (Instant::now(), Report::default());
     let before = writes(stress);
+    let mut schemas = Vec::new();
     for round in 0u64.. {
         if round > 0 && started.elapsed() >= stress.time {
             break;
@@ -346,7 +359,11 @@ pub fn run(stress: &Stress) -> Result<Report, String> {
             (_, Some(9)) if !closes => report.kills += 1,
             _ => return Err(format!("round {round}: the child ended with {status}")),
         }
-        compare(stress, &mut rng, &mut report).map_err(|error| format!("round {round}: {error}"))?;
+        let now =
+            compare(stress, &mut rng, &mut report).map_err(|error| format!("round {round}: {error}"))?;
+        let changed = now.iter().zip(&schemas).filter(|(now, before)| now != before);
+        report.schema_changes += changed.count() as u64;
+        schemas = now;
     }
     report.writes = writes(stress) - before;
     Ok(report)
