@@ -259,7 +259,9 @@ impl Keyspace {
     /// Gives the keyspace another schema while it is in use, and the design of a preset with it if one is
     /// named. Returns at once: all items are copied in the background, and until the keyspace has the schema
     /// it is read by the old one, and keys that are written have to fit both. `wait_for_schema` waits for it,
-    /// and raises BadKeyError where a key that is there does not fit.
+    /// and raises BadKeyError where a key that is there does not fit. Raises InvalidInputError where the
+    /// design does not suit the schema or the memory budget, and where another change of the schema is under
+    /// way.
     #[pyo3(signature = (schema, ordered=true, *, preset=None))]
     fn change_schema(
         this: PyRef<'_, Self>,
@@ -272,13 +274,17 @@ impl Keyspace {
         py.detach(|| open.keyspace.change_schema(schema, design)).or_raise(py)
     }
 
-    /// Waits until the keyspace has the schema that it was last given.
+    /// Waits until the keyspace has the schema that it was last given. Raises BadKeyError where an item's key
+    /// does not fit that schema, MergeFailedError where the merges of one can't be carried out,
+    /// InvalidInputError where the change was cancelled, NoKeyspaceError where the keyspace was dropped, and
+    /// ReadOnlyError where the change is under way and the store is open for reading.
     fn wait_for_schema(this: PyRef<'_, Self>) -> PyResult<()> {
         let (py, open) = (this.py(), Self::open(&this)?);
         py.detach(|| open.keyspace.wait_for_schema()).or_raise(py)
     }
 
-    /// Lets the keyspace keep its schema, if a change of it is under way; says whether one was.
+    /// Lets the keyspace keep its schema, if a change of it is under way; says whether one was. Raises
+    /// NoKeyspaceError where the keyspace was dropped, and the errors of writing to the store.
     fn cancel_schema_change(this: PyRef<'_, Self>) -> PyResult<bool> {
         let (py, open) = (this.py(), Self::open(&this)?);
         py.detach(|| open.keyspace.cancel_schema_change()).or_raise(py)

@@ -156,6 +156,10 @@ public final class Keyspace implements AutoCloseable {
      * Gives the keyspace the schema of {@code options} while it is in use, and the layout of their preset where they name
      * one; their merge operator is not looked at. Returns at once: all items are copied in the background, and until the
      * keyspace has the schema, it is read by the old one, and keys that are written have to fit both.
+     *
+     * @throws SiltstoneException of kind {@code INVALID_INPUT} where the layout does not suit the schema or the memory
+     *     budget, and where another change of the schema is under way; {@code NO_KEYSPACE} where the keyspace was dropped.
+     *     Where the key of an item does not fit the schema, {@link #waitForSchema} says so
      */
     public void changeSchema(KeyspaceOptions options) throws SiltstoneException {
         Objects.requireNonNull(options, "options");
@@ -166,7 +170,14 @@ public final class Keyspace implements AutoCloseable {
         }
     }
 
-    /** Waits until the keyspace has the schema that it was last given; fails where a key does not fit it. */
+    /**
+     * Waits until the keyspace has the schema that it was last given.
+     *
+     * @throws SiltstoneException of kind {@code BAD_KEY} where the key of an item does not fit that schema, and
+     *     {@code MERGE_FAILED} where the merges of one can't be carried out: the keyspace keeps the schema it had;
+     *     {@code INVALID_INPUT} where the change was cancelled; {@code NO_KEYSPACE} where the keyspace was dropped;
+     *     {@code READ_ONLY} where the change is under way and the store is open for reading
+     */
     public void waitForSchema() throws SiltstoneException {
         try {
             Native.waitForSchema(handle.get());
@@ -179,6 +190,7 @@ public final class Keyspace implements AutoCloseable {
      * Lets the keyspace keep its schema.
      *
      * @return whether a change of it was under way
+     * @throws SiltstoneException of kind {@code NO_KEYSPACE} where the keyspace was dropped; those of writing to the store
      */
     public boolean cancelSchemaChange() throws SiltstoneException {
         try {
