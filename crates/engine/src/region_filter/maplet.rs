@@ -90,8 +90,8 @@ impl MapletSettings {
         bits.min().unwrap_or(0)
     }
 
-    /// Returns the bits that the fingerprints of a run get, with `keys` keys in `bytes` bytes, of a region that
-    /// holds `all_keys` keys: it may be larger than it should be.
+    /// Returns the bits that the fingerprints of a run get, with `keys` keys in `bytes` bytes, of a region
+    /// that holds `all_keys` keys: it may be larger than it should be.
     fn bits_of_run(self, keys: u64, bytes: u64, all_keys: u64) -> u8 {
         let all = bytes.saturating_mul(all_keys.max(keys)) / keys.max(1);
         let region_bytes = self.region_bytes.max(all);

@@ -34,8 +34,8 @@ const GOLDEN: f64 = 0.618_033_988_749_895;
 const PART_BETWEEN: u64 = 16;
 /// Reads of a kind at each moment, at least.
 const LEAST_READS: u64 = 1000;
-/// Scans that come before those that are measured, at least. Gets before them leave a cache of answers to gets,
-/// and the cache has room for pages once it has been asked for some 43,000 of them: eleven a scan.
+/// Scans that come before those that are measured, at least. Gets before them leave a cache of answers to
+/// gets, and the cache has room for pages once it has been asked for some 43,000 of them: eleven a scan.
 const LEAST_SCANS_BEFORE: u64 = 4000;
 
 /// What a store is filled with.

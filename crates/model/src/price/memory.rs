@@ -229,9 +229,9 @@ impl Held {
 
     /// Reads that a lookup does in vain, as the engine reckons when it divides memory among filters: the runs
     /// that a maplet names wrongly, and those that have no filter in memory; of what has nothing below it,
-    /// only lookups of absent keys. A region that goes without has its runs joined, so that they are fewer than
-    /// while it had one. The engine weighs those that there are: of some regions before, and of others after;
-    /// here each counts as half-way between.
+    /// only lookups of absent keys. A region that goes without has its runs joined, so that they are fewer
+    /// than while it had one. The engine weighs those that there are: of some regions before, and of others
+    /// after; here each counts as half-way between.
     fn reads_in_vain(&self, layout: &Layout, memory: &MemoryCosts) -> f64 {
         let (missing, are_joined) = (self.missing_filters(layout, memory), !self.regions_fit(layout, memory));
         let last = self.levels.iter().rposition(|level| level.runs > 0.0);

@@ -15,8 +15,8 @@ const MORE_ROOM: u64 = 16;
 /// How many runs are kept without a look at which of them are still there.
 const FEW_MADE_ANEW: usize = 1 << 12;
 
-/// For how many filters there may be a change before all are fitted again, and the part of their room that may
-/// have changed: a flush or a compaction changes a few filters of what may be thousands.
+/// For how many filters there may be a change before all are fitted again, and the part of their room that
+/// may have changed: a flush or a compaction changes a few filters of what may be thousands.
 const FILTERS_PER_CHANGE: usize = 128;
 const ROOM_PER_CHANGE: u64 = 256;
 

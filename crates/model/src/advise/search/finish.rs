@@ -139,9 +139,9 @@ impl Search<'_> {
         of_store * STORE_IN_FULL + self.work_per_price() * PRICE_IN_FULL
     }
 
-    /// Prices those that a limit ruled out and that roughly cost least in full, as the best is, one of them where
-    /// there is haste: the ones that keep to the limits after all go to `exact`, and the others are returned,
-    /// with their limits.
+    /// Prices those that a limit ruled out and that roughly cost least in full, as the best is, one of them
+    /// where there is haste: the ones that keep to the limits after all go to `exact`, and the others are
+    /// returned, with their limits.
     fn refused_in_full(&self, exact: &mut Vec<(Candidate, f64)>) -> Vec<(Limit, Candidate)> {
         let mut refused = Vec::new();
         let most = if self.request.is_quick { 1 } else { REFUSED_FINALISTS };
