@@ -29,8 +29,8 @@ const MOST_CHUNK_PAGES: u64 = 256;
 const CACHE_SHARE: u64 = 16;
 /// The share of the budget that who makes a filter of many keys leaves to others.
 const KEPT_FROM_BUILDERS: u64 = 4;
-/// The share of the budget that filters leave to indexes, at most: a lookup reads more without a table's index
-/// than without its filter.
+/// The share of the budget that filters leave to indexes, at most: without a table's index a lookup reads
+/// more than without its filter.
 const INDEX_SHARE: u64 = 2;
 /// The part of a memtable that is not made of pieces, at most: the places of its entries.
 const PLACES_SHARE: u64 = 3;
