@@ -64,8 +64,16 @@ impl Search<'_> {
         let Some(best) = exact.first().cloned() else { return Err(self.nothing_fits()) };
         let points: Vec<_> = exact.iter().map(|c| dimensions(&c.costs, mix)).collect();
         let differing = spread(&points, MOST_OF_FRONT + 1);
-        let others = beside_first(&points).into_iter().filter(|at| differing.contains(at));
-        let others = others.filter_map(|at| exact.get(at).cloned()).collect();
+        let mut beside = beside_first(&points);
+        beside.retain(|at| differing.contains(at));
+        if self.request.uncertainty.is_some() {
+            // The premium is on the cheapest, which is of interest though it may be no worse in anything.
+            let cheapest =
+                (1..exact.len()).min_by(|a, b| cost_of(&exact, *a).total_cmp(&cost_of(&exact, *b)));
+            beside.extend(cheapest.filter(|at| !beside.contains(at)));
+            beside.sort_unstable();
+        }
+        let others = beside.into_iter().filter_map(|at| exact.get(at).cloned()).collect();
         let is_better = |(limit, refused): &(Limit, Candidate)| {
             *limit != Limit::Memory && refused.objective < best.objective && !costs_too_much(refused)
         };
@@ -171,6 +179,11 @@ impl Search<'_> {
             self.refused.iter().max_by_key(|(_, number)| **number).unwrap_or((&Limit::Memory, &0));
         limit.is_kept_by_none(self.considered)
     }
+}
+
+/// What operations of the one at a place cost in the mix that is told.
+fn cost_of(candidates: &[Candidate], at: usize) -> f64 {
+    candidates.get(at).map_or(f64::INFINITY, |candidate| candidate.costs.cost)
 }
 
 /// Those that none dominates, but for the first and those that it is dominated by: it has the best
