@@ -73,7 +73,7 @@ pub(super) struct Search<'a> {
     accepted: Vec<Candidate>,
     refused: BTreeMap<Limit, usize>,
     /// The cheapest of those that broke a limit other than memory's, the cheapest first.
-    cheapest_refused: Vec<(Limit, Candidate)>,
+    cheapest_refused: Vec<Candidate>,
     /// Of those made from each preset that break a limit, the one that is least beyond it, and how far.
     nearest_refused: BTreeMap<&'static str, (f64, Candidate)>,
     considered: usize,
@@ -302,10 +302,10 @@ impl<'a> Search<'a> {
             self.nearest_refused.insert(candidate.origin, (overrun, candidate.clone()));
         }
         if limit != Limit::Memory {
-            let cheaper = |(_, other): &(Limit, Candidate)| other.objective <= candidate.objective;
+            let cheaper = |other: &Candidate| other.objective <= candidate.objective;
             let place = self.cheapest_refused.partition_point(cheaper);
             if place < REFUSED_FINALISTS {
-                self.cheapest_refused.insert(place, (limit, candidate));
+                self.cheapest_refused.insert(place, candidate);
                 self.cheapest_refused.truncate(REFUSED_FINALISTS);
             }
         }

@@ -29,9 +29,7 @@ impl Search<'_> {
         let mix = &self.request.workload.mix;
         let by_rank: Vec<&Candidate> = ranked.iter().filter_map(|at| self.accepted.get(*at)).collect();
         let points: Vec<_> = by_rank.iter().map(|c| dimensions(&c.costs, mix)).collect();
-        // Who is in haste gets the best.
-        let most_of_front = if self.request.is_quick { 0 } else { MOST_OF_FRONT };
-        let places = self.finalists(&by_rank, &points, most_of_front);
+        let places = self.finalists(&by_rank, &points);
         let mut exact = Vec::new();
         // A rough price may be on the other side of a limit: then what comes next is looked at as well.
         let rest = (0..by_rank.len()).filter(|at| !places.contains(at));
@@ -42,11 +40,11 @@ impl Search<'_> {
                 break;
             }
             let store = self.pricer.filled(&candidate.design, false)?;
-            exact.extend(self.price_in_full(&store, &candidate.design, candidate.origin));
+            exact.extend(self.within_limits(&store, &candidate.design, candidate.origin));
         }
         for (origin, store, design) in presets {
             if !store.is_rough() && !exact.iter().any(|(candidate, _)| candidate.design == *design) {
-                exact.extend(self.price_in_full(store, design, origin));
+                exact.extend(self.within_limits(store, design, origin));
             }
         }
         let refused_in_full = self.refused_in_full(&mut exact);
@@ -83,23 +81,34 @@ impl Search<'_> {
         Ok(Found { best, others, with_more, more_bytes, considered, refused, better_refused })
     }
 
-    /// Returns a design with its full price, where that keeps to the limits, and what it costs with a little
-    /// more memory.
+    /// Returns a design with its full price, and the limit that it breaks, if any.
     fn price_in_full(
         &self,
         store: &FilledStore<'_>,
         design: &Design,
         origin: &'static str,
-    ) -> Option<(Candidate, f64)> {
+    ) -> (Candidate, Option<Limit>) {
         let costs = store.costs(self.request.memory_bytes);
         let objective = self.request.objective(&costs);
-        let priced = Candidate { design: design.clone(), origin, costs, objective };
-        let keeps_to_limits = self.request.broken(design, &priced.costs).is_none();
-        keeps_to_limits.then(|| (priced, self.objective_with_more(store)))
+        let limit = self.request.broken(design, &costs);
+        (Candidate { design: design.clone(), origin, costs, objective }, limit)
+    }
+
+    /// Returns the same where it keeps to the limits, with what it costs with a little more memory.
+    fn within_limits(
+        &self,
+        store: &FilledStore<'_>,
+        design: &Design,
+        origin: &'static str,
+    ) -> Option<(Candidate, f64)> {
+        let (priced, limit) = self.price_in_full(store, design, origin);
+        limit.is_none().then(|| (priced, self.objective_with_more(store)))
     }
 
     /// The places, among those that keep to the limits and the best first, of those that are priced in full.
-    fn finalists(&self, by_rank: &[&Candidate], points: &[[f64; 4]], most_of_front: usize) -> Vec<usize> {
+    fn finalists(&self, by_rank: &[&Candidate], points: &[[f64; 4]]) -> Vec<usize> {
+        // Who is in haste gets the best.
+        let most_of_front = if self.request.is_quick { 0 } else { MOST_OF_FRONT };
         let undominated = undominated(points);
         let of_front: Vec<[f64; 4]> = undominated.iter().filter_map(|at| points.get(*at).copied()).collect();
         let affordable = |places: &mut dyn Iterator<Item = usize>, mut work: f64| -> Vec<usize> {
@@ -153,17 +162,13 @@ impl Search<'_> {
     fn refused_in_full(&self, exact: &mut Vec<(Candidate, f64)>) -> Vec<(Limit, Candidate)> {
         let mut refused = Vec::new();
         let most = if self.request.is_quick { 1 } else { REFUSED_FINALISTS };
-        for (_, rough) in self.cheapest_refused.iter().take(most) {
+        for rough in self.cheapest_refused.iter().take(most) {
             // One that can't be followed is none that would be better.
             let Ok(store) = self.pricer.filled(&rough.design, false) else { continue };
-            if let Some(priced) = self.price_in_full(&store, &rough.design, rough.origin) {
-                exact.push(priced);
-                continue;
+            match self.price_in_full(&store, &rough.design, rough.origin) {
+                (priced, None) => exact.push((priced, self.objective_with_more(&store))),
+                (priced, Some(limit)) => refused.push((limit, priced)),
             }
-            let costs = store.costs(self.request.memory_bytes);
-            let objective = self.request.objective(&costs);
-            let limit = self.request.broken(&rough.design, &costs);
-            refused.extend(limit.map(|limit| (limit, Candidate { objective, costs, ..rough.clone() })));
         }
         refused
     }
