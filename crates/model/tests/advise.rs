@@ -77,8 +77,13 @@ fn check(request: &Request, advice: &Advice) {
         let by = all.iter().position(|other| dominates(other, point));
         assert_eq!(by, None, "{at} of the front is beaten");
     }
-    let is_cheapest = |choice: &Choice| choice.worst_cost >= advice.best.worst_cost;
-    assert!(advice.front.iter().all(is_cheapest));
+    // Of those that cost little enough in the mix that is told.
+    let least = advice.front.iter().map(|choice| choice.predicted.cost).fold(f64::INFINITY, f64::min);
+    let most = least * (1.0 + request.uncertainty.map_or(0.0, |_| request.premium_at_most));
+    assert!(advice.best.predicted.cost <= most, "{} for {least}", advice.best.predicted.cost);
+    let is_no_better =
+        |choice: &Choice| choice.worst_cost >= advice.best.worst_cost || choice.predicted.cost > most;
+    assert!(advice.front.iter().all(is_no_better));
 }
 
 #[test]
@@ -135,6 +140,7 @@ fn limits_bind() {
     assert!(bound.best.predicted.cost >= free.best.predicted.cost * 0.999);
     assert!(bound.refused[&Limit::Space] > 0, "{:?}", bound.refused);
     let why = bound.best.why.join(" ");
+    println!("free {:.4}, within {most:.3} {:.4}", free.best.predicted.cost, bound.best.predicted.cost);
     assert!(why.contains("The limit on space"), "{why}");
     // Fewer writes, for a device that is to last.
     let workload = Workload { puts_per_second: Some(20_000.0), ..grouped() };

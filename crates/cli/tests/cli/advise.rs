@@ -75,7 +75,7 @@ fn sizes_growth_and_limits_on_reads_are_told_by_flags() {
         "--miss-us-at-most",
         "--scan-us-at-most",
     ] {
-        run(&with(&[flag, "0.000000001"])).exits(1, &[flag, "allow more"]);
+        run(&with(&[flag, "0.000000000000001"])).exits(1, &[flag, "allow more"]);
     }
     run(&with(&["--time-to-live", "1h", "--puts-per-second", "100"])).ok();
     run(&with(&["--time-to-live", "1h"])).exits(2, &["--puts-per-second"]);

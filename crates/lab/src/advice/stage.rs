@@ -75,6 +75,11 @@ impl Contents {
         self.overwritten_between(design) * u64::from(MOMENTS - 1)
     }
 
+    /// The same of the design of which most are.
+    pub fn most_overwritten_while_read(&self) -> u64 {
+        self.items / PART_BETWEEN * u64::from(MOMENTS - 1)
+    }
+
     /// The same for the model, each item overwritten so many times.
     pub fn workload(&self, overwrites: f64) -> Workload {
         Workload {

@@ -171,9 +171,12 @@ fn memory_bytes(args: &Args, bytes_per_item: f64) -> u64 {
     (args.items as f64 * bytes_per_item) as u64
 }
 
-/// What is advised; none where no design fits.
+/// What is advised for a store that is overwritten while it is read, as the measured ones are; none where no
+/// design fits.
 fn best(args: &Args, bytes_per_item: f64, mix: Mix) -> Result<Option<Point>> {
-    let (workload, memory) = (workload(args, mix), memory_bytes(args, bytes_per_item));
+    let overwrites = contents(args).most_overwritten_while_read() as f64;
+    let workload = Workload { overwrites, ..workload(args, mix) };
+    let memory = memory_bytes(args, bytes_per_item);
     let request = if args.quick { Request::quick(workload, memory) } else { Request::new(workload, memory) };
     let advice = match advise(&request) {
         Err(error) if error.parameter() == "memory" => return Ok(None),

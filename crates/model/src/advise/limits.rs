@@ -122,6 +122,11 @@ impl Request {
         }
     }
 
+    /// Whether it sets a limit beside that on memory.
+    pub(super) fn has_limits_beside_memory(&self) -> bool {
+        Limit::CEILINGS.into_iter().chain([Limit::Years]).any(|limit| self.bound(limit).is_some())
+    }
+
     /// Returns the first limit that a design of this price breaks; `None` if it keeps to all.
     ///
     /// ```

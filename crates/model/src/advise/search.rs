@@ -17,12 +17,18 @@ use std::collections::{BTreeMap, HashMap};
 /// Sizes of level 0's tables that presets are tried with, as powers of two of bytes, the largest first: what
 /// is small takes long to follow in a large store.
 const SEED_SIZES: [u32; 6] = [24, 23, 22, 21, 20, 18];
-/// Seeds from which changes are tried, and changes that are kept of each at most.
+/// Presets of which something has to keep to the limits, if it can be brought to, and designs from which
+/// changes are tried, as far as there is work left; changes that are kept of each at most.
 const STARTS: usize = 3;
+const MOST_STARTS: usize = 6;
 const MOST_STEPS: usize = 40;
 /// Regions that the search may look at, presets in full included, which leave it half at least: of an
 /// optimised build, a second's.
-const MOST_WORK: f64 = 22e6;
+const MOST_WORK: f64 = 27e6;
+/// The share of these for what there is without limits other than memory's, where there are any, and by the
+/// end of the search for the mix that is told, where the worst mix counts.
+const SHARE_WITHOUT_LIMITS: f64 = 0.4;
+const SHARE_OF_CENTRE: f64 = 0.6;
 /// The share of these that seeds may take, beside the first ones of each preset, and the share of one store.
 const SEED_SHARE: f64 = 0.3;
 const STORE_SHARE: f64 = 1.0 / 16.0;
@@ -34,7 +40,7 @@ const STORE_IN_FULL: f64 = 3.0;
 /// How much worse a design counts that costs more in the mix that is told than it may: by so high a power of
 /// how much more. It may lead to one that does not.
 const BEYOND_PREMIUM: i32 = 4;
-/// The least that a change has to save.
+/// The least that a round of changes has to save for another.
 const LEAST_SAVING: f64 = 1e-3;
 /// Those that a limit rules out of which one is looked for that would be better.
 const REFUSED_FINALISTS: usize = 4;
@@ -77,12 +83,16 @@ pub(super) struct Search<'a> {
     /// Of those made from each preset that break a limit, the one that is least beyond it, and how far.
     nearest_refused: BTreeMap<&'static str, (f64, Candidate)>,
     considered: usize,
+    /// The work that was done, and that may have been done by the end of this part of the search.
     work: f64,
+    most_work: f64,
     /// The most regions that a flush looked at in any store, by the preset that the design was made from.
     followed: BTreeMap<&'static str, f64>,
     /// The most that a design may cost in the mix that is told, where the worst mix counts; what counts is
     /// the mix that is told before that is known, and where it is certain.
     most_cost: Option<f64>,
+    /// Whether limits other than memory's do not count yet.
+    are_limits_off: bool,
 }
 
 impl<'a> Search<'a> {
@@ -103,8 +113,10 @@ impl<'a> Search<'a> {
             nearest_refused: BTreeMap::new(),
             considered: 0,
             work: 0.0,
+            most_work: MOST_WORK,
             followed: BTreeMap::new(),
             most_cost: None,
+            are_limits_off: false,
         };
         for (origin, store, design) in presets {
             let roughly = if store.is_rough() { 1.0 } else { STORE_IN_FULL };
@@ -118,21 +130,51 @@ impl<'a> Search<'a> {
     /// Prices the seeds, and changes the best of them: those for the mix that is told, and then those for the
     /// worst mix.
     pub fn run(&mut self) {
-        self.seed();
-        if !self.request.is_quick {
-            self.approach_limits();
+        if self.request.is_quick {
+            self.seed();
+            return;
         }
-        self.change_the_best();
-        self.most_cost = self.with_premium(self.accepted.iter());
-        if self.most_cost.is_some() {
-            let mut accepted = std::mem::take(&mut self.accepted);
-            for candidate in &mut accepted {
-                candidate.objective = self.objective(&candidate.costs);
-            }
-            self.accepted = accepted;
-            // Those that were refused so far were compared by another objective.
-            self.cheapest_refused.clear();
+        let is_uncertain = self.request.uncertainty.is_some();
+        let for_centre = if is_uncertain { MOST_WORK * SHARE_OF_CENTRE } else { MOST_WORK };
+        self.are_limits_off = self.request.has_limits_beside_memory();
+        self.most_work = if self.are_limits_off { MOST_WORK * SHARE_WITHOUT_LIMITS } else { for_centre };
+        self.seed();
+        if self.are_limits_off {
+            // Which limit binds is told from what there would be without, and much of that keeps to it.
             self.change_the_best();
+            self.turn_to_the_limits();
+            self.most_work = for_centre;
+        }
+        self.approach_limits();
+        self.change_the_best();
+        if is_uncertain {
+            self.most_work = MOST_WORK;
+            self.turn_to_the_worst_mix();
+            self.change_the_best();
+        }
+    }
+
+    /// Compares by the worst mix from now on, of those that cost little more in the mix that is told.
+    fn turn_to_the_worst_mix(&mut self) {
+        self.most_cost = self.with_premium(self.accepted.iter());
+        let mut accepted = std::mem::take(&mut self.accepted);
+        for candidate in &mut accepted {
+            candidate.objective = self.objective(&candidate.costs);
+        }
+        self.accepted = accepted;
+        // Those that were refused so far were compared by another objective.
+        self.cheapest_refused.clear();
+    }
+
+    /// Holds what was found to all limits from now on.
+    fn turn_to_the_limits(&mut self) {
+        self.are_limits_off = false;
+        let accepted = std::mem::take(&mut self.accepted);
+        self.priced.retain(|_, place| place.is_none());
+        for candidate in accepted {
+            let key = format!("{:?}", candidate.design);
+            let place = self.place(candidate);
+            self.priced.insert(key, place);
         }
     }
 
@@ -157,26 +199,35 @@ impl<'a> Search<'a> {
         self.pricer.sizes_at_once() * if is_skewed { WORK_PER_SKEWED_PRICE } else { WORK_PER_PRICE }
     }
 
-    /// The work that may have been done by the end of this part of the search.
-    fn most_work(&self) -> f64 {
-        let searches_twice = self.request.uncertainty.is_some() && !self.request.is_quick;
-        let is_first_of_two = searches_twice && self.most_cost.is_none();
-        if is_first_of_two { MOST_WORK * 0.6 } else { MOST_WORK }
-    }
-
     pub fn change_the_best(&mut self) {
-        if self.request.is_quick {
-            return;
-        }
-        let mut tried: Vec<&'static str> = Vec::new();
-        for start in self.ranked() {
-            let Some(candidate) = self.accepted.get(start).cloned() else { continue };
-            // Sizes of one preset end in much the same place.
-            if tried.len() < STARTS && !tried.contains(&candidate.origin) {
-                tried.push(candidate.origin);
-                self.climb(candidate);
+        let mut climbing = self.starts();
+        for _ in 0..MOST_STEPS {
+            climbing.retain_mut(|candidate| {
+                let before = candidate.objective;
+                self.change(candidate);
+                candidate.objective <= before * (1.0 - LEAST_SAVING)
+            });
+            climbing.sort_by(|a, b| a.objective.total_cmp(&b.objective));
+            climbing.truncate((climbing.len() / 2).max(1));
+            if climbing.is_empty() || self.work > self.most_work {
+                return;
             }
         }
+    }
+
+    /// What is changed first: the best that was made of each preset, and then others, the best first.
+    fn starts(&self) -> Vec<Candidate> {
+        let mut origins: Vec<&'static str> = Vec::new();
+        let ranked = self.ranked().into_iter().filter_map(|at| self.accepted.get(at));
+        // Sizes of one preset end in much the same place.
+        let (firsts, others): (Vec<&Candidate>, Vec<&Candidate>) = ranked.partition(|candidate| {
+            let is_first = !origins.contains(&candidate.origin);
+            if is_first {
+                origins.push(candidate.origin);
+            }
+            is_first
+        });
+        firsts.into_iter().chain(others).take(MOST_STARTS).cloned().collect()
     }
 
     /// Prices every preset as it is and with as large a write buffer as the budget has room for, and then at
@@ -197,20 +248,13 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Takes the first change that helps, and goes on with the next from there, until none does.
-    fn climb(&mut self, start: Candidate) {
-        let mut best = start;
-        for _ in 0..MOST_STEPS {
-            let before = best.objective;
-            for changed in moves::of_filters(&best.design) {
-                self.try_change(&mut best, &changed);
-            }
-            for changed in moves::of_structure(&best.design, &self.request.workload) {
-                self.try_change(&mut best, &changed);
-            }
-            if best.objective > before * (1.0 - LEAST_SAVING) || self.work > self.most_work() {
-                return;
-            }
+    /// Takes each change that helps, and goes on with the next from there.
+    fn change(&mut self, best: &mut Candidate) {
+        for changed in moves::of_filters(&best.design) {
+            self.try_change(best, &changed);
+        }
+        for changed in moves::of_structure(&best.design, &self.request.workload) {
+            self.try_change(best, &changed);
         }
     }
 
@@ -249,7 +293,7 @@ impl<'a> Search<'a> {
                 self.consider(&changed, origin);
             }
             let is_nearer = self.nearest_refused.get(origin).is_some_and(|(now, _)| *now < before);
-            if self.accepted.len() > accepted || !is_nearer || self.work > self.most_work() {
+            if self.accepted.len() > accepted || !is_nearer || self.work > self.most_work {
                 return;
             }
         }
@@ -273,7 +317,7 @@ impl<'a> Search<'a> {
         if let Some(known) = self.priced.get(&key) {
             return *known;
         }
-        if self.work > self.most_work() {
+        if self.work > self.most_work {
             return None;
         }
         let memory_bytes = self.request.memory_bytes;
@@ -281,18 +325,23 @@ impl<'a> Search<'a> {
         self.considered += 1;
         self.work += self.work_per_price();
         let candidate = self.candidate(design, origin, costs);
-        let place = match self.request.broken(design, &candidate.costs) {
-            None => {
-                self.accepted.push(candidate);
-                Some(self.accepted.len() - 1)
-            }
-            Some(limit) => {
+        let place = self.place(candidate);
+        self.priced.insert(key, place);
+        place
+    }
+
+    /// Keeps a design where it keeps to the limits, and returns its place.
+    fn place(&mut self, candidate: Candidate) -> Option<usize> {
+        match self.request.broken(&candidate.design, &candidate.costs) {
+            Some(limit) if limit == Limit::Memory || !self.are_limits_off => {
                 self.refuse(limit, candidate);
                 None
             }
-        };
-        self.priced.insert(key, place);
-        place
+            _ => {
+                self.accepted.push(candidate);
+                Some(self.accepted.len() - 1)
+            }
+        }
     }
 
     fn refuse(&mut self, limit: Limit, candidate: Candidate) {

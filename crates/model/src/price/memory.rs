@@ -121,7 +121,8 @@ pub(super) fn fitted(trie: &Trie, layout: &Layout, budget: f64) -> (Layout, Held
     best
 }
 
-/// What all tables hold, in the mean of the moments at which the store is looked at.
+/// What all tables hold, in the mean of the moments at which the store is looked at, with all of its items at
+/// each.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     pub levels: Vec<LevelCosts>,
@@ -139,7 +140,11 @@ impl Held {
     pub fn of(trie: &Trie, layout: &Layout) -> Self {
         let mut held = Self::default();
         let moments = trie.moments().count() as f64;
-        for (number, regions) in trie.moments().flat_map(|moment| moment.levels.iter().enumerate()) {
+        let of_moments = trie.moments().flat_map(|moment| {
+            let grown = trie.leaves_grown_since(&moment);
+            moment.levels.iter().enumerate().map(move |(number, regions)| (number, regions, grown))
+        });
+        for (number, regions, grown) in of_moments {
             if held.levels.len() == number {
                 held.levels.push(LevelCosts::default());
                 held.filters.push(0.0);
@@ -154,7 +159,8 @@ impl Held {
             );
             let (Some(level), Some(filters), Some(indexes), Some(joined)) = of_level else { continue };
             for region in regions {
-                let weight = region.weight / moments;
+                let grown = if region.children.is_empty() { grown } else { 1.0 };
+                let weight = region.weight * grown / moments;
                 let sizes: Vec<_> =
                     region.puts.iter().map(|&puts| trie.run_size(number, region, puts)).collect();
                 let entries: f64 = sizes.iter().map(|size| size.entries).sum();

@@ -172,6 +172,20 @@ impl Trie {
         before.chain(std::iter::once(Moment { now: self.now, levels: &self.levels }))
     }
 
+    /// How many times as much leaves hold when all items are there as at a moment: what lies above them fills
+    /// up and empties, however many items there are.
+    pub fn leaves_grown_since(&self, moment: &Moment<'_>) -> f64 {
+        let to_come = (self.items - moment.now).max(0.0);
+        let levels = moment.levels.iter().enumerate();
+        let leaves = levels.flat_map(|(level, regions)| regions.iter().map(move |region| (level, region)));
+        let held = leaves.filter(|(_, region)| region.children.is_empty()).map(|(level, region)| {
+            let sizes = region.puts.iter().map(|&puts| self.run_size(level, region, puts).entries);
+            region.weight * sizes.sum::<f64>()
+        });
+        let held: f64 = held.sum();
+        if held > 0.0 { 1.0 + to_come / held } else { 1.0 }
+    }
+
     /// Takes so many puts, some `at_once`, which are of the kind that `kind` makes, and looks at itself at so
     /// many moments of the upper levels' last cycle, as far as that is a small part of all.
     fn take(
