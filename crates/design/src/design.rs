@@ -257,7 +257,27 @@ impl LevelSpec {
     pub fn region_bytes(&self) -> u64 {
         self.table_bytes.saturating_mul(u64::from(self.runs))
     }
+
+    /// How many runs of `run_bytes` each a region takes before it is pushed: as many as it may have, or as
+    /// fill it if these are fewer; and more where so many would be [too small](SMALL_PART) and are joined.
+    ///
+    /// ```
+    /// let level = siltstone_design::presets::stepped_merge().levels[0];
+    /// let runs = f64::from(level.runs);
+    /// assert_eq!(level.runs_per_push(level.table_bytes as f64 / 2.0), runs);
+    /// assert_eq!(level.runs_per_push(level.table_bytes as f64 * 2.0), runs / 2.0);
+    /// assert_eq!(level.runs_per_push(level.table_bytes as f64 / 8.0), runs * 2.0);
+    /// ```
+    pub fn runs_per_push(&self, run_bytes: f64) -> f64 {
+        let full = self.region_bytes() as f64 / run_bytes.max(1.0);
+        let by_count = if self.runs > 1 { f64::from(self.runs).max(full * SMALL_PART) } else { full };
+        by_count.min(full).max(1.0)
+    }
 }
+
+/// The part of a region's bytes up to which its runs are joined, rather than pushed, once there are as many
+/// as it may have: partitioned, they would be too small.
+pub const SMALL_PART: f64 = 1.0 / 4.0;
 
 impl Design {
     /// The specification of level `level`; the last entry stands for all levels below it.

@@ -34,7 +34,7 @@
 //! **Pacing.** [`pressure`] says how far the store has fallen behind, from 0 (on time) to 1 (writers must
 //! wait), so that writers can be slowed smoothly long before they would have to stop.
 
-use crate::design::{Design, LevelSpec};
+use crate::design::{Design, LevelSpec, SMALL_PART};
 use crate::digest::TriePath;
 use crate::reason::Reason;
 use crate::shape::{RegionShape, Shape};
@@ -350,7 +350,7 @@ fn consider(design: &Design, level: usize, region: &RegionShape, is_crowded: boo
     let live = bytes.saturating_sub(dead) as f64;
     // Full by count only. Runs too small to be worth partitioning are joined first, and so is a leaf that is
     // not full of live data: splitting it would add a level for nothing.
-    let small = bytes as f64 <= capacity / 4.0;
+    let small = bytes as f64 <= capacity * SMALL_PART;
     let sparse_leaf = is_leaf && live < capacity / 2.0;
     if by_bytes < 1.0 && (small || sparse_leaf) && count >= 2 {
         let reason = if small {

@@ -52,6 +52,10 @@ impl Contents {
         self.items * (self.key_bytes + self.value_bytes)
     }
 
+    fn item_bytes(&self) -> f64 {
+        self.bytes() as f64 / self.items.max(1) as f64
+    }
+
     /// A preset with tables and write buffers for so many items, and for so much memory.
     pub fn scaled(&self, preset: &Design, budget_bytes: u64) -> Design {
         let of_items = (self.bytes() / TABLES_OF_ITEMS).next_power_of_two();
@@ -60,14 +64,15 @@ impl Contents {
 
     /// Puts that a write buffer of a design holds, about.
     pub fn write_buffer_puts(&self, design: &Design) -> u64 {
-        let item_bytes = self.bytes() as f64 / self.items.max(1) as f64;
-        (design.write_buffer.items(item_bytes) as u64).max(1)
+        (design.write_buffer.items(self.item_bytes()) as u64).max(1)
     }
 
     /// Items that are overwritten from one moment to the next at which a store of `design` is read.
     fn overwritten_between(&self, design: &Design) -> u64 {
-        let cycle = self.write_buffer_puts(design) * u64::from(design.level(0).runs);
-        ((cycle as f64 * GOLDEN) as u64).min(self.items / PART_BETWEEN)
+        let at_once = self.write_buffer_puts(design) as f64;
+        let run_bytes = at_once * self.item_bytes() / 2f64.powi(i32::from(design.depth(0)));
+        let cycle = at_once * design.level(0).runs_per_push(run_bytes);
+        ((cycle * GOLDEN) as u64).min(self.items / PART_BETWEEN)
     }
 
     /// Items that are overwritten while a store of `design` is [read over time](Stage::read_over_time).

@@ -59,25 +59,34 @@ pub(super) struct Cache<'a> {
 }
 
 impl Cache<'_> {
-    /// The reads that it does not spare, when it is divided as well as can be.
-    pub fn missed(&self, requests: &Requests, pages: &Pages) -> DeviceReads {
+    /// The reads that it does not spare at each of some moments, when it is divided as well as can be at the
+    /// first: the border does not follow the moment.
+    pub fn missed(&self, requests: &Requests, at_moments: &[Pages]) -> Vec<DeviceReads> {
         let mut mix = self.workload.mix.normalized();
         if mix.hits + mix.misses + mix.scans <= 0.0 {
             mix = Mix { hits: 1.0, ..mix };
         }
-        let asking = Asking { requests, pages, mix, kept: KeptAnswers::of(self.workload) };
-        let with = |part: u32| {
+        let kept = KeptAnswers::of(self.workload);
+        let with = |pages: &Pages, part: u32| {
+            let asking = Asking { requests, pages, mix, kept };
             let of_answers = self.bytes * f64::from(part) / f64::from(PARTS);
             let answers = asking.answers_times(of_answers);
             asking.missed(answers, (self.bytes - of_answers) / CACHED_PAGE_BYTES)
         };
+        let Some((first, others)) = at_moments.split_first() else { return Vec::new() };
+        let (part, at_first) = self.divided(|part| with(first, part), &mix);
+        std::iter::once(at_first).chain(others.iter().map(|pages| with(pages, part))).collect()
+    }
+
+    /// The part of it that answers have when it is divided as well as can be, and what is then read.
+    fn divided(&self, with: impl Fn(u32) -> DeviceReads, mix: &Mix) -> (u32, DeviceReads) {
         let mut best = (0, with(0));
         if !self.keeps_answers {
-            return best.1;
+            return best;
         }
         let better = |part: u32, best: (u32, DeviceReads)| {
             let reads = with(part);
-            if reads.of(&mix) < best.1.of(&mix) { (part, reads) } else { best }
+            if reads.of(mix) < best.1.of(mix) { (part, reads) } else { best }
         };
         let (first, then) =
             if self.is_rough { (&TRIED_ROUGHLY[..], &[][..]) } else { (&FIRST_TRIED[..], &THEN_TRIED[..]) };
@@ -89,7 +98,7 @@ impl Cache<'_> {
                 best = better(part, best);
             }
         }
-        best.1
+        best
     }
 }
 

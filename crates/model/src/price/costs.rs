@@ -151,17 +151,11 @@ impl Question<'_> {
         let (trie, workload) = (self.trie, self.layout.workload());
         let (in_memory, held, memory) = fitted(trie, self.layout, self.budget_bytes);
         let missing = held.missing(&in_memory, &memory, workload.mix.puts > 0.0);
-        let pages = Pages::of(trie, &in_memory, &missing, self.requests, self.is_rough);
-        let keeps_answers = self.layout.keeps_answers();
-        let cache = Cache { bytes: memory.cache, keeps_answers, is_rough: self.is_rough, workload };
-        let mut reads = cache.missed(self.requests, &pages);
-        // What lies apart is never cached.
-        reads.hit += pages.hit.apart;
-        reads.scan += pages.scan.apart;
-        let times = self.read_times(&pages, &reads);
+        let ([hit, miss, scan], reads) = self.reads(&in_memory, &missing, memory.cache);
+        let times = self.read_times([&hit, &miss, &scan], &reads);
         let mix = workload.mix.normalized();
         let writes = self.writes(&missing);
-        let taken = [&pages.hit, &pages.miss, &pages.scan];
+        let taken = [&hit, &miss, &scan];
         let reads_of_each = [reads.hit, reads.miss, reads.scan];
         let on_device = |us_per_read| self.device_us(reads_of_each, taken, us_per_read);
         let operation_cost = times.operation_cost(on_device(self.device.us_per_read()), &writes);
@@ -178,9 +172,9 @@ impl Question<'_> {
             change_write_amplification: writes.changes,
             log_amplification: writes.log,
             latency_us,
-            pages_per_hit: pages.hit.all_pages(),
-            pages_per_miss: pages.miss.all_pages(),
-            pages_per_scan: pages.scan.all_pages(),
+            pages_per_hit: hit.all_pages(),
+            pages_per_miss: miss.all_pages(),
+            pages_per_scan: scan.all_pages(),
             reads_per_hit: reads.hit,
             reads_per_miss: reads.miss,
             reads_per_scan: reads.scan,
@@ -215,12 +209,32 @@ impl Question<'_> {
         }
     }
 
+    /// What each kind of read takes, and how much of it from the device beside a cache of so many bytes: in
+    /// the mean of the moments at which the store is looked at. What young runs are asked for depends on the
+    /// moment as much as what a cache can keep of them.
+    fn reads(&self, in_memory: &Layout, missing: &Missing, cache_bytes: f64) -> ([Taken; 3], DeviceReads) {
+        let (workload, keeps_answers) = (self.layout.workload(), self.layout.keeps_answers());
+        let cache = Cache { bytes: cache_bytes, keeps_answers, is_rough: self.is_rough, workload };
+        let at_moments = Pages::at_moments(self.trie, in_memory, missing, self.requests, self.is_rough);
+        let share = 1.0 / at_moments.len().max(1) as f64;
+        let (mut taken, mut reads) = ([Taken::default(); 3], DeviceReads::default());
+        for (pages, missed) in at_moments.iter().zip(cache.missed(self.requests, &at_moments)) {
+            let kinds = [pages.hit, pages.miss, pages.scan];
+            taken.iter_mut().zip(kinds).for_each(|(mean, taken)| *mean = mean.plus(share, taken));
+            // What lies apart is never cached.
+            reads.hit += share * (missed.hit + pages.hit.apart);
+            reads.miss += share * missed.miss;
+            reads.scan += share * (missed.scan + pages.scan.apart);
+        }
+        (taken, reads)
+    }
+
     /// Processor time of reads of so many pages, and of so many from the device.
-    fn read_times(&self, pages: &Pages, reads: &DeviceReads) -> ReadTimes {
+    fn read_times(&self, [hit, miss, scan]: [&Taken; 3], reads: &DeviceReads) -> ReadTimes {
         let workload = self.layout.workload();
-        let hit = us_per_read(&pages.hit, reads.hit, 0.0);
-        let miss = us_per_read(&pages.miss, reads.miss, 0.0);
-        let scan = us_per_read(&pages.scan, reads.scan, workload.group_items);
+        let hit = us_per_read(hit, reads.hit, 0.0);
+        let miss = us_per_read(miss, reads.miss, 0.0);
+        let scan = us_per_read(scan, reads.scan, workload.group_items);
         let mix = workload.mix.normalized();
         let gets = mix.hits + mix.misses;
         let get = if gets > 0.0 { (mix.hits * hit + mix.misses * miss) / gets } else { hit };

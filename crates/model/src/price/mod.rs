@@ -67,7 +67,7 @@ use trie::{Effort, Trie};
 /// Regions that are followed of a level, about, and moments of a cycle of level 0 at which a store is looked
 /// at whose reads are priced over time; and both where a rough price will do.
 const FOLLOWED: (usize, usize) = (32, 4);
-const FOLLOWED_ROUGHLY: (usize, usize) = (8, 2);
+const FOLLOWED_ROUGHLY: (usize, usize) = (8, 4);
 
 /// Returns what `design` costs for `workload` on `device` in a store whose memory budget is `budget_bytes`.
 ///

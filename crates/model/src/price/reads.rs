@@ -31,7 +31,7 @@ pub(super) struct Taken {
 }
 
 impl Taken {
-    fn plus(self, share: f64, other: Self) -> Self {
+    pub fn plus(self, share: f64, other: Self) -> Self {
         Self {
             pages: self.pages + share * other.pages,
             region_filters: self.region_filters + share * other.region_filters,
@@ -123,26 +123,33 @@ pub(super) fn joined_runs(runs: usize) -> f64 {
 const HALVING_PAGES: f64 = 2.5;
 
 impl Pages {
-    /// What reads take in a store laid out as `layout` says, where `missing` is not in memory: in the mean of
-    /// the moments at which it is looked at.
-    pub fn of(trie: &Trie, layout: &Layout, missing: &Missing, requests: &Requests, is_rough: bool) -> Self {
-        let mut all = Self::default();
+    /// What reads take in a store laid out as `layout` says, where `missing` is not in memory, at each of the
+    /// moments at which it is looked at.
+    pub fn at_moments(
+        trie: &Trie,
+        layout: &Layout,
+        missing: &Missing,
+        requests: &Requests,
+        is_rough: bool,
+    ) -> Vec<Self> {
         let ages = if is_rough { CLASSES_ROUGHLY } else { CLASSES_PER_DOUBLING };
-        let moments = trie.moments().count() as f64;
-        for moment in trie.moments() {
+        let some_are_to_come = trie.moments().count() > 1 || trie.expires();
+        let at_moment = |moment: Moment<'_>| {
+            let mut all = Self::default();
             for region in moment.levels.first().into_iter().flatten() {
                 let regions = vec![(0, region)];
-                let path = Path { trie, moment, moments, ages, layout, missing, requests, regions };
+                let path = Path { trie, moment, some_are_to_come, ages, layout, missing, requests, regions };
                 path.descend(&mut all);
             }
-        }
-        if moments > 1.0 || trie.expires() {
-            all.ask_for_what_is_there(requests);
-        }
-        all
+            if some_are_to_come {
+                all.ask_for_what_is_there(requests);
+            }
+            all
+        };
+        trie.moments().map(at_moment).collect()
     }
 
-    /// Counts requests at each moment as if they were all for what is there then.
+    /// Counts requests as if they were all for what is there.
     fn ask_for_what_is_there(&mut self, requests: &Requests) {
         let found: f64 = self.classes.values().map(|class| requests.share(&class.found)).sum();
         if found <= 0.0 {
@@ -171,9 +178,9 @@ impl Pages {
 /// Regions from level 0 down.
 struct Path<'a> {
     trie: &'a Trie,
-    /// One of so many moments.
     moment: Moment<'a>,
-    moments: f64,
+    /// Whether there are items that are not there yet, or no longer.
+    some_are_to_come: bool,
     /// Classes of age for each doubling of it.
     ages: f64,
     layout: &'a Layout,
@@ -187,7 +194,7 @@ impl<'a> Path<'a> {
     fn descend(&self, all: &mut Pages) {
         let Some(&(level, region)) = self.regions.last() else { return };
         if region.children.is_empty() {
-            self.walk(region.digest_share() / self.moments, all);
+            self.walk(region.digest_share(), all);
             return;
         }
         for &child in &region.children {
@@ -203,7 +210,7 @@ impl<'a> Path<'a> {
     /// Goes down the path once, for a `share` of all keys.
     fn walk(&self, share: f64, all: &mut Pages) {
         // Nobody asks for what is still to come.
-        let to_come = if self.moments > 1.0 || self.trie.expires() {
+        let to_come = if self.some_are_to_come {
             let puts = self.regions.iter().flat_map(|(_, region)| &region.puts);
             self.requests.left(self.trie, puts.fold(Puts::default(), |all, puts| all.and(*puts)))
         } else {
@@ -261,7 +268,7 @@ impl Path<'_> {
 /// A key's way down a path.
 struct Way<'a> {
     path: &'a Path<'a>,
-    /// The share of all keys that go this way, and of moments.
+    /// The share of all keys that go this way.
     share: f64,
     /// Puts of the runs that were met,
     taken: Puts,

@@ -195,11 +195,8 @@ impl Trie {
         moments: usize,
         kind: impl Fn(f64, (f64, f64)) -> Puts,
     ) -> Result<(), ModelError> {
-        let flushes = puts / at_once;
-        let cycle = self.cycle(at_once).min(flushes * MOST_OF_CYCLE);
-        // Spread evenly over the cycle of level 1 and that of level 0, of which it has many.
         let mut moments: Vec<f64> =
-            (1..moments).map(|moment| ((moment as f64 * GOLDEN).fract() * cycle).floor() * at_once).collect();
+            self.flushes_before_end(moments, at_once, puts).map(|flushes| flushes * at_once).collect();
         moments.sort_unstable_by(f64::total_cmp);
         let mut left = puts;
         while left > 0.5 {
@@ -227,19 +224,38 @@ impl Trie {
         Ok(())
     }
 
-    /// Flushes of so many puts `at_once` after which levels 0 and 1 are as they were: all that lie above
-    /// others change from full to empty.
-    fn cycle(&self, at_once: f64) -> f64 {
-        let of_level_0 = f64::from(self.design().level(0).runs);
-        let spec = self.design().level(1);
-        let regions = 2f64.powi(i32::from(self.design().depth(1)));
-        let flush_bytes = at_once * self.layout.workload().item_bytes();
-        let room = regions * spec.region_bytes() as f64;
+    /// How many flushes before the end of so many puts, some `at_once`, each of the moments is that comes
+    /// before it: spread evenly over the cycle in which level 0 fills up, and over that of level 1, which has
+    /// many of these.
+    fn flushes_before_end(&self, moments: usize, at_once: f64, puts: f64) -> impl Iterator<Item = f64> {
+        let most = puts / at_once * MOST_OF_CYCLE;
+        let (of_level_0, of_level_1) = self.cycles(at_once);
+        let (inner, outer) = (of_level_0.min(most), of_level_1.min(most));
+        let parts = moments.next_power_of_two();
+        (1..moments).map(move |moment| {
+            let part = moment as f64 / moments as f64;
+            // Of the numbers below a power of two, each next one is far from those before by its bits.
+            let phase = moment.reverse_bits() >> (usize::BITS - parts.trailing_zeros());
+            ((part * outer / inner).floor() * inner + phase as f64 / parts as f64 * inner).floor()
+        })
+    }
+
+    /// Flushes of so many puts `at_once` after which level 0 is as it was, and level 1: what lies above
+    /// others changes from full to empty.
+    fn cycles(&self, at_once: f64) -> (f64, f64) {
+        let runs_per_push = |level: usize, puts: f64| {
+            let regions = 2f64.powi(i32::from(self.design().depth(level)));
+            let (entries, density) = (puts / regions, (puts / self.items).min(1.0));
+            let run = RunSize { level, has_children: true, entries, density, tombstones: 0.0 };
+            self.design().level(level).runs_per_push(self.layout.run_bytes(&run)).ceil()
+        };
+        let of_level_0 = runs_per_push(0, at_once);
+        let room =
+            2f64.powi(i32::from(self.design().depth(1))) * self.design().level(1).region_bytes() as f64;
         if self.items * self.layout.workload().item_bytes() <= room {
-            return of_level_0;
+            return (of_level_0, of_level_0);
         }
-        let by_runs = if spec.runs > 1 { f64::from(spec.runs) * of_level_0 } else { f64::INFINITY };
-        of_level_0.max((room / flush_bytes).min(by_runs))
+        (of_level_0, of_level_0 * runs_per_push(1, of_level_0 * at_once))
     }
 
     /// Does all that the planner finds to do.
