@@ -31,7 +31,7 @@ impl RegionFilterKind {
                 Some(Self::MultiLevelCuckoo(CuckooSettings::new(fingerprint_bits, level.runs)))
             }
             RegionFilterSpec::Maplet { remainder_bits } => {
-                Some(Self::Maplet(MapletSettings::new(remainder_bits, level.region_bytes(), has_children)))
+                Some(Self::Maplet(MapletSettings::new(remainder_bits, level, has_children)))
             }
             RegionFilterSpec::BloomCluster { bits_per_key } => {
                 Some(Self::BloomCluster(ClusterSettings { bits_per_key }))

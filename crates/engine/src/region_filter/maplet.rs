@@ -11,7 +11,7 @@ use super::slotted::{Prefetch, SlotFilter};
 use crate::ids::RunId;
 use crate::memory::MemoryBudget;
 use crate::table::filter::maplet_fingerprint_bits;
-use siltstone_design::EncodedKey;
+use siltstone_design::{EncodedKey, LevelSpec};
 use siltstone_succinct::filter::maplet::{MAX_SLOT_BITS, Maplet};
 use std::sync::Arc;
 
@@ -34,13 +34,15 @@ pub(crate) struct MapletSettings {
     is_limited: bool,
     /// Bytes of a full region.
     region_bytes: u64,
+    level: LevelSpec,
 }
 
 impl MapletSettings {
-    /// Maplets for regions that are full at `region_bytes`.
-    pub fn new(remainder_bits: u8, region_bytes: u64, has_children: bool) -> Self {
+    /// Maplets for regions of `level`.
+    pub fn new(remainder_bits: u8, level: &LevelSpec, has_children: bool) -> Self {
         let upper_bits = if has_children { UPPER_BITS } else { 0 };
-        Self { remainder_bits: remainder_bits + upper_bits, upper_bits, is_limited: false, region_bytes }
+        let (remainder_bits, region_bytes) = (remainder_bits + upper_bits, level.region_bytes());
+        Self { remainder_bits, upper_bits, is_limited: false, region_bytes, level: *level }
     }
 
     /// The same with `bits` remainder bits at most, and upper regions' as many more.
@@ -104,11 +106,15 @@ impl MapletSettings {
         1 << MAX_SLOT_BITS
     }
 
-    /// Returns about what the maplet takes once the region, now with `contents`, is full.
+    /// Returns about what the maplet takes once the region, now with `contents`, is pushed: as soon as it is
+    /// full, or has as many runs as it may have, of the size of those that are there.
     pub fn full_bytes(self, contents: Contents) -> u64 {
-        let item_bytes = contents.bytes as f64 / contents.keys.max(1) as f64;
-        let keys = (self.region_bytes as f64 / item_bytes.max(1.0)) as u64;
-        self.estimated_bytes(Contents { keys, bytes: self.region_bytes, runs: FULL_RUNS.max(contents.runs) })
+        let Contents { keys, bytes, runs } = contents;
+        let run_bytes = bytes as f64 / runs.max(1) as f64;
+        let full = (self.level.runs_per_push(run_bytes) * run_bytes).min(self.region_bytes as f64);
+        let item_bytes = bytes as f64 / keys.max(1) as f64;
+        let keys = (full / item_bytes.max(1.0)) as u64;
+        self.estimated_bytes(Contents { keys, bytes: full as u64, runs: FULL_RUNS.max(runs) })
     }
 
     /// Returns about what the maplet of a region with `contents` takes in memory.

@@ -364,6 +364,26 @@ mod tests {
     }
 
     #[test]
+    fn the_uppermost_region_has_room_for_what_it_will_be_pushed_with() {
+        let level = siltstone_design::Design::preset("siltstone").unwrap().levels.remove(0);
+        let kind = RegionFilterKind::of(&level, true).unwrap();
+        let bytes = |run_bytes: u64, runs: u64| {
+            let (keys, region) = (runs * run_bytes / 32, Asked { path: TriePath::ROOT, has_children: true });
+            let contents = Contents { keys, bytes: runs * run_bytes, runs: runs as usize };
+            PossibleFilter { kind, region, contents, known_bytes: None }.bytes(u8::MAX) as f64
+        };
+        // As much whether two of its runs are there or all but one,
+        let full = bytes(level.table_bytes, u64::from(level.runs) - 1);
+        assert!((bytes(level.table_bytes, 2) / full - 1.0).abs() < 0.01);
+        // half where runs are half as large, of which it has no more, and a quarter at least: smaller ones are
+        // joined.
+        for (part, of_full) in [(2, 0.5), (4, 0.25), (64, 0.25)] {
+            let ratio = bytes(level.table_bytes / part, 2) / full;
+            assert!((0.9 * of_full..1.3 * of_full).contains(&ratio), "{part}: {ratio}");
+        }
+    }
+
+    #[test]
     fn fingerprints_are_as_long_as_makes_lookups_read_least() {
         let region = maplets(100_000);
         let (whole, shortest) = (region.possible.bytes(u8::MAX), region.possible.bytes(1));
