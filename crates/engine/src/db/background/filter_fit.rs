@@ -375,8 +375,8 @@ mod tests {
         // As much whether two of its runs are there or all but one,
         let full = bytes(level.table_bytes, u64::from(level.runs) - 1);
         assert!((bytes(level.table_bytes, 2) / full - 1.0).abs() < 0.01);
-        // half where runs are half as large, of which it has no more, and a quarter at least: smaller ones are
-        // joined.
+        // half where runs are half as large, of which it has no more, and a quarter at least: smaller ones
+        // are joined.
         for (part, of_full) in [(2, 0.5), (4, 0.25), (64, 0.25)] {
             let ratio = bytes(level.table_bytes / part, 2) / full;
             assert!((0.9 * of_full..1.3 * of_full).contains(&ratio), "{part}: {ratio}");
