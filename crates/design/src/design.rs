@@ -259,7 +259,7 @@ impl LevelSpec {
     }
 
     /// How many runs of `run_bytes` each a region takes before it is pushed: as many as it may have, or as
-    /// fill it if these are fewer; and more where so many would be [too small](SMALL_PART) and are joined.
+    /// fill it if these are fewer; and more where so many would fill a quarter of it at most and are joined.
     ///
     /// ```
     /// let level = siltstone_design::presets::stepped_merge().levels[0];
@@ -277,7 +277,7 @@ impl LevelSpec {
 
 /// The part of a region's bytes up to which its runs are joined, rather than pushed, once there are as many
 /// as it may have: partitioned, they would be too small.
-pub const SMALL_PART: f64 = 1.0 / 4.0;
+pub(crate) const SMALL_PART: f64 = 1.0 / 4.0;
 
 impl Design {
     /// The specification of level `level`; the last entry stands for all levels below it.

@@ -32,8 +32,6 @@ pub(crate) struct MapletSettings {
     upper_bits: u8,
     /// Whether the design says more, and memory is too short for it.
     is_limited: bool,
-    /// Bytes of a full region.
-    region_bytes: u64,
     level: LevelSpec,
 }
 
@@ -41,8 +39,7 @@ impl MapletSettings {
     /// Maplets for regions of `level`.
     pub fn new(remainder_bits: u8, level: &LevelSpec, has_children: bool) -> Self {
         let upper_bits = if has_children { UPPER_BITS } else { 0 };
-        let (remainder_bits, region_bytes) = (remainder_bits + upper_bits, level.region_bytes());
-        Self { remainder_bits, upper_bits, is_limited: false, region_bytes, level: *level }
+        Self { remainder_bits: remainder_bits + upper_bits, upper_bits, is_limited: false, level: *level }
     }
 
     /// The same with `bits` remainder bits at most, and upper regions' as many more.
@@ -54,7 +51,7 @@ impl MapletSettings {
 
     /// Returns the bits of fingerprints in a region that holds `keys` keys in `bytes` bytes.
     fn fingerprint_bits(self, keys: u64, bytes: u64) -> u8 {
-        maplet_fingerprint_bits(self.remainder_bits, self.region_bytes, keys, bytes)
+        maplet_fingerprint_bits(self.remainder_bits, self.level.region_bytes(), keys, bytes)
     }
 
     /// Whether `maplet` leads astray far more often than memory is a reason for.
@@ -96,8 +93,7 @@ impl MapletSettings {
     /// that holds `all_keys` keys: it may be larger than it should be.
     fn bits_of_run(self, keys: u64, bytes: u64, all_keys: u64) -> u8 {
         let all = bytes.saturating_mul(all_keys.max(keys)) / keys.max(1);
-        let region_bytes = self.region_bytes.max(all);
-        Self { region_bytes, ..self }.fingerprint_bits(keys, bytes)
+        maplet_fingerprint_bits(self.remainder_bits, self.level.region_bytes().max(all), keys, bytes)
     }
 
     /// Returns the most runs that a maplet tells apart. Slots are as long as there are runs, which may be
@@ -111,7 +107,7 @@ impl MapletSettings {
     pub fn full_bytes(self, contents: Contents) -> u64 {
         let Contents { keys, bytes, runs } = contents;
         let run_bytes = bytes as f64 / runs.max(1) as f64;
-        let full = (self.level.runs_per_push(run_bytes) * run_bytes).min(self.region_bytes as f64);
+        let full = (self.level.runs_per_push(run_bytes) * run_bytes).min(self.level.region_bytes() as f64);
         let item_bytes = bytes as f64 / keys.max(1) as f64;
         let keys = (full / item_bytes.max(1.0)) as u64;
         self.estimated_bytes(Contents { keys, bytes: full as u64, runs: FULL_RUNS.max(runs) })

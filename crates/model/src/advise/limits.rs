@@ -122,9 +122,15 @@ impl Request {
         }
     }
 
+    /// The limits that it sets beside that on memory.
+    fn bounds_beside_memory(&self) -> impl Iterator<Item = (Limit, f64)> {
+        let limits = Limit::CEILINGS.into_iter().chain([Limit::Years]);
+        limits.filter_map(|limit| self.bound(limit).map(|bound| (limit, bound)))
+    }
+
     /// Whether it sets a limit beside that on memory.
     pub(super) fn has_limits_beside_memory(&self) -> bool {
-        Limit::CEILINGS.into_iter().chain([Limit::Years]).any(|limit| self.bound(limit).is_some())
+        self.bounds_beside_memory().next().is_some()
     }
 
     /// Returns the first limit that a design of this price breaks; `None` if it keeps to all.
@@ -172,10 +178,8 @@ impl Request {
 
     /// Checks that limits are numbers that make sense.
     pub(super) fn check_limits(&self) -> Result<(), ModelError> {
-        for limit in Limit::CEILINGS.into_iter().chain([Limit::Years]) {
-            if let Some(bound) = self.bound(limit) {
-                ModelError::positive(limit.parameter(), bound)?;
-            }
+        for (limit, bound) in self.bounds_beside_memory() {
+            ModelError::positive(limit.parameter(), bound)?;
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, HashMap};
 /// is small takes long to follow in a large store.
 const SEED_SIZES: [u32; 6] = [24, 23, 22, 21, 20, 18];
 /// Presets of which something has to keep to the limits, if it can be brought to, and designs from which
-/// changes are tried, as far as there is work left; changes that are kept of each at most.
+/// changes are tried, as far as there is work left; rounds of changes at most.
 const STARTS: usize = 3;
 const MOST_STARTS: usize = 6;
 const MOST_STEPS: usize = 40;
@@ -172,9 +172,7 @@ impl<'a> Search<'a> {
         let accepted = std::mem::take(&mut self.accepted);
         self.priced.retain(|_, place| place.is_none());
         for candidate in accepted {
-            let key = format!("{:?}", candidate.design);
-            let place = self.place(candidate);
-            self.priced.insert(key, place);
+            self.place(format!("{:?}", candidate.design), candidate);
         }
     }
 
@@ -325,14 +323,12 @@ impl<'a> Search<'a> {
         self.considered += 1;
         self.work += self.work_per_price();
         let candidate = self.candidate(design, origin, costs);
-        let place = self.place(candidate);
-        self.priced.insert(key, place);
-        place
+        self.place(key, candidate)
     }
 
-    /// Keeps a design where it keeps to the limits, and returns its place.
-    fn place(&mut self, candidate: Candidate) -> Option<usize> {
-        match self.request.broken(&candidate.design, &candidate.costs) {
+    /// Keeps a design that keeps to the limits, notes its place under `key`, and returns it.
+    fn place(&mut self, key: String, candidate: Candidate) -> Option<usize> {
+        let place = match self.request.broken(&candidate.design, &candidate.costs) {
             Some(limit) if limit == Limit::Memory || !self.are_limits_off => {
                 self.refuse(limit, candidate);
                 None
@@ -341,7 +337,9 @@ impl<'a> Search<'a> {
                 self.accepted.push(candidate);
                 Some(self.accepted.len() - 1)
             }
-        }
+        };
+        self.priced.insert(key, place);
+        place
     }
 
     fn refuse(&mut self, limit: Limit, candidate: Candidate) {

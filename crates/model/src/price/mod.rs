@@ -64,10 +64,11 @@ use requests::Requests;
 use siltstone_design::Design;
 use trie::{Effort, Trie};
 
-/// Regions that are followed of a level, about, and moments of a cycle of level 0 at which a store is looked
-/// at whose reads are priced over time; and both where a rough price will do.
-const FOLLOWED: (usize, usize) = (32, 4);
-const FOLLOWED_ROUGHLY: (usize, usize) = (8, 4);
+/// Regions that are followed of a level, about, and where a rough price will do.
+const FOLLOWED: usize = 32;
+const FOLLOWED_ROUGHLY: usize = 8;
+/// Moments of a cycle of level 0 at which a store is looked at whose reads are priced over time.
+const MOMENTS: usize = 4;
 
 /// Returns what `design` costs for `workload` on `device` in a store whose memory budget is `budget_bytes`.
 ///
@@ -188,8 +189,8 @@ impl Pricer {
         most_looked_at: f64,
     ) -> Result<FilledStore<'_>, ModelError> {
         design.check().map_err(|error| ModelError::new("design", error.to_string()))?;
-        let (followed, moments) = if is_rough { FOLLOWED_ROUGHLY } else { FOLLOWED };
-        let moments = if self.is_over_time { moments } else { 1 };
+        let followed = if is_rough { FOLLOWED_ROUGHLY } else { FOLLOWED };
+        let moments = if self.is_over_time { MOMENTS } else { 1 };
         let mut store = FilledStore { pricer: self, is_rough, sizes: Vec::new() };
         for sized in self.sizes(is_rough) {
             let effort = Effort { followed, moments, most_looked_at: most_looked_at - store.looked_at() };

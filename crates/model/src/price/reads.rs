@@ -133,15 +133,14 @@ impl Pages {
         is_rough: bool,
     ) -> Vec<Self> {
         let ages = if is_rough { CLASSES_ROUGHLY } else { CLASSES_PER_DOUBLING };
-        let some_are_to_come = trie.moments().count() > 1 || trie.expires();
         let at_moment = |moment: Moment<'_>| {
             let mut all = Self::default();
             for region in moment.levels.first().into_iter().flatten() {
                 let regions = vec![(0, region)];
-                let path = Path { trie, moment, some_are_to_come, ages, layout, missing, requests, regions };
+                let path = Path { trie, moment, ages, layout, missing, requests, regions };
                 path.descend(&mut all);
             }
-            if some_are_to_come {
+            if trie.lacks_items() {
                 all.ask_for_what_is_there(requests);
             }
             all
@@ -179,8 +178,6 @@ impl Pages {
 struct Path<'a> {
     trie: &'a Trie,
     moment: Moment<'a>,
-    /// Whether there are items that are not there yet, or no longer.
-    some_are_to_come: bool,
     /// Classes of age for each doubling of it.
     ages: f64,
     layout: &'a Layout,
@@ -210,7 +207,7 @@ impl<'a> Path<'a> {
     /// Goes down the path once, for a `share` of all keys.
     fn walk(&self, share: f64, all: &mut Pages) {
         // Nobody asks for what is still to come.
-        let to_come = if self.some_are_to_come {
+        let to_come = if self.trie.lacks_items() {
             let puts = self.regions.iter().flat_map(|(_, region)| &region.puts);
             self.requests.left(self.trie, puts.fold(Puts::default(), |all, puts| all.and(*puts)))
         } else {

@@ -175,7 +175,10 @@ impl Trie {
     /// How many times as much leaves hold when all items are there as at a moment: what lies above them fills
     /// up and empties, however many items there are.
     pub fn leaves_grown_since(&self, moment: &Moment<'_>) -> f64 {
-        let to_come = (self.items - moment.now).max(0.0);
+        let to_come = self.items - moment.now;
+        if to_come <= 0.0 {
+            return 1.0;
+        }
         let levels = moment.levels.iter().enumerate();
         let leaves = levels.flat_map(|(level, regions)| regions.iter().map(move |region| (level, region)));
         let held = leaves.filter(|(_, region)| region.children.is_empty()).map(|(level, region)| {
@@ -285,6 +288,11 @@ impl Trie {
                 region.shape.runs.len() as f64 >= f64::from(spec.runs) * limit
                     || region.shape.bytes() as f64 >= spec.region_bytes() as f64 * limit
             })
+    }
+
+    /// Whether there are moments at which some items are not there yet, or no longer.
+    pub fn lacks_items(&self) -> bool {
+        !self.before.is_empty() || self.expires()
     }
 
     /// Whether items ever expire.
