@@ -24,6 +24,8 @@ use std::time::{Duration, Instant};
 const BYTES_PER_ITEM: u64 = 6;
 /// Operations at a time, between which merges may keep up.
 const ROUNDS: u64 = 32;
+/// What is waited after each of these at most.
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
 /// Measure five phases with a store that redesigns itself, beside presets and a clairvoyant's schedule
 ///
@@ -211,9 +213,10 @@ fn run_phase(args: &Args, stage: &mut Stage, phase: &Phase) -> Result<()> {
         let (then, began) = (stage.now(), Instant::now());
         stage.work_mixed(phase.mix.shares(), operations / ROUNDS)?;
         // Most reads come from the system's cache here, in a tenth of the time that they are priced at. What
-        // goes on in the background has the rest.
+        // goes on in the background has the rest; designs that suit a phase so little that it would be long
+        // are done with what there is by then.
         let priced = Duration::from_secs_f64(stage.since(&then, 1).cost_us(&Device::default()) / 1e6);
-        std::thread::sleep(priced.saturating_sub(began.elapsed()));
+        std::thread::sleep(priced.saturating_sub(began.elapsed()).min(LONGEST_WAIT));
         stage.db.wait_until_idle()?;
     }
     stage.set_skew(0.0);

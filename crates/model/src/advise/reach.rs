@@ -75,7 +75,7 @@ fn sorted_stores_give_way_where_most_gets_find_nothing() {
 
 #[test]
 fn a_memtable_becomes_a_log_store_where_memory_is_short() {
-    let request = Request::new(points(5e6, [0.2, 0.0, 0.0, 0.8]), 8 * MIB);
+    let request = Request::new(points(5e6, [0.2, 0.0, 0.0, 0.8]), 4 * MIB);
     let (design, ..) = from(&presets::lean().scaled_to(1 << 20), &request);
     assert!(matches!(design.write_buffer, WriteBufferSpec::LogStore { .. }), "{design:?}");
 }

@@ -24,7 +24,7 @@ const MOST_STARTS: usize = 6;
 const MOST_STEPS: usize = 40;
 /// Regions that the search may look at, presets in full included, which leave it half at least: of an
 /// optimised build, a second's.
-const MOST_WORK: f64 = 27e6;
+const MOST_WORK: f64 = 45e6;
 /// The share of these for what there is without limits other than memory's, where there are any, and by the
 /// end of the search for the mix that is told, where the worst mix counts.
 const SHARE_WITHOUT_LIMITS: f64 = 0.4;
@@ -34,8 +34,8 @@ const SEED_SHARE: f64 = 0.3;
 const STORE_SHARE: f64 = 1.0 / 16.0;
 /// A rough price, one with what a cache holds of items that are not all asked for alike, and how many times
 /// more a full store takes.
-const WORK_PER_PRICE: f64 = 4e3;
-const WORK_PER_SKEWED_PRICE: f64 = 18e3;
+const WORK_PER_PRICE: f64 = 9e3;
+const WORK_PER_SKEWED_PRICE: f64 = 24e3;
 const STORE_IN_FULL: f64 = 3.0;
 /// How much worse a design counts that costs more in the mix that is told than it may: by so high a power of
 /// how much more. It may lead to one that does not.
@@ -197,16 +197,30 @@ impl<'a> Search<'a> {
         self.pricer.sizes_at_once() * if is_skewed { WORK_PER_SKEWED_PRICE } else { WORK_PER_PRICE }
     }
 
+    /// Changes all starts, and after each round the better half of them; the others once no change of the
+    /// last one helps, as far as there is work left.
     pub fn change_the_best(&mut self) {
-        let mut climbing = self.starts();
+        let by_objective = |a: &Candidate, b: &Candidate| a.objective.total_cmp(&b.objective);
+        let (mut climbing, mut waiting) = (self.starts(), Vec::new());
+        // Filters take no other store, so that they soon tell starts apart; but not where a price is of
+        // several sizes.
+        if self.pricer.sizes_at_once() == 1.0 {
+            climbing.iter_mut().for_each(|candidate| self.change_filters(candidate));
+            climbing.sort_by(by_objective);
+            waiting.extend(climbing.split_off((climbing.len() * 2).div_ceil(3)));
+        }
         for _ in 0..MOST_STEPS {
             climbing.retain_mut(|candidate| {
                 let before = candidate.objective;
                 self.change(candidate);
                 candidate.objective <= before * (1.0 - LEAST_SAVING)
             });
-            climbing.sort_by(|a, b| a.objective.total_cmp(&b.objective));
-            climbing.truncate((climbing.len() / 2).max(1));
+            climbing.sort_by(by_objective);
+            waiting.extend(climbing.split_off(climbing.len().div_ceil(2)));
+            if climbing.is_empty() {
+                waiting.sort_by(|a, b| by_objective(b, a));
+                climbing.extend(waiting.pop());
+            }
             if climbing.is_empty() || self.work > self.most_work {
                 return;
             }
@@ -248,10 +262,14 @@ impl<'a> Search<'a> {
 
     /// Takes each change that helps, and goes on with the next from there.
     fn change(&mut self, best: &mut Candidate) {
-        for changed in moves::of_filters(&best.design) {
+        self.change_filters(best);
+        for changed in moves::of_structure(&best.design, &self.request.workload) {
             self.try_change(best, &changed);
         }
-        for changed in moves::of_structure(&best.design, &self.request.workload) {
+    }
+
+    fn change_filters(&mut self, best: &mut Candidate) {
+        for changed in moves::of_filters(&best.design) {
             self.try_change(best, &changed);
         }
     }

@@ -50,7 +50,6 @@ impl DeviceReads {
 /// A cache of a store.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cache<'a> {
-    pub bytes: f64,
     /// Whether answers are kept by themselves.
     pub keeps_answers: bool,
     /// Whether a rough division will do.
@@ -59,19 +58,19 @@ pub(super) struct Cache<'a> {
 }
 
 impl Cache<'_> {
-    /// The reads that it does not spare at each of some moments, when it is divided as well as can be at the
-    /// first: the border does not follow the moment.
-    pub fn missed(&self, requests: &Requests, at_moments: &[Pages]) -> Vec<DeviceReads> {
+    /// The reads that it does not spare at each of some moments, at which it has so many bytes, when it is
+    /// divided as well as can be at the first: the border does not follow the moment.
+    pub fn missed(&self, requests: &Requests, at_moments: &[(f64, Pages)]) -> Vec<DeviceReads> {
         let mut mix = self.workload.mix.normalized();
         if mix.hits + mix.misses + mix.scans <= 0.0 {
             mix = Mix { hits: 1.0, ..mix };
         }
         let kept = KeptAnswers::of(self.workload);
-        let with = |pages: &Pages, part: u32| {
+        let with = |(bytes, pages): &(f64, Pages), part: u32| {
             let asking = Asking { requests, pages, mix, kept };
-            let of_answers = self.bytes * f64::from(part) / f64::from(PARTS);
+            let of_answers = bytes * f64::from(part) / f64::from(PARTS);
             let answers = asking.answers_times(of_answers);
-            asking.missed(answers, (self.bytes - of_answers) / CACHED_PAGE_BYTES)
+            asking.missed(answers, (bytes - of_answers) / CACHED_PAGE_BYTES)
         };
         let Some((first, others)) = at_moments.split_first() else { return Vec::new() };
         let (part, at_first) = self.divided(|part| with(first, part), &mix);

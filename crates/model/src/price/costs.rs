@@ -3,10 +3,10 @@
 use super::Device;
 use super::cache::{Cache, DeviceReads};
 use super::layout::{Layout, PAGE_BYTES};
-use super::memory::{MemoryCosts, fitted};
+use super::memory::{Fitted, Held, MemoryCosts};
 use super::opening::Opening;
 use super::processor::{us_per_put, us_per_read};
-use super::reads::{Missing, Pages, Taken};
+use super::reads::{Pages, Taken};
 use super::requests::Requests;
 use super::trie::Trie;
 use super::workload::Mix;
@@ -149,12 +149,11 @@ struct Writes {
 impl Question<'_> {
     pub fn answer(&self) -> Costs {
         let (trie, workload) = (self.trie, self.layout.workload());
-        let (in_memory, held, memory) = fitted(trie, self.layout, self.budget_bytes);
-        let missing = held.missing(&in_memory, &memory, workload.mix.puts > 0.0);
-        let ([hit, miss, scan], reads) = self.reads(&in_memory, &missing, memory.cache);
+        let fitted = Fitted::of(trie, self.layout, self.budget_bytes);
+        let ([hit, miss, scan], reads) = self.reads(&fitted);
         let times = self.read_times([&hit, &miss, &scan], &reads);
         let mix = workload.mix.normalized();
-        let writes = self.writes(&missing);
+        let writes = self.writes(&fitted);
         let taken = [&hit, &miss, &scan];
         let reads_of_each = [reads.hit, reads.miss, reads.scan];
         let on_device = |us_per_read| self.device_us(reads_of_each, taken, us_per_read);
@@ -163,7 +162,11 @@ impl Question<'_> {
         let live = trie.live_items();
         let live_bytes = (live * workload.item_bytes()).max(1.0);
         let table_bytes = trie.bytes();
-        let open_seconds = Opening::of(&held, self.layout, &memory).seconds(self.device);
+        let memory = MemoryCosts::mean(fitted.iter().map(|fitted| &fitted.memory));
+        let open_seconds = fitted.last().map_or(0.0, |Fitted { held, memory, .. }| {
+            Opening::of(held, self.layout, memory).seconds(self.device)
+        });
+        let held = Held::mean(fitted.into_iter().map(|fitted| fitted.held));
         let user_bytes = workload.user_bytes();
         Costs {
             cost: operation_cost.of(&mix),
@@ -209,16 +212,22 @@ impl Question<'_> {
         }
     }
 
-    /// What each kind of read takes, and how much of it from the device beside a cache of so many bytes: in
-    /// the mean of the moments at which the store is looked at. What young runs are asked for depends on the
-    /// moment as much as what a cache can keep of them.
-    fn reads(&self, in_memory: &Layout, missing: &Missing, cache_bytes: f64) -> ([Taken; 3], DeviceReads) {
+    /// What each kind of read takes, and how much of it from the device: in the mean of the moments at which
+    /// the store is looked at. What young runs are asked for depends on the moment as much as what is in
+    /// memory of their filters, and what a cache can keep of them.
+    fn reads(&self, fitted: &[Fitted<'_>]) -> ([Taken; 3], DeviceReads) {
         let (workload, keeps_answers) = (self.layout.workload(), self.layout.keeps_answers());
-        let cache = Cache { bytes: cache_bytes, keeps_answers, is_rough: self.is_rough, workload };
-        let at_moments = Pages::at_moments(self.trie, in_memory, missing, self.requests, self.is_rough);
+        let at_moment = |fitted: &Fitted<'_>| {
+            let missing = fitted.missing(workload.mix.puts > 0.0);
+            let at = (self.trie, fitted.moment);
+            let pages = Pages::at(at, &fitted.layout, &missing, self.requests, self.is_rough);
+            (fitted.memory.cache, pages)
+        };
+        let at_moments: Vec<(f64, Pages)> = fitted.iter().map(at_moment).collect();
+        let cache = Cache { keeps_answers, is_rough: self.is_rough, workload };
         let share = 1.0 / at_moments.len().max(1) as f64;
         let (mut taken, mut reads) = ([Taken::default(); 3], DeviceReads::default());
-        for (pages, missed) in at_moments.iter().zip(cache.missed(self.requests, &at_moments)) {
+        for ((_, pages), missed) in at_moments.iter().zip(cache.missed(self.requests, &at_moments)) {
             let kinds = [pages.hit, pages.miss, pages.scan];
             taken.iter_mut().zip(kinds).for_each(|(mean, taken)| *mean = mean.plus(share, taken));
             // What lies apart is never cached.
@@ -266,11 +275,16 @@ impl Question<'_> {
     }
 
     /// What puts cost.
-    fn writes(&self, missing: &Missing) -> Writes {
+    fn writes(&self, fitted: &[Fitted<'_>]) -> Writes {
         let (trie, workload) = (self.trie, self.layout.workload());
+        let missing: Vec<_> = fitted.iter().map(|fitted| fitted.missing(workload.mix.puts > 0.0)).collect();
         let joined = |written: &[Written]| -> Vec<Written> {
             let levels = written.iter().enumerate();
-            let anew = |level| missing.written_anew(level, self.layout.design().level(level));
+            let anew = |level| {
+                let spec = self.layout.design().level(level);
+                let at_moments = missing.iter().map(|missing| missing.written_anew(level, spec));
+                at_moments.sum::<f64>() / missing.len().max(1) as f64
+            };
             levels.map(|(level, written)| written.with_joins(anew(level))).collect()
         };
         let (written, by_inserts) = (joined(&trie.written), joined(&trie.written_by_inserts));

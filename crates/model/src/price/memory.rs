@@ -7,15 +7,15 @@
 //! its place.
 
 use super::costs::LevelCosts;
-use super::layout::{Layout, PAGE_BYTES};
+use super::layout::{Layout, PAGE_BYTES, RunSize};
 use super::reads::{Missing, joined_runs};
-use super::trie::Trie;
+use super::trie::{Moment, Region, Trie};
 use serde::Serialize;
 use siltstone_design::WriteBufferSpec;
 use siltstone_design::design::LOG_INDEX_ENTRY_BYTES;
 
 /// Memory by what it is for, in bytes, while operations of the workload's mix are under way.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct MemoryCosts {
     /// Write buffers, or indexes of log stores; none where nothing is put.
@@ -39,6 +39,22 @@ pub struct MemoryCosts {
 }
 
 impl MemoryCosts {
+    /// The mean of some.
+    pub(super) fn mean<'a>(all: impl ExactSizeIterator<Item = &'a Self>) -> Self {
+        let share = 1.0 / all.len().max(1) as f64;
+        all.fold(Self::default(), |mean, one| Self {
+            memtable: mean.memtable + share * one.memtable,
+            filter: mean.filter + share * one.filter,
+            index: mean.index + share * one.index,
+            cache: mean.cache + share * one.cache,
+            compaction: mean.compaction + share * one.compaction,
+            total: mean.total + share * one.total,
+            unfitted_filter: mean.unfitted_filter + share * one.unfitted_filter,
+            unfitted_index: mean.unfitted_index + share * one.unfitted_index,
+            budget: mean.budget + share * one.budget,
+        })
+    }
+
     /// Bytes of filters and indexes that do not fit, for which pages are read instead.
     pub fn unfitted(&self) -> f64 {
         self.unfitted_filter + self.unfitted_index
@@ -91,39 +107,92 @@ const MISS_SHARE: f64 = 1.0 / 8.0;
 /// Fewest and most bits that are tried for the remainders of maplets.
 const REMAINDER_BITS: std::ops::RangeInclusive<u8> = 1..=24;
 
-/// What is in memory with a budget: what all tables hold, as exact as there is room for.
-pub(super) fn fitted(trie: &Trie, layout: &Layout, budget: f64) -> (Layout, Held, MemoryCosts) {
-    let with = |layout: Layout| {
-        let held = Held::of(trie, &layout);
-        let memory = held.memory(&layout, budget);
-        (layout, held, memory)
-    };
-    let whole = with(layout.clone());
-    if whole.2.unfitted_filter <= 0.0 {
-        return whole;
-    }
-    // From the longest on, until all fit. Regions go without filters only where the shortest are too long.
-    let asked = |(layout, held, memory): &(Layout, Held, MemoryCosts)| {
-        (!held.regions_fit(layout, memory), held.reads_in_vain(layout, memory))
-    };
-    let mut least = asked(&whole);
-    let mut best = whole;
-    for shorter in REMAINDER_BITS.rev().filter_map(|bits| layout.shortened(bits)) {
-        let tried = with(shorter);
-        let (all_fit, reads) = (tried.2.unfitted_filter <= 0.0, asked(&tried));
-        if reads < least {
-            (best, least) = (tried, reads);
-        }
-        if all_fit {
-            break;
-        }
-    }
-    best
+/// What tables hold at a moment, and what of it is in memory with a budget.
+#[derive(Debug)]
+pub(super) struct Fitted<'a> {
+    pub moment: Moment<'a>,
+    /// How entries lie, with filters as exact as there is room for.
+    pub layout: Layout,
+    pub held: Held,
+    pub memory: MemoryCosts,
 }
 
-/// What all tables hold, in the mean of the moments at which the store is looked at, with all of its items at
-/// each.
-#[derive(Debug, Default)]
+impl<'a> Fitted<'a> {
+    /// That of a store at each of the moments at which it is looked at.
+    pub fn of(trie: &'a Trie, layout: &Layout, budget: f64) -> Vec<Self> {
+        trie.moments().map(|moment| Self::at(trie, moment, layout, budget)).collect()
+    }
+
+    fn at(trie: &Trie, moment: Moment<'a>, layout: &Layout, budget: f64) -> Self {
+        let regions = region_sizes(trie, &moment);
+        let with = |layout: Layout, held: Held| {
+            let memory = held.memory(&layout, budget);
+            Self { moment, layout, held, memory }
+        };
+        let whole = with(layout.clone(), Held::of(&regions, layout));
+        if whole.memory.unfitted_filter <= 0.0 {
+            return whole;
+        }
+        // From the longest on, until all fit. Regions go without filters only where the shortest are too long.
+        let asked = |Self { layout, held, memory, .. }: &Self| {
+            (!held.regions_fit(layout, memory), held.reads_in_vain(layout, memory))
+        };
+        let mut least = asked(&whole);
+        let mut best = whole;
+        for shorter in REMAINDER_BITS.rev().filter_map(|bits| layout.shortened(bits)) {
+            let held = best.held.with_filters(filter_bytes(&regions, &shorter));
+            let tried = with(shorter, held);
+            let (all_fit, reads) = (tried.memory.unfitted_filter <= 0.0, asked(&tried));
+            if reads < least {
+                (best, least) = (tried, reads);
+            }
+            if all_fit {
+                break;
+            }
+        }
+        best
+    }
+
+    /// The shares of each level's filters and indexes that are not in memory.
+    pub fn missing(&self, has_puts: bool) -> Missing {
+        self.held.missing(&self.layout, &self.memory, has_puts)
+    }
+}
+
+/// A region at a moment, with all items of the store.
+struct RegionSizes {
+    /// For how many it stands.
+    weight: f64,
+    runs: Vec<RunSize>,
+    entries: f64,
+    bytes: f64,
+}
+
+/// The regions of each level at a moment.
+fn region_sizes(trie: &Trie, moment: &Moment<'_>) -> Vec<Vec<RegionSizes>> {
+    let grown = trie.leaves_grown_since(moment);
+    let of_region = |level: usize, region: &Region| {
+        let grown = if region.children.is_empty() { grown } else { 1.0 };
+        let runs: Vec<RunSize> = region.puts.iter().map(|&puts| trie.run_size(level, region, puts)).collect();
+        let entries = runs.iter().map(|run| run.entries).sum();
+        RegionSizes { weight: region.weight * grown, runs, entries, bytes: region.shape.bytes() as f64 }
+    };
+    let levels = moment.levels.iter().enumerate();
+    levels.map(|(level, regions)| regions.iter().map(|region| of_region(level, region)).collect()).collect()
+}
+
+/// Bytes of the filters of each level.
+fn filter_bytes(levels: &[Vec<RegionSizes>], layout: &Layout) -> Vec<f64> {
+    let of_region = |region: &RegionSizes| {
+        let count = region.runs.len() as f64;
+        let bits = region.runs.iter().map(|run| run.entries * layout.filter_bits(run, region.entries, count));
+        region.weight * bits.sum::<f64>() / 8.0
+    };
+    levels.iter().map(|regions| regions.iter().map(of_region).sum()).collect()
+}
+
+/// What all tables hold at a moment, with all items of the store.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Held {
     pub levels: Vec<LevelCosts>,
     /// Bytes of filters by level.
@@ -137,48 +206,54 @@ pub(super) struct Held {
 }
 
 impl Held {
-    pub fn of(trie: &Trie, layout: &Layout) -> Self {
-        let mut held = Self::default();
-        let moments = trie.moments().count() as f64;
-        let of_moments = trie.moments().flat_map(|moment| {
-            let grown = trie.leaves_grown_since(&moment);
-            moment.levels.iter().enumerate().map(move |(number, regions)| (number, regions, grown))
-        });
-        for (number, regions, grown) in of_moments {
-            if held.levels.len() == number {
-                held.levels.push(LevelCosts::default());
-                held.filters.push(0.0);
-                held.indexes.push(0.0);
-                held.joined_runs.push(0.0);
-            }
-            let of_level = (
-                held.levels.get_mut(number),
-                held.filters.get_mut(number),
-                held.indexes.get_mut(number),
-                held.joined_runs.get_mut(number),
-            );
-            let (Some(level), Some(filters), Some(indexes), Some(joined)) = of_level else { continue };
-            for region in regions {
-                let grown = if region.children.is_empty() { grown } else { 1.0 };
-                let weight = region.weight * grown / moments;
-                let sizes: Vec<_> =
-                    region.puts.iter().map(|&puts| trie.run_size(number, region, puts)).collect();
-                let entries: f64 = sizes.iter().map(|size| size.entries).sum();
-                for size in &sizes {
-                    let bits = layout.filter_bits(size, entries, sizes.len() as f64);
-                    *filters += weight * size.entries * bits / 8.0;
-                    *indexes += weight * size.entries * layout.index_bits(size) / 8.0;
-                    held.page_bytes += weight * size.entries * layout.stored(size).page_bytes;
+    fn of(levels: &[Vec<RegionSizes>], layout: &Layout) -> Self {
+        let mut held = Self::default().with_filters(filter_bytes(levels, layout));
+        for regions in levels {
+            let (mut level, mut indexes, mut joined) = (LevelCosts::default(), 0.0, 0.0);
+            for RegionSizes { weight, runs, entries, bytes } in regions {
+                for run in runs {
+                    indexes += weight * run.entries * layout.index_bits(run) / 8.0;
+                    held.page_bytes += weight * run.entries * layout.stored(run).page_bytes;
                 }
-                level.regions += weight * f64::from(u8::from(!sizes.is_empty()));
-                level.runs += weight * sizes.len() as f64;
-                *joined += weight * joined_runs(sizes.len());
+                level.regions += weight * f64::from(u8::from(!runs.is_empty()));
+                level.runs += weight * runs.len() as f64;
+                joined += weight * joined_runs(runs.len());
                 level.entries += weight * entries;
-                level.bytes += weight * region.shape.bytes() as f64;
+                level.bytes += weight * bytes;
             }
+            held.levels.push(level);
+            held.indexes.push(indexes);
+            held.joined_runs.push(joined);
         }
         held.page_bytes = held.page_bytes.max(PAGE_BYTES);
         held
+    }
+
+    /// The same with filters of so many bytes.
+    fn with_filters(&self, filters: Vec<f64>) -> Self {
+        Self { filters, ..self.clone() }
+    }
+
+    /// The mean of some.
+    pub fn mean(all: impl ExactSizeIterator<Item = Self>) -> Self {
+        let share = 1.0 / all.len().max(1) as f64;
+        let mut mean = Self::default();
+        for one in all {
+            if mean.levels.len() < one.levels.len() {
+                mean.levels.resize(one.levels.len(), LevelCosts::default());
+            }
+            for (level, of_one) in mean.levels.iter_mut().zip(&one.levels) {
+                level.regions += share * of_one.regions;
+                level.runs += share * of_one.runs;
+                level.entries += share * of_one.entries;
+                level.bytes += share * of_one.bytes;
+            }
+            add(&mut mean.filters, &one.filters, share);
+            add(&mut mean.indexes, &one.indexes, share);
+            add(&mut mean.joined_runs, &one.joined_runs, share);
+            mean.page_bytes += share * one.page_bytes;
+        }
+        mean
     }
 
     /// Bytes of all filters.
@@ -298,6 +373,12 @@ impl Held {
             budget,
         }
     }
+}
+
+/// Adds a share of each of `more` to what stands in the same place.
+fn add(all: &mut Vec<f64>, more: &[f64], share: f64) {
+    all.resize(all.len().max(more.len()), 0.0);
+    all.iter_mut().zip(more).for_each(|(all, more)| *all += share * more);
 }
 
 /// Memory of a cached page per byte of it.

@@ -123,29 +123,25 @@ pub(super) fn joined_runs(runs: usize) -> f64 {
 const HALVING_PAGES: f64 = 2.5;
 
 impl Pages {
-    /// What reads take in a store laid out as `layout` says, where `missing` is not in memory, at each of the
-    /// moments at which it is looked at.
-    pub fn at_moments(
-        trie: &Trie,
+    /// What reads take of a store at a moment, laid out as `layout` says, where `missing` is not in memory.
+    pub fn at(
+        (trie, moment): (&Trie, Moment<'_>),
         layout: &Layout,
         missing: &Missing,
         requests: &Requests,
         is_rough: bool,
-    ) -> Vec<Self> {
+    ) -> Self {
         let ages = if is_rough { CLASSES_ROUGHLY } else { CLASSES_PER_DOUBLING };
-        let at_moment = |moment: Moment<'_>| {
-            let mut all = Self::default();
-            for region in moment.levels.first().into_iter().flatten() {
-                let regions = vec![(0, region)];
-                let path = Path { trie, moment, ages, layout, missing, requests, regions };
-                path.descend(&mut all);
-            }
-            if trie.lacks_items() {
-                all.ask_for_what_is_there(requests);
-            }
-            all
-        };
-        trie.moments().map(at_moment).collect()
+        let mut all = Self::default();
+        for region in moment.levels.first().into_iter().flatten() {
+            let regions = vec![(0, region)];
+            let path = Path { trie, moment, ages, layout, missing, requests, regions };
+            path.descend(&mut all);
+        }
+        if trie.lacks_items() {
+            all.ask_for_what_is_there(requests);
+        }
+        all
     }
 
     /// Counts requests as if they were all for what is there.

@@ -6,13 +6,15 @@
 //!
 //! A run stands for the puts that it took ([`Puts`]).
 
+mod shape;
+
 use super::layout::{Layout, RunSize};
 use super::puts::{Keys, Puts};
 use super::workload::Workload;
 use super::written::{Space, Written};
 use crate::ModelError;
-use siltstone_design::plan::{plan, stagger};
-use siltstone_design::{Design, RegionShape, RunShape, Shape, Task, TriePath};
+use siltstone_design::plan::plan;
+use siltstone_design::{Design, RegionShape, RunShape, Task, TriePath};
 
 /// Most flushes that are followed; a workload of more is refused rather than taking minutes.
 const MOST_FLUSHES: f64 = 4e6;
@@ -20,12 +22,12 @@ const MOST_FLUSHES: f64 = 4e6;
 const MOST_TASKS: usize = 100_000;
 /// What a flush takes beside what is looked at after it, in regions that are looked at.
 const LOOKED_AT_PER_FLUSH: f64 = 8.0;
+/// What an estimate of garbage takes, in the same.
+const LOOKED_AT_PER_ESTIMATE: f64 = 3.0;
 /// The golden section, which spreads phases evenly however many are taken.
 const GOLDEN: f64 = 0.618_033_988_749_895;
 /// The share of all puts that a cycle of the upper levels takes at most, where it is looked at.
 const MOST_OF_CYCLE: f64 = 1.0 / 4.0;
-/// Levels behind the store's own on which the shape shows what followed regions stand for.
-const REST_LEVELS: usize = 2;
 
 /// A region that is followed.
 #[derive(Clone, Debug)]
@@ -37,12 +39,14 @@ pub(super) struct Region {
     pub weight: f64,
     /// Those below it that are followed, by their places in the next level.
     pub children: Vec<usize>,
+    /// Whether the planner has not said of it, as it is, that there is nothing to do.
+    has_changed: bool,
 }
 
 impl Region {
     fn new(path: TriePath, weight: f64) -> Self {
         let shape = RegionShape { path, ..RegionShape::default() };
-        Self { shape, puts: Vec::new(), weight, children: Vec::new() }
+        Self { shape, puts: Vec::new(), weight, children: Vec::new(), has_changed: false }
     }
 
     /// The share of all digests that it and those it stands for hold.
@@ -201,7 +205,7 @@ impl Trie {
         let mut moments: Vec<f64> =
             self.flushes_before_end(moments, at_once, puts).map(|flushes| flushes * at_once).collect();
         moments.sort_unstable_by(f64::total_cmp);
-        let mut left = puts;
+        let (mut left, mut bytes) = (puts, self.bytes());
         while left > 0.5 {
             let now = at_once.min(left);
             left -= now;
@@ -218,8 +222,13 @@ impl Trie {
             // at all regions to say so.
             if self.may_be_due() {
                 self.come_to_rest()?;
+                bytes = self.bytes();
+            } else {
+                let newest = |region: &Region| region.shape.runs.first().map_or(0, |run| run.bytes);
+                let flushed = self.levels.first().into_iter().flatten().map(newest);
+                bytes += flushed.sum::<u64>() as f64;
             }
-            self.space.note(self.bytes());
+            self.space.note(bytes);
             while left > 0.5 && moments.pop_if(|moment| left <= *moment + 0.5).is_some() {
                 self.before.push((self.now, self.levels.clone()));
             }
@@ -265,7 +274,7 @@ impl Trie {
     fn come_to_rest(&mut self) -> Result<(), ModelError> {
         let mut done = 0;
         loop {
-            self.looked_at += self.levels.iter().map(Vec::len).sum::<usize>() as f64;
+            self.looked_at += self.looks();
             let Some(task) = plan(self.design(), &*self) else { break };
             self.execute(&task);
             done += 1;
@@ -274,20 +283,8 @@ impl Trie {
                 return Err(ModelError::new("design", what));
             }
         }
+        self.levels.iter_mut().flatten().for_each(|region| region.has_changed = false);
         Ok(())
-    }
-
-    /// Whether the planner could find anything to do after a flush, where it had found nothing before.
-    fn may_be_due(&self) -> bool {
-        let design = self.design();
-        let spec = design.level(0);
-        let may_reclaim = self.keys.make_garbage() && (design.pushes_early || design.levels.len() == 1);
-        may_reclaim
-            || self.levels.first().into_iter().flatten().any(|region| {
-                let limit = stagger(spec, &region.shape) * (1.0 - 1e-9);
-                region.shape.runs.len() as f64 >= f64::from(spec.runs) * limit
-                    || region.shape.bytes() as f64 >= spec.region_bytes() as f64 * limit
-            })
     }
 
     /// Whether there are moments at which some items are not there yet, or no longer.
@@ -394,19 +391,27 @@ impl Trie {
             written.compared += size.entries * weight * (sources as f64).log2();
         }
         let region = self.region_mut(level, number);
+        region.has_changed = true;
         if replaces_all {
             region.shape.runs.clear();
         }
         let run = RunShape { bytes: bytes as u64, entries: size.entries as u64, ..RunShape::default() };
         region.shape.runs.insert(0, run);
         let dead_bytes = self.dead_bytes(level, self.region(level, number));
+        if self.estimates_garbage(level, self.region(level, number)) {
+            self.looked_at += LOOKED_AT_PER_ESTIMATE * dead_bytes.len() as f64;
+        }
         self.region_mut(level, number).shape.dead_bytes = dead_bytes;
+    }
+
+    /// Whether it counts what merging runs of a region would free.
+    fn estimates_garbage(&self, level: usize, region: &Region) -> bool {
+        self.keys.make_garbage() && self.design().is_leaf(level, !region.children.is_empty())
     }
 
     /// What merging the newest runs of a leaf would free, for each number of them.
     fn dead_bytes(&self, level: usize, region: &Region) -> Vec<u64> {
-        let is_leaf = self.design().is_leaf(level, !region.children.is_empty());
-        if !is_leaf || !self.keys.make_garbage() {
+        if !self.estimates_garbage(level, region) {
             return vec![0; region.puts.len()];
         }
         let (mut merged, mut all, mut seen) = (Puts::default(), 0, 0);
@@ -440,6 +445,7 @@ impl Trie {
             Task::Gather { .. } => unreachable!("nothing is gathered while the design stays"),
             Task::Drop { oldest, .. } => {
                 let region = self.region_mut(level, number);
+                region.has_changed = true;
                 let kept = region.puts.len().saturating_sub(oldest);
                 region.puts.truncate(kept);
                 region.shape.runs.truncate(kept);
@@ -457,6 +463,7 @@ impl Trie {
         let merged = sources.iter().fold(Puts::default(), |merged, puts| merged.and(*puts));
         let read: u64 = region.shape.runs.iter().skip(kept).map(|run| run.bytes).sum();
         let bytes = read as f64 * region.weight;
+        region.has_changed = true;
         region.shape.runs.truncate(kept);
         region.shape.pushes += 1;
         let children = region.children.clone();
@@ -499,53 +506,5 @@ impl Trie {
     /// How many regions of a level are followed.
     fn followed(&self, level: usize) -> usize {
         self.levels.get(level).map_or(0, Vec::len)
-    }
-
-    /// What followed regions stand for beside themselves, as one region that is a leaf or is not.
-    fn rest(&self, of_leaves: bool) -> RegionShape {
-        let (mut bytes, mut dead) = (0.0, 0.0);
-        for (level, regions) in self.levels.iter().enumerate() {
-            for region in regions {
-                if self.design().is_leaf(level, region.shape.has_children) == of_leaves {
-                    bytes += (region.weight - 1.0) * region.shape.bytes() as f64;
-                    let garbage = region.shape.dead_bytes.last().copied().unwrap_or(0);
-                    dead += (region.weight - 1.0) * garbage as f64;
-                }
-            }
-        }
-        RegionShape {
-            runs: vec![RunShape { bytes: bytes as u64, ..RunShape::default() }],
-            dead_bytes: vec![dead as u64],
-            has_children: !of_leaves,
-            ..RegionShape::default()
-        }
-    }
-
-    /// The first of the levels that show the rest: below all that the design names, so that a region without
-    /// children is a leaf there.
-    fn rest_level(&self) -> usize {
-        self.levels.len().max(self.design().levels.len())
-    }
-}
-
-impl Shape for Trie {
-    fn level_count(&self) -> usize {
-        if self.design().pushes_early { self.rest_level() + REST_LEVELS } else { self.levels.len() }
-    }
-
-    fn visit_regions(&self, level: usize, visit: &mut dyn FnMut(&RegionShape)) {
-        if let Some(regions) = self.levels.get(level) {
-            regions
-                .iter()
-                .filter(|region| !region.shape.runs.is_empty())
-                .for_each(|region| visit(&region.shape));
-        } else if level >= self.rest_level() {
-            visit(&self.rest(level == self.rest_level()));
-        }
-    }
-
-    fn is_busy(&self, level: usize, _: TriePath) -> bool {
-        // Nothing is to be done about the rest.
-        level >= self.rest_level()
     }
 }

@@ -1,0 +1,88 @@
+//! What the planner sees of a store that is filled as sizes.
+//!
+//! What there is to do about a region depends on the region alone, but where space counts: so those that have
+//! not changed since the planner came to rest are not shown, and else what followed regions stand for is shown
+//! behind them, as levels of their own.
+
+use super::Trie;
+use siltstone_design::plan::stagger;
+use siltstone_design::{RegionShape, RunShape, Shape, TriePath};
+
+/// Levels behind the store's own on which the shape shows what followed regions stand for.
+const REST_LEVELS: usize = 2;
+
+impl Trie {
+    /// How many regions the planner looks at for the next task: those that have changed; where space counts
+    /// all, for their space and for what there is to do.
+    pub fn looks(&self) -> f64 {
+        let regions = self.levels.iter().flatten();
+        let looks = if self.design().pushes_early {
+            regions.count() * 2
+        } else {
+            regions.filter(|region| region.has_changed).count()
+        };
+        looks as f64 + 1.0
+    }
+
+    /// Whether the planner could find anything to do after a flush, where it had found nothing before.
+    pub fn may_be_due(&self) -> bool {
+        let design = self.design();
+        let spec = design.level(0);
+        let may_reclaim = self.keys.make_garbage() && (design.pushes_early || design.levels.len() == 1);
+        may_reclaim
+            || self.levels.first().into_iter().flatten().any(|region| {
+                let limit = stagger(spec, &region.shape) * (1.0 - 1e-9);
+                region.shape.runs.len() as f64 >= f64::from(spec.runs) * limit
+                    || region.shape.bytes() as f64 >= spec.region_bytes() as f64 * limit
+            })
+    }
+
+    /// What followed regions stand for beside themselves, as one region that is a leaf or is not.
+    fn rest(&self, of_leaves: bool) -> RegionShape {
+        let (mut bytes, mut dead) = (0.0, 0.0);
+        for (level, regions) in self.levels.iter().enumerate() {
+            for region in regions {
+                if self.design().is_leaf(level, region.shape.has_children) == of_leaves {
+                    bytes += (region.weight - 1.0) * region.shape.bytes() as f64;
+                    let garbage = region.shape.dead_bytes.last().copied().unwrap_or(0);
+                    dead += (region.weight - 1.0) * garbage as f64;
+                }
+            }
+        }
+        RegionShape {
+            runs: vec![RunShape { bytes: bytes as u64, ..RunShape::default() }],
+            dead_bytes: vec![dead as u64],
+            has_children: !of_leaves,
+            ..RegionShape::default()
+        }
+    }
+
+    /// The first of the levels that show the rest: below all that the design names, so that a region without
+    /// children is a leaf there.
+    fn rest_level(&self) -> usize {
+        self.levels.len().max(self.design().levels.len())
+    }
+}
+
+impl Shape for Trie {
+    fn level_count(&self) -> usize {
+        if self.design().pushes_early { self.rest_level() + REST_LEVELS } else { self.levels.len() }
+    }
+
+    fn visit_regions(&self, level: usize, visit: &mut dyn FnMut(&RegionShape)) {
+        let sees_all = self.design().pushes_early;
+        if let Some(regions) = self.levels.get(level) {
+            regions
+                .iter()
+                .filter(|region| !region.shape.runs.is_empty() && (sees_all || region.has_changed))
+                .for_each(|region| visit(&region.shape));
+        } else if level >= self.rest_level() {
+            visit(&self.rest(level == self.rest_level()));
+        }
+    }
+
+    fn is_busy(&self, level: usize, _: TriePath) -> bool {
+        // Nothing is to be done about the rest.
+        level >= self.rest_level()
+    }
+}
