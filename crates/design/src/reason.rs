@@ -100,6 +100,11 @@ pub enum Reason {
         /// Runs that it has.
         runs: u64,
     },
+    /// The design has changed, little is written, and the region would keep what is older.
+    OlderThanDesign {
+        /// Runs that it has.
+        runs: u64,
+    },
     /// The design has changed, and the region has runs with tables of another kind.
     OtherTables {
         /// Runs that are rewritten for it.
@@ -152,6 +157,12 @@ impl fmt::Display for Reason {
             }
             Self::ManyRuns { runs } => {
                 write!(f, "the design has changed, and the region's {runs} runs are to be one")
+            }
+            Self::OlderThanDesign { runs } => {
+                write!(
+                    f,
+                    "the design has changed, and little is written that would push the region's {runs} runs"
+                )
             }
             Self::OtherTables { runs } => {
                 write!(f, "the design has changed, and {runs} runs have or hide tables of another kind")

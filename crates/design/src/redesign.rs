@@ -4,7 +4,7 @@
 //! Nothing of a store has to be changed before it can be read or written under another design. What is
 //! flushed goes on top, so it is newer than all that is there; each table says itself how it is made; and
 //! levels are told by how many digest bits their regions fix, whatever design they came from. So the levels
-//! of both designs lie in one trie, in the order of their depths, and four rules lead from the one to the
+//! of both designs lie in one trie, in the order of their depths, and five rules lead from the one to the
 //! other for every pair of designs:
 //!
 //! * A region where the new design has no level is **pushed** to the next level that it has. A push from
@@ -13,6 +13,8 @@
 //!   there: a trie that was grown for smaller regions is cut off.
 //! * A region that is to hold one run and has several is **rewritten**.
 //! * So are runs with tables of another format, index or filter.
+//! * Where little is written, what is older than the design and lies above other runs is **pushed** as well:
+//!   upper levels would keep it, though the design is one for levels that fill up and empty.
 //!
 //! All else is the planner's: a region too full for the new design is due by its own rules.
 //!
@@ -38,6 +40,9 @@ pub struct Stratum<'a> {
     /// How many of its runs, counted from the newest, reach down to the oldest one that has a table unlike
     /// those of the design's level; 0 where none has.
     pub unlike: usize,
+    /// Whether it is to be pushed though the design has its level: what lies there is older than the design,
+    /// and would stay.
+    pub is_pushed: bool,
 }
 
 /// A store whose levels may be of several designs.
@@ -66,15 +71,16 @@ struct Visited {
     bytes: u64,
     runs: usize,
     unlike: usize,
+    is_pushed: bool,
     is_gathered: bool,
 }
 
 /// Returns all that is left of designs before `design`, in the order in which it is ended.
 pub fn leftovers(design: &Design, strata: &dyn Strata) -> Vec<Leftover> {
     let mut regions = Vec::new();
-    strata.visit(&mut |Stratum { region, unlike }| {
+    strata.visit(&mut |Stratum { region, unlike, is_pushed }| {
         let (path, bytes, runs) = (region.path, region.bytes(), region.runs.len());
-        regions.push(Visited { path, bytes, runs, unlike, is_gathered: false });
+        regions.push(Visited { path, bytes, runs, unlike, is_pushed, is_gathered: false });
     });
     let gathers = gathers(design, &mut regions);
     let rest = regions.iter().filter(|region| !region.is_gathered);
@@ -95,7 +101,7 @@ pub fn leftovers(design: &Design, strata: &dyn Strata) -> Vec<Leftover> {
 /// struct Region(RegionShape);
 /// impl Strata for Region {
 ///     fn visit(&self, visit: &mut dyn FnMut(Stratum<'_>)) {
-///         visit(Stratum { region: &self.0, unlike: 0 });
+///         visit(Stratum { region: &self.0, unlike: 0, is_pushed: false });
 ///     }
 ///     fn is_busy(&self, _: TriePath, _: u8) -> bool { false }
 /// }
@@ -135,11 +141,15 @@ pub fn level_above(design: &Design, depth: u8) -> usize {
 
 /// What is due for a region by itself.
 fn alone(design: &Design, region: &Visited) -> Option<Leftover> {
-    let Visited { path, bytes, runs, unlike, .. } = *region;
+    let Visited { path, bytes, runs, unlike, is_pushed, .. } = *region;
     let Some(level) = design.level_at(path.depth()) else {
         let task = Task::Push { level: level_above(design, path.depth()), path, runs };
         return Some(Leftover { task, reason: Reason::NoSuchLevel { depth: path.depth() }, bytes });
     };
+    if is_pushed {
+        let task = Task::Push { level, path, runs };
+        return Some(Leftover { task, reason: Reason::OlderThanDesign { runs: runs as u64 }, bytes });
+    }
     if design.level(level).runs <= 1 && runs > 1 {
         let task = Task::Rewrite { level, path, newest: runs };
         return Some(Leftover { task, reason: Reason::ManyRuns { runs: runs as u64 }, bytes });
@@ -189,15 +199,19 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// Regions, with how many of their runs are unlike the design's; and what is busy.
+    /// Regions, with how many of their runs are unlike the design's; what is busy, and what is to be pushed.
     struct Drawn {
         regions: Vec<(RegionShape, usize)>,
         busy: Vec<TriePath>,
+        pushed: Vec<TriePath>,
     }
 
     impl Strata for Drawn {
         fn visit(&self, visit: &mut dyn FnMut(Stratum<'_>)) {
-            self.regions.iter().for_each(|(region, unlike)| visit(Stratum { region, unlike: *unlike }));
+            for (region, unlike) in &self.regions {
+                let is_pushed = self.pushed.contains(&region.path);
+                visit(Stratum { region, unlike: *unlike, is_pushed });
+            }
         }
 
         fn is_busy(&self, path: TriePath, depth: u8) -> bool {
@@ -218,7 +232,7 @@ mod tests {
             let first = if depth == 0 { 0 } else { number << (64 - u32::from(depth)) };
             (region(TriePath::of(first, depth), runs), unlike)
         });
-        Drawn { regions: regions.collect(), busy: Vec::new() }
+        Drawn { regions: regions.collect(), busy: Vec::new(), pushed: Vec::new() }
     }
 
     #[test]
@@ -239,6 +253,19 @@ mod tests {
             Task::Rewrite { level: 2, path: sixth, newest: 2 },
         ];
         assert_eq!(tasks, expected);
+    }
+
+    #[test]
+    fn what_would_stay_above_is_pushed_from_the_top() {
+        let mut store = drawn(&[(0, 0, &[8, 8], 0), (3, 1, &[8, 8, 8], 2), (6, 9, &[8], 0)]);
+        store.pushed = vec![TriePath::ROOT, store.regions[1].0.path];
+        let left = leftovers(&presets::stepped_merge(), &store);
+        let tasks: Vec<_> = left.iter().map(|left| (left.task, left.reason)).collect();
+        let push = |level: usize, runs: usize| {
+            let task = Task::Push { level, path: store.regions[level].0.path, runs };
+            (task, Reason::OlderThanDesign { runs: runs as u64 })
+        };
+        assert_eq!(tasks, [push(0, 2), push(1, 3)]);
     }
 
     #[test]

@@ -37,9 +37,12 @@ const ALIKE_MIX: f64 = 0.1;
 
 /// How much operations before the last look count beside those since.
 const PART_OF_LAST_LOOK: f64 = 0.5;
-/// How much of the mix is that of some time ago, and what nobody may count on not to come.
+/// How much of the time of operations is that of the mix some time ago, and of each kind at least, which
+/// nobody may count on not to come.
 const PART_BEFORE: f64 = 0.1;
-const TO_COME: Mix = Mix { hits: 0.02, misses: 0.02, scans: 0.002, puts: 0.02 };
+const PART_TO_COME: f64 = 0.02;
+/// The share of the time of operations below which puts do not soon move what lies in upper levels.
+const FEW_PUTS: f64 = 0.1;
 
 /// What came of looking for a better design.
 #[derive(Default)]
@@ -140,13 +143,26 @@ impl Considered {
     }
 
     /// The mix that a design has to suit: mostly that of late, with some of what was `before` and a little of
-    /// what may come. Of those who only write, most will read.
+    /// what may come. Of those who only write, most will read. Parts are parts of the time that operations
+    /// usually take: a scan takes as long as fifty puts.
     pub fn mix(&self, since: &Since, before: &Mix, lists_groups: bool) -> Mix {
-        let [hits, misses, scans, puts] = self.with(since);
-        let (lately, before) = (Mix { hits, misses, scans, puts }.normalized(), before.normalized());
-        let to_come = if lists_groups { TO_COME } else { Mix { scans: 0.0, ..TO_COME } };
-        let rest = 1.0 - PART_BEFORE - (to_come.hits + to_come.misses + to_come.scans + to_come.puts);
-        sum([(rest, lately), (PART_BEFORE, before), (1.0, to_come)])
+        let usual = USUAL.all();
+        let shares_of_time = |mut operations: [f64; 4]| {
+            operations.iter_mut().zip(usual).for_each(|(operations, us)| *operations *= us);
+            let all: f64 = operations.iter().sum();
+            operations.map(|time| if all > 0.0 { time / all } else { 0.0 })
+        };
+        let lately = shares_of_time(self.with(since));
+        let before = shares_of_time(before.shares());
+        let to_come =
+            [PART_TO_COME, PART_TO_COME, if lists_groups { PART_TO_COME } else { 0.0 }, PART_TO_COME];
+        let rest = 1.0 - PART_BEFORE - to_come.iter().sum::<f64>();
+        let time = |at: usize| {
+            let of = |shares: &[f64; 4]| shares.get(at).copied().unwrap_or(0.0);
+            (rest * of(&lately) + PART_BEFORE * of(&before) + of(&to_come))
+                / usual.get(at).copied().unwrap_or(1.0)
+        };
+        Mix { hits: time(0), misses: time(1), scans: time(2), puts: time(3) }.normalized()
     }
 
     /// Operations of late, those since the last look among them.
@@ -183,6 +199,13 @@ impl Considered {
             return Some(if is_due { Search::AllDesigns } else { Search::None });
         }
         self.has_time_to_search(since).then_some(Search::Presets)
+    }
+
+    /// Whether so little is written of late that what lies in upper levels would stay there.
+    pub fn writes_little(&self) -> bool {
+        let [hits, misses, scans, puts] = self.lately;
+        let all = USUAL.of_all([hits, misses, scans, puts]);
+        all > 0.0 && USUAL.of_all([0.0, 0.0, 0.0, puts]) <= FEW_PUTS * all
     }
 
     /// How skewed reads were taken to be when the model was asked last.
@@ -242,17 +265,6 @@ impl Considered {
     /// Leaves out what has been done until now.
     pub fn skip(&mut self, counted: Activity) {
         self.counted = counted;
-    }
-}
-
-/// The sum of parts of mixes.
-fn sum<const N: usize>(parts: [(f64, Mix); N]) -> Mix {
-    let of = |share: fn(&Mix) -> f64| parts.iter().map(|(part, mix)| part * share(mix)).sum();
-    Mix {
-        hits: of(|mix| mix.hits),
-        misses: of(|mix| mix.misses),
-        scans: of(|mix| mix.scans),
-        puts: of(|mix| mix.puts),
     }
 }
 

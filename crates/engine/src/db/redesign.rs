@@ -98,8 +98,8 @@ impl From<&designs::DesignChange> for DesignChange {
             sequence: change.sequence,
             at_ms: change.at_ms,
             settled_ms: change.settled_ms,
-            why: change.saved_millionths.map_or(RedesignReason::Asked, |saved| RedesignReason::Chosen {
-                saved_share: saved as f64 / 1e6,
+            why: change.chosen.map_or(RedesignReason::Asked, |chosen| RedesignReason::Chosen {
+                saved_share: chosen.saved_millionths as f64 / 1e6,
             }),
         }
     }

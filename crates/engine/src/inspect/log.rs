@@ -7,6 +7,7 @@ use crate::entry::Item;
 use crate::error::{Error, Result};
 use crate::operation;
 use crate::record::{LOG_HEADER_BYTES, LogHeader, LogReader, ManifestEnd, Replaced};
+use crate::version::designs::Chosen;
 use crate::version::edit::{Edit, OLDEST, Step};
 use crate::version::manifest;
 use crate::wal;
@@ -95,9 +96,11 @@ fn describe_edit(payload: &[u8]) -> String {
         }
         Step::Created { name, schema, design } => format!("create keyspace {name:?}: {schema}, {design}"),
         Step::MergeOperator(name) => format!("its merge operator is {name:?}"),
-        Step::Redesigned { design, sequence, at_ms, first_run, saved_millionths } => {
-            let by_itself = saved_millionths.map_or_else(String::new, |saved| {
-                format!("; the store chose it, to save {:.1} % of an operation's time", saved as f64 / 1e4)
+        Step::Redesigned { design, sequence, at_ms, first_run, chosen } => {
+            let by_itself = chosen.map_or_else(String::new, |Chosen { saved_millionths, pushes_down }| {
+                let saved = saved_millionths as f64 / 1e4;
+                let pushed = if pushes_down { ", and pushes them down" } else { "" };
+                format!("{pushed}; the store chose it, to save {saved:.1} % of an operation's time")
             });
             format!(
                 "another design since write {sequence}, at {at_ms} ms: {design}; runs of before have numbers below \

@@ -1,6 +1,7 @@
 //! How the steps are written by which a keyspace gets another design or another schema; [`edit`](super::edit)
 //! shows their bytes.
 
+use super::designs::Chosen;
 use super::edit::{Step, level_number, put_region};
 use crate::codec::{Decoder, put_bytes};
 use siltstone_succinct::code::varint;
@@ -10,10 +11,11 @@ impl Step {
     pub(super) fn encode_redesign(&self, out: &mut Vec<u8>) {
         out.push(15);
         match self {
-            Self::Redesigned { design, sequence, at_ms, first_run, saved_millionths } => {
-                out.push(if saved_millionths.is_some() { 3 } else { 0 });
+            Self::Redesigned { design, sequence, at_ms, first_run, chosen } => {
+                out.push(chosen.map_or(0, |chosen| if chosen.pushes_down { 4 } else { 3 }));
                 put_bytes(out, design.as_bytes());
-                let numbers = [*sequence, *at_ms, *first_run].into_iter().chain(*saved_millionths);
+                let saved = chosen.map(|chosen| chosen.saved_millionths);
+                let numbers = [*sequence, *at_ms, *first_run].into_iter().chain(saved);
                 numbers.for_each(|n| varint::put_u64(out, n));
             }
             Self::Settled { at_ms } => {
@@ -28,12 +30,15 @@ impl Step {
     /// Decodes a step of a redesign, behind its kind.
     pub(super) fn decode_redesign(from: &mut Decoder<'_>) -> Option<Self> {
         Some(match from.u8()? {
-            kind @ (0 | 3) => Self::Redesigned {
+            kind @ (0 | 3 | 4) => Self::Redesigned {
                 design: from.string()?.to_owned(),
                 sequence: from.varint()?,
                 at_ms: from.varint()?,
                 first_run: from.varint()?,
-                saved_millionths: if kind == 3 { Some(from.varint()?) } else { None },
+                chosen: match kind {
+                    0 => None,
+                    _ => Some(Chosen { saved_millionths: from.varint()?, pushes_down: kind == 4 }),
+                },
             },
             1 => Self::Settled { at_ms: from.varint()? },
             2 => Self::Gathered { level: level_number(from)?, path: from.path()? },

@@ -24,8 +24,25 @@ pub(crate) struct DesignChange {
     pub first_run: RunId,
     /// When nothing was left of the designs before; none as long as something is.
     pub settled_ms: Option<u64>,
-    /// Millionths of an operation's time that it was to save, where the store made it by itself.
-    pub saved_millionths: Option<u64>,
+    /// Where the store made it by itself.
+    pub chosen: Option<Chosen>,
+}
+
+impl DesignChange {
+    /// Whether a run is to be pushed wherever it lies above others.
+    pub fn pushes(&self, run: RunId) -> bool {
+        run < self.first_run && self.chosen.is_some_and(|chosen| chosen.pushes_down)
+    }
+}
+
+/// What a store chose a design for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Chosen {
+    /// Millionths of an operation's time that it was to save.
+    pub saved_millionths: u64,
+    /// Whether runs of before that lie above others are pushed down, since so little is written that they
+    /// would stay, and be read, where the design has them come and go.
+    pub pushes_down: bool,
 }
 
 /// The redesigns of a keyspace, oldest first.

@@ -30,7 +30,7 @@
 //! reads the manifest. One edit is one log record: it happens whole or not at all. Applying an edit to the
 //! version it was made for can't fail; a manifest that says otherwise is damaged.
 
-use super::designs::DesignChange;
+use super::designs::{Chosen, DesignChange};
 use super::level::Level;
 use super::region::Region;
 use super::run::Run;
@@ -89,9 +89,9 @@ pub(crate) enum Step {
     MergeOperator(String),
     /// The keyspace is gone.
     Dropped,
-    /// The keyspace has another design. Runs of before have numbers below `first_run`. Where the store chose
-    /// it, so many millionths of an operation's time were to be saved.
-    Redesigned { design: String, sequence: u64, at_ms: u64, first_run: RunId, saved_millionths: Option<u64> },
+    /// The keyspace has another design, which the store may have chosen. Runs of before have numbers below
+    /// `first_run`.
+    Redesigned { design: String, sequence: u64, at_ms: u64, first_run: RunId, chosen: Option<Chosen> },
     /// Nothing is left of the designs before.
     Settled { at_ms: u64 },
     /// Nothing is left below the region, not even regions.
@@ -389,7 +389,7 @@ impl Version {
     /// Takes another design, or lays the ones before to rest.
     fn change_design(&mut self, step: &Step) -> Result<(), String> {
         match step {
-            Step::Redesigned { design, sequence, at_ms, first_run, saved_millionths } => {
+            Step::Redesigned { design, sequence, at_ms, first_run, chosen } => {
                 let to: Design = serde_json::from_str(design).map_err(|e| format!("a design: {e}"))?;
                 to.check().map_err(|e| e.to_string())?;
                 let (from, to) = (Arc::clone(&self.design), Arc::new(to));
@@ -401,7 +401,7 @@ impl Version {
                     at_ms: *at_ms,
                     first_run: *first_run,
                     settled_ms: None,
-                    saved_millionths: *saved_millionths,
+                    chosen: *chosen,
                 });
                 self.add_levels_above(self.levels.last().map_or(0, |level| level.depth));
             }

@@ -224,8 +224,8 @@ impl StoreState {
             steps.extend((activity != Activity::default()).then_some(Step::Activity(activity)));
             for change in changes {
                 let design = serde_json::to_string(&*change.to).map_err(json)?;
-                let DesignChange { sequence, at_ms, first_run, saved_millionths, .. } = *change;
-                steps.push(Step::Redesigned { design, sequence, at_ms, first_run, saved_millionths });
+                let DesignChange { sequence, at_ms, first_run, chosen, .. } = *change;
+                steps.push(Step::Redesigned { design, sequence, at_ms, first_run, chosen });
                 steps.extend(change.settled_ms.map(|at_ms| Step::Settled { at_ms }));
             }
             steps.extend(version.to_steps());

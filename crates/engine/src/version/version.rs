@@ -67,8 +67,8 @@ impl Version {
         } else {
             let (from, to) = (Arc::clone(&old.design), Arc::clone(&self.design));
             // Nothing of the design before is in it.
-            let (first_run, settled_ms, saved_millionths) = (0, Some(at_ms), None);
-            let change = DesignChange { from, to, sequence, at_ms, first_run, settled_ms, saved_millionths };
+            let (first_run, settled_ms, chosen) = (0, Some(at_ms), None);
+            let change = DesignChange { from, to, sequence, at_ms, first_run, settled_ms, chosen };
             old.history.with(change)
         };
         Self { history, user_bytes: old.user_bytes, activity: old.activity, ..self }

@@ -22,10 +22,11 @@ use std::time::{Duration, Instant};
 
 /// Bytes of memory an item.
 const BYTES_PER_ITEM: u64 = 6;
-/// Operations at a time, between which merges may keep up.
-const ROUNDS: u64 = 32;
+/// Parts of a phase, between which merges may keep up. Most take less than the half second of operations
+/// after which a store looks for another design, so that it has its chance when it would have had it.
+const ROUNDS: u64 = 128;
 /// What is waited after each of these at most.
-const LONGEST_WAIT: Duration = Duration::from_secs(2);
+const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
 /// Measure five phases with a store that redesigns itself, beside presets and a clairvoyant's schedule
 ///

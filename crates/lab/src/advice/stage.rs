@@ -7,7 +7,7 @@
 use crate::kit::generate::items::Items;
 use crate::kit::generate::permutation::Permutation;
 use crate::kit::generate::zipf::Zipf;
-use crate::measure::process_seconds;
+use crate::measure::{process_seconds, thread_seconds};
 use crate::program::failure::{Failure, Result, fail};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -16,6 +16,7 @@ use siltstone::{
     Batch, Db, Design, Keyspace, KeyspaceOptions, Options, PrefixRule, Schema, Stats, WriteOptions,
 };
 use siltstone_model::price::{Device, Workload};
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -165,6 +166,9 @@ pub struct Stage {
     rng: SmallRng,
     key: Vec<u8>,
     value: Vec<u8>,
+    /// Seconds of processor time that looking took, which is no part of what is looked at: the store prices
+    /// its design for those who look.
+    looked: Cell<f64>,
     // Last, so that the store is closed before.
     _removed: Removed,
 }
@@ -207,6 +211,7 @@ impl Stage {
             rng: SmallRng::seed_from_u64(7),
             key: Vec::new(),
             value: Vec::new(),
+            looked: Cell::new(0.0),
             _removed: removed,
         })
     }
@@ -384,13 +389,16 @@ impl Stage {
 
     /// The present moment, to count from.
     pub fn now(&self) -> Moment {
-        Moment { stats: self.db.stats(), processor: process_seconds() }
+        let began = thread_seconds();
+        let stats = self.db.stats();
+        self.looked.set(self.looked.get() + thread_seconds() - began);
+        Moment { stats, processor: process_seconds() - self.looked.get() }
     }
 
     /// What `operations` took since a moment, each on the average.
     pub fn since(&self, then: &Moment, operations: u64) -> Taken {
-        let processor = process_seconds() - then.processor;
-        let now = self.db.stats();
+        let Moment { stats: now, processor } = self.now();
+        let processor = processor - then.processor;
         let each = |is: u64, was: u64| is.saturating_sub(was) as f64 / operations.max(1) as f64;
         Taken {
             device_reads: each(now.device_reads, then.stats.device_reads),

@@ -8,8 +8,9 @@
 //!
 //! It does not go back and forth, for three reasons. A design that is nearly as good as the best is as good
 //! as the best. A workload that comes back to the present design's wipes out the regret. And each change
-//! makes the next one wait longer, by what it cost, and one that goes back to a design which the store had
-//! before makes it wait twice as long, until as many operations as the horizon has have gone by in peace.
+//! makes the next one wait longer: by what it cost, until operations have cost ten times that; and one that
+//! goes back to a design which the store had before makes the next wait twice as long, until as many
+//! operations as the horizon has have gone by in peace.
 
 use super::{Request, advise};
 use crate::ModelError;
@@ -23,6 +24,8 @@ const LEAST_SAVING: f64 = 0.1;
 const AS_GOOD: f64 = 0.05;
 /// How many times what it costs a change has to save within the horizon: estimates are not exact.
 const MARGIN: f64 = 2.0;
+/// The part of what operations cost that changes may in the long run.
+const PART_OF_WORK: f64 = 0.1;
 
 /// Another design, and what it would change.
 #[derive(Clone, Debug, Serialize)]
@@ -38,7 +41,9 @@ pub struct Change {
     pub saved_share: f64,
     /// Microseconds of device and processor that the change itself takes: all tables are rewritten once.
     pub cost_us: f64,
-    /// What each kind of operation takes now,
+    /// What an operation takes now,
+    pub present_us: f64,
+    /// what each kind does,
     pub present: OperationCosts,
     /// and what it would take.
     pub changed: OperationCosts,
@@ -49,7 +54,7 @@ impl Change {
     pub fn of(self, operations: [f64; 4]) -> Self {
         let (now, all) = (self.present.of_all(operations), operations.iter().sum::<f64>().max(1.0));
         let saved = now - self.changed.of_all(operations);
-        Self { saved_us: saved / all, saved_share: saved / now.max(1e-12), ..self }
+        Self { present_us: now / all, saved_us: saved / all, saved_share: saved / now.max(1e-12), ..self }
     }
 
     /// Operations after which it has paid for itself.
@@ -102,6 +107,7 @@ pub fn weigh(request: &Request, present: &Design, tables: (f64, f64)) -> Result<
     let cost_us = rewriting_us(&request.device, tables);
     Ok(Change {
         saved_share: saved_us / now.max(1e-12),
+        present_us: now,
         saved_us,
         cost_us,
         name: best.name,
@@ -115,7 +121,10 @@ pub fn weigh(request: &Request, present: &Design, tables: (f64, f64)) -> Result<
 #[derive(Clone, Debug, Default)]
 pub struct Regret {
     us: f64,
-    /// What has to come on top of what the next change costs, for those that there were,
+    /// What changes have cost, less a part of what operations have since: it has to come on top of what the
+    /// next change costs.
+    spent_us: f64,
+    /// So has this, for changes that went back,
     owed_us: f64,
     /// and operations since the last of them.
     peaceful: f64,
@@ -147,6 +156,7 @@ impl Regret {
             self.peaceful = 0.0;
             self.owed_us /= 2.0;
         }
+        self.spent_us = (self.spent_us - PART_OF_WORK * change.present_us * operations).max(0.0);
         if change.saved_share < AS_GOOD {
             self.us = 0.0;
             return false;
@@ -155,13 +165,16 @@ impl Regret {
             return false;
         }
         self.us += change.saved_us * operations;
-        self.us >= change.cost_us + self.owed_us
+        self.us >= change.cost_us + self.spent_us + self.owed_us
     }
 
     /// Takes note that a change was made, away from a design.
     pub fn note_change(&mut self, change: &Change, from: &Design) {
-        let returns = self.left.contains(&change.design);
-        self.owed_us = change.cost_us + if returns { 2.0 * self.owed_us } else { self.owed_us };
+        if self.left.contains(&change.design) {
+            self.owed_us = change.cost_us + 2.0 * self.owed_us;
+        } else {
+            self.spent_us += change.cost_us;
+        }
         (self.us, self.peaceful) = (0.0, 0.0);
         if !self.left.contains(from) {
             self.left.push(from.clone());

@@ -11,6 +11,7 @@ use crate::db::considered::{Search, Since};
 use crate::events::{DesignEvent, Event};
 use crate::options::AutoDesign;
 use crate::stats::{ProposedDesign, Stopwatch};
+use crate::version::designs::Chosen;
 use siltstone_design::{Design, Schema};
 use siltstone_model::advise::{Change, Request, weigh};
 use siltstone_model::price::Workload;
@@ -103,22 +104,30 @@ impl Scheduler {
             considered.regret.note_change(&change, &present);
         }
         *keyspace.proposed.lock() = Some(ProposedDesign::of(&change, is_due));
-        is_due && self.propose(keyspace, change, mode)
+        is_due && self.propose(keyspace, (change, considered.writes_little()), mode)
     }
 
-    /// Proposes a change that is due, or makes it, and says whether it has.
-    fn propose(&self, keyspace: &Arc<OpenKeyspace>, change: Change, mode: AutoDesign) -> bool {
+    /// Proposes a change that is due, or makes it, and says whether it has. Where little is written, what
+    /// is there is pushed down with it.
+    fn propose(
+        &self,
+        keyspace: &Arc<OpenKeyspace>,
+        (change, pushes_down): (Change, bool),
+        mode: AutoDesign,
+    ) -> bool {
         let Change { design, saved_share, .. } = change;
         let event = DesignEvent::new(&keyspace.name, &keyspace.design(), &design, Some(saved_share));
         self.reporter.design(|| Event::RedesignProposed(event));
         if mode != AutoDesign::Apply {
             return false;
         }
+        let saved_millionths = (saved_share * 1e6).round() as u64;
+        let chosen = Chosen { saved_millionths, pushes_down };
         let (schema, takes_merges) = (keyspace.encoder.schema(), keyspace.folder.is_some());
         let usable = self.env.options.usable_design(design, schema, takes_merges);
         // A keyspace that is being built can't be changed; the next look tries again.
         let is_changed =
-            usable.and_then(|design| self.redesign(keyspace, &design, Some(saved_share))).unwrap_or(false);
+            usable.and_then(|design| self.redesign(keyspace, &design, Some(chosen))).unwrap_or(false);
         if is_changed {
             *keyspace.proposed.lock() = None;
         }

@@ -12,6 +12,7 @@ use crate::db::catalog::shape::{TopShape, VersionShape};
 use crate::db::catalog::view::Origin;
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::{DesignEvent, Event};
+use crate::version::designs::Chosen;
 use crate::version::edit::Step;
 use siltstone_design::{Design, Reason, Task, plan, redesign};
 use std::sync::Arc;
@@ -35,12 +36,12 @@ pub(super) fn next_task(shape: &VersionShape<'_>) -> Option<(Task, Option<Reason
 
 impl Scheduler {
     /// Gives `keyspace` another design, unless that is the one it has; false then. Where nobody asked for it,
-    /// `saved_share` of an operation's time is to be saved.
+    /// the store has chosen it.
     pub fn redesign(
         &self,
         keyspace: &Arc<OpenKeyspace>,
         design: &Design,
-        saved_share: Option<f64>,
+        chosen: Option<Chosen>,
     ) -> Result<bool> {
         // A build lays its tables by the design that it began with.
         let hold = self.hold_new(keyspace)?;
@@ -67,7 +68,7 @@ impl Scheduler {
             sequence: self.catalog.visible(),
             at_ms: self.env.now_ms(),
             first_run: self.catalog.next_id(),
-            saved_millionths: saved_share.map(|share| (share * 1e6).round() as u64),
+            chosen,
         };
         self.catalog.commit(
             keyspace,
@@ -77,6 +78,7 @@ impl Scheduler {
         self.env.keep_room_for(design);
         keyspace.expect_buffers_of(design);
         drop((designing, hold));
+        let saved_share = chosen.map(|chosen| chosen.saved_millionths as f64 / 1e6);
         self.reporter
             .design(|| Event::RedesignBegan(DesignEvent::new(&keyspace.name, &before, design, saved_share)));
         self.env.signals.wake();

@@ -5,6 +5,7 @@ use crate::table::envelope::TableMeta;
 use crate::version::{Region, Version};
 use siltstone_design::redesign::{Strata, Stratum};
 use siltstone_design::{LevelSpec, RegionFilterSpec, RegionShape, Shape, TriePath};
+use std::sync::Arc;
 
 /// A version, what of it is being worked on, and the time, which decides what has expired. The planner is
 /// shown the levels of the design; outgoing ones are those of a redesign.
@@ -73,10 +74,16 @@ impl Shape for VersionShape<'_> {
 
 impl Strata for VersionShape<'_> {
     fn visit(&self, visit: &mut dyn FnMut(Stratum<'_>)) {
-        for level in &self.version.levels {
-            let spec = self.version.spec_at(level.depth);
+        let version = self.version;
+        let pushes = |run: RunId| version.redesign().is_some_and(|change| change.pushes(run));
+        for level in &version.levels {
+            let spec = version.spec_at(level.depth);
             for region in level.regions.iter().filter(|region| !region.runs.is_empty()) {
-                visit(Stratum { region: &region.shape, unlike: spec.map_or(0, |spec| unlike(region, spec)) });
+                let has_runs = |region: &Arc<Region>| !region.runs.is_empty();
+                let is_pushed = region.runs.iter().any(|run| pushes(run.id))
+                    && version.regions_below(region.path).any(has_runs);
+                let unlike = spec.map_or(0, |spec| unlike(region, spec));
+                visit(Stratum { region: &region.shape, unlike, is_pushed });
             }
         }
     }
