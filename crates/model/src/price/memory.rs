@@ -133,7 +133,7 @@ impl<'a> Fitted<'a> {
         if whole.memory.unfitted_filter <= 0.0 {
             return whole;
         }
-        // From the longest on, until all fit. Regions go without filters only where the shortest are too long.
+        // From the longest on, until all fit. Regions go without only where the shortest are too long.
         let asked = |Self { layout, held, memory, .. }: &Self| {
             (!held.regions_fit(layout, memory), held.reads_in_vain(layout, memory))
         };

@@ -1,8 +1,8 @@
 //! What the planner sees of a store that is filled as sizes.
 //!
-//! What there is to do about a region depends on the region alone, but where space counts: so those that have
-//! not changed since the planner came to rest are not shown, and else what followed regions stand for is shown
-//! behind them, as levels of their own.
+//! What there is to do about a region depends on the region alone, but where space counts. So those that have
+//! not changed since the planner came to rest are not shown; where space counts all are, and what followed
+//! regions stand for behind them, as levels of their own.
 
 use super::Trie;
 use siltstone_design::plan::stagger;
