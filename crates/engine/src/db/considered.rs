@@ -94,6 +94,12 @@ impl Since {
         (hits + misses >= LEAST_GETS).then_some((hits, misses, self.reads_by_gets))
     }
 
+    /// Whether so little was written that what lies in upper levels would stay there.
+    pub fn writes_little(&self) -> bool {
+        let [.., puts] = self.operations;
+        USUAL.of_all([0.0, 0.0, 0.0, puts]) <= FEW_PUTS * USUAL.of_all(self.operations)
+    }
+
     /// What a change would have saved of it.
     pub fn judge(&self, change: Change) -> Change {
         change.of(self.operations)
@@ -199,13 +205,6 @@ impl Considered {
             return Some(if is_due { Search::AllDesigns } else { Search::None });
         }
         self.has_time_to_search(since).then_some(Search::Presets)
-    }
-
-    /// Whether so little is written of late that what lies in upper levels would stay there.
-    pub fn writes_little(&self) -> bool {
-        let [hits, misses, scans, puts] = self.lately;
-        let all = USUAL.of_all([hits, misses, scans, puts]);
-        all > 0.0 && USUAL.of_all([0.0, 0.0, 0.0, puts]) <= FEW_PUTS * all
     }
 
     /// How skewed reads were taken to be when the model was asked last.

@@ -104,7 +104,7 @@ impl Scheduler {
             considered.regret.note_change(&change, &present);
         }
         *keyspace.proposed.lock() = Some(ProposedDesign::of(&change, is_due));
-        is_due && self.propose(keyspace, (change, considered.writes_little()), mode)
+        is_due && self.propose(keyspace, (change, since.writes_little()), mode)
     }
 
     /// Proposes a change that is due, or makes it, and says whether it has. Where little is written, what
