@@ -18,8 +18,8 @@
 //!
 //! All else is the planner's: a region too full for the new design is due by its own rules.
 //!
-//! Invariant: all of this follows from the design and the shape, so whoever stops in the middle can go on
-//! from what is there. Each task makes less of what is left.
+//! Invariant: all of this follows from the design, its record and the shape, so whoever stops in the middle
+//! can go on from what is there. Each task makes less of what is left.
 
 use crate::design::Design;
 use crate::digest::{MAX_DEPTH, TriePath};
@@ -40,8 +40,8 @@ pub struct Stratum<'a> {
     /// How many of its runs, counted from the newest, reach down to the oldest one that has a table unlike
     /// those of the design's level; 0 where none has.
     pub unlike: usize,
-    /// Whether it is to be pushed though the design has its level: what lies there is older than the design,
-    /// and would stay.
+    /// Whether it is to be pushed though the design has its level: some of what lies there is older than the
+    /// design, and would stay.
     pub is_pushed: bool,
 }
 

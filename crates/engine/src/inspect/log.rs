@@ -99,7 +99,7 @@ fn describe_edit(payload: &[u8]) -> String {
         Step::Redesigned { design, sequence, at_ms, first_run, chosen } => {
             let by_itself = chosen.map_or_else(String::new, |Chosen { saved_millionths, pushes_down }| {
                 let saved = saved_millionths as f64 / 1e4;
-                let pushed = if pushes_down { ", and pushes them down" } else { "" };
+                let pushed = if pushes_down { " and are pushed down" } else { "" };
                 format!("{pushed}; the store chose it, to save {saved:.1} % of an operation's time")
             });
             format!(

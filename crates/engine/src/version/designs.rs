@@ -2,7 +2,8 @@
 //!
 //! A version belongs to one design, and its levels may be of earlier ones: a level is known by how many
 //! digest bits its regions fix. `siltstone_design::redesign` says what is left of earlier designs and how
-//! that ends; nothing of that is stored but when a redesign began and when it was over.
+//! that ends; nothing of that is stored but when a redesign began, whether it pushes older runs down, and
+//! when it was over.
 
 use crate::ids::RunId;
 use siltstone_design::Design;

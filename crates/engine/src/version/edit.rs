@@ -15,6 +15,7 @@
 //!                                 1 settled: ms varint
 //!                                 2 gathered: level varint, path; all regions below it are gone
 //!                                 3 begun by the store itself: as 0, then millionths of time saved varint
+//!                                 4 as 3, and older runs above others are pushed down
 //!         16 activity    count varint, then so many varints: what was done with the keyspace (`activity.rs`)
 //!         17 cleared     the keyspace holds nothing
 //!         19 schema      kind u8: 0 is to change: schema JSON, design JSON, ms varint

@@ -126,7 +126,7 @@ pub struct Regret {
     spent_us: f64,
     /// So has this, for changes that went back,
     owed_us: f64,
-    /// and operations since the last of them.
+    /// and operations since the last change.
     peaceful: f64,
     /// Designs that were left.
     left: Vec<Design>,

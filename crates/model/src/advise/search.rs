@@ -197,8 +197,8 @@ impl<'a> Search<'a> {
         self.pricer.sizes_at_once() * if is_skewed { WORK_PER_SKEWED_PRICE } else { WORK_PER_PRICE }
     }
 
-    /// Changes all starts, and after each round the better half of them; the others once no change of the
-    /// last one helps, as far as there is work left.
+    /// Changes filters of all starts, then all of most of them, and after each round of the better half; the
+    /// others once no change of the last one helps, as far as there is work left.
     pub fn change_the_best(&mut self) {
         let by_objective = |a: &Candidate, b: &Candidate| a.objective.total_cmp(&b.objective);
         let (mut climbing, mut waiting) = (self.starts(), Vec::new());

@@ -218,8 +218,8 @@ impl Trie {
             if self.looked_at > self.most_looked_at {
                 return Err(ModelError::new("design", "it takes too long to follow".to_owned()));
             }
-            // What a flush leaves short of level 0's limits gives nothing to do, and the planner would look
-            // at all regions to say so.
+            // What a flush leaves short of level 0's limits gives nothing to do, which the planner need
+            // not be asked.
             if self.may_be_due() {
                 self.come_to_rest()?;
                 bytes = self.bytes();
