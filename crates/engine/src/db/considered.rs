@@ -152,23 +152,16 @@ impl Considered {
     /// what may come. Of those who only write, most will read. Parts are parts of the time that operations
     /// usually take: a scan takes as long as fifty puts.
     pub fn mix(&self, since: &Since, before: &Mix, lists_groups: bool) -> Mix {
-        let usual = USUAL.all();
-        let shares_of_time = |mut operations: [f64; 4]| {
-            operations.iter_mut().zip(usual).for_each(|(operations, us)| *operations *= us);
-            let all: f64 = operations.iter().sum();
-            operations.map(|time| if all > 0.0 { time / all } else { 0.0 })
-        };
-        let lately = shares_of_time(self.with(since));
-        let before = shares_of_time(before.shares());
-        let to_come =
-            [PART_TO_COME, PART_TO_COME, if lists_groups { PART_TO_COME } else { 0.0 }, PART_TO_COME];
+        let scans_to_come = if lists_groups { PART_TO_COME } else { 0.0 };
+        let to_come = [PART_TO_COME, PART_TO_COME, scans_to_come, PART_TO_COME];
         let rest = 1.0 - PART_BEFORE - to_come.iter().sum::<f64>();
-        let time = |at: usize| {
-            let of = |shares: &[f64; 4]| shares.get(at).copied().unwrap_or(0.0);
-            (rest * of(&lately) + PART_BEFORE * of(&before) + of(&to_come))
-                / usual.get(at).copied().unwrap_or(1.0)
-        };
-        Mix { hits: time(0), misses: time(1), scans: time(2), puts: time(3) }.normalized()
+        let mut mix = shares_of_time(self.with(since), &USUAL).map(|share| rest * share);
+        let before = shares_of_time(before.shares(), &USUAL).map(|share| PART_BEFORE * share);
+        for (((time, before), to_come), us) in mix.iter_mut().zip(before).zip(to_come).zip(USUAL.all()) {
+            *time = (*time + before + to_come) / us;
+        }
+        let [hits, misses, scans, puts] = mix;
+        Mix { hits, misses, scans, puts }.normalized()
     }
 
     /// Operations of late, those since the last look among them.
@@ -267,6 +260,13 @@ impl Considered {
     }
 }
 
+/// The shares of the time of so many operations that each kind takes, where they cost so much.
+fn shares_of_time(mut operations: [f64; 4], costs: &OperationCosts) -> [f64; 4] {
+    let all = costs.of_all(operations).max(f64::MIN_POSITIVE);
+    operations.iter_mut().zip(costs.all()).for_each(|(operations, cost)| *operations *= cost / all);
+    operations
+}
+
 /// Whether two workloads are so much alike that they want the same design, where operations of the first cost
 /// so much.
 fn are_alike(one: &Workload, other: &Workload, costs: &OperationCosts) -> bool {
@@ -275,12 +275,7 @@ fn are_alike(one: &Workload, other: &Workload, costs: &OperationCosts) -> bool {
         (one - other).abs() <= ALIKE * one.max(other)
     };
     let within = |most: f64, of: fn(&Workload) -> f64| (of(one) - of(other)).abs() <= most;
-    let time = |workload: &Workload| {
-        let all = costs.of(&workload.mix).max(f64::MIN_POSITIVE);
-        let mut shares = workload.mix.shares();
-        shares.iter_mut().zip(costs.all()).for_each(|(share, cost)| *share *= cost / all);
-        shares
-    };
+    let time = |workload: &Workload| shares_of_time(workload.mix.shares(), costs);
     let moved: f64 = time(one).iter().zip(time(other)).map(|(a, b)| (a - b).abs()).sum();
     moved <= 2.0 * ALIKE_MIX
         && near(|workload| workload.items)

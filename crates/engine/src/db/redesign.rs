@@ -99,7 +99,7 @@ impl From<&designs::DesignChange> for DesignChange {
             at_ms: change.at_ms,
             settled_ms: change.settled_ms,
             why: change.chosen.map_or(RedesignReason::Asked, |chosen| RedesignReason::Chosen {
-                saved_share: chosen.saved_millionths as f64 / 1e6,
+                saved_share: chosen.saved_share(),
             }),
         }
     }

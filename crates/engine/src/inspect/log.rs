@@ -7,7 +7,6 @@ use crate::entry::Item;
 use crate::error::{Error, Result};
 use crate::operation;
 use crate::record::{LOG_HEADER_BYTES, LogHeader, LogReader, ManifestEnd, Replaced};
-use crate::version::designs::Chosen;
 use crate::version::edit::{Edit, OLDEST, Step};
 use crate::version::manifest;
 use crate::wal;
@@ -97,9 +96,9 @@ fn describe_edit(payload: &[u8]) -> String {
         Step::Created { name, schema, design } => format!("create keyspace {name:?}: {schema}, {design}"),
         Step::MergeOperator(name) => format!("its merge operator is {name:?}"),
         Step::Redesigned { design, sequence, at_ms, first_run, chosen } => {
-            let by_itself = chosen.map_or_else(String::new, |Chosen { saved_millionths, pushes_down }| {
-                let saved = saved_millionths as f64 / 1e4;
-                let pushed = if pushes_down { " and are pushed down" } else { "" };
+            let by_itself = chosen.map_or_else(String::new, |chosen| {
+                let saved = chosen.saved_share() * 100.0;
+                let pushed = if chosen.pushes_down { " and are pushed down" } else { "" };
                 format!("{pushed}; the store chose it, to save {saved:.1} % of an operation's time")
             });
             format!(

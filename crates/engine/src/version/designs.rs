@@ -46,6 +46,17 @@ pub(crate) struct Chosen {
     pub pushes_down: bool,
 }
 
+impl Chosen {
+    pub fn new(saved_share: f64, pushes_down: bool) -> Self {
+        Self { saved_millionths: (saved_share * 1e6).round() as u64, pushes_down }
+    }
+
+    /// The share of an operation's time that it was to save.
+    pub fn saved_share(self) -> f64 {
+        self.saved_millionths as f64 / 1e6
+    }
+}
+
 /// The redesigns of a keyspace, oldest first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DesignHistory {

@@ -201,13 +201,17 @@ impl<'a> Search<'a> {
     /// others once no change of the last one helps, as far as there is work left.
     pub fn change_the_best(&mut self) {
         let by_objective = |a: &Candidate, b: &Candidate| a.objective.total_cmp(&b.objective);
+        let set_aside = |climbing: &mut Vec<Candidate>, kept: usize| {
+            climbing.sort_by(by_objective);
+            climbing.split_off(kept)
+        };
         let (mut climbing, mut waiting) = (self.starts(), Vec::new());
         // Filters take no other store, so that they soon tell starts apart; but not where a price is of
         // several sizes.
         if self.pricer.sizes_at_once() == 1.0 {
             climbing.iter_mut().for_each(|candidate| self.change_filters(candidate));
-            climbing.sort_by(by_objective);
-            waiting.extend(climbing.split_off((climbing.len() * 2).div_ceil(3)));
+            let kept = (climbing.len() * 2).div_ceil(3);
+            waiting.extend(set_aside(&mut climbing, kept));
         }
         for _ in 0..MOST_STEPS {
             climbing.retain_mut(|candidate| {
@@ -215,8 +219,8 @@ impl<'a> Search<'a> {
                 self.change(candidate);
                 candidate.objective <= before * (1.0 - LEAST_SAVING)
             });
-            climbing.sort_by(by_objective);
-            waiting.extend(climbing.split_off(climbing.len().div_ceil(2)));
+            let kept = climbing.len().div_ceil(2);
+            waiting.extend(set_aside(&mut climbing, kept));
             if climbing.is_empty() {
                 waiting.sort_by(|a, b| by_objective(b, a));
                 climbing.extend(waiting.pop());

@@ -218,10 +218,9 @@ impl Question<'_> {
     fn reads(&self, fitted: &[Fitted<'_>]) -> ([Taken; 3], DeviceReads) {
         let (workload, keeps_answers) = (self.layout.workload(), self.layout.keeps_answers());
         let at_moment = |fitted: &Fitted<'_>| {
-            let missing = fitted.missing(workload.mix.puts > 0.0);
-            let at = (self.trie, fitted.moment);
-            let pages = Pages::at(at, &fitted.layout, &missing, self.requests, self.is_rough);
-            (fitted.memory.cache, pages)
+            let Fitted { moment, layout, memory, missing, .. } = fitted;
+            let at = (self.trie, *moment);
+            (memory.cache, Pages::at(at, layout, missing, self.requests, self.is_rough))
         };
         let at_moments: Vec<(f64, Pages)> = fitted.iter().map(at_moment).collect();
         let cache = Cache { keeps_answers, is_rough: self.is_rough, workload };
@@ -277,13 +276,12 @@ impl Question<'_> {
     /// What puts cost.
     fn writes(&self, fitted: &[Fitted<'_>]) -> Writes {
         let (trie, workload) = (self.trie, self.layout.workload());
-        let missing: Vec<_> = fitted.iter().map(|fitted| fitted.missing(workload.mix.puts > 0.0)).collect();
         let joined = |written: &[Written]| -> Vec<Written> {
             let levels = written.iter().enumerate();
             let anew = |level| {
                 let spec = self.layout.design().level(level);
-                let at_moments = missing.iter().map(|missing| missing.written_anew(level, spec));
-                at_moments.sum::<f64>() / missing.len().max(1) as f64
+                let at_moments = fitted.iter().map(|fitted| fitted.missing.written_anew(level, spec));
+                at_moments.sum::<f64>() / fitted.len().max(1) as f64
             };
             levels.map(|(level, written)| written.with_joins(anew(level))).collect()
         };

@@ -115,6 +115,8 @@ pub(super) struct Fitted<'a> {
     pub layout: Layout,
     pub held: Held,
     pub memory: MemoryCosts,
+    /// What of it is not.
+    pub missing: Missing,
 }
 
 impl<'a> Fitted<'a> {
@@ -127,15 +129,16 @@ impl<'a> Fitted<'a> {
         let regions = region_sizes(trie, &moment);
         let with = |layout: Layout, held: Held| {
             let memory = held.memory(&layout, budget);
-            Self { moment, layout, held, memory }
+            let missing = held.missing(&layout, &memory);
+            Self { moment, layout, held, memory, missing }
         };
         let whole = with(layout.clone(), Held::of(&regions, layout));
         if whole.memory.unfitted_filter <= 0.0 {
             return whole;
         }
         // From the longest on, until all fit. Regions go without only where the shortest are too long.
-        let asked = |Self { layout, held, memory, .. }: &Self| {
-            (!held.regions_fit(layout, memory), held.reads_in_vain(layout, memory))
+        let asked = |Self { layout, held, memory, missing, .. }: &Self| {
+            (!held.regions_fit(layout, memory), held.reads_in_vain(layout, memory, missing))
         };
         let mut least = asked(&whole);
         let mut best = whole;
@@ -151,11 +154,6 @@ impl<'a> Fitted<'a> {
             }
         }
         best
-    }
-
-    /// The shares of each level's filters and indexes that are not in memory.
-    pub fn missing(&self, has_puts: bool) -> Missing {
-        self.held.missing(&self.layout, &self.memory, has_puts)
     }
 }
 
@@ -275,9 +273,10 @@ impl Held {
     }
 
     /// The shares of each level's filters and indexes that are not in `memory`.
-    pub fn missing(&self, layout: &Layout, memory: &MemoryCosts, has_puts: bool) -> Missing {
+    fn missing(&self, layout: &Layout, memory: &MemoryCosts) -> Missing {
+        let joins = layout.workload().mix.puts > 0.0;
         let filters = self.missing_filters(layout, memory);
-        Missing { joins: has_puts, filters, indexes: missing_by_level(&self.indexes, memory.index) }
+        Missing { joins, filters, indexes: missing_by_level(&self.indexes, memory.index) }
     }
 
     /// The shares of each level's filters that are not in `memory`: those of regions come first where they
@@ -313,8 +312,8 @@ impl Held {
     /// only lookups of absent keys. A region that goes without has its runs joined, so that they are fewer
     /// than while it had one. The engine weighs those that there are: of some regions before, and of others
     /// after; here each counts as half-way between.
-    fn reads_in_vain(&self, layout: &Layout, memory: &MemoryCosts) -> f64 {
-        let (missing, are_joined) = (self.missing_filters(layout, memory), !self.regions_fit(layout, memory));
+    fn reads_in_vain(&self, layout: &Layout, memory: &MemoryCosts, missing: &Missing) -> f64 {
+        let are_joined = !self.regions_fit(layout, memory);
         let last = self.levels.iter().rposition(|level| level.runs > 0.0);
         let of_level = |(number, level): (usize, &LevelCosts)| {
             let is_last = Some(number) == last;
@@ -322,7 +321,7 @@ impl Held {
             let is_joined = are_joined && layout.has_region_filters_in_memory(number);
             let runs = if is_joined { f64::midpoint(level.runs, joined) } else { level.runs };
             let runs = runs / level.regions.max(1.0);
-            let missing = missing.get(number).copied().unwrap_or(0.0);
+            let missing = Missing::of(&missing.filters, number);
             let asked = if is_last { (runs - 1.0).max(0.0) + MISS_SHARE } else { runs };
             layout.named_wrongly(number, !is_last) * (1.0 - missing) + asked * missing
         };

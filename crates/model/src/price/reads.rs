@@ -94,7 +94,8 @@ pub(super) struct Missing {
 }
 
 impl Missing {
-    fn of(shares: &[f64], level: usize) -> f64 {
+    /// The share of a level.
+    pub fn of(shares: &[f64], level: usize) -> f64 {
         shares.get(level).copied().unwrap_or(0.0)
     }
 

@@ -121,8 +121,7 @@ impl Scheduler {
         if mode != AutoDesign::Apply {
             return false;
         }
-        let saved_millionths = (saved_share * 1e6).round() as u64;
-        let chosen = Chosen { saved_millionths, pushes_down };
+        let chosen = Chosen::new(saved_share, pushes_down);
         let (schema, takes_merges) = (keyspace.encoder.schema(), keyspace.folder.is_some());
         let usable = self.env.options.usable_design(design, schema, takes_merges);
         // A keyspace that is being built can't be changed; the next look tries again.

@@ -78,7 +78,7 @@ impl Scheduler {
         self.env.keep_room_for(design);
         keyspace.expect_buffers_of(design);
         drop((designing, hold));
-        let saved_share = chosen.map(|chosen| chosen.saved_millionths as f64 / 1e6);
+        let saved_share = chosen.map(Chosen::saved_share);
         self.reporter
             .design(|| Event::RedesignBegan(DesignEvent::new(&keyspace.name, &before, design, saved_share)));
         self.env.signals.wake();

@@ -4,7 +4,7 @@
 //! not changed since the planner came to rest are not shown; where space counts all are, and what followed
 //! regions stand for behind them, as levels of their own.
 
-use super::Trie;
+use super::{Region, Trie};
 use siltstone_design::plan::stagger;
 use siltstone_design::{RegionShape, RunShape, Shape, TriePath};
 
@@ -15,13 +15,12 @@ impl Trie {
     /// How many regions the planner looks at for the next task: those that have changed; where space counts
     /// all, for their space and for what there is to do.
     pub fn looks(&self) -> f64 {
-        let regions = self.levels.iter().flatten();
-        let looks = if self.design().pushes_early {
-            regions.count() * 2
-        } else {
-            regions.filter(|region| region.has_changed).count()
-        };
-        looks as f64 + 1.0
+        let shown = self.levels.iter().flatten().filter(|region| self.shows(region)).count() as f64;
+        if self.design().pushes_early { 2.0 * shown + 1.0 } else { shown + 1.0 }
+    }
+
+    fn shows(&self, region: &Region) -> bool {
+        self.design().pushes_early || region.has_changed
     }
 
     /// Whether the planner could find anything to do after a flush, where it had found nothing before.
@@ -70,11 +69,10 @@ impl Shape for Trie {
     }
 
     fn visit_regions(&self, level: usize, visit: &mut dyn FnMut(&RegionShape)) {
-        let sees_all = self.design().pushes_early;
         if let Some(regions) = self.levels.get(level) {
             regions
                 .iter()
-                .filter(|region| !region.shape.runs.is_empty() && (sees_all || region.has_changed))
+                .filter(|region| !region.shape.runs.is_empty() && self.shows(region))
                 .for_each(|region| visit(&region.shape));
         } else if level >= self.rest_level() {
             visit(&self.rest(level == self.rest_level()));
