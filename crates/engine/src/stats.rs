@@ -410,8 +410,6 @@ pub enum DriftCause {
         /// Bytes that are predicted to be in it.
         of_bytes: u64,
     },
-    /// A snapshot or an iterator holds what would be dropped.
-    Snapshot,
     /// Items are larger or smaller of late than they were.
     ItemSize {
         /// Their mean bytes, key and value, over all time.
@@ -447,7 +445,6 @@ impl std::fmt::Display for DriftCause {
                 let percent = 100 * bytes / of_bytes.max(&1);
                 write!(f, "the cache is cold: {percent} % of what it will hold")
             }
-            Self::Snapshot => write!(f, "a snapshot holds what would be dropped"),
             Self::ItemSize { before, now } => {
                 write!(f, "items have {now:.0} bytes of late, and had {before:.0} on the average")
             }
@@ -477,7 +474,6 @@ impl DriftCause {
             Self::WorkBehind => "work_behind",
             Self::FiltersNotLoaded => "filters_not_loaded",
             Self::ColdCache { .. } => "cold_cache",
-            Self::Snapshot => "snapshot",
             Self::ItemSize { .. } => "item_size",
             Self::Skew { .. } => "skew",
             Self::ReadSkew { .. } => "read_skew",

@@ -8,7 +8,7 @@
 
 use proptest::prelude::*;
 use siltstone_design::{Design, presets};
-use siltstone_model::advise::{Change, Regret, Request, weigh};
+use siltstone_model::advise::{Change, Done, Regret, Request, weigh};
 use siltstone_model::price::{Mix, Workload};
 
 const ITEMS: f64 = 1e6;
@@ -93,6 +93,26 @@ fn workloads_that_alternate_slowly_are_followed_ever_less() {
 }
 
 #[test]
+fn a_store_that_was_closed_waits_as_if_it_had_not_been() {
+    let (change, mut away) = (weighed(reads(), &lean()), weighed(writes(), &lean()));
+    let due_after = |regret: &mut Regret| {
+        let step = change.pays_after() / 4.0;
+        (1..100).find(|_| regret.note(&change, step, 1e12)).unwrap()
+    };
+    // It went to another design, and back.
+    let (lean, other) = (lean(), change.design.clone());
+    let changes = [(&lean, &other), (&other, &lean)];
+    let mut stayed_open = Regret::default();
+    stayed_open.note_change(&change, &lean);
+    away.design = lean.clone();
+    stayed_open.note_change(&away, &other);
+    let mut closed = Regret::after(changes, change.cost_us);
+    assert_eq!(due_after(&mut Regret::default()), 4);
+    assert_eq!(due_after(&mut closed), 8);
+    assert!(due_after(&mut stayed_open) >= 8);
+}
+
+#[test]
 fn what_is_nearly_as_good_is_left() {
     // Between the mixes for which two designs are best there is one where they are equally good.
     let best = |share: f64| {
@@ -123,6 +143,59 @@ fn a_change_that_does_not_pay_within_the_horizon_is_not_made() {
     let mut regret = Regret::default();
     assert!((0..100).all(|_| !regret.note(&change, 1e9, change.pays_after())));
     assert!(Regret::default().note(&change, 1e9, change.pays_after() * 3.0));
+}
+
+/// Misses that read this many times what is expected, and what `change` would have saved of them.
+fn judged(change: &Change, times: f64) -> Change {
+    let (misses, [_, reads, _]) = (1e5, change.reads);
+    let reads = Some([0.0, misses * reads * times, 0.0]);
+    change.clone().of(&Done { operations: [0.0, misses, 0.0, 0.0], reads })
+}
+
+#[test]
+fn what_operations_have_read_says_how_much_staying_costs() {
+    let change = weighed(reads(), &lean());
+    let as_expected = judged(&change, 1.0);
+    assert!(as_expected.saved_share > 0.5);
+    let uncounted = Done { operations: [0.0, 1e5, 0.0, 0.0], reads: None };
+    assert!((change.clone().of(&uncounted).saved_us - as_expected.saved_us).abs() < 1e-9);
+    // Fuller levels cost what they read, and the other design's need not be as full.
+    let fuller = judged(&change, 1.5);
+    let more = 0.5 * change.reads[1] * change.us_per_read;
+    assert!((fuller.saved_us - as_expected.saved_us - more).abs() < 1e-6);
+    assert!((fuller.saved_share - as_expected.saved_share).abs() < 1e-9);
+    // Emptier ones save as large a part of less, as long as they cost more than the other would.
+    let emptier = judged(&change, 0.8);
+    let part = as_expected.saved_us / as_expected.present_us;
+    assert!((emptier.saved_us - part * emptier.present_us).abs() < 1e-6);
+    assert!(emptier.saved_share < as_expected.saved_share);
+    // A cold cache is no reason to believe anything.
+    assert!((judged(&change, 100.0).present_us - 2.0 * as_expected.present_us).abs() < 1e-6);
+}
+
+#[test]
+fn a_store_that_does_better_than_expected_stays() {
+    // The model expects the other design to save 15 % of what is read half as often as it expects.
+    let mut change = weighed(reads(), &lean());
+    change.changed.miss = change.present.miss * 0.85;
+    let (done, mut regret) = (judged(&change, 0.5), Regret::default());
+    assert!(judged(&change, 1.0).saved_share > 0.1 && done.saved_share < 0.0);
+    assert!((0..100).all(|_| !regret.note(&done, 1e6, 1e12)));
+    let mut regret = Regret::default();
+    assert!((0..100).any(|_| regret.note(&judged(&change, 1.0), 1e6, 1e12)));
+}
+
+#[test]
+fn a_change_is_better_than_another_where_it_saves_clearly_more() {
+    let change = weighed(reads(), &lean());
+    let after = change.present_us - change.saved_us;
+    let saves_more = |by: f64| {
+        let mut other = change.clone();
+        other.saved_us += by * after;
+        other
+    };
+    assert!(saves_more(0.06).is_better_than(&change));
+    assert!(!saves_more(0.04).is_better_than(&change) && !change.is_better_than(&change));
 }
 
 proptest! {

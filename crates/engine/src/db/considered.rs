@@ -8,19 +8,19 @@
 
 use crate::activity::{Activity, Count};
 use siltstone_design::Design;
-use siltstone_model::advise::{Change, Regret};
+use siltstone_model::advise::{Change, Done, Regret};
 use siltstone_model::price::{Mix, OperationCosts, Workload};
 use std::time::Duration;
 
 /// Microseconds that operations take between two looks, at least, since less says nothing of their mix; and
 /// what a change is taken to cost at least.
-const LEAST_US: f64 = 5e5;
-/// The part of what a change costs that they take,
+const LEAST_US: f64 = 2.5e5;
+/// The part of what a change costs that operations take between two looks,
 const CHANGE_PER_LOOK: f64 = 8.0;
 /// and how many times what a search does: a search may take a quarter as long as what it follows.
 const WORK_PER_SEARCH: f64 = 4.0;
 /// How many times what a search among presets takes one among all designs does, about.
-const FULL_SEARCH: f64 = 10.0;
+const FULL_SEARCH: f64 = 32.0;
 /// Gets whose reads say something of how skewed they are.
 const LEAST_GETS: f64 = 4096.0;
 /// What a change has to save for a look to have found that the present design does not suit.
@@ -41,18 +41,29 @@ const PART_OF_LAST_LOOK: f64 = 0.5;
 /// nobody may count on not to come.
 const PART_BEFORE: f64 = 0.1;
 const PART_TO_COME: f64 = 0.02;
+/// The part by which a store has grown that is being filled,
+const GROWN: f64 = 1.0 / 8.0;
+/// operations for each item within which it has,
+const GROWN_WITHIN: f64 = 0.5;
+/// and how many times its items it is taken to grow to. As far as anyone knows, it is half full.
+const GROWS_TO: f64 = 2.0;
 /// The share of the time of operations below which puts do not soon move what lies in upper levels.
 const FEW_PUTS: f64 = 0.1;
 
 /// What came of looking for a better design.
 #[derive(Default)]
 pub(crate) struct Considered {
-    pub regret: Regret,
+    /// None before the first look.
+    regret: Option<Regret>,
     /// What had been counted at the last look.
     counted: Activity,
     /// Operations of late: of each look half as many as of the next count, and looks come after operations
     /// that cost about the same.
     lately: [f64; 4],
+    /// Items that there were, and operations that had been counted, when it was seen last whether the store
+    /// is being filled; and whether it was.
+    grown_from: Option<(f64, f64)>,
+    is_filled: bool,
     /// What the model was asked last, and what it said.
     weighed: Option<Weighed>,
 }
@@ -78,31 +89,31 @@ struct Weighed {
 /// What was done since the last look.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Since {
-    operations: [f64; 4],
-    reads_by_gets: f64,
+    done: Done,
     counted: Activity,
 }
 
 impl Since {
     pub fn operations(&self) -> f64 {
-        self.operations.iter().sum()
+        self.done.count()
     }
 
     /// Gets that found an item and gets that found none, and the device reads of all; `None` of few.
     pub fn gets(&self) -> Option<(f64, f64, f64)> {
-        let [hits, misses, ..] = self.operations;
-        (hits + misses >= LEAST_GETS).then_some((hits, misses, self.reads_by_gets))
+        let [hits, misses, ..] = self.done.operations;
+        let [by_hits, by_misses, _] = self.done.reads.filter(|_| hits + misses >= LEAST_GETS)?;
+        Some((hits, misses, by_hits + by_misses))
     }
 
     /// Whether so little was written that what lies in upper levels would stay there.
     pub fn writes_little(&self) -> bool {
-        let [.., puts] = self.operations;
-        USUAL.of_all([0.0, 0.0, 0.0, puts]) <= FEW_PUTS * USUAL.of_all(self.operations)
+        let [.., puts] = self.done.operations;
+        USUAL.of_all([0.0, 0.0, 0.0, puts]) <= FEW_PUTS * USUAL.of_all(self.done.operations)
     }
 
     /// What a change would have saved of it.
     pub fn judge(&self, change: Change) -> Change {
-        change.of(self.operations)
+        change.of(&self.done)
     }
 }
 
@@ -124,7 +135,7 @@ impl Weighed {
 
     /// Microseconds of operations since, with those of late.
     fn worked_us_with(&self, since: &Since) -> f64 {
-        self.worked_us + self.change.present.of_all(since.operations)
+        self.worked_us + self.change.taken_by(&since.done)
     }
 
     fn read_skew(&self) -> f64 {
@@ -139,13 +150,13 @@ impl Considered {
         let count = |count| since.of(count) as f64;
         let writes = count(Count::Puts) + count(Count::Deletes);
         let operations = [count(Count::Hits), count(Count::Misses), count(Count::Scans), writes];
-        let reads_by_gets = count(Count::ReadsByHits) + count(Count::ReadsByMisses);
-        let since = Since { operations, reads_by_gets, counted: *counted };
-        let (costs, least_us) = match &self.weighed {
-            Some(Weighed { change, .. }) => (change.present, change.cost_us / CHANGE_PER_LOOK),
-            None => (USUAL, 0.0),
+        let reads = [Count::ReadsByHits, Count::ReadsByMisses, Count::ReadsByScans].map(count);
+        let since = Since { done: Done { operations, reads: Some(reads) }, counted: *counted };
+        let (us, least_us) = match &self.weighed {
+            Some(Weighed { change, .. }) => (change.taken_by(&since.done), change.cost_us / CHANGE_PER_LOOK),
+            None => (USUAL.of_all(operations), 0.0),
         };
-        (costs.of_all(since.operations) >= least_us.max(LEAST_US)).then_some(since)
+        (us >= least_us.max(LEAST_US)).then_some(since)
     }
 
     /// The mix that a design has to suit: mostly that of late, with some of what was `before` and a little of
@@ -166,7 +177,7 @@ impl Considered {
 
     /// Operations of late, those since the last look among them.
     fn with(&self, since: &Since) -> [f64; 4] {
-        let mut all = since.operations;
+        let mut all = since.done.operations;
         all.iter_mut().zip(self.lately).for_each(|(now, before)| *now += before * PART_OF_LAST_LOOK);
         all
     }
@@ -198,6 +209,19 @@ impl Considered {
             return Some(if is_due { Search::AllDesigns } else { Search::None });
         }
         self.has_time_to_search(since).then_some(Search::Presets)
+    }
+
+    /// How many items there will be in a store that is being filled and has so many; `None` in others.
+    pub fn items_at_end(&mut self, since: &Since, items: f64) -> Option<f64> {
+        let now = since.counted.operations() as f64;
+        let (before, counted) = *self.grown_from.get_or_insert((items, now));
+        let has_grown = items >= before * (1.0 + GROWN);
+        if has_grown || now - counted >= items * GROWN_WITHIN {
+            self.is_filled = has_grown && now - counted <= items * GROWN_WITHIN;
+            self.grown_from = Some((items, now));
+        }
+        let [hits, misses, scans, puts] = since.done.operations;
+        (self.is_filled && puts >= hits + misses + scans).then_some(items * GROWS_TO)
     }
 
     /// How skewed reads were taken to be when the model was asked last.
@@ -239,12 +263,23 @@ impl Considered {
     pub fn note(&mut self, since: &Since, horizon: f64) -> Option<(Change, bool)> {
         self.skip(since.counted);
         self.lately = self.with(since);
-        let weighed = self.weighed.as_mut()?;
+        let (weighed, regret) = (self.weighed.as_mut()?, self.regret.get_or_insert_default());
         weighed.worked_us = weighed.worked_us_with(since);
         let change = since.judge(weighed.change.clone());
-        let is_due = self.regret.note(&change, since.operations(), horizon) && weighed.is_confirmed;
+        let is_due = regret.note(&change, since.operations(), horizon) && weighed.is_confirmed;
         weighed.is_confirmed = true;
         Some((change, is_due))
+    }
+
+    /// Takes note of the changes that the keyspace made by itself before it was opened, where this is the
+    /// first look.
+    pub fn recall<'a>(&mut self, changes: impl IntoIterator<Item = (&'a Design, &'a Design)>, cost_us: f64) {
+        self.regret.get_or_insert_with(|| Regret::after(changes, cost_us.max(LEAST_US)));
+    }
+
+    /// Takes note that a change was made, away from a design.
+    pub fn note_change(&mut self, change: &Change, from: &Design) {
+        self.regret.get_or_insert_default().note_change(change, from);
     }
 
     /// Whether a change costs so much that a search of all designs for it costs little beside it.
@@ -285,6 +320,7 @@ fn are_alike(one: &Workload, other: &Workload, costs: &OperationCosts) -> bool {
         && within(ALIKE_CHANGES, |workload| workload.overwrites / workload.items.max(1.0))
         && within(ALIKE_CHANGES / 2.0, |workload| workload.deletes / workload.items.max(1.0))
         && one.expires_after_puts.is_some() == other.expires_after_puts.is_some()
+        && one.items_at_end.is_some() == other.items_at_end.is_some()
 }
 
 #[cfg(test)]
@@ -295,7 +331,7 @@ mod tests {
     const BUDGET_BYTES: u64 = 1 << 20;
 
     fn since(operations: [f64; 4]) -> Since {
-        Since { operations, reads_by_gets: 0.0, counted: Activity::default() }
+        Since { done: Done { operations, reads: None }, counted: Activity::default() }
     }
 
     /// A change away from `siltstone` that saves a share of what operations cost.
@@ -304,7 +340,7 @@ mod tests {
         let mut change = siltstone_model::advise::weigh(&request, &presets::siltstone(), (1e6, 1e8)).unwrap();
         change.present = OperationCosts { hit: 20.0, miss: 1.0, scan: 100.0, put: 2.0 };
         change.changed = OperationCosts { hit: 20.0 * (1.0 - saved_share), ..change.present };
-        change.of([1.0, 0.0, 0.0, 0.0])
+        change.of(&Done { operations: [1.0, 0.0, 0.0, 0.0], reads: None })
     }
 
     fn asked(
@@ -350,6 +386,32 @@ mod tests {
             note(&mut considered, other, 0.5, Search::Presets);
             let (_, due) = considered.note(&since([1e7, 0.0, 0.0, 0.0]), 1e9).unwrap();
             assert_eq!(due, is_due, "{first}");
+        }
+    }
+
+    #[test]
+    fn a_store_that_is_filled_is_taken_to_grow() {
+        let mut counted = Activity::default();
+        let mut considered = Considered::default();
+        let mut grows = |count: Count, operations: u64, items: f64| {
+            counted.add(count, operations);
+            let mut of_kind = [0.0; 4];
+            let [gets, .., puts] = &mut of_kind;
+            *if count == Count::Hits { gets } else { puts } = operations as f64;
+            let since = Since { done: Done { operations: of_kind, reads: None }, counted };
+            considered.items_at_end(&since, items)
+        };
+        assert_eq!(grows(Count::Puts, 20_000, 100_000.0), None, "what it had before is not known");
+        assert_eq!(grows(Count::Puts, 50_000, 150_000.0), Some(300_000.0));
+        assert_eq!(grows(Count::Puts, 10_000, 160_000.0), Some(320_000.0), "too early to say otherwise");
+        // Whoever reads is not filling it, and overwriting makes it no larger.
+        assert_eq!(grows(Count::Hits, 20_000, 160_000.0), None);
+        assert_eq!(grows(Count::Puts, 160_000, 160_000.0), None);
+        assert_eq!(grows(Count::Puts, 20_000, 180_000.0), Some(360_000.0));
+        // What comes to an eighth more once in a while is no filling.
+        for round in 1..9 {
+            let items = 180_000.0 * 1.13_f64.powi(round);
+            assert_eq!(grows(Count::Puts, 200_000 * round as u64, items), None, "{round}");
         }
     }
 }

@@ -216,12 +216,6 @@ impl Judge<'_> {
         if about != About::Memory && self.is_behind() {
             return DriftCause::WorkBehind;
         }
-        if about == About::Space
-            && measured > predicted
-            && self.store.catalog.snapshots.oldest_age().is_some()
-        {
-            return DriftCause::Snapshot;
-        }
         self.changed().or_else(|| self.read_skew(about, measured)).unwrap_or(DriftCause::Unknown)
     }
 

@@ -68,6 +68,12 @@ impl DesignHistory {
         &self.changes
     }
 
+    /// The changes that the store made by itself: from which design to which.
+    pub fn chosen(&self) -> impl Iterator<Item = (&Design, &Design)> {
+        let chosen = self.changes.iter().filter(|change| change.chosen.is_some());
+        chosen.map(|change| (&*change.from, &*change.to))
+    }
+
     /// Returns the redesign that is under way.
     pub fn open(&self) -> Option<&DesignChange> {
         self.changes.last().filter(|change| change.settled_ms.is_none())

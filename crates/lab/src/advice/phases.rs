@@ -49,6 +49,9 @@ pub struct Args {
     /// Where stores are written, one at a time [default: the system's temporary directory]
     #[arg(long)]
     dir: Option<PathBuf>,
+    /// How often the store that redesigns itself is run: when it changes is never quite the same
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    runs: usize,
     /// Only rows whose names begin like this, such as "by itself"
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
@@ -126,14 +129,14 @@ pub fn run(args: &Args) -> Result<()> {
             courses.push((format!("for {name}"), Course::Stays(design)));
         }
         for (name, course) in courses {
-            run_once(args, &mut records, &name, course)?;
+            run_course(args, &mut records, &name, course, 1)?;
         }
         let begins = presets.into_iter().find(|(name, _)| *name == "siltstone");
         if let Some((_, design)) = begins {
-            run_once(args, &mut records, "by itself", Course::ByItself(design))?;
+            run_course(args, &mut records, "by itself", Course::ByItself(design), args.runs)?;
         }
         let schedule = clairvoyant(args, &records);
-        run_once(args, &mut records, "clairvoyant", Course::Schedule(schedule))?;
+        run_course(args, &mut records, "clairvoyant", Course::Schedule(schedule), 1)?;
     }
     print(&text(&records))
 }
@@ -158,15 +161,24 @@ fn advised(args: &Args) -> Result<Vec<(&'static str, Design)>> {
         .collect()
 }
 
-fn run_once(args: &Args, records: &mut Vec<Record>, name: &str, course: Course) -> Result<()> {
-    let is_known = records.iter().any(|record| record.course == course);
-    if is_known || args.only.as_ref().is_some_and(|only| !name.starts_with(only.as_str())) {
+/// Runs a course as often as is missing of so many times.
+fn run_course(
+    args: &Args,
+    records: &mut Vec<Record>,
+    name: &str,
+    course: Course,
+    times: usize,
+) -> Result<()> {
+    if args.only.as_ref().is_some_and(|only| !name.starts_with(only.as_str())) {
         return Ok(());
     }
-    note!("{name}");
-    let record = play(args, name, course)?;
-    lines::append(&args.out, &record)?;
-    records.push(record);
+    let known = records.iter().filter(|record| record.course == course).count();
+    for _ in known..times {
+        note!("{name}");
+        let record = play(args, name, course.clone())?;
+        lines::append(&args.out, &record)?;
+        records.push(record);
+    }
     Ok(())
 }
 

@@ -24,6 +24,9 @@ const LEAST_SAVING: f64 = 0.1;
 const AS_GOOD: f64 = 0.05;
 /// How many times what it costs a change has to save within the horizon: estimates are not exact.
 const MARGIN: f64 = 2.0;
+/// How many times what it is priced at an operation is taken to cost at most, whatever it has read: a cache
+/// may be cold.
+const MOST_OF_PRICE: f64 = 2.0;
 /// The part of what operations cost that changes may in the long run.
 const PART_OF_WORK: f64 = 0.1;
 
@@ -47,14 +50,60 @@ pub struct Change {
     pub present: OperationCosts,
     /// and what it would take.
     pub changed: OperationCosts,
+    /// Device reads that a hit, a miss and a scan are expected to take now,
+    pub reads: [f64; 3],
+    /// and microseconds of one.
+    pub us_per_read: f64,
+}
+
+/// Operations that were done.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Done {
+    /// How many hits, misses, scans and puts.
+    pub operations: [f64; 4],
+    /// Device reads that the hits, the misses and the scans took, where they were counted.
+    pub reads: Option<[f64; 3]>,
+}
+
+impl Done {
+    /// How many operations.
+    pub fn count(&self) -> f64 {
+        self.operations.iter().sum()
+    }
 }
 
 impl Change {
-    /// What it would have saved of so many hits, misses, scans and puts, rather than of the mix.
-    pub fn of(self, operations: [f64; 4]) -> Self {
-        let (now, all) = (self.present.of_all(operations), operations.iter().sum::<f64>().max(1.0));
-        let saved = now - self.changed.of_all(operations);
-        Self { present_us: now / all, saved_us: saved / all, saved_share: saved / now.max(1e-12), ..self }
+    /// Microseconds that operations took with the present design: as it is priced, but for what they read
+    /// more or less than expected.
+    pub fn taken_by(&self, done: &Done) -> f64 {
+        let priced = self.present.of_all(done.operations);
+        let Some(reads) = done.reads else { return priced };
+        let expected = self.reads.iter().zip(done.operations).map(|(reads, count)| reads * count);
+        let more: f64 = reads.iter().zip(expected).map(|(reads, expected)| reads - expected).sum();
+        (priced + more * self.us_per_read).clamp(priced / MOST_OF_PRICE, priced * MOST_OF_PRICE)
+    }
+
+    /// What it would have saved of these operations, rather than of the mix.
+    ///
+    /// The model says whether the other design is better; how much staying costs, what the present one has
+    /// read says as well. Where that is more than expected, its levels are fuller than on the average, and
+    /// the other's need not be. Where it is less, the other would do better than expected too. Yet where
+    /// operations take no longer than they are expected to with the other, nothing is saved: so the share is
+    /// the lesser of both.
+    pub fn of(self, done: &Done) -> Self {
+        let (taken, priced) = (self.taken_by(done), self.present.of_all(done.operations));
+        let all = done.count().max(1.0);
+        let changed = self.changed.of_all(done.operations);
+        let share = |now: f64| (now - changed) / now.max(1e-12);
+        let saved = if taken > priced { taken - changed } else { share(priced) * taken };
+        let saved_share = share(priced).min(share(taken));
+        Self { present_us: taken / all, saved_us: saved / all, saved_share, ..self }
+    }
+
+    /// Whether operations would take clearly less than after another change.
+    pub fn is_better_than(&self, other: &Self) -> bool {
+        let after = |change: &Self| change.present_us - change.saved_us;
+        after(self) < after(other) * (1.0 - AS_GOOD)
     }
 
     /// Operations after which it has paid for itself.
@@ -113,6 +162,8 @@ pub fn weigh(request: &Request, present: &Design, tables: (f64, f64)) -> Result<
         name: best.name,
         design: best.design,
         present: present.operation_cost,
+        reads: [present.reads_per_hit, present.reads_per_miss, present.reads_per_scan],
+        us_per_read: request.device.us_per_read(),
         changed: best.predicted.operation_cost,
     })
 }
@@ -133,6 +184,24 @@ pub struct Regret {
 }
 
 impl Regret {
+    /// What there is to know of a store that was closed since, and has made these changes by itself, from one
+    /// design to another, the oldest first; one costs about so much. Going back to what it left makes it wait
+    /// as it would have, were it never closed. What staying has cost since is forgotten.
+    ///
+    /// ```
+    /// use siltstone_design::presets;
+    /// use siltstone_model::advise::Regret;
+    ///
+    /// let (lean, leveled) = (presets::lean(), presets::leveled());
+    /// let _ = Regret::after([(&lean, &leveled), (&leveled, &lean)], 5e5);
+    /// ```
+    pub fn after<'a>(changes: impl IntoIterator<Item = (&'a Design, &'a Design)>, cost_us: f64) -> Self {
+        let mut regret = Self::default();
+        changes.into_iter().for_each(|(from, to)| regret.leave(from, to, cost_us));
+        // Operations have come since that make up for it.
+        Self { spent_us: 0.0, ..regret }
+    }
+
     /// Takes note that `operations` were done while `change` would have been better or was not, and says
     /// whether it is time to make it, where changes have to pay within `horizon` operations.
     ///
@@ -170,10 +239,14 @@ impl Regret {
 
     /// Takes note that a change was made, away from a design.
     pub fn note_change(&mut self, change: &Change, from: &Design) {
-        if self.left.contains(&change.design) {
-            self.owed_us = change.cost_us + 2.0 * self.owed_us;
+        self.leave(from, &change.design, change.cost_us);
+    }
+
+    fn leave(&mut self, from: &Design, to: &Design, cost_us: f64) {
+        if self.left.contains(to) {
+            self.owed_us = cost_us + 2.0 * self.owed_us;
         } else {
-            self.spent_us += change.cost_us;
+            self.spent_us += cost_us;
         }
         (self.us, self.peaceful) = (0.0, 0.0);
         if !self.left.contains(from) {

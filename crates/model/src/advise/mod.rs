@@ -37,7 +37,7 @@ mod words;
 
 use crate::ModelError;
 use crate::price::{Costs, Device, Pricer, Workload};
-pub use change::{Change, Regret, rewriting_us, weigh};
+pub use change::{Change, Done, Regret, rewriting_us, weigh};
 pub use limits::Limit;
 use serde::Serialize;
 use siltstone_design::{Design, Format, LevelSpec, PrefixRule, Schema, SuffixOrder, presets};

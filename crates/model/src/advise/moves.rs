@@ -1,4 +1,4 @@
-//! Designs that differ from one in one place: whatever a design can say is changed by some move.
+//! Designs that differ from one in one place: each part of a design is changed by some move.
 
 use crate::price::Workload;
 use siltstone_design::design::LOG_STORE_FILL;

@@ -13,7 +13,7 @@ use crate::options::AutoDesign;
 use crate::stats::{ProposedDesign, Stopwatch};
 use crate::version::designs::Chosen;
 use siltstone_design::{Design, Schema};
-use siltstone_model::advise::{Change, Request, weigh};
+use siltstone_model::advise::{Change, Request, rewriting_us, weigh};
 use siltstone_model::price::Workload;
 use std::sync::Arc;
 
@@ -63,12 +63,16 @@ impl Scheduler {
         let stats = keyspace.stats(self.env.now_ms());
         let for_any_schema = stats.schema != Schema::Point;
         let workload = keyspace.workload_of(&stats);
-        let workload = Workload { mix: considered.mix(&since, &workload.mix, for_any_schema), ..workload };
+        let mix = considered.mix(&since, &workload.mix, for_any_schema);
+        let items_at_end = considered.items_at_end(&since, workload.items);
+        let workload = Workload { mix, items_at_end, ..workload };
         let total = self.env.memory().total_bytes();
         let budget_bytes = self.catalog.budget_of(total, stats.table_bytes, self.catalog.table_bytes());
         let device = self.env.options.device;
         let mut request = Request { for_any_schema, device, ..Request::quick(workload, budget_bytes) };
         let tables = (stats.table_entries as f64, stats.table_bytes as f64);
+        let version = keyspace.version();
+        considered.recall(version.history.chosen(), rewriting_us(&device, tables));
         // Telling costs a part of a search.
         let can_tell = considered.has_time_to_search(&since);
         let skew_of_reads = can_tell.then(|| read_skew(&request, &present, &since)).flatten();
@@ -95,13 +99,13 @@ impl Scheduler {
             return false;
         }
         if is_due && considered.has_time_for_more() {
-            // Not only presets are looked at.
+            // Not only presets are looked at. What is nearly as good is as good, and asks less of the model.
             let in_full = weigh(&Request { is_quick: false, ..request }, &present, tables);
             let in_full = in_full.ok().map(|full| since.judge(full));
-            change = in_full.filter(|full| full.saved_us > change.saved_us).unwrap_or(change);
+            change = in_full.filter(|full| full.is_better_than(&change)).unwrap_or(change);
         }
         if is_due {
-            considered.regret.note_change(&change, &present);
+            considered.note_change(&change, &present);
         }
         *keyspace.proposed.lock() = Some(ProposedDesign::of(&change, is_due));
         is_due && self.propose(keyspace, (change, since.writes_little()), mode)
