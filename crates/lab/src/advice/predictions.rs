@@ -29,8 +29,9 @@ const BATCH: u64 = 100;
 const HITS_PERCENT: u32 = 90;
 /// Items of the store that tells what processor time the machine takes.
 const CALIBRATION_ITEMS: u64 = 1_000_000;
-/// Items per read that is measured,
+/// Items per read that is measured, and per group that is listed,
 const ITEMS_PER_READ: u64 = 8;
+const ITEMS_PER_SCAN: u64 = 512;
 /// and how many times as many come before, to fill the caches and to find how to divide them: more where some
 /// items are asked for more than others, since what stays is what comes again.
 const READS_BEFORE: u64 = 5;
@@ -107,7 +108,13 @@ pub fn run(args: &Args) -> Result<()> {
         }
     }
     if args.json {
-        let outside: usize = points.iter().map(|p| JUDGED.iter().filter(|j| !j.is_within(p)).count()).sum();
+        let is_outside = |point: &Point| {
+            JUDGED
+                .iter()
+                .filter(|judged| judged.of(point).is_some_and(|pair| !judged.is_within(pair)))
+                .count()
+        };
+        let outside: usize = points.iter().map(is_outside).sum();
         return print_json(&serde_json::json!({ "points": points, "figures_outside": outside }));
     }
     print(&text(&points))
@@ -286,15 +293,29 @@ fn measure_reads(story: &Story, dir: &Path, budget_bytes: u64, written: &Written
     let processor = process_seconds() - processor;
     let Reads { hits, misses, by_hits, by_misses, .. } = Reads::between(&before, &keyspace.stats());
     let memory = db.stats().memory;
+    let reads_per_scan = (story.group > 1).then(|| scan(story, (&db, &keyspace), &mut filled)).transpose()?;
     Ok(Figures {
         write_amplification: written.write_amplification,
         space_amplification: written.space_amplification,
         reads_per_hit: by_hits as f64 / hits as f64,
         reads_per_miss: by_misses as f64 / misses as f64,
+        reads_per_scan,
+        filter_and_index_bytes: Some((memory.filter + memory.index) as f64),
         memory_bytes: (memory.filter + memory.index + memory.cache) as f64,
         cpu_us_per_put: written.cpu_us_per_put,
         cpu_us_per_get: processor * 1e6 / reads as f64,
     })
+}
+
+/// Lists groups, and returns what each read.
+fn scan(story: &Story, (db, keyspace): (&Db, &Keyspace), filled: &mut Filled) -> Result<f64> {
+    let scans = (story.items / ITEMS_PER_SCAN).max(1000);
+    let load = load(Workload::Scan, story, 1, scans);
+    work(db, keyspace, filled, &Load { operations: scans * READS_BEFORE, ..load })?;
+    let before = keyspace.stats();
+    work(db, keyspace, filled, &load)?;
+    let Reads { scans, by_scans, .. } = Reads::between(&before, &keyspace.stats());
+    Ok(by_scans as f64 / scans as f64)
 }
 
 fn predict(story: &Story, budget_bytes: u64, processor_time: f64) -> Result<Figures> {
@@ -302,9 +323,14 @@ fn predict(story: &Story, budget_bytes: u64, processor_time: f64) -> Result<Figu
     // Of reads alone, as they are measured: nothing is held for writers.
     let hits = f64::from(HITS_PERCENT) / 100.0;
     let mix = Mix { hits, misses: 1.0 - hits, scans: 0.0, puts: 0.0 };
-    let reading = siltstone_model::price::Workload { mix, ..workload };
-    let pricer = Pricer::new(&reading, &Device { processor_time, ..Device::default() }).map_err(refused)?;
-    let costs = pricer.price(&story.design, budget_bytes).map_err(refused)?;
+    let costs_of = |mix: Mix| {
+        let reading = siltstone_model::price::Workload { mix, ..workload };
+        let pricer = Pricer::new(&reading, &Device { processor_time, ..Device::default() });
+        pricer.and_then(|pricer| pricer.price(&story.design, budget_bytes)).map_err(refused)
+    };
+    let costs = costs_of(mix)?;
+    let scanning = Mix { hits: 0.0, misses: 0.0, scans: 1.0, puts: 0.0 };
+    let scanned = (story.group > 1).then(|| costs_of(scanning)).transpose()?;
     let memory = &costs.memory_bytes;
     let is_growth = story.history == History::Growth;
     Ok(Figures {
@@ -316,6 +342,8 @@ fn predict(story: &Story, budget_bytes: u64, processor_time: f64) -> Result<Figu
         },
         reads_per_hit: costs.reads_per_hit,
         reads_per_miss: costs.reads_per_miss,
+        reads_per_scan: scanned.map(|costs| costs.reads_per_scan),
+        filter_and_index_bytes: Some(memory.filter + memory.index),
         memory_bytes: memory.filter + memory.index + memory.cache,
         cpu_us_per_put: costs.cpu_us_per_put,
         cpu_us_per_get: hits * costs.cpu_us_per_hit + (1.0 - hits) * costs.cpu_us_per_miss,
@@ -331,8 +359,11 @@ fn text(points: &[Point]) -> String {
         let mut cells =
             vec![point.store.clone(), sizes::count(point.items), sizes::bytes(point.budget_bytes)];
         for judged in &JUDGED {
-            let [measured, predicted] = [&point.measured, &point.predicted].map(judged.of);
-            let mark = if judged.is_within(point) { "" } else { " *" };
+            let Some((measured, predicted)) = judged.of(point) else {
+                cells.push("–".to_owned());
+                continue;
+            };
+            let mark = if judged.is_within((measured, predicted)) { "" } else { " *" };
             cells.push(if measured > 1e4 {
                 format!("{:.1} {:.1}M{mark}", measured / 1e6, predicted / 1e6)
             } else {
@@ -344,15 +375,16 @@ fn text(points: &[Point]) -> String {
     let mut text = format!("Measured, then predicted; * is beyond what a prediction may be off\n{table}\n");
     let mut summary = Table::new(["", "may be off", "within", "median error", "worst"]);
     for judged in &JUDGED {
-        let mut errors: Vec<f64> = points.iter().map(|point| judged.error(point).abs()).collect();
+        let known: Vec<(f64, f64)> = points.iter().filter_map(|point| judged.of(point)).collect();
+        let mut errors: Vec<f64> = known.iter().map(|pair| judged.error(*pair).abs()).collect();
         errors.sort_by(f64::total_cmp);
-        let within = points.iter().filter(|point| judged.is_within(point)).count();
+        let within = known.iter().filter(|pair| judged.is_within(**pair)).count();
         let besides = if judged.besides > 0.0 { format!(" + {}", judged.besides) } else { String::new() };
         let percent = |error: Option<&f64>| error.map_or("–".to_owned(), |e| format!("{:.1} %", e * 100.0));
         summary.row([
             judged.name.to_owned(),
             format!("{:.0} %{besides}", judged.share * 100.0),
-            format!("{within} of {}", points.len()),
+            format!("{within} of {}", known.len()),
             percent(errors.get(errors.len() / 2)),
             percent(errors.last()),
         ]);

@@ -1,5 +1,5 @@
-//! Redesigns under load: from every preset to every other while a client reads and writes, and how long the
-//! longest call took.
+//! Redesigns under load: from every preset to every other, and from one schema to another, while a client
+//! reads and writes, and how long the longest call took.
 //!
 //! Every answer is checked. What a call waits for by the engine's own count (stalls and pacing) says what the
 //! store is to be blamed for on any machine; the time of the longest call does so only on a quiet one.
@@ -9,7 +9,7 @@ use crate::kit::sizes;
 use crate::kit::table::Table;
 use crate::program::failure::Result;
 use crate::program::output::{note, print};
-use siltstone::{Design, Options, presets};
+use siltstone::{Design, Keyspace, KeyspaceStats, Options, PrefixRule, Schema, presets};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ const LONG: Duration = Duration::from_millis(50);
 /// Redesign a store from every preset to every other under load, and count long calls
 ///
 /// A store is filled for each pair, and read and written until its redesign is done: 42 pairs with point
-/// keys, 20 with groups. Every answer is checked; a wrong one ends the command.
+/// keys, 20 with groups, and three changes of schema. Every answer is checked; a wrong one ends the command.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     siltstone-lab redesigns\n  \
@@ -39,7 +39,7 @@ pub struct Args {
     /// Where stores are written, one at a time [default: the system's temporary directory]
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Only redesigns from this preset
+    /// Only redesigns from this preset, or changes of "schema"
     #[arg(long, value_name = "PRESET")]
     only: Option<String>,
 }
@@ -69,62 +69,97 @@ pub fn run(args: &Args) -> Result<()> {
     ])
     .left(3);
     let (mut pairs, mut long, mut stalls) = (0, 0, 0);
+    let mut note = |keys: &str, from: &str, to: &str, seen: Seen| {
+        pairs += 1;
+        long += seen.long;
+        stalls += u64::from(seen.longest_stall_ms > LONG.as_secs_f64() * 1e3);
+        table.row([
+            keys.to_owned(),
+            from.to_owned(),
+            to.to_owned(),
+            seen.calls.to_string(),
+            format!("{:.1}", seen.longest.as_secs_f64() * 1e3),
+            seen.long.to_string(),
+            seen.stalls.to_string(),
+            format!("{:.1}", seen.longest_stall_ms),
+            if seen.is_done { "yes" } else { "no" }.to_owned(),
+        ]);
+    };
+    let is_wanted = |name: &str| args.only.as_ref().is_none_or(|only| only == name);
     for (keys, group) in [("point", 1), ("groups", 64)] {
         let contents = Contents { items: args.items, key_bytes: 16, value_bytes: 100, group };
         let designs = designs(&contents);
         for (from, before) in &designs {
             for (to, after) in designs.iter().filter(|(to, _)| to != from) {
-                if args.only.as_ref().is_some_and(|only| only != from) {
+                if !is_wanted(from) {
                     continue;
                 }
                 note!("{keys}: {from} to {to}");
-                let seen = redesign(args, contents, before, after)?;
-                pairs += 1;
-                long += seen.long;
-                stalls += u64::from(seen.longest_stall_ms > LONG.as_secs_f64() * 1e3);
-                table.row([
-                    keys.to_owned(),
-                    (*from).to_owned(),
-                    (*to).to_owned(),
-                    seen.calls.to_string(),
-                    format!("{:.1}", seen.longest.as_secs_f64() * 1e3),
-                    seen.long.to_string(),
-                    seen.stalls.to_string(),
-                    format!("{:.1}", seen.longest_stall_ms),
-                    if seen.is_done { "yes" } else { "no" }.to_owned(),
-                ]);
+                let begin = |keyspace: &Keyspace| keyspace.redesign(after.clone());
+                let is_done =
+                    |stats: &KeyspaceStats| stats.redesign.as_ref().is_some_and(|made| made.done >= 1.0);
+                let mix = if group > 1 { GROUP_MIX } else { POINT_MIX };
+                note(keys, from, to, change(args, contents, (before, mix), begin, is_done)?);
             }
         }
     }
+    for (group, from, to, schema, mix) in schemas().into_iter().filter(|_| is_wanted("schema")) {
+        note!("schema: {from} to {to}");
+        let contents = Contents { items: args.items, key_bytes: 16, value_bytes: 100, group };
+        let begin = |keyspace: &Keyspace| keyspace.change_schema(schema, None);
+        let is_done = |stats: &KeyspaceStats| stats.schema_change.is_none();
+        let design = presets::siltstone().scaled_to(table_bytes(&contents));
+        note("schema", from, to, change(args, contents, (&design, mix), begin, is_done)?);
+    }
     print(&format!(
-        "{table}{pairs} redesigns, no wrong answer; {long} calls took more than 50 ms; \
-         {stalls} redesigns in which the store made a writer wait for more than 50 ms\n"
+        "{table}{pairs} changes, no wrong answer; {long} calls took more than 50 ms; \
+         {stalls} changes in which the store made a writer wait for more than 50 ms\n"
     ))
+}
+
+/// Changes of schema: items of a group, from what to what, and a mix that both can do.
+fn schemas() -> [(u64, &'static str, &'static str, Schema, [f64; 4]); 3] {
+    let ordered = Schema::ordered(PrefixRule::Fixed { bytes: 8 });
+    [
+        (1, "point", "ordered", ordered, POINT_MIX),
+        (64, "ordered", "point", Schema::Point, POINT_MIX),
+        (64, "ordered", "hashed", ordered.hashed(), GROUP_MIX),
+    ]
+}
+
+fn table_bytes(contents: &Contents) -> u64 {
+    (contents.bytes() / FLUSHES).next_power_of_two() / 2
 }
 
 /// The presets that suit the keys, with tables for a store of this size.
 fn designs(contents: &Contents) -> Vec<(&'static str, Design)> {
-    let table_bytes = (contents.bytes() / FLUSHES).next_power_of_two() / 2;
+    let table_bytes = table_bytes(contents);
     let suits = |name: &str| contents.group == 1 || !matches!(name, "silt" | "lsm-trie");
     let usable = presets::all().into_iter().filter(|(name, _)| suits(name));
     usable.map(|(name, design)| (name, design.scaled_to(table_bytes))).collect()
 }
 
-fn redesign(args: &Args, contents: Contents, before: &Design, after: &Design) -> Result<Seen> {
+/// Fills a store, has a change begin, and works by a mix until it is done.
+fn change(
+    args: &Args,
+    contents: Contents,
+    (before, mix): (&Design, [f64; 4]),
+    begin: impl FnOnce(&Keyspace) -> siltstone::Result<()>,
+    is_done: impl Fn(&KeyspaceStats) -> bool,
+) -> Result<Seen> {
     let options = Options { memory_budget_bytes: contents.bytes() / 2, ..Options::default() };
     let mut stage = Stage::new(&directory(args.dir.as_ref(), "redesigns"), Some(before), contents, options)?;
     stage.fill(true)?;
-    let shares = if contents.group > 1 { GROUP_MIX } else { POINT_MIX };
     let stalls_before = stage.db.stats().stalls;
-    stage.keyspace.redesign(after.clone())?;
+    begin(&stage.keyspace)?;
     let mut seen =
         Seen { calls: 0, long: 0, longest: Duration::ZERO, stalls: 0, longest_stall_ms: 0.0, is_done: false };
     for _ in 0..MOST_LOOKS {
-        let (long, longest) = stage.work_timed(shares, AT_ONCE, LONG)?;
+        let (long, longest) = stage.work_timed(mix, AT_ONCE, LONG)?;
         seen.calls += AT_ONCE;
         seen.long += long;
         seen.longest = seen.longest.max(longest);
-        seen.is_done = stage.keyspace.stats().redesign.is_some_and(|redesign| redesign.done >= 1.0);
+        seen.is_done = is_done(&stage.keyspace.stats());
         if seen.is_done {
             break;
         }
@@ -133,6 +168,7 @@ fn redesign(args: &Args, contents: Contents, before: &Design, after: &Design) ->
     seen.stalls = stalls.count - stalls_before.count;
     // The longest of the store's life, which begins with a fill that waits for merges by itself.
     seen.longest_stall_ms = if seen.stalls > 0 { stalls.max_ms } else { 0.0 };
+    stage.keyspace.wait_for_schema()?;
     stage.settle()?;
     stage.check_all()?;
     Ok(seen)

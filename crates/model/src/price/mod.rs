@@ -74,7 +74,8 @@ const MOMENTS: usize = 4;
 ///
 /// Costs are those of the moment when all of the workload's writes are done and the store is idle; means and
 /// peaks are over the time that its writes take. See [`Pricer::over_time`] for what does not depend on the
-/// moment.
+/// moment, and for stores that grow ([`Workload::items_at_end`]): this is the price of the items that there
+/// are.
 ///
 /// # Errors
 /// A workload or a device with a number that makes no sense, or a design that [`Design::check`] refuses.

@@ -154,7 +154,11 @@ fn predicted(k: &KeyspaceStats) -> String {
     let pair = |(name, measured, predicted): (&str, Option<f64>, Option<f64>)| {
         predicted.map(|_| format!("{name} {} / {}", number(measured), number(predicted)))
     };
-    let pairs: Vec<String> = figures.into_iter().filter_map(pair).collect();
+    let mut pairs: Vec<String> = figures.into_iter().filter_map(pair).collect();
+    if let (Some(measured), Some(predicted)) = (measured.memory_bytes, predicted.memory_bytes) {
+        let [measured, predicted] = [measured, predicted].map(|bytes| sizes::bytes(bytes as u64));
+        pairs.push(format!("memory {measured} / {predicted}"));
+    }
     let mut text = String::new();
     if !pairs.is_empty() {
         let _ = writeln!(text, "  measured / predicted: {}", pairs.join(", "));
