@@ -66,7 +66,10 @@ pub(crate) enum Count {
     ReadsByScans,
 }
 
-pub(crate) const COUNTS: usize = Count::ReadsByScans as usize + 1;
+/// Counts after those of [`Count`]: values that were flushed, by how large they are, and their bytes.
+const VALUES: usize = Count::ReadsByScans as usize + 1;
+const SIZES: usize = 8;
+pub(crate) const COUNTS: usize = VALUES + 2 * SIZES;
 /// What stands for all digests where shares of them are counted.
 pub(crate) const WHOLE: u64 = 1 << 32;
 /// The counts before the first of these fade, and those after the last.
@@ -96,6 +99,37 @@ pub(crate) fn repeats(requests: u64, distinct: u64, overwrites: Option<f64>) -> 
     [again, squared, once]
 }
 
+/// Values by how large they are: the first are below 16 bytes, the next below 64, and so on by fours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ValueSizes {
+    counts: [u64; SIZES],
+    bytes: [u64; SIZES],
+}
+
+impl ValueSizes {
+    /// Counts a value of so many bytes.
+    #[inline]
+    #[expect(clippy::indexing_slicing, reason = "there is no larger size than the last")]
+    pub fn add(&mut self, bytes: usize) {
+        let above_first = usize::BITS - (bytes >> 4).leading_zeros();
+        let size = (above_first.div_ceil(2) as usize).min(SIZES - 1);
+        self.counts[size] += 1;
+        self.bytes[size] += bytes as u64;
+    }
+
+    /// These and `other` together.
+    pub fn and(mut self, other: &Self) -> Self {
+        self.counts.iter_mut().zip(other.counts).for_each(|(mine, theirs)| *mine += theirs);
+        self.bytes.iter_mut().zip(other.bytes).for_each(|(mine, theirs)| *mine += theirs);
+        self
+    }
+
+    /// How many there are of each size, and the bytes of these, the small ones first.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.counts.into_iter().zip(self.bytes).filter(|(count, _)| *count > 0)
+    }
+}
+
 /// Counts of what is done with a keyspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Activity {
@@ -117,6 +151,20 @@ impl Activity {
     #[expect(clippy::indexing_slicing, reason = "there are as many counts")]
     pub fn add(&mut self, count: Count, number: u64) {
         self.counts[count as usize] += number;
+    }
+
+    /// Counts values that were flushed.
+    pub fn add_values(&mut self, values: &ValueSizes) {
+        let added = values.counts.into_iter().chain(values.bytes);
+        self.counts.iter_mut().skip(VALUES).zip(added).for_each(|(mine, more)| *mine += more);
+    }
+
+    /// The values that were flushed.
+    pub fn values(&self) -> ValueSizes {
+        let mut values = ValueSizes::default();
+        let all = values.counts.iter_mut().chain(&mut values.bytes);
+        all.zip(self.counts.iter().skip(VALUES)).for_each(|(value, count)| *value = *count);
+        values
     }
 
     /// Gets, scans, puts and deletes.
@@ -198,6 +246,23 @@ mod tests {
         assert_eq!(faded.of(Count::AllPuts), 7_000_000);
         activity.add(Count::ReadsByScans, 1 << 20);
         assert!(activity.faded(1000).of(Count::ReadsByScans) <= 1 << 18);
+    }
+
+    #[test]
+    fn values_are_told_apart_by_fours() {
+        let mut values = ValueSizes::default();
+        for bytes in [0, 15, 16, 63, 64, 255, 256, 1 << 16, (1 << 18) - 1, 1 << 30] {
+            values.add(bytes);
+        }
+        let counts: Vec<u64> = values.iter().map(|(count, _)| count).collect();
+        assert_eq!(counts, [2, 2, 2, 1, 3]);
+        let twice = values.and(&values);
+        assert_eq!(twice.iter().nth(1), Some((4, 2 * (16 + 63))));
+        let mut activity = Activity::default();
+        activity.add_values(&values);
+        activity.add_values(&values);
+        assert_eq!(activity.values(), twice);
+        assert_eq!(Activity::of_numbers(activity.numbers()).values(), twice);
     }
 
     #[test]

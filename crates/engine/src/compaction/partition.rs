@@ -12,7 +12,7 @@ use super::merge::Merge;
 use super::retain::retain;
 use super::run_filter::RunFilter;
 use super::work::{Amount, Context, Made, Output, Target};
-use crate::activity::WHOLE;
+use crate::activity::{ValueSizes, WHOLE};
 use crate::cache::{PAGE_BYTES, TableId};
 use crate::entry::{Cursor, EntryRef, Item, PrefixTombstones};
 use crate::error::{Error, ErrorKind, Result};
@@ -163,10 +163,10 @@ impl<'a> Partition<'a> {
             return Ok(());
         }
         run.end_table(tombstones, &mut self.unfinished)?;
-        let NewRun { tables, filter, groups, .. } = run;
+        let NewRun { tables, filter, groups, values, .. } = run;
         let bytes: u64 = tables.iter().map(|table| table.bytes).sum();
         let entries = tables.iter().map(|table| table.entries).sum();
-        let made = Made { entries, groups, share: WHOLE >> target.path.depth().min(32) };
+        let made = Made { entries, groups, share: WHOLE >> target.path.depth().min(32), values };
         self.output.made = self.output.made.and(made);
         if target.bottom {
             self.output.made_at_bottom = self.output.made_at_bottom.and(made);
@@ -217,6 +217,7 @@ pub(super) struct NewRun<'a> {
     filter: RunFilter,
     /// Groups among its entries, and the digest half of the last one.
     groups: u64,
+    values: ValueSizes,
     group: Option<u64>,
 }
 
@@ -233,6 +234,7 @@ impl<'a> NewRun<'a> {
             table: None,
             filter: RunFilter::begin(context, version, &target, share.entries),
             groups: 0,
+            values: ValueSizes::default(),
             group: None,
         }
     }
@@ -258,6 +260,9 @@ impl<'a> NewRun<'a> {
         };
         table.add(entry)?;
         self.filter.add(entry);
+        if let Item::Put { value, .. } = entry.item {
+            self.values.add(value.len());
+        }
         self.groups += u64::from(self.group.replace(entry.key.digest.hi) != Some(entry.key.digest.hi));
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! What compactions are told, and what they return.
 
+use crate::activity::ValueSizes;
 use crate::cache::Reader;
 use crate::events::Dropped;
 use crate::ids::RunId;
@@ -98,13 +99,14 @@ pub(crate) struct Output {
     pub made_at_bottom: Made,
 }
 
-/// Entries that were written, the groups that they belong to, counted in each run, and the share of all
-/// digests that the runs span, in parts of [`WHOLE`](crate::activity::WHOLE).
+/// Entries that were written, the groups that they belong to, counted in each run, the share of all digests
+/// that the runs span, in parts of [`WHOLE`](crate::activity::WHOLE), and how large values are.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Made {
     pub entries: u64,
     pub groups: u64,
     pub share: u64,
+    pub values: ValueSizes,
 }
 
 impl Made {
@@ -114,6 +116,7 @@ impl Made {
             entries: self.entries + other.entries,
             groups: self.groups + other.groups,
             share: self.share + other.share,
+            values: self.values.and(&other.values),
         }
     }
 }

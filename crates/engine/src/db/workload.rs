@@ -10,7 +10,7 @@ use super::keyspace::Keyspace;
 use crate::activity::{ALL_FLUSHED, Activity, Count, FLUSHED, PUSHED, Repeats, SQUARE, WHOLE};
 use crate::stats::KeyspaceStats;
 use siltstone_design::{PrefixRule, Schema};
-use siltstone_model::price::{Mix, Workload, group_items_of, skew_of};
+use siltstone_model::price::{Mix, Sizes, ValueSize, Workload, group_items_of, skew_of};
 
 /// Changes per item from which on a store is as if it had been overwritten for ever.
 const MOST_CHANGES: f64 = 4.0;
@@ -20,6 +20,10 @@ const MOST_DELETES: f64 = 0.5;
 const LEAST_OVERWRITES: f64 = 0.03;
 /// By which part the number of items may be too large: what was overwritten is estimated.
 const ITEMS_ERROR: f64 = 0.15;
+/// The share of values of one size below which it is left out, and how many times the smallest ones the
+/// largest have to be to be told apart from them.
+const LEAST_OF_SIZE: f64 = 1e-3;
+const ALIKE_SIZES: f64 = 4.0;
 /// Rounds in which the items that were ever there are worked out.
 const ROUNDS: usize = 16;
 
@@ -137,6 +141,7 @@ impl Observed {
             skew: self.skew(items),
             key_bytes,
             value_bytes,
+            sizes: self.value_sizes(),
             group_items: self.group_items(items),
             prefix_bytes: self.prefix_bytes(key_bytes),
             batch_items: if writes > 0.0 { (writes / count(Count::Batches).max(1.0)).max(1.0) } else { 1.0 },
@@ -145,6 +150,21 @@ impl Observed {
             puts_per_second,
             ..usual
         }
+    }
+
+    /// The sizes of values, where they are not about alike.
+    fn value_sizes(&self) -> Sizes {
+        let values = self.activity.values();
+        let all: u64 = values.iter().map(|(count, _)| count).sum();
+        let often = values.iter().filter(|(count, _)| *count as f64 >= LEAST_OF_SIZE * all as f64);
+        let size =
+            |(count, bytes)| ValueSize { value_bytes: bytes as f64 / count as f64, share: count as f64 };
+        let sizes: Vec<ValueSize> = often.map(size).collect();
+        let far_apart = sizes
+            .first()
+            .zip(sizes.last())
+            .is_some_and(|(least, most)| most.value_bytes >= ALIKE_SIZES * least.value_bytes.max(1.0));
+        if far_apart { Sizes::new(&sizes).unwrap_or_default() } else { Sizes::default() }
     }
 
     /// Bytes of a key and of a value.

@@ -110,7 +110,7 @@ pub(crate) enum Step {
     /// The keyspace has another schema and another design, and holds what the other steps of the edit say.
     SchemaChanged { schema: String, design: String, sequence: u64, at_ms: u64 },
     /// What was done with the keyspace.
-    Activity(Activity),
+    Activity(Box<Activity>),
     /// Smallest unused number of tables, runs and keyspaces.
     NextId(u64),
     /// The store's hash secret.
@@ -272,7 +272,7 @@ impl Step {
                 for _ in 0..from.varint()? {
                     numbers.push(from.varint()?);
                 }
-                Self::Activity(Activity::of_numbers(&numbers))
+                Self::Activity(Box::new(Activity::of_numbers(&numbers)))
             }
             17 => Self::Cleared,
             18 => Self::MemoryBudget(from.varint()?),
@@ -326,7 +326,7 @@ impl Version {
                     self.put_region(region.with_runs(region.runs.clone(), *pushes));
                 }
                 Step::Flushed { user_bytes, .. } => self.user_bytes = *user_bytes,
-                Step::Activity(activity) => self.activity = *activity,
+                Step::Activity(activity) => self.activity = **activity,
                 Step::Written { level, bytes } => {
                     self.level_mut(self.design.depth(*level)).bytes_written = *bytes;
                 }

@@ -221,7 +221,7 @@ impl StoreState {
             steps.extend(keyspace.merge_operator.clone().map(Step::MergeOperator));
             steps.extend(keyspace.schema_to_come.as_ref().map(SchemaToCome::to_step).transpose()?);
             let activity = version.activity;
-            steps.extend((activity != Activity::default()).then_some(Step::Activity(activity)));
+            steps.extend((activity != Activity::default()).then(|| Step::Activity(Box::new(activity))));
             for change in changes {
                 let design = serde_json::to_string(&*change.to).map_err(json)?;
                 let DesignChange { sequence, at_ms, first_run, chosen, .. } = *change;

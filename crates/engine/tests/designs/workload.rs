@@ -151,6 +151,32 @@ fn a_workload_is_what_was_done() {
 }
 
 #[test]
+fn values_of_several_sizes_are_told_apart() {
+    let store = Store::new(small("siltstone"), with_memory(4 << 20));
+    // One in ten has 4000 bytes, the others 84.
+    let is_large = |number: &u64| number.is_multiple_of(10);
+    store.put((0..ITEMS).filter(|number| !is_large(number)), 84, true);
+    store.put((0..ITEMS).filter(is_large), 4000, true);
+    store.db.flush().unwrap();
+    let check = |store: &Store| {
+        let seen = store.items.workload();
+        let sizes: Vec<(f64, f64)> = seen.sizes.iter().map(|size| (size.value_bytes, size.share)).collect();
+        assert_eq!(sizes.len(), 2, "{seen:?}");
+        assert_eq!((sizes[0].0, sizes[1].0), (84.0, 4000.0));
+        assert!(near(sizes[1].1, 0.1, 0.05), "{seen:?}");
+        assert!(near(seen.mean_value_bytes(), 475.6, 0.05), "{seen:?}");
+    };
+    check(&store);
+    // It is known after a reopening; values that are nearly alike are not told apart.
+    check(&store.reopened());
+    let store = Store::new(small("siltstone"), with_memory(4 << 20));
+    store.put((0..ITEMS / 2).filter(is_large), 60, true);
+    store.put(0..ITEMS / 2, 70, true);
+    store.db.flush().unwrap();
+    assert!(store.items.workload().sizes.is_empty());
+}
+
+#[test]
 fn overwrites_and_deletes_are_told_and_how_skewed_they_are() {
     for (skew, expected) in [(0.0, 0.0..0.25), (0.99, 0.85..1.1)] {
         let store = Store::new(small("siltstone"), with_memory(4 << 20));

@@ -107,7 +107,7 @@ pub fn run(args: &Args) -> Result<()> {
         note!("schema: {from} to {to}");
         let contents = Contents { items: args.items, key_bytes: 16, value_bytes: 100, group };
         let begin = |keyspace: &Keyspace| keyspace.change_schema(schema, None);
-        let is_done = |stats: &KeyspaceStats| stats.schema_change.is_none();
+        let is_done = |stats: &KeyspaceStats| stats.schema == schema;
         let design = presets::siltstone().scaled_to(table_bytes(&contents));
         note("schema", from, to, change(args, contents, (&design, mix), begin, is_done)?);
     }

@@ -92,7 +92,7 @@ impl Scheduler {
         let user_bytes = view.version.user_bytes + buffer.user_bytes();
         output.steps.push(Step::Flushed { start, user_bytes });
         let activity = self.count_flush(keyspace, buffer, output.made);
-        output.steps.push(Step::Activity(activity));
+        output.steps.push(Step::Activity(Box::new(activity)));
         let newer = if self.is_newer(keyspace, buffer) { output.runs() } else { Vec::new() };
         self.catalog.commit(keyspace, output, Origin::Buffer(buffer))?;
         self.note_flushed(keyspace, buffer, newer);
@@ -113,6 +113,9 @@ impl Scheduler {
         ];
         let again = [FLUSHED, ALL_FLUSHED].into_iter().flat_map(|counts| counts.into_iter().zip(again));
         took.into_iter().chain(again).for_each(|(count, number)| done.add(count, number));
+        let mut values = Activity::default();
+        values.add_values(&made.values);
+        done.add_all(&values);
         keyspace.note_activity(keyspace.items_estimate(now_ms), now_ms)
     }
 

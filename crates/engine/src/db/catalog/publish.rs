@@ -347,7 +347,7 @@ impl Catalog {
         let all = self.all();
         let edits = all.iter().filter(|keyspace| keyspace.has_activity_to_note()).map(|keyspace| {
             let activity = keyspace.note_activity(keyspace.items_estimate(now_ms), now_ms);
-            Edit { keyspace: keyspace.id, steps: vec![Step::Activity(activity)] }
+            Edit { keyspace: keyspace.id, steps: vec![Step::Activity(Box::new(activity))] }
         });
         let edits: Vec<Edit> = edits.collect();
         if let Some(manifest) = self.manifest.lock().as_mut().filter(|_| !edits.is_empty()) {

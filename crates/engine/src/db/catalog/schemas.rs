@@ -124,7 +124,7 @@ fn steps_of(
     let mut steps = vec![
         Step::SchemaChanged { schema, design, sequence, at_ms },
         Step::Flushed { start, user_bytes: version.user_bytes },
-        Step::Activity(version.activity),
+        Step::Activity(Box::new(version.activity)),
     ];
     steps.extend(version.to_steps());
     Ok(steps)
