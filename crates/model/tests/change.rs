@@ -93,7 +93,7 @@ fn workloads_that_alternate_slowly_are_followed_ever_less() {
 }
 
 #[test]
-fn a_store_that_was_closed_waits_as_if_it_had_not_been() {
+fn a_store_that_was_closed_knows_what_it_left() {
     let (change, mut away) = (weighed(reads(), &lean()), weighed(writes(), &lean()));
     let due_after = |regret: &mut Regret| {
         let step = change.pays_after() / 4.0;
@@ -110,6 +110,9 @@ fn a_store_that_was_closed_waits_as_if_it_had_not_been() {
     assert_eq!(due_after(&mut Regret::default()), 4);
     assert_eq!(due_after(&mut closed), 8);
     assert!(due_after(&mut stayed_open) >= 8);
+    // Many returns, of which nobody knows how long ago they were, do not tie it down.
+    let mut often = Regret::after(changes.repeat(20), change.cost_us);
+    assert_eq!(due_after(&mut often), 20);
 }
 
 #[test]

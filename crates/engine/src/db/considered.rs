@@ -43,8 +43,8 @@ const PART_BEFORE: f64 = 0.1;
 const PART_TO_COME: f64 = 0.02;
 /// The part by which a store has grown that is being filled,
 const GROWN: f64 = 1.0 / 8.0;
-/// operations for each item within which it has,
-const GROWN_WITHIN: f64 = 0.5;
+/// operations for each new item within which it has, at most,
+const OPERATIONS_PER_NEW: f64 = 4.0;
 /// and how many times its items it is taken to grow to. As far as anyone knows, it is half full.
 const GROWS_TO: f64 = 2.0;
 /// The share of the time of operations below which puts do not soon move what lies in upper levels.
@@ -111,9 +111,17 @@ impl Since {
         USUAL.of_all([0.0, 0.0, 0.0, puts]) <= FEW_PUTS * USUAL.of_all(self.done.operations)
     }
 
+    /// The same where reads say nothing: prices of a store that grows are means over the way, and what was
+    /// read is of now.
+    pub fn without_reads(self) -> Self {
+        Self { done: Done { reads: None, ..self.done }, ..self }
+    }
+
     /// What a change would have saved of it.
     pub fn judge(&self, change: Change) -> Change {
-        change.of(&self.done)
+        let mut judged = change.of(&self.done);
+        judged.cost_us = judged.cost_us.max(LEAST_US);
+        judged
     }
 }
 
@@ -216,8 +224,9 @@ impl Considered {
         let now = since.counted.operations() as f64;
         let (before, counted) = *self.grown_from.get_or_insert((items, now));
         let has_grown = items >= before * (1.0 + GROWN);
-        if has_grown || now - counted >= items * GROWN_WITHIN {
-            self.is_filled = has_grown && now - counted <= items * GROWN_WITHIN;
+        let most = |new: f64| now - counted <= new * OPERATIONS_PER_NEW;
+        if has_grown || !most(items * GROWN) {
+            self.is_filled = has_grown && most(items - before);
             self.grown_from = Some((items, now));
         }
         let [hits, misses, scans, puts] = since.done.operations;
@@ -364,7 +373,7 @@ mod tests {
         let skewed = Workload { skew: 0.99, ..Workload::default() };
         assert_eq!(asked(&considered, 1.0, &skewed, None), Some(Search::Presets));
         note(&mut considered, skewed, 0.0, Search::Presets);
-        // A search takes 0.1 s and one of all designs a second: some times as much work has to lie between,
+        // A search takes 0.1 s and one of all designs three: some times as much work has to lie between,
         // of gets of 20 us.
         let for_presets = 0.1 * WORK_PER_SEARCH / 20e-6;
         let for_all = for_presets * FULL_SEARCH;

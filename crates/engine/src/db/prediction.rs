@@ -1,9 +1,9 @@
 //! What the model predicts of a keyspace beside what was measured, and why the two are apart where they are.
 //!
 //! The prediction is for the workload that the keyspace has had (`workload.rs`), so it is only off where
-//! something is not as the model takes it to be: work that is behind, a cache that has not filled, what a
-//! snapshot holds, a workload that changed, so that tables written before are not as those of now. Each of
-//! these leaves a trace that is looked for; the first that explains the figure is named.
+//! something is not as the model takes it to be: work that is behind, a cache that has not filled, a workload
+//! that changed, so that tables written before are not as those of now. Each of these leaves a trace that is
+//! looked for; the first that explains the figure is named.
 
 use super::catalog::keyspace::OpenKeyspace;
 use super::catalog::predicted::{Asked, Predicted};
@@ -245,7 +245,8 @@ impl Judge<'_> {
     /// What of the workload is not as it was.
     fn changed(&self) -> Option<DriftCause> {
         let activity = self.keyspace.activity();
-        let now = self.predicted.workload.item_bytes();
+        // Of puts, as before: flushes, which tell sizes apart, know of one put for each key.
+        let now = self.predicted.workload.key_bytes + self.predicted.workload.value_bytes;
         let before = activity.ratio(Count::AllBytes, Count::AllPuts).unwrap_or(now);
         if (now - before).abs() > OTHER_SIZE * before {
             return Some(DriftCause::ItemSize { before, now });

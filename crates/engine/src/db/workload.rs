@@ -20,8 +20,8 @@ const MOST_DELETES: f64 = 0.5;
 const LEAST_OVERWRITES: f64 = 0.03;
 /// By which part the number of items may be too large: what was overwritten is estimated.
 const ITEMS_ERROR: f64 = 0.15;
-/// The share of values of one size below which it is left out, and how many times the smallest ones the
-/// largest have to be to be told apart from them.
+/// The share of values and of their bytes below which a size is left out, and how many times the smallest
+/// ones the largest have to be to be told apart from them.
 const LEAST_OF_SIZE: f64 = 1e-3;
 const ALIKE_SIZES: f64 = 4.0;
 /// Rounds in which the items that were ever there are worked out.
@@ -155,8 +155,9 @@ impl Observed {
     /// The sizes of values, where they are not about alike.
     fn value_sizes(&self) -> Sizes {
         let values = self.activity.values();
-        let all: u64 = values.iter().map(|(count, _)| count).sum();
-        let often = values.iter().filter(|(count, _)| *count as f64 >= LEAST_OF_SIZE * all as f64);
+        let (count, bytes) = values.iter().fold((0, 0), |(n, of), (count, bytes)| (n + count, of + bytes));
+        let is_much = |part: u64, all: u64| part as f64 >= LEAST_OF_SIZE * all as f64;
+        let often = values.iter().filter(|of_size| is_much(of_size.0, count) || is_much(of_size.1, bytes));
         let size =
             |(count, bytes)| ValueSize { value_bytes: bytes as f64 / count as f64, share: count as f64 };
         let sizes: Vec<ValueSize> = often.map(size).collect();

@@ -22,8 +22,9 @@ use std::time::{Duration, Instant};
 
 /// Bytes of memory an item.
 const BYTES_PER_ITEM: u64 = 6;
-/// Parts of a phase, between which merges may keep up. Most take less than the half second of operations
-/// after which a store looks for another design, so that it has its chance when it would have had it.
+/// Parts of a phase, between which merges may keep up. Most take no longer than the quarter second of
+/// operations after which a store looks for another design, so that it has its chance when it would have had
+/// it.
 const ROUNDS: u64 = 128;
 /// What is waited after each of these at most.
 const LONGEST_WAIT: Duration = Duration::from_millis(500);

@@ -27,6 +27,8 @@ const MARGIN: f64 = 2.0;
 /// How many times what it is priced at an operation is taken to cost at most, whatever it has read: a cache
 /// may be cold.
 const MOST_OF_PRICE: f64 = 2.0;
+/// How many times what a change costs returns of long ago make the next one wait, at most.
+const MOST_RECALLED: f64 = 4.0;
 /// The part of what operations cost that changes may in the long run.
 const PART_OF_WORK: f64 = 0.1;
 
@@ -80,7 +82,7 @@ impl Change {
         let Some(reads) = done.reads else { return priced };
         let expected = self.reads.iter().zip(done.operations).map(|(reads, count)| reads * count);
         let more: f64 = reads.iter().zip(expected).map(|(reads, expected)| reads - expected).sum();
-        (priced + more * self.us_per_read).clamp(priced / MOST_OF_PRICE, priced * MOST_OF_PRICE)
+        (priced + more * self.us_per_read).max(priced / MOST_OF_PRICE).min(priced * MOST_OF_PRICE)
     }
 
     /// What it would have saved of these operations, rather than of the mix.
@@ -100,9 +102,9 @@ impl Change {
         Self { present_us: taken / all, saved_us: saved / all, saved_share, ..self }
     }
 
-    /// Whether operations would take clearly less than after another change.
+    /// Whether it leaves a clearly smaller part of what operations take than another change does.
     pub fn is_better_than(&self, other: &Self) -> bool {
-        let after = |change: &Self| change.present_us - change.saved_us;
+        let after = |change: &Self| 1.0 - change.saved_us / change.present_us.max(1e-12);
         after(self) < after(other) * (1.0 - AS_GOOD)
     }
 
@@ -185,21 +187,27 @@ pub struct Regret {
 
 impl Regret {
     /// What there is to know of a store that was closed since, and has made these changes by itself, from one
-    /// design to another, the oldest first; one costs about so much. Going back to what it left makes it wait
-    /// as it would have, were it never closed. What staying has cost since is forgotten.
+    /// design to another, the oldest first; one costs about so much. What it left is known, and returns make
+    /// the next change wait, but no longer than four changes cost: how long ago they were is not known. What
+    /// staying has cost, and what changes that went on have, is forgotten.
     ///
     /// ```
     /// use siltstone_design::presets;
     /// use siltstone_model::advise::Regret;
     ///
     /// let (lean, leveled) = (presets::lean(), presets::leveled());
-    /// let _ = Regret::after([(&lean, &leveled), (&leveled, &lean)], 5e5);
+    /// // It went back, and waits for twice what a change costs.
+    /// assert_eq!(Regret::after([(&lean, &leveled), (&leveled, &lean)], 5e5).waits_for_us(5e5), 1e6);
     /// ```
     pub fn after<'a>(changes: impl IntoIterator<Item = (&'a Design, &'a Design)>, cost_us: f64) -> Self {
         let mut regret = Self::default();
         changes.into_iter().for_each(|(from, to)| regret.leave(from, to, cost_us));
-        // Operations have come since that make up for it.
-        Self { spent_us: 0.0, ..regret }
+        Self { spent_us: 0.0, owed_us: regret.owed_us.min(MOST_RECALLED * cost_us), ..regret }
+    }
+
+    /// Microseconds that staying has to have cost before a change that takes so many is due.
+    pub fn waits_for_us(&self, cost_us: f64) -> f64 {
+        cost_us + self.spent_us + self.owed_us
     }
 
     /// Takes note that `operations` were done while `change` would have been better or was not, and says
@@ -234,7 +242,7 @@ impl Regret {
             return false;
         }
         self.us += change.saved_us * operations;
-        self.us >= change.cost_us + self.spent_us + self.owed_us
+        self.us >= self.waits_for_us(change.cost_us)
     }
 
     /// Takes note that a change was made, away from a design.

@@ -65,6 +65,7 @@ impl Scheduler {
         let workload = keyspace.workload_of(&stats);
         let mix = considered.mix(&since, &workload.mix, for_any_schema);
         let items_at_end = considered.items_at_end(&since, workload.items);
+        let since = if items_at_end.is_some() { since.without_reads() } else { since };
         let workload = Workload { mix, items_at_end, ..workload };
         let total = self.env.memory().total_bytes();
         let budget_bytes = self.catalog.budget_of(total, stats.table_bytes, self.catalog.table_bytes());
