@@ -217,8 +217,9 @@ pub(super) struct NewRun<'a> {
     filter: RunFilter,
     /// Groups among its entries, and the digest half of the last one.
     groups: u64,
-    values: ValueSizes,
     group: Option<u64>,
+    /// How large its values are.
+    values: ValueSizes,
 }
 
 impl<'a> NewRun<'a> {
@@ -234,8 +235,8 @@ impl<'a> NewRun<'a> {
             table: None,
             filter: RunFilter::begin(context, version, &target, share.entries),
             groups: 0,
-            values: ValueSizes::default(),
             group: None,
+            values: ValueSizes::default(),
         }
     }
 

@@ -101,7 +101,6 @@ impl Scheduler {
 
     /// Counts a flush that has `made` this of `buffer`, and returns what was done with the keyspace.
     fn count_flush(&self, keyspace: &OpenKeyspace, buffer: &WriteBuffer, made: Made) -> Activity {
-        let done = &keyspace.counters.done;
         let (now_ms, puts) = (self.env.now_ms(), buffer.entries());
         let again = repeats(puts, made.entries, keyspace.overwrites());
         let took = [
@@ -112,10 +111,10 @@ impl Scheduler {
             (Count::FlushedGroups, made.groups),
         ];
         let again = [FLUSHED, ALL_FLUSHED].into_iter().flat_map(|counts| counts.into_iter().zip(again));
+        let mut done = Activity::default();
         took.into_iter().chain(again).for_each(|(count, number)| done.add(count, number));
-        let mut values = Activity::default();
-        values.add_values(&made.values);
-        done.add_all(&values);
+        done.add_values(&made.values);
+        keyspace.counters.done.add_all(&done);
         keyspace.note_activity(keyspace.items_estimate(now_ms), now_ms)
     }
 
