@@ -144,6 +144,32 @@ fn overwrites_with_and_without_knowledge() {
     assert!((0..keys).all(|number| !newest(&filter, number).contains(3)));
 }
 
+/// Runs that overwrite a seventh of the keys each, chosen anew and blindly: some have several copies, which
+/// crowd two buckets while others are empty. The filter grows for them, rather than search for each in vain
+/// and keep it aside, which takes more room and a hundred times as long.
+#[test]
+fn keys_overwritten_again_and_again_find_room() {
+    let (keys, per_run) = (50_000, 7_000);
+    let parameters = Parameters { slot_bits: 4, ..Parameters::default() };
+    let mut filter = MultiLevelCuckooFilter::new(parameters, keys).unwrap();
+    add(&mut filter, 0, 0..keys, Knowledge::Unknown);
+    let mut chosen = SplitMix(9);
+    let mut newest = vec![0; keys as usize];
+    for slot in 1..8 {
+        filter = filter.grown(per_run + (filter.entries() + per_run) / 16).unwrap_or(filter);
+        for number in chosen.by_ref().take(per_run as usize).map(|number| number % keys) {
+            add(&mut filter, slot, number..number + 1, Knowledge::Unknown);
+            newest[number as usize] = slot;
+        }
+    }
+    assert!(filter.stashed() < 100, "{} of {}", filter.stashed(), filter.entries());
+    let bits = filter.memory_bytes() as f64 * 8.0 / filter.entries() as f64;
+    assert!(bits < 30.0, "{bits} bits an entry at a load of {}", filter.load());
+    for (number, slot) in (0..keys).zip(newest) {
+        assert_eq!(filter.lookup(mix(number), &key(number)).newest(), Some(slot), "{number}");
+    }
+}
+
 /// Keys of one region share digest bits, whichever.
 #[test]
 fn keys_that_share_digest_bits_still_spread() {

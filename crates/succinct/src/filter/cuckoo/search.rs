@@ -32,6 +32,23 @@ pub(crate) struct Chain<const N: usize> {
     next: Option<(u16, u8, u32)>,
 }
 
+/// Buckets that the search has seen: a bit for each, that some share. One that is taken to be seen is not
+/// visited, which leaves thousands of others.
+#[derive(Debug, Default)]
+struct Seen([u64; 32]);
+
+impl Seen {
+    /// Notes a bucket. False if it was seen.
+    #[inline]
+    fn is_new(&mut self, bucket: u32) -> bool {
+        let bit = bucket.wrapping_mul(0x9e37_79b1) >> 21;
+        let Some(bits) = self.0.get_mut(bit as usize / 64) else { return true };
+        let was = *bits;
+        *bits |= 1 << (bit % 64);
+        was != *bits
+    }
+}
+
 impl<const N: usize> Chain<N> {
     /// The nearest empty lane from any of `starts`, looking into `N` buckets.
     ///
@@ -42,19 +59,22 @@ impl<const N: usize> Chain<N> {
         has_room: impl Fn(u32) -> bool,
     ) -> Option<Self> {
         let mut reached = [Reached::default(); N];
+        let mut seen = Seen::default();
         let mut end = 0u16;
         for bucket in starts {
             // Both may be one bucket; starting there twice would do no harm but cost.
             if let Some(start) = reached.get_mut(usize::from(end)) {
                 *start = Reached { bucket, from: end, from_lane: 0 };
                 end += 1;
+                seen.is_new(bucket);
             }
         }
         let mut next = 0u16;
         while next < end {
             let bucket = reached.get(usize::from(next))?.bucket;
             for (from_lane, other) in (0u8..).zip(others(bucket)) {
-                if other == bucket {
+                // Copies of an entry all move to one bucket, and back.
+                if other == bucket || !seen.is_new(other) {
                     continue;
                 }
                 if has_room(other) {
