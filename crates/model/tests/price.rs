@@ -3,9 +3,10 @@
 
 #![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "a test that finds nothing should fail")]
 
-use siltstone_design::{Compression, Design, presets};
+use siltstone_design::design::LOG_STORE_FILL;
+use siltstone_design::{Compression, Design, RegionFilterSpec, WriteBufferSpec, presets};
 use siltstone_model::ModelError;
-use siltstone_model::price::{Costs, Device, Mix, Workload};
+use siltstone_model::price::{Costs, Device, Mix, Pricer, Workload};
 
 const BUDGET_BYTES: u64 = 1 << 30;
 
@@ -314,6 +315,53 @@ fn pages_that_are_asked_for_more_than_others_stay_in_the_cache() {
             assert!(price(&design, &elsewhere, budget).unwrap().reads_per_hit > 1.1 * costs.reads_per_hit);
         }
     }
+}
+
+/// Where everything else is cached, what gets read of the device is what lies in a log store: half a log
+/// store's items over time, and nothing when it has been flushed.
+#[test]
+fn items_of_a_log_store_are_read_from_the_log() {
+    let mix = Mix { hits: 0.9, misses: 0.0, scans: 0.0, puts: 0.1 };
+    let workload = Workload { items: 1e6, overwrites: 2e6, mix, ..Workload::default() };
+    let reads = |entries: Option<u32>, skew: f64| {
+        let mut design = presets::lean().scaled_to(1 << 20);
+        if let Some(entries) = entries {
+            design.write_buffer = WriteBufferSpec::LogStore { entries };
+        }
+        let workload = Workload { skew, ..workload };
+        let over_time = Pricer::new(&workload, &Device::default()).unwrap().over_time();
+        let at_the_end = price(&design, &workload, BUDGET_BYTES).unwrap();
+        assert!(at_the_end.reads_per_hit < 0.01, "{entries:?}, {skew}: {}", at_the_end.reads_per_hit);
+        over_time.price(&design, BUDGET_BYTES).unwrap().reads_per_hit
+    };
+    assert!(reads(None, 0.0) < 0.01 && reads(None, 0.99) < 0.01);
+    let half = LOG_STORE_FILL * 65_536.0 / 2.0 / 1e6;
+    let uniformly = reads(Some(65_536), 0.0);
+    assert!((uniformly / half - 1.0).abs() < 0.05, "{uniformly} of {half}");
+    // Popular items are nearly all there.
+    let skewed = reads(Some(65_536), 0.99);
+    assert!((0.4..0.8).contains(&skewed), "{skewed}");
+    // And half of all items at most, however large it is.
+    let most = reads(Some(2_000_000), 0.0);
+    assert!((0.45..=1.0).contains(&most), "{most}");
+}
+
+/// A put of a key that the region has costs a multi-level cuckoo filter an entry more, and a maplet nothing.
+#[test]
+fn keys_that_a_region_has_cost_its_cuckoo_filter_more() {
+    let extra = |overwrites: f64| {
+        let workload = Workload { items: 2e6, overwrites, ..Workload::default() };
+        let cuckoo = presets::slimdb().scaled_to(1 << 20);
+        let mut maplets = cuckoo.clone();
+        let in_memory = |filter| matches!(filter, RegionFilterSpec::MultiLevelCuckoo { .. });
+        for level in maplets.levels.iter_mut().filter(|level| in_memory(level.region_filter)) {
+            level.region_filter = RegionFilterSpec::Maplet { remainder_bits: 8 };
+        }
+        let [cuckoo, maplets] = [cuckoo, maplets].map(|design| price(&design, &workload, BUDGET_BYTES));
+        cuckoo.unwrap().cpu_us_per_put - maplets.unwrap().cpu_us_per_put
+    };
+    let (new, overwritten) = (extra(0.0), extra(4e6));
+    assert!(new.abs() < 0.02 && overwritten > 0.05 + new, "{new}, {overwritten}");
 }
 
 #[test]

@@ -18,9 +18,6 @@ const CUCKOO_BITS: [u8; 3] = [8, 11, 14];
 const FRAGMENT_BITS: [u8; 2] = [4, 8];
 /// Formats of tables.
 const FORMATS: [Format; 4] = [Format::Block, Format::HTable, Format::Hash, Format::Sorted];
-/// The skew of writes from which on no log store takes a memtable's place: popular items are read from the
-/// log again and again, which prices do not know.
-const MOST_LOG_STORE_SKEW: f64 = 0.5;
 /// How many times smaller compression has to make items for it to be tried.
 const LEAST_COMPRESSED_RATIO: f64 = 1.1;
 /// Levels that a searched design may have.
@@ -44,10 +41,7 @@ pub(super) fn of_structure(design: &Design, workload: &Workload) -> Vec<Design> 
     with(&|d| *d = design.scaled_to(table_bytes / 2));
     with(&|d| d.write_buffer = scaled(design.write_buffer, 2, 1));
     with(&|d| d.write_buffer = scaled(design.write_buffer, 1, 2));
-    if workload.skew < MOST_LOG_STORE_SKEW || matches!(design.write_buffer, WriteBufferSpec::LogStore { .. })
-    {
-        with(&|d| d.write_buffer = exchanged(design.write_buffer, workload));
-    }
+    with(&|d| d.write_buffer = exchanged(design.write_buffer, workload));
     for garbage in GARBAGE {
         with(&|d| d.max_garbage = garbage);
     }

@@ -302,8 +302,7 @@ impl Question<'_> {
             (written, workload.items + workload.changes())
         };
         let read: f64 = written.iter().map(|level| level.read_bytes).sum();
-        let item = (workload.item_bytes(), workload.batch_items);
-        let us_per_put = us_per_put(&written, |level| self.layout.decoded_bytes(level), puts, item);
+        let us_per_put = us_per_put(&written, self.layout, puts);
         let device_us_per_put = (self.layout.logged_bytes() + bytes(&written) / puts) * 1e6
             / self.device.sequential_write_bytes_per_second
             + read / puts * 1e6 / self.device.sequential_read_bytes_per_second;

@@ -2,7 +2,7 @@
 //!
 //! The device's rates come from `siltstone probe`, whose JSON [`Device::from_json`] reads. The processor's
 //! steps are those of one machine (`processor.rs` says how they were found); another processor takes a factor
-//! on all of them, which the device's file may say.
+//! on all of them, which the probe measures too.
 
 use crate::ModelError;
 use serde::{Deserialize, Serialize};
@@ -103,8 +103,8 @@ impl RandomReads {
 
 impl Device {
     /// The device of a file that `siltstone probe --json` has written: the most random reads that it reached,
-    /// how long one took by itself, and a sync mostly. `capacity_bytes`, `endurance_bytes` and
-    /// `processor_time` may be added; what is missing is taken from the default.
+    /// how long one took by itself, a sync mostly, and the processor's factor. `capacity_bytes` and
+    /// `endurance_bytes` may be added; what is missing is taken from the default.
     ///
     /// # Errors
     /// What is no such JSON, or a number in it that makes no sense.

@@ -7,12 +7,12 @@
 //! [`Device::processor_time`](super::Device::processor_time) is the factor for another. Those of coding are
 //! of values of 90 to 220 bytes by themselves, and that of an item of a scan is from the older machine.
 //!
-//! *Limits*: overwritten keys go to the second table of multi-level cuckoo filters, which is not priced: such
-//! stores take twice the processor time. Large caches take more of it than small ones, which fit the
-//! processor's.
+//! *Limits*: large caches take more processor time than small ones, which fit the processor's.
 
+use super::layout::Layout;
 use super::reads::Taken;
 use super::written::Written;
+use siltstone_design::RegionFilterSpec;
 
 /// Nanoseconds of steps of a put.
 struct PutSteps {
@@ -30,6 +30,8 @@ struct PutSteps {
     table_byte: f64,
     /// for each byte of its value that is decoded and encoded, in tables that compress,
     coded_byte: f64,
+    /// for one whose key the region's multi-level cuckoo filter has of an older run,
+    present: f64,
     /// and for a file of its own: made, synced, named in the manifest.
     table: f64,
 }
@@ -43,6 +45,7 @@ const PUT: PutSteps = PutSteps {
     table_byte: 0.3,
     table: 540_000.0,
     coded_byte: 5.0,
+    present: 400.0,
 };
 
 /// Nanoseconds of steps of a get.
@@ -79,23 +82,22 @@ const GET: GetSteps = GetSteps {
     page_apart: 1000.0,
 };
 
-/// Microseconds of a put in batches of `batch_items`, where so much was written for `puts` puts of
-/// `item_bytes`; of each entry of a level, `coded_bytes` says, so many bytes are decoded and encoded.
-pub(super) fn us_per_put(
-    written: &[Written],
-    coded_bytes: impl Fn(usize) -> f64,
-    puts: f64,
-    (item_bytes, batch_items): (f64, f64),
-) -> f64 {
+/// Microseconds of a put of a store laid out as `layout` says, where so much was written for `puts` puts.
+pub(super) fn us_per_put(written: &[Written], layout: &Layout, puts: f64) -> f64 {
     let mut tables = 0.0;
     for (number, level) in written.iter().enumerate() {
-        tables += level.entries * coded_bytes(number) * PUT.coded_byte;
+        if matches!(layout.design().level(number).region_filter, RegionFilterSpec::MultiLevelCuckoo { .. }) {
+            tables += level.present * PUT.present;
+        }
+        tables += level.entries * layout.decoded_bytes(number) * PUT.coded_byte;
         tables += level.entries * PUT.entry
             + level.compared * PUT.comparison
             + (level.bytes + level.read_bytes) * PUT.table_byte
             + level.runs * PUT.table;
     }
-    (PUT.call / batch_items + PUT.item + item_bytes * PUT.byte + tables / puts.max(1.0)) / 1e3
+    let workload = layout.workload();
+    let put = PUT.call / workload.batch_items + PUT.item + workload.item_bytes() * PUT.byte;
+    (put + tables / puts.max(1.0)) / 1e3
 }
 
 /// Doublings of the runs that are merged where all of a store is rewritten, on the average.

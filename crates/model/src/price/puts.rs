@@ -152,6 +152,17 @@ impl Keys {
         1.0 - (1.0 - puts.first) * (1.0 - self.touched(puts.changes))
     }
 
+    /// The share of the items among `puts` that are among `others` as well; first puts are of other items in
+    /// each.
+    pub fn share_also_in(&self, puts: Puts, others: Puts) -> f64 {
+        let (met, of_others) = (self.met(puts), self.met(others));
+        if met <= 0.0 || of_others <= 0.0 {
+            return 0.0;
+        }
+        let of_both = self.met(puts.and(others));
+        ((met + of_others - of_both) / met).clamp(0.0, 1.0)
+    }
+
     /// Whether items ever expire.
     pub fn expire(&self) -> bool {
         self.expires_after.is_finite()

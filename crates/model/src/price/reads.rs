@@ -55,6 +55,8 @@ pub(super) struct Pages {
     pub hit: Taken,
     pub miss: Taken,
     pub scan: Taken,
+    /// The share of requests that find their item in a log store.
+    logged: f64,
     /// By level and age; filters on the device by themselves.
     classes: BTreeMap<(usize, Option<u32>), PageClass>,
 }
@@ -147,7 +149,8 @@ impl Pages {
 
     /// Counts requests as if they were all for what is there.
     fn ask_for_what_is_there(&mut self, requests: &Requests) {
-        let found: f64 = self.classes.values().map(|class| requests.share(&class.found)).sum();
+        let in_tables: f64 = self.classes.values().map(|class| requests.share(&class.found)).sum();
+        let found = self.logged + in_tables;
         if found <= 0.0 {
             return;
         }
@@ -220,6 +223,9 @@ impl<'a> Path<'a> {
             all,
         };
         way.left = way.left_of(self.requests.all());
+        if let Some(puts) = self.moment.logged {
+            way.ask_log_store(puts);
+        }
         for &(level, region) in &self.regions {
             let spec = self.layout.design().level(level);
             let probes = Probes::of(self, level, spec, region);
@@ -240,7 +246,8 @@ impl Path<'_> {
         if !self.trie.expires() {
             return Vec::new();
         }
-        let (mut taken, mut left) = (Puts::default(), self.requests.all());
+        let mut taken = self.moment.logged.unwrap_or_default();
+        let mut left = self.requests.left(self.trie, taken);
         let mut of_runs = Vec::new();
         for &puts in self.regions.iter().flat_map(|(_, region)| &region.puts) {
             taken = taken.and(puts);
@@ -289,6 +296,20 @@ impl Way<'_> {
             Some(expired) => without(there, expired),
             None => there,
         }
+    }
+
+    /// Asks a log store, which holds `puts`: an item is read from the log, around the cache, and what is not
+    /// there is not read, but for one key in thousands whose tag is another's.
+    fn ask_log_store(&mut self, puts: Puts) {
+        let Path { trie, layout, requests, .. } = self.path;
+        let before = requests.share(&self.left);
+        self.taken = self.taken.and(puts);
+        let left = self.left_of(requests.left(trie, self.taken));
+        let found = self.share * (before - requests.share(&left)).max(0.0);
+        let pages_apart = 1.0 + layout.logged_bytes() / PAGE_BYTES;
+        self.all.logged += found;
+        self.all.hit = self.all.hit.plus(found, Taken { apart: 1.0, pages_apart, ..Taken::default() });
+        self.left = left;
     }
 
     /// Asks the filter of a region.

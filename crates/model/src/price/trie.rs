@@ -6,7 +6,10 @@
 //!
 //! A run stands for the puts that it took ([`Puts`]).
 
+mod moments;
 mod shape;
+
+pub(super) use moments::Moment;
 
 use super::layout::{Layout, RunSize};
 use super::puts::{Keys, Puts};
@@ -26,8 +29,6 @@ const LOOKED_AT_PER_FLUSH: f64 = 8.0;
 const LOOKED_AT_PER_ESTIMATE: f64 = 3.0;
 /// The golden section, which spreads phases evenly however many are taken.
 const GOLDEN: f64 = 0.618_033_988_749_895;
-/// The share of all puts that a cycle of the upper levels takes at most, where it is looked at.
-const MOST_OF_CYCLE: f64 = 1.0 / 4.0;
 
 /// A region that is followed.
 #[derive(Clone, Debug)]
@@ -66,15 +67,6 @@ pub(super) struct Effort {
     pub most_looked_at: f64,
 }
 
-/// A moment of a store's life.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Moment<'a> {
-    /// Puts so far.
-    pub now: f64,
-    /// The regions that are followed, by level.
-    pub levels: &'a [Vec<Region>],
-}
-
 /// A store as sizes.
 #[derive(Debug)]
 pub(super) struct Trie {
@@ -89,6 +81,9 @@ pub(super) struct Trie {
     pub levels: Vec<Vec<Region>>,
     /// The same at some moments of the upper levels' last cycle before the end, and how many puts there were.
     before: Vec<(f64, Vec<Vec<Region>>)>,
+    /// What the write buffer holds at each of them that gets read from the log; nothing where only the end is
+    /// looked at, when it has been flushed.
+    logged: Option<Puts>,
     /// Regions that were looked at for what there is to do, so far, and how many may be.
     looked_at: f64,
     most_looked_at: f64,
@@ -130,6 +125,7 @@ impl Trie {
             now: 0.0,
             levels: vec![(0..1u64 << depth).map(root).collect()],
             before: Vec::new(),
+            logged: None,
             looked_at: 0.0,
             most_looked_at,
             written: vec![Written::default()],
@@ -147,6 +143,7 @@ impl Trie {
             let at_once = if overwrites { trie.keys.changes_touching(at_once) } else { at_once };
             trie.take(workload.changes(), at_once, moments, Puts::changes)?;
         }
+        trie.logged = if moments > 1 { trie.half_a_log_store() } else { None };
         Ok(trie)
     }
 
@@ -168,29 +165,6 @@ impl Trie {
 
     fn design(&self) -> &Design {
         self.layout.design()
-    }
-
-    /// The moments at which it is looked at, of which the last is the end.
-    pub fn moments(&self) -> impl Iterator<Item = Moment<'_>> {
-        let before = self.before.iter().map(|(now, levels)| Moment { now: *now, levels });
-        before.chain(std::iter::once(Moment { now: self.now, levels: &self.levels }))
-    }
-
-    /// How many times as much leaves hold when all items are there as at a moment: what lies above them fills
-    /// up and empties, however many items there are.
-    pub fn leaves_grown_since(&self, moment: &Moment<'_>) -> f64 {
-        let to_come = self.items - moment.now;
-        if to_come <= 0.0 {
-            return 1.0;
-        }
-        let levels = moment.levels.iter().enumerate();
-        let leaves = levels.flat_map(|(level, regions)| regions.iter().map(move |region| (level, region)));
-        let held = leaves.filter(|(_, region)| region.children.is_empty()).map(|(level, region)| {
-            let sizes = region.puts.iter().map(|&puts| self.run_size(level, region, puts).entries);
-            region.weight * sizes.sum::<f64>()
-        });
-        let held: f64 = held.sum();
-        if held > 0.0 { 1.0 + to_come / held } else { 1.0 }
     }
 
     /// Takes so many puts, some `at_once`, which are of the kind that `kind` makes, and looks at itself at so
@@ -236,40 +210,6 @@ impl Trie {
         Ok(())
     }
 
-    /// How many flushes before the end of so many puts, some `at_once`, each of the moments is that comes
-    /// before it: spread evenly over the cycle in which level 0 fills up, and over that of level 1, which has
-    /// many of these.
-    fn flushes_before_end(&self, moments: usize, at_once: f64, puts: f64) -> impl Iterator<Item = f64> {
-        let most = puts / at_once * MOST_OF_CYCLE;
-        let (of_level_0, of_level_1) = self.cycles(at_once);
-        let (inner, outer) = (of_level_0.min(most), of_level_1.min(most));
-        let parts = moments.next_power_of_two();
-        (1..moments).map(move |moment| {
-            let part = moment as f64 / moments as f64;
-            // Of the numbers below a power of two, each next one is far from those before by its bits.
-            let phase = moment.reverse_bits() >> (usize::BITS - parts.trailing_zeros());
-            ((part * outer / inner).floor() * inner + phase as f64 / parts as f64 * inner).floor()
-        })
-    }
-
-    /// Flushes of so many puts `at_once` after which level 0 is as it was, and level 1: what lies above
-    /// others changes from full to empty.
-    fn cycles(&self, at_once: f64) -> (f64, f64) {
-        let runs_per_push = |level: usize, puts: f64| {
-            let regions = 2f64.powi(i32::from(self.design().depth(level)));
-            let (entries, density) = (puts / regions, (puts / self.items).min(1.0));
-            let run = RunSize { level, has_children: true, entries, density, tombstones: 0.0 };
-            self.design().level(level).runs_per_push(self.layout.run_bytes(&run)).ceil()
-        };
-        let of_level_0 = runs_per_push(0, at_once);
-        let room =
-            2f64.powi(i32::from(self.design().depth(1))) * self.design().level(1).region_bytes() as f64;
-        if self.items * self.layout.workload().item_bytes() <= room {
-            return (of_level_0, of_level_0);
-        }
-        (of_level_0, of_level_0 * runs_per_push(1, of_level_0 * at_once))
-    }
-
     /// Does all that the planner finds to do.
     fn come_to_rest(&mut self) -> Result<(), ModelError> {
         let mut done = 0;
@@ -285,11 +225,6 @@ impl Trie {
         }
         self.levels.iter_mut().flatten().for_each(|region| region.has_changed = false);
         Ok(())
-    }
-
-    /// Whether there are moments at which some items are not there yet, or no longer.
-    pub fn lacks_items(&self) -> bool {
-        !self.before.is_empty() || self.expires()
     }
 
     /// Whether items ever expire.
@@ -384,10 +319,13 @@ impl Trie {
         let Some(&newest) = region.puts.first() else { return };
         let size = self.run_size(level, region, newest);
         let (bytes, weight) = (self.layout.run_bytes(&size), region.weight);
+        let older = region.puts.iter().skip(1).fold(Puts::default(), |older, puts| older.and(*puts));
+        let present = size.entries * self.keys.share_also_in(newest, older);
         if let Some(written) = self.written.get_mut(level) {
             written.bytes += bytes * weight;
             written.entries += size.entries * weight;
             written.runs += weight;
+            written.present += present * weight;
             written.compared += size.entries * weight * (sources as f64).log2();
         }
         let region = self.region_mut(level, number);

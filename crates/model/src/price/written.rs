@@ -31,6 +31,8 @@ pub(super) struct Written {
     pub read_bytes: f64,
     /// Runs.
     pub runs: f64,
+    /// Entries whose keys an older run of their region had, where it had some.
+    pub present: f64,
 }
 
 impl Written {
@@ -43,6 +45,7 @@ impl Written {
             compared: self.compared + self.entries * anew,
             read_bytes: self.read_bytes + self.bytes * anew,
             runs: self.runs * (1.0 + anew / 2.0),
+            present: self.present,
         }
     }
 
@@ -54,6 +57,7 @@ impl Written {
             compared: self.compared - before.compared,
             read_bytes: self.read_bytes - before.read_bytes,
             runs: self.runs - before.runs,
+            present: self.present - before.present,
         }
     }
 }
