@@ -1,4 +1,5 @@
-//! `siltstone probe`: what the device below a directory can do, measured the way the engine uses it.
+//! `siltstone probe`: what the device below a directory and the processor can do, measured the way the engine
+//! uses them.
 
 use crate::device::{PAGE_BYTES, RawReads};
 use crate::failure::{Failure, Result, fail};
@@ -9,6 +10,7 @@ use crate::table::Table;
 use serde::Serialize;
 use siltstone::io::direct::DirectDisk;
 use siltstone::io::{Access, Disk, File};
+use siltstone_lab::advice::processor_time;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -18,12 +20,17 @@ const STRETCH_BYTES: usize = 1 << 20;
 const SHAPES: [(usize, usize); 7] = [(1, 1), (1, 8), (1, 32), (2, 32), (8, 1), (16, 1), (32, 1)];
 /// How often a few bytes are appended and synced.
 const SYNCS: usize = 200;
+/// Bytes of the file for an item of the store that tells what processor time this machine takes, and fewest
+/// and most items of it.
+const BYTES_PER_ITEM: u64 = 1 << 10;
+const PROCESSOR_ITEMS: std::ops::RangeInclusive<u64> = 100_000..=1_000_000;
 
-/// Measure the device below a directory: random reads, sequential reads and writes, syncs
+/// Measure the device below a directory and the processor: random and sequential reads, writes, syncs, time
 ///
 /// Writes a file of its own, reads it around the system's page cache, and removes it. A rate of a store is
 /// worth something only beside that of its device in the same hour, and hosts cache what guests believe to be
-/// on a device: everything is read once before it is measured.
+/// on a device: everything is read once before it is measured. Then it fills a small store, reads it and
+/// removes it: the processor time of both, beside the model's, is what `advise --device` takes into account.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  siltstone probe .\n  siltstone probe /mnt/ssd --bytes 8G --seconds 5 --json"
@@ -50,8 +57,9 @@ struct RandomReads {
     reads_per_second: f64,
 }
 
+/// What the device can do.
 #[derive(Serialize)]
-struct Report {
+struct Rates {
     bytes: u64,
     page_bytes: u64,
     random_reads: Vec<RandomReads>,
@@ -59,6 +67,14 @@ struct Report {
     sequential_write_bytes_per_second: f64,
     /// Appending 4 KiB and syncing.
     sync_us: Syncs,
+}
+
+#[derive(Serialize)]
+struct Report {
+    #[serde(flatten)]
+    device: Rates,
+    /// Processor time of puts and gets as a multiple of what the model has for them.
+    processor_time: f64,
 }
 
 #[derive(Serialize)]
@@ -95,11 +111,14 @@ pub fn run(args: &Args) -> Result<()> {
         );
     }
     let file = Removed(args.dir.join(format!("siltstone-probe-{}", std::process::id())));
-    let report = measure(&disk, &file.0, bytes, args.seconds).map_err(|e| Failure::at(&file.0, e))?;
+    let device = measure(&disk, &file.0, bytes, args.seconds).map_err(|e| Failure::at(&file.0, e))?;
+    drop(file);
+    let items = (bytes / BYTES_PER_ITEM).clamp(*PROCESSOR_ITEMS.start(), *PROCESSOR_ITEMS.end());
+    let report = Report { processor_time: processor_time(&args.dir, items)?, device };
     if args.json { print_json(&report) } else { print(&report.to_string()) }
 }
 
-fn measure(disk: &DirectDisk, path: &Path, bytes: u64, time: Duration) -> std::io::Result<Report> {
+fn measure(disk: &DirectDisk, path: &Path, bytes: u64, time: Duration) -> std::io::Result<Rates> {
     note!("writing {}", sizes::bytes(bytes));
     let started = Instant::now();
     write(&*disk.create(path)?, bytes)?;
@@ -118,7 +137,7 @@ fn measure(disk: &DirectDisk, path: &Path, bytes: u64, time: Duration) -> std::i
     }
     note!("syncs");
     let sync_us = syncs(&*disk.open(path, Access::ReadWrite)?, bytes)?;
-    Ok(Report {
+    Ok(Rates {
         bytes,
         page_bytes: PAGE_BYTES,
         random_reads,
@@ -163,22 +182,26 @@ fn syncs(file: &dyn File, end: u64) -> std::io::Result<Syncs> {
 impl std::fmt::Display for Report {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut table = Table::new(["random reads of 4 KiB", "a second"]);
-        for shape in &self.random_reads {
+        for shape in &self.device.random_reads {
             let name = format!("{} threads, {} at a time", shape.threads, shape.batch);
             table.row([name, format!("{:.0}", shape.reads_per_second)]);
         }
         writeln!(f, "{table}")?;
         let rate = |bytes: f64| format!("{}/s", sizes::bytes(bytes as u64));
         let mut table = Table::new(["", ""]);
-        table.row(["sequential reads".to_owned(), rate(self.sequential_read_bytes_per_second)]);
+        table.row(["sequential reads".to_owned(), rate(self.device.sequential_read_bytes_per_second)]);
         table.row([
             "sequential writes, synced at the end".to_owned(),
-            rate(self.sequential_write_bytes_per_second),
+            rate(self.device.sequential_write_bytes_per_second),
         ]);
-        let Syncs { p50, p99, max } = self.sync_us;
+        let Syncs { p50, p99, max } = self.device.sync_us;
         table.row([
             "append 4 KiB and sync: p50, p99, max".to_owned(),
             format!("{p50:.0}, {p99:.0}, {max:.0} µs"),
+        ]);
+        table.row([
+            "processor time of puts and gets, of the model's".to_owned(),
+            format!("{:.2}", self.processor_time),
         ]);
         write!(f, "{table}")
     }

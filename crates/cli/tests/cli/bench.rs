@@ -210,6 +210,19 @@ fn probe_measures_and_leaves_nothing_behind() {
     let rates = probed["random_reads"].as_array().unwrap();
     assert!(rates.iter().all(|shape| shape["reads_per_second"].as_f64() > Some(0.0)), "{probed}");
     assert!(probed["sync_us"]["p50"].as_f64() > Some(0.0));
+    assert!(probed["processor_time"].as_f64() > Some(0.0), "{probed}");
+    // What it says is what advice reckons with.
+    let file = dir.path().join("device.json");
+    let cost = |device: &serde_json::Value| {
+        std::fs::write(&file, device.to_string()).unwrap();
+        let advice = ["advise", "--items", "100K", "--memory", "16M", "--json", "--device"];
+        let advised = run(&[&advice[..], &[file.to_str().unwrap()]].concat()).ok().json();
+        advised["presets"]["lean"]["cost"].as_f64().unwrap()
+    };
+    let mut slower = probed.clone();
+    slower["processor_time"] = (probed["processor_time"].as_f64().unwrap() * 2.0).into();
+    assert!(cost(&slower) > 1.1 * cost(&probed), "{probed}");
+    std::fs::remove_file(&file).unwrap();
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     run(&["probe", place, "--bytes", "1000T"]).fails(&["too little", "--bytes"]);
     run(&["probe", &format!("{place}/none")]).fails(&["not a directory"]);

@@ -11,6 +11,7 @@ mod regret;
 mod regret_table;
 mod short_memory;
 mod stage;
+mod story_run;
 mod trade_offs;
 
 pub use phases::Args as Phases;
@@ -23,5 +24,6 @@ pub use regret::Args as Regret;
 pub use regret::run as regret;
 pub use short_memory::Args as ShortMemory;
 pub use short_memory::run as short_memory;
+pub use story_run::processor_time;
 pub use trade_offs::Args as TradeOffs;
 pub use trade_offs::run as trade_offs;
