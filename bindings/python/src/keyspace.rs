@@ -172,7 +172,7 @@ impl Keyspace {
             return Err(error::no_keyspace(format!("there is no keyspace {name:?}")));
         }
         let wanted = schema.map(|text| store::schema(text, ordered)).transpose()?;
-        let design = preset.map(store::preset).transpose()?;
+        let design = preset.map(store::design).transpose()?;
         let keyspace = match existing {
             Some(existing) if wanted.is_none() && merge.is_none() => existing,
             existing => {
@@ -256,6 +256,15 @@ impl Keyspace {
         py.detach(|| open.keyspace.clear()).or_raise(py)
     }
 
+    /// Gives the keyspace another design while it is in use: the name of a preset, or a design as JSON, as
+    /// `siltstone advise --json` prints it. What is written from now on is laid out by it, and what is there
+    /// is rewritten in the background, which `stats()` shows as `redesign`. Raises InvalidInputError
+    /// where there is no such design, or it does not suit the schema or the memory budget.
+    fn redesign(this: PyRef<'_, Self>, design: &str) -> PyResult<()> {
+        let (py, open, design) = (this.py(), Self::open(&this)?, store::design(design)?);
+        py.detach(|| open.keyspace.redesign(design)).or_raise(py)
+    }
+
     /// Gives the keyspace another schema while it is in use, and the design of a preset with it if one is
     /// named. Returns at once: all items are copied in the background, and until the keyspace has the schema
     /// it is read by the old one, and keys that are written have to fit both. `wait_for_schema` waits for it,
@@ -270,7 +279,7 @@ impl Keyspace {
         preset: Option<&str>,
     ) -> PyResult<()> {
         let (py, open, schema) = (this.py(), Self::open(&this)?, store::schema(schema, ordered)?);
-        let design = preset.map(store::preset).transpose()?;
+        let design = preset.map(store::design).transpose()?;
         py.detach(|| open.keyspace.change_schema(schema, design)).or_raise(py)
     }
 

@@ -88,11 +88,9 @@ pub fn durability(sync: Option<bool>) -> siltstone::WriteOptions {
     siltstone::WriteOptions { durability }
 }
 
-pub fn preset(name: &str) -> PyResult<Design> {
-    Design::preset(name).ok_or_else(|| {
-        let known: Vec<_> = siltstone::presets::all().into_iter().map(|(name, _)| name).collect();
-        error::invalid(format!("there is no preset {name:?}; there are {}", known.join(", ")))
-    })
+/// Reads a design: the name of a preset, or JSON.
+pub fn design(text: &str) -> PyResult<Design> {
+    text.parse().map_err(|why: String| error::invalid(format!("design: {why}")))
 }
 
 /// Reads a schema as people write it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import json
 import random
 import time
 
@@ -190,6 +191,24 @@ def test_a_keyspace_gets_another_schema(store):
     with pytest.raises(siltstone.BadKeyError, match="12345"):
         files.wait_for_schema()
     assert files.schema == "fixed:5:hashed" and files[b"12345"] == b"no slash"
+
+
+def test_a_keyspace_gets_another_design(store):
+    files = store.keyspace("files")
+    files.update({b"%d" % n: b"%d" % n for n in range(500)})
+    # What advice prints.
+    filters = {"table_filter": {"bloom": {"bits_per_key": 10}}, "region_filter": "none"}
+    level = {"fanout_bits": 3, "runs": 4, "format": "block", "index": "cells", "table_bytes": 1 << 20, **filters}
+    design = {"write_buffer": {"mem_table": {"bytes": 1 << 20}}, "levels": [level], "max_garbage": 0.3}
+    files.redesign(json.dumps({"best": {"design": {**design, "pushes_early": False}}}))
+    store.flush()
+    store.wait_until_idle()
+    found = files.stats()["redesign"]
+    assert (found["to"], found["done"]) == ("custom", 1.0) and len(files) == 500
+    wrong = [("granite", "no preset"), ("{}", "no design"), ("{", "no JSON"), ("leveled", "memory_budget_bytes")]
+    for text, why in wrong:
+        with pytest.raises(siltstone.InvalidInputError, match=why):
+            files.redesign(text)
 
 
 def test_a_keyspace_with_codecs_gets_another_schema(store):

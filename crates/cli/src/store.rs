@@ -174,7 +174,7 @@ pub fn parse_preset(text: &str) -> std::result::Result<Preset, String> {
         .map_or((text, Compression::None), |text| (text, Compression::Dictionary));
     let (name, size) = text.split_once(':').map_or((text, None), |(name, size)| (name, Some(size)));
     let Some(mut design) = Design::preset(name) else {
-        return Err(format!("there is no preset {name:?}; there are: {}", preset_names()));
+        return Err(format!("there is no preset {name:?}; there are: {}", presets::names()));
     };
     if let Some(size) = size {
         let bytes = sizes::parse_size(size).map_err(|why| format!("size of tables: {why}"))?;
@@ -189,18 +189,8 @@ pub fn parse_preset(text: &str) -> std::result::Result<Preset, String> {
 /// is.
 pub fn read_design(path: &Path) -> Result<Preset> {
     let text = std::fs::read_to_string(path).map_err(|e| Failure::at(path, e))?;
-    let json: serde_json::Value = serde_json::from_str(&text).map_err(|e| Failure::at(path, e))?;
-    let json = json.pointer("/best/design").or(json.get("design")).unwrap_or(&json);
-    let design: Design = serde_json::from_value(json.clone())
-        .map_err(|e| Failure::at(path, format!("is no design: {e}; `siltstone advise --json` prints one")))?;
-    design.check().map_err(|e| Failure::at(path, e))?;
+    let design: Design = text.parse().map_err(|why: String| Failure::at(path, why))?;
     Ok(Preset { name: design.preset_name(), design })
-}
-
-/// The names of all presets, default first, and of the rows of SlimDB's Table 1.
-pub fn preset_names() -> String {
-    let names = presets::all().into_iter().chain(presets::slimdb_table_1()).map(|(name, _)| name);
-    names.collect::<Vec<_>>().join(", ")
 }
 
 /// Names a keyspace's schema as `--schema` and `--suffix` would say it.

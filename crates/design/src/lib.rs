@@ -30,6 +30,7 @@
 
 pub mod check;
 pub mod design;
+mod design_text;
 pub mod digest;
 pub mod plan;
 pub mod prefix;

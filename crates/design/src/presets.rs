@@ -215,6 +215,11 @@ pub fn all() -> Vec<(&'static str, Design)> {
     ]
 }
 
+/// The names of all presets, default first, and of the rows of SlimDB's Table 1, for people to choose from.
+pub fn names() -> String {
+    named().map(|(name, _)| name).collect::<Vec<_>>().join(", ")
+}
+
 /// The presets and the rows of SlimDB's Table 1.
 fn named() -> impl Iterator<Item = (&'static str, Design)> {
     all().into_iter().chain(slimdb_table_1())

@@ -5,7 +5,7 @@ use crate::error::Failure;
 use crate::guard::guard;
 use crate::handles::{KEYSPACES, SNAPSHOTS, STORES};
 use crate::packed::{Packed, direct, direct_mut};
-use crate::store::layout;
+use crate::store::{design, layout, text};
 use jni::JNIEnv;
 use jni::objects::{JByteArray, JByteBuffer, JClass, JLongArray, JString};
 use jni::sys::{jboolean, jint, jlong, jstring};
@@ -178,6 +178,20 @@ extern "system" fn Java_io_siltstone_Native_compareAndSet<'l>(
 #[unsafe(no_mangle)]
 extern "system" fn Java_io_siltstone_Native_clear<'l>(env: JNIEnv<'l>, _class: JClass<'l>, keyspace: jlong) {
     guard(env, (), |_| Ok(KEYSPACES.get(keyspace)?.clear()?));
+}
+
+/// Begins to give a keyspace another design.
+#[unsafe(no_mangle)]
+extern "system" fn Java_io_siltstone_Native_redesign<'l>(
+    env: JNIEnv<'l>,
+    _class: JClass<'l>,
+    keyspace: jlong,
+    given: JString<'l>,
+) {
+    guard(env, (), |env| {
+        let design = design(&text(env, &given)?)?;
+        Ok(KEYSPACES.get(keyspace)?.redesign(design)?)
+    });
 }
 
 /// Begins to give a keyspace another schema.

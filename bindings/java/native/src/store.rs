@@ -22,7 +22,7 @@ fn count<From: Copy + Display, To: TryFrom<From>>(number: From) -> Result<To, Fa
     To::try_from(number).map_err(|_| Failure::Invalid(format!("{number} is fewer than none")))
 }
 
-fn text(env: &mut JNIEnv<'_>, text: &JString<'_>) -> Result<String, Failure> {
+pub fn text(env: &mut JNIEnv<'_>, text: &JString<'_>) -> Result<String, Failure> {
     Ok(env.get_string(text)?.into())
 }
 
@@ -30,11 +30,9 @@ fn optional_text(env: &mut JNIEnv<'_>, given: &JString<'_>) -> Result<Option<Str
     if given.is_null() { Ok(None) } else { text(env, given).map(Some) }
 }
 
-fn preset(name: &str) -> Result<Design, Failure> {
-    Design::preset(name).ok_or_else(|| {
-        let known: Vec<_> = siltstone::presets::all().into_iter().map(|(name, _)| name).collect();
-        Failure::Invalid(format!("there is no preset {name:?}; there are {}", known.join(", ")))
-    })
+/// Reads a design: the name of a preset, or JSON.
+pub fn design(given: &str) -> Result<Design, Failure> {
+    given.parse().map_err(|why| Failure::Invalid(format!("design: {why}")))
 }
 
 /// Returns a schema, and the design of a preset where one is named.
@@ -50,7 +48,7 @@ pub fn layout(
         Schema::SemiSorted { prefix, .. } => Schema::SemiSorted { prefix, suffix },
         Schema::Point => Schema::Point,
     };
-    Ok((schema, optional_text(env, preset_name)?.map(|name| preset(&name)).transpose()?))
+    Ok((schema, optional_text(env, preset_name)?.map(|given| design(&given)).transpose()?))
 }
 
 #[unsafe(no_mangle)]

@@ -439,6 +439,10 @@ class CodedKeyspace(_Coded, Changes, AsyncWrites, MutableMapping[Any, Any]):
         """As :meth:`Keyspace.clear`."""
         self.raw.clear()
 
+    def redesign(self, design: str) -> None:
+        """As :meth:`Keyspace.redesign`."""
+        self.raw.redesign(design)
+
     def change_schema(self, schema: str, ordered: bool = True, *, preset: str | None = None) -> None:
         """As :meth:`Keyspace.change_schema`."""
         self.raw.change_schema(schema, ordered, preset=preset)

@@ -218,7 +218,7 @@ fn help_footer() -> String {
         siltstone bench scan --dir ./b\n  \
         siltstone bench merge --dir ./b --threads 8\n  \
         siltstone bench ycsb-a --dir ./b --threads 4 --seconds 1m",
-        store::preset_names()
+        siltstone::presets::names()
     )
 }
 

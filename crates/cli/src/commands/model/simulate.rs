@@ -6,7 +6,7 @@ use crate::failure::{Failure, Result, refused, usage};
 use crate::output::{note, print, print_json};
 use crate::progress::count_bar;
 use crate::sizes;
-use crate::store::{Preset, parse_preset, preset_names};
+use crate::store::{Preset, parse_preset};
 use crate::table::Table;
 use clap::{ArgMatches, FromArgMatches};
 use indicatif::ProgressBar;
@@ -243,7 +243,10 @@ fn design(name: &str) -> Result<Design> {
         return Ok(design);
     }
     if !name.ends_with(".json") {
-        usage!("--design: {name:?} is neither a preset nor a .json file; presets are: {}", preset_names());
+        usage!(
+            "--design: {name:?} is neither a preset nor a .json file; presets are: {}",
+            siltstone::presets::names()
+        );
     }
     let path = Path::new(name);
     let text = std::fs::read_to_string(path).map_err(|error| Failure::at(path, error))?;

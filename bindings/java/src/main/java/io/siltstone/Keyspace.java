@@ -153,6 +153,23 @@ public final class Keyspace implements AutoCloseable {
     }
 
     /**
+     * Gives the keyspace another layout while it is in use: the name of a preset, or a design as JSON, as
+     * {@code siltstone advise --json} prints it. What is written from now on is laid out by it, and what is there is
+     * rewritten in the background, which {@link #statsJson} shows as {@code redesign}.
+     *
+     * @throws SiltstoneException of kind {@code INVALID_INPUT} where there is no such layout, or it does not suit the schema
+     *     or the memory budget; {@code NO_KEYSPACE} where the keyspace was dropped
+     */
+    public void redesign(String design) throws SiltstoneException {
+        Objects.requireNonNull(design, "design");
+        try {
+            Native.redesign(handle.get(), design);
+        } finally {
+            Reference.reachabilityFence(this);
+        }
+    }
+
+    /**
      * Gives the keyspace the schema of {@code options} while it is in use, and the layout of their preset where they name
      * one; their merge operator is not looked at. Returns at once: all items are copied in the background, and until the
      * keyspace has the schema, it is read by the old one, and keys that are written have to fit both.

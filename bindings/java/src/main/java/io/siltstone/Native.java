@@ -113,6 +113,8 @@ final class Native {
 
     static native void clear(long keyspace) throws SiltstoneException;
 
+    static native void redesign(long keyspace, String design) throws SiltstoneException;
+
     static native void changeSchema(long keyspace, String schema, boolean isHashed, String preset)
             throws SiltstoneException;
 

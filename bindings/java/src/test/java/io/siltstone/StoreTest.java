@@ -185,6 +185,21 @@ class StoreTest {
     }
 
     @Test
+    void aKeyspaceGetsAnotherDesign() throws Exception {
+        try (Store store = open()) {
+            Keyspace files = store.keyspace("files");
+            files.put(bytes("a"), bytes("1"));
+            files.redesign("leveled");
+            assertTrue(files.statsJson().contains("\"redesign\":{"), files.statsJson());
+            assertArrayEquals(bytes("1"), files.get(bytes("a")));
+            for (String wrong : new String[] {"granite", "{}", "{"}) {
+                assertEquals(SiltstoneException.Kind.INVALID_INPUT,
+                        assertThrows(SiltstoneException.class, () -> files.redesign(wrong)).kind());
+            }
+        }
+    }
+
+    @Test
     void aKeyspaceGetsAnotherSchema() throws Exception {
         try (Store store = open()) {
             Keyspace files = store.keyspace("files");
