@@ -172,7 +172,7 @@ impl Keyspace {
             return Err(error::no_keyspace(format!("there is no keyspace {name:?}")));
         }
         let wanted = schema.map(|text| store::schema(text, ordered)).transpose()?;
-        let design = preset.map(store::design).transpose()?;
+        let design = preset.map(siltstone::parse_design).transpose().or_raise(py)?;
         let keyspace = match existing {
             Some(existing) if wanted.is_none() && merge.is_none() => existing,
             existing => {
@@ -261,7 +261,8 @@ impl Keyspace {
     /// is rewritten in the background, which `stats()` shows as `redesign`. Raises InvalidInputError
     /// where there is no such design, or it does not suit the schema or the memory budget.
     fn redesign(this: PyRef<'_, Self>, design: &str) -> PyResult<()> {
-        let (py, open, design) = (this.py(), Self::open(&this)?, store::design(design)?);
+        let (py, open, design) =
+            (this.py(), Self::open(&this)?, siltstone::parse_design(design).or_raise(this.py())?);
         py.detach(|| open.keyspace.redesign(design)).or_raise(py)
     }
 
@@ -279,7 +280,7 @@ impl Keyspace {
         preset: Option<&str>,
     ) -> PyResult<()> {
         let (py, open, schema) = (this.py(), Self::open(&this)?, store::schema(schema, ordered)?);
-        let design = preset.map(store::design).transpose()?;
+        let design = preset.map(siltstone::parse_design).transpose().or_raise(py)?;
         py.detach(|| open.keyspace.change_schema(schema, design)).or_raise(py)
     }
 

@@ -5,7 +5,7 @@ use crate::handle::{Handle, Lease};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDelta, PyInt};
-use siltstone::{Backups, Db, Design, Durability, Options, ResourceOptions, Schema, SuffixOrder};
+use siltstone::{Backups, Db, Durability, Options, ResourceOptions, Schema, SuffixOrder};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -86,11 +86,6 @@ const DEFAULT_MEMORY_BYTES: u64 = 256 << 20;
 pub fn durability(sync: Option<bool>) -> siltstone::WriteOptions {
     let durability = sync.map(|sync| if sync { Durability::Synced } else { Durability::Buffered });
     siltstone::WriteOptions { durability }
-}
-
-/// Reads a design: the name of a preset, or JSON.
-pub fn design(text: &str) -> PyResult<Design> {
-    text.parse().map_err(|why: String| error::invalid(format!("design: {why}")))
 }
 
 /// Reads a schema as people write it.

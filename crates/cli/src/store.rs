@@ -189,7 +189,7 @@ pub fn parse_preset(text: &str) -> std::result::Result<Preset, String> {
 /// is.
 pub fn read_design(path: &Path) -> Result<Preset> {
     let text = std::fs::read_to_string(path).map_err(|e| Failure::at(path, e))?;
-    let design: Design = text.parse().map_err(|why: String| Failure::at(path, why))?;
+    let design = siltstone::parse_design(&text).map_err(|e| Failure::at(path, e))?;
     Ok(Preset { name: design.preset_name(), design })
 }
 

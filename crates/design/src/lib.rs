@@ -30,7 +30,6 @@
 
 pub mod check;
 pub mod design;
-mod design_text;
 pub mod digest;
 pub mod plan;
 pub mod prefix;

@@ -41,7 +41,7 @@
 //! | 7 | `db` | [`Db`], [`Keyspace`], [`Snapshot`]; the read path, the write path, background work, recovery |
 //! | 6 | `compaction` | tasks run: merge, retain, partition |
 //! | 5 | `version`, `region_filter` | Level › Region › Run; edits and the manifest; filters over a region's runs |
-//! | 4 | `table`, `wal`, `memtable`, `log_store`, `options`, `resources` | files and write buffers; what stores share |
+//! | 4 | `table`, `wal`, `memtable`, `log_store`, `options`, `design_text`, `resources` | files and write buffers; what stores share |
 //! | 3 | `cache`, `memory`, `record`, `segment`, `operation`, `entry`, `value`, `merge_operator`, `compression`, `codec`, `event_log` | bytes, budget |
 //! | 2 | [`io`] | the disk, real or simulated |
 //! | 1 | `error`, `activity`, `stats`, `filename`, `ids`, [`events`] | what goes wrong, what is counted, names and numbers of files, what happens |
@@ -61,6 +61,7 @@ mod codec;
 mod compaction;
 mod compression;
 mod db;
+mod design_text;
 mod entry;
 mod error;
 mod event_log;
@@ -95,6 +96,7 @@ pub use db::{
     Iter, Keys, Keyspace, Loss, MAX_VALUE_BYTES, Old, RepairProgress, RepairReport, Snapshot, SuffixBounds,
     SuffixRange, Tail, TailBatch, TailOperation, Transaction, Update, VerifyProgress, VerifyReport,
 };
+pub use design_text::parse_design;
 pub use error::{Error, ErrorKind, Result};
 pub use merge_operator::{MergeOperator, MergeOperators, decode_set, encode_set};
 pub use options::{

@@ -5,7 +5,7 @@ use crate::error::Failure;
 use crate::guard::guard;
 use crate::handles::{KEYSPACES, SNAPSHOTS, STORES};
 use crate::packed::{Packed, direct, direct_mut};
-use crate::store::{design, layout, text};
+use crate::store::{layout, text};
 use jni::JNIEnv;
 use jni::objects::{JByteArray, JByteBuffer, JClass, JLongArray, JString};
 use jni::sys::{jboolean, jint, jlong, jstring};
@@ -189,7 +189,7 @@ extern "system" fn Java_io_siltstone_Native_redesign<'l>(
     given: JString<'l>,
 ) {
     guard(env, (), |env| {
-        let design = design(&text(env, &given)?)?;
+        let design = siltstone::parse_design(&text(env, &given)?)?;
         Ok(KEYSPACES.get(keyspace)?.redesign(design)?)
     });
 }

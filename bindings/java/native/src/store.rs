@@ -30,11 +30,6 @@ fn optional_text(env: &mut JNIEnv<'_>, given: &JString<'_>) -> Result<Option<Str
     if given.is_null() { Ok(None) } else { text(env, given).map(Some) }
 }
 
-/// Reads a design: the name of a preset, or JSON.
-pub fn design(given: &str) -> Result<Design, Failure> {
-    given.parse().map_err(|why| Failure::Invalid(format!("design: {why}")))
-}
-
 /// Returns a schema, and the design of a preset where one is named.
 pub fn layout(
     env: &mut JNIEnv<'_>,
@@ -48,7 +43,7 @@ pub fn layout(
         Schema::SemiSorted { prefix, .. } => Schema::SemiSorted { prefix, suffix },
         Schema::Point => Schema::Point,
     };
-    Ok((schema, optional_text(env, preset_name)?.map(|given| design(&given)).transpose()?))
+    Ok((schema, optional_text(env, preset_name)?.map(|given| siltstone::parse_design(&given)).transpose()?))
 }
 
 #[unsafe(no_mangle)]

@@ -11,7 +11,7 @@ const FLOORS: &[(u8, &[&str])] = &[
     (7, &["db"]),
     (6, &["compaction"]),
     (5, &["version", "region_filter"]),
-    (4, &["table", "wal", "memtable", "log_store", "options", "resources"]),
+    (4, &["table", "wal", "memtable", "log_store", "options", "design_text", "resources"]),
     (
         3,
         &[
