@@ -399,6 +399,11 @@ pub struct Drift {
 pub enum DriftCause {
     /// A redesign is under way: tables of two designs are there.
     Redesign,
+    /// A part of what is counted was written under an earlier design.
+    EarlierDesign {
+        /// The part, as a share of the log.
+        share: f64,
+    },
     /// Merges are behind: regions hold more than they are to.
     WorkBehind,
     /// Filters or indexes are not in memory yet, or have no room there.
@@ -439,6 +444,9 @@ impl std::fmt::Display for DriftCause {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Redesign => write!(f, "a redesign is under way"),
+            Self::EarlierDesign { share } => {
+                write!(f, "{:.0} % of it was written under an earlier design", share * 100.0)
+            }
             Self::WorkBehind => write!(f, "merges are behind"),
             Self::FiltersNotLoaded => write!(f, "filters or indexes are not in memory"),
             Self::ColdCache { bytes, of_bytes } => {
@@ -460,8 +468,8 @@ impl std::fmt::Display for DriftCause {
 }
 
 impl DriftCause {
-    /// Names it in one word without its numbers, as metrics label it: `redesign`, `work_behind`,
-    /// `filters_not_loaded`, `cold_cache`, `snapshot`, `item_size`, `skew`, `read_skew` or `unknown`.
+    /// Names it in one word without its numbers, as metrics label it: `redesign`, `earlier_design`,
+    /// `work_behind`, `filters_not_loaded`, `cold_cache`, `item_size`, `skew`, `read_skew` or `unknown`.
     ///
     /// ```
     /// use siltstone::DriftCause;
@@ -471,6 +479,7 @@ impl DriftCause {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Redesign => "redesign",
+            Self::EarlierDesign { .. } => "earlier_design",
             Self::WorkBehind => "work_behind",
             Self::FiltersNotLoaded => "filters_not_loaded",
             Self::ColdCache { .. } => "cold_cache",

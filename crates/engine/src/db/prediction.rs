@@ -30,6 +30,8 @@ const FILLED: f64 = 0.8;
 /// How different sizes and skews are that explain anything.
 const OTHER_SIZE: f64 = 0.2;
 const OTHER_SKEW: f64 = 0.15;
+/// The share of the log before the last redesign from which on bytes written and space are of two designs.
+const OF_EARLIER_DESIGN: f64 = 0.1;
 /// How much longer a history may be than the one that is priced before only its later part counts.
 const LONGER: f64 = 1.05;
 
@@ -207,6 +209,11 @@ impl Judge<'_> {
         if self.stats.redesign.as_ref().is_some_and(|redesign| redesign.done < 1.0) {
             return DriftCause::Redesign;
         }
+        if matches!(about, About::Writes | About::Space)
+            && let Some(cause) = self.of_earlier_design()
+        {
+            return cause;
+        }
         if is_read
             && measured > predicted
             && let Some(cause) = self.cold()
@@ -217,6 +224,14 @@ impl Judge<'_> {
             return DriftCause::WorkBehind;
         }
         self.changed().or_else(|| self.read_skew(about, measured)).unwrap_or(DriftCause::Unknown)
+    }
+
+    /// How much was written before the last redesign, where that is a good part.
+    fn of_earlier_design(&self) -> Option<DriftCause> {
+        let version = self.keyspace.version();
+        let last = version.history.changes().last()?;
+        let share = last.sequence as f64 / self.store.catalog.visible().max(1) as f64;
+        (share > OF_EARLIER_DESIGN).then_some(DriftCause::EarlierDesign { share })
     }
 
     /// Whether there is work that is due.

@@ -361,6 +361,20 @@ fn drift_is_due_to_a_redesign_under_way() {
     assert_eq!(json["drift"][0]["cause"], "a redesign is under way");
 }
 
+#[test]
+fn drift_after_a_redesign_is_due_to_the_design_before() {
+    let store = Store::new(small("stepped-merge"), with_memory(4 << 20));
+    store.fill(84);
+    store.items.redesign(small("lean")).unwrap();
+    store.db.flush().unwrap();
+    store.db.wait_until_idle().unwrap();
+    let stats = store.items.stats();
+    assert_eq!(stats.redesign.unwrap().done, 1.0);
+    let written = stats.drift.iter().find(|drift| drift.field == "write_amplification");
+    let cause = written.map(|drift| drift.cause);
+    assert!(matches!(cause, Some(DriftCause::EarlierDesign { share }) if share > 0.9), "{:?}", stats.drift);
+}
+
 /// A design whose gets read a page for each run, whether it has the key or not.
 fn unfiltered() -> Design {
     let mut design = small("stepped-merge");

@@ -114,7 +114,7 @@ impl Point {
             write_amplification: filled.write_amplification,
             reads_per_hit: read.reads_per_hit,
             reads_per_miss: read.reads_per_miss,
-            fits: filled.memory_bytes.unfitted() <= 0.0,
+            fits: filled.memory_bytes.fits(),
             design: design.clone(),
         })
     }

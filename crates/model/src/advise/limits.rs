@@ -30,9 +30,6 @@ pub enum Limit {
     Years,
 }
 
-/// The share of the budget that filters may lack: a price is not exact either.
-const UNFITTED_SHARE: f64 = 1e-6;
-
 impl Limit {
     /// Limits on what costs at most so much, in the order in which they are looked at.
     pub const CEILINGS: [Self; 7] = [
@@ -99,9 +96,27 @@ impl Limit {
         }
     }
 
-    /// The error where none of so many designs keeps to it.
-    pub(super) fn is_kept_by_none(self, considered: usize) -> ModelError {
-        let message = format!("none of {considered} designs keeps to it; {}", self.to_loosen());
+    /// What a design has of it that breaks it: of memory, what it would take.
+    pub(super) fn reached(self, costs: &Costs) -> f64 {
+        self.of(costs) + if self == Self::Memory { costs.memory_bytes.unfitted() } else { 0.0 }
+    }
+
+    /// The better of two values of it.
+    pub(super) fn better(self, a: f64, b: f64) -> f64 {
+        if self == Self::Years { a.max(b) } else { a.min(b) }
+    }
+
+    /// The error where none of so many designs keeps to it, of which the best comes as near as `nearest`.
+    pub(super) fn is_kept_by_none(self, considered: usize, nearest: f64) -> ModelError {
+        let nearest = match self {
+            Self::Memory => format!("{:.1} MiB", nearest / (1024.0 * 1024.0)),
+            Self::HitTime | Self::MissTime | Self::ScanTime => format!("{nearest:.1} µs"),
+            _ => format!("{nearest:.2}"),
+        };
+        let message = format!(
+            "none of {considered} designs keeps to it, and the nearest has {nearest}; {}",
+            self.to_loosen()
+        );
         ModelError::new(self.parameter(), message)
     }
 }
@@ -151,9 +166,7 @@ impl Request {
     pub fn broken(&self, design: &Design, costs: &Costs) -> Option<Limit> {
         let memory = &costs.memory_bytes;
         let budget = self.memory_bytes as f64;
-        if memory.unfitted() > budget * UNFITTED_SHARE
-            || 2 * design.write_buffer_bytes() > self.memory_bytes / 2
-            || memory.total > budget
+        if !memory.fits() || 2 * design.write_buffer_bytes() > self.memory_bytes / 2 || memory.total > budget
         {
             return Some(Limit::Memory);
         }

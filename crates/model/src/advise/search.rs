@@ -22,9 +22,10 @@ const SEED_SIZES: [u32; 6] = [24, 23, 22, 21, 20, 18];
 const STARTS: usize = 3;
 const MOST_STARTS: usize = 6;
 const MOST_STEPS: usize = 40;
-/// Regions that the search may look at, presets in full included, which leave it half at least: of an
+/// Regions that the search may look at, presets in full included, which leave it a third at least: of an
 /// optimised build, a second's.
 const MOST_WORK: f64 = 45e6;
+const PRESETS_SHARE: f64 = 2.0 / 3.0;
 /// The share of these for what there is without limits other than memory's, where there are any, and by the
 /// end of the search for the mix that is told, where the worst mix counts.
 const SHARE_WITHOUT_LIMITS: f64 = 0.4;
@@ -78,6 +79,8 @@ pub(super) struct Search<'a> {
     priced: HashMap<String, Option<usize>>,
     accepted: Vec<Candidate>,
     refused: BTreeMap<Limit, usize>,
+    /// Of each limit, the best value that any has that was refused for it.
+    reached: BTreeMap<Limit, f64>,
     /// The cheapest of those that broke a limit other than memory's, the cheapest first.
     cheapest_refused: Vec<Candidate>,
     /// Of those made from each preset that break a limit, the one that is least beyond it, and how far.
@@ -109,6 +112,7 @@ impl<'a> Search<'a> {
             priced: HashMap::new(),
             accepted: Vec::new(),
             refused: BTreeMap::new(),
+            reached: BTreeMap::new(),
             cheapest_refused: Vec::new(),
             nearest_refused: BTreeMap::new(),
             considered: 0,
@@ -123,7 +127,7 @@ impl<'a> Search<'a> {
             search.note_followed(origin, store.looked_at() / roughly, search.flushes(design));
             search.work += store.looked_at() * (1.0 - 1.0 / roughly);
         }
-        search.work = search.work.min(MOST_WORK / 2.0);
+        search.work = search.work.min(MOST_WORK * PRESETS_SHARE);
         search
     }
 
@@ -366,6 +370,9 @@ impl<'a> Search<'a> {
 
     fn refuse(&mut self, limit: Limit, candidate: Candidate) {
         *self.refused.entry(limit).or_default() += 1;
+        let has = limit.reached(&candidate.costs);
+        let reached = self.reached.entry(limit).or_insert(has);
+        *reached = limit.better(*reached, has);
         let overrun = self.request.overrun(&candidate.design, &candidate.costs);
         if self.nearest_refused.get(candidate.origin).is_none_or(|(nearest, _)| overrun < *nearest) {
             self.nearest_refused.insert(candidate.origin, (overrun, candidate.clone()));

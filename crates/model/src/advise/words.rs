@@ -56,6 +56,7 @@ fn best_in_words(
     let mut why = vec![what_dominates(request, costs), what_is_written(costs), what_is_read(request, costs)];
     why.extend(on_the_way(request));
     why.push(where_memory_goes(costs, request.workload.mean_items()));
+    why.extend(how_long_it_lasts(request, costs));
     why.push(more_memory(next));
     if let Some(radius) = request.uncertainty {
         let premium = if request.premium_at_most.is_finite() {
@@ -138,17 +139,29 @@ fn where_memory_goes(costs: &Costs, items: f64) -> String {
     let m = &costs.memory_bytes;
     let held = m.filter + m.index;
     format!(
-        "Of {:.0} MiB of memory filters take {:.1} ({:.2} bits an item), indexes {:.1} ({:.2} bits), write buffers {:.1}, and the \
-         cache has {:.1}: {:.2} bytes an item for filters and indexes.",
+        "Of {:.1} MiB of memory filters take {:.1} ({:.2} bits an item), indexes {:.1} ({:.2} bits), write buffers {:.1}, compactions \
+         {:.1}, the cache has {:.1}, and {:.1} are slack: {:.2} bytes an item for filters and indexes.",
         m.budget / MIB,
         m.filter / MIB,
         costs.filter_bits_per_item,
         m.index / MIB,
         costs.index_bits_per_item,
         m.memtable / MIB,
+        m.compaction / MIB,
         m.cache / MIB,
+        m.slack() / MIB,
         held / items
     )
+}
+
+/// When the device is worn out, where it is known how much is put.
+fn how_long_it_lasts(request: &Request, costs: &Costs) -> Option<String> {
+    let (rate, endurance) = (request.workload.puts_per_second?, request.device.endurance_bytes?);
+    Some(format!(
+        "With {rate} puts a second the device is worn out after {:.1} years, if {:.0} TB may be written to it.",
+        costs.device_years?,
+        endurance / 1e12
+    ))
 }
 
 fn more_memory(next: &NextMemory) -> String {

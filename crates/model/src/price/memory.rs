@@ -55,6 +55,16 @@ impl MemoryCosts {
         })
     }
 
+    /// Whether filters and indexes fit, but for a millionth of the budget: a price is not exact either.
+    pub fn fits(&self) -> bool {
+        self.unfitted() <= self.budget * UNFITTED_SHARE
+    }
+
+    /// Bytes of the budget that nobody has: what the allocator loses, and what may be more than is reckoned.
+    pub fn slack(&self) -> f64 {
+        (self.budget - self.total).max(0.0)
+    }
+
     /// Bytes of filters and indexes that do not fit, for which pages are read instead.
     pub fn unfitted(&self) -> f64 {
         self.unfitted_filter + self.unfitted_index
@@ -80,6 +90,8 @@ fn missing_in_order(bytes: &[f64], order: impl IntoIterator<Item = usize>, mut f
 
 /// Memory of an entry of a memtable beside its key and value.
 const MEMTABLE_ENTRY_BYTES: f64 = 56.0;
+/// The share of the budget that filters may lack.
+const UNFITTED_SHARE: f64 = 1e-6;
 /// The share of the budget that is slack, and what is slack in any case, up to another such share.
 const SLACK_SHARE: f64 = 1.0 / 12.0;
 const FIXED_SLACK_BYTES: f64 = 6.0 * 1024.0 * 1024.0;

@@ -129,6 +129,11 @@ impl Keys {
         !matches!(self.touched, Touched::Nothing) || self.expires_after.is_finite()
     }
 
+    /// Whether some items are changed more often than others.
+    pub fn are_skewed(&self) -> bool {
+        matches!(self.touched, Touched::Skewed(_))
+    }
+
     /// The share of all items that so many changes touch.
     fn touched(&self, changes: f64) -> f64 {
         match &self.touched {
@@ -155,8 +160,11 @@ impl Keys {
     /// The share of the items among `puts` that are among `others` as well; first puts are of other items in
     /// each.
     pub fn share_also_in(&self, puts: Puts, others: Puts) -> f64 {
+        if puts.changes + others.changes <= 0.0 || others.first + others.changes <= 0.0 {
+            return 0.0;
+        }
         let (met, of_others) = (self.met(puts), self.met(others));
-        if met <= 0.0 || of_others <= 0.0 {
+        if met <= 0.0 {
             return 0.0;
         }
         let of_both = self.met(puts.and(others));

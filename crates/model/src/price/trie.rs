@@ -16,15 +16,18 @@ use super::puts::{Keys, Puts};
 use super::workload::Workload;
 use super::written::{Space, Written};
 use crate::ModelError;
-use siltstone_design::plan::plan;
+use siltstone_design::plan::{self, plan};
 use siltstone_design::{Design, RegionShape, RunShape, Task, TriePath};
 
 /// Most flushes that are followed; a workload of more is refused rather than taking minutes.
 const MOST_FLUSHES: f64 = 4e6;
 /// Compactions after one flush, of some hundred regions that are followed, from which on there is no rest.
 const MOST_TASKS: usize = 100_000;
-/// What a flush takes beside what is looked at after it, in regions that are looked at.
+/// What a flush takes beside what is looked at after it, in regions that are looked at; what it takes more
+/// where some items are changed more often than others, and for each further size of values.
 const LOOKED_AT_PER_FLUSH: f64 = 8.0;
+const LOOKED_AT_FOR_SKEW: f64 = 8.0;
+const LOOKED_AT_PER_SIZE: f64 = 4.0;
 /// What an estimate of garbage takes, in the same.
 const LOOKED_AT_PER_ESTIMATE: f64 = 3.0;
 /// The golden section, which spreads phases evenly however many are taken.
@@ -84,7 +87,10 @@ pub(super) struct Trie {
     /// What the write buffer holds at each of them that gets read from the log; nothing where only the end is
     /// looked at, when it has been flushed.
     logged: Option<Puts>,
-    /// Regions that were looked at for what there is to do, so far, and how many may be.
+    /// The space that it took when it last came to rest, and that of level 0, where space counts.
+    at_rest: Option<(plan::Space, u64)>,
+    /// Regions that were looked at for what there is to do, so far, and how many may be; the planner is spared
+    /// looks that are sure to find nothing, which count all the same.
     looked_at: f64,
     most_looked_at: f64,
     /// What was written into each level.
@@ -126,6 +132,7 @@ impl Trie {
             levels: vec![(0..1u64 << depth).map(root).collect()],
             before: Vec::new(),
             logged: None,
+            at_rest: None,
             looked_at: 0.0,
             most_looked_at,
             written: vec![Written::default()],
@@ -180,6 +187,10 @@ impl Trie {
             self.flushes_before_end(moments, at_once, puts).map(|flushes| flushes * at_once).collect();
         moments.sort_unstable_by(f64::total_cmp);
         let (mut left, mut bytes) = (puts, self.bytes());
+        let for_skew = if self.keys.are_skewed() { LOOKED_AT_FOR_SKEW } else { 0.0 };
+        let further_sizes = self.layout.workload().value_sizes().skip(1).count();
+        let per_flush = LOOKED_AT_PER_FLUSH + for_skew + further_sizes as f64 * LOOKED_AT_PER_SIZE;
+        self.check_work(puts / at_once * per_flush)?;
         while left > 0.5 {
             let now = at_once.min(left);
             left -= now;
@@ -188,16 +199,17 @@ impl Trie {
             for region in 0..self.levels.first().map_or(0, Vec::len) {
                 self.deliver(0, region, kind(now, made), 1);
             }
-            self.looked_at += LOOKED_AT_PER_FLUSH;
-            if self.looked_at > self.most_looked_at {
-                return Err(ModelError::new("design", "it takes too long to follow".to_owned()));
-            }
+            self.looked_at += per_flush;
+            self.check_work(0.0)?;
             // What a flush leaves short of level 0's limits gives nothing to do, which the planner need
             // not be asked.
             if self.may_be_due() {
                 self.come_to_rest()?;
                 bytes = self.bytes();
             } else {
+                if self.space_counts() {
+                    self.looked_at += self.looks();
+                }
                 let newest = |region: &Region| region.shape.runs.first().map_or(0, |run| run.bytes);
                 let flushed = self.levels.first().into_iter().flatten().map(newest);
                 bytes += flushed.sum::<u64>() as f64;
@@ -206,6 +218,14 @@ impl Trie {
             while left > 0.5 && moments.pop_if(|moment| left <= *moment + 0.5).is_some() {
                 self.before.push((self.now, self.levels.clone()));
             }
+        }
+        Ok(())
+    }
+
+    /// Refuses to look at so many regions more, if these are too many.
+    fn check_work(&self, more: f64) -> Result<(), ModelError> {
+        if self.looked_at + more > self.most_looked_at {
+            return Err(ModelError::new("design", "it takes too long to follow".to_owned()));
         }
         Ok(())
     }
@@ -224,6 +244,9 @@ impl Trie {
             }
         }
         self.levels.iter_mut().flatten().for_each(|region| region.has_changed = false);
+        if self.space_counts() {
+            self.at_rest = Some((plan::Space::of(self.design(), &*self), self.level_0_bytes()));
+        }
         Ok(())
     }
 

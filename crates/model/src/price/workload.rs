@@ -195,6 +195,13 @@ impl Workload {
         ModelError::positive("group", self.group_items)?;
         ModelError::positive("batch", self.batch_items)?;
         ModelError::positive("compressed-ratio", self.compressed_ratio)?;
+        if self.compressed_ratio < 1.0 {
+            let given = format!(
+                "{} given; tables that do not become smaller are not compressed: 1 at least",
+                self.compressed_ratio
+            );
+            return Err(ModelError::new("compressed-ratio", given));
+        }
         for (name, value) in [
             ("overwrites", self.overwrites),
             ("deletes", self.deletes),

@@ -30,6 +30,7 @@ use workload::{WorkloadArgs, parse_number};
 /// With --uncertain the worst mix of operations within that Kullback-Leibler divergence of yours is made as
 /// cheap as can be, instead of yours: 0.25 is a little off, 2 is anything.
 #[derive(clap::Args, Debug)]
+#[command(allow_negative_numbers = true)]
 #[command(after_help = "Examples:\n  \
     siltstone advise --items 100M --key-bytes 16 --value-bytes 100 --memory 256M\n  \
     siltstone advise --items 1e9 --key-bytes 16 --value-bytes 32 --group 128 --memory 1G --reads 0.9 --hits 0.5\n  \
@@ -93,7 +94,8 @@ pub struct Args {
     /// Write a page with the front, the design and knobs into this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Print {"best": {"design", "name", "why", "predicted"}, "front": […], "presets": {…}, "workload": {…},
+    /// Print {"best": {"design", "name", "why", "predicted", "worst_cost"}, "front": […], "presets": {…},
+    /// "next_memory": {"bytes", "saved_us", "saved_share"}, "considered": …, "refused": {…}, "workload": {…},
     /// "seconds": …}; with --store also "store": {"workload", "design", "predicted", "saved_share",
     /// "pays_after_operations"}
     #[arg(long)]

@@ -3,7 +3,7 @@
 use crate::sizes;
 use crate::table::Table;
 use siltstone_model::advise::{Advice, Request, strata};
-use siltstone_model::price::Costs;
+use siltstone_model::price::{Costs, Workload};
 use std::fmt::Write;
 
 /// The columns of a price.
@@ -32,10 +32,11 @@ pub fn text(request: &Request, advice: &Advice, seconds: f64) -> String {
         sizes::count(workload.items as u64),
         workload.items_at_end.map_or_else(String::new, |items| format!(" to {}", sizes::count(items as u64))),
         workload.key_bytes,
-        workload.mean_value_bytes(),
+        workload.mean_value_bytes().round(),
         sizes::bytes(request.memory_bytes),
         best.name
     );
+    let _ = writeln!(text, "{}\n", operations(workload));
     for line in strata(&best.design) {
         let _ = writeln!(text, "  {line}");
     }
@@ -47,8 +48,11 @@ pub fn text(request: &Request, advice: &Advice, seconds: f64) -> String {
     for choice in &advice.front {
         table.row(row(&choice.name, &choice.predicted));
     }
-    let _ =
-        write!(text, "\nNone of these is beaten in bytes written, reads, memory and space at once\n{table}");
+    let _ = write!(
+        text,
+        "\nNone of these is beaten in bytes written, reads, memory and space at once; at the ends of the list is what the \
+         least of one of them takes of the others\n{table}"
+    );
     let mut table = Table::new(COLUMNS);
     for (name, costs) in &advice.presets {
         table.row(row(name, costs));
@@ -63,9 +67,44 @@ pub fn text(request: &Request, advice: &Advice, seconds: f64) -> String {
     text
 }
 
+/// What is done with the store: as it was given, or taken for granted.
+fn operations(workload: &Workload) -> String {
+    let mix = workload.mix.normalized();
+    let percent = |share: f64| format!("{:.0} %", share * 100.0);
+    let mut text = format!(
+        "Operations: {} gets that find an item, {} that find none",
+        percent(mix.hits),
+        percent(mix.misses)
+    );
+    if mix.scans > 0.0 {
+        let _ = write!(text, ", {} scans of a group", percent(mix.scans));
+    }
+    let _ = write!(text, ", {} puts", percent(mix.puts));
+    if mix.puts <= 0.0 {
+        text.push_str(
+            ": nothing that writing costs is weighed (shares of --reads and --scans leave the rest to puts)",
+        );
+    }
+    let per_item = workload.changes() / workload.items;
+    if per_item > 0.0 {
+        let _ = write!(text, "; each item is overwritten or deleted {per_item:.2} times on the average");
+    }
+    match (workload.skew, workload.read_skew) {
+        (skew, Some(read)) => {
+            let _ = write!(text, "; skew {skew} of writes, {read} of reads");
+        }
+        (skew, None) if skew > 0.0 => {
+            let _ = write!(text, "; skew {skew}");
+        }
+        _ => text.push_str("; all items alike"),
+    }
+    text.push('.');
+    text
+}
+
 fn row(name: &str, costs: &Costs) -> [String; 10] {
     let memory = &costs.memory_bytes;
-    let unfitted = if memory.unfitted() > 0.0 { " (too many)" } else { "" };
+    let unfitted = if memory.fits() { "" } else { " (too many)" };
     [
         name.to_owned(),
         format!("{:.2}", costs.cost),

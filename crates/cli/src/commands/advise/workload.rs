@@ -8,6 +8,8 @@ use std::time::Duration;
 
 /// Share of writes that overwrite from which on a store is taken to be overwritten for good: four times.
 const MOST_OVERWRITES: f64 = 4.0;
+/// How far shares of sizes may be from 1 together: people round them.
+const SUM_MAY_BE_OFF: f64 = 0.02;
 /// Share of gets that find an item, where a file speaks of no gets.
 const USUAL_HITS: f64 = 0.9;
 
@@ -92,13 +94,18 @@ pub fn parse_number(text: &str) -> std::result::Result<f64, String> {
 
 /// Parses one length, or lengths with their shares.
 fn parse_sizes(text: &str) -> std::result::Result<Sizes, String> {
+    const HOW: &str = "write one length, or lengths with their shares of all items as in 100:0.9,20K:0.1";
+    let is_one = !text.contains(',');
     let sized = |part: &str| {
-        let (bytes, share) = part.split_once(':').unwrap_or((part, "1"));
-        let share =
-            share.parse().map_err(|_| "write lengths with shares as in 100:0.9,20K:0.1".to_owned())?;
+        let (bytes, share) = part.split_once(':').or(is_one.then_some((part, "1"))).ok_or(HOW)?;
+        let share = share.parse().map_err(|_| HOW)?;
         Ok(ValueSize { value_bytes: parse_size(bytes)? as f64, share })
     };
     let sizes: Vec<ValueSize> = text.split(',').map(sized).collect::<std::result::Result<_, String>>()?;
+    let sum: f64 = sizes.iter().map(|size| size.share).sum();
+    if (sum - 1.0).abs() > SUM_MAY_BE_OFF {
+        return Err(format!("the shares add up to {sum}, and have to be 1 together; {HOW}"));
+    }
     Sizes::new(&sizes).map_err(|error| error.to_string())
 }
 
@@ -183,6 +190,7 @@ fn read(path: &Path) -> Result<Workload> {
     } else {
         std::fs::read_to_string(path)
     };
+    let path = if path == Path::new("-") { Path::new("standard input") } else { path };
     let text = text.map_err(|e| Failure::at(path, e))?;
     let json: serde_json::Value = serde_json::from_str(&text).map_err(|e| Failure::at(path, e))?;
     let json = json.get("workload").unwrap_or(&json);

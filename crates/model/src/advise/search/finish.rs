@@ -180,9 +180,12 @@ impl Search<'_> {
 
     /// The error where no design keeps to the limits: it names what most break.
     fn nothing_fits(&self) -> ModelError {
-        let (limit, _) =
-            self.refused.iter().max_by_key(|(_, number)| **number).unwrap_or((&Limit::Memory, &0));
-        limit.is_kept_by_none(self.considered)
+        // What breaks another limit fits the memory.
+        let beside_memory = self.refused.iter().filter(|(limit, _)| **limit != Limit::Memory);
+        let most = beside_memory.max_by_key(|(_, number)| **number);
+        let limit = most.map_or(Limit::Memory, |(limit, _)| *limit);
+        let nearest = self.reached.get(&limit).copied().unwrap_or(f64::NAN);
+        limit.is_kept_by_none(self.considered, nearest)
     }
 }
 

@@ -5,7 +5,7 @@
 //! regions stand for behind them, as levels of their own.
 
 use super::{Region, Trie};
-use siltstone_design::plan::stagger;
+use siltstone_design::plan::{EARLY_PART, Space, stagger};
 use siltstone_design::{RegionShape, RunShape, Shape, TriePath};
 
 /// Levels behind the store's own on which the shape shows what followed regions stand for.
@@ -23,17 +23,50 @@ impl Trie {
         self.design().pushes_early || region.has_changed
     }
 
+    /// Whether overwrites can make it so large that regions are pushed early.
+    pub fn space_counts(&self) -> bool {
+        self.keys.make_garbage() && self.design().pushes_early
+    }
+
+    /// Bytes of level 0, where that is no leaf.
+    pub fn level_0_bytes(&self) -> u64 {
+        self.levels.first().into_iter().flatten().map(|region| region.shape.bytes()).sum()
+    }
+
     /// Whether the planner could find anything to do after a flush, where it had found nothing before.
     pub fn may_be_due(&self) -> bool {
         let design = self.design();
         let spec = design.level(0);
-        let may_reclaim = self.keys.make_garbage() && (design.pushes_early || design.levels.len() == 1);
-        may_reclaim
+        if self.keys.make_garbage() && design.levels.len() == 1 {
+            return true;
+        }
+        self.may_be_crowded()
             || self.levels.first().into_iter().flatten().any(|region| {
                 let limit = stagger(spec, &region.shape) * (1.0 - 1e-9);
                 region.shape.runs.len() as f64 >= f64::from(spec.runs) * limit
                     || region.shape.bytes() as f64 >= spec.region_bytes() as f64 * limit
             })
+    }
+
+    /// Whether a flush may have made some region one to be pushed early: level 0's, which has grown, or any
+    /// other, where the store was not crowded before.
+    fn may_be_crowded(&self) -> bool {
+        if !self.space_counts() {
+            return false;
+        }
+        let Some((at_rest, level_0_bytes)) = self.at_rest else { return true };
+        let design = self.design();
+        let grown = self.level_0_bytes().saturating_sub(level_0_bytes);
+        let now = Space { all: at_rest.all.saturating_add(grown), ..at_rest };
+        if !now.is_crowded(design) {
+            return false;
+        }
+        let spec = design.level(0);
+        let is_pushed_early = |region: &Region| {
+            let limit = spec.region_bytes() as f64 * stagger(spec, &region.shape);
+            region.shape.bytes() as f64 >= limit * EARLY_PART * (1.0 - 1e-9)
+        };
+        !at_rest.is_crowded(design) || self.levels.first().into_iter().flatten().any(is_pushed_early)
     }
 
     /// What followed regions stand for beside themselves, as one region that is a leaf or is not.
