@@ -48,6 +48,12 @@ impl Puts {
         Self { changes, made, ..Self::default() }
     }
 
+    /// First puts and changes, where nothing of them has been dropped: what the size of their run depends on.
+    pub fn as_flushed(&self) -> Option<[f64; 2]> {
+        let is_whole = self.dropped == 0.0 && self.live_from == f64::NEG_INFINITY;
+        is_whole.then_some([self.first, self.changes])
+    }
+
     /// Those of both.
     pub fn and(self, other: Self) -> Self {
         Self {

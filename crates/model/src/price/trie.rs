@@ -87,6 +87,8 @@ pub(super) struct Trie {
     /// What the write buffer holds at each of them that gets read from the log; nothing where only the end is
     /// looked at, when it has been flushed.
     logged: Option<Puts>,
+    /// What the last flush took, the size of its run and its bytes.
+    flushed: Option<([f64; 2], RunSize, f64)>,
     /// The space that it took when it last came to rest, and that of level 0, where space counts.
     at_rest: Option<(plan::Space, u64)>,
     /// Regions that were looked at for what there is to do, so far, and how many may be; the planner is spared
@@ -132,6 +134,7 @@ impl Trie {
             levels: vec![(0..1u64 << depth).map(root).collect()],
             before: Vec::new(),
             logged: None,
+            flushed: None,
             at_rest: None,
             looked_at: 0.0,
             most_looked_at,
@@ -330,6 +333,24 @@ impl Trie {
         self.note_run(level, number, replaces_all, sources);
     }
 
+    /// The size of a run that took `puts` in a region of `level`, and its bytes: known of the last flush, as
+    /// all of them are alike.
+    fn newest_size(&self, level: usize, region: &Region, puts: Puts) -> (RunSize, f64) {
+        match self.flushed {
+            Some((took, size, bytes))
+                if level == 0
+                    && puts.as_flushed() == Some(took)
+                    && size.has_children != region.children.is_empty() =>
+            {
+                (size, bytes)
+            }
+            _ => {
+                let size = self.run_size(level, region, puts);
+                (size, self.layout.run_bytes(&size))
+            }
+        }
+    }
+
     fn note_read(&mut self, level: usize, bytes: f64) {
         if let Some(written) = self.written.get_mut(level) {
             written.read_bytes += bytes;
@@ -340,8 +361,12 @@ impl Trie {
     fn note_run(&mut self, level: usize, number: usize, replaces_all: bool, sources: usize) {
         let region = self.region(level, number);
         let Some(&newest) = region.puts.first() else { return };
-        let size = self.run_size(level, region, newest);
-        let (bytes, weight) = (self.layout.run_bytes(&size), region.weight);
+        let (size, bytes) = self.newest_size(level, region, newest);
+        let weight = region.weight;
+        if level == 0 {
+            self.flushed = newest.as_flushed().map(|took| (took, size, bytes));
+        }
+        let region = self.region(level, number);
         let older = region.puts.iter().skip(1).fold(Puts::default(), |older, puts| older.and(*puts));
         let present = size.entries * self.keys.share_also_in(newest, older);
         if let Some(written) = self.written.get_mut(level) {
