@@ -27,6 +27,10 @@ fn searches(criterion: &mut Criterion) {
             Request { uncertainty: Some(1.0), ..Request::new(Workload { mix, ..points }, 1 << 30) },
         ),
         ("values of two sizes", Request::new(Workload { sizes, ..points }, 1 << 30)),
+        // A terabyte, of which each preset's write buffer is flushed hundreds of thousands of times.
+        ("values of two sizes, skewed", {
+            Request::new(Workload { sizes, overwrites: 5e8, skew: 0.99, ..points }, 1 << 30)
+        }),
         ("growing tenfold", {
             Request::new(Workload { items: 5e7, items_at_end: Some(5e8), ..points }, 1 << 30)
         }),
