@@ -230,14 +230,15 @@ pub fn predict(story: &Story, budget_bytes: u64, processor_time: f64) -> Result<
     // Of reads alone, as they are measured: nothing is held for writers.
     let hits = f64::from(HITS_PERCENT) / 100.0;
     let mix = Mix { hits, misses: 1.0 - hits, scans: 0.0, puts: 0.0 };
-    let costs_of = |mix: Mix| {
+    let pricer_of = |mix: Mix| {
         let reading = siltstone_model::price::Workload { mix, ..workload };
-        let pricer = Pricer::new(&reading, &Device { processor_time, ..Device::default() });
-        pricer.and_then(|pricer| pricer.price(&story.design, budget_bytes)).map_err(refused)
+        Pricer::new(&reading, &Device { processor_time, ..Device::default() }).map_err(refused)
     };
-    let costs = costs_of(mix)?;
+    let price = |pricer: Pricer| pricer.price(&story.design, budget_bytes).map_err(refused);
+    let costs = price(pricer_of(mix)?)?;
+    // A group is read from every run on its path, and how many runs level 0 has at the end is chance.
     let scanning = Mix { hits: 0.0, misses: 0.0, scans: 1.0, puts: 0.0 };
-    let scanned = (story.group > 1).then(|| costs_of(scanning)).transpose()?;
+    let scanned = (story.group > 1).then(|| price(pricer_of(scanning)?.over_time())).transpose()?;
     let memory = &costs.memory_bytes;
     let is_growth = story.history == History::Growth;
     Ok(Figures {

@@ -1,5 +1,6 @@
 //! What Siltstone would cost for the workload that a RocksDB's or LevelDB's log shows.
 
+use crate::sizes;
 use siltstone::presets;
 use siltstone_model::Direct;
 use siltstone_model::price::{Costs, Device, price};
@@ -12,8 +13,11 @@ const BATCH_BYTES: f64 = 16.0;
 const KEY_BYTES: f64 = 16.0;
 /// Updates per key after which what is written settles.
 const UPDATES_PER_KEY: f64 = 3.0;
-/// Memory that has room for all filters, whatever they take.
+/// Memory that has room for all filters, whatever they take; how many times what they take a store is given,
+/// and what for everything else.
 const AMPLE_BYTES: u64 = 1 << 44;
+const TIMES_HELD: f64 = 1.5;
+const BESIDES_BYTES: f64 = 32.0 * 1024.0 * 1024.0;
 
 /// The default design's costs for the workload; `None` where the model can't follow it.
 pub fn costs(workload: &Workload) -> Option<Costs> {
@@ -31,7 +35,9 @@ pub fn costs(workload: &Workload) -> Option<Costs> {
         value_bytes,
         ..Default::default()
     };
-    let costs = price(&presets::siltstone(), &ours, &Device::default(), AMPLE_BYTES).ok()?;
+    let with = |bytes| price(&presets::siltstone(), &ours, &Device::default(), bytes).ok();
+    let held = with(AMPLE_BYTES)?.memory_bytes;
+    let costs = with(((held.filter + held.index) * TIMES_HELD + BESIDES_BYTES) as u64)?;
     let is_load = matches!(workload.course, Course::Load { .. });
     let written = if is_load { costs.write_amplification } else { costs.change_write_amplification };
     let mut costs = costs;
@@ -43,11 +49,14 @@ pub fn costs(workload: &Workload) -> Option<Costs> {
 pub fn line(workload: &Workload) -> Option<String> {
     let costs = costs(workload)?;
     Some(format!(
-        "Siltstone would write {:.2} bytes per byte of keys and values for this workload, with {:.1} bits an item of filters and \
-         indexes in memory, {:.2} reads a get and at most {:.2} × the items on disk (its default design, predicted)",
+        "Siltstone would write {:.2} bytes per byte of keys and values for this workload, with {} of memory, {:.1} bits an item \
+         of it for filters and indexes, {:.2} reads a get and at most {:.2} × the items on disk (its default design, predicted; \
+         `siltstone advise --items {:.0}` looks for better ones)",
         costs.write_amplification,
+        sizes::bytes(costs.memory_bytes.budget as u64),
         costs.filter_bits_per_item + costs.index_bits_per_item,
-        costs.pages_per_hit,
-        costs.peak_space_amplification
+        costs.reads_per_hit,
+        costs.peak_space_amplification,
+        costs.live_items
     ))
 }
