@@ -91,8 +91,8 @@ pub(super) struct Trie {
     flushed: Option<([f64; 2], RunSize, f64)>,
     /// The space that it took when it last came to rest, and that of level 0, where space counts.
     at_rest: Option<(plan::Space, u64)>,
-    /// Regions that were looked at for what there is to do, so far, and how many may be; the planner is spared
-    /// looks that are sure to find nothing, which count all the same.
+    /// Regions that were looked at for what there is to do, so far, and how many may be. The planner is
+    /// spared looks that are sure to find nothing, which count all the same.
     looked_at: f64,
     most_looked_at: f64,
     /// What was written into each level.
