@@ -317,6 +317,26 @@ fn pages_that_are_asked_for_more_than_others_stay_in_the_cache() {
     }
 }
 
+/// Groups of popular items are listed again and again: stores of five million items that were really
+/// overwritten and read, with device reads of a scan (docs/advice.md).
+#[test]
+fn groups_of_popular_items_stay_in_the_cache() {
+    let measured = [("lean", 60_000_000, 0.71), ("lean", 20_000_000, 1.04), ("leveled", 60_000_000, 1.02)];
+    for (name, budget, scan) in measured {
+        let mix = Mix { hits: 0.0, misses: 0.0, scans: 1.0, puts: 0.0 };
+        let workload = Workload { items: 5e6, overwrites: 1e7, value_bytes: 32.0, ..Workload::default() };
+        let workload = Workload { skew: 0.99, group_items: 64.0, batch_items: 100.0, mix, ..workload };
+        let design = Design::preset(name).unwrap().scaled_to(1 << 20);
+        let reads = |read_skew| {
+            let pricer = Pricer::new(&Workload { read_skew, ..workload }, &Device::default()).unwrap();
+            pricer.over_time().price(&design, budget).unwrap().reads_per_scan
+        };
+        let (popular, any) = (reads(None), reads(Some(0.0)));
+        assert!((popular / scan - 1.0).abs() < 0.15, "{name}, {budget}: {popular} of {scan}");
+        assert!(any > 1.5 * popular, "{name}, {budget}: {any}, {popular}");
+    }
+}
+
 /// Where everything else is cached, what gets read of the device is what lies in a log store: half a log
 /// store's items over time, and nothing when it has been flushed.
 #[test]

@@ -221,6 +221,7 @@ impl Asking<'_> {
         let times = PAGES.times(room, &sizes, untouched, self.longest());
         let touching = times.map(|time| self.touching(&items, &absent_keys, time));
         let (by_items, by_absent_keys) = (items.untouched_in(times), absent_keys.untouched_in(times));
+        let by_scans = self.lists_untouched_in(times);
         let mut reads = DeviceReads::default();
         for class in classes {
             let untouched =
@@ -234,9 +235,37 @@ impl Asking<'_> {
             reads.hit += class.pages_by_found * items.missed(own, &by_items, others)
                 + class.vain_by_hit * items.missed(all(), &by_items, any);
             reads.miss += class.vain_by_miss * absent_keys.missed(all(), &by_absent_keys, any);
-            reads.scan += class.by_scan * absent(any);
+            let listed = self.requests.groups().iter().zip(&by_scans);
+            let missed = listed.map(|(group, [newcomer, noted, staying])| {
+                let [of_newcomer, of_noted, of_staying] = any;
+                let untouched = [newcomer * of_newcomer, noted * of_noted, staying * of_staying];
+                group.items * group.rate * absent(untouched)
+            });
+            reads.scan += class.by_scan * missed.sum::<f64>();
         }
         reads
+    }
+
+    /// Of groups that are listed for an item of each kind, the share of those that nobody lists in each time
+    /// beyond what is listed of any group: groups are listed as often as their items are asked for.
+    fn lists_untouched_in(&self, times: Times) -> Vec<[f64; 3]> {
+        let mean = 1.0 / self.requests.items();
+        let beyond = |rate: f64| (rate - mean).max(0.0) * self.mix.scans;
+        let groups = self.requests.groups().iter();
+        groups.map(|group| times.map(|time| (-beyond(group.rate) * time).exp())).collect()
+    }
+
+    /// How many groups of items with a prefix in common are listed in so many operations.
+    fn listed(&self, time: f64) -> f64 {
+        if self.mix.scans <= 0.0 {
+            return 0.0;
+        }
+        let (prefixes, items) = (self.requests.prefixes(), self.requests.items());
+        let groups = self.requests.groups().iter();
+        let alone: f64 =
+            groups.map(|group| group.items * (-group.rate * self.mix.scans * time).exp()).sum::<f64>()
+                / items;
+        prefixes * (1.0 - alone.powf(items / prefixes))
     }
 
     /// How many keys come through in so many operations.
@@ -245,12 +274,11 @@ impl Asking<'_> {
             let groups = self.requests.groups().iter().zip(untouched);
             groups.map(|(group, untouched)| group.items * (1.0 - untouched)).sum()
         };
-        let prefixes = self.requests.prefixes();
         let untouched = items.untouched(time);
         Touching {
             hits: touched(&untouched),
             misses: touched(&absent_keys.untouched(time)),
-            scans: prefixes * -(-self.mix.scans * time / prefixes).exp_m1(),
+            scans: self.listed(time),
             untouched,
         }
     }
