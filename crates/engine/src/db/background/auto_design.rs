@@ -10,12 +10,13 @@ use crate::db::catalog::keyspace::OpenKeyspace;
 use crate::db::considered::{Search, Since};
 use crate::events::{DesignEvent, Event};
 use crate::options::AutoDesign;
-use crate::stats::{ProposedDesign, Stopwatch};
+use crate::stats::ProposedDesign;
 use crate::version::designs::Chosen;
 use siltstone_design::{Design, Schema};
 use siltstone_model::advise::{Change, Request, rewriting_us, weigh};
 use siltstone_model::price::Workload;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The horizon where none is given, in operations for each item.
 const HORIZON_PER_ITEM: f64 = 64.0;
@@ -35,6 +36,13 @@ fn read_skew(request: &Request, present: &Design, since: &Since) -> Option<f64> 
     let skews = READ_SKEWS.map(|share| share * request.workload.skew);
     let judged = skews.into_iter().filter_map(|skew| Some((skew, off(skew)?)));
     judged.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(skew, _)| skew)
+}
+
+/// Processor time that this thread has taken, beside which that of operations is weighed: what other programs
+/// take of the machine does not count.
+fn thread_time() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
 impl Scheduler {
@@ -80,14 +88,14 @@ impl Scheduler {
         let search = considered.search(&since, (&workload, skew_of_reads), (&present, budget_bytes));
         let Some(search) = search else { return false };
         if search != Search::None {
-            let watch = Stopwatch::start();
+            let began = thread_time();
             (request.workload.read_skew, request.is_quick) = (skew_of_reads, search == Search::Presets);
             let Ok(change) = weigh(&request, &present, tables) else {
                 considered.skip(counted);
                 return false;
             };
             let (asked, at) = ((workload, skew_of_reads), ((*present).clone(), budget_bytes));
-            considered.note_search(asked, at, change, (search, watch.elapsed()));
+            considered.note_search(asked, at, change, (search, thread_time().saturating_sub(began)));
         }
         request.workload.read_skew = considered.read_skew();
         let horizon = match self.env.options.design_horizon_operations {
