@@ -379,8 +379,7 @@ impl Options {
             return Ok(Self { default_design, auto_design, ..self });
         }
         let default_design = Design::preset(name).ok_or_else(|| {
-            let known: Vec<_> = presets::all().into_iter().map(|(name, _)| name).collect();
-            let known = known.join(", ");
+            let known = presets::names();
             Error::invalid(format_args!("there is no preset {name:?}; there are auto, {known}"))
         })?;
         Ok(Self { default_design, ..self })

@@ -165,14 +165,18 @@ impl Through {
     /// The share of requests that come through and find a page absent that others do not ask for within each
     /// time, where so large shares of requests are for each group.
     fn missed(&self, shares: impl Iterator<Item = f64>, by_own: &[[f64; 3]], by_others: [f64; 3]) -> f64 {
-        let [of_newcomer, of_noted, of_staying] = by_others;
         let groups = shares.zip(&self.groups).zip(by_own);
-        groups
-            .map(|((share, (passed, _)), [newcomer, noted, staying])| {
-                share * passed * absent([newcomer * of_newcomer, noted * of_noted, staying * of_staying])
-            })
-            .sum()
+        groups.map(|((share, (passed, _)), own)| share * passed * absent_to_both(*own, by_others)).sum()
     }
+}
+
+/// The share of requests that find a page absent which neither those for the same as they nor others ask for
+/// within each time.
+fn absent_to_both(
+    [newcomer, noted, staying]: [f64; 3],
+    [of_newcomer, of_noted, of_staying]: [f64; 3],
+) -> f64 {
+    absent([newcomer * of_newcomer, noted * of_noted, staying * of_staying])
 }
 
 /// How many keys were asked for in a time.
@@ -235,13 +239,8 @@ impl Asking<'_> {
             reads.hit += class.pages_by_found * items.missed(own, &by_items, others)
                 + class.vain_by_hit * items.missed(all(), &by_items, any);
             reads.miss += class.vain_by_miss * absent_keys.missed(all(), &by_absent_keys, any);
-            let listed = self.requests.groups().iter().zip(&by_scans);
-            let missed = listed.map(|(group, [newcomer, noted, staying])| {
-                let [of_newcomer, of_noted, of_staying] = any;
-                let untouched = [newcomer * of_newcomer, noted * of_noted, staying * of_staying];
-                group.items * group.rate * absent(untouched)
-            });
-            reads.scan += class.by_scan * missed.sum::<f64>();
+            let listed = all().zip(&by_scans).map(|(share, own)| share * absent_to_both(*own, any));
+            reads.scan += class.by_scan * listed.sum::<f64>();
         }
         reads
     }

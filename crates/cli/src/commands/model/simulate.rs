@@ -2,11 +2,11 @@
 
 use super::parameters::{Layout, Parameters};
 use crate::commands::model::wa::level_table;
-use crate::failure::{Failure, Result, refused, usage};
+use crate::failure::{Result, refused, usage};
 use crate::output::{note, print, print_json};
 use crate::progress::count_bar;
 use crate::sizes;
-use crate::store::{Preset, parse_preset};
+use crate::store::{self, Preset, parse_preset};
 use crate::table::Table;
 use clap::{ArgMatches, FromArgMatches};
 use indicatif::ProgressBar;
@@ -248,9 +248,7 @@ fn design(name: &str) -> Result<Design> {
             siltstone::presets::names()
         );
     }
-    let path = Path::new(name);
-    let text = std::fs::read_to_string(path).map_err(|error| Failure::at(path, error))?;
-    serde_json::from_str(&text).map_err(|error| Failure::at(path, format!("no design: {error}")))
+    Ok(store::read_design(Path::new(name))?.design)
 }
 
 fn run_design(args: &Inner, design: &Design) -> Result<()> {

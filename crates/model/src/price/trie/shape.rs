@@ -36,16 +36,25 @@ impl Trie {
     /// Whether the planner could find anything to do after a flush, where it had found nothing before.
     pub fn may_be_due(&self) -> bool {
         let design = self.design();
-        let spec = design.level(0);
         if self.keys.make_garbage() && design.levels.len() == 1 {
             return true;
         }
         self.may_be_crowded()
             || self.levels.first().into_iter().flatten().any(|region| {
-                let limit = stagger(spec, &region.shape) * (1.0 - 1e-9);
-                region.shape.runs.len() as f64 >= f64::from(spec.runs) * limit
-                    || region.shape.bytes() as f64 >= spec.region_bytes() as f64 * limit
+                let (runs, most) = (region.shape.runs.len() as f64, f64::from(design.level(0).runs));
+                runs >= most * self.level_0_limit(region) || self.fills_level_0(region, 1.0)
             })
+    }
+
+    /// How many times its level's limits a region of level 0 may hold, a little less than the planner says.
+    fn level_0_limit(&self, region: &Region) -> f64 {
+        stagger(self.design().level(0), &region.shape) * (1.0 - 1e-9)
+    }
+
+    /// Whether a region of level 0 has so large a part of the bytes that it may have.
+    fn fills_level_0(&self, region: &Region, part: f64) -> bool {
+        let most = self.design().level(0).region_bytes() as f64 * self.level_0_limit(region);
+        region.shape.bytes() as f64 >= most * part
     }
 
     /// Whether a flush may have made some region one to be pushed early: level 0's, which has grown, or any
@@ -61,12 +70,8 @@ impl Trie {
         if !now.is_crowded(design) {
             return false;
         }
-        let spec = design.level(0);
-        let is_pushed_early = |region: &Region| {
-            let limit = spec.region_bytes() as f64 * stagger(spec, &region.shape);
-            region.shape.bytes() as f64 >= limit * EARLY_PART * (1.0 - 1e-9)
-        };
-        !at_rest.is_crowded(design) || self.levels.first().into_iter().flatten().any(is_pushed_early)
+        let mut level_0 = self.levels.first().into_iter().flatten();
+        !at_rest.is_crowded(design) || level_0.any(|region| self.fills_level_0(region, EARLY_PART))
     }
 
     /// What followed regions stand for beside themselves, as one region that is a leaf or is not.
