@@ -35,6 +35,7 @@ pub(crate) mod heap;
 pub(crate) mod limits;
 pub mod os;
 pub(crate) mod pages;
+pub(crate) mod processor;
 // Public for the measuring of devices, and promised to nobody.
 #[doc(hidden)]
 pub mod reads;

@@ -9,6 +9,7 @@ use super::Scheduler;
 use crate::db::catalog::keyspace::OpenKeyspace;
 use crate::db::considered::{Search, Since};
 use crate::events::{DesignEvent, Event};
+use crate::io::processor::thread_time;
 use crate::options::AutoDesign;
 use crate::stats::ProposedDesign;
 use crate::version::designs::Chosen;
@@ -16,7 +17,6 @@ use siltstone_design::{Design, Schema};
 use siltstone_model::advise::{Change, Request, rewriting_us, weigh};
 use siltstone_model::price::Workload;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// The horizon where none is given, in operations for each item.
 const HORIZON_PER_ITEM: f64 = 64.0;
@@ -36,13 +36,6 @@ fn read_skew(request: &Request, present: &Design, since: &Since) -> Option<f64> 
     let skews = READ_SKEWS.map(|share| share * request.workload.skew);
     let judged = skews.into_iter().filter_map(|skew| Some((skew, off(skew)?)));
     judged.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(skew, _)| skew)
-}
-
-/// Processor time that this thread has taken, beside which that of operations is weighed: what other programs
-/// take of the machine does not count.
-fn thread_time() -> Duration {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
 impl Scheduler {
