@@ -1,6 +1,7 @@
 //! The stores that are really run: every preset and two mixtures, three histories each.
 
-use siltstone::{Design, IndexSpec, LevelSpec, RegionFilterSpec, TableFilterSpec, WriteBufferSpec, presets};
+use super::stage::{Contents, MOMENTS};
+use siltstone::{Design, IndexSpec, LevelSpec, RegionFilterSpec, TableFilterSpec, presets};
 use siltstone_model::price::Workload;
 
 /// Flushes that a fill has, about, so that a small store has as many levels as a large one.
@@ -80,6 +81,11 @@ impl Story {
         format!("{}, {}", self.name, self.history.name())
     }
 
+    pub fn contents(&self) -> Contents {
+        let Self { items, value_bytes, group, .. } = *self;
+        Contents { items, key_bytes: KEY_BYTES, value_bytes, group }
+    }
+
     pub fn key_bytes(&self) -> u64 {
         KEY_BYTES
     }
@@ -99,12 +105,13 @@ impl Story {
         }
     }
 
-    /// Puts that a write buffer holds, about.
-    pub fn write_buffer_puts(&self) -> u64 {
-        match self.design.write_buffer {
-            WriteBufferSpec::MemTable { bytes } => bytes / self.item_bytes(),
-            WriteBufferSpec::LogStore { entries } => u64::from(entries),
-        }
+    /// Items that are overwritten from one moment to the next at which it is looked at, so that these are
+    /// spread over the cycle of level 1, and over that of level 0.
+    pub fn overwritten_between(&self) -> u64 {
+        let [of_level_0, of_level_1] = self.contents().cycles(&self.design);
+        let part = 1.0 / f64::from(MOMENTS);
+        let cycles = (of_level_1 * part / of_level_0).floor() + part;
+        ((cycles * of_level_0) as u64).min(self.items / u64::from(MOMENTS))
     }
 
     /// Memory budgets: where all filters fit, where few do, and between.

@@ -30,7 +30,7 @@ const TABLES_OF_ITEMS: u64 = 400;
 const TABLES_OF_BUDGET: u64 = 16;
 /// Moments at which a store is read whose reads are to be means over time. Between them level 0 takes so
 /// large a part of what it holds, which meets it full and empty; and one of so many items at most.
-const MOMENTS: u32 = 4;
+pub const MOMENTS: u32 = 4;
 const GOLDEN: f64 = 0.618_033_988_749_895;
 const PART_BETWEEN: u64 = 16;
 /// Reads of a kind at each moment, at least.
@@ -68,12 +68,20 @@ impl Contents {
         (design.write_buffer.items(self.item_bytes()) as u64).max(1)
     }
 
+    /// Puts after which level 0 of a store of `design` is as it was, and level 1.
+    pub fn cycles(&self, design: &Design) -> [f64; 2] {
+        let mut puts = self.write_buffer_puts(design) as f64;
+        [0, 1].map(|level| {
+            let run_bytes = puts * self.item_bytes() / 2f64.powi(i32::from(design.depth(level)));
+            puts *= design.level(level).runs_per_push(run_bytes);
+            puts
+        })
+    }
+
     /// Items that are overwritten from one moment to the next at which a store of `design` is read.
     fn overwritten_between(&self, design: &Design) -> u64 {
-        let at_once = self.write_buffer_puts(design) as f64;
-        let run_bytes = at_once * self.item_bytes() / 2f64.powi(i32::from(design.depth(0)));
-        let cycle = at_once * design.level(0).runs_per_push(run_bytes);
-        ((cycle * GOLDEN) as u64).min(self.items / PART_BETWEEN)
+        let [of_level_0, _] = self.cycles(design);
+        ((of_level_0 * GOLDEN) as u64).min(self.items / PART_BETWEEN)
     }
 
     /// Items that are overwritten while a store of `design` is [read over time](Stage::read_over_time).

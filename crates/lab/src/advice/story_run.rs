@@ -2,17 +2,19 @@
 
 use super::points::{History, Story, stories};
 use super::record::{Figures, Point};
+use super::stage::MOMENTS;
 use crate::clients::KEYSPACE;
 use crate::clients::client::{Load, Run};
 use crate::clients::filled::Filled;
 use crate::clients::watch::run_clients;
 use crate::clients::workload::{Mix as ClientMix, Operation, Workload};
 use crate::kit::sizes;
-use crate::measure::{Reads, process_seconds};
+use crate::measure::{Reads, process_seconds, thread_seconds};
 use crate::program::failure::{Failure, Result, refused};
 use crate::program::output::note;
-use siltstone::{Db, Keyspace, KeyspaceOptions, Options, PrefixRule, Schema};
+use siltstone::{Db, Keyspace, KeyspaceOptions, Options, PrefixRule, Schema, Stats};
 use siltstone_model::price::{Device, Mix, Pricer};
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
 /// Items of a batch.
@@ -23,10 +25,14 @@ const HITS_PERCENT: u32 = 90;
 /// Items per read that is measured, and per group that is listed,
 const ITEMS_PER_READ: u64 = 8;
 const ITEMS_PER_SCAN: u64 = 512;
+const LEAST_READS: u64 = 1000;
 /// and how many times as many come before, to fill the caches and to find how to divide them: more where some
 /// items are asked for more than others, since what stays is what comes again.
 const READS_BEFORE: u64 = 5;
 const SKEWED_READS_BEFORE: u64 = 16;
+const SCANS_BEFORE: u64 = 3;
+/// Moments at which the price looks at a store.
+const PRICED_MOMENTS: usize = 16;
 
 /// Returns the processor time that this machine takes for what the model's takes a second for: a store of so
 /// many items is written below `dir` and read, and both are set beside what is predicted.
@@ -55,7 +61,7 @@ pub fn run_story(
 ) -> Result<Vec<Point>> {
     let dir = dir.join(format!("siltstone-predictions-{}", std::process::id()));
     let removed = Removed(dir.clone());
-    let written = write(story, &dir, story.budgets()[0], is_headlong)?;
+    let mut written = write(story, &dir, is_headlong)?;
     let mut points = Vec::new();
     for &budget_bytes in budgets {
         let measured = measure_reads(story, &dir, budget_bytes, &written)?;
@@ -68,8 +74,38 @@ pub fn run_story(
             predicted: predict(story, budget_bytes, processor_time)?,
         });
     }
+    measure_over_time(story, &dir, &mut written.filled, &mut points)?;
     drop(removed);
     Ok(points)
+}
+
+/// Lists groups with each budget, looks at what filters and indexes take, and fills both in. A store that was
+/// overwritten is looked at at several moments of the cycle in which its upper levels fill up, and overwritten
+/// further between.
+fn measure_over_time(story: &Story, dir: &Path, filled: &mut Filled, points: &mut [Point]) -> Result<()> {
+    let moments = if story.history == History::Growth { 1 } else { MOMENTS };
+    for moment in 0..moments {
+        if moment > 0 {
+            let store = Store::open(story, dir)?;
+            let at_once = story.contents().write_buffer_puts(&story.design);
+            store.write(story, filled, Workload::Overwrite, story.overwritten_between(), at_once)?;
+            store.close()?;
+        }
+        let add = |mean: &mut Option<f64>, now: f64| {
+            *mean = Some(mean.unwrap_or(0.0) + now / f64::from(moments));
+        };
+        for Point { budget_bytes, measured, .. } in &mut *points {
+            let store = Store::open_read_only(dir, *budget_bytes)?;
+            // Before any get, whose answer would have a part of the cache.
+            if story.group > 1 {
+                add(&mut measured.reads_per_scan, scan(story, &store, filled)?);
+            }
+            store.work(filled, &reading(story, story.items / ITEMS_PER_READ / u64::from(MOMENTS)))?;
+            let memory = store.db.stats().memory;
+            add(&mut measured.filter_and_index_bytes, (memory.filter + memory.index) as f64);
+        }
+    }
+    Ok(())
 }
 
 /// Removes a store, however its run ends.
@@ -103,18 +139,103 @@ fn load(workload: Workload, story: &Story, batch: u64, operations: u64) -> Load 
     }
 }
 
+/// Gets, of which most find an item.
+fn reading(story: &Story, gets: u64) -> Load {
+    let mix = ClientMix { first: Operation::Get, first_percent: HITS_PERCENT, second: Operation::GetMissing };
+    Load { mix, ..load(Workload::ReadHit, story, 1, gets.max(LEAST_READS)) }
+}
+
+/// An open store of a story.
+struct Store {
+    db: Db,
+    keyspace: Keyspace,
+    /// Seconds of processor time that looking took, which is no part of what is looked at: the store prices
+    /// its design for those who look.
+    looked: Cell<f64>,
+}
+
+impl Store {
+    /// The store of `story`, which is made where there is none, with the largest of its budgets.
+    fn open(story: &Story, dir: &Path) -> Result<Self> {
+        let schema = match story.group {
+            1 => Schema::Point,
+            _ => Schema::ordered(PrefixRule::Fixed { bytes: 8 }),
+        };
+        let options = Options { memory_budget_bytes: story.budgets()[0], ..Options::default() };
+        let db = Db::open(dir, options)?;
+        let design = Some(story.design.clone());
+        let keyspace = db.keyspace(KEYSPACE, KeyspaceOptions { schema, design, ..Default::default() })?;
+        Ok(Self { db, keyspace, looked: Cell::new(0.0) })
+    }
+
+    fn open_read_only(dir: &Path, budget_bytes: u64) -> Result<Self> {
+        let options = Options { memory_budget_bytes: budget_bytes, ..Options::default() };
+        let db = Db::open_read_only(dir, options)?;
+        let Some(keyspace) = db.get_keyspace(KEYSPACE) else {
+            return Err(Failure::Failed(format!("{} has lost its keyspace", dir.display())));
+        };
+        Ok(Self { db, keyspace, looked: Cell::new(0.0) })
+    }
+
+    fn stats(&self) -> Stats {
+        let began = thread_seconds();
+        let stats = self.db.stats();
+        self.looked.set(self.looked.get() + thread_seconds() - began);
+        stats
+    }
+
+    /// Seconds of processor time of the process without what looking took.
+    fn worked(&self) -> f64 {
+        process_seconds() - self.looked.get()
+    }
+
+    /// Runs clients and checks what they read.
+    fn work(&self, filled: &mut Filled, load: &Load) -> Result<()> {
+        let items = filled.generator().map_err(Failure::Failed)?;
+        let run = Run::new(&self.db, &self.keyspace, items, filled, load);
+        run_clients(&run)?.check_reads()?;
+        if load.workload == Workload::Fill {
+            filled.existing = run.existing();
+        }
+        Ok(())
+    }
+
+    /// Puts so many items, waits for merges after each `at_once`, and returns the space that the store took
+    /// then, without the log, of which as much is kept as write buffers ask for.
+    fn write(
+        &self,
+        story: &Story,
+        filled: &mut Filled,
+        workload: Workload,
+        puts: u64,
+        at_once: u64,
+    ) -> Result<Vec<u64>> {
+        let (mut left, mut space) = (puts, Vec::new());
+        while left > 0 {
+            let now = left.min(at_once);
+            left -= now;
+            self.work(filled, &load(workload, story, BATCH, now))?;
+            if left == 0 {
+                self.db.flush()?;
+            }
+            self.db.wait_until_idle()?;
+            let stats = self.stats();
+            space.push(stats.space_bytes.saturating_sub(stats.wal_bytes));
+        }
+        Ok(space)
+    }
+
+    fn close(self) -> Result<()> {
+        drop(self.keyspace);
+        Ok(self.db.close()?)
+    }
+}
+
 /// Writes the store of a story. Merges keep up with the writer where it is not headlong, which is what the
 /// model counts: where they lag, regions hold more than their limits when they are merged, and less is
 /// written.
-fn write(story: &Story, dir: &Path, budget_bytes: u64, is_headlong: bool) -> Result<Written> {
-    let schema = match story.group {
-        1 => Schema::Point,
-        _ => Schema::ordered(PrefixRule::Fixed { bytes: 8 }),
-    };
-    let options = Options { memory_budget_bytes: budget_bytes, ..Options::default() };
-    let db = Db::open(dir, options)?;
-    let design = Some(story.design.clone());
-    let keyspace = db.create_keyspace(KEYSPACE, KeyspaceOptions { schema, design, ..Default::default() })?;
+fn write(story: &Story, dir: &Path, is_headlong: bool) -> Result<Written> {
+    let store = Store::open(story, dir)?;
     let mut filled = Filled {
         items: story.items,
         seed: 1,
@@ -124,103 +245,63 @@ fn write(story: &Story, dir: &Path, budget_bytes: u64, is_headlong: bool) -> Res
         existing: 0,
         complete: true,
     };
-    let (mut before, mut processor) = (db.stats(), process_seconds());
+    let at_once = if is_headlong { u64::MAX } else { story.contents().write_buffer_puts(&story.design) };
+    let (mut before, mut worked) = (store.stats(), store.worked());
     let mut puts = story.items;
-    let at_once = if is_headlong { u64::MAX } else { story.write_buffer_puts() };
-    // Without the log, of which as much is kept as write buffers ask for.
-    let table_bytes = || {
-        let stats = db.stats();
-        stats.space_bytes.saturating_sub(stats.wal_bytes)
-    };
-    // Returns the space that the store took after each write buffer.
-    let mut write_all = |workload: Workload, puts: u64| -> Result<Vec<u64>> {
-        let (mut left, mut space) = (puts, Vec::new());
-        while left > 0 {
-            let now = left.min(at_once);
-            left -= now;
-            work(&db, &keyspace, &mut filled, &load(workload, story, BATCH, now))?;
-            if left > 0 {
-                db.wait_until_idle()?;
-                space.push(table_bytes());
-            }
-        }
-        db.flush()?;
-        db.wait_until_idle()?;
-        space.push(table_bytes());
-        Ok(space)
-    };
-    let filling = write_all(Workload::Fill, story.items)?;
+    let filling = store.write(story, &mut filled, Workload::Fill, puts, at_once)?;
     let mut space_bytes = filling.last().copied().unwrap_or(0) as f64;
     if story.history != History::Growth {
-        (before, processor) = (db.stats(), process_seconds());
+        (before, worked) = (store.stats(), store.worked());
         puts = story.overwrites();
-        let overwriting = write_all(Workload::Overwrite, puts)?;
+        let overwriting = store.write(story, &mut filled, Workload::Overwrite, puts, at_once)?;
         space_bytes = overwriting.iter().sum::<u64>() as f64 / overwriting.len() as f64;
     }
-    let after = db.stats();
+    let after = store.stats();
     let user = (after.user_bytes_written - before.user_bytes_written) as f64;
     let written = Written {
         write_amplification: (after.device_bytes_written - before.device_bytes_written) as f64 / user,
         space_amplification: space_bytes / (story.items * story.item_bytes()) as f64,
-        cpu_us_per_put: (process_seconds() - processor) * 1e6 / puts as f64,
+        cpu_us_per_put: (store.worked() - worked) * 1e6 / puts as f64,
         filled,
     };
-    drop(keyspace);
-    db.close()?;
+    store.close()?;
     Ok(written)
 }
 
-/// Runs clients and checks what they read.
-fn work(db: &Db, keyspace: &Keyspace, filled: &mut Filled, load: &Load) -> Result<()> {
-    let items = filled.generator().map_err(Failure::Failed)?;
-    let run = Run::new(db, keyspace, items, filled, load);
-    run_clients(&run)?.check_reads()?;
-    let existing = run.existing();
-    if load.workload == Workload::Fill {
-        filled.existing = existing;
-    }
-    Ok(())
-}
-
+/// Reads the store of a story as it is at the end of all puts. What is a mean over time is not known yet.
 fn measure_reads(story: &Story, dir: &Path, budget_bytes: u64, written: &Written) -> Result<Figures> {
-    let options = Options { memory_budget_bytes: budget_bytes, ..Options::default() };
-    let db = Db::open_read_only(dir, options)?;
-    let Some(keyspace) = db.get_keyspace(KEYSPACE) else {
-        return Err(Failure::Failed(format!("{} has lost its keyspace", dir.display())));
-    };
+    let store = Store::open_read_only(dir, budget_bytes)?;
     let mut filled = written.filled.clone();
-    let reads = (story.items / ITEMS_PER_READ).max(1000);
-    let mix = ClientMix { first: Operation::Get, first_percent: HITS_PERCENT, second: Operation::GetMissing };
-    let load = Load { mix, ..load(Workload::ReadHit, story, 1, reads) };
+    let load = reading(story, story.items / ITEMS_PER_READ);
+    let reads = load.operations;
     let before = if story.skew() > 0.0 { SKEWED_READS_BEFORE } else { READS_BEFORE };
-    work(&db, &keyspace, &mut filled, &Load { operations: reads * before, ..load })?;
-    let (before, processor) = (keyspace.stats(), process_seconds());
-    work(&db, &keyspace, &mut filled, &load)?;
-    let processor = process_seconds() - processor;
-    let Reads { hits, misses, by_hits, by_misses, .. } = Reads::between(&before, &keyspace.stats());
-    let memory = db.stats().memory;
-    let reads_per_scan = (story.group > 1).then(|| scan(story, (&db, &keyspace), &mut filled)).transpose()?;
+    store.work(&mut filled, &reading(story, reads * before))?;
+    let (before, worked) = (store.keyspace.stats(), store.worked());
+    store.work(&mut filled, &load)?;
+    let worked = store.worked() - worked;
+    let Reads { hits, misses, by_hits, by_misses, .. } = Reads::between(&before, &store.keyspace.stats());
+    let memory = store.stats().memory;
     Ok(Figures {
         write_amplification: written.write_amplification,
         space_amplification: written.space_amplification,
         reads_per_hit: by_hits as f64 / hits as f64,
         reads_per_miss: by_misses as f64 / misses as f64,
-        reads_per_scan,
-        filter_and_index_bytes: Some((memory.filter + memory.index) as f64),
+        reads_per_scan: None,
+        filter_and_index_bytes: None,
         memory_bytes: (memory.filter + memory.index + memory.cache) as f64,
         cpu_us_per_put: written.cpu_us_per_put,
-        cpu_us_per_get: processor * 1e6 / reads as f64,
+        cpu_us_per_get: worked * 1e6 / reads as f64,
     })
 }
 
 /// Lists groups, and returns what each read.
-fn scan(story: &Story, (db, keyspace): (&Db, &Keyspace), filled: &mut Filled) -> Result<f64> {
-    let scans = (story.items / ITEMS_PER_SCAN).max(1000);
-    let load = load(Workload::Scan, story, 1, scans);
-    work(db, keyspace, filled, &Load { operations: scans * READS_BEFORE, ..load })?;
-    let before = keyspace.stats();
-    work(db, keyspace, filled, &load)?;
-    let Reads { scans, by_scans, .. } = Reads::between(&before, &keyspace.stats());
+fn scan(story: &Story, store: &Store, filled: &mut Filled) -> Result<f64> {
+    let scans = (story.items / ITEMS_PER_SCAN).max(LEAST_READS);
+    let load = load(Workload::Scan, story, 1, scans / u64::from(MOMENTS));
+    store.work(filled, &Load { operations: scans * SCANS_BEFORE, ..load })?;
+    let before = store.keyspace.stats();
+    store.work(filled, &load)?;
+    let Reads { scans, by_scans, .. } = Reads::between(&before, &store.keyspace.stats());
     Ok(by_scans as f64 / scans as f64)
 }
 
@@ -236,11 +317,16 @@ pub fn predict(story: &Story, budget_bytes: u64, processor_time: f64) -> Result<
     };
     let price = |pricer: Pricer| pricer.price(&story.design, budget_bytes).map_err(refused);
     let costs = price(pricer_of(mix)?)?;
-    // A group is read from every run on its path, and how many runs level 0 has at the end is chance.
-    let scanning = Mix { hits: 0.0, misses: 0.0, scans: 1.0, puts: 0.0 };
-    let scanned = (story.group > 1).then(|| price(pricer_of(scanning)?.over_time())).transpose()?;
-    let memory = &costs.memory_bytes;
     let is_growth = story.history == History::Growth;
+    // What is looked at at several moments.
+    let over_time = |mix: Mix| {
+        let pricer = pricer_of(mix)?;
+        price(if is_growth { pricer } else { pricer.over_moments(PRICED_MOMENTS) })
+    };
+    let scanning = Mix { hits: 0.0, misses: 0.0, scans: 1.0, puts: 0.0 };
+    let scanned = (story.group > 1).then(|| over_time(scanning)).transpose()?;
+    let held = over_time(mix)?.memory_bytes;
+    let memory = &costs.memory_bytes;
     Ok(Figures {
         write_amplification: costs.change_write_amplification,
         space_amplification: if is_growth {
@@ -251,7 +337,7 @@ pub fn predict(story: &Story, budget_bytes: u64, processor_time: f64) -> Result<
         reads_per_hit: costs.reads_per_hit,
         reads_per_miss: costs.reads_per_miss,
         reads_per_scan: scanned.map(|costs| costs.reads_per_scan),
-        filter_and_index_bytes: Some(memory.filter + memory.index),
+        filter_and_index_bytes: Some(held.filter + held.index),
         memory_bytes: memory.filter + memory.index + memory.cache,
         cpu_us_per_put: costs.cpu_us_per_put,
         cpu_us_per_get: hits * costs.cpu_us_per_hit + (1.0 - hits) * costs.cpu_us_per_miss,
