@@ -5,6 +5,9 @@ use serde::Deserialize;
 use serde_json::Value;
 use siltstone_design::{Design, presets};
 
+/// Characters that errors show of what was given.
+const MOST_SHOWN: usize = 40;
+
 /// Reads a design: the name of a preset or of a row of SlimDB's Table 1, or JSON. The JSON is a design as
 /// `siltstone keyspaces --json` prints it, or what `siltstone advise --json` prints, whose best it then is.
 ///
@@ -23,7 +26,13 @@ use siltstone_design::{Design, presets};
 pub fn parse_design(text: &str) -> Result<Design> {
     let text = text.trim();
     if !text.starts_with('{') {
-        let known = || format!("design: there is no preset {text:?}; there are {}", presets::names());
+        let given: String = text.chars().take(MOST_SHOWN).collect();
+        let known = || {
+            format!(
+                "design: {given:?} is neither JSON, which begins with a brace, nor a preset: these are {}",
+                presets::names()
+            )
+        };
         return Design::preset(text).ok_or_else(|| Error::invalid(known()));
     }
     let json: Value = serde_json::from_str(text)
@@ -51,7 +60,9 @@ mod tests {
             let json = serde_json::to_string_pretty(&design).unwrap();
             assert_eq!(parse_design(&format!("\n{json}\n")).unwrap(), design, "{name}");
         }
-        assert!(error("").contains("there are siltstone"), "{}", error(""));
+        assert!(error("").contains("these are siltstone"), "{}", error(""));
+        assert!(error("[levels]\nruns = 4").contains("neither JSON"), "{}", error("[levels]\nruns = 4"));
+        assert!(error(&"long".repeat(1000)).len() < 300);
         assert!(error("{").contains("no JSON"), "{}", error("{"));
         assert!(error("{\"levels\": []}").contains("no design"), "{}", error("{\"levels\": []}"));
         let unsound = Design { max_garbage: -1.0, ..presets::lean() };

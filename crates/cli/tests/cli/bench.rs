@@ -65,6 +65,17 @@ fn fill_then_read_reports_every_promised_field() {
 }
 
 #[test]
+fn a_store_that_may_be_redesigned_is_opened_for_writing_whatever_is_done() {
+    let (_dir, store) = scratch();
+    fill(&store, &[]);
+    let read = ["bench", "read-hit", "--dir", &store, "--operations", "500"];
+    let _writer = siltstone::Db::open(&store, siltstone::Options::default()).unwrap();
+    let locked = run(&[&read[..], &["--auto-design", "propose"]].concat());
+    assert!(locked.code != Some(0) && locked.err.contains("is locked by"), "{}", locked.err);
+    run(&read).ok();
+}
+
+#[test]
 fn every_workload_runs_on_a_filled_store() {
     let (_dir, store) = scratch();
     fill(&store, &["--group", "50", "--value-bytes", "40"]);

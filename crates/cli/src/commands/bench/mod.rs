@@ -286,7 +286,8 @@ fn run_on_filled(args: &WorkloadArgs) -> Result<()> {
     if args.drop_page_cache {
         watch::drop_page_cache(&args.dir)?;
     }
-    let db = if args.workload.writes() {
+    // Who looks for another design has to be able to change it, and to count reads.
+    let db = if args.workload.writes() || args.auto_design != AutoDesign::Off {
         store::open_existing(&args.dir, options(args))?
     } else {
         store::open_read_only_with(&args.dir, options(args))?
