@@ -296,12 +296,35 @@ impl Design {
         let Some((name, _)) = named().find(|(_, design)| design.scaled_to(table_bytes) == *self) else {
             return "custom".to_owned();
         };
-        let units = [(30, "G"), (20, "M"), (10, "K")];
-        let whole = units.into_iter().find(|(shift, _)| table_bytes.trailing_zeros() >= *shift);
-        whole.map_or(format!("{name}:{table_bytes}"), |(shift, unit)| {
-            format!("{name}:{}{unit}", table_bytes >> shift)
-        })
+        format!("{name}:{}", size(table_bytes))
     }
+
+    /// What tells it from other designs, for people: its [name](Design::preset_name), or of a custom one the
+    /// runs of its levels, from level 0 down, and the bytes of level 0's tables.
+    ///
+    /// ```
+    /// use siltstone_design::{Design, presets};
+    ///
+    /// assert_eq!(presets::lean().summary(), "lean");
+    /// let custom = Design { max_garbage: 0.5, ..presets::leveled().scaled_to(1 << 20) };
+    /// assert_eq!(custom.summary(), "custom (8/1/1 runs, tables of 1M)");
+    /// ```
+    pub fn summary(&self) -> String {
+        let name = self.preset_name();
+        if name != "custom" {
+            return name;
+        }
+        let runs: Vec<String> = self.levels.iter().map(|level| level.runs.to_string()).collect();
+        let table_bytes = self.levels.first().map_or(0, |level| level.table_bytes);
+        format!("custom ({} runs, tables of {})", runs.join("/"), size(table_bytes))
+    }
+}
+
+/// Bytes as `--preset` takes them.
+fn size(bytes: u64) -> String {
+    let units = [(30, "G"), (20, "M"), (10, "K")];
+    let whole = units.into_iter().find(|(shift, _)| bytes > 0 && bytes.trailing_zeros() >= *shift);
+    whole.map_or(bytes.to_string(), |(shift, unit)| format!("{}{unit}", bytes >> shift))
 }
 
 impl Default for Design {

@@ -86,7 +86,7 @@ pub struct DesignChange {
 
 impl std::fmt::Display for DesignChange {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let [from, to] = [&self.from, &self.to].map(Design::preset_name);
+        let [from, to] = [&self.from, &self.to].map(Design::summary);
         write!(f, "{} from {from} to {to}: {}; ", Time(self.at_ms), self.why)?;
         match self.settled_ms {
             Some(settled_ms) => write!(f, "settled {}", Time(settled_ms)),

@@ -163,8 +163,8 @@ impl Pricer {
         self.over_moments(MOMENTS)
     }
 
-    /// The same at so many moments rather than the four that are enough to compare designs by. Reads of groups
-    /// ask each run, so that their mean at four is up to a tenth off.
+    /// The same at so many moments, rather than the four that are enough to compare designs by. Reads of
+    /// groups ask each run, so that their mean at four is up to a tenth off.
     pub fn over_moments(self, moments: usize) -> Self {
         Self { moments: moments.max(2), ..self }
     }
