@@ -13,7 +13,7 @@ use crate::measure::{Reads, process_seconds, thread_seconds};
 use crate::program::failure::{Failure, Result, refused};
 use crate::program::output::note;
 use siltstone::{Db, Keyspace, KeyspaceOptions, Options, PrefixRule, Schema, Stats};
-use siltstone_model::price::{Device, Mix, Pricer};
+use siltstone_model::price::{Costs, Device, Mix, Pricer};
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
@@ -31,8 +31,6 @@ const LEAST_READS: u64 = 1000;
 const READS_BEFORE: u64 = 5;
 const SKEWED_READS_BEFORE: u64 = 16;
 const SCANS_BEFORE: u64 = 3;
-/// Moments at which the price looks at a store.
-const PRICED_MOMENTS: usize = 16;
 
 /// Returns the processor time that this machine takes for what the model's takes a second for: a store of so
 /// many items is written below `dir` and read, and both are set beside what is predicted.
@@ -83,7 +81,7 @@ pub fn run_story(
 /// overwritten is looked at at several moments of the cycle in which its upper levels fill up; it is
 /// overwritten further between.
 fn measure_over_time(story: &Story, dir: &Path, filled: &mut Filled, points: &mut [Point]) -> Result<()> {
-    let moments = if story.history == History::Growth { 1 } else { MOMENTS };
+    let moments = moments(story);
     for moment in 0..moments {
         if moment > 0 {
             let store = Store::open(story, dir)?;
@@ -106,6 +104,11 @@ fn measure_over_time(story: &Story, dir: &Path, filled: &mut Filled, points: &mu
         }
     }
     Ok(())
+}
+
+/// The moments at which a store is looked at.
+fn moments(story: &Story) -> u32 {
+    if story.history == History::Growth { 1 } else { MOMENTS }
 }
 
 /// Removes a store, however its run ends.
@@ -311,21 +314,24 @@ pub fn predict(story: &Story, budget_bytes: u64, processor_time: f64) -> Result<
     // Of reads alone, as they are measured: nothing is held for writers.
     let hits = f64::from(HITS_PERCENT) / 100.0;
     let mix = Mix { hits, misses: 1.0 - hits, scans: 0.0, puts: 0.0 };
-    let pricer_of = |mix: Mix| {
-        let reading = siltstone_model::price::Workload { mix, ..workload };
+    let pricer_of = |mix: Mix, further: u64| {
+        let overwrites = workload.overwrites + further as f64;
+        let reading = siltstone_model::price::Workload { mix, overwrites, ..workload };
         Pricer::new(&reading, &Device { processor_time, ..Device::default() }).map_err(refused)
     };
     let price = |pricer: Pricer| pricer.price(&story.design, budget_bytes).map_err(refused);
-    let costs = price(pricer_of(mix)?)?;
+    let costs = price(pricer_of(mix, 0)?)?;
     let is_growth = story.history == History::Growth;
-    // What is looked at at several moments.
-    let over_time = |mix: Mix| {
-        let pricer = pricer_of(mix)?;
-        price(if is_growth { pricer } else { pricer.over_moments(PRICED_MOMENTS) })
+    // What is looked at at several moments is priced at each of them.
+    let over_time = |mix: Mix, of: fn(&Costs) -> f64| -> Result<f64> {
+        let moments = moments(story);
+        let at = |moment| price(pricer_of(mix, u64::from(moment) * story.overwritten_between())?);
+        let sum: f64 = (0..moments).map(|moment| at(moment).map(|costs| of(&costs))).sum::<Result<f64>>()?;
+        Ok(sum / f64::from(moments))
     };
     let scanning = Mix { hits: 0.0, misses: 0.0, scans: 1.0, puts: 0.0 };
-    let scanned = (story.group > 1).then(|| over_time(scanning)).transpose()?;
-    let held = over_time(mix)?.memory_bytes;
+    let reads_per_scan = (story.group > 1).then(|| over_time(scanning, |costs| costs.reads_per_scan));
+    let held = over_time(mix, |costs| costs.memory_bytes.filter + costs.memory_bytes.index)?;
     let memory = &costs.memory_bytes;
     Ok(Figures {
         write_amplification: costs.change_write_amplification,
@@ -336,8 +342,8 @@ pub fn predict(story: &Story, budget_bytes: u64, processor_time: f64) -> Result<
         },
         reads_per_hit: costs.reads_per_hit,
         reads_per_miss: costs.reads_per_miss,
-        reads_per_scan: scanned.map(|costs| costs.reads_per_scan),
-        filter_and_index_bytes: Some(held.filter + held.index),
+        reads_per_scan: reads_per_scan.transpose()?,
+        filter_and_index_bytes: Some(held),
         memory_bytes: memory.filter + memory.index + memory.cache,
         cpu_us_per_put: costs.cpu_us_per_put,
         cpu_us_per_get: hits * costs.cpu_us_per_hit + (1.0 - hits) * costs.cpu_us_per_miss,

@@ -96,8 +96,7 @@ pub struct Pricer {
     /// The store as it is, and that at several sizes on its way where it grows; roughly and else.
     now: [AtSize; 1],
     growing: Option<[Vec<AtSize>; 2]>,
-    /// Moments at which a store is looked at whose reads are priced over time; one, where they are not.
-    moments: usize,
+    is_over_time: bool,
 }
 
 /// A store's workload where it has come to a size.
@@ -141,7 +140,7 @@ impl Pricer {
         } else {
             None
         };
-        Ok(Self { workload, device: *device, now, growing, moments: 1 })
+        Ok(Self { workload, device: *device, now, growing, is_over_time: false })
     }
 
     /// Prices reads and memory in the mean over the last cycle of level 0, rather than for the runs that
@@ -160,13 +159,7 @@ impl Pricer {
     /// # Ok::<(), siltstone_model::ModelError>(())
     /// ```
     pub fn over_time(self) -> Self {
-        self.over_moments(MOMENTS)
-    }
-
-    /// The same at so many moments, rather than the four that are enough to compare designs by. Reads of
-    /// groups ask each run, so that their mean at four is up to a tenth off.
-    pub fn over_moments(self, moments: usize) -> Self {
-        Self { moments: moments.max(2), ..self }
+        Self { is_over_time: true, ..self }
     }
 
     /// Returns what `design` costs with a budget of `budget_bytes`.
@@ -198,13 +191,10 @@ impl Pricer {
     ) -> Result<FilledStore<'_>, ModelError> {
         design.check().map_err(|error| ModelError::new("design", error.to_string()))?;
         let followed = if is_rough { FOLLOWED_ROUGHLY } else { FOLLOWED };
+        let moments = if self.is_over_time { MOMENTS } else { 1 };
         let mut store = FilledStore { pricer: self, is_rough, sizes: Vec::new() };
         for sized in self.sizes(is_rough) {
-            let effort = Effort {
-                followed,
-                moments: self.moments,
-                most_looked_at: most_looked_at - store.looked_at(),
-            };
+            let effort = Effort { followed, moments, most_looked_at: most_looked_at - store.looked_at() };
             store.sizes.push((sized, Trie::filled(design, &sized.workload, &sized.keys, effort)?));
         }
         Ok(store)
@@ -218,7 +208,7 @@ impl Pricer {
     /// The sizes at which stores are priced.
     fn sizes(&self, is_rough: bool) -> &[AtSize] {
         match &self.growing {
-            Some([roughly, well]) if self.moments > 1 => {
+            Some([roughly, well]) if self.is_over_time => {
                 if is_rough {
                     roughly
                 } else {
