@@ -182,7 +182,7 @@ pub struct Stage {
 }
 
 /// Removes a directory, however its use ends.
-struct Removed(PathBuf);
+pub struct Removed(pub PathBuf);
 
 impl Drop for Removed {
     fn drop(&mut self) {

@@ -2,7 +2,7 @@
 
 use super::points::{History, Story, stories};
 use super::record::{Figures, Point};
-use super::stage::MOMENTS;
+use super::stage::{MOMENTS, Removed};
 use crate::clients::KEYSPACE;
 use crate::clients::client::{Load, Run};
 use crate::clients::filled::Filled;
@@ -15,7 +15,7 @@ use crate::program::output::note;
 use siltstone::{Db, Keyspace, KeyspaceOptions, Options, PrefixRule, Schema, Stats};
 use siltstone_model::price::{Costs, Device, Mix, Pricer};
 use std::cell::Cell;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Items of a batch.
 const BATCH: u64 = 100;
@@ -109,16 +109,6 @@ fn measure_over_time(story: &Story, dir: &Path, filled: &mut Filled, points: &mu
 /// The moments at which a store is looked at.
 fn moments(story: &Story) -> u32 {
     if story.history == History::Growth { 1 } else { MOMENTS }
-}
-
-/// Removes a store, however its run ends.
-struct Removed(PathBuf);
-
-impl Drop for Removed {
-    fn drop(&mut self) {
-        // What can't be removed is left to the user, who chose the place.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 /// What writing a store cost.
