@@ -192,12 +192,6 @@ fn a_workload_comes_from_a_file_and_flags_stand_over_it() {
     let read = advise(&["--workload", "-"], parts);
     let known: Workload = serde_json::from_str(parts).unwrap();
     assert_eq!(read, serde_json::to_value(known).unwrap());
-    // But for how many there are, which most depends on.
-    let short = ["advise", "--memory", "8M", "--preset", "lean:1M", "--json", "--workload", "-"];
-    let says =
-        |args: &[&str], input: &str| run_with_input(args, input.as_bytes()).err.contains("add --items");
-    assert!(says(&short, r#"{"skew": 0.5}"#) && !says(&short, parts));
-    assert!(!says(&[&short[..], &["--items=9K"]].concat(), r#"{"skew": 0.5}"#));
     // All that can be said is said by flags, and comes back from what was printed.
     let flags = [
         "--items=30K",

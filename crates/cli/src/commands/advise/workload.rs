@@ -1,8 +1,7 @@
 //! The workload that advice is asked for: from flags, from a file of JSON, or from a file with flags over it.
 
 use crate::failure::{Failure, Result, usage};
-use crate::output::note;
-use crate::sizes::{self, parse_duration, parse_positive, parse_size};
+use crate::sizes::{parse_duration, parse_positive, parse_size};
 use siltstone_model::price::{Mix, Sizes, ValueSize, Workload};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -113,11 +112,7 @@ fn parse_sizes(text: &str) -> std::result::Result<Sizes, String> {
 impl WorkloadArgs {
     /// Returns the workload: what the file says, if there is one, with the flags over it.
     pub fn workload(&self) -> Result<Workload> {
-        let says_items = self.items.is_some();
-        let given = self
-            .workload
-            .as_deref()
-            .map_or_else(|| Ok(Workload::default()), |path| read(path, says_items))?;
+        let given = self.workload.as_deref().map_or_else(|| Ok(Workload::default()), read)?;
         let over = |flag: Option<u64>, given: f64| flag.map_or(given, |flag| flag as f64);
         let items = over(self.items, given.items);
         let key_bytes = over(self.key_bytes, given.key_bytes);
@@ -188,9 +183,8 @@ impl WorkloadArgs {
     }
 }
 
-/// Reads a workload from a file of JSON: alone, or as a part of advice. Where it does not say how many items
-/// there are, and no flag does, that is said.
-fn read(path: &Path, says_items: bool) -> Result<Workload> {
+/// Reads a workload from a file of JSON: alone, or as a part of advice.
+fn read(path: &Path) -> Result<Workload> {
     let text = if path == Path::new("-") {
         std::io::read_to_string(std::io::stdin())
     } else {
@@ -200,12 +194,6 @@ fn read(path: &Path, says_items: bool) -> Result<Workload> {
     let text = text.map_err(|e| Failure::at(path, e))?;
     let json: serde_json::Value = serde_json::from_str(&text).map_err(|e| Failure::at(path, e))?;
     let json = json.get("workload").unwrap_or(&json);
-    let workload: Workload = serde_json::from_value(json.clone()).map_err(|e| {
-        Failure::at(path, format!("is no workload: {e}; `siltstone advise --json` prints one"))
-    })?;
-    if !says_items && json.get("items").is_none() {
-        let assumed = sizes::count(workload.items as u64);
-        note!("{} does not say how many items there are: {assumed} are assumed; add --items", path.display());
-    }
-    Ok(workload)
+    serde_json::from_value(json.clone())
+        .map_err(|e| Failure::at(path, format!("is no workload: {e}; `siltstone advise --json` prints one")))
 }
