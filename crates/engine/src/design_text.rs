@@ -26,8 +26,8 @@ const MOST_SHOWN: usize = 40;
 pub fn parse_design(text: &str) -> Result<Design> {
     let text = text.trim();
     if !text.starts_with('{') {
-        let given: String = text.chars().take(MOST_SHOWN).collect();
         let known = || {
+            let given: String = text.chars().take(MOST_SHOWN).collect();
             format!(
                 "design: {given:?} is neither JSON, which begins with a brace, nor a preset: these are {}",
                 presets::names()

@@ -7,7 +7,7 @@
 use crate::kit::generate::items::Items;
 use crate::kit::generate::permutation::Permutation;
 use crate::kit::generate::zipf::Zipf;
-use crate::measure::{process_seconds, thread_seconds};
+use crate::measure::Worked;
 use crate::program::failure::{Failure, Result, fail};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -16,7 +16,6 @@ use siltstone::{
     Batch, Db, Design, Keyspace, KeyspaceOptions, Options, PrefixRule, Schema, Stats, WriteOptions,
 };
 use siltstone_model::price::{Device, Workload};
-use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -174,9 +173,7 @@ pub struct Stage {
     rng: SmallRng,
     key: Vec<u8>,
     value: Vec<u8>,
-    /// Seconds of processor time that looking took, which is no part of what is looked at: the store prices
-    /// its design for those who look.
-    looked: Cell<f64>,
+    worked: Worked,
     // Last, so that the store is closed before.
     _removed: Removed,
 }
@@ -219,7 +216,7 @@ impl Stage {
             rng: SmallRng::seed_from_u64(7),
             key: Vec::new(),
             value: Vec::new(),
-            looked: Cell::new(0.0),
+            worked: Worked::default(),
             _removed: removed,
         })
     }
@@ -397,10 +394,8 @@ impl Stage {
 
     /// The present moment, to count from.
     pub fn now(&self) -> Moment {
-        let began = thread_seconds();
-        let stats = self.db.stats();
-        self.looked.set(self.looked.get() + thread_seconds() - began);
-        Moment { stats, processor: process_seconds() - self.looked.get() }
+        let stats = self.worked.stats(&self.db);
+        Moment { stats, processor: self.worked.seconds() }
     }
 
     /// What `operations` took since a moment, each on the average.

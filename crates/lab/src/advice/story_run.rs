@@ -9,12 +9,11 @@ use crate::clients::filled::Filled;
 use crate::clients::watch::run_clients;
 use crate::clients::workload::{Mix as ClientMix, Operation, Workload};
 use crate::kit::sizes;
-use crate::measure::{Reads, process_seconds, thread_seconds};
-use crate::program::failure::{Failure, Result, refused};
+use crate::measure::{Reads, Worked};
+use crate::program::failure::{Failure, Result, fail, refused};
 use crate::program::output::note;
 use siltstone::{Db, Keyspace, KeyspaceOptions, Options, PrefixRule, Schema, Stats};
 use siltstone_model::price::{Costs, Device, Mix, Pricer};
-use std::cell::Cell;
 use std::path::Path;
 
 /// Items of a batch.
@@ -96,7 +95,7 @@ fn measure_over_time(story: &Story, dir: &Path, filled: &mut Filled, points: &mu
             let store = Store::open_read_only(dir, *budget_bytes)?;
             // Filters are read with the first gets, as those are that a writer makes.
             store.work(filled, &reading(story, story.items / ITEMS_PER_READ / u64::from(MOMENTS)))?;
-            let memory = store.db.stats().memory;
+            let memory = store.stats().memory;
             add(&mut measured.filter_and_index_bytes, (memory.filter + memory.index) as f64);
             if story.group > 1 {
                 add(&mut measured.reads_per_scan, scan(story, &store, filled)?);
@@ -142,9 +141,7 @@ fn reading(story: &Story, gets: u64) -> Load {
 struct Store {
     db: Db,
     keyspace: Keyspace,
-    /// Seconds of processor time that looking took, which is no part of what is looked at: the store prices
-    /// its design for those who look.
-    looked: Cell<f64>,
+    worked: Worked,
 }
 
 impl Store {
@@ -158,7 +155,7 @@ impl Store {
         let db = Db::open(dir, options)?;
         let design = Some(story.design.clone());
         let keyspace = db.keyspace(KEYSPACE, KeyspaceOptions { schema, design, ..Default::default() })?;
-        Ok(Self { db, keyspace, looked: Cell::new(0.0) })
+        Ok(Self { db, keyspace, worked: Worked::default() })
     }
 
     fn open_read_only(dir: &Path, budget_bytes: u64) -> Result<Self> {
@@ -167,19 +164,11 @@ impl Store {
         let Some(keyspace) = db.get_keyspace(KEYSPACE) else {
             return Err(Failure::Failed(format!("{} has lost its keyspace", dir.display())));
         };
-        Ok(Self { db, keyspace, looked: Cell::new(0.0) })
+        Ok(Self { db, keyspace, worked: Worked::default() })
     }
 
     fn stats(&self) -> Stats {
-        let began = thread_seconds();
-        let stats = self.db.stats();
-        self.looked.set(self.looked.get() + thread_seconds() - began);
-        stats
-    }
-
-    /// Seconds of processor time of the process without what looking took.
-    fn worked(&self) -> f64 {
-        process_seconds() - self.looked.get()
+        self.worked.stats(&self.db)
     }
 
     /// Runs clients and checks what they read.
@@ -239,12 +228,12 @@ fn write(story: &Story, dir: &Path, is_headlong: bool) -> Result<Written> {
         complete: true,
     };
     let at_once = if is_headlong { u64::MAX } else { story.contents().write_buffer_puts(&story.design) };
-    let (mut before, mut worked) = (store.stats(), store.worked());
+    let (mut before, mut worked) = (store.stats(), store.worked.seconds());
     let mut puts = story.items;
     let filling = store.write(story, &mut filled, Workload::Fill, puts, at_once)?;
     let mut space_bytes = filling.last().copied().unwrap_or(0) as f64;
     if story.history != History::Growth {
-        (before, worked) = (store.stats(), store.worked());
+        (before, worked) = (store.stats(), store.worked.seconds());
         puts = story.overwrites();
         let overwriting = store.write(story, &mut filled, Workload::Overwrite, puts, at_once)?;
         space_bytes = overwriting.iter().sum::<u64>() as f64 / overwriting.len() as f64;
@@ -254,7 +243,7 @@ fn write(story: &Story, dir: &Path, is_headlong: bool) -> Result<Written> {
     let written = Written {
         write_amplification: (after.device_bytes_written - before.device_bytes_written) as f64 / user,
         space_amplification: space_bytes / (story.items * story.item_bytes()) as f64,
-        cpu_us_per_put: (store.worked() - worked) * 1e6 / puts as f64,
+        cpu_us_per_put: (store.worked.seconds() - worked) * 1e6 / puts as f64,
         filled,
     };
     store.close()?;
@@ -269,9 +258,9 @@ fn measure_reads(story: &Story, dir: &Path, budget_bytes: u64, written: &Written
     let reads = load.operations;
     let before = if story.skew() > 0.0 { SKEWED_READS_BEFORE } else { READS_BEFORE };
     store.work(&mut filled, &reading(story, reads * before))?;
-    let (before, worked) = (store.keyspace.stats(), store.worked());
+    let (before, worked) = (store.keyspace.stats(), store.worked.seconds());
     store.work(&mut filled, &load)?;
-    let worked = store.worked() - worked;
+    let worked = store.worked.seconds() - worked;
     let Reads { hits, misses, by_hits, by_misses, .. } = Reads::between(&before, &store.keyspace.stats());
     let memory = store.stats().memory;
     Ok(Figures {
@@ -304,35 +293,35 @@ pub fn predict(story: &Story, budget_bytes: u64, processor_time: f64) -> Result<
     // Of reads alone, as they are measured: nothing is held for writers.
     let hits = f64::from(HITS_PERCENT) / 100.0;
     let mix = Mix { hits, misses: 1.0 - hits, scans: 0.0, puts: 0.0 };
-    let pricer_of = |mix: Mix, further: u64| {
-        let overwrites = workload.overwrites + further as f64;
-        let reading = siltstone_model::price::Workload { mix, overwrites, ..workload };
-        Pricer::new(&reading, &Device { processor_time, ..Device::default() }).map_err(refused)
+    // What is looked at at several moments is priced at each of them; the first is the end of all puts.
+    let at_moments = |mix: Mix| -> Result<Vec<Costs>> {
+        let at = |moment: u32| {
+            let further = u64::from(moment) * story.overwritten_between();
+            let overwrites = workload.overwrites + further as f64;
+            let reading = siltstone_model::price::Workload { mix, overwrites, ..workload };
+            let device = Device { processor_time, ..Device::default() };
+            let pricer = Pricer::new(&reading, &device).map_err(refused)?;
+            pricer.price(&story.design, budget_bytes).map_err(refused)
+        };
+        (0..moments(story)).map(at).collect()
     };
-    let price = |pricer: Pricer| pricer.price(&story.design, budget_bytes).map_err(refused);
-    let costs = price(pricer_of(mix, 0)?)?;
-    let is_growth = story.history == History::Growth;
-    // What is looked at at several moments is priced at each of them.
-    let over_time = |mix: Mix, of: fn(&Costs) -> f64| -> Result<f64> {
-        let moments = moments(story);
-        let at = |moment| price(pricer_of(mix, u64::from(moment) * story.overwritten_between())?);
-        let sum: f64 = (0..moments).map(|moment| at(moment).map(|costs| of(&costs))).sum::<Result<f64>>()?;
-        Ok(sum / f64::from(moments))
-    };
+    let mean = |all: &[Costs], of: fn(&Costs) -> f64| all.iter().map(of).sum::<f64>() / all.len() as f64;
+    let read = at_moments(mix)?;
+    let Some(costs) = read.first() else { fail!("{} is looked at at no moment", story.key()) };
+    let held = mean(&read, |costs| costs.memory_bytes.filter + costs.memory_bytes.index);
     let scanning = Mix { hits: 0.0, misses: 0.0, scans: 1.0, puts: 0.0 };
-    let reads_per_scan = (story.group > 1).then(|| over_time(scanning, |costs| costs.reads_per_scan));
-    let held = over_time(mix, |costs| costs.memory_bytes.filter + costs.memory_bytes.index)?;
+    let scanned = (story.group > 1).then(|| at_moments(scanning)).transpose()?;
     let memory = &costs.memory_bytes;
     Ok(Figures {
         write_amplification: costs.change_write_amplification,
-        space_amplification: if is_growth {
+        space_amplification: if story.history == History::Growth {
             costs.space_amplification
         } else {
             costs.mean_space_amplification
         },
         reads_per_hit: costs.reads_per_hit,
         reads_per_miss: costs.reads_per_miss,
-        reads_per_scan: reads_per_scan.transpose()?,
+        reads_per_scan: scanned.map(|all| mean(&all, |costs| costs.reads_per_scan)),
         filter_and_index_bytes: Some(held),
         memory_bytes: memory.filter + memory.index + memory.cache,
         cpu_us_per_put: costs.cpu_us_per_put,
