@@ -187,22 +187,23 @@ pub struct Regret {
 
 impl Regret {
     /// What there is to know of a store that was closed since, and has made these changes by itself, from one
-    /// design to another, the oldest first; one costs about so much. What it left is known, and returns make
-    /// the next change wait, but no longer than four changes cost: how long ago they were is not known. What
-    /// staying has cost, and what changes that went on have, is forgotten.
+    /// design to another, the oldest first; one costs about so much. How long ago they were is not known, nor
+    /// what was done since. So the last one still makes the next wait, by what one costs, and returns do, but
+    /// no longer than four changes cost. What staying has cost is forgotten.
     ///
     /// ```
     /// use siltstone_design::presets;
     /// use siltstone_model::advise::Regret;
     ///
     /// let (lean, leveled) = (presets::lean(), presets::leveled());
-    /// // It went back, and waits for twice what a change costs.
-    /// assert_eq!(Regret::after([(&lean, &leveled), (&leveled, &lean)], 5e5).waits_for_us(5e5), 1e6);
+    /// // It went back, and waits for three times what a change costs.
+    /// assert_eq!(Regret::after([(&lean, &leveled), (&leveled, &lean)], 5e5).waits_for_us(5e5), 1.5e6);
     /// ```
     pub fn after<'a>(changes: impl IntoIterator<Item = (&'a Design, &'a Design)>, cost_us: f64) -> Self {
         let mut regret = Self::default();
         changes.into_iter().for_each(|(from, to)| regret.leave(from, to, cost_us));
-        Self { spent_us: 0.0, owed_us: regret.owed_us.min(MOST_RECALLED * cost_us), ..regret }
+        let (spent_us, owed_us) = (regret.spent_us.min(cost_us), regret.owed_us.min(MOST_RECALLED * cost_us));
+        Self { spent_us, owed_us, ..regret }
     }
 
     /// Microseconds that staying has to have cost before a change that takes so many is due.
