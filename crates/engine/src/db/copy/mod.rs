@@ -233,6 +233,7 @@ impl Copier {
             position: end,
             rounds: 0,
             unmerged: None,
+            longest_merges: LONGEST_MERGES,
             delays: 0,
             sequence: 0,
             is_done: false,
@@ -357,7 +358,7 @@ impl Copier {
         let Some(next) = self.next_moment(&work.old) else { return Ok((Some(work), Stepped::Waits)) };
         let rounds = work.rounds;
         let caught = self.catch_up(&mut work, next, None);
-        if work.unmerged.is_some() {
+        if is_unmerged {
             // Writers that are slower come so far as well while merges are waited for.
             work.rounds = rounds;
         }
@@ -392,7 +393,7 @@ impl Copier {
             work.unmerged = None;
             return false;
         }
-        work.unmerged.as_ref().is_none_or(|since| since.elapsed() < LONGEST_MERGES)
+        work.unmerged.as_ref().is_none_or(|since| since.elapsed() < work.longest_merges)
     }
 
     /// Whether about a write buffer of the copy was written since the last round: each makes a run, and small

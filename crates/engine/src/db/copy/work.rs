@@ -10,6 +10,7 @@ use crate::entry::Sequence;
 use crate::error::{Error, ErrorKind, Result};
 use crate::stats::Stopwatch;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A copy that is being made.
 pub(super) struct Work {
@@ -28,6 +29,8 @@ pub(super) struct Work {
     pub rounds: u32,
     /// How long merges of its level 0 have been waited for, while they are.
     pub unmerged: Option<Stopwatch>,
+    /// and how long they are, at most.
+    pub longest_merges: Duration,
     /// How often somebody else's flush was in the way of the end.
     pub delays: u32,
     /// Numbers the writes to the copy.
