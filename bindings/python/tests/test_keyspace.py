@@ -181,7 +181,7 @@ def test_a_keyspace_gets_another_schema(store):
     assert files.schema == "fixed:5:hashed"
     with pytest.raises(siltstone.InvalidInputError, match="no schema"):
         files.change_schema("sorted")
-    with pytest.raises(siltstone.InvalidInputError, match="no preset"):
+    with pytest.raises(siltstone.InvalidInputError, match="nor a preset"):
         files.change_schema("point", preset="none")
     with pytest.raises(siltstone.InvalidInputError, match="memory_budget_bytes"):
         files.change_schema("point", preset="leveled")
@@ -205,7 +205,7 @@ def test_a_keyspace_gets_another_design(store):
     store.wait_until_idle()
     found = files.stats()["redesign"]
     assert (found["to"], found["done"]) == ("custom", 1.0) and len(files) == 500
-    wrong = [("granite", "no preset"), ("{}", "no design"), ("{", "no JSON"), ("leveled", "memory_budget_bytes")]
+    wrong = [("granite", "nor a preset"), ("{}", "no design"), ("{", "no JSON"), ("leveled", "memory_budget_bytes")]
     for text, why in wrong:
         with pytest.raises(siltstone.InvalidInputError, match=why):
             files.redesign(text)
