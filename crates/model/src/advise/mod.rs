@@ -74,7 +74,7 @@ pub struct Request {
     /// little, 2 is much. The worst case within is made small, rather than the cost of the mix itself.
     pub uncertainty: Option<f64>,
     /// What such a design may cost more than the best that is found for the mix that is told, as a share of
-    /// that, by the prices of the model. Half of the search is for that best.
+    /// that, by the prices of the model. That best is looked for first, as without uncertainty.
     pub premium_at_most: f64,
     /// Whether the design has to suit keys of every schema, whatever the workload's are.
     pub for_any_schema: bool,

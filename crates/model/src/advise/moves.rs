@@ -27,38 +27,78 @@ const MOST_RUNS: u16 = 32;
 /// The smallest tables that are proposed: smaller ones make for too many files.
 const LEAST_TABLE_BYTES: u64 = 64 << 10;
 
+/// Which change it is that makes one design of another: the same one of the same level, whatever the design.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Move {
+    /// None where it is one of the whole design.
+    level: Option<usize>,
+    is_of_filters: bool,
+    number: usize,
+}
+
+/// What moves make of a design, each after the one before.
+struct Moved<'a> {
+    design: &'a Design,
+    next: Move,
+    all: Vec<(Move, Design)>,
+}
+
+impl<'a> Moved<'a> {
+    fn of(design: &'a Design, is_of_filters: bool) -> Self {
+        Self { design, next: Move { level: None, is_of_filters, number: 0 }, all: Vec::new() }
+    }
+
+    /// The next moves are of this level.
+    fn turn_to(&mut self, level: usize) {
+        self.next = Move { level: Some(level), number: 0, ..self.next };
+    }
+
+    fn with(&mut self, change: impl FnOnce(&mut Design)) {
+        let mut changed = self.design.clone();
+        change(&mut changed);
+        if changed != *self.design && is_sensible(&changed) {
+            self.all.push((self.next, changed));
+        }
+        self.next.number += 1;
+    }
+
+    /// Changes the level that it is at.
+    fn with_level(&mut self, change: impl FnOnce(&mut LevelSpec)) {
+        let level = self.next.level;
+        self.with(|design| {
+            if let Some(level) = level.and_then(|at| design.levels.get_mut(at)) {
+                change(level);
+            }
+        });
+    }
+}
+
 /// The designs that differ from `design` in what tables there are and when they are merged, as far as
 /// `workload` can tell them apart.
-pub(super) fn of_structure(design: &Design, workload: &Workload) -> Vec<Design> {
-    let mut all = Vec::new();
-    let mut with = |change: &dyn Fn(&mut Design)| {
-        let mut changed = design.clone();
-        change(&mut changed);
-        all.push(changed);
-    };
+pub(super) fn of_structure(design: &Design, workload: &Workload) -> Vec<(Move, Design)> {
+    let mut moved = Moved::of(design, false);
     let table_bytes = design.levels.first().map_or(0, |level| level.table_bytes);
-    with(&|d| *d = design.scaled_to(table_bytes * 2));
-    with(&|d| *d = design.scaled_to(table_bytes / 2));
-    with(&|d| d.write_buffer = scaled(design.write_buffer, 2, 1));
-    with(&|d| d.write_buffer = scaled(design.write_buffer, 1, 2));
-    with(&|d| d.write_buffer = exchanged(design.write_buffer, workload));
+    moved.with(|d| *d = design.scaled_to(table_bytes * 2));
+    moved.with(|d| *d = design.scaled_to(table_bytes / 2));
+    moved.with(|d| d.write_buffer = scaled(design.write_buffer, 2, 1));
+    moved.with(|d| d.write_buffer = scaled(design.write_buffer, 1, 2));
+    moved.with(|d| d.write_buffer = exchanged(design.write_buffer, workload));
     for garbage in GARBAGE {
-        with(&|d| d.max_garbage = garbage);
+        moved.with(|d| d.max_garbage = garbage);
     }
     let can_be_compressed = workload.compressed_ratio >= LEAST_COMPRESSED_RATIO;
     if can_be_compressed {
         for compression in [Compression::None, Compression::Dictionary] {
-            with(&|d| *d = design.with_compression(compression));
+            moved.with(|d| *d = design.with_compression(compression));
         }
     }
-    with(&|d| d.pushes_early = !design.pushes_early);
-    for at in 0..design.levels.len() {
+    moved.with(|d| d.pushes_early = !design.pushes_early);
+    for (at, present) in design.levels.iter().enumerate() {
+        moved.turn_to(at);
         let mut change = |edit: &dyn Fn(&mut LevelSpec)| {
-            with(&|d| {
-                if let Some(level) = d.levels.get_mut(at) {
-                    edit(level);
-                    fit_filter(level);
-                }
+            moved.with_level(|level| {
+                edit(level);
+                fit_filter(level);
             });
         };
         change(&|level| level.runs = (level.runs * 2).min(MOST_RUNS));
@@ -72,33 +112,32 @@ pub(super) fn of_structure(design: &Design, workload: &Workload) -> Vec<Design> 
         for format in FORMATS {
             change(&|level| *level = in_format(level, format));
         }
+        // What fragments are of is of use with them only.
+        for fragment_bits in FRAGMENT_BITS {
+            change(&|level| {
+                *level = in_format(level, Format::Sorted);
+                level.region_filter = RegionFilterSpec::None;
+                level.table_filter = TableFilterSpec::Fragments { fragment_bits };
+            });
+        }
         if can_be_compressed {
             change(&|level| level.compression = other(level.compression));
         }
-        with(&|d| {
+        moved.with(|d| {
             d.levels.remove(at);
         });
-        with(&|d| {
-            if let Some(level) = d.levels.get(at).copied() {
-                d.levels.insert(at + 1, LevelSpec { fanout_bits: level.fanout_bits.max(3), ..level });
-            }
-        });
+        let below = LevelSpec { fanout_bits: present.fanout_bits.max(3), ..*present };
+        moved.with(|d| d.levels.insert(at + 1, below));
     }
-    all.retain(|changed| changed != design && is_sensible(changed));
-    all
+    moved.all
 }
 
 /// The designs that differ from `design` in the filters or the index of one level.
-pub(super) fn of_filters(design: &Design) -> Vec<Design> {
-    let mut all = Vec::new();
+pub(super) fn of_filters(design: &Design) -> Vec<(Move, Design)> {
+    let mut moved = Moved::of(design, true);
     for (at, level) in design.levels.iter().enumerate() {
-        let mut with = |changed: LevelSpec| {
-            let mut design = design.clone();
-            if let Some(level) = design.levels.get_mut(at) {
-                *level = changed;
-            }
-            all.push(design);
-        };
+        moved.turn_to(at);
+        let mut with = |changed: LevelSpec| moved.with_level(|level| *level = changed);
         let (table_filter, region_filter) = (TableFilterSpec::None, RegionFilterSpec::None);
         let bare = LevelSpec { table_filter, region_filter, ..*level };
         with(bare);
@@ -128,8 +167,7 @@ pub(super) fn of_filters(design: &Design) -> Vec<Design> {
             }
         }
     }
-    all.retain(|changed| changed != design && is_sensible(changed));
-    all
+    moved.all
 }
 
 /// Whether the engine can run it, and a store would not consist of too many files for it.

@@ -1,4 +1,4 @@
-//! The search: seeds, then one change at a time as long as it helps.
+//! The search: seeds, then climbs from them.
 //!
 //! Filling a store of a structure takes most of the time, so filled stores are kept by what is structure, and
 //! designs that differ in filters and indexes alone are priced on the same one. The search ends where no
@@ -6,6 +6,7 @@
 //! there is to do, and prices in as many as take their time; no clock has a say, so that the same request
 //! gets the same advice on every machine.
 
+mod climb;
 mod finish;
 
 use super::moves;
@@ -17,19 +18,18 @@ use std::collections::{BTreeMap, HashMap};
 /// Sizes of level 0's tables that presets are tried with, as powers of two of bytes, the largest first: what
 /// is small takes long to follow in a large store.
 const SEED_SIZES: [u32; 6] = [24, 23, 22, 21, 20, 18];
-/// Presets of which something has to keep to the limits, if it can be brought to, and designs from which
-/// changes are tried, as far as there is work left; rounds of changes at most.
+/// Presets of which something has to keep to the limits, if it can be brought to; rounds of changes at most
+/// that bring one nearer to them.
 const STARTS: usize = 3;
-const MOST_STARTS: usize = 6;
 const MOST_STEPS: usize = 40;
 /// Regions that the search may look at, presets in full included, which leave it a third at least: of an
 /// optimised build, a second's.
 const MOST_WORK: f64 = 45e6;
 const PRESETS_SHARE: f64 = 2.0 / 3.0;
-/// The share of these for what there is without limits other than memory's, where there are any, and by the
-/// end of the search for the mix that is told, where the worst mix counts.
+/// The share of these for what there is without limits other than memory's, where there are any, and what
+/// comes on top where the worst mix counts.
 const SHARE_WITHOUT_LIMITS: f64 = 0.4;
-const SHARE_OF_CENTRE: f64 = 0.6;
+const SHARE_FOR_WORST: f64 = 0.4;
 /// The share of these that seeds may take, beside the first ones of each preset, and the share of one store.
 const SEED_SHARE: f64 = 0.3;
 const STORE_SHARE: f64 = 1.0 / 16.0;
@@ -41,8 +41,6 @@ const STORE_IN_FULL: f64 = 3.0;
 /// How much worse a design counts that costs more in the mix that is told than it may: by so high a power of
 /// how much more. It may lead to one that does not.
 const BEYOND_PREMIUM: i32 = 4;
-/// The least that a round of changes has to save for another.
-const LEAST_SAVING: f64 = 1e-3;
 /// Those that a limit rules out of which one is looked for that would be better.
 const REFUSED_FINALISTS: usize = 4;
 
@@ -94,6 +92,8 @@ pub(super) struct Search<'a> {
     /// The most that a design may cost in the mix that is told, where the worst mix counts; what counts is
     /// the mix that is told before that is known, and where it is certain.
     most_cost: Option<f64>,
+    /// Those that may be the best in the mix that is told, once the worst mix counts.
+    best_of_centre: Vec<Design>,
     /// Whether limits other than memory's do not count yet.
     are_limits_off: bool,
 }
@@ -120,6 +120,7 @@ impl<'a> Search<'a> {
             most_work: MOST_WORK,
             followed: BTreeMap::new(),
             most_cost: None,
+            best_of_centre: Vec::new(),
             are_limits_off: false,
         };
         for (origin, store, design) in presets {
@@ -138,21 +139,19 @@ impl<'a> Search<'a> {
             self.seed();
             return;
         }
-        let is_uncertain = self.request.uncertainty.is_some();
-        let for_centre = if is_uncertain { MOST_WORK * SHARE_OF_CENTRE } else { MOST_WORK };
         self.are_limits_off = self.request.has_limits_beside_memory();
-        self.most_work = if self.are_limits_off { MOST_WORK * SHARE_WITHOUT_LIMITS } else { for_centre };
+        self.most_work = if self.are_limits_off { MOST_WORK * SHARE_WITHOUT_LIMITS } else { MOST_WORK };
         self.seed();
         if self.are_limits_off {
             // Which limit binds is told from what there would be without, and much of that keeps to it.
             self.change_the_best();
             self.turn_to_the_limits();
-            self.most_work = for_centre;
+            self.most_work = MOST_WORK;
         }
         self.approach_limits();
         self.change_the_best();
-        if is_uncertain {
-            self.most_work = MOST_WORK;
+        if self.request.uncertainty.is_some() {
+            self.most_work = MOST_WORK * (1.0 + SHARE_FOR_WORST);
             self.turn_to_the_worst_mix();
             self.change_the_best();
         }
@@ -161,6 +160,9 @@ impl<'a> Search<'a> {
     /// Compares by the worst mix from now on, of those that cost little more in the mix that is told.
     fn turn_to_the_worst_mix(&mut self) {
         self.most_cost = self.with_premium(self.accepted.iter());
+        let of_centre: Vec<&Candidate> = self.accepted.iter().collect();
+        let best = finish::cheapest(&of_centre).into_iter().filter_map(|at| of_centre.get(at));
+        self.best_of_centre = best.map(|candidate| candidate.design.clone()).collect();
         let mut accepted = std::mem::take(&mut self.accepted);
         for candidate in &mut accepted {
             candidate.objective = self.objective(&candidate.costs);
@@ -201,55 +203,6 @@ impl<'a> Search<'a> {
         self.pricer.sizes_at_once() * if is_skewed { WORK_PER_SKEWED_PRICE } else { WORK_PER_PRICE }
     }
 
-    /// Changes filters of all starts, then all of most of them, and after each round of the better half; the
-    /// others once no change of the last one helps, as far as there is work left.
-    pub fn change_the_best(&mut self) {
-        let by_objective = |a: &Candidate, b: &Candidate| a.objective.total_cmp(&b.objective);
-        let set_aside = |climbing: &mut Vec<Candidate>, kept: usize| {
-            climbing.sort_by(by_objective);
-            climbing.split_off(kept)
-        };
-        let (mut climbing, mut waiting) = (self.starts(), Vec::new());
-        // Filters take no other store, so that they soon tell starts apart; but not where a price is of
-        // several sizes.
-        if self.pricer.sizes_at_once() == 1.0 {
-            climbing.iter_mut().for_each(|candidate| self.change_filters(candidate));
-            let kept = (climbing.len() * 2).div_ceil(3);
-            waiting.extend(set_aside(&mut climbing, kept));
-        }
-        for _ in 0..MOST_STEPS {
-            climbing.retain_mut(|candidate| {
-                let before = candidate.objective;
-                self.change(candidate);
-                candidate.objective <= before * (1.0 - LEAST_SAVING)
-            });
-            let kept = climbing.len().div_ceil(2);
-            waiting.extend(set_aside(&mut climbing, kept));
-            if climbing.is_empty() {
-                waiting.sort_by(|a, b| by_objective(b, a));
-                climbing.extend(waiting.pop());
-            }
-            if climbing.is_empty() || self.work > self.most_work {
-                return;
-            }
-        }
-    }
-
-    /// What is changed first: the best that was made of each preset, and then others, the best first.
-    fn starts(&self) -> Vec<Candidate> {
-        let mut origins: Vec<&'static str> = Vec::new();
-        let ranked = self.ranked().into_iter().filter_map(|at| self.accepted.get(at));
-        // Sizes of one preset end in much the same place.
-        let (firsts, others): (Vec<&Candidate>, Vec<&Candidate>) = ranked.partition(|candidate| {
-            let is_first = !origins.contains(&candidate.origin);
-            if is_first {
-                origins.push(candidate.origin);
-            }
-            is_first
-        });
-        firsts.into_iter().chain(others).take(MOST_STARTS).cloned().collect()
-    }
-
     /// Prices every preset as it is and with as large a write buffer as the budget has room for, and then at
     /// one size after the other.
     fn seed(&mut self) {
@@ -259,26 +212,14 @@ impl<'a> Search<'a> {
             self.consider(&preset.scaled_to(1 << largest), origin);
         }
         let most = self.work + MOST_WORK * SEED_SHARE;
-        for size in SEED_SIZES {
+        // No climb begins well from what has hardly room for its write buffer.
+        let suits = |size: &u32| self.request.is_quick || *size < largest;
+        for size in SEED_SIZES.into_iter().filter(suits) {
             for (origin, preset) in presets::all() {
                 if self.work < most {
                     self.consider(&preset.scaled_to(1 << size), origin);
                 }
             }
-        }
-    }
-
-    /// Takes each change that helps, and goes on with the next from there.
-    fn change(&mut self, best: &mut Candidate) {
-        self.change_filters(best);
-        for changed in moves::of_structure(&best.design, &self.request.workload) {
-            self.try_change(best, &changed);
-        }
-    }
-
-    fn change_filters(&mut self, best: &mut Candidate) {
-        for changed in moves::of_filters(&best.design) {
-            self.try_change(best, &changed);
         }
     }
 
@@ -313,22 +254,13 @@ impl<'a> Search<'a> {
             let Some((before, nearest)) = self.nearest_refused.get(origin).cloned() else { return };
             let accepted = self.accepted.len();
             let changes = moves::of_filters(&nearest.design).into_iter();
-            for changed in changes.chain(moves::of_structure(&nearest.design, &self.request.workload)) {
+            for (_, changed) in changes.chain(moves::of_structure(&nearest.design, &self.request.workload)) {
                 self.consider(&changed, origin);
             }
             let is_nearer = self.nearest_refused.get(origin).is_some_and(|(now, _)| *now < before);
             if self.accepted.len() > accepted || !is_nearer || self.work > self.most_work {
                 return;
             }
-        }
-    }
-
-    fn try_change(&mut self, best: &mut Candidate, changed: &Design) {
-        let at = self.consider(changed, best.origin);
-        if let Some(candidate) = at.and_then(|at| self.accepted.get(at))
-            && candidate.objective < best.objective * (1.0 - LEAST_SAVING / 10.0)
-        {
-            *best = candidate.clone();
         }
     }
 

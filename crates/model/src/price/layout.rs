@@ -212,9 +212,21 @@ impl Layout {
         if !self.workload.is_grouped() {
             return 1.0;
         }
+        let (items, absent) = self.items_of_group(density);
+        (items / (1.0 - absent)).max(1.0)
+    }
+
+    /// How many items of a group there are beyond its first: what may lie on further pages than the one that
+    /// a scan reads of a run in any case.
+    pub fn items_after_first(&self, density: f64) -> f64 {
+        let (items, absent) = self.items_of_group(density);
+        items - 1.0 + absent
+    }
+
+    /// How many items of a group are in a run, and the probability that none is.
+    fn items_of_group(&self, density: f64) -> (f64, f64) {
         let (group, density) = (self.workload.group_items, density.clamp(1e-12, 1.0));
-        let absent = (1.0 - density).powf(group);
-        (group * density / (1.0 - absent)).max(1.0)
+        (group * density, (1.0 - density).powf(group))
     }
 
     /// Bits of index that an entry has, in memory or on the device.

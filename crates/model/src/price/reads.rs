@@ -365,7 +365,7 @@ impl Way<'_> {
         let together = layout.items_together(size.density);
         let in_group = layout.workload().group_items * size.density;
         let scanned = Taken {
-            pages: page_reads + together * page_bytes / PAGE_BYTES,
+            pages: page_reads + layout.items_after_first(size.density) * page_bytes / PAGE_BYTES,
             runs: 1.0,
             decoded_bytes: together * decoded_bytes,
             apart: in_group * apart,

@@ -121,29 +121,18 @@ impl Search<'_> {
         };
         let chosen = spread(&of_front, most_of_front).into_iter();
         let chosen = affordable(&mut chosen.filter_map(|at| undominated.get(at).copied()), FRONT_WORK);
-        let mut cheapest: Vec<usize> = (0..by_rank.len()).collect();
-        let cost = |at: &usize| by_rank.get(*at).map_or(f64::INFINITY, |candidate| candidate.costs.cost);
-        cheapest.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
-        // The best that was made of each preset is among them: rough prices are good enough to tell what is
-        // alike apart, and less so what is not.
-        let mut origins = Vec::new();
-        let is_first = |at: &usize| {
-            let origin = by_rank.get(*at).map(|candidate| candidate.origin);
-            let is_first = !origins.contains(&origin);
-            if is_first {
-                origins.push(origin);
-            }
-            is_first
-        };
-        let firsts: Vec<usize> = cheapest.iter().copied().filter(is_first).take(STARTS).collect();
-        cheapest.truncate(FINALISTS);
-        cheapest.extend(firsts);
+        let cheapest = cheapest(by_rank);
         let cheapest = affordable(&mut cheapest.into_iter(), FINAL_WORK / 2.0);
         // A rough price may be beyond the premium where the full one is not.
         let most = self.most_cost.map_or(f64::INFINITY, |most| most * NEARLY);
-        let mut best = (0..by_rank.len()).filter(|at| cost(at) <= most).take(FINALISTS);
+        let is_cheap = |at: &usize| by_rank.get(*at).is_some_and(|candidate| candidate.costs.cost <= most);
+        let mut best = (0..by_rank.len()).filter(is_cheap).take(FINALISTS);
         let mut places = affordable(&mut best, FINAL_WORK / 2.0);
         places.extend(cheapest.into_iter().chain(chosen));
+        // What is advised for the mix that is told is to be no better in the worst one.
+        let is_of_centre =
+            |at: &usize| by_rank.get(*at).is_some_and(|c| self.best_of_centre.contains(&c.design));
+        places.extend((0..by_rank.len()).filter(is_of_centre));
         places.sort_unstable();
         places.dedup();
         places
@@ -187,6 +176,28 @@ impl Search<'_> {
         let nearest = self.reached.get(&limit).copied().unwrap_or(f64::NAN);
         limit.is_kept_by_none(self.considered, nearest)
     }
+}
+
+/// The places of those that may be the best in the mix that is told: the cheapest, and the cheapest that was
+/// made of each preset, since rough prices are good enough to tell what is alike apart, and less so what is
+/// not.
+pub(super) fn cheapest(candidates: &[&Candidate]) -> Vec<usize> {
+    let mut places: Vec<usize> = (0..candidates.len()).collect();
+    let cost = |at: &usize| candidates.get(*at).map_or(f64::INFINITY, |candidate| candidate.costs.cost);
+    places.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
+    let mut origins = Vec::new();
+    let is_first = |at: &usize| {
+        let origin = candidates.get(*at).map(|candidate| candidate.origin);
+        let is_first = !origins.contains(&origin);
+        if is_first {
+            origins.push(origin);
+        }
+        is_first
+    };
+    let firsts: Vec<usize> = places.iter().copied().filter(is_first).take(STARTS).collect();
+    places.truncate(FINALISTS);
+    places.extend(firsts);
+    places
 }
 
 /// What operations of the one at a place cost in the mix that is told.
