@@ -92,7 +92,7 @@ pub(super) struct Search<'a> {
     /// The most that a design may cost in the mix that is told, where the worst mix counts; what counts is
     /// the mix that is told before that is known, and where it is certain.
     most_cost: Option<f64>,
-    /// Those that may be the best in the mix that is told, once the worst mix counts.
+    /// Those that may be the best in the mix that is told, the likeliest first, once the worst mix counts.
     best_of_centre: Vec<Design>,
     /// Whether limits other than memory's do not count yet.
     are_limits_off: bool,
@@ -366,6 +366,22 @@ impl<'a> Search<'a> {
         let objective = self.objective(&costs);
         Candidate { design: design.clone(), origin, costs, objective }
     }
+}
+
+/// The first of `places` of each origin, and the others, both in their order.
+fn firsts_and_others(
+    places: Vec<usize>,
+    origin: impl Fn(usize) -> Option<&'static str>,
+) -> (Vec<usize>, Vec<usize>) {
+    let mut origins = Vec::new();
+    places.into_iter().partition(|at| {
+        let origin = origin(*at);
+        let is_first = !origins.contains(&origin);
+        if is_first {
+            origins.push(origin);
+        }
+        is_first
+    })
 }
 
 /// What of a design decides which tables there are, as text.

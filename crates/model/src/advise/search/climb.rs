@@ -5,7 +5,7 @@
 //! Journal on Computing 1992).
 
 use super::super::moves::{self, Move};
-use super::{Candidate, Search};
+use super::{Candidate, Search, firsts_and_others};
 use siltstone_design::Design;
 
 /// Climbs that are begun together.
@@ -25,9 +25,9 @@ impl Search<'_> {
     /// half; the others once no change of the last one helps, and then further starts, as far as there is
     /// work left.
     pub fn change_the_best(&mut self) {
-        let starts = self.starts().into_iter().map(|best| Climb { best, helped: None });
-        let mut climbing: Vec<Climb> = starts.collect();
-        let mut further = climbing.split_off(climbing.len().min(FIRST_CLIMBS)).into_iter();
+        let mut starts = self.starts().into_iter();
+        let mut climbing: Vec<Climb> =
+            starts.by_ref().take(FIRST_CLIMBS).filter_map(|at| self.begin(at)).collect();
         let mut waiting = Vec::new();
         // Filters take no other store, so that they soon tell starts apart; but not where a price is of
         // several sizes.
@@ -42,7 +42,7 @@ impl Search<'_> {
             waiting.extend(set_aside(&mut climbing, kept));
             if climbing.is_empty() {
                 waiting.sort_by(|a, b| b.best.objective.total_cmp(&a.best.objective));
-                climbing.extend(waiting.pop().or_else(|| further.next()));
+                climbing.extend(waiting.pop().or_else(|| starts.find_map(|at| self.begin(at))));
             }
             if climbing.is_empty() || self.work > self.most_work {
                 return;
@@ -50,19 +50,17 @@ impl Search<'_> {
         }
     }
 
-    /// What is changed first: the best that was made of each preset, and then others, the best first.
-    fn starts(&self) -> Vec<Candidate> {
-        let mut origins: Vec<&'static str> = Vec::new();
-        let ranked = self.ranked().into_iter().filter_map(|at| self.accepted.get(at));
-        // Sizes of one preset end in much the same place.
-        let (firsts, others): (Vec<&Candidate>, Vec<&Candidate>) = ranked.partition(|candidate| {
-            let is_first = !origins.contains(&candidate.origin);
-            if is_first {
-                origins.push(candidate.origin);
-            }
-            is_first
-        });
-        firsts.into_iter().chain(others).cloned().collect()
+    /// The places of what is changed first: the best that was made of each preset, and then others, the best
+    /// first. Sizes of one preset end in much the same place.
+    fn starts(&self) -> Vec<usize> {
+        let origin = |at: usize| self.accepted.get(at).map(|candidate| candidate.origin);
+        let (mut starts, others) = firsts_and_others(self.ranked(), origin);
+        starts.extend(others);
+        starts
+    }
+
+    fn begin(&self, at: usize) -> Option<Climb> {
+        self.accepted.get(at).map(|start| Climb { best: start.clone(), helped: None })
     }
 
     /// Takes each change that helps, of those that helped in the round before or of all, and goes on with the
@@ -71,9 +69,8 @@ impl Search<'_> {
         let before = climb.best.objective;
         let last = climb.helped.take();
         let is_tried = |of: &Move| last.as_ref().is_none_or(|last| last.contains(of));
-        let mut helped = Vec::new();
         let of_filters = moves::of_filters(&climb.best.design);
-        helped.extend(self.take(climb, of_filters, is_tried));
+        let mut helped = self.take(climb, of_filters, is_tried);
         let of_structure = moves::of_structure(&climb.best.design, &self.request.workload);
         helped.extend(self.take(climb, of_structure, is_tried));
         let has_helped = climb.best.objective <= before * (1.0 - LEAST_SAVING);
@@ -93,9 +90,13 @@ impl Search<'_> {
         changes: Vec<(Move, Design)>,
         is_tried: impl Fn(&Move) -> bool,
     ) -> Vec<Move> {
-        let tried = changes.into_iter().filter(|(of, _)| is_tried(of));
-        let helps = tried.filter(|(_, changed)| self.try_change(&mut climb.best, changed));
-        helps.map(|(of, _)| of).collect()
+        let mut helped = Vec::new();
+        for (of, changed) in changes {
+            if is_tried(&of) && self.try_change(&mut climb.best, &changed) {
+                helped.push(of);
+            }
+        }
+        helped
     }
 
     /// Goes on with a design where it is better, and says whether it is.

@@ -2,7 +2,9 @@
 
 use super::super::Limit;
 use super::super::front::{dimensions, dominates, spread, undominated};
-use super::{Candidate, Found, REFUSED_FINALISTS, STARTS, STORE_IN_FULL, Search, structure};
+use super::{
+    Candidate, Found, REFUSED_FINALISTS, STARTS, STORE_IN_FULL, Search, firsts_and_others, structure,
+};
 use crate::ModelError;
 use crate::price::FilledStore;
 use siltstone_design::Design;
@@ -130,9 +132,9 @@ impl Search<'_> {
         let mut places = affordable(&mut best, FINAL_WORK / 2.0);
         places.extend(cheapest.into_iter().chain(chosen));
         // What is advised for the mix that is told is to be no better in the worst one.
-        let is_of_centre =
-            |at: &usize| by_rank.get(*at).is_some_and(|c| self.best_of_centre.contains(&c.design));
-        places.extend((0..by_rank.len()).filter(is_of_centre));
+        let place = |design: &Design| by_rank.iter().position(|candidate| candidate.design == *design);
+        let mut of_centre = self.best_of_centre.iter().filter_map(place);
+        places.extend(affordable(&mut of_centre, FINAL_WORK / 2.0));
         places.sort_unstable();
         places.dedup();
         places
@@ -185,18 +187,10 @@ pub(super) fn cheapest(candidates: &[&Candidate]) -> Vec<usize> {
     let mut places: Vec<usize> = (0..candidates.len()).collect();
     let cost = |at: &usize| candidates.get(*at).map_or(f64::INFINITY, |candidate| candidate.costs.cost);
     places.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
-    let mut origins = Vec::new();
-    let is_first = |at: &usize| {
-        let origin = candidates.get(*at).map(|candidate| candidate.origin);
-        let is_first = !origins.contains(&origin);
-        if is_first {
-            origins.push(origin);
-        }
-        is_first
-    };
-    let firsts: Vec<usize> = places.iter().copied().filter(is_first).take(STARTS).collect();
+    let origin = |at: usize| candidates.get(at).map(|candidate| candidate.origin);
+    let (firsts, _) = firsts_and_others(places.clone(), origin);
     places.truncate(FINALISTS);
-    places.extend(firsts);
+    places.extend(firsts.into_iter().take(STARTS));
     places
 }
 
