@@ -64,15 +64,20 @@ pub(crate) enum Count {
     AllFlushedOnce,
     /// Reads of the device that scans of one group took; fades.
     ReadsByScans,
+    /// Gets and scans that came before the last redesign was over; fades.
+    ReadsBefore = VALUES_END,
+    /// Puts whose items were copied when the keyspace got its schema; lasts.
+    CopiedPuts,
 }
 
 /// Counts after those of [`Count`]: values that were flushed, by how large they are, and their bytes.
 const VALUES: usize = Count::ReadsByScans as usize + 1;
 const SIZES: usize = 8;
-pub(crate) const COUNTS: usize = VALUES + 2 * SIZES;
+const VALUES_END: usize = VALUES + 2 * SIZES;
+pub(crate) const COUNTS: usize = Count::CopiedPuts as usize + 1;
 /// What stands for all digests where shares of them are counted.
 pub(crate) const WHOLE: u64 = 1 << 32;
-/// The counts before the first of these fade, and those after the last.
+/// All counts fade but these, and `CopiedPuts`.
 const LASTING: RangeInclusive<usize> = Count::AllPuts as usize..=Count::AllFlushedOnce as usize;
 /// Operations from which on counts fade: so many, and so many for each item.
 const LEAST_OPERATIONS: u64 = 1 << 16;
@@ -167,12 +172,23 @@ impl Activity {
         values
     }
 
+    fn sum(&self, counts: &[Count]) -> u64 {
+        counts.iter().map(|count| self.of(*count)).sum()
+    }
+
     /// Gets, scans, puts and deletes.
     pub fn operations(&self) -> u64 {
-        [Count::Hits, Count::Misses, Count::Scans, Count::Puts, Count::Deletes]
-            .into_iter()
-            .map(|count| self.of(count))
-            .sum()
+        self.reads() + self.sum(&[Count::Puts, Count::Deletes])
+    }
+
+    /// Gets and scans.
+    pub fn reads(&self) -> u64 {
+        self.sum(&[Count::Hits, Count::Misses, Count::Scans])
+    }
+
+    /// Notes that all items have been copied, as when a keyspace gets another schema.
+    pub fn note_copied(&mut self) {
+        self.add(Count::CopiedPuts, self.of(Count::AllPuts).saturating_sub(self.of(Count::CopiedPuts)));
     }
 
     /// The share of `part` in `whole`; `None` where that is nothing.
@@ -205,7 +221,8 @@ impl Activity {
         }
         while self.operations() > LEAST_OPERATIONS.max(items.saturating_mul(OPERATIONS_PER_ITEM)) {
             let all = self.counts.iter_mut().enumerate();
-            all.filter(|(at, _)| !LASTING.contains(at)).for_each(|(_, count)| *count /= 2);
+            let fades = |at: usize| !LASTING.contains(&at) && at != Count::CopiedPuts as usize;
+            all.filter(|(at, _)| fades(*at)).for_each(|(_, count)| *count /= 2);
         }
         self
     }

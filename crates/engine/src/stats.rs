@@ -122,6 +122,8 @@ pub(crate) struct KeyspaceCounters {
     pub most_probed_in_region: Counter,
     pub asked_ahead: Counter,
     pub asked_wasted: Counter,
+    /// Gets and scans before the last redesign was over.
+    pub reads_before: Counter,
     /// What is done with it, but for gets.
     pub done: Counts,
 }
@@ -399,9 +401,15 @@ pub struct Drift {
 pub enum DriftCause {
     /// A redesign is under way: tables of two designs are there.
     Redesign,
-    /// A part of what is counted was written under an earlier design.
+    /// A part of what is counted was written, or read, under an earlier design.
     EarlierDesign {
-        /// The part, as a share of the log.
+        /// The part, as a share of the log, or of the reads.
+        share: f64,
+    },
+    /// A part of what there is was copied when the keyspace got another schema, which writes less than puts
+    /// do.
+    Copied {
+        /// The part, as a share of the puts.
         share: f64,
     },
     /// Merges are behind: regions hold more than they are to.
@@ -445,7 +453,10 @@ impl std::fmt::Display for DriftCause {
         match self {
             Self::Redesign => write!(f, "a redesign is under way"),
             Self::EarlierDesign { share } => {
-                write!(f, "{:.0} % of it was written under an earlier design", share * 100.0)
+                write!(f, "{:.0} % of it came under an earlier design", share * 100.0)
+            }
+            Self::Copied { share } => {
+                write!(f, "{:.0} % of it was copied when the schema changed", share * 100.0)
             }
             Self::WorkBehind => write!(f, "merges are behind"),
             Self::FiltersNotLoaded => write!(f, "filters or indexes are not in memory"),
@@ -468,7 +479,7 @@ impl std::fmt::Display for DriftCause {
 }
 
 impl DriftCause {
-    /// Names it in one word without its numbers, as metrics label it: `redesign`, `earlier_design`,
+    /// Names it in one word without its numbers, as metrics label it: `redesign`, `earlier_design`, `copied`,
     /// `work_behind`, `filters_not_loaded`, `cold_cache`, `item_size`, `skew`, `read_skew` or `unknown`.
     ///
     /// ```
@@ -480,6 +491,7 @@ impl DriftCause {
         match self {
             Self::Redesign => "redesign",
             Self::EarlierDesign { .. } => "earlier_design",
+            Self::Copied { .. } => "copied",
             Self::WorkBehind => "work_behind",
             Self::FiltersNotLoaded => "filters_not_loaded",
             Self::ColdCache { .. } => "cold_cache",

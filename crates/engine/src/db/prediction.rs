@@ -30,8 +30,9 @@ const FILLED: f64 = 0.8;
 /// How different sizes and skews are that explain anything.
 const OTHER_SIZE: f64 = 0.2;
 const OTHER_SKEW: f64 = 0.15;
-/// The share of the log before the last redesign from which on bytes written and space are of two designs.
-const OF_EARLIER_DESIGN: f64 = 0.1;
+/// The share of what was written, or read, before the last redesign or change of schema from which on figures
+/// are of two designs, or of a copy.
+const OF_BEFORE: f64 = 0.1;
 /// How much longer a history may be than the one that is priced before only its later part counts.
 const LONGER: f64 = 1.05;
 
@@ -209,15 +210,13 @@ impl Judge<'_> {
         if self.stats.redesign.as_ref().is_some_and(|redesign| redesign.done < 1.0) {
             return DriftCause::Redesign;
         }
-        if matches!(about, About::Writes | About::Space)
-            && let Some(cause) = self.of_earlier_design()
-        {
-            return cause;
-        }
-        if is_read
-            && measured > predicted
-            && let Some(cause) = self.cold()
-        {
+        let before = match about {
+            About::Writes | About::Space => self.written_before(),
+            About::Hits | About::Misses | About::Scans => self.read_before(),
+            About::Memory => None,
+        };
+        let cold = || if is_read && measured > predicted { self.cold() } else { None };
+        if let Some(cause) = before.or_else(cold) {
             return cause;
         }
         if about != About::Memory && self.is_behind() {
@@ -226,12 +225,24 @@ impl Judge<'_> {
         self.changed().or_else(|| self.read_skew(about, measured)).unwrap_or(DriftCause::Unknown)
     }
 
-    /// How much was written before the last redesign, where that is a good part.
-    fn of_earlier_design(&self) -> Option<DriftCause> {
+    /// How much was written before the last redesign, or was copied, where that is a good part.
+    fn written_before(&self) -> Option<DriftCause> {
         let version = self.keyspace.version();
-        let last = version.history.changes().last()?;
-        let share = last.sequence as f64 / self.store.catalog.visible().max(1) as f64;
-        (share > OF_EARLIER_DESIGN).then_some(DriftCause::EarlierDesign { share })
+        let visible = self.store.catalog.visible().max(1) as f64;
+        let redesigned = version.history.changes().last().map_or(0.0, |last| last.sequence as f64 / visible);
+        let copied = self.keyspace.activity().ratio(Count::CopiedPuts, Count::AllPuts).unwrap_or(0.0);
+        let (share, cause) = if copied < redesigned {
+            (redesigned, DriftCause::EarlierDesign { share: redesigned })
+        } else {
+            (copied, DriftCause::Copied { share: copied })
+        };
+        (share > OF_BEFORE).then_some(cause)
+    }
+
+    /// How much was read before the last redesign was over, where that is a good part.
+    fn read_before(&self) -> Option<DriftCause> {
+        let share = self.keyspace.share_read_before();
+        (share > OF_BEFORE).then_some(DriftCause::EarlierDesign { share })
     }
 
     /// Whether there is work that is due.

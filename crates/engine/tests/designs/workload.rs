@@ -5,8 +5,8 @@ use crate::common::{DIR, Rng, options};
 use siltstone::events::{Event, Listeners};
 use siltstone::io::sim::SimDisk;
 use siltstone::{
-    AutoDesign, Batch, Db, Design, DriftCause, Keyspace, KeyspaceOptions, Options, RedesignReason, Schema,
-    TableFilterSpec, Workload,
+    AutoDesign, Batch, Db, Design, DriftCause, Keyspace, KeyspaceOptions, Options, PrefixRule,
+    RedesignReason, Schema, TableFilterSpec, Workload,
 };
 use std::sync::{Arc, Mutex};
 
@@ -373,6 +373,47 @@ fn drift_after_a_redesign_is_due_to_the_design_before() {
     let written = stats.drift.iter().find(|drift| drift.field == "write_amplification");
     let cause = written.map(|drift| drift.cause);
     assert!(matches!(cause, Some(DriftCause::EarlierDesign { share }) if share > 0.9), "{:?}", stats.drift);
+}
+
+/// What was read before a redesign says nothing of the design that there is now.
+#[test]
+fn drift_of_reads_is_due_to_the_design_that_they_were_made_under() {
+    let mut store = Store::new(unfiltered(), with_memory(1 << 20));
+    store.fill(84);
+    let miss = |store: &Store, gets: u64| {
+        for number in 0..gets {
+            assert_eq!(store.items.get(key(ITEMS + number)).unwrap(), None);
+        }
+    };
+    miss(&store, 2_000);
+    store.items.redesign(small("siltstone")).unwrap();
+    store.db.flush().unwrap();
+    store.db.wait_until_idle().unwrap();
+    for _ in 0..2 {
+        let cause = store.cause("reads_per_miss");
+        assert!(matches!(cause, Some(DriftCause::EarlierDesign { share: 1.0 })), "{cause:?}");
+        // It is known after a reopening as well.
+        store = store.reopened();
+    }
+    // What is counted of this opening is of the present design alone.
+    miss(&store, 300);
+    let cause = store.cause("reads_per_miss");
+    assert!(!matches!(cause, Some(DriftCause::EarlierDesign { .. })), "{cause:?}");
+}
+
+/// A copy is written in order, and so by fewer bytes than puts are.
+#[test]
+fn drift_after_a_change_of_schema_is_due_to_the_copy() {
+    let store = Store::new(small("leveled"), with_memory(4 << 20));
+    store.fill(84);
+    let schema = Schema::ordered(PrefixRule::Fixed { bytes: 4 });
+    store.items.change_schema(schema, None).unwrap();
+    store.db.wait_until_idle().unwrap();
+    let stats = store.items.stats();
+    assert_eq!((stats.schema, stats.table_entries), (schema, ITEMS));
+    let written = stats.drift.iter().find(|drift| drift.field == "write_amplification");
+    let cause = written.map(|drift| drift.cause);
+    assert_eq!(cause, Some(DriftCause::Copied { share: 1.0 }), "{stats:#?}");
 }
 
 /// A design whose gets read a page for each run, whether it has the key or not.

@@ -121,6 +121,7 @@ impl Scheduler {
         let Redesigned { keyspace, design } = redesigned;
         let before = keyspace.version().redesign().map(|change| Arc::clone(&change.from));
         self.catalog.settle(keyspace, design)?;
+        keyspace.note_redesigned();
         drop(flushing);
         let from = before.unwrap_or_else(|| Arc::clone(design));
         let event = || Event::RedesignSettled(DesignEvent::new(&keyspace.name, &from, design, None));

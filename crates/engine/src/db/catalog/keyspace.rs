@@ -271,6 +271,25 @@ impl OpenKeyspace {
         share.filter(|_| is_steady)
     }
 
+    /// Notes that the design is another one than what was read so far was read under.
+    pub fn note_redesigned(&self) {
+        let activity = self.activity();
+        let reads = activity.reads().saturating_sub(activity.of(Count::ReadsBefore));
+        self.counters.done.add(Count::ReadsBefore, reads);
+        self.counters.reads_before.raise_to(self.counters.activity().reads());
+    }
+
+    /// The share of its reads that came before the last redesign was over: of those since it was opened, if
+    /// there are any, as for what is measured of them.
+    pub fn share_read_before(&self) -> f64 {
+        let (since_open, ever) = (self.counters.activity().reads(), self.activity());
+        let (before, reads) = match since_open {
+            0 => (ever.of(Count::ReadsBefore), ever.reads()),
+            reads => (self.counters.reads_before.get(), reads),
+        };
+        before as f64 / reads.max(1) as f64
+    }
+
     /// Returns what is to be written down of what was done with it, now that it has about so many `items`.
     pub fn note_activity(&self, items: u64, now_ms: u64) -> Activity {
         let mut noted = self.noted.lock();

@@ -54,7 +54,9 @@ impl Catalog {
         let before = old.version();
         let moment = (visible, self.env.now_ms());
         let version = Version::clone(&copy.version()).following(&before, moment);
-        let version = Version { activity: old.activity(), ..version };
+        let mut activity = old.activity();
+        activity.note_copied();
+        let version = Version { activity, ..version };
         let edit = Edit { keyspace: old.id, steps: steps_of(&version, change, moment, flushed)? };
         // What has expired was not copied.
         let (edits, clock_ms) = self.with_clock(edit);
