@@ -260,60 +260,11 @@ pub fn compact(level: usize, region: &RegionShape) -> Option<Task> {
     }
 }
 
-/// The space that a store takes, by which its regions are pushed early.
-///
-/// ```
-/// use siltstone_design::{presets, plan::Space};
-///
-/// let design = presets::siltstone();
-/// let store = Space { all: 100, live: 95, dead: 5 };
-/// assert!(!store.is_crowded(&design));
-/// assert!(Space { all: 100 + 70, ..store }.is_crowded(&design));
-/// // Without overwrites early pushes free nothing.
-/// assert!(!Space { all: 100 + 70, dead: 0, ..store }.is_crowded(&design));
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Space {
-    /// Bytes of all tables.
-    pub all: u64,
-    /// Bytes of leaves that are no garbage,
-    pub live: u64,
-    /// and those that are.
-    pub dead: u64,
-}
-
-impl Space {
-    /// That of a store of this shape.
-    pub fn of(design: &Design, shape: &dyn Shape) -> Self {
-        let Self { mut all, mut live, mut dead } = Self::default();
-        for level in 0..shape.level_count() {
-            shape.visit_regions(level, &mut |region| {
-                let bytes = region.bytes();
-                all = all.saturating_add(bytes);
-                if design.is_leaf(level, region.has_children) {
-                    let garbage = region.dead_bytes.last().copied().unwrap_or(0).min(bytes);
-                    (live, dead) = (live.saturating_add(bytes - garbage), dead.saturating_add(garbage));
-                }
-            });
-        }
-        Self { all, live, dead }
-    }
-
-    /// Whether the store takes more space than the garbage that leaves may hold would make it take, and
-    /// overwrites are why.
-    pub fn is_crowded(&self, design: &Design) -> bool {
-        let (all, live, dead) = (self.all as f64, self.live as f64, self.dead as f64);
-        dead > live * OVERWRITTEN && all * (1.0 - design.max_garbage) > live
-    }
-}
-
 /// Whether regions are pushed early.
 fn is_crowded(design: &Design, shape: &dyn Shape) -> bool {
-    design.pushes_early && Space::of(design, shape).is_crowded(design)
+    design.pushes_early && shape.space(design).is_crowded(design)
 }
 
-/// Share of the live bytes that has to be dead in the leaves before overwrites are taken to be the rule.
-const OVERWRITTEN: f64 = 0.02;
 /// Part of its limit that a region must have to be pushed early: its children get runs of so small a part of
 /// theirs.
 pub const EARLY_PART: f64 = 0.125;

@@ -3,7 +3,11 @@
 //! The engine's version and the model's simulators both wear this shape, so the planner that runs the store
 //! is the very function that the simulators drive.
 
+use crate::design::Design;
 use crate::digest::TriePath;
+
+/// Share of the live bytes that has to be dead in the leaves before overwrites are taken to be the rule.
+const OVERWRITTEN: f64 = 0.02;
 
 /// One run of a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,6 +75,50 @@ impl RegionShape {
     }
 }
 
+/// The space that a store takes, by which its regions are pushed early.
+///
+/// ```
+/// use siltstone_design::{presets, shape::Space};
+///
+/// let design = presets::siltstone();
+/// let store = Space { all: 100, live: 95, dead: 5 };
+/// assert!(!store.is_crowded(&design));
+/// assert!(Space { all: 100 + 70, ..store }.is_crowded(&design));
+/// // Without overwrites early pushes free nothing.
+/// assert!(!Space { all: 100 + 70, dead: 0, ..store }.is_crowded(&design));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Space {
+    /// Bytes of all tables.
+    pub all: u64,
+    /// Bytes of leaves that are no garbage,
+    pub live: u64,
+    /// and those that are.
+    pub dead: u64,
+}
+
+impl Space {
+    /// This and that of one more region.
+    #[must_use]
+    pub fn with(self, design: &Design, level: usize, region: &RegionShape) -> Self {
+        let bytes = region.bytes();
+        let all = self.all.saturating_add(bytes);
+        if !design.is_leaf(level, region.has_children) {
+            return Self { all, ..self };
+        }
+        let garbage = region.dead_bytes.last().copied().unwrap_or(0).min(bytes);
+        let live = self.live.saturating_add(bytes - garbage);
+        Self { all, live, dead: self.dead.saturating_add(garbage) }
+    }
+
+    /// Whether the store takes more space than the garbage that leaves may hold would make it take, and
+    /// overwrites are why.
+    pub fn is_crowded(&self, design: &Design) -> bool {
+        let (all, live, dead) = (self.all as f64, self.live as f64, self.dead as f64);
+        dead > live * OVERWRITTEN && all * (1.0 - design.max_garbage) > live
+    }
+}
+
 /// A store as the planner sees it.
 pub trait Shape {
     /// Number of levels that exist, empty ones above the deepest included.
@@ -83,6 +131,14 @@ pub trait Shape {
     /// memory.
     fn unfiltered_runs(&self, _level: usize, _path: TriePath) -> usize {
         0
+    }
+    /// The space that it takes, with `design`.
+    fn space(&self, design: &Design) -> Space {
+        let mut space = Space::default();
+        for level in 0..self.level_count() {
+            self.visit_regions(level, &mut |region| space = space.with(design, level, region));
+        }
+        space
     }
     /// Bytes that work may write before it frees any: where the disk is nearly full, what fits comes first.
     fn free_bytes(&self) -> u64 {

@@ -52,6 +52,10 @@ pub struct Args {
     /// Work until all that is there is as the new design and the new schema have it
     #[arg(long)]
     wait: bool,
+    /// The memory that the store is given, which is what predictions of it are for until it is opened for
+    /// writing with another: as whoever uses it gives
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = sizes::parse_size)]
+    memory_budget: u64,
     /// Print {"keyspace": …, "from": …, "to": …, "done": …, "remaining_bytes": …, "remaining_us": …,
     /// "history": [{"from": …, "to": …, "sequence": …, "at_ms": …, "settled_ms": …, "why": …}], "schema": …,
     /// "schema_change": {"from": …, "to": …, "design": …, "done": …, "remaining_bytes": …, "failure": …}}
@@ -71,7 +75,8 @@ pub fn run(args: &Args) -> Result<()> {
         let db = store::open_read_only(&args.dir)?;
         return report(args, &store::keyspace(&db, &args.keyspace)?);
     }
-    let db = store::open_existing(&args.dir, Options::default())?;
+    let options = Options { memory_budget_bytes: args.memory_budget, ..Options::default() };
+    let db = store::open_existing(&args.dir, options)?;
     let keyspace = store::keyspace(&db, &args.keyspace)?;
     if args.cancel && !keyspace.cancel_schema_change()? {
         fail!("keyspace {} is getting no other schema", args.keyspace);

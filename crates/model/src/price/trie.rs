@@ -16,7 +16,8 @@ use super::puts::{Keys, Puts};
 use super::workload::Workload;
 use super::written::{Space, Written};
 use crate::ModelError;
-use siltstone_design::plan::{self, plan};
+use shape::Held;
+use siltstone_design::plan::plan;
 use siltstone_design::{Design, RegionShape, RunShape, Task, TriePath};
 
 /// Most flushes that are followed; a workload of more is refused rather than taking minutes.
@@ -45,12 +46,21 @@ pub(super) struct Region {
     pub children: Vec<usize>,
     /// Whether the planner has not said of it, as it is, that there is nothing to do.
     has_changed: bool,
+    /// The space that was counted of it, where space counts.
+    held: Held,
 }
 
 impl Region {
     fn new(path: TriePath, weight: f64) -> Self {
         let shape = RegionShape { path, ..RegionShape::default() };
-        Self { shape, puts: Vec::new(), weight, children: Vec::new(), has_changed: false }
+        Self {
+            shape,
+            puts: Vec::new(),
+            weight,
+            children: Vec::new(),
+            has_changed: false,
+            held: Held::default(),
+        }
     }
 
     /// The share of all digests that it and those it stands for hold.
@@ -89,10 +99,10 @@ pub(super) struct Trie {
     logged: Option<Puts>,
     /// What the last flush took, the size of its run and its bytes.
     flushed: Option<([f64; 2], RunSize, f64)>,
-    /// The space that it took when it last came to rest, and that of level 0, where space counts.
-    at_rest: Option<(plan::Space, u64)>,
-    /// Regions that were looked at for what there is to do, so far, and how many may be. The planner is
-    /// spared looks that are sure to find nothing, which count all the same.
+    /// The space that it takes, where space counts, and whether it was crowded when it last came to rest.
+    held: Held,
+    was_crowded: bool,
+    /// Regions that were looked at for what there is to do, so far, and how many may be.
     looked_at: f64,
     most_looked_at: f64,
     /// What was written into each level.
@@ -135,7 +145,8 @@ impl Trie {
             before: Vec::new(),
             logged: None,
             flushed: None,
-            at_rest: None,
+            held: Held::default(),
+            was_crowded: true,
             looked_at: 0.0,
             most_looked_at,
             written: vec![Written::default()],
@@ -210,9 +221,6 @@ impl Trie {
                 self.come_to_rest()?;
                 bytes = self.bytes();
             } else {
-                if self.space_counts() {
-                    self.looked_at += self.looks();
-                }
                 let newest = |region: &Region| region.shape.runs.first().map_or(0, |run| run.bytes);
                 let flushed = self.levels.first().into_iter().flatten().map(newest);
                 bytes += flushed.sum::<u64>() as f64;
@@ -247,9 +255,7 @@ impl Trie {
             }
         }
         self.levels.iter_mut().flatten().for_each(|region| region.has_changed = false);
-        if self.space_counts() {
-            self.at_rest = Some((plan::Space::of(self.design(), &*self), self.level_0_bytes()));
-        }
+        self.was_crowded = self.is_crowded();
         Ok(())
     }
 
@@ -388,6 +394,7 @@ impl Trie {
             self.looked_at += LOOKED_AT_PER_ESTIMATE * dead_bytes.len() as f64;
         }
         self.region_mut(level, number).shape.dead_bytes = dead_bytes;
+        self.note_space(level, number);
     }
 
     /// Whether it counts what merging runs of a region would free.
@@ -436,6 +443,7 @@ impl Trie {
                 region.puts.truncate(kept);
                 region.shape.runs.truncate(kept);
                 region.shape.dead_bytes.truncate(kept);
+                self.note_space(level, number);
             }
         }
     }
@@ -455,6 +463,7 @@ impl Trie {
         let children = region.children.clone();
         let dead_bytes = self.dead_bytes(level, self.region(level, number));
         self.region_mut(level, number).shape.dead_bytes = dead_bytes;
+        self.note_space(level, number);
         self.note_read(level + 1, bytes);
         for child in children {
             self.deliver(level + 1, child, merged, sources.len());

@@ -18,8 +18,9 @@ use tail::Tail;
 /// Show what a store holds, level by level
 ///
 /// Opens the store for reading only, so it works beside a process that has it open. Written bytes and write
-/// amplification by level count since the keyspace was created; memory and reads only since this command
-/// opened the store, which is why they are small.
+/// amplification by level count since the keyspace was created; memory in use is what this command itself
+/// takes. Reads for each get and scan are those of whoever had it open for writing, and what is predicted is
+/// for the memory budget that they gave.
 ///
 /// With --watch the figures are refreshed until Ctrl-C, and flushes and compactions are shown as they come,
 /// if the process that writes keeps an event log: all commands here that write do, other programs where they

@@ -1,36 +1,73 @@
 //! What the planner sees of a store that is filled as sizes.
 //!
-//! What there is to do about a region depends on the region alone, but where space counts. So those that have
-//! not changed since the planner came to rest are not shown; where space counts all are, and what followed
-//! regions stand for behind them, as levels of their own.
+//! What there is to do about a region depends on the region alone, but where the store is crowded. So those
+//! that have not changed since the planner came to rest are not shown, unless it is. What space the store
+//! takes is summed up as regions change.
 
 use super::{Region, Trie};
-use siltstone_design::plan::{EARLY_PART, Space, stagger};
-use siltstone_design::{RegionShape, RunShape, Shape, TriePath};
+use siltstone_design::plan::{EARLY_PART, stagger};
+use siltstone_design::shape::Space;
+use siltstone_design::{Design, RegionShape, Shape, TriePath};
 
-/// Levels behind the store's own on which the shape shows what followed regions stand for.
-const REST_LEVELS: usize = 2;
+/// Bytes of regions and of what they stand for: of all, of leaves that are no garbage, and of garbage there.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Held {
+    all: f64,
+    live: f64,
+    dead: f64,
+}
 
-impl Trie {
-    /// How many regions the planner looks at for the next task: those that have changed; where space counts
-    /// all, for their space and for what there is to do.
-    pub fn looks(&self) -> f64 {
-        let shown = self.levels.iter().flatten().filter(|region| self.shows(region)).count() as f64;
-        if self.design().pushes_early { 2.0 * shown + 1.0 } else { shown + 1.0 }
+impl Held {
+    fn of(region: &Region, is_leaf: bool) -> Self {
+        let (weight, bytes) = (region.weight, region.shape.bytes() as f64);
+        let garbage = region.shape.dead_bytes.last().map_or(0.0, |garbage| *garbage as f64);
+        let (live, dead) = if is_leaf { (bytes - garbage, garbage) } else { (0.0, 0.0) };
+        Self { all: weight * bytes, live: weight * live, dead: weight * dead }
     }
 
-    fn shows(&self, region: &Region) -> bool {
-        self.design().pushes_early || region.has_changed
+    /// This with so much `more`, which took the place of `before`.
+    fn changed(self, more: Self, before: Self) -> Self {
+        Self {
+            all: self.all + (more.all - before.all),
+            live: self.live + (more.live - before.live),
+            dead: self.dead + (more.dead - before.dead),
+        }
+    }
+}
+
+impl Trie {
+    /// How many regions the planner looks at for the next task.
+    pub fn looks(&self) -> f64 {
+        let is_crowded = self.is_crowded();
+        let shown = self.levels.iter().flatten().filter(|region| is_crowded || region.has_changed);
+        shown.count() as f64 + 1.0
+    }
+
+    /// Whether regions are pushed early.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.space_counts() && self.space_now().is_crowded(self.design())
+    }
+
+    /// The space that it takes.
+    fn space_now(&self) -> Space {
+        let Held { all, live, dead } = self.held;
+        Space { all: all as u64, live: live as u64, dead: dead as u64 }
+    }
+
+    /// Counts a region's space, which has changed.
+    pub(super) fn note_space(&mut self, level: usize, number: usize) {
+        if !self.space_counts() {
+            return;
+        }
+        let region = self.region(level, number);
+        let now = Held::of(region, self.design().is_leaf(level, region.shape.has_children));
+        let before = std::mem::replace(&mut self.region_mut(level, number).held, now);
+        self.held = self.held.changed(now, before);
     }
 
     /// Whether overwrites can make it so large that regions are pushed early.
     pub fn space_counts(&self) -> bool {
         self.keys.make_garbage() && self.design().pushes_early
-    }
-
-    /// Bytes of level 0, where that is no leaf.
-    pub fn level_0_bytes(&self) -> u64 {
-        self.levels.first().into_iter().flatten().map(|region| region.shape.bytes()).sum()
     }
 
     /// Whether the planner could find anything to do after a flush, where it had found nothing before.
@@ -63,62 +100,32 @@ impl Trie {
         if !self.space_counts() {
             return false;
         }
-        let Some((at_rest, level_0_bytes)) = self.at_rest else { return true };
-        let design = self.design();
-        let grown = self.level_0_bytes().saturating_sub(level_0_bytes);
-        let now = Space { all: at_rest.all.saturating_add(grown), ..at_rest };
-        if !now.is_crowded(design) {
+        if !self.is_crowded() {
             return false;
         }
         let mut level_0 = self.levels.first().into_iter().flatten();
-        !at_rest.is_crowded(design) || level_0.any(|region| self.fills_level_0(region, EARLY_PART))
-    }
-
-    /// What followed regions stand for beside themselves, as one region that is a leaf or is not.
-    fn rest(&self, of_leaves: bool) -> RegionShape {
-        let (mut bytes, mut dead) = (0.0, 0.0);
-        for (level, regions) in self.levels.iter().enumerate() {
-            for region in regions {
-                if self.design().is_leaf(level, region.shape.has_children) == of_leaves {
-                    bytes += (region.weight - 1.0) * region.shape.bytes() as f64;
-                    let garbage = region.shape.dead_bytes.last().copied().unwrap_or(0);
-                    dead += (region.weight - 1.0) * garbage as f64;
-                }
-            }
-        }
-        RegionShape {
-            runs: vec![RunShape { bytes: bytes as u64, ..RunShape::default() }],
-            dead_bytes: vec![dead as u64],
-            has_children: !of_leaves,
-            ..RegionShape::default()
-        }
-    }
-
-    /// The first of the levels that show the rest: below all that the design names, so that a region without
-    /// children is a leaf there.
-    fn rest_level(&self) -> usize {
-        self.levels.len().max(self.design().levels.len())
+        !self.was_crowded || level_0.any(|region| self.fills_level_0(region, EARLY_PART))
     }
 }
 
 impl Shape for Trie {
     fn level_count(&self) -> usize {
-        if self.design().pushes_early { self.rest_level() + REST_LEVELS } else { self.levels.len() }
+        self.levels.len()
     }
 
     fn visit_regions(&self, level: usize, visit: &mut dyn FnMut(&RegionShape)) {
-        if let Some(regions) = self.levels.get(level) {
-            regions
-                .iter()
-                .filter(|region| !region.shape.runs.is_empty() && self.shows(region))
-                .for_each(|region| visit(&region.shape));
-        } else if level >= self.rest_level() {
-            visit(&self.rest(level == self.rest_level()));
-        }
+        let is_crowded = self.is_crowded();
+        let regions = self.levels.get(level).into_iter().flatten();
+        regions
+            .filter(|region| !region.shape.runs.is_empty() && (is_crowded || region.has_changed))
+            .for_each(|region| visit(&region.shape));
     }
 
-    fn is_busy(&self, level: usize, _: TriePath) -> bool {
-        // Nothing is to be done about the rest.
-        level >= self.rest_level()
+    fn is_busy(&self, _: usize, _: TriePath) -> bool {
+        false
+    }
+
+    fn space(&self, _: &Design) -> Space {
+        self.space_now()
     }
 }
