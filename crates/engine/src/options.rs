@@ -110,11 +110,6 @@ const BUFFERS_PER_SMALL_BUDGET: u64 = 8;
 /// written to and flushed at a time, and filters are to have the rest.
 const LEAST_BUFFERS_PER_BUDGET: u64 = 4;
 
-/// What [`Options::auto`] takes items to be like: their bytes, key and value together, and how many bytes of
-/// them there are per byte of memory.
-const ASSUMED_ITEM_BYTES: f64 = 100.0;
-const ASSUMED_DATA_PER_MEMORY: f64 = 16.0;
-
 /// Options of a store. Build them from the default: `Options { memory_budget_bytes: 1 << 30,
 /// ..Options::default() }`.
 #[derive(Clone, Debug)]
@@ -298,9 +293,7 @@ impl Options {
     fn auto_of_usual(memory_budget_bytes: u64, device: Device) -> Self {
         let auto_design = AutoDesign::Propose;
         let usual = Self { memory_budget_bytes, auto_design, device, ..Self::default() };
-        let value_bytes = ASSUMED_ITEM_BYTES - Workload::default().key_bytes;
-        let items = (memory_budget_bytes as f64 * ASSUMED_DATA_PER_MEMORY / ASSUMED_ITEM_BYTES).max(1.0);
-        let workload = Workload { items, value_bytes, ..Workload::default() };
+        let workload = Workload::of_memory(memory_budget_bytes);
         let request =
             Request { for_any_schema: true, device, ..Request::quick(workload, memory_budget_bytes) };
         match advise(&request) {

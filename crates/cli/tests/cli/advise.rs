@@ -245,6 +245,33 @@ fn a_workload_comes_from_a_file_and_flags_stand_over_it() {
 }
 
 #[test]
+fn the_memory_is_enough_to_be_told_and_what_is_assumed_is_said() {
+    let advise = |more: &[&'static str], input: &str| {
+        let args = [&["advise", "--memory", "8M", "--preset", "lean:256K", "--json"], more].concat();
+        run_with_input(&args, input.as_bytes()).ok().json()
+    };
+    let assumed = |json: &Value| {
+        let said = json["best"]["why"][0].as_str().unwrap().contains("--items");
+        assert_eq!(json["front"][0]["why"], json["best"]["why"]);
+        said.then(|| serde_json::from_value::<Workload>(json["workload"].clone()).unwrap())
+    };
+    let auto = Workload::of_memory(8 << 20);
+    assert_eq!(assumed(&advise(&[], "")), Some(auto));
+    assert_eq!(assumed(&advise(&["--workload", "-"], "{}")), Some(auto));
+    let skewed = Workload { read_skew: Some(0.5), ..auto };
+    assert_eq!(assumed(&advise(&["--workload", "-"], r#"{"read_skew": 0.5}"#)), Some(skewed));
+    // Of other sizes there are as many bytes.
+    let larger = Workload { value_bytes: 1008.0, items: auto.items * 100.0 / 1024.0, ..auto };
+    assert_eq!(assumed(&advise(&["--value-bytes", "1008"], "")), Some(larger));
+    assert_eq!(assumed(&advise(&["--workload", "-"], r#"{"value_bytes": 1008}"#)), Some(larger));
+    // What was said is not assumed.
+    assert_eq!(assumed(&advise(&["--items", "20K"], "")), None);
+    assert_eq!(assumed(&advise(&["--workload", "-"], r#"{"items": 20000}"#)), None);
+    let page = run(&["advise", "--memory", "8M", "--preset", "lean:256K"]).ok();
+    assert!(page.text().contains("1,342,177 of 16 + 84 bytes are assumed"), "{}", page.text());
+}
+
+#[test]
 fn what_is_wrong_with_a_workload_is_a_flag_that_there_is() {
     let help = run(&["advise", "--help"]).ok();
     // Keys of the usual prefix's length have a shorter one.

@@ -4,6 +4,11 @@ use super::sizes::{Sizes, ValueSize};
 use crate::ModelError;
 use serde::{Deserialize, Serialize};
 
+/// What is assumed where nothing but the memory is known: the bytes of an item, key and value together, and how
+/// many bytes of items there are per byte of memory.
+const ASSUMED_ITEM_BYTES: f64 = 100.0;
+const ASSUMED_DATA_PER_MEMORY: f64 = 16.0;
+
 /// What a store holds and what is done to it. Every field has a default; give those that are known.
 ///
 /// The first fields tell what the store has gone through when its costs are asked for: `items` items were put
@@ -136,6 +141,29 @@ impl Default for Workload {
 }
 
 impl Workload {
+    /// What is assumed where nothing but the memory is known: items of 100 bytes, sixteen times as many bytes
+    /// of them as there is memory, as many gets as puts, and nine gets in ten that find something.
+    ///
+    /// ```
+    /// use siltstone_model::price::Workload;
+    ///
+    /// let assumed = Workload::of_memory(100 << 20);
+    /// assert_eq!((assumed.item_bytes(), assumed.items), (100.0, 16.0 * f64::from(1 << 20)));
+    /// ```
+    pub fn of_memory(memory_bytes: u64) -> Self {
+        let usual = Self::default();
+        let value_bytes = ASSUMED_ITEM_BYTES - usual.key_bytes;
+        Self { value_bytes, ..usual }.with_items_of_memory(memory_bytes)
+    }
+
+    /// The same with as many items as are assumed where only their sizes and the memory are known: sixteen
+    /// times as many bytes of them as there is memory.
+    #[must_use]
+    pub fn with_items_of_memory(self, memory_bytes: u64) -> Self {
+        let bytes = memory_bytes as f64 * ASSUMED_DATA_PER_MEMORY;
+        Self { items: (bytes / self.item_bytes().max(1.0)).max(1.0), ..self }
+    }
+
     /// Bytes of an item's key and value, on the average.
     pub fn item_bytes(&self) -> f64 {
         self.key_bytes + self.mean_value_bytes()

@@ -22,8 +22,8 @@ use workload::{WorkloadArgs, parse_number};
 
 /// Find the design that suits a workload, with its price, and why
 ///
-/// Give what is known: how many items there are, their sizes, the memory, and what is done with them. Designs
-/// are searched from every preset on: levels, fan-out, runs, table size, format, index, filters, compression,
+/// Give the memory, and what is known of the rest: how many items there are, their sizes, and what is done with
+/// them. Designs are searched from every preset on: levels, fan-out, runs, table size, format, index, filters, compression,
 /// write buffer, garbage. Each is priced by the engine's own planner on stores that exist only as sizes.
 /// The cost of an operation is the time of the device and of the processor that it takes on the average.
 ///
@@ -32,6 +32,7 @@ use workload::{WorkloadArgs, parse_number};
 #[derive(clap::Args, Debug)]
 #[command(allow_negative_numbers = true)]
 #[command(after_help = "Examples:\n  \
+    siltstone advise --memory 256M\n  \
     siltstone advise --items 100M --key-bytes 16 --value-bytes 100 --memory 256M\n  \
     siltstone advise --items 1e9 --key-bytes 16 --value-bytes 32 --group 128 --memory 1G --reads 0.9 --hits 0.5\n  \
     siltstone advise --items 30M --key-bytes 16 --value-bytes 100 --memory 64M --uncertain 0.5 --html advice.html\n  \
@@ -103,14 +104,21 @@ pub struct Args {
 }
 
 impl Args {
-    fn request(&self, own: Option<&Own>) -> Result<Request> {
-        let workload = own.map_or_else(|| self.workload.workload(), |own| Ok(own.workload))?;
+    /// Returns the request, and what has to be said of it in sentences.
+    fn request(&self, own: Option<&Own>) -> Result<(Request, Vec<String>)> {
+        let (workload, remarks) = match own {
+            Some(own) => (own.workload, Vec::new()),
+            None => {
+                let given = self.workload.workload(self.memory)?;
+                (given.workload, given.remark().into_iter().collect())
+            }
+        };
         if self.years_at_least.is_some() && workload.puts_per_second.is_none() {
             usage!("--years-at-least needs a rate of puts; add --puts-per-second");
         }
         let items_at_end = self.items_at_end.map(|items| items as f64).or(workload.items_at_end);
         let workload = Workload { items_at_end, ..workload };
-        Ok(Request {
+        let request = Request {
             for_any_schema: own.is_some_and(|own| own.is_grouped),
             device: self.device.as_deref().map_or_else(|| Ok(Device::default()), read_device)?,
             space_at_most: self.space_at_most,
@@ -124,20 +132,29 @@ impl Args {
             uncertainty: self.uncertain,
             premium_at_most: self.premium_at_most,
             ..Request::new(workload, self.memory)
-        })
+        };
+        Ok((request, remarks))
+    }
+}
+
+/// Puts sentences before those that say why.
+fn say_first(advice: &mut Advice, sentences: &[String]) {
+    for choice in std::iter::once(&mut advice.best).chain(advice.front.first_mut()) {
+        choice.why.splice(0..0, sentences.iter().cloned());
     }
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
     let own = args.store.as_deref().map(|dir| Own::read(dir, &args.keyspace)).transpose()?;
-    let request = args.request(own.as_ref())?;
+    let (request, remarks) = args.request(own.as_ref())?;
     let started = Instant::now();
-    let advice = match &args.preset {
+    let mut advice = match &args.preset {
         Some(preset) => price_one(&request, &preset.name, &preset.design).map_err(parameter)?,
         None => advise(&request).map_err(parameter)?,
     };
     let seconds = started.elapsed().as_secs_f64();
+    say_first(&mut advice, &remarks);
     let own = own.map(|own| own.beside(&request, &advice)).transpose()?;
     if let Some(file) = &args.html {
         let page = page::page(&request, &advice).map_err(parameter)?;

@@ -1,7 +1,7 @@
 //! The workload that advice is asked for: from flags, from a file of JSON, or from a file with flags over it.
 
 use crate::failure::{Failure, Result, usage};
-use crate::sizes::{parse_duration, parse_positive, parse_size};
+use crate::sizes::{self, parse_duration, parse_positive, parse_size};
 use siltstone_model::price::{Mix, Sizes, ValueSize, Workload};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,8 +20,9 @@ pub struct WorkloadArgs {
     /// prints; `-` is standard input. Flags stand over what it says
     #[arg(long, value_name = "FILE|-")]
     workload: Option<PathBuf>,
-    /// Distinct items
-    #[arg(long, value_name = "COUNT", value_parser = parse_positive, required_unless_present_any = ["store", "workload"])]
+    /// Distinct items [default: 16 bytes of them for each byte of memory, of 16 + 84 bytes where no sizes are
+    /// given, as `Options::auto` assumes]
+    #[arg(long, value_name = "COUNT", value_parser = parse_positive)]
     items: Option<u64>,
     /// Length of a key [default: 16]
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
@@ -76,6 +77,37 @@ pub struct WorkloadArgs {
     puts_per_second: Option<f64>,
 }
 
+/// A workload, and what of it nobody has said.
+pub struct Given {
+    pub workload: Workload,
+    /// Whether the number of items is what is assumed for the memory.
+    pub are_items_assumed: bool,
+}
+
+impl Given {
+    /// What was assumed of it, in a sentence.
+    pub fn remark(&self) -> Option<String> {
+        let Workload { items, key_bytes, .. } = self.workload;
+        self.are_items_assumed.then(|| {
+            format!(
+                "How many items there are was not said: {} of {:.0} + {:.0} bytes are assumed, sixteen times as many bytes as there \
+                 is memory; --items gives their number.",
+                sizes::count(items as u64),
+                key_bytes,
+                self.workload.mean_value_bytes()
+            )
+        })
+    }
+}
+
+/// What a file says.
+#[derive(Default)]
+struct Said {
+    workload: Workload,
+    has_items: bool,
+    has_values: bool,
+}
+
 /// Parses a share of a whole.
 fn parse_share(text: &str) -> std::result::Result<f64, String> {
     match text.parse::<f64>() {
@@ -110,12 +142,25 @@ fn parse_sizes(text: &str) -> std::result::Result<Sizes, String> {
 }
 
 impl WorkloadArgs {
-    /// Returns the workload: what the file says, if there is one, with the flags over it.
-    pub fn workload(&self) -> Result<Workload> {
-        let given = self.workload.as_deref().map_or_else(|| Ok(Workload::default()), read)?;
+    /// Returns the workload for a store with so much memory: what the file says, if there is one, with the
+    /// flags over it.
+    pub fn workload(&self, memory_bytes: u64) -> Result<Given> {
+        let said = self.workload.as_deref().map_or_else(|| Ok(Said::default()), read)?;
+        let are_items_assumed = self.items.is_none() && !said.has_items;
+        let mut given = said.workload;
         let over = |flag: Option<u64>, given: f64| flag.map_or(given, |flag| flag as f64);
-        let items = over(self.items, given.items);
         let key_bytes = over(self.key_bytes, given.key_bytes);
+        if let Some(sizes) = self.value_bytes {
+            given.value_bytes = sizes.mean_bytes();
+            // A mean is enough where all are alike.
+            given.sizes = if sizes.iter().count() > 1 { sizes } else { Sizes::default() };
+        } else if are_items_assumed && !said.has_values {
+            given.value_bytes = Workload::of_memory(memory_bytes).value_bytes;
+        }
+        if are_items_assumed {
+            given.items = Workload { key_bytes, ..given }.with_items_of_memory(memory_bytes).items;
+        }
+        let items = over(self.items, given.items);
         let (overwrites, deletes) = self.changes(&given, items)?;
         // Without a file nobody has said what the prefix is, and short keys have a shorter one.
         let is_assumed = self.workload.is_none() && given.prefix_bytes >= key_bytes;
@@ -134,17 +179,12 @@ impl WorkloadArgs {
         workload.skew = self.skew.unwrap_or(workload.skew);
         workload.read_skew = self.read_skew.or(workload.read_skew);
         workload.key_bytes = key_bytes;
-        if let Some(sizes) = self.value_bytes {
-            workload.value_bytes = sizes.mean_bytes();
-            // A mean is enough where all are alike.
-            workload.sizes = if sizes.iter().count() > 1 { sizes } else { Sizes::default() };
-        }
         workload.group_items = over(self.group, workload.group_items);
         workload.prefix_bytes = over(self.prefix_bytes, prefix_bytes);
         workload.batch_items = over(self.batch, workload.batch_items);
         workload.compressed_ratio = self.compressed_ratio.unwrap_or(workload.compressed_ratio);
         workload.mix = mix;
-        Ok(workload)
+        Ok(Given { workload, are_items_assumed })
     }
 
     /// Returns the shares of operations.
@@ -184,7 +224,7 @@ impl WorkloadArgs {
 }
 
 /// Reads a workload from a file of JSON: alone, or as a part of advice.
-fn read(path: &Path) -> Result<Workload> {
+fn read(path: &Path) -> Result<Said> {
     let text = if path == Path::new("-") {
         std::io::read_to_string(std::io::stdin())
     } else {
@@ -194,6 +234,9 @@ fn read(path: &Path) -> Result<Workload> {
     let text = text.map_err(|e| Failure::at(path, e))?;
     let json: serde_json::Value = serde_json::from_str(&text).map_err(|e| Failure::at(path, e))?;
     let json = json.get("workload").unwrap_or(&json);
-    serde_json::from_value(json.clone())
-        .map_err(|e| Failure::at(path, format!("is no workload: {e}; `siltstone advise --json` prints one")))
+    let workload = serde_json::from_value(json.clone()).map_err(|e| {
+        Failure::at(path, format!("is no workload: {e}; `siltstone advise --json` prints one"))
+    })?;
+    let has = |part: &str| json.get(part).is_some();
+    Ok(Said { workload, has_items: has("items"), has_values: has("value_bytes") || has("sizes") })
 }
