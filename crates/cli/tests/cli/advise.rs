@@ -192,6 +192,13 @@ fn a_workload_comes_from_a_file_and_flags_stand_over_it() {
     let read = advise(&["--workload", "-"], parts);
     let known: Workload = serde_json::from_str(parts).unwrap();
     assert_eq!(read, serde_json::to_value(known).unwrap());
+    // Of a mix that is given, what is missing is 0; without one it is the usual one.
+    let given = advise(&["--workload", "-"], r#"{"items": 20000, "mix": {"hits": 0.5, "puts": 0.3}}"#);
+    assert_eq!(given["mix"], serde_json::json!({"hits": 0.5, "misses": 0.0, "scans": 0.0, "puts": 0.3}));
+    let usual = advise(&["--workload", "-"], r#"{"items": 20000}"#);
+    assert_eq!(usual["mix"], serde_json::to_value(Mix::default()).unwrap());
+    run_with_input(&["advise", "--memory", "8M", "--workload", "-"], br#"{"mix": {}}"#)
+        .exits(1, &["mix", "one of them is above 0"]);
     // All that can be said is said by flags, and comes back from what was printed.
     let flags = [
         "--items=30K",

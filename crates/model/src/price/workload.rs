@@ -13,7 +13,7 @@ const ASSUMED_DATA_PER_MEMORY: f64 = 16.0;
 ///
 /// The first fields tell what the store has gone through when its costs are asked for: `items` items were put
 /// in random order, and then overwritten and deleted. The mix tells what comes next, for the cost of an
-/// operation. As JSON any field may be missing.
+/// operation. As JSON any field may be missing; of a mix that is given, parts that are missing are 0.
 ///
 /// A store that goes on growing has `items_at_end` as well. What it costs on the way there is weighed by
 /// [`Pricer::over_time`](super::Pricer::over_time), and so by advice.
@@ -21,9 +21,10 @@ const ASSUMED_DATA_PER_MEMORY: f64 = 16.0;
 /// ```
 /// use siltstone_model::price::Workload;
 ///
-/// let known = r#"{ "items": 3e7, "group_items": 128, "mix": { "hits": 0.9 } }"#;
+/// let known = r#"{ "items": 3e7, "group_items": 128, "mix": { "hits": 3, "puts": 1 } }"#;
 /// let workload: Workload = serde_json::from_str(known)?;
 /// assert_eq!(workload.item_bytes(), 116.0);
+/// assert_eq!(workload.mix.shares(), [0.75, 0.0, 0.0, 0.25]);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -67,17 +68,21 @@ pub struct Workload {
     pub puts_per_second: Option<f64>,
 }
 
-/// The shares of operations, in any unit: only their proportions count.
+/// The shares of operations, in any unit: only their proportions count. As JSON, parts that are missing are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 pub struct Mix {
     /// Gets of items that are there.
+    #[serde(default)]
     pub hits: f64,
     /// Gets of keys that are not.
+    #[serde(default)]
     pub misses: f64,
     /// Scans of one group.
+    #[serde(default)]
     pub scans: f64,
     /// Puts and deletes.
+    #[serde(default)]
     pub puts: f64,
 }
 
@@ -109,7 +114,9 @@ impl Mix {
             let given = format!("{shares:?} given");
             return Err(ModelError::new(
                 "mix",
-                format!("{given}; shares are ≥ 0, and one of them is above 0"),
+                format!(
+                    "{given} for hits, misses, scans and puts; shares are ≥ 0, and one of them is above 0"
+                ),
             ));
         }
         Ok(())
