@@ -49,6 +49,9 @@ fn advice_is_said_in_words_and_limits_are_kept() {
     }
     run(&with(&["--space-at-most", "0.3"])).exits(1, &["--space-at-most", "allow more"]);
     run(&with(&["--reads", "0.9", "--scans", "0.2"])).exits(2, &["--reads"]);
+    run(&with(&["--scans", "0.2"])).exits(2, &["--scans", "--group N"]);
+    run_with_input(&["advise", "--memory", "8M", "--workload", "-"], br#"{"mix": {"scans": 1}}"#)
+        .exits(2, &["--scans", "--group N"]);
     run(&with(&["--hits", "2"])).exits(2, &["from 0 to 1"]);
     run(&["advise", "--items", "1M", "--memory", "1K"]).exits(1, &["--memory"]);
 }

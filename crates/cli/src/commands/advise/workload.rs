@@ -43,7 +43,7 @@ pub struct WorkloadArgs {
     /// Share of gets that find one [default: 0.9]
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     hits: Option<f64>,
-    /// Share of operations that scan a group [default: 0]
+    /// Share of operations that scan a group; needs --group [default: 0]
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     scans: Option<f64>,
     /// Share of writes that overwrite an item; the others are new [default: 0]
@@ -184,6 +184,12 @@ impl WorkloadArgs {
         workload.batch_items = over(self.batch, workload.batch_items);
         workload.compressed_ratio = self.compressed_ratio.unwrap_or(workload.compressed_ratio);
         workload.mix = mix;
+        // Not for the model to refuse: a store whose keys were in groups once has counted scans of them.
+        if mix.scans > 0.0 && !workload.is_grouped() {
+            usage!(
+                "--scans: a scan lists the items that share a prefix, and no items do; say with --group N how many do"
+            );
+        }
         Ok(Given { workload, are_items_assumed })
     }
 
