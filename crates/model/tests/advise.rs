@@ -291,6 +291,30 @@ fn one_design_can_be_priced_alone() {
 }
 
 #[test]
+fn one_design_is_priced_beyond_its_limits_and_says_which_it_breaks() {
+    let workload = Workload { puts_per_second: Some(1e6), ..grouped() };
+    let free = Request { uncertainty: Some(1.0), ..Request::new(workload, 64 * MIB) };
+    let why = |request: &Request, design: &Design| {
+        let advice = price_one(request, "lean", design).unwrap();
+        assert_eq!(advice.front[0].why, advice.best.why);
+        advice.best.why
+    };
+    let of_free = why(&free, &presets::lean());
+    assert!(!of_free.iter().any(|sentence| sentence.contains("breaks")), "{of_free:?}");
+    // There is no other design that this one could be compared with.
+    let worst = of_free.iter().find(|sentence| sentence.contains("worst mix")).unwrap();
+    assert!(!worst.contains("no design"), "{worst}");
+    let narrow = Request { space_at_most: Some(0.5), years_at_least: Some(50.0), ..free };
+    let said = why(&narrow, &presets::lean());
+    assert!(said[0].starts_with("It breaks the limit on space at the peak: "), "{said:?}");
+    assert!(said[0].ends_with(" instead of 0.5 at most."), "{said:?}");
+    assert!(said[1].starts_with("It breaks the limit on years of the device: 0."), "{said:?}");
+    assert_eq!(said[2..], of_free);
+    let large = why(&free, &presets::lean().scaled_to(64 << 20));
+    assert!(large[0].starts_with("It breaks the limit on memory (64.0 MiB)"), "{large:?}");
+}
+
+#[test]
 fn the_same_request_gets_the_same_advice() {
     let request = Request::quick(points(), 32 * MIB);
     let (one, other) = (advise(&request).unwrap(), advise(&request).unwrap());

@@ -47,6 +47,10 @@ fn advice_is_said_in_words_and_limits_are_kept() {
     for words in ["write buffer:", "An operation takes", "None of these is beaten", "The presets"] {
         assert!(page.text().contains(words), "{words}: {}", page.text());
     }
+    // What was asked for by its name is priced, and says what it breaks.
+    let broken = run(&with(&["--preset", "lean", "--space-at-most", "0.5", "--uncertain", "1"])).ok();
+    let words = "It breaks the limit on space at the peak: ";
+    assert!(broken.text().contains(words) && !broken.text().contains("no design"), "{}", broken.text());
     run(&with(&["--space-at-most", "0.3"])).exits(1, &["--space-at-most", "allow more"]);
     run(&with(&["--reads", "0.9", "--scans", "0.2"])).exits(2, &["--reads"]);
     run(&with(&["--scans", "0.2"])).exits(2, &["--scans", "--group N"]);

@@ -164,18 +164,21 @@ impl Request {
     /// # Ok::<(), siltstone_model::ModelError>(())
     /// ```
     pub fn broken(&self, design: &Design, costs: &Costs) -> Option<Limit> {
+        self.all_broken(design, costs).next()
+    }
+
+    /// All of them, in the order in which they are looked at.
+    pub(super) fn all_broken(&self, design: &Design, costs: &Costs) -> impl Iterator<Item = Limit> {
         let memory = &costs.memory_bytes;
-        let budget = self.memory_bytes as f64;
-        if !memory.fits() || 2 * design.write_buffer_bytes() > self.memory_bytes / 2 || memory.total > budget
-        {
-            return Some(Limit::Memory);
-        }
+        let has_no_room = !memory.fits()
+            || 2 * design.write_buffer_bytes() > self.memory_bytes / 2
+            || memory.total > self.memory_bytes as f64;
         let is_beyond = |limit: &Limit| self.bound(*limit).is_some_and(|most| limit.of(costs) > most);
-        if let Some(limit) = Limit::CEILINGS.into_iter().find(is_beyond) {
-            return Some(limit);
-        }
         let wears_out = self.years_at_least.is_some_and(|least| Limit::Years.of(costs) < least);
-        wears_out.then_some(Limit::Years)
+        let of_memory = has_no_room.then_some(Limit::Memory).into_iter();
+        of_memory
+            .chain(Limit::CEILINGS.into_iter().filter(is_beyond))
+            .chain(wears_out.then_some(Limit::Years))
     }
 
     /// How far beyond its limits a design is, as the sum of shares of them.

@@ -223,7 +223,8 @@ pub struct Advice {
     pub refused: BTreeMap<Limit, usize>,
 }
 
-/// Prices one design instead of searching for one: the advice has it alone.
+/// Prices one design instead of searching for one: the advice has it alone. A design that breaks limits is
+/// priced as well; the advice says in words which it breaks.
 ///
 /// # Errors
 /// A number that makes no sense, or a design that can't hold the workload's keys.
@@ -237,6 +238,7 @@ pub fn price_one(request: &Request, name: &str, design: &Design) -> Result<Advic
     let with_more = request.objective(&store.costs(request.memory_bytes + more_bytes));
     let objective = request.objective(&predicted);
     let refused = request.broken(design, &predicted).map(|limit| (limit, 1));
+    let breaks = words::what_it_breaks(request, design, &predicted);
     let presets = BTreeMap::from([(name.to_owned(), predicted.clone())]);
     let best = search::Candidate { design: design.clone(), origin: "", costs: predicted, objective };
     let found = search::Found {
@@ -250,6 +252,7 @@ pub fn price_one(request: &Request, name: &str, design: &Design) -> Result<Advic
     };
     let mut advice = words::advice(request, found, presets);
     name.clone_into(&mut advice.best.name);
+    advice.best.why.splice(0..0, breaks);
     advice.front = vec![advice.best.clone()];
     Ok(advice)
 }

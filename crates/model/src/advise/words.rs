@@ -17,7 +17,13 @@ pub(super) fn advice(request: &Request, found: Found, presets: BTreeMap<String, 
     let next_memory =
         NextMemory { bytes: more_bytes, saved_us, saved_share: saved_us / best.objective.max(1e-12) };
     let mut best = choice(request, &best);
-    best.why = best_in_words(request, &best, presets.get(USUAL), &next_memory, better_refused.as_ref());
+    let compared = Comparison {
+        usual: presets.get(USUAL),
+        next: &next_memory,
+        refused: better_refused.as_ref(),
+        has_others: considered > 1,
+    };
+    best.why = best_in_words(request, &best, &compared);
     let beside_best = |candidate: &Candidate| Choice {
         why: vec![beside(&candidate.costs, &best.predicted)],
         ..choice(request, candidate)
@@ -44,14 +50,19 @@ fn name(design: &Design, origin: &str) -> String {
     }
 }
 
+/// What the best is compared with in words.
+struct Comparison<'a> {
+    usual: Option<&'a Costs>,
+    next: &'a NextMemory,
+    /// What would be better, but for a limit.
+    refused: Option<&'a (Limit, Candidate)>,
+    /// Whether any other design was looked at.
+    has_others: bool,
+}
+
 /// What makes up the cost.
-fn best_in_words(
-    request: &Request,
-    best: &Choice,
-    usual: Option<&Costs>,
-    next: &NextMemory,
-    refused: Option<&(Limit, Candidate)>,
-) -> Vec<String> {
+fn best_in_words(request: &Request, best: &Choice, compared: &Comparison<'_>) -> Vec<String> {
+    let Comparison { usual, next, refused, has_others } = *compared;
     let costs = &best.predicted;
     let mut why = vec![what_dominates(request, costs), what_is_written(costs), what_is_read(request, costs)];
     why.extend(on_the_way(request));
@@ -59,19 +70,7 @@ fn best_in_words(
     why.extend(how_long_it_lasts(request, costs));
     why.push(more_memory(next));
     if let Some(radius) = request.uncertainty {
-        let premium = if request.premium_at_most.is_finite() {
-            format!(
-                " among those that cost at most {} % more than the best in the mix that is expected",
-                request.premium_at_most * 100.0
-            )
-        } else {
-            String::new()
-        };
-        why.push(format!(
-            "In the worst mix within a divergence of {radius} an operation takes {:.1} µs; no design that was looked at has a \
-             better worst case{premium}.",
-            best.worst_cost
-        ));
+        why.push(worst_in_words(request, radius, best.worst_cost, has_others));
     }
     if let Some((limit, cheaper)) = refused.filter(|(_, cheaper)| cheaper.objective < best.worst_cost) {
         why.push(what_binds(request, *limit, cheaper, best.worst_cost));
@@ -84,6 +83,45 @@ fn best_in_words(
         ));
     }
     why
+}
+
+/// What the worst mix costs, and that no other design does better in it where others were looked at.
+fn worst_in_words(request: &Request, radius: f64, worst_cost: f64, has_others: bool) -> String {
+    let mut text =
+        format!("In the worst mix within a divergence of {radius} an operation takes {worst_cost:.1} µs");
+    if has_others {
+        text.push_str("; no design that was looked at has a better worst case");
+    }
+    if has_others && request.premium_at_most.is_finite() {
+        text.push_str(&format!(
+            " among those that cost at most {} % more than the best in the mix that is expected",
+            rounded(request.premium_at_most * 100.0, 1)
+        ));
+    }
+    text.push('.');
+    text
+}
+
+/// Which limits a design breaks that is priced all the same, a sentence for each.
+pub(super) fn what_it_breaks(request: &Request, design: &Design, costs: &Costs) -> Vec<String> {
+    let in_words = |limit: Limit| {
+        let (what, bound) = (limit.in_words(), request.bound(limit).unwrap_or(f64::NAN));
+        let (has, side) = (limit.of(costs), if limit == Limit::Years { "least" } else { "most" });
+        match limit {
+            Limit::Memory => format!(
+                "It breaks the limit on {what} ({:.1} MiB): filters and indexes do not fit it, or four write buffers do not.",
+                bound / MIB
+            ),
+            _ => format!("It breaks the limit on {what}: {has:.3} instead of {bound} at {side}."),
+        }
+    };
+    request.all_broken(design, costs).map(in_words).collect()
+}
+
+/// A number with so many decimals at most.
+fn rounded(number: f64, decimals: usize) -> String {
+    let text = format!("{number:.decimals$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
 /// What an operation's time goes to.
