@@ -242,6 +242,21 @@ fn a_probed_device_has_a_lifetime() {
     let idle = Workload::default();
     let costs = siltstone_model::price::price(&presets::siltstone(), &idle, &device, 1 << 28).unwrap();
     assert_eq!((costs.drive_writes_per_day, costs.device_years), (None, None));
+    for no_device in [
+        "",
+        "[]",
+        "{}",
+        r#"{ "threads": "x" }"#,
+        r#"{ "best": { "design": {} }, "seconds": 1.0, "workload": { "items": 3.0 } }"#,
+        r#"{ "random_reads": [] }"#,
+        r#"{ "read_latency_us": "x" }"#,
+        r#"{ "random_reads": [{ "threads": "x", "reads_per_second": 3.0 }] }"#,
+        r#"{ "sync_us": { "p99": 3.0 } }"#,
+    ] {
+        let wrong = Device::from_json(no_device).unwrap_err();
+        assert_eq!(wrong.parameter(), "device");
+        assert!(wrong.message().contains("siltstone probe DIR --json > FILE"), "{no_device}: {wrong}");
+    }
     let wrong = Device::from_json(r#"{ "processor_time": 0 }"#).unwrap_err();
     assert_eq!(wrong.parameter(), "processor_time");
 }

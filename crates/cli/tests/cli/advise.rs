@@ -91,6 +91,20 @@ fn sizes_growth_and_limits_on_reads_are_told_by_flags() {
         .exits(2, &["100:0.9,20K:0.1"]);
 }
 
+#[test]
+fn a_file_that_is_no_device_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("device.json");
+    let with_device = || run(&with(&["--preset", "lean:1M", "--json", "--device", file.to_str().unwrap()]));
+    for no_device in ["{}", r#"{"threads": "x"}"#, r#"{"best": {}, "workload": {}}"#, r#"{"sync_us": "x"}"#] {
+        std::fs::write(&file, no_device).unwrap();
+        with_device().exits(1, &["device.json", "siltstone probe DIR --json > FILE"]);
+    }
+    std::fs::write(&file, r#"{"random_reads_per_second": 100, "bytes": 3}"#).unwrap();
+    let slow = with_device().ok().json()["best"]["predicted"]["cost"].as_f64().unwrap();
+    assert!(slow > 1000.0, "{slow}");
+}
+
 /// The object that a page carries.
 pub fn data_of(page: &str) -> Value {
     let start = page.find("const data = ").unwrap() + "const data = ".len();

@@ -55,8 +55,11 @@ impl Default for Device {
     }
 }
 
+/// Where a file of a device comes from.
+const HOW_TO_MAKE_ONE: &str = "make one with `siltstone probe DIR --json > FILE`";
+
 /// What a file of a device may say: what `siltstone probe --json` writes, and what people add.
-#[derive(Deserialize)]
+#[derive(Default, PartialEq, Deserialize)]
 struct DeviceFile {
     #[serde(default)]
     random_reads: Vec<RandomReads>,
@@ -70,7 +73,7 @@ struct DeviceFile {
     processor_time: Option<f64>,
 }
 
-#[derive(Deserialize)]
+#[derive(PartialEq, Deserialize)]
 struct RandomReads {
     threads: Option<u64>,
     batch: Option<u64>,
@@ -78,7 +81,7 @@ struct RandomReads {
 }
 
 /// How long a sync takes: as the probe has it, or as a device has it.
-#[derive(Deserialize)]
+#[derive(PartialEq, Deserialize)]
 #[serde(untagged)]
 enum Syncs {
     Probed { p50: f64 },
@@ -107,10 +110,13 @@ impl Device {
     /// `endurance_bytes` may be added; what is missing is taken from the default.
     ///
     /// # Errors
-    /// What is no such JSON, or a number in it that makes no sense.
+    /// What is no such JSON or says nothing of a device, or a number in it that makes no sense.
     pub fn from_json(text: &str) -> Result<Self, ModelError> {
-        let file: DeviceFile =
-            serde_json::from_str(text).map_err(|error| ModelError::new("device", error.to_string()))?;
+        let refused = |why: &str| ModelError::new("device", format!("{why}; {HOW_TO_MAKE_ONE}"));
+        let file: DeviceFile = serde_json::from_str(text).map_err(|error| refused(&error.to_string()))?;
+        if file == DeviceFile::default() {
+            return Err(refused("this JSON says nothing of a device"));
+        }
         let usual = Self::default();
         // The most that any number of threads reached.
         let probed = file.random_reads.iter().map(|reads| reads.reads_per_second).reduce(f64::max);
