@@ -42,6 +42,20 @@ fn a_real_store_is_tuned_and_its_options_written_with_only_the_changes() {
     ] {
         assert!(page.text().contains(words), "{words}");
     }
+    // The command that it prints works as it stands, for what the line is about.
+    let line = page.text().lines().find(|line| line.contains("Siltstone would write")).unwrap();
+    let command = line.split('`').nth(1).unwrap();
+    let words: Vec<&str> = command.split(' ').skip(1).chain(["--preset", "siltstone", "--json"]).collect();
+    let advice = run(&words).ok().json();
+    for part in ["overwrites", "skew"] {
+        assert!(advice["workload"][part].as_f64().unwrap() > 0.0, "{command}");
+    }
+    let of_line = |json: &serde_json::Value, field: &str| json[field].as_f64().unwrap();
+    let (told, priced) = (&json["siltstone"], &advice["best"]["predicted"]);
+    for field in ["reads_per_hit", "peak_space_amplification"] {
+        let off = of_line(priced, field) / of_line(told, field);
+        assert!((0.95..1.05).contains(&off), "{field}: {off} by {command}");
+    }
 }
 
 #[test]

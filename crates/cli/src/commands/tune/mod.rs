@@ -29,6 +29,9 @@ use std::path::{Path, PathBuf};
 /// sizes that write less with as many levels and as much memory. What else could be had for more memory or
 /// more reads is listed too. Settings that the model leaves out are named. Where the LOG shows an empty store
 /// being loaded, which writes less than updates later will, predictions are for such a load.
+///
+/// One line says what Siltstone would write and read for the same workload with its default design, and the
+/// `siltstone advise` command that looks for better ones.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     siltstone tune --engine rocksdb /data/db/OPTIONS-000123 --log /data/db/LOG\n  \
