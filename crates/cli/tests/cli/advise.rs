@@ -53,6 +53,20 @@ fn advice_is_said_in_words_and_limits_are_kept() {
     assert!(broken.text().contains(words) && !broken.text().contains("no design"), "{}", broken.text());
     run(&with(&["--space-at-most", "0.3"])).exits(1, &["--space-at-most", "allow more"]);
     run(&with(&["--reads", "0.9", "--scans", "0.2"])).exits(2, &["--reads"]);
+    // One preset is no front, and numbers are rounded.
+    let sizes = r#"{"items": 1e6, "key_bytes": 16.000044530536815, "skew": 0.98765, "overwrites": 1e6}"#;
+    let args = ["advise", "--memory", "64M", "--workload", "-", "--preset", "siltstone:3000001"];
+    let one = run_with_input(&args, sizes.as_bytes()).ok();
+    for words in [
+        "items of 16 + 100 bytes",
+        "skew 0.99",
+        "memtable of 2.9 MiB",
+        "\n1 design priced in",
+        "The preset\n",
+    ] {
+        assert!(one.text().contains(words), "{words}: {}", one.text());
+    }
+    assert!(!one.text().contains("None of these"), "{}", one.text());
     run(&with(&["--scans", "0.2"])).exits(2, &["--scans", "--group N"]);
     run_with_input(&["advise", "--memory", "8M", "--workload", "-"], br#"{"mix": {"scans": 1}}"#)
         .exits(2, &["--scans", "--group N"]);

@@ -319,11 +319,38 @@ pub fn strata(design: &Design) -> Vec<String> {
 }
 
 fn bytes_in_words(bytes: u64) -> String {
-    let unit = |shift: u32, name: &str| format!("{} {name}", bytes as f64 / f64::from(1u32 << shift));
+    let unit =
+        |shift: u32, name: &str| format!("{} {name}", rounded(bytes as f64 / f64::from(1u32 << shift), 1));
     match bytes {
         b if b >= 1 << 40 => "any size".to_owned(),
         b if b >= 1 << 30 => unit(30, "GiB"),
         b if b >= 1 << 20 => unit(20, "MiB"),
         _ => unit(10, "KiB"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_rounded_and_round_ones_stay_short() {
+        for (number, decimals, text) in [
+            (7.000000000000001, 1, "7"),
+            (13.774999618530273, 1, "13.8"),
+            (0.989, 2, "0.99"),
+            (100.0, 0, "100"),
+        ] {
+            assert_eq!(rounded(number, decimals), text);
+        }
+        for (bytes, text) in [
+            (4 << 20, "4 MiB"),
+            (14_444_134, "13.8 MiB"),
+            (3 << 29, "1.5 GiB"),
+            (1000, "1 KiB"),
+            (0, "0 KiB"),
+        ] {
+            assert_eq!(bytes_in_words(bytes), text);
+        }
     }
 }

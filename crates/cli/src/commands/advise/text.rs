@@ -31,7 +31,7 @@ pub fn text(request: &Request, advice: &Advice, seconds: f64) -> String {
         "{}{} items of {} + {} bytes, {} of memory: {}\n",
         sizes::count(workload.items as u64),
         workload.items_at_end.map_or_else(String::new, |items| format!(" to {}", sizes::count(items as u64))),
-        workload.key_bytes,
+        workload.key_bytes.round(),
         workload.mean_value_bytes().round(),
         sizes::bytes(request.memory_bytes),
         best.name
@@ -44,27 +44,40 @@ pub fn text(request: &Request, advice: &Advice, seconds: f64) -> String {
     for sentence in &best.why {
         let _ = writeln!(text, "{sentence}");
     }
-    let mut table = Table::new(COLUMNS);
-    for choice in &advice.front {
-        table.row(row(&choice.name, &choice.predicted));
+    if advice.front.len() > 1 {
+        let mut table = Table::new(COLUMNS);
+        for choice in &advice.front {
+            table.row(row(&choice.name, &choice.predicted));
+        }
+        let _ = write!(
+            text,
+            "\nNone of these is beaten in bytes written, reads, memory and space at once; at the ends of the list is what the \
+             least of one of them takes of the others\n{table}"
+        );
     }
-    let _ = write!(
-        text,
-        "\nNone of these is beaten in bytes written, reads, memory and space at once; at the ends of the list is what the \
-         least of one of them takes of the others\n{table}"
-    );
     let mut table = Table::new(COLUMNS);
     for (name, costs) in &advice.presets {
         table.row(row(name, costs));
     }
-    let _ = write!(text, "\nThe presets\n{table}");
-    let refused: usize = advice.refused.values().sum();
-    let _ = writeln!(
-        text,
-        "\n{} designs priced in {seconds:.2} s, {refused} of them beyond a limit. --json prints the design for `bench --design`",
-        advice.considered
-    );
+    let presets = if advice.presets.len() == 1 { "The preset" } else { "The presets" };
+    let _ = write!(text, "\n{presets}\n{table}");
+    let _ = writeln!(text, "\n{}. --json prints the design for `bench --design`", looked_at(advice, seconds));
     text
+}
+
+/// How much was looked at.
+fn looked_at(advice: &Advice, seconds: f64) -> String {
+    let refused: usize = advice.refused.values().sum();
+    match (advice.considered, refused) {
+        (1, 0) => format!("1 design priced in {seconds:.2} s, which keeps to every limit"),
+        (1, _) => format!("1 design priced in {seconds:.2} s, which is beyond a limit"),
+        (all, _) => format!("{all} designs priced in {seconds:.2} s, {refused} of them beyond a limit"),
+    }
+}
+
+/// A number with two decimals at most.
+fn short(number: f64) -> String {
+    ((number * 100.0).round() / 100.0).to_string()
 }
 
 /// What is done with the store: as it was given, or taken for granted.
@@ -91,10 +104,10 @@ fn operations(workload: &Workload) -> String {
     }
     match (workload.skew, workload.read_skew) {
         (skew, Some(read)) => {
-            let _ = write!(text, "; skew {skew} of writes, {read} of reads");
+            let _ = write!(text, "; skew {} of writes, {} of reads", short(skew), short(read));
         }
         (skew, None) if skew > 0.0 => {
-            let _ = write!(text, "; skew {skew}");
+            let _ = write!(text, "; skew {}", short(skew));
         }
         _ => text.push_str("; all items alike"),
     }
