@@ -71,7 +71,20 @@ fn advice_is_said_in_words_and_limits_are_kept() {
     run_with_input(&["advise", "--memory", "8M", "--workload", "-"], br#"{"mix": {"scans": 1}}"#)
         .exits(2, &["--scans", "--group N"]);
     run(&with(&["--hits", "2"])).exits(2, &["from 0 to 1"]);
-    run(&["advise", "--items", "1M", "--memory", "1K"]).exits(1, &["--memory"]);
+}
+
+#[test]
+fn what_is_wrong_with_a_flag_is_a_usage_error_that_says_what_to_do() {
+    run(&["advise", "--items", "1M", "--memory", "1K"]).exits(2, &["--memory", "at least 1M"]);
+    for flag in ["--hit-us-at-most", "--space-at-most", "--scan-reads-at-most"] {
+        run(&with(&[flag, "0"])).exits(2, &[flag, "above 0"]);
+    }
+    run(&with(&["--years-at-least", "0", "--puts-per-second", "1"])).exits(2, &["--years-at-least"]);
+    let many = run(&["advise", "--items", "1e12", "--memory", "64M"]).exits(2, &["--items", "give fewer"]);
+    assert!(!many.err.contains("write buffer,") && !many.err.contains("or a larger"), "{}", many.err);
+    run(&with(&["--keyspace", "users"])).exits(2, &["--keyspace", "--store"]);
+    let both = ["advise", "--memory", "8M", "--store", "s", "--items", "3"];
+    run(&both).exits(2, &["--store", "--json | siltstone advise --workload - "]);
 }
 
 #[test]

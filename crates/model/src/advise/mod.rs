@@ -152,7 +152,12 @@ impl Request {
         }
     }
 
-    fn check(&self) -> Result<(), ModelError> {
+    /// Checks the numbers that are not the workload's or the device's: memory, limits, and how uncertain the
+    /// mix is. [`advise`] and [`price_one`] do so too.
+    ///
+    /// # Errors
+    /// A number that makes no sense, whatever the workload.
+    pub fn check(&self) -> Result<(), ModelError> {
         if self.memory_bytes < LEAST_MEMORY_BYTES {
             let given = format!("{} bytes given; give at least 1M", self.memory_bytes);
             return Err(ModelError::new("memory", given));

@@ -128,10 +128,11 @@ impl Trie {
         let flushes = (workload.items + workload.changes()) / layout.write_buffer_puts();
         if flushes > MOST_FLUSHES {
             let given = format!(
-                "{:.0} given, which are {flushes:.0} flushes of the design's write buffer",
+                "{:.0} given, which are {flushes:.0} flushes of the design's write buffer with all overwrites",
                 workload.items
             );
-            return Err(ModelError::new("items", format!("{given}; give fewer, or a larger write buffer")));
+            let how = format!("give fewer: {MOST_FLUSHES:.0} flushes can be followed");
+            return Err(ModelError::new("items", format!("{given}; {how}")));
         }
         let depth = design.depth(0);
         let root = |n: u64| Region::new(TriePath::of(n.rotate_right(u32::from(depth)), depth), 1.0);

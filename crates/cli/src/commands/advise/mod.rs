@@ -43,16 +43,16 @@ use workload::{WorkloadArgs, parse_number};
     siltstone probe . --json > device.json; siltstone advise --items 30M --memory 64M --device device.json")]
 pub struct Args {
     #[command(flatten)]
-    workload: WorkloadArgs,
+    workload: Option<WorkloadArgs>,
     /// Take the workload that the store in DIR has had, and weigh its own design against the best
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["WorkloadArgs", "preset"])]
+    #[arg(long, value_name = "DIR", conflicts_with = "preset")]
     store: Option<PathBuf>,
     /// Items that the store grows to: what it costs on the way is what counts
     #[arg(long, value_name = "COUNT", value_parser = parse_positive)]
     items_at_end: Option<u64>,
-    /// The keyspace of the store
-    #[arg(long, value_name = "NAME", default_value = DEFAULT_KEYSPACE, requires = "store")]
-    keyspace: String,
+    /// The keyspace of the store [default: default]
+    #[arg(long, value_name = "NAME")]
+    keyspace: Option<String>,
     /// Memory for write buffers, filters, indexes and cache together
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: u64,
@@ -109,7 +109,7 @@ impl Args {
         let (workload, remarks) = match own {
             Some(own) => (own.workload, Vec::new()),
             None => {
-                let given = self.workload.workload(self.memory)?;
+                let given = self.workload.clone().unwrap_or_default().workload(self.memory)?;
                 (given.workload, given.remark().into_iter().collect())
             }
         };
@@ -133,7 +133,27 @@ impl Args {
             premium_at_most: self.premium_at_most,
             ..Request::new(workload, self.memory)
         };
+        // What is wrong with a flag is told from what no design keeps to.
+        request.check().map_err(|error| Failure::Usage(format!("--{error}")))?;
         Ok((request, remarks))
+    }
+
+    /// Reads what the store has had to do, if one was named.
+    fn own(&self) -> Result<Option<Own>> {
+        let Some(dir) = self.store.as_deref() else {
+            if self.keyspace.is_some() {
+                usage!("--keyspace is one of a store's; say with --store DIR of which");
+            }
+            return Ok(None);
+        };
+        if self.workload.is_some() {
+            usage!(
+                "--store takes the workload that the store has had, and no other flags of a workload; to change parts of it, put \
+                 flags over what it prints: {}",
+                own::changed("--items 100M")
+            );
+        }
+        Own::read(dir, self.keyspace.as_deref().unwrap_or(DEFAULT_KEYSPACE)).map(Some)
     }
 }
 
@@ -146,7 +166,7 @@ fn say_first(advice: &mut Advice, sentences: &[String]) {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
-    let own = args.store.as_deref().map(|dir| Own::read(dir, &args.keyspace)).transpose()?;
+    let own = args.own()?;
     let (request, remarks) = args.request(own.as_ref())?;
     let started = Instant::now();
     let mut advice = match &args.preset {
@@ -198,7 +218,7 @@ fn read_device(path: &Path) -> Result<Device> {
 fn parameter(error: ModelError) -> Failure {
     match error.parameter() {
         "device" | "design" | "mix" => Failure::Failed(error.to_string()),
-        // A limit that nothing keeps to is no mistake in how it was written.
+        // A limit that nothing keeps to is no mistake in how it was written: that was checked before.
         "memory" | "years-at-least" => Failure::Failed(format!("--{error}")),
         limit if limit.ends_with("-at-most") && limit != "premium-at-most" => {
             Failure::Failed(format!("--{error}"))

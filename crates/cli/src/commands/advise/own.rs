@@ -31,6 +31,13 @@ pub struct Beside {
     pays_after_operations: Option<f64>,
 }
 
+/// How to ask for a store's workload with flags over it.
+pub fn changed(flags: &str) -> String {
+    format!(
+        "`siltstone advise --store DIR --memory SIZE --json | siltstone advise --workload - {flags} --memory SIZE`"
+    )
+}
+
 impl Own {
     /// Reads what the store in `dir` has counted.
     pub fn read(dir: &Path, keyspace: &str) -> Result<Self> {

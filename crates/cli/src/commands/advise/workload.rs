@@ -14,7 +14,7 @@ const SUM_MAY_BE_OFF: f64 = 0.02;
 const USUAL_HITS: f64 = 0.9;
 
 /// What a store holds and what is done with it, as flags.
-#[derive(clap::Args, Debug)]
+#[derive(clap::Args, Clone, Debug, Default)]
 pub struct WorkloadArgs {
     /// Take the workload from a file of JSON, in which any part may be missing, or from what `advise --json`
     /// prints; `-` is standard input. Of a mix that it has, missing parts are 0. Flags stand over what it says
