@@ -1,6 +1,6 @@
 //! `siltstone advise`, and designs from its JSON in `bench --design`.
 
-use crate::{run, run_with_input};
+use crate::{run, run_with_input, scratch};
 use serde_json::Value;
 use siltstone::Design;
 use siltstone_model::advise::{Limit, Request};
@@ -352,6 +352,25 @@ fn what_is_wrong_with_a_workload_is_a_flag_that_there_is() {
         let flag = refused.err.split([':', ' ']).find(|word| word.starts_with("--")).unwrap();
         assert!(help.text().contains(&format!("{flag} <")), "{wrong}: {}", refused.err);
     }
+}
+
+#[test]
+fn a_store_that_counted_no_reads_is_advised_with_a_word_on_that() {
+    let (_dir, store) = scratch();
+    run(&["put", &store, "k", "v"]).ok();
+    run(&["get", &store, "k"]).ok();
+    let ask = ["advise", "--store", &store, "--memory", "8M", "--json"];
+    let advice = run(&ask).ok();
+    let first = |json: &Value| json["best"]["why"][0].as_str().unwrap().to_owned();
+    let said = first(&advice.json());
+    assert!(said.contains("has counted no reads") && said.contains("--workload - --reads"), "{said}");
+    let page = run(&ask[..5]).ok();
+    assert!(page.text().contains(&said), "{}", page.text());
+    // What it says to do works.
+    let args = ["advise", "--workload", "-", "--reads", "0.5", "--hits", "0.9", "--memory", "8M", "--json"];
+    let changed = run_with_input(&args, advice.text().as_bytes()).ok().json();
+    assert_eq!(changed["workload"]["mix"]["hits"], 0.45);
+    assert!(!first(&changed).contains("no reads"), "{}", first(&changed));
 }
 
 #[test]

@@ -107,7 +107,7 @@ impl Args {
     /// Returns the request, and what has to be said of it in sentences.
     fn request(&self, own: Option<&Own>) -> Result<(Request, Vec<String>)> {
         let (workload, remarks) = match own {
-            Some(own) => (own.workload, Vec::new()),
+            Some(own) => (own.workload, own.remark().into_iter().collect()),
             None => {
                 let given = self.workload.clone().unwrap_or_default().workload(self.memory)?;
                 (given.workload, given.remark().into_iter().collect())

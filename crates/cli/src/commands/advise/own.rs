@@ -52,6 +52,23 @@ impl Own {
         })
     }
 
+    /// What the mix leaves out, in a sentence, where no reads were counted.
+    pub fn remark(&self) -> Option<String> {
+        let Mix { hits, misses, scans, .. } = self.workload.mix;
+        (hits + misses + scans <= 0.0).then(|| {
+            let flags = if self.is_grouped {
+                "--reads 0.5 --hits 0.9 --scans 0.1"
+            } else {
+                "--reads 0.5 --hits 0.9"
+            };
+            format!(
+                "The store has counted no reads, and this is advice for writes alone: reads of who opens it for reading only, as \
+                 `get`, `scan` and `bench read-hit` do, are not counted. To say which there are: {}.",
+                changed(flags)
+            )
+        })
+    }
+
     /// Sets it beside what is advised.
     pub fn beside(self, request: &Request, advice: &Advice) -> Result<Beside> {
         let Self { workload, design, tables, .. } = self;
