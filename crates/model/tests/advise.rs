@@ -310,6 +310,15 @@ fn one_design_is_priced_beyond_its_limits_and_says_which_it_breaks() {
     assert!(said[0].ends_with(" instead of 0.5 at most."), "{said:?}");
     assert!(said[1].starts_with("It breaks the limit on years of the device: 0."), "{said:?}");
     assert_eq!(said[2..], of_free);
+    let is_of_fit = |sentence: &String| sentence.contains("Not all filters and indexes fit");
+    assert!(!of_free.iter().any(is_of_fit), "{of_free:?}");
+    // What filters would take is what the price has of them.
+    let tight = Request { memory_bytes: 8 * MIB, ..free };
+    let slim = presets::slimdb().scaled_to(1 << 20);
+    let memory = tight.pricer().unwrap().price(&slim, 8 * MIB).unwrap().memory_bytes;
+    let all = (memory.filter + memory.unfitted_filter) / MIB as f64;
+    let unfitted = why(&tight, &slim).into_iter().find(is_of_fit).unwrap();
+    assert!(unfitted.contains(&format!("all filters would take {all:.1} MiB")), "{unfitted}");
     let large = why(&free, &presets::lean().scaled_to(64 << 20));
     assert!(large[0].starts_with("It breaks the limit on memory (64.0 MiB)"), "{large:?}");
 }

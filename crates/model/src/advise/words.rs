@@ -176,7 +176,7 @@ fn on_the_way(request: &Request) -> Option<String> {
 fn where_memory_goes(costs: &Costs, items: f64) -> String {
     let m = &costs.memory_bytes;
     let held = m.filter + m.index;
-    format!(
+    let mut text = format!(
         "Of {:.1} MiB of memory filters take {:.1} ({:.2} bits an item), indexes {:.1} ({:.2} bits), write buffers {:.1}, compactions \
          {:.1}, the cache has {:.1}, and {:.1} are slack: {:.2} bytes an item for filters and indexes.",
         m.budget / MIB,
@@ -189,7 +189,16 @@ fn where_memory_goes(costs: &Costs, items: f64) -> String {
         m.cache / MIB,
         m.slack() / MIB,
         held / items
-    )
+    );
+    if !m.fits() {
+        text.push_str(&format!(
+            " Not all filters and indexes fit: all filters would take {:.1} MiB, all indexes {:.1}, and gets read more for those \
+             that are missing.",
+            (m.filter + m.unfitted_filter) / MIB,
+            (m.index + m.unfitted_index) / MIB
+        ));
+    }
+    text
 }
 
 /// When the device is worn out, where it is known how much is put.

@@ -57,7 +57,8 @@ pub struct Costs {
     pub table_bytes: f64,
     /// Bytes of all tables at the end per byte of items that are there.
     pub space_amplification: f64,
-    /// The mean over time: while items are overwritten, or while they are put where none are.
+    /// The mean over time: while items are overwritten, or while they are put where none are. It is per byte
+    /// of the items that are there at the end: of a store that is only filled, it is about a half.
     pub mean_space_amplification: f64,
     /// The peak over the same time.
     pub peak_space_amplification: f64,
