@@ -28,9 +28,10 @@ pub struct CreateArgs {
     #[arg(long, value_enum)]
     suffix: Option<Suffix>,
     /// Layout of a new keyspace (see `siltstone bench --help` for the names), with PRESET:SIZE with tables of
-    /// another size, and with +dictionary behind it with tables that compress
-    #[arg(long, value_name = "PRESET[:SIZE][+dictionary]", value_parser = parse_preset)]
-    preset: Option<Preset>,
+    /// another size, and with +dictionary behind it with tables that compress; auto takes what suits the
+    /// memory budget, as `Options::auto` does
+    #[arg(long, value_name = "PRESET[:SIZE][+dictionary]|auto", value_parser = NewPreset::parse)]
+    preset: Option<NewPreset>,
     /// Merge operator of a new keyspace, for `siltstone merge`: add, add-saturating, append, append:HEX with
     /// a delimiter, set-union, set-union:BYTES for ids of one size, max, min, max-u64, min-u64
     #[arg(long, value_name = "NAME")]
@@ -63,6 +64,36 @@ pub struct Preset {
     pub name: String,
     /// The design.
     pub design: Design,
+}
+
+/// A design for a new keyspace, as typed.
+#[derive(Clone, Debug)]
+pub enum NewPreset {
+    /// What suits the memory budget.
+    Auto,
+    /// What was asked for by its name.
+    Named(Preset),
+}
+
+impl NewPreset {
+    /// Parses `--preset` where a keyspace may be made.
+    pub fn parse(text: &str) -> std::result::Result<Self, String> {
+        if text == "auto" {
+            return Ok(Self::Auto);
+        }
+        parse_preset(text).map(Self::Named).map_err(|why| format!("{why}; auto takes what suits the memory"))
+    }
+
+    /// The design in a store that is opened with `options`.
+    pub fn chosen(&self, options: &Options) -> Result<Preset> {
+        match self {
+            Self::Named(preset) => Ok(preset.clone()),
+            Self::Auto => {
+                let design = options.clone().with_preset("auto")?.default_design;
+                Ok(Preset { name: design.preset_name(), design })
+            }
+        }
+    }
 }
 
 /// Refuses a schema of which the command line does not know the prefix rule.
@@ -102,38 +133,28 @@ impl CreateArgs {
         self.merge_operator.as_deref()
     }
 
-    /// Opens the keyspace `name`, creating it as asked (or as `point`) where it does not exist.
-    pub fn open_keyspace(&self, db: &Db, name: &str) -> Result<Keyspace> {
+    /// Opens the keyspace `name`, creating it as `options` ([`check`](Self::check) has them) where it does not
+    /// exist.
+    pub fn open_keyspace(&self, db: &Db, name: &str, mut options: KeyspaceOptions) -> Result<Keyspace> {
         if let Some(existing) = db.get_keyspace(name) {
-            if let Some(preset) = &self.preset
-                && existing.design() != preset.design
+            if let Some(design) = &options.design
+                && existing.design() != *design
             {
                 fail!(
                     "keyspace {name:?} exists with the preset {}, not {}; leave out --preset, or change it first: `siltstone \
                      redesign`",
                     existing.design().preset_name(),
-                    preset.name
+                    design.preset_name()
                 );
             }
             if self.schema()?.is_none() && self.merge_operator.is_none() {
                 return Ok(existing);
             }
         }
-        let mut options = self.keyspace_options()?;
         if let (None, Some(existing)) = (self.schema()?, db.get_keyspace(name)) {
             options.schema = existing.schema();
         }
         Ok(db.keyspace(name, options)?)
-    }
-
-    /// The options of a new keyspace.
-    fn keyspace_options(&self) -> Result<KeyspaceOptions> {
-        let design = self.preset.as_ref().map(|preset| preset.design.clone());
-        Ok(KeyspaceOptions {
-            schema: self.schema()?.unwrap_or(Schema::Point),
-            design,
-            merge_operator: self.merge_operator.clone(),
-        })
     }
 
     /// Refuses a key that does not fit the schema that was asked for, before a store or a keyspace is made
@@ -146,13 +167,18 @@ impl CreateArgs {
         }
     }
 
-    /// Rejects options that contradict each other, or that a store with `options` can't have, before anything
-    /// is touched.
-    pub fn check(&self, options: &Options) -> Result<()> {
-        if let Some(preset) = &self.preset {
-            preset.check_for(&self.schema()?.unwrap_or(Schema::Point))?;
+    /// Returns how a new keyspace is made in a store with `options`. Rejects what contradicts itself, or what
+    /// such a store can't have, before anything is touched.
+    pub fn check(&self, options: &Options) -> Result<KeyspaceOptions> {
+        let schema = self.schema()?.unwrap_or(Schema::Point);
+        let preset = self.preset.as_ref().map(|preset| preset.chosen(options)).transpose()?;
+        if let Some(preset) = &preset {
+            preset.check_for(&schema)?;
         }
-        Ok(options.check_keyspace(&self.keyspace_options()?)?)
+        let design = preset.map(|preset| preset.design);
+        let new = KeyspaceOptions { schema, design, merge_operator: self.merge_operator.clone() };
+        options.check_keyspace(&new)?;
+        Ok(new)
     }
 }
 

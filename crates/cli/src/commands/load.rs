@@ -104,7 +104,7 @@ struct Summary {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
     let options = Options { memory_budget_bytes: args.memory_budget, ..Options::default() };
-    args.create.check(&options)?;
+    let new = args.create.check(&options)?;
     let dialect = args.dialect()?;
     // The input first: a mistyped file name, or a first row that ends the load, must not leave an empty store
     // behind.
@@ -115,7 +115,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let db = store::open_or_create(&args.dir, options)?;
     let is_new = db.get_keyspace(&args.keyspace).is_none();
-    let keyspace = args.create.open_keyspace(&db, &args.keyspace)?;
+    let keyspace = args.create.open_keyspace(&db, &args.keyspace, new)?;
     let bar = progress::bytes_bar(bytes);
     let started = Instant::now();
     let mut loader = Loader::new(&db, &keyspace, args, &bar);

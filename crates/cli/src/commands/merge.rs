@@ -35,7 +35,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
-    args.create.check(&store::synced())?;
+    let new = args.create.check(&store::synced())?;
     let key = store::argument("KEY", &args.key)?;
     args.create.check_key(&key)?;
     let operator = args.create.merge_operator();
@@ -50,7 +50,7 @@ pub fn run(args: &Args) -> Result<()> {
     if operator.is_none() && db.get_keyspace(&args.keyspace).is_none() {
         return Err(store::no_keyspace(&db, &args.keyspace, "; give --merge-operator to create it"));
     }
-    let keyspace = args.create.open_keyspace(&db, &args.keyspace)?;
+    let keyspace = args.create.open_keyspace(&db, &args.keyspace, new)?;
     let Some(operator) = keyspace.merge_operator() else {
         fail!(
             "keyspace {:?} takes no merges; a merge operator is given when a keyspace is created, use another name and \

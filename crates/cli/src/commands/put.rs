@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Result, fail};
 use crate::sizes;
 use crate::store::{self, CreateArgs, DEFAULT_KEYSPACE};
-use siltstone::{Db, Keyspace, MAX_VALUE_BYTES, Update, WriteOptions};
+use siltstone::{Db, Keyspace, KeyspaceOptions, MAX_VALUE_BYTES, Update, WriteOptions};
 use std::ffi::OsString;
 use std::io::Read;
 use std::path::PathBuf;
@@ -53,7 +53,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
-    args.create.check(&store::synced())?;
+    let new = args.create.check(&store::synced())?;
     let key = store::argument("KEY", &args.key)?;
     let value = if args.value == "-" {
         let mut value = Vec::new();
@@ -79,7 +79,7 @@ pub fn run(args: &Args) -> Result<()> {
         (db, keyspace)
     } else {
         let db = store::open_or_create(&args.dir, store::synced())?;
-        let keyspace = args.keyspace_of(&db)?;
+        let keyspace = args.keyspace_of(&db, new)?;
         (db, keyspace)
     };
     if args.if_absent || expected.is_some() {
@@ -108,12 +108,12 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 impl Args {
-    /// The keyspace to write to, which is made where that is wanted.
-    fn keyspace_of(&self, db: &Db) -> Result<Keyspace> {
+    /// The keyspace to write to, which is made as `new` where that is wanted.
+    fn keyspace_of(&self, db: &Db, new: KeyspaceOptions) -> Result<Keyspace> {
         let may_create = self.create_keyspace || self.keyspace == DEFAULT_KEYSPACE || self.create.says_how();
         if !may_create && !db.keyspaces().is_empty() && db.get_keyspace(&self.keyspace).is_none() {
             return Err(store::no_keyspace(db, &self.keyspace, "; --create makes it"));
         }
-        self.create.open_keyspace(db, &self.keyspace)
+        self.create.open_keyspace(db, &self.keyspace, new)
     }
 }

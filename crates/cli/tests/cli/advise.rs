@@ -1,6 +1,6 @@
 //! `siltstone advise`, and designs from its JSON in `bench --design`.
 
-use crate::{run, run_with_input, scratch};
+use crate::{path, run, run_with_input, scratch};
 use serde_json::Value;
 use siltstone::Design;
 use siltstone_model::advise::{Limit, Request};
@@ -371,6 +371,33 @@ fn a_store_that_counted_no_reads_is_advised_with_a_word_on_that() {
     let changed = run_with_input(&args, advice.text().as_bytes()).ok().json();
     assert_eq!(changed["workload"]["mix"]["hits"], 0.45);
     assert!(!first(&changed).contains("no reads"), "{}", first(&changed));
+}
+
+#[test]
+fn auto_takes_what_suits_the_memory_where_a_keyspace_is_made() {
+    let (dir, s) = scratch();
+    let design_of = |store: &str, name: &str| {
+        let all = run(&["keyspaces", store, "--json"]).ok().json();
+        let all = all["keyspaces"].as_array().unwrap();
+        let design = all.iter().find(|k| k["name"] == name).unwrap()["design"].clone();
+        serde_json::from_value::<Design>(design).unwrap()
+    };
+    let auto = |memory: u64| siltstone::Options::auto(memory).default_design;
+    assert!(auto(256 << 20) != auto(16 << 20));
+    run(&["put", &s, "k", "v", "--preset", "auto"]).ok();
+    assert_eq!(design_of(&s, "default"), auto(256 << 20));
+    // It is the same design the next time, and one for another budget is another.
+    run(&["put", &s, "k", "w", "--preset", "auto"]).ok();
+    let (rows, loaded) = (path(dir.path(), "rows.tsv"), path(dir.path(), "loaded"));
+    std::fs::write(&rows, "a\tb\n").unwrap();
+    run(&["load", &loaded, &rows, "--format", "tsv", "--preset", "auto", "--memory-budget", "16M"]).ok();
+    assert_eq!(design_of(&loaded, "default"), auto(16 << 20));
+    run(&["put", &loaded, "k", "v", "--preset", "auto"]).fails(&["exists with the preset", "redesign"]);
+    let filled = path(dir.path(), "filled");
+    let fill = ["bench", "fill", "--dir", &filled, "--items", "500", "--group", "8"];
+    run(&[&fill[..], &["--preset", "auto", "--memory-budget", "16M"]].concat()).ok();
+    assert_eq!(design_of(&filled, "bench"), auto(16 << 20));
+    run(&["put", &s, "k", "v", "--preset", "autos"]).exits(2, &["stepped-merge", "auto takes"]);
 }
 
 #[test]

@@ -19,7 +19,7 @@ use crate::laboratory;
 use crate::measure::process_seconds;
 use crate::output::{note, print, print_json};
 use crate::sizes;
-use crate::store::{self, Preset, Suffix};
+use crate::store::{self, NewPreset, Preset, Suffix};
 use counters::Counters;
 use siltstone::{AutoDesign, Db, Durability, Keyspace, KeyspaceOptions, Options, PrefixRule, Schema};
 use siltstone_lab::papers::{Evaluation, Task};
@@ -86,9 +86,10 @@ pub struct WorkloadArgs {
     #[arg(long)]
     dir: PathBuf,
     /// Layout of the store that fill creates, with PRESET:SIZE with tables of another size, such as
-    /// lsm-trie:256K, and with +dictionary behind it with tables that compress
-    #[arg(long, value_name = "PRESET[:SIZE][+dictionary]", value_parser = store::parse_preset)]
-    preset: Option<Preset>,
+    /// lsm-trie:256K, and with +dictionary behind it with tables that compress; auto takes what suits the
+    /// memory budget, as `Options::auto` does
+    #[arg(long, value_name = "PRESET[:SIZE][+dictionary]|auto", value_parser = NewPreset::parse)]
+    preset: Option<NewPreset>,
     /// The same from a file: a design as JSON, as `keyspaces --json` prints it, or what `advise --json`
     /// prints
     #[arg(long, value_name = "FILE", conflicts_with = "preset")]
@@ -163,7 +164,7 @@ impl WorkloadArgs {
     fn chosen(&self) -> Result<Option<Preset>> {
         match &self.design {
             Some(file) => store::read_design(file).map(Some),
-            None => Ok(self.preset.clone()),
+            None => self.preset.as_ref().map(|preset| preset.chosen(&options(self))).transpose(),
         }
     }
 
@@ -210,7 +211,7 @@ impl DurabilityArg {
 
 fn help_footer() -> String {
     format!(
-        "Presets: {}\n\nExamples:\n  \
+        "Presets: {}, auto\n\nExamples:\n  \
         siltstone bench fill --dir ./b --items 10M --group 128 --batch 100\n  \
         siltstone bench fill --dir ./c --items 10M --bulk\n  \
         siltstone bench read-hit --dir ./b --threads 8 --seconds 30 --memory-budget 256M\n  \

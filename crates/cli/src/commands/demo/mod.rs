@@ -15,10 +15,10 @@ mod tree;
 use crate::failure::{Failure, Result, fail};
 use crate::output::{note, print, print_json};
 use crate::sizes;
-use crate::store::{self, Preset};
+use crate::store::{self, NewPreset};
 use record::{DirectoryId, PREFIX_BYTES};
 use scratch::Scratch;
-use siltstone::{Db, KeyspaceOptions, Options, PrefixRule, Schema, SuffixOrder};
+use siltstone::{Db, Design, KeyspaceOptions, Options, PrefixRule, Schema, SuffixOrder};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -48,9 +48,10 @@ pub struct Args {
     /// Keep the temporary directory
     #[arg(long)]
     keep: bool,
-    /// Layout of the store (see `siltstone bench --help` for the names)
-    #[arg(long, value_parser = store::parse_preset)]
-    preset: Option<Preset>,
+    /// Layout of the store (see `siltstone bench --help` for the names; auto takes what suits the memory
+    /// budget)
+    #[arg(long, value_parser = NewPreset::parse)]
+    preset: Option<NewPreset>,
     /// Number of synthetic features
     #[arg(long, value_name = "COUNT", default_value = "1M", value_parser = sizes::parse_count)]
     features: u64,
@@ -69,13 +70,14 @@ pub fn run(args: &Args) -> Result<()> {
     if !root.is_dir() {
         return Err(Failure::at(&args.path, "not a directory; give a directory tree to store"));
     }
-    if let Some(preset) = &args.preset {
+    let preset = args.preset.as_ref().map(|preset| preset.chosen(&options(args))).transpose()?;
+    if let Some(preset) = &preset {
         preset.check_for(&in_groups(PREFIX_BYTES))?;
     }
-    let design = args.preset.as_ref().map(|preset| preset.design.clone());
+    let design = preset.map(|preset| preset.design);
     options(args).check_keyspace(&KeyspaceOptions {
         schema: in_groups(PREFIX_BYTES),
-        design,
+        design: design.clone(),
         ..KeyspaceOptions::default()
     })?;
     let scratch = match &args.dir {
@@ -87,7 +89,7 @@ pub fn run(args: &Args) -> Result<()> {
         scratch.path().display(),
         if scratch.is_kept() { "" } else { " (removed at the end)" }
     );
-    let report = demonstrate(args, scratch.path(), started)?;
+    let report = demonstrate(args, design.as_ref(), scratch.path(), started)?;
     if args.json {
         print_json(&report)?
     } else {
@@ -113,13 +115,12 @@ fn options(args: &Args) -> Options {
     Options { memory_budget_bytes: args.memory_budget, ..Options::default() }
 }
 
-fn demonstrate(args: &Args, dir: &Path, started: Instant) -> Result<report::Report> {
+fn demonstrate(args: &Args, design: Option<&Design>, dir: &Path, started: Instant) -> Result<report::Report> {
     let options = options(args);
     let db = store::open_or_create(dir, options.clone())?;
-    let design = args.preset.as_ref().map(|preset| preset.design.clone());
     let ordered = |bytes| KeyspaceOptions {
         schema: in_groups(bytes),
-        design: design.clone(),
+        design: design.cloned(),
         ..KeyspaceOptions::default()
     };
     let files = db.keyspace(FILES, ordered(PREFIX_BYTES))?;
