@@ -133,8 +133,8 @@ impl CreateArgs {
         self.merge_operator.as_deref()
     }
 
-    /// Opens the keyspace `name`, creating it as `options` ([`check`](Self::check) has them) where it does not
-    /// exist.
+    /// Opens the keyspace `name`, creating it with `options`, those of [`check`](Self::check), where it does
+    /// not exist.
     pub fn open_keyspace(&self, db: &Db, name: &str, mut options: KeyspaceOptions) -> Result<Keyspace> {
         if let Some(existing) = db.get_keyspace(name) {
             if let Some(design) = &options.design

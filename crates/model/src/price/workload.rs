@@ -4,8 +4,8 @@ use super::sizes::{Sizes, ValueSize};
 use crate::ModelError;
 use serde::{Deserialize, Serialize};
 
-/// What is assumed where nothing but the memory is known: the bytes of an item, key and value together, and how
-/// many bytes of items there are per byte of memory.
+/// What is assumed where nothing but the memory is known: the bytes of an item, key and value together, and
+/// how many bytes of items there are per byte of memory.
 const ASSUMED_ITEM_BYTES: f64 = 100.0;
 const ASSUMED_DATA_PER_MEMORY: f64 = 16.0;
 
@@ -68,7 +68,8 @@ pub struct Workload {
     pub puts_per_second: Option<f64>,
 }
 
-/// The shares of operations, in any unit: only their proportions count. As JSON, parts that are missing are 0.
+/// The shares of operations, in any unit: only their proportions count. As JSON, parts that are missing are
+/// 0.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mix {

@@ -22,10 +22,11 @@ use workload::{WorkloadArgs, parse_number};
 
 /// Find the design that suits a workload, with its price, and why
 ///
-/// Give the memory, and what is known of the rest: how many items there are, their sizes, and what is done with
-/// them. Designs are searched from every preset on: levels, fan-out, runs, table size, format, index, filters, compression,
-/// write buffer, garbage. Each is priced by the engine's own planner on stores that exist only as sizes.
-/// The cost of an operation is the time of the device and of the processor that it takes on the average.
+/// Give the memory, and what is known of the rest: how many items there are, their sizes, and what is done
+/// with them. Designs are searched from every preset on: levels, fan-out, runs, table size, format, index,
+/// filters, compression, write buffer, garbage. Each is priced by the engine's own planner on stores that
+/// exist only as sizes. The cost of an operation is the time of the device and of the processor that it takes
+/// on the average.
 ///
 /// With --uncertain the worst mix of operations within that Kullback-Leibler divergence of yours is made as
 /// cheap as can be, instead of yours: 0.25 is a little off, 2 is anything.

@@ -17,7 +17,8 @@ const USUAL_HITS: f64 = 0.9;
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct WorkloadArgs {
     /// Take the workload from a file of JSON, in which any part may be missing, or from what `advise --json`
-    /// prints; `-` is standard input. Of a mix that it has, missing parts are 0. Flags stand over what it says
+    /// prints; `-` is standard input. Of a mix that it has, missing parts are 0. Flags stand over what it
+    /// says
     #[arg(long, value_name = "FILE|-")]
     workload: Option<PathBuf>,
     /// Distinct items [default: 16 bytes of them for each byte of memory, of 16 + 84 bytes where no sizes are
