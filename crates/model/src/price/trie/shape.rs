@@ -18,11 +18,10 @@ pub(super) struct Held {
 }
 
 impl Held {
-    fn of(region: &Region, is_leaf: bool) -> Self {
-        let (weight, bytes) = (region.weight, region.shape.bytes() as f64);
-        let garbage = region.shape.dead_bytes.last().map_or(0.0, |garbage| *garbage as f64);
-        let (live, dead) = if is_leaf { (bytes - garbage, garbage) } else { (0.0, 0.0) };
-        Self { all: weight * bytes, live: weight * live, dead: weight * dead }
+    fn of(region: &Region, design: &Design, level: usize) -> Self {
+        let Space { all, live, dead } = Space::default().with(design, level, &region.shape);
+        let [all, live, dead] = [all, live, dead].map(|bytes| region.weight * bytes as f64);
+        Self { all, live, dead }
     }
 
     /// This with so much `more`, which took the place of `before`.
@@ -59,8 +58,7 @@ impl Trie {
         if !self.space_counts() {
             return;
         }
-        let region = self.region(level, number);
-        let now = Held::of(region, self.design().is_leaf(level, region.shape.has_children));
+        let now = Held::of(self.region(level, number), self.design(), level);
         let before = std::mem::replace(&mut self.region_mut(level, number).held, now);
         self.held = self.held.changed(now, before);
     }
@@ -97,9 +95,6 @@ impl Trie {
     /// Whether a flush may have made some region one to be pushed early: level 0's, which has grown, or any
     /// other, where the store was not crowded before.
     fn may_be_crowded(&self) -> bool {
-        if !self.space_counts() {
-            return false;
-        }
         if !self.is_crowded() {
             return false;
         }
