@@ -133,7 +133,7 @@ fn more_memory_never_costs_more() {
 #[test]
 fn limits_bind() {
     let free = advise(&Request::new(overwritten(), 64 * MIB)).unwrap();
-    let most = 1.0 + (free.best.predicted.peak_space_amplification - 1.0) * 0.8;
+    let most = 1.0 + (free.best.predicted.peak_space_amplification - 1.0) * 0.6;
     let request = Request { space_at_most: Some(most), ..Request::new(overwritten(), 64 * MIB) };
     let bound = advise(&request).unwrap();
     check(&request, &bound);
@@ -154,7 +154,7 @@ fn limits_bind() {
 fn limits_on_each_kind_of_read_bind() {
     // Reads are so few that the cheapest are no good at them.
     let workload = Workload { mix: mix(0.01, 0.01, 0.01, 0.97), ..grouped() };
-    let request = Request::new(workload, 28 * MIB);
+    let request = Request::new(workload, 32 * MIB);
     let advice = advise(&request).unwrap();
     let free = advice.best;
     type Case = (Limit, fn(&Costs) -> f64, fn(&mut Request, f64), &'static str);

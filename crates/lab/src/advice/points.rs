@@ -1,6 +1,6 @@
 //! The stores that are really run: every preset and two mixtures, three histories each.
 
-use super::stage::{Contents, MOMENTS};
+use super::stage::Contents;
 use siltstone::{Design, IndexSpec, LevelSpec, RegionFilterSpec, TableFilterSpec, presets};
 use siltstone_model::price::Workload;
 
@@ -11,6 +11,8 @@ const LEAST_TABLE_BYTES: u64 = 64 << 10;
 /// Keys and groups.
 const KEY_BYTES: u64 = 16;
 const GROUP_ITEMS: u64 = 64;
+/// Moments at which a store that is overwritten is looked at.
+pub const MOMENTS: u32 = 4;
 /// Bytes of items per byte of the memory budgets.
 pub const DATA_PER_MEMORY: [u64; 3] = [4, 12, 36];
 

@@ -267,12 +267,8 @@ fn measure(
     let options = Options { memory_budget_bytes: budget_bytes, ..Options::default() };
     let mut stage = Stage::new(&directory(args.dir.as_ref(), "regret"), Some(design), contents, options)?;
     stage.fill(true)?;
-    let then = stage.now();
-    stage.work(Kind::Put, args.items, true)?;
-    stage.settle()?;
-    let put = stage.since(&then, args.items);
+    let ([hit, miss, scan], put) = stage.read_while_overwritten(READS)?;
     let space = stage.db.stats().space_bytes as f64 / contents.bytes() as f64;
-    let [hit, miss, scan] = stage.read_over_time(READS)?;
     let taken = [hit, miss, scan, put];
     let (items, design) = (args.items, design.clone());
     let mut rates = Vec::new();

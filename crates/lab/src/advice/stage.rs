@@ -27,11 +27,10 @@ const BETWEEN_LOOKS: u64 = 64;
 /// What a preset's tables are scaled to: this part of the items, or less where the budget is smaller.
 const TABLES_OF_ITEMS: u64 = 400;
 const TABLES_OF_BUDGET: u64 = 16;
-/// Moments at which a store is read whose reads are to be means over time. Between them level 0 takes so
-/// large a part of what it holds, which meets it full and empty; and one of so many items at most.
-pub const MOMENTS: u32 = 4;
+/// Moments at which a store is read whose reads are to be means over time, spread by the golden section: of
+/// no cycle of merges are they all at about the same place.
+const MOMENTS: u32 = 6;
 const GOLDEN: f64 = 0.618_033_988_749_895;
-const PART_BETWEEN: u64 = 16;
 /// Reads of a kind at each moment, at least.
 const LEAST_READS: u64 = 1000;
 /// Scans that come before those that are measured, at least. Gets before them leave a cache of answers to
@@ -77,20 +76,17 @@ impl Contents {
         })
     }
 
-    /// Items that are overwritten from one moment to the next at which a store of `design` is read.
-    fn overwritten_between(&self, design: &Design) -> u64 {
-        let [of_level_0, _] = self.cycles(design);
-        ((of_level_0 * GOLDEN) as u64).min(self.items / PART_BETWEEN)
-    }
-
-    /// Items that are overwritten while a store of `design` is [read over time](Stage::read_over_time).
-    pub fn overwritten_while_read(&self, design: &Design) -> u64 {
-        self.overwritten_between(design) * u64::from(MOMENTS - 1)
-    }
-
-    /// The same of the design of which most are.
-    pub fn most_overwritten_while_read(&self) -> u64 {
-        self.items / PART_BETWEEN * u64::from(MOMENTS - 1)
+    /// Items that are overwritten before each of the moments at which a store of `design` is read, with whole
+    /// write buffers as far as these are small.
+    fn overwritten_at(&self, design: &Design) -> Vec<u64> {
+        let at_once = self.write_buffer_puts(design);
+        let mut parts: Vec<f64> =
+            (0..MOMENTS).map(|moment| 1.0 - (f64::from(moment) * GOLDEN).fract()).collect();
+        parts.sort_by(f64::total_cmp);
+        let whole = |part: f64| {
+            ((self.items as f64 * part / at_once as f64).round() as u64 * at_once).min(self.items)
+        };
+        parts.into_iter().map(|part| if part < 1.0 { whole(part) } else { self.items }).collect()
     }
 
     /// The same for the model, each item overwritten so many times.
@@ -268,28 +264,29 @@ impl Stage {
         Ok(self.since(&then, count))
     }
 
-    /// Returns what reads of each kind take, of which there is one for so many items: means over the cycle in
-    /// which level 0 fills up, as prices over time are. Items are overwritten between.
-    pub fn read_over_time<const KINDS: usize>(
+    /// Overwrites as many items as there are. Returns what reads of each kind take, of which there is one for
+    /// so many items, in the mean over that time, as prices over time are; and what an overwrite takes.
+    pub fn read_while_overwritten<const KINDS: usize>(
         &mut self,
         reads: [(Kind, u64); KINDS],
-    ) -> Result<[Taken; KINDS]> {
-        let between = self.contents.overwritten_between(&self.keyspace.design());
-        let mut taken = [Taken::default(); KINDS];
-        for moment in 0..MOMENTS {
-            if moment > 0 {
-                self.work(Kind::Put, between, true)?;
-                self.settle()?;
-            }
+    ) -> Result<([Taken; KINDS], Taken)> {
+        let (mut taken, mut put) = ([Taken::default(); KINDS], Taken::default());
+        let mut overwritten = 0;
+        for at in self.contents.overwritten_at(&self.keyspace.design()) {
+            let (then, count) = (self.now(), at - overwritten);
+            self.work(Kind::Put, count, true)?;
+            self.settle()?;
+            put.add(&self.since(&then, count), count as f64 / self.contents.items as f64);
             for ((kind, per), sum) in reads.into_iter().zip(&mut taken) {
                 let count = (self.contents.items / per / u64::from(MOMENTS)).max(LEAST_READS);
                 // The first time the cache has to come to know it.
-                let before = if moment == 0 { count * u64::from(MOMENTS) } else { count };
+                let before = if overwritten == 0 { count * u64::from(MOMENTS) } else { count };
                 let least = if kind == Kind::Scan { LEAST_SCANS_BEFORE } else { 0 };
                 sum.add(&self.read(kind, before.max(least), count)?, 1.0 / f64::from(MOMENTS));
             }
+            overwritten = at;
         }
-        Ok(taken)
+        Ok((taken, put))
     }
 
     /// Does `count` operations of one kind; puts wait for merges after each write buffer where it is patient.

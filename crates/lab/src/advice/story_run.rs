@@ -1,8 +1,8 @@
 //! A store that is filled and read as a story says, and what was predicted of it.
 
-use super::points::{History, Story, stories};
+use super::points::{History, MOMENTS, Story, stories};
 use super::record::{Figures, Point};
-use super::stage::{MOMENTS, Removed};
+use super::stage::Removed;
 use crate::clients::KEYSPACE;
 use crate::clients::client::{Load, Run};
 use crate::clients::filled::Filled;

@@ -16,7 +16,7 @@ use crate::program::output::{note, print, print_json};
 use serde::{Deserialize, Serialize};
 use siltstone::{Design, Options, presets};
 use siltstone_model::advise::{Request, advise};
-use siltstone_model::price::{Device, Mix, OperationCosts, Pricer, Workload};
+use siltstone_model::price::{Costs, Device, Mix, Pricer, Workload};
 use std::path::PathBuf;
 
 /// Bytes of memory an item that are tried.
@@ -98,25 +98,23 @@ struct Measured {
 }
 
 impl Point {
-    /// A store is priced while it is filled, and while it is read, when some items are overwritten.
     fn of(args: &Args, bytes_per_item: f64, (name, design): (&str, &Design), mix: Mix) -> Result<Self> {
-        let (workload, memory) = (workload(args, mix), memory_bytes(args, bytes_per_item));
-        let overwrites = contents(args).overwritten_while_read(design) as f64;
-        let pricer = |workload| Pricer::new(&workload, &Device::default()).map_err(refused);
-        let filled = pricer(workload)?.price(design, memory).map_err(refused)?;
-        let read = pricer(Workload { overwrites, ..workload })?.over_time();
-        let read = read.price(design, memory).map_err(refused)?;
-        let operations = OperationCosts { put: filled.operation_cost.put, ..read.operation_cost };
-        Ok(Self {
+        let pricer = Pricer::new(&workload(args, mix), &Device::default()).map_err(refused)?.over_time();
+        let costs = pricer.price(design, memory_bytes(args, bytes_per_item)).map_err(refused)?;
+        Ok(Self::new(bytes_per_item, name, design, &costs))
+    }
+
+    fn new(bytes_per_item: f64, name: &str, design: &Design, costs: &Costs) -> Self {
+        Self {
             bytes_per_item,
             name: name.to_owned(),
-            cost: operations.of(&mix),
-            write_amplification: filled.write_amplification,
-            reads_per_hit: read.reads_per_hit,
-            reads_per_miss: read.reads_per_miss,
-            fits: filled.memory_bytes.fits(),
+            cost: costs.cost,
+            write_amplification: costs.change_write_amplification,
+            reads_per_hit: costs.reads_per_hit,
+            reads_per_miss: costs.reads_per_miss,
+            fits: costs.memory_bytes.fits(),
             design: design.clone(),
-        })
+        }
     }
 }
 
@@ -163,26 +161,25 @@ pub fn run(args: &Args) -> Result<()> {
     print(&format!("What is advised for {} items, predicted\n{table}{measured}", sizes::count(args.items)))
 }
 
+/// Each item is overwritten once.
 fn workload(args: &Args, mix: Mix) -> Workload {
-    Workload { items: args.items as f64, batch_items: 100.0, mix, ..Workload::default() }
+    Workload { mix, ..contents(args).workload(1.0) }
 }
 
 fn memory_bytes(args: &Args, bytes_per_item: f64) -> u64 {
     (args.items as f64 * bytes_per_item) as u64
 }
 
-/// What is advised for a store that is overwritten while it is read, as the measured ones are; none where no
-/// design fits.
+/// What is advised; none where no design fits.
 fn best(args: &Args, bytes_per_item: f64, mix: Mix) -> Result<Option<Point>> {
-    let overwrites = contents(args).most_overwritten_while_read() as f64;
-    let workload = Workload { overwrites, ..workload(args, mix) };
-    let memory = memory_bytes(args, bytes_per_item);
+    let (workload, memory) = (workload(args, mix), memory_bytes(args, bytes_per_item));
     let request = if args.quick { Request::quick(workload, memory) } else { Request::new(workload, memory) };
     let advice = match advise(&request) {
         Err(error) if error.parameter() == "memory" => return Ok(None),
         advice => advice.map_err(refused)?,
     };
-    Point::of(args, bytes_per_item, (&advice.best.name, &advice.best.design), mix).map(Some)
+    let best = &advice.best;
+    Ok(Some(Point::new(bytes_per_item, &best.name, &best.design, &best.predicted)))
 }
 
 /// A preset at every memory size, on the last workload; what does not fit is read instead.
@@ -228,17 +225,16 @@ fn measure_all<'a>(args: &Args, points: impl Iterator<Item = &'a Point>) -> Resu
     Ok(all)
 }
 
-/// Fills a store, reads it, and takes what the workload `mix` costs.
+/// Fills a store, overwrites and reads it, and takes what the workload `mix` costs.
 fn measure(args: &Args, point: &Point) -> Result<Measured> {
     let contents = contents(args);
     let memory_budget_bytes = memory_bytes(args, point.bytes_per_item);
     let options = Options { memory_budget_bytes, ..Options::default() };
     let dir = directory(args.dir.as_ref(), "trade-offs");
     let mut stage = Stage::new(&dir, Some(&point.design), contents, options)?;
-    let then = stage.now();
     stage.fill(true)?;
-    let put = stage.since(&then, args.items);
-    let [hit, miss] = stage.read_over_time([(Kind::Hit, ITEMS_PER_READ), (Kind::Miss, ITEMS_PER_READ)])?;
+    let reads = [Kind::Hit, Kind::Miss].map(|kind| (kind, ITEMS_PER_READ));
+    let ([hit, miss], put) = stage.read_while_overwritten(reads)?;
     let mix = WORKLOADS.last().map_or_else(Mix::default, |(_, mix)| *mix);
     let [of_hits, of_misses, _, of_puts] = mix.shares();
     let cost = |taken: Taken| taken.cost_us(&Device::default());

@@ -35,8 +35,8 @@ const SEED_SHARE: f64 = 0.3;
 const STORE_SHARE: f64 = 1.0 / 16.0;
 /// A rough price, one with what a cache holds of items that are not all asked for alike, and how many times
 /// more a full store takes.
-const WORK_PER_PRICE: f64 = 9e3;
-const WORK_PER_SKEWED_PRICE: f64 = 24e3;
+const WORK_PER_PRICE: f64 = 13e3;
+const WORK_PER_SKEWED_PRICE: f64 = 36e3;
 const STORE_IN_FULL: f64 = 3.0;
 /// How much worse a design counts that costs more in the mix that is told than it may: by so high a power of
 /// how much more. It may lead to one that does not.
@@ -343,7 +343,7 @@ impl<'a> Search<'a> {
 
     /// About how often a store of a design has flushed its write buffer.
     fn flushes(&self, design: &Design) -> f64 {
-        let workload = &self.request.workload;
+        let workload = self.request.workload.changed_throughout();
         let puts = workload.mean_items() / workload.items * (workload.items + workload.changes());
         puts / design.write_buffer.items(workload.item_bytes()).max(1.0)
     }

@@ -67,8 +67,8 @@ use trie::{Effort, Trie};
 /// Regions that are followed of a level, about, and where a rough price will do.
 const FOLLOWED: usize = 32;
 const FOLLOWED_ROUGHLY: usize = 8;
-/// Moments of a cycle of level 0 at which a store is looked at whose reads are priced over time.
-const MOMENTS: usize = 4;
+/// Moments at which a store is looked at whose reads are priced over time.
+const MOMENTS: usize = 6;
 
 /// Returns what `design` costs for `workload` on `device` in a store whose memory budget is `budget_bytes`.
 ///
@@ -143,9 +143,11 @@ impl Pricer {
         Ok(Self { workload, device: *device, now, growing, is_over_time: false })
     }
 
-    /// Prices reads and memory in the mean over the last cycle of level 0, rather than for the runs that
-    /// happen to be there at the end; and all of it in the mean over the way to
-    /// [`items_at_end`](Workload::items_at_end), where the store grows, rather than as it is.
+    /// Prices reads and memory in the mean over the time in which each item is changed once, rather than for
+    /// the runs that happen to be there at the end: that of the last changes, and of as many where the
+    /// workload has fewer. Where nothing is changed, the mean is over the last quarter of the puts. And all
+    /// of it is in the mean over the way to [`items_at_end`](Workload::items_at_end), where the store grows,
+    /// rather than as it is.
     ///
     /// ```
     /// use siltstone_design::presets;
@@ -158,8 +160,13 @@ impl Pricer {
     /// assert!(over_time.levels[0].runs > 0.0);
     /// # Ok::<(), siltstone_model::ModelError>(())
     /// ```
-    pub fn over_time(self) -> Self {
-        Self { is_over_time: true, ..self }
+    pub fn over_time(mut self) -> Self {
+        let growing = self.growing.iter_mut().flatten().flatten();
+        for sized in self.now.iter_mut().chain(growing) {
+            sized.workload = sized.workload.changed_throughout();
+        }
+        self.is_over_time = true;
+        self
     }
 
     /// Returns what `design` costs with a budget of `budget_bytes`.

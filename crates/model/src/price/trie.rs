@@ -92,7 +92,7 @@ pub(super) struct Trie {
     now: f64,
     /// Regions that are followed, by level.
     pub levels: Vec<Vec<Region>>,
-    /// The same at some moments of the upper levels' last cycle before the end, and how many puts there were.
+    /// The same at some moments before the end, and how many puts there were.
     before: Vec<(f64, Vec<Vec<Region>>)>,
     /// What the write buffer holds at each of them that gets read from the log; nothing where only the end is
     /// looked at, when it has been flushed.
@@ -190,7 +190,7 @@ impl Trie {
     }
 
     /// Takes so many puts, some `at_once`, which are of the kind that `kind` makes, and looks at itself at so
-    /// many moments of the upper levels' last cycle, as far as that is a small part of all.
+    /// many moments.
     fn take(
         &mut self,
         puts: f64,

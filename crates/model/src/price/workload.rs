@@ -205,6 +205,14 @@ impl Workload {
         self.overwrites + self.deletes
     }
 
+    /// The same store once there were as many changes as items, if there are any at all: only then have most
+    /// designs been through all that changes do to them.
+    pub(crate) fn changed_throughout(&self) -> Self {
+        let changes = self.changes();
+        let times = if changes > 0.0 { (self.items / changes).max(1.0) } else { 1.0 };
+        Self { overwrites: self.overwrites * times, deletes: self.deletes * times, ..*self }
+    }
+
     /// The share of the changes that delete.
     pub fn delete_share(&self) -> f64 {
         if self.deletes > 0.0 { self.deletes / self.changes() } else { 0.0 }

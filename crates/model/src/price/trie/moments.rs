@@ -1,14 +1,16 @@
 //! The moments at which a store that is filled as sizes is looked at.
 //!
-//! What lies above others fills up and is emptied. Reads are priced in the mean over the last cycle, at a few
-//! moments of it that are spread evenly.
+//! What lies above others fills up and is emptied, and leaves gather garbage until they are merged, most of
+//! them at about the same time where all items are changed alike. Reads are priced in the mean over the time
+//! in which all of that happens, at a few moments of it: a design that is priced at one of them alone may
+//! just have been merged.
 
-use super::{Region, Trie};
+use super::{GOLDEN, Region, Trie};
 use crate::price::layout::RunSize;
 use crate::price::puts::Puts;
 
-/// The share of all puts that a cycle of the upper levels takes at most, where it is looked at.
-const MOST_OF_CYCLE: f64 = 1.0 / 4.0;
+/// The share of all puts that is looked at, the last ones, where nothing is changed.
+const SHARE_OF_FILL: f64 = 1.0 / 4.0;
 
 /// A moment of a store's life.
 #[derive(Clone, Copy, Debug)]
@@ -61,42 +63,33 @@ impl Trie {
     }
 
     /// How many flushes before the end of so many puts, some `at_once`, each of the moments is that comes
-    /// before it: spread evenly over the cycle in which level 0 fills up, and over that of level 1, which has
-    /// many of these.
+    /// before it: spread over as many puts as there are items, or the last ones of a fill, and evenly over
+    /// the cycle in which level 0 fills up.
     pub(super) fn flushes_before_end(
         &self,
         moments: usize,
         at_once: f64,
         puts: f64,
     ) -> impl Iterator<Item = f64> {
-        let most = puts / at_once * MOST_OF_CYCLE;
-        let (of_level_0, of_level_1) = self.cycles(at_once);
-        let (inner, outer) = (of_level_0.min(most), of_level_1.min(most));
+        let looked_at = if self.now > 0.0 { self.items.min(puts) } else { puts * SHARE_OF_FILL };
+        let outer = looked_at / at_once;
+        let inner = self.cycle_of_level_0(at_once).min(outer);
         let parts = moments.next_power_of_two();
         (1..moments).map(move |moment| {
-            let part = moment as f64 / moments as f64;
+            // No cycle of what lies below is a multiple of what is between them.
+            let part = (moment as f64 * GOLDEN).fract();
             // Of the numbers below a power of two, each next one is far from those before by its bits.
             let phase = moment.reverse_bits() >> (usize::BITS - parts.trailing_zeros());
             ((part * outer / inner).floor() * inner + phase as f64 / parts as f64 * inner).floor()
         })
     }
 
-    /// Flushes of so many puts `at_once` after which level 0 is as it was, and level 1: what lies above
-    /// others changes from full to empty.
-    fn cycles(&self, at_once: f64) -> (f64, f64) {
-        let runs_per_push = |level: usize, puts: f64| {
-            let regions = 2f64.powi(i32::from(self.design().depth(level)));
-            let (entries, density) = (puts / regions, (puts / self.items).min(1.0));
-            let run = RunSize { level, has_children: true, entries, density, tombstones: 0.0 };
-            self.design().level(level).runs_per_push(self.layout.run_bytes(&run)).ceil()
-        };
-        let of_level_0 = runs_per_push(0, at_once);
-        let room =
-            2f64.powi(i32::from(self.design().depth(1))) * self.design().level(1).region_bytes() as f64;
-        if self.items * self.layout.workload().item_bytes() <= room {
-            return (of_level_0, of_level_0);
-        }
-        (of_level_0, of_level_0 * runs_per_push(1, of_level_0 * at_once))
+    /// Flushes of so many puts `at_once` after which level 0 is as it was.
+    fn cycle_of_level_0(&self, at_once: f64) -> f64 {
+        let regions = 2f64.powi(i32::from(self.design().depth(0)));
+        let (entries, density) = (at_once / regions, (at_once / self.items).min(1.0));
+        let run = RunSize { level: 0, has_children: true, entries, density, tombstones: 0.0 };
+        self.design().level(0).runs_per_push(self.layout.run_bytes(&run)).ceil()
     }
 
     /// Whether there are moments at which some items are not there yet, or no longer.
