@@ -67,6 +67,8 @@ use trie::{Effort, Trie};
 /// Regions that are followed of a level, about, and where a rough price will do.
 const FOLLOWED: usize = 32;
 const FOLLOWED_ROUGHLY: usize = 8;
+/// Flushes of a fill that a rough price takes at once.
+const FILL_ROUGHLY_AT_ONCE: f64 = 4.0;
 /// Moments at which a store is looked at whose reads are priced over time.
 const MOMENTS: usize = 6;
 
@@ -197,11 +199,13 @@ impl Pricer {
         most_looked_at: f64,
     ) -> Result<FilledStore<'_>, ModelError> {
         design.check().map_err(|error| ModelError::new("design", error.to_string()))?;
-        let followed = if is_rough { FOLLOWED_ROUGHLY } else { FOLLOWED };
+        let (followed, fill_at_once) =
+            if is_rough { (FOLLOWED_ROUGHLY, FILL_ROUGHLY_AT_ONCE) } else { (FOLLOWED, 1.0) };
         let moments = if self.is_over_time { MOMENTS } else { 1 };
         let mut store = FilledStore { pricer: self, is_rough, sizes: Vec::new() };
         for sized in self.sizes(is_rough) {
-            let effort = Effort { followed, moments, most_looked_at: most_looked_at - store.looked_at() };
+            let most_looked_at = most_looked_at - store.looked_at();
+            let effort = Effort { followed, fill_at_once, moments, most_looked_at };
             store.sizes.push((sized, Trie::filled(design, &sized.workload, &sized.keys, effort)?));
         }
         Ok(store)

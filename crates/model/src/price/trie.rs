@@ -22,6 +22,8 @@ use siltstone_design::{Design, RegionShape, RunShape, Task, TriePath};
 
 /// Most flushes that are followed; a workload of more is refused rather than taking minutes.
 const MOST_FLUSHES: f64 = 4e6;
+/// Flushes from which on a rough price takes several of a fill at once.
+const MANY_FLUSHES: f64 = 500.0;
 /// Compactions after one flush, of some hundred regions that are followed, from which on there is no rest.
 const MOST_TASKS: usize = 100_000;
 /// What a flush takes beside what is looked at after it, in regions that are looked at; what it takes more
@@ -74,6 +76,9 @@ impl Region {
 pub(super) struct Effort {
     /// Regions that are followed of a level, about.
     pub followed: usize,
+    /// Flushes of the fill that are taken for one where each item is changed afterwards: changes leave little
+    /// of what it was like.
+    pub fill_at_once: f64,
     /// Moments at which the store is looked at, of which the last is the end.
     pub moments: usize,
     /// Regions that may be looked at for what there is to do.
@@ -122,7 +127,7 @@ impl Trie {
         design: &Design,
         workload: &Workload,
         keys: &Keys,
-        Effort { followed, moments, most_looked_at }: Effort,
+        Effort { followed, fill_at_once, moments, most_looked_at }: Effort,
     ) -> Result<Self, ModelError> {
         let layout = Layout::new(design, workload);
         let flushes = (workload.items + workload.changes()) / layout.write_buffer_puts();
@@ -157,7 +162,9 @@ impl Trie {
         let at_once = trie.layout.write_buffer_puts();
         let first = |puts, made| Puts::first(puts / workload.items, made);
         let moments_of_fill = if workload.changes() > 0.0 { 1 } else { moments };
-        trie.take(workload.items, at_once, moments_of_fill, first)?;
+        let is_changed_after = workload.changes() >= workload.items;
+        let fill_at_once = if is_changed_after && flushes > MANY_FLUSHES { fill_at_once } else { 1.0 };
+        trie.take(workload.items, at_once * fill_at_once, moments_of_fill, first)?;
         trie.written_by_inserts = trie.written.clone();
         if workload.changes() > 0.0 {
             trie.space = Space::default();
