@@ -1,10 +1,11 @@
-//! Advice: within its limits, on the front, no dearer than any preset, and better with more memory.
+//! Advice: within its limits, on the front, no dearer than any preset, better with more memory, and as good as it
+//! says at any time.
 
 #![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "a test that finds nothing should fail")]
 
 use siltstone_design::{Design, PrefixRule, Schema, SuffixOrder, WriteBufferSpec, presets};
 use siltstone_model::advise::{Advice, Choice, Limit, Request, advise, price_one};
-use siltstone_model::price::{Costs, Mix, Workload};
+use siltstone_model::price::{Costs, Mix, Pricer, Workload};
 
 const MIB: u64 = 1 << 20;
 
@@ -127,6 +128,34 @@ fn more_memory_never_costs_more() {
             assert!(advice.next_memory.saved_us >= 0.0);
             last = cost;
         }
+    }
+}
+
+/// Leaves are merged at about the same time where all items are changed alike, and a store that has just been
+/// merged is cheap. What is advised is to be good at any time.
+#[test]
+fn advice_holds_while_items_go_on_being_changed() {
+    let (creation, update) = (mix(0.0, 0.5, 0.0, 0.5), mix(0.5, 0.0, 0.0, 0.5));
+    let mixed = mix(0.5, 0.25, 0.0, 0.25);
+    // Bytes of memory an item, and how often each was overwritten.
+    for (mix, bytes, times) in
+        [(creation, 2.0, 1.0), (creation, 3.2, 1.0), (update, 1.0, 2.0), (mixed, 0.7, 1.0)]
+    {
+        let items = 2e6;
+        let workload = Workload { items, overwrites: items * times, mix, ..Workload::default() };
+        let request = Request::new(workload, (bytes * items) as u64);
+        let best = advise(&request).unwrap().best;
+        let later = |part: u32| {
+            let overwrites = items * (times + f64::from(part) / 12.0);
+            let pricer = Pricer::new(&Workload { overwrites, ..workload }, &request.device).unwrap();
+            pricer.price(&best.design, request.memory_bytes).unwrap().cost
+        };
+        let costs: Vec<f64> = (0..12).map(later).collect();
+        let (said, mean) = (best.predicted.cost, costs.iter().sum::<f64>() / 12.0);
+        let most = costs.iter().copied().fold(0.0, f64::max);
+        println!("{bytes} bytes an item: {said:.3} µs said, {mean:.3} on the average, {most:.3} at most");
+        assert!((mean / said - 1.0).abs() < 0.05, "{bytes} bytes an item: {mean} µs, and {said} said");
+        assert!(most < 1.2 * mean, "{bytes} bytes an item: {most} µs at worst, {mean} on the average");
     }
 }
 

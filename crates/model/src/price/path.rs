@@ -3,7 +3,7 @@
 //! While a store grows from `n` items to `N`, each new item comes with as many operations. So the mean over
 //! its operations is the mean over its items, from `n` to `N`: Simpson's rule at sizes as far apart as each
 //! other, both ends among them. At each size the store is priced as one that came there with as many changes
-//! for each item, in the mean over a cycle of its level 0.
+//! for each item, in the mean over the time in which each is changed once.
 
 use super::costs::{Costs, LevelCosts, OperationCosts, ReadLatencies};
 use super::memory::MemoryCosts;
