@@ -34,8 +34,9 @@ const GOLDEN: f64 = 0.618_033_988_749_895;
 /// Reads of a kind at each moment, at least.
 const LEAST_READS: u64 = 1000;
 /// Scans that come before those that are measured, at least. Gets before them leave a cache of answers to
-/// gets, and the cache has room for pages once it has been asked for some 43,000 of them: eleven a scan.
-const LEAST_SCANS_BEFORE: u64 = 4000;
+/// gets, and most pages are new: the cache comes to know which of them it had better keep once it has been
+/// asked for some hundred thousand, ten a scan.
+const LEAST_SCANS_BEFORE: u64 = 16_000;
 
 /// What a store is filled with.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -162,13 +162,13 @@ impl Pricer {
     /// assert!(over_time.levels[0].runs > 0.0);
     /// # Ok::<(), siltstone_model::ModelError>(())
     /// ```
-    pub fn over_time(mut self) -> Self {
-        let growing = self.growing.iter_mut().flatten().flatten();
-        for sized in self.now.iter_mut().chain(growing) {
+    pub fn over_time(self) -> Self {
+        let mut over_time = Self { is_over_time: true, ..self };
+        let growing = over_time.growing.iter_mut().flatten().flatten();
+        for sized in over_time.now.iter_mut().chain(growing) {
             sized.workload = sized.workload.changed_throughout();
         }
-        self.is_over_time = true;
-        self
+        over_time
     }
 
     /// Returns what `design` costs with a budget of `budget_bytes`.
