@@ -162,7 +162,7 @@ fn advice_holds_while_items_go_on_being_changed() {
 #[test]
 fn limits_bind() {
     let free = advise(&Request::new(overwritten(), 64 * MIB)).unwrap();
-    let most = 1.0 + (free.best.predicted.peak_space_amplification - 1.0) * 0.6;
+    let most = 1.0 + (free.best.predicted.peak_space_amplification - 1.0) * 0.8;
     let request = Request { space_at_most: Some(most), ..Request::new(overwritten(), 64 * MIB) };
     let bound = advise(&request).unwrap();
     check(&request, &bound);

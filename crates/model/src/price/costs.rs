@@ -297,7 +297,7 @@ impl Question<'_> {
             amplification
         };
         // What comes next is like the changes, once there were enough of them to tell.
-        let (written, puts) = if workload.changes() >= workload.items {
+        let (written, puts) = if workload.is_changed_throughout() {
             (joined(&trie.written_by_changes()), workload.changes())
         } else {
             (written, workload.items + workload.changes())

@@ -162,8 +162,8 @@ impl Trie {
         let at_once = trie.layout.write_buffer_puts();
         let first = |puts, made| Puts::first(puts / workload.items, made);
         let moments_of_fill = if workload.changes() > 0.0 { 1 } else { moments };
-        let is_changed_after = workload.changes() >= workload.items;
-        let fill_at_once = if is_changed_after && flushes > MANY_FLUSHES { fill_at_once } else { 1.0 };
+        let is_coarse = workload.is_changed_throughout() && flushes > MANY_FLUSHES;
+        let fill_at_once = if is_coarse { fill_at_once } else { 1.0 };
         trie.take(workload.items, at_once * fill_at_once, moments_of_fill, first)?;
         trie.written_by_inserts = trie.written.clone();
         if workload.changes() > 0.0 {

@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 const ASSUMED_ITEM_BYTES: f64 = 100.0;
 const ASSUMED_DATA_PER_MEMORY: f64 = 16.0;
 
+/// What may be lost where changes are scaled to as many as there are items.
+const ROUNDING: f64 = 1e-9;
+
 /// What a store holds and what is done to it. Every field has a default; give those that are known.
 ///
 /// The first fields tell what the store has gone through when its costs are asked for: `items` items were put
@@ -211,6 +214,11 @@ impl Workload {
         let changes = self.changes();
         let times = if changes > 0.0 { (self.items / changes).max(1.0) } else { 1.0 };
         Self { overwrites: self.overwrites * times, deletes: self.deletes * times, ..*self }
+    }
+
+    /// Whether there were as many changes as items, but for what rounding takes.
+    pub(super) fn is_changed_throughout(&self) -> bool {
+        self.changes() >= self.items * (1.0 - ROUNDING)
     }
 
     /// The share of the changes that delete.
