@@ -119,6 +119,50 @@ fn slots_go_in_bulk_while_clients_read_and_write_them() {
     drop(nodes);
 }
 
+/// The server looks for fields that have expired once a second, whatever becomes of their slot meanwhile.
+#[test]
+fn fields_expire_while_their_slot_is_handed_over() {
+    let dirs = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let nodes: Vec<Running> = dirs.iter().map(|dir| Running::start(dir.path(), &SETTINGS)).collect();
+    let addresses: Vec<SocketAddr> = nodes.iter().map(|node| node.address).collect();
+    join(&addresses, 2);
+    let mut client = Follower::new(&addresses);
+    let large = key(0);
+    let fields: Vec<String> = (0..5_000).map(|n| format!("f{n}")).collect();
+    for chunk in fields.chunks(1_000) {
+        let mut words = vec!["HSET", &large];
+        words.extend(chunk.iter().flat_map(|field| [field.as_str(), "v"]));
+        assert!(matches!(client.ask(&large, &words), Reply::Integer(_)));
+    }
+    // One each half second, so that there is something to look for at all times.
+    const BRIEF: usize = 30;
+    for (n, field) in fields.iter().take(BRIEF).enumerate() {
+        let ms = (500 * (n + 1)).to_string();
+        client.ask(&large, &["HPEXPIRE", &large, &ms, "FIELDS", "1", field]);
+    }
+    let began = std::time::Instant::now();
+    let moving = slot(b"tag");
+    let (mut at, mut to) = if moving < 8_192 { (0, 1) } else { (1, 0) };
+    while began.elapsed() < Duration::from_millis(500 * BRIEF as u64) {
+        let slot = moving.to_string();
+        let answer =
+            nodes[at].client().ask(&["CLUSTERX", "MIGRATE", &slot, &id(addresses[to]), "SYNC", "150"]);
+        assert_eq!(text(answer), "+OK");
+        assert_eq!(text(nodes[at].client().ask(&["CLUSTER", "COUNTKEYSINSLOT", &slot])), ":0");
+        (at, to) = (to, at);
+    }
+    let left = i64::try_from(fields.len() - BRIEF).unwrap();
+    // Each field is counted out once, and of the hash nothing is left where it was.
+    assert_eq!(client.ask(&large, &["HLEN", &large]), Reply::Integer(left));
+    for node in &nodes {
+        let size = i64::from(node.address == addresses[at]);
+        assert_eq!(node.client().ask(&["DBSIZE"]), Reply::Integer(size));
+    }
+    let all = client.ask(&large, &["HKEYS", &large]);
+    assert!(matches!(&all, Reply::Array(all) if all.len() == fields.len() - BRIEF), "{left}");
+    drop(nodes);
+}
+
 #[test]
 fn a_hand_over_that_can_not_be_done_leaves_the_slots_where_they_are() {
     let dirs = [(); 2].map(|()| tempfile::tempdir().unwrap());
@@ -133,7 +177,7 @@ fn a_hand_over_that_can_not_be_done_leaves_the_slots_where_they_are() {
         (vec!["CLUSTERX", "MIGRATE", "16384", &other], "-ERR Invalid or out of range slot"),
         (vec!["CLUSTERX", "MIGRATE", "1", &other, "SOON"], "-ERR Invalid sync flag"),
         (vec!["CLUSTERX", "MIGRATE", "1", &other, "SYNC", "-1"], "-ERR timeout is negative"),
-        (vec!["CLUSTER", "HANDOVER", "TAKE", "t"], "-ERR There is no such hand-over, or it has ended"),
+        (vec!["CLUSTER", "HANDOVER", "TAKE", "t", "0"], "-ERR There is no such hand-over, or it has ended"),
     ] {
         assert_eq!(text(client.ask(&words)), wanted);
     }

@@ -87,6 +87,13 @@ impl Wal {
         self.current.end_lsn
     }
 
+    /// Returns how far those who follow the log can come: behind the last batch. What marks and notes stand
+    /// there are read with the next one.
+    pub fn end_of_batches(&self) -> u64 {
+        // The segment in which that was may be gone, with nothing but marks behind it.
+        self.batches_end.max(self.oldest_lsn())
+    }
+
     /// Opens the segment in which the record at `lsn` begins, or would; `None` where it is gone.
     pub fn segment_at(&mut self, lsn: u64) -> Result<Option<OpenSegment>> {
         let Segment { shared, epoch, end_lsn, .. } = &self.current;

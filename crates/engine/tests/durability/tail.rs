@@ -150,6 +150,43 @@ fn only_what_is_visible_and_synced_is_handed_on() {
     assert_eq!(tail.next_batch(Duration::ZERO).unwrap_err().kind(), ErrorKind::Closed);
 }
 
+/// The log has marks too, of which nobody is told: a tail that has all batches is at the log's position.
+#[test]
+fn a_tail_that_has_caught_up_is_where_the_log_says_that_it_ends() {
+    let disk = SimDisk::new();
+    let mut position = 0;
+    for round in 0..4 {
+        // Opening and closing a store leave marks behind its last batch.
+        let db = open_at(&disk, DIR, retaining(1 << 20));
+        let point = db.keyspace("point", KeyspaceOptions::default()).unwrap();
+        let mut tail = db.tail(position).unwrap().unsynced();
+        let mut begun_here = db.tail(db.log_position()).unwrap().unsynced();
+        for n in 0..round {
+            point.put(format!("{round} {n}"), "1").unwrap();
+            if n == 1 {
+                db.flush().unwrap();
+            }
+        }
+        assert_eq!(tail.by_ref().map(|batch| batch.unwrap().operations.len()).sum::<usize>(), round);
+        assert_eq!(begun_here.by_ref().map(|batch| batch.unwrap().operations.len()).sum::<usize>(), round);
+        assert_eq!((tail.position(), begun_here.position()), (db.log_position(), db.log_position()));
+        position = tail.position();
+        db.close().unwrap();
+    }
+    // The segment of the last batch may be gone, which leaves a place to begin at.
+    let db = open_at(&disk, DIR, options());
+    db.flush().unwrap();
+    for _ in 0..2 {
+        let mut tail = db.tail(db.log_position()).unwrap().unsynced();
+        assert!(tail.next_batch(Duration::ZERO).unwrap().is_none());
+        assert_eq!(tail.position(), db.log_position());
+        db.keyspace("point", KeyspaceOptions::default()).unwrap().put("z", "1").unwrap();
+        assert_eq!(tail.next_batch(Duration::ZERO).unwrap().unwrap().operations[0].key, b"z");
+        assert_eq!(tail.position(), db.log_position());
+        db.flush().unwrap();
+    }
+}
+
 #[test]
 fn the_log_is_kept_for_tails_and_for_the_retention_and_no_longer() {
     let held = |disk: &SimDisk| -> u64 {

@@ -4,21 +4,23 @@
 //! CLUSTER HANDOVER BEGIN <token> <from> <slots>    the slots are emptied here, and open to the next
 //! CLUSTER HANDOVER ITEMS <token> <kind> <key> <value> …    put, delete or delete-prefix: items as stored
 //! CLUSTER HANDOVER SETTLE <token>                  replies when it is on the device, and on replicas
-//! CLUSTER HANDOVER TAKE <token>                    the same, and the slots are this node's
-//! CLUSTER HANDOVER CANCEL <token> <slots>          replies TAKEN or CANCELLED: so it stays
+//! CLUSTER HANDOVER TAKE <token> <epoch>            the same, and the slots are this node's: OK <its epoch>
+//! CLUSTER HANDOVER CANCEL <token> <slots>          replies TAKEN <its epoch> or CANCELLED: so it stays
 //! ```
 //!
 //! Items come as the source holds them: a large collection in as many messages as it takes, and what clients
 //! change meanwhile in the order in which they did. No client reads them before the slots are this node's.
-//! Counters follow from the heads. A hand-over of which nothing is heard for a minute is over.
+//! Counters follow from the heads. The epochs of both sides go along, so that what either has told of itself
+//! before is older than what it is now. A hand-over of which nothing is heard for a minute is over.
 
-use super::{Cluster, NodeId, gossip, slot, sweep};
+use super::{Cluster, NodeId, Topology, gossip, slot, sweep};
 use crate::failure::{Failure, Outcome, SYNTAX};
 use crate::keyspace::{Arrived, ItemChange, Layout, Store};
 use crate::resp::Request;
 use crate::server::Server;
 use crate::slots::read_range;
 use parking_lot::{Mutex, MutexGuard};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
@@ -86,17 +88,22 @@ pub(super) fn read_slots(text: &str) -> Outcome<BTreeSet<u16>> {
 ///
 /// # Errors
 /// Where it makes no sense, or can't be done; the source goes on as the owner then.
-pub fn answer(server: &Server, cluster: &Cluster, request: &Request) -> Outcome<&'static str> {
+pub fn answer(server: &Server, cluster: &Cluster, request: &Request) -> Outcome<Cow<'static, str>> {
     let word = |place| String::from_utf8_lossy(request.get(place)).into_owned();
     let token = word(3);
     match (request.get(2).to_ascii_uppercase().as_slice(), request.len()) {
-        (b"BEGIN", 6) => begin(server, cluster, &token, &word(4), read_slots(&word(5))?).map(|()| "OK"),
-        (b"ITEMS", 4..) => items(server, cluster, &token, request).map(|()| "OK"),
+        (b"BEGIN", 6) => {
+            begin(server, cluster, &token, &word(4), read_slots(&word(5))?).map(|()| "OK".into())
+        }
+        (b"ITEMS", 4..) => items(server, cluster, &token, request).map(|()| "OK".into()),
         (b"SETTLE", 4) => {
             cluster.arrivals.lock().find(&token)?;
-            settle(server).map(|()| "OK")
+            settle(server).map(|()| "OK".into())
         }
-        (b"TAKE", 4) => take(server, cluster, &token).map(|()| "OK"),
+        (b"TAKE", 5) => {
+            let epoch = word(4).parse().map_err(|_| SYNTAX)?;
+            take(server, cluster, &token, epoch).map(|epoch| format!("OK {epoch}").into())
+        }
         (b"CANCEL", 5) => {
             let mut open = cluster.arrivals.lock();
             let slots = read_slots(&word(4))?;
@@ -105,7 +112,9 @@ pub fn answer(server: &Server, cluster: &Cluster, request: &Request) -> Outcome<
                 slots.iter().all(owns)
             };
             open.coming.remove(&token);
-            Ok(if open.taken.contains(&token) || is_mine() { "TAKEN" } else { "CANCELLED" })
+            let is_taken = open.taken.contains(&token) || is_mine();
+            let taken = || format!("TAKEN {}", cluster.read(Topology::my_epoch)).into();
+            Ok(if is_taken { taken() } else { "CANCELLED".into() })
         }
         _ => Err(SYNTAX),
     }
@@ -182,14 +191,16 @@ fn settle(server: &Server) -> Outcome {
     Ok(())
 }
 
-fn take(server: &Server, cluster: &Cluster, token: &str) -> Outcome {
+/// Takes the slots, from a node of which `epoch` is the cluster's; the one that this node has from then on.
+fn take(server: &Server, cluster: &Cluster, token: &str, epoch: u64) -> Outcome<u64> {
     settle(server)?;
     let mut open = cluster.arrivals.lock();
     let arrival = open.find(token)?;
     let (slots, from) = (arrival.slots.clone(), arrival.from.clone());
-    cluster.change(|topology| {
+    let epoch = cluster.change(|topology| {
         let me = NodeId::clone(&topology.me);
-        topology.hand_over(slots.iter().copied(), &me);
+        topology.hand_over(slots.iter().copied(), &me, epoch);
+        topology.my_epoch()
     })?;
     open.coming.remove(token);
     open.taken.push_back(token.to_owned());
@@ -203,7 +214,7 @@ fn take(server: &Server, cluster: &Cluster, token: &str) -> Outcome {
         tokio::runtime::Handle::current().block_on(gossip::tell_all(server, cluster, &from));
     }
     crate::say(format_args!("took {} slots", slots.len()));
-    Ok(())
+    Ok(epoch)
 }
 
 /// Deletes some of the keys of `slots` behind the item `after`: how many keys, and the item to go on behind.

@@ -100,7 +100,7 @@ pub fn set_slots(
     }
     let to = Arc::clone(node.0);
     topology.version = Some(version);
-    topology.hand_over(slots, &to);
+    topology.hand_over(slots, &to, version);
     Ok(())
 }
 

@@ -186,7 +186,7 @@ fn give(server: &Server, cluster: &Cluster, slots: &BTreeSet<u16>, to: &NodeId) 
         (held, giving.finish(cluster))
     };
     let result = match last {
-        Ok(()) => cluster.change(|topology| topology.hand_over(slots.iter().copied(), to)),
+        Ok(epoch) => cluster.change(|topology| topology.hand_over(slots.iter().copied(), to, epoch)),
         Err(Refusal::Answer(failure)) => Err(failure),
         Err(Refusal::Silence(_)) => cluster.change(|topology| {
             topology.doubtful.extend(slots.iter().map(|slot| (*slot, NodeId::clone(to))));
@@ -224,9 +224,12 @@ fn resolve(
                 [b"CLUSTER", b"HANDOVER", b"CANCEL", token.as_bytes(), ranges.as_bytes()];
             Ok(wire.ask(&cancel)?)
         });
-        match answer.as_deref() {
-            Ok("TAKEN") => cluster.change(|topology| topology.hand_over(slots.iter().copied(), to))?,
-            Ok("CANCELLED") => {
+        match answer.as_deref().map(|answer| answer.split_once(' ').unwrap_or((answer, ""))) {
+            Ok(("TAKEN", epoch)) => {
+                let epoch = epoch.parse().map_err(Failure::new)?;
+                cluster.change(|topology| topology.hand_over(slots.iter().copied(), to, epoch))?;
+            }
+            Ok(("CANCELLED", _)) => {
                 cluster.change(|topology| topology.doubtful.retain(|slot, _| !slots.contains(slot)))?;
                 return Err(Failure::new("the other node has not taken the slots"));
             }
@@ -280,8 +283,9 @@ impl Giving<'_> {
         }
     }
 
-    /// Sends the last changes, and lets the other node take the slots. Nobody writes meanwhile.
-    fn finish(&mut self, cluster: &Cluster) -> Result<(), Refusal> {
+    /// Sends the last changes, and lets the other node take the slots; its epoch then. Nobody writes
+    /// meanwhile.
+    fn finish(&mut self, cluster: &Cluster) -> Result<u64, Refusal> {
         self.wire.set_patience(LAST_PATIENCE).map_err(Refusal::Answer)?;
         while self.tail.position() < self.store.db.log_position() {
             self.send_changes().map_err(Refusal::Answer)?;
@@ -293,9 +297,12 @@ impl Giving<'_> {
         }
         // What fails before this one is sent leaves the slots here.
         self.command(b"SETTLE").map_err(Refusal::Answer)?;
-        let take: [&[u8]; 4] = [b"CLUSTER", b"HANDOVER", b"TAKE", self.token.as_bytes()];
+        let epoch = cluster.read(|topology| topology.epoch).to_string();
+        let take: [&[u8]; 5] = [b"CLUSTER", b"HANDOVER", b"TAKE", self.token.as_bytes(), epoch.as_bytes()];
         // Also an error leaves open how far the node came with it.
-        self.wire.ask(&take).map(drop).map_err(|refusal| Refusal::Silence(refusal.into()))
+        let answer = self.wire.ask(&take).map_err(|refusal| Refusal::Silence(refusal.into()))?;
+        let epoch = answer.strip_prefix("OK ").and_then(|epoch| epoch.parse().ok());
+        epoch.ok_or_else(|| Refusal::Silence(Failure::new("the node answered what makes no sense")))
     }
 
     fn command(&mut self, name: &[u8]) -> Outcome {

@@ -79,6 +79,17 @@ pub enum Route {
     Arriving,
 }
 
+/// Who has a key, for work on it that no client has asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keeper {
+    /// This node.
+    Me,
+    /// Another one.
+    Another,
+    /// That is open: its slot was handed over, and the new owner has not said that it has it.
+    Open,
+}
+
 impl Cluster {
     /// Opens the node whose data is in `directory`.
     ///
@@ -222,6 +233,21 @@ impl Cluster {
             Some(node) => Err(Failure::new_coded(format!("MOVED {slot} {}:{}", node.host, node.port))),
             None => Err(down),
         }
+    }
+
+    /// Who has `key`. It stays this node for as long as the caller has the key locked.
+    pub fn keeper(&self, key: &[u8]) -> Keeper {
+        let slot = slot(key);
+        self.read(|topology| {
+            let is_mine = topology.owner(slot) == Some(&topology.me);
+            if topology.doubtful.contains_key(&slot) {
+                Keeper::Open
+            } else if is_mine || topology.importing.contains_key(&slot) {
+                Keeper::Me
+            } else {
+                Keeper::Another
+            }
+        })
     }
 
     /// The reply that sends a client to where `slot` is moving.

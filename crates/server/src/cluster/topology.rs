@@ -106,15 +106,22 @@ impl Topology {
         }
     }
 
-    /// Gives slots that have arrived to a node, and forgets that they were on their way.
-    pub fn hand_over(&mut self, slots: impl Iterator<Item = u16>, to: &NodeId) {
+    /// Gives slots that have arrived to a node, and forgets that they were on their way. `epoch` is the other
+    /// side's: that of who gives them to this node, or of who has them from this one by now. So what either
+    /// said before is known to be older, whenever it comes.
+    pub fn hand_over(&mut self, slots: impl Iterator<Item = u16>, to: &NodeId, epoch: u64) {
         for slot in slots {
             self.give(slot, Some(Arc::clone(to)));
             self.importing.remove(&slot);
             self.migrating.remove(&slot);
             self.doubtful.remove(&slot);
         }
-        if *to == self.me && self.version.is_none() {
+        self.epoch = self.epoch.max(epoch);
+        if *to != self.me {
+            if let Some(node) = self.nodes.get_mut(to) {
+                node.epoch = node.epoch.max(epoch);
+            }
+        } else if self.version.is_none() {
             self.raise_epoch();
         }
     }
@@ -159,6 +166,11 @@ impl Topology {
     /// What is known of this node itself.
     pub fn myself(&mut self) -> &mut Node {
         self.nodes.entry(Arc::clone(&self.me)).or_insert_with(|| Node::at("", 0, 0))
+    }
+
+    /// This node's own epoch.
+    pub fn my_epoch(&self) -> u64 {
+        self.nodes.get(&self.me).map_or(0, |node| node.epoch)
     }
 
     /// The node that this one follows.
@@ -214,14 +226,20 @@ impl Topology {
         let is_voter = self.has_slots(&from);
         for told in told {
             let is_self = told.id == from;
+            if told.id == self.me && told.epoch > self.my_epoch() {
+                // It has lost what it knew of itself, and is believed again with a new one.
+                self.raise_epoch();
+            }
             if told.id == self.me || self.forgotten.get(&told.id).is_some_and(|until| *until > now) {
                 continue;
             }
             let host = if told.host.is_empty() && is_self { host } else { &told.host };
             let known =
                 self.nodes.entry(Arc::clone(&told.id)).or_insert_with(|| Node::at(host, told.port, now));
-            // Each knows best what it is itself; of others, the newest counts.
-            if is_self || told.epoch > known.epoch {
+            // Each knows best what it is itself, if that was not said before what is known of it already; of
+            // others, the newest counts.
+            let is_late = is_self && told.epoch < known.epoch;
+            if (is_self && !is_late) || told.epoch > known.epoch {
                 known.epoch = known.epoch.max(told.epoch);
                 known.primary = told.primary.clone();
                 if !host.is_empty() {
@@ -239,10 +257,10 @@ impl Topology {
             }
             // Of nodes that it hears itself, this one need not hear from others, who may be late.
             let is_met = known.is_met;
-            if is_self {
+            if is_self && !is_late {
                 self.drop_claims(&told);
             }
-            if is_self || !is_met {
+            if !is_late && (is_self || !is_met) {
                 self.note_claims(&told);
             }
         }
@@ -253,7 +271,7 @@ impl Topology {
     /// Of two that have slots and the same epoch one takes another.
     fn tell_apart(&mut self, from: &NodeId) {
         let epoch = self.nodes.get(from).map(|node| node.epoch);
-        if epoch == Some(self.myself().epoch)
+        if epoch == Some(self.my_epoch())
             && self.me < *from
             && self.has_slots(from)
             && self.has_slots(&self.me.clone())
@@ -446,10 +464,46 @@ mod tests {
         assert!(!again.is_up(false), "b may have its slots by now");
         let mut later = b.clone();
         later.epoch = 9;
-        later.hand_over([7].into_iter(), &id('b').as_str().into());
+        later.hand_over([7].into_iter(), &id('b').as_str().into(), 0);
         again.merge(&later.write(), "hb", 4).unwrap();
         assert!(again.is_up(true));
         assert_eq!(again.owner(7).map(|owner| owner.to_string()), Some(id('b')));
+    }
+
+    #[test]
+    fn what_was_said_before_a_hand_over_changes_nothing_after_it() {
+        let [of_a, of_b]: [NodeId; 2] = ['a', 'b'].map(|digit| id(digit).as_str().into());
+        let (mut a, mut b) = (node('a', 0..10), node('b', 10..20));
+        a.merge(&b.write(), "hb", 2).unwrap();
+        b.merge(&a.write(), "ha", 2).unwrap();
+        // Of its later epochs it has not told the other one yet.
+        for _ in 0..3 {
+            a.raise_epoch();
+        }
+        for turn in 0..4 {
+            let (before_a, before_b) = (a.write(), b.write());
+            let (gives, takes, to) =
+                if turn % 2 == 0 { (&mut a, &mut b, &of_b) } else { (&mut b, &mut a, &of_a) };
+            takes.hand_over([5].into_iter(), to, gives.epoch);
+            gives.hand_over([5].into_iter(), to, takes.my_epoch());
+            a.merge(&before_b, "hb", 2).unwrap();
+            b.merge(&before_a, "ha", 2).unwrap();
+            assert_eq!((a.owner(5), b.owner(5)), (Some(to), Some(to)), "turn {turn}");
+        }
+    }
+
+    #[test]
+    fn a_node_that_has_lost_its_epoch_is_believed_again() {
+        let (mut a, mut b) = (node('a', 0..10), node('b', 10..20));
+        let mut lost = b.clone();
+        (0..3).for_each(|_| b.raise_epoch());
+        a.merge(&b.write(), "hb", 2).unwrap();
+        lost.give(19, None);
+        a.merge(&lost.write(), "hb", 3).unwrap();
+        assert!(a.owner(19).is_some(), "that may have been said before");
+        lost.merge(&a.write(), "ha", 4).unwrap();
+        a.merge(&lost.write(), "hb", 5).unwrap();
+        assert!(a.owner(19).is_none());
     }
 
     #[test]

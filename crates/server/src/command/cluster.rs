@@ -68,7 +68,7 @@ fn cluster(context: &mut Context, request: &Request, out: &mut Output) -> Outcom
         (b"COUNT-FAILURE-REPORTS", 3) => count_reports(&cluster, request.get(2), out)?,
         (b"GOSSIP", 3) => gossip(context, &cluster, request, out)?,
         (b"VOTE", 5) => vote(&cluster, request, out)?,
-        (b"HANDOVER", 4..) => out.simple(cluster::take_in(context.server, &cluster, request)?),
+        (b"HANDOVER", 4..) => out.simple(&cluster::take_in(context.server, &cluster, request)?),
         (b"HELP", 2) => help(out, "CLUSTER", HELP),
         _ => {
             change(context, &cluster, request)?;
@@ -277,9 +277,11 @@ fn reset(context: &mut Context, cluster: &Cluster, request: &Request) -> Outcome
     }
     cluster.change(|topology| {
         let me = if is_hard { crate::replication::random_id() } else { topology.me.to_string() };
-        let (epoch, voted) = if is_hard { (0, 0) } else { (topology.epoch, topology.voted) };
+        let kept = (topology.epoch, topology.voted, topology.my_epoch());
         *topology = Topology::new(&me, now_ms());
-        (topology.epoch, topology.voted) = (epoch, voted);
+        if !is_hard {
+            (topology.epoch, topology.voted, topology.myself().epoch) = kept;
+        }
     })?;
     cluster::settle_role(context.server, cluster)
 }

@@ -249,7 +249,8 @@ fn put_head(
     }
     for at in due_times(head, value.get(from..).unwrap_or_default()) {
         if at > 0 {
-            batch.put(&database.due, Database::due_key(at, name), b"")?;
+            // What has come late is looked at next: nobody looks at times that have passed.
+            batch.put(&database.due, Database::due_key(at.max(now), name), b"")?;
         }
     }
     Ok(Some(head.expires_at))

@@ -2,6 +2,7 @@
 //! checkpoints, rates.
 
 use super::{Rates, Server};
+use crate::cluster::{Keeper, slot};
 use crate::failure::Outcome;
 use crate::keyspace::{Database, Durability, Unit};
 use siltstone::{Batch, WriteOptions};
@@ -85,15 +86,15 @@ fn clear_due(server: &Server, number: usize, database: &Database) -> Outcome {
         }
         database.due_keys(crate::now_ms())?
     };
-    for key in &keys {
-        let _held = store.locks.keys(std::iter::once((number, key.as_slice(), true)));
-        let mut unit = Unit::new(store, server.config.pack_limits());
-        let state = unit.key(number, key)?;
-        // Reading it has removed the fields that are gone; where it is gone itself, so are its items.
-        state.clear_expired();
-        unit.commit()?;
-    }
     let mut batch = Batch::new();
+    for key in &keys {
+        match clear_key(server, number, key)? {
+            Keeper::Me | Keeper::Another => {}
+            Keeper::Open => {
+                batch.put(&database.due, Database::due_key(crate::now_ms(), key), b"")?;
+            }
+        }
+    }
     for slot in slots {
         batch.delete_prefix(&database.due, slot.to_be_bytes())?;
     }
@@ -102,6 +103,27 @@ fn clear_due(server: &Server, number: usize, database: &Database) -> Outcome {
         store.db.write(&batch, &WriteOptions::default())?;
     }
     Ok(())
+}
+
+/// Clears what has expired of a key away, if it is this node's: of a key that is another's, that one knows
+/// when it expires. Returns whose it is; where that is open, it is to be looked at again.
+fn clear_key(server: &Server, number: usize, key: &[u8]) -> Outcome<Keeper> {
+    let cluster = server.cluster.as_ref();
+    // Not with the key locked: what arrives is written by those who hold this lock first.
+    if cluster.is_some_and(|cluster| cluster.arrivals.lock().has(slot(key))) {
+        return Ok(Keeper::Open);
+    }
+    let store = &*server.store();
+    let _held = store.locks.keys(std::iter::once((number, key, true)));
+    let keeper = cluster.map_or(Keeper::Me, |cluster| cluster.keeper(key));
+    if keeper == Keeper::Me {
+        let mut unit = Unit::new(store, server.config.pack_limits());
+        let state = unit.key(number, key)?;
+        // Reading it has removed the fields that are gone; where it is gone itself, so are its items.
+        state.clear_expired();
+        unit.commit()?;
+    }
+    Ok(keeper)
 }
 
 /// Makes checkpoints when BGSAVE asks for them.

@@ -90,7 +90,7 @@ impl CommitLog {
     /// # Errors
     /// As [`append`](Self::append).
     pub fn announce(&self, number: u64) -> Result<Announced<'_>> {
-        let from_lsn = self.bounds().1;
+        let from_lsn = self.end_of_batches();
         self.announced.lock().insert(from_lsn);
         let mut announced = Announced { log: self, from_lsn, sequence: 0 };
         let payload = Replaced { keyspace: number }.encode();
@@ -101,8 +101,14 @@ impl CommitLog {
 
     /// Returns where the log ends for those who follow it.
     pub fn end_to_follow(&self) -> u64 {
-        let end = self.bounds().1;
+        let end = self.end_of_batches();
         self.announced.lock().first().map_or(end, |announced| end.min(*announced))
+    }
+
+    /// Returns the LSN behind the last batch; of a log that is only read, behind all of it.
+    fn end_of_batches(&self) -> u64 {
+        let end = self.wal.lock().as_ref().map(Wal::end_of_batches);
+        end.unwrap_or_else(|| self.segments.last().map_or(0, |segment| segment.end_lsn))
     }
 
     /// Whether `lsn` lies behind a replacement that readers do not see yet.
