@@ -191,8 +191,91 @@ fn a_hand_over_that_can_not_be_done_leaves_the_slots_where_they_are() {
     let foo = [&slot(b"foo").to_be_bytes()[..], b"\0\x03foo"].concat();
     let words: [&[u8]; 7] = [b"CLUSTER", b"HANDOVER", b"ITEMS", b"t", b"put", &foo, b"\0v"];
     assert!(text(nodes[1].client().call(&words)).contains("no slot that is arriving"));
-    assert_eq!(ask(&["CLUSTER", "HANDOVER", "CANCEL", "t", "5-9"].map(str::to_owned)), "+CANCELLED");
+    // Nor can a slot arrive key by key as well, or the other way at the same time.
+    assert!(ask(&["CLUSTER", "SETSLOT", "5", "IMPORTING", &me].map(str::to_owned)).contains("in bulk"));
+    let back = ["CLUSTERX", "MIGRATE", "16383", &me].map(str::to_owned);
+    assert_eq!(ask(&back), "-ERR That node hands slots over to this one just now");
+    let cancel = ["CLUSTER", "HANDOVER", "CANCEL", "t", "5-9"].map(str::to_owned);
+    assert_eq!(ask(&cancel), "+CANCELLED");
     assert!(has(addresses[0], &["CLUSTER", "NODES"], "0-8191"));
+}
+
+#[test]
+fn what_arrives_is_not_taken_once_it_is_gone_or_another_nodes() {
+    let dirs = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let nodes: Vec<Running> = dirs.iter().map(|dir| Running::start(dir.path(), &SETTINGS)).collect();
+    let addresses: Vec<SocketAddr> = nodes.iter().map(|node| node.address).collect();
+    join(&addresses, 2);
+    let (me, other) = (id(addresses[0]), id(addresses[1]));
+    let mut target = nodes[1].client();
+    let name = (0..).map(|n| n.to_string()).find(|name| slot(name.as_bytes()) == 5).unwrap();
+    let head = [&5u16.to_be_bytes()[..], &[0, u8::try_from(name.len()).unwrap()], name.as_bytes()].concat();
+    let items: [&[u8]; 7] = [b"CLUSTER", b"HANDOVER", b"ITEMS", b"t", b"put", &head, b"\0v"];
+    let hand_over =
+        |target: &mut Client, words: &[&str]| text(target.ask(&[&["CLUSTER", "HANDOVER"], words].concat()));
+    let begin = ["BEGIN", "t", &me, "5"];
+    let cancel = ["CANCEL", "t", "5"];
+    // The database that they came to was emptied: the rest alone is not taken.
+    assert_eq!(hand_over(&mut target, &begin), "+OK");
+    assert_eq!(text(target.call(&items)), "+OK");
+    ok(target.ask(&["FLUSHALL"]));
+    assert!(text(target.call(&items)).contains("emptied"));
+    assert!(hand_over(&mut target, &["TAKE", "t", "0"]).contains("ended"));
+    assert_eq!(hand_over(&mut target, &cancel), "+CANCELLED");
+    // Nor slots that are no longer the giver's; what has arrived of them goes.
+    assert_eq!(hand_over(&mut target, &begin), "+OK");
+    assert_eq!(text(target.call(&items)), "+OK");
+    assert_eq!(text(target.ask(&["CLUSTER", "COUNTKEYSINSLOT", "5"])), ":1");
+    ok(target.ask(&["CLUSTER", "DELSLOTS", "5"]));
+    assert!(hand_over(&mut target, &["TAKE", "t", "0"]).contains("not"));
+    assert_eq!(hand_over(&mut target, &cancel), "+CANCELLED");
+    until("told", || has(addresses[1], &["CLUSTER", "NODES"], "0-8191"));
+    // What has arrived of a hand-over that ended is gone at once.
+    assert_eq!(hand_over(&mut target, &begin), "+OK");
+    assert_eq!(text(target.ask(&["CLUSTER", "COUNTKEYSINSLOT", "5"])), ":0");
+    assert_eq!(text(target.call(&items)), "+OK");
+    assert_eq!(hand_over(&mut target, &cancel), "+CANCELLED");
+    assert_eq!(text(target.ask(&["CLUSTER", "COUNTKEYSINSLOT", "5"])), ":0");
+    // And one that goes through brings it, and both epochs.
+    assert_eq!(hand_over(&mut target, &begin), "+OK");
+    assert_eq!(text(target.call(&items)), "+OK");
+    assert_eq!(hand_over(&mut target, &["TAKE", "t", "41"]), "+OK 42");
+    assert_eq!(hand_over(&mut target, &cancel), "+TAKEN 42");
+    until("told", || has(addresses[0], &["CLUSTER", "NODES"], "6-8191"));
+    assert_eq!(text(Follower::new(&addresses).ask(&name, &["GET", &name])), "v");
+    assert!(has(addresses[0], &["CLUSTER", "NODES"], &other));
+}
+
+/// A node that ended before it heard whether another one has taken its slots does not answer for them before
+/// it has asked.
+#[test]
+fn a_node_that_comes_back_asks_whether_slots_have_been_taken() {
+    let dirs = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let mut nodes: Vec<Running> = dirs.iter().map(|dir| Running::start(dir.path(), &SETTINGS)).collect();
+    let addresses: Vec<SocketAddr> = nodes.iter().map(|node| node.address).collect();
+    join(&addresses, 2);
+    let other = id(addresses[1]);
+    let names = [5, 6]
+        .map(|wanted| (0..).map(|n| n.to_string()).find(|name| slot(name.as_bytes()) == wanted).unwrap());
+    for name in &names {
+        ok(nodes[0].client().ask(&["SET", name, "v"]));
+    }
+    drop(nodes.remove(0));
+    let file = dirs[0].path().join("nodes.conf");
+    let known = std::fs::read_to_string(&file).unwrap();
+    let (first, rest) = known.split_once('\n').unwrap();
+    std::fs::write(&file, format!("{first}\ndoubtful {other} 5-6\n{rest}")).unwrap();
+    // One of the two has been taken, of the other one nothing has come.
+    let mut client = nodes[0].client();
+    ok(client.ask(&["CLUSTER", "SETSLOT", "6", "NODE", &other]));
+    ok(client.ask(&["CLUSTER", "BUMPEPOCH"]));
+    let again = Running::start(dirs[0].path(), &SETTINGS);
+    let both = [again.address, nodes[0].address];
+    assert_eq!(text(Follower::new(&both).ask(&names[0], &["GET", &names[0]])), "v");
+    assert_eq!(Follower::new(&both).ask(&names[1], &["GET", &names[1]]), Reply::Null);
+    until("swept", || text(again.client().ask(&["CLUSTER", "COUNTKEYSINSLOT", "6"])) == ":0");
+    assert_eq!(text(again.client().ask(&["CLUSTER", "COUNTKEYSINSLOT", "5"])), ":1");
+    assert!(!std::fs::read_to_string(&file).unwrap().contains("doubtful"));
 }
 
 #[test]

@@ -83,9 +83,10 @@ impl Follower {
         &self.catalog.log
     }
 
-    /// Finds the segment that has the position.
+    /// Finds the segment that has the position, or goes on behind it where only marks are gone.
     fn find_segment(&mut self) -> Result<&OpenSegment> {
         let found = self.log().segment_at(self.position)?.ok_or_else(|| self.gone())?;
+        self.position = self.position.max(found.shared.first_lsn);
         if self.has_begun {
             self.log().move_pin(self.pin, Some(self.position));
         }
@@ -118,8 +119,14 @@ impl Follower {
             return Ok(None);
         }
         let is_behind = |segment: &OpenSegment| lsn < segment.shared.first_lsn || lsn >= segment.end_lsn;
-        if self.segment.as_ref().is_none_or(is_behind) && is_behind(self.find_segment()?) {
-            return Ok(None);
+        if self.segment.as_ref().is_none_or(is_behind) {
+            let is_behind = is_behind(self.find_segment()?);
+            if self.position > lsn {
+                return self.next_record();
+            }
+            if is_behind {
+                return Ok(None);
+            }
         }
         let Some(segment) = self.segment.clone() else { return Ok(None) };
         let head = self.bytes(&segment, lsn, HEADER_BYTES as u64)?;

@@ -70,10 +70,20 @@ struct Segment {
 struct ClosedSegment {
     start: LogStart,
     end_lsn: u64,
+    /// End of the last batch in it, or before it.
+    batches_end: u64,
     epoch: Epoch,
     path: PathBuf,
     is_kept: bool,
     unsynced: Option<Arc<dyn File>>,
+}
+
+impl ClosedSegment {
+    /// A segment that was there when the store was opened, with all of it synced. Another process may be
+    /// reading it.
+    fn found(LiveSegment { start, path, epoch, end_lsn }: LiveSegment) -> Self {
+        Self { start, end_lsn, batches_end: end_lsn, epoch, path, is_kept: true, unsynced: None }
+    }
 }
 
 /// The file of an obsolete segment.
@@ -100,6 +110,8 @@ pub(crate) struct Wal {
     named_segment: u64,
     /// End of the last record with a batch: the marks and notes behind it need no sync.
     batches_end: u64,
+    /// End of the last batch that is no longer in the log: behind it only marks and notes are gone.
+    gone_batches_end: u64,
     /// The furthest LSN that some record says is synced.
     proven_lsn: u64,
     /// Number of the last segment of which the manifest knows that records of it are synced.
@@ -152,8 +164,8 @@ impl Wal {
             }
             file.sync().map_err(fail)?;
             // Another process may have opened the store when an earlier writer's log stores read from it.
-            let (start, end_lsn, epoch, path) = (*start, *end_lsn, *epoch, path.clone());
-            closed.push(ClosedSegment { start, end_lsn, epoch, path, is_kept: true, unsynced: None });
+            let live = LiveSegment { start: *start, path: path.clone(), epoch: *epoch, end_lsn: *end_lsn };
+            closed.push(ClosedSegment::found(live));
         }
         let (number, first_lsn) = (replayed.last_segment + 1, replayed.end_lsn);
         let mut spare: Vec<Spare> = spare.into_iter().filter_map(|path| Spare::of(&disk, path)).collect();
@@ -173,6 +185,7 @@ impl Wal {
             synced_lsn: first_lsn,
             named_segment: 0,
             batches_end: first_lsn,
+            gone_batches_end: first_lsn,
             proven_lsn: 0,
             noted_segment: 0,
             buffer: Vec::new(),
@@ -391,7 +404,8 @@ impl Wal {
         let Segment { shared, end_lsn, epoch, .. } = std::mem::replace(&mut self.current, next);
         let unsynced = (end_lsn > self.synced_lsn).then(|| Arc::clone(&shared.file));
         let (start, path, is_kept) = (shared.start(), shared.path.clone(), shared.is_kept());
-        self.closed.push(ClosedSegment { start, end_lsn, epoch, path, is_kept, unsynced });
+        let batches_end = self.batches_end;
+        self.closed.push(ClosedSegment { start, end_lsn, batches_end, epoch, path, is_kept, unsynced });
         Ok(())
     }
 
@@ -412,6 +426,7 @@ impl Wal {
             retired.extend(self.retire(segment));
         }
         for segment in retired {
+            self.gone_batches_end = self.gone_batches_end.max(segment.batches_end);
             let reused = if segment.is_kept { None } else { Spare::of(&self.disk, segment.path.clone()) };
             match reused {
                 Some(spare) => self.spare.push(spare),
@@ -501,95 +516,4 @@ fn new_segment(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::io::sim::{CallKind, SimDisk};
-    use crate::options::WalRecovery;
-
-    /// Records that were replayed, with their LSNs.
-    #[derive(Default)]
-    struct Collected(Vec<(u64, Vec<u8>)>);
-
-    impl Replaying for Collected {
-        fn take(&mut self, record: &Record<'_>) -> Result<()> {
-            self.0.push((record.lsn, record.payload.to_vec()));
-            Ok(())
-        }
-    }
-
-    /// Pages of `path` of which a write was the first, and left a part as it was.
-    fn torn_pages(disk: &SimDisk, path: &Path, bytes: u64) -> u64 {
-        let mut seen = std::collections::HashSet::new();
-        let mut torn = 0;
-        for (call, _) in disk.take_recorded() {
-            if call.kind != CallKind::Write || call.path != path {
-                continue;
-            }
-            let end = call.offset + call.bytes;
-            for page in call.offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES) {
-                let (from, to) = (page * PAGE_BYTES, (page + 1) * PAGE_BYTES);
-                let is_whole = call.offset <= from && to <= end;
-                torn += u64::from(seen.insert(page) && !is_whole && from < bytes);
-            }
-        }
-        torn
-    }
-
-    #[test]
-    fn a_reused_segment_is_never_read_to_be_written() {
-        let (disk, dir) = (SimDisk::new(), Path::new("/log"));
-        disk.create_dir_all(dir).unwrap();
-        let nothing = Replayed {
-            end_lsn: 0,
-            last_segment: 0,
-            obsolete: Vec::new(),
-            live: Vec::new(),
-            is_damaged: false,
-            manifest_end: ManifestEnd::default(),
-        };
-        let checked = CheckedDisk::new(Arc::new(disk.clone()), dir);
-        let mut wal = Wal::start(Arc::new(checked), dir, &nothing, None).unwrap();
-        let payloads = |round: usize| (0..200).map(move |at| vec![round as u8; at * 37 % 9_000]);
-        let mut first_bytes = 0;
-        for round in 0..3 {
-            disk.record_images(true);
-            let mut starts = Vec::new();
-            for payload in payloads(round) {
-                let crc = crc32c::crc32c(&payload);
-                starts.push(wal.append(std::iter::once((payload.as_slice(), crc))).unwrap().1);
-            }
-            disk.record_images(false);
-            let number = wal.segment().segment;
-            let torn = torn_pages(&disk, &segment_path(dir, number), first_bytes);
-            assert_eq!(torn, 0, "round {round}");
-            if round == 0 {
-                first_bytes = LOG_HEADER_BYTES + wal.segment_bytes();
-            } else {
-                assert!(wal.current.reused_bytes >= first_bytes, "round {round} writes over an old file");
-            }
-            let mut replayed = Collected::default();
-            replay(&disk, dir, wal.segment(), 0, WalRecovery::Strict, &mut replayed).unwrap();
-            let written: Vec<_> =
-                starts.into_iter().zip(payloads(round)).filter(|(_, p)| !p.is_empty()).collect();
-            assert_eq!(replayed.0, written, "round {round}");
-            wal.rotate().unwrap();
-            let gone = wal.retire_before(wal.segment().segment, 1 << 20);
-            assert_eq!(gone, Vec::<PathBuf>::new());
-            wal.rotate().unwrap();
-            assert_eq!(wal.retire_before(wal.segment().segment, 1 << 20), Vec::<PathBuf>::new());
-        }
-    }
-
-    #[test]
-    fn zeros_go_to_the_end_of_a_page_that_is_begun() {
-        let reused = 100_000;
-        assert_eq!(zeros_after(0, 1024, reused), 3072);
-        assert_eq!(zeros_after(1024, 100, reused), 0);
-        assert_eq!(zeros_after(1024, 3072, reused), 0);
-        assert_eq!(zeros_after(4096, 1, reused), 4095);
-        assert_eq!(zeros_after(4000, 97, reused), 4095);
-        assert_eq!(zeros_after(4000, 9000, reused), 16_384 - 13_000);
-        assert_eq!(zeros_after(4000, 9000, 12_000), 0);
-        assert_eq!(zeros_after(0, 1024, 0), 0);
-    }
-}
+mod tests;

@@ -57,11 +57,7 @@ impl Wal {
     /// Keeps `bytes` of what is retired, and up to `most_bytes` for tails; `segments` are those kept so far,
     /// oldest first.
     pub fn retain(&mut self, segments: Vec<LiveSegment>, bytes: u64, most_bytes: u64) {
-        let to_segment = |LiveSegment { start, path, epoch, end_lsn }| {
-            // Another process may be reading it.
-            ClosedSegment { start, end_lsn, epoch, path, is_kept: true, unsynced: None }
-        };
-        self.retained.segments = segments.into_iter().map(to_segment).collect();
+        self.retained.segments = segments.into_iter().map(ClosedSegment::found).collect();
         (self.retained.bytes, self.retained.most_bytes) = (bytes, most_bytes.max(bytes));
     }
 
@@ -94,8 +90,11 @@ impl Wal {
         self.batches_end.max(self.oldest_lsn())
     }
 
-    /// Opens the segment in which the record at `lsn` begins, or would; `None` where it is gone.
+    /// Opens the segment in which the record at `lsn` begins, or would; `None` where it is gone. Where only
+    /// marks and notes are gone, it is the one that goes on behind them.
     pub fn segment_at(&mut self, lsn: u64) -> Result<Option<OpenSegment>> {
+        let oldest = self.oldest_lsn();
+        let lsn = if (self.gone_batches_end..oldest).contains(&lsn) { oldest } else { lsn };
         let Segment { shared, epoch, end_lsn, .. } = &self.current;
         if (shared.first_lsn..=*end_lsn).contains(&lsn) {
             shared.keep();

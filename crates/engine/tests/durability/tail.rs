@@ -187,13 +187,43 @@ fn a_tail_that_has_caught_up_is_where_the_log_says_that_it_ends() {
     }
 }
 
+/// Bytes of the log's segments.
+fn held(disk: &SimDisk) -> u64 {
+    let image = disk.snapshot();
+    let names = image.list(DIR).unwrap().into_iter().filter(|name| name.ends_with(".wal"));
+    names.map(|name| image.read_file(format!("{DIR}/{name}")).unwrap().len() as u64).sum()
+}
+
+#[test]
+fn a_position_is_not_gone_where_only_marks_behind_it_are() {
+    for later in 0..2 {
+        let disk = SimDisk::new();
+        let db = open_at(&disk, DIR, Options { sync_interval_ms: 1, background_threads: 1, ..options() });
+        let point = db.keyspace("point", KeyspaceOptions::default()).unwrap();
+        let (bytes, before) = (held(&disk), db.log_position());
+        point.put("a", "1").unwrap();
+        let batch = db.tail(before).unwrap().unsynced().next_batch(Duration::ZERO).unwrap().unwrap();
+        let position = batch.next_lsn;
+        // The log is synced in the background, which leaves a mark behind the batch.
+        let began = std::time::Instant::now();
+        while held(&disk) <= bytes + (position - batch.lsn) {
+            assert!(began.elapsed() < Duration::from_secs(60), "never marked");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // Nobody needs the segment any more, and another one is written to.
+        db.flush().unwrap();
+        for n in 0..later {
+            point.put(format!("b{n}"), "2").unwrap();
+        }
+        assert!(db.oldest_log_position() > position);
+        let tail = db.tail(position).unwrap().unsynced();
+        assert_eq!(tail.map(|batch| batch.unwrap().operations.len()).sum::<usize>(), later);
+        assert_eq!(db.tail(before).unwrap_err().kind(), ErrorKind::PositionGone);
+    }
+}
+
 #[test]
 fn the_log_is_kept_for_tails_and_for_the_retention_and_no_longer() {
-    let held = |disk: &SimDisk| -> u64 {
-        let image = disk.snapshot();
-        let names = image.list(DIR).unwrap().into_iter().filter(|name| name.ends_with(".wal"));
-        names.map(|name| image.read_file(format!("{DIR}/{name}")).unwrap().len() as u64).sum()
-    };
     let run = |options: Options, tails: bool| {
         let disk = SimDisk::new();
         let db = open_at(&disk, DIR, options);

@@ -15,14 +15,16 @@
 
 use super::{Cluster, NodeId, Topology, gossip, slot, sweep};
 use crate::failure::{Failure, Outcome, SYNTAX};
-use crate::keyspace::{Arrived, ItemChange, Layout, Store};
+use crate::keyspace::{Arrived, Database, ItemChange, Layout, Store};
 use crate::resp::Request;
 use crate::server::Server;
 use crate::slots::read_range;
 use parking_lot::{Mutex, MutexGuard};
 use std::borrow::Cow;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// After so long without a word a hand-over is over.
@@ -37,6 +39,8 @@ struct Arrival {
     from: String,
     slots: BTreeSet<u16>,
     heard: Instant,
+    /// Where its items go.
+    database: Arc<Database>,
 }
 
 /// What is coming, by token.
@@ -47,16 +51,29 @@ pub struct Open {
 }
 
 impl Open {
+    /// Whether anything is coming from a node.
+    pub fn has_from(&self, node: &str) -> bool {
+        self.coming.values().any(|arrival| arrival.from == node)
+    }
+
     /// Whether a slot is coming.
     pub fn has(&self, slot: u16) -> bool {
         self.coming.values().any(|arrival| arrival.slots.contains(&slot))
     }
 
-    fn find(&mut self, token: &str) -> Outcome<&mut Arrival> {
-        let arrival = self.coming.get_mut(token);
-        let arrival = arrival.ok_or(Failure::coded("ERR There is no such hand-over, or it has ended"))?;
-        arrival.heard = Instant::now();
-        Ok(arrival)
+    /// The hand-over `token`, where this node can still take it with all that has arrived.
+    fn find(&mut self, server: &Server, token: &str) -> Outcome<&mut Arrival> {
+        let Entry::Occupied(mut found) = self.coming.entry(token.to_owned()) else {
+            return Err(Failure::coded("ERR There is no such hand-over, or it has ended"));
+        };
+        let is_open = |open: Arc<Database>| Arc::ptr_eq(&open, &found.get().database);
+        let is_there = server.store().database(0).is_some_and(is_open);
+        if server.replication.is_replica() || !is_there {
+            found.remove();
+            return Err(Failure::coded("ERR This node has become a replica, or was emptied, meanwhile"));
+        }
+        found.get_mut().heard = Instant::now();
+        Ok(found.into_mut())
     }
 }
 
@@ -97,25 +114,14 @@ pub fn answer(server: &Server, cluster: &Cluster, request: &Request) -> Outcome<
         }
         (b"ITEMS", 4..) => items(server, cluster, &token, request).map(|()| "OK".into()),
         (b"SETTLE", 4) => {
-            cluster.arrivals.lock().find(&token)?;
+            cluster.arrivals.lock().find(server, &token)?;
             settle(server).map(|()| "OK".into())
         }
         (b"TAKE", 5) => {
             let epoch = word(4).parse().map_err(|_| SYNTAX)?;
             take(server, cluster, &token, epoch).map(|epoch| format!("OK {epoch}").into())
         }
-        (b"CANCEL", 5) => {
-            let mut open = cluster.arrivals.lock();
-            let slots = read_slots(&word(4))?;
-            let is_mine = || {
-                let owns = |slot: &u16| cluster.read(|topology| topology.owner(*slot) == Some(&topology.me));
-                slots.iter().all(owns)
-            };
-            open.coming.remove(&token);
-            let is_taken = open.taken.contains(&token) || is_mine();
-            let taken = || format!("TAKEN {}", cluster.read(Topology::my_epoch)).into();
-            Ok(if is_taken { taken() } else { "CANCELLED".into() })
-        }
+        (b"CANCEL", 5) => cancel(server, cluster, &token, &read_slots(&word(4))?),
         _ => Err(SYNTAX),
     }
 }
@@ -124,37 +130,47 @@ fn begin(server: &Server, cluster: &Cluster, token: &str, from: &str, slots: BTr
     if server.replication.is_replica() {
         return Err(Failure::coded("ERR A replica takes no slots"));
     }
-    cluster.read(|topology| {
-        if !topology.nodes.contains_key(from) {
-            return Err(Failure::new(format!("Unknown node {from}")));
-        }
-        let is_free = |slot: &&u16| {
-            topology.owner(**slot).is_some_and(|owner| **owner == *from)
-                && !topology.importing.contains_key(slot)
-                && !topology.doubtful.contains_key(slot)
-        };
-        match slots.iter().find(|slot| !is_free(slot)) {
-            Some(slot) => {
-                Err(Failure::new(format!("Slot {slot} is not {from}'s to give, as this node sees it")))
-            }
-            None => Ok(()),
-        }
-    })?;
-    sweep::clear(server, cluster, &slots)?;
-    let mut open = cluster.arrivals.lock();
-    if slots.iter().any(|slot| open.has(*slot)) {
-        return Err(Failure::coded("ERR One of the slots is arriving already"));
+    cluster.read(|topology| check_giver(topology, from, &slots))?;
+    if cluster.hands_over(|going| *going.to == *from) {
+        // Each would hold its keys locked while it waits for the other.
+        return Err(Failure::coded("ERR This node hands slots over to that one just now"));
     }
+    let check_free = |open: &Open| match slots.iter().any(|slot| open.has(*slot)) {
+        true => Err(Failure::coded("ERR One of the slots is arriving already")),
+        false => Ok(()),
+    };
+    check_free(&cluster.arrivals.lock())?;
+    sweep::clear(server, cluster, &slots)?;
+    let database = server.store().by_slot()?;
+    let mut open = cluster.arrivals.lock();
+    check_free(&open)?;
     let (mut first, mut last) = (u16::MAX, 0);
     slots.iter().for_each(|slot| (first, last) = (first.min(*slot), last.max(*slot)));
-    open.coming.insert(token.to_owned(), Arrival { from: from.to_owned(), slots, heard: Instant::now() });
+    let arrival = Arrival { from: from.to_owned(), slots, heard: Instant::now(), database };
+    open.coming.insert(token.to_owned(), arrival);
     crate::say(format_args!("slots between {first} and {last} are arriving from {from}"));
     Ok(())
 }
 
+/// Checks that `slots` are `from`'s to give.
+fn check_giver(topology: &Topology, from: &str, slots: &BTreeSet<u16>) -> Outcome {
+    if !topology.nodes.contains_key(from) {
+        return Err(Failure::new(format!("Unknown node {from}")));
+    }
+    let is_free = |slot: &&u16| {
+        topology.owner(**slot).is_some_and(|owner| **owner == *from)
+            && !topology.importing.contains_key(slot)
+            && !topology.doubtful.contains_key(slot)
+    };
+    match slots.iter().find(|slot| !is_free(slot)) {
+        Some(slot) => Err(Failure::new(format!("Slot {slot} is not {from}'s to give, as this node sees it"))),
+        None => Ok(()),
+    }
+}
+
 fn items(server: &Server, cluster: &Cluster, token: &str, request: &Request) -> Outcome {
     let mut open = cluster.arrivals.lock();
-    let slots = &open.find(token)?.slots;
+    let Arrival { slots, database, .. } = open.find(server, token)?;
     let words: Vec<&[u8]> = request.from(4).collect();
     let (triples, rest) = words.as_chunks::<3>();
     if !rest.is_empty() {
@@ -175,7 +191,7 @@ fn items(server: &Server, cluster: &Cluster, token: &str, request: &Request) -> 
         }
         changes.push(change);
     }
-    server.store().take_items(&changes)
+    server.store().take_items(database, &changes)
 }
 
 /// Returns once all that was written is on the device, and on the replicas that are there.
@@ -195,14 +211,17 @@ fn settle(server: &Server) -> Outcome {
 fn take(server: &Server, cluster: &Cluster, token: &str, epoch: u64) -> Outcome<u64> {
     settle(server)?;
     let mut open = cluster.arrivals.lock();
-    let arrival = open.find(token)?;
+    let arrival = open.find(server, token)?;
     let (slots, from) = (arrival.slots.clone(), arrival.from.clone());
-    let epoch = cluster.change(|topology| {
+    let taken = cluster.change(|topology| {
+        // Another node may have taken the giver's place since it began.
+        check_giver(topology, &from, &slots)?;
         let me = NodeId::clone(&topology.me);
         topology.hand_over(slots.iter().copied(), &me, epoch);
-        topology.my_epoch()
-    })?;
+        Outcome::Ok(topology.my_epoch())
+    });
     open.coming.remove(token);
+    let epoch = taken??;
     open.taken.push_back(token.to_owned());
     if open.taken.len() > MOST_TAKEN {
         open.taken.pop_front();
@@ -215,6 +234,30 @@ fn take(server: &Server, cluster: &Cluster, token: &str, epoch: u64) -> Outcome<
     }
     crate::say(format_args!("took {} slots", slots.len()));
     Ok(epoch)
+}
+
+/// Ends the hand-over of `slots`, and says whether they have been taken. Whoever asks may have forgotten the
+/// token.
+fn cancel(
+    server: &Server,
+    cluster: &Cluster,
+    token: &str,
+    slots: &BTreeSet<u16>,
+) -> Outcome<Cow<'static, str>> {
+    let mut open = cluster.arrivals.lock();
+    let before = open.coming.len();
+    open.coming.retain(|other, arrival| *other != *token && arrival.slots.is_disjoint(slots));
+    let has_ended = open.coming.len() < before;
+    let owns = |slot: &u16| cluster.read(|topology| topology.owner(*slot) == Some(&topology.me));
+    if open.taken.iter().any(|taken| *taken == *token) || slots.iter().all(owns) {
+        return Ok(format!("TAKEN {}", cluster.read(Topology::my_epoch)).into());
+    }
+    drop(open);
+    if has_ended && !server.replication.is_replica() {
+        // What has arrived is the giver's still. What stays here of it goes later, as leftovers do.
+        let _ = sweep::clear(server, cluster, slots);
+    }
+    Ok("CANCELLED".into())
 }
 
 /// Deletes some of the keys of `slots` behind the item `after`: how many keys, and the item to go on behind.

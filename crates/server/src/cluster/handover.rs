@@ -14,7 +14,7 @@
 //! migration of Apache Kvrocks and of Redis 8.4. Invariant: at every moment at most one node takes writes to
 //! a slot.
 
-use super::wire::{Refusal, Wire};
+use super::wire::Wire;
 use super::{Cluster, NodeId, sweep, write_ranges};
 use crate::failure::{Failure, Outcome};
 use crate::keyspace::{Database, Layout, Store};
@@ -88,6 +88,9 @@ impl Cluster {
             }
             Ok(NodeId::clone(id))
         })?;
+        if self.arrivals.lock().has_from(&to) {
+            return Err(Failure::coded("ERR That node hands slots over to this one just now"));
+        }
         let mut departure = self.departure.lock();
         if departure.as_ref().is_some_and(|departure| departure.state == State::Running) {
             return Err(Failure::coded("ERR There is already a migrating job"));
@@ -99,6 +102,14 @@ impl Cluster {
         Ok(())
     }
 
+    /// Whether this node is handing slots over just now, in a way of which `is` holds.
+    pub fn hands_over(&self, is: impl FnOnce(&Departure) -> bool) -> bool {
+        self.departure
+            .lock()
+            .as_ref()
+            .is_some_and(|departure| departure.state == State::Running && is(departure))
+    }
+
     fn note(&self, note: impl FnOnce(&mut Departure)) {
         if let Some(departure) = self.departure.lock().as_mut() {
             note(departure);
@@ -106,8 +117,23 @@ impl Cluster {
     }
 }
 
-/// Gives each hand-over that is asked for a thread.
+/// Gives each hand-over that is asked for a thread; first those of which it was open how they ended when the
+/// server did.
 pub async fn supervise(server: Arc<Server>, cluster: Arc<Cluster>) {
+    for (to, slots) in cluster.read(|topology| super::by_node(topology.doubtful.iter())) {
+        let (worker, known) = (Arc::clone(&server), Arc::clone(&cluster));
+        let spawned = std::thread::Builder::new().name("hand-over".into()).spawn(move || {
+            let (count, token) = (slots.len(), crate::replication::random_id());
+            let settled = resolve(&worker, &known, &token, &slots, &to);
+            match settled.and_then(|()| sweep::clear(&worker, &known, &slots)) {
+                Ok(_) => crate::say(format_args!("{count} slots have gone to {to}")),
+                Err(failure) => crate::say(format_args!("handing {count} slots over to {to}: {failure}")),
+            }
+        });
+        if let Err(error) = spawned {
+            crate::say(format_args!("finding out whose slots are: {error}"));
+        }
+    }
     loop {
         cluster.wants_departure.notified().await;
         let (worker, known) = (Arc::clone(&server), Arc::clone(&cluster));
@@ -177,36 +203,63 @@ fn give(server: &Server, cluster: &Cluster, slots: &BTreeSet<u16>, to: &NodeId) 
     let (waiting, waiting_bytes, reached, items) = (Vec::new(), 0, None, 0);
     let mut giving =
         Giving { store, database, slots, token, wire, tail, reached, waiting, waiting_bytes, items };
-    giving.send_pages(cluster)?;
-    giving.catch_up(cluster)?;
+    if let Err(failure) = giving.send_pages(cluster).and_then(|()| giving.catch_up(cluster)) {
+        return giving.give_up(server, cluster, to, failure);
+    }
     let began = Instant::now();
-    let (held, last) = {
+    let asked = {
         // Nothing is written from here on until clients are sent to the other node.
-        let held = store.locks.all();
-        (held, giving.finish(cluster))
+        let _held = store.locks.all();
+        let asked = giving.finish(cluster).and_then(|()| {
+            // From here on nobody knows whose they are, should this be the last that is heard of it.
+            let to = || slots.iter().map(|slot| (*slot, NodeId::clone(to)));
+            cluster.change(|topology| topology.asked.extend(to()))
+        });
+        if asked.is_ok() {
+            let handed = giving.take(cluster).and_then(|epoch| {
+                cluster.change(|topology| topology.hand_over(slots.iter().copied(), to, epoch))
+            });
+            if handed.is_err() {
+                // The file says so already: this writes nothing, and does not fail.
+                cluster.change(|topology| {
+                    let asked = std::mem::take(&mut topology.asked);
+                    topology.doubtful.extend(asked);
+                })?;
+            }
+        }
+        asked
     };
-    let result = match last {
-        Ok(epoch) => cluster.change(|topology| topology.hand_over(slots.iter().copied(), to, epoch)),
-        Err(Refusal::Answer(failure)) => Err(failure),
-        Err(Refusal::Silence(_)) => cluster.change(|topology| {
-            topology.doubtful.extend(slots.iter().map(|slot| (*slot, NodeId::clone(to))));
-        }),
-    };
-    drop(held);
     let paused_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     cluster.note(|departure| departure.paused_ms = paused_ms);
-    result?;
-    resolve(server, cluster, (&giving.token, &ranges), slots, to)
+    match asked {
+        Ok(()) => resolve(server, cluster, &giving.token, slots, to),
+        Err(failure) => giving.give_up(server, cluster, to, failure),
+    }
+}
+
+/// Asks a node that may have taken slots whether it has, and sees to it that it does not take them any more:
+/// its epoch where it has.
+fn cancel(
+    server: &Server,
+    cluster: &Cluster,
+    token: &str,
+    slots: &BTreeSet<u16>,
+    to: &NodeId,
+) -> Outcome<Option<u64>> {
+    let place = cluster.read(|topology| topology.nodes.get(to).map(|node| (node.host.clone(), node.port)));
+    let (host, port) = place.ok_or(Failure::coded("ERR the node was forgotten"))?;
+    let mut wire = Wire::connect(server, &host, port, LAST_PATIENCE)?;
+    let ranges = write_ranges(slots.iter().copied(), ",");
+    let answer = wire.ask(&[b"CLUSTER", b"HANDOVER", b"CANCEL", token.as_bytes(), ranges.as_bytes()])?;
+    match answer.split_once(' ') {
+        Some(("TAKEN", epoch)) => epoch.parse().map(Some).map_err(Failure::new),
+        None if answer == "CANCELLED" => Ok(None),
+        _ => Err(Failure::new("the node answered what makes no sense")),
+    }
 }
 
 /// Finds out whose slots are that the other node may have taken; fails where they are this node's.
-fn resolve(
-    server: &Server,
-    cluster: &Cluster,
-    (token, ranges): (&str, &str),
-    slots: &BTreeSet<u16>,
-    to: &NodeId,
-) -> Outcome {
+fn resolve(server: &Server, cluster: &Cluster, token: &str, slots: &BTreeSet<u16>, to: &NodeId) -> Outcome {
     let is_doubtful = || {
         cluster.change(|topology| {
             // Of slots that somebody else claims by now nobody asks.
@@ -215,25 +268,23 @@ fn resolve(
             slots.iter().any(|slot| topology.doubtful.contains_key(slot))
         })
     };
-    while is_doubtful()? && !server.is_stopping() {
-        let place =
-            cluster.read(|topology| topology.nodes.get(to).map(|node| (node.host.clone(), node.port)));
-        let answer = place.ok_or(Failure::coded("ERR the node was forgotten")).and_then(|(host, port)| {
-            let mut wire = Wire::connect(server, &host, port, LAST_PATIENCE)?;
-            let cancel: [&[u8]; 5] =
-                [b"CLUSTER", b"HANDOVER", b"CANCEL", token.as_bytes(), ranges.as_bytes()];
-            Ok(wire.ask(&cancel)?)
-        });
-        match answer.as_deref().map(|answer| answer.split_once(' ').unwrap_or((answer, ""))) {
-            Ok(("TAKEN", epoch)) => {
-                let epoch = epoch.parse().map_err(Failure::new)?;
+    // Where the file of nodes can't be written nothing is settled yet.
+    while is_doubtful().unwrap_or(true) && !server.is_stopping() {
+        let answer = cancel(server, cluster, token, slots, to);
+        let settled = answer.and_then(|taken| match taken {
+            Some(epoch) => {
                 cluster.change(|topology| topology.hand_over(slots.iter().copied(), to, epoch))?;
+                Ok(true)
             }
-            Ok(("CANCELLED", _)) => {
+            None => {
                 cluster.change(|topology| topology.doubtful.retain(|slot, _| !slots.contains(slot)))?;
-                return Err(Failure::new("the other node has not taken the slots"));
+                Ok(false)
             }
-            _ => std::thread::sleep(Duration::from_millis(200)),
+        });
+        match settled {
+            Ok(true) => {}
+            Ok(false) => return Err(Failure::new("the other node has not taken the slots")),
+            Err(_) => std::thread::sleep(Duration::from_millis(200)),
         }
     }
     Ok(())
@@ -283,26 +334,38 @@ impl Giving<'_> {
         }
     }
 
-    /// Sends the last changes, and lets the other node take the slots; its epoch then. Nobody writes
-    /// meanwhile.
-    fn finish(&mut self, cluster: &Cluster) -> Result<u64, Refusal> {
-        self.wire.set_patience(LAST_PATIENCE).map_err(Refusal::Answer)?;
+    /// Lets the other node forget what has arrived: it may be handed over again at once.
+    fn give_up(&self, server: &Server, cluster: &Cluster, to: &NodeId, failure: Failure) -> Outcome {
+        // If it does not hear this, it forgets the slots by itself, later.
+        let _ = cancel(server, cluster, &self.token, self.slots, to);
+        Err(failure)
+    }
+
+    /// Sends the last changes. Nobody writes meanwhile.
+    fn finish(&mut self, cluster: &Cluster) -> Outcome {
+        self.wire.set_patience(LAST_PATIENCE)?;
         while self.tail.position() < self.store.db.log_position() {
-            self.send_changes().map_err(Refusal::Answer)?;
+            let before = self.tail.position();
+            self.send_changes()?;
+            if self.tail.position() == before {
+                return Err(Failure::new("the last writes failed, and the log can't be read to its end"));
+            }
         }
         let is_mine = cluster
             .read(|topology| self.slots.iter().all(|slot| topology.owner(*slot) == Some(&topology.me)));
         if !is_mine {
-            return Err(Refusal::Answer(Failure::new("the slots are another node's by now")));
+            return Err(Failure::new("the slots are another node's by now"));
         }
-        // What fails before this one is sent leaves the slots here.
-        self.command(b"SETTLE").map_err(Refusal::Answer)?;
+        self.command(b"SETTLE")
+    }
+
+    /// Lets the other node take the slots; its epoch then. Any failure leaves open whether it has.
+    fn take(&mut self, cluster: &Cluster) -> Outcome<u64> {
         let epoch = cluster.read(|topology| topology.epoch).to_string();
         let take: [&[u8]; 5] = [b"CLUSTER", b"HANDOVER", b"TAKE", self.token.as_bytes(), epoch.as_bytes()];
-        // Also an error leaves open how far the node came with it.
-        let answer = self.wire.ask(&take).map_err(|refusal| Refusal::Silence(refusal.into()))?;
+        let answer = self.wire.ask(&take)?;
         let epoch = answer.strip_prefix("OK ").and_then(|epoch| epoch.parse().ok());
-        epoch.ok_or_else(|| Refusal::Silence(Failure::new("the node answered what makes no sense")))
+        epoch.ok_or_else(|| Failure::new("the node answered what makes no sense"))
     }
 
     fn command(&mut self, name: &[u8]) -> Outcome {

@@ -42,7 +42,7 @@ use crate::server::{Server, Session};
 pub use crate::slots::{SLOT_BITS, SLOTS, ranges, read_range, slot, write_ranges};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -151,7 +151,11 @@ impl Cluster {
     /// Writes the file where what lasts of it has changed.
     fn save(&self, topology: &Topology, saved: &mut String) -> Outcome {
         let version = topology.version.map_or(String::new(), |version| format!(" version {version}"));
-        let text = format!("voted {}{version}\n{}", topology.voted, topology.write());
+        let mut text = format!("voted {}{version}\n", topology.voted);
+        for (to, slots) in by_node(topology.doubtful.iter().chain(&topology.asked)) {
+            text.push_str(&format!("doubtful {to} {}\n", write_ranges(slots.into_iter(), ",")));
+        }
+        text.push_str(&topology.write());
         // How far replicas have come is not worth a write.
         if lasting(&text) == lasting(saved) {
             return Ok(());
@@ -280,9 +284,26 @@ fn slot_of_all<'a>(requests: impl Iterator<Item = (&'a Spec, &'a Request)>) -> O
     Ok(wanted)
 }
 
+/// Slots by the node that each is about.
+fn by_node<'a>(slots: impl Iterator<Item = (&'a u16, &'a NodeId)>) -> BTreeMap<NodeId, BTreeSet<u16>> {
+    let mut by_node = BTreeMap::<NodeId, BTreeSet<u16>>::new();
+    for (slot, node) in slots {
+        by_node.entry(NodeId::clone(node)).or_default().insert(*slot);
+    }
+    by_node
+}
+
 /// Reads the file of nodes.
 fn read_file(text: &str, now: u64) -> Option<Topology> {
-    let (first, rest) = text.split_once('\n')?;
+    let (first, mut rest) = text.split_once('\n')?;
+    let mut doubtful = BTreeMap::new();
+    while let Some(line) = rest.strip_prefix("doubtful ") {
+        let (line, others) = line.split_once('\n')?;
+        let (to, slots) = line.split_once(' ')?;
+        let slots = arrival::read_slots(slots).ok()?;
+        doubtful.extend(slots.into_iter().map(|slot| (slot, NodeId::from(to))));
+        rest = others;
+    }
     let words: Vec<&str> = first.split(' ').collect();
     let (voted, version) = match words.as_slice() {
         ["voted", voted] => (voted, None),
@@ -290,7 +311,7 @@ fn read_file(text: &str, now: u64) -> Option<Topology> {
         _ => return None,
     };
     let mut topology = topology::restore(rest, voted.parse().ok()?, now)?;
-    topology.version = version;
+    (topology.version, topology.doubtful) = (version, doubtful);
     Some(topology)
 }
 

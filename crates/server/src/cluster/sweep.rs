@@ -19,8 +19,9 @@ fn foreign(server: &Server, cluster: &Cluster) -> BTreeSet<u16> {
     }
     cluster.read(|topology| {
         let is_foreign = |slot: &u16| {
-            let is_others = topology.owner(*slot).is_some_and(|owner| *owner != topology.me);
-            is_others && !topology.importing.contains_key(slot) && !topology.doubtful.contains_key(slot)
+            topology.owner(*slot).is_some_and(|owner| *owner != topology.me)
+                && !topology.importing.contains_key(slot)
+                && !topology.doubtful.contains_key(slot)
         };
         (0..SLOTS as u16).filter(is_foreign).collect()
     })
@@ -54,7 +55,10 @@ pub(super) fn clear(server: &Server, cluster: &Cluster, slots: &BTreeSet<u16>) -
 }
 
 fn foreign_still(cluster: &Cluster, slot: u16) -> bool {
-    cluster.read(|topology| topology.owner(slot).is_some_and(|owner| *owner != topology.me))
+    cluster.read(|topology| {
+        let is_others = topology.owner(slot).is_some_and(|owner| *owner != topology.me);
+        is_others && !topology.importing.contains_key(&slot)
+    })
 }
 
 /// Looks for leftovers until the server stops.

@@ -7,23 +7,6 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
-/// Why there is no reply.
-#[derive(Debug)]
-pub enum Refusal {
-    /// The node has answered with an error.
-    Answer(Failure),
-    /// Whether it has carried out what it was asked is not known.
-    Silence(Failure),
-}
-
-impl From<Refusal> for Failure {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::Answer(failure) | Refusal::Silence(failure) => failure,
-        }
-    }
-}
-
 /// A connection, and how many replies are to come.
 pub struct Wire {
     stream: BufReader<TcpStream>,
@@ -70,12 +53,12 @@ impl Wire {
     ///
     /// # Errors
     /// Those of the connection, and of commands that were sent before.
-    pub fn send(&mut self, words: &[&[u8]]) -> Result<(), Refusal> {
+    pub fn send(&mut self, words: &[&[u8]]) -> Outcome {
         let mut out = Output::new(false);
         out.request(words);
         self.awaited += 1;
         let sent = self.stream.get_mut().write_all(&out.take());
-        sent.map_err(|error| Refusal::Silence(Failure::new(error)))?;
+        sent.map_err(Failure::new)?;
         if self.awaited > MOST_AWAITED { self.reply().map(drop) } else { Ok(()) }
     }
 
@@ -83,7 +66,7 @@ impl Wire {
     ///
     /// # Errors
     /// As [`Wire::send`].
-    pub fn ask(&mut self, words: &[&[u8]]) -> Result<String, Refusal> {
+    pub fn ask(&mut self, words: &[&[u8]]) -> Outcome<String> {
         self.send(words)?;
         while self.awaited > 1 {
             self.reply()?;
@@ -91,17 +74,17 @@ impl Wire {
         self.reply()
     }
 
-    fn reply(&mut self) -> Result<String, Refusal> {
+    fn reply(&mut self) -> Outcome<String> {
         let mut line = String::new();
         match self.stream.read_line(&mut line) {
-            Ok(0) => return Err(Refusal::Silence(Failure::new("the node has ended the connection"))),
+            Ok(0) => return Err(Failure::new("the node has ended the connection")),
             Ok(_) => {}
-            Err(error) => return Err(Refusal::Silence(Failure::new(error))),
+            Err(error) => return Err(Failure::new(error)),
         }
         self.awaited -= 1;
         let line = line.trim_end();
         match line.strip_prefix('-') {
-            Some(error) => Err(Refusal::Answer(Failure::new(format!("the node answered: {error}")))),
+            Some(error) => Err(Failure::new(format!("the node answered: {error}"))),
             None => Ok(line.get(1..).unwrap_or_default().to_owned()),
         }
     }

@@ -184,6 +184,13 @@ fn set_slot(cluster: &Cluster, request: &Request) -> Outcome {
         });
     }
     let node = node_of(cluster, request.get(4))?;
+    // One way at a time: what is handed over in bulk would be deleted where it goes key by key.
+    if how == b"MIGRATING" && cluster.hands_over(|departure| departure.slots.contains(&slot)) {
+        return Err(Failure::new(format!("Hash slot {slot} is being handed over in bulk")));
+    }
+    if how == b"IMPORTING" && cluster.arrivals.lock().has(slot) {
+        return Err(Failure::new(format!("Hash slot {slot} is arriving in bulk")));
+    }
     cluster.change(|topology| {
         let is_mine = topology.owner(slot) == Some(&topology.me);
         match how.as_slice() {

@@ -124,12 +124,11 @@ impl Store {
     /// Carries out what another node says of items that it hands over, in that order.
     ///
     /// # Errors
-    /// Those of reading and writing, after which nothing has changed.
-    pub fn take_items(&self, changes: &[ItemChange<'_>]) -> Outcome {
-        let now = crate::now_ms();
-        let database = self.by_slot()?;
+    /// Those of reading and writing, after which nothing has changed; where `database` is gone.
+    pub fn take_items(&self, database: &Arc<Database>, changes: &[ItemChange<'_>]) -> Outcome {
         let _held = self.locks.keys(std::iter::empty());
-        let mut heads = read_heads(&database, changes, now)?;
+        let now = crate::now_ms();
+        let mut heads = read_heads(database, changes, now)?;
         let (mut batch, mut tally) = (Batch::new(), Change::default());
         for change in changes {
             let key = change.key();
@@ -142,14 +141,14 @@ impl Store {
                 ItemChange::DeleteGroup { .. } => batch.delete_prefix(&database.items, key)?,
                 ItemChange::Put { value, .. } if !is_head => batch.put(&database.items, key, value)?,
                 ItemChange::Put { value, .. } => {
-                    if let Some(expires_at) = put_head(&mut batch, &database, key, value, now)? {
+                    if let Some(expires_at) = put_head(&mut batch, database, key, value, now)? {
                         tally.count(expires_at, 1);
                         heads.insert(key.to_vec(), expires_at);
                     }
                 }
             }
         }
-        self.write_items(&database, batch, &tally, changes.iter().map(ItemChange::key))
+        self.write_items(database, batch, &tally, changes.iter().map(ItemChange::key))
     }
 
     /// Deletes the keys that `items`, of which no client knows any more, are of; how many there were.
@@ -157,9 +156,9 @@ impl Store {
     /// # Errors
     /// Those of the write.
     pub fn drop_items(&self, items: &[(Vec<u8>, Vec<u8>)]) -> Outcome<u64> {
-        let now = crate::now_ms();
         let database = self.by_slot()?;
         let _held = self.locks.keys(std::iter::empty());
+        let now = crate::now_ms();
         let (mut batch, mut tally, mut count) = (Batch::new(), Change::default(), 0);
         let mut group = Vec::new();
         for (key, value) in items {

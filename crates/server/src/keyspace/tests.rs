@@ -203,13 +203,13 @@ fn what_another_node_hands_over_is_seen() {
     let (_dir, store) = open(Layout::BySlot);
     set(&store, 0, "key", "value");
     let (head, other) = (Layout::BySlot.group(b"key"), item("other"));
-    store.take_items(&[ItemChange::Put { key: &head, value: &other }]).unwrap();
+    store.take_items(&store.by_slot().unwrap(), &[ItemChange::Put { key: &head, value: &other }]).unwrap();
     assert_eq!(get(&store, 0, "key").as_deref(), Some("other"));
-    store.take_items(&[ItemChange::Delete { key: &head }]).unwrap();
+    store.take_items(&store.by_slot().unwrap(), &[ItemChange::Delete { key: &head }]).unwrap();
     assert_eq!(get(&store, 0, "key"), None);
     fill(&store, "hash", "field", "old");
     let group = Layout::BySlot.group(b"hash");
-    store.take_items(&[ItemChange::DeleteGroup { key: &group }]).unwrap();
+    store.take_items(&store.by_slot().unwrap(), &[ItemChange::DeleteGroup { key: &group }]).unwrap();
     assert_eq!(field(&store, "hash", "field 7"), (None, 0));
     // What is swept away, once another node has it.
     set(&store, 0, "key", "value");

@@ -235,8 +235,10 @@ fn full(server: &Server, store: &Store, feed: &Feed) -> Outcome<Tail> {
         let _held = store.locks.all();
         store.db.sync()?;
         let position = store.db.log_position();
+        // It keeps the log from there on.
+        let tail = store.db.tail(position)?;
         store.db.checkpoint(&directory)?;
-        (store.db.tail(position)?, position)
+        (tail, position)
     };
     feed.send(format!("+FULLRESYNC {} {position}\r\n", server.replication.log_id()).into_bytes())?;
     for path in files(&directory).map_err(failed(&directory))? {
