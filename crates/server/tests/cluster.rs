@@ -14,9 +14,7 @@ use std::time::{Duration, Instant};
 
 #[test]
 fn clients_are_sent_to_the_node_that_has_the_key() {
-    let dirs = [(); 3].map(|()| tempfile::tempdir().unwrap());
-    let nodes: Vec<Running> = dirs.iter().map(|dir| Running::start(dir.path(), &SETTINGS)).collect();
-    let addresses: Vec<SocketAddr> = nodes.iter().map(|node| node.address).collect();
+    let (dirs, nodes, addresses) = start(3);
     assert!(text(nodes[0].client().ask(&["GET", "foo"])).starts_with("-CLUSTERDOWN"));
     join(&addresses, 3);
     // "foo" is in slot 12182, of the third.
@@ -47,10 +45,7 @@ fn clients_are_sent_to_the_node_that_has_the_key() {
 
 #[test]
 fn a_slot_moves_while_clients_read_and_write_it() {
-    let dirs = [(); 2].map(|()| tempfile::tempdir().unwrap());
-    let nodes: Vec<Running> = dirs.iter().map(|dir| Running::start(dir.path(), &SETTINGS)).collect();
-    let addresses: Vec<SocketAddr> = nodes.iter().map(|node| node.address).collect();
-    join(&addresses, 2);
+    let (_dirs, nodes, addresses) = start_two();
     let key = |n: usize| format!("{{tag}}{n}");
     let moving = slot(b"tag").to_string();
     let mut client = Follower::new(&addresses);
@@ -169,10 +164,7 @@ fn a_replica_takes_the_slots_of_a_killed_node() {
 
 #[test]
 fn a_transaction_is_done_whole_or_sent_where_its_keys_are() {
-    let dirs = [(); 2].map(|()| tempfile::tempdir().unwrap());
-    let nodes: Vec<Running> = dirs.iter().map(|dir| Running::start(dir.path(), &SETTINGS)).collect();
-    let addresses: Vec<SocketAddr> = nodes.iter().map(|node| node.address).collect();
-    join(&addresses, 2);
+    let (_dirs, nodes, addresses) = start_two();
     let moving = slot(b"tag");
     let (from, to) = if moving < 8192 { (0, 1) } else { (1, 0) };
     let (mut source, mut target) = (nodes[from].client(), nodes[to].client());

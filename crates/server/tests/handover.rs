@@ -42,10 +42,7 @@ fn count_up(nodes: &[SocketAddr], stops: &Arc<AtomicBool>, keys: usize) -> std::
 
 #[test]
 fn slots_go_in_bulk_while_clients_read_and_write_them() {
-    let dirs = [(); 2].map(|()| tempfile::tempdir().unwrap());
-    let nodes: Vec<Running> = dirs.iter().map(|dir| Running::start(dir.path(), &SETTINGS)).collect();
-    let addresses: Vec<SocketAddr> = nodes.iter().map(|node| node.address).collect();
-    join(&addresses, 2);
+    let (_dirs, nodes, addresses) = start_two();
     let mut client = Follower::new(&addresses);
     for n in 0..500 {
         ok(client.ask(&key(n), &["SET", &key(n), "0"]));
@@ -122,10 +119,7 @@ fn slots_go_in_bulk_while_clients_read_and_write_them() {
 /// The server looks for fields that have expired once a second, whatever becomes of their slot meanwhile.
 #[test]
 fn fields_expire_while_their_slot_is_handed_over() {
-    let dirs = [(); 2].map(|()| tempfile::tempdir().unwrap());
-    let nodes: Vec<Running> = dirs.iter().map(|dir| Running::start(dir.path(), &SETTINGS)).collect();
-    let addresses: Vec<SocketAddr> = nodes.iter().map(|node| node.address).collect();
-    join(&addresses, 2);
+    let (_dirs, nodes, addresses) = start_two();
     let mut client = Follower::new(&addresses);
     let large = key(0);
     let fields: Vec<String> = (0..5_000).map(|n| format!("f{n}")).collect();
@@ -165,10 +159,7 @@ fn fields_expire_while_their_slot_is_handed_over() {
 
 #[test]
 fn a_hand_over_that_can_not_be_done_leaves_the_slots_where_they_are() {
-    let dirs = [(); 2].map(|()| tempfile::tempdir().unwrap());
-    let nodes: Vec<Running> = dirs.iter().map(|dir| Running::start(dir.path(), &SETTINGS)).collect();
-    let addresses: Vec<SocketAddr> = nodes.iter().map(|node| node.address).collect();
-    join(&addresses, 2);
+    let (_dirs, nodes, addresses) = start_two();
     let other = id(addresses[1]);
     let mut client = nodes[0].client();
     for (words, wanted) in [
@@ -202,13 +193,10 @@ fn a_hand_over_that_can_not_be_done_leaves_the_slots_where_they_are() {
 
 #[test]
 fn what_arrives_is_not_taken_once_it_is_gone_or_another_nodes() {
-    let dirs = [(); 2].map(|()| tempfile::tempdir().unwrap());
-    let nodes: Vec<Running> = dirs.iter().map(|dir| Running::start(dir.path(), &SETTINGS)).collect();
-    let addresses: Vec<SocketAddr> = nodes.iter().map(|node| node.address).collect();
-    join(&addresses, 2);
+    let (_dirs, nodes, addresses) = start_two();
     let (me, other) = (id(addresses[0]), id(addresses[1]));
     let mut target = nodes[1].client();
-    let name = (0..).map(|n| n.to_string()).find(|name| slot(name.as_bytes()) == 5).unwrap();
+    let name = key_of_slot(5);
     let head = [&5u16.to_be_bytes()[..], &[0, u8::try_from(name.len()).unwrap()], name.as_bytes()].concat();
     let items: [&[u8]; 7] = [b"CLUSTER", b"HANDOVER", b"ITEMS", b"t", b"put", &head, b"\0v"];
     let hand_over =
@@ -250,13 +238,9 @@ fn what_arrives_is_not_taken_once_it_is_gone_or_another_nodes() {
 /// it has asked.
 #[test]
 fn a_node_that_comes_back_asks_whether_slots_have_been_taken() {
-    let dirs = [(); 2].map(|()| tempfile::tempdir().unwrap());
-    let mut nodes: Vec<Running> = dirs.iter().map(|dir| Running::start(dir.path(), &SETTINGS)).collect();
-    let addresses: Vec<SocketAddr> = nodes.iter().map(|node| node.address).collect();
-    join(&addresses, 2);
+    let (dirs, mut nodes, addresses) = start_two();
     let other = id(addresses[1]);
-    let names = [5, 6]
-        .map(|wanted| (0..).map(|n| n.to_string()).find(|name| slot(name.as_bytes()) == wanted).unwrap());
+    let names = [5, 6].map(key_of_slot);
     for name in &names {
         ok(nodes[0].client().ask(&["SET", name, "v"]));
     }
@@ -280,9 +264,7 @@ fn a_node_that_comes_back_asks_whether_slots_have_been_taken() {
 
 #[test]
 fn three_nodes_are_driven_by_clusterx() {
-    let dirs = [(); 4].map(|()| tempfile::tempdir().unwrap());
-    let nodes: Vec<Running> = dirs.iter().map(|dir| Running::start(dir.path(), &SETTINGS)).collect();
-    let addresses: Vec<SocketAddr> = nodes.iter().map(|node| node.address).collect();
+    let (dirs, nodes, addresses) = start(4);
     let ids: Vec<String> = ["a", "b", "c", "d"].iter().map(|digit| digit.repeat(40)).collect();
     let line = |n: usize, rest: &str| format!("{} 127.0.0.1 {} {rest}", ids[n], addresses[n].port());
     // The last one follows the first.

@@ -80,7 +80,7 @@ struct ClosedSegment {
 
 impl ClosedSegment {
     /// A segment that was there when the store was opened, with all of it synced. Another process may be
-    /// reading it.
+    /// reading it, which opened the store when an earlier writer's log stores read from it.
     fn found(LiveSegment { start, path, epoch, end_lsn }: LiveSegment) -> Self {
         Self { start, end_lsn, batches_end: end_lsn, epoch, path, is_kept: true, unsynced: None }
     }
@@ -154,7 +154,8 @@ impl Wal {
         spare: Option<PathBuf>,
     ) -> Result<Self> {
         let mut closed = Vec::new();
-        for LiveSegment { start, path, epoch, end_lsn } in &replayed.live {
+        for live in &replayed.live {
+            let LiveSegment { start, path, end_lsn, .. } = live;
             let fail = |e: std::io::Error| Error::io(&e, "syncing the write-ahead log", path);
             let file = disk.open(path, Access::ReadWrite).map_err(fail)?;
             if replayed.is_damaged {
@@ -163,9 +164,7 @@ impl Wal {
                 file.set_len(LOG_HEADER_BYTES + (end_lsn - start.lsn)).map_err(fail)?;
             }
             file.sync().map_err(fail)?;
-            // Another process may have opened the store when an earlier writer's log stores read from it.
-            let live = LiveSegment { start: *start, path: path.clone(), epoch: *epoch, end_lsn: *end_lsn };
-            closed.push(ClosedSegment::found(live));
+            closed.push(ClosedSegment::found(live.clone()));
         }
         let (number, first_lsn) = (replayed.last_segment + 1, replayed.end_lsn);
         let mut spare: Vec<Spare> = spare.into_iter().filter_map(|path| Spare::of(&disk, path)).collect();

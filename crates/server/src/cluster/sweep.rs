@@ -5,7 +5,7 @@
 //! found the slot to be another's, in a cluster that is up. What such a slot holds is found at once, since
 //! keys lie by slot.
 
-use super::{Cluster, SLOTS, arrival, ranges};
+use super::{Cluster, SLOTS, Topology, arrival, ranges};
 use crate::failure::Outcome;
 use crate::server::Server;
 use std::collections::BTreeSet;
@@ -17,14 +17,7 @@ fn foreign(server: &Server, cluster: &Cluster) -> BTreeSet<u16> {
     if server.replication.is_replica() || !cluster.is_up() {
         return BTreeSet::new();
     }
-    cluster.read(|topology| {
-        let is_foreign = |slot: &u16| {
-            topology.owner(*slot).is_some_and(|owner| *owner != topology.me)
-                && !topology.importing.contains_key(slot)
-                && !topology.doubtful.contains_key(slot)
-        };
-        (0..SLOTS as u16).filter(is_foreign).collect()
-    })
+    cluster.read(|topology| (0..SLOTS as u16).filter(|slot| is_foreign(topology, *slot)).collect())
 }
 
 /// Deletes what is left of slots that are no longer this node's; how many keys.
@@ -39,7 +32,7 @@ pub(super) fn clear(server: &Server, cluster: &Cluster, slots: &BTreeSet<u16>) -
         loop {
             // Nothing begins to arrive meanwhile, and nothing is deleted of what has begun to.
             let open = cluster.arrivals.lock();
-            let is_left = |slot: u16| foreign_still(cluster, slot) && !open.has(slot);
+            let is_left = |slot: u16| cluster.read(|topology| is_foreign(topology, slot)) && !open.has(slot);
             if !(first..=last).all(is_left) {
                 break;
             }
@@ -54,11 +47,11 @@ pub(super) fn clear(server: &Server, cluster: &Cluster, slots: &BTreeSet<u16>) -
     Ok(cleared)
 }
 
-fn foreign_still(cluster: &Cluster, slot: u16) -> bool {
-    cluster.read(|topology| {
-        let is_others = topology.owner(slot).is_some_and(|owner| *owner != topology.me);
-        is_others && !topology.importing.contains_key(&slot)
-    })
+/// Whether a slot is another node's, and not on its way here.
+fn is_foreign(topology: &Topology, slot: u16) -> bool {
+    topology.owner(slot).is_some_and(|owner| *owner != topology.me)
+        && !topology.importing.contains_key(&slot)
+        && !topology.doubtful.contains_key(&slot)
 }
 
 /// Looks for leftovers until the server stops.

@@ -88,11 +88,8 @@ fn clear_due(server: &Server, number: usize, database: &Database) -> Outcome {
     };
     let mut batch = Batch::new();
     for key in &keys {
-        match clear_key(server, number, key)? {
-            Keeper::Me | Keeper::Another => {}
-            Keeper::Open => {
-                batch.put(&database.due, Database::due_key(crate::now_ms(), key), b"")?;
-            }
+        if clear_key(server, number, key)? == Keeper::Open {
+            batch.put(&database.due, Database::due_key(crate::now_ms(), key), b"")?;
         }
     }
     for slot in slots {

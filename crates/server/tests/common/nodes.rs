@@ -1,6 +1,6 @@
 //! Nodes of a cluster, and a client that finds its way among them.
 
-use super::{Client, Reply};
+use super::{Client, Reply, Running};
 use siltstone_server::cluster::slot;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -32,6 +32,26 @@ pub fn id(address: SocketAddr) -> String {
 
 pub fn has(address: SocketAddr, words: &[&str], wanted: &str) -> bool {
     text(Client::connect(address).ask(words)).contains(wanted)
+}
+
+/// Starts so many nodes in this process, which don't know each other yet.
+pub fn start(count: usize) -> (Vec<tempfile::TempDir>, Vec<Running>, Vec<SocketAddr>) {
+    let dirs: Vec<_> = (0..count).map(|_| tempfile::tempdir().unwrap()).collect();
+    let nodes: Vec<Running> = dirs.iter().map(|dir| Running::start(dir.path(), &SETTINGS)).collect();
+    let addresses = nodes.iter().map(|node| node.address).collect();
+    (dirs, nodes, addresses)
+}
+
+/// A cluster of two, each with half of the slots.
+pub fn start_two() -> (Vec<tempfile::TempDir>, Vec<Running>, Vec<SocketAddr>) {
+    let (dirs, nodes, addresses) = start(2);
+    join(&addresses, 2);
+    (dirs, nodes, addresses)
+}
+
+/// A key of a slot.
+pub fn key_of_slot(wanted: u16) -> String {
+    (0..).map(|n: u32| n.to_string()).find(|key| slot(key.as_bytes()) == wanted).unwrap()
 }
 
 /// Makes a cluster of the nodes, with slots in equal parts for the first `primaries`.

@@ -108,7 +108,7 @@ impl CommitLog {
     /// Returns the LSN behind the last batch; of a log that is only read, behind all of it.
     fn end_of_batches(&self) -> u64 {
         let end = self.wal.lock().as_ref().map(Wal::end_of_batches);
-        end.unwrap_or_else(|| self.segments.last().map_or(0, |segment| segment.end_lsn))
+        end.unwrap_or_else(|| self.bounds().1)
     }
 
     /// Whether `lsn` lies behind a replacement that readers do not see yet.
