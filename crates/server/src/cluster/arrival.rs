@@ -11,7 +11,8 @@
 //! Items come as the source holds them: a large collection in as many messages as it takes, and what clients
 //! change meanwhile in the order in which they did. No client reads them before the slots are this node's.
 //! Counters follow from the heads. The epochs of both sides go along, so that what either has told of itself
-//! before is older than what it is now. A hand-over of which nothing is heard for a minute is over.
+//! before is older than what it is now. A hand-over of which nothing is heard for a minute is over, or whose
+//! slots another node has by now.
 
 use super::{Cluster, NodeId, Topology, gossip, slot, sweep};
 use crate::failure::{Failure, Outcome, SYNTAX};
@@ -89,7 +90,13 @@ impl Arrivals {
         open
     }
 
-    /// The slots that are coming, and of how many hand-overs.
+    /// Ends those whose slots are no longer their giver's: they could not be taken.
+    pub(super) fn drop_outdated(&self, topology: &Topology) {
+        let mut open = self.lock();
+        open.coming.retain(|_, arrival| check_giver(topology, &arrival.from, &arrival.slots).is_ok());
+    }
+
+    /// The slots that are coming.
     pub fn slots(&self) -> BTreeSet<u16> {
         self.lock().coming.values().flat_map(|arrival| arrival.slots.iter().copied()).collect()
     }

@@ -60,6 +60,7 @@ pub async fn run(server: Arc<Server>, cluster: Arc<Cluster>) {
     let mut before = BTreeSet::new();
     while !server.is_stopping() {
         tokio::time::sleep(every).await;
+        cluster.read(|topology| cluster.arrivals.drop_outdated(topology));
         let now = foreign(&server, &cluster);
         let both: BTreeSet<u16> = now.intersection(&before).copied().collect();
         before = now;
