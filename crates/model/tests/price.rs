@@ -284,7 +284,7 @@ fn compression_saves_writes_and_space_where_the_workload_can_be_compressed() {
 }
 
 /// Stores of five million items of 16 + 100 bytes that were really filled, overwritten twice and read, with too
-/// little memory for their filters: the preset, and device reads per hit and per miss (docs/advice.md).
+/// little memory for their filters: the preset, and device reads per hit and per miss (docs/predictions.md).
 #[test]
 fn filters_that_do_not_fit_are_shorter_or_those_of_the_deepest_levels_lack() {
     let measured = [("siltstone", 1.010, 0.037), ("slimdb", 0.999, 1.000)];
@@ -301,7 +301,7 @@ fn filters_that_do_not_fit_are_shorter_or_those_of_the_deepest_levels_lack() {
 }
 
 /// Stores of five million items that were really filled, overwritten and read: the preset, bytes of a value,
-/// the skew, the budget, and device reads per hit and per miss (docs/advice.md).
+/// the skew, the budget, and device reads per hit and per miss (docs/predictions.md).
 #[test]
 fn pages_that_are_asked_for_more_than_others_stay_in_the_cache() {
     let measured = [
@@ -333,7 +333,7 @@ fn pages_that_are_asked_for_more_than_others_stay_in_the_cache() {
 }
 
 /// Groups of popular items are listed again and again: stores of five million items that were really
-/// overwritten and read, with device reads of a scan (docs/advice.md).
+/// overwritten and read, with device reads of a scan (docs/predictions.md).
 #[test]
 fn groups_of_popular_items_stay_in_the_cache() {
     let measured = [("lean", 60_000_000, 0.71), ("lean", 20_000_000, 1.04), ("leveled", 60_000_000, 1.02)];

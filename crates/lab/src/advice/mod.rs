@@ -1,5 +1,6 @@
 //! What designs are predicted to cost, and how far that is from what they do.
 
+mod client;
 mod lines;
 mod mixes;
 mod phases;

@@ -11,7 +11,7 @@ use super::mixes::endure;
 use super::regret_table;
 use super::stage::{Contents, Kind, Stage, Taken, directory};
 use crate::kit::sizes;
-use crate::program::failure::{Result, refused};
+use crate::program::failure::{Failure, Result, refused};
 use crate::program::output::{note, print};
 use serde::{Deserialize, Serialize};
 use siltstone::{Design, Options, presets};
@@ -33,6 +33,11 @@ const ITEMS_PER_SCAN: u64 = 256;
 const READS: [(Kind, u64); 3] =
     [(Kind::Hit, ITEMS_PER_READ), (Kind::Miss, ITEMS_PER_READ), (Kind::Scan, ITEMS_PER_SCAN)];
 
+/// Clients that run a mix by the clock: as many as keep the device busy.
+const CLIENTS: usize = 16;
+/// Turns that designs take, so that all have the same share of what else the machine does.
+const TURNS: u32 = 4;
+
 /// Measure what advised designs cost beside presets, for Endure's fifteen mixes
 ///
 /// Every preset that can list groups and every design that is advised is filled with three memory budgets
@@ -41,7 +46,7 @@ const READS: [(Kind, u64); 3] =
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     siltstone-lab regret --items 2M --out regret.jsonl\n  \
-    siltstone-lab regret --items 2M --out regret.jsonl --seconds 5    and run each mix, on a quiet machine\n  \
+    siltstone-lab regret --items 2M --out regret.jsonl --seconds 2    and run each mix, on a quiet machine\n  \
     siltstone-lab regret --items 2M --out regret.jsonl --table-only")]
 pub struct Args {
     /// Items of a store
@@ -59,7 +64,7 @@ pub struct Args {
     /// Only this memory, in bytes an item: commands that share a file may run side by side
     #[arg(long, value_name = "BYTES")]
     memory: Option<u64>,
-    /// Run each mix itself for so long as well, on presets and on what is advised for it
+    /// Run each mix by the clock for so long as well: presets and what is advised for it, in turns
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
     seconds: f64,
     /// Ask for advice again, after the model has changed
@@ -156,6 +161,9 @@ pub fn run(args: &Args) -> Result<()> {
         for budget_bytes in budgets(args) {
             ask(args, budget_bytes, &mut records)?;
             measure_all(args, budget_bytes, &mut records)?;
+            if args.seconds > 0.0 {
+                rate_all(args, budget_bytes, &mut records)?;
+            }
         }
     }
     print(&regret_table::text(args, &records)?)
@@ -231,55 +239,74 @@ fn measure_all(args: &Args, budget_bytes: u64, records: &mut Records) -> Result<
             continue;
         }
         seen.push(design.clone());
-        let is_preset = presets.iter().any(|(_, preset)| *preset == design);
-        let for_mixes = |number: &usize| {
-            is_preset || records.advised(budget_bytes, *number, None).is_some_and(|a| a.design == design)
-        };
-        let is_rated = |number: &usize| {
-            let mut rates = records.rates.iter();
-            rates.any(|r| r.budget_bytes == budget_bytes && r.mix == *number && r.design == design)
-        };
-        let mut to_rate: Vec<usize> = (0..endure().len()).filter(for_mixes).collect();
-        to_rate.retain(|number| args.seconds > 0.0 && !is_rated(number));
-        if records.of(budget_bytes, &design).is_some() && to_rate.is_empty() {
+        if records.of(budget_bytes, &design).is_some() {
             continue;
         }
         note!("{name} with {}", sizes::bytes(budget_bytes));
-        let (measured, rates) = measure(args, budget_bytes, (&name, &design), &to_rate)?;
+        let options = Options { memory_budget_bytes: budget_bytes, ..Options::default() };
+        let directory = directory(args.dir.as_ref(), "regret");
+        let mut stage = Stage::new(&directory, Some(&design), contents(args.items), options)?;
+        stage.fill(true)?;
+        let ([hit, miss, scan], put) = stage.read_while_overwritten(READS)?;
+        let space = stage.db.stats().space_bytes as f64 / contents(args.items).bytes() as f64;
+        let taken = [hit, miss, scan, put];
+        let measured = Measured { items: args.items, budget_bytes, name, design, taken, space };
         lines::append(&args.out, &Record::Measured(measured.clone()))?;
         records.measured.push(measured);
-        for rate in rates {
+    }
+    Ok(())
+}
+
+/// Runs the mixes that have not been run yet by the clock: the presets and what is advised for a mix, in
+/// turns.
+fn rate_all(args: &Args, budget_bytes: u64, records: &mut Records) -> Result<()> {
+    let is_wanted = |number: &usize| {
+        let is_it = |rate: &Rate| rate.budget_bytes == budget_bytes && rate.mix == *number;
+        !records.rates.iter().any(is_it)
+    };
+    let wanted: Vec<usize> = (0..endure().len()).filter(is_wanted).collect();
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let open = |name: &str, design: &Design| {
+        note!("{name} with {}, for its rates", sizes::bytes(budget_bytes));
+        // Reads that the system's cache answers would say nothing of the design.
+        let options = Options { memory_budget_bytes: budget_bytes, direct_reads: true, ..Options::default() };
+        let directory = directory(args.dir.as_ref(), &format!("rates-{name}"));
+        let mut stage = Stage::new(&directory, Some(design), contents(args.items), options)?;
+        stage.fill(true)?;
+        stage.work(Kind::Put, args.items, true)?;
+        stage.settle()?;
+        Ok::<_, Failure>(stage)
+    };
+    let mut presets = Vec::new();
+    for (name, design) in presets_for(args.items, budget_bytes) {
+        presets.push(open(name, &design)?);
+    }
+    for number in wanted {
+        let Some(advised) = records.advised(budget_bytes, number, None) else { continue };
+        let mut advised = open("advised", &advised.design)?;
+        let shares = endure().get(number).map_or([0.0; 4], Mix::shares);
+        let turn = Duration::from_secs_f64(args.seconds / f64::from(TURNS));
+        let mut stages: Vec<&mut Stage> = presets.iter_mut().chain([&mut advised]).collect();
+        let mut sums = vec![0.0; stages.len()];
+        for number in 0..=TURNS {
+            for (stage, sum) in stages.iter_mut().zip(&mut sums) {
+                let per_second = stage.rate(shares, CLIENTS, turn)?;
+                // The first turn is for the caches.
+                if number > 0 {
+                    *sum += per_second;
+                }
+            }
+        }
+        for (stage, sum) in stages.iter().zip(sums) {
+            let (items, design, per_second) = (args.items, stage.keyspace.design(), sum / f64::from(TURNS));
+            let rate = Rate { items, budget_bytes, design, mix: number, per_second };
             lines::append(&args.out, &Record::Rate(rate.clone()))?;
             records.rates.push(rate);
         }
     }
     Ok(())
-}
-
-/// Fills a store of a design and takes what each kind of operation costs, and how fast some mixes are.
-fn measure(
-    args: &Args,
-    budget_bytes: u64,
-    (name, design): (&str, &Design),
-    to_rate: &[usize],
-) -> Result<(Measured, Vec<Rate>)> {
-    let contents = contents(args.items);
-    let options = Options { memory_budget_bytes: budget_bytes, ..Options::default() };
-    let mut stage = Stage::new(&directory(args.dir.as_ref(), "regret"), Some(design), contents, options)?;
-    stage.fill(true)?;
-    let ([hit, miss, scan], put) = stage.read_while_overwritten(READS)?;
-    let space = stage.db.stats().space_bytes as f64 / contents.bytes() as f64;
-    let taken = [hit, miss, scan, put];
-    let (items, design) = (args.items, design.clone());
-    let mut rates = Vec::new();
-    for &mix in to_rate {
-        let shares = endure().get(mix).map_or([0.0; 4], Mix::shares);
-        let done = stage.work_for(shares, Duration::from_secs_f64(args.seconds))?;
-        let per_second = done as f64 / args.seconds;
-        rates.push(Rate { items, budget_bytes, design: design.clone(), mix, per_second });
-    }
-    let measured = Measured { items, budget_bytes, name: name.to_owned(), design, taken, space };
-    Ok((measured, rates))
 }
 
 /// What a design is predicted to cost in a mix: what the advisor goes by.

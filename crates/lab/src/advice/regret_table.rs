@@ -264,5 +264,5 @@ fn rates(args: &Args, records: &Records) -> String {
             ]);
         }
     }
-    format!("\nOperations a second of mixes that were run, one client\n{table}")
+    format!("\nOperations a second of mixes that were run, in turns\n{table}")
 }

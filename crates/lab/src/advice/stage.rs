@@ -4,13 +4,10 @@
 //! by the store (device reads, bytes) and by the system (processor time of the whole process, background work
 //! included); what they are worth in time is said by a [`Device`].
 
+use super::client::Client;
 use crate::kit::generate::items::Items;
-use crate::kit::generate::permutation::Permutation;
-use crate::kit::generate::zipf::Zipf;
 use crate::measure::Worked;
-use crate::program::failure::{Failure, Result, fail};
-use rand::rngs::SmallRng;
-use rand::{RngExt, SeedableRng};
+use crate::program::failure::{Failure, Result};
 use serde::{Deserialize, Serialize};
 use siltstone::{
     Batch, Db, Design, Keyspace, KeyspaceOptions, Options, PrefixRule, Schema, Stats, WriteOptions,
@@ -163,13 +160,7 @@ pub struct Stage {
     pub db: Db,
     pub keyspace: Keyspace,
     contents: Contents,
-    items: Items,
-    order: Permutation,
-    popularity: Zipf,
-    skew: f64,
-    rng: SmallRng,
-    key: Vec<u8>,
-    value: Vec<u8>,
+    client: Client,
     worked: Worked,
     // Last, so that the store is closed before.
     _removed: Removed,
@@ -202,20 +193,9 @@ impl Stage {
             db.create_keyspace(KEYSPACE, KeyspaceOptions { schema, design, ..Default::default() })?;
         let [key_bytes, value_bytes] = [contents.key_bytes, contents.value_bytes].map(|bytes| bytes as usize);
         let items = Items::new(key_bytes, value_bytes, contents.group, 1, contents.items);
-        Ok(Self {
-            db,
-            keyspace,
-            contents,
-            items: items.map_err(Failure::Failed)?,
-            order: Permutation::new(contents.items, 1),
-            popularity: Zipf::new(contents.items, 0.0),
-            skew: 0.0,
-            rng: SmallRng::seed_from_u64(7),
-            key: Vec::new(),
-            value: Vec::new(),
-            worked: Worked::default(),
-            _removed: removed,
-        })
+        let items = items.map_err(Failure::Failed)?;
+        let client = Client::new(keyspace.clone(), items, contents.items, contents.group);
+        Ok(Self { db, keyspace, contents, client, worked: Worked::default(), _removed: removed })
     }
 
     /// Puts all items once, in random order, and lets merges keep up where it is patient.
@@ -223,10 +203,7 @@ impl Stage {
         let at_once = self.write_buffer_puts();
         let mut batch = Batch::new();
         for position in 0..self.contents.items {
-            let item = self.order.at(position);
-            self.items.key(item, &mut self.key);
-            self.items.value(item, self.rng.random(), &mut self.value);
-            batch.put(&self.keyspace, &self.key, &self.value)?;
+            self.client.put_at(position, &mut batch)?;
             if (position + 1).is_multiple_of(FILL_BATCH) || position + 1 == self.contents.items {
                 self.db.write(&batch, &WriteOptions::default())?;
                 batch.clear();
@@ -251,9 +228,7 @@ impl Stage {
 
     /// Asks for popular items as often as a Zipf distribution of this exponent says from now on.
     pub fn set_skew(&mut self, skew: f64) {
-        if skew != self.skew {
-            (self.popularity, self.skew) = (Zipf::new(self.contents.items, skew), skew);
-        }
+        self.client.set_skew(skew);
     }
 
     /// Does `before` reads of one kind, from which the cache comes to know it, and returns what `count` more
@@ -294,7 +269,7 @@ impl Stage {
     pub fn work(&mut self, kind: Kind, count: u64, is_patient: bool) -> Result<()> {
         let at_once = self.write_buffer_puts();
         for number in 1..=count {
-            self.operate(kind)?;
+            self.client.operate(kind)?;
             if is_patient && kind == Kind::Put && number.is_multiple_of(at_once) {
                 self.db.wait_until_idle()?;
             }
@@ -302,23 +277,37 @@ impl Stage {
         Ok(())
     }
 
-    /// Does operations of a mix for so long, and returns how many.
-    pub fn work_for(&mut self, shares: [f64; 4], time: Duration) -> Result<u64> {
-        let (started, mut done) = (Instant::now(), 0);
-        while started.elapsed() < time {
-            self.work_mixed(shares, BETWEEN_LOOKS)?;
-            done += BETWEEN_LOOKS;
-        }
-        Ok(done)
+    /// Lets some clients do operations of a mix for so long, and returns how many they do in a second; what
+    /// they leave to be done in the background counts.
+    pub fn rate(&mut self, shares: [f64; 4], clients: usize, time: Duration) -> Result<f64> {
+        let clients: Vec<Client> = (0..clients).map(|_| self.client.another()).collect();
+        let started = Instant::now();
+        let work = |mut client: Client| {
+            let mut done = 0;
+            while started.elapsed() < time {
+                client.work_mixed(shares, BETWEEN_LOOKS)?;
+                done += BETWEEN_LOOKS;
+            }
+            Ok::<_, Failure>(done)
+        };
+        let done = std::thread::scope(|scope| {
+            let threads: Vec<_> = clients.into_iter().map(|client| scope.spawn(|| work(client))).collect();
+            threads.into_iter().try_fold(0, |sum, thread| {
+                let done = thread.join().map_err(|_| Failure::Failed("a client panicked".to_owned()))?;
+                Ok::<_, Failure>(sum + done?)
+            })
+        })?;
+        self.db.wait_until_idle()?;
+        Ok(done as f64 / started.elapsed().as_secs_f64())
     }
 
     /// Does `count` operations of a mix, and returns how many took longer than `long`, and the longest time.
     pub fn work_timed(&mut self, shares: [f64; 4], count: u64, long: Duration) -> Result<(u64, Duration)> {
         let (mut beyond, mut longest) = (0, Duration::ZERO);
         for _ in 0..count {
-            let kind = self.drawn(shares);
+            let kind = self.client.drawn(shares);
             let began = Instant::now();
-            self.operate(kind)?;
+            self.client.operate(kind)?;
             let took = began.elapsed();
             beyond += u64::from(took > long);
             longest = longest.max(took);
@@ -328,66 +317,12 @@ impl Stage {
 
     /// Gets every item once, and fails where one is not as it was put.
     pub fn check_all(&mut self) -> Result<()> {
-        (0..self.contents.items).try_for_each(|item| self.get(item))
+        (0..self.contents.items).try_for_each(|item| self.client.get(item))
     }
 
     /// Does `count` operations of a mix.
     pub fn work_mixed(&mut self, shares: [f64; 4], count: u64) -> Result<()> {
-        (0..count).try_for_each(|_| {
-            let kind = self.drawn(shares);
-            self.operate(kind)
-        })
-    }
-
-    fn drawn(&mut self, shares: [f64; 4]) -> Kind {
-        let mut at = self.rng.random::<f64>() * shares.iter().sum::<f64>();
-        let drawn = Kind::ALL.into_iter().zip(shares).find(|(_, share)| {
-            at -= share;
-            at < 0.0
-        });
-        drawn.map_or(Kind::Put, |(kind, _)| kind)
-    }
-
-    fn operate(&mut self, kind: Kind) -> Result<()> {
-        let item = self.order.at(self.popularity.sample(&mut self.rng));
-        match kind {
-            Kind::Hit => self.get(item),
-            Kind::Miss => {
-                self.items.missing_key(item, &mut self.key);
-                match self.keyspace.get(&self.key)? {
-                    None => Ok(()),
-                    Some(_) => fail!("a key was found that was never put"),
-                }
-            }
-            Kind::Scan => self.scan(item / self.contents.group),
-            Kind::Put => {
-                self.items.key(item, &mut self.key);
-                self.items.value(item, self.rng.random(), &mut self.value);
-                Ok(self.keyspace.put(&self.key, &self.value)?)
-            }
-        }
-    }
-
-    fn get(&mut self, item: u64) -> Result<()> {
-        self.items.key(item, &mut self.key);
-        match self.keyspace.get(&self.key)? {
-            Some(value) if self.items.is_value_of(item, &value, &mut self.value) => Ok(()),
-            found => fail!("item {item} is {found:?}, which was never put"),
-        }
-    }
-
-    fn scan(&mut self, group: u64) -> Result<()> {
-        self.key.clear();
-        self.items.prefix(group, &mut self.key);
-        let mut found = 0;
-        for entry in self.keyspace.prefix(&self.key)? {
-            found += u64::from(entry?.0.starts_with(&self.key));
-        }
-        let last = self.contents.items - group * self.contents.group;
-        if found != self.contents.group.min(last) {
-            fail!("{found} items found in group {group}");
-        }
-        Ok(())
+        self.client.work_mixed(shares, count)
     }
 
     /// The present moment, to count from.
