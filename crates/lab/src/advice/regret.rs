@@ -244,9 +244,7 @@ fn measure_all(args: &Args, budget_bytes: u64, records: &mut Records) -> Result<
         }
         note!("{name} with {}", sizes::bytes(budget_bytes));
         let options = Options { memory_budget_bytes: budget_bytes, ..Options::default() };
-        let directory = directory(args.dir.as_ref(), "regret");
-        let mut stage = Stage::new(&directory, Some(&design), contents(args.items), options)?;
-        stage.fill(true)?;
+        let mut stage = filled(args, "regret", &design, options)?;
         let ([hit, miss, scan], put) = stage.read_while_overwritten(READS)?;
         let space = stage.db.stats().space_bytes as f64 / contents(args.items).bytes() as f64;
         let taken = [hit, miss, scan, put];
@@ -255,6 +253,14 @@ fn measure_all(args: &Args, budget_bytes: u64, records: &mut Records) -> Result<
         records.measured.push(measured);
     }
     Ok(())
+}
+
+/// A store of a design with all items, in a directory named for what it is for.
+fn filled(args: &Args, what: &str, design: &Design, options: Options) -> Result<Stage> {
+    let directory = directory(args.dir.as_ref(), what);
+    let mut stage = Stage::new(&directory, Some(design), contents(args.items), options)?;
+    stage.fill(true)?;
+    Ok(stage)
 }
 
 /// Runs the mixes that have not been run yet by the clock: the presets and what is advised for a mix, in
@@ -272,9 +278,7 @@ fn rate_all(args: &Args, budget_bytes: u64, records: &mut Records) -> Result<()>
         note!("{name} with {}, for its rates", sizes::bytes(budget_bytes));
         // Reads that the system's cache answers would say nothing of the design.
         let options = Options { memory_budget_bytes: budget_bytes, direct_reads: true, ..Options::default() };
-        let directory = directory(args.dir.as_ref(), &format!("rates-{name}"));
-        let mut stage = Stage::new(&directory, Some(design), contents(args.items), options)?;
-        stage.fill(true)?;
+        let mut stage = filled(args, &format!("rates-{name}"), design, options)?;
         stage.work(Kind::Put, args.items, true)?;
         stage.settle()?;
         Ok::<_, Failure>(stage)
