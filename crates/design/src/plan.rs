@@ -143,6 +143,33 @@ pub fn plan(design: &Design, shape: &dyn Shape) -> Option<Task> {
     best.map(|(_, task)| task)
 }
 
+/// What one region needs by itself, in a store that is not crowded and has memory for its filters: [`plan`]
+/// does the most urgent of such needs first, and of those that are as urgent the one that it is shown first.
+///
+/// ```
+/// use siltstone_design::{presets, plan::{Need, need}, RegionShape, RunShape, Task, TriePath};
+///
+/// let run = RunShape { bytes: 8 << 20, entries: 70_000, ..RunShape::default() };
+/// let full = RegionShape { runs: vec![run; 8], ..RegionShape::default() };
+/// let task = Task::Push { level: 0, path: TriePath::ROOT, runs: 8 };
+/// assert_eq!(need(&presets::stepped_merge(), 0, &full), Some(Need { urgency: 1.0, task }));
+/// ```
+pub fn need(design: &Design, level: usize, region: &RegionShape) -> Option<Need> {
+    if region.runs.is_empty() {
+        return None;
+    }
+    consider(design, level, region, false).map(|Choice { urgency, task, .. }| Need { urgency, task })
+}
+
+/// What a region needs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Need {
+    /// How pressing it is: 1 where the region is just full.
+    pub urgency: f64,
+    /// What is to be done.
+    pub task: Task,
+}
+
 /// How tasks are compared: those that there is room for by their urgency, before the others, of which the one
 /// that needs least may just fit.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]

@@ -208,8 +208,9 @@ fn sums(args: &Args, records: &Records) -> String {
 
 /// What robust advice costs where the mix is as expected, and where it is the worst that was expected.
 fn robust(args: &Args, records: &Records) -> String {
-    let mut table = Table::new(["memory", "mix", "design", "at the centre", "at the edge"]).left(3);
-    let (mut centres, mut edges) = (Vec::new(), Vec::new());
+    let heads = ["memory", "mix", "design", "at the centre", "at the edge", "device: centre", "edge"];
+    let mut table = Table::new(heads).left(3);
+    let mut ratios: [Vec<f64>; 4] = Default::default();
     for budget in budgets(args) {
         for (number, mix) in endure().iter().enumerate() {
             let advised =
@@ -217,24 +218,26 @@ fn robust(args: &Args, records: &Records) -> String {
             let [Some(usual), Some(robust)] = advised else { continue };
             let measured = [usual, robust].map(|advice| records.of(budget, &advice.design));
             let [Some(of_usual), Some(of_robust)] = measured else { continue };
-            let ratio = |cost: &dyn Fn(&Measured) -> f64| cost(of_robust) / cost(of_usual);
-            let centre = ratio(&|measured| Weighed::All.of_mix(measured, mix));
-            let edge =
-                ratio(&|measured| worst_cost(&mix.shares(), &Weighed::All.costs(measured), args.uncertain));
-            centres.push(centre);
-            edges.push(edge);
+            let of = |weighed: Weighed| {
+                let worst = |of| worst_cost(&mix.shares(), &weighed.costs(of), args.uncertain);
+                let centre = weighed.of_mix(of_robust, mix) / weighed.of_mix(of_usual, mix);
+                [centre, worst(of_robust) / worst(of_usual)]
+            };
+            let ([centre, edge], [device_centre, device_edge]) = (of(Weighed::All), of(Weighed::Device));
+            let of_mix = [centre, edge, device_centre, device_edge];
+            ratios.iter_mut().zip(of_mix).for_each(|(all, ratio)| all.push(ratio));
             if usual.design != robust.design {
                 let cells = [sizes::bytes(budget), format!("w{number}"), robust.name.clone()];
-                table.row(cells.into_iter().chain([centre, edge].map(|ratio| format!("{ratio:.3}"))));
+                table.row(cells.into_iter().chain(of_mix.map(|ratio| format!("{ratio:.3}"))));
             }
         }
     }
+    let [centres, edges, of_device, of_device_at_edge] = ratios.map(|ratios| summary(&ratios));
     format!(
         "Advice for mixes within a divergence of {}, beside advice for the mix itself (where they differ)\n{table}\
-         At the centre: {}; at the edge: {}\n",
+         At the centre: {centres}; at the edge: {edges}\n\
+         Device alone, at the centre: {of_device}; at the edge: {of_device_at_edge}\n",
         args.uncertain,
-        summary(&centres),
-        summary(&edges)
     )
 }
 

@@ -226,7 +226,10 @@ impl Layout {
     /// How many items of a group are in a run, and the probability that none is.
     fn items_of_group(&self, density: f64) -> (f64, f64) {
         let (group, density) = (self.workload.group_items, density.clamp(1e-12, 1.0));
-        (group * density, (1.0 - density).powf(group))
+        let absent = 1.0 - density;
+        // Most groups are of a whole number of items, whose powers are products.
+        let none = if group == group.trunc() { absent.powi(group as i32) } else { absent.powf(group) };
+        (group * density, none)
     }
 
     /// Bits of index that an entry has, in memory or on the device.

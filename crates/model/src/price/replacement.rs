@@ -14,6 +14,10 @@
 /// most.
 const LAST_ERROR: f64 = 1e-3;
 const MOST_STEPS: usize = 40;
+/// How far a search for a time looks first beside where it may be, as a logarithm, and how much farther each
+/// time.
+const FIRST_STEP: f64 = 0.5;
+const STEP_GROWTH: f64 = 4.0;
 /// Rounds in which what stays and what comes in are fitted to each other.
 const ROUNDS: usize = 2;
 
@@ -48,17 +52,19 @@ impl Policy {
             held(&pairs.map(|(untouched, absent)| (1.0 - untouched) * absent).collect::<Vec<_>>())
         };
         let mut absent = vec![1.0; sizes.len()];
-        let (mut noted, mut staying) = (0.0, 0.0);
+        let (mut noted, mut staying) = (f64::INFINITY, f64::INFINITY);
         for _ in 0..ROUNDS {
-            noted = time_until(most, self.noted * room, |time| come_in(time, &absent));
+            noted = time_until(most, noted, self.noted * room, |time| come_in(time, &absent));
             let not_noted = untouched(noted);
             let stays_until = |time: f64| -> Vec<f64> {
                 not_noted.iter().zip(untouched(time)).map(|(first, second)| stays(*first, second)).collect()
             };
-            staying = time_until(most, (1.0 - self.newcomers) * room, |time| held(&stays_until(time)));
+            let to_stay = (1.0 - self.newcomers) * room;
+            staying = time_until(most, staying.min(noted), to_stay, |time| held(&stays_until(time)));
             absent = stays_until(staying).into_iter().map(|stays| 1.0 - stays).collect();
         }
-        let newcomers = time_until(most, self.newcomers * room, |time| come_in(time, &absent));
+        let about = noted * self.newcomers / self.noted;
+        let newcomers = time_until(most, about, self.newcomers * room, |time| come_in(time, &absent));
         [newcomers, noted, staying]
     }
 }
@@ -74,17 +80,36 @@ fn stays(not_noted: f64, untouched: f64) -> f64 {
     if both > 0.0 { both / (untouched + both) } else { 0.0 }
 }
 
-/// The operations after which `held`, which grows with them, comes to `room`; `most` where it does not
-/// before.
+/// The operations after which `held`, which grows with them, comes to `room`, `about` so many or as many as
+/// may be; `most` where it does not before.
 ///
 /// Regula falsi on logarithms of times, where an end that stays is trusted half as much each time (Dowell and
 /// Jarratt, "A Modified Regula Falsi Method", BIT 1971).
-fn time_until(most: f64, room: f64, held: impl Fn(f64) -> f64) -> f64 {
+fn time_until(most: f64, about: f64, room: f64, held: impl Fn(f64) -> f64) -> f64 {
     let short = |logarithm: f64| held(logarithm.exp()) / room - 1.0;
-    let (mut low, mut high) = (0.0, most.ln());
-    let (mut below, mut above) = (short(low), short(high));
-    if below >= 0.0 || above <= 0.0 {
-        return if below >= 0.0 { 1.0 } else { most };
+    let (first, last) = (0.0, most.ln());
+    // Steps of growing length from where it may be lead to two ends that it lies between.
+    let mut low = about.ln().clamp(first, last);
+    let mut below = short(low);
+    let (mut high, mut above) = (low, below);
+    let mut step = FIRST_STEP;
+    while below >= 0.0 {
+        if low <= first {
+            return 1.0;
+        }
+        (high, above) = (low, below);
+        low = (low - step).max(first);
+        below = short(low);
+        step *= STEP_GROWTH;
+    }
+    while above <= 0.0 {
+        if high >= last {
+            return most;
+        }
+        (low, below) = (high, above);
+        high = (high + step).min(last);
+        above = short(high);
+        step *= STEP_GROWTH;
     }
     for _ in 0..MOST_STEPS {
         let middle = (low * above - high * below) / (above - below);

@@ -7,6 +7,7 @@
 //! A run stands for the puts that it took ([`Puts`]).
 
 mod moments;
+mod rest;
 mod shape;
 
 pub(super) use moments::Moment;
@@ -16,16 +17,15 @@ use super::puts::{Keys, Puts};
 use super::workload::Workload;
 use super::written::{Space, Written};
 use crate::ModelError;
+use rest::Unrest;
 use shape::Held;
-use siltstone_design::plan::plan;
 use siltstone_design::{Design, RegionShape, RunShape, Task, TriePath};
+use std::ops::Range;
 
 /// Most flushes that are followed; a workload of more is refused rather than taking minutes.
 const MOST_FLUSHES: f64 = 4e6;
 /// Flushes from which on a rough price takes several of a fill at once.
 const MANY_FLUSHES: f64 = 500.0;
-/// Compactions after one flush, of some hundred regions that are followed, from which on there is no rest.
-const MOST_TASKS: usize = 100_000;
 /// What a flush takes beside what is looked at after it, in regions that are looked at; what it takes more
 /// where some items are changed more often than others, and for each further size of values.
 const LOOKED_AT_PER_FLUSH: f64 = 8.0;
@@ -45,9 +45,9 @@ pub(super) struct Region {
     /// For how many regions of its level it stands.
     pub weight: f64,
     /// Those below it that are followed, by their places in the next level.
-    pub children: Vec<usize>,
-    /// Whether the planner has not said of it, as it is, that there is nothing to do.
-    has_changed: bool,
+    pub children: Range<usize>,
+    /// Its place among those that have changed since the store came to rest.
+    changed_at: Option<usize>,
     /// The space that was counted of it, where space counts.
     held: Held,
 }
@@ -55,14 +55,7 @@ pub(super) struct Region {
 impl Region {
     fn new(path: TriePath, weight: f64) -> Self {
         let shape = RegionShape { path, ..RegionShape::default() };
-        Self {
-            shape,
-            puts: Vec::new(),
-            weight,
-            children: Vec::new(),
-            has_changed: false,
-            held: Held::default(),
-        }
+        Self { shape, puts: Vec::new(), weight, children: 0..0, changed_at: None, held: Held::default() }
     }
 
     /// The share of all digests that it and those it stands for hold.
@@ -107,6 +100,7 @@ pub(super) struct Trie {
     /// The space that it takes, where space counts, and whether it was crowded when it last came to rest.
     held: Held,
     was_crowded: bool,
+    unrest: Unrest,
     /// Regions that were looked at for what there is to do, so far, and how many may be.
     looked_at: f64,
     most_looked_at: f64,
@@ -153,6 +147,7 @@ impl Trie {
             flushed: None,
             held: Held::default(),
             was_crowded: true,
+            unrest: Unrest::default(),
             looked_at: 0.0,
             most_looked_at,
             written: vec![Written::default()],
@@ -249,24 +244,6 @@ impl Trie {
         Ok(())
     }
 
-    /// Does all that the planner finds to do.
-    fn come_to_rest(&mut self) -> Result<(), ModelError> {
-        let mut done = 0;
-        loop {
-            self.looked_at += self.looks();
-            let Some(task) = plan(self.design(), &*self) else { break };
-            self.execute(&task);
-            done += 1;
-            if done > MOST_TASKS {
-                let what = format!("{done} compactions after one flush, the last {task:?}; please report it");
-                return Err(ModelError::new("design", what));
-            }
-        }
-        self.levels.iter_mut().flatten().for_each(|region| region.has_changed = false);
-        self.was_crowded = self.is_crowded();
-        Ok(())
-    }
-
     /// Whether items ever expire.
     pub fn expires(&self) -> bool {
         self.keys.expire()
@@ -322,11 +299,18 @@ impl Trie {
         }
         let merged = resident.map_or(puts, |resident| resident.and(puts));
         let sources = sources + usize::from(resident.is_some());
+        let comes_apart = resident.is_none() && !self.merges_garbage(level, self.region(level, number));
+        let before = self.written.get(level).map_or(0.0, |written| written.bytes);
         // A flush keeps what it got.
         if level == 0 {
             self.add_run(level, number, merged, sources);
         } else {
             self.add_merged(level, number, merged, sources);
+        }
+        if let Some(written) = self.written.get_mut(level)
+            && comes_apart
+        {
+            written.unmerged_bytes += written.bytes - before;
         }
     }
 
@@ -380,9 +364,7 @@ impl Trie {
         if level == 0 {
             self.flushed = newest.as_flushed().map(|took| (took, size, bytes));
         }
-        let region = self.region(level, number);
-        let older = region.puts.iter().skip(1).fold(Puts::default(), |older, puts| older.and(*puts));
-        let present = size.entries * self.keys.share_also_in(newest, older);
+        let present = size.entries * self.share_in_older(level, number);
         if let Some(written) = self.written.get_mut(level) {
             written.bytes += bytes * weight;
             written.entries += size.entries * weight;
@@ -390,19 +372,29 @@ impl Trie {
             written.present += present * weight;
             written.compared += size.entries * weight * (sources as f64).log2();
         }
+        self.note_changed(level, number);
         let region = self.region_mut(level, number);
-        region.has_changed = true;
         if replaces_all {
             region.shape.runs.clear();
         }
         let run = RunShape { bytes: bytes as u64, entries: size.entries as u64, ..RunShape::default() };
         region.shape.runs.insert(0, run);
-        let dead_bytes = self.dead_bytes(level, self.region(level, number));
         if self.estimates_garbage(level, self.region(level, number)) {
-            self.looked_at += LOOKED_AT_PER_ESTIMATE * dead_bytes.len() as f64;
+            self.looked_at += LOOKED_AT_PER_ESTIMATE * self.region(level, number).puts.len() as f64;
         }
-        self.region_mut(level, number).shape.dead_bytes = dead_bytes;
+        self.note_garbage(level, number);
         self.note_space(level, number);
+    }
+
+    /// The share of the items of a region's newest run that its older ones have as well.
+    fn share_in_older(&self, level: usize, number: usize) -> f64 {
+        // First puts are of other items in each run.
+        if self.now <= self.items {
+            return 0.0;
+        }
+        let mut runs = self.region(level, number).puts.iter().copied();
+        let Some(newest) = runs.next() else { return 0.0 };
+        self.keys.share_also_in(newest, runs.fold(Puts::default(), Puts::and))
     }
 
     /// Whether it counts what merging runs of a region would free.
@@ -410,13 +402,28 @@ impl Trie {
         self.keys.make_garbage() && self.design().is_leaf(level, !region.children.is_empty())
     }
 
-    /// What merging the newest runs of a leaf would free, for each number of them.
-    fn dead_bytes(&self, level: usize, region: &Region) -> Vec<u64> {
-        if !self.estimates_garbage(level, region) {
-            return vec![0; region.puts.len()];
+    /// Whether it is merged once much of it is garbage, as overwrites make it.
+    fn merges_garbage(&self, level: usize, region: &Region) -> bool {
+        self.now > self.items && self.estimates_garbage(level, region)
+    }
+
+    /// Shows the planner what merging the newest runs of a leaf would free, for each number of them; of what
+    /// is none, nothing.
+    fn note_garbage(&mut self, level: usize, number: usize) {
+        let mut dead_bytes = std::mem::take(&mut self.region_mut(level, number).shape.dead_bytes);
+        dead_bytes.clear();
+        let region = self.region(level, number);
+        if self.estimates_garbage(level, region) {
+            dead_bytes.extend(self.dead_bytes(level, region));
+        } else {
+            dead_bytes.resize(region.puts.len(), 0);
         }
+        self.region_mut(level, number).shape.dead_bytes = dead_bytes;
+    }
+
+    fn dead_bytes(&self, level: usize, region: &Region) -> impl Iterator<Item = u64> {
         let (mut merged, mut all, mut seen) = (Puts::default(), 0, 0);
-        let dead = region.puts.iter().zip(&region.shape.runs).map(|(&puts, run)| {
+        region.puts.iter().zip(&region.shape.runs).map(move |(&puts, run)| {
             merged = merged.and(puts);
             all += run.bytes;
             seen += 1;
@@ -424,8 +431,7 @@ impl Trie {
             let kept = if is_all { merged.reclaimed(&self.keys, self.now) } else { merged };
             let kept_bytes = self.layout.run_bytes(&self.run_size(level, region, kept));
             (all as f64 - kept_bytes).max(0.0) as u64
-        });
-        dead.collect()
+        })
     }
 
     fn execute(&mut self, task: &Task) {
@@ -445,8 +451,8 @@ impl Trie {
             }
             Task::Gather { .. } => unreachable!("nothing is gathered while the design stays"),
             Task::Drop { oldest, .. } => {
+                self.note_changed(level, number);
                 let region = self.region_mut(level, number);
-                region.has_changed = true;
                 let kept = region.puts.len().saturating_sub(oldest);
                 region.puts.truncate(kept);
                 region.shape.runs.truncate(kept);
@@ -459,22 +465,21 @@ impl Trie {
     /// Merges the oldest runs of a region and partitions them among its children.
     fn push(&mut self, level: usize, number: usize, runs: usize) {
         self.add_children(level, number);
+        self.note_changed(level, number);
         let region = self.region_mut(level, number);
         let kept = region.puts.len().saturating_sub(runs);
-        let sources = region.puts.split_off(kept);
-        let merged = sources.iter().fold(Puts::default(), |merged, puts| merged.and(*puts));
+        let sources = region.puts.len() - kept;
+        let merged = region.puts.drain(kept..).fold(Puts::default(), Puts::and);
         let read: u64 = region.shape.runs.iter().skip(kept).map(|run| run.bytes).sum();
         let bytes = read as f64 * region.weight;
-        region.has_changed = true;
         region.shape.runs.truncate(kept);
         region.shape.pushes += 1;
         let children = region.children.clone();
-        let dead_bytes = self.dead_bytes(level, self.region(level, number));
-        self.region_mut(level, number).shape.dead_bytes = dead_bytes;
+        self.note_garbage(level, number);
         self.note_space(level, number);
         self.note_read(level + 1, bytes);
         for child in children {
-            self.deliver(level + 1, child, merged, sources.len());
+            self.deliver(level + 1, child, merged, sources);
         }
     }
 
@@ -494,7 +499,7 @@ impl Trie {
         let all = 1usize << (depth - region.shape.path.depth());
         let followed = (most_followed / peers.max(1)).clamp(1, all);
         region.shape.has_children = true;
-        region.children = (below..below + followed).collect();
+        region.children = below..below + followed;
         let (weight, first) = (region.weight * all as f64 / followed as f64, region.shape.path.first());
         let fresh = (0..followed).map(|i| {
             let phase = (number as f64 * GOLDEN + i as f64 / followed as f64).fract();

@@ -31,21 +31,26 @@ pub(super) struct Written {
     pub read_bytes: f64,
     /// Runs.
     pub runs: f64,
+    /// Bytes that came as runs of their own into regions that merge no garbage: nothing but joins would merge
+    /// them there.
+    pub unmerged_bytes: f64,
     /// Entries whose keys an older run of their region had, where it had some.
     pub present: f64,
 }
 
 impl Written {
-    /// The same where what is written is joined so many times more.
-    pub fn with_joins(&self, anew: f64) -> Self {
+    /// The same where what is not merged is joined, and so written so many times more.
+    pub fn with_joins(&self, times: f64) -> Self {
+        let more_bytes = self.unmerged_bytes * times;
+        let more = if more_bytes > 0.0 { more_bytes / self.bytes } else { 0.0 };
         Self {
-            bytes: self.bytes * (1.0 + anew),
-            entries: self.entries * (1.0 + anew),
+            bytes: self.bytes + more_bytes,
+            entries: self.entries * (1.0 + more),
             // Two at a time.
-            compared: self.compared + self.entries * anew,
-            read_bytes: self.read_bytes + self.bytes * anew,
-            runs: self.runs * (1.0 + anew / 2.0),
-            present: self.present,
+            compared: self.compared + self.entries * more,
+            read_bytes: self.read_bytes + more_bytes,
+            runs: self.runs * (1.0 + more / 2.0),
+            ..*self
         }
     }
 
@@ -57,6 +62,7 @@ impl Written {
             compared: self.compared - before.compared,
             read_bytes: self.read_bytes - before.read_bytes,
             runs: self.runs - before.runs,
+            unmerged_bytes: self.unmerged_bytes - before.unmerged_bytes,
             present: self.present - before.present,
         }
     }

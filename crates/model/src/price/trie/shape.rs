@@ -1,8 +1,6 @@
 //! What the planner sees of a store that is filled as sizes.
 //!
-//! What there is to do about a region depends on the region alone, but where the store is crowded. So those
-//! that have not changed since the planner came to rest are not shown, unless it is. What space the store
-//! takes is summed up as regions change.
+//! What space the store takes is summed up as regions change.
 
 use super::{Region, Trie};
 use siltstone_design::plan::{EARLY_PART, stagger};
@@ -35,13 +33,6 @@ impl Held {
 }
 
 impl Trie {
-    /// How many regions the planner looks at for the next task.
-    pub fn looks(&self) -> f64 {
-        let is_crowded = self.is_crowded();
-        let shown = self.levels.iter().flatten().filter(|region| is_crowded || region.has_changed);
-        shown.count() as f64 + 1.0
-    }
-
     /// Whether regions are pushed early.
     pub(super) fn is_crowded(&self) -> bool {
         self.space_counts() && self.space_now().is_crowded(self.design())
@@ -109,11 +100,8 @@ impl Shape for Trie {
     }
 
     fn visit_regions(&self, level: usize, visit: &mut dyn FnMut(&RegionShape)) {
-        let is_crowded = self.is_crowded();
         let regions = self.levels.get(level).into_iter().flatten();
-        regions
-            .filter(|region| !region.shape.runs.is_empty() && (is_crowded || region.has_changed))
-            .for_each(|region| visit(&region.shape));
+        regions.filter(|region| !region.shape.runs.is_empty()).for_each(|region| visit(&region.shape));
     }
 
     fn is_busy(&self, _: usize, _: TriePath) -> bool {
