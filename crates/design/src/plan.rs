@@ -143,8 +143,9 @@ pub fn plan(design: &Design, shape: &dyn Shape) -> Option<Task> {
     best.map(|(_, task)| task)
 }
 
-/// What one region needs by itself, in a store that is not crowded and has memory for its filters: [`plan`]
-/// does the most urgent of such needs first, and of those that are as urgent the one that it is shown first.
+/// What one region needs by itself. In a store that is not crowded, that has room on disk and memory for its
+/// filters, and where no region is busy, [`plan`] takes the most urgent of these: of those that are as urgent
+/// the one that it is shown first.
 ///
 /// ```
 /// use siltstone_design::{presets, plan::{Need, need}, RegionShape, RunShape, Task, TriePath};

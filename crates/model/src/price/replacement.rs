@@ -80,17 +80,20 @@ fn stays(not_noted: f64, untouched: f64) -> f64 {
     if both > 0.0 { both / (untouched + both) } else { 0.0 }
 }
 
-/// The operations after which `held`, which grows with them, comes to `room`, `about` so many or as many as
-/// may be; `most` where it does not before.
+/// The operations after which `held`, which grows with them, comes to `room`; `most` where it does not
+/// before. The search begins at `about`, or at `most` where that is less.
 ///
 /// Regula falsi on logarithms of times, where an end that stays is trusted half as much each time (Dowell and
 /// Jarratt, "A Modified Regula Falsi Method", BIT 1971).
 fn time_until(most: f64, about: f64, room: f64, held: impl Fn(f64) -> f64) -> f64 {
     let short = |logarithm: f64| held(logarithm.exp()) / room - 1.0;
-    let (first, last) = (0.0, most.ln());
+    let (first, last) = (0.0, most.max(1.0).ln());
     // Steps of growing length from where it may be lead to two ends that it lies between.
     let mut low = about.ln().clamp(first, last);
     let mut below = short(low);
+    if below.abs() < LAST_ERROR {
+        return low.exp();
+    }
     let (mut high, mut above) = (low, below);
     let mut step = FIRST_STEP;
     while below >= 0.0 {

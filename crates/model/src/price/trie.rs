@@ -15,7 +15,7 @@ pub(super) use moments::Moment;
 use super::layout::{Layout, RunSize};
 use super::puts::{Keys, Puts};
 use super::workload::Workload;
-use super::written::{Space, Written};
+use super::written::{Apart, Space, Written};
 use crate::ModelError;
 use rest::Unrest;
 use shape::Held;
@@ -46,6 +46,9 @@ pub(super) struct Region {
     pub weight: f64,
     /// Those below it that are followed, by their places in the next level.
     pub children: Range<usize>,
+    /// The runs that came since it was last pushed; none where it has been merged in place since, as leaves
+    /// are for their garbage: joins would only have spared that.
+    apart: Option<Apart>,
     /// Its place among those that have changed since the store came to rest.
     changed_at: Option<usize>,
     /// The space that was counted of it, where space counts.
@@ -55,7 +58,15 @@ pub(super) struct Region {
 impl Region {
     fn new(path: TriePath, weight: f64) -> Self {
         let shape = RegionShape { path, ..RegionShape::default() };
-        Self { shape, puts: Vec::new(), weight, children: 0..0, changed_at: None, held: Held::default() }
+        Self {
+            shape,
+            puts: Vec::new(),
+            weight,
+            children: 0..0,
+            apart: Some(Apart::default()),
+            changed_at: None,
+            held: Held::default(),
+        }
     }
 
     /// The share of all digests that it and those it stands for hold.
@@ -161,6 +172,9 @@ impl Trie {
         let fill_at_once = if is_coarse { fill_at_once } else { 1.0 };
         trie.take(workload.items, at_once * fill_at_once, moments_of_fill, first)?;
         trie.written_by_inserts = trie.written.clone();
+        for region in trie.levels.iter_mut().flatten() {
+            region.apart = region.apart.and(Some(Apart::default()));
+        }
         if workload.changes() > 0.0 {
             trie.space = Space::default();
             let overwrites = trie.layout.overwrites_in_write_buffer();
@@ -299,18 +313,27 @@ impl Trie {
         }
         let merged = resident.map_or(puts, |resident| resident.and(puts));
         let sources = sources + usize::from(resident.is_some());
-        let comes_apart = resident.is_none() && !self.merges_garbage(level, self.region(level, number));
-        let before = self.written.get(level).map_or(0.0, |written| written.bytes);
+        let before = self.written.get(level).copied().unwrap_or_default();
         // A flush keeps what it got.
         if level == 0 {
             self.add_run(level, number, merged, sources);
         } else {
             self.add_merged(level, number, merged, sources);
         }
-        if let Some(written) = self.written.get_mut(level)
-            && comes_apart
-        {
-            written.unmerged_bytes += written.bytes - before;
+        if resident.is_none() {
+            self.note_apart(level, number, &before);
+        }
+    }
+
+    /// Counts what was written into a region of a level since `before` as apart, if the region merges nothing
+    /// in place.
+    fn note_apart(&mut self, level: usize, number: usize, before: &Written) {
+        let (regions, written) = (self.levels.get_mut(level), self.written.get_mut(level));
+        let region = regions.and_then(|regions| regions.get_mut(number));
+        if let (Some(apart), Some(written)) = (region.and_then(|region| region.apart.as_mut()), written) {
+            let came = Apart { bytes: written.bytes - before.bytes, runs: written.runs - before.runs };
+            *apart = apart.and(came);
+            written.apart = written.apart.and(came);
         }
     }
 
@@ -388,7 +411,7 @@ impl Trie {
 
     /// The share of the items of a region's newest run that its older ones have as well.
     fn share_in_older(&self, level: usize, number: usize) -> f64 {
-        // First puts are of other items in each run.
+        // There are no changes yet, and first puts are of other items in each run: it need not be asked.
         if self.now <= self.items {
             return 0.0;
         }
@@ -402,13 +425,8 @@ impl Trie {
         self.keys.make_garbage() && self.design().is_leaf(level, !region.children.is_empty())
     }
 
-    /// Whether it is merged once much of it is garbage, as overwrites make it.
-    fn merges_garbage(&self, level: usize, region: &Region) -> bool {
-        self.now > self.items && self.estimates_garbage(level, region)
-    }
-
-    /// Shows the planner what merging the newest runs of a leaf would free, for each number of them; of what
-    /// is none, nothing.
+    /// Shows the planner what merging the newest runs of a region would free: of other regions than leaves,
+    /// nothing.
     fn note_garbage(&mut self, level: usize, number: usize) {
         let mut dead_bytes = std::mem::take(&mut self.region_mut(level, number).shape.dead_bytes);
         dead_bytes.clear();
@@ -421,6 +439,7 @@ impl Trie {
         self.region_mut(level, number).shape.dead_bytes = dead_bytes;
     }
 
+    /// What merging the newest runs of a leaf would free, for each number of them.
     fn dead_bytes(&self, level: usize, region: &Region) -> impl Iterator<Item = u64> {
         let (mut merged, mut all, mut seen) = (Puts::default(), 0, 0);
         region.puts.iter().zip(&region.shape.runs).map(move |(&puts, run)| {
@@ -443,10 +462,14 @@ impl Trie {
             Task::Push { runs, .. } | Task::Split { runs, .. } => self.push(level, number, runs),
             Task::Rewrite { newest, .. } => {
                 let region = self.region_mut(level, number);
+                let apart = region.apart.take().unwrap_or_default();
                 let merged = region.puts.drain(..newest).fold(Puts::default(), Puts::and);
                 let read: u64 = region.shape.runs.drain(..newest).map(|run| run.bytes).sum();
                 let bytes = read as f64 * region.weight;
                 self.note_read(level, bytes);
+                if let Some(written) = self.written.get_mut(level) {
+                    written.apart = written.apart.since(apart);
+                }
                 self.add_merged(level, number, merged, newest);
             }
             Task::Gather { .. } => unreachable!("nothing is gathered while the design stays"),
@@ -474,6 +497,7 @@ impl Trie {
         let bytes = read as f64 * region.weight;
         region.shape.runs.truncate(kept);
         region.shape.pushes += 1;
+        region.apart = Some(Apart::default());
         let children = region.children.clone();
         self.note_garbage(level, number);
         self.note_space(level, number);

@@ -1,8 +1,8 @@
 //! How a store that is filled as sizes comes to rest: the planner's tasks are done until there is none.
 //!
-//! What there is to do about a region depends on the region alone, but where the store is crowded. So each is
-//! looked at once after it has changed, rather than before every task, unless the store is crowded: then the
-//! planner is shown all of it each time.
+//! What there is to do about a region depends on the region alone. So each is looked at once after it has
+//! changed, rather than before every task. Only where the store is crowded is the planner shown all of it
+//! each time.
 
 use super::Trie;
 use crate::ModelError;
@@ -32,6 +32,9 @@ enum Found {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Unrest {
     changed: Vec<Changed>,
+    /// Tasks that were looked for in a crowded store.
+    #[cfg(test)]
+    crowded: usize,
 }
 
 impl Trie {
@@ -50,10 +53,13 @@ impl Trie {
         let mut done = 0;
         loop {
             let is_crowded = self.is_crowded();
-            self.looked_at += self.looks(is_crowded);
+            self.looked_at += self.work_of_task(is_crowded);
             let task = if is_crowded { plan(self.design(), &*self) } else { self.most_urgent() };
             #[cfg(test)]
-            assert_eq!(task, plan(self.design(), &*self), "what all regions need is known");
+            {
+                assert_eq!(task, plan(self.design(), &*self), "what all regions need is known");
+                self.unrest.crowded += usize::from(is_crowded);
+            }
             let Some(task) = task else { break };
             self.execute(&task);
             done += 1;
@@ -71,8 +77,8 @@ impl Trie {
         Ok(())
     }
 
-    /// How many regions are looked at for the next task, those that are known to need nothing included.
-    fn looks(&self, is_crowded: bool) -> f64 {
+    /// What finding the next task counts as work: regions that the planner would be shown for it.
+    fn work_of_task(&self, is_crowded: bool) -> f64 {
         let all = || self.levels.iter().map(Vec::len).sum();
         let shown: usize = if is_crowded { all() } else { self.unrest.changed.len() };
         shown as f64 + 1.0
@@ -111,14 +117,26 @@ mod tests {
     /// Under test, [`Trie::come_to_rest`] compares each task with the one that the planner finds.
     #[test]
     fn the_most_urgent_task_is_the_one_that_the_planner_finds() {
-        let workload = Workload { items: 2e6, overwrites: 2e6, deletes: 1e5, ..Workload::default() };
-        let keys = Keys::of(&workload).expect("a workload");
-        for (name, preset) in presets::all() {
-            let design = preset.scaled_to(1 << 18);
-            let effort =
-                Effort { followed: 32, fill_at_once: 1.0, moments: 1, most_looked_at: f64::INFINITY };
-            let trie = Trie::filled(&design, &workload, &keys, effort).expect(name);
-            assert!(trie.looked_at() > 1000.0, "{name}");
+        let filled = Workload { items: 2e6, ..Workload::default() };
+        let workloads = [
+            filled,
+            Workload { overwrites: 2e6, deletes: 1e5, ..filled },
+            Workload { overwrites: 4e6, skew: 0.99, ..filled },
+            Workload { expires_after_puts: Some(5e5), ..filled },
+        ];
+        let mut crowded = 0;
+        for workload in workloads {
+            let keys = Keys::of(&workload).expect("a workload");
+            for (name, preset) in presets::all() {
+                for (followed, fill_at_once, moments) in [(32, 1.0, 1), (8, 4.0, 6)] {
+                    let effort = Effort { followed, fill_at_once, moments, most_looked_at: f64::INFINITY };
+                    let design = preset.scaled_to(1 << 18);
+                    let trie = Trie::filled(&design, &workload, &keys, effort).expect(name);
+                    assert!(trie.looked_at() > 100.0, "{name}");
+                    crowded += trie.unrest.crowded;
+                }
+            }
         }
+        assert!(crowded > 0);
     }
 }
