@@ -14,7 +14,7 @@ use siltstone_model::tune::ini::OptionsFile;
 use siltstone_model::tune::log::{LogReader, LogSummary};
 use siltstone_model::tune::settings::{Settings, Style, families};
 use siltstone_model::tune::suggest::{Advice, advise};
-use siltstone_model::tune::workload::{Given, Workload, infer_skew};
+use siltstone_model::tune::workload::{Given, Reads, Workload, infer_skew};
 
 const UNIFORM: [&str; 2] =
     [include_str!("fixtures/uniform-fixed/OPTIONS"), include_str!("fixtures/uniform-fixed/LOG")];
@@ -70,6 +70,8 @@ fn the_log_gives_back_the_workload_that_was_run() {
     close(workload.skew.unwrap(), 0.99, 0.01);
     close(workload.popularity.keys(), 1e6, 0.01);
     close(workload.item.batch, 266.0, 0.01);
+    assert_eq!(workload.key_bytes, Some(16.0));
+    assert_eq!(workload.reads, None);
     close(workload.requests_per_flush.unwrap(), workload.requests_per_flush(&settings), 0.01);
     close(workload.level0_tables.unwrap(), 4.0, 0.05);
     assert_eq!(log.version.as_deref(), Some("7.8.3"));
@@ -80,6 +82,27 @@ fn the_log_gives_back_the_workload_that_was_run() {
         assert!(workload.skew.unwrap() < 0.4);
         close(workload.popularity.keys(), keys, 0.01);
     }
+}
+
+#[test]
+fn gets_are_known_where_the_database_counts_them() {
+    let dump = "------- DUMPING STATS -------
+        Cumulative writes: 5000K writes, 1000K keys, 5000K commit groups, 1.0 writes per commit group, ingest: 0.12 GB, 8 MB/s
+        rocksdb.memtable.hit COUNT : 100000
+        rocksdb.get.hit.l0 COUNT : 300000
+        rocksdb.get.hit.l1 COUNT : 200000
+        rocksdb.get.hit.l2andup COUNT : 1800000
+        rocksdb.number.keys.written COUNT : 1000000
+        rocksdb.number.keys.read COUNT : 2500000
+        rocksdb.number.multiget.keys.read COUNT : 500000";
+    let given = Given { keys: Some(1e6), item_bytes: Some(116.0), skew: Some(0.0), ..Given::default() };
+    let reads = |text: &str| Workload::new(&given, &settings(ZIPF[0]), Some(&log(text))).unwrap().reads;
+    let Reads { share, found } = reads(dump).unwrap();
+    close(share, 0.75, 1e-9);
+    close(found, 0.8, 1e-9);
+    // A later dump counts all since the database was opened.
+    let Reads { share, .. } = reads(&format!("{dump}\n{dump}")).unwrap();
+    close(share, 0.75, 1e-9);
 }
 
 #[test]

@@ -44,6 +44,8 @@ pub struct Events {
     pub table_items: f64,
     /// Bytes of all tables written.
     pub table_bytes: f64,
+    /// Bytes of the keys in them, each with a sequence number; 0 where the LOG does not say.
+    pub key_bytes: f64,
     /// Of all tables' bytes, those that compactions wrote.
     pub compacted_bytes: f64,
     /// Bytes of tables that went a level down without being written again.
@@ -53,6 +55,17 @@ pub struct Events {
 }
 
 impl Events {
+    /// Bytes of a key, where the LOG says so.
+    ///
+    /// ```
+    /// let events = siltstone_model::tune::log::Events::default();
+    /// assert_eq!(events.bytes_of_key(), None);
+    /// ```
+    pub fn bytes_of_key(&self) -> Option<f64> {
+        (self.key_bytes > 0.0 && self.table_items > 0.0)
+            .then(|| (self.key_bytes / self.table_items - SEQUENCE_BYTES).max(0.0))
+    }
+
     /// What statistics would say of these flushes and compactions, each write taken to be a batch of its own.
     pub(super) fn totals(&self) -> Totals {
         // A batch has a header of 12 bytes and a tag per item, where a memtable has a sequence number of 8.
@@ -67,6 +80,9 @@ impl Events {
     }
 }
 
+/// Bytes of a sequence number, which stands behind each key.
+const SEQUENCE_BYTES: f64 = 8.0;
+
 /// A flush or compaction between its first event and its last.
 #[derive(Debug, Default)]
 struct Job {
@@ -76,6 +92,7 @@ struct Job {
     foreign: bool,
     items: f64,
     bytes: f64,
+    key_bytes: f64,
     tables: Vec<(u64, f64)>,
 }
 
@@ -104,6 +121,7 @@ struct Event {
 #[serde(default)]
 struct TableProperties {
     num_entries: f64,
+    raw_key_size: f64,
 }
 
 /// Jobs remembered at most; RocksDB runs a few at a time, so more of them only come from a LOG that lost
@@ -180,6 +198,7 @@ impl EventReader {
                     job.foreign |= event.cf_name.as_ref().is_some_and(|name| *name != self.family);
                     job.items += event.table_properties.num_entries;
                     job.bytes += event.file_size;
+                    job.key_bytes += event.table_properties.raw_key_size;
                     job.tables.push((event.file_number, event.file_size));
                 }
             }
@@ -224,6 +243,7 @@ impl EventReader {
         let events = &mut self.counted;
         events.table_items += job.items;
         events.table_bytes += job.bytes;
+        events.key_bytes += job.key_bytes;
         if let Some(flush) = &job.flush {
             if events.began_empty.is_none() && !end.lsm_state.is_empty() {
                 events.began_empty = Some(end.lsm_state.iter().sum::<f64>() <= 1.0);

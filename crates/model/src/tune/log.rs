@@ -45,6 +45,11 @@ pub struct Totals {
     pub table_bytes: f64,
     /// Share of time, 0 to 1, in which writers were held back.
     pub stalled: f64,
+    /// Keys that were asked for, all column families together; 0 where the database does not count them
+    /// (`Options::statistics`).
+    pub gets: f64,
+    /// Of these, found.
+    pub found: f64,
 }
 
 /// What was found in a LOG.
@@ -234,6 +239,16 @@ impl LogReader {
         } else if let Some(rest) = line.strip_prefix("Cumulative compaction:") {
             // One line per family; flushes are part of it.
             totals.table_bytes += size(rest).unwrap_or(0.0);
+        } else if let Some((name, count)) = line.split_once(" COUNT : ") {
+            let count = number(count).unwrap_or(0.0);
+            match name {
+                "rocksdb.number.keys.read" | "rocksdb.number.multiget.keys.read" => totals.gets += count,
+                "rocksdb.memtable.hit"
+                | "rocksdb.get.hit.l0"
+                | "rocksdb.get.hit.l1"
+                | "rocksdb.get.hit.l2andup" => totals.found += count,
+                _ => {}
+            }
         }
     }
 

@@ -7,7 +7,7 @@
 //! uniform.
 
 use super::course::{Course, Loaded, uniform_keys};
-use super::log::LogSummary;
+use super::log::{LogSummary, Totals};
 use super::settings::{Remark, Settings, Style};
 use crate::{Direct, ModelError, Popularity, Primitives};
 use serde::Serialize;
@@ -55,6 +55,23 @@ pub struct Given {
     pub load: Option<bool>,
 }
 
+/// What is read beside what is written.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reads {
+    /// The share of operations that are gets.
+    pub share: f64,
+    /// The share of gets that find something.
+    pub found: f64,
+}
+
+impl Reads {
+    /// What the statistics of a LOG count, if they count gets.
+    fn of(log: &LogSummary) -> Option<Self> {
+        let Totals { keys, gets, found, .. } = log.totals;
+        (gets > 0.0).then(|| Self { share: gets / (gets + keys), found: (found / gets).min(1.0) })
+    }
+}
+
 /// A workload as the predictions need it.
 #[derive(Clone, Debug)]
 pub struct Workload {
@@ -64,6 +81,10 @@ pub struct Workload {
     pub skew: Option<f64>,
     /// What items take.
     pub item: ItemBytes,
+    /// Bytes of a key, where the LOG says so.
+    pub key_bytes: Option<f64>,
+    /// How many operations are gets, as a share, and how many of these find something, where the LOG says so.
+    pub reads: Option<Reads>,
     /// What the predictions are for.
     pub course: Course,
     /// Requests per flush, as counted in the LOG.
@@ -115,7 +136,19 @@ impl Workload {
         }
         let level0_tables = (events.level0_compactions > 0.0)
             .then(|| (events.level0_tables / events.level0_compactions).max(1.0));
-        Ok(Self { popularity, skew, item, course, requests_per_flush, level0_tables, remarks })
+        let key_bytes = events.bytes_of_key();
+        let reads = log.and_then(Reads::of);
+        Ok(Self {
+            popularity,
+            skew,
+            item,
+            key_bytes,
+            reads,
+            course,
+            requests_per_flush,
+            level0_tables,
+            remarks,
+        })
     }
 
     /// Where this is a load: the updates that could follow it, of the keys that are there by then.

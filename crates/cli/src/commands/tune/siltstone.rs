@@ -3,13 +3,13 @@
 use crate::sizes;
 use siltstone::presets;
 use siltstone_model::Direct;
-use siltstone_model::price::{self, Costs, Device};
+use siltstone_model::price::{self, Costs, Device, Mix};
 use siltstone_model::tune::course::Course;
-use siltstone_model::tune::workload::Workload;
+use siltstone_model::tune::workload::{Reads, Workload};
 
 /// What a batch has beside the key and the value of its one item, by which the log's bytes are counted.
 const BATCH_BYTES: f64 = 16.0;
-/// Bytes of a key: logs do not say.
+/// Bytes of a key where the log does not say.
 const KEY_BYTES: f64 = 16.0;
 /// Updates per key after which what is written settles.
 const UPDATES_PER_KEY: f64 = 3.0;
@@ -26,15 +26,23 @@ fn ours(workload: &Workload) -> price::Workload {
         Course::Updates => keys * UPDATES_PER_KEY,
         Course::Load { requests } => (requests - keys).max(0.0),
     };
-    let value_bytes = (workload.item.batch - BATCH_BYTES - KEY_BYTES).max(1.0);
+    let item_bytes = (workload.item.batch - BATCH_BYTES).max(2.0);
+    let key_bytes = workload.key_bytes.unwrap_or(KEY_BYTES).clamp(1.0, item_bytes - 1.0);
     price::Workload {
         items: keys,
         overwrites,
         skew: workload.skew.unwrap_or(0.0),
-        key_bytes: KEY_BYTES,
-        value_bytes,
+        key_bytes,
+        value_bytes: item_bytes - key_bytes,
+        mix: workload.reads.map_or_else(Mix::default, mix),
         ..Default::default()
     }
+}
+
+/// The mix of operations, of which some are gets.
+fn mix(reads: Reads) -> Mix {
+    let Reads { share, found } = reads;
+    Mix { hits: share * found, misses: share * (1.0 - found), scans: 0.0, puts: 1.0 - share }
 }
 
 /// The default design's costs for the workload; `None` where the model can't follow it.
@@ -61,6 +69,9 @@ fn command(workload: &Workload, memory_bytes: f64) -> String {
     if overwrites > 0.0 {
         let share = overwrites / (items + overwrites);
         command.push_str(&format!(" --overwrites {share:.2} --skew {skew:.2}"));
+    }
+    if let Some(Reads { share, found }) = workload.reads {
+        command.push_str(&format!(" --reads {share:.2} --hits {found:.2}"));
     }
     command
 }
