@@ -172,9 +172,9 @@ impl Trie {
         let fill_at_once = if is_coarse { fill_at_once } else { 1.0 };
         trie.take(workload.items, at_once * fill_at_once, moments_of_fill, first)?;
         trie.written_by_inserts = trie.written.clone();
-        for region in trie.levels.iter_mut().flatten() {
-            region.apart = region.apart.and(Some(Apart::default()));
-        }
+        // What merges do to changes says nothing of what was put before.
+        let apart = trie.levels.iter_mut().flatten().filter_map(|region| region.apart.as_mut());
+        apart.for_each(|apart| *apart = Apart::default());
         if workload.changes() > 0.0 {
             trie.space = Space::default();
             let overwrites = trie.layout.overwrites_in_write_buffer();
@@ -453,11 +453,9 @@ impl Trie {
         })
     }
 
-    fn execute(&mut self, task: &Task) {
-        let (level, path) = task.region();
-        let regions = self.levels.get(level).into_iter().flatten();
-        let number = regions.map(|region| region.shape.path).position(|at| at == path);
-        let Some(number) = number else { return };
+    /// Carries out a task on the region of its level with this number.
+    fn execute(&mut self, number: usize, task: &Task) {
+        let (level, _) = task.region();
         match *task {
             Task::Push { runs, .. } | Task::Split { runs, .. } => self.push(level, number, runs),
             Task::Rewrite { newest, .. } => {

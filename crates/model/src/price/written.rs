@@ -43,9 +43,6 @@ impl Apart {
     /// run of a region, all that are no larger than the younger ones together, but for the last one, with
     /// which the region is full and pushed.
     fn joined_bytes(self, spec: &LevelSpec) -> f64 {
-        if self.bytes <= 0.0 {
-            return 0.0;
-        }
         let full = (spec.region_bytes() as f64 * self.runs / self.bytes).round();
         let runs = full.clamp(1.0, MOST_JOINED) as u64;
         let joined: u64 = (2..runs).step_by(2).map(|number| 1 << number.trailing_zeros()).sum();
@@ -77,8 +74,11 @@ impl Written {
     /// byte is written as often again as its run is joined, two runs at a time, and all entries and runs are
     /// taken to be as large.
     pub fn with_joins(&self, share: f64, spec: &LevelSpec) -> Self {
+        if share <= 0.0 || self.apart.bytes <= 0.0 {
+            return *self;
+        }
         let more_bytes = share * self.apart.joined_bytes(spec);
-        let more = if more_bytes > 0.0 { more_bytes / self.bytes } else { 0.0 };
+        let more = more_bytes / self.bytes;
         Self {
             bytes: self.bytes + more_bytes,
             entries: self.entries * (1.0 + more),

@@ -54,14 +54,14 @@ impl Trie {
         loop {
             let is_crowded = self.is_crowded();
             self.looked_at += self.work_of_task(is_crowded);
-            let task = if is_crowded { plan(self.design(), &*self) } else { self.most_urgent() };
+            let found = if is_crowded { self.planned() } else { self.most_urgent() };
             #[cfg(test)]
             {
-                assert_eq!(task, plan(self.design(), &*self), "what all regions need is known");
+                assert_eq!(found, self.planned(), "what all regions need is known");
                 self.unrest.crowded += usize::from(is_crowded);
             }
-            let Some(task) = task else { break };
-            self.execute(&task);
+            let Some((number, task)) = found else { break };
+            self.execute(number, &task);
             done += 1;
             if done > MOST_TASKS {
                 let what = format!("{done} compactions after one flush, the last {task:?}; please report it");
@@ -84,9 +84,17 @@ impl Trie {
         shown as f64 + 1.0
     }
 
-    /// The most urgent task of a store that is not crowded, as [`plan`] finds it among all regions: of tasks
-    /// that are as urgent the one of the upper level, and then of the region that has been there for longer.
-    fn most_urgent(&mut self) -> Option<Task> {
+    /// The task that the planner finds among all regions, with the number of its region.
+    fn planned(&self) -> Option<(usize, Task)> {
+        let task = plan(self.design(), self)?;
+        let (level, path) = task.region();
+        let number = self.levels.get(level)?.iter().position(|region| region.shape.path == path)?;
+        Some((number, task))
+    }
+
+    /// The same of a store that is not crowded, from what is known of each region: of tasks that are as
+    /// urgent the one of the upper level, and then of the region that has been there for longer.
+    fn most_urgent(&mut self) -> Option<(usize, Task)> {
         let design = self.layout.design();
         for changed in &mut self.unrest.changed {
             if matches!(changed.found, Found::NotAsked) {
@@ -102,7 +110,7 @@ impl Trie {
         let most = needs.min_by(|(a, level_a, number_a), (b, level_b, number_b)| {
             b.urgency.total_cmp(&a.urgency).then((level_a, number_a).cmp(&(level_b, number_b)))
         });
-        most.map(|(need, ..)| need.task)
+        most.map(|(need, _, number)| (number, need.task))
     }
 }
 
