@@ -183,7 +183,7 @@ fn limits_bind() {
 fn limits_on_each_kind_of_read_bind() {
     // Reads are so few that the cheapest are no good at them.
     let workload = Workload { mix: mix(0.01, 0.01, 0.01, 0.97), ..grouped() };
-    let request = Request::new(workload, 32 * MIB);
+    let request = Request::new(workload, 24 * MIB);
     let advice = advise(&request).unwrap();
     let free = advice.best;
     type Case = (Limit, fn(&Costs) -> f64, fn(&mut Request, f64), &'static str);

@@ -352,11 +352,11 @@ fn groups_of_popular_items_stay_in_the_cache() {
     }
 }
 
-/// Where everything else is cached, what gets read of the device is what lies in a log store: half a log
-/// store's items over time, and nothing when it has been flushed.
+/// Where everything else is cached, but for what was merged just now, what gets read of the device is what
+/// lies in a log store: half a log store's items over time, and nothing when it has been flushed.
 #[test]
 fn items_of_a_log_store_are_read_from_the_log() {
-    let mix = Mix { hits: 0.9, misses: 0.0, scans: 0.0, puts: 0.1 };
+    let mix = Mix { hits: 0.98, misses: 0.0, scans: 0.0, puts: 0.02 };
     let workload = Workload { items: 1e6, overwrites: 2e6, mix, ..Workload::default() };
     let reads = |entries: Option<u32>, skew: f64| {
         let mut design = presets::lean().scaled_to(1 << 20);
@@ -369,9 +369,10 @@ fn items_of_a_log_store_are_read_from_the_log() {
         assert!(at_the_end.reads_per_hit < 0.01, "{entries:?}, {skew}: {}", at_the_end.reads_per_hit);
         over_time.price(&design, BUDGET_BYTES).unwrap().reads_per_hit
     };
-    assert!(reads(None, 0.0) < 0.01 && reads(None, 0.99) < 0.01);
+    let without = reads(None, 0.0);
+    assert!(without < 0.01 && reads(None, 0.99) < 0.01);
     let half = LOG_STORE_FILL * 65_536.0 / 2.0 / 1e6;
-    let uniformly = reads(Some(65_536), 0.0);
+    let uniformly = reads(Some(65_536), 0.0) - without;
     assert!((uniformly / half - 1.0).abs() < 0.05, "{uniformly} of {half}");
     // Popular items are nearly all there.
     let skewed = reads(Some(65_536), 0.99);
@@ -379,6 +380,31 @@ fn items_of_a_log_store_are_read_from_the_log() {
     // And half of all items at most, however large it is.
     let most = reads(Some(2_000_000), 0.0);
     assert!((0.45..=1.0).contains(&most), "{most}");
+}
+
+/// However large a cache is, it does not hold what was merged since it was last asked for: the more so the more
+/// is put, and the more is written of it.
+#[test]
+fn new_tables_are_read_once_more() {
+    let reads = |design: &Design, puts: f64, budget: u64| {
+        let mix = Mix { hits: 1.0 - puts, misses: 0.0, scans: 0.0, puts };
+        let workload = Workload { items: 1e6, overwrites: 2e6, skew: 0.99, mix, ..Workload::default() };
+        let pricer = Pricer::new(&workload, &Device::default()).unwrap().over_time();
+        pricer.price(&design.scaled_to(1 << 20), budget).unwrap().reads_per_hit
+    };
+    for budget in [16 << 20, BUDGET_BYTES] {
+        let mut last = reads(&presets::leveled(), 0.0, budget);
+        if budget == BUDGET_BYTES {
+            assert!(last < 1e-3, "{last}");
+        }
+        for puts in [0.02, 0.1, 0.5, 0.9] {
+            let [ours, leveled] = [presets::siltstone(), presets::leveled()].map(|d| reads(&d, puts, budget));
+            println!("{budget}, {puts}: {ours:.3}, {leveled:.3}");
+            assert!(leveled > last + 0.003 && leveled < 1.0, "{puts}: {leveled}, {last} with less");
+            assert!(leveled > 1.02 * ours, "{puts}: {leveled}, {ours} where less is written");
+            last = leveled;
+        }
+    }
 }
 
 /// A put of a key that the region has costs a multi-level cuckoo filter an entry more, and a maplet nothing.

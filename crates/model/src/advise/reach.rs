@@ -31,15 +31,15 @@ fn has_format(design: &Design, format: Format) -> bool {
 
 #[test]
 fn block_tables_become_hash_stores() {
-    // With more memory, filters of many runs of blocks are better.
-    let workload = Workload { value_bytes: 300.0, ..points(5e6, [0.1, 0.4, 0.0, 0.5]) };
-    let request = Request::new(workload, 16 * MIB);
-    let (design, costs, before) = from(&presets::stepped_merge().scaled_to(1 << 20), &request);
+    // Where tables stay as they are, and nearly all that is asked of them is absent.
+    let workload = points(5e6, [0.1, 0.9, 0.0, 0.0]);
+    let request = Request::new(workload, 256 * MIB);
+    let (design, costs, before) = from(&presets::leveled().scaled_to(1 << 20), &request);
     assert!(has_format(&design, Format::Hash), "{design:?}");
     assert!(costs.cost < before);
     // Keys of a group stay in tables that keep them together.
     let grouped = Workload { group_items: 64.0, ..workload };
-    let (design, ..) = from(&presets::stepped_merge().scaled_to(1 << 20), &Request::new(grouped, 64 * MIB));
+    let (design, ..) = from(&presets::leveled().scaled_to(1 << 20), &Request::new(grouped, 256 * MIB));
     assert!(design.levels.iter().all(|level| level.format == Format::Block), "{design:?}");
 }
 
@@ -70,9 +70,11 @@ fn changes_reach_all_that_a_design_can_say() {
 
 #[test]
 fn sorted_stores_give_way_where_most_gets_find_nothing() {
-    let request = Request::new(points(5e6, [0.1, 0.8, 0.0, 0.1]), 64 * MIB);
-    let (design, ..) = from(&presets::silt().scaled_to(1 << 20), &request);
-    assert!(!has_format(&design, Format::Sorted), "{design:?}");
+    for memory_mib in [16, 32] {
+        let request = Request::new(points(5e6, [0.1, 0.8, 0.0, 0.1]), memory_mib * MIB);
+        let (design, ..) = from(&presets::silt().scaled_to(1 << 20), &request);
+        assert!(!has_format(&design, Format::Sorted), "{memory_mib} MiB: {design:?}");
+    }
 }
 
 #[test]
@@ -84,10 +86,12 @@ fn a_memtable_becomes_a_log_store_where_memory_is_short() {
 
 #[test]
 fn bloom_filters_become_cuckoo_filters() {
-    let request = Request::new(points(5e6, [0.1, 0.8, 0.0, 0.1]), 256 * MIB);
-    let (design, ..) = from(&presets::leveled().scaled_to(1 << 20), &request);
-    let is_cuckoo = |filter| matches!(filter, TableFilterSpec::Cuckoo { .. });
-    assert!(design.levels.iter().any(|level| is_cuckoo(level.table_filter)), "{design:?}");
+    let is_cuckoo = |level: &LevelSpec| matches!(level.table_filter, TableFilterSpec::Cuckoo { .. });
+    for memory_mib in [64, 128] {
+        let request = Request::new(points(5e6, [0.1, 0.8, 0.0, 0.1]), memory_mib * MIB);
+        let (design, ..) = from(&presets::leveled().scaled_to(1 << 20), &request);
+        assert!(design.levels.iter().any(is_cuckoo), "{memory_mib} MiB: {design:?}");
+    }
 }
 
 #[test]

@@ -8,11 +8,15 @@
 //!
 //! Answers stand before pages: what they answer asks no page.
 //!
+//! Both are of tables and go with them, so that a page of a merge is read once more before it is kept again
+//! ([`lifetimes`](super::lifetimes)).
+//!
 //! *Limits*: the cache is taken to be divided as well as can be, which a store that was just opened has yet
 //! to find out.
 
+use super::lifetimes::Lifetimes;
 use super::reads::{PageClass, Pages};
-use super::replacement::{ANSWERS, PAGES, Times, absent};
+use super::replacement::{ANSWERS, PAGES, Times, absent_of_living};
 use super::requests::Requests;
 use super::workload::{Mix, Workload};
 
@@ -30,6 +34,9 @@ const PARTS: u32 = 16;
 const FIRST_TRIED: [u32; 4] = [1, 5, 10, 15];
 const THEN_TRIED: [u32; 2] = [2, 1];
 const TRIED_ROUGHLY: [u32; 2] = [1, 13];
+/// The part of a table's life that says how often a page is asked for in all of it: in a longer time all of
+/// its items are, be it once or often.
+const PART_OF_LIFE: f64 = 1.0 / 32.0;
 /// Requests for each item after which nothing changes any more.
 const LONGEST: f64 = 1e4;
 
@@ -55,6 +62,8 @@ pub(super) struct Cache<'a> {
     /// Whether a rough division will do.
     pub is_rough: bool,
     pub workload: &'a Workload,
+    /// How long what it keeps lives.
+    pub lifetimes: &'a Lifetimes,
 }
 
 impl Cache<'_> {
@@ -67,7 +76,7 @@ impl Cache<'_> {
         }
         let kept = KeptAnswers::of(self.workload);
         let with = |(bytes, pages): &(f64, Pages), part: u32| {
-            let asking = Asking { requests, pages, mix, kept };
+            let asking = Asking { requests, pages, mix, kept, lifetimes: self.lifetimes };
             let of_answers = bytes * f64::from(part) / f64::from(PARTS);
             let answers = asking.answers_times(of_answers);
             asking.missed(answers, (bytes - of_answers) / CACHED_PAGE_BYTES)
@@ -133,6 +142,7 @@ struct Asking<'a> {
     pages: &'a Pages,
     mix: Mix,
     kept: KeptAnswers,
+    lifetimes: &'a Lifetimes,
 }
 
 /// Requests for one kind of keys that come through the answers.
@@ -142,11 +152,12 @@ struct Through {
 }
 
 impl Through {
-    /// Those of so many operations, of which a share asks for answers that are kept.
-    fn of(requests: &Requests, per_operation: f64, kept: f64, answers: Times) -> Self {
+    /// Those of so many operations, of which a share asks for answers that are kept and live so long.
+    fn of(requests: &Requests, per_operation: f64, kept: f64, answers: Times, lifetime: f64) -> Self {
         let through = |rate: f64| {
             let rate = rate * per_operation;
-            let passed = 1.0 - kept + kept * absent(answers.map(|time| (-rate * time).exp()));
+            let untouched = answers.map(|time| (-rate * time).exp());
+            let passed = 1.0 - kept + kept * absent_of_living(untouched, rate * lifetime);
             (passed, rate * passed)
         };
         Self { groups: requests.groups().iter().map(|group| through(group.rate)).collect() }
@@ -157,26 +168,16 @@ impl Through {
         self.groups.iter().map(|(_, rate)| (-rate * time).exp()).collect()
     }
 
-    /// The same for each of a cache's times.
-    fn untouched_in(&self, times: Times) -> Vec<[f64; 3]> {
-        self.groups.iter().map(|(_, rate)| times.map(|time| (-rate * time).exp())).collect()
-    }
-
-    /// The share of requests that come through and find a page absent that others do not ask for within each
-    /// time, where so large shares of requests are for each group.
-    fn missed(&self, shares: impl Iterator<Item = f64>, by_own: &[[f64; 3]], by_others: [f64; 3]) -> f64 {
-        let groups = shares.zip(&self.groups).zip(by_own);
-        groups.map(|((share, (passed, _)), own)| share * passed * absent_to_both(*own, by_others)).sum()
+    /// Of so large shares of requests, of each group, those that come through.
+    fn passed(&self, shares: impl Iterator<Item = f64>) -> impl Iterator<Item = f64> {
+        shares.zip(&self.groups).map(|(share, (passed, _))| share * passed)
     }
 }
 
-/// The share of requests that find a page absent which neither those for the same as they nor others ask for
-/// within each time.
-fn absent_to_both(
-    [newcomer, noted, staying]: [f64; 3],
-    [of_newcomer, of_noted, of_staying]: [f64; 3],
-) -> f64 {
-    absent([newcomer * of_newcomer, noted * of_noted, staying * of_staying])
+/// Requests that come through the answers: gets of items and of absent keys.
+struct ThroughAnswers {
+    items: Through,
+    absent_keys: Through,
 }
 
 /// How many keys were asked for in a time.
@@ -186,6 +187,48 @@ struct Touching {
     hits: f64,
     misses: f64,
     scans: f64,
+}
+
+/// What was asked for in a time: how many keys, and of each group of items and of absent keys the share that
+/// nobody asked for, and of groups that are listed for an item those that nobody listed.
+struct Asked {
+    touching: Touching,
+    absent_keys: Vec<f64>,
+    lists: Vec<f64>,
+}
+
+impl Asked {
+    fn items(&self) -> &[f64] {
+        &self.touching.untouched
+    }
+}
+
+/// What was asked for in each of a cache's times, and in one within the life of a table, of which that has so
+/// many.
+struct AskedInTimes<'a> {
+    times: [&'a Asked; 3],
+    within_life: &'a Asked,
+    in_life: f64,
+}
+
+impl AskedInTimes<'_> {
+    /// The share of requests that find a page absent, where so large shares of requests are for each group:
+    /// one that neither those for the `same` as they nor `others` have asked for.
+    fn missed(
+        &self,
+        shares: impl Iterator<Item = f64>,
+        same: impl Fn(&Asked) -> &[f64],
+        others: impl Fn(&Asked) -> f64,
+    ) -> f64 {
+        let [newcomer, noted, staying] = self.times.map(|asked| (same(asked), others(asked)));
+        let in_life = (same(self.within_life), others(self.within_life));
+        let groups = newcomer.0.iter().zip(noted.0).zip(staying.0).zip(in_life.0);
+        let absent = groups.map(|(((of_newcomer, of_noted), of_staying), of_life)| {
+            let untouched = [of_newcomer * newcomer.1, of_noted * noted.1, of_staying * staying.1];
+            absent_of_living(untouched, -(of_life * in_life.1).ln() * self.in_life)
+        });
+        shares.zip(absent).map(|(share, absent)| share * absent).sum()
+    }
 }
 
 impl Asking<'_> {
@@ -213,45 +256,95 @@ impl Asking<'_> {
     fn missed(&self, answers: Times, room: f64) -> DeviceReads {
         let classes: Vec<&PageClass> = self.pages.classes().collect();
         let sizes: Vec<f64> = classes.iter().map(|class| class.pages).collect();
-        if room >= sizes.iter().sum() {
+        let has_room = room >= sizes.iter().sum();
+        if has_room && self.lifetimes.are_unlimited() {
             return DeviceReads::default();
         }
-        let [items, absent_keys] = [(self.mix.hits, self.kept.share), (self.mix.misses, 1.0)]
-            .map(|(share, kept)| Through::of(self.requests, share, kept, answers));
-        let untouched = |time: f64| {
-            let touching = self.touching(&items, &absent_keys, time);
-            classes.iter().map(|class| class.untouched(class.per_page(), &touching)).collect()
+        let through = self.through(answers);
+        let times = if has_room {
+            [self.longest(); 3]
+        } else {
+            let untouched = |time: f64| {
+                let touching = self.touching(&through, time);
+                classes.iter().map(|class| class.untouched(class.per_page(), &touching)).collect()
+            };
+            PAGES.times(room, &sizes, untouched, self.longest())
         };
-        let times = PAGES.times(room, &sizes, untouched, self.longest());
-        let touching = times.map(|time| self.touching(&items, &absent_keys, time));
-        let (by_items, by_absent_keys) = (items.untouched_in(times), absent_keys.untouched_in(times));
-        let by_scans = self.lists_untouched_in(times);
+        let asked = times.map(|time| self.asked_in(&through, time));
+        let ([_, noted, _], [_, asked_when_noted, _]) = (times, &asked);
         let mut reads = DeviceReads::default();
-        for class in classes {
-            let untouched =
-                |entries: f64| touching.each_ref().map(|touching| class.untouched(entries, touching));
-            let own =
-                self.requests.groups().iter().zip(&class.found).map(|(group, found)| group.rate * found);
-            let all = || self.requests.groups().iter().map(|group| group.items * group.rate);
-            // An item lies with one entry less than there are on a page.
-            let others = untouched((class.per_page() - 1.0).max(0.0));
-            let any = untouched(class.per_page());
-            reads.hit += class.pages_by_found * items.missed(own, &by_items, others)
-                + class.vain_by_hit * items.missed(all(), &by_items, any);
-            reads.miss += class.vain_by_miss * absent_keys.missed(all(), &by_absent_keys, any);
-            let listed = all().zip(&by_scans).map(|(share, own)| share * absent_to_both(*own, any));
-            reads.scan += class.by_scan * listed.sum::<f64>();
+        for of_level in classes.chunk_by(|class, next| class.level == next.level) {
+            let level = of_level.first().map_or(0, |class| class.level);
+            let lifetime = self.lifetimes.of_level(level);
+            let within_life = lifetime * PART_OF_LIFE;
+            let asked_in_life = (within_life < noted).then(|| self.asked_in(&through, within_life));
+            let asked = AskedInTimes {
+                times: asked.each_ref(),
+                within_life: asked_in_life.as_ref().unwrap_or(asked_when_noted),
+                in_life: (lifetime / noted).max(1.0 / PART_OF_LIFE),
+            };
+            for class in of_level {
+                let missed = self.missed_of(class, &through, &asked);
+                reads.hit += missed.hit;
+                reads.miss += missed.miss;
+                reads.scan += missed.scan;
+            }
         }
         reads
     }
 
-    /// Of groups that are listed for an item of each kind, the share of those that nobody lists in each time
-    /// beyond what is listed of any group: groups are listed as often as their items are asked for.
-    fn lists_untouched_in(&self, times: Times) -> Vec<[f64; 3]> {
+    /// Requests that come through answers of some times.
+    fn through(&self, answers: Times) -> ThroughAnswers {
+        let classes = || self.pages.classes();
+        let found = |class: &PageClass| self.requests.share(&class.found) + class.vain_by_hit;
+        let of_items = self.lifetimes.mean(classes().map(|class| (class.level, found(class))));
+        let of_absent = self.lifetimes.mean(classes().map(|class| (class.level, class.vain_by_miss)));
+        let Self { requests, mix, kept, .. } = self;
+        ThroughAnswers {
+            items: Through::of(requests, mix.hits, kept.share, answers, of_items),
+            absent_keys: Through::of(requests, mix.misses, 1.0, answers, of_absent),
+        }
+    }
+
+    /// What is read of the pages of a class.
+    fn missed_of(
+        &self,
+        class: &PageClass,
+        through: &ThroughAnswers,
+        asked: &AskedInTimes<'_>,
+    ) -> DeviceReads {
+        let ThroughAnswers { items, absent_keys } = through;
+        let groups = || self.requests.groups().iter();
+        let all = || groups().map(|group| group.items * group.rate);
+        let found = groups().zip(&class.found).map(|(group, found)| group.rate * found);
+        // An item lies with one entry less than there are on a page.
+        let with_another = (class.per_page() - 1.0).max(0.0);
+        let others = |asked: &Asked| class.untouched(with_another, &asked.touching);
+        let any = |asked: &Asked| class.untouched(class.per_page(), &asked.touching);
+        DeviceReads {
+            hit: class.pages_by_found * asked.missed(items.passed(found), Asked::items, others)
+                + class.vain_by_hit * asked.missed(items.passed(all()), Asked::items, any),
+            miss: class.vain_by_miss
+                * asked.missed(absent_keys.passed(all()), |asked| &asked.absent_keys, any),
+            scan: class.by_scan * asked.missed(all(), |asked| &asked.lists, any),
+        }
+    }
+
+    /// What comes through in so many operations.
+    fn asked_in(&self, through: &ThroughAnswers, time: f64) -> Asked {
+        Asked {
+            touching: self.touching(through, time),
+            absent_keys: through.absent_keys.untouched(time),
+            lists: self.lists_untouched(time),
+        }
+    }
+
+    /// Of groups that are listed for an item of each kind, the share of those that nobody lists in so many
+    /// operations beyond what is listed of any group: groups are listed as often as their items are asked.
+    fn lists_untouched(&self, time: f64) -> Vec<f64> {
         let mean = 1.0 / self.requests.items();
         let beyond = |rate: f64| (rate - mean).max(0.0) * self.mix.scans;
-        let groups = self.requests.groups().iter();
-        groups.map(|group| times.map(|time| (-beyond(group.rate) * time).exp())).collect()
+        self.requests.groups().iter().map(|group| (-beyond(group.rate) * time).exp()).collect()
     }
 
     /// How many groups of items with a prefix in common are listed in so many operations.
@@ -268,15 +361,15 @@ impl Asking<'_> {
     }
 
     /// How many keys come through in so many operations.
-    fn touching(&self, items: &Through, absent_keys: &Through, time: f64) -> Touching {
+    fn touching(&self, through: &ThroughAnswers, time: f64) -> Touching {
         let touched = |untouched: &[f64]| -> f64 {
             let groups = self.requests.groups().iter().zip(untouched);
             groups.map(|(group, untouched)| group.items * (1.0 - untouched)).sum()
         };
-        let untouched = items.untouched(time);
+        let untouched = through.items.untouched(time);
         Touching {
             hits: touched(&untouched),
-            misses: touched(&absent_keys.untouched(time)),
+            misses: touched(&through.absent_keys.untouched(time)),
             scans: self.listed(time),
             untouched,
         }

@@ -3,6 +3,7 @@
 use super::Device;
 use super::cache::{Cache, DeviceReads};
 use super::layout::{Layout, PAGE_BYTES};
+use super::lifetimes::Lifetimes;
 use super::memory::{Fitted, Held, MemoryCosts};
 use super::opening::Opening;
 use super::processor::{us_per_put, us_per_read};
@@ -147,14 +148,36 @@ struct Writes {
     device_us_per_put: f64,
 }
 
+/// What was written into each level, joins included.
+struct WrittenByPuts {
+    all: Vec<Written>,
+    /// Before anything was changed.
+    by_inserts: Vec<Written>,
+    /// By so many puts that those to come are like.
+    next: Vec<Written>,
+    puts: f64,
+}
+
+impl WrittenByPuts {
+    /// How long tables live if puts are such a share of operations.
+    fn lifetimes(&self, fitted: &[Fitted<'_>], share_of_puts: f64) -> Lifetimes {
+        let of_level = |level: usize| {
+            let held = fitted.iter().filter_map(|fitted| fitted.held.levels.get(level));
+            held.map(|held| held.bytes).sum::<f64>() / fitted.len().max(1) as f64
+        };
+        Lifetimes::of((0..self.next.len()).map(of_level), &self.next, self.puts, share_of_puts)
+    }
+}
+
 impl Question<'_> {
     pub fn answer(&self) -> Costs {
         let (trie, workload) = (self.trie, self.layout.workload());
         let fitted = Fitted::of(trie, self.layout, self.budget_bytes);
-        let ([hit, miss, scan], reads) = self.reads(&fitted);
+        let written = self.written(&fitted);
+        let ([hit, miss, scan], reads) = self.reads(&fitted, &written);
         let times = self.read_times([&hit, &miss, &scan], &reads);
         let mix = workload.mix.normalized();
-        let writes = self.writes(&fitted);
+        let writes = self.writes(&written);
         let taken = [&hit, &miss, &scan];
         let reads_of_each = [reads.hit, reads.miss, reads.scan];
         let on_device = |us_per_read| self.device_us(reads_of_each, taken, us_per_read);
@@ -216,15 +239,16 @@ impl Question<'_> {
     /// What each kind of read takes, and how much of it from the device: in the mean of the moments at which
     /// the store is looked at. What young runs are asked for depends on the moment as much as what is in
     /// memory of their filters, and what a cache can keep of them.
-    fn reads(&self, fitted: &[Fitted<'_>]) -> ([Taken; 3], DeviceReads) {
+    fn reads(&self, fitted: &[Fitted<'_>], written: &WrittenByPuts) -> ([Taken; 3], DeviceReads) {
         let (workload, keeps_answers) = (self.layout.workload(), self.layout.keeps_answers());
+        let lifetimes = &written.lifetimes(fitted, workload.mix.normalized().puts);
         let at_moment = |fitted: &Fitted<'_>| {
             let Fitted { moment, layout, memory, missing, .. } = fitted;
             let at = (self.trie, *moment);
             (memory.cache, Pages::at(at, layout, missing, self.requests, self.is_rough))
         };
         let at_moments: Vec<(f64, Pages)> = fitted.iter().map(at_moment).collect();
-        let cache = Cache { keeps_answers, is_rough: self.is_rough, workload };
+        let cache = Cache { keeps_answers, is_rough: self.is_rough, workload, lifetimes };
         let share = 1.0 / at_moments.len().max(1) as f64;
         let (mut taken, mut reads) = ([Taken::default(); 3], DeviceReads::default());
         for ((_, pages), missed) in at_moments.iter().zip(cache.missed(self.requests, &at_moments)) {
@@ -274,8 +298,8 @@ impl Question<'_> {
         Some(self.device.endurance_bytes? / self.per_day(writes)? / DAYS_PER_YEAR)
     }
 
-    /// What puts cost.
-    fn writes(&self, fitted: &[Fitted<'_>]) -> Writes {
+    /// What puts have written.
+    fn written(&self, fitted: &[Fitted<'_>]) -> WrittenByPuts {
         let (trie, workload) = (self.trie, self.layout.workload());
         let joined = |written: &[Written]| -> Vec<Written> {
             let levels = written.iter().enumerate();
@@ -286,25 +310,32 @@ impl Question<'_> {
             };
             levels.map(with_joins).collect()
         };
-        let (written, by_inserts) = (joined(&trie.written), joined(&trie.written_by_inserts));
+        let all = joined(&trie.written);
+        // What comes next is like the changes, once there were enough of them to tell.
+        let (next, puts) = if workload.is_changed_throughout() {
+            (joined(&trie.written_by_changes()), workload.changes())
+        } else {
+            (all.clone(), workload.items + workload.changes())
+        };
+        WrittenByPuts { all, by_inserts: joined(&trie.written_by_inserts), next, puts }
+    }
+
+    /// What puts cost that have written so much.
+    fn writes(&self, written: &WrittenByPuts) -> Writes {
+        let workload = self.layout.workload();
+        let WrittenByPuts { all, by_inserts, next, puts } = written;
         let bytes = |written: &[Written]| written.iter().map(|level| level.bytes).sum::<f64>();
-        let tables = bytes(&written);
+        let tables = bytes(all);
         let log = self.layout.logged_bytes() / workload.item_bytes();
         let amplification = log + tables / workload.user_bytes();
         let changes = if workload.changes() > 0.0 {
-            log + (tables - bytes(&by_inserts)) / workload.change_bytes().max(1.0)
+            log + (tables - bytes(by_inserts)) / workload.change_bytes().max(1.0)
         } else {
             amplification
         };
-        // What comes next is like the changes, once there were enough of them to tell.
-        let (written, puts) = if workload.is_changed_throughout() {
-            (joined(&trie.written_by_changes()), workload.changes())
-        } else {
-            (written, workload.items + workload.changes())
-        };
-        let read: f64 = written.iter().map(|level| level.read_bytes).sum();
-        let us_per_put = us_per_put(&written, self.layout, puts);
-        let device_us_per_put = (self.layout.logged_bytes() + bytes(&written) / puts) * 1e6
+        let read: f64 = next.iter().map(|level| level.read_bytes).sum();
+        let us_per_put = us_per_put(next, self.layout, *puts);
+        let device_us_per_put = (self.layout.logged_bytes() + bytes(next) / puts) * 1e6
             / self.device.sequential_write_bytes_per_second
             + read / puts * 1e6 / self.device.sequential_read_bytes_per_second;
         Writes {

@@ -10,7 +10,7 @@
 //!   and indexes take; `values` which values lie in pages of their own.
 //! * `reads` says how many pages a lookup reads, from where items lie and how often filters are wrong;
 //!   `requests` which items are asked for, `memory` which filters there is room for, `cache` how many of the
-//!   pages are cached, as `replacement` says what a cache keeps.
+//!   pages are cached, as `replacement` says what a cache keeps and `lifetimes` for how long.
 //! * `observed` goes the other way: from what a running store counts to the workload's skew and groups.
 //! * `path` weighs what a store that grows costs on the way.
 //! * `processor` and [`Device`] turn all of it into time, and `opening` says how long it takes to open.
@@ -33,6 +33,7 @@ mod cache;
 mod costs;
 mod device;
 mod layout;
+mod lifetimes;
 mod memory;
 mod observed;
 mod opening;

@@ -64,6 +64,7 @@ pub(super) struct Pages {
 /// Pages of a level whose runs are about of one age, and what is asked of them all.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PageClass {
+    pub level: usize,
     pub pages: f64,
     pub entries: f64,
     /// Items that are found there, of each group that is asked for alike.
@@ -167,6 +168,7 @@ impl Pages {
 
     fn class(&mut self, level: usize, age: Option<u32>, requests: &Requests) -> &mut PageClass {
         self.classes.entry((level, age)).or_insert_with(|| PageClass {
+            level,
             found: vec![0.0; requests.groups().len()],
             ..PageClass::default()
         })

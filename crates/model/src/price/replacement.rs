@@ -18,6 +18,8 @@ const MOST_STEPS: usize = 40;
 /// time.
 const FIRST_STEP: f64 = 0.5;
 const STEP_GROWTH: f64 = 4.0;
+/// What is asked for less often in its life is never kept.
+const LEAST_OFTEN: f64 = 1e-9;
 /// Rounds in which what stays and what comes in are fitted to each other.
 const ROUNDS: usize = 2;
 
@@ -72,6 +74,19 @@ impl Policy {
 /// The share of things that are not cached, of which so many are not asked for within each time.
 pub(super) fn absent([newcomer, noted, staying]: [f64; 3]) -> f64 {
     newcomer * (1.0 - stays(noted, staying))
+}
+
+/// The same of things that live for a time, in which each is asked for `often`: a new one is absent until it
+/// is kept, which it is from the first request on that another follows while it is noted.
+///
+/// That comes after `t` on the average, at about the same chance at any time, so that in a life of `L` it is
+/// before that for `(t / L)(1 − e^(−L/t))` of the time.
+pub(super) fn absent_of_living(untouched: Times, often: f64) -> f64 {
+    let [_, not_noted, _] = untouched;
+    let kept_in_life = often * (1.0 - not_noted);
+    let new = if kept_in_life > LEAST_OFTEN { -(-kept_in_life).exp_m1() / kept_in_life } else { 1.0 };
+    let absent = absent(untouched);
+    absent + (1.0 - absent) * new
 }
 
 /// The share that stays of what is not asked for within the time of the notes, and within that of its stay.
@@ -147,6 +162,12 @@ mod tests {
     }
 
     impl Simulated {
+        /// Forgets `item`, if it is there.
+        fn forget(&mut self, item: usize) {
+            self.newcomers.retain(|held| *held != item);
+            self.staying.retain(|held| *held != item);
+        }
+
         /// Asks for `item`, and returns whether it was there.
         fn ask(&mut self, item: usize, policy: Policy, room: f64) -> bool {
             let newcomers = (policy.newcomers * room) as usize;
@@ -180,27 +201,49 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_cache_misses_what_a_simulated_one_does() {
+    /// The share of requests that a simulated cache misses and ours, of things of which some are asked for
+    /// more often, and each of which another comes for after so many requests.
+    fn missed(policy: Policy, room: f64, lifetime: Option<usize>) -> [f64; 2] {
+        const THINGS: usize = 2000;
         let popularity = crate::Popularity::zipf_grouped(2000, 0.99, crate::Grouping::Exact).unwrap();
         let chances: Vec<f64> = popularity.groups().iter().map(|group| group.probability).collect();
-        for (policy, room) in [(ANSWERS, 100.0), (ANSWERS, 400.0), (PAGES, 100.0), (PAGES, 400.0)] {
-            let mut random = rand::rngs::SmallRng::seed_from_u64(7);
-            let (mut cache, mut missed) = (Simulated::default(), 0);
-            for request in 0..120_000 {
-                let mut at = random.random::<f64>();
-                let item = chances.iter().position(|chance| {
-                    at -= chance;
-                    at < 0.0
-                });
-                let was_there = cache.ask(item.unwrap_or(0), policy, room);
-                missed += i32::from(request >= 40_000 && !was_there);
+        let mut random = rand::rngs::SmallRng::seed_from_u64(7);
+        let (mut cache, mut missed) = (Simulated::default(), 0);
+        // By turns another comes for each.
+        let mut present: Vec<usize> = (0..THINGS).collect();
+        for request in 0..120_000 {
+            let turns = lifetime.map(|requests| requests / THINGS);
+            if let Some(turn) = turns.filter(|turns| request % turns == 0).map(|turns| request / turns) {
+                cache.forget(present[turn % THINGS]);
+                present[turn % THINGS] += THINGS;
             }
-            let untouched = |time: f64| chances.iter().map(|chance| (-chance * time).exp()).collect();
-            let times = policy.times(room, &vec![1.0; chances.len()], untouched, 1e8);
-            let of_one = |chance: &f64| chance * absent(times.map(|time| (-chance * time).exp()));
-            let (simulated, ours) = (f64::from(missed) / 80_000.0, chances.iter().map(of_one).sum::<f64>());
+            let mut at = random.random::<f64>();
+            let thing = chances.iter().position(|chance| {
+                at -= chance;
+                at < 0.0
+            });
+            let was_there = cache.ask(present[thing.unwrap_or(0)], policy, room);
+            missed += i32::from(request >= 40_000 && !was_there);
+        }
+        let untouched = |time: f64| chances.iter().map(|chance| (-chance * time).exp()).collect();
+        let times = policy.times(room, &vec![1.0; chances.len()], untouched, 1e8);
+        let lifetime = lifetime.map_or(f64::INFINITY, |requests| requests as f64);
+        let of_one = |chance: &f64| {
+            chance * absent_of_living(times.map(|time| (-chance * time).exp()), chance * lifetime)
+        };
+        [f64::from(missed) / 80_000.0, chances.iter().map(of_one).sum::<f64>()]
+    }
+
+    #[test]
+    fn a_cache_misses_what_a_simulated_one_does() {
+        for (policy, room) in [(ANSWERS, 100.0), (ANSWERS, 400.0), (PAGES, 100.0), (PAGES, 400.0)] {
+            let [simulated, ours] = missed(policy, room, None);
             assert!((simulated - ours).abs() < 0.015, "{policy:?} {room}: {simulated} {ours}");
+            for lifetime in [40_000, 10_000, 4_000] {
+                let [simulated, ours] = missed(policy, room, Some(lifetime));
+                println!("{policy:?} {room}, {lifetime}: {simulated} {ours}");
+                assert!((simulated - ours).abs() < 0.03, "{policy:?} {room}, {lifetime}: {simulated} {ours}");
+            }
         }
     }
 
