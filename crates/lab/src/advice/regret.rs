@@ -292,6 +292,8 @@ fn rate_all(args: &Args, budget_bytes: u64, records: &mut Records) -> Result<()>
         let mut advised = open("advised", &advised.design)?;
         let shares = endure().get(number).map_or([0.0; 4], Mix::shares);
         let turn = Duration::from_secs_f64(args.seconds / f64::from(TURNS));
+        // The caches of presets know the mixes before.
+        advised.rate(shares, CLIENTS, Duration::from_secs_f64(args.seconds))?;
         let mut stages: Vec<&mut Stage> = presets.iter_mut().chain([&mut advised]).collect();
         let mut sums = vec![0.0; stages.len()];
         for number in 0..=TURNS {
