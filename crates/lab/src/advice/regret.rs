@@ -46,7 +46,7 @@ const TURNS: u32 = 4;
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     siltstone-lab regret --items 2M --out regret.jsonl\n  \
-    siltstone-lab regret --items 2M --out regret.jsonl --seconds 2    and run each mix, on a quiet machine\n  \
+    siltstone-lab regret --items 2M --out regret.jsonl --seconds 8    and run each mix, on a quiet machine\n  \
     siltstone-lab regret --items 2M --out regret.jsonl --table-only")]
 pub struct Args {
     /// Items of a store
